@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/bytes.h"
+
+#include <string.h>
+
+struct bytes bytes_of(const void *data, size_t size)
+{
+    return (struct bytes){ .data = data, .size = size };
+}
+
+struct bytes bytes_of_text(const char *text) { return bytes_of(text, text ? strlen(text) : 0); }
+
+bool bytes_equal(struct bytes a, struct bytes b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+bool bytes_equal_text(struct bytes a, const char *text)
+{
+    return bytes_equal(a, bytes_of_text(text));
+}
+
+uint64_t bytes_hash(struct bytes b, uint64_t seed)
+{
+    uint64_t h = seed ^ 0xcbf29ce484222325ULL;
+    for (size_t i = 0; i < b.size; i++)
+        h = (h ^ b.data[i]) * 0x100000001b3ULL;
+    return h;
+}
+
+char *bytes_to_text(struct bytes b)
+{
+    char *text = malloc(b.size + 1);
+    if (!text)
+        return NULL;
+    if (b.size)
+        memcpy(text, b.data, b.size);
+    text[b.size] = '\0';
+    return text;
+}
+
+void buffer_init(struct buffer *b, size_t limit) { *b = (struct buffer){ .limit = limit }; }
+
+void buffer_done(struct buffer *b)
+{
+    free(b->data);
+    *b = (struct buffer){ 0 };
+}
+
+static bool make_room(struct buffer *b, size_t more)
+{
+    if (b->failed || more > b->limit || b->size > b->limit - more)
+        return false;
+    if (b->size + more <= b->capacity)
+        return true;
+    size_t capacity = b->capacity ? b->capacity * 2 : 256;
+    if (capacity < b->size + more)
+        capacity = b->size + more;
+    uint8_t *data = realloc(b->data, capacity);
+    if (!data)
+        return false;
+    b->data = data;
+    b->capacity = capacity;
+    return true;
+}
+
+void buffer_put(struct buffer *b, const void *data, size_t size)
+{
+    if (!make_room(b, size)) {
+        b->failed = true;
+        return;
+    }
+    if (size)
+        memcpy(b->data + b->size, data, size);
+    b->size += size;
+}
+
+static void put_number(struct buffer *b, uint64_t v, size_t size)
+{
+    uint8_t raw[8];
+    for (size_t i = 0; i < size; i++)
+        raw[i] = (uint8_t)(v >> (8 * i));
+    buffer_put(b, raw, size);
+}
+
+void buffer_put_u8(struct buffer *b, uint8_t v) { put_number(b, v, 1); }
+void buffer_put_u16(struct buffer *b, uint16_t v) { put_number(b, v, 2); }
+void buffer_put_u32(struct buffer *b, uint32_t v) { put_number(b, v, 4); }
+void buffer_put_u64(struct buffer *b, uint64_t v) { put_number(b, v, 8); }
+
+void buffer_put_sized(struct buffer *b, struct bytes v)
+{
+    if (v.size > UINT32_MAX) {
+        b->failed = true;
+        return;
+    }
+    buffer_put_u32(b, (uint32_t)v.size);
+    buffer_put(b, v.data, v.size);
+}
+
+struct bytes buffer_view(const struct buffer *b) { return bytes_of(b->data, b->size); }
+
+struct reader reader_of(struct bytes b)
+{
+    return (struct reader){ .at = b.data, .end = b.data ? b.data + b.size : NULL };
+}
+
+size_t reader_left(const struct reader *r) { return r->failed ? 0 : (size_t)(r->end - r->at); }
+
+struct bytes reader_take(struct reader *r, size_t size)
+{
+    if (r->failed || size > (size_t)(r->end - r->at)) {
+        r->failed = true;
+        return (struct bytes){ 0 };
+    }
+    struct bytes view = bytes_of(r->at, size);
+    if (size)
+        r->at += size;
+    return view;
+}
+
+static uint64_t take_number(struct reader *r, size_t size)
+{
+    struct bytes raw = reader_take(r, size);
+    uint64_t v = 0;
+    for (size_t i = 0; i < raw.size; i++)
+        v |= (uint64_t)raw.data[i] << (8 * i);
+    return v;
+}
+
+uint8_t reader_u8(struct reader *r) { return (uint8_t)take_number(r, 1); }
+uint16_t reader_u16(struct reader *r) { return (uint16_t)take_number(r, 2); }
+uint32_t reader_u32(struct reader *r) { return (uint32_t)take_number(r, 4); }
+uint64_t reader_u64(struct reader *r) { return take_number(r, 8); }
+
+struct bytes reader_sized(struct reader *r)
+{
+    uint32_t size = reader_u32(r);
+    return reader_take(r, size);
+}

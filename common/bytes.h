@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Byte views, a growing buffer and a checked reader; all numbers little-endian.
+ *
+ * Role       everything that goes into or comes out of a frame passes through here
+ * Ownership  struct bytes borrows; struct buffer owns its memory (buffer_done)
+ * Threading  plain values, no shared state
+ *
+ * Failure is sticky: after one failed append or read, further calls do nothing and
+ * the caller checks |failed| once at the end.
+ */
+#include "common/cleanup.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct bytes { /* borrowed view; may hold NULs, not terminated */
+    const uint8_t *data;
+    size_t size;
+};
+
+struct buffer {
+    uint8_t *data; /* owned */
+    size_t size;
+    size_t capacity;
+    size_t limit; /* appends beyond this many bytes fail */
+    bool failed;  /* out of memory or beyond the limit */
+};
+
+struct reader {
+    const uint8_t *at; /* borrowed */
+    const uint8_t *end;
+    bool failed; /* something was asked for that is not there */
+};
+
+/* Views. */
+struct bytes bytes_of(const void *data, size_t size);
+struct bytes bytes_of_text(const char *text);
+bool bytes_equal(struct bytes a, struct bytes b);
+bool bytes_equal_text(struct bytes a, const char *text);
+/* 64-bit FNV-1a; for hash tables only, never for trust. */
+uint64_t bytes_hash(struct bytes b, uint64_t seed);
+/* A heap copy with a terminating NUL; NULL when out of memory. */
+char *bytes_to_text(struct bytes b);
+
+/* Buffers.  buffer_init allocates nothing; buffer_done accepts a zeroed buffer. */
+void buffer_init(struct buffer *b, size_t limit);
+void buffer_done(struct buffer *b);
+#define BUFFER_AUTO __attribute__((cleanup(buffer_done)))
+void buffer_put(struct buffer *b, const void *data, size_t size);
+void buffer_put_u8(struct buffer *b, uint8_t v);
+void buffer_put_u16(struct buffer *b, uint16_t v);
+void buffer_put_u32(struct buffer *b, uint32_t v);
+void buffer_put_u64(struct buffer *b, uint64_t v);
+/* A u32 length, then the bytes. */
+void buffer_put_sized(struct buffer *b, struct bytes v);
+struct bytes buffer_view(const struct buffer *b);
+
+/* Readers.  On failure every getter returns zero or an empty view. */
+struct reader reader_of(struct bytes b);
+uint8_t reader_u8(struct reader *r);
+uint16_t reader_u16(struct reader *r);
+uint32_t reader_u32(struct reader *r);
+uint64_t reader_u64(struct reader *r);
+/* Borrowed from the bytes the reader was made of. */
+struct bytes reader_take(struct reader *r, size_t size);
+struct bytes reader_sized(struct reader *r);
+size_t reader_left(const struct reader *r);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Scope-bound ownership (GCC and Clang).
+ *
+ * A local marked KILN_AUTO(type) is destroyed when its scope ends, by whichever
+ * return.  KILN_TAKE moves ownership out, so a constructor reads:
+ *
+ *     KILN_AUTO(store) struct store *s = calloc(1, sizeof(*s));
+ *     ...                        // any early return cleans up
+ *     *ret_store = KILN_TAKE(s);   // now the caller owns it
+ *
+ * This works because every destructor accepts NULL and half-built objects.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#define KILN_AUTO(type) __attribute__((cleanup(type##_auto)))
+
+/* Declares the cleanup for a pointer type with a `void type_destroy(struct type *)`. */
+#define KILN_DEFINE_AUTO(type) \
+    static inline void type##_auto(struct type **p) { type##_destroy(*p); }
+
+#define KILN_TAKE(ptr)               \
+    __extension__({                  \
+        __typeof__(ptr) took_ = ptr; \
+        (ptr) = NULL;                \
+        took_;                       \
+    })
+
+static inline void mem_auto(void *p) { free(*(void **)p); }
+static inline void fd_auto(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+}

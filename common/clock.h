@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Time: a monotonic clock for durations, the wall clock for records. */
+#include <stdint.h>
+
+uint64_t clock_monotonic_ns(void);
+uint64_t clock_wall_s(void); /* seconds since the epoch */

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/driver_line.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Everything a line may set, as text turned into numbers; -1 where it was not given. */
+struct given {
+    long long n, c, k, g, spatial, directions;
+    long long in_d, in_h, in_w, fil_d, fil_h, fil_w;
+    long long pad_d, pad_h, pad_w, stride_d, stride_h, stride_w;
+    long long dil_d, dil_h, dil_w, trans_d, trans_h, trans_w;
+    long long iterations, verify, time, wall, search;
+    char mode[16], pad_mode[16], solver[64];
+    char in_layout[16], fil_layout[16], out_layout[16];
+};
+
+enum value { NUMBER, WORD, IGNORED };
+
+/* MIOpenDriver's flags of conv, with its defaults. */
+static const struct flag {
+    char letter; /* 0: only the long form */
+    const char *name;
+    enum value value;
+    size_t slot;
+    size_t size; /* of a word */
+    long long otherwise;
+    const char *word_otherwise;
+    const char *help;
+} flags[] = {
+#define FLAG_NUMBER(letter, name, field, otherwise, help) \
+    { letter, name, NUMBER, offsetof(struct given, field), 0, otherwise, NULL, help },
+#define FLAG_WORD(letter, name, field, otherwise, help)                                           \
+    { letter, name,      WORD, offsetof(struct given, field), sizeof(((struct given *)0)->field), \
+      0,      otherwise, help },
+#define FLAG_IGNORED(letter, name, help) { letter, name, IGNORED, 0, 0, 0, NULL, help },
+    FLAG_NUMBER('n', "batchsize", n, 100, "images in the batch") FLAG_NUMBER(
+        'c', "in_channels", c, 3, "input channels") FLAG_NUMBER('k', "out_channels", k, 32,
+                                                                "output channels")
+        FLAG_NUMBER('!', "in_d", in_d, 32, "input depth") FLAG_NUMBER(
+            'H', "in_h", in_h, 32, "input height") FLAG_NUMBER('W', "in_w", in_w, 32, "input width")
+            FLAG_NUMBER('@', "fil_d", fil_d, 3, "filter depth") FLAG_NUMBER(
+                'y', "fil_h", fil_h, 3,
+                "filter height") FLAG_NUMBER('x', "fil_w", fil_w, 3,
+                                             "filter width") FLAG_NUMBER('$', "pad_d", pad_d, 0,
+                                                                         "zero padding, depth")
+                FLAG_NUMBER('p', "pad_h", pad_h, 0, "zero padding, height") FLAG_NUMBER(
+                    'q', "pad_w", pad_w, 0, "zero padding, width") FLAG_NUMBER('#', "conv_stride_d",
+                                                                               stride_d, 1,
+                                                                               "stride, depth")
+                    FLAG_NUMBER('u', "conv_stride_h", stride_h, 1, "stride, height") FLAG_NUMBER(
+                        'v', "conv_stride_w", stride_w,
+                        1,
+                        "stride, width") FLAG_NUMBER('^', "dilation_d", dil_d, 1, "dilation, depth")
+                        FLAG_NUMBER('l', "dilation_h", dil_h, 1, "dilation, height") FLAG_NUMBER(
+                            'j', "dilation_w", dil_w,
+                            1, "dilation, width") FLAG_NUMBER('%', "trans_output_pad_d", trans_d, 0,
+                                                              "output padding of -m trans, "
+                                                              "depth") FLAG_NUMBER('Y',
+                                                                                   "trans_"
+                                                                                   "output_"
+                                                                                   "pad_h",
+                                                                                   trans_h, 0,
+                                                                                   "output "
+                                                                                   "padding "
+                                                                                   "of -m "
+                                                                                   "trans, "
+                                                                                   "height")
+                            FLAG_NUMBER('X',
+                                        "trans_output_"
+                                        "pad_w",
+                                        trans_w, 0,
+                                        "output "
+                                        "padding of "
+                                        "-m trans, "
+                                        "width") FLAG_NUMBER('g', "group_count", g, 1, "groups")
+                                FLAG_NUMBER('_', "spatial_dim", spatial, 2,
+                                            "2 or 3 spatial dimensions") FLAG_NUMBER('F', "forw",
+                                                                                     directions, 0,
+                                                                                     "0 all, or "
+                                                                                     "the sum of "
+                                                                                     "1 forward, 2 "
+                                                                                     "data, 4 "
+                                                                                     "weights")
+                                    FLAG_NUMBER('i', "iter", iterations, 10, "launches to time") FLAG_NUMBER(
+                                        'V', "verify", verify, 1,
+                                        "1: "
+                                        "compare"
+                                        " with "
+                                        "a "
+                                        "referen"
+                                        "ce on "
+                                        "the "
+                                        "CPU") FLAG_NUMBER('t', "time", time,
+                                                           0, "1: print kernel times") FLAG_NUMBER('w',
+                                                                                                   "wall",
+                                                                                                   wall, 0, "1: print wall-clock times")
+                                        FLAG_NUMBER('s', "search", search, 0, "1: tune first") FLAG_WORD(
+                                            'm', "mode", mode, "conv",
+                                            "conv or trans") FLAG_WORD('z', "pad_mode", pad_mode,
+                                                                       "conv",
+                                                                       "conv, same or valid")
+                                            FLAG_WORD('S', "solution", solver, "-1", "solver to use; -1: the best") FLAG_WORD(
+                                                'I', "in_layout",
+                                                in_layout, "", "NCHW, NHWC, NCDHW or NDHWC")
+                                                FLAG_WORD('f', "fil_layout", fil_layout, "", "as in_layout") FLAG_WORD(
+                                                    'O', "out_layout", out_layout, "",
+                                                    "as in_layout")
+                                                    FLAG_IGNORED('r', "pad_val", "ignored") FLAG_IGNORED(
+                                                        'C', "verification_cache",
+                                                        "ignored") FLAG_IGNORED('P', "printconv", "ignored")
+                                                        FLAG_IGNORED('o', "dump_output", "ignored") FLAG_IGNORED(
+                                                            'd', "in_data",
+                                                            "ignored") FLAG_IGNORED('e', "weights", "ignored")
+                                                            FLAG_IGNORED('b', "bias", "ignored") FLAG_IGNORED(
+                                                                'a', "in_bias",
+                                                                "ignored")
+                                                                FLAG_IGNORED('D', "dout_data",
+                                                                             "ignored")
+                                                                    FLAG_IGNORED('Z', "tensor_vect",
+                                                                                 "ignored")
+                                                                        FLAG_IGNORED(
+                                                                            'L',
+                                                                            "vector_length",
+                                                                            "ignored")
+                                                                            FLAG_IGNORED(
+                                                                                'G', "gpualloc",
+                                                                                "ignored")
+                                                                                FLAG_IGNORED(
+                                                                                    0,
+                                                                                    "gpubuffer_"
+                                                                                    "check",
+                                                                                    "ignored")
+                                                                                    FLAG_IGNORED(
+                                                                                        0,
+                                                                                        "in_cast_"
+                                                                                        "type",
+                                                                                        "ignored")
+                                                                                        FLAG_IGNORED(
+                                                                                            0,
+                                                                                            "wei_"
+                                                                                            "cast_"
+                                                                                            "type",
+                                                                                            "ignore"
+                                                                                            "d")
+                                                                                            FLAG_IGNORED(
+                                                                                                0,
+                                                                                                "ou"
+                                                                                                "t_"
+                                                                                                "ca"
+                                                                                                "st"
+                                                                                                "_t"
+                                                                                                "yp"
+                                                                                                "e",
+                                                                                                "ig"
+                                                                                                "no"
+                                                                                                "re"
+                                                                                                "d")
+};
+#define FLAG_COUNT (sizeof(flags) / sizeof(flags[0]))
+
+static long long *number_slot(struct given *g, const struct flag *f)
+{
+    return (long long *)(void *)((char *)g + f->slot);
+}
+
+static char *word_slot(struct given *g, const struct flag *f) { return (char *)g + f->slot; }
+
+static struct given defaults(void)
+{
+    struct given g = { 0 };
+    for (size_t i = 0; i < FLAG_COUNT; i++) {
+        if (flags[i].value == NUMBER)
+            *number_slot(&g, &flags[i]) = flags[i].otherwise;
+        else if (flags[i].value == WORD)
+            snprintf(word_slot(&g, &flags[i]), flags[i].size, "%s", flags[i].word_otherwise);
+    }
+    return g;
+}
+
+static const struct flag *find_flag(const char *word, const char **ret_value)
+{
+    bool is_long = word[0] == '-' && word[1] == '-';
+    const char *name = word + (is_long ? 2 : 1);
+    size_t size = is_long ? strcspn(name, "=") : 1;
+    for (size_t i = 0; i < FLAG_COUNT; i++) {
+        const struct flag *f = &flags[i];
+        bool same = is_long ? strlen(f->name) == size && strncmp(f->name, name, size) == 0
+                            : f->letter && f->letter == name[0];
+        if (!same)
+            continue;
+        *ret_value = name[size] == '=' ? name + size + 1 : name[size] ? name + size : NULL;
+        return f;
+    }
+    return NULL;
+}
+
+static enum kiln_code set_flag(struct given *g, const struct flag *f, const char *value,
+                               struct kiln_err *err)
+{
+    if (f->value == WORD && strlen(value) >= f->size)
+        return kiln_fail(err, KILN_INVALID, "value of --%s is longer than %zu letters", f->name,
+                         f->size - 1);
+    if (f->value == WORD)
+        snprintf(word_slot(g, f), f->size, "%s", value);
+    if (f->value != NUMBER)
+        return KILN_OK;
+    char *end = NULL;
+    errno = 0;
+    long long number = strtoll(value, &end, 10);
+    if (errno || end == value || *end || number < 0 || number > UINT32_MAX)
+        return kiln_fail(err, KILN_INVALID, "value '%.40s' of --%s is not a number from 0 to %u",
+                         value, f->name, (unsigned)UINT32_MAX);
+    *number_slot(g, f) = number;
+    return KILN_OK;
+}
+
+static enum kiln_code read_flags(const char *const *words, size_t count, struct given *g,
+                                 struct kiln_err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *value = NULL;
+        const struct flag *f = NULL;
+        if (words[i][0] == '-' && words[i][1])
+            f = find_flag(words[i], &value);
+        if (!f)
+            return kiln_fail(err, KILN_INVALID, "'%.60s' is not a flag of MIOpenDriver's conv",
+                             words[i]);
+        if (!value && ++i < count)
+            value = words[i];
+        if (!value)
+            return kiln_fail(err, KILN_INVALID, "--%s needs a value", f->name);
+        enum kiln_code rc = set_flag(g, f, value, err);
+        if (rc)
+            return rc;
+    }
+    return KILN_OK;
+}
+
+static enum kiln_code read_layout(const char *text, uint32_t spatial, uint32_t *ret_layout,
+                                  struct kiln_err *err)
+{
+    if (!text[0]) {
+        *ret_layout = LAYOUT_CHANNELS_FIRST;
+        return KILN_OK;
+    }
+    for (uint32_t layout = 0; layout <= LAYOUT_CHANNELS_LAST; layout++) {
+        if (strcmp(text, layout_name((enum layout)layout, spatial)) == 0) {
+            *ret_layout = layout;
+            return KILN_OK;
+        }
+    }
+    return kiln_fail(err, KILN_UNSUPPORTED, "layout '%s' is not one of %s, %s", text,
+                     layout_name(LAYOUT_CHANNELS_FIRST, spatial),
+                     layout_name(LAYOUT_CHANNELS_LAST, spatial));
+}
+
+static enum kiln_code read_layouts(const struct given *g, struct problem *p, struct kiln_err *err)
+{
+    enum kiln_code rc = read_layout(g->in_layout, p->spatial_dims, &p->x_layout, err);
+    if (!rc)
+        rc = read_layout(g->fil_layout, p->spatial_dims, &p->w_layout, err);
+    if (!rc)
+        rc = read_layout(g->out_layout, p->spatial_dims, &p->y_layout, err);
+    return rc;
+}
+
+/* TensorFlow's "same": as much padding as keeps ceil(in / stride) outputs, halved. */
+static uint32_t same_pad(uint32_t in, uint32_t filter, uint32_t stride)
+{
+    uint32_t rest = stride && in % stride ? in % stride : stride;
+    return filter > rest ? (filter - rest) / 2 : 0;
+}
+
+static enum kiln_code apply_pad_mode(const struct given *g, struct problem *p, struct kiln_err *err)
+{
+    if (strcmp(g->pad_mode, "conv") == 0 || strcmp(g->pad_mode, "default") == 0)
+        return KILN_OK;
+    if (strcmp(g->pad_mode, "valid") == 0) {
+        p->pad = (struct extent){ 0, 0, 0 };
+        return KILN_OK;
+    }
+    if (strcmp(g->pad_mode, "same") != 0)
+        return kiln_fail(err, KILN_INVALID, "pad_mode '%s' is not one of conv, same, valid",
+                         g->pad_mode);
+    p->pad.h = same_pad(p->in.h, p->filter.h, p->stride.h);
+    p->pad.w = same_pad(p->in.w, p->filter.w, p->stride.w);
+    p->pad.d = p->spatial_dims == 3 ? same_pad(p->in.d, p->filter.d, p->stride.d) : 0;
+    return KILN_OK;
+}
+
+static uint32_t transposed_size(uint32_t in, uint32_t filter, uint32_t pad, uint32_t stride,
+                                uint32_t dilation, long long output_pad)
+{
+    long long size = (long long)(in - 1) * stride + (long long)dilation * (filter - 1) + 1 -
+                     2LL * pad + output_pad;
+    return size > 0 && size <= UINT32_MAX ? (uint32_t)size : 0;
+}
+
+/* The convolution whose backward data is this transposed one: x and y change places. */
+static void exchange(const struct given *g, struct problem *p)
+{
+    struct problem t = *p;
+    t.c = p->k;
+    t.k = p->c;
+    t.x_layout = p->y_layout;
+    t.y_layout = p->x_layout;
+    t.in.d =
+        transposed_size(p->in.d, p->filter.d, p->pad.d, p->stride.d, p->dilation.d, g->trans_d);
+    t.in.h =
+        transposed_size(p->in.h, p->filter.h, p->pad.h, p->stride.h, p->dilation.h, g->trans_h);
+    t.in.w =
+        transposed_size(p->in.w, p->filter.w, p->pad.w, p->stride.w, p->dilation.w, g->trans_w);
+    *p = t;
+}
+
+static enum kiln_code read_mode(const struct given *g, struct driver_line *line,
+                                struct kiln_err *err)
+{
+    line->transposed = strcmp(g->mode, "trans") == 0;
+    if (!line->transposed && strcmp(g->mode, "conv") != 0)
+        return kiln_fail(err, KILN_INVALID, "mode '%s' is not one of conv, trans", g->mode);
+    if (line->transposed)
+        exchange(g, &line->problem);
+    return KILN_OK;
+}
+
+static struct problem sizes(const struct given *g, enum data_type type)
+{
+    bool deep = g->spatial == 3;
+    return (struct problem){
+        .direction = DIRECTION_FORWARD,
+        .spatial_dims = (uint32_t)g->spatial,
+        .type = type,
+        .n = (uint32_t)g->n,
+        .c = (uint32_t)g->c,
+        .k = (uint32_t)g->k,
+        .groups = (uint32_t)g->g,
+        .in = { deep ? (uint32_t)g->in_d : 1, (uint32_t)g->in_h, (uint32_t)g->in_w },
+        .filter = { deep ? (uint32_t)g->fil_d : 1, (uint32_t)g->fil_h, (uint32_t)g->fil_w },
+        .pad = { deep ? (uint32_t)g->pad_d : 0, (uint32_t)g->pad_h, (uint32_t)g->pad_w },
+        .stride = { deep ? (uint32_t)g->stride_d : 1, (uint32_t)g->stride_h,
+                    (uint32_t)g->stride_w },
+        .dilation = { deep ? (uint32_t)g->dil_d : 1, (uint32_t)g->dil_h, (uint32_t)g->dil_w },
+    };
+}
+
+static enum kiln_code build(const struct given *g, enum data_type type,
+                            struct driver_line *ret_line, struct kiln_err *err)
+{
+    if (g->spatial != 2 && g->spatial != 3)
+        return kiln_fail(err, KILN_INVALID, "spatial_dim is %lld, allowed are 2 and 3", g->spatial);
+    if (g->directions > 7)
+        return kiln_fail(err, KILN_INVALID, "forw is %lld, allowed are 0 to 7", g->directions);
+    struct driver_line line = {
+        .problem = sizes(g, type),
+        .directions = g->directions ? (unsigned)g->directions : 7,
+        .iterations = g->iterations > INT_MAX ? INT_MAX : (int)g->iterations,
+        .verify = g->verify != 0,
+        .time = g->time != 0,
+        .wall = g->wall != 0,
+        .search = g->search != 0,
+    };
+    if (strcmp(g->solver, "-1") != 0)
+        snprintf(line.solver, sizeof(line.solver), "%s", g->solver);
+    enum kiln_code rc = read_layouts(g, &line.problem, err);
+    if (!rc)
+        rc = apply_pad_mode(g, &line.problem, err);
+    if (!rc)
+        rc = read_mode(g, &line, err);
+    if (!rc)
+        rc = problem_check(&line.problem, err);
+    if (rc)
+        return rc;
+    *ret_line = line;
+    return KILN_OK;
+}
+
+/* The type behind "conv", "convfp16", ...; false when |word| is none of these. */
+static bool program_type(const char *word, enum data_type *ret_type)
+{
+    static const struct {
+        const char *word;
+        enum data_type type;
+    } programs[] = {
+        { "conv", TYPE_FLOAT32 },
+        { "convfp16", TYPE_FLOAT16 },
+        { "convbfp16", TYPE_BFLOAT16 },
+    };
+    for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+        if (strcmp(word, programs[i].word) == 0) {
+            *ret_type = programs[i].type;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum kiln_code driver_words_parse(const char *const *words, size_t count,
+                                  struct driver_line *ret_line, struct kiln_err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        enum data_type type = TYPE_FLOAT32;
+        if (!program_type(words[i], &type))
+            continue;
+        struct given g = defaults();
+        enum kiln_code rc = read_flags(words + i + 1, count - i - 1, &g, err);
+        return rc ? rc : build(&g, type, ret_line, err);
+    }
+    return kiln_fail(err, KILN_INVALID,
+                     "no conv, convfp16 or convbfp16 in '%.60s%s': other operations are not kiln's",
+                     count ? words[0] : "", count > 1 ? " ..." : "");
+}
+
+/* Splits in place; quotes group, a backslash means itself. */
+static size_t split(char *text, const char *words[DRIVER_WORDS_MOST])
+{
+    size_t count = 0;
+    for (char *at = text; *at;) {
+        while (isspace((unsigned char)*at))
+            at++;
+        if (!*at || count == DRIVER_WORDS_MOST)
+            break;
+        char quote = *at == '"' || *at == '\'' ? *at++ : '\0';
+        words[count++] = at;
+        while (*at && (quote ? *at != quote : !isspace((unsigned char)*at)))
+            at++;
+        if (*at)
+            *at++ = '\0';
+    }
+    return count;
+}
+
+#define LINE_MOST 4096
+
+enum kiln_code driver_line_parse(struct bytes text, struct driver_line *ret_line,
+                                 struct kiln_err *err)
+{
+    char copy[LINE_MOST];
+    if (text.size >= sizeof(copy))
+        return kiln_fail(err, KILN_INVALID, "a line of %zu bytes exceeds the limit of %d",
+                         text.size, LINE_MOST - 1);
+    for (size_t i = 0; i < text.size; i++) {
+        if (!text.data[i])
+            return kiln_fail(err, KILN_INVALID, "byte %zu of the line is NUL", i);
+        copy[i] = (char)text.data[i];
+    }
+    copy[text.size] = '\0';
+    const char *words[DRIVER_WORDS_MOST];
+    size_t count = split(copy, words);
+    if (count == 0 || words[0][0] == '#')
+        return KILN_NOT_FOUND;
+    return driver_words_parse(words, count, ret_line, err);
+}
+
+bool driver_line_problem(const struct driver_line *line, unsigned index,
+                         struct problem *ret_problem)
+{
+    for (unsigned bit = 0; bit < 3; bit++) {
+        if (!(line->directions & (1u << bit)))
+            continue;
+        if (index-- > 0)
+            continue;
+        *ret_problem = line->problem;
+        ret_problem->direction = line->transposed && bit < 2 ? 1 - bit : bit;
+        return true;
+    }
+    return false;
+}
+
+const char *driver_flag_help(size_t index, char *ret_letter, const char **ret_name)
+{
+    if (index >= FLAG_COUNT)
+        return NULL;
+    *ret_letter = flags[index].letter;
+    *ret_name = flags[index].name;
+    return flags[index].help;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/json.h"
+
+#include <cjson/cJSON.h>
+
+/* struct json is never defined: a pointer to one is a cJSON pointer. */
+static cJSON *raw(struct json *json) { return (cJSON *)json; }
+static const cJSON *peek(const struct json *json) { return (const cJSON *)json; }
+static struct json *wrap(cJSON *item) { return (struct json *)item; }
+
+enum kiln_code json_parse(struct bytes text, const char *origin, struct json **ret_json,
+                          struct kiln_err *err)
+{
+    const char *end = NULL;
+    cJSON *item = cJSON_ParseWithLengthOpts((const char *)text.data, text.size, &end, 0);
+    if (!item)
+        return kiln_fail(err, KILN_INVALID, "%s is not JSON: stopped at byte %zu of %zu", origin,
+                         end ? (size_t)(end - (const char *)text.data) : 0, text.size);
+    const char *limit = (const char *)text.data + text.size;
+    while (end < limit && (*end == ' ' || *end == '\n' || *end == '\r' || *end == '\t' || !*end))
+        end++;
+    if (end != limit) {
+        cJSON_Delete(item);
+        return kiln_fail(err, KILN_INVALID, "%s has something after its JSON, at byte %zu", origin,
+                         (size_t)(end - (const char *)text.data));
+    }
+    *ret_json = wrap(item);
+    return KILN_OK;
+}
+
+void json_destroy(struct json *json) { cJSON_Delete(raw(json)); }
+
+char *json_print(const struct json *json, bool indent)
+{
+    if (!json)
+        return NULL;
+    return indent ? cJSON_Print(peek(json)) : cJSON_PrintUnformatted(peek(json));
+}
+
+struct json *json_object(void) { return wrap(cJSON_CreateObject()); }
+struct json *json_array(void) { return wrap(cJSON_CreateArray()); }
+struct json *json_text(const char *text) { return wrap(cJSON_CreateString(text)); }
+struct json *json_number(double value) { return wrap(cJSON_CreateNumber(value)); }
+struct json *json_bool(bool value) { return wrap(cJSON_CreateBool(value)); }
+
+void json_set(struct json *object, const char *name, struct json *value)
+{
+    if (!cJSON_AddItemToObject(raw(object), name, raw(value)))
+        cJSON_Delete(raw(value));
+}
+
+void json_set_text(struct json *object, const char *name, const char *text)
+{
+    json_set(object, name, json_text(text));
+}
+
+void json_set_u64(struct json *object, const char *name, uint64_t value)
+{
+    json_set(object, name, json_number((double)value));
+}
+
+void json_set_number(struct json *object, const char *name, double value)
+{
+    json_set(object, name, json_number(value));
+}
+
+void json_set_bool(struct json *object, const char *name, bool value)
+{
+    json_set(object, name, json_bool(value));
+}
+
+void json_append(struct json *array, struct json *value)
+{
+    if (!cJSON_AddItemToArray(raw(array), raw(value)))
+        cJSON_Delete(raw(value));
+}
+
+bool json_is_object(const struct json *json) { return cJSON_IsObject(peek(json)); }
+bool json_is_array(const struct json *json) { return cJSON_IsArray(peek(json)); }
+bool json_is_text(const struct json *json) { return cJSON_IsString(peek(json)); }
+bool json_is_number(const struct json *json) { return cJSON_IsNumber(peek(json)); }
+bool json_is_bool(const struct json *json) { return cJSON_IsBool(peek(json)); }
+
+const struct json *json_get(const struct json *object, const char *name)
+{
+    return (const struct json *)cJSON_GetObjectItemCaseSensitive(peek(object), name);
+}
+
+const char *json_as_text(const struct json *json, const char *otherwise)
+{
+    return json_is_text(json) ? peek(json)->valuestring : otherwise;
+}
+
+double json_as_number(const struct json *json, double otherwise)
+{
+    return json_is_number(json) ? peek(json)->valuedouble : otherwise;
+}
+
+bool json_as_bool(const struct json *json, bool otherwise)
+{
+    return json_is_bool(json) ? cJSON_IsTrue(peek(json)) : otherwise;
+}
+
+const char *json_get_text(const struct json *object, const char *name, const char *otherwise)
+{
+    return json_as_text(json_get(object, name), otherwise);
+}
+
+double json_get_number(const struct json *object, const char *name, double otherwise)
+{
+    return json_as_number(json_get(object, name), otherwise);
+}
+
+uint64_t json_get_u64(const struct json *object, const char *name, uint64_t otherwise)
+{
+    const struct json *item = json_get(object, name);
+    if (!json_is_number(item))
+        return otherwise;
+    double value = peek(item)->valuedouble;
+    if (!(value >= 0) || value > 9007199254740992.0) /* 2^53 */
+        return otherwise;
+    return (uint64_t)value;
+}
+
+bool json_get_bool(const struct json *object, const char *name, bool otherwise)
+{
+    return json_as_bool(json_get(object, name), otherwise);
+}
+
+const struct json *json_first(const struct json *json)
+{
+    if (!json_is_object(json) && !json_is_array(json))
+        return NULL;
+    return (const struct json *)peek(json)->child;
+}
+
+const struct json *json_next(const struct json *json)
+{
+    return (const struct json *)peek(json)->next;
+}
+
+const char *json_name(const struct json *json) { return peek(json)->string; }
+
+size_t json_count(const struct json *json)
+{
+    return json_first(json) ? (size_t)cJSON_GetArraySize(peek(json)) : 0;
+}

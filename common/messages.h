@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Messages: structs and codecs made from common/messages.def.
+ *
+ * For each binary message and record NAME there is
+ *     struct message_NAME                 its fields; BYTES fields borrow
+ *     void message_NAME_write(struct buffer *, const struct message_NAME *)
+ *     struct message_NAME message_NAME_read(struct reader *)
+ * A read that fails (short, or with bytes left over at the end of a body) is seen in
+ * reader.failed; message_body_read() turns that into a sentence.
+ */
+#include "common/bytes.h"
+#include "common/digest.h"
+#include "common/err.h"
+#include "common/frame.h"
+#include "common/problem.h"
+
+enum message_type {
+#define KILN_REQUEST(name, number, who, body, purpose) MESSAGE_##name = (number),
+#define KILN_REPLY(name, number, body, purpose) MESSAGE_##name = (number),
+#include "common/messages.def"
+#undef KILN_REQUEST
+#undef KILN_REPLY
+};
+
+enum tier { TIER_NONE, TIER_HOT, TIER_DISK, TIER_PACKAGE, TIER_REMOTE, TIER_COMPILED };
+const char *tier_name(enum tier tier); /* "hot", "disk", ... */
+
+enum role { ROLE_USE, ROLE_PUBLISH, ROLE_ADMIN };
+const char *role_name(enum role role);
+
+enum priority { PRIORITY_INTERACTIVE, PRIORITY_PREFETCH };
+
+/* What an argument of a planned kernel is filled with at launch. */
+enum argument_kind {
+    ARGUMENT_X,         /* device pointer of x, plus value bytes */
+    ARGUMENT_W,         /* of w */
+    ARGUMENT_Y,         /* of y */
+    ARGUMENT_WORKSPACE, /* of the workspace */
+    ARGUMENT_U32,       /* the low 32 bits of value */
+    ARGUMENT_U64,       /* value */
+    ARGUMENT_F32,       /* the low 32 bits of value are a float's */
+};
+
+#define NO_DESCRIPTOR 0xffffu
+#define FETCH_NO_OBJECT 1u
+
+/* Capabilities, exchanged in hello: bits that either side may rely on once both have them. */
+#define CAPABILITY_INLINE 1u /* small objects may come inside the frame */
+#define CAPABILITY_EVENTS 2u
+#define CAPABILITIES_HERE (CAPABILITY_INLINE | CAPABILITY_EVENTS)
+
+/* C types of the table's field types. */
+#define MESSAGE_C_U8 uint8_t
+#define MESSAGE_C_U16 uint16_t
+#define MESSAGE_C_U32 uint32_t
+#define MESSAGE_C_U64 uint64_t
+#define MESSAGE_C_DIGEST struct digest
+#define MESSAGE_C_PROBLEM struct problem
+#define MESSAGE_C_BYTES struct bytes
+
+#define MESSAGE_FIELD(TYPE, field) MESSAGE_C_##TYPE field;
+#define MESSAGE_DECLARE(name)                                                      \
+    struct message_##name {                                                        \
+        KILN_FIELDS_##name(MESSAGE_FIELD)                                          \
+    };                                                                             \
+    void message_##name##_write(struct buffer *b, const struct message_##name *m); \
+    struct message_##name message_##name##_read(struct reader *r);
+
+#define MESSAGE_DECLARE_BINARY(name) MESSAGE_DECLARE(name)
+#define MESSAGE_DECLARE_JSON(name)
+#define KILN_REQUEST(name, number, who, body, purpose) MESSAGE_DECLARE_##body(name)
+#define KILN_REPLY(name, number, body, purpose) MESSAGE_DECLARE_##body(name)
+#include "common/messages.def"
+KILN_RECORDS(MESSAGE_DECLARE)
+#undef KILN_REQUEST
+#undef KILN_REPLY
+
+/* The message's name ("fetch"), or "?" for a number that is not in the table. */
+const char *message_name(unsigned type);
+
+/* Call after message_X_read() of a whole body: KILN_INVALID with the message's name when the
+ * body was short or longer than its fields. */
+KILN_MUST_CHECK enum kiln_code message_body_check(const struct reader *r, unsigned type,
+                                                  struct kiln_err *err);

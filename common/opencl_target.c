@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/opencl_target.h"
+#include "common/bytes.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEVICE_LETTERS 72   /* the readable part; the hash tells the rest apart */
+#define PLATFORM_LETTERS 40 /* "opencl:" + 72 + ":" + 40 + "-" + 16 < LIMIT_TARGET_TEXT */
+
+/* Runs of letters that may not stand in a target become one '-'. */
+static void tame(const char *name, char *out, size_t size)
+{
+    size_t used = 0;
+    for (; *name && used + 1 < size; name++) {
+        unsigned char c = (unsigned char)*name;
+        bool plain = c < 128 && (isalnum(c) || strchr("_.+-", c));
+        if (plain)
+            out[used++] = (char)c;
+        else if (used && out[used - 1] != '-')
+            out[used++] = '-';
+    }
+    while (used && out[used - 1] == '-')
+        used--;
+    if (!used)
+        out[used++] = '-';
+    out[used] = '\0';
+}
+
+void opencl_target_text(const struct opencl_names *names, char text[LIMIT_TARGET_TEXT])
+{
+    const char *const parts[] = { names->platform_name, names->platform_version, names->device_name,
+                                  names->device_version, names->driver_version };
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        const char *part = parts[i] ? parts[i] : "";
+        hash = bytes_hash(bytes_of(part, strlen(part) + 1), hash); /* the NUL ends each part */
+    }
+    char device[DEVICE_LETTERS + 1], platform[PLATFORM_LETTERS + 1];
+    tame(names->device_name ? names->device_name : "", device, sizeof(device));
+    tame(names->platform_name ? names->platform_name : "", platform, sizeof(platform));
+    snprintf(text, LIMIT_TARGET_TEXT, "opencl:%s:%s-%016" PRIx64, device, platform, hash);
+}

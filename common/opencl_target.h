@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The target text of an OpenCL device: opencl:<cpu>:<platform>-<hash>.
+ *
+ * Role       a program binary is tied to the device and to the driver build that made it, so
+ *            compiler (engine/compile) and client (libclient/device) name both the same way
+ * Ownership  none; a pure function
+ * Threading  any thread
+ */
+#include "common/limits.h"
+
+/* The strings clGetPlatformInfo and clGetDeviceInfo return; NULL counts as empty. */
+struct opencl_names {
+    const char *platform_name;    /* CL_PLATFORM_NAME */
+    const char *platform_version; /* CL_PLATFORM_VERSION */
+    const char *device_name;      /* CL_DEVICE_NAME */
+    const char *device_version;   /* CL_DEVICE_VERSION */
+    const char *driver_version;   /* CL_DRIVER_VERSION */
+};
+
+/* Canonical text, letters of [A-Za-z0-9_.:+-] only; the hash covers all five strings. */
+void opencl_target_text(const struct opencl_names *names, char text[LIMIT_TARGET_TEXT]);

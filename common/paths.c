@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/paths.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct place { /* one kind of folder, for root and for others */
+    const char *root;
+    const char *variable; /* XDG's */
+    const char *below_home;
+    const char *what;
+};
+
+static const struct place cache = { "/var/cache/kiln", "XDG_CACHE_HOME", ".cache", "cache" };
+static const struct place state = { "/var/lib/kiln", "XDG_STATE_HOME", ".local/state", "state" };
+static const struct place config = { "/etc/kiln", "XDG_CONFIG_HOME", ".config", "configuration" };
+
+KILN_PRINTF(3, 4)
+static enum kiln_code put(char path[PATH_TEXT_MOST], struct kiln_err *err, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int size = vsnprintf(path, PATH_TEXT_MOST, fmt, args);
+    va_end(args);
+    if (size < 0 || size >= PATH_TEXT_MOST)
+        return kiln_fail(err, KILN_INVALID, "path '%.100s...' is longer than %d bytes", path,
+                         PATH_TEXT_MOST - 1);
+    return KILN_OK;
+}
+
+/* XDG says that relative values are to be ignored. */
+static const char *absolute_variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && value[0] == '/' ? value : NULL;
+}
+
+static enum kiln_code folder(const struct place *place, char path[PATH_TEXT_MOST],
+                             struct kiln_err *err)
+{
+    if (geteuid() == 0)
+        return put(path, err, "%s", place->root);
+    const char *base = absolute_variable(place->variable);
+    if (base)
+        return put(path, err, "%s/kiln", base);
+    const char *home = absolute_variable("HOME");
+    if (!home)
+        return kiln_fail(err, KILN_INVALID,
+                         "no place for the %s folder: neither %s nor HOME is set", place->what,
+                         place->variable);
+    return put(path, err, "%s/%s/kiln", home, place->below_home);
+}
+
+enum kiln_code paths_cache_folder(char path[PATH_TEXT_MOST], struct kiln_err *err)
+{
+    return folder(&cache, path, err);
+}
+
+enum kiln_code paths_state_folder(char path[PATH_TEXT_MOST], struct kiln_err *err)
+{
+    return folder(&state, path, err);
+}
+
+enum kiln_code paths_config_folder(char path[PATH_TEXT_MOST], struct kiln_err *err)
+{
+    return folder(&config, path, err);
+}
+
+enum kiln_code paths_daemon_socket(char path[PATH_TEXT_MOST], struct kiln_err *err)
+{
+    if (geteuid() == 0)
+        return put(path, err, "/run/kiln/kilnd.sock");
+    const char *runtime = absolute_variable("XDG_RUNTIME_DIR");
+    if (runtime)
+        return put(path, err, "%s/kiln/kilnd.sock", runtime);
+    return put(path, err, "/run/user/%u/kiln/kilnd.sock", (unsigned)geteuid());
+}
+
+enum kiln_code paths_client_socket(char path[PATH_TEXT_MOST], struct kiln_err *err)
+{
+    const char *named = getenv("KILN_SOCKET");
+    if (named && named[0])
+        return put(path, err, "%s", named);
+    enum kiln_code rc = paths_daemon_socket(path, err);
+    struct stat seen;
+    if (!rc && stat(path, &seen) == 0)
+        return KILN_OK;
+    return put(path, err, "/run/kiln/kilnd.sock");
+}
+
+static bool beside_this_program(const char *name, char path[PATH_TEXT_MOST])
+{
+    char self[PATH_TEXT_MOST];
+    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (size <= 0)
+        return false;
+    self[size] = '\0';
+    char *slash = strrchr(self, '/');
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (!slash)
+        return false;
+    *slash = '\0';
+    return put(path, &ignored, "%s/%s", self, name) == KILN_OK && access(path, X_OK) == 0;
+}
+
+enum kiln_code paths_helper(const char *name, const char *installed, char path[PATH_TEXT_MOST],
+                            struct kiln_err *err)
+{
+    if (beside_this_program(name, path))
+        return KILN_OK;
+    if (access(installed, X_OK) == 0)
+        return put(path, err, "%s", installed);
+    return kiln_fail(err, KILN_NOT_FOUND,
+                     "cannot find '%s': looked beside this program and at '%s'", name, installed);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Where things are by default.  Root: /run/kiln, /var/cache/kiln, /var/lib/kiln, /etc/kiln.
+ * Others: $XDG_RUNTIME_DIR/kiln, $XDG_CACHE_HOME/kiln, $XDG_STATE_HOME/kiln, $XDG_CONFIG_HOME/kiln,
+ * with the XDG defaults below $HOME; without XDG_RUNTIME_DIR, /run/user/<uid>.
+ */
+#include "common/err.h"
+
+#include <stddef.h>
+
+#define PATH_TEXT_MOST 512
+
+/* The socket a daemon of this user listens on. */
+KILN_MUST_CHECK enum kiln_code paths_daemon_socket(char path[PATH_TEXT_MOST], struct kiln_err *err);
+/* The socket a client connects to: $KILN_SOCKET; else the user's own daemon's where that file
+ * exists; else the system's. */
+KILN_MUST_CHECK enum kiln_code paths_client_socket(char path[PATH_TEXT_MOST], struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code paths_cache_folder(char path[PATH_TEXT_MOST], struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code paths_state_folder(char path[PATH_TEXT_MOST], struct kiln_err *err);
+/* Folder of kilnd.json. */
+KILN_MUST_CHECK enum kiln_code paths_config_folder(char path[PATH_TEXT_MOST], struct kiln_err *err);
+/* A program of ours (kiln-compiler): beside the running program, else |installed|. */
+KILN_MUST_CHECK enum kiln_code paths_helper(const char *name, const char *installed,
+                                            char path[PATH_TEXT_MOST], struct kiln_err *err);

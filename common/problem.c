@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/problem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static uint32_t output_of(uint32_t in, uint32_t filter, uint32_t pad, uint32_t stride,
+                          uint32_t dilation)
+{
+    uint64_t padded = (uint64_t)in + 2 * (uint64_t)pad;
+    uint64_t span = (uint64_t)dilation * (filter - 1) + 1;
+    if (span > padded)
+        return 0;
+    return (uint32_t)((padded - span) / stride + 1);
+}
+
+struct extent problem_output(const struct problem *p)
+{
+    return (struct extent){
+        .d = output_of(p->in.d, p->filter.d, p->pad.d, p->stride.d, p->dilation.d),
+        .h = output_of(p->in.h, p->filter.h, p->pad.h, p->stride.h, p->dilation.h),
+        .w = output_of(p->in.w, p->filter.w, p->pad.w, p->stride.w, p->dilation.w),
+    };
+}
+
+/* One number to be checked: its name as MIOpenDriver spells it, and its bounds. */
+struct bound {
+    const char *name;
+    uint32_t value, least, most;
+};
+
+/* No real size comes near; keeps every product below within 64 bits. */
+#define SIZE_MOST (1u << 24)
+#define SMALL_MOST (1u << 16)
+
+static enum kiln_code check_bounds(const struct bound *bounds, size_t count, struct kiln_err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct bound *b = &bounds[i];
+        if (b->value < b->least || b->value > b->most)
+            return kiln_fail(err, KILN_INVALID, "%s is %u, allowed are %u to %u", b->name,
+                             (unsigned)b->value, (unsigned)b->least, (unsigned)b->most);
+    }
+    return KILN_OK;
+}
+
+static enum kiln_code check_numbers(const struct problem *p, struct kiln_err *err)
+{
+    const struct bound bounds[] = {
+        { "direction", p->direction, 0, DIRECTION_BACKWARD_WEIGHTS },
+        { "spatial_dim", p->spatial_dims, 2, 3 },
+        { "data type", p->type, 0, TYPE_BFLOAT16 },
+        { "in_layout", p->x_layout, 0, LAYOUT_CHANNELS_LAST },
+        { "fil_layout", p->w_layout, 0, LAYOUT_CHANNELS_LAST },
+        { "out_layout", p->y_layout, 0, LAYOUT_CHANNELS_LAST },
+        { "batchsize", p->n, 1, SIZE_MOST },
+        { "in_channels", p->c, 1, SIZE_MOST },
+        { "out_channels", p->k, 1, SIZE_MOST },
+        { "group_count", p->groups, 1, SIZE_MOST },
+        { "in_d", p->in.d, 1, SIZE_MOST },
+        { "in_h", p->in.h, 1, SIZE_MOST },
+        { "in_w", p->in.w, 1, SIZE_MOST },
+        { "fil_d", p->filter.d, 1, SMALL_MOST },
+        { "fil_h", p->filter.h, 1, SMALL_MOST },
+        { "fil_w", p->filter.w, 1, SMALL_MOST },
+        { "pad_d", p->pad.d, 0, SMALL_MOST },
+        { "pad_h", p->pad.h, 0, SMALL_MOST },
+        { "pad_w", p->pad.w, 0, SMALL_MOST },
+        { "conv_stride_d", p->stride.d, 1, SMALL_MOST },
+        { "conv_stride_h", p->stride.h, 1, SMALL_MOST },
+        { "conv_stride_w", p->stride.w, 1, SMALL_MOST },
+        { "dilation_d", p->dilation.d, 1, SMALL_MOST },
+        { "dilation_h", p->dilation.h, 1, SMALL_MOST },
+        { "dilation_w", p->dilation.w, 1, SMALL_MOST },
+    };
+    return check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), err);
+}
+
+static enum kiln_code check_flat(const struct problem *p, struct kiln_err *err)
+{
+    if (p->spatial_dims == 3)
+        return KILN_OK;
+    const struct bound bounds[] = {
+        { "in_d of a 2-D problem", p->in.d, 1, 1 },
+        { "fil_d of a 2-D problem", p->filter.d, 1, 1 },
+        { "pad_d of a 2-D problem", p->pad.d, 0, 0 },
+        { "conv_stride_d of a 2-D problem", p->stride.d, 1, 1 },
+        { "dilation_d of a 2-D problem", p->dilation.d, 1, 1 },
+    };
+    return check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), err);
+}
+
+/* a*b*c*d*e, or UINT64_MAX when that does not fit. */
+static uint64_t product(const uint64_t factors[5])
+{
+    uint64_t all = 1;
+    for (size_t i = 0; i < 5; i++) {
+        if (__builtin_mul_overflow(all, factors[i], &all))
+            return UINT64_MAX;
+    }
+    return all;
+}
+
+uint64_t problem_x_elements(const struct problem *p)
+{
+    return product((const uint64_t[5]){ p->n, p->c, p->in.d, p->in.h, p->in.w });
+}
+
+uint64_t problem_w_elements(const struct problem *p)
+{
+    return product(
+        (const uint64_t[5]){ p->k, p->c / p->groups, p->filter.d, p->filter.h, p->filter.w });
+}
+
+uint64_t problem_y_elements(const struct problem *p)
+{
+    struct extent out = problem_output(p);
+    return product((const uint64_t[5]){ p->n, p->k, out.d, out.h, out.w });
+}
+
+static enum kiln_code check_tensor(const char *name, uint64_t elements, struct kiln_err *err)
+{
+    if (elements >= 1u << 31)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "tensor %s has %llu elements; 2147483647 are the most", name,
+                         (unsigned long long)elements);
+    return KILN_OK;
+}
+
+enum kiln_code problem_check(const struct problem *p, struct kiln_err *err)
+{
+    enum kiln_code rc = check_numbers(p, err);
+    if (!rc)
+        rc = check_flat(p, err);
+    if (rc)
+        return rc;
+    if (p->c % p->groups || p->k % p->groups)
+        return kiln_fail(err, KILN_INVALID,
+                         "group_count %u does not divide in_channels %u and out_channels %u",
+                         (unsigned)p->groups, (unsigned)p->c, (unsigned)p->k);
+    struct extent out = problem_output(p);
+    if (out.d == 0 || out.h == 0 || out.w == 0)
+        return kiln_fail(err, KILN_INVALID,
+                         "the output is empty (%ux%ux%u): the dilated filter is larger than the "
+                         "padded input",
+                         (unsigned)out.d, (unsigned)out.h, (unsigned)out.w);
+    rc = check_tensor("x", problem_x_elements(p), err);
+    if (!rc)
+        rc = check_tensor("w", problem_w_elements(p), err);
+    if (!rc)
+        rc = check_tensor("y", problem_y_elements(p), err);
+    return rc;
+}
+
+double problem_flops(const struct problem *p)
+{
+    return 2.0 * (double)problem_y_elements(p) * (p->c / p->groups) * p->filter.d * p->filter.h *
+           p->filter.w;
+}
+
+size_t data_type_size(enum data_type type) { return type == TYPE_FLOAT32 ? 4 : 2; }
+
+const char *data_type_name(enum data_type type)
+{
+    static const char *const names[] = { "fp32", "fp16", "bf16" };
+    return (size_t)type < 3 ? names[type] : "?";
+}
+
+const char *direction_name(enum direction direction)
+{
+    static const char *const names[] = { "F", "B", "W" };
+    return (size_t)direction < 3 ? names[direction] : "?";
+}
+
+const char *layout_name(enum layout layout, uint32_t spatial_dims)
+{
+    if (spatial_dims == 3)
+        return layout == LAYOUT_CHANNELS_LAST ? "NDHWC" : "NCDHW";
+    return layout == LAYOUT_CHANNELS_LAST ? "NHWC" : "NCHW";
+}
+
+bool problem_equal(const struct problem *a, const struct problem *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0; /* 25 u32: no padding, asserted below */
+}
+
+_Static_assert(sizeof(struct problem) == PROBLEM_WIRE_SIZE, "a problem is its 25 wire numbers");
+
+static size_t put_sizes(const struct problem *p, char *text, size_t size)
+{
+    static const char *const programs[] = { "conv", "convfp16", "convbfp16" };
+    int at = snprintf(text, size, "%s -n %u -c %u -H %u -W %u -k %u -y %u -x %u",
+                      p->type < 3 ? programs[p->type] : "conv", (unsigned)p->n, (unsigned)p->c,
+                      (unsigned)p->in.h, (unsigned)p->in.w, (unsigned)p->k, (unsigned)p->filter.h,
+                      (unsigned)p->filter.w);
+    at += snprintf(text + at, size - (size_t)at,
+                   " -p %u -q %u -u %u -v %u -l %u -j %u -m conv -g %u", (unsigned)p->pad.h,
+                   (unsigned)p->pad.w, (unsigned)p->stride.h, (unsigned)p->stride.w,
+                   (unsigned)p->dilation.h, (unsigned)p->dilation.w, (unsigned)p->groups);
+    return (size_t)at;
+}
+
+static size_t put_depth(const struct problem *p, char *text, size_t size)
+{
+    if (p->spatial_dims != 3)
+        return 0;
+    return (size_t)snprintf(text, size,
+                            " --spatial_dim 3 --in_d %u --fil_d %u --pad_d %u --conv_stride_d %u "
+                            "--dilation_d %u",
+                            (unsigned)p->in.d, (unsigned)p->filter.d, (unsigned)p->pad.d,
+                            (unsigned)p->stride.d, (unsigned)p->dilation.d);
+}
+
+static size_t put_layouts(const struct problem *p, char *text, size_t size)
+{
+    if (p->x_layout == LAYOUT_CHANNELS_FIRST && p->w_layout == LAYOUT_CHANNELS_FIRST &&
+        p->y_layout == LAYOUT_CHANNELS_FIRST)
+        return 0;
+    return (size_t)snprintf(text, size, " --in_layout %s --fil_layout %s --out_layout %s",
+                            layout_name(p->x_layout, p->spatial_dims),
+                            layout_name(p->w_layout, p->spatial_dims),
+                            layout_name(p->y_layout, p->spatial_dims));
+}
+
+void problem_to_driver(const struct problem *p, char *text, size_t size)
+{
+    char line[768]; /* 25 numbers of at most 10 digits and their flags: 620 bytes */
+    size_t at = put_sizes(p, line, sizeof(line));
+    at += put_depth(p, line + at, sizeof(line) - at);
+    at += put_layouts(p, line + at, sizeof(line) - at);
+    snprintf(line + at, sizeof(line) - at, " -F %u", 1u << (p->direction & 3));
+    snprintf(text, size, "%s", line);
+}
+
+void problem_write(struct buffer *b, const struct problem *p)
+{
+    const uint32_t *numbers = (const uint32_t *)p;
+    for (size_t i = 0; i < PROBLEM_WIRE_SIZE / 4; i++)
+        buffer_put_u32(b, numbers[i]);
+}
+
+struct problem problem_read(struct reader *r)
+{
+    struct problem p;
+    uint32_t *numbers = (uint32_t *)&p;
+    for (size_t i = 0; i < PROBLEM_WIRE_SIZE / 4; i++)
+        numbers[i] = reader_u32(r);
+    return p;
+}

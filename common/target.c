@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/target.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+static enum kiln_code refuse(struct bytes text, const char *why, struct kiln_err *err)
+{
+    int shown = text.size > 80 ? 80 : (int)text.size;
+    return kiln_fail(err, KILN_INVALID,
+                     "'%.*s' is not a target: %s (a target looks like gfx90a, "
+                     "gfx90a:sramecc+:xnack-, sm_90 or opencl:<device>)",
+                     shown, (const char *)text.data, why);
+}
+
+static bool letters_are_fine(struct bytes text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char c = text.data[i];
+        if (!isalnum(c) && !strchr("_.:+-", c))
+            return false;
+    }
+    return true;
+}
+
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+static bool all_alnum(const char *text)
+{
+    for (; *text; text++) {
+        if (!isalnum((unsigned char)*text))
+            return false;
+    }
+    return true;
+}
+
+/* Rewrites gfx90a:xnack-:sramecc+ as gfx90a:sramecc+:xnack-. */
+static bool canonical_amd(char text[LIMIT_TARGET_TEXT])
+{
+    char arch[32], sramecc = 0, xnack = 0;
+    char copy[LIMIT_TARGET_TEXT];
+    snprintf(copy, sizeof(copy), "%s", text);
+    char *rest = NULL;
+    char *part = strtok_r(copy, ":", &rest);
+    if (!part || strlen(part) < 6 || strlen(part) >= sizeof(arch) || !all_alnum(part))
+        return false;
+    snprintf(arch, sizeof(arch), "%s", part);
+    while ((part = strtok_r(NULL, ":", &rest))) {
+        char *slot = starts_with(part, "sramecc") ? &sramecc : &xnack;
+        size_t name = slot == &sramecc ? 7 : 5;
+        if (slot == &xnack && !starts_with(part, "xnack"))
+            return false;
+        if (*slot || (part[name] != '+' && part[name] != '-') || part[name + 1])
+            return false;
+        *slot = part[name];
+    }
+    int at = snprintf(text, LIMIT_TARGET_TEXT, "%s", arch);
+    if (sramecc)
+        at += snprintf(text + at, LIMIT_TARGET_TEXT - (size_t)at, ":sramecc%c", sramecc);
+    if (xnack)
+        snprintf(text + at, LIMIT_TARGET_TEXT - (size_t)at, ":xnack%c", xnack);
+    return true;
+}
+
+static bool is_nvidia(const char *text)
+{
+    const char *at = text + 3;
+    size_t digits = strspn(at, "0123456789");
+    at += digits;
+    return digits >= 2 && digits <= 3 && (*at == '\0' || ((*at == 'a' || *at == 'f') && !at[1]));
+}
+
+enum kiln_code target_parse(struct bytes text, struct target *ret_target, struct kiln_err *err)
+{
+    struct target t = { 0 };
+    if (text.size == 0)
+        return kiln_fail(err, KILN_INVALID, "no target was given");
+    if (text.size >= sizeof(t.text))
+        return refuse(text, "too long", err);
+    if (!letters_are_fine(text))
+        return refuse(text, "only letters, digits and _ . : + - may stand in one", err);
+    memcpy(t.text, text.data, text.size);
+    if (starts_with(t.text, "gfx")) {
+        t.family = TARGET_AMDGPU;
+        if (!canonical_amd(t.text))
+            return refuse(text, "features are sramecc+, sramecc-, xnack+ or xnack-", err);
+    } else if (starts_with(t.text, "sm_")) {
+        t.family = TARGET_NVIDIA;
+        if (!is_nvidia(t.text))
+            return refuse(text, "two or three digits follow sm_", err);
+    } else if (starts_with(t.text, "opencl:") && t.text[7]) {
+        t.family = TARGET_OPENCL;
+    } else {
+        return refuse(text, "unknown kind", err);
+    }
+    *ret_target = t;
+    return KILN_OK;
+}
+
+void target_arch(const struct target *t, char *arch, size_t size)
+{
+    size_t most = t->family == TARGET_AMDGPU ? strcspn(t->text, ":") : strlen(t->text);
+    snprintf(arch, size, "%.*s", (int)most, t->text);
+}
+
+void database_id(const char *arch, unsigned compute_units, char *text, size_t size)
+{
+    snprintf(text, size, compute_units <= 64 ? "%s_%u" : "%s%x", arch, compute_units);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What code is compiled for.
+ *
+ *   AMD      gfx90a, gfx90a:sramecc+:xnack-, gfx1030      (features in HIP's order)
+ *   NVIDIA   sm_90, sm_90a
+ *   OpenCL   opencl:<device>:<driver build>               (see libclient/device/device_opencl.c)
+ *
+ * The text is the identity: two targets are the same when their canonical texts are.
+ */
+#include "common/bytes.h"
+#include "common/err.h"
+#include "common/limits.h"
+
+enum target_family { TARGET_AMDGPU, TARGET_NVIDIA, TARGET_OPENCL };
+
+struct target {
+    enum target_family family;
+    char text[LIMIT_TARGET_TEXT]; /* canonical, terminated */
+};
+
+/* Parses and canonicalises: AMD features are sorted (sramecc before xnack), letters checked.
+ * The sentence says what a target looks like. */
+KILN_MUST_CHECK enum kiln_code target_parse(struct bytes text, struct target *ret_target,
+                                            struct kiln_err *err);
+/* "gfx90a" of gfx90a:sramecc+:xnack-; the whole text of others. */
+void target_arch(const struct target *t, char *arch, size_t size);
+
+/* MIOpen's file stem for a device: arch and compute units, "_" + decimal up to 64, bare
+ * hexadecimal above: gfx906_60, gfx90a68. */
+void database_id(const char *arch, unsigned compute_units, char *text, size_t size);

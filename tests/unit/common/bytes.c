@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/bytes.h"
+#include "common/digest.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+static void reads_back_what_was_written(void **state)
+{
+    (void)state;
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1000);
+    buffer_put_u8(&b, 0xfe);
+    buffer_put_u16(&b, 0xfedc);
+    buffer_put_u32(&b, 0xfedcba98);
+    buffer_put_u64(&b, 0xfedcba9876543210u);
+    buffer_put_sized(&b, bytes_of_text("kiln"));
+    assert_false(b.failed);
+
+    struct reader r = reader_of(buffer_view(&b));
+    assert_int_equal(reader_u8(&r), 0xfe);
+    assert_int_equal(reader_u16(&r), 0xfedc);
+    assert_int_equal(reader_u32(&r), 0xfedcba98);
+    assert_int_equal(reader_u64(&r), 0xfedcba9876543210u);
+    assert_true(bytes_equal_text(reader_sized(&r), "kiln"));
+    assert_false(r.failed);
+    assert_int_equal(reader_left(&r), 0);
+}
+
+static void writes_numbers_little_endian(void **state)
+{
+    (void)state;
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1000);
+    buffer_put_u32(&b, 0x01020304);
+    assert_memory_equal(b.data, "\x04\x03\x02\x01", 4);
+}
+
+static void refuses_to_grow_beyond_its_limit_and_stays_failed(void **state)
+{
+    (void)state;
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 4);
+    buffer_put(&b, "1234", 4);
+    assert_false(b.failed);
+    buffer_put_u8(&b, 5);
+    assert_true(b.failed);
+    buffer_put(&b, "", 0);
+    assert_true(b.failed);
+    assert_int_equal(b.size, 4);
+}
+
+static void a_length_beyond_the_end_fails_and_yields_nothing(void **state)
+{
+    (void)state;
+    const uint8_t lying[] = { 0xff, 0xff, 0xff, 0xff, 'x' };
+    struct reader r = reader_of(bytes_of(lying, sizeof(lying)));
+    assert_int_equal(reader_sized(&r).size, 0);
+    assert_true(r.failed);
+    assert_int_equal(reader_u8(&r), 0); /* sticky */
+    assert_int_equal(reader_left(&r), 0);
+}
+
+static void reading_nothing_fails_without_touching_memory(void **state)
+{
+    (void)state;
+    struct reader r = reader_of((struct bytes){ 0 });
+    assert_int_equal(reader_u64(&r), 0);
+    assert_true(r.failed);
+}
+
+static void a_digest_survives_hexadecimal(void **state)
+{
+    (void)state;
+    struct digest d, back;
+    for (int i = 0; i < DIGEST_SIZE; i++)
+        d.bytes[i] = (uint8_t)(i * 37);
+    char hex[DIGEST_HEX_SIZE];
+    digest_to_hex(&d, hex);
+    assert_int_equal(strlen(hex), 64);
+    assert_true(digest_from_hex(hex, &back));
+    assert_true(digest_equal(&d, &back));
+}
+
+static void refuses_hexadecimal_of_other_lengths_and_letters(void **state)
+{
+    (void)state;
+    struct digest d;
+    char hex[DIGEST_HEX_SIZE];
+    memset(hex, 'a', 64);
+    hex[64] = '\0';
+    assert_true(digest_from_hex(hex, &d));
+    hex[10] = 'g';
+    assert_false(digest_from_hex(hex, &d));
+    assert_false(digest_from_hex("abcd", &d));
+    assert_false(digest_from_hex("", &d));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_back_what_was_written),
+        cmocka_unit_test(writes_numbers_little_endian),
+        cmocka_unit_test(refuses_to_grow_beyond_its_limit_and_stays_failed),
+        cmocka_unit_test(a_length_beyond_the_end_fails_and_yields_nothing),
+        cmocka_unit_test(reading_nothing_fails_without_touching_memory),
+        cmocka_unit_test(a_digest_survives_hexadecimal),
+        cmocka_unit_test(refuses_hexadecimal_of_other_lengths_and_letters),
+    };
+    return cmocka_run_group_tests_name("bytes", tests, NULL, NULL);
+}

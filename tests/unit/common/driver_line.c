@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/driver_line.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+static enum kiln_code parse(const char *text, struct driver_line *ret_line, struct kiln_err *err)
+{
+    *err = KILN_ERR_INIT;
+    return driver_line_parse(bytes_of_text(text), ret_line, err);
+}
+
+static void reads_a_line_as_miopen_logs_it(void **state)
+{
+    (void)state;
+    struct driver_line line;
+    struct kiln_err err;
+    must(parse("MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver conv -n 64 -c 3 -H 224 "
+               "-W 230 -k 64 -y 7 -x 5 -p 3 -q 2 -u 2 -v 1 -l 1 -j 1 -m conv -g 1 -F 4 -t 1",
+               &line, &err),
+         err);
+    assert_int_equal(line.problem.n, 64);
+    assert_int_equal(line.problem.c, 3);
+    assert_int_equal(line.problem.in.h, 224);
+    assert_int_equal(line.problem.in.w, 230);
+    assert_int_equal(line.problem.filter.h, 7);
+    assert_int_equal(line.problem.filter.w, 5);
+    assert_int_equal(line.problem.pad.h, 3);
+    assert_int_equal(line.problem.pad.w, 2);
+    assert_int_equal(line.problem.stride.h, 2);
+    assert_int_equal(line.problem.stride.w, 1);
+    assert_int_equal(line.directions, 4);
+    assert_true(line.time);
+    assert_true(line.verify);
+    struct problem p;
+    assert_true(driver_line_problem(&line, 0, &p));
+    assert_int_equal(p.direction, DIRECTION_BACKWARD_WEIGHTS);
+    assert_false(driver_line_problem(&line, 1, &p));
+}
+
+static void takes_types_layouts_and_long_flags(void **state)
+{
+    (void)state;
+    struct driver_line line;
+    struct kiln_err err;
+    must(
+        parse(
+            "convbfp16 --spatial_dim 3 --in_d=8 --fil_d 3 --pad_d 1 --conv_stride_d 2 -n 2 -c 4 "
+            "-H 9 -W 9 -k 6 -y 3 -x 3 -g 2 --in_layout NDHWC --fil_layout NDHWC --out_layout NCDHW",
+            &line, &err),
+        err);
+    assert_int_equal(line.problem.type, TYPE_BFLOAT16);
+    assert_int_equal(line.problem.spatial_dims, 3);
+    assert_int_equal(line.problem.in.d, 8);
+    assert_int_equal(line.problem.stride.d, 2);
+    assert_int_equal(line.problem.groups, 2);
+    assert_int_equal(line.problem.x_layout, LAYOUT_CHANNELS_LAST);
+    assert_int_equal(line.problem.y_layout, LAYOUT_CHANNELS_FIRST);
+    assert_int_equal(line.directions, 7); /* -F 0 is all */
+}
+
+static void what_it_writes_it_reads_back(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "conv -n 1 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -u 1 -v 1 -l 1 -j 1 -m conv -g 1 -F "
+        "1",
+        "convfp16 -n 7 -c 8 -H 5 -W 1 -k 16 -y 2 -x 1 -p 0 -q 3 -u 2 -v 3 -l 2 -j 1 -m conv -g 8 "
+        "--in_layout NHWC --fil_layout NHWC --out_layout NHWC -F 2",
+        "convbfp16 -n 2 -c 4 -H 9 -W 9 -k 6 -y 3 -x 3 -p 0 -q 0 -u 1 -v 1 -l 1 -j 1 -m conv -g 2 "
+        "--spatial_dim 3 --in_d 8 --fil_d 3 --pad_d 1 --conv_stride_d 2 --dilation_d 1 -F 4",
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        struct driver_line line;
+        struct kiln_err err;
+        struct problem p;
+        char text[1024];
+        must(parse(lines[i], &line, &err), err);
+        assert_true(driver_line_problem(&line, 0, &p));
+        problem_to_driver(&p, text, sizeof(text));
+        assert_string_equal(text, lines[i]);
+    }
+}
+
+static void a_transposed_convolution_is_one_with_x_and_y_exchanged(void **state)
+{
+    (void)state;
+    struct driver_line line;
+    struct kiln_err err;
+    struct problem p;
+    must(
+        parse("conv -m trans -n 1 -c 8 -H 5 -W 5 -k 4 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -Y 1 -X 1 -F 1",
+              &line, &err),
+        err);
+    assert_true(driver_line_problem(&line, 0, &p));
+    assert_int_equal(p.direction, DIRECTION_BACKWARD_DATA);
+    assert_int_equal(p.c, 4);
+    assert_int_equal(p.k, 8);
+    assert_int_equal(p.in.h, 10); /* (5-1)*2 + 3 - 2*1 + 1 */
+    assert_int_equal(problem_output(&p).h, 5);
+}
+
+static void pad_modes_same_and_valid_set_the_pads(void **state)
+{
+    (void)state;
+    struct driver_line line;
+    struct kiln_err err;
+    must(parse("conv -z same -n 1 -c 1 -H 7 -W 8 -k 1 -y 3 -x 5 -u 1 -v 2 -p 9 -q 9", &line, &err),
+         err);
+    assert_int_equal(line.problem.pad.h, 1);
+    assert_int_equal(line.problem.pad.w, 1); /* (5 - 2) / 2 */
+    must(parse("conv -z valid -n 1 -c 1 -H 7 -W 8 -k 1 -y 3 -x 5 -p 9 -q 9", &line, &err), err);
+    assert_int_equal(line.problem.pad.h, 0);
+}
+
+static void a_blank_line_and_a_comment_are_no_problem_and_no_error(void **state)
+{
+    (void)state;
+    struct driver_line line;
+    struct kiln_err err;
+    assert_int_equal(parse("", &line, &err), KILN_NOT_FOUND);
+    assert_int_equal(parse("  \t", &line, &err), KILN_NOT_FOUND);
+    assert_int_equal(parse("# conv -n 1", &line, &err), KILN_NOT_FOUND);
+    assert_string_equal(err.text, "");
+}
+
+static void names_what_it_does_not_understand(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        const char *says;
+    } bad[] = {
+        { "pool -n 1", "other operations" },
+        { "convint8 -n 1", "no conv, convfp16 or convbfp16" },
+        { "conv -n", "--batchsize needs a value" },
+        { "conv -n x", "value 'x' of --batchsize" },
+        { "conv -n -4", "value '-4' of --batchsize" },
+        { "conv -n 99999999999999999999", "of --batchsize" },
+        { "conv --frobnicate 3", "'--frobnicate'" },
+        { "conv -F 9", "forw is 9" },
+        { "conv --spatial_dim 4", "spatial_dim is 4" },
+        { "conv -n 1 -c 3 -H 8 -W 8 -k 4 -y 3 -x 3 --in_layout NCHWc4", "layout 'NCHWc4'" },
+        { "conv -m strange", "mode 'strange'" },
+        { "conv -n 1 -c 3 -H 2 -W 2 -k 4 -y 5 -x 5", "output is empty" },
+        { "conv stray", "'stray' is not a flag" },
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct driver_line line;
+        struct kiln_err err;
+        int rc = (int)parse(bad[i].line, &line, &err);
+        assert_true(rc == KILN_INVALID || rc == KILN_UNSUPPORTED);
+        assert_says(err.text, bad[i].says);
+    }
+}
+
+static void an_endless_line_and_a_nul_are_refused(void **state)
+{
+    (void)state;
+    static char longer[8192];
+    struct driver_line line;
+    struct kiln_err err = KILN_ERR_INIT;
+    memset(longer, 'a', sizeof(longer));
+    assert_int_equal(driver_line_parse(bytes_of(longer, sizeof(longer)), &line, &err),
+                     KILN_INVALID);
+    assert_int_equal(driver_line_parse(bytes_of("conv\0-n", 7), &line, &err), KILN_INVALID);
+    assert_says(err.text, "NUL");
+}
+
+static void every_flag_has_a_help_line(void **state)
+{
+    (void)state;
+    char letter;
+    const char *name;
+    size_t count = 0;
+    for (const char *help = driver_flag_help(0, &letter, &name); help;
+         help = driver_flag_help(++count, &letter, &name)) {
+        assert_true(help[0] && name[0]);
+    }
+    assert_true(count > 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_a_line_as_miopen_logs_it),
+        cmocka_unit_test(takes_types_layouts_and_long_flags),
+        cmocka_unit_test(what_it_writes_it_reads_back),
+        cmocka_unit_test(a_transposed_convolution_is_one_with_x_and_y_exchanged),
+        cmocka_unit_test(pad_modes_same_and_valid_set_the_pads),
+        cmocka_unit_test(a_blank_line_and_a_comment_are_no_problem_and_no_error),
+        cmocka_unit_test(names_what_it_does_not_understand),
+        cmocka_unit_test(an_endless_line_and_a_nul_are_refused),
+        cmocka_unit_test(every_flag_has_a_help_line),
+    };
+    return cmocka_run_group_tests_name("driver_line", tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/paths.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Runs |check| in a child that is an ordinary user with |variables| alone ("NAME=value"). */
+static void as_user(const char *const variables[], void (*check)(void))
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        clearenv();
+        for (; *variables; variables++)
+            putenv((char *)(uintptr_t)*variables);
+        if (geteuid() == 0 && setresuid(12345, 12345, 12345) != 0)
+            _exit(99);
+        check();
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+#define CHECK(condition)  \
+    do {                  \
+        if (!(condition)) \
+            _exit(1);     \
+    } while (0)
+
+static void check_xdg(void)
+{
+    char path[PATH_TEXT_MOST];
+    struct kiln_err err = KILN_ERR_INIT;
+    CHECK(paths_daemon_socket(path, &err) == KILN_OK);
+    CHECK(strcmp(path, "/tmp/run/kiln/kilnd.sock") == 0);
+    CHECK(paths_cache_folder(path, &err) == KILN_OK);
+    CHECK(strcmp(path, "/tmp/cache/kiln") == 0);
+    CHECK(paths_state_folder(path, &err) == KILN_OK);
+    CHECK(strcmp(path, "/home/u/.local/state/kiln") == 0);
+    CHECK(paths_config_folder(path, &err) == KILN_OK);
+    CHECK(strcmp(path, "/home/u/.config/kiln") == 0);
+}
+
+static void an_ordinary_user_gets_xdg_folders(void **state)
+{
+    (void)state;
+    as_user((const char *const[]){ "HOME=/home/u", "XDG_RUNTIME_DIR=/tmp/run",
+                                   "XDG_CACHE_HOME=/tmp/cache", "XDG_STATE_HOME=relative", NULL },
+            check_xdg);
+}
+
+static void check_nothing(void)
+{
+    char path[PATH_TEXT_MOST];
+    struct kiln_err err = KILN_ERR_INIT;
+    CHECK(paths_cache_folder(path, &err) == KILN_INVALID);
+    CHECK(strstr(err.text, "XDG_CACHE_HOME") && strstr(err.text, "HOME"));
+    CHECK(paths_daemon_socket(path, &err) == KILN_OK);
+    CHECK(strcmp(path, "/run/user/12345/kiln/kilnd.sock") == 0 || geteuid() != 12345);
+    CHECK(paths_client_socket(path, &err) == KILN_OK);
+    CHECK(strcmp(path, "/run/kiln/kilnd.sock") == 0);
+}
+
+static void without_home_the_message_says_what_to_set(void **state)
+{
+    (void)state;
+    as_user((const char *const[]){ NULL }, check_nothing);
+}
+
+static void check_named(void)
+{
+    char path[PATH_TEXT_MOST];
+    struct kiln_err err = KILN_ERR_INIT;
+    CHECK(paths_client_socket(path, &err) == KILN_OK);
+    CHECK(strcmp(path, "/else/where.sock") == 0);
+}
+
+static void kiln_socket_wins_for_clients(void **state)
+{
+    (void)state;
+    as_user((const char *const[]){ "KILN_SOCKET=/else/where.sock", NULL }, check_named);
+}
+
+static void an_absent_helper_is_named_with_where_it_was_sought(void **state)
+{
+    (void)state;
+    char path[PATH_TEXT_MOST];
+    struct kiln_err err = KILN_ERR_INIT;
+    assert_int_equal(paths_helper("no-such-program", "/nowhere/no-such-program", path, &err),
+                     KILN_NOT_FOUND);
+    assert_says(err.text, "/nowhere/no-such-program");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_ordinary_user_gets_xdg_folders),
+        cmocka_unit_test(without_home_the_message_says_what_to_set),
+        cmocka_unit_test(kiln_socket_wins_for_clients),
+        cmocka_unit_test(an_absent_helper_is_named_with_where_it_was_sought),
+    };
+    return cmocka_run_group_tests_name("paths", tests, NULL, NULL);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/problem.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+static struct problem resnet_first(void)
+{
+    return (struct problem){ .spatial_dims = 2,
+                             .n = 64,
+                             .c = 3,
+                             .k = 64,
+                             .groups = 1,
+                             .in = { 1, 224, 224 },
+                             .filter = { 1, 7, 7 },
+                             .pad = { 0, 3, 3 },
+                             .stride = { 1, 2, 2 },
+                             .dilation = { 1, 1, 1 } };
+}
+
+static void computes_the_output_as_the_field_does(void **state)
+{
+    (void)state;
+    struct problem p = resnet_first();
+    struct extent out = problem_output(&p);
+    assert_int_equal(out.d, 1);
+    assert_int_equal(out.h, 112);
+    assert_int_equal(out.w, 112);
+    assert_int_equal(problem_x_elements(&p), 64 * 3 * 224 * 224);
+    assert_int_equal(problem_w_elements(&p), 64 * 3 * 7 * 7);
+    assert_int_equal(problem_y_elements(&p), 64 * 64 * 112 * 112);
+    assert_true(problem_flops(&p) == 2.0 * 64 * 64 * 112 * 112 * 3 * 7 * 7);
+}
+
+static void names_the_field_that_is_wrong(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct problem p = resnet_first();
+    must(problem_check(&p, &err), err);
+
+    p.stride.h = 0;
+    assert_int_equal(problem_check(&p, &err), KILN_INVALID);
+    assert_says(err.text, "conv_stride_h is 0");
+
+    p = resnet_first();
+    p.groups = 2;
+    assert_int_equal(problem_check(&p, &err), KILN_INVALID);
+    assert_says(err.text, "group_count 2 does not divide in_channels 3");
+
+    p = resnet_first();
+    p.direction = 3;
+    assert_int_equal(problem_check(&p, &err), KILN_INVALID);
+    assert_says(err.text, "direction is 3");
+
+    p = resnet_first();
+    p.in.d = 2;
+    assert_int_equal(problem_check(&p, &err), KILN_INVALID);
+    assert_says(err.text, "in_d of a 2-D problem");
+}
+
+static void refuses_an_empty_output_and_tensors_beyond_31_bits(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct problem p = resnet_first();
+    p.filter.h = 400;
+    assert_int_equal(problem_check(&p, &err), KILN_INVALID);
+    assert_says(err.text, "output is empty");
+
+    p = resnet_first();
+    p.n = 1u << 20;
+    assert_int_equal(problem_check(&p, &err), KILN_UNSUPPORTED);
+    assert_says(err.text, "tensor x");
+}
+
+static void sizes_that_would_overflow_are_refused_and_not_wrapped(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct problem p = resnet_first();
+    p.n = p.c = p.in.h = p.in.w = 1u << 24;
+    assert_int_equal(problem_check(&p, &err), KILN_UNSUPPORTED);
+    p.n = UINT32_MAX;
+    assert_int_equal(problem_check(&p, &err), KILN_INVALID);
+}
+
+static void survives_the_wire(void **state)
+{
+    (void)state;
+    struct problem p = resnet_first();
+    p.direction = DIRECTION_BACKWARD_WEIGHTS;
+    p.type = TYPE_BFLOAT16;
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 200);
+    problem_write(&b, &p);
+    assert_int_equal(b.size, PROBLEM_WIRE_SIZE);
+    struct reader r = reader_of(buffer_view(&b));
+    struct problem back = problem_read(&r);
+    assert_false(r.failed);
+    assert_true(problem_equal(&p, &back));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(computes_the_output_as_the_field_does),
+        cmocka_unit_test(names_the_field_that_is_wrong),
+        cmocka_unit_test(refuses_an_empty_output_and_tensors_beyond_31_bits),
+        cmocka_unit_test(sizes_that_would_overflow_are_refused_and_not_wrapped),
+        cmocka_unit_test(survives_the_wire),
+    };
+    return cmocka_run_group_tests_name("problem", tests, NULL, NULL);
+}

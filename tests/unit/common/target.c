@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/target.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void canonicalises_the_order_of_amd_features(void **state)
+{
+    (void)state;
+    struct target t;
+    struct kiln_err err = KILN_ERR_INIT;
+    char arch[32];
+    must(target_parse(bytes_of_text("gfx90a:xnack-:sramecc+"), &t, &err), err);
+    assert_string_equal(t.text, "gfx90a:sramecc+:xnack-");
+    assert_int_equal(t.family, TARGET_AMDGPU);
+    target_arch(&t, arch, sizeof(arch));
+    assert_string_equal(arch, "gfx90a");
+}
+
+static void accepts_what_devices_are_called(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        enum target_family family;
+    } good[] = {
+        { "gfx906", TARGET_AMDGPU },          { "gfx1030", TARGET_AMDGPU },
+        { "gfx906:sramecc+", TARGET_AMDGPU }, { "gfx942:xnack+", TARGET_AMDGPU },
+        { "sm_90", TARGET_NVIDIA },           { "sm_90a", TARGET_NVIDIA },
+        { "sm_100", TARGET_NVIDIA },          { "opencl:cpu-znver3:pocl-3.1", TARGET_OPENCL },
+    };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        struct target t;
+        struct kiln_err err = KILN_ERR_INIT;
+        must(target_parse(bytes_of_text(good[i].text), &t, &err), err);
+        assert_int_equal(t.family, good[i].family);
+        assert_string_equal(t.text, good[i].text);
+    }
+}
+
+static void refuses_everything_else_and_says_what_a_target_looks_like(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "gfx",
+        "gfx90a:xnack",
+        "gfx90a:xnack+:xnack-",
+        "gfx90a:foo+",
+        "sm_",
+        "sm_9",
+        "sm_90b",
+        "sm_9000",
+        "opencl:",
+        "../../etc",
+        "gfx90a xnack",
+        "gfx90a;rm",
+        "native",
+        "GFX90A",
+        "gfx9_0a",
+        "gfx90a:xnack++",
+        "sm_90aa",
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct target t;
+        struct kiln_err err = KILN_ERR_INIT;
+        assert_int_equal(target_parse(bytes_of_text(bad[i]), &t, &err), KILN_INVALID);
+        assert_says(err.text, "looks like gfx90a");
+    }
+}
+
+static void refuses_an_empty_and_an_overlong_target(void **state)
+{
+    (void)state;
+    struct target t;
+    struct kiln_err err = KILN_ERR_INIT;
+    char longer[LIMIT_TARGET_TEXT + 1];
+    memset(longer, 'a', sizeof(longer));
+    assert_int_equal(target_parse(bytes_of_text(""), &t, &err), KILN_INVALID);
+    assert_int_equal(target_parse(bytes_of(longer, sizeof(longer)), &t, &err), KILN_INVALID);
+    assert_says(err.text, "too long");
+}
+
+static void makes_database_ids_as_miopen_does(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch;
+        unsigned units;
+        const char *id;
+    } known[] = { { "gfx906", 60, "gfx906_60" },
+                  { "gfx906", 64, "gfx906_64" },
+                  { "gfx90a", 104, "gfx90a68" },
+                  { "gfx908", 120, "gfx90878" },
+                  { "gfx942", 304, "gfx942130" } };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        char id[64];
+        database_id(known[i].arch, known[i].units, id, sizeof(id));
+        assert_string_equal(id, known[i].id);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(canonicalises_the_order_of_amd_features),
+        cmocka_unit_test(accepts_what_devices_are_called),
+        cmocka_unit_test(refuses_everything_else_and_says_what_a_target_looks_like),
+        cmocka_unit_test(refuses_an_empty_and_an_overlong_target),
+        cmocka_unit_test(makes_database_ids_as_miopen_does),
+    };
+    return cmocka_run_group_tests_name("target", tests, NULL, NULL);
+}
