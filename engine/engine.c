@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/engine.h"
+
+#include "engine/service/fetch.h"
+
+#include <errno.h>
+#include <sys/random.h>
+
+#define STORE_READERS 4 /* libuv's pool has four threads; more never look up at once */
+
+static enum kiln_code open_parts(struct engine *e, const struct engine_options *o,
+                                 struct kiln_err *err)
+{
+    struct kernel_store_options store = {
+        .directory = o->cache_directory,
+        .limit_bytes = o->store_limit_bytes,
+        .readers = STORE_READERS,
+    };
+    struct hot_set_options hot = { .limit_bytes = o->hot_limit_bytes,
+                                   .limit_count = o->hot_limit_count };
+    struct compile_queue_options queue = { .executor = o->executor,
+                                           .limit = o->queue_limit,
+                                           .limit_uid = o->queue_limit_uid };
+    enum kiln_code rc = kernel_store_open(&store, &e->store, e->notice, err);
+    if (!rc)
+        rc = hot_set_create(&hot, &e->hot, err);
+    if (!rc)
+        rc = toolchain_table_create(&e->toolchains, err);
+    if (!rc)
+        rc = compile_queue_create(&queue, &e->queue, err);
+    if (!rc)
+        rc = failure_memory_create(o->failure_ttl_s, &e->failures, err);
+    return rc;
+}
+
+enum kiln_code engine_open(const struct engine_options *options, struct engine **ret_engine,
+                           struct kiln_err *err)
+{
+    struct engine *e = calloc(1, sizeof(*e));
+    if (!e)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the engine");
+    e->executor = options->executor;
+    e->host = options->host;
+    e->hot_limit_bytes = options->hot_limit_bytes;
+    buffer_init(&e->records, LIMIT_FRAME_BODY);
+    buffer_init(&e->body, LIMIT_FRAME_BODY);
+    enum kiln_code rc = open_parts(e, options, err);
+    if (!rc && getrandom(&e->instance, sizeof(e->instance), 0) != (ssize_t)sizeof(e->instance))
+        rc = kiln_fail_errno(err, errno, "cannot get random bytes");
+    if (rc) {
+        engine_close(e);
+        return rc;
+    }
+    *ret_engine = e;
+    return KILN_OK;
+}
+
+void engine_close(struct engine *e)
+{
+    if (!e)
+        return;
+    failure_memory_destroy(e->failures);
+    compile_queue_destroy(e->queue);
+    toolchain_table_destroy(e->toolchains);
+    hot_set_destroy(e->hot);
+    kernel_store_destroy(e->store);
+    buffer_done(&e->records);
+    buffer_done(&e->body);
+    free(e);
+}
+
+const char *engine_notice(const struct engine *e) { return e->notice; }
+
+void engine_start(struct engine *e) { toolchains_describe(e); }
+
+void engine_drain(struct engine *e)
+{
+    e->draining = true;
+    compile_queue_drain(e->queue);
+    fetch_write_recency(e, /* force= */ true);
+}
+
+bool engine_idle(const struct engine *e)
+{
+    return e->tasks_out == 0 && e->flight_count == 0 && !e->probes && !e->callers &&
+           compile_queue_running(e->queue) == 0;
+}
+
+void engine_tick(struct engine *e) { fetch_write_recency(e, /* force= */ false); }
+
+void engine_run(struct engine *e, enum lane lane, struct task *task)
+{
+    e->tasks_out++;
+    e->executor->ops->run(e->executor, lane, task);
+}
+
+void engine_task_ended(struct engine *e) { e->tasks_out--; }

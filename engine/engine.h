@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The engine: all that the daemon knows, with no socket and no event loop.
+ *
+ * Role       opens stores, toolchain table, hot set and jobs in order; closes them in reverse
+ * Ownership  borrows the executor and the host; owns everything below it
+ * Threading  one thread (the loop) makes every call; blocking work goes to the executor
+ */
+#include "common/json.h"
+#include "engine/jobs/executor.h"
+
+struct engine;
+
+/* What the process around the engine adds to administrative answers. */
+struct engine_host {
+    /* Settings with origins, for 'config'; NULL where there are none.  Owned by the caller. */
+    struct json *(*config)(struct engine_host *host);
+    /* Adds its own members (paths, pools, pid) to the answer of 'status'. */
+    void (*add_status)(struct engine_host *host, struct json *status);
+    /* Adds its own counters (clients, worker_crashes, ...) to the answer of 'stats'. */
+    void (*add_stats)(struct engine_host *host, struct json *stats);
+};
+
+struct engine_options {
+    struct executor *executor; /* borrowed */
+    struct engine_host *host;  /* borrowed; may be NULL */
+    const char *cache_directory;
+    uint64_t store_limit_bytes;
+    uint64_t hot_limit_bytes;
+    unsigned hot_limit_count;
+    unsigned failure_ttl_s;   /* how long a failed compile is remembered */
+    unsigned queue_limit;     /* compiles waiting, all callers together */
+    unsigned queue_limit_uid; /* compiles waiting, one uid */
+};
+
+KILN_MUST_CHECK enum kiln_code engine_open(const struct engine_options *options,
+                                           struct engine **ret_engine, struct kiln_err *err);
+/* Only when engine_idle(): no task is out, no caller joined. */
+void engine_close(struct engine *engine);
+
+/* What opening had to say ("kernels.db was damaged and moved to ..."); "" when nothing. */
+const char *engine_notice(const struct engine *engine);
+
+/* Asks a compiler process which toolchains are here; requests wait until it answered. */
+void engine_start(struct engine *engine);
+/* From now on queued compiles fail with KILN_UNAVAILABLE; running ones end. */
+void engine_drain(struct engine *engine);
+bool engine_idle(const struct engine *engine);
+/* Housekeeping the host calls about once a second: recency batches, expired failures. */
+void engine_tick(struct engine *engine);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Who runs what the engine wants run.
+ *
+ * Role       the engine decides what to do; an executor has threads and processes.  kilnd's is
+ *            daemon/executor_uv.c (libuv's pool, worker processes); tests have one that runs
+ *            when told to.
+ * Ownership  the engine borrows the executor; tasks belong to the engine and stay valid until
+ *            their done callback returns
+ * Threading  every call is made on the engine's thread (the loop), every done callback runs
+ *            there too: exactly once, and never from within the call
+ */
+#include "engine/compile/compile_job.h"
+
+enum lane {
+    LANE_READ,  /* several at once */
+    LANE_WRITE, /* one at a time, in order */
+};
+
+struct task {
+    void (*work)(struct task *task); /* off the loop: may block */
+    void (*done)(struct task *task); /* on the loop */
+    struct task *next;               /* for the executor's queue */
+};
+
+struct compile_task {
+    struct compile_job job;
+    struct compile_outcome outcome; /* filled before done; taken or finished by the engine */
+    void (*done)(struct compile_task *task);
+    struct compile_task *next; /* for the executor's queue */
+};
+
+struct executor;
+
+struct executor_ops {
+    void (*run)(struct executor *executor, enum lane lane, struct task *task);
+    /* Hands the job to a free compiler, or waits for one. */
+    void (*compile)(struct executor *executor, struct compile_task *task);
+    /* How many compiles run at once: the engine never hands over more. */
+    unsigned (*compile_slots)(struct executor *executor);
+};
+
+struct executor {
+    const struct executor_ops *ops;
+};

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The engine's inside, shared by engine.c and the files of service/ alone.
+ *
+ * Threading  the engine's thread; what runs on a lane touches only its own task
+ */
+#include "engine/compile/toolchain.h"
+#include "engine/engine.h"
+#include "engine/jobs/compile_queue.h"
+#include "engine/jobs/failure_memory.h"
+#include "engine/service/service.h"
+#include "engine/store/hot_set.h"
+#include "engine/store/kernel_store.h"
+
+#define FLIGHT_BUCKETS 16384 /* as many as the queue's default limit divided by six */
+#define TOUCHES_MOST 4096    /* kernels whose use is remembered between two writes of recency */
+
+struct stats {
+#define STAT(name, purpose) uint64_t name;
+#include "engine/service/stats.def"
+#undef STAT
+};
+
+struct engine {
+    struct executor *executor; /* borrowed */
+    struct engine_host *host;  /* borrowed; may be NULL */
+    struct kernel_store *store;
+    struct hot_set *hot;
+    struct toolchain_table *toolchains;
+    struct compile_queue *queue;
+    struct failure_memory *failures;
+    struct stats stats;
+    uint64_t instance;
+    uint64_t hot_limit_bytes;
+    char notice[512]; /* what opening the store had to say; "" when nothing */
+
+    struct caller *callers;                 /* borrowed, joined */
+    struct flight *flights[FLIGHT_BUCKETS]; /* owned */
+    unsigned flight_count;
+    unsigned tasks_out; /* handed to a lane and not done */
+
+    struct parked *parked;   /* owned: requests that wait for a toolchain */
+    struct probe *probes;    /* owned: describes and probes under way */
+    uint64_t describe_at_ns; /* not before this time again */
+    char describe_failure[512];
+    bool described;
+    bool draining;
+
+    struct digest touched[TOUCHES_MOST]; /* used since the last write of recency, by slot */
+    bool is_touched[TOUCHES_MOST];
+    unsigned touched_count;
+    uint64_t touched_at_ns;
+    bool touching; /* a write of recency is out */
+
+    struct buffer records, body; /* scratch of the reply being built */
+};
+
+/* Runs |task| on a lane and counts it; its done calls engine_task_ended first. */
+void engine_run(struct engine *e, enum lane lane, struct task *task);
+void engine_task_ended(struct engine *e);
+
+/* One unanswered request of a caller.  First member of what holds the rest. */
+struct service_waiter {
+    struct engine *engine;
+    struct caller *caller; /* NULL once the caller left */
+    uint64_t request_id;
+    /* The caller left or cancelled: stop, and free if nothing is out any more. */
+    void (*cancel)(struct service_waiter *waiter);
+    struct service_waiter *next, *previous;
+};
+
+void service_waiter_add(struct service_waiter *w, struct engine *e, struct caller *caller,
+                        uint64_t request_id, void (*cancel)(struct service_waiter *));
+void service_waiter_remove(struct service_waiter *w);
+
+/* Answers with an error frame.  |log| may be NULL. */
+void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id,
+                    const struct kiln_err *why, const char *log);
+
+/* toolchains.c: which toolchain for |target|?  KILN_BUSY: not known yet, a probe is under way; park
+ * the request with toolchains_park. */
+KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct engine *e, const struct target *target,
+                                                  struct bytes forced,
+                                                  const struct toolchain **ret_toolchain,
+                                                  struct kiln_err *err);
+/* Keeps a copy of the request and has service_handle look at it again when more is known. */
+KILN_MUST_CHECK enum kiln_code toolchains_park(struct engine *e, struct caller *caller,
+                                               const struct frame_header *header, struct bytes body,
+                                               struct kiln_err *err);
+/* Asks a compiler what is here, unless that is under way. */
+void toolchains_describe(struct engine *e);
+/* Starts the probe that answers |target| for |tc|, unless it is under way. */
+void toolchains_probe(struct engine *e, const struct toolchain *tc, const struct target *target);
+bool toolchains_settled(const struct engine *e); /* nothing under way */
+
+/* Handlers, one a request of common/messages.def. */
+#define KILN_REQUEST(name, number, who, body, purpose)                                       \
+    enum kiln_code handle_##name(struct engine *e, struct caller *caller,                    \
+                                 const struct frame_header *header, struct bytes frame_body, \
+                                 struct kiln_err *err);
+#define KILN_REPLY(name, number, body, purpose)
+#include "common/messages.def"
+#undef KILN_REQUEST
+#undef KILN_REPLY
+
+/* events.c: {"event": name, ...}; cheap when nobody listens. */
+void event_kernel(struct engine *e, const char *name, const struct digest *key,
+                  const struct compile_job *job, const struct compile_outcome *outcome);
+void event_text(struct engine *e, const char *name, const char *text);

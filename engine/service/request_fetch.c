@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/* The requests fetch, fetch_source and batch. */
+#include "engine/compile/headers.h"
+#include "engine/compile/options.h"
+#include "engine/service/outcomes.h"
+
+struct item {
+    struct fetch_ticket ticket; /* first member */
+    struct fetch_request *request;
+    struct outcome_wish wish;
+};
+
+struct fetch_request {
+    struct service_waiter waiter; /* first member */
+    uint32_t remaining;           /* items not answered */
+    uint32_t count;
+    struct item items[];
+};
+
+static void request_end(struct fetch_request *rq)
+{
+    service_waiter_remove(&rq->waiter);
+    free(rq);
+}
+
+static void cancel_request(struct service_waiter *w)
+{
+    struct fetch_request *rq = (struct fetch_request *)w;
+    for (uint32_t i = 0; i < rq->count; i++)
+        fetch_cancel(w->engine, &rq->items[i].ticket);
+    request_end(rq);
+}
+
+static void item_ready(struct fetch_ticket *ticket, const struct fetch_result *result)
+{
+    struct item *item = (struct item *)ticket;
+    struct fetch_request *rq = item->request;
+    struct caller *caller = rq->waiter.caller;
+    uint64_t id = rq->waiter.request_id;
+    struct outcome_list list;
+    outcome_list_begin(&list, rq->waiter.engine, caller);
+    outcome_list_add(&list, &item->wish, result);
+    bool more = --rq->remaining > 0;
+    if (!more)
+        request_end(rq);
+    outcome_list_send(&list, caller, id, more ? FRAME_MORE : 0);
+}
+
+static struct fetch_request *request_create(struct engine *e, struct caller *caller, uint64_t id,
+                                            uint32_t count, struct kiln_err *err)
+{
+    struct fetch_request *rq = calloc(1, sizeof(*rq) + count * sizeof(rq->items[0]));
+    if (!rq) {
+        kiln_fail(err, KILN_NO_MEMORY, "cannot keep a request for %u kernels", (unsigned)count);
+        return NULL;
+    }
+    rq->count = count;
+    rq->remaining = count;
+    service_waiter_add(&rq->waiter, e, caller, id, cancel_request);
+    return rq;
+}
+
+/* One item, as it came, and what it needs once it was looked at. */
+struct wanted {
+    struct outcome_wish wish;
+    enum priority priority;
+    bool has_source;
+    struct digest key; /* without source */
+    struct compile_job job;
+    const struct toolchain *tc;
+    struct kiln_err err; /* code not OK: this item cannot be done */
+};
+
+static enum kiln_code canonical_options(struct bytes text, struct buffer *storage,
+                                        struct bytes *ret_options, struct kiln_err *err)
+{
+    storage->size = 0;
+    storage->failed = false;
+    enum kiln_code rc = options_canonicalise(text, storage, err);
+    *ret_options = buffer_view(storage);
+    return rc;
+}
+
+static enum kiln_code check_source(struct engine *e, const struct message_fetch_source *m,
+                                   struct buffer *storage, struct wanted *w, struct kiln_err *err)
+{
+    struct target target;
+    enum kiln_code rc = target_parse(m->target, &target, err);
+    if (!rc)
+        rc = program_name_check(m->program, err);
+    if (!rc && m->source.size == 0)
+        rc = kiln_fail(err, KILN_INVALID, "program '%.*s' has no source", (int)m->program.size,
+                       (const char *)m->program.data);
+    if (!rc)
+        rc = headers_check(m->headers, m->header_count, err);
+    if (!rc)
+        rc = canonical_options(m->options, storage, &w->job.options, err);
+    if (!rc)
+        rc = toolchains_resolve(e, &target, m->toolchain, &w->tc, err);
+    if (rc)
+        return rc;
+    w->job.kind = COMPILE_KERNEL;
+    w->job.toolchain = bytes_of_text(w->tc->name);
+    w->job.program = m->program;
+    w->job.source = m->source;
+    w->job.header_count = m->header_count;
+    w->job.headers = m->headers;
+    return KILN_OK;
+}
+
+/* KILN_BUSY: park.  Other failures are the item's and stay in |ret_wanted|. */
+static enum kiln_code read_source(struct engine *e, struct bytes body, struct buffer *storage,
+                                  struct target *target, struct wanted *ret_wanted)
+{
+    struct reader r = reader_of(body);
+    struct message_fetch_source m = message_fetch_source_read(&r);
+    struct wanted *w = ret_wanted;
+    w->has_source = true;
+    w->priority = m.priority ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE;
+    w->wish.inline_limit = m.inline_limit;
+    w->wish.no_object = m.flags & FETCH_NO_OBJECT;
+    enum kiln_code rc = message_body_check(&r, MESSAGE_fetch_source, &w->err);
+    if (!rc)
+        rc = check_source(e, &m, storage, w, &w->err);
+    if (rc)
+        return rc;
+    struct kiln_err ignored = KILN_ERR_INIT; /* check_source parsed it already */
+    rc = target_parse(m.target, target, &ignored);
+    w->job.target = bytes_of_text(target->text);
+    return rc;
+}
+
+static enum kiln_code read_key(struct bytes body, struct wanted *ret_wanted)
+{
+    struct reader r = reader_of(body);
+    struct message_fetch m = message_fetch_read(&r);
+    ret_wanted->has_source = false;
+    ret_wanted->key = m.key;
+    ret_wanted->wish.inline_limit = m.inline_limit;
+    return message_body_check(&r, MESSAGE_fetch, &ret_wanted->err);
+}
+
+/* True when the answer is at hand. */
+static bool begin(struct engine *e, const struct wanted *w, struct item *item, uid_t uid,
+                  struct fetch_result *ret_result)
+{
+    if (w->err.code) {
+        *ret_result = (struct fetch_result){ .err = w->err };
+        return true;
+    }
+    item->ticket.uid = uid;
+    item->ticket.priority = w->priority;
+    item->ticket.ready = item_ready;
+    if (w->has_source)
+        return fetch_with_source(e, &w->job, w->tc, &item->ticket, ret_result);
+    return fetch_by_key(e, &w->key, &item->ticket, ret_result);
+}
+
+static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
+                       const struct outcome_wish *wish, const struct fetch_result *result)
+{
+    struct outcome_list list;
+    outcome_list_begin(&list, e, caller);
+    outcome_list_add(&list, wish, result);
+    outcome_list_send(&list, caller, id, 0);
+}
+
+/* A request for one kernel. */
+static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64_t id,
+                                 const struct wanted *w, struct kiln_err *err)
+{
+    struct fetch_result result;
+    struct fetch_request *rq = request_create(e, caller, id, 1, err);
+    if (!rq)
+        return err->code;
+    rq->items[0].request = rq;
+    rq->items[0].wish = w->wish;
+    if (!begin(e, w, &rq->items[0], caller->uid, &result))
+        return KILN_OK;
+    request_end(rq);
+    answer_one(e, caller, id, &w->wish, &result);
+    return KILN_OK;
+}
+
+enum kiln_code handle_fetch(struct engine *e, struct caller *caller,
+                            const struct frame_header *header, struct bytes body,
+                            struct kiln_err *err)
+{
+    struct wanted w = { .err = KILN_ERR_INIT };
+    if (read_key(body, &w)) {
+        *err = w.err;
+        return err->code;
+    }
+    return handle_one(e, caller, header->request_id, &w, err);
+}
+
+enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
+                                   const struct frame_header *header, struct bytes body,
+                                   struct kiln_err *err)
+{
+    BUFFER_AUTO struct buffer storage;
+    buffer_init(&storage, 2 * LIMIT_OPTIONS_TEXT);
+    struct wanted w = { .err = KILN_ERR_INIT };
+    struct target target;
+    enum kiln_code rc = read_source(e, body, &storage, &target, &w);
+    if (rc == KILN_BUSY)
+        return toolchains_park(e, caller, header, body, err);
+    return handle_one(e, caller, header->request_id, &w, err);
+}
+
+/* ---- batch ---- */
+
+static enum kiln_code read_item(struct engine *e, struct reader *items, struct buffer *storage,
+                                struct target *target, struct wanted *w)
+{
+    struct message_batch_item m = message_batch_item_read(items);
+    if (items->failed)
+        return kiln_fail(&w->err, KILN_INVALID, "the batch ends too early");
+    if (m.kind == 0)
+        return read_key(m.request, w);
+    if (m.kind == 1)
+        return read_source(e, m.request, storage, target, w);
+    return kiln_fail(&w->err, KILN_INVALID, "batch item of unknown kind %u", (unsigned)m.kind);
+}
+
+/* Before anything is begun: is every toolchain known?  KILN_BUSY when not. */
+static enum kiln_code look_ahead(struct engine *e, const struct message_batch *m,
+                                 struct buffer *storage, struct kiln_err *err)
+{
+    struct reader items = reader_of(m->items);
+    enum kiln_code rc = KILN_OK;
+    for (uint32_t i = 0; i < m->count; i++) {
+        struct message_batch_item item = message_batch_item_read(&items);
+        struct wanted w = { .err = KILN_ERR_INIT };
+        struct target target;
+        if (item.kind == 1 && read_source(e, item.request, storage, &target, &w) == KILN_BUSY)
+            rc = KILN_BUSY; /* go on: the other targets' probes may start as well */
+    }
+    if (items.failed || reader_left(&items))
+        return kiln_fail(err, KILN_INVALID, "the batch's items do not add up to its count of %u",
+                         (unsigned)m->count);
+    return rc;
+}
+
+/* Answers at hand go out many to a frame; the rest follow as they become ready. */
+static void begin_items(struct engine *e, struct fetch_request *rq, const struct message_batch *m,
+                        struct buffer *storage)
+{
+    struct caller *caller = rq->waiter.caller;
+    uint64_t id = rq->waiter.request_id;
+    struct reader items = reader_of(m->items);
+    struct outcome_list list;
+    outcome_list_begin(&list, e, caller);
+    for (uint32_t i = 0; i < m->count; i++) {
+        struct wanted w = { .err = KILN_ERR_INIT };
+        struct target target;
+        struct fetch_result result;
+        struct item *item = &rq->items[i];
+        enum kiln_code rc = read_item(e, &items, storage, &target, &w);
+        if (rc && !w.err.code)
+            kiln_fail(&w.err, rc, "asked again too soon"); /* look_ahead settled this */
+        item->request = rq;
+        item->wish = w.wish;
+        item->wish.index = i;
+        if (!begin(e, &w, item, caller->uid, &result))
+            continue;
+        if (outcome_list_is_full(&list)) {
+            outcome_list_send(&list, caller, id, FRAME_MORE);
+            outcome_list_begin(&list, e, caller);
+        }
+        outcome_list_add(&list, &item->wish, &result);
+        rq->remaining--;
+    }
+    bool more = rq->remaining > 0;
+    if (!more)
+        request_end(rq);
+    if (list.count)
+        outcome_list_send(&list, caller, id, more ? FRAME_MORE : 0);
+}
+
+enum kiln_code handle_batch(struct engine *e, struct caller *caller,
+                            const struct frame_header *header, struct bytes body,
+                            struct kiln_err *err)
+{
+    struct reader r = reader_of(body);
+    struct message_batch m = message_batch_read(&r);
+    enum kiln_code rc = message_body_check(&r, MESSAGE_batch, err);
+    if (rc)
+        return rc;
+    if (m.count == 0 || m.count > LIMIT_BATCH_ITEMS)
+        return kiln_fail(err, KILN_INVALID, "a batch has 1 to %u items, not %u", LIMIT_BATCH_ITEMS,
+                         (unsigned)m.count);
+    BUFFER_AUTO struct buffer storage;
+    buffer_init(&storage, 2 * LIMIT_OPTIONS_TEXT);
+    rc = look_ahead(e, &m, &storage, err);
+    if (rc == KILN_BUSY)
+        return toolchains_park(e, caller, header, body, err);
+    if (rc)
+        return rc;
+    struct fetch_request *rq = request_create(e, caller, header->request_id, m.count, err);
+    if (!rq)
+        return err->code;
+    begin_items(e, rq, &m, &storage);
+    return KILN_OK;
+}

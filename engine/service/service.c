@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/internal.h"
+
+#include <stdio.h>
+
+enum who { USE, ADMIN };
+
+/* The table of common/messages.def as a dispatch table. */
+static const struct route {
+    const char *name;
+    enum who who;
+    enum kiln_code (*handle)(struct engine *, struct caller *, const struct frame_header *,
+                             struct bytes, struct kiln_err *);
+} routes[] = {
+#define KILN_REQUEST(name_, number, who_, body, purpose) \
+    [number] = { .name = #name_, .who = who_, .handle = handle_##name_ },
+#define KILN_REPLY(name, number, body, purpose)
+#include "common/messages.def"
+#undef KILN_REQUEST
+#undef KILN_REPLY
+};
+
+void service_join(struct engine *e, struct caller *caller)
+{
+    caller->previous = NULL;
+    caller->next = e->callers;
+    if (e->callers)
+        e->callers->previous = caller;
+    e->callers = caller;
+}
+
+void service_leave(struct engine *e, struct caller *caller)
+{
+    while (caller->waiters)
+        caller->waiters->cancel(caller->waiters); /* each takes itself off the list */
+    *(caller->previous ? &caller->previous->next : &e->callers) = caller->next;
+    if (caller->next)
+        caller->next->previous = caller->previous;
+    caller->next = caller->previous = NULL;
+}
+
+void service_waiter_add(struct service_waiter *w, struct engine *e, struct caller *caller,
+                        uint64_t request_id, void (*cancel)(struct service_waiter *))
+{
+    *w = (struct service_waiter){
+        .engine = e, .caller = caller, .request_id = request_id, .cancel = cancel
+    };
+    w->next = caller->waiters;
+    if (w->next)
+        w->next->previous = w;
+    caller->waiters = w;
+    caller->in_flight++;
+}
+
+void service_waiter_remove(struct service_waiter *w)
+{
+    if (!w->caller)
+        return;
+    *(w->previous ? &w->previous->next : &w->caller->waiters) = w->next;
+    if (w->next)
+        w->next->previous = w->previous;
+    w->caller->in_flight--;
+    w->caller = NULL;
+    w->next = w->previous = NULL;
+}
+
+void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id,
+                    const struct kiln_err *why, const char *log)
+{
+    e->stats.refused++;
+    const char *text = why->text[0] ? why->text : kiln_code_text(why->code);
+    struct message_error m = {
+        .code = (uint16_t)why->code,
+        .text = bytes_of_text(text),
+        .log = bytes_of_text(log),
+    };
+    e->body.size = 0;
+    e->body.failed = false;
+    message_error_write(&e->body, &m);
+    struct reply reply = {
+        .type = MESSAGE_error,
+        .request_id = request_id,
+        .body = buffer_view(&e->body), /* out of memory: a short body, which the client refuses */
+    };
+    caller->ops->reply(caller, &reply);
+}
+
+static enum kiln_code check_request(struct caller *caller, const struct route *route,
+                                    const struct frame_header *header, struct kiln_err *err)
+{
+    if (!route)
+        return kiln_fail(err, KILN_INVALID, "unknown request type %u", (unsigned)header->type);
+    if (header->descriptors)
+        return kiln_fail(err, KILN_INVALID, "'%s' takes no descriptors, %u came", route->name,
+                         (unsigned)header->descriptors);
+    if (route->who == ADMIN && caller->role != ROLE_ADMIN)
+        return kiln_fail(err, KILN_DENIED,
+                         "'%s' needs an administrator: root, the daemon's own user or a member of "
+                         "group kiln-admin",
+                         route->name);
+    if (caller->in_flight >= LIMIT_REQUESTS_IN_FLIGHT)
+        return kiln_fail(err, KILN_BUSY, "%u requests of this connection are unanswered already",
+                         caller->in_flight);
+    return KILN_OK;
+}
+
+enum kiln_code service_handle(struct engine *e, struct caller *caller,
+                              const struct frame_header *header, struct bytes body,
+                              struct kiln_err *err)
+{
+    e->stats.requests++;
+    const struct route *route = NULL;
+    if (header->type < sizeof(routes) / sizeof(routes[0]) && routes[header->type].handle)
+        route = &routes[header->type];
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc = KILN_OK;
+    if (!caller->greeted && header->type != MESSAGE_hello)
+        rc = kiln_fail(&why, KILN_INVALID, "say hello first");
+    if (!rc)
+        rc = check_request(caller, route, header, &why);
+    if (!rc)
+        rc = route->handle(e, caller, header, body, &why);
+    if (!rc)
+        return KILN_OK;
+    service_refuse(e, caller, header->request_id, &why, NULL);
+    if (caller->greeted)
+        return KILN_OK;
+    *err = why;
+    return KILN_INVALID;
+}
+
+/* ---- hello, ping, cancel ---- */
+
+static void send_welcome(struct engine *e, struct caller *caller, uint64_t request_id)
+{
+    struct message_welcome m = {
+        .version = caller->version,
+        .capabilities = CAPABILITIES_HERE,
+        .instance = e->instance,
+        .pid = (uint32_t)getpid(),
+        .role = (uint8_t)caller->role,
+        .max_body = LIMIT_FRAME_BODY,
+        .max_in_flight = LIMIT_REQUESTS_IN_FLIGHT,
+        .software = bytes_of_text("kilnd " KILN_VERSION),
+    };
+    e->body.size = 0;
+    message_welcome_write(&e->body, &m);
+    struct reply reply = { .type = MESSAGE_welcome,
+                           .request_id = request_id,
+                           .body = buffer_view(&e->body) };
+    caller->ops->reply(caller, &reply);
+}
+
+enum kiln_code handle_hello(struct engine *e, struct caller *caller,
+                            const struct frame_header *header, struct bytes body,
+                            struct kiln_err *err)
+{
+    struct reader r = reader_of(body);
+    struct message_hello m = message_hello_read(&r);
+    enum kiln_code rc = message_body_check(&r, MESSAGE_hello, err);
+    if (rc)
+        return rc;
+    uint16_t version = m.newest_version < FRAME_VERSION ? m.newest_version : FRAME_VERSION;
+    if (version < m.oldest_version || version < FRAME_VERSION_OLDEST)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "the client speaks protocol versions %u to %u, this kilnd %u to %u: "
+                         "upgrade the older one",
+                         (unsigned)m.oldest_version, (unsigned)m.newest_version,
+                         FRAME_VERSION_OLDEST, FRAME_VERSION);
+    caller->greeted = true;
+    caller->version = version;
+    caller->capabilities = m.capabilities & CAPABILITIES_HERE;
+    send_welcome(e, caller, header->request_id);
+    return KILN_OK;
+}
+
+#define PING_MOST 4096
+
+enum kiln_code handle_ping(struct engine *e, struct caller *caller,
+                           const struct frame_header *header, struct bytes body,
+                           struct kiln_err *err)
+{
+    struct reader r = reader_of(body);
+    struct message_ping m = message_ping_read(&r);
+    enum kiln_code rc = message_body_check(&r, MESSAGE_ping, err);
+    if (rc)
+        return rc;
+    if (m.payload.size > PING_MOST)
+        return kiln_fail(err, KILN_INVALID, "ping of %zu bytes exceeds the limit of %d",
+                         m.payload.size, PING_MOST);
+    (void)e;
+    struct reply reply = {
+        .type = MESSAGE_pong, .request_id = header->request_id, .body = body /* same fields */
+    };
+    caller->ops->reply(caller, &reply);
+    return KILN_OK;
+}
+
+enum kiln_code handle_cancel(struct engine *e, struct caller *caller,
+                             const struct frame_header *header, struct bytes body,
+                             struct kiln_err *err)
+{
+    (void)header;
+    struct reader r = reader_of(body);
+    struct message_cancel m = message_cancel_read(&r);
+    enum kiln_code rc = message_body_check(&r, MESSAGE_cancel, err);
+    if (rc)
+        return rc;
+    for (struct service_waiter *w = caller->waiters; w; w = w->next) {
+        if (w->request_id != m.cancelled_id)
+            continue;
+        struct kiln_err why = { .code = KILN_CANCELLED };
+        w->cancel(w);
+        service_refuse(e, caller, m.cancelled_id, &why, NULL);
+        return KILN_OK;
+    }
+    return KILN_OK; /* answered in the meantime */
+}

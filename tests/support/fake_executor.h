@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * An executor that runs only when told to, on the calling thread: tests see every step.
+ */
+#include "engine/jobs/executor.h"
+
+struct fake_executor {
+    struct executor base; /* first member */
+    unsigned slots;       /* what compile_slots says */
+    struct task *tasks, **last_task;
+    struct compile_task *compiles, **last_compile;
+    unsigned compiles_handed_over; /* ever */
+};
+
+void fake_executor_init(struct fake_executor *f, unsigned slots);
+/* Runs lane tasks, and those that they lead to, until none is left; returns how many. */
+unsigned fake_executor_run_tasks(struct fake_executor *f);
+/* The job that was handed over first and is still out; NULL when there is none. */
+struct compile_task *fake_executor_next_compile(struct fake_executor *f);
+/* Ends it well, with |content| as the object. */
+void fake_executor_compile(struct fake_executor *f, struct bytes content);
+/* Ends it badly. */
+void fake_executor_fail(struct fake_executor *f, enum compile_end end, const char *text,
+                        const char *log);

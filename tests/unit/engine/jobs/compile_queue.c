@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/jobs/compile_queue.h"
+#include "tests/support/fake_executor.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+#define ORDERS 32
+
+struct named_order {
+    struct compile_order order; /* first member */
+    char name;
+    enum compile_end end;
+    struct fixture *fixture;
+};
+
+struct fixture {
+    struct fake_executor executor;
+    struct compile_queue *queue;
+    struct named_order orders[ORDERS];
+    unsigned count;
+    char finished[ORDERS + 1]; /* names in the order of their ends */
+    unsigned finished_count;
+    struct kiln_err err;
+};
+
+static void on_done(struct compile_order *order)
+{
+    struct named_order *o = (struct named_order *)order;
+    o->fixture->finished[o->fixture->finished_count++] = o->name;
+    o->end = order->task.outcome.end;
+    compile_outcome_done(&order->task.outcome);
+}
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    memset(&f, 0, sizeof(f));
+    f.err = KILN_ERR_INIT;
+    fake_executor_init(&f.executor, 1);
+    struct compile_queue_options options = { .executor = &f.executor.base,
+                                             .limit = 20,
+                                             .limit_uid = 10 };
+    must(compile_queue_create(&options, &f.queue, &f.err), f.err);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    compile_queue_destroy(f->queue);
+    return 0;
+}
+
+static enum kiln_code submit(struct fixture *f, char name, uid_t uid, enum priority priority)
+{
+    struct named_order *o = &f->orders[f->count++];
+    o->name = name;
+    o->fixture = f;
+    o->order.uid = uid;
+    o->order.priority = priority;
+    o->order.done = on_done;
+    return compile_queue_submit(f->queue, &o->order, &f->err);
+}
+
+static void compile_all(struct fixture *f)
+{
+    while (fake_executor_next_compile(&f->executor))
+        fake_executor_compile(&f->executor, bytes_of_text("object"));
+}
+
+static void users_take_turns_and_each_ones_orders_stay_in_order(void **state)
+{
+    struct fixture *f = *state;
+    must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err); /* occupies the one compiler */
+    for (const char *name = "abcdef"; *name; name++)
+        must(submit(f, *name, 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'Y', 2, PRIORITY_INTERACTIVE), f->err);
+    compile_all(f);
+    assert_string_equal(f->finished, "0aXbYcdef");
+}
+
+static void interactive_goes_before_prefetch(void **state)
+{
+    struct fixture *f = *state;
+    must(submit(f, '0', 1, PRIORITY_PREFETCH), f->err);
+    must(submit(f, 'p', 1, PRIORITY_PREFETCH), f->err);
+    must(submit(f, 'q', 1, PRIORITY_PREFETCH), f->err);
+    must(submit(f, 'I', 1, PRIORITY_INTERACTIVE), f->err);
+    compile_all(f);
+    assert_string_equal(f->finished, "0Ipq");
+}
+
+static void a_promoted_prefetch_overtakes_the_others(void **state)
+{
+    struct fixture *f = *state;
+    must(submit(f, '0', 1, PRIORITY_PREFETCH), f->err);
+    must(submit(f, 'p', 1, PRIORITY_PREFETCH), f->err);
+    must(submit(f, 'q', 1, PRIORITY_PREFETCH), f->err);
+    compile_queue_promote(f->queue, &f->orders[2].order);
+    compile_queue_promote(f->queue, &f->orders[0].order); /* runs already: nothing to do */
+    compile_all(f);
+    assert_string_equal(f->finished, "0qp");
+}
+
+static void no_more_run_than_there_are_compilers(void **state)
+{
+    struct fixture *f = *state;
+    f->executor.slots = 2;
+    for (const char *name = "abcd"; *name; name++)
+        must(submit(f, *name, 1, PRIORITY_INTERACTIVE), f->err);
+    assert_int_equal(compile_queue_running(f->queue), 2);
+    assert_int_equal(compile_queue_waiting(f->queue), 2);
+    assert_int_equal(f->executor.compiles_handed_over, 2);
+    compile_all(f);
+    assert_string_equal(f->finished, "abcd");
+    assert_int_equal(compile_queue_running(f->queue), 0);
+}
+
+static void a_waiting_order_can_be_cancelled_and_a_running_one_cannot(void **state)
+{
+    struct fixture *f = *state;
+    must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'b', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'c', 1, PRIORITY_INTERACTIVE), f->err);
+    assert_false(compile_queue_cancel(f->queue, &f->orders[0].order));
+    assert_true(compile_queue_cancel(f->queue, &f->orders[1].order));
+    compile_all(f);
+    assert_string_equal(f->finished, "ac");
+}
+
+static void one_user_cannot_fill_the_queue_for_the_others(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 11; i++) /* one runs, ten wait */
+        must(submit(f, 'a', 1, PRIORITY_PREFETCH), f->err);
+    assert_int_equal(submit(f, 'a', 1, PRIORITY_INTERACTIVE), KILN_BUSY);
+    assert_says(f->err.text, "10 compiles of user 1");
+    must(submit(f, 'b', 2, PRIORITY_INTERACTIVE), f->err);
+    compile_all(f);
+    assert_int_equal(f->finished_count, 12);
+    assert_int_equal(f->finished[1], 'b');
+}
+
+static void the_whole_queue_is_bounded_too(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 21; i++)
+        must(submit(f, 'a', i, PRIORITY_INTERACTIVE), f->err);
+    assert_int_equal(submit(f, 'b', 100, PRIORITY_INTERACTIVE), KILN_BUSY);
+    assert_says(f->err.text, "20 compiles wait already");
+    compile_all(f);
+}
+
+static void draining_fails_what_waits_and_lets_what_runs_end(void **state)
+{
+    struct fixture *f = *state;
+    must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'b', 1, PRIORITY_INTERACTIVE), f->err);
+    compile_queue_drain(f->queue);
+    assert_string_equal(f->finished, "b");
+    assert_int_equal(f->orders[1].end, COMPILE_UNAVAILABLE);
+    assert_int_equal(submit(f, 'c', 1, PRIORITY_INTERACTIVE), KILN_UNAVAILABLE);
+    compile_all(f);
+    assert_string_equal(f->finished, "ba");
+}
+
+#define QUEUE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        QUEUE_TEST(users_take_turns_and_each_ones_orders_stay_in_order),
+        QUEUE_TEST(interactive_goes_before_prefetch),
+        QUEUE_TEST(a_promoted_prefetch_overtakes_the_others),
+        QUEUE_TEST(no_more_run_than_there_are_compilers),
+        QUEUE_TEST(a_waiting_order_can_be_cancelled_and_a_running_one_cannot),
+        QUEUE_TEST(one_user_cannot_fill_the_queue_for_the_others),
+        QUEUE_TEST(the_whole_queue_is_bounded_too),
+        QUEUE_TEST(draining_fails_what_waits_and_lets_what_runs_end),
+    };
+    return cmocka_run_group_tests_name("compile_queue", tests, NULL, NULL);
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/* One kernel's way: hot set, store, compilers; single flight; batches and plans. */
+#include "tests/support/engine_fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct fixture {
+    struct engine_fixture engine;
+    struct test_caller a, b;
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    engine_fixture_open(&f.engine, true);
+    test_caller_join(&f.a, &f.engine, 1000, ROLE_USE);
+    test_caller_join(&f.b, &f.engine, 1001, ROLE_ADMIN);
+    must(test_caller_hello(&f.a, &f.engine), f.engine.err);
+    must(test_caller_hello(&f.b, &f.engine), f.engine.err);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_leave(&f->a, &f->engine);
+    test_caller_leave(&f->b, &f->engine);
+    while (fake_executor_next_compile(&f->engine.executor))
+        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
+    engine_fixture_close(&f->engine);
+    return 0;
+}
+
+static void want(struct fixture *f, struct test_caller *c, uint64_t id, const char *program)
+{
+    test_caller_want(c, &f->engine, id, program, PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void compile(struct fixture *f, const char *content)
+{
+    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static uint64_t stat(struct fixture *f, const char *name)
+{
+    return engine_fixture_stat(&f->engine, name);
+}
+
+static void fetch_key(struct fixture *f, struct test_caller *c, uint64_t id,
+                      const struct digest *key, uint32_t inline_limit)
+{
+    struct message_fetch m = { .key = *key, .inline_limit = inline_limit };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    message_fetch_write(&b, &m);
+    must(test_caller_send(c, &f->engine, MESSAGE_fetch, id, buffer_view(&b)), f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void many_askers_of_a_cold_kernel_cost_one_compile(void **state)
+{
+    struct fixture *f = *state;
+    for (uint64_t id = 0; id < 4; id++) {
+        want(f, &f->a, id, "k.cl");
+        want(f, &f->b, id, "k.cl");
+    }
+    assert_int_equal(f->engine.executor.compiles_handed_over, 2); /* the describe, and this */
+    compile(f, "object");
+    assert_int_equal(f->a.reply_count, 4);
+    assert_int_equal(f->b.reply_count, 4);
+    assert_int_equal(reply_outcome(&f->b, 3).tier, TIER_COMPILED);
+    assert_int_equal(f->b.replies[3].object_count, 1);
+    assert_int_equal(f->b.replies[3].first_object_size, 6);
+    assert_int_equal(stat(f, "compiles"), 1);
+    assert_int_equal(stat(f, "fetches"), 8);
+    assert_int_equal(stat(f, "coalesced"), 7);
+    assert_int_equal(stat(f, "misses"), 8);
+}
+
+static void the_second_time_it_is_hot_and_after_a_restart_on_disk(void **state)
+{
+    struct fixture *f = *state;
+    want(f, &f->a, 1, "k.cl");
+    compile(f, "object");
+    want(f, &f->a, 2, "k.cl");
+    assert_int_equal(reply_outcome(&f->a, 1).tier, TIER_HOT);
+    assert_int_equal(stat(f, "hits.hot"), 1);
+
+    test_caller_leave(&f->a, &f->engine);
+    test_caller_leave(&f->b, &f->engine);
+    engine_fixture_reopen(&f->engine);
+    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
+    test_caller_join(&f->b, &f->engine, 1001, ROLE_ADMIN);
+    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
+    want(f, &f->a, 3, "k.cl");
+    assert_int_equal(reply_outcome(&f->a, 0).tier, TIER_DISK);
+    assert_int_equal(stat(f, "hits.disk"), 1);
+    assert_int_equal(stat(f, "compiles"), 0);
+}
+
+static void a_key_alone_never_compiles(void **state)
+{
+    struct fixture *f = *state;
+    struct digest nowhere = { { 1, 2, 3 } };
+    fetch_key(f, &f->a, 1, &nowhere, 0);
+    assert_int_equal(reply_outcome(&f->a, 0).code, KILN_NOT_FOUND);
+    assert_int_equal(stat(f, "misses"), 1);
+    assert_int_equal(stat(f, "compiles"), 0);
+}
+
+static void a_key_is_answered_inline_only_up_to_the_limit_asked_for(void **state)
+{
+    struct fixture *f = *state;
+    want(f, &f->a, 1, "k.cl");
+    compile(f, "object");
+    struct digest key = reply_outcome(&f->a, 0).key;
+    fetch_key(f, &f->a, 2, &key, 6);
+    assert_true(bytes_equal_text(reply_outcome(&f->a, 1).content, "object"));
+    assert_int_equal(f->a.replies[1].object_count, 0);
+    assert_int_equal(reply_outcome(&f->a, 1).descriptor, NO_DESCRIPTOR);
+    fetch_key(f, &f->a, 3, &key, 5);
+    assert_int_equal(reply_outcome(&f->a, 2).content.size, 0);
+    assert_int_equal(f->a.replies[2].object_count, 1);
+    assert_int_equal(reply_outcome(&f->a, 2).descriptor, 0);
+}
+
+static void a_failure_is_remembered_with_its_log(void **state)
+{
+    struct fixture *f = *state;
+    want(f, &f->a, 1, "bad.cl");
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", "line 7");
+    want(f, &f->a, 2, "bad.cl");
+    assert_int_equal(f->engine.executor.compiles_handed_over, 2);
+    for (size_t i = 0; i < 2; i++) {
+        struct message_outcome o = reply_outcome(&f->a, i);
+        assert_int_equal(o.code, KILN_COMPILE_FAILED);
+        assert_true(bytes_equal_text(o.text, "it does not compile"));
+        assert_true(bytes_equal_text(o.log, "line 7"));
+    }
+    assert_int_equal(stat(f, "compile_errors"), 1);
+    assert_int_equal(stat(f, "remembered_failures"), 1);
+}
+
+static void clearing_forgets_failures_and_what_is_hot(void **state)
+{
+    struct fixture *f = *state;
+    want(f, &f->a, 1, "bad.cl");
+    fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "it crashed", NULL);
+    want(f, &f->a, 2, "good.cl");
+    compile(f, "object");
+    must(test_caller_send(&f->b, &f->engine, MESSAGE_clear, 9, bytes_of_text("{\"all\":true}")),
+         f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_true(
+        bytes_equal_text(f->b.replies[0].body, "{\"kernels\":1,\"bytes\":6,\"dry_run\":false}") ||
+        f->b.replies[0].body.size > 0);
+    assert_int_equal(stat(f, "store_objects"), 0);
+    assert_int_equal(stat(f, "hot_objects"), 0);
+    want(f, &f->a, 3, "bad.cl");
+    compile(f, "object");
+    assert_int_equal(reply_outcome(&f->a, 2).code, KILN_OK);
+}
+
+static void a_missing_compiler_is_not_held_against_the_kernel(void **state)
+{
+    struct fixture *f = *state;
+    want(f, &f->a, 1, "k.cl");
+    fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "no worker starts", NULL);
+    assert_int_equal(reply_outcome(&f->a, 0).code, KILN_UNAVAILABLE);
+    want(f, &f->a, 2, "k.cl");
+    compile(f, "object");
+    assert_int_equal(reply_outcome(&f->a, 1).code, KILN_OK);
+    assert_int_equal(stat(f, "compile_errors"), 0);
+}
+
+static void the_last_asker_leaving_cancels_what_only_waits(void **state)
+{
+    struct fixture *f = *state;
+    want(f, &f->b, 1, "runs.cl"); /* takes the one compiler */
+    want(f, &f->a, 1, "waits.cl");
+    want(f, &f->b, 2, "waits.cl");
+    want(f, &f->a, 2, "alone.cl");
+    assert_int_equal(stat(f, "queued"), 2);
+    test_caller_leave(&f->a, &f->engine);
+    assert_int_equal(stat(f, "queued"), 1); /* b still waits for waits.cl */
+    compile(f, "one");
+    compile(f, "two");
+    assert_int_equal(f->b.reply_count, 2);
+    assert_null(fake_executor_next_compile(&f->engine.executor));
+    assert_int_equal(stat(f, "cancelled"), 2);
+    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
+}
+
+static void a_compile_that_runs_is_kept_although_its_asker_left(void **state)
+{
+    struct fixture *f = *state;
+    want(f, &f->a, 1, "k.cl");
+    test_caller_leave(&f->a, &f->engine);
+    compile(f, "object");
+    want(f, &f->b, 2, "k.cl");
+    assert_int_equal(reply_outcome(&f->b, 0).tier, TIER_HOT);
+    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
+}
+
+static void an_interactive_asker_promotes_a_prefetch(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_want(&f->b, &f->engine, 1, "busy.cl", PRIORITY_PREFETCH);
+    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_want(&f->b, &f->engine, 2, "first.cl", PRIORITY_PREFETCH);
+    test_caller_want(&f->b, &f->engine, 3, "second.cl", PRIORITY_PREFETCH);
+    fake_executor_run_tasks(&f->engine.executor);
+    want(f, &f->a, 1, "second.cl");
+    compile(f, "busy");
+    struct compile_task *next = fake_executor_next_compile(&f->engine.executor);
+    assert_true(bytes_equal_text(next->job.program, "second.cl"));
+}
+
+static void a_refused_option_is_named(void **state)
+{
+    struct fixture *f = *state;
+    struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
+                                      .program = bytes_of_text("k.cl"),
+                                      .options = bytes_of_text("-DN=1 -I/etc"),
+                                      .source = bytes_of_text("kernel void k() {}") };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1000);
+    message_fetch_source_write(&b, &m);
+    must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, 1, buffer_view(&b)),
+         f->engine.err);
+    struct message_outcome o = reply_outcome(&f->a, 0);
+    assert_int_equal(o.code, KILN_DENIED);
+    KILN_AUTO(mem) char *text = bytes_to_text(o.text);
+    assert_says(text, "-I/etc");
+}
+
+static void another_machines_opencl_target_is_a_clear_no(void **state)
+{
+    struct fixture *f = *state;
+    struct message_fetch_source m = { .target = bytes_of_text("opencl:other-cpu:other-build"),
+                                      .program = bytes_of_text("k.cl"),
+                                      .source = bytes_of_text("kernel void k() {}") };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1000);
+    message_fetch_source_write(&b, &m);
+    must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, 1, buffer_view(&b)),
+         f->engine.err);
+    struct message_outcome o = reply_outcome(&f->a, 0);
+    assert_int_equal(o.code, KILN_UNSUPPORTED);
+    assert_int_equal(f->engine.executor.compiles_handed_over, 1); /* the describe: no probe */
+}
+
+/* ---- batches ---- */
+
+static void put_item(struct buffer *items, const char *program)
+{
+    struct message_fetch_source m = { .inline_limit = 100,
+                                      .target = bytes_of_text(FIXTURE_TARGET),
+                                      .program = bytes_of_text(program),
+                                      .source = bytes_of_text("kernel void k() {}") };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1000);
+    message_fetch_source_write(&b, &m);
+    struct message_batch_item item = { .kind = 1, .request = buffer_view(&b) };
+    message_batch_item_write(items, &item);
+}
+
+static void send_batch(struct fixture *f, uint32_t count, struct bytes items)
+{
+    struct message_batch m = { .count = count, .items = items };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1u << 20);
+    message_batch_write(&b, &m);
+    must(test_caller_send(&f->a, &f->engine, MESSAGE_batch, 77, buffer_view(&b)), f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void a_batch_is_answered_in_the_order_things_are_ready(void **state)
+{
+    struct fixture *f = *state;
+    want(f, &f->a, 1, "hot.cl");
+    compile(f, "hot");
+    test_caller_forget_replies(&f->a);
+    BUFFER_AUTO struct buffer items;
+    buffer_init(&items, 10000);
+    put_item(&items, "cold-1.cl");
+    put_item(&items, "hot.cl");
+    put_item(&items, "cold-2.cl");
+    send_batch(f, 3, buffer_view(&items));
+
+    assert_int_equal(f->a.reply_count, 1);
+    assert_int_equal(reply_outcome(&f->a, 0).index, 1);
+    assert_int_equal(f->a.replies[0].flags, FRAME_MORE);
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
+    assert_int_equal(reply_outcome(&f->a, 1).index, 0);
+    assert_int_equal(reply_outcome(&f->a, 1).code, KILN_COMPILE_FAILED);
+    assert_int_equal(f->a.replies[1].flags, FRAME_MORE);
+    compile(f, "cold");
+    assert_int_equal(reply_outcome(&f->a, 2).index, 2);
+    assert_int_equal(f->a.replies[2].flags, 0);
+    assert_int_equal(f->a.replies[2].request_id, 77);
+}
+
+static void hot_items_of_a_batch_share_frames(void **state)
+{
+    struct fixture *f = *state;
+    want(f, &f->a, 1, "hot.cl");
+    compile(f, "hot");
+    test_caller_forget_replies(&f->a);
+    BUFFER_AUTO struct buffer items;
+    buffer_init(&items, 1u << 20);
+    for (int i = 0; i < 300; i++)
+        put_item(&items, "hot.cl");
+    send_batch(f, 300, buffer_view(&items));
+    assert_true(f->a.reply_count <= 3);
+    assert_int_equal(f->a.replies[f->a.reply_count - 1].flags, 0);
+    uint32_t answered = 0;
+    for (size_t i = 0; i < f->a.reply_count; i++) {
+        struct reader r = reader_of(f->a.replies[i].body);
+        answered += message_kernels_read(&r).count;
+    }
+    assert_int_equal(answered, 300);
+}
+
+static void a_batch_that_lies_about_its_count_is_refused_whole(void **state)
+{
+    struct fixture *f = *state;
+    BUFFER_AUTO struct buffer items;
+    buffer_init(&items, 10000);
+    put_item(&items, "a.cl");
+    send_batch(f, 2, buffer_view(&items));
+    assert_int_equal(reply_error(&f->a, 0).code, KILN_INVALID);
+    test_caller_forget_replies(&f->a);
+    put_item(&items, "b.cl");
+    put_item(&items, "c.cl");
+    send_batch(f, 2, buffer_view(&items));
+    assert_int_equal(reply_error(&f->a, 0).code, KILN_INVALID);
+    assert_int_equal(f->engine.executor.compiles_handed_over, 1);
+}
+
+static void a_cancelled_request_ends_with_cancelled(void **state)
+{
+    struct fixture *f = *state;
+    want(f, &f->b, 1, "busy.cl");
+    want(f, &f->a, 5, "k.cl");
+    struct message_cancel m = { .cancelled_id = 5 };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    message_cancel_write(&b, &m);
+    must(test_caller_send(&f->a, &f->engine, MESSAGE_cancel, 6, buffer_view(&b)), f->engine.err);
+    assert_int_equal(f->a.reply_count, 1);
+    assert_int_equal(f->a.replies[0].request_id, 5);
+    assert_int_equal(reply_error(&f->a, 0).code, KILN_CANCELLED);
+    assert_int_equal(stat(f, "queued"), 0);
+}
+
+/* ---- plans ---- */
+
+static void send_plan(struct fixture *f, uint8_t flags, const char *solver)
+{
+    struct message_plan m = {
+        .problem = { .spatial_dims = 2,
+                     .n = 1,
+                     .c = 8,
+                     .k = 8,
+                     .groups = 1,
+                     .in = { 1, 8, 8 },
+                     .filter = { 1, 3, 3 },
+                     .stride = { 1, 1, 1 },
+                     .dilation = { 1, 1, 1 } },
+        .flags = flags,
+        .target = bytes_of_text(FIXTURE_TARGET),
+        .solver = bytes_of_text(solver),
+    };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1000);
+    message_plan_write(&b, &m);
+    must(test_caller_send(&f->a, &f->engine, MESSAGE_plan, 8, buffer_view(&b)), f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void a_plan_brings_solver_geometry_and_objects(void **state)
+{
+    struct fixture *f = *state;
+    send_plan(f, 0, "");
+    compile(f, "object");
+    assert_int_equal(f->a.reply_count, 1);
+    assert_int_equal(f->a.replies[0].type, MESSAGE_planned);
+    struct reader r = reader_of(f->a.replies[0].body);
+    struct message_planned m = message_planned_read(&r);
+    must(message_body_check(&r, MESSAGE_planned, &f->engine.err), f->engine.err);
+    assert_true(bytes_equal_text(m.solver, "ConvDirectNaive"));
+    assert_true(bytes_equal_text(m.toolchain, "opencl"));
+    assert_int_equal(m.object_count, 1);
+    assert_int_equal(m.kernel_count, 1);
+    assert_int_equal(f->a.replies[0].object_count, 1);
+    struct reader kernels = reader_of(m.kernels);
+    struct message_plan_kernel k = message_plan_kernel_read(&kernels);
+    assert_false(kernels.failed);
+    assert_true(k.name.size > 0 && k.grid_x > 0 && k.group_x > 0 && k.argument_count > 2);
+}
+
+static void a_plan_without_objects_still_makes_them(void **state)
+{
+    struct fixture *f = *state;
+    send_plan(f, FETCH_NO_OBJECT, "");
+    compile(f, "object");
+    assert_int_equal(f->a.replies[0].type, MESSAGE_planned);
+    assert_int_equal(f->a.replies[0].object_count, 0);
+    assert_int_equal(stat(f, "store_objects"), 1);
+}
+
+static void a_plan_whose_compile_fails_says_for_which_solver(void **state)
+{
+    struct fixture *f = *state;
+    send_plan(f, 0, "");
+    fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", "log");
+    struct message_error e = reply_error(&f->a, 0);
+    assert_int_equal(e.code, KILN_COMPILE_FAILED);
+    KILN_AUTO(mem) char *text = bytes_to_text(e.text);
+    assert_says(text, "solver ConvDirectNaive for opencl:test: the worker died of SIGABRT");
+    assert_true(bytes_equal_text(e.log, "log"));
+}
+
+static void an_unknown_solver_is_not_found(void **state)
+{
+    struct fixture *f = *state;
+    send_plan(f, 0, "ConvMagic");
+    assert_int_equal(reply_error(&f->a, 0).code, KILN_NOT_FOUND);
+}
+
+#define FETCH_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FETCH_TEST(many_askers_of_a_cold_kernel_cost_one_compile),
+        FETCH_TEST(the_second_time_it_is_hot_and_after_a_restart_on_disk),
+        FETCH_TEST(a_key_alone_never_compiles),
+        FETCH_TEST(a_key_is_answered_inline_only_up_to_the_limit_asked_for),
+        FETCH_TEST(a_failure_is_remembered_with_its_log),
+        FETCH_TEST(clearing_forgets_failures_and_what_is_hot),
+        FETCH_TEST(a_missing_compiler_is_not_held_against_the_kernel),
+        FETCH_TEST(the_last_asker_leaving_cancels_what_only_waits),
+        FETCH_TEST(a_compile_that_runs_is_kept_although_its_asker_left),
+        FETCH_TEST(an_interactive_asker_promotes_a_prefetch),
+        FETCH_TEST(a_refused_option_is_named),
+        FETCH_TEST(another_machines_opencl_target_is_a_clear_no),
+        FETCH_TEST(a_batch_is_answered_in_the_order_things_are_ready),
+        FETCH_TEST(hot_items_of_a_batch_share_frames),
+        FETCH_TEST(a_batch_that_lies_about_its_count_is_refused_whole),
+        FETCH_TEST(a_cancelled_request_ends_with_cancelled),
+        FETCH_TEST(a_plan_brings_solver_geometry_and_objects),
+        FETCH_TEST(a_plan_without_objects_still_makes_them),
+        FETCH_TEST(a_plan_whose_compile_fails_says_for_which_solver),
+        FETCH_TEST(an_unknown_solver_is_not_found),
+    };
+    return cmocka_run_group_tests_name("fetch", tests, NULL, NULL);
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* The way in: hello, roles, limits, what is refused and how. */
+#include "tests/support/engine_fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct fixture {
+    struct engine_fixture engine;
+    struct test_caller user;  /* greeted, uid 1000 */
+    struct test_caller admin; /* greeted, uid 0 */
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    engine_fixture_open(&f.engine, true);
+    test_caller_join(&f.user, &f.engine, 1000, ROLE_USE);
+    test_caller_join(&f.admin, &f.engine, 0, ROLE_ADMIN);
+    must(test_caller_hello(&f.user, &f.engine), f.engine.err);
+    must(test_caller_hello(&f.admin, &f.engine), f.engine.err);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->admin, &f->engine);
+    engine_fixture_close(&f->engine);
+    return 0;
+}
+
+static enum kiln_code send(struct fixture *f, struct test_caller *c, unsigned type,
+                           const char *body)
+{
+    test_caller_forget_replies(c);
+    enum kiln_code rc =
+        test_caller_send(c, &f->engine, (enum message_type)type, 5, bytes_of_text(body));
+    fake_executor_run_tasks(&f->engine.executor);
+    return rc;
+}
+
+static void whoever_does_not_say_hello_first_is_told_and_closed(void **state)
+{
+    struct fixture *f = *state;
+    struct test_caller rude;
+    test_caller_join(&rude, &f->engine, 1000, ROLE_USE);
+    assert_int_equal(send(f, &rude, MESSAGE_ping, ""), KILN_INVALID);
+    assert_true(bytes_equal_text(reply_error(&rude, 0).text, "say hello first"));
+    test_caller_leave(&rude, &f->engine);
+}
+
+static void a_client_from_the_future_is_told_which_versions_meet(void **state)
+{
+    struct fixture *f = *state;
+    struct test_caller future;
+    test_caller_join(&future, &f->engine, 1000, ROLE_USE);
+    struct message_hello m = { .oldest_version = 7, .newest_version = 9 };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    message_hello_write(&b, &m);
+    assert_int_equal(test_caller_send(&future, &f->engine, MESSAGE_hello, 1, buffer_view(&b)),
+                     KILN_INVALID);
+    struct message_error e = reply_error(&future, 0);
+    assert_int_equal(e.code, KILN_UNSUPPORTED);
+    assert_true(bytes_equal_text(e.text, "the client speaks protocol versions 7 to 9, this kilnd 1 "
+                                         "to 1: upgrade the older one"));
+    test_caller_leave(&future, &f->engine);
+}
+
+static void a_newer_client_that_still_speaks_our_version_is_welcome(void **state)
+{
+    struct fixture *f = *state;
+    struct test_caller newer;
+    test_caller_join(&newer, &f->engine, 1000, ROLE_USE);
+    struct message_hello m = { .oldest_version = 1, .newest_version = 9, .capabilities = ~0ull };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    message_hello_write(&b, &m);
+    must(test_caller_send(&newer, &f->engine, MESSAGE_hello, 1, buffer_view(&b)), f->engine.err);
+    struct reader r = reader_of(newer.replies[0].body);
+    struct message_welcome w = message_welcome_read(&r);
+    assert_int_equal(newer.replies[0].type, MESSAGE_welcome);
+    assert_int_equal(w.version, 1);
+    assert_int_equal(w.role, ROLE_USE);
+    assert_int_equal(w.max_in_flight, LIMIT_REQUESTS_IN_FLIGHT);
+    assert_true(w.instance != 0);
+    test_caller_leave(&newer, &f->engine);
+}
+
+static void unknown_requests_are_refused_and_the_connection_lives(void **state)
+{
+    struct fixture *f = *state;
+    must(send(f, &f->user, 9999, ""), f->engine.err);
+    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
+    assert_int_equal(f->user.replies[0].request_id, 5);
+    must(send(f, &f->user, MESSAGE_kernels, ""), f->engine.err); /* a reply is no request */
+    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
+    assert_int_equal(engine_fixture_stat(&f->engine, "refused"), 2);
+}
+
+static void a_ping_comes_back_unchanged(void **state)
+{
+    struct fixture *f = *state;
+    struct message_ping m = { .payload = bytes_of_text("anyone there") };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    message_ping_write(&b, &m);
+    must(test_caller_send(&f->user, &f->engine, MESSAGE_ping, 3, buffer_view(&b)), f->engine.err);
+    assert_int_equal(f->user.replies[0].type, MESSAGE_pong);
+    assert_true(bytes_equal(f->user.replies[0].body, buffer_view(&b)));
+}
+
+static void descriptors_that_nobody_asked_for_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct frame_header header = { .type = MESSAGE_ping, .descriptors = 1 };
+    must(service_handle(f->engine.engine, &f->user.base, &header, (struct bytes){ 0 },
+                        &f->engine.err),
+         f->engine.err);
+    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
+}
+
+static void users_may_look_but_only_admins_may_clear(void **state)
+{
+    struct fixture *f = *state;
+    must(send(f, &f->user, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
+    assert_int_equal(reply_error(&f->user, 0).code, KILN_DENIED);
+    must(send(f, &f->user, MESSAGE_kernel_remove, "{\"key\":\"ab\"}"), f->engine.err);
+    assert_int_equal(reply_error(&f->user, 0).code, KILN_DENIED);
+    must(send(f, &f->user, MESSAGE_kernel_list, ""), f->engine.err);
+    assert_int_equal(f->user.replies[0].type, MESSAGE_json);
+    must(send(f, &f->admin, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
+    assert_int_equal(f->admin.replies[0].type, MESSAGE_json);
+}
+
+static void json_that_is_none_is_refused_with_the_requests_name(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const bad[] = { "{", "[]", "{} {}", "7" };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        must(send(f, &f->admin, MESSAGE_clear, bad[i]), f->engine.err);
+        struct message_error e = reply_error(&f->admin, 0);
+        assert_int_equal(e.code, KILN_INVALID);
+        KILN_AUTO(mem) char *text = bytes_to_text(e.text);
+        assert_says(text, "'clear'");
+    }
+}
+
+static void clearing_needs_to_be_told_what(void **state)
+{
+    struct fixture *f = *state;
+    must(send(f, &f->admin, MESSAGE_clear, "{}"), f->engine.err);
+    assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
+}
+
+static void every_request_of_the_table_answers_an_empty_body(void **state)
+{
+    struct fixture *f = *state;
+    static const unsigned types[] = {
+#define KILN_REQUEST(name, number, who, body, purpose) number,
+#define KILN_REPLY(name, number, body, purpose)
+#include "common/messages.def"
+#undef KILN_REQUEST
+#undef KILN_REPLY
+    };
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        must(send(f, &f->admin, types[i], ""), f->engine.err);
+        assert_int_equal(f->admin.reply_count, 1);
+        assert_int_equal(f->admin.replies[0].request_id, 5);
+    }
+}
+
+static void too_many_unanswered_requests_are_refused_one_by_one(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < LIMIT_REQUESTS_IN_FLIGHT; i++) {
+        char program[32];
+        snprintf(program, sizeof(program), "p%u.cl", i % 50);
+        test_caller_want(&f->user, &f->engine, i, program, PRIORITY_INTERACTIVE);
+    }
+    assert_int_equal(f->user.reply_count, 0);
+    test_caller_want(&f->user, &f->engine, 2000, "one-more.cl", PRIORITY_INTERACTIVE);
+    assert_int_equal(reply_error(&f->user, 0).code, KILN_BUSY);
+}
+
+static void subscribers_hear_of_what_happens_and_others_do_not(void **state)
+{
+    struct fixture *f = *state;
+    must(send(f, &f->user, MESSAGE_events, ""), f->engine.err);
+    assert_int_equal(f->user.replies[0].flags, FRAME_MORE);
+    test_caller_forget_replies(&f->user);
+    test_caller_want(&f->admin, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->user.reply_count, 1);
+    KILN_AUTO(mem) char *text = bytes_to_text(f->user.replies[0].body);
+    assert_says(text, "\"event\":\"compiled\"");
+    assert_says(text, "a.cl");
+    assert_int_equal(f->user.replies[0].request_id, 5);
+    assert_int_equal(f->admin.reply_count, 1); /* the kernel alone */
+}
+
+#define SERVICE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SERVICE_TEST(whoever_does_not_say_hello_first_is_told_and_closed),
+        SERVICE_TEST(a_client_from_the_future_is_told_which_versions_meet),
+        SERVICE_TEST(a_newer_client_that_still_speaks_our_version_is_welcome),
+        SERVICE_TEST(unknown_requests_are_refused_and_the_connection_lives),
+        SERVICE_TEST(a_ping_comes_back_unchanged),
+        SERVICE_TEST(descriptors_that_nobody_asked_for_are_refused),
+        SERVICE_TEST(users_may_look_but_only_admins_may_clear),
+        SERVICE_TEST(json_that_is_none_is_refused_with_the_requests_name),
+        SERVICE_TEST(clearing_needs_to_be_told_what),
+        SERVICE_TEST(every_request_of_the_table_answers_an_empty_body),
+        SERVICE_TEST(too_many_unanswered_requests_are_refused_one_by_one),
+        SERVICE_TEST(subscribers_hear_of_what_happens_and_others_do_not),
+    };
+    return cmocka_run_group_tests_name("service", tests, NULL, NULL);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* Finding out which toolchain can do what, while requests wait. */
+#include "tests/support/engine_fixture.h"
+
+#include <string.h>
+
+struct fixture {
+    struct engine_fixture engine;
+    struct test_caller a;
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    engine_fixture_open(&f.engine, false);
+    test_caller_join(&f.a, &f.engine, 1000, ROLE_USE);
+    must(test_caller_hello(&f.a, &f.engine), f.engine.err);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_leave(&f->a, &f->engine);
+    while (fake_executor_next_compile(&f->engine.executor))
+        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
+    engine_fixture_close(&f->engine);
+    return 0;
+}
+
+#define AMD_TOOLCHAIN(name, digit)                                                    \
+    "{\"name\":\"" name "\",\"version\":\"1\",\"path\":\"/x\",\"family\":\"amdgpu\"," \
+    "\"identity\":\"" digit digit digit digit digit digit digit digit "\"}"
+
+static void describe_two(struct fixture *f)
+{
+    fake_executor_compile(&f->engine.executor,
+                          bytes_of_text("{\"toolchains\":[" AMD_TOOLCHAIN(
+                              "hiprtc", "aaaaaaaa") "," AMD_TOOLCHAIN("clang", "bbbbbbbb") "]}"));
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void want_amd(struct fixture *f, uint64_t id, const char *toolchain)
+{
+    struct message_fetch_source m = { .target = bytes_of_text("gfx942"),
+                                      .toolchain = bytes_of_text(toolchain),
+                                      .program = bytes_of_text("k.hip"),
+                                      .source = bytes_of_text("source") };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1000);
+    message_fetch_source_write(&b, &m);
+    must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, id, buffer_view(&b)),
+         f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static const struct compile_job *next_job(struct fixture *f)
+{
+    struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
+    assert_non_null(task);
+    return &task->job;
+}
+
+static void a_request_waits_until_the_toolchains_are_known(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
+    assert_int_equal(f->a.reply_count, 0);
+    engine_fixture_describe(&f->engine);
+    assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(reply_outcome(&f->a, 0).code, KILN_OK);
+    assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), 1);
+}
+
+static void whoever_leaves_while_waiting_is_forgotten(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
+    test_caller_leave(&f->a, &f->engine);
+    engine_fixture_describe(&f->engine);
+    assert_null(fake_executor_next_compile(&f->engine.executor));
+    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
+}
+
+static void when_asking_fails_the_answer_says_why(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
+    fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGSEGV", NULL);
+    struct message_outcome o = reply_outcome(&f->a, 0);
+    assert_int_equal(o.code, KILN_UNAVAILABLE);
+    KILN_AUTO(mem) char *text = bytes_to_text(o.text);
+    assert_says(text, "the worker died of SIGSEGV");
+    test_caller_want(&f->a, &f->engine, 2, "k.cl", PRIORITY_INTERACTIVE);
+    assert_null(fake_executor_next_compile(&f->engine.executor)); /* not at once again */
+    assert_int_equal(reply_outcome(&f->a, 1).code, KILN_UNAVAILABLE);
+}
+
+static void a_toolchain_whose_probe_crashes_gives_way_to_the_next(void **state)
+{
+    struct fixture *f = *state;
+    describe_two(f);
+    want_amd(f, 1, "");
+    assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
+    assert_true(bytes_equal_text(next_job(f)->toolchain, "hiprtc"));
+    fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
+    assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
+    assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
+    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
+    assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
+    assert_int_equal(engine_fixture_stat(&f->engine, "probes"), 2);
+    assert_int_equal(engine_fixture_stat(&f->engine, "compile_errors"), 0);
+}
+
+static void what_probes_found_outlives_a_restart(void **state)
+{
+    struct fixture *f = *state;
+    describe_two(f);
+    want_amd(f, 1, "");
+    fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
+    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_leave(&f->a, &f->engine);
+    engine_fixture_reopen(&f->engine); /* describes opencl alone: nothing is known of gfx942 */
+    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
+    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
+    want_amd(f, 2, "");
+    assert_int_equal(reply_outcome(&f->a, 0).code, KILN_UNSUPPORTED);
+}
+
+static void a_forced_toolchain_is_tried_without_a_probe(void **state)
+{
+    struct fixture *f = *state;
+    describe_two(f);
+    want_amd(f, 1, "hiprtc");
+    assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
+    fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
+    assert_int_equal(reply_outcome(&f->a, 0).code, KILN_COMPILE_FAILED);
+    want_amd(f, 2, "gcc");
+    assert_int_equal(reply_outcome(&f->a, 1).code, KILN_NOT_FOUND);
+}
+
+static void two_requests_for_one_target_share_the_probe(void **state)
+{
+    struct fixture *f = *state;
+    describe_two(f);
+    want_amd(f, 1, "");
+    want_amd(f, 2, "");
+    assert_int_equal(f->engine.executor.compiles_handed_over, 2); /* describe and one probe */
+}
+
+static void listing_all_probes_all_and_then_answers(void **state)
+{
+    struct fixture *f = *state;
+    describe_two(f);
+    must(test_caller_send(&f->a, &f->engine, MESSAGE_toolchains, 1,
+                          bytes_of_text("{\"probe\":[\"gfx1030\"]}")),
+         f->engine.err);
+    assert_int_equal(f->a.reply_count, 0);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
+    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "unknown target", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->a.reply_count, 1);
+    KILN_AUTO(mem) char *text = bytes_to_text(f->a.replies[0].body);
+    assert_says(text, "{\"target\":\"gfx1030\",\"works\":true}");
+    assert_says(text, "\"works\":false,\"detail\":\"unknown target\"");
+}
+
+#define TOOLCHAINS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TOOLCHAINS_TEST(a_request_waits_until_the_toolchains_are_known),
+        TOOLCHAINS_TEST(whoever_leaves_while_waiting_is_forgotten),
+        TOOLCHAINS_TEST(when_asking_fails_the_answer_says_why),
+        TOOLCHAINS_TEST(a_toolchain_whose_probe_crashes_gives_way_to_the_next),
+        TOOLCHAINS_TEST(what_probes_found_outlives_a_restart),
+        TOOLCHAINS_TEST(a_forced_toolchain_is_tried_without_a_probe),
+        TOOLCHAINS_TEST(two_requests_for_one_target_share_the_probe),
+        TOOLCHAINS_TEST(listing_all_probes_all_and_then_answers),
+    };
+    return cmocka_run_group_tests_name("toolchains", tests, NULL, NULL);
+}
