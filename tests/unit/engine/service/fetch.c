@@ -155,9 +155,9 @@ static void clearing_forgets_failures_and_what_is_hot(void **state)
     must(test_caller_send(&f->b, &f->engine, MESSAGE_clear, 9, bytes_of_text("{\"all\":true}")),
          f->engine.err);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_true(
-        bytes_equal_text(f->b.replies[0].body, "{\"kernels\":1,\"bytes\":6,\"dry_run\":false}") ||
-        f->b.replies[0].body.size > 0);
+    KILN_AUTO(mem) char *answer = bytes_to_text(f->b.replies[0].body);
+    assert_says(answer, "\"kernels\":1,");
+    assert_says(answer, "\"dry_run\":false");
     assert_int_equal(stat(f, "store_objects"), 0);
     assert_int_equal(stat(f, "hot_objects"), 0);
     want(f, &f->a, 3, "bad.cl");
