@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/driver/reference.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Outputs that a thread takes at a time: small enough to end together, large enough to be cheap. */
+#define CHUNK 256u
+#define THREADS_MOST 64u
+/* Unit roundoff of 32-bit floating point. */
+#define FLOAT_UNIT 0x1p-24
+
+/* Axes of a tensor; "outer" is n of x and y, k of w. */
+enum axis { OUTER, CHANNEL, DEPTH, HEIGHT, WIDTH, AXES };
+
+struct tensor {
+    double *data; /* owned where pack() made it */
+    uint64_t extent[AXES];
+    uint64_t stride[AXES]; /* elements */
+};
+
+struct sum {
+    double value, magnitude;
+};
+
+struct job {
+    const struct kiln_problem *problem;
+    struct tensor x, w, y;
+    const struct tensor *output; /* one of x, w, y */
+    double *magnitude;           /* or NULL */
+    const enum axis *order;      /* in which outputs are visited, slowest first */
+    struct sum (*element)(const struct job *job, const uint64_t at[AXES]);
+    uint64_t count;
+    _Atomic uint64_t next;
+};
+
+/* Slowest axis first: the tensor's own layout, and what makes the inner sums run along memory. */
+static const enum axis channels_first[] = { OUTER, CHANNEL, DEPTH, HEIGHT, WIDTH };
+static const enum axis channels_last[] = { OUTER, DEPTH, HEIGHT, WIDTH, CHANNEL };
+static const enum axis outer_last[] = { DEPTH, HEIGHT, WIDTH, CHANNEL, OUTER };
+static const enum axis channel_slowest[] = { CHANNEL, OUTER, DEPTH, HEIGHT, WIDTH };
+
+static void lay_out(struct tensor *t, const enum axis order[AXES])
+{
+    uint64_t stride = 1;
+    for (int i = AXES; i-- > 0;) {
+        t->stride[order[i]] = stride;
+        stride *= t->extent[order[i]];
+    }
+}
+
+static struct tensor tensor_of(uint32_t outer, uint32_t channels, const uint32_t spatial[3],
+                               uint32_t layout)
+{
+    struct tensor t = { .extent = { outer, channels, spatial[0], spatial[1], spatial[2] } };
+    lay_out(&t, layout == KILN_CHANNELS_LAST ? channels_last : channels_first);
+    return t;
+}
+
+static uint64_t elements(const struct tensor *t)
+{
+    uint64_t count = 1;
+    for (int i = 0; i < AXES; i++)
+        count *= t->extent[i];
+    return count;
+}
+
+/* The |index|-th place of a tensor visited in |order|. */
+static void locate(const struct tensor *t, const enum axis order[AXES], uint64_t index,
+                   uint64_t ret_at[AXES])
+{
+    for (int i = AXES; i-- > 0;) {
+        ret_at[order[i]] = index % t->extent[order[i]];
+        index /= t->extent[order[i]];
+    }
+}
+
+static uint64_t offset(const struct tensor *t, const uint64_t at[AXES])
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < AXES; i++)
+        sum += at[i] * t->stride[i];
+    return sum;
+}
+
+/* Copies |from| into |t| with the axes in |order|. */
+static bool pack(struct tensor *t, const double *from, const enum axis order[AXES])
+{
+    struct tensor source = *t;
+    uint64_t count = elements(t);
+    t->data = malloc(count * sizeof(double));
+    if (!t->data)
+        return false;
+    lay_out(t, order);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t at[AXES];
+        locate(t, order, i, at);
+        t->data[i] = from[offset(&source, at)];
+    }
+    return true;
+}
+
+/* Two doubles wide: what every 64-bit machine does in one instruction. */
+typedef double lanes __attribute__((vector_size(16)));
+typedef int64_t lane_bits __attribute__((vector_size(16)));
+
+static lanes load_lanes(const double *from)
+{
+    lanes v;
+    memcpy(&v, from, sizeof(v));
+    return v;
+}
+
+static lanes absolute(lanes v)
+{
+    const lane_bits mask = { INT64_MAX, INT64_MAX };
+    return (lanes)((lane_bits)v & mask);
+}
+
+static void add_dot(struct sum *sum, const double *a, uint64_t a_step, const double *b,
+                    uint64_t b_step, uint64_t count)
+{
+    uint64_t i = 0;
+    if (a_step == 1 && b_step == 1 && count >= 4) {
+        lanes value[2] = { { 0 } }, magnitude[2] = { { 0 } };
+        for (; i + 4 <= count; i += 4) {
+            for (int half = 0; half < 2; half++) {
+                lanes product = load_lanes(a + i + 2 * half) * load_lanes(b + i + 2 * half);
+                value[half] += product;
+                magnitude[half] += absolute(product);
+            }
+        }
+        value[0] += value[1];
+        magnitude[0] += magnitude[1];
+        sum->value += value[0][0] + value[0][1];
+        sum->magnitude += magnitude[0][0] + magnitude[0][1];
+    }
+    for (; i < count; i++) {
+        double product = a[i * a_step] * b[i * b_step];
+        sum->value += product;
+        sum->magnitude += fabs(product);
+    }
+}
+
+/* Along one spatial axis (0: depth), the input that |output| meets at filter tap |tap|. */
+static bool input_at(const struct job *job, int axis, uint64_t output, uint64_t tap,
+                     uint64_t *ret_input)
+{
+    const struct kiln_problem *p = job->problem;
+    int64_t input = (int64_t)(output * p->stride[axis] + tap * p->dilation[axis]) - p->pad[axis];
+    *ret_input = (uint64_t)input;
+    return input >= 0 && input < p->in[axis];
+}
+
+/* The other way: the output that meets |input| at |tap|. */
+static bool output_at(const struct job *job, int axis, uint64_t input, uint64_t tap,
+                      uint64_t *ret_output)
+{
+    const struct kiln_problem *p = job->problem;
+    int64_t from = (int64_t)(input + p->pad[axis]) - (int64_t)(tap * p->dilation[axis]);
+    *ret_output = (uint64_t)from / p->stride[axis];
+    return from >= 0 && from % p->stride[axis] == 0 && *ret_output < job->y.extent[DEPTH + axis];
+}
+
+static uint64_t tap_count(const struct kiln_problem *p)
+{
+    return (uint64_t)p->filter[0] * p->filter[1] * p->filter[2];
+}
+
+/* Fills the spatial part of |ret_at| (a place in w) with the |index|-th filter tap. */
+static void tap_at(const struct kiln_problem *p, uint64_t index, uint64_t ret_at[AXES])
+{
+    ret_at[WIDTH] = index % p->filter[2];
+    ret_at[HEIGHT] = index / p->filter[2] % p->filter[1];
+    ret_at[DEPTH] = index / p->filter[2] / p->filter[1];
+}
+
+typedef bool maps(const struct job *job, int axis, uint64_t from, uint64_t tap, uint64_t *ret_to);
+
+static bool map_all(const struct job *job, maps *map, const uint64_t from[AXES],
+                    const uint64_t tap[AXES], uint64_t ret_to[AXES])
+{
+    for (int i = 0; i < 3; i++)
+        if (!map(job, i, from[DEPTH + i], tap[DEPTH + i], &ret_to[DEPTH + i]))
+            return false;
+    return true;
+}
+
+/* y[n,k,o] = sum over taps and the group's channels of x[n,c,i] w[k,c,tap] */
+static struct sum forward(const struct job *job, const uint64_t at[AXES])
+{
+    uint64_t group_c = job->w.extent[CHANNEL];
+    uint64_t group_k = job->problem->k / job->problem->groups;
+    uint64_t in[AXES] = { at[OUTER], at[CHANNEL] / group_k * group_c };
+    uint64_t tap[AXES] = { at[CHANNEL] };
+    struct sum sum = { 0, 0 };
+    for (uint64_t t = 0; t < tap_count(job->problem); t++) {
+        tap_at(job->problem, t, tap);
+        if (map_all(job, input_at, at, tap, in))
+            add_dot(&sum, job->x.data + offset(&job->x, in), job->x.stride[CHANNEL],
+                    job->w.data + offset(&job->w, tap), job->w.stride[CHANNEL], group_c);
+    }
+    return sum;
+}
+
+/* x[n,c,i] = sum over taps and the group's outputs of y[n,k,o] w[k,c,tap] */
+static struct sum backward_data(const struct job *job, const uint64_t at[AXES])
+{
+    uint64_t group_c = job->w.extent[CHANNEL];
+    uint64_t group_k = job->problem->k / job->problem->groups;
+    uint64_t first_k = at[CHANNEL] / group_c * group_k;
+    uint64_t out[AXES] = { at[OUTER], first_k };
+    uint64_t tap[AXES] = { first_k, at[CHANNEL] % group_c };
+    struct sum sum = { 0, 0 };
+    for (uint64_t t = 0; t < tap_count(job->problem); t++) {
+        tap_at(job->problem, t, tap);
+        if (map_all(job, output_at, at, tap, out))
+            add_dot(&sum, job->y.data + offset(&job->y, out), job->y.stride[CHANNEL],
+                    job->w.data + offset(&job->w, tap), job->w.stride[OUTER], group_k);
+    }
+    return sum;
+}
+
+/* One row of the sum below: |in| and |out| are places at its beginning. */
+static void add_row(const struct job *job, struct sum *sum, uint64_t in[AXES], uint64_t out[AXES],
+                    uint64_t tap_width)
+{
+    uint64_t most = job->y.extent[WIDTH], first = 0, end = most, unused;
+    while (first < most && !input_at(job, 2, first, tap_width, &in[WIDTH]))
+        first++;
+    while (end > first && !input_at(job, 2, end - 1, tap_width, &unused))
+        end--;
+    out[WIDTH] = first;
+    if (first < end)
+        add_dot(sum, job->x.data + offset(&job->x, in),
+                job->x.stride[WIDTH] * job->problem->stride[2], job->y.data + offset(&job->y, out),
+                job->y.stride[WIDTH], end - first);
+}
+
+/* w[k,c,tap] = sum over n and outputs of y[n,k,o] x[n,c,i] */
+static struct sum backward_weights(const struct job *job, const uint64_t at[AXES])
+{
+    uint64_t group_k = job->problem->k / job->problem->groups;
+    uint64_t in[AXES] = { 0, at[OUTER] / group_k * job->w.extent[CHANNEL] + at[CHANNEL] };
+    uint64_t out[AXES] = { 0, at[OUTER] };
+    uint64_t planes = job->y.extent[OUTER] * job->y.extent[DEPTH];
+    struct sum sum = { 0, 0 };
+    for (uint64_t row = 0; row < planes * job->y.extent[HEIGHT]; row++) {
+        out[HEIGHT] = row % job->y.extent[HEIGHT];
+        out[DEPTH] = row / job->y.extent[HEIGHT] % job->y.extent[DEPTH];
+        in[OUTER] = out[OUTER] = row / job->y.extent[HEIGHT] / job->y.extent[DEPTH];
+        if (input_at(job, 0, out[DEPTH], at[DEPTH], &in[DEPTH]) &&
+            input_at(job, 1, out[HEIGHT], at[HEIGHT], &in[HEIGHT]))
+            add_row(job, &sum, in, out, at[WIDTH]);
+    }
+    return sum;
+}
+
+static void *work(void *context)
+{
+    struct job *job = context;
+    uint64_t first;
+    while ((first = atomic_fetch_add(&job->next, CHUNK)) < job->count) {
+        for (uint64_t i = first; i < first + CHUNK && i < job->count; i++) {
+            uint64_t at[AXES];
+            locate(job->output, job->order, i, at);
+            struct sum sum = job->element(job, at);
+            uint64_t where = offset(job->output, at);
+            job->output->data[where] = sum.value;
+            if (job->magnitude)
+                job->magnitude[where] = sum.magnitude;
+        }
+    }
+    return NULL;
+}
+
+/* A thread that cannot be started only makes it slower: this one works too. */
+static void work_on_threads(struct job *job, unsigned threads)
+{
+    pthread_t ids[THREADS_MOST];
+    unsigned started = 0;
+    if (threads == 0)
+        threads = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+    if (threads > THREADS_MOST)
+        threads = THREADS_MOST;
+    while (started + 1 < threads && pthread_create(&ids[started], NULL, work, job) == 0)
+        started++;
+    work(job);
+    while (started > 0)
+        pthread_join(ids[--started], NULL);
+}
+
+static struct job job_of(const struct kiln_problem *p)
+{
+    uint32_t out[3];
+    for (int i = 0; i < 3; i++) {
+        uint64_t window = (uint64_t)p->dilation[i] * (p->filter[i] - 1) + 1;
+        out[i] = (uint32_t)((p->in[i] + 2 * (uint64_t)p->pad[i] - window) / p->stride[i] + 1);
+    }
+    return (struct job){ .problem = p,
+                         .x = tensor_of(p->n, p->c, p->in, p->x_layout),
+                         .w = tensor_of(p->k, p->c / p->groups, p->filter, p->w_layout),
+                         .y = tensor_of(p->n, p->k, out, p->y_layout) };
+}
+
+static bool prepare(struct job *job, const struct reference_tensors *tensors)
+{
+    job->order = channel_slowest;
+    switch (job->problem->direction) {
+    case KILN_FORWARD:
+        job->output = &job->y;
+        job->element = forward;
+        return pack(&job->x, tensors->x, channels_last) && pack(&job->w, tensors->w, channels_last);
+    case KILN_BACKWARD_DATA:
+        job->output = &job->x;
+        job->element = backward_data;
+        return pack(&job->y, tensors->y, channels_last) && pack(&job->w, tensors->w, outer_last);
+    default:
+        job->order = channels_first;
+        job->output = &job->w;
+        job->element = backward_weights;
+        return pack(&job->x, tensors->x, channels_first) &&
+               pack(&job->y, tensors->y, channels_first);
+    }
+}
+
+int reference_run(const struct kiln_problem *problem, const struct reference_tensors *tensors,
+                  unsigned threads, struct kiln_error *err)
+{
+    struct job job = job_of(problem);
+    struct tensor *all[] = { &job.x, &job.w, &job.y };
+    bool ready = prepare(&job, tensors);
+    struct tensor *output = all[(job.output == &job.w) + 2 * (job.output == &job.y)];
+    if (ready) {
+        output->data = tensors->result;
+        job.magnitude = tensors->magnitude;
+        job.count = elements(output);
+        work_on_threads(&job, threads);
+        output->data = NULL; /* the caller's */
+    }
+    for (int i = 0; i < 3; i++)
+        free(all[i]->data);
+    if (ready)
+        return KILN_E_OK;
+    if (err) {
+        err->code = KILN_E_NO_MEMORY;
+        snprintf(err->text, sizeof(err->text),
+                 "cannot compute the reference: out of memory for double-precision copies of "
+                 "the tensors; use a smaller batch or no verification");
+    }
+    return KILN_E_NO_MEMORY;
+}
+
+size_t reference_type_size(uint32_t type) { return type == KILN_FLOAT32 ? 4 : 2; }
+
+static double half_value(uint16_t bits)
+{
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    double sign = bits >> 15 ? -1 : 1;
+    if (exponent == 31)
+        return fraction ? (double)NAN : sign * INFINITY;
+    if (exponent == 0)
+        return sign * fraction * 0x1p-24;
+    return sign * ldexp(1024 + fraction, exponent - 25);
+}
+
+/* Of a value that reference_round() made. */
+static uint16_t half_bits(double value)
+{
+    uint16_t sign = signbit(value) ? 0x8000 : 0;
+    value = fabs(value);
+    if (isnan(value))
+        return sign | 0x7e00;
+    if (isinf(value))
+        return sign | 0x7c00;
+    if (value < 0x1p-14)
+        return sign | (uint16_t)(value * 0x1p24);
+    int exponent = ilogb(value);
+    return sign | (uint16_t)((exponent + 15) << 10) |
+           (uint16_t)(ldexp(value, 10 - exponent) - 1024);
+}
+
+double reference_load(uint32_t type, const void *data, uint64_t index)
+{
+    uint16_t bits;
+    uint32_t wide;
+    float value;
+    if (type == KILN_FLOAT32) {
+        memcpy(&value, (const char *)data + 4 * index, sizeof(value));
+        return (double)value;
+    }
+    memcpy(&bits, (const char *)data + 2 * index, sizeof(bits));
+    if (type == KILN_FLOAT16)
+        return half_value(bits);
+    wide = (uint32_t)bits << 16;
+    memcpy(&value, &wide, sizeof(value));
+    return (double)value;
+}
+
+/* To |digits| significant binary digits, or less below 2^lowest; ties to even. */
+static double round_digits(double value, int digits, int lowest, double largest)
+{
+    if (value == 0 || !isfinite(value))
+        return value;
+    int exponent = ilogb(value) > lowest ? ilogb(value) : lowest;
+    double rounded = ldexp(rint(ldexp(value, digits - 1 - exponent)), exponent - digits + 1);
+    return fabs(rounded) > largest ? copysign(INFINITY, value) : rounded;
+}
+
+double reference_round(uint32_t type, double value)
+{
+    switch (type) {
+    case KILN_FLOAT16: return round_digits(value, 11, -14, 65504);
+    case KILN_BFLOAT16: return round_digits(value, 8, -126, 0x1.fep127);
+    default: return (double)(float)value;
+    }
+}
+
+void reference_store(uint32_t type, void *data, uint64_t index, double value)
+{
+    value = reference_round(type, value);
+    float single = (float)value;
+    uint32_t wide;
+    if (type == KILN_FLOAT32) {
+        memcpy((char *)data + 4 * index, &single, sizeof(single));
+        return;
+    }
+    memcpy(&wide, &single, sizeof(wide));
+    uint16_t bits = type == KILN_FLOAT16 ? half_bits(value) : (uint16_t)(wide >> 16);
+    memcpy((char *)data + 2 * index, &bits, sizeof(bits));
+}
+
+void reference_widen(uint32_t type, const void *data, uint64_t count, double *ret_values)
+{
+    for (uint64_t i = 0; i < count; i++)
+        ret_values[i] = reference_load(type, data, i);
+}
+
+/* SplitMix64 (Steele, Lea, Flood 2014): any seed is a good one. */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+void reference_fill(uint32_t type, void *data, uint64_t count, uint64_t seed)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        int odd = (int)(next_random(&seed) >> 60) * 2 - 15;
+        reference_store(type, data, i, odd / 16.0);
+    }
+}
+
+/* Products that the problem sums up for one element, at most. */
+static double terms(const struct kiln_problem *p)
+{
+    struct job job = job_of(p);
+    double taps = (double)tap_count(p);
+    switch (p->direction) {
+    case KILN_FORWARD: return taps * (p->c / p->groups);
+    case KILN_BACKWARD_DATA: return taps * (p->k / p->groups);
+    default: return (double)(elements(&job.y) / p->k);
+    }
+}
+
+/*
+ * A sum of n products passes n roundings (one product, n - 1 additions; with a fused
+ * multiply-add n in all), each off by at most u = 2^-24 relative, whatever the order:
+ *     |error| <= ((1 + u)^n - 1) * sum|a b|                           (always)
+ *     |error| <= (exp(8 sqrt(n) u + n u^2 / (1 - u)) - 1) * sum|a b|  (but for one in 10^13)
+ * the second by Higham and Mary, "A new approach to probabilistic rounding error analysis" (2019).
+ * The smaller one holds from n = 64 on as the second.  Where every product is a multiple of
+ * |quantum| and sum|a b| < 2^24 quanta, no partial sum needs rounding: the error is 0.
+ * One rounding more is allowed for a solver that adds a partial sum kept in 32 bits.
+ */
+static double growth(const struct kiln_problem *p)
+{
+    double n = terms(p) + 1;
+    double always = expm1(n * log1p(FLOAT_UNIT));
+    double nearly = expm1(8 * sqrt(n) * FLOAT_UNIT + n * FLOAT_UNIT * FLOAT_UNIT);
+    return always < nearly ? always : nearly;
+}
+
+static double bound_of(double relative, double magnitude, double quantum)
+{
+    return magnitude <= quantum * 0x1p24 ? 0 : relative * magnitude;
+}
+
+double reference_bound(const struct kiln_problem *problem, double magnitude, double quantum)
+{
+    return bound_of(growth(problem), magnitude, quantum);
+}
+
+struct reference_verdict reference_compare(const struct kiln_problem *problem, const void *got,
+                                           const double *result, const double *magnitude,
+                                           double quantum)
+{
+    struct job job = job_of(problem);
+    const struct tensor *outputs[] = { &job.y, &job.x, &job.w };
+    uint64_t count = elements(outputs[problem->direction]);
+    struct reference_verdict verdict = { 0 };
+    double relative = growth(problem), worst = -1;
+    for (uint64_t i = 0; i < count; i++) {
+        double value = reference_load(problem->type, got, i);
+        double bound = bound_of(relative, magnitude[i], quantum);
+        /* Rounding is monotonic: what lies within the bound lands within the rounded bounds. */
+        bool right = value >= reference_round(problem->type, result[i] - bound) &&
+                     value <= reference_round(problem->type, result[i] + bound);
+        double error = value == result[i] ? 0 : fabs(value - result[i]);
+        double badness = right ? error : isnan(error) ? INFINITY : 1e300 + error;
+        verdict.wrong += !right;
+        if (right || !isnan(error))
+            verdict.error = fmax(verdict.error, error);
+        if (badness > worst) {
+            worst = badness;
+            verdict.index = i;
+            verdict.got = value;
+            verdict.want = result[i];
+            verdict.bound = bound;
+        }
+    }
+    return verdict;
+}

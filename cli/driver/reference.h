@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The reference: convolutions in double precision on the CPU, and how far from it a kernel that
+ * accumulates in 32-bit floating point may be.
+ *
+ * Role       says of each element of a kernel's result whether it can be right; shares no code
+ *            and no loop order with the kernels
+ * Ownership  every array is the caller's
+ * Threading  pure functions; reference_run starts threads of its own and joins them
+ *
+ *     reference_fill(type, x, ...); reference_widen(type, x, ..., wide_x);   // likewise w
+ *     memset(y, 0xff, bytes);                                                // poison: NaN
+ *     ... run the kernel ...
+ *     reference_run(&problem, &(struct reference_tensors){ .x = wide_x, .w = wide_w,
+ *                   .result = want, .magnitude = magnitude }, 2, &err);
+ *     verdict = reference_compare(&problem, y, want, magnitude, REFERENCE_QUANTUM);
+ */
+#include <kiln/problem.h>
+
+/* All in the problem's own layouts; the direction's output needs no operand. */
+struct reference_tensors {
+    const double *x, *w, *y; /* the two that the direction reads; the third is not looked at */
+    double *result;          /* the third tensor */
+    double *magnitude;       /* as |result|: the sum of |a * b| behind each element; or NULL */
+};
+
+/* |threads| 0: as many as the machine has cores.  Only for problems that pass
+ * kiln_problem_check.  KILN_E_NO_MEMORY when its copies of the operands do not fit. */
+int reference_run(const struct kiln_problem *problem, const struct reference_tensors *tensors,
+                  unsigned threads, struct kiln_error *err);
+
+/* Storage types (KILN_FLOAT32, ...).  Loads are exact; stores round to nearest, ties to even,
+ * overflow to infinity and keep NaN. */
+size_t reference_type_size(uint32_t type); /* bytes */
+double reference_load(uint32_t type, const void *data, uint64_t index);
+void reference_store(uint32_t type, void *data, uint64_t index, double value);
+/* |value| as the type can hold it. */
+double reference_round(uint32_t type, double value);
+void reference_widen(uint32_t type, const void *data, uint64_t count, double *ret_values);
+
+/*
+ * Random data made to find faults: odd multiples of 1/16 between -15/16 and 15/16.  None is zero,
+ * so that no term may be missing; every type holds them; and each product is a multiple of
+ * REFERENCE_QUANTUM, so that a 32-bit sum is exact in any order up to some 260 000 terms
+ * and a correct kernel's result is the correctly rounded one, to the last bit.
+ */
+#define REFERENCE_QUANTUM (1.0 / 256)
+void reference_fill(uint32_t type, void *data, uint64_t count, uint64_t seed);
+
+/* How far the 32-bit sum behind one element may be off (before it is rounded to the storage
+ * type).  0 where the data's |quantum| makes the sum exact; |quantum| 0: any data. */
+double reference_bound(const struct kiln_problem *problem, double magnitude, double quantum);
+
+struct reference_verdict {
+    uint64_t wrong; /* elements beyond their bound, NaN included */
+    uint64_t index; /* of the worst one: the furthest beyond its bound, else the furthest off */
+    double got, want, bound; /* there */
+    double error;            /* largest |got - want| */
+};
+
+/* |got| holds the direction's output in the problem's type and layout. */
+struct reference_verdict reference_compare(const struct kiln_problem *problem, const void *got,
+                                           const double *result, const double *magnitude,
+                                           double quantum);

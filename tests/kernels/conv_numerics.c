@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/kernels/random_problem.h"
+#include "tests/kernels/trial.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Compiling is what takes the time: a quarter of a second each on one core. */
+#define RANDOM_PROBLEMS 40 /* a direction */
+
+struct fixture {
+    struct opencl_device *device;
+    struct target target;
+    struct trial trial;
+};
+
+static struct problem flat(enum direction direction, enum data_type type)
+{
+    return (struct problem){ .direction = direction,
+                             .spatial_dims = 2,
+                             .type = type,
+                             .n = 1,
+                             .c = 1,
+                             .k = 1,
+                             .groups = 1,
+                             .in = { 1, 1, 1 },
+                             .filter = { 1, 1, 1 },
+                             .stride = { 1, 1, 1 },
+                             .dilation = { 1, 1, 1 } };
+}
+
+static bool is_right(struct fixture *f, const struct problem *problem, enum trial_data data,
+                     uint64_t seed)
+{
+    bool right = trial_init(&f->trial, problem, &f->target, data, seed) &&
+                 trial_run(&f->trial, f->device, NULL) && trial_is_right(&f->trial);
+    trial_done(&f->trial);
+    return right;
+}
+
+static void expect_random_problems_right(struct fixture *f, enum direction direction)
+{
+    uint64_t state = direction + 1;
+    unsigned wrong = 0;
+    for (unsigned i = 0; i < RANDOM_PROBLEMS; i++) {
+        struct problem problem = random_problem(&state, direction);
+        wrong += !is_right(f, &problem, i % 4 == 3 ? DATA_GENERAL : DATA_EXACT, state);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void forward_of_random_problems_matches_the_reference(void **state)
+{
+    expect_random_problems_right(*state, DIRECTION_FORWARD);
+}
+
+static void backward_data_of_random_problems_matches_the_reference(void **state)
+{
+    expect_random_problems_right(*state, DIRECTION_BACKWARD_DATA);
+}
+
+static void backward_weights_of_random_problems_matches_the_reference(void **state)
+{
+    expect_random_problems_right(*state, DIRECTION_BACKWARD_WEIGHTS);
+}
+
+/* Pixels that no output reads must come out as zero, not as whatever was there. */
+static void backward_data_clears_what_no_output_read(void **state)
+{
+    struct problem problem = flat(DIRECTION_BACKWARD_DATA, TYPE_FLOAT32);
+    problem.in = (struct extent){ 1, 9, 9 };
+    problem.stride = (struct extent){ 1, 3, 4 };
+    assert_true(is_right(*state, &problem, DATA_EXACT, 1));
+}
+
+static void taps_that_only_meet_padding_get_zero_weights(void **state)
+{
+    struct problem problem = flat(DIRECTION_BACKWARD_WEIGHTS, TYPE_FLOAT16);
+    problem.filter = (struct extent){ 1, 5, 5 };
+    problem.pad = (struct extent){ 0, 7, 7 };
+    problem.stride = (struct extent){ 1, 6, 6 };
+    problem.c = problem.k = 4;
+    assert_true(is_right(*state, &problem, DATA_EXACT, 2));
+}
+
+static void a_long_sum_stays_within_its_rounding_bound(void **state)
+{
+    struct problem problem = flat(DIRECTION_BACKWARD_WEIGHTS, TYPE_FLOAT32);
+    problem.n = 8;
+    problem.c = problem.k = 2;
+    problem.in = (struct extent){ 1, 112, 112 };
+    problem.filter = (struct extent){ 1, 3, 3 };
+    problem.pad = (struct extent){ 0, 1, 1 };
+    assert_true(is_right(*state, &problem, DATA_GENERAL, 3));
+}
+
+static void one_program_serves_every_batch_size(void **state)
+{
+    struct fixture *f = *state;
+    struct problem problem = flat(DIRECTION_FORWARD, TYPE_FLOAT32);
+    problem.c = problem.k = 8;
+    problem.in = (struct extent){ 1, 7, 5 };
+    assert_true(trial_init(&f->trial, &problem, &f->target, DATA_EXACT, 4));
+    struct opencl_kernel *kernel = opencl_build(f->device, &f->trial.solution);
+    trial_done(&f->trial);
+    assert_non_null(kernel);
+
+    for (uint32_t n = 1; n < 200; n += 33) {
+        problem.n = n;
+        assert_true(trial_init(&f->trial, &problem, &f->target, DATA_EXACT, n));
+        assert_true(trial_run(&f->trial, f->device, kernel));
+        assert_true(trial_is_right(&f->trial));
+        trial_done(&f->trial);
+    }
+    opencl_kernel_destroy(kernel);
+}
+
+/* y = x * 1 for every 16-bit pattern: loads and stores must be exact inverses. */
+static void expect_all_patterns_unchanged(struct fixture *f, enum data_type type)
+{
+    struct problem problem = flat(DIRECTION_FORWARD, type);
+    problem.in = (struct extent){ 1, 256, 256 };
+    assert_true(trial_init(&f->trial, &problem, &f->target, DATA_EXACT, 0));
+    uint16_t *x = f->trial.tensors[KILN_TENSOR_X].data, *y = f->trial.tensors[KILN_TENSOR_Y].data;
+    reference_store(type, f->trial.tensors[KILN_TENSOR_W].data, 0, 1);
+    for (unsigned i = 0; i < 65536; i++)
+        x[i] = (uint16_t)i;
+
+    assert_true(trial_run(&f->trial, f->device, NULL));
+
+    for (unsigned i = 0; i < 65536; i++) {
+        double before = reference_load(type, x, i), after = reference_load(type, y, i);
+        assert_true(before == after || (before != before && after != after));
+    }
+    trial_done(&f->trial);
+}
+
+static void every_half_is_loaded_and_stored_unchanged(void **state)
+{
+    expect_all_patterns_unchanged(*state, TYPE_FLOAT16);
+}
+
+static void every_bfloat16_is_loaded_and_stored_unchanged(void **state)
+{
+    expect_all_patterns_unchanged(*state, TYPE_BFLOAT16);
+}
+
+/* y = x * w over pairs whose product needs rounding, overflows or underflows. */
+static void expect_products_rounded_to_even(struct fixture *f, enum data_type type, double scale)
+{
+    struct problem problem = flat(DIRECTION_FORWARD, type);
+    problem.k = 64;
+    problem.in = (struct extent){ 1, 64, 64 };
+    assert_true(trial_init(&f->trial, &problem, &f->target, DATA_EXACT, 5));
+    void *x = f->trial.tensors[KILN_TENSOR_X].data, *w = f->trial.tensors[KILN_TENSOR_W].data;
+    for (unsigned i = 0; i < 4096; i++)
+        reference_store(type, x, i, (i + 1) * scale);
+    for (unsigned k = 0; k < 64; k++)
+        reference_store(type, w, k, 1 + k / 64.0);
+
+    assert_true(trial_run(&f->trial, f->device, NULL));
+
+    for (unsigned i = 0; i < 64 * 4096; i++) {
+        double product = reference_load(type, x, i % 4096) * reference_load(type, w, i / 4096);
+        double got = reference_load(type, f->trial.tensors[KILN_TENSOR_Y].data, i);
+        assert_true(got == reference_round(type, product));
+    }
+    trial_done(&f->trial);
+}
+
+static void half_results_round_to_even_and_overflow_to_infinity(void **state)
+{
+    expect_products_rounded_to_even(*state, TYPE_FLOAT16, 1);
+    expect_products_rounded_to_even(*state, TYPE_FLOAT16, 24);
+    expect_products_rounded_to_even(*state, TYPE_FLOAT16, 0x1p-24);
+}
+
+static void bfloat16_results_round_to_even_and_overflow_to_infinity(void **state)
+{
+    expect_products_rounded_to_even(*state, TYPE_BFLOAT16, 1);
+    expect_products_rounded_to_even(*state, TYPE_BFLOAT16, 0x1p116);
+}
+
+static struct fixture shared;
+
+static int forget_trial(void **state)
+{
+    memset(&shared.trial, 0, sizeof(shared.trial));
+    *state = &shared;
+    return 0;
+}
+
+#define DEVICE_TEST(name) cmocka_unit_test_setup(name, forget_trial)
+
+int main(void)
+{
+    char why[256] = "";
+    shared.target = (struct target){ .family = TARGET_OPENCL, .text = "opencl:test:1" };
+    shared.device = opencl_open(why);
+    if (!shared.device) {
+        fprintf(stderr, "skipped: %s\n", why);
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        DEVICE_TEST(forward_of_random_problems_matches_the_reference),
+        DEVICE_TEST(backward_data_of_random_problems_matches_the_reference),
+        DEVICE_TEST(backward_weights_of_random_problems_matches_the_reference),
+        DEVICE_TEST(backward_data_clears_what_no_output_read),
+        DEVICE_TEST(taps_that_only_meet_padding_get_zero_weights),
+        DEVICE_TEST(a_long_sum_stays_within_its_rounding_bound),
+        DEVICE_TEST(one_program_serves_every_batch_size),
+        DEVICE_TEST(every_half_is_loaded_and_stored_unchanged),
+        DEVICE_TEST(every_bfloat16_is_loaded_and_stored_unchanged),
+        DEVICE_TEST(half_results_round_to_even_and_overflow_to_infinity),
+        DEVICE_TEST(bfloat16_results_round_to_even_and_overflow_to_infinity),
+    };
+    int failed = cmocka_run_group_tests_name("conv_numerics", tests, NULL, NULL);
+    opencl_close(shared.device);
+    return failed;
+}

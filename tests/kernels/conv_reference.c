@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/driver/reference.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Worked out by hand: a 3x3 image, a 2x2 filter, a pad of one on every side, stride 2. */
+static struct kiln_problem by_hand(uint32_t direction)
+{
+    return (struct kiln_problem){ .size = sizeof(struct kiln_problem),
+                                  .direction = direction,
+                                  .spatial_dims = 2,
+                                  .n = 1,
+                                  .c = 1,
+                                  .k = 1,
+                                  .groups = 1,
+                                  .in = { 1, 3, 3 },
+                                  .filter = { 1, 2, 2 },
+                                  .pad = { 0, 1, 1 },
+                                  .stride = { 1, 2, 2 },
+                                  .dilation = { 1, 1, 1 } };
+}
+
+static const double image[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+static const double filter[] = { 1, 10, 100, 1000 };
+static const double output[] = { 1, 2, 3, 4 };
+
+static void expect(const struct kiln_problem *problem, const double *want, size_t count)
+{
+    double result[16], magnitude[16];
+    struct reference_tensors tensors = {
+        .x = image, .w = filter, .y = output, .result = result, .magnitude = magnitude
+    };
+    assert_int_equal(reference_run(problem, &tensors, 2, NULL), KILN_E_OK);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(result[i] == want[i]);
+        assert_true(magnitude[i] == want[i]); /* nothing is negative here */
+    }
+}
+
+static void forward_slides_the_filter_unflipped_over_the_padded_image(void **state)
+{
+    (void)state;
+    struct kiln_problem problem = by_hand(KILN_FORWARD);
+    /* windows: (0 0 / 0 1), (0 0 / 2 3), (0 4 / 0 7), (5 6 / 8 9) */
+    const double want[] = { 1000, 3200, 7040, 9865 };
+    expect(&problem, want, 4);
+}
+
+static void backward_data_spreads_each_output_over_its_window(void **state)
+{
+    (void)state;
+    struct kiln_problem problem = by_hand(KILN_BACKWARD_DATA);
+    const double want[] = { 1000, 200, 2000, 30, 4, 40, 3000, 400, 4000 };
+    expect(&problem, want, 9);
+}
+
+static void backward_weights_sums_what_each_tap_met(void **state)
+{
+    (void)state;
+    struct kiln_problem problem = by_hand(KILN_BACKWARD_WEIGHTS);
+    /* tap 00 met 0 0 0 5; 01: 0 0 4 6; 10: 0 2 0 8; 11: 1 3 7 9 */
+    const double want[] = { 4 * 5, 3 * 4 + 4 * 6, 2 * 2 + 4 * 8, 1 + 2 * 3 + 3 * 7 + 4 * 9 };
+    expect(&problem, want, 4);
+}
+
+static void dilation_spreads_the_taps_and_groups_keep_channels_apart(void **state)
+{
+    (void)state;
+    struct kiln_problem problem = by_hand(KILN_FORWARD);
+    problem.c = problem.k = problem.groups = 2;
+    problem.in[1] = 1; /* two channels of 1x4 */
+    problem.in[2] = 4;
+    problem.filter[1] = 1;
+    problem.pad[1] = problem.pad[2] = 0;
+    problem.stride[2] = 1;
+    problem.dilation[2] = 2;
+    const double want[] = { 31, 42, 5 * 100 + 7 * 1000, 6 * 100 + 8 * 1000 };
+    expect(&problem, want, 4);
+}
+
+static void layouts_only_change_where_elements_lie(void **state)
+{
+    (void)state;
+    struct kiln_problem problem = by_hand(KILN_FORWARD);
+    problem.c = problem.k = 2;
+    problem.in[1] = problem.in[2] = problem.filter[1] = problem.filter[2] = 1;
+    problem.in[2] = 2;
+    problem.pad[1] = problem.pad[2] = 0;
+    problem.stride[1] = problem.stride[2] = 1;
+    /* x: c0 = 1 2, c1 = 3 4; w: k0 = 1 10, k1 = 100 1000 */
+    const double first[] = { 31, 42, 3100, 4200 };
+    const double last[] = { 31, 3100, 42, 4200 };
+    expect(&problem, first, 4);
+    problem.y_layout = KILN_CHANNELS_LAST;
+    expect(&problem, last, 4);
+    problem.x_layout = KILN_CHANNELS_LAST; /* c0 = 1 3, c1 = 2 4 */
+    const double swapped[] = { 21, 2100, 43, 4300 };
+    expect(&problem, swapped, 4);
+}
+
+static void the_number_of_threads_changes_nothing(void **state)
+{
+    (void)state;
+    struct kiln_problem problem = by_hand(KILN_FORWARD);
+    enum { SIDE = 40 };
+    double x[SIDE * SIDE], one[SIDE * SIDE], many[SIDE * SIDE];
+    for (size_t i = 0; i < SIDE * SIDE; i++)
+        x[i] = (double)(i % 17) - 8;
+    problem.in[1] = problem.in[2] = SIDE;
+    struct reference_tensors tensors = { .x = x, .w = filter, .result = one };
+    assert_int_equal(reference_run(&problem, &tensors, 1, NULL), KILN_E_OK);
+    tensors.result = many;
+    assert_int_equal(reference_run(&problem, &tensors, 7, NULL), KILN_E_OK);
+    assert_memory_equal(one, many, 21 * 21 * sizeof(double));
+}
+
+struct rounding {
+    uint32_t type;
+    double value;
+    uint16_t bits;
+};
+
+static void stores_round_to_nearest_with_ties_to_even(void **state)
+{
+    (void)state;
+    static const struct rounding cases[] = {
+        { KILN_FLOAT16, 1, 0x3c00 },
+        { KILN_FLOAT16, -2, 0xc000 },
+        { KILN_FLOAT16, 1 + 0x1p-11, 0x3c00 },           /* a tie, down to even */
+        { KILN_FLOAT16, 1 + 0x3p-11, 0x3c02 },           /* a tie, up to even */
+        { KILN_FLOAT16, 1 + 0x1p-11 + 0x1p-40, 0x3c01 }, /* float would make it a tie */
+        { KILN_FLOAT16, 65504, 0x7bff },                 /* the largest */
+        { KILN_FLOAT16, 65519.9, 0x7bff },
+        { KILN_FLOAT16, 65520, 0x7c00 },   /* infinity */
+        { KILN_FLOAT16, 0x1p-24, 0x0001 }, /* the least subnormal */
+        { KILN_FLOAT16, 0x1p-25, 0x0000 }, /* a tie, to zero */
+        { KILN_FLOAT16, 0x1.8p-25, 0x0001 },
+        { KILN_FLOAT16, 0x1p-14, 0x0400 },           /* the least normal */
+        { KILN_FLOAT16, 0x1p-14 - 0x1p-26, 0x0400 }, /* rounds up to it */
+        { KILN_BFLOAT16, 1, 0x3f80 },
+        { KILN_BFLOAT16, 1 + 0x1p-8, 0x3f80 },
+        { KILN_BFLOAT16, 1 + 0x3p-8, 0x3f82 },
+        { KILN_BFLOAT16, 1 + 0x1p-8 + 0x1p-40, 0x3f81 },
+        { KILN_BFLOAT16, 0x1.fep127, 0x7f7f },
+        { KILN_BFLOAT16, 0x1.ffp127, 0x7f80 },
+        { KILN_BFLOAT16, -0x1p-133, 0x8001 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint16_t bits = 0xdead;
+        reference_store(cases[i].type, &bits, 0, cases[i].value);
+        assert_int_equal(bits, cases[i].bits);
+    }
+}
+
+static void every_16_bit_value_survives_a_load_and_a_store(void **state)
+{
+    (void)state;
+    for (uint32_t type = KILN_FLOAT16; type <= KILN_BFLOAT16; type++) {
+        for (unsigned i = 0; i < 65536; i++) {
+            uint16_t before = (uint16_t)i, after = 0;
+            double value = reference_load(type, &before, 0);
+            reference_store(type, &after, 0, value);
+            assert_true(after == before || value != value);
+            assert_true(value == value || reference_load(type, &after, 0) != value);
+        }
+    }
+}
+
+static struct reference_verdict judge(const float got[4], double quantum)
+{
+    static const double want[4] = { 1, 2, 3, 4 }, magnitude[4] = { 1, 2, 3, 4 };
+    struct kiln_problem problem = by_hand(KILN_FORWARD);
+    return reference_compare(&problem, got, want, magnitude, quantum);
+}
+
+static void exact_data_must_come_out_exact(void **state)
+{
+    (void)state;
+    const float right[4] = { 1, 2, 3, 4 }, off[4] = { 1, 2, 3.0000002f, 4 };
+    assert_int_equal(judge(right, REFERENCE_QUANTUM).wrong, 0);
+    assert_int_equal(judge(off, 0).wrong, 0);
+    struct reference_verdict verdict = judge(off, REFERENCE_QUANTUM);
+    assert_int_equal(verdict.wrong, 1);
+    assert_int_equal(verdict.index, 2);
+    assert_true(verdict.want == 3);
+    assert_true(verdict.bound == 0);
+}
+
+static void what_was_not_written_is_wrong(void **state)
+{
+    (void)state;
+    float got[4] = { 1, 2, 3, 4 };
+    memset(&got[1], 0xff, sizeof(got[1]));
+    struct reference_verdict verdict = judge(got, 0);
+    assert_int_equal(verdict.wrong, 1);
+    assert_int_equal(verdict.index, 1);
+    assert_true(verdict.got != verdict.got);
+}
+
+static void the_bound_grows_with_the_terms_but_not_in_proportion(void **state)
+{
+    (void)state;
+    struct kiln_problem problem = by_hand(KILN_FORWARD);
+    double four_terms = reference_bound(&problem, 1, 0);
+    problem.c = 250000;
+    double million_terms = reference_bound(&problem, 1, 0);
+    assert_true(four_terms >= 4 * 0x1p-24 && four_terms < 8 * 0x1p-24);
+    assert_true(million_terms > 1000 * 0x1p-24 && million_terms < 10000 * 0x1p-24);
+}
+
+static void fill_makes_no_zero_and_never_the_same_twice(void **state)
+{
+    (void)state;
+    uint16_t one[256], other[256];
+    reference_fill(KILN_BFLOAT16, one, 256, 1);
+    reference_fill(KILN_BFLOAT16, other, 256, 2);
+    assert_memory_not_equal(one, other, sizeof(one));
+    for (unsigned i = 0; i < 256; i++) {
+        double value = reference_load(KILN_BFLOAT16, one, i);
+        assert_true(value != 0 && value > -1 && value < 1);
+        assert_true(value * 16 == (double)(int)(value * 16) && (int)(value * 16) % 2);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forward_slides_the_filter_unflipped_over_the_padded_image),
+        cmocka_unit_test(backward_data_spreads_each_output_over_its_window),
+        cmocka_unit_test(backward_weights_sums_what_each_tap_met),
+        cmocka_unit_test(dilation_spreads_the_taps_and_groups_keep_channels_apart),
+        cmocka_unit_test(layouts_only_change_where_elements_lie),
+        cmocka_unit_test(the_number_of_threads_changes_nothing),
+        cmocka_unit_test(stores_round_to_nearest_with_ties_to_even),
+        cmocka_unit_test(every_16_bit_value_survives_a_load_and_a_store),
+        cmocka_unit_test(exact_data_must_come_out_exact),
+        cmocka_unit_test(what_was_not_written_is_wrong),
+        cmocka_unit_test(the_bound_grows_with_the_terms_but_not_in_proportion),
+        cmocka_unit_test(fill_makes_no_zero_and_never_the_same_twice),
+    };
+    return cmocka_run_group_tests_name("conv_reference", tests, NULL, NULL);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/kernels/random_problem.h"
+
+#define MULTIPLY_ADDS_MOST 4e6
+
+/* Between |least| and |most|, both included. */
+static uint32_t between(uint64_t *state, uint32_t least, uint32_t most)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return least + (uint32_t)((*state >> 33) % (most - least + 1));
+}
+
+static bool one_in(uint64_t *state, uint32_t many) { return between(state, 1, many) == 1; }
+
+static void choose_axis(uint64_t *state, uint32_t *in, uint32_t *filter, uint32_t *pad,
+                        uint32_t *stride, uint32_t *dilation)
+{
+    *in = one_in(state, 6) ? 1 : between(state, 2, 17);
+    *filter = one_in(state, 8) ? 7 : between(state, 1, 4);
+    *pad = one_in(state, 6) ? *filter + between(state, 1, 2) : between(state, 0, *filter);
+    *stride = one_in(state, 6) ? *filter + between(state, 1, 3) : between(state, 1, 3);
+    *dilation = one_in(state, 3) ? between(state, 2, 4) : 1;
+}
+
+static void choose_channels(uint64_t *state, struct problem *p)
+{
+    bool depthwise = one_in(state, 5);
+    p->groups = one_in(state, 2) ? 1 : between(state, 2, 6);
+    p->c = p->groups * (depthwise ? 1 : between(state, 1, 9));
+    p->k = p->groups * between(state, 1, depthwise ? 2 : 9);
+}
+
+static struct problem choose(uint64_t *state, enum direction direction)
+{
+    struct problem p = { .direction = direction,
+                         .spatial_dims = one_in(state, 3) ? 3 : 2,
+                         .type = between(state, 0, TYPE_BFLOAT16),
+                         .x_layout = between(state, 0, 1),
+                         .w_layout = between(state, 0, 1),
+                         .y_layout = between(state, 0, 1),
+                         .n = between(state, 1, 4),
+                         .in = { .d = 1 },
+                         .filter = { .d = 1 },
+                         .stride = { .d = 1 },
+                         .dilation = { .d = 1 } };
+    choose_channels(state, &p);
+    if (p.spatial_dims == 3)
+        choose_axis(state, &p.in.d, &p.filter.d, &p.pad.d, &p.stride.d, &p.dilation.d);
+    choose_axis(state, &p.in.h, &p.filter.h, &p.pad.h, &p.stride.h, &p.dilation.h);
+    choose_axis(state, &p.in.w, &p.filter.w, &p.pad.w, &p.stride.w, &p.dilation.w);
+    return p;
+}
+
+struct problem random_problem(uint64_t *state, enum direction direction)
+{
+    for (;;) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct problem p = choose(state, direction);
+        if (!problem_check(&p, &err) && problem_flops(&p) < 2 * MULTIPLY_ADDS_MOST)
+            return p;
+    }
+}
