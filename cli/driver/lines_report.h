@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* One problem's outcome in lines like MIOpenDriver's, then where the time went. */
+#include "cli/driver/report.h"
+
+#include <stdio.h>
+
+void lines_report_print(const struct report_place *place, const struct measurement *measurement,
+                        FILE *out);
+void lines_report_failure(const struct report_place *place, const struct kiln_error *err,
+                          FILE *out);

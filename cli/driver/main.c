@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * kiln-driver: runs convolutions as MIOpenDriver's command lines state them.
+ *
+ *   main.c          opens client and device, walks over the lines, reports how it went
+ *   options.[ch]    our own options     flags.[ch]  MIOpenDriver's flags of running
+ *   job.[ch]        a command line understood
+ *   measure.[ch]    one problem: plan, fetch, load, launch, check
+ *   tensors.[ch]    data on both sides  reference.[ch] what is right
+ *   report.[ch]     totals, JSON        lines_report.[ch]  lines as they are done
+ *   devices.[ch]    the list of devices
+ */
+#include "cli/driver/devices.h"
+#include "cli/driver/job.h"
+#include "cli/driver/options.h"
+#include "cli/driver/report.h"
+#include "cli/exit_status.h"
+#include "cli/lines.h"
+#include "cli/now.h"
+#include "cli/output.h"
+
+#include <errno.h>
+#include <sys/random.h>
+
+#define SEED_BITS 48
+
+/* One run over many problems. */
+struct driver {
+    struct bench bench;
+    struct report report;
+    uint64_t seed; /* of the first problem */
+    uint64_t next; /* problems tried so far */
+};
+
+static int pick_seed(const struct option_number *given, uint64_t *ret_seed, struct kiln_error *err)
+{
+    uint64_t seed = given->value;
+    if (!given->given && getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+        return cli_fail_errno(err, errno, "cannot get a random seed; give one with --seed");
+    *ret_seed = seed & (((uint64_t)1 << SEED_BITS) - 1);
+    return KILN_E_OK;
+}
+
+/* Returns a failure only when it makes the rest pointless: no daemon. */
+static int run_job(struct driver *d, unsigned line, const struct job *job, struct kiln_error *err)
+{
+    for (unsigned i = 0; i < job->count; i++) {
+        struct measurement m;
+        char command[512] = "";
+        struct kiln_error unused = { 0 };
+        if (kiln_problem_to_driver(&job->problems[i], command, sizeof(command), &unused))
+            command[0] = '\0';
+        measure(&d->bench, &job->problems[i], &job->flags, d->seed + d->next++, &m);
+        if (m.err.code == KILN_E_UNAVAILABLE && m.object_count == 0) {
+            *err = m.err;
+            return err->code;
+        }
+        report_add(&d->report, &(struct report_place){ .line = line, .command = command }, &m);
+    }
+    return KILN_E_OK;
+}
+
+static int run_file(struct driver *d, const char *path, struct kiln_error *err)
+{
+    LINE_FILE_AUTO struct line_file file = { 0 };
+    int rc = line_file_read(path, &file, err);
+    if (!rc && file.count == 0)
+        return cli_fail(err, KILN_E_INVALID, "'%s' holds no MIOpenDriver command lines", path);
+    for (size_t i = 0; !rc && i < file.count; i++) {
+        const struct line *line = &file.lines[i];
+        struct job job;
+        struct kiln_error why = { 0 };
+        if (job_parse(line->text, &job, &why))
+            report_add_failure(&d->report, &(struct report_place){ line->number, line->text },
+                               &why);
+        else
+            rc = run_job(d, line->number, &job, err);
+    }
+    return rc;
+}
+
+static int run_words(struct driver *d, const struct option_list *words, struct kiln_error *err)
+{
+    char *line = NULL;
+    struct job job;
+    int rc = flag_words_join(words->words, words->count, &line, err);
+    if (!rc)
+        rc = job_parse(line, &job, err);
+    free(line);
+    return rc ? rc : run_job(d, 0, &job, err);
+}
+
+static int open_device(const char *name, struct kiln_device **ret_device, struct kiln_error *err)
+{
+    int rc = kiln_device_open(name ? name : "auto", ret_device, err);
+    if (!rc)
+        return rc;
+    /* UNAVAILABLE means "no daemon" in the exit status. */
+    if (rc == KILN_E_UNAVAILABLE || rc == KILN_E_NOT_FOUND)
+        err->code = KILN_E_UNSUPPORTED;
+    return cli_while(err, "device '%s'", name ? name : "auto");
+}
+
+static int finish(struct driver *d, const struct driver_options *o, int rc, struct kiln_error *err)
+{
+    struct kiln_error unused = { 0 };
+    const struct totals *t = &d->report.totals;
+    if (d->report.json) {
+        int printed = report_print_json(&d->report, d->bench.device, d->seed, rc ? &unused : err);
+        rc = rc ? rc : printed;
+    } else if (o->summary) {
+        report_print_summary(&d->report, stdout);
+    }
+    if (!rc && t->failed > 0)
+        return cli_fail(err, KILN_E_GPU_FAULT, "%zu of %zu problems failed", t->failed,
+                        t->problems);
+    return rc;
+}
+
+static int run_problems(struct driver *d, const struct driver_call *call, struct kiln_error *err)
+{
+    uint64_t start = now_ns();
+    int rc = pick_seed(&call->options.seed, &d->seed, err);
+    if (rc)
+        return rc;
+    rc = call->command == DRIVER_RUN ? run_file(d, call->words.words[1], err)
+                                     : run_words(d, &call->words, err);
+    d->report.totals.seconds = (double)(now_ns() - start) / 1e9;
+    bool nothing = d->report.totals.problems == 0;
+    return nothing && rc ? rc : finish(d, &call->options, rc, err);
+}
+
+static int run(const struct driver_call *call, struct kiln_error *err)
+{
+    struct driver d = { .bench.toolchain = call->options.toolchain };
+    int rc = session_open(&call->options.common, "kiln-driver", &d.bench.client, err);
+    if (!rc)
+        rc = open_device(call->options.device, &d.bench.device, err);
+    report_init(&d.report, call->options.common.json);
+    if (!rc)
+        rc = run_problems(&d, call, err);
+    report_done(&d.report);
+    kiln_device_close(d.bench.device);
+    kiln_client_close(d.bench.client);
+    return rc;
+}
+
+static int dispatch(int argc, const char *const *argv, struct driver_call *call,
+                    struct kiln_error *err)
+{
+    int rc = driver_call_parse(argc, argv, call, err);
+    if (rc)
+        return rc;
+    if (call->options.common.version)
+        printf("kiln-driver %s\n", kiln_version());
+    else if (call->options.common.help)
+        driver_print_help(stdout);
+    else if (call->command == DRIVER_DEVICES)
+        rc = devices_print(call->options.common.json, err);
+    else
+        rc = run(call, err);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct driver_call call;
+    struct kiln_error err = { 0 };
+    int rc = dispatch(argc - 1, (const char *const *)argv + 1, &call, &err);
+    if (!rc && fflush(stdout) != 0)
+        rc = cli_fail(&err, KILN_E_IO, "cannot write to standard output");
+    if (rc)
+        output_error(stderr, "kiln-driver", &err, exit_status_advice(rc));
+    driver_call_done(&call);
+    return exit_status_of(rc);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/driver/measure.h"
+
+#include "cli/driver/reference.h"
+#include "cli/driver/tensors.h"
+#include "cli/now.h"
+#include "common/json.h" /* KILN_AUTO */
+
+#include <stdio.h>
+
+/* Everything one measurement holds while it runs. */
+struct attempt {
+    const struct bench *bench;
+    const struct run_flags *flags;
+    struct measurement *m; /* borrowed: the result */
+    struct kiln_plan *plan;
+    struct kiln_run *run;
+    struct tensors *tensors;
+};
+
+static double since(uint64_t start_ns) { return (double)(now_ns() - start_ns) / 1e9; }
+
+static void note_objects(struct measurement *m, const struct kiln_plan *plan)
+{
+    for (unsigned i = 0; i < kiln_plan_object_count(plan) && i < MEASURE_OBJECTS_MOST; i++) {
+        struct measured_object *object = &m->objects[m->object_count++];
+        snprintf(object->key, sizeof(object->key), "%s", kiln_plan_object_key(plan, i));
+        object->tier = kiln_plan_object_tier(plan, i);
+        object->size = kiln_plan_object_size(plan, i);
+        object->compile_s = (double)kiln_plan_object_compile_ns(plan, i) / 1e9;
+        if (object->tier == KILN_TIER_COMPILED)
+            m->time.compile += object->compile_s;
+    }
+}
+
+/* A plan out of this process's own table tells what planning cost when it was made. */
+static bool is_from_table(const struct measurement *m)
+{
+    return m->object_count > 0 && m->objects[0].tier == KILN_TIER_TABLE;
+}
+
+static int get_plan(struct attempt *a, struct kiln_error *err)
+{
+    struct measurement *m = a->m;
+    const char *database_id = kiln_device_database_id(a->bench->device);
+    struct kiln_plan_options options = {
+        .size = sizeof(options),
+        .target = kiln_device_target(a->bench->device),
+        .database_id = *database_id ? database_id : NULL,
+        .solver = a->flags->solver[0] ? a->flags->solver : NULL,
+        .toolchain = a->bench->toolchain,
+        .priority = KILN_INTERACTIVE,
+    };
+    uint64_t start = now_ns();
+    int rc = kiln_plan_get(a->bench->client, &m->problem, &options, 0, &a->plan, err);
+    double spent = since(start);
+    m->time.fetch = spent;
+    if (rc)
+        return rc;
+    note_objects(m, a->plan);
+    double planning = is_from_table(m) ? 0 : (double)kiln_plan_ns(a->plan) / 1e9;
+    m->time.plan = planning < spent ? planning : spent;
+    m->time.fetch = spent - m->time.plan;
+    snprintf(m->solver, sizeof(m->solver), "%s", kiln_plan_solver(a->plan));
+    snprintf(m->toolchain, sizeof(m->toolchain), "%s", kiln_plan_toolchain(a->plan));
+    m->workspace = kiln_plan_workspace(a->plan);
+    return KILN_E_OK;
+}
+
+static int load(struct attempt *a, struct kiln_error *err)
+{
+    uint64_t start = now_ns();
+    int rc = kiln_run_create(a->bench->device, a->plan, &a->run, err);
+    a->m->time.load = since(start);
+    return rc ? cli_while(err, "loading %s", a->m->solver) : KILN_E_OK;
+}
+
+static int check_memory(struct attempt *a, struct kiln_error *err)
+{
+    struct tensors_options options = { .verify = a->flags->verify };
+    return tensors_check(&a->m->problem, &options, err);
+}
+
+static int make_tensors(struct attempt *a, struct kiln_error *err)
+{
+    uint64_t start = now_ns();
+    struct tensors_options options = {
+        .seed = a->m->seed,
+        .workspace = a->m->workspace,
+        .verify = a->flags->verify,
+    };
+    int rc = tensors_create(a->bench->device, &a->m->problem, &options, &a->tensors, err);
+    a->m->time.check += since(start);
+    for (int i = 0; !rc && i < 3; i++) {
+        bool output = i == a->tensors->output;
+        *(output ? &a->m->bytes_written : &a->m->bytes_read) += a->tensors->bytes[i];
+        a->m->elements = output ? a->tensors->elements[i] : a->m->elements;
+    }
+    return rc;
+}
+
+static int launch(const struct attempt *a, struct kiln_error *err)
+{
+    const struct tensors *t = a->tensors;
+    return kiln_run_launch(a->run, t->memory[KILN_TENSOR_X], t->memory[KILN_TENSOR_W],
+                           t->memory[KILN_TENSOR_Y], t->workspace, err);
+}
+
+/* |count| launches, then one wait. */
+static int launch_and_wait(const struct attempt *a, unsigned count, double *ret_seconds,
+                           struct kiln_error *err)
+{
+    uint64_t start = now_ns();
+    int rc = KILN_E_OK;
+    for (unsigned i = 0; !rc && i < count; i++)
+        rc = launch(a, err);
+    if (!rc)
+        rc = kiln_device_finish(a->bench->device, err);
+    *ret_seconds = since(start);
+    return rc ? cli_while(err, "launching %s", a->m->solver) : KILN_E_OK;
+}
+
+static int compare(const void *left, const void *right)
+{
+    double x = *(const double *)left;
+    double y = *(const double *)right;
+    return (x > y) - (x < y);
+}
+
+static int time_steady(struct attempt *a, struct kiln_error *err)
+{
+    unsigned count = a->flags->iterations;
+    KILN_AUTO(mem) double *times = calloc(count, sizeof(*times));
+    if (!times)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for %u times", count);
+    int rc = KILN_E_OK;
+    for (unsigned i = 0; !rc && i < count; i++)
+        rc = launch_and_wait(a, 1, &times[i], err);
+    if (rc)
+        return rc;
+    qsort(times, count, sizeof(*times), compare);
+    a->m->time.steady =
+        count % 2 ? times[count / 2] : (times[count / 2 - 1] + times[count / 2]) / 2;
+    a->m->iterations = count;
+    return KILN_E_OK;
+}
+
+static int launch_all(struct attempt *a, struct kiln_error *err)
+{
+    int rc = launch_and_wait(a, 1, &a->m->time.first, err);
+    if (!rc && a->flags->time)
+        rc = time_steady(a, err);
+    if (!rc && a->flags->wall) {
+        rc = launch_and_wait(a, a->flags->iterations, &a->m->time.wall, err);
+        a->m->time.wall /= a->flags->iterations;
+        a->m->iterations = a->flags->iterations;
+    }
+    return rc;
+}
+
+static int judge(struct attempt *a, const void *got, const double *want, const double *magnitude,
+                 struct kiln_error *err)
+{
+    struct reference_verdict v =
+        reference_compare(&a->m->problem, got, want, magnitude, REFERENCE_QUANTUM);
+    a->m->checked = true;
+    a->m->wrong = v.wrong;
+    a->m->largest_error = v.error;
+    if (v.wrong == 0)
+        return KILN_E_OK;
+    return cli_fail(
+        err, KILN_E_CORRUPT,
+        "the result is wrong: %llu of %llu elements, the worst is number %llu with %.9g "
+        "where %.9g is right (allowed error %.3g); repeat with --seed %llu",
+        (unsigned long long)v.wrong, (unsigned long long)a->m->elements,
+        (unsigned long long)v.index, v.got, v.want, v.bound, (unsigned long long)a->m->seed);
+}
+
+static int verify(struct attempt *a, struct kiln_error *err)
+{
+    struct tensors *t = a->tensors;
+    uint64_t count = t->elements[t->output];
+    KILN_AUTO(mem) void *got = malloc(t->bytes[t->output]);
+    KILN_AUTO(mem) double *want = calloc(count, sizeof(double));
+    KILN_AUTO(mem) double *magnitude = calloc(count, sizeof(double));
+    if (!got || !want || !magnitude)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the reference of %llu elements",
+                        (unsigned long long)count);
+    int rc = kiln_memory_read(t->memory[t->output], got, t->bytes[t->output], err);
+    struct reference_tensors reference = {
+        .x = t->wide[KILN_TENSOR_X],
+        .w = t->wide[KILN_TENSOR_W],
+        .y = t->wide[KILN_TENSOR_Y],
+        .result = want,
+        .magnitude = magnitude,
+    };
+    if (!rc)
+        rc = reference_run(&a->m->problem, &reference, 0, err);
+    return rc ? cli_while(err, "verification") : judge(a, got, want, magnitude, err);
+}
+
+static int check(struct attempt *a, struct kiln_error *err)
+{
+    if (!a->flags->verify)
+        return KILN_E_OK;
+    uint64_t start = now_ns();
+    int rc = verify(a, err);
+    a->m->time.check += since(start);
+    return rc;
+}
+
+/* The same for all three directions. */
+static double count_flops(const struct kiln_problem *p)
+{
+    uint64_t y = 0;
+    struct kiln_error unused = { 0 };
+    if (kiln_problem_tensor(p, KILN_TENSOR_Y, &y, NULL, &unused))
+        return 0;
+    double filter = (double)p->filter[0] * p->filter[1] * p->filter[2];
+    return 2.0 * (double)y * filter * ((double)p->c / p->groups);
+}
+
+static void attempt_done(struct attempt *a)
+{
+    kiln_run_destroy(a->run);
+    tensors_destroy(a->tensors);
+    kiln_plan_unref(a->plan);
+}
+
+void measure(const struct bench *bench, const struct kiln_problem *problem,
+             const struct run_flags *flags, uint64_t seed, struct measurement *ret_measurement)
+{
+    static int (*const steps[])(struct attempt *, struct kiln_error *) = {
+        check_memory, get_plan, load, make_tensors, launch_all, check,
+    };
+    struct measurement *m = ret_measurement;
+    struct attempt a = { .bench = bench, .flags = flags, .m = m };
+    *m = (struct measurement){ .problem = *problem, .seed = seed, .flops = count_flops(problem) };
+    int rc = kiln_problem_check(problem, &m->err);
+    for (size_t i = 0; !rc && i < sizeof(steps) / sizeof(steps[0]); i++)
+        rc = steps[i](&a, &m->err);
+    attempt_done(&a);
+    /* A library that fails without saying so must not count as success. */
+    m->err.code = rc;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * One problem: planned, fetched, loaded, launched, timed and checked.
+ *
+ * Ownership  a measurement is a plain value; the bench borrows client and device
+ * Threading  one thread; the reference starts its own
+ */
+#include "cli/driver/flags.h"
+
+#include <kiln/run.h>
+
+struct bench {
+    struct kiln_client *client;
+    struct kiln_device *device;
+    const char *toolchain; /* NULL: the daemon chooses */
+};
+
+/* Seconds; 0 for what was not reached or not asked for. */
+struct phases {
+    double plan;    /* the daemon's planning */
+    double fetch;   /* until the code objects were here, planning aside */
+    double compile; /* of that, the compilers' time as recorded */
+    double load;    /* into the device's runtime */
+    double first;   /* first launch, waited for */
+    double steady;  /* median of -i launches */
+    double wall;    /* mean of -i launches waited for together */
+    double check;   /* tensors and reference: this program's own work */
+};
+
+#define MEASURE_OBJECTS_MOST 8 /* as many as a plan may have */
+
+struct measured_object {
+    char key[65];
+    int tier;
+    uint64_t size; /* bytes */
+    double compile_s;
+};
+
+struct measurement {
+    struct kiln_problem problem;
+    uint64_t seed;
+    struct kiln_error err; /* code KILN_E_OK: all that was asked for was done */
+    char solver[64], toolchain[64];
+    uint64_t workspace;
+    struct measured_object objects[MEASURE_OBJECTS_MOST];
+    unsigned object_count;
+    struct phases time;
+    unsigned iterations; /* that |steady| is the median of */
+    double flops;        /* multiply-adds times two */
+    uint64_t bytes_read, bytes_written;
+    bool checked; /* the result was compared */
+    uint64_t wrong, elements;
+    double largest_error;
+};
+
+/* Fills |ret_measurement| whatever happens; its |err| says what did. */
+void measure(const struct bench *bench, const struct kiln_problem *problem,
+             const struct run_flags *flags, uint64_t seed, struct measurement *ret_measurement);

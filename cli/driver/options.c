@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/driver/options.h"
+
+#include "cli/driver/flags.h"
+#include "cli/exit_status.h"
+
+#include <string.h>
+
+/* JSON numbers are exact so far, and people can still read them to each other. */
+#define SEED_MOST (((uint64_t)1 << 48) - 1)
+
+#define AT(field) offsetof(struct driver_options, field)
+static const struct option options[] = {
+    { "device", 0, OPTION_TEXT, AT(device), "NAME",
+      "where to run: opencl, hip:0, cuda:1, ... (auto)", 0, 0 },
+    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "compiler that kilnd shall use", 0, 0 },
+    { "seed", 0, OPTION_NUMBER, AT(seed), "N",
+      "random data of an earlier run; the next problem takes N + 1", 0, SEED_MOST },
+    { "summary", 0, OPTION_FLAG, AT(summary), NULL, "end with one table of counts and times", 0,
+      0 },
+};
+#undef AT
+#define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
+
+static bool is_conv(const char *word)
+{
+    return strcmp(word, "conv") == 0 || strcmp(word, "convfp16") == 0 ||
+           strcmp(word, "convbfp16") == 0;
+}
+
+/* "/opt/rocm/bin/MIOpenDriver conv ..." pasted as it was logged. */
+static bool is_driver(const char *word)
+{
+    const char *slash = strrchr(word, '/');
+    return strcmp(slash ? slash + 1 : word, "MIOpenDriver") == 0;
+}
+
+static int find_command(struct driver_call *call, const struct option_list *before, size_t *ret_at,
+                        struct kiln_error *err)
+{
+    size_t at = before->count > 1 && is_driver(before->words[0]) ? 1 : 0;
+    *ret_at = at;
+    call->command = DRIVER_NOTHING;
+    if (before->count == 0)
+        return cli_fail(err, KILN_E_INVALID,
+                        "nothing to do; 'kiln-driver --help' says what there is");
+    const char *word = before->words[at];
+    if (is_conv(word))
+        call->command = DRIVER_CONV;
+    else if (strcmp(word, "run") == 0)
+        call->command = DRIVER_RUN;
+    else if (strcmp(word, "devices") == 0)
+        call->command = DRIVER_DEVICES;
+    else
+        return cli_fail(err, KILN_E_INVALID,
+                        "'%s' is not one of conv, convfp16, convbfp16, run, devices", word);
+    return KILN_E_OK;
+}
+
+static int check_words(const struct driver_call *call, struct kiln_error *err)
+{
+    size_t most = call->command == DRIVER_CONV ? SIZE_MAX : call->command == DRIVER_RUN ? 2 : 1;
+    if (call->command == DRIVER_RUN && call->words.count < 2)
+        return cli_fail(err, KILN_E_INVALID, "run needs a FILE of MIOpenDriver command lines");
+    if (call->words.count > most)
+        return cli_fail(err, KILN_E_INVALID, "%s has no use for '%s'", call->words.words[0],
+                        call->words.words[most]);
+    return KILN_E_OK;
+}
+
+static int parse(struct driver_call *call, int argc, const char *const *argv,
+                 struct option_list *before, struct kiln_error *err)
+{
+    struct option_table tables[] = {
+        { session_option_table, SESSION_OPTION_COUNT, &call->options.common },
+        { options, OPTION_COUNT, &call->options },
+    };
+    struct option_parser parser = { .tables = tables, .table_count = 2, .stop_at_word = true };
+    size_t at = 0;
+    int rc = options_parse(&parser, argc, argv, before, err);
+    if (rc || call->options.common.help || call->options.common.version)
+        return rc;
+    rc = find_command(call, before, &at, err);
+    if (rc)
+        return rc;
+    parser.stop_at_word = false;
+    parser.pass_unknown = call->command == DRIVER_CONV;
+    rc = options_parse(&parser, (int)(before->count - at), before->words + at, &call->words, err);
+    if (rc || call->options.common.help)
+        return rc;
+    return check_words(call, err);
+}
+
+int driver_call_parse(int argc, const char *const *argv, struct driver_call *ret_call,
+                      struct kiln_error *err)
+{
+    struct option_list before = { 0 };
+    *ret_call = (struct driver_call){ .command = DRIVER_NOTHING };
+    int rc = parse(ret_call, argc, argv, &before, err);
+    option_list_done(&before);
+    return rc;
+}
+
+void driver_call_done(struct driver_call *call) { option_list_done(&call->words); }
+
+void driver_print_help(FILE *out)
+{
+    struct option_table own = { options, OPTION_COUNT, NULL };
+    struct option_table common = { session_option_table, SESSION_OPTION_COUNT, NULL };
+    fputs(
+        "Usage: kiln-driver conv|convfp16|convbfp16 [FLAG VALUE]... [OPTION]...\n"
+        "       kiln-driver run FILE [OPTION]...\n"
+        "       kiln-driver devices [--json]\n\n"
+        "Runs convolutions on a device of this host with kernels from kilnd, times and verifies\n"
+        "them.  FILE holds MIOpenDriver command lines, such as MIOPEN_ENABLE_LOGGING_CMD=1 logs;\n"
+        "'-' is standard input.  Each run takes fresh random data.\n\n",
+        out);
+    fputs(run_flags_help(), out);
+    fputs("\nOptions:\n", out);
+    options_print_help(&own, out);
+    options_print_help(&common, out);
+    fprintf(out, "\n%s", exit_status_help());
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * kiln-driver's own command line: everything that is not MIOpenDriver's.
+ *
+ * Ownership  texts are borrowed from the command line
+ */
+#include "cli/session.h"
+
+struct driver_options {
+    struct session_options common;
+    const char *device, *toolchain;
+    struct option_number seed;
+    bool summary;
+};
+
+enum driver_command { DRIVER_CONV, DRIVER_RUN, DRIVER_DEVICES, DRIVER_NOTHING };
+
+struct driver_call {
+    struct driver_options options;
+    enum driver_command command;
+    struct option_list words; /* owned: for conv, MIOpenDriver's words; for run, the file */
+};
+
+/* KILN_E_INVALID says what was not understood.  Release with driver_call_done even then. */
+CLI_MUST_CHECK int driver_call_parse(int argc, const char *const *argv,
+                                     struct driver_call *ret_call, struct kiln_error *err);
+void driver_call_done(struct driver_call *call);
+void driver_print_help(FILE *out);

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/exit_status.h"
+
+#include <kiln/error.h>
+
+#include <stddef.h>
+
+static const struct {
+    int code;
+    enum exit_status status;
+    const char *advice;
+} outcomes[] = {
+    { KILN_E_OK, EXIT_OK, NULL },
+    { KILN_E_INVALID, EXIT_USAGE, NULL },
+    { KILN_E_UNAVAILABLE, EXIT_NO_DAEMON, NULL },
+    { KILN_E_DENIED, EXIT_DENIED,
+      "only root, the daemon's own user and members of the group kiln-admin may do this" },
+    { KILN_E_NOT_FOUND, EXIT_NOT_FOUND, NULL },
+    { KILN_E_TIMED_OUT, EXIT_FAILED, "allow more time with --timeout" },
+    { KILN_E_BUSY, EXIT_FAILED, "try again in a while" },
+    { KILN_E_NO_MEMORY, EXIT_FAILED, "free some memory, or ask for less at once" },
+};
+#define OUTCOME_COUNT (sizeof(outcomes) / sizeof(outcomes[0]))
+
+enum exit_status exit_status_of(int code)
+{
+    for (size_t i = 0; i < OUTCOME_COUNT; i++)
+        if (outcomes[i].code == code)
+            return outcomes[i].status;
+    return EXIT_FAILED;
+}
+
+const char *exit_status_advice(int code)
+{
+    for (size_t i = 0; i < OUTCOME_COUNT; i++)
+        if (outcomes[i].code == code)
+            return outcomes[i].advice;
+    return NULL;
+}
+
+const char *exit_status_help(void)
+{
+    return "Exit status:\n"
+           "  0  done\n"
+           "  1  failed, or part of what was asked for failed\n"
+           "  2  the command line was not understood\n"
+           "  3  no daemon\n"
+           "  4  not permitted\n"
+           "  5  not found\n";
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Failing in the programs: the same codes and the same struct as libkiln's, so that what the
+ * library reports and what a program found out itself go up the same way.
+ *
+ * Threading  no shared state; nothing allocates
+ */
+#include <kiln/error.h>
+
+#define CLI_MUST_CHECK __attribute__((warn_unused_result))
+#define CLI_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+
+/* Records the failure and returns |code|, so that failing is one statement. */
+int cli_fail(struct kiln_error *err, int code, const char *fmt, ...) CLI_PRINTF(3, 4);
+/* As cli_fail, with the text of |errnum| appended. */
+int cli_fail_errno(struct kiln_error *err, int errnum, const char *fmt, ...) CLI_PRINTF(3, 4);
+/* Puts "what we were doing: " in front of an error on its way up; returns its code. */
+int cli_while(struct kiln_error *err, const char *fmt, ...) CLI_PRINTF(2, 3);

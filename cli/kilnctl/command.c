@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/command.h"
+
+#include "cli/exit_status.h"
+
+#include <string.h>
+
+static const struct command *const commands[] = {
+    &command_status,      &command_stats,        &command_config,   &command_ping,
+    &command_events,      &command_toolchain_ls, &command_prefetch, &command_kernel_ls,
+    &command_kernel_show, &command_kernel_rm,    &command_clear,
+};
+
+const struct command *command_at(size_t index)
+{
+    return index < sizeof(commands) / sizeof(commands[0]) ? commands[index] : NULL;
+}
+
+/* How many of |words| spell |name|; 0 when they do not. */
+static size_t spells(const char *name, const char *const *words, size_t count)
+{
+    size_t used = 0;
+    while (*name && used < count) {
+        size_t size = strcspn(name, " ");
+        if (strlen(words[used]) != size || strncmp(words[used], name, size) != 0)
+            return 0;
+        used++;
+        name += size + (name[size] == ' ');
+    }
+    return *name ? 0 : used;
+}
+
+const struct command *command_find(const char *const *words, size_t count, size_t *ret_used)
+{
+    const struct command *command = NULL;
+    for (size_t i = 0; (command = command_at(i)); i++) {
+        *ret_used = spells(command->name, words, count);
+        if (*ret_used)
+            return command;
+    }
+    return NULL;
+}
+
+static void print_common(FILE *out)
+{
+    struct option_table common = { session_option_table, SESSION_OPTION_COUNT, NULL };
+    fputs("\nOptions of every command:\n", out);
+    options_print_help(&common, out);
+}
+
+void command_print_help(const struct command *command, FILE *out)
+{
+    struct option_table table = { command->options, command->option_count, NULL };
+    fprintf(out, "Usage: kilnctl %s [OPTION]...%s%s\n\n%s\n", command->name,
+            *command->words ? " " : "", command->words, command->help);
+    if (command->option_count) {
+        fputs("\nOptions:\n", out);
+        options_print_help(&table, out);
+    }
+    print_common(out);
+    fprintf(out, "\n%s", exit_status_help());
+}
+
+void command_print_list(FILE *out)
+{
+    const struct command *command = NULL;
+    fputs("Usage: kilnctl COMMAND [OPTION]... [WORD]...\n\n"
+          "Looks after kilnd, the host's service for compiled kernels.\n\nCommands:\n",
+          out);
+    for (size_t i = 0; (command = command_at(i)); i++)
+        fprintf(out, "  %-24s%s\n", command->name, command->summary);
+    fputs("\n'kilnctl COMMAND --help' says more about one.\n", out);
+    print_common(out);
+    fprintf(out,
+            "\nEnvironment:\n"
+            "  KILN_SOCKET             kilnd's socket, where --socket does not say\n"
+            "  NO_COLOR                when not empty: no colours\n\n%s",
+            exit_status_help());
+}

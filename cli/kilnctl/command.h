@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What a command of kilnctl is: one file, one const entry, nothing about it elsewhere.
+ *
+ * Ownership  an invocation borrows everything for the length of run()
+ * Threading  main thread
+ */
+#include "cli/session.h"
+#include "common/json.h"
+
+struct invocation {
+    const struct session_options *common;
+    const void *options;      /* the command's own, filled */
+    const char *const *words; /* what follows the command and is no option */
+    size_t word_count;
+    struct kiln_client *client; /* not connected yet */
+};
+
+struct command {
+    const char *name;    /* "kernel ls" */
+    const char *words;   /* as usage writes them: "FILE", or "" */
+    const char *summary; /* one line of the list of commands */
+    const char *help;    /* paragraphs of the command's own --help */
+    size_t least_words, most_words;
+    const struct option *options;
+    size_t option_count;
+    size_t options_size; /* of the struct that the options point into */
+    /* Returns a KILN_E_ code with a sentence, which main prints. */
+    int (*run)(const struct invocation *invocation, struct kiln_error *err);
+};
+
+extern const struct command command_status, command_stats, command_config, command_ping,
+    command_events, command_toolchain_ls, command_prefetch, command_kernel_ls, command_kernel_show,
+    command_kernel_rm, command_clear;
+
+/* NULL after the last. */
+const struct command *command_at(size_t index);
+/* The command that |words| begin with and how many of them are its name; NULL: none. */
+const struct command *command_find(const char *const *words, size_t count, size_t *ret_used);
+void command_print_help(const struct command *command, FILE *out);
+void command_print_list(FILE *out);

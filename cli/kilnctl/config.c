@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/show.h"
+#include "cli/output.h"
+
+static int print(const struct json *reply, struct kiln_error *err)
+{
+    static const struct column columns[] = { { "SETTING", ALIGN_LEFT },
+                                             { "VALUE", ALIGN_LEFT },
+                                             { "ORIGIN", ALIGN_LEFT } };
+    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 3);
+    for (const struct json *j = json_first(reply); j; j = json_next(j)) {
+        char text[1024];
+        const struct json *value = json_get(j, "value");
+        table_cell(table, "%s", json_name(j) ? json_name(j) : "");
+        /* The name gives no unit here: a setting is shown as one would write it. */
+        if (json_is_number(value))
+            table_cell(table, "%.15g", json_as_number(value, 0));
+        else
+            table_cell(table, "%s", show_value("", value, text, sizeof(text)));
+        table_cell(table, "%s", json_get_text(j, "origin", "-"));
+    }
+    return table_print(table, stdout, err);
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *reply = NULL;
+    int rc = admin_ask(invocation, "config", NULL, &reply, err);
+    if (rc)
+        return rc;
+    return invocation->common->json ? admin_print_json(reply, err) : print(reply, err);
+}
+
+const struct command command_config = {
+    .name = "config",
+    .words = "",
+    .summary = "every setting of the daemon, and where it came from",
+    .help = "Prints each setting with its value and its origin: a flag, a variable, a file or the\n"
+            "built-in default.",
+    .run = run,
+};

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * kilnctl: administration of kilnd.
+ *
+ *   main.c       finds the command, parses its options, reports how it went
+ *   command.[ch] what a command is, the table of them, --help
+ *   <name>.c     one command each
+ *   admin.[ch]   a JSON request and its answer     show.[ch]  JSON for people
+ *   ../          options, units, tables, progress: shared with kiln-driver
+ */
+#include "cli/exit_status.h"
+#include "cli/kilnctl/command.h"
+#include "cli/output.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The command line in the pieces it is parsed in. */
+struct call {
+    struct session_options common;
+    struct option_list before; /* from the command's name on */
+    struct option_list words;
+    const struct command *command;
+    size_t used; /* words of the command's name */
+    void *options;
+};
+
+static int fail_no_command(const struct call *call, struct kiln_error *err)
+{
+    if (call->before.count == 0)
+        return cli_fail(err, KILN_E_INVALID, "no command given; 'kilnctl --help' lists them");
+    bool more = call->before.count > 1 && call->before.words[1][0] != '-';
+    return cli_fail(err, KILN_E_INVALID, "'%s%s%s' is not a command; 'kilnctl --help' lists them",
+                    call->before.words[0], more ? " " : "", more ? call->before.words[1] : "");
+}
+
+static int check_words(const struct call *call, struct kiln_error *err)
+{
+    const struct command *command = call->command;
+    if (call->words.count < command->least_words)
+        return cli_fail(err, KILN_E_INVALID, "%s needs %s; see 'kilnctl %s --help'", command->name,
+                        command->words, command->name);
+    if (call->words.count > command->most_words)
+        return cli_fail(err, KILN_E_INVALID, "%s has no use for '%s'; see 'kilnctl %s --help'",
+                        command->name, call->words.words[command->most_words], command->name);
+    return KILN_E_OK;
+}
+
+static int parse_common(struct call *call, int argc, const char *const *argv,
+                        struct kiln_error *err)
+{
+    struct option_table table = { session_option_table, SESSION_OPTION_COUNT, &call->common };
+    struct option_parser parser = { .tables = &table, .table_count = 1, .stop_at_word = true };
+    int rc = options_parse(&parser, argc, argv, &call->before, err);
+    if (rc || call->common.help || call->common.version)
+        return rc;
+    bool help = call->before.count > 0 && strcmp(call->before.words[0], "help") == 0;
+    size_t skip = help ? 1 : 0;
+    call->common.help = help;
+    call->command = call->before.count > skip ? command_find(call->before.words + skip,
+                                                             call->before.count - skip, &call->used)
+                                              : NULL;
+    bool list = help && call->before.count == 1;
+    return call->command || list ? KILN_E_OK : fail_no_command(call, err);
+}
+
+static int parse_command(struct call *call, struct kiln_error *err)
+{
+    const struct command *command = call->command;
+    struct option_table tables[] = {
+        { session_option_table, SESSION_OPTION_COUNT, &call->common },
+        { command->options, command->option_count, call->options },
+    };
+    struct option_parser parser = { .tables = tables, .table_count = 2 };
+    int argc = (int)(call->before.count - call->used);
+    int rc = options_parse(&parser, argc, call->before.words + call->used, &call->words, err);
+    if (rc)
+        return cli_while(err, "%s", command->name);
+    return call->common.help ? KILN_E_OK : check_words(call, err);
+}
+
+static int run_command(const struct call *call, struct kiln_error *err)
+{
+    __attribute__((cleanup(kiln_client_auto))) struct kiln_client *client = NULL;
+    int rc = session_open(&call->common, "kilnctl", &client, err);
+    if (rc)
+        return rc;
+    struct invocation invocation = {
+        .common = &call->common,
+        .options = call->options,
+        .words = call->words.words,
+        .word_count = call->words.count,
+        .client = client,
+    };
+    return call->command->run(&invocation, err);
+}
+
+static int run(struct call *call, int argc, const char *const *argv, struct kiln_error *err)
+{
+    int rc = parse_common(call, argc, argv, err);
+    if (rc)
+        return rc;
+    if (!call->command || call->common.version) {
+        if (call->common.version)
+            printf("kilnctl %s\n", kiln_version());
+        else
+            command_print_list(stdout);
+        return KILN_E_OK;
+    }
+    call->options = calloc(1, call->command->options_size + 1);
+    if (!call->options)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the options of %s",
+                        call->command->name);
+    rc = call->common.help ? KILN_E_OK : parse_command(call, err);
+    if (rc)
+        return rc;
+    if (!call->common.help)
+        return run_command(call, err);
+    command_print_help(call->command, stdout);
+    return KILN_E_OK;
+}
+
+static void call_done(struct call *call)
+{
+    if (call->options) {
+        struct option_table table = { call->command->options, call->command->option_count,
+                                      call->options };
+        options_done(&table, 1);
+    }
+    free(call->options);
+    option_list_done(&call->before);
+    option_list_done(&call->words);
+}
+
+int main(int argc, char **argv)
+{
+    struct call call = { 0 };
+    struct kiln_error err = { 0 };
+    int rc = run(&call, argc - 1, (const char *const *)argv + 1, &err);
+    if (!rc && fflush(stdout) != 0)
+        rc = cli_fail(&err, KILN_E_IO, "cannot write to standard output");
+    if (rc)
+        output_error(stderr, "kilnctl", &err, exit_status_advice(rc));
+    call_done(&call);
+    return exit_status_of(rc);
+}

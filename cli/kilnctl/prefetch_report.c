@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/prefetch_report.h"
+
+#include "cli/output.h"
+#include "cli/tiers.h"
+#include "cli/units.h"
+
+#include <string.h>
+
+void prefetch_report_done(struct prefetch_report *report)
+{
+    for (size_t i = 0; i < report->recorded; i++) {
+        free(report->failures[i].what);
+        free(report->failures[i].text);
+        free(report->failures[i].log);
+    }
+    free(report->failures);
+    free(report->keys);
+    *report = (struct prefetch_report){ 0 };
+}
+
+/* Keys are hexadecimal digits of a digest: their first ones are spread well enough. */
+static char *find_key(char (*keys)[65], size_t slots, const char *key)
+{
+    char head[16] = "";
+    memcpy(head, key, strnlen(key, 15));
+    size_t at = (size_t)(strtoull(head, NULL, 16) % slots);
+    while (keys[at][0] && strcmp(keys[at], key) != 0)
+        at = (at + 1) % slots;
+    return keys[at];
+}
+
+static bool grow_keys(struct prefetch_report *report)
+{
+    size_t slots = report->key_slots ? 2 * report->key_slots : 256;
+    char(*keys)[65] = calloc(slots, sizeof(*keys));
+    if (!keys)
+        return false;
+    for (size_t i = 0; i < report->key_slots; i++)
+        if (report->keys[i][0])
+            memcpy(find_key(keys, slots, report->keys[i]), report->keys[i], sizeof(*keys));
+    free(report->keys);
+    report->keys = keys;
+    report->key_slots = slots;
+    return true;
+}
+
+/* True the first time |key| comes. */
+static bool is_new(struct prefetch_report *report, const char *key)
+{
+    if (2 * (report->kernels + 1) > report->key_slots && !grow_keys(report)) {
+        report->incomplete = true;
+        return false;
+    }
+    char *slot = find_key(report->keys, report->key_slots, key);
+    if (*slot)
+        return false;
+    snprintf(slot, sizeof(*report->keys), "%s", key);
+    return true;
+}
+
+void prefetch_report_plan(struct prefetch_report *report, const struct kiln_plan *plan)
+{
+    report->done++;
+    for (unsigned i = 0; i < kiln_plan_object_count(plan); i++) {
+        if (!is_new(report, kiln_plan_object_key(plan, i)))
+            continue;
+        int tier = kiln_plan_object_tier(plan, i);
+        report->kernels++;
+        if (tier == KILN_TIER_COMPILED) {
+            report->compiled++;
+            report->compile_s += (double)kiln_plan_object_compile_ns(plan, i) / 1e9;
+        } else if (tier >= 0 && tier <= KILN_TIER_TABLE) {
+            report->tiers[tier]++;
+        }
+    }
+}
+
+size_t prefetch_report_hits(const struct prefetch_report *report)
+{
+    size_t hits = 0;
+    for (size_t tier = 0; tier < sizeof(report->tiers) / sizeof(report->tiers[0]); tier++)
+        hits += report->tiers[tier];
+    return hits;
+}
+
+void prefetch_report_failure(struct prefetch_report *report, unsigned line, const char *what,
+                             const struct kiln_error *err)
+{
+    struct prefetch_failure failure = {
+        .line = line,
+        .code = err->code,
+        .what = strdup(what),
+        .text = strdup(err->text[0] ? err->text : kiln_error_text(err->code)),
+        .log = strdup(err->log),
+    };
+    struct prefetch_failure *grown =
+        reallocarray(report->failures, report->recorded + 1, sizeof(*grown));
+    report->failed++;
+    if (grown)
+        report->failures = grown;
+    if (!grown || !failure.what || !failure.text || !failure.log) {
+        free(failure.what);
+        free(failure.text);
+        free(failure.log);
+        report->incomplete = true;
+        return;
+    }
+    report->failures[report->recorded++] = failure;
+}
+
+/* The first failure for the same reason: a missing compiler need not be explained 69 times. */
+static const struct prefetch_failure *first_alike(const struct prefetch_report *report,
+                                                  const struct prefetch_failure *failure)
+{
+    const struct prefetch_failure *f = report->failures;
+    while (strcmp(f->text, failure->text) != 0 || strcmp(f->log, failure->log) != 0)
+        f++;
+    return f;
+}
+
+void prefetch_report_print_failure(const struct prefetch_report *report, size_t index, FILE *out)
+{
+    const struct prefetch_failure *failure = &report->failures[index];
+    const struct prefetch_failure *first = first_alike(report, failure);
+    if (first != failure) {
+        fprintf(out, "line %u: as line %u\n", failure->line, first->line);
+        output_lines(out, "    ", failure->what);
+        return;
+    }
+    char text[1024];
+    snprintf(text, sizeof(text), "line %u: %s", failure->line, failure->text);
+    output_clean(text, false);
+    fprintf(out, "%s\n", text);
+    output_lines(out, "    ", failure->what);
+    output_lines(out, "  | ", failure->log);
+}
+
+static void add_count(struct table *table, const char *name, size_t count)
+{
+    char text[UNITS_TEXT_MOST];
+    table_cell(table, "%s", name);
+    table_cell(table, "%s", units_count(count, text));
+}
+
+static void add_seconds(struct table *table, const char *name, double seconds)
+{
+    char text[UNITS_TEXT_MOST];
+    table_cell(table, "%s", name);
+    table_cell(table, "%s", units_seconds(seconds, text));
+}
+
+void prefetch_report_print(const struct prefetch_report *report, FILE *out)
+{
+    static const struct column columns[] = { { NULL, ALIGN_LEFT }, { NULL, ALIGN_RIGHT } };
+    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 2);
+    struct kiln_error err = { 0 };
+    add_count(table, "problems", report->problems);
+    add_count(table, "kernels", report->kernels);
+    add_count(table, "compiled", report->compiled);
+    add_count(table, "hits", prefetch_report_hits(report));
+    for (int tier = 0; tier <= KILN_TIER_TABLE; tier++) {
+        char name[32];
+        snprintf(name, sizeof(name), "  %s", tier_name(tier));
+        if (report->tiers[tier] > 0)
+            add_count(table, name, report->tiers[tier]);
+    }
+    add_count(table, "failed", report->failed);
+    add_seconds(table, "time", report->seconds);
+    add_seconds(table, "compilers' time", report->compile_s);
+    if (table_print(table, out, &err))
+        output_error(stderr, "kilnctl", &err, NULL);
+}
+
+static struct json *failures_json(const struct prefetch_report *report)
+{
+    struct json *failures = json_array();
+    for (size_t i = 0; i < report->recorded; i++) {
+        const struct prefetch_failure *f = &report->failures[i];
+        struct json *item = json_object();
+        json_set_u64(item, "line", f->line);
+        json_set_text(item, "problem", f->what);
+        json_set_text(item, "code", kiln_error_name(f->code));
+        json_set_text(item, "reason", f->text);
+        json_set_text(item, "log", f->log);
+        json_append(failures, item);
+    }
+    return failures;
+}
+
+struct json *prefetch_report_json(const struct prefetch_report *report)
+{
+    struct json *json = json_object();
+    struct json *tiers = json_object();
+    for (int tier = KILN_TIER_HOT; tier <= KILN_TIER_TABLE; tier++)
+        if (tier != KILN_TIER_COMPILED)
+            json_set_u64(tiers, tier_name(tier), report->tiers[tier]);
+    json_set_u64(json, "lines", report->lines);
+    json_set_u64(json, "problems", report->problems);
+    json_set_u64(json, "repeats", report->repeats);
+    json_set_u64(json, "kernels", report->kernels);
+    json_set_u64(json, "compiled", report->compiled);
+    json_set_u64(json, "hits", prefetch_report_hits(report));
+    json_set(json, "hits_by_tier", tiers);
+    json_set_u64(json, "failed", report->failed);
+    json_set_number(json, "seconds", report->seconds);
+    json_set_number(json, "compile_s", report->compile_s);
+    json_set(json, "failures", failures_json(report));
+    return json;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What a prefetch came to: counters over distinct kernels, and every failure with its reason.
+ *
+ * Ownership  owns copies of the failures' texts
+ * Threading  one thread at a time: the caller locks
+ */
+#include "common/json.h"
+
+#include <kiln/plan.h>
+
+#include "cli/fail.h"
+
+#include <stdio.h>
+
+struct prefetch_failure {
+    unsigned line;
+    int code;
+    char *what; /* owned: the command line of the problem, or of the file */
+    char *text; /* owned */
+    char *log;  /* owned; "" when no compiler was at work */
+};
+
+struct prefetch_report {
+    size_t lines, problems, repeats, done, failed;
+    size_t kernels, compiled;
+    size_t tiers[KILN_TIER_TABLE + 1]; /* hits by who had it */
+    double compile_s;                  /* compilers' time, all together */
+    double seconds;                    /* wall clock */
+    struct prefetch_failure *failures; /* owned */
+    size_t recorded;                   /* of the failures; all but for lack of memory */
+    char (*keys)[65];                  /* owned: open-addressing table of the kernels counted */
+    size_t key_slots;
+    bool incomplete; /* out of memory: some failures or kernels could not be recorded */
+};
+
+void prefetch_report_done(struct prefetch_report *report);
+/* A plan that is there: counts those of its kernels that were not seen before. */
+void prefetch_report_plan(struct prefetch_report *report, const struct kiln_plan *plan);
+/* A problem or line that failed.  |what| and |err| are copied. */
+void prefetch_report_failure(struct prefetch_report *report, unsigned line, const char *what,
+                             const struct kiln_error *err);
+size_t prefetch_report_hits(const struct prefetch_report *report);
+
+/* Failure number |index|; a reason that was given before is only referred to. */
+void prefetch_report_print_failure(const struct prefetch_report *report, size_t index, FILE *out);
+void prefetch_report_print(const struct prefetch_report *report, FILE *out);
+/* The caller owns the tree. */
+struct json *prefetch_report_json(const struct prefetch_report *report);

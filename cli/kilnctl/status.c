@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/show.h"
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *reply = NULL;
+    int rc = admin_ask(invocation, "status", NULL, &reply, err);
+    if (rc)
+        return rc;
+    return invocation->common->json ? admin_print_json(reply, err)
+                                    : show_object(reply, stdout, err);
+}
+
+const struct command command_status = {
+    .name = "status",
+    .words = "",
+    .summary = "what runs: version, paths, workers, stores, toolchains",
+    .help = "Prints what this host's kilnd is and has: version and pid, socket and folders, "
+            "compiler\nworkers, the kernel store, the hot set and the toolchains it found.",
+    .run = run,
+};

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A text file's lines, blank ones and comments ('#') left out.
+ *
+ * Ownership  line_file_read fills, line_file_done releases; lines point into the file's text
+ * Threading  one file, one thread
+ */
+#include "cli/fail.h"
+
+#include <stddef.h>
+
+struct line {
+    const char *text; /* terminated, without the blanks around it */
+    unsigned number;  /* from 1 */
+};
+
+struct line_file {
+    char *text;         /* owned */
+    struct line *lines; /* owned */
+    size_t count;
+};
+
+/* |path| "-" reads standard input. */
+CLI_MUST_CHECK int line_file_read(const char *path, struct line_file *ret_file,
+                                  struct kiln_error *err);
+void line_file_done(struct line_file *file); /* accepts a zeroed one */
+#define LINE_FILE_AUTO __attribute__((cleanup(line_file_done)))

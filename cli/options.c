@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/options.h"
+
+#include "cli/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The command line as it is eaten. */
+struct words_left {
+    const char *const *argv;
+    int argc;
+    int at;
+};
+
+static int append(struct option_list *list, const char *word, struct kiln_error *err)
+{
+    const char **grown = realloc(list->words, (list->count + 1) * sizeof(*grown));
+    if (!grown)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory after %zu words", list->count);
+    grown[list->count++] = word;
+    list->words = grown;
+    return KILN_E_OK;
+}
+
+void option_list_done(struct option_list *list)
+{
+    free(list->words);
+    *list = (struct option_list){ 0 };
+}
+
+static bool is_option(const char *word) { return word[0] == '-' && word[1] != '\0'; }
+
+static bool matches(const struct option *option, const char *word)
+{
+    if (word[1] != '-')
+        return option->letter && word[1] == option->letter &&
+               (word[2] == '\0' || option->kind != OPTION_FLAG);
+    size_t size = strcspn(word + 2, "=");
+    return strlen(option->name) == size && strncmp(option->name, word + 2, size) == 0;
+}
+
+static const struct option *find(const struct option_parser *parser, const char *word,
+                                 void **ret_values)
+{
+    for (size_t t = 0; t < parser->table_count; t++) {
+        const struct option_table *table = &parser->tables[t];
+        for (size_t i = 0; i < table->count; i++) {
+            if (matches(&table->options[i], word)) {
+                *ret_values = table->values;
+                return &table->options[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The value inside the word itself ("--name=v", "-nv"); NULL when there is none. */
+static const char *attached(const char *word)
+{
+    if (word[1] != '-')
+        return word[2] ? word + 2 : NULL;
+    const char *equals = strchr(word, '=');
+    return equals ? equals + 1 : NULL;
+}
+
+/* Edits between two short words, for "did you mean". */
+static size_t distance(const char *a, const char *b)
+{
+    enum { MOST = 24 };
+    size_t size = strlen(b);
+    size_t row[MOST + 1];
+    if (size > MOST)
+        return MOST;
+    for (size_t j = 0; j <= size; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i] && a[i] != '='; i++) {
+        size_t diagonal = row[0]++;
+        for (size_t j = 0; j < size; j++) {
+            size_t change = diagonal + (a[i] != b[j]);
+            diagonal = row[j + 1];
+            size_t shift = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
+            row[j + 1] = change < shift ? change : shift;
+        }
+    }
+    return row[size];
+}
+
+static int fail_unknown(const struct option_parser *parser, const char *word,
+                        struct kiln_error *err)
+{
+    const char *nearest = NULL;
+    size_t best = 3; /* more than two edits away is another word */
+    for (size_t t = 0; word[1] == '-' && t < parser->table_count; t++) {
+        for (size_t i = 0; i < parser->tables[t].count; i++) {
+            const char *name = parser->tables[t].options[i].name;
+            size_t edits = distance(word + 2, name);
+            if (edits < best) {
+                best = edits;
+                nearest = name;
+            }
+        }
+    }
+    if (nearest)
+        return cli_fail(err, KILN_E_INVALID, "unknown option '%s'; did you mean --%s?", word,
+                        nearest);
+    return cli_fail(err, KILN_E_INVALID, "unknown option '%s'", word);
+}
+
+static int set_number(const struct option *option, const char *text, struct option_number *number,
+                      struct kiln_error *err)
+{
+    uint64_t most = option->most ? option->most : UINT64_MAX;
+    if (!units_parse_number(text, most, &number->value) || number->value < option->least)
+        return cli_fail(err, KILN_E_INVALID, "'%s' of --%s is not a number from %llu to %llu", text,
+                        option->name, (unsigned long long)option->least, (unsigned long long)most);
+    number->given = true;
+    return KILN_E_OK;
+}
+
+static int set_size(const struct option *option, const char *text, struct option_number *number,
+                    struct kiln_error *err)
+{
+    number->given = units_parse_size(text, &number->value);
+    if (number->given)
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_INVALID, "'%s' of --%s is not a size such as 64K, 1.5M or 2G", text,
+                    option->name);
+}
+
+static int set_time(const struct option *option, const char *text, struct option_number *number,
+                    struct kiln_error *err)
+{
+    number->given = units_parse_time(text, &number->value);
+    if (number->given)
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_INVALID, "'%s' of --%s is not a time such as 90s, 12h or 30d", text,
+                    option->name);
+}
+
+static int set_list(const char *text, struct words_left *left, struct option_list *list,
+                    struct kiln_error *err)
+{
+    int rc = append(list, text, err);
+    while (!rc && left->at < left->argc && left->argv[left->at][0] != '-')
+        rc = append(list, left->argv[left->at++], err);
+    return rc;
+}
+
+static int set(const struct option *option, const char *text, struct words_left *left, void *slot,
+               struct kiln_error *err)
+{
+    switch (option->kind) {
+    case OPTION_FLAG: *(bool *)slot = true; return KILN_E_OK;
+    case OPTION_TEXT: *(const char **)slot = text; return KILN_E_OK;
+    case OPTION_NUMBER: return set_number(option, text, slot, err);
+    case OPTION_SIZE: return set_size(option, text, slot, err);
+    case OPTION_TIME: return set_time(option, text, slot, err);
+    case OPTION_LIST: return set_list(text, left, slot, err);
+    }
+    return cli_fail(err, KILN_E_INVALID, "option --%s has no meaning", option->name);
+}
+
+static int take(const struct option *option, struct words_left *left, void *values,
+                struct kiln_error *err)
+{
+    const char *word = left->argv[left->at++];
+    const char *text = attached(word);
+    if (option->kind == OPTION_FLAG && text)
+        return cli_fail(err, KILN_E_INVALID, "--%s takes no value", option->name);
+    if (option->kind != OPTION_FLAG && !text && left->at < left->argc)
+        text = left->argv[left->at++];
+    if (option->kind != OPTION_FLAG && (!text || !*text))
+        return cli_fail(err, KILN_E_INVALID, "--%s needs a value: %s", option->name, option->value);
+    return set(option, text, left, (char *)values + option->offset, err);
+}
+
+static int take_rest(struct words_left *left, struct option_list *words, struct kiln_error *err)
+{
+    int rc = KILN_E_OK;
+    while (!rc && left->at < left->argc)
+        rc = append(words, left->argv[left->at++], err);
+    return rc;
+}
+
+int options_parse(const struct option_parser *parser, int argc, const char *const *argv,
+                  struct option_list *words, struct kiln_error *err)
+{
+    struct words_left left = { .argv = argv, .argc = argc };
+    int rc = KILN_E_OK;
+    while (!rc && left.at < argc) {
+        const char *word = argv[left.at];
+        void *values = NULL;
+        const struct option *option = is_option(word) ? find(parser, word, &values) : NULL;
+        if (strcmp(word, "--") == 0) {
+            left.at++;
+            return take_rest(&left, words, err);
+        }
+        if (!is_option(word) && parser->stop_at_word)
+            return take_rest(&left, words, err);
+        if (option)
+            rc = take(option, &left, values, err);
+        else if (is_option(word) && !parser->pass_unknown)
+            rc = fail_unknown(parser, word, err);
+        else
+            rc = append(words, argv[left.at++], err);
+    }
+    return rc;
+}
+
+void options_done(const struct option_table *tables, size_t table_count)
+{
+    for (size_t t = 0; t < table_count; t++)
+        for (size_t i = 0; tables[t].values && i < tables[t].count; i++)
+            if (tables[t].options[i].kind == OPTION_LIST)
+                option_list_done((void *)((char *)tables[t].values + tables[t].options[i].offset));
+}
+
+/* Help starts here in every line; longer options push it to the next one. */
+#define HELP_COLUMN 26
+
+void options_print_help(const struct option_table *table, FILE *out)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const struct option *o = &table->options[i];
+        char letter[5] = "    ";
+        if (o->letter)
+            snprintf(letter, sizeof(letter), "-%c, ", o->letter);
+        int used = fprintf(out, "  %s--%s%s%s", letter, o->name, o->value ? " " : "",
+                           o->value ? o->value : "");
+        if (used >= HELP_COLUMN) {
+            fputc('\n', out);
+            used = 0;
+        }
+        fprintf(out, "%*s%s\n", HELP_COLUMN - used, "", o->help);
+    }
+}

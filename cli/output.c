@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/output.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool output_has_colour(FILE *out)
+{
+    const char *no_color = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+    if (no_color && *no_color)
+        return false;
+    return isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
+}
+
+/* C0, DEL, and C1 as UTF-8 has it (c2 80..9f). */
+static bool is_control(const unsigned char *at)
+{
+    return at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0);
+}
+
+void output_clean(char *text, bool keep_lines)
+{
+    for (unsigned char *at = (unsigned char *)text; *at; at++) {
+        if (!is_control(at) || (keep_lines && (*at == '\n' || *at == '\t')))
+            continue;
+        if (*at == 0xc2)
+            *at++ = '?';
+        *at = '?';
+    }
+}
+
+void output_lines(FILE *out, const char *indent, const char *text)
+{
+    char *copy = strdup(text);
+    if (!copy)
+        return;
+    output_clean(copy, true);
+    char *rest = NULL;
+    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        fprintf(out, "%s%s\n", indent, line);
+    free(copy);
+}
+
+void output_error(FILE *out, const char *program, const struct kiln_error *err, const char *advice)
+{
+    char text[sizeof(err->text)];
+    snprintf(text, sizeof(text), "%s", err->text[0] ? err->text : kiln_error_text(err->code));
+    output_clean(text, false);
+    fprintf(out, "%s: %s\n", program, text);
+    if (err->log[0])
+        output_lines(out, "  | ", err->log);
+    if (advice)
+        fprintf(out, "%s: %s\n", program, advice);
+}
+
+struct cell {
+    char *text; /* owned */
+    enum colour colour;
+};
+
+struct table {
+    const struct column *columns; /* borrowed */
+    size_t column_count;
+    struct cell *cells; /* owned, row by row */
+    size_t count, capacity;
+    bool failed;
+};
+
+struct table *table_create(const struct column *columns, size_t count)
+{
+    struct table *table = calloc(1, sizeof(*table));
+    if (!table)
+        return NULL;
+    table->columns = columns;
+    table->column_count = count;
+    return table;
+}
+
+void table_destroy(struct table *table)
+{
+    if (!table)
+        return;
+    for (size_t i = 0; i < table->count; i++)
+        free(table->cells[i].text);
+    free(table->cells);
+    free(table);
+}
+
+static bool make_room(struct table *table)
+{
+    if (table->count < table->capacity)
+        return true;
+    size_t capacity = table->capacity ? 2 * table->capacity : 64;
+    struct cell *cells = reallocarray(table->cells, capacity, sizeof(*cells));
+    if (!cells)
+        return false;
+    table->cells = cells;
+    table->capacity = capacity;
+    return true;
+}
+
+static void add_cell(struct table *table, enum colour colour, const char *fmt, va_list args)
+{
+    char *text = NULL;
+    if (!table || table->failed)
+        return;
+    if (vasprintf(&text, fmt, args) < 0) {
+        table->failed = true;
+        return;
+    }
+    if (!make_room(table)) {
+        free(text);
+        table->failed = true;
+        return;
+    }
+    output_clean(text, false);
+    table->cells[table->count++] = (struct cell){ .text = text, .colour = colour };
+}
+
+void table_cell(struct table *table, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    add_cell(table, COLOUR_NONE, fmt, args);
+    va_end(args);
+}
+
+void table_cell_in(struct table *table, enum colour colour, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    add_cell(table, colour, fmt, args);
+    va_end(args);
+}
+
+/* Characters, not bytes: UTF-8's continuation bytes take no room. */
+static size_t width_of(const char *text)
+{
+    size_t width = 0;
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+static const char *colour_code(enum colour colour)
+{
+    static const char *const codes[] = { "", "\033[1m", "\033[32m", "\033[31m", "\033[33m" };
+    return codes[colour];
+}
+
+struct layout_of_table {
+    FILE *out;
+    size_t *widths;
+    bool colour;
+};
+
+static void print_cell(const struct table *table, const struct layout_of_table *l, size_t column,
+                       const char *text, enum colour colour)
+{
+    bool last = column + 1 == table->column_count;
+    bool paint = l->colour && colour != COLOUR_NONE;
+    int gap = (int)(l->widths[column] - width_of(text));
+    int before = table->columns[column].align == ALIGN_RIGHT ? gap : 0;
+    int after = last ? 0 : gap - before + 2;
+    fprintf(l->out, "%*s%s%s%s%*s", before, "", paint ? colour_code(colour) : "", text,
+            paint ? "\033[0m" : "", after, "");
+    if (last)
+        fputc('\n', l->out);
+}
+
+static void measure(const struct table *table, size_t *widths)
+{
+    for (size_t c = 0; c < table->column_count; c++)
+        widths[c] = table->columns[c].title ? width_of(table->columns[c].title) : 0;
+    for (size_t i = 0; i < table->count; i++) {
+        size_t width = width_of(table->cells[i].text);
+        size_t *most = &widths[i % table->column_count];
+        *most = width > *most ? width : *most;
+    }
+}
+
+int table_print(const struct table *table, FILE *out, struct kiln_error *err)
+{
+    size_t *widths = table ? calloc(table->column_count, sizeof(*widths)) : NULL;
+    if (!widths || table->failed) {
+        free(widths);
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while laying out a table");
+    }
+    struct layout_of_table l = { .out = out, .widths = widths, .colour = output_has_colour(out) };
+    measure(table, widths);
+    for (size_t c = 0; table->columns[0].title && c < table->column_count; c++)
+        print_cell(table, &l, c, table->columns[c].title, COLOUR_BOLD);
+    for (size_t i = 0; i < table->count; i++)
+        print_cell(table, &l, i % table->column_count, table->cells[i].text,
+                   table->cells[i].colour);
+    free(widths);
+    return KILN_E_OK;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Problems without repeats, in the order they came.
+ *
+ * Ownership  plain arrays of the set's own; problem_set_done accepts a zeroed set
+ * Threading  one set, one thread
+ */
+#include "cli/fail.h"
+
+#include <kiln/problem.h>
+
+struct problem_set {
+    struct kiln_problem *problems; /* owned */
+    unsigned *lines;               /* owned: the line each problem was first seen in */
+    size_t count, capacity;
+    size_t repeats; /* problems that were there already */
+    size_t *slots;  /* owned: hash table of index + 1 */
+    size_t slot_count;
+};
+
+CLI_MUST_CHECK int problem_set_add(struct problem_set *set, const struct kiln_problem *problem,
+                                   unsigned line, struct kiln_error *err);
+void problem_set_done(struct problem_set *set);
+#define PROBLEM_SET_AUTO __attribute__((cleanup(problem_set_done)))

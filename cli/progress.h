@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * How far a long command is: a bar that redraws itself on a terminal, else a plain line at each
+ * tenth of the way.
+ *
+ * Ownership  a plain value; the stream is borrowed
+ * Threading  one thread at a time
+ * Time       callers pass it, so tests need no clock
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct progress {
+    FILE *out; /* borrowed */
+    const char *label;
+    bool terminal;
+    uint64_t total;
+    uint64_t started_ns;
+    uint64_t drawn_ns;
+    unsigned tenths; /* plain lines printed so far */
+};
+
+/* Draws nothing yet.  |total| may be 0. */
+void progress_init(struct progress *progress, FILE *out, const char *label, uint64_t total,
+                   uint64_t now_ns);
+void progress_update(struct progress *progress, uint64_t done, uint64_t failed, uint64_t now_ns);
+/* Takes the bar away, so that other lines can be printed; the next update draws it again. */
+void progress_clear(struct progress *progress);

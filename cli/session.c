@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/session.h"
+
+#include <limits.h>
+
+#define AT(field) offsetof(struct session_options, field)
+const struct option session_option_table[SESSION_OPTION_COUNT] = {
+    { "socket", 0, OPTION_TEXT, AT(socket), "PATH",
+      "kilnd's socket; else KILN_SOCKET, else the usual places", 0, 0 },
+    { "timeout", 0, OPTION_TIME, AT(timeout), "TIME",
+      "longest wait for an answer, such as 90s or 5m", 0, 0 },
+    { "json", 0, OPTION_FLAG, AT(json), NULL, "print JSON", 0, 0 },
+    { "help", 'h', OPTION_FLAG, AT(help), NULL, "print this help", 0, 0 },
+    { "version", 0, OPTION_FLAG, AT(version), NULL, "print the version", 0, 0 },
+};
+#undef AT
+
+int session_timeout_ms(const struct session_options *options)
+{
+    if (!options->timeout.given)
+        return 0;
+    uint64_t ms = options->timeout.value;
+    /* 0 would mean libkiln's default, which is not what "--timeout 0" asks for. */
+    return ms == 0 ? 1 : ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+int session_open(const struct session_options *options, const char *program,
+                 struct kiln_client **ret_client, struct kiln_error *err)
+{
+    struct kiln_client_options client = {
+        .size = sizeof(client),
+        .socket_path = options->socket,
+        .timeout_ms = session_timeout_ms(options),
+        .name = program,
+    };
+    return kiln_client_open(&client, ret_client, err);
+}

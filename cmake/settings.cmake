@@ -1,0 +1,23 @@
+# Language, warnings, sanitizers, where programs go.
+set(CMAKE_C_STANDARD 17) # gnu17: cleanup attribute, statement expressions
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+
+include_directories(${PROJECT_SOURCE_DIR}) # every include names its folder
+add_compile_definitions(_GNU_SOURCE KILN_VERSION="${PROJECT_VERSION}")
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+  -Wvla -Wformat=2 -Wpointer-arith -Wwrite-strings -Wundef -fno-common)
+if(KILN_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(KILN_SANITIZE)
+  add_compile_options(-O1 -fsanitize=${KILN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${KILN_SANITIZE})
+else()
+  add_compile_options($<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2> -fstack-protector-strong)
+  add_link_options(-Wl,-z,relro,-z,now)
+endif()

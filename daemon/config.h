@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * kilnd's settings, each with where it came from.
+ *
+ * Role       later sources win: the default; kilnd.json and kilnd.json.d/(name).json in order of
+ * their names (in /etc/kiln for root, else in $XDG_CONFIG_HOME/kiln), or the file of --config
+ *            instead; the variables KILND_(KEY); the flags.  The table is daemon/config.def
+ * Ownership  a plain value
+ * Threading  loaded before the loop runs, then read only
+ */
+#include "daemon/config_value.h"
+
+#define CONFIG_ORIGIN_MOST (PATH_TEXT_MOST + 16)
+
+enum config_key {
+#define SETTING(key, type, standard, rule, help) CONFIG_##key,
+#include "daemon/config.def"
+#undef SETTING
+    CONFIG_KEYS
+};
+
+struct config_entry {
+    struct setting_value value;
+    char origin[CONFIG_ORIGIN_MOST]; /* "default", a file's path, "variable KILND_X", "flag --x" */
+};
+
+enum config_request { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION, CONFIG_CHECK };
+
+struct config {
+    struct config_entry entries[CONFIG_KEYS];
+    enum config_request request; /* what else the flags asked for */
+};
+
+extern const struct setting config_table[CONFIG_KEYS];
+
+/* |environment| as environ(7).  The sentence names the source, the key and what is wrong. */
+KILN_MUST_CHECK enum kiln_code config_load(int argc, const char *const *argv,
+                                           const char *const *environment,
+                                           struct config *ret_config, struct kiln_err *err);
+uint64_t config_number(const struct config *config, enum config_key key);
+/* Borrowed from |config|. */
+const char *config_text(const struct config *config, enum config_key key);
+/* {key: {"value": text, "origin": text}}; owned by the caller. */
+struct json *config_to_json(const struct config *config);
+/* For --help, to standard output. */
+void config_print_help(void);
+
+/* ---- for config.c and config_defaults.c ---- */
+
+/* Works out the defaults that depend on the host, for keys that nothing set. */
+KILN_MUST_CHECK enum kiln_code config_fill_defaults(struct config *config, struct kiln_err *err);
+/* "--cache-dir" or "KILND_CACHE_DIR" of "cache_dir". */
+void config_flag_name(const char *key, char name[64]);
+void config_variable_name(const char *key, char name[64]);

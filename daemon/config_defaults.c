@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/config.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#ifndef KILN_COMPILER_INSTALLED
+#define KILN_COMPILER_INSTALLED "/usr/libexec/kiln/kiln-compiler"
+#endif
+
+#define CACHE_MOST (20ull << 30)
+#define CACHE_SHARE 10 /* of the filesystem: one part in so many */
+
+static bool is_unset(const struct config *c, enum config_key key)
+{
+    return strcmp(c->entries[key].origin, "default") == 0 && !*config_table[key].standard;
+}
+
+static uint64_t processors(void)
+{
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0 || CPU_COUNT(&allowed) < 1)
+        return 1;
+    return (uint64_t)CPU_COUNT(&allowed);
+}
+
+/* Of the folder, or of the nearest above it that is there already. */
+static uint64_t cache_limit(const char *folder)
+{
+    char path[PATH_TEXT_MOST];
+    struct statvfs fs;
+    snprintf(path, sizeof(path), "%s", folder);
+    while (statvfs(path, &fs) < 0) {
+        char *slash = strrchr(path, '/');
+        if (!slash || slash == path)
+            return CACHE_MOST;
+        *slash = '\0';
+    }
+    uint64_t share = (uint64_t)fs.f_blocks * fs.f_frsize / CACHE_SHARE;
+    return share < CACHE_MOST ? share : CACHE_MOST;
+}
+
+static void folder_of(const char *path, char folder[PATH_TEXT_MOST])
+{
+    snprintf(folder, PATH_TEXT_MOST, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (!slash)
+        snprintf(folder, PATH_TEXT_MOST, ".");
+    else if (slash == folder)
+        slash[1] = '\0';
+    else
+        *slash = '\0';
+}
+
+static enum kiln_code fill_folders(struct config *c, struct kiln_err *err)
+{
+    struct config_entry *e = c->entries;
+    enum kiln_code rc = KILN_OK;
+    if (is_unset(c, CONFIG_socket))
+        rc = paths_daemon_socket(e[CONFIG_socket].value.text, err);
+    if (!rc && is_unset(c, CONFIG_cache_dir))
+        rc = paths_cache_folder(e[CONFIG_cache_dir].value.text, err);
+    if (!rc && is_unset(c, CONFIG_state_dir))
+        rc = paths_state_folder(e[CONFIG_state_dir].value.text, err);
+    if (!rc && is_unset(c, CONFIG_temp_dir))
+        folder_of(e[CONFIG_socket].value.text, e[CONFIG_temp_dir].value.text);
+    if (!rc && is_unset(c, CONFIG_compiler))
+        rc = paths_helper("kiln-compiler", KILN_COMPILER_INSTALLED, e[CONFIG_compiler].value.text,
+                          err);
+    return rc;
+}
+
+enum kiln_code config_fill_defaults(struct config *c, struct kiln_err *err)
+{
+    enum kiln_code rc = fill_folders(c, err);
+    if (rc)
+        return rc;
+    if (is_unset(c, CONFIG_workers))
+        c->entries[CONFIG_workers].value.number = processors();
+    if (is_unset(c, CONFIG_cache_limit))
+        c->entries[CONFIG_cache_limit].value.number = cache_limit(config_text(c, CONFIG_cache_dir));
+    return KILN_OK;
+}
+
+void config_print_help(void)
+{
+    printf(
+        "usage: kilnd [flags]\n\n"
+        "Serves compiled kernels to the processes of this host.\n\n"
+        "  --help          show this\n"
+        "  --version       show the version\n"
+        "  --check-config  read the configuration, say what is wrong with it, and exit\n"
+        "  --config FILE   read FILE instead of kilnd.json and kilnd.json.d/*.json in /etc/kiln\n"
+        "                  (root) or $XDG_CONFIG_HOME/kiln (variable KILND_CONFIG)\n\n"
+        "Settings: a flag, or a variable, or a key of the configuration file.\n\n");
+    for (int i = 0; i < CONFIG_KEYS; i++) {
+        const struct setting *s = &config_table[i];
+        char flag[64], variable[64];
+        config_flag_name(s->key, flag);
+        config_variable_name(s->key, variable);
+        printf("  %s, %s, \"%s\"\n      %s", flag, variable, s->key, s->help);
+        if (*s->standard)
+            printf(" (default: %s)", s->standard);
+        if (*s->rule)
+            printf(" [%s]", s->rule);
+        printf("\n");
+    }
+}

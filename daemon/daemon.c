@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/daemon.h"
+
+#include "common/log.h"
+#include "daemon/descriptors.h"
+#include "daemon/executor_uv.h"
+#include "daemon/host.h"
+#include "daemon/loop/signals.h"
+#include "daemon/notify.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+/* Threads that read the stores: more would only wait for the disk. */
+#define READERS 4
+#define TICK_MS 1000
+/* While stopping: how often we look whether what runs has ended. */
+#define DRAIN_TICK_MS 10
+
+enum phase { PHASE_SERVING, PHASE_DRAINING, PHASE_CLOSING };
+
+struct daemon {
+    const struct config *config; /* borrowed */
+    struct loop *loop;           /* owned, like all below */
+    struct lanes *lanes;
+    struct listener listener;
+    struct pool *pool;
+    struct executor_uv executor;
+    struct host host;
+    struct engine *engine;
+    struct server *server;
+    struct loop_owner owner;
+    struct loop_timer tick;
+    struct loop_signal term, interrupt, hang_up;
+    enum phase phase;
+    uint64_t deadline_ms; /* of draining */
+};
+
+/* ---- stop ---- */
+
+static void on_server_closed(void *context)
+{
+    struct daemon *d = context;
+    d->server = NULL;
+}
+
+static void on_pool_closed(void *context)
+{
+    struct daemon *d = context;
+    d->pool = NULL;
+}
+
+/* Nothing of the engine is out any more: close in the reverse order of start.  The loop ends when
+ * the last handle has closed. */
+static void close_all(struct daemon *d)
+{
+    d->phase = PHASE_CLOSING;
+    d->host.server = NULL;
+    d->host.pool = NULL;
+    if (d->server)
+        server_close(d->server, on_server_closed, d);
+    if (d->engine)
+        engine_close(d->engine);
+    d->engine = NULL;
+    if (d->pool)
+        pool_close(d->pool, on_pool_closed, d);
+    loop_timer_close(&d->tick);
+    loop_signal_close(&d->term);
+    loop_signal_close(&d->interrupt);
+    loop_signal_close(&d->hang_up);
+}
+
+static void give_up_running(struct daemon *d)
+{
+    server_drop_sessions(d->server);
+    pool_stop(d->pool);
+}
+
+static void on_drain_tick(struct loop_timer *timer)
+{
+    struct daemon *d = LOOP_OWNER_OF(struct daemon, tick, timer);
+    bool late = loop_now_ms(d->loop) >= d->deadline_ms;
+    server_check_times(d->server, loop_now_ms(d->loop));
+    if (late)
+        give_up_running(d);
+    if (server_is_empty(d->server) && pool_out(d->pool) == 0 && engine_idle(d->engine))
+        close_all(d);
+}
+
+static void start_drain(struct daemon *d)
+{
+    uint64_t timeout_ms = config_number(d->config, CONFIG_drain_timeout);
+    log_info("stopping: what runs may take %.0f s more", (double)timeout_ms / 1e3);
+    notify_manager("STOPPING=1");
+    d->phase = PHASE_DRAINING;
+    d->deadline_ms = loop_now_ms(d->loop) + timeout_ms;
+    server_drain(d->server);
+    listener_close(&d->listener);
+    engine_drain(d->engine);
+    d->tick.fire = on_drain_tick;
+    loop_timer_start(&d->tick, 0, DRAIN_TICK_MS);
+}
+
+static void on_stop_signal(struct loop_signal *signal, int number)
+{
+    struct daemon *d = number == SIGTERM ? LOOP_OWNER_OF(struct daemon, term, signal)
+                                         : LOOP_OWNER_OF(struct daemon, interrupt, signal);
+    if (d->phase == PHASE_SERVING)
+        start_drain(d);
+    else
+        d->deadline_ms = 0; /* asked twice: now */
+}
+
+static void on_hang_up(struct loop_signal *signal, int number)
+{
+    (void)signal;
+    (void)number;
+    log_warning("SIGHUP ignored: kilnd reads its configuration at start only, restart it");
+}
+
+/* ---- start ---- */
+
+static void on_tick(struct loop_timer *timer)
+{
+    engine_tick(LOOP_OWNER_OF(struct daemon, tick, timer)->engine);
+}
+
+static enum kiln_code open_pool(struct daemon *d, struct kiln_err *err)
+{
+    const struct config *c = d->config;
+    const struct pool_options options = {
+        .loop = d->loop,
+        .lanes = d->lanes,
+        .program = config_text(c, CONFIG_compiler),
+        .temp_base = config_text(c, CONFIG_temp_dir),
+        .workers = (unsigned)config_number(c, CONFIG_workers),
+        .limits = { .cpu_s = (config_number(c, CONFIG_compile_cpu) + 999) / 1000,
+                    .memory = config_number(c, CONFIG_compile_memory),
+                    .output = config_number(c, CONFIG_compile_output),
+                    .jobs = (unsigned)config_number(c, CONFIG_worker_jobs) },
+        .timeout_ms = config_number(c, CONFIG_compile_timeout),
+    };
+    enum kiln_code rc = pool_create(&options, &d->pool, err);
+    if (!rc)
+        executor_uv_init(&d->executor, d->lanes, d->pool);
+    return rc;
+}
+
+static enum kiln_code open_engine(struct daemon *d, unsigned hot_count, struct kiln_err *err)
+{
+    const struct config *c = d->config;
+    const struct engine_options options = {
+        .executor = &d->executor.base,
+        .host = &d->host.base,
+        .cache_directory = config_text(c, CONFIG_cache_dir),
+        .store_limit_bytes = config_number(c, CONFIG_cache_limit),
+        .hot_limit_bytes = config_number(c, CONFIG_hot_limit),
+        .hot_limit_count = hot_count,
+        .failure_ttl_s = (unsigned)((config_number(c, CONFIG_failure_ttl) + 999) / 1000),
+        .queue_limit = (unsigned)config_number(c, CONFIG_queue),
+        .queue_limit_uid = (unsigned)config_number(c, CONFIG_queue_per_uid),
+    };
+    return engine_open(&options, &d->engine, err);
+}
+
+static enum kiln_code open_server(struct daemon *d, unsigned connections, struct kiln_err *err)
+{
+    struct server_limits limits = SERVER_LIMITS_DEFAULT;
+    limits.connections = connections;
+    limits.connections_per_uid = (unsigned)config_number(d->config, CONFIG_connections_per_uid);
+    return server_create(d->loop, d->engine, &d->listener, &limits, &d->server, err);
+}
+
+static enum kiln_code watch_signals(struct daemon *d, struct kiln_err *err)
+{
+    enum kiln_code rc =
+        loop_signal_init(d->loop, &d->term, &d->owner, SIGTERM, on_stop_signal, err);
+    if (!rc)
+        rc = loop_signal_init(d->loop, &d->interrupt, &d->owner, SIGINT, on_stop_signal, err);
+    if (!rc)
+        rc = loop_signal_init(d->loop, &d->hang_up, &d->owner, SIGHUP, on_hang_up, err);
+    return rc;
+}
+
+static enum kiln_code start(struct daemon *d, struct kiln_err *err)
+{
+    const struct config *c = d->config;
+    struct descriptor_shares shares = descriptors_share(
+        (struct descriptor_shares){ .connections = (unsigned)config_number(c, CONFIG_connections),
+                                    .hot_count = (unsigned)config_number(c, CONFIG_hot_count) });
+    enum kiln_code rc = listener_open(config_text(c, CONFIG_socket),
+                                      config_text(c, CONFIG_socket_group), &d->listener, err);
+    if (!rc)
+        rc = loop_create(&d->loop, err);
+    if (rc)
+        return rc;
+    loop_timer_init(d->loop, &d->tick, &d->owner, on_tick);
+    rc = lanes_create(d->loop, READERS, &d->lanes, err);
+    if (!rc)
+        rc = open_pool(d, err);
+    if (!rc)
+        rc = open_engine(d, shares.hot_count, err);
+    if (!rc)
+        rc = open_server(d, shares.connections, err);
+    if (!rc)
+        rc = watch_signals(d, err);
+    return rc;
+}
+
+static void serve(struct daemon *d)
+{
+    d->host.pool = d->pool;
+    d->host.server = d->server;
+    engine_start(d->engine);
+    loop_timer_start(&d->tick, TICK_MS, TICK_MS);
+    log_info("kilnd " KILN_VERSION " listens on '%s', pid %d, %u compiler processes",
+             d->listener.path, (int)getpid(), pool_counts(d->pool).total);
+    notify_manager("READY=1");
+    loop_run(d->loop);
+}
+
+int daemon_run(const struct config *config)
+{
+    struct daemon d = { .config = config, .listener = LISTENER_CLOSED };
+    struct kiln_err err = KILN_ERR_INIT;
+    signal(SIGPIPE, SIG_IGN); /* a log reader that went must not take us along */
+    notify_adopt();
+    host_init(&d.host, config, &d.listener);
+    enum kiln_code rc = start(&d, &err);
+    if (rc)
+        log_error("cannot start: %s", err.text);
+    else
+        serve(&d);
+    if (d.loop && d.phase != PHASE_CLOSING) {
+        close_all(&d);
+        loop_run(d.loop);
+    }
+    listener_close(&d.listener);
+    lanes_destroy(d.lanes);
+    loop_destroy(d.loop);
+    if (!rc)
+        log_info("stopped");
+    return rc ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The process around the engine: what starts and stops in which order.
+ *
+ * Start  descriptors, socket, temporary folder, pool, engine, server, signals; then READY
+ * Stop   (SIGTERM, SIGINT) no more connections and requests; what runs may end, for as long as
+ *        drain_timeout says or until a second signal; then sessions, compilers, engine, loop
+ * Threading  the main thread
+ */
+#include "daemon/config.h"
+
+/* Serves until told to stop.  Returns the process's exit status: 0 after a stop that was asked
+ * for, 1 when it could not start (said in the log). */
+int daemon_run(const struct config *config);

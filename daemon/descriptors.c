@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/descriptors.h"
+
+#include "common/log.h"
+
+#include <stdint.h>
+#include <sys/resource.h>
+
+/* Databases, loop, compilers' sockets and files, objects on their way: what is neither. */
+#define RESERVE 512u
+#define LEAST 64u
+
+static uint64_t raise_limit(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return 1024;
+    files.rlim_cur = files.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+        log_warning("cannot raise the limit of open files to %llu",
+                    (unsigned long long)files.rlim_max);
+    getrlimit(RLIMIT_NOFILE, &files);
+    return files.rlim_cur;
+}
+
+static unsigned least_of(uint64_t a, uint64_t b) { return (unsigned)(a < b ? a : b); }
+
+struct descriptor_shares descriptors_share(struct descriptor_shares wanted)
+{
+    uint64_t limit = raise_limit();
+    uint64_t left = limit > RESERVE + 2 * LEAST ? limit - RESERVE : 2 * LEAST;
+    if ((uint64_t)wanted.connections + wanted.hot_count <= left)
+        return wanted;
+    struct descriptor_shares got = { .connections = least_of(wanted.connections, left / 2) };
+    got.hot_count = least_of(wanted.hot_count, left - got.connections);
+    log_warning("the limit of %llu open files leaves %u connections and %u code objects in memory "
+                "(settings connections and hot_count ask for %u and %u): raise LimitNOFILE",
+                (unsigned long long)limit, got.connections, got.hot_count, wanted.connections,
+                wanted.hot_count);
+    return got;
+}

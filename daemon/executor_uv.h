@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * kilnd's executor: lanes for blocking work, worker processes for compiles.
+ *
+ * Ownership  borrows both; embed it
+ * Threading  the loop's thread
+ */
+#include "daemon/loop/lanes.h"
+#include "daemon/workers/pool.h"
+#include "engine/jobs/executor.h"
+
+struct executor_uv {
+    struct executor base; /* first: hand out its address */
+    struct lanes *lanes;  /* borrowed */
+    struct pool *pool;    /* borrowed */
+};
+
+void executor_uv_init(struct executor_uv *executor, struct lanes *lanes, struct pool *pool);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What kilnd itself adds to administrative answers: configuration, paths, pool, its own counters.
+ *
+ * Ownership  borrows everything; embed it
+ */
+#include "daemon/config.h"
+#include "daemon/server/server.h"
+#include "daemon/workers/pool.h"
+#include "engine/engine.h"
+
+struct host {
+    struct engine_host base; /* first: hand out its address */
+    const struct config *config;
+    const struct listener *listener;
+    const struct pool *pool;     /* NULL until it is there */
+    const struct server *server; /* NULL until it is there */
+    uint64_t started_ns;
+};
+
+void host_init(struct host *host, const struct config *config, const struct listener *listener);

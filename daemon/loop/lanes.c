@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/loop/lanes.h"
+
+#include "daemon/loop/uv_handle.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LANE_COUNT (LANE_WRITE + 1)
+
+struct slot { /* one thread's worth of work */
+    uv_work_t work;
+    struct lanes *lanes;
+    enum lane lane;
+    struct task *task; /* borrowed */
+    struct slot *next; /* in the list of free ones */
+};
+
+struct queue {
+    struct task *first;
+    struct task **last;
+    struct slot *free;
+};
+
+struct lanes {
+    struct loop *loop;
+    unsigned out;
+    struct queue queues[LANE_COUNT];
+    struct slot slots[]; /* readers, then the writer */
+};
+
+static void start_waiting(struct lanes *lanes, enum lane lane);
+
+static void on_work(uv_work_t *work)
+{
+    struct slot *slot = work->data;
+    slot->task->work(slot->task);
+}
+
+/* The slot is refilled before done runs: done may queue more, and the lane stays busy. */
+static void on_done(uv_work_t *work, int status)
+{
+    (void)status; /* work that started is never cancelled here */
+    struct slot *slot = work->data;
+    struct lanes *lanes = slot->lanes;
+    struct task *task = slot->task;
+    slot->next = lanes->queues[slot->lane].free;
+    lanes->queues[slot->lane].free = slot;
+    start_waiting(lanes, slot->lane);
+    lanes->out--;
+    task->done(task);
+}
+
+static void start_waiting(struct lanes *lanes, enum lane lane)
+{
+    struct queue *q = &lanes->queues[lane];
+    while (q->first && q->free) {
+        struct slot *slot = q->free;
+        q->free = slot->next;
+        slot->task = q->first;
+        q->first = slot->task->next;
+        if (!q->first)
+            q->last = &q->first;
+        slot->work.data = slot;
+        uv_queue_work(&lanes->loop->uv, &slot->work, on_work, on_done);
+    }
+}
+
+/* libuv reads its pool's size once, at the first work; the writer must not wait for readers. */
+static void size_pool(unsigned readers)
+{
+    char size[16];
+    snprintf(size, sizeof(size), "%u", readers + 1);
+    setenv("UV_THREADPOOL_SIZE", size, 0);
+}
+
+static void add_slot(struct lanes *lanes, struct slot *slot, enum lane lane)
+{
+    slot->lanes = lanes;
+    slot->lane = lane;
+    slot->next = lanes->queues[lane].free;
+    lanes->queues[lane].free = slot;
+}
+
+enum kiln_code lanes_create(struct loop *loop, unsigned readers, struct lanes **ret_lanes,
+                            struct kiln_err *err)
+{
+    struct lanes *lanes = calloc(1, sizeof(*lanes) + (readers + 1) * sizeof(struct slot));
+    if (!lanes)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the lanes for blocking work");
+    size_pool(readers);
+    lanes->loop = loop;
+    for (unsigned i = 0; i < LANE_COUNT; i++)
+        lanes->queues[i].last = &lanes->queues[i].first;
+    for (unsigned i = 0; i < readers; i++)
+        add_slot(lanes, &lanes->slots[i], LANE_READ);
+    add_slot(lanes, &lanes->slots[readers], LANE_WRITE);
+    *ret_lanes = lanes;
+    return KILN_OK;
+}
+
+void lanes_destroy(struct lanes *lanes) { free(lanes); }
+
+void lanes_run(struct lanes *lanes, enum lane lane, struct task *task)
+{
+    struct queue *q = &lanes->queues[lane];
+    task->next = NULL;
+    *q->last = task;
+    q->last = &task->next;
+    lanes->out++;
+    start_waiting(lanes, lane);
+}
+
+unsigned lanes_out(const struct lanes *lanes) { return lanes->out; }

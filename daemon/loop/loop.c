@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/loop/uv_handle.h"
+
+#include <stdlib.h>
+
+#ifdef __SANITIZE_THREAD__
+/* libuv closes descriptors by a bare system call that the sanitizer does not see, so it takes the
+ * next user of the same number for a racing one. */
+const char *__tsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void)
+{
+    return "race:uv_pipe\n";
+}
+#endif
+
+enum kiln_code loop_fail(struct kiln_err *err, int status, const char *what)
+{
+    return kiln_fail_errno(err, -status, "%s", what);
+}
+
+enum kiln_code loop_create(struct loop **ret_loop, struct kiln_err *err)
+{
+    struct loop *loop = calloc(1, sizeof(*loop));
+    if (!loop)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the event loop");
+    int status = uv_loop_init(&loop->uv);
+    if (status) {
+        free(loop);
+        return loop_fail(err, status, "cannot make the event loop");
+    }
+    *ret_loop = loop;
+    return KILN_OK;
+}
+
+void loop_destroy(struct loop *loop)
+{
+    if (!loop)
+        return;
+    /* A handle left open would be freed under libuv's feet: better a leak than that. */
+    if (uv_loop_close(&loop->uv) == 0)
+        free(loop);
+}
+
+void loop_run(struct loop *loop) { uv_run(&loop->uv, UV_RUN_DEFAULT); }
+
+bool loop_turn(struct loop *loop) { return uv_run(&loop->uv, UV_RUN_ONCE) != 0; }
+
+uint64_t loop_now_ms(const struct loop *loop) { return uv_now(&loop->uv); }
+
+bool loop_handle_is_open(const struct loop_handle *handle) { return handle->owner; }
+
+void loop_handle_opened(struct loop_handle *handle, struct loop_owner *owner, void *self)
+{
+    uv_handle_set_data(LOOP_UV(uv_handle_t, handle), self);
+    handle->owner = owner;
+    handle->count = owner;
+    owner->open++;
+}
+
+/* libuv runs close callbacks last-in first-out, so no particular handle is the last one. */
+static void on_closed(uv_handle_t *uv)
+{
+    struct loop_handle *handle = LOOP_OWNER_OF(struct loop_handle, uv, uv);
+    struct loop_owner *owner = handle->count;
+    if (--owner->open == 0 && owner->gone)
+        owner->gone(owner);
+}
+
+void loop_handle_close(struct loop_handle *handle)
+{
+    if (!handle->owner)
+        return;
+    handle->owner = NULL;
+    uv_close(LOOP_UV(uv_handle_t, handle), on_closed);
+}

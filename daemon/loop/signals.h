@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Signals, delivered as callbacks on the loop. */
+#include "daemon/loop/loop.h"
+
+struct loop_signal {
+    struct loop_handle handle;
+    void (*came)(struct loop_signal *signal, int number);
+};
+
+/* On failure nothing is open. */
+KILN_MUST_CHECK enum kiln_code loop_signal_init(
+    struct loop *loop, struct loop_signal *signal, struct loop_owner *owner, int number,
+    void (*came)(struct loop_signal *signal, int number), struct kiln_err *err);
+/* Accepts a zeroed signal. */
+void loop_signal_close(struct loop_signal *signal);

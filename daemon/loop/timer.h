@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Timers.  After zero milliseconds means: on the next turn of the loop, never within the call. */
+#include "daemon/loop/loop.h"
+
+struct loop_timer {
+    struct loop_handle handle;
+    void (*fire)(struct loop_timer *timer);
+};
+
+void loop_timer_init(struct loop *loop, struct loop_timer *timer, struct loop_owner *owner,
+                     void (*fire)(struct loop_timer *timer));
+/* |repeat_ms| 0: once.  Starting anew replaces the old time. */
+void loop_timer_start(struct loop_timer *timer, uint64_t after_ms, uint64_t repeat_ms);
+void loop_timer_stop(struct loop_timer *timer);
+bool loop_timer_is_running(const struct loop_timer *timer);
+/* Accepts a zeroed timer. */
+void loop_timer_close(struct loop_timer *timer);

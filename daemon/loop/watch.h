@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Waiting for a descriptor to be readable or writable (level-triggered).  The descriptor stays
+ * the caller's and is closed after loop_watch_close.
+ */
+#include "daemon/loop/loop.h"
+
+#define WATCH_READ 1u
+#define WATCH_WRITE 2u
+#define WATCH_BROKEN 4u /* reported only: nothing more will come of this descriptor */
+
+struct loop_watch {
+    struct loop_handle handle;
+    unsigned events; /* asked for */
+    void (*ready)(struct loop_watch *watch, unsigned events);
+};
+
+/* On failure nothing is open. */
+KILN_MUST_CHECK enum kiln_code loop_watch_init(
+    struct loop *loop, struct loop_watch *watch, struct loop_owner *owner, int fd,
+    void (*ready)(struct loop_watch *watch, unsigned events), struct kiln_err *err);
+/* WATCH_READ | WATCH_WRITE, or 0 to rest; no cost when unchanged. */
+void loop_watch_want(struct loop_watch *watch, unsigned events);
+/* Accepts a zeroed watch. */
+void loop_watch_close(struct loop_watch *watch);

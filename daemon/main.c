@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * kilnd: the per-host service of compiled kernels.
+ *
+ *   main.c           flags, then daemon_run
+ *   daemon.c         what starts and stops in which order; signals
+ *   config.def       every setting: one table for file, variables, flags, help
+ *   config.c         where settings come from; config_value.c reads and prints them
+ *   config_defaults.c  those that depend on the host
+ *   descriptors.c    open files divided between connections and hot set
+ *   host.c           what this process adds to 'status' and 'stats'
+ *   notify.c         READY and STOPPING for the service manager
+ *   executor_uv.c    the engine's work onto lanes and compilers
+ *
+ *   loop/            all of libuv: loop, timer, watch, signals, process, lanes
+ *   server/          listener    the socket: made, inherited, taken over, refused
+ *                    server      accepts, counts, refuses, sweeps
+ *                    session     one connection; frames in, replies out
+ *                    inbox       frames out of a byte stream
+ *                    outbox      replies into a socket
+ *                    peer        who is at the other end
+ *                    account     what one user holds
+ *   workers/         pool        which compiler gets which job; restarts
+ *                    worker      one kiln-compiler process; its states: worker_state
+ *                    worker_end  why one ended, in words
+ *                    process_limits, temp_folder
+ *                    kiln_compiler.c  that program itself
+ *
+ * Below is the engine (engine/engine.h), which knows no socket and no loop.
+ * Exit status: 0 stopped when asked to, 1 could not start, 2 flags or configuration wrong.
+ */
+#include "common/log.h"
+#include "daemon/daemon.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define EXIT_USAGE 2
+
+static int check(const struct config *config)
+{
+    printf("configuration is fine\n");
+    for (int i = 0; i < CONFIG_KEYS; i++) {
+        char text[PATH_TEXT_MOST];
+        setting_print(&config_table[i], &config->entries[i].value, text, sizeof(text));
+        printf("%-20s %-32s %s\n", config_table[i].key, text, config->entries[i].origin);
+    }
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    static struct config config;
+    struct kiln_err err = KILN_ERR_INIT;
+    enum kiln_code rc =
+        config_load(argc, (const char *const *)argv, (const char *const *)environ, &config, &err);
+    if (rc) {
+        log_error("%s", err.text);
+        return EXIT_USAGE;
+    }
+    switch (config.request) {
+    case CONFIG_HELP: config_print_help(); return EXIT_SUCCESS;
+    case CONFIG_VERSION: printf("kilnd " KILN_VERSION "\n"); return EXIT_SUCCESS;
+    case CONFIG_CHECK: return check(&config);
+    case CONFIG_RUN: break;
+    }
+    log_set_level((enum log_level)config_number(&config, CONFIG_log_level));
+    return daemon_run(&config);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/server/listener.h"
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "daemon/server/peer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define BACKLOG 4096
+/* Where systemd puts the first inherited descriptor. */
+#define LISTEN_FDS_START 3
+/* Against a daemon that removes its lock file just when we open it. */
+#define LOCK_TRIES 8
+
+/* ---- inherited ---- */
+
+static bool number_of(const char *name, long *ret_number)
+{
+    const char *text = getenv(name);
+    char *end;
+    if (!text || !*text)
+        return false;
+    *ret_number = strtol(text, &end, 10);
+    return *end == '\0';
+}
+
+static bool was_given_sockets(long *ret_count)
+{
+    long pid;
+    return number_of("LISTEN_PID", &pid) && pid == (long)getpid() &&
+           number_of("LISTEN_FDS", ret_count) && *ret_count > 0;
+}
+
+static enum kiln_code check_inherited(int fd, struct sockaddr_un *address, struct kiln_err *err)
+{
+    int listens = 0, type = 0;
+    socklen_t size = sizeof(int);
+    socklen_t address_size = sizeof(*address);
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) < 0 ||
+        getsockname(fd, (struct sockaddr *)address, &address_size) < 0)
+        return kiln_fail_errno(err, errno, "LISTEN_FDS: descriptor %d is not a socket", fd);
+    if (address->sun_family != AF_UNIX || type != SOCK_STREAM || !listens)
+        return kiln_fail(err, KILN_INVALID,
+                         "LISTEN_FDS: descriptor %d is not a listening stream socket of a path "
+                         "(ListenStream= with a path)",
+                         fd);
+    return KILN_OK;
+}
+
+static enum kiln_code inherit(long count, struct listener *ret_listener, struct kiln_err *err)
+{
+    unsetenv("LISTEN_PID");
+    unsetenv("LISTEN_FDS");
+    unsetenv("LISTEN_FDNAMES");
+    if (count != 1)
+        return kiln_fail(err, KILN_INVALID, "LISTEN_FDS=%ld: kilnd takes exactly one socket",
+                         count);
+    struct sockaddr_un address = { 0 };
+    enum kiln_code rc = check_inherited(LISTEN_FDS_START, &address, err);
+    if (rc)
+        return rc;
+    fcntl(LISTEN_FDS_START, F_SETFD, FD_CLOEXEC);
+    fcntl(LISTEN_FDS_START, F_SETFL, fcntl(LISTEN_FDS_START, F_GETFL) | O_NONBLOCK);
+    struct listener l = { .fd = LISTEN_FDS_START, .lock_fd = -1, .inherited = true };
+    memcpy(l.path, address.sun_path, sizeof(l.path));
+    l.path[sizeof(l.path) - 1] = '\0';
+    *ret_listener = l;
+    return KILN_OK;
+}
+
+/* ---- our own ---- */
+
+/* Root's folder is for every user to pass through; the socket's own mode says who may connect. */
+static enum kiln_code make_folder(const char *path, struct kiln_err *err)
+{
+    KILN_AUTO(mem) char *folder = strdup(path);
+    if (!folder)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the folder of '%s'", path);
+    char *slash = strrchr(folder, '/');
+    if (!slash || slash == folder)
+        return KILN_OK;
+    *slash = '\0';
+    struct stat st;
+    if (stat(folder, &st) == 0)
+        return KILN_OK;
+    enum kiln_code rc = fs_make_folders(folder, err);
+    if (!rc && geteuid() == 0 && chmod(folder, 0755) < 0)
+        return kiln_fail_errno(err, errno, "cannot set the mode of '%s'", folder);
+    return rc;
+}
+
+static enum kiln_code refuse_live(const char *path, pid_t pid, struct kiln_err *err)
+{
+    if (pid > 0)
+        return kiln_fail(err, KILN_BUSY,
+                         "a daemon with pid %d already listens on '%s': stop it, or choose another "
+                         "socket with --socket",
+                         (int)pid, path);
+    return kiln_fail(err, KILN_BUSY,
+                     "another daemon already listens on '%s': stop it, or choose another socket "
+                     "with --socket",
+                     path);
+}
+
+/* KILN_OK when nobody listens there; the pid of who does in |ret_pid|. */
+static enum kiln_code probe(const struct sockaddr_un *address, pid_t *ret_pid, struct kiln_err *err)
+{
+    *ret_pid = 0;
+    KILN_AUTO(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot make a socket");
+    if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0) {
+        *ret_pid = peer_pid(fd);
+        return refuse_live(address->sun_path, *ret_pid, err);
+    }
+    if (errno == EAGAIN) /* so many wait for it that it must be alive */
+        return refuse_live(address->sun_path, 0, err);
+    if (errno == ECONNREFUSED || errno == ENOENT)
+        return KILN_OK;
+    return kiln_fail_errno(err, errno, "cannot tell whether a daemon listens on '%s'",
+                           address->sun_path);
+}
+
+static enum kiln_code refuse_locked(const struct sockaddr_un *address, int lock_fd,
+                                    struct kiln_err *err)
+{
+    pid_t pid;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (probe(address, &pid, &ignored) == KILN_OK || pid <= 0) {
+        char text[32] = { 0 };
+        ssize_t got = pread(lock_fd, text, sizeof(text) - 1, 0);
+        pid = got > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
+    }
+    return refuse_live(address->sun_path, pid, err);
+}
+
+static bool is_same_file(int fd, const char *path)
+{
+    struct stat by_fd, by_name;
+    return fstat(fd, &by_fd) == 0 && lstat(path, &by_name) == 0 && by_fd.st_dev == by_name.st_dev &&
+           by_fd.st_ino == by_name.st_ino;
+}
+
+static void write_pid(int fd)
+{
+    char text[32];
+    int size = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)size, 0) < 0)
+        return; /* only for the sentence that another daemon prints */
+}
+
+static enum kiln_code take_lock(const struct sockaddr_un *address, int *ret_fd,
+                                struct kiln_err *err)
+{
+    char path[sizeof(address->sun_path) + sizeof(LISTENER_LOCK_SUFFIX)];
+    snprintf(path, sizeof(path), "%s" LISTENER_LOCK_SUFFIX, address->sun_path);
+    for (unsigned i = 0; i < LOCK_TRIES; i++) {
+        KILN_AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0)
+            return kiln_fail_errno(err, errno, "cannot open the lock '%s'", path);
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+            return refuse_locked(address, fd, err);
+        if (!is_same_file(fd, path))
+            continue;
+        write_pid(fd);
+        *ret_fd = fd;
+        fd = -1;
+        return KILN_OK;
+    }
+    return kiln_fail(err, KILN_BUSY, "cannot lock '%s': daemons start and stop there", path);
+}
+
+static enum kiln_code clear_place(const struct sockaddr_un *address, struct kiln_err *err)
+{
+    const char *path = address->sun_path;
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? KILN_OK : kiln_fail_errno(err, errno, "cannot look at '%s'", path);
+    if (!S_ISSOCK(st.st_mode))
+        return kiln_fail(err, KILN_INVALID,
+                         "'%s' is there and is not a socket: remove it, or choose another socket "
+                         "with --socket",
+                         path);
+    pid_t pid;
+    enum kiln_code rc = probe(address, &pid, err);
+    if (!rc && unlink(path) < 0 && errno != ENOENT)
+        return kiln_fail_errno(err, errno, "cannot remove the socket '%s' of a dead daemon", path);
+    return rc;
+}
+
+/* Root's socket is for its group too; the file is born with its mode, so nobody slips in. */
+static enum kiln_code bind_to(int fd, const struct sockaddr_un *address, const char *group,
+                              struct kiln_err *err)
+{
+    bool root = geteuid() == 0;
+    mode_t before = umask(root ? 0117 : 0177);
+    int status = bind(fd, (const struct sockaddr *)address, sizeof(*address));
+    int errnum = errno;
+    umask(before);
+    if (status < 0)
+        return kiln_fail_errno(err, errnum, "cannot bind the socket '%s'", address->sun_path);
+    const struct group *who = root && *group ? getgrnam(group) : NULL;
+    if (who && chown(address->sun_path, (uid_t)-1, who->gr_gid) < 0)
+        return kiln_fail_errno(err, errno, "cannot give the socket '%s' to the group '%s'",
+                               address->sun_path, group);
+    if (listen(fd, BACKLOG) < 0)
+        return kiln_fail_errno(err, errno, "cannot listen on '%s'", address->sun_path);
+    return KILN_OK;
+}
+
+static enum kiln_code make_socket(const struct sockaddr_un *address, const char *group,
+                                  struct listener *l, struct kiln_err *err)
+{
+    l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (l->fd < 0)
+        return kiln_fail_errno(err, errno, "cannot make a socket");
+    enum kiln_code rc = bind_to(l->fd, address, group, err);
+    struct stat st;
+    if (rc || lstat(address->sun_path, &st) < 0)
+        return rc ? rc : kiln_fail_errno(err, errno, "cannot look at '%s'", address->sun_path);
+    l->device = st.st_dev;
+    l->inode = st.st_ino;
+    return KILN_OK;
+}
+
+static enum kiln_code address_of(const char *path, struct sockaddr_un *ret_address,
+                                 struct kiln_err *err)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    if (!*path)
+        return kiln_fail(err, KILN_INVALID, "the socket's path is empty");
+    if (strlen(path) >= sizeof(address.sun_path))
+        return kiln_fail(err, KILN_INVALID,
+                         "the socket's path '%s' is longer than the %zu bytes that sockets allow",
+                         path, sizeof(address.sun_path) - 1);
+    strcpy(address.sun_path, path);
+    *ret_address = address;
+    return KILN_OK;
+}
+
+static enum kiln_code open_own(const struct sockaddr_un *address, const char *group,
+                               struct listener *l, struct kiln_err *err)
+{
+    enum kiln_code rc = make_folder(address->sun_path, err);
+    if (!rc)
+        rc = take_lock(address, &l->lock_fd, err);
+    if (!rc)
+        rc = clear_place(address, err);
+    if (!rc)
+        rc = make_socket(address, group, l, err);
+    return rc;
+}
+
+enum kiln_code listener_open(const char *path, const char *group, struct listener *ret_listener,
+                             struct kiln_err *err)
+{
+    long inherited;
+    if (was_given_sockets(&inherited))
+        return inherit(inherited, ret_listener, err);
+    struct sockaddr_un address;
+    enum kiln_code rc = address_of(path, &address, err);
+    if (rc)
+        return rc;
+    struct listener l = LISTENER_CLOSED;
+    memcpy(l.path, address.sun_path, sizeof(l.path));
+    rc = open_own(&address, group, &l, err);
+    if (rc) {
+        listener_close(&l);
+        return rc;
+    }
+    *ret_listener = l;
+    return KILN_OK;
+}
+
+static bool is_ours(const struct listener *l)
+{
+    struct stat st;
+    return l->inode && lstat(l->path, &st) == 0 && st.st_dev == l->device && st.st_ino == l->inode;
+}
+
+void listener_close(struct listener *l)
+{
+    if (!l->inherited && is_ours(l))
+        unlink(l->path);
+    if (l->fd >= 0)
+        close(l->fd);
+    if (l->lock_fd >= 0) {
+        char lock[sizeof(l->path) + sizeof(LISTENER_LOCK_SUFFIX)];
+        snprintf(lock, sizeof(lock), "%s" LISTENER_LOCK_SUFFIX, l->path);
+        unlink(lock); /* before the lock goes: whoever opened it sees that it is no more there */
+        close(l->lock_fd);
+    }
+    *l = LISTENER_CLOSED;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The socket that clients connect to.
+ *
+ * Role       takes over one that the service manager opened (LISTEN_FDS), else makes one; takes
+ *            over the place of a dead daemon, refuses that of a live one
+ * Ownership  owns descriptor, file and lock; removes the file at close only if it is still ours
+ * Threading  before the loop runs, or on its thread
+ *
+ * A lock on <path>.lock, held while we live, decides between daemons that start at the same time.
+ */
+#include "common/err.h"
+
+#include <sys/types.h>
+#include <sys/un.h>
+
+#define LISTENER_LOCK_SUFFIX ".lock"
+
+struct listener {
+    int fd; /* owned; listens, does not block */
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    bool inherited; /* made by the service manager, who also removes it */
+    int lock_fd;    /* owned; -1 when inherited */
+    dev_t device;   /* of the file that we made */
+    ino_t inode;
+};
+
+#define LISTENER_CLOSED ((struct listener){ .fd = -1, .lock_fd = -1 })
+
+/* |path| is not looked at when a socket was inherited.  |group| may open root's socket beside
+ * root; a group that the host does not have is passed over. */
+KILN_MUST_CHECK enum kiln_code listener_open(const char *path, const char *group,
+                                             struct listener *ret_listener, struct kiln_err *err);
+/* Accepts one that is closed. */
+void listener_close(struct listener *listener);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Who is at the other end, as the kernel says (SO_PEERCRED, SO_PEERGROUPS): no name service is
+ * asked while the daemon serves.
+ *
+ * Threading  pure system calls; any thread
+ */
+#include "common/err.h"
+#include "common/messages.h"
+
+#include <sys/types.h>
+
+struct peer {
+    uid_t uid;
+    gid_t gid;
+    pid_t pid; /* 0 when it lives in a process namespace that we do not see */
+    enum role role;
+};
+
+#define PEER_NO_GROUP ((gid_t)-1)
+
+/* The group whose members are administrators; PEER_NO_GROUP when the host has none.  Asks the name
+ * service: at start only. */
+gid_t peer_admin_group(void);
+/* ADMIN for root, for our own user and for members of |admin_group|; USE for others. */
+KILN_MUST_CHECK enum kiln_code peer_of(int fd, gid_t admin_group, struct peer *ret_peer,
+                                       struct kiln_err *err);
+/* The pid at the other end; 0 when it cannot be told. */
+pid_t peer_pid(int fd);

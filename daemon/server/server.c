@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/server/server.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#define SWEEP_MS 1000
+#define RETRY_MS 10
+/* Connections accepted a turn, so that a storm of them leaves room for requests. */
+#define ACCEPTS_A_TURN 64
+
+/* ---- who comes ---- */
+
+/* Best effort: a peer that cannot even take this much is only closed. */
+static void refuse(struct server *server, int fd, const struct kiln_err *why)
+{
+    uint8_t raw[FRAME_HEADER_SIZE + 1024];
+    struct buffer body = { .data = raw + FRAME_HEADER_SIZE,
+                           .capacity = sizeof(raw) - FRAME_HEADER_SIZE,
+                           .limit = sizeof(raw) - FRAME_HEADER_SIZE };
+    const struct message_error error = { .code = (uint16_t)why->code,
+                                         .text = bytes_of_text(why->text) };
+    message_error_write(&body, &error);
+    const struct frame_header header = { .version = FRAME_VERSION,
+                                         .type = MESSAGE_error,
+                                         .body_size = (uint32_t)body.size };
+    frame_header_write(raw, &header);
+    ssize_t sent = send(fd, raw, FRAME_HEADER_SIZE + body.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)sent;
+    close(fd);
+    server->counts.connections_refused++;
+    log_debug("%s", why->text);
+}
+
+static void link_session(struct server *server, struct session *s)
+{
+    s->next = server->sessions;
+    if (s->next)
+        s->next->previous = s;
+    server->sessions = s;
+    server->counts.clients++;
+}
+
+static void unlink_session(struct server *server, struct session *s)
+{
+    if (s->next)
+        s->next->previous = s->previous;
+    if (s->previous)
+        s->previous->next = s->next;
+    else
+        server->sessions = s->next;
+    server->counts.clients--;
+}
+
+/* On failure |fd| is still the caller's, to be refused. */
+static enum kiln_code welcome(struct server *server, int fd, struct kiln_err *err)
+{
+    struct peer peer;
+    enum kiln_code rc = peer_of(fd, server->admin_group, &peer, err);
+    if (rc)
+        return rc;
+    if (server->counts.clients >= server->limits.connections)
+        return kiln_fail(err, KILN_BUSY,
+                         "kilnd has %u connections, the limit (setting connections)",
+                         server->counts.clients);
+    struct account *account = account_join(&server->accounts, peer.uid);
+    if (!account)
+        return kiln_fail(err, KILN_BUSY,
+                         "user %u has %u connections to kilnd, the limit (setting "
+                         "connections_per_uid)",
+                         (unsigned)peer.uid, server->limits.connections_per_uid);
+    struct session *s;
+    rc = session_open(server, fd, &peer, account, &s, err);
+    if (rc) {
+        account_leave(&server->accounts, account);
+        return rc;
+    }
+    link_session(server, s);
+    return KILN_OK;
+}
+
+/* Out of descriptors: without this the connection would stay pending and wake us for ever. */
+static void refuse_for_want_of_descriptors(struct server *server)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    kiln_fail(&err, KILN_BUSY, "kilnd has no descriptor left: raise its limit of open files");
+    if (server->spare_fd >= 0)
+        close(server->spare_fd);
+    int fd = accept4(server->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0)
+        refuse(server, fd, &err);
+    server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    log_warning("%s", err.text);
+}
+
+static bool accept_one(struct server *server)
+{
+    int fd = accept4(server->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        refuse_for_want_of_descriptors(server);
+    if (fd < 0)
+        return false;
+    struct kiln_err err = KILN_ERR_INIT;
+    if (welcome(server, fd, &err) != KILN_OK)
+        refuse(server, fd, &err);
+    return true;
+}
+
+static void on_connection(struct loop_watch *watch, unsigned events)
+{
+    (void)events;
+    struct server *server = LOOP_OWNER_OF(struct server, watch, watch);
+    for (unsigned i = 0; i < ACCEPTS_A_TURN && accept_one(server); i++) {
+    }
+}
+
+/* ---- who stays ---- */
+
+static bool is_over(const struct session *s)
+{
+    if (s->end == END_ANSWERED || s->draining)
+        return (s->end != END_NOT && s->end != END_ANSWERED) || session_is_idle(s);
+    return s->end != END_NOT;
+}
+
+static void drop(struct server *server, struct session *s)
+{
+    unlink_session(server, s);
+    session_close(s);
+}
+
+static void on_reap(struct loop_timer *timer)
+{
+    struct server *server = LOOP_OWNER_OF(struct server, reaper, timer);
+    for (struct session *s = server->sessions, *next; s; s = next) {
+        next = s->next;
+        if (is_over(s))
+            drop(server, s);
+    }
+}
+
+void server_reap_soon(struct server *server)
+{
+    if (!loop_timer_is_running(&server->reaper))
+        loop_timer_start(&server->reaper, 0, 0);
+}
+
+void server_check_times(struct server *server, uint64_t now_ms)
+{
+    for (struct session *s = server->sessions; s; s = s->next)
+        session_check_time(s, now_ms);
+    if (server->draining)
+        server_reap_soon(server); /* work that ended without a reply leaves sessions idle */
+}
+
+static void on_sweep(struct loop_timer *timer)
+{
+    struct server *server = LOOP_OWNER_OF(struct server, sweep, timer);
+    server_check_times(server, loop_now_ms(server->loop));
+}
+
+static void on_retry(struct loop_timer *timer)
+{
+    struct server *server = LOOP_OWNER_OF(struct server, retry, timer);
+    for (struct session *s = server->sessions; s; s = s->next) {
+        if (s->outbox.starved)
+            session_retry(s);
+    }
+}
+
+void server_retry_soon(struct server *server)
+{
+    if (!loop_timer_is_running(&server->retry))
+        loop_timer_start(&server->retry, RETRY_MS, 0);
+}
+
+/* ---- life ---- */
+
+static void on_closed(struct loop_owner *owner)
+{
+    struct server *server = LOOP_OWNER_OF(struct server, owner, owner);
+    void (*closed)(void *) = server->closed;
+    void *context = server->context;
+    if (server->spare_fd >= 0)
+        close(server->spare_fd);
+    free(server);
+    if (closed)
+        closed(context);
+}
+
+enum kiln_code server_create(struct loop *loop, struct engine *engine, struct listener *listener,
+                             const struct server_limits *limits, struct server **ret_server,
+                             struct kiln_err *err)
+{
+    KILN_AUTO(mem) struct server *server = calloc(1, sizeof(*server));
+    if (!server)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the server");
+    server->loop = loop;
+    server->engine = engine;
+    server->listener = listener;
+    server->limits = *limits;
+    server->accounts = (struct accounts){ .connections_most = limits->connections_per_uid,
+                                          .bytes_most = limits->bytes_per_uid };
+    server->admin_group = peer_admin_group();
+    server->owner.gone = on_closed;
+    enum kiln_code rc =
+        loop_watch_init(loop, &server->watch, &server->owner, listener->fd, on_connection, err);
+    if (rc)
+        return kiln_while(err, "listening on '%s'", listener->path);
+    loop_timer_init(loop, &server->sweep, &server->owner, on_sweep);
+    loop_timer_init(loop, &server->reaper, &server->owner, on_reap);
+    loop_timer_init(loop, &server->retry, &server->owner, on_retry);
+    server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    loop_timer_start(&server->sweep, SWEEP_MS, SWEEP_MS);
+    loop_watch_want(&server->watch, WATCH_READ);
+    *ret_server = KILN_TAKE(server);
+    return KILN_OK;
+}
+
+void server_drain(struct server *server)
+{
+    server->draining = true;
+    loop_watch_close(&server->watch);
+    server->listener = NULL;
+    for (struct session *s = server->sessions; s; s = s->next)
+        session_drain(s);
+    server_reap_soon(server);
+}
+
+bool server_is_empty(const struct server *server) { return !server->sessions; }
+
+void server_drop_sessions(struct server *server)
+{
+    while (server->sessions)
+        drop(server, server->sessions);
+}
+
+void server_close(struct server *server, void (*closed)(void *context), void *context)
+{
+    server->closed = closed;
+    server->context = context;
+    loop_watch_close(&server->watch);
+    loop_timer_close(&server->sweep);
+    loop_timer_close(&server->reaper);
+    loop_timer_close(&server->retry);
+}
+
+struct server_counts server_counts(const struct server *server) { return server->counts; }

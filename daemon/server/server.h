@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The server: accepts connections and keeps them within their limits.
+ *
+ * Role       listener in, sessions out; counts and refuses
+ * Ownership  owns its sessions, borrows listener, loop and engine; frees itself after
+ *            server_close, when the last handle is closed
+ * Threading  the loop's thread
+ */
+#include "daemon/loop/loop.h"
+#include "daemon/loop/timer.h"
+#include "daemon/loop/watch.h"
+#include "daemon/server/account.h"
+#include "daemon/server/listener.h"
+#include "daemon/server/session.h"
+
+struct server_limits {
+    unsigned connections;
+    unsigned connections_per_uid;
+    uint64_t hello_ms;        /* until the first hello */
+    uint64_t frame_ms;        /* from a frame's first byte to its last */
+    uint64_t stuck_ms;        /* without reading anything that waits for it */
+    size_t bytes_per_session; /* of unread replies */
+    size_t bytes_per_uid;     /* of unread replies and unfinished requests */
+    size_t pause_bytes;       /* of unread replies, beyond which requests are not read */
+};
+
+#define SERVER_LIMITS_DEFAULT           \
+    ((struct server_limits){            \
+        .connections = 4096,            \
+        .connections_per_uid = 2048,    \
+        .hello_ms = 10000,              \
+        .frame_ms = 30000,              \
+        .stuck_ms = 30000,              \
+        .bytes_per_session = 64u << 20, \
+        .bytes_per_uid = 512u << 20,    \
+        .pause_bytes = 1u << 20,        \
+    })
+
+struct server_counts {
+    unsigned clients; /* now */
+    uint64_t connections_refused;
+    uint64_t protocol_errors;
+    uint64_t slow_peers_closed;
+};
+
+/* Bytes received at once, shared by all sessions: a request is handled before the next read. */
+#define SERVER_SCRATCH (64u << 10)
+
+struct server {
+    struct loop *loop;         /* borrowed */
+    struct engine *engine;     /* borrowed */
+    struct listener *listener; /* borrowed; NULL once no more are accepted */
+    struct server_limits limits;
+    struct server_counts counts;
+    struct accounts accounts;
+    struct session *sessions; /* owned list */
+    gid_t admin_group;
+    int spare_fd; /* owned: given up for a moment when descriptors run out, to refuse politely */
+    bool draining, closing;
+    struct loop_owner owner;
+    struct loop_watch watch;  /* of the listener */
+    struct loop_timer sweep;  /* once a second: who is slow? */
+    struct loop_timer reaper; /* next turn: close who ended */
+    struct loop_timer retry;  /* soon: the kernel had no room */
+    void (*closed)(void *context);
+    void *context;
+    uint8_t scratch[SERVER_SCRATCH];
+};
+
+KILN_MUST_CHECK enum kiln_code server_create(struct loop *loop, struct engine *engine,
+                                             struct listener *listener,
+                                             const struct server_limits *limits,
+                                             struct server **ret_server, struct kiln_err *err);
+/* Accepts no more, reads no more requests; answers what was asked.  Sessions end as they become
+ * idle. */
+void server_drain(struct server *server);
+/* True when no session is left. */
+bool server_is_empty(const struct server *server);
+/* Closes every session at once. */
+void server_drop_sessions(struct server *server);
+/* After that: |closed| is called, never from within, once the server is freed. */
+void server_close(struct server *server, void (*closed)(void *context), void *context);
+struct server_counts server_counts(const struct server *server);
+
+/* For sessions. */
+void server_reap_soon(struct server *server);
+void server_retry_soon(struct server *server);
+/* For the sweep, and for tests with a clock of their own. */
+void server_check_times(struct server *server, uint64_t now_ms);

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/server/session.h"
+
+#include "common/log.h"
+#include "daemon/server/server.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static struct session *session_of(struct caller *caller)
+{
+    return LOOP_OWNER_OF(struct session, caller, caller);
+}
+
+static bool reads(const struct session *s)
+{
+    return s->end == END_NOT && !s->draining && s->outbox.bytes <= s->server->limits.pause_bytes;
+}
+
+static void want(struct session *s)
+{
+    unsigned events = reads(s) ? WATCH_READ : 0;
+    if (!outbox_is_empty(&s->outbox) && !s->outbox.starved)
+        events |= WATCH_WRITE;
+    loop_watch_want(&s->watch, events);
+}
+
+void session_end(struct session *s, enum session_end end)
+{
+    if (s->end != END_NOT && s->end != END_ANSWERED)
+        return;
+    s->end = end;
+    if (end == END_PROTOCOL || end == END_ANSWERED)
+        s->server->counts.protocol_errors++;
+    else if (end == END_SLOW)
+        s->server->counts.slow_peers_closed++;
+    server_reap_soon(s->server);
+}
+
+/* After any attempt to send: what is left, and does the peer take it? */
+static void after_send(struct session *s, enum kiln_code rc, const struct kiln_err *err)
+{
+    if (rc) {
+        log_debug("closing the connection of pid %d: %s", (int)s->caller.pid, err->text);
+        session_end(s, rc == KILN_FULL ? END_SLOW : END_GONE);
+    }
+    if (s->outbox.starved)
+        server_retry_soon(s->server);
+    if (s->outbox.progressed) {
+        s->outbox.progressed = false;
+        s->moved_ms = loop_now_ms(s->server->loop);
+    }
+    if (s->draining || s->end == END_ANSWERED)
+        server_reap_soon(s->server); /* which looks whether this was the last reply */
+    want(s);
+}
+
+static void reply(struct caller *caller, const struct reply *r)
+{
+    struct session *s = session_of(caller);
+    if (s->end != END_NOT && s->end != END_ANSWERED)
+        return;
+    struct kiln_err err = KILN_ERR_INIT;
+    bool was_empty = outbox_is_empty(&s->outbox);
+    const struct outgoing frame = {
+        .header = { .version = caller->version ? caller->version : FRAME_VERSION,
+                    .type = (uint16_t)r->type,
+                    .request_id = r->request_id,
+                    .body_size = (uint32_t)r->body.size,
+                    .descriptors = (uint16_t)r->object_count,
+                    .flags = r->flags },
+        .body = r->body,
+        .objects = r->objects,
+        .object_count = r->object_count,
+    };
+    enum kiln_code rc = outbox_send(&s->outbox, s->fd, &frame, s->hold, &err);
+    if (was_empty)
+        s->moved_ms = loop_now_ms(s->server->loop);
+    if (rc || !s->hold || s->outbox.starved)
+        after_send(s, rc, &err);
+}
+
+static const struct caller_ops caller_ops = { .reply = reply };
+
+/* The last word to a peer whose stream makes no sense: why, then the end. */
+static void refuse(struct session *s, uint64_t request_id, const struct kiln_err *why)
+{
+    uint8_t room[1024];
+    struct buffer body = { .data = room, .capacity = sizeof(room), .limit = sizeof(room) };
+    const struct message_error error = { .code = (uint16_t)why->code,
+                                         .text = bytes_of_text(why->text) };
+    message_error_write(&body, &error);
+    const struct reply last = { .type = MESSAGE_error,
+                                .request_id = request_id,
+                                .body = buffer_view(&body) };
+    log_debug("refusing pid %d: %s", (int)s->caller.pid, why->text);
+    reply(&s->caller, &last);
+    session_end(s, END_ANSWERED);
+}
+
+static void handle(struct session *s, const struct frame_header *header, struct bytes body)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    if (header->descriptors > 0) {
+        kiln_fail(&err, KILN_INVALID, "request '%s' announces %u descriptors: requests have none",
+                  message_name(header->type), header->descriptors);
+        refuse(s, header->request_id, &err);
+        return;
+    }
+    if (service_handle(s->server->engine, &s->caller, header, body, &err) != KILN_OK)
+        session_end(s, END_ANSWERED);
+}
+
+/* Every whole frame of |received|; the rest stays in the inbox. */
+static void handle_frames(struct session *s, struct bytes received)
+{
+    while (s->end == END_NOT) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct frame_header header = { 0 };
+        struct bytes body;
+        enum kiln_code rc = inbox_next(&s->inbox, &received, &header, &body, &err);
+        if (rc == KILN_NOT_FOUND)
+            break;
+        if (rc) {
+            refuse(s, header.request_id, &err);
+            break;
+        }
+        s->hold = received.size >= FRAME_HEADER_SIZE;
+        handle(s, &header, body);
+    }
+    if (!s->hold)
+        return;
+    s->hold = false;
+    struct kiln_err err = KILN_ERR_INIT;
+    after_send(s, outbox_flush(&s->outbox, s->fd, &err), &err);
+}
+
+static void note_partial(struct session *s, bool was_partial, bool had_frames)
+{
+    if (inbox_is_partial(&s->inbox) && (!was_partial || had_frames))
+        s->frame_ms = loop_now_ms(s->server->loop);
+}
+
+/* Descriptors that nobody asked for: with no room for them the kernel closes them itself. */
+static ssize_t receive(struct session *s, struct iovec *iov, int count)
+{
+    struct msghdr m = { .msg_iov = iov, .msg_iovlen = (size_t)count };
+    ssize_t got;
+    do {
+        got = recvmsg(s->fd, &m, MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    if (got >= 0 && (m.msg_flags & MSG_CTRUNC))
+        s->server->counts.protocol_errors++;
+    return got;
+}
+
+/* One read a turn: a peer that floods waits for its turn like the others. */
+static void on_readable(struct session *s)
+{
+    struct bytes scratch = bytes_of(s->server->scratch, sizeof(s->server->scratch));
+    struct iovec iov[2];
+    int count = inbox_room(&s->inbox, scratch, iov);
+    ssize_t got = receive(s, iov, count);
+    if (got < 0 && errno == EAGAIN)
+        return;
+    if (got <= 0) {
+        session_end(s, END_GONE);
+        want(s);
+        return;
+    }
+    bool was_partial = inbox_is_partial(&s->inbox);
+    struct bytes received = inbox_received(&s->inbox, scratch, (size_t)got);
+    size_t owed = s->inbox.wanted - s->inbox.size;
+    handle_frames(s, received);
+    note_partial(s, was_partial, received.size > owed || owed == 0);
+    want(s);
+}
+
+static void on_ready(struct loop_watch *watch, unsigned events)
+{
+    struct session *s = LOOP_OWNER_OF(struct session, watch, watch);
+    if (events & WATCH_BROKEN) {
+        session_end(s, END_GONE);
+        return;
+    }
+    if ((events & WATCH_WRITE) && !outbox_is_empty(&s->outbox))
+        session_retry(s);
+    if ((events & WATCH_READ) && reads(s))
+        on_readable(s);
+}
+
+void session_retry(struct session *s)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    if (!outbox_is_empty(&s->outbox))
+        after_send(s, outbox_flush(&s->outbox, s->fd, &err), &err);
+}
+
+void session_drain(struct session *s)
+{
+    s->draining = true;
+    want(s);
+}
+
+bool session_is_idle(const struct session *s)
+{
+    return outbox_is_empty(&s->outbox) && (s->caller.in_flight == 0 || s->end == END_ANSWERED);
+}
+
+static const char *why_slow(const struct session *s, uint64_t now_ms)
+{
+    const struct server_limits *limits = &s->server->limits;
+    if (!outbox_is_empty(&s->outbox) && now_ms - s->moved_ms > limits->stuck_ms)
+        return "does not read its replies";
+    if (inbox_is_partial(&s->inbox) && now_ms - s->frame_ms > limits->frame_ms)
+        return "does not finish its request";
+    if (!s->caller.greeted && now_ms - s->joined_ms > limits->hello_ms)
+        return "does not say hello";
+    return NULL;
+}
+
+void session_check_time(struct session *s, uint64_t now_ms)
+{
+    const char *why = why_slow(s, now_ms);
+    if (!why)
+        return;
+    log_info("closing the connection of pid %d, uid %u: it %s", (int)s->caller.pid,
+             (unsigned)s->caller.uid, why);
+    session_end(s, END_SLOW);
+}
+
+static void on_gone(struct loop_owner *owner)
+{
+    struct session *s = LOOP_OWNER_OF(struct session, owner, owner);
+    close(s->fd);
+    free(s);
+}
+
+enum kiln_code session_open(struct server *server, int fd, const struct peer *peer,
+                            struct account *account, struct session **ret_session,
+                            struct kiln_err *err)
+{
+    KILN_AUTO(mem) struct session *s = calloc(1, sizeof(*s));
+    if (!s)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for another connection");
+    *s = (struct session){ .server = server, .account = account, .fd = fd, .owner.gone = on_gone };
+    s->caller = (struct caller){
+        .ops = &caller_ops, .uid = peer->uid, .gid = peer->gid, .pid = peer->pid, .role = peer->role
+    };
+    enum kiln_code rc = loop_watch_init(server->loop, &s->watch, &s->owner, fd, on_ready, err);
+    if (rc)
+        return rc;
+    inbox_init(&s->inbox, account);
+    outbox_init(&s->outbox, account, server->limits.bytes_per_session);
+    s->joined_ms = loop_now_ms(server->loop);
+    service_join(server->engine, &s->caller);
+    want(s);
+    *ret_session = KILN_TAKE(s);
+    return KILN_OK;
+}
+
+void session_close(struct session *s)
+{
+    service_leave(s->server->engine, &s->caller);
+    inbox_done(&s->inbox);
+    outbox_done(&s->outbox);
+    account_leave(&s->server->accounts, s->account);
+    s->account = NULL;
+    loop_watch_close(&s->watch);
+}

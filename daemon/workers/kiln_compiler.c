@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kiln-compiler: a process that compiles what kilnd sends it, one job at a time.
+ *
+ *     kiln-compiler --temp DIR [--max-jobs N]     the socket is descriptor 3
+ *
+ *   main                  arguments, then surroundings, then jobs
+ *   settle                dies with kilnd, own process group, private folder, short environment
+ *   compiler_worker_serve engine/compile/worker.c: the jobs
+ *
+ * It is started by kilnd, which sets its limits (memory, CPU, file size) before it begins.
+ */
+#include "engine/compile/compiler.h"
+#include "engine/compile/worker_wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define SOCKET_FD 3
+#define EXIT_USAGE 2
+#define EXIT_SURROUNDINGS 4
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/* The compilers' own leaks and races are not ours to mend. */
+#define OTHERS(kind)                                                                \
+    kind ":libamdhip64\n" kind ":libhiprtc\n" kind ":libamd_comgr\n" kind ":libhsa\n" \
+    kind ":libLLVM\n" kind ":libclang\n" kind ":libnvrtc\n" kind ":libpocl\n"          \
+    kind ":libOpenCL\n" kind ":libhwloc\n"
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) { return OTHERS("leak"); }
+const char *__tsan_default_suppressions(void) { return OTHERS("called_from_lib"); }
+#endif
+
+struct arguments_given {
+    const char *temp;
+    const char *describe; /* internal: look at one back end, answer on descriptor 3 */
+    bool resume;          /* internal: |files| are of a job that was received already */
+    int files[3];
+    unsigned max_jobs; /* 0: no end */
+};
+
+static int usage(FILE *to, int status)
+{
+    fprintf(to, "usage: kiln-compiler --temp DIR [--max-jobs N]\n"
+                "Started by kilnd with a socket as descriptor 3; of no use by hand.\n"
+                "  --temp DIR      private folder, the only one it writes to\n"
+                "  --max-jobs N    ends after N jobs (default: when kilnd closes the socket)\n"
+                "  --version       prints the version\n");
+    return status;
+}
+
+static bool read_count(const char *text, unsigned *ret_count)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long value = strtoul(text, &end, 10);
+    if (errno || *end || end == text || value > UINT_MAX)
+        return false;
+    *ret_count = (unsigned)value;
+    return true;
+}
+
+static bool read_files(const char *text, int files[3])
+{
+    return sscanf(text, "%d,%d,%d", &files[0], &files[1], &files[2]) == 3;
+}
+
+/* -1: go on; else the exit status. */
+static int read_arguments(int argc, char **argv, struct arguments_given *given)
+{
+    static const struct option known[] = {
+        { "temp", required_argument, NULL, 't' },
+        { "max-jobs", required_argument, NULL, 'n' },
+        { "describe", required_argument, NULL, 'd' },
+        { "version", no_argument, NULL, 'V' },
+        { "help", no_argument, NULL, 'h' },
+        { "resume", required_argument, NULL, 'r' },
+        { NULL, 0, NULL, 0 },
+    };
+    for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
+        switch (c) {
+        case 't': given->temp = optarg; break;
+        case 'd': given->describe = optarg; break;
+        case 'r': given->resume = read_files(optarg, given->files); break;
+        case 'h': return usage(stdout, 0);
+        case 'V': return printf("kiln-compiler %s\n", KILN_VERSION) > 0 ? 0 : 1;
+        case 'n':
+            if (read_count(optarg, &given->max_jobs))
+                break;
+            fprintf(stderr, "kiln-compiler: --max-jobs takes a number, not '%s'\n", optarg);
+            return EXIT_USAGE;
+        default: return usage(stderr, EXIT_USAGE);
+        }
+    }
+    if (optind == argc && (given->temp || given->describe))
+        return -1;
+    return usage(stderr, EXIT_USAGE);
+}
+
+/* Compilers obey dozens of variables; only these may come from outside. */
+static bool keep_few_variables(void)
+{
+    static const char *const kept[] = { "PATH",           "LD_LIBRARY_PATH", "OCL_ICD_VENDORS",
+                                        "KILN_CUDA_PATH", "KILN_ROCM_PATH",  "ASAN_OPTIONS",
+                                        "UBSAN_OPTIONS",  "TSAN_OPTIONS" };
+    char *values[sizeof(kept) / sizeof(kept[0])] = { NULL };
+    bool fine = true;
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        const char *value = getenv(kept[i]);
+        values[i] = value ? strdup(value) : NULL;
+        fine = fine && (!value || values[i]);
+    }
+    clearenv();
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        fine = fine && (!values[i] || setenv(kept[i], values[i], 1) == 0);
+        free(values[i]);
+    }
+    return fine && setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 0) == 0;
+}
+
+/* kiln is the cache: caches of the compilers' own would only hide work and grow. */
+static bool set_variables(const char *folder)
+{
+    char pocl[PATH_MAX];
+    if ((size_t)snprintf(pocl, sizeof(pocl), "%s/pocl", folder) >= sizeof(pocl))
+        return false;
+    mkdir(pocl, 0700);
+    return setenv("HOME", folder, 1) == 0 && setenv("TMPDIR", folder, 1) == 0 &&
+           setenv("LC_ALL", "C.UTF-8", 1) == 0 && setenv("AMD_COMGR_CACHE", "0", 1) == 0 &&
+           setenv("CUDA_CACHE_DISABLE", "1", 1) == 0 && setenv("POCL_CACHE_DIR", pocl, 1) == 0 &&
+           setenv("POCL_KERNEL_CACHE", "0", 1) == 0;
+}
+
+static bool no_input(void)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    bool fine = fd >= 0 && dup2(fd, STDIN_FILENO) == STDIN_FILENO;
+    fd_auto(&fd);
+    return fine;
+}
+
+static int settle(const char *temp)
+{
+    char folder[PATH_MAX];
+    /* A write beyond the limit fails with EFBIG, which can be reported, instead of a signal.
+     * Blocked, as LLVM puts a handler of its own where it is ignored. */
+    sigset_t beyond_limit;
+    sigemptyset(&beyond_limit);
+    sigaddset(&beyond_limit, SIGXFSZ);
+    sigprocmask(SIG_BLOCK, &beyond_limit, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setpgid(0, 0); /* so that kilnd can end it together with what it started */
+    umask(0077);
+    if (chdir(temp) != 0 || !getcwd(folder, sizeof(folder))) {
+        fprintf(stderr, "kiln-compiler: cannot enter the folder '%s': %s\n", temp, strerror(errno));
+        return EXIT_SURROUNDINGS;
+    }
+    if (keep_few_variables() && set_variables(folder) && no_input())
+        return 0;
+    fprintf(stderr, "kiln-compiler: cannot set up its surroundings: %s\n", strerror(errno));
+    return EXIT_SURROUNDINGS;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments_given given = { 0 };
+    int status = read_arguments(argc, argv, &given);
+    if (status >= 0)
+        return status;
+    if (given.describe) /* started by a kiln-compiler that has settled already */
+        return compiler_describe_to(given.describe, SOCKET_FD);
+    struct stat seen;
+    if (fstat(SOCKET_FD, &seen) != 0 || !S_ISSOCK(seen.st_mode)) {
+        fprintf(stderr, "kiln-compiler: descriptor 3 is not a socket; it is started by kilnd\n");
+        return EXIT_USAGE;
+    }
+    fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
+    status = settle(given.temp);
+    if (status)
+        return status;
+    return given.resume ? compiler_worker_resume(SOCKET_FD, given.max_jobs, given.files)
+                        : compiler_worker_serve(SOCKET_FD, given.max_jobs);
+}

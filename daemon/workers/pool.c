@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/workers/pool.h"
+
+#include "common/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Long enough for a loaded host to map a compiler; a worker that hangs here is broken. */
+#define START_TIMEOUT_MS 30000
+/* Pauses between starts that failed: doubled each time. */
+#define PAUSE_FIRST_MS 100
+#define PAUSE_MOST_MS 30000
+/* So many failures in a row, with no worker left, and waiting jobs are told. */
+#define FAILURES_TOLD 3
+
+struct pool {
+    char *program; /* owned */
+    struct temp_root temp;
+    struct worker_options options;
+    unsigned wanted;
+    struct worker *workers;             /* processes that live */
+    unsigned living, leaving;           /* in that list; not freed yet though exited */
+    unsigned failures;                  /* starts that failed, in a row */
+    struct kiln_err failure;            /* the last one */
+    struct compile_task *first, **last; /* waiting */
+    unsigned out;
+    struct pool_counts counts;
+    struct loop_owner owner;
+    struct loop_timer restart; /* starts workers, one a turn */
+    struct loop_timer settle;  /* does on the next turn what must not be done within a call */
+    bool stopping;
+    bool closing;
+    void (*closed)(void *context);
+    void *context;
+};
+
+static bool is_broken(const struct pool *p)
+{
+    return p->stopping || (p->failures >= FAILURES_TOLD && p->living == 0);
+}
+
+/* ---- jobs ---- */
+
+static struct compile_task *take_first(struct pool *p)
+{
+    struct compile_task *task = p->first;
+    p->first = task->next;
+    if (!p->first)
+        p->last = &p->first;
+    return task;
+}
+
+/* A worker that has the toolchain's libraries loaded, else one with none, else any. */
+static struct worker *choose(const struct pool *p, struct bytes toolchain)
+{
+    struct worker *best = NULL;
+    int best_score = -1;
+    for (struct worker *w = p->workers; w; w = w->next) {
+        if (w->state != WORKER_IDLE || w->hung_up)
+            continue;
+        int score = bytes_equal_text(toolchain, w->toolchain) ? 2 : w->toolchain[0] == '\0';
+        if (score > best_score) {
+            best = w;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+/* A worker that cannot be given its job is being killed, so each try has one candidate less. */
+static bool give_first(struct pool *p)
+{
+    struct compile_task *task = p->first;
+    for (struct worker *w; (w = choose(p, task->job.toolchain));) {
+        struct kiln_err err = KILN_ERR_INIT;
+        take_first(p);
+        if (worker_give(w, task, &err) == KILN_OK)
+            return true;
+        log_warning("giving a job to a compiler process: %s", err.text);
+        task->next = p->first;
+        if (!p->first)
+            p->last = &task->next;
+        p->first = task;
+    }
+    return false;
+}
+
+static void give_jobs(struct pool *p)
+{
+    while (p->first && !p->stopping && give_first(p)) {
+    }
+}
+
+static void end_task(struct pool *p, struct compile_task *task)
+{
+    p->out--;
+    task->done(task);
+}
+
+static void refuse_waiting(struct pool *p)
+{
+    while (p->first && is_broken(p)) {
+        struct compile_task *task = take_first(p);
+        task->outcome = COMPILE_OUTCOME_INIT;
+        task->outcome.end = COMPILE_UNAVAILABLE;
+        if (p->stopping)
+            kiln_fail(&task->outcome.err, KILN_UNAVAILABLE, "kilnd is shutting down");
+        else
+            kiln_fail(&task->outcome.err, KILN_UNAVAILABLE,
+                      "no compiler process can be started: %s", p->failure.text);
+        end_task(p, task);
+    }
+}
+
+/* Closing a timer that is closed already does nothing. */
+static void close_when_empty(struct pool *p)
+{
+    if (!p->closing || p->living || p->leaving || p->out)
+        return;
+    loop_timer_close(&p->restart);
+    loop_timer_close(&p->settle);
+}
+
+static void on_settle(struct loop_timer *timer)
+{
+    struct pool *p = LOOP_OWNER_OF(struct pool, settle, timer);
+    give_jobs(p);
+    refuse_waiting(p);
+    close_when_empty(p);
+}
+
+/* Where the worker died, or something in it did (a program that it runs). */
+static void count_end(struct pool *p, const struct worker *w, const struct compile_task *task)
+{
+    enum compile_end end = task->outcome.end;
+    bool died = w->state == WORKER_GONE && end != COMPILE_UNAVAILABLE;
+    if (!died && end != COMPILE_CRASHED && end != COMPILE_TIMED_OUT)
+        return;
+    log_warning("%s", task->outcome.err.text);
+    if (task->job.kind != COMPILE_KERNEL)
+        p->counts.probe_crashes++;
+    else if (end == COMPILE_TIMED_OUT)
+        p->counts.worker_timeouts++;
+    else
+        p->counts.worker_crashes++;
+}
+
+static void on_finished(struct worker *w, struct compile_task *task)
+{
+    struct pool *p = w->context;
+    count_end(p, w, task);
+    give_jobs(p);
+    end_task(p, task);
+}
+
+/* ---- workers ---- */
+
+static uint64_t pause_ms(const struct pool *p)
+{
+    if (p->failures == 0)
+        return 0;
+    unsigned doublings = p->failures - 1 < 16 ? p->failures - 1 : 16;
+    uint64_t pause = (uint64_t)PAUSE_FIRST_MS << doublings;
+    return pause < PAUSE_MOST_MS ? pause : PAUSE_MOST_MS;
+}
+
+static void keep_up(struct pool *p)
+{
+    if (!p->stopping && p->living < p->wanted && !loop_timer_is_running(&p->restart))
+        loop_timer_start(&p->restart, pause_ms(p), 0);
+}
+
+static void on_start_failed(struct pool *p, const struct kiln_err *err)
+{
+    p->failures++;
+    p->failure = *err;
+    log_warning("%s; trying again in %.1f s", err->text, (double)pause_ms(p) / 1e3);
+    loop_timer_start(&p->settle, 0, 0);
+}
+
+/* One a turn, so that a host of many cores serves requests meanwhile. */
+static void on_restart(struct loop_timer *timer)
+{
+    struct pool *p = LOOP_OWNER_OF(struct pool, restart, timer);
+    struct worker *w;
+    struct kiln_err err = KILN_ERR_INIT;
+    p->counts.worker_starts++;
+    if (worker_start(&p->options, p, &w, &err) == KILN_OK) {
+        w->next = p->workers;
+        p->workers = w;
+        p->living++;
+    } else {
+        on_start_failed(p, &err);
+    }
+    keep_up(p);
+}
+
+static void on_ready(struct worker *w)
+{
+    struct pool *p = w->context;
+    p->failures = 0;
+    give_jobs(p);
+}
+
+static void forget(struct pool *p, const struct worker *w)
+{
+    struct worker **at = &p->workers;
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    p->living--;
+    p->leaving++;
+}
+
+static void on_exited(struct worker *w, const struct kiln_err *err)
+{
+    struct pool *p = w->context;
+    forget(p, w);
+    if (p->stopping)
+        return;
+    if (w->jobs == 0)
+        on_start_failed(p, err); /* it never did anything: do not hurry */
+    else if (!w->task && w->blame != BLAME_LINGERED && w->jobs < p->options.limits.jobs)
+        log_warning("%s while it had nothing to do", err->text);
+    keep_up(p);
+}
+
+static void on_gone(struct worker *w)
+{
+    struct pool *p = w->context;
+    p->leaving--;
+    close_when_empty(p);
+}
+
+/* ---- life ---- */
+
+static void free_pool(struct pool *p)
+{
+    temp_root_close(&p->temp);
+    free(p->program);
+    free(p);
+}
+
+static void on_closed(struct loop_owner *owner)
+{
+    struct pool *p = LOOP_OWNER_OF(struct pool, owner, owner);
+    void (*closed)(void *) = p->closed;
+    void *context = p->context;
+    free_pool(p);
+    closed(context);
+}
+
+static void fill_options(struct pool *p, const struct pool_options *options)
+{
+    p->options = (struct worker_options){
+        .loop = options->loop,
+        .lanes = options->lanes,
+        .temp = &p->temp,
+        .program = p->program,
+        .limits = options->limits,
+        .timeout_ms = options->timeout_ms,
+        .start_timeout_ms =
+            options->start_timeout_ms ? options->start_timeout_ms : START_TIMEOUT_MS,
+        .events = { .ready = on_ready,
+                    .finished = on_finished,
+                    .exited = on_exited,
+                    .gone = on_gone },
+    };
+}
+
+enum kiln_code pool_create(const struct pool_options *options, struct pool **ret_pool,
+                           struct kiln_err *err)
+{
+    struct pool *p = calloc(1, sizeof(*p));
+    if (!p)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the pool of compiler processes");
+    p->temp.fd = -1;
+    p->last = &p->first;
+    p->wanted = options->workers;
+    p->owner.gone = on_closed;
+    p->program = strdup(options->program);
+    enum kiln_code rc = KILN_OK;
+    if (!p->program)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot make the pool of compiler processes");
+    if (!rc)
+        rc = temp_root_open(options->temp_base, &p->temp, err);
+    if (rc) {
+        free_pool(p);
+        return rc;
+    }
+    fill_options(p, options);
+    loop_timer_init(options->loop, &p->restart, &p->owner, on_restart);
+    loop_timer_init(options->loop, &p->settle, &p->owner, on_settle);
+    keep_up(p);
+    *ret_pool = p;
+    return KILN_OK;
+}
+
+void pool_compile(struct pool *p, struct compile_task *task)
+{
+    task->next = NULL;
+    *p->last = task;
+    p->last = &task->next;
+    p->out++;
+    give_jobs(p);
+    if (is_broken(p))
+        loop_timer_start(&p->settle, 0, 0);
+}
+
+struct pool_counts pool_counts(const struct pool *p)
+{
+    struct pool_counts counts = p->counts;
+    counts.total = p->wanted;
+    for (const struct worker *w = p->workers; w; w = w->next) {
+        counts.busy += w->state == WORKER_BUSY;
+        counts.starting += w->state == WORKER_STARTING;
+        counts.idle += w->state == WORKER_IDLE;
+    }
+    return counts;
+}
+
+unsigned pool_out(const struct pool *p) { return p->out; }
+
+void pool_stop(struct pool *p)
+{
+    if (p->stopping)
+        return;
+    p->stopping = true;
+    loop_timer_stop(&p->restart);
+    for (struct worker *w = p->workers; w; w = w->next)
+        worker_stop(w);
+    loop_timer_start(&p->settle, 0, 0);
+}
+
+void pool_close(struct pool *p, void (*closed)(void *context), void *context)
+{
+    pool_stop(p);
+    p->closing = true;
+    p->closed = closed;
+    p->context = context;
+    close_when_empty(p);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The pool of kiln-compiler processes.
+ *
+ * Role       keeps |workers| of them running, ahead of any work; gives each job to the best free
+ *            one; restarts those that go, with growing pauses when they die before they are ready
+ * Ownership  owns the workers; borrows tasks until their done callback
+ * Threading  the loop's thread; done callbacks never run from within pool_compile
+ */
+#include "daemon/workers/worker.h"
+
+struct pool;
+
+struct pool_options {
+    struct loop *loop;            /* borrowed */
+    struct lanes *lanes;          /* borrowed */
+    const char *program;          /* path of kiln-compiler; copied */
+    const char *temp_base;        /* folder for temporary files; made if absent */
+    unsigned workers;             /* at least 1 */
+    struct process_limits limits; /* limits.jobs: a worker is replaced after so many */
+    uint64_t timeout_ms;          /* wall clock of one job */
+    uint64_t start_timeout_ms;    /* 0: the default */
+};
+
+struct pool_counts {
+    unsigned total, busy, starting, idle; /* now; total is what was asked for */
+    uint64_t worker_starts;
+    uint64_t worker_crashes;  /* jobs for a kernel that ended with their worker */
+    uint64_t worker_timeouts; /* jobs for a kernel that took too long */
+    uint64_t probe_crashes;   /* either, for a probe or a description */
+};
+
+/* Starts nothing yet: the first worker comes with the next turn of the loop. */
+KILN_MUST_CHECK enum kiln_code pool_create(const struct pool_options *options,
+                                           struct pool **ret_pool, struct kiln_err *err);
+/* Waits in order behind others.  When no worker can be started the outcome is
+ * COMPILE_UNAVAILABLE, saying why. */
+void pool_compile(struct pool *pool, struct compile_task *task);
+struct pool_counts pool_counts(const struct pool *pool);
+/* Tasks that were handed in and have not ended. */
+unsigned pool_out(const struct pool *pool);
+/* Kills every worker; what they had in hand, what waits and what comes later ends as
+ * COMPILE_UNAVAILABLE. */
+void pool_stop(struct pool *pool);
+/* Stops it; |closed| is called, never from within, once all is gone and the pool is freed.  No task
+ * may be handed in any more. */
+void pool_close(struct pool *pool, void (*closed)(void *context), void *context);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/workers/temp_folder.h"
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#define PREFIX "kilnd-"
+/* Deeper than any compiler nests; a job that digs deeper leaves its bottom behind. */
+#define DEPTH_MOST 64
+/* Against a sweep that wins the race between making a folder and locking it. */
+#define TRIES_MOST 8
+
+static void empty(int folder_fd, unsigned depth);
+
+static void dir_auto(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
+}
+
+static void remove_entry(int parent_fd, const char *name, unsigned depth)
+{
+    if (unlinkat(parent_fd, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
+        return;
+    int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && depth < DEPTH_MOST)
+        empty(fd, depth + 1);
+    else if (fd >= 0)
+        close(fd);
+    unlinkat(parent_fd, name, AT_REMOVEDIR);
+}
+
+/* Takes |folder_fd|. */
+static void empty(int folder_fd, unsigned depth)
+{
+    fchmod(folder_fd, 0700); /* a job may have taken its own permissions away */
+    __attribute__((cleanup(dir_auto))) DIR *dir = fdopendir(folder_fd);
+    if (!dir) {
+        close(folder_fd);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            remove_entry(dirfd(dir), e->d_name, depth);
+    }
+}
+
+void temp_folder_remove(const char *path) { remove_entry(AT_FDCWD, path, 0); }
+
+/* An open, locked descriptor of our own folder |name|; -1 when it is another's, or in use. */
+static int lock_folder(int base_fd, const char *name)
+{
+    KILN_AUTO(fd) int fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid())
+        return -1;
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return -1;
+    int locked = fd;
+    fd = -1;
+    return locked;
+}
+
+static void sweep(const char *base)
+{
+    __attribute__((cleanup(dir_auto))) DIR *dir = opendir(base);
+    if (!dir)
+        return;
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (strncmp(e->d_name, PREFIX, sizeof(PREFIX) - 1) != 0)
+            continue;
+        KILN_AUTO(fd) int fd = lock_folder(dirfd(dir), e->d_name);
+        if (fd >= 0)
+            remove_entry(dirfd(dir), e->d_name, 0);
+    }
+}
+
+static bool still_there(const char *path, int fd)
+{
+    struct stat by_name, by_fd;
+    return lstat(path, &by_name) == 0 && fstat(fd, &by_fd) == 0 && by_name.st_ino == by_fd.st_ino &&
+           by_name.st_dev == by_fd.st_dev;
+}
+
+enum kiln_code temp_root_open(const char *base, struct temp_root *ret_root, struct kiln_err *err)
+{
+    enum kiln_code rc = fs_make_folders(base, err);
+    if (rc)
+        return kiln_while(err, "making the folder for temporary files");
+    sweep(base);
+    for (unsigned i = 0; i < TRIES_MOST; i++) {
+        struct temp_root root = { .fd = -1 };
+        int length = snprintf(root.path, sizeof(root.path), "%s/" PREFIX "XXXXXX", base);
+        if (length < 0 || (size_t)length >= sizeof(root.path))
+            return kiln_fail(err, KILN_INVALID, "temp_dir '%s' is too long", base);
+        if (!mkdtemp(root.path))
+            return kiln_fail_errno(err, errno, "cannot make a temporary folder in '%s'", base);
+        root.fd = lock_folder(AT_FDCWD, root.path);
+        if (root.fd >= 0 && still_there(root.path, root.fd)) {
+            *ret_root = root;
+            return KILN_OK;
+        }
+        if (root.fd >= 0)
+            close(root.fd);
+    }
+    return kiln_fail(err, KILN_BUSY, "cannot lock a temporary folder in '%s'", base);
+}
+
+void temp_root_close(struct temp_root *root)
+{
+    if (root->fd < 0 || root->path[0] == '\0')
+        return;
+    temp_folder_remove(root->path);
+    close(root->fd);
+    *root = (struct temp_root){ .fd = -1 };
+}
+
+enum kiln_code temp_folder_make(struct temp_root *root, char path[PATH_TEXT_MOST],
+                                struct kiln_err *err)
+{
+    int length = snprintf(path, PATH_TEXT_MOST, "%s/worker-%u", root->path, ++root->made);
+    if (length < 0 || length >= PATH_TEXT_MOST)
+        return kiln_fail(err, KILN_INVALID, "temp_dir '%s' is too long", root->path);
+    if (mkdir(path, 0700) < 0)
+        return kiln_fail_errno(err, errno, "cannot make the folder '%s'", path);
+    return KILN_OK;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Private temporary folders for compilers: one folder a daemon, below it one a worker.
+ *
+ * Role       makes them (mode 0700), removes them whatever they hold, and sweeps up after a
+ *            daemon that was killed
+ * Ownership  a root holds a lock on its folder while it is open, so that no other daemon takes it
+ *            for a leftover, in whatever process namespace that one runs
+ * Threading  a root on one thread; temp_folder_remove on any
+ *
+ * Removal follows no symbolic link and stays below the folder it was given.
+ */
+#include "common/err.h"
+#include "common/paths.h"
+
+struct temp_root {
+    char path[PATH_TEXT_MOST];
+    int fd; /* owned, holds the lock; -1 when closed */
+    unsigned made;
+};
+
+/* Makes <base>/kilnd-XXXXXX after removing those of dead daemons of this user. */
+KILN_MUST_CHECK enum kiln_code temp_root_open(const char *base, struct temp_root *ret_root,
+                                              struct kiln_err *err);
+/* Removes it with all that is in it. */
+void temp_root_close(struct temp_root *root);
+/* A new folder below it. */
+KILN_MUST_CHECK enum kiln_code temp_folder_make(struct temp_root *root, char path[PATH_TEXT_MOST],
+                                                struct kiln_err *err);
+/* Best effort: what cannot be removed stays for the next sweep.  May block. */
+void temp_folder_remove(const char *path);

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/workers/worker.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "daemon/workers/worker_end.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* How long a worker that did its share may take to leave by itself. */
+#define LEAVE_MS 5000
+/* How long one that closed its socket may take to die. */
+#define HANG_UP_MS 1000
+
+static struct worker *worker_of_watch(struct loop_watch *watch)
+{
+    return LOOP_OWNER_OF(struct worker, watch, watch);
+}
+
+static void move(struct worker *w, enum worker_state to)
+{
+    assert(worker_may_move(w->state, to));
+    w->state = to;
+}
+
+static void close_socket(struct worker *w)
+{
+    loop_watch_close(&w->watch);
+    if (w->socket >= 0)
+        close(w->socket);
+    w->socket = -1;
+}
+
+static void kill_for(struct worker *w, enum worker_blame blame)
+{
+    if (w->blame || w->state == WORKER_GONE)
+        return;
+    w->blame = blame;
+    /* A worker that was starting stays so, for the sentence that its exit will make. */
+    if (w->state != WORKER_STARTING)
+        move(w, WORKER_KILLED);
+    loop_timer_stop(&w->deadline);
+    loop_process_kill(&w->process);
+}
+
+static void on_deadline(struct loop_timer *timer)
+{
+    struct worker *w = LOOP_OWNER_OF(struct worker, deadline, timer);
+    if (w->hung_up)
+        kill_for(w, BLAME_CLOSED);
+    else if (w->state == WORKER_STARTING)
+        kill_for(w, BLAME_SLOW_START);
+    else
+        kill_for(w, w->state == WORKER_LEAVING ? BLAME_LINGERED : BLAME_DEADLINE);
+}
+
+/* Most likely it is dying: its exit status says more than a kill of ours would leave. */
+static void on_hang_up(struct worker *w)
+{
+    w->hung_up = true;
+    loop_watch_want(&w->watch, 0);
+    loop_timer_start(&w->deadline, HANG_UP_MS, 0);
+}
+
+/* The task may be freed by its done callback, so it leaves the worker first. */
+static void finish(struct worker *w, enum compile_end end, const char *text,
+                   const struct worker_result *result)
+{
+    struct compile_task *task = w->task;
+    w->task = NULL;
+    worker_collect(&w->files, end, text, result, &task->outcome);
+    task->outcome.wall_ns = clock_monotonic_ns() - w->started_ns;
+    w->options->events.finished(w, task);
+}
+
+static void on_result(struct worker *w, const struct worker_result *result)
+{
+    loop_timer_stop(&w->deadline);
+    if (w->jobs < w->options->limits.jobs) {
+        move(w, WORKER_IDLE);
+    } else {
+        move(w, WORKER_LEAVING);
+        loop_timer_start(&w->deadline, LEAVE_MS, 0);
+        close_socket(w);
+    }
+    finish(w, result->end, result->text, result);
+}
+
+static void on_ready_message(struct worker *w)
+{
+    loop_timer_stop(&w->deadline);
+    move(w, WORKER_IDLE);
+    w->options->events.ready(w);
+}
+
+/* One message; false when there is no more to read now. */
+static bool read_message(struct worker *w)
+{
+    enum worker_message message;
+    struct worker_result result;
+    struct kiln_err err = KILN_ERR_INIT;
+    enum kiln_code rc = worker_receive(w->socket, &message, &result, &err);
+    if (rc == KILN_BUSY)
+        return false;
+    if (!rc && message == WORKER_READY && w->state == WORKER_STARTING && !w->blame)
+        on_ready_message(w);
+    else if (!rc && message == WORKER_RESULT && w->state == WORKER_BUSY)
+        on_result(w, &result);
+    else if (rc == KILN_UNAVAILABLE)
+        on_hang_up(w);
+    else
+        kill_for(w, BLAME_NONSENSE); /* or too late: then it was killed already */
+    return !rc && w->socket >= 0;
+}
+
+static void on_socket(struct loop_watch *watch, unsigned events)
+{
+    struct worker *w = worker_of_watch(watch);
+    if (events & WATCH_BROKEN)
+        on_hang_up(w);
+    else
+        read_message(w);
+}
+
+static void end_job(struct worker *w, int status, int signal)
+{
+    char text[sizeof(((struct kiln_err *)0)->text)];
+    enum compile_end end = worker_end_of_job(w, status, signal, text, sizeof(text));
+    finish(w, end, text, NULL);
+}
+
+static void on_exit_status(struct loop_process *process, int status, int signal)
+{
+    struct worker *w = LOOP_OWNER_OF(struct worker, process, process);
+    w->hung_up = true;
+    /* What it said before it went counts. */
+    while (w->socket >= 0 && w->state == WORKER_BUSY && read_message(w)) {
+    }
+    loop_process_kill(process); /* children that it left behind */
+    struct kiln_err err = KILN_ERR_INIT;
+    worker_end_text(w, status, signal, &err);
+    move(w, WORKER_GONE);
+    close_socket(w);
+    loop_timer_close(&w->deadline);
+    loop_process_close(process);
+    w->options->events.exited(w, &err);
+    if (w->task)
+        end_job(w, status, signal);
+}
+
+static void remove_folder(struct task *task)
+{
+    temp_folder_remove(LOOP_OWNER_OF(struct worker, removal, task)->temp);
+}
+
+static void on_removed(struct task *task)
+{
+    struct worker *w = LOOP_OWNER_OF(struct worker, removal, task);
+    if (!w->failed_to_start)
+        w->options->events.gone(w);
+    free(w);
+}
+
+static void on_handles_closed(struct loop_owner *owner)
+{
+    struct worker *w = LOOP_OWNER_OF(struct worker, owner, owner);
+    if (w->failed_to_start) { /* nothing ran in it: quick, and nobody waits for us */
+        temp_folder_remove(w->temp);
+        free(w);
+        return;
+    }
+    w->removal = (struct task){ .work = remove_folder, .done = on_removed };
+    lanes_run(w->options->lanes, LANE_READ, &w->removal);
+}
+
+static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_err *err)
+{
+    char jobs[16];
+    snprintf(jobs, sizeof(jobs), "%u", w->options->limits.jobs);
+    const char *const arguments[] = {
+        "kiln-compiler", "--temp", w->temp, "--max-jobs", jobs, NULL
+    };
+    const struct loop_spawn spawn = {
+        .program = w->options->program,
+        .arguments = arguments,
+        .fd_3 = their_fd,
+    };
+    return loop_process_start(w->options->loop, &w->process, &w->owner, &spawn, err);
+}
+
+/* From the first handle on, |w| goes by closing what is open. */
+static enum kiln_code open_handles(struct worker *w, int their_fd, struct kiln_err *err)
+{
+    loop_timer_init(w->options->loop, &w->deadline, &w->owner, on_deadline);
+    enum kiln_code rc =
+        loop_watch_init(w->options->loop, &w->watch, &w->owner, w->socket, on_socket, err);
+    if (!rc)
+        rc = run_program(w, their_fd, err);
+    if (!rc) {
+        w->process.exited = on_exit_status;
+        rc = process_limits_apply(&w->options->limits, w->process.pid, err);
+        if (rc) /* its exit is reported like any other that comes before ready */
+            loop_process_kill(&w->process);
+        loop_watch_want(&w->watch, WATCH_READ);
+        loop_timer_start(&w->deadline, w->options->start_timeout_ms, 0);
+        if (rc)
+            log_warning("%s", err->text);
+        return KILN_OK;
+    }
+    w->failed_to_start = true;
+    close_socket(w);
+    loop_timer_close(&w->deadline);
+    return rc;
+}
+
+static enum kiln_code open_sockets(int pair[2], struct kiln_err *err)
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return kiln_fail_errno(err, errno, "cannot make a socket pair for a compiler process");
+    return KILN_OK;
+}
+
+enum kiln_code worker_start(const struct worker_options *options, void *context,
+                            struct worker **ret_worker, struct kiln_err *err)
+{
+    KILN_AUTO(mem) struct worker *w = calloc(1, sizeof(*w));
+    if (!w)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot start a compiler process");
+    *w = (struct worker){ .options = options, .context = context, .socket = -1 };
+    w->owner.gone = on_handles_closed;
+    enum kiln_code rc = temp_folder_make(options->temp, w->temp, err);
+    if (rc)
+        return rc;
+    int pair[2];
+    rc = open_sockets(pair, err);
+    if (rc) {
+        temp_folder_remove(w->temp);
+        return rc;
+    }
+    w->socket = pair[0];
+    struct worker *started = KILN_TAKE(w);
+    rc = open_handles(started, pair[1], err);
+    close(pair[1]);
+    if (rc)
+        return rc;
+    *ret_worker = started;
+    return KILN_OK;
+}
+
+static void remember_toolchain(struct worker *w, struct bytes name)
+{
+    size_t size = name.size < sizeof(w->toolchain) ? name.size : sizeof(w->toolchain) - 1;
+    memcpy(w->toolchain, name.data, size);
+    w->toolchain[size] = '\0';
+}
+
+enum kiln_code worker_give(struct worker *w, struct compile_task *task, struct kiln_err *err)
+{
+    enum kiln_code rc = process_limits_next_job(&w->options->limits, w->process.pid, err);
+    if (!rc)
+        rc = worker_send_job(w->socket, &task->job, &w->files, err);
+    if (rc) {
+        kill_for(w, BLAME_CLOSED);
+        return rc;
+    }
+    move(w, WORKER_BUSY);
+    w->jobs++;
+    w->task = task;
+    w->started_ns = clock_monotonic_ns();
+    if (task->job.toolchain.size > 0)
+        remember_toolchain(w, task->job.toolchain);
+    loop_timer_start(&w->deadline, w->options->timeout_ms, 0);
+    return KILN_OK;
+}
+
+void worker_stop(struct worker *w) { kill_for(w, BLAME_STOPPED); }

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * One kiln-compiler process.
+ *
+ * Role       starts it with its limits, gives it one job at a time, watches the clock, and turns
+ *            whatever it does, dying included, into an outcome
+ * Ownership  frees itself after its |gone| event; borrows options and the job in hand
+ * Threading  the loop's thread; events never come from within a call on the same worker
+ *
+ * States and moves: worker_state.h.  What passes over the socket: engine/compile/worker_wire.h.
+ */
+#include "daemon/loop/lanes.h"
+#include "daemon/loop/process.h"
+#include "daemon/loop/timer.h"
+#include "daemon/loop/watch.h"
+#include "daemon/workers/process_limits.h"
+#include "daemon/workers/temp_folder.h"
+#include "daemon/workers/worker_state.h"
+#include "engine/compile/worker_wire.h"
+
+struct worker;
+
+struct worker_events {
+    void (*ready)(struct worker *worker);
+    /* The job's outcome is filled; the worker may take another when it is IDLE. */
+    void (*finished)(struct worker *worker, struct compile_task *task);
+    /* The process is no more; |err| says why.  Comes before |finished| of a job that died with it.
+     */
+    void (*exited)(struct worker *worker, const struct kiln_err *err);
+    void (*gone)(struct worker *worker); /* freed after this */
+};
+
+struct worker_options {
+    struct loop *loop;            /* borrowed */
+    struct lanes *lanes;          /* borrowed: removing temporary files may block */
+    struct temp_root *temp;       /* borrowed */
+    const char *program;          /* borrowed: path of kiln-compiler */
+    struct process_limits limits; /* limits.jobs: how many before it is replaced */
+    uint64_t timeout_ms;          /* wall clock of one job */
+    uint64_t start_timeout_ms;    /* until it says that it is ready */
+    struct worker_events events;
+};
+
+enum worker_blame { /* why we killed it */
+                    BLAME_NOTHING,
+                    BLAME_SLOW_START,
+                    BLAME_DEADLINE,
+                    BLAME_CLOSED,
+                    BLAME_NONSENSE,
+                    BLAME_LINGERED,
+                    BLAME_STOPPED,
+};
+
+struct worker {
+    const struct worker_options *options; /* borrowed */
+    void *context;                        /* whoever listens to the events */
+    struct loop_owner owner;
+    struct loop_process process;
+    struct loop_watch watch;
+    struct loop_timer deadline;
+    struct task removal; /* of the temporary folder */
+    enum worker_state state;
+    enum worker_blame blame;
+    bool failed_to_start;      /* worker_start returned an error: no events */
+    bool hung_up;              /* its end of the socket is closed: no more jobs for it */
+    int socket;                /* owned; -1 when closed */
+    unsigned jobs;             /* given so far */
+    char toolchain[16];        /* the last job's: its libraries are loaded */
+    struct compile_task *task; /* borrowed: the job in hand */
+    struct worker_files files; /* owned while a job is in hand */
+    uint64_t started_ns;       /* the job in hand */
+    char temp[PATH_TEXT_MOST];
+    struct worker *next; /* its owner's list */
+};
+
+KILN_MUST_CHECK enum kiln_code worker_start(const struct worker_options *options, void *context,
+                                            struct worker **ret_worker, struct kiln_err *err);
+/* Only when IDLE.  On failure the worker is being killed and the job is still the caller's. */
+KILN_MUST_CHECK enum kiln_code worker_give(struct worker *worker, struct compile_task *task,
+                                           struct kiln_err *err);
+/* Kills it; a job in hand ends as COMPILE_UNAVAILABLE. */
+void worker_stop(struct worker *worker);

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/workers/worker_end.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How far from the end of the log the words of an allocator are looked for. */
+#define LOG_TAIL 4096
+
+/* Compilers abort when memory runs out, after saying so. */
+static bool log_says_memory(int log_fd)
+{
+    char tail[LOG_TAIL + 1];
+    off_t size = lseek(log_fd, 0, SEEK_END);
+    off_t from = size > LOG_TAIL ? size - LOG_TAIL : 0;
+    ssize_t got = pread(log_fd, tail, LOG_TAIL, from);
+    if (got <= 0)
+        return false;
+    tail[got] = '\0';
+    static const char *const words[] = { "out of memory", "bad_alloc", "Cannot allocate memory" };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (memmem(tail, (size_t)got, words[i], strlen(words[i])))
+            return true;
+    }
+    return false;
+}
+
+static enum compile_end end_of_signal(const struct worker *w, int signal)
+{
+    switch (signal) {
+    case SIGXCPU: return COMPILE_TIMED_OUT;
+    case SIGXFSZ: return COMPILE_OUTPUT;
+    case SIGKILL: return COMPILE_MEMORY; /* not ours: the kernel, short of memory */
+    default: return log_says_memory(w->files.log_fd) ? COMPILE_MEMORY : COMPILE_CRASHED;
+    }
+}
+
+static enum compile_end end_of(const struct worker *w, int signal)
+{
+    switch (w->blame) {
+    case BLAME_DEADLINE: return COMPILE_TIMED_OUT;
+    case BLAME_STOPPED: return COMPILE_UNAVAILABLE;
+    case BLAME_NONSENSE: return COMPILE_CRASHED;
+    case BLAME_CLOSED:
+        if (signal == SIGKILL)
+            return COMPILE_CRASHED;
+        break;
+    default: break;
+    }
+    return signal ? end_of_signal(w, signal) : COMPILE_CRASHED;
+}
+
+static void say_death(int status, int signal, char *text, size_t size)
+{
+    const char *name = signal ? sigabbrev_np(signal) : NULL;
+    if (name)
+        snprintf(text, size, "died of SIG%s (%s)", name, sigdescr_np(signal));
+    else if (signal)
+        snprintf(text, size, "died of signal %d", signal);
+    else
+        snprintf(text, size, "exited with status %d", status);
+}
+
+/* What happened to the process, as the end of a sentence about it. */
+static void say_end(const struct worker *w, enum compile_end end, int status, int signal,
+                    char *text, size_t size)
+{
+    const struct process_limits *limits = &w->options->limits;
+    if (end == COMPILE_UNAVAILABLE)
+        snprintf(text, size, "was stopped because kilnd is shutting down");
+    else if (end == COMPILE_TIMED_OUT && signal == SIGXCPU)
+        snprintf(text, size, "used more than %llu s of processor time (setting compile_cpu)",
+                 (unsigned long long)limits->cpu_s);
+    else if (end == COMPILE_TIMED_OUT)
+        snprintf(text, size, "took longer than %.1f s (setting compile_timeout)",
+                 (double)w->options->timeout_ms / 1e3);
+    else if (end == COMPILE_OUTPUT)
+        snprintf(text, size, "wrote more than %llu MiB (setting compile_output)",
+                 (unsigned long long)(limits->output >> 20));
+    else if (end == COMPILE_MEMORY)
+        snprintf(text, size, "ran out of memory (setting compile_memory is %llu MiB)",
+                 (unsigned long long)(limits->memory >> 20));
+    else if (w->blame == BLAME_NONSENSE)
+        snprintf(text, size, "answered what is not an answer");
+    else if (w->blame == BLAME_CLOSED && signal == SIGKILL)
+        snprintf(text, size, "hung up in the middle of the job");
+    else
+        say_death(status, signal, text, size);
+}
+
+enum compile_end worker_end_of_job(const struct worker *w, int status, int signal, char *text,
+                                   size_t size)
+{
+    enum compile_end end = end_of(w, signal);
+    char how[160];
+    say_end(w, end, status, signal, how, sizeof(how));
+    const struct compile_job *job = &w->task->job;
+    if (job->kind == COMPILE_DESCRIBE) {
+        snprintf(text, size, "kiln-compiler %s while looking for compilers", how);
+        return end;
+    }
+    int used = snprintf(text, size, "kiln-compiler %s while trying", how);
+    if (job->kind == COMPILE_KERNEL)
+        used = snprintf(text, size, "kiln-compiler %s while compiling '%.*s' with", how,
+                        (int)job->program.size, (const char *)job->program.data);
+    if (used >= 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, " %.*s for %.*s", (int)job->toolchain.size,
+                 (const char *)job->toolchain.data, (int)job->target.size,
+                 (const char *)job->target.data);
+    return end;
+}
+
+void worker_end_text(const struct worker *w, int status, int signal, struct kiln_err *ret_err)
+{
+    char how[160];
+    say_death(status, signal, how, sizeof(how));
+    if (w->blame == BLAME_SLOW_START)
+        kiln_fail(ret_err, KILN_UNAVAILABLE, "'%s' was not ready within %.1f s",
+                  w->options->program, (double)w->options->start_timeout_ms / 1e3);
+    else if (w->state == WORKER_STARTING)
+        kiln_fail(ret_err, KILN_UNAVAILABLE, "'%s' %s before it was ready", w->options->program,
+                  how);
+    else
+        kiln_fail(ret_err, KILN_UNAVAILABLE, "'%s' %s", w->options->program, how);
+}

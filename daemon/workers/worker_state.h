@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The life of a kiln-compiler process, as a table.
+ *
+ *   STARTING --ready--> IDLE --job--> BUSY --result--> IDLE
+ *                                     BUSY --last result--> LEAVING    its share of jobs is done
+ *   STARTING | IDLE | BUSY | LEAVING --kill--> KILLED    too late, talked nonsense, pool stops
+ *   any --exit--> GONE
+ */
+#include <stdbool.h>
+
+enum worker_state {
+    WORKER_STARTING,
+    WORKER_IDLE,
+    WORKER_BUSY,
+    WORKER_LEAVING,
+    WORKER_KILLED,
+    WORKER_GONE,
+};
+
+bool worker_may_move(enum worker_state from, enum worker_state to);

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/compile/arguments.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void arguments_done(struct arguments *a)
+{
+    for (size_t i = 0; i < a->count; i++)
+        free(a->items[i]);
+    free(a->items);
+    *a = (struct arguments){ 0 };
+}
+
+static bool make_room(struct arguments *a)
+{
+    if (a->count + 2 <= a->capacity)
+        return true;
+    size_t capacity = a->capacity ? a->capacity * 2 : 16;
+    char **items = realloc(a->items, capacity * sizeof(*items));
+    if (!items)
+        return false;
+    a->items = items;
+    a->capacity = capacity;
+    return true;
+}
+
+void arguments_add(struct arguments *a, const char *fmt, ...)
+{
+    char *item = NULL;
+    va_list args;
+    va_start(args, fmt);
+    if (a->failed || !make_room(a) || vasprintf(&item, fmt, args) < 0)
+        a->failed = true;
+    va_end(args);
+    if (a->failed)
+        return;
+    a->items[a->count++] = item;
+    a->items[a->count] = NULL;
+}
+
+void arguments_add_options(struct arguments *a, struct bytes options,
+                           void (*translate)(struct arguments *a, const char *option))
+{
+    KILN_AUTO(mem) char *text = bytes_to_text(options);
+    if (!text) {
+        a->failed = true;
+        return;
+    }
+    char *rest = NULL;
+    for (char *o = strtok_r(text, " ", &rest); o; o = strtok_r(NULL, " ", &rest)) {
+        if (translate)
+            translate(a, o);
+        else
+            arguments_add(a, "%s", o);
+    }
+}
+
+char *arguments_join(const struct arguments *a)
+{
+    size_t size = 1;
+    for (size_t i = 0; i < a->count; i++)
+        size += strlen(a->items[i]) + 1;
+    char *text = malloc(size);
+    if (!text)
+        return NULL;
+    char *at = text;
+    *at = '\0';
+    for (size_t i = 0; i < a->count; i++)
+        at += sprintf(at, "%s%s", i ? " " : "", a->items[i]);
+    return text;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The argument list of a compiler: fixed options first, then those of the job.
+ *
+ * Ownership  owns its texts (arguments_done, which accepts a zeroed list)
+ * Threading  plain values; failure is sticky, as in struct buffer
+ */
+#include "common/bytes.h"
+#include "common/err.h"
+
+struct arguments {
+    char **items; /* owned, NULL-terminated once there is one */
+    size_t count;
+    size_t capacity;
+    bool failed; /* out of memory */
+};
+
+void arguments_done(struct arguments *a);
+#define ARGUMENTS_AUTO __attribute__((cleanup(arguments_done)))
+
+void arguments_add(struct arguments *a, const char *fmt, ...) KILN_PRINTF(2, 3);
+/* Each option of a canonical options text; |translate| (NULL: as they are) adds what the
+ * compiler calls it. */
+void arguments_add_options(struct arguments *a, struct bytes options,
+                           void (*translate)(struct arguments *a, const char *option));
+/* One text with blanks between; NULL when out of memory. */
+char *arguments_join(const struct arguments *a);

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Finds the newest clang here that can build AMD code objects: it must know amdgcn and have an
+ * lld beside it.  Looks in PATH (clang-NN, clang), /usr/lib/llvm-NN/bin and ROCm's llvm/bin.
+ * Threading: one thread.
+ */
+#include "common/err.h"
+
+#include <stddef.h>
+
+#define CLANG_PATH_MOST 256
+
+/* KILN_UNAVAILABLE with what was looked for. */
+KILN_MUST_CHECK enum kiln_code clang_find(char path[CLANG_PATH_MOST], struct kiln_err *err);
+/* The first line of `clang --version`. */
+KILN_MUST_CHECK enum kiln_code clang_version(const char *path, char *text, size_t size,
+                                             struct kiln_err *err);
+/* The lld that the clang at |path| runs. */
+void clang_linker(const char *path, char linker[CLANG_PATH_MOST]);

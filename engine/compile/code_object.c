@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/compile/code_object.h"
+#include "engine/compile/elf_image.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MACHINE_AMDGPU 224
+#define MACHINE_CUDA 190
+
+/* AMD: e_flags bits of code object version 4 (ELF ABI version 2) and later. */
+#define AMD_MACHINE_MASK 0xffu
+#define AMD_FEATURES_SINCE_ABI 2u
+#define AMD_XNACK_SHIFT 8
+#define AMD_SRAMECC_SHIFT 10
+#define AMD_FEATURE_OFF 2u
+#define AMD_FEATURE_ON 3u
+
+/* NVIDIA: since ELF ABI version 8 (CUDA 13) the SM number stands one byte higher. */
+#define NVIDIA_HIGH_SINCE_ABI 8u
+
+#define SHOWN_ARCHES 16
+
+static const struct machine {
+    const char *arch;
+    unsigned number;
+} machines[] = {
+#define AMDGPU_MACHINE(arch_, number_) { .arch = arch_, .number = number_ },
+#include "engine/compile/amdgpu_machines.def"
+#undef AMDGPU_MACHINE
+};
+
+#define MACHINES (sizeof(machines) / sizeof(machines[0]))
+
+static const struct machine *by_number(unsigned number)
+{
+    for (size_t i = 0; i < MACHINES; i++) {
+        if (machines[i].number == number)
+            return &machines[i];
+    }
+    return NULL;
+}
+
+static const struct machine *by_arch(const char *arch)
+{
+    for (size_t i = 0; i < MACHINES; i++) {
+        if (strcmp(machines[i].arch, arch) == 0)
+            return &machines[i];
+    }
+    return NULL;
+}
+
+static enum kiln_code check_arch(unsigned number, const struct target *target, struct kiln_err *err)
+{
+    char arch[LIMIT_TARGET_TEXT], found[SHOWN_ARCHES];
+    target_arch(target, arch, sizeof(arch));
+    const struct machine *wanted = by_arch(arch), *is = by_number(number);
+    /* A processor newer than our table is believed, unless the object is plainly for another. */
+    if (wanted ? wanted->number == number : !is)
+        return KILN_OK;
+    snprintf(found, sizeof(found), "number %#x", number);
+    return kiln_fail(err, KILN_CORRUPT, "the code object is for %s, not for %s",
+                     is ? is->arch : found, arch);
+}
+
+static enum kiln_code check_feature(const struct target *target, const char *name, unsigned bits,
+                                    struct kiln_err *err)
+{
+    const char *at = strstr(target->text, name);
+    if (!at)
+        return KILN_OK;
+    char sign = at[strlen(name)];
+    if (bits == (sign == '+' ? AMD_FEATURE_ON : AMD_FEATURE_OFF))
+        return KILN_OK;
+    static const char *const states[] = { "cannot have it", "is for either", "is for off",
+                                          "is for on" };
+    return kiln_fail(err, KILN_CORRUPT, "target %s asks for %s%c but the code object %s",
+                     target->text, name, sign, states[bits & 3u]);
+}
+
+static enum kiln_code check_amd(const struct elf_image *image, const struct target *target,
+                                struct kiln_err *err)
+{
+    unsigned flags = image->header.e_flags;
+    enum kiln_code rc = check_arch(flags & AMD_MACHINE_MASK, target, err);
+    if (rc || image->header.e_ident[EI_ABIVERSION] < AMD_FEATURES_SINCE_ABI)
+        return rc;
+    rc = check_feature(target, "sramecc", flags >> AMD_SRAMECC_SHIFT & 3u, err);
+    return rc ? rc : check_feature(target, "xnack", flags >> AMD_XNACK_SHIFT & 3u, err);
+}
+
+static enum kiln_code check_nvidia(const struct elf_image *image, const struct target *target,
+                                   struct kiln_err *err)
+{
+    bool high = image->header.e_ident[EI_ABIVERSION] >= NVIDIA_HIGH_SINCE_ABI;
+    unsigned sm = image->header.e_flags >> (high ? 8 : 0) & 0xffu;
+    unsigned wanted = (unsigned)strtoul(target->text + strlen("sm_"), NULL, 10);
+    if (sm == wanted)
+        return KILN_OK;
+    return kiln_fail(err, KILN_CORRUPT, "the code object is for sm_%u, not for %s", sm,
+                     target->text);
+}
+
+enum kiln_code code_object_check(struct bytes object, const struct target *target,
+                                 struct kiln_err *err)
+{
+    if (object.size == 0)
+        return kiln_fail(err, KILN_CORRUPT, "the code object for %s is empty", target->text);
+    if (target->family == TARGET_OPENCL)
+        return KILN_OK;
+    struct elf_image image;
+    if (!elf_image_open(object, &image))
+        return kiln_fail(err, KILN_CORRUPT,
+                         "the code object for %s is not a 64-bit ELF file (%zu bytes)",
+                         target->text, object.size);
+    bool amd = target->family == TARGET_AMDGPU;
+    unsigned machine = amd ? MACHINE_AMDGPU : MACHINE_CUDA;
+    if (image.header.e_machine != machine)
+        return kiln_fail(err, KILN_CORRUPT, "the code object for %s is for ELF machine %u, not %u",
+                         target->text, image.header.e_machine, machine);
+    return amd ? check_amd(&image, target, err) : check_nvidia(&image, target, err);
+}
+
+struct listing {
+    void (*each)(void *context, struct bytes name);
+    void *context;
+    size_t count;
+};
+
+static void list(struct listing *listing, struct bytes name)
+{
+    listing->count++;
+    if (listing->each)
+        listing->each(listing->context, name);
+}
+
+static void list_descriptors(const struct elf_image *image, const Elf64_Shdr *section,
+                             struct bytes symbols, struct listing *listing)
+{
+    Elf64_Shdr header;
+    struct bytes strings;
+    if (!elf_section(image, section->sh_link, &header, &strings))
+        return;
+    for (size_t at = 0; symbols.size - at >= sizeof(Elf64_Sym); at += sizeof(Elf64_Sym)) {
+        Elf64_Sym symbol;
+        memcpy(&symbol, symbols.data + at, sizeof(symbol));
+        struct bytes name = elf_text(strings, symbol.st_name);
+        if (symbol.st_shndx != SHN_UNDEF && name.size > 3 &&
+            memcmp(name.data + name.size - 3, ".kd", 3) == 0)
+            list(listing, bytes_of(name.data, name.size - 3));
+    }
+}
+
+static void list_text_section(const struct elf_image *image, const Elf64_Shdr *section,
+                              struct listing *listing)
+{
+    static const char prefix[] = ".text.";
+    size_t length = sizeof(prefix) - 1;
+    struct bytes name = elf_section_name(image, section);
+    if (name.size > length && memcmp(name.data, prefix, length) == 0)
+        list(listing, bytes_of(name.data + length, name.size - length));
+}
+
+size_t code_object_kernels(struct bytes object, const struct target *target,
+                           void (*each)(void *context, struct bytes name), void *context)
+{
+    struct listing listing = { .each = each, .context = context };
+    struct elf_image image;
+    if (target->family == TARGET_OPENCL || !elf_image_open(object, &image))
+        return 0;
+    for (size_t i = 0; i < elf_section_count(&image); i++) {
+        Elf64_Shdr section;
+        struct bytes content;
+        if (!elf_section(&image, i, &section, &content))
+            continue;
+        if (target->family == TARGET_NVIDIA)
+            list_text_section(&image, &section, &listing);
+        else if (section.sh_type == SHT_DYNSYM)
+            list_descriptors(&image, &section, content, &listing);
+    }
+    return listing.count;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Checks on what a compiler produced, without loading it: is it the kind of object that the
+ * target needs, and for that very target?
+ *
+ *   AMD     ELF64, machine EM_AMDGPU, e_flags' processor number of the target's arch
+ *   NVIDIA  ELF64, machine EM_CUDA, the SM number of the target
+ *   OpenCL  a program binary: not empty (PoCL checks its own header when it loads it)
+ */
+#include "common/target.h"
+
+/* KILN_CORRUPT, saying what was expected and what is there. */
+KILN_MUST_CHECK enum kiln_code code_object_check(struct bytes object, const struct target *target,
+                                                 struct kiln_err *err);
+
+/* Calls |each| with every kernel entry point's name (AMD: symbols NAME.kd; NVIDIA: sections
+ * .text.NAME); returns how many there were, 0 where the format does not say (OpenCL). */
+size_t code_object_kernels(struct bytes object, const struct target *target,
+                           void (*each)(void *context, struct bytes name), void *context);

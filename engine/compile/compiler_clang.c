@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/fs.h"
+#include "engine/compile/arguments.h"
+#include "engine/compile/clang_find.h"
+#include "engine/compile/compiler.h"
+#include "engine/compile/identity.h"
+#include "engine/compile/program.h"
+#include "engine/compile/scratch.h"
+#include "engine/compile/worker_log.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define FOLDER "job"
+/* A program's name has no folders and cannot begin with '-', so this one cannot be taken. */
+#define OBJECT "-object"
+
+/* clang's exit status when the source is wrong; anything else went wrong in the compiler. */
+#define CLANG_REPORTED 1
+
+struct clang {
+    struct compiler base;
+    char path[CLANG_PATH_MOST];
+};
+
+static void add_fixed(struct arguments *a, const struct clang *c, const struct target *target)
+{
+    static const char *const fixed[] = {
+        "--no-default-config",
+        "-x",
+        "hip",
+        "--offload-device-only",
+        "--no-gpu-bundle-output",
+        "-nogpuinc",
+        "-nogpulib",
+        "-nostdinc",
+        "-nostdinc++",
+        "-fuse-cuid=none", /* the name would hold the temporary folder's path */
+        "-fno-color-diagnostics",
+        "-O3",
+        "-std=c++17",
+        "-DKILN_HIP=1",
+        "-I./" SCRATCH_HEADERS,
+    };
+    arguments_add(a, "%s", c->path);
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+        arguments_add(a, "%s", fixed[i]);
+    arguments_add(a, "--offload-arch=%s", target->text);
+}
+
+static enum compile_end out_of_memory(struct kiln_err *err)
+{
+    kiln_fail(err, KILN_NO_MEMORY, "the compiler process is out of memory");
+    return COMPILE_MEMORY;
+}
+
+static enum compile_end died(int number, struct kiln_err *err)
+{
+    enum compile_end end = number == SIGXCPU   ? COMPILE_TIMED_OUT
+                           : number == SIGXFSZ ? COMPILE_OUTPUT
+                                               : COMPILE_CRASHED;
+    kiln_fail(err, KILN_COMPILE_FAILED, "clang was ended by signal %d (%s)", number,
+              strsignal(number));
+    return end;
+}
+
+/* clang outlives the death of its own linker and then exits with a status of its choice. */
+static enum compile_end judge(int status, struct kiln_err *err)
+{
+    enum compile_end end = COMPILE_DONE;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return COMPILE_DONE;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CLANG_REPORTED) {
+        kiln_fail(err, KILN_COMPILE_FAILED, "the compiler reports errors: see the log");
+        return COMPILE_REFUSED;
+    }
+    if (WIFSIGNALED(status)) {
+        end = died(WTERMSIG(status), err);
+    } else {
+        kiln_fail(err, KILN_COMPILE_FAILED, "clang failed with status %d: see the log",
+                  WEXITSTATUS(status));
+        end = COMPILE_CRASHED;
+    }
+    const char *text = NULL;
+    KILN_AUTO(mem) char *log = worker_log_read(STDERR_FILENO);
+    if (end == COMPILE_CRASHED)
+        end = worker_log_cause(log, end, &text);
+    if (text)
+        kiln_fail(err, KILN_COMPILE_FAILED, "%s", text);
+    return end;
+}
+
+static enum compile_end failed(struct kiln_err *err)
+{
+    return err->code == KILN_NO_MEMORY ? COMPILE_MEMORY
+           : err->code == KILN_FULL    ? COMPILE_OUTPUT
+                                       : COMPILE_UNAVAILABLE;
+}
+
+static enum compile_end run(const struct arguments *arguments, struct kiln_err *err)
+{
+    pid_t pid;
+    int status;
+    struct program program = {
+        .argv = (const char *const *)arguments->items, .folder = FOLDER, .out_fd = -1, .pass_fd = -1
+    };
+    if (program_start(&program, &pid, err) || program_wait(pid, &status, err))
+        return failed(err);
+    return judge(status, err);
+}
+
+static enum compile_end compile_here(const struct arguments *arguments,
+                                     const struct compile_job *job, struct buffer *ret_object,
+                                     struct kiln_err *err)
+{
+    if (scratch_fill(FOLDER, job, err))
+        return failed(err);
+    enum compile_end end = run(arguments, err);
+    if (end == COMPILE_DONE && fs_read_file(FOLDER "/" OBJECT, LIMIT_CODE_OBJECT, ret_object, err))
+        return failed(err);
+    return end;
+}
+
+static enum compile_end clang_compile(struct compiler *compiler, const struct compile_job *job,
+                                      const struct target *target, struct buffer *ret_object,
+                                      struct kiln_err *err)
+{
+    ARGUMENTS_AUTO struct arguments arguments = { 0 };
+    add_fixed(&arguments, (struct clang *)compiler, target);
+    arguments_add_options(&arguments, job->options, NULL);
+    arguments_add(&arguments, "%.*s", (int)job->program.size, (const char *)job->program.data);
+    arguments_add(&arguments, "-o");
+    arguments_add(&arguments, OBJECT);
+    if (arguments.failed)
+        return out_of_memory(err);
+    scratch_empty(FOLDER);
+    enum compile_end end = compile_here(&arguments, job, ret_object, err);
+    scratch_empty(FOLDER);
+    return end;
+}
+
+static enum kiln_code clang_describe(struct compiler *compiler, struct toolchain *ret_toolchain,
+                                     struct kiln_err *err)
+{
+    static const char *const deciding[] = { "libLLVM", "libclang", "liblld", NULL };
+    struct clang *c = (struct clang *)compiler;
+    struct identity id;
+    char linker[CLANG_PATH_MOST];
+    enum kiln_code rc =
+        clang_version(c->path, ret_toolchain->version, sizeof(ret_toolchain->version), err);
+    if (rc)
+        return rc;
+    snprintf(ret_toolchain->path, sizeof(ret_toolchain->path), "%s", c->path);
+    clang_linker(c->path, linker);
+    identity_init(&id, compiler->ops->name, ret_toolchain->version);
+    rc = identity_put_file(&id, c->path, err);
+    if (!rc)
+        rc = identity_put_needed(&id, c->path, deciding, err);
+    if (!rc)
+        rc = identity_put_file(&id, linker, err);
+    ret_toolchain->identity = identity_end(&id);
+    return rc;
+}
+
+static void clang_close(struct compiler *compiler) { free(compiler); }
+
+static enum kiln_code clang_open(struct compiler **ret_compiler, struct kiln_err *err)
+{
+    KILN_AUTO(mem) struct clang *c = calloc(1, sizeof(*c));
+    if (!c)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open clang");
+    c->base.ops = &compiler_clang;
+    enum kiln_code rc = clang_find(c->path, err);
+    if (rc)
+        return rc;
+    *ret_compiler = &KILN_TAKE(c)->base;
+    return KILN_OK;
+}
+
+const struct compiler_ops compiler_clang = {
+    .name = "clang",
+    .family = TARGET_AMDGPU,
+    .open = clang_open,
+    .describe = clang_describe,
+    .compile = clang_compile,
+    .close = clang_close,
+};

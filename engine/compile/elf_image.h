@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A 64-bit little-endian ELF file in memory, read with every bound checked.
+ *
+ * Role       code objects are ELF files made by a process that may have gone wrong
+ * Ownership  borrows the bytes; views are borrowed from them
+ * Threading  plain values
+ */
+#include "common/bytes.h"
+
+#include <elf.h>
+
+struct elf_image {
+    struct bytes content; /* borrowed */
+    Elf64_Ehdr header;
+};
+
+/* False unless |content| starts with a 64-bit little-endian ELF header whose section table, if
+ * it has one, lies within it. */
+bool elf_image_open(struct bytes content, struct elf_image *ret_image);
+size_t elf_section_count(const struct elf_image *image);
+/* False when there is no such section, or when it does not lie within the file. */
+bool elf_section(const struct elf_image *image, size_t index, Elf64_Shdr *ret_section,
+                 struct bytes *ret_content);
+/* The text at |offset| of the string table |strings|, without its NUL; empty when there is
+ * none. */
+struct bytes elf_text(struct bytes strings, size_t offset);
+/* The name of |section|; empty when there is none. */
+struct bytes elf_section_name(const struct elf_image *image, const Elf64_Shdr *section);
+/* The build id's bytes; empty when there is none. */
+struct bytes elf_build_id(const struct elf_image *image);
+/* The build id among the notes of one note section or segment; empty when there is none. */
+struct bytes elf_notes_build_id(struct bytes notes);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A kernel's key: everything that decides what the compiled object is.
+ *
+ * SHA-256 over length-prefixed fields: "kiln-key-1", toolchain name, target, toolchain identity,
+ * program name, canonical options, source, each header's name and text in the order of their
+ * names, COMPILE_ABI.  Threading: a pure function.
+ */
+#include "common/digest.h"
+#include "engine/compile/compile_job.h"
+#include "engine/compile/headers.h"
+
+/* The fixed options and defines that the back ends add; raise it when one of them changes, so
+ * that objects made with the old ones are not found any more. */
+#define COMPILE_ABI 1u
+
+/* |job|'s headers must have passed headers_check, its options options_canonicalise. */
+struct digest kernel_key(const struct compile_job *job, const struct digest *toolchain_identity);

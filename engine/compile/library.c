@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/compile/library.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PATH_MOST 512
+
+/* A file that is there but does not load (a library it needs is missing) explains more than all
+ * the files that are not there; of those dlerror() speaks first of |path| itself. */
+static void keep_reason(const char *path, char *reason, size_t size)
+{
+    const char *text = dlerror();
+    if (!text || *reason)
+        return;
+    bool absent = strncmp(text, path, strlen(path)) == 0 && strstr(text, "No such file");
+    if (!absent)
+        snprintf(reason, size, "%s", text);
+}
+
+static void *open_first(const struct library_search *search, char *reason, size_t size)
+{
+    char path[PATH_MOST];
+    for (const char *const *name = search->names; *name; name++) {
+        for (const char *const *folder = search->folders; *folder; folder++) {
+            int length =
+                snprintf(path, sizeof(path), "%s%s%s", *folder, **folder ? "/" : "", *name);
+            if (length < 0 || (size_t)length >= sizeof(path))
+                continue;
+            void *dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+            if (dl)
+                return dl;
+            keep_reason(path, reason, size);
+        }
+    }
+    return NULL;
+}
+
+enum kiln_code library_open(const struct library_search *search, void **ret_dl, char *ret_path,
+                            size_t path_size, struct kiln_err *err)
+{
+    char reason[160] = "";
+    void *dl = open_first(search, reason, sizeof(reason));
+    if (!dl)
+        return kiln_fail(err, KILN_UNAVAILABLE, "%s is not here: no %s loads%s%s%s; %s",
+                         search->what, search->names[0], *reason ? " (" : "", reason,
+                         *reason ? ")" : "", search->advice);
+    struct link_map *map = NULL;
+    if (dlinfo(dl, RTLD_DI_LINKMAP, &map) == 0 && map)
+        snprintf(ret_path, path_size, "%s", map->l_name);
+    *ret_dl = dl;
+    return KILN_OK;
+}
+
+enum kiln_code library_bind(void *dl, const char *what, const struct library_symbol *symbols,
+                            size_t count, void *table, struct kiln_err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        void *address = dlsym(dl, symbols[i].name);
+        if (!address && symbols[i].required)
+            return kiln_fail(err, KILN_UNAVAILABLE, "%s lacks '%s'", what, symbols[i].name);
+        memcpy((char *)table + symbols[i].slot, &address, sizeof(address));
+    }
+    return KILN_OK;
+}

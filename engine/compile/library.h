@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Compiler libraries, opened by dlopen and bound through a table of their symbols.
+ *
+ * Ownership  a library stays open for the life of the process: most cannot be unloaded safely
+ *            (threads, exit handlers), and the process is recycled anyway
+ * Threading  one thread
+ */
+#include "common/err.h"
+
+#include <stddef.h>
+
+struct library_search {
+    const char *what;           /* "the HIP runtime compiler", for sentences */
+    const char *const *folders; /* "" is the system's own search; NULL-terminated */
+    const char *const *names;   /* without folders, best first; NULL-terminated */
+    const char *advice;         /* what to install or to set */
+};
+
+struct library_symbol {
+    const char *name;
+    size_t slot; /* offset of the pointer inside the table */
+    bool required;
+};
+
+/* Opens the first that loads; |ret_path| receives the file it came from.  KILN_UNAVAILABLE with
+ * what was tried. */
+KILN_MUST_CHECK enum kiln_code library_open(const struct library_search *search, void **ret_dl,
+                                            char *ret_path, size_t path_size, struct kiln_err *err);
+/* Fills |table|; KILN_UNAVAILABLE naming the first required symbol that is missing. */
+KILN_MUST_CHECK enum kiln_code library_bind(void *dl, const char *what,
+                                            const struct library_symbol *symbols, size_t count,
+                                            void *table, struct kiln_err *err);

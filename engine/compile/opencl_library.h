@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * OpenCL, loaded at run time; handles are plain pointers, so that no vendor's header is needed.
+ *
+ * Ownership  stays open for the life of the process (engine/compile/library.h)
+ * Threading  one thread
+ */
+#include "common/err.h"
+#include "common/limits.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* From the OpenCL 1.2 specification. */
+#define OPENCL_OUT_OF_HOST_MEMORY (-6)
+#define OPENCL_DEVICE_TYPE_CPU 2u
+#define OPENCL_DEVICE_TYPE_ALL 0xffffffffu
+#define OPENCL_PLATFORM_VERSION 0x0901u
+#define OPENCL_PLATFORM_NAME 0x0902u
+#define OPENCL_DEVICE_TYPE 0x1000u
+#define OPENCL_DEVICE_NAME 0x102bu
+#define OPENCL_DRIVER_VERSION 0x102du
+#define OPENCL_DEVICE_VERSION 0x102fu
+#define OPENCL_PROGRAM_BINARY_SIZES 0x1165u
+#define OPENCL_PROGRAM_BINARIES 0x1166u
+#define OPENCL_PROGRAM_BUILD_LOG 0x1183u
+#define OPENCL_KERNEL_COMPILE_WORK_GROUP_SIZE 0x11b1u
+
+struct opencl_library {
+#define OPENCL_SYMBOL(need, result, function, ...) result (*function)(__VA_ARGS__);
+#include "engine/compile/opencl_symbols.def"
+#undef OPENCL_SYMBOL
+};
+
+struct opencl_device { /* borrowed from the driver */
+    void *platform;
+    void *device;
+    char target[LIMIT_TARGET_TEXT];
+    char version[192]; /* for people */
+};
+
+KILN_MUST_CHECK enum kiln_code opencl_library_open(struct opencl_library *ret_library,
+                                                   struct kiln_err *err);
+/* The first device of each platform, CPUs before others; at most |most|. */
+size_t opencl_devices(const struct opencl_library *library, struct opencl_device *ret_devices,
+                      size_t most);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Programs that a compiler process runs: clang, and itself to look at a back end.
+ *
+ * Role       start, wait; children die with the compiler process that started them and live
+ *            within what is left of its CPU time
+ * Ownership  a child belongs to its caller until program_wait
+ * Threading  one thread
+ */
+#include "common/bytes.h"
+#include "common/err.h"
+
+#include <sys/types.h>
+
+struct program {
+    const char *const *argv; /* argv[0] is a path; NULL-terminated */
+    const char *folder;      /* to run in; NULL: here */
+    const char *environment; /* one NAME=VALUE to add; NULL: none */
+    int out_fd;              /* standard output; -1: ours */
+    int pass_fd;             /* becomes descriptor 3; -1: none */
+};
+
+KILN_MUST_CHECK enum kiln_code program_start(const struct program *program, pid_t *ret_pid,
+                                             struct kiln_err *err);
+/* |ret_status| is waitpid's. */
+KILN_MUST_CHECK enum kiln_code program_wait(pid_t pid, int *ret_status, struct kiln_err *err);
+/* Runs it to its end and appends its standard output; KILN_UNAVAILABLE unless it exits 0. */
+KILN_MUST_CHECK enum kiln_code program_read(const char *const *argv, const char *environment,
+                                            struct buffer *ret_output, struct kiln_err *err);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/compile/scratch.h"
+#include "common/fs.h"
+#include "common/messages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OPEN_FOLDERS_MOST 16
+#define PATH_MOST 512 /* two short folders and LIMIT_PROGRAM_NAME letters */
+
+/* |name| went through header_name_is_fine: it stays below |folder|. */
+static enum kiln_code put_file(const char *folder, struct bytes name, struct bytes content,
+                               struct kiln_err *err)
+{
+    char path[PATH_MOST];
+    snprintf(path, sizeof(path), "%s/%.*s", folder, (int)name.size, (const char *)name.data);
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    enum kiln_code rc = fs_make_folders(path, err);
+    *slash = '/';
+    if (rc)
+        return rc;
+    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot make the file '%s'", path);
+    rc = fs_write_all(fd, content, err);
+    return rc ? kiln_while(err, "writing '%s'", path) : KILN_OK;
+}
+
+enum kiln_code scratch_fill(const char *folder, const struct compile_job *job, struct kiln_err *err)
+{
+    char headers[PATH_MOST];
+    snprintf(headers, sizeof(headers), "%s/" SCRATCH_HEADERS, folder);
+    struct reader r = reader_of(job->headers);
+    enum kiln_code rc = put_file(folder, job->program, job->source, err);
+    for (uint32_t i = 0; !rc && i < job->header_count; i++) {
+        struct message_header header = message_header_read(&r);
+        rc = put_file(headers, header.name, header.text, err);
+    }
+    return rc;
+}
+
+static int remove_one(const char *path, const struct stat *seen, int type, struct FTW *place)
+{
+    (void)seen;
+    if (place->level == 0)
+        return 0;
+    if (type == FTW_DP)
+        rmdir(path);
+    else
+        unlink(path);
+    return 0;
+}
+
+void scratch_empty(const char *folder)
+{
+    nftw(folder, remove_one, OPEN_FOLDERS_MOST, FTW_DEPTH | FTW_PHYS);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The worker's private folder: a job's files while it runs, gone afterwards.
+ *
+ * Role       source and headers for compilers that want files; what compilers leave behind
+ * Ownership  folders are relative to the working folder of the process
+ * Threading  one thread
+ */
+#include "common/err.h"
+#include "engine/compile/compile_job.h"
+
+/* Where headers are, below the job's folder.  No program's name begins with '-'. */
+#define SCRATCH_HEADERS "-headers"
+
+/* Makes |folder| and puts the job's source into it, and the headers into its SCRATCH_HEADERS, all
+ * under their own names. */
+KILN_MUST_CHECK enum kiln_code scratch_fill(const char *folder, const struct compile_job *job,
+                                            struct kiln_err *err);
+/* Removes everything below |folder|; what cannot be removed stays. */
+void scratch_empty(const char *folder);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/compile/worker_packet.h"
+
+#include <string.h>
+
+void worker_job_write(struct buffer *b, const struct compile_job *job)
+{
+    buffer_put_u8(b, (uint8_t)job->kind);
+    buffer_put_sized(b, job->toolchain);
+    buffer_put_sized(b, job->target);
+    buffer_put_sized(b, job->program);
+    buffer_put_sized(b, job->options);
+    buffer_put_sized(b, job->source);
+    buffer_put_u32(b, job->header_count);
+    buffer_put_sized(b, job->headers);
+}
+
+enum kiln_code worker_job_read(struct bytes content, struct compile_job *ret_job,
+                               struct kiln_err *err)
+{
+    struct reader r = reader_of(content);
+    unsigned kind = reader_u8(&r);
+    struct compile_job job = { .kind = (enum compile_kind)kind };
+    job.toolchain = reader_sized(&r);
+    job.target = reader_sized(&r);
+    job.program = reader_sized(&r);
+    job.options = reader_sized(&r);
+    job.source = reader_sized(&r);
+    job.header_count = reader_u32(&r);
+    job.headers = reader_sized(&r);
+    if (r.failed || reader_left(&r) || kind > COMPILE_DESCRIBE)
+        return kiln_fail(err, KILN_INVALID, "the job file of %zu bytes is not a job", content.size);
+    *ret_job = job;
+    return KILN_OK;
+}
+
+void worker_result_write(struct buffer *b, const struct worker_result *result)
+{
+    buffer_put_u8(b, WORKER_RESULT);
+    buffer_put_u8(b, (uint8_t)result->end);
+    buffer_put_u64(b, result->cpu_ns);
+    buffer_put_u64(b, result->peak_rss);
+    buffer_put_sized(b, bytes_of_text(result->text));
+}
+
+enum kiln_code worker_result_read(struct reader *r, struct worker_result *ret_result,
+                                  struct kiln_err *err)
+{
+    unsigned end = reader_u8(r);
+    struct worker_result result = { .end = (enum compile_end)end };
+    result.cpu_ns = reader_u64(r);
+    result.peak_rss = reader_u64(r);
+    struct bytes text = reader_sized(r);
+    if (r->failed || reader_left(r) || end > COMPILE_UNAVAILABLE ||
+        text.size >= sizeof(result.text))
+        return kiln_fail(err, KILN_INVALID, "a compiler process sent a damaged result");
+    for (size_t i = 0; i < text.size; i++)
+        result.text[i] = text.data[i] < ' ' ? ' ' : (char)text.data[i];
+    *ret_result = result;
+    return KILN_OK;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The bytes of what engine/compile/worker_wire.h describes; both sides build on it.
+ *
+ *   ready packet    u8 WORKER_READY
+ *   job packet      u8 WORKER_JOB, with three descriptors: job, object, log
+ *   result packet   u8 WORKER_RESULT, u8 end, u64 cpu_ns, u64 peak_rss, sized text
+ *   job file        u8 kind, sized toolchain, target, program, options, source, u32 header count,
+ *                   sized headers
+ *
+ * Ownership  a job that was read borrows from the bytes it was read from
+ * Threading  plain values
+ */
+#include "common/limits.h"
+#include "engine/compile/worker_wire.h"
+
+#define WORKER_JOB 1
+#define WORKER_JOB_FILES 3
+#define WORKER_PACKET_MOST 1024
+/* A frame's body holds the source and its headers; the rest is names. */
+#define WORKER_JOB_MOST (LIMIT_FRAME_BODY + (64u << 10))
+
+void worker_job_write(struct buffer *b, const struct compile_job *job);
+/* KILN_INVALID when the bytes are not a job. */
+KILN_MUST_CHECK enum kiln_code worker_job_read(struct bytes content, struct compile_job *ret_job,
+                                               struct kiln_err *err);
+void worker_result_write(struct buffer *b, const struct worker_result *result);
+/* Reads what follows the message number; KILN_INVALID when it is not a result. */
+KILN_MUST_CHECK enum kiln_code worker_result_read(struct reader *r,
+                                                  struct worker_result *ret_result,
+                                                  struct kiln_err *err);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What the files of this folder share: the connection's parts and how SQLite's codes become
+ * sentences.  Not for other folders.
+ */
+#include "engine/db/db.h"
+
+#include <sqlite3.h>
+
+struct db {
+    sqlite3 *handle;         /* owned */
+    char *path;              /* owned */
+    sqlite3_stmt **prepared; /* owned, prepared_count of them */
+    size_t prepared_count;
+    bool read_only;
+};
+
+/* "cannot <doing> '<path>': <why>; <advice>" with the code that |rc| stands for. */
+KILN_MUST_CHECK enum kiln_code db_fail(const struct db *db, int rc, const char *doing,
+                                       struct kiln_err *err);
+/* Runs |sql|, which this folder wrote. */
+KILN_MUST_CHECK enum kiln_code db_exec(struct db *db, const char *sql, const char *doing,
+                                       struct kiln_err *err);
+/* The number that |sql| answers with, 0 when there is no row. */
+KILN_MUST_CHECK enum kiln_code db_number(struct db *db, const char *sql, int64_t *ret_number,
+                                         struct kiln_err *err);
+/* Brings the schema up to date in one transaction. */
+KILN_MUST_CHECK enum kiln_code db_migrate(struct db *db, const struct db_schema *schema,
+                                          struct kiln_err *err);

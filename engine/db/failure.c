@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/db/connection.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct meaning {
+    enum kiln_code code;
+    const char *advice;
+};
+
+static const struct meaning damaged = { KILN_CORRUPT, "the file is damaged" };
+static const struct meaning no_room = { KILN_FULL,
+                                        "free disk space, set a smaller limit or another folder" };
+static const struct meaning held = { KILN_BUSY, "another process holds it, try again" };
+static const struct meaning forbidden = { KILN_DENIED,
+                                          "check owner and permissions of file and folder" };
+static const struct meaning memory = { KILN_NO_MEMORY, "try again" };
+static const struct meaning medium = { KILN_IO, "check the disk, or set another folder" };
+
+/* SQLite names only ENOSPC as a full disk; quotas and file size limits come as plain I/O errors. */
+static const struct meaning *from_errno(int errnum, const struct meaning *otherwise)
+{
+    switch (errnum) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return &no_room;
+    case EACCES:
+    case EPERM:
+    case EROFS: return &forbidden;
+    default: return otherwise;
+    }
+}
+
+static const struct meaning *meaning_of(int rc, int errnum)
+{
+    switch (rc & 0xff) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_FORMAT:
+    case SQLITE_TOOBIG:     /* longer than anything we store */
+    case SQLITE_CONSTRAINT: /* our inputs are checked before: indices contradict tables */
+    case SQLITE_MISMATCH:
+    case SQLITE_SCHEMA:
+    case SQLITE_ERROR: /* our SQL is fixed and tested: the schema is not what it says */
+        return &damaged;
+    case SQLITE_FULL:
+    case SQLITE_NOLFS: return &no_room;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL: return &held;
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+    case SQLITE_READONLY: return &forbidden;
+    case SQLITE_NOMEM: return &memory;
+    default: return rc == SQLITE_IOERR_CORRUPTFS ? &damaged : from_errno(errnum, &medium);
+    }
+}
+
+enum kiln_code db_fail(const struct db *db, int rc, const char *doing, struct kiln_err *err)
+{
+    int errnum = db->handle ? sqlite3_system_errno(db->handle) : 0;
+    const struct meaning *m = meaning_of(rc, errnum);
+    const char *why = db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(rc);
+    bool system = ((rc & 0xff) == SQLITE_IOERR || (rc & 0xff) == SQLITE_CANTOPEN) && errnum;
+    return kiln_fail(err, m->code, "cannot %s '%s': %s%s%s; %s", doing, db->path, why,
+                     system ? ": " : "", system ? strerror(errnum) : "", m->advice);
+}
+
+enum kiln_code db_exec(struct db *db, const char *sql, const char *doing, struct kiln_err *err)
+{
+    int rc = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? KILN_OK : db_fail(db, rc, doing, err);
+}
+
+enum kiln_code db_number(struct db *db, const char *sql, int64_t *ret_number, struct kiln_err *err)
+{
+    sqlite3_stmt *statement = NULL;
+    int rc = sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(statement);
+    int64_t number = rc == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
+    bool failed = rc != SQLITE_ROW && rc != SQLITE_DONE;
+    enum kiln_code code = failed ? db_fail(db, rc, "read", err) : KILN_OK;
+    sqlite3_finalize(statement);
+    if (!code)
+        *ret_number = number;
+    return code;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/digest/sha256.h"
+
+#include <nettle/sha2.h>
+
+#undef sha256_init /* nettle renames its own by macros */
+
+_Static_assert(sizeof(struct sha256_ctx) <= sizeof(((struct sha256 *)0)->state),
+               "struct sha256 must hold nettle's state");
+_Static_assert(SHA256_DIGEST_SIZE == DIGEST_SIZE, "a digest is a SHA-256");
+
+static struct sha256_ctx *inner(struct sha256 *s) { return (struct sha256_ctx *)s->state; }
+
+void sha256_init(struct sha256 *s) { nettle_sha256_init(inner(s)); }
+
+void sha256_put(struct sha256 *s, struct bytes part)
+{
+    if (part.size)
+        nettle_sha256_update(inner(s), part.size, part.data);
+}
+
+void sha256_put_sized(struct sha256 *s, struct bytes part)
+{
+    uint8_t length[8];
+    for (size_t i = 0; i < sizeof(length); i++)
+        length[i] = (uint8_t)((uint64_t)part.size >> (8 * i));
+    sha256_put(s, bytes_of(length, sizeof(length)));
+    sha256_put(s, part);
+}
+
+struct digest sha256_end(struct sha256 *s)
+{
+    struct digest d;
+    nettle_sha256_digest(inner(s), sizeof(d.bytes), d.bytes);
+    return d;
+}
+
+struct digest sha256_of(struct bytes content)
+{
+    struct sha256 s;
+    sha256_init(&s);
+    sha256_put(&s, content);
+    return sha256_end(&s);
+}

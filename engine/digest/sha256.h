@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * SHA-256; the only place that knows nettle.
+ *
+ * Role       keys of kernels, digests of objects, identities of toolchains
+ * Ownership  struct sha256 is a plain value: no done call
+ * Threading  no shared state
+ */
+#include "common/digest.h"
+
+struct sha256 {
+    _Alignas(8) unsigned char state[128]; /* nettle's; its size is asserted in sha256.c */
+};
+
+void sha256_init(struct sha256 *s);
+void sha256_put(struct sha256 *s, struct bytes part);
+/* The length as a u64, then the bytes: parts cannot flow into one another. */
+void sha256_put_sized(struct sha256 *s, struct bytes part);
+/* Ends the computation; sha256_init before using |s| again. */
+struct digest sha256_end(struct sha256 *s);
+
+struct digest sha256_of(struct bytes content);

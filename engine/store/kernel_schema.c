@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/store/kernel_store_parts.h"
+
+extern const unsigned char schema_kernels_0001[];
+extern const unsigned long schema_kernels_0001_size;
+
+static const struct db_migration migrations[] = {
+    { schema_kernels_0001, &schema_kernels_0001_size },
+};
+
+const struct db_schema kernel_schema = {
+    .name = "kernels",
+    .application_id = 0x4b4c4e31, /* "KLN1" */
+    .migrations = migrations,
+    .count = sizeof(migrations) / sizeof(migrations[0]),
+};
+
+const char *const kernel_statements[KERNEL_STATEMENT_COUNT] = {
+#define KERNEL_STATEMENT(name, text) [KERNEL_##name] = text,
+#include "engine/store/kernel_statements.def"
+#undef KERNEL_STATEMENT
+};

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/store/object.h"
+
+#include "common/fs.h"
+#include "common/limits.h"
+#include "engine/digest/sha256.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* Only a sealed file may be mapped without fear of its being cut short under the mapping. */
+static enum kiln_code map(int fd, uint64_t size, void **ret_mapping, struct kiln_err *err)
+{
+    void *mapping = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    if (mapping == MAP_FAILED)
+        return kiln_fail_errno(err, errno, "cannot map a code object of %llu bytes",
+                               (unsigned long long)size);
+    *ret_mapping = mapping;
+    return KILN_OK;
+}
+
+static enum kiln_code sealed_size(int fd, uint64_t *ret_size, struct kiln_err *err)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    if (!fs_is_sealed(fd) && fs_seal(fd, &why) != KILN_OK)
+        return kiln_fail(err, KILN_INVALID, "not a memory file that can be sealed (%s)", why.text);
+    struct stat seen;
+    if (fstat(fd, &seen) != 0)
+        return kiln_fail_errno(err, errno, "cannot look at a code object");
+    if (seen.st_size <= 0)
+        return kiln_fail(err, KILN_INVALID, "the code object is empty");
+    if ((uint64_t)seen.st_size > LIMIT_CODE_OBJECT)
+        return kiln_fail(err, KILN_INVALID, "the code object has %lld bytes, at most %u are taken",
+                         (long long)seen.st_size, LIMIT_CODE_OBJECT);
+    *ret_size = (uint64_t)seen.st_size;
+    return KILN_OK;
+}
+
+static enum kiln_code digest_of_fd(int fd, uint64_t size, struct digest *ret_digest,
+                                   struct kiln_err *err)
+{
+    void *mapping = NULL;
+    enum kiln_code rc = map(fd, size, &mapping, err);
+    if (rc)
+        return rc;
+    *ret_digest = sha256_of(bytes_of(mapping, size));
+    munmap(mapping, size);
+    return KILN_OK;
+}
+
+enum kiln_code object_from_checked(int fd, uint64_t size, const struct digest *digest,
+                                   uint64_t compile_ns, struct object **ret_object,
+                                   struct kiln_err *err)
+{
+    KILN_AUTO(fd) int owned = fd;
+    void *mapping = NULL;
+    if (size <= OBJECT_INLINE_MOST) {
+        enum kiln_code rc = map(fd, size, &mapping, err);
+        if (rc)
+            return rc;
+    }
+    struct object *object = malloc(sizeof(*object));
+    if (!object) {
+        if (mapping)
+            munmap(mapping, size);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot hold a code object: out of memory");
+    }
+    *object = (struct object){ .references = 1,
+                               .fd = fd,
+                               .size = size,
+                               .digest = *digest,
+                               .compile_ns = compile_ns,
+                               .data = mapping };
+    owned = -1;
+    *ret_object = object;
+    return KILN_OK;
+}
+
+enum kiln_code object_from_memfd(int fd, uint64_t compile_ns, struct object **ret_object,
+                                 struct kiln_err *err)
+{
+    KILN_AUTO(fd) int owned = fd;
+    uint64_t size = 0;
+    struct digest digest;
+    enum kiln_code rc = sealed_size(fd, &size, err);
+    if (!rc)
+        rc = digest_of_fd(fd, size, &digest, err);
+    if (rc)
+        return rc;
+    owned = -1;
+    return object_from_checked(fd, size, &digest, compile_ns, ret_object, err);
+}
+
+enum kiln_code object_from_bytes(struct bytes content, uint64_t compile_ns,
+                                 struct object **ret_object, struct kiln_err *err)
+{
+    KILN_AUTO(fd) int fd = -1;
+    enum kiln_code rc = fs_memfd("kiln-object", &fd, err);
+    if (!rc)
+        rc = fs_write_all(fd, content, err);
+    if (rc)
+        return rc;
+    int given = fd;
+    fd = -1;
+    return object_from_memfd(given, compile_ns, ret_object, err);
+}
+
+struct object *object_ref(struct object *object)
+{
+    object->references++;
+    return object;
+}
+
+struct object *object_unref(struct object *object)
+{
+    if (!object || --object->references > 0)
+        return NULL;
+    if (object->data)
+        munmap((void *)object->data, object->size);
+    close(object->fd);
+    free(object);
+    return NULL;
+}
+
+enum kiln_code object_view_open(const struct object *object, struct object_view *ret_view,
+                                struct kiln_err *err)
+{
+    void *mapping = NULL;
+    if (!object->data) {
+        enum kiln_code rc = map(object->fd, object->size, &mapping, err);
+        if (rc)
+            return rc;
+    }
+    const void *data = mapping ? mapping : (const void *)object->data;
+    *ret_view = (struct object_view){ .bytes = bytes_of(data, object->size), .mapping = mapping };
+    return KILN_OK;
+}
+
+void object_view_done(struct object_view *view)
+{
+    if (view->mapping)
+        munmap(view->mapping, view->bytes.size);
+    *view = (struct object_view){ 0 };
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/client.h"
+
+#include <kiln/admin.h>
+#include <string.h>
+
+#define JSON_REQUEST_JSON(name_, number_) { .name = #name_, .number = (number_) },
+#define JSON_REQUEST_BINARY(name_, number_)
+static const struct {
+    const char *name;
+    uint16_t number;
+} json_requests[] = {
+#define KILN_REQUEST(name, number, who, body, purpose) JSON_REQUEST_##body(name, number)
+#define KILN_REPLY(name, number, body, purpose)
+#include "common/messages.def"
+#undef KILN_REQUEST
+#undef KILN_REPLY
+};
+
+static enum kiln_code find_request(const char *name, uint16_t *ret_number, struct kiln_err *err)
+{
+    for (size_t i = 0; name && i < sizeof(json_requests) / sizeof(json_requests[0]); i++)
+        if (strcmp(json_requests[i].name, name) == 0) {
+            *ret_number = json_requests[i].number;
+            return KILN_OK;
+        }
+    return kiln_fail(err, KILN_INVALID, "there is no request '%s'", name ? name : "(null)");
+}
+
+static void write_frame(struct buffer *frame, const char *json)
+{
+    struct bytes body = bytes_of_text(json && json[0] ? json : "{}");
+    client_frame_init(frame);
+    buffer_put(frame, body.data, body.size);
+}
+
+static enum kiln_code read_json(const struct reply *reply, char **ret_json, struct failure *failure)
+{
+    if (reply->header->type != MESSAGE_json ||
+        (reply->body.size && memchr(reply->body.data, '\0', reply->body.size)))
+        return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's answer is not JSON");
+    *ret_json = bytes_to_text(reply->body);
+    if (!*ret_json)
+        return kiln_fail(&failure->err, KILN_NO_MEMORY, "no memory for an answer of %zu bytes",
+                         reply->body.size);
+    return KILN_OK;
+}
+
+/* ---- one question ---- */
+
+static enum kiln_code accept_json(struct request *request, const struct reply *reply,
+                                  struct failure *failure)
+{
+    if (reply->header->flags & FRAME_MORE)
+        return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's answer goes on where it may not");
+    return read_json(reply, request->context, failure);
+}
+
+static enum kiln_code ask(struct kiln_client *client, const char *name, const char *json,
+                          uint64_t deadline_ns, char **ret_json, struct failure *failure)
+{
+    uint16_t number;
+    enum kiln_code rc = find_request(name, &number, &failure->err);
+    if (rc)
+        return rc;
+    if (number == MESSAGE_events)
+        return kiln_fail(&failure->err, KILN_INVALID, "events come by kiln_events");
+    WAITER_AUTO struct waiter waiter;
+    waiter_init(&waiter);
+    BUFFER_AUTO struct buffer frame;
+    write_frame(&frame, json);
+    char *text = NULL;
+    struct request rq = {
+        .type = number, .frame = &frame, .waiter = &waiter, .accept = accept_json, .context = &text
+    };
+    rc = exchange_call(client->exchange, &rq, deadline_ns);
+    *failure = rq.failure;
+    if (rc)
+        free(text);
+    else
+        *ret_json = text;
+    return rc;
+}
+
+int kiln_admin(struct kiln_client *client, const char *request, const char *json, int timeout_ms,
+               char **ret_json, struct kiln_error *err)
+{
+    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    uint64_t deadline_ns;
+    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    if (!rc && !ret_json)
+        return error_argument(err, "kiln_admin needs a place for the answer");
+    if (!rc)
+        rc = ask(client, request, json, deadline_ns, ret_json, &f);
+    return failure_return(&f, rc, err);
+}
+
+/* ---- events ---- */
+
+static enum kiln_code accept_event(struct request *request, const struct reply *reply,
+                                   struct failure *failure)
+{
+    char **event = request->context;
+    free(*event); /* cannot be: one frame is accepted at a time */
+    *event = NULL;
+    return read_json(reply, event, failure);
+}
+
+struct subscription {
+    struct exchange *exchange; /* owned: a connection of its own, so that ending it unsubscribes */
+    struct waiter waiter;
+    struct request request;
+    struct buffer frame; /* owned */
+    char *event;         /* owned: read and not handed over yet */
+};
+
+static void subscription_done(struct subscription *s)
+{
+    exchange_destroy(s->exchange);
+    waiter_done(&s->waiter);
+    buffer_done(&s->frame);
+    failure_done(&s->request.failure);
+    free(s->event);
+}
+
+static enum kiln_code pump(struct subscription *s, uint64_t deadline_ns,
+                           int (*each)(void *context, const char *json), void *context,
+                           struct failure *failure)
+{
+    for (;;) {
+        enum kiln_code rc = exchange_wait(s->exchange, &s->waiter, deadline_ns, &failure->err);
+        if (rc == KILN_TIMED_OUT)
+            return kiln_fail(&failure->err, rc, "the time to watch events is over");
+        if (rc)
+            return rc;
+        bool enough = s->event && each(context, s->event);
+        free(KILN_TAKE(s->event));
+        if (enough)
+            return KILN_OK;
+        if (s->request.ended && !s->request.code)
+            return kiln_fail(&failure->err, KILN_UNAVAILABLE, "kilnd ended the stream of events");
+        if (s->request.ended) {
+            *failure = s->request.failure;
+            s->request.failure.log = NULL;
+            return s->request.code;
+        }
+    }
+}
+
+static enum kiln_code subscribe(struct kiln_client *client, struct subscription *s,
+                                struct kiln_err *err)
+{
+    waiter_init(&s->waiter);
+    write_frame(&s->frame, /* json= */ NULL);
+    s->request = (struct request){ .type = MESSAGE_events,
+                                   .frame = &s->frame,
+                                   .waiter = &s->waiter,
+                                   .once = true,
+                                   .accept = accept_event,
+                                   .context = &s->event };
+    enum kiln_code rc = client_open_exchange(client, &s->exchange, err);
+    return rc ? rc : exchange_submit(s->exchange, &s->request, err);
+}
+
+int kiln_events(struct kiln_client *client, int timeout_ms,
+                int (*each)(void *context, const char *json), void *context, struct kiln_error *err)
+{
+    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    uint64_t deadline_ns;
+    enum kiln_code rc = client_enter(client, timeout_ms < 0 ? 0 : timeout_ms, &deadline_ns, &f.err);
+    if (!rc && !each)
+        return error_argument(err, "kiln_events needs a callback");
+    if (timeout_ms < 0)
+        deadline_ns = TRANSPORT_NO_DEADLINE;
+    __attribute__((cleanup(subscription_done))) struct subscription s = { 0 };
+    if (!rc)
+        rc = subscribe(client, &s, &f.err);
+    if (!rc)
+        rc = pump(&s, deadline_ns, each, context, &f);
+    return failure_return(&f, rc, err);
+}

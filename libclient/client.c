@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/client.h"
+
+#include "common/clock.h"
+#include "common/paths.h"
+#include "libclient/transport_socket.h"
+
+#include <kiln/admin.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_TIMEOUT_MS 120000
+/* A large job has some thousands of distinct kernels; mapped pages are shared with the daemon. */
+#define DEFAULT_TABLE_ENTRIES 8192
+#define TABLE_BYTES ((size_t)256 << 20)
+
+static void kiln_client_destroy(struct kiln_client *client)
+{
+    if (!client)
+        return;
+    exchange_destroy(client->exchange);
+    table_destroy(client->table);
+    fork_guard_done(&client->guard);
+    free(client);
+}
+KILN_DEFINE_AUTO(kiln_client)
+
+static enum kiln_code connect_to_daemon(void *context, struct transport **ret_transport,
+                                        struct kiln_err *err)
+{
+    const struct kiln_client *client = context;
+    return transport_socket_connect(client->socket_path, ret_transport, err);
+}
+
+enum kiln_code client_open_exchange(struct kiln_client *client, struct exchange **ret_exchange,
+                                    struct kiln_err *err)
+{
+    struct exchange_options options = {
+        .connect = connect_to_daemon,
+        .context = client,
+        .software = client->software,
+    };
+    return exchange_create(&options, ret_exchange, err);
+}
+
+static enum kiln_code choose_socket(const struct kiln_client_options *options, char *ret_path,
+                                    size_t size, struct kiln_err *err)
+{
+    char path[PATH_TEXT_MOST];
+    enum kiln_code rc = KILN_OK;
+    if (options->socket_path)
+        snprintf(path, sizeof(path), "%s", options->socket_path);
+    else
+        rc = paths_client_socket(path, err);
+    if (!rc)
+        rc = transport_socket_check(path, err);
+    if (!rc)
+        snprintf(ret_path, size, "%.*s", (int)size - 1, path);
+    return rc;
+}
+
+/* Callers built against an older header pass a smaller struct: the rest is zero. */
+static enum kiln_code read_options(const struct kiln_client_options *options,
+                                   struct kiln_client_options *ret_options, struct kiln_err *err)
+{
+    *ret_options = (struct kiln_client_options){ .size = sizeof(*ret_options) };
+    if (!options)
+        return KILN_OK;
+    size_t least = offsetof(struct kiln_client_options, name) + sizeof(options->name);
+    if (options->size < least)
+        return kiln_fail(err, KILN_INVALID,
+                         "kiln_client_options.size is %zu: set it to sizeof the struct",
+                         options->size);
+    size_t size = options->size < sizeof(*options) ? options->size : sizeof(*options);
+    memcpy(ret_options, options, size);
+    if (ret_options->timeout_ms < 0)
+        return kiln_fail(err, KILN_INVALID, "kiln_client_options.timeout_ms is negative: %d",
+                         ret_options->timeout_ms);
+    return KILN_OK;
+}
+
+static enum kiln_code open_client(const struct kiln_client_options *given,
+                                  struct kiln_client **ret_client, struct kiln_err *err)
+{
+    struct kiln_client_options options;
+    enum kiln_code rc = read_options(given, &options, err);
+    if (rc)
+        return rc;
+    KILN_AUTO(kiln_client) struct kiln_client *c = calloc(1, sizeof(*c));
+    if (!c)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a client");
+    c->timeout_ms = options.timeout_ms ? options.timeout_ms : DEFAULT_TIMEOUT_MS;
+    snprintf(c->software, sizeof(c->software), "libkiln %s%s%s", KILN_VERSION,
+             options.name ? " in " : "", options.name ? options.name : "");
+    rc = choose_socket(&options, c->socket_path, sizeof(c->socket_path), err);
+    if (rc)
+        return rc;
+    int entries = options.table_entries ? options.table_entries : DEFAULT_TABLE_ENTRIES;
+    struct table_options limits = { .limit_entries = entries < 0 ? 0 : (size_t)entries,
+                                    .limit_bytes = TABLE_BYTES };
+    rc = table_create(&limits, &c->table, err);
+    if (!rc)
+        rc = client_open_exchange(c, &c->exchange, err);
+    if (rc)
+        return rc;
+    fork_guard_init(&c->guard);
+    *ret_client = KILN_TAKE(c);
+    return KILN_OK;
+}
+
+int kiln_client_open(const struct kiln_client_options *options, struct kiln_client **ret_client,
+                     struct kiln_error *err)
+{
+    if (!ret_client)
+        return error_argument(err, "kiln_client_open needs a place for the client");
+    struct kiln_err e = KILN_ERR_INIT;
+    return error_return(&e, open_client(options, ret_client, &e), err);
+}
+
+void kiln_client_close(struct kiln_client *client) { kiln_client_destroy(client); }
+
+enum kiln_code client_enter(const struct kiln_client *client, int timeout_ms,
+                            uint64_t *ret_deadline_ns, struct kiln_err *err)
+{
+    if (!client)
+        return kiln_fail(err, KILN_INVALID, "no client was given: open one with kiln_client_open");
+    if (!fork_guard_holds(&client->guard))
+        return kiln_fail(err, KILN_INVALID,
+                         "this client was opened before fork: open another in the child");
+    if (timeout_ms < 0)
+        return kiln_fail(err, KILN_INVALID, "the time-out is negative: %d ms", timeout_ms);
+    int ms = timeout_ms ? timeout_ms : client->timeout_ms;
+    *ret_deadline_ns = clock_monotonic_ns() + (uint64_t)ms * 1000000u;
+    return KILN_OK;
+}
+
+void client_frame_init(struct buffer *frame)
+{
+    static const uint8_t header[FRAME_HEADER_SIZE];
+    buffer_init(frame, FRAME_HEADER_SIZE + LIMIT_FRAME_BODY);
+    buffer_put(frame, header, sizeof(header));
+}
+
+void client_frame_init_in(struct buffer *frame, uint8_t *room, size_t size)
+{
+    *frame =
+        (struct buffer){ .data = room, .size = FRAME_HEADER_SIZE, .capacity = size, .limit = size };
+}
+
+const char *kiln_version(void) { return KILN_VERSION; }
+
+void kiln_free(void *pointer) { free(pointer); }

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The client's inside, for the files that implement its calls.
+ *
+ * Role       one exchange with kilnd, one table of what was answered, the defaults
+ * Ownership  kiln_client_open / kiln_client_close
+ * Threading  immutable but for exchange and table, which lock for themselves
+ */
+#include "libclient/exchange.h"
+#include "libclient/fork_guard.h"
+#include "libclient/table.h"
+
+#include <kiln/client.h>
+
+/* Objects up to this size may come inside the frame: copying 16 KiB costs less than passing,
+ * checking and mapping a descriptor. */
+#define CLIENT_INLINE_MOST (16u << 10)
+
+struct kiln_client {
+    struct exchange *exchange; /* owned */
+    struct table *table;       /* owned */
+    struct fork_guard guard;
+    int timeout_ms;
+    char socket_path[256];
+    char software[128]; /* for hello */
+};
+
+/* Every call's beginning.  Refuses a NULL client, a child of the process that opened it and a
+ * negative time-out; turns the time-out (0: the client's default) into a deadline. */
+KILN_MUST_CHECK enum kiln_code client_enter(const struct kiln_client *client, int timeout_ms,
+                                            uint64_t *ret_deadline_ns, struct kiln_err *err);
+
+/* A connection of its own to the same daemon, for what may not share the client's. */
+KILN_MUST_CHECK enum kiln_code client_open_exchange(struct kiln_client *client,
+                                                    struct exchange **ret_exchange,
+                                                    struct kiln_err *err);
+
+/* A frame under construction: room for the header, then what the caller appends. */
+void client_frame_init(struct buffer *frame);
+/* The same in |room|, never on the heap; do not call buffer_done on it. */
+void client_frame_init_in(struct buffer *frame, uint8_t *room, size_t size);

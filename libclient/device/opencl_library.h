@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * OpenCL through its loader, opened at run time; the headers lend types and constants alone.
+ *
+ * Ownership  one table a process, never closed
+ * Threading  immutable once bound
+ */
+#include "common/err.h"
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+
+struct opencl_library {
+#define OPENCL_SYMBOL(need, result, function, ...) result (*function)(__VA_ARGS__);
+#include "libclient/device/opencl_symbols.def"
+#undef OPENCL_SYMBOL
+};
+
+KILN_MUST_CHECK enum kiln_code opencl_library_use(const struct opencl_library **ret_library,
+                                                  struct kiln_err *err);
+
+/* Records what the runtime said: "cannot <what>: CL_OUT_OF_RESOURCES (-5)". */
+enum kiln_code opencl_fail(struct kiln_err *err, cl_int status, const char *fmt, ...)
+    KILN_PRINTF(3, 4);

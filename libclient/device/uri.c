@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/device/uri.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INDEX_DIGITS_MOST 4
+
+static const struct {
+    const char *word;
+    enum device_kind kind;
+} kinds[] = {
+    { "auto", DEVICE_AUTO },
+    { "hip", DEVICE_HIP },
+    { "cuda", DEVICE_CUDA },
+    { "opencl", DEVICE_OPENCL },
+};
+
+/* Decimal digits to the end. */
+static bool parse_index(const char *text, unsigned *ret_index)
+{
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > INDEX_DIGITS_MOST || text[digits] != '\0')
+        return false;
+    *ret_index = (unsigned)strtoul(text, NULL, 10);
+    return true;
+}
+
+static bool parse_uuid(const char *text, char *ret_uuid, size_t size)
+{
+    if (strncmp(text, "GPU-", 4) != 0 || text[4] == '\0' || strlen(text) >= size)
+        return false;
+    for (const char *at = text + 4; *at; at++)
+        if (!isxdigit((unsigned char)*at) && *at != '-')
+            return false;
+    snprintf(ret_uuid, size, "%s", text);
+    return true;
+}
+
+static bool parse_rest(const char *rest, struct device_uri *uri)
+{
+    if (rest[0] == '\0')
+        return true;
+    if (uri->kind == DEVICE_HIP && strncmp(rest, "://", 3) == 0)
+        return parse_uuid(rest + 3, uri->uuid, sizeof(uri->uuid));
+    return uri->kind != DEVICE_AUTO && rest[0] == ':' && parse_index(rest + 1, &uri->index);
+}
+
+enum kiln_code device_uri_parse(const char *name, struct device_uri *ret_uri, struct kiln_err *err)
+{
+    for (size_t i = 0; name && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        size_t size = strlen(kinds[i].word);
+        struct device_uri uri = { .kind = kinds[i].kind };
+        if (strncmp(name, kinds[i].word, size) == 0 && parse_rest(name + size, &uri)) {
+            *ret_uri = uri;
+            return KILN_OK;
+        }
+    }
+    return kiln_fail(err, KILN_INVALID,
+                     "'%s' names no device: use auto, opencl:0, hip:0, hip://GPU-<uuid> or cuda:0",
+                     name ? name : "(null)");
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The greeting: hello and welcome on a fresh connection (docs/protocol.md).
+ *
+ * Threading  whoever owns the transport; blocks until the deadline
+ */
+#include "common/messages.h"
+#include "common/transport.h"
+
+struct greeting { /* who answered, and what it allows */
+    uint16_t version;
+    uint64_t capabilities; /* of both sides */
+    uint32_t pid;
+    unsigned role;          /* enum role: ours */
+    uint32_t max_body;      /* bytes */
+    uint32_t max_in_flight; /* at least 1 */
+    char software[64];
+};
+
+#define GREETING_REQUEST_ID 1u /* later requests count on from here */
+
+/* KILN_UNSUPPORTED when the two share no version; the sentence names both. */
+KILN_MUST_CHECK enum kiln_code greeting_exchange(struct transport *transport, const char *software,
+                                                 uint64_t deadline_ns,
+                                                 struct greeting *ret_greeting,
+                                                 struct kiln_err *err);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef KILN_CLIENT_H
+#define KILN_CLIENT_H
+
+/*
+ * A client: one process's way to kilnd, with a table of what it already got.
+ *
+ * Threads  one client may be used by any number of threads at once.
+ * Fork     a child must not use a client its parent opened: calls return KILN_E_INVALID there;
+ *          kiln_client_close() is allowed and leaves the parent's connection alone.
+ * Time     every call that may block takes a timeout in milliseconds, 0 meaning the client's
+ *          default; when it passes, the call returns KILN_E_TIMED_OUT.  A daemon that
+ *          goes away and returns within that time is not noticed: the request is sent again.
+ */
+#include <kiln/error.h>
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+struct kiln_client;
+
+struct kiln_client_options {
+    size_t size;             /* sizeof(struct kiln_client_options) */
+    const char *socket_path; /* NULL: $KILN_SOCKET, else $XDG_RUNTIME_DIR/kiln/kilnd.sock where that
+                                exists, else /run/kiln/kilnd.sock */
+    int timeout_ms;          /* default for every call; 0: 120 000 */
+    const char *name;        /* of the program, for the daemon's log; may be NULL */
+    int table_entries;       /* answers that this process remembers; 0: 8192; negative: none */
+};
+
+/* Which rung of the ladder serves. */
+enum { KILN_RUNG_NONE = 0, KILN_RUNG_DAEMON = 1, KILN_RUNG_EMBEDDED = 2 };
+
+struct kiln_status {
+    size_t size;             /* in: sizeof(struct kiln_status) */
+    int rung;                /* KILN_RUNG_* of the last answer; NONE before the first */
+    char socket_path[256];   /* where the daemon is looked for */
+    char daemon[64];         /* its version, "" when never reached */
+    int daemon_pid;          /* 0 when never reached */
+    int role;                /* ours, as the daemon sees it: 0 use, 1 publish, 2 admin */
+    char reason[512];        /* why the rung is not DAEMON; "" when it is */
+    uint64_t requests;       /* sent to the daemon */
+    uint64_t reconnects;     /* after the first connection */
+    uint64_t table_hits;     /* answered in this process */
+    uint64_t table_entries;
+};
+
+/* Does not connect yet, so it does not fail when no daemon runs. */
+int kiln_client_open(const struct kiln_client_options *options, struct kiln_client **ret_client,
+                     struct kiln_error *err);
+/* Accepts NULL.  Kernels and plans already handed out stay valid. */
+void kiln_client_close(struct kiln_client *client);
+
+/* Asks the daemon for a sign of life; |ret_ns| (may be NULL) receives the round trip. */
+int kiln_client_ping(struct kiln_client *client, int timeout_ms, uint64_t *ret_ns,
+                     struct kiln_error *err);
+/* Which rung served, and how much; never blocks. */
+int kiln_client_status(struct kiln_client *client, struct kiln_status *ret_status,
+                       struct kiln_error *err);
+
+/* "0.1.0": of this library. */
+const char *kiln_version(void);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

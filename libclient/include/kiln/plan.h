@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef KILN_PLAN_H
+#define KILN_PLAN_H
+
+/*
+ * Plans: how to solve a problem on a device, with the kernels to do it.
+ *
+ * Ownership  a plan is counted (kiln_plan_unref) and owns its kernels; strings and kernels
+ *            asked of it are borrowed and live as long as it does.
+ * Threads    plans are immutable and may be shared.
+ */
+#include <kiln/kernel.h>
+#include <kiln/problem.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+struct kiln_plan;
+
+struct kiln_plan_options {
+    size_t size;             /* sizeof(struct kiln_plan_options) */
+    const char *target;      /* what to compile for; see kiln_device_target() */
+    const char *database_id; /* MIOpen's stem for the device ("gfx90a68"), or NULL */
+    const char *solver;      /* NULL: the best that applies; else a name to force */
+    const char *toolchain;   /* NULL: the daemon chooses */
+    int priority;            /* KILN_INTERACTIVE or KILN_PREFETCH */
+    int no_objects;          /* 1: have the kernels made and kept, but not sent (prefetch) */
+};
+
+int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
+                  const struct kiln_plan_options *options, int timeout_ms,
+                  struct kiln_plan **ret_plan, struct kiln_error *err);
+
+/* Called once for each problem, in the order they are ready, on the calling thread.  |plan|
+ * (borrowed) is NULL on failure, |err| then says why.  Not 0: stop, no more calls. */
+typedef int kiln_plan_ready(void *context, size_t index, struct kiln_plan *plan,
+                            const struct kiln_error *err);
+/* Many at once, all in flight together as far as the daemon allows. */
+int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *problems, size_t count,
+                    const struct kiln_plan_options *options, int timeout_ms,
+                    kiln_plan_ready *ready, void *context, struct kiln_error *err);
+
+struct kiln_plan *kiln_plan_ref(struct kiln_plan *plan);
+void kiln_plan_unref(struct kiln_plan *plan); /* accepts NULL */
+const char *kiln_plan_solver(const struct kiln_plan *plan);
+const char *kiln_plan_toolchain(const struct kiln_plan *plan);
+uint64_t kiln_plan_workspace(const struct kiln_plan *plan); /* bytes to be given at launch */
+uint64_t kiln_plan_ns(const struct kiln_plan *plan); /* what planning cost the daemon */
+
+/* Distinct code objects, and the launches that use them, in order. */
+unsigned kiln_plan_object_count(const struct kiln_plan *plan);
+/* Borrowed; NULL with no_objects. */
+struct kiln_kernel *kiln_plan_object(const struct kiln_plan *plan, unsigned index);
+/* Key and tier, known also with no_objects. */
+const char *kiln_plan_object_key(const struct kiln_plan *plan, unsigned index);
+int kiln_plan_object_tier(const struct kiln_plan *plan, unsigned index);
+uint64_t kiln_plan_object_size(const struct kiln_plan *plan, unsigned index);
+uint64_t kiln_plan_object_compile_ns(const struct kiln_plan *plan, unsigned index);
+
+struct kiln_plan_launch {
+    size_t size; /* in: sizeof(struct kiln_plan_launch) */
+    const char *kernel; /* entry point */
+    unsigned object;    /* index of its code object */
+    uint32_t grid[3];   /* work groups (blocks) */
+    uint32_t group[3];  /* work items (threads) in a group */
+};
+unsigned kiln_plan_launch_count(const struct kiln_plan *plan);
+int kiln_plan_launch(const struct kiln_plan *plan, unsigned index,
+                     struct kiln_plan_launch *ret_launch, struct kiln_error *err);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef KILN_PROBLEM_H
+#define KILN_PROBLEM_H
+
+/*
+ * One convolution.  Tensors keep their forward names in every direction:
+ *   x  n, c, [d,] h, w           w  k, c/groups, [z,] y, x           y  n, k, [do,] ho, wo
+ * FORWARD computes y from x and w; BACKWARD_DATA x from y and w; BACKWARD_WEIGHTS w from x and y.
+ * All arithmetic is in 32-bit floating point whatever the storage type.
+ */
+#include <kiln/error.h>
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+enum { KILN_FORWARD = 0, KILN_BACKWARD_DATA = 1, KILN_BACKWARD_WEIGHTS = 2 };
+enum { KILN_CHANNELS_FIRST = 0, KILN_CHANNELS_LAST = 1 }; /* NC[D]HW, N[D]HWC */
+enum { KILN_FLOAT32 = 0, KILN_FLOAT16 = 1, KILN_BFLOAT16 = 2 };
+enum { KILN_TENSOR_X = 0, KILN_TENSOR_W = 1, KILN_TENSOR_Y = 2 };
+
+struct kiln_problem {
+    size_t size;           /* sizeof(struct kiln_problem) */
+    uint32_t direction;    /* KILN_FORWARD, ... */
+    uint32_t spatial_dims; /* 2 or 3 */
+    uint32_t type;         /* KILN_FLOAT32, ...: of x, w and y */
+    uint32_t x_layout, w_layout, y_layout; /* KILN_CHANNELS_FIRST or _LAST */
+    uint32_t n, c, k, groups;
+    /* Depth, height, width.  For 2-D: in, filter, stride, dilation have depth 1, pad 0. */
+    uint32_t in[3], filter[3], pad[3], stride[3], dilation[3];
+};
+
+/* Reads one MIOpenDriver command line ("conv -n 64 -c 3 ...", any path to the program in front).
+ * |flags| of the driver that do not belong to a problem are skipped; an unknown flag or a bad
+ * value is KILN_E_INVALID and named.  -F is a mask there (1 forward, 2 data, 4 weights, 0 all):
+ * up to three problems come back, |ret_count| says how many. */
+int kiln_problem_from_driver(const char *line, struct kiln_problem ret_problems[3],
+                             unsigned *ret_count, struct kiln_error *err);
+/* The other way: one MIOpenDriver command line, terminated, cut at |size|. */
+int kiln_problem_to_driver(const struct kiln_problem *problem, char *text, size_t size,
+                           struct kiln_error *err);
+/* Refuses what no solver could mean: zero sizes, groups that do not divide, an empty output. */
+int kiln_problem_check(const struct kiln_problem *problem, struct kiln_error *err);
+/* Depth, height and width of y. */
+int kiln_problem_output(const struct kiln_problem *problem, uint32_t ret_output[3],
+                        struct kiln_error *err);
+/* Elements and bytes of tensor |which| (KILN_TENSOR_X, ...); either result may be NULL. */
+int kiln_problem_tensor(const struct kiln_problem *problem, int which, uint64_t *ret_elements,
+                        uint64_t *ret_bytes, struct kiln_error *err);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Links: getting a connection that was greeted, patiently where that makes sense.
+ *
+ * Role       connect, hello, and the pauses between attempts
+ * Ownership  the transport returned is the caller's
+ * Threading  blocks the calling thread until the deadline at most
+ */
+#include "libclient/greeting.h"
+
+struct link_wish {
+    /* Opens a connection, without waiting; codes as transport_socket_connect(). */
+    enum kiln_code (*connect)(void *context, struct transport **ret_transport,
+                              struct kiln_err *err);
+    void *context;
+    const char *software; /* for hello */
+    bool reached_before;  /* a daemon was there once: it is waited for */
+};
+
+/* Attempts until one succeeds.  A daemon that was never there is not waited for
+ * (KILN_UNAVAILABLE); one that was, that dies while it greets us or that is busy, is
+ * (KILN_TIMED_OUT in the end).  A refusal is final.  *ret_reached: some connection came about. */
+KILN_MUST_CHECK enum kiln_code link_open(const struct link_wish *wish, uint64_t deadline_ns,
+                                         struct transport **ret_transport,
+                                         struct greeting *ret_greeting, bool *ret_reached,
+                                         struct kiln_err *err);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Problems between the public form and the wire's; pure functions. */
+#include "common/problem.h"
+
+#include <kiln/problem.h>
+
+/* Checks as problem_check() does. */
+KILN_MUST_CHECK enum kiln_code problem_from_public(const struct kiln_problem *from,
+                                                   struct problem *ret_problem,
+                                                   struct kiln_err *err);
+void problem_to_public(const struct problem *from, struct kiln_problem *ret_problem);

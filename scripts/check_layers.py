@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Fail when an include crosses the architecture the wrong way.
+
+Usage: scripts/check_layers.py [ROOT]
+
+The arrows are those of docs/architecture.md. A file's home is the longest folder of MAY_INCLUDE
+that its path begins with; it may include its own folder and the folders (or single headers)
+listed there. Headers of libraries that are not ours have one home each.
+"""
+import re
+import sys
+
+import tree
+
+SERVICE_MAY = {f"engine/{part}" for part in
+               ("store", "package", "tuning", "solver", "jobs", "compile", "digest")}
+ENGINE_PARTS = SERVICE_MAY | {"engine/service", "engine/db", "engine/miopen", "engine/engine.h"}
+
+MAY_INCLUDE = {  # folder -> folders, or single headers, that it may include besides itself
+    "common": set(),
+    "libclient/include": set(),
+    "libclient": {"common"},
+    "engine/digest": {"common"},
+    "engine/compile": {"common", "engine/digest"},
+    "engine/db": {"common"},
+    "engine/store": {"common", "engine/db", "engine/digest"},
+    "engine/miopen": {"common"},
+    "engine/package": {"common", "engine/db", "engine/miopen", "engine/digest"},
+    "engine/tuning": {"common", "engine/db", "engine/miopen"},
+    "engine/solver": {"common"},
+    "engine/jobs": {"common", "engine/compile"},
+    "engine/service": {"common", "engine/engine.h", "engine/engine_parts.h"} | SERVICE_MAY,
+    "engine/embed": {"common", "engine/service", "engine/engine.h"},
+    "engine": {"common"} | ENGINE_PARTS,
+    "daemon/loop": {"common", "engine/jobs/executor.h"},
+    "daemon/workers/kiln_compiler.c": {"common", "engine/compile"},
+    "daemon": {"common", "engine"},
+    "cli": {"common/json.h"},
+    "kernels": set(),
+    "tests": {"common", "libclient", "engine", "daemon", "cli", "kernels"},
+}
+OURS = ("common", "libclient", "engine", "daemon", "cli", "kernels", "db", "tests")
+
+ONLY_IN = {  # header of a library that is not ours -> the only places that may name it
+    "uv.h": ("daemon/loop",),
+    "sqlite3.h": ("engine/db",),
+    "zstd.h": ("engine/store",),
+    "zdict.h": ("engine/store",),
+    "curl/": ("engine/remote", "daemon/workers"),
+    "cjson/": ("common/json",),
+    "cJSON.h": ("common/json",),
+    "nettle/": ("engine/digest",),
+    "dlfcn.h": ("libclient/device", "engine/compile"),
+    "CL/": ("libclient/device", "engine/compile"),
+}
+# The public headers (<kiln/...>) are for those who stand outside: libkiln itself, the programs of
+# cli/ and the tests. GPU sources see the prelude under the same prefix.
+PUBLIC_FOR = ("libclient", "cli", "tests", "kernels")
+SYSTEM_ONLY = ("libclient/include", "kernels")  # nothing of a build's own but <kiln/...>
+TESTS_SEE = ("sqlite3.h", "dlfcn.h", "CL/", "uv.h", "zstd.h", "nettle/")  # as oracles, for damage
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
+
+
+def home_of(rel):
+    """The longest entry of MAY_INCLUDE that |rel| lies under, or None."""
+    fitting = [home for home in MAY_INCLUDE if rel == home or rel.startswith(home + "/")]
+    return max(fitting, key=len, default=None)
+
+
+def lies_under(target, folders):
+    return any(target == f or target.startswith(f + "/") for f in folders)
+
+
+def complain_of_ours(rel, home, target):
+    if target.startswith("kiln/"):
+        return None if rel.startswith(PUBLIC_FOR) else f"{home} may not include <{target}>"
+    if rel.startswith(SYSTEM_ONLY) and '/' in target and target.split("/")[0] in OURS:
+        return f"{home} may not include '{target}'"
+    if target.split("/")[0] not in OURS or lies_under(target, MAY_INCLUDE[home] | {home}):
+        return None
+    return f"{home} may not include '{target}'"
+
+
+def complain_of_libraries(rel, target):
+    for header, owners in ONLY_IN.items():
+        matches = target.startswith(header) if header.endswith("/") else target == header
+        if not matches or rel.startswith(owners):
+            continue
+        if rel.startswith("tests/bench/") or (rel.startswith("tests/") and header in TESTS_SEE):
+            continue
+        return f"only {' and '.join(owners)} may include <{target}>"
+    return None
+
+
+def complaints(root):
+    for path, rel in tree.with_suffix(tree.CODE + tree.GPU, root):
+        home = home_of(rel)
+        if home is None:
+            continue
+        for target in INCLUDE.findall(path.read_text(encoding="utf-8", errors="replace")):
+            for text in (complain_of_ours(rel, home, target), complain_of_libraries(rel, target)):
+                if text:
+                    yield f"{rel}: {text}"
+
+
+def main():
+    found = list(complaints(sys.argv[1] if len(sys.argv) > 1 else tree.ROOT))
+    print("\n".join(found) or "layers hold")
+    if found:
+        print("docs/architecture.md shows the arrows; scripts/check_layers.py lists them",
+              file=sys.stderr)
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Write the tables of docs/protocol.md from the headers that the code itself is made of.
+
+Usage: scripts/gen_protocol.py [--check]
+
+Each table stands between '<!-- begin generated: NAME -->' and '<!-- end generated -->'; the rest of
+the page is written by hand. --check changes nothing and fails when a table is stale.
+"""
+import re
+import sys
+
+import tree
+
+PAGE = tree.ROOT / "docs/protocol.md"
+COMMON = tree.ROOT / "common"
+MARKED = re.compile(r"(<!-- begin generated: (\w+) -->\n)(.*?)(<!-- end generated -->)", re.S)
+
+
+def tidy(comment):
+    """A C comment's words, on one line, safe inside a table."""
+    text = re.sub(r"^\s*/\*+|\*/\s*$|^\s*\*", " ", comment, flags=re.M)
+    return " ".join(text.replace("|", "").split())
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "| " + " | ".join("---" for _ in header) + " |"]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def read(name):
+    return (COMMON / name).read_text()
+
+
+# ---- common/messages.def
+
+REQUEST = re.compile(r'^KILN_REQUEST\((\w+),\s*(\d+),\s*(\w+),\s*(\w+),\s*"(.*?)"\)', re.M)
+REPLY = re.compile(r'^KILN_REPLY\((\w+),\s*(\d+),\s*(\w+),\s*"(.*?)"\)', re.M)
+FIELDS = re.compile(r"(/\*(?:(?!\*/).)*\*/\s*\n)?#define KILN_FIELDS_(\w+)\(F\)"
+                    r"((?:[^\n]*\\\n)*[^\n]*)", re.S)
+FIELD = re.compile(r"F\((\w+),\s*(\w+)\)\s*(/\*.*?\*/)?")
+RECORDS = re.compile(r"^#define KILN_RECORDS\(R\)(.*)$", re.M)
+
+
+def messages():
+    """(requests, replies, {name: (note, fields)}, record names) of messages.def."""
+    text = read("messages.def")
+    fields = {}
+    for note, name, body in FIELDS.findall(text):
+        # A section's headline is not the first message's note.
+        note = "" if "----" in note else tidy(note)
+        fields[name] = (note, [(kind, field, tidy(remark)) for kind, field, remark
+                               in FIELD.findall(body.replace("\\\n", "\n"))])
+    records = re.findall(r"R\((\w+)\)", RECORDS.search(text).group(1))
+    return REQUEST.findall(text), REPLY.findall(text), fields, records
+
+
+def generate_messages():
+    requests, replies, _, _ = messages()
+    rows = [(number, f"`{name}`", "client", who.lower(), body.lower(), purpose)
+            for name, number, who, body, purpose in requests]
+    rows += [(number, f"`{name}`", "daemon", "", body.lower(), purpose)
+             for name, number, body, purpose in replies]
+    return table(("type", "name", "sent by", "who may", "body", "purpose"), rows)
+
+
+def field_table(name, fields):
+    note, rows = fields[name]
+    if not rows:
+        return f"#### `{name}`\n\n{note}\n"
+    text = table(("type", "field", "meaning"), [(k, f"`{f}`", r) for k, f, r in rows])
+    return f"#### `{name}`\n\n" + (f"{note}\n\n" if note else "") + text
+
+
+def generate_bodies():
+    requests, replies, fields, _ = messages()
+    names = [r[0] for r in requests if r[3] == "BINARY"]
+    names += [r[0] for r in replies if r[2] == "BINARY"]
+    return "\n".join(field_table(name, fields) for name in names)
+
+
+def generate_records():
+    _, _, fields, records = messages()
+    return "\n".join(field_table(name, fields) for name in records)
+
+
+# ---- the other tables and headers
+
+STAT = re.compile(r'^STAT\((\w+),\s*"(.*?)"\)', re.M)
+
+
+def generate_counters():
+    text = (tree.ROOT / "engine/service/stats.def").read_text()
+    return table(("counter", "what it counts"), [(f"`{name.replace('hits_', 'hits.', 1)}`", purpose)
+                                     for name, purpose in STAT.findall(text)])
+
+
+CODE = re.compile(r'^KILN_CODE\((\w+),\s*(\d+),\s*(\w+),\s*"(.*?)"\)', re.M)
+RETRY = {"NEVER": "no", "SAME_HOST": "once, on this host", "LATER": "later"}
+
+
+def generate_codes():
+    return table(("code", "name", "ask again?", "meaning"),
+                 [(number, f"`{name}`", RETRY[retry], text)
+                  for name, number, retry, text in CODE.findall(read("err_codes.def"))])
+
+
+
+
+def number(text):
+    """The value of '8u << 20', '253u', '(256u << 20)'."""
+    left, _, shift = text.strip().strip("()").partition("<<")
+    return int(left.strip().rstrip("u")) << int(shift.strip().rstrip("u") or 0)
+
+
+def generate_limits():
+    rows, note = [], ""
+    pattern = re.compile(r"/\*.*?\*/|#define (LIMIT_\w+)\s+([^\n/]+)", re.S)
+    for found in pattern.finditer(read("limits.h").split("#pragma once")[1]):
+        if not found.group(1):
+            note = tidy(found.group(0))
+        else:
+            rows.append((f"`{found.group(1)}`", number(found.group(2)), note))
+    return table(("limit", "value", "of what"), rows)
+
+
+def enum_rows(header, enum, prefix):
+    body = re.search(rf"enum {enum} {{(.*?)}};", read(header), re.S).group(1)
+    members = re.findall(r"(\w+),?\s*(/\*.*?\*/)?", body)
+    return [(value, f"`{name.removeprefix(prefix).lower()}`", tidy(note))
+            for value, (name, note) in enumerate(members)]
+
+
+ENUMS = (
+    ("direction", "problem.h", "direction", "DIRECTION_"),
+    ("layout", "problem.h", "layout", "LAYOUT_"),
+    ("data type", "problem.h", "data_type", "TYPE_"),
+    ("tier", "messages.h", "tier", "TIER_"),
+    ("role", "messages.h", "role", "ROLE_"),
+    ("priority", "messages.h", "priority", "PRIORITY_"),
+    ("argument kind", "messages.h", "argument_kind", "ARGUMENT_"),
+)
+
+
+def generate_enums():
+    rows = [(title if value == 0 else "", value, name, note)
+            for title, header, enum, prefix in ENUMS
+            for value, name, note in enum_rows(header, enum, prefix)]
+    return table(("enumeration", "value", "name", ""), rows)
+
+
+CONSTANT = re.compile(r"^#define (FRAME_VERSION\w*|FRAME_MORE|NO_DESCRIPTOR|FETCH_\w+|"
+                      r"CAPABILITY_\w+) (\w+)[ \t]*(/\*.*?\*/)?$", re.M)
+
+
+def generate_constants():
+    rows = [(f"`{name}`", value.rstrip("u"), tidy(note))
+            for header in ("frame.h", "messages.h")
+            for name, value, note in CONSTANT.findall(read(header))]
+    return table(("constant", "value", ""), rows)
+
+
+def generate_problem():
+    """The 25 numbers of PROBLEM, from struct problem's declaration."""
+    body = re.search(r"struct problem {(.*?)\n};", read("problem.h"), re.S).group(1)
+    rows = []
+    for kind, names, note in re.findall(r"(uint32_t|struct extent) ([^;]+);\s*(/\*.*?\*/)?", body):
+        for name in re.split(r",\s*", names):
+            parts = [f".{axis}" for axis in "dhw"] if kind == "struct extent" else [""]
+            rows += [(f"`{name}{part}`", tidy(note)) for part in parts]
+    return table(("offset", "field", ""),
+                 [(4 * place, *row) for place, row in enumerate(rows)])
+
+
+GENERATORS = {
+    "messages": generate_messages, "bodies": generate_bodies, "records": generate_records,
+    "codes": generate_codes, "limits": generate_limits, "enums": generate_enums,
+    "constants": generate_constants, "problem": generate_problem, "counters": generate_counters,
+}
+
+
+def main():
+    page = PAGE.read_text()
+    fresh = MARKED.sub(lambda m: m[1] + "\n" + GENERATORS[m[2]]() + "\n" + m[4], page)
+    missing = set(GENERATORS) - {m[2] for m in MARKED.finditer(page)}
+    if missing:
+        print(f"docs/protocol.md has no place for: {', '.join(sorted(missing))}", file=sys.stderr)
+        return 1
+    if "--check" not in sys.argv:
+        PAGE.write_text(fresh)
+        return 0
+    if fresh != page:
+        print("docs/protocol.md is stale: run scripts/gen_protocol.py", file=sys.stderr)
+        return 1
+    print("docs/protocol.md agrees with common/")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

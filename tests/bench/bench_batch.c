@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A batch of 500 warm kernels, each mapped and touched, against the same number of descriptors
+ * sent without a question asked.
+ */
+#include "tests/bench/floor.h"
+
+#include <kiln/kernel.h>
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define ITEMS 500u
+#define TURNS 21 /* of each way; the first warms up */
+
+struct batch {
+    struct content content;
+    char floor_socket[BENCH_PATH_MOST], epoll_socket[BENCH_PATH_MOST];
+    struct server floor, kiln;
+    char (*keys)[DIGEST_HEX_SIZE]; /* owned */
+    bool one_cpu;
+};
+
+struct turn { /* nanoseconds */
+    uint64_t one, all;
+};
+
+/* ---- bare descriptors ---- */
+
+struct mappings {
+    void *at[ITEMS];
+    size_t count, size;
+};
+
+static void mappings_done(struct mappings *m)
+{
+    for (size_t i = 0; i < m->count; i++)
+        munmap(m->at[i], m->size);
+}
+
+static enum kiln_code map_all(const struct floor_reply *reply, struct mappings *m,
+                              struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    for (unsigned i = 0; i < reply->fd_count; i++) {
+        void *at = mmap(NULL, m->size, PROT_READ, MAP_SHARED, reply->fds[i], 0);
+        close(reply->fds[i]);
+        if (at == MAP_FAILED || m->count == ITEMS) {
+            rc = kiln_fail_errno(err, errno, "cannot map an object");
+            continue;
+        }
+        m->at[m->count++] = at;
+        (void)content_touch(at, m->size);
+    }
+    return rc;
+}
+
+static enum kiln_code floor_get(int fd, size_t size, uint32_t count, uint64_t *ret_ns,
+                                struct kiln_err *err)
+{
+    uint8_t body[FLOOR_REPLY_SIZE];
+    struct floor_request request = { .mode = FLOOR_DESCRIPTOR, .count = count };
+    __attribute__((cleanup(mappings_done))) struct mappings m = { .size = size };
+    uint64_t from = clock_monotonic_ns();
+    enum kiln_code rc = floor_ask(fd, &request, err);
+    while (!rc && m.count < count) {
+        struct floor_reply reply = { .body = body, .room = sizeof(body) };
+        rc = floor_hear(fd, &reply, err);
+        if (!rc)
+            rc = map_all(&reply, &m, err);
+    }
+    *ret_ns = clock_monotonic_ns() - from;
+    return rc;
+}
+
+static enum kiln_code floor_turn(const struct batch *b, struct turn *turn, struct kiln_err *err)
+{
+    KILN_AUTO(fd) int fd = -1;
+    enum kiln_code rc = floor_connect(b->floor_socket, &fd, err);
+    if (!rc)
+        rc = floor_get(fd, b->content.size, 1, &turn->one, err);
+    return rc ? rc : floor_get(fd, b->content.size, ITEMS, &turn->all, err);
+}
+
+/* ---- kiln ---- */
+
+struct answers {
+    size_t count, wrong;
+    size_t size; /* expected */
+};
+
+static void on_ready(void *context, size_t index, struct kiln_kernel *kernel,
+                     const struct kiln_error *err)
+{
+    (void)index;
+    (void)err;
+    struct answers *a = context;
+    a->count++;
+    if (!kernel || kiln_kernel_size(kernel) != a->size) {
+        a->wrong++;
+        return;
+    }
+    (void)content_touch(kiln_kernel_data(kernel), a->size);
+}
+
+static int fetch_batch(struct kiln_client *client, const struct batch *b, size_t first,
+                       size_t count, struct answers *a, struct kiln_error *error)
+{
+    const char *keys[ITEMS];
+    for (size_t i = 0; i < count; i++)
+        keys[i] = b->keys[first + i];
+    return kiln_kernel_fetch_batch(client, keys, NULL, count, 30000, on_ready, a, error);
+}
+
+static int fetch_both(struct kiln_client *client, const struct batch *b, struct turn *turn,
+                      struct answers *a, struct kiln_error *error)
+{
+    int rc = kiln_client_ping(client, 30000, NULL, error);
+    uint64_t start = clock_monotonic_ns();
+    if (!rc)
+        rc = fetch_batch(client, b, ITEMS, 1, a, error); /* one that the batch does not have */
+    uint64_t middle = clock_monotonic_ns();
+    if (!rc)
+        rc = fetch_batch(client, b, 0, ITEMS, a, error);
+    turn->one = middle - start;
+    turn->all = clock_monotonic_ns() - middle;
+    return rc;
+}
+
+static enum kiln_code kiln_turn(const struct batch *b, struct turn *turn, struct kiln_err *err)
+{
+    struct kiln_client_options options = { .size = sizeof(options), .socket_path = b->kiln.socket };
+    struct kiln_error error = { 0 };
+    struct kiln_client *client;
+    if (kiln_client_open(&options, &client, &error))
+        return kiln_fail(err, (enum kiln_code)error.code, "kiln: %s", error.text);
+    struct answers a = { .size = b->content.size };
+    int rc = fetch_both(client, b, turn, &a, &error);
+    kiln_client_close(client);
+    if (rc)
+        return kiln_fail(err, (enum kiln_code)rc, "kiln: %s", error.text);
+    if (a.count != ITEMS + 1 || a.wrong)
+        return kiln_fail(err, KILN_CORRUPT, "a batch of %u brought %zu answers, %zu of them wrong",
+                         ITEMS, a.count - 1, a.wrong);
+    return KILN_OK;
+}
+
+/* ---- turns and results ---- */
+
+static const struct way {
+    const char *name;
+    enum kiln_code (*turn)(const struct batch *b, struct turn *turn, struct kiln_err *err);
+} ways[] = { { "descriptor", floor_turn }, { "kiln", kiln_turn } };
+
+#define WAYS (sizeof(ways) / sizeof(ways[0]))
+
+static enum kiln_code report(const struct batch *b, size_t way, struct turn turns[][WAYS],
+                             struct kiln_err *err)
+{
+    struct json *each = json_array(), *one = json_array(), *all = json_array();
+    for (size_t i = 1; i < TURNS; i++) {
+        const struct turn *t = &turns[i][way];
+        double rest = (double)t->all - (double)t->one;
+        json_append(each, json_number(rest / 1e3 / (ITEMS - 1)));
+        json_append(one, json_number((double)t->one / 1e3));
+        json_append(all, json_number((double)t->all / 1e3));
+    }
+    struct json *result = bench_result("batch");
+    json_set_text(result, "way", ways[way].name);
+    json_set_u64(result, "size", b->content.size);
+    json_set_u64(result, "items", ITEMS);
+    json_set_bool(result, "one_cpu", b->one_cpu);
+    json_set(result, "each_us", each);
+    json_set(result, "one_us", one);
+    json_set(result, "all_us", all);
+    return bench_print(result, err);
+}
+
+static enum kiln_code take_turns(const struct batch *b, struct kiln_err *err)
+{
+    struct turn turns[TURNS][WAYS];
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; i < TURNS * WAYS && !rc; i++)
+        rc = ways[i % WAYS].turn(b, &turns[i / WAYS][i % WAYS], err);
+    for (size_t way = 0; way < WAYS && !rc; way++)
+        rc = report(b, way, turns, err);
+    return rc;
+}
+
+static void batch_done(struct batch *b)
+{
+    server_stop(&b->floor);
+    server_stop(&b->kiln);
+    free(b->keys);
+}
+
+static enum kiln_code make_keys(struct batch *b, struct kiln_err *err)
+{
+    b->keys = calloc(b->content.count, sizeof(*b->keys));
+    if (!b->keys)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot hold %zu keys", b->content.count);
+    for (size_t i = 0; i < b->content.count; i++) {
+        struct digest key = content_key(&b->content, i);
+        digest_to_hex(&key, b->keys[i]);
+    }
+    return KILN_OK;
+}
+
+static enum kiln_code start(const struct bench_options *o, struct batch *b, struct kiln_err *err)
+{
+    struct kilnd_options options = { .name = "batch" };
+    char folder[BENCH_PATH_MOST];
+    enum kiln_code rc = make_keys(b, err);
+    if (!rc)
+        rc = bench_path(o->work, "floor", b->floor_socket, err);
+    if (!rc)
+        rc = bench_path(o->work, "epoll", b->epoll_socket, err);
+    if (!rc)
+        rc = floor_start(&b->content, b->floor_socket, b->epoll_socket, &b->floor, err);
+    if (!rc)
+        rc = kilnd_cache_folder(o, options.name, folder, err);
+    if (!rc)
+        rc = content_store(&b->content, folder, err);
+    return rc ? rc : kilnd_start(o, &options, &b->kiln, err);
+}
+
+/* Pins for good: so the free placement comes first. */
+static enum kiln_code pin_all(const struct bench_options *o, struct batch *b, struct kiln_err *err)
+{
+    b->one_cpu = true;
+    enum kiln_code rc = bench_pin(0, o->last_cpu, err);
+    if (!rc)
+        rc = server_pin(&b->floor, o->last_cpu, err);
+    return rc ? rc : server_pin(&b->kiln, o->last_cpu, err);
+}
+
+static enum kiln_code run_size(const struct bench_options *o, enum content_kind kind, size_t size,
+                               struct kiln_err *err)
+{
+    bench_say("batch: %u kernels of %zu bytes", ITEMS, size);
+    __attribute__((cleanup(batch_done))) struct batch b = { .content = { kind, size, ITEMS + 1 } };
+    enum kiln_code rc = start(o, &b, err);
+    if (!rc)
+        rc = take_turns(&b, err);
+    if (!rc)
+        rc = pin_all(o, &b, err);
+    return rc ? rc : take_turns(&b, err);
+}
+
+struct job {
+    const struct bench_options *options;
+    enum content_kind kind;
+    size_t size;
+};
+
+static enum kiln_code in_child(void *context, unsigned index, struct kiln_err *err)
+{
+    (void)index;
+    const struct job *job = context;
+    return run_size(job->options, job->kind, job->size, err);
+}
+
+/* A process each, since pinning is for good. */
+static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
+{
+    struct job small = { o, CONTENT_RANDOM, 4096 }, mean = { o, CONTENT_CODE, 20480 };
+    enum kiln_code rc = bench_fan_out(1, in_child, &small, err);
+    return rc ? rc : bench_fan_out(1, in_child, &mean, err);
+}
+
+int main(int argc, char **argv) { return bench_main(argc, argv, "bench_batch", run); }

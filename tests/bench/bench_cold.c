@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Cold kernels: eight processes that ask for the same ones at once against one process, and all
+ * compilers against one compiler.
+ */
+#include "tests/bench/cold.h"
+#include "tests/bench/server.h"
+
+#define KERNELS 24u
+#define CROWD 8u
+#define TURNS_MOST 8u
+
+struct stampede { /* what the clients see */
+    const char *socket;
+    const struct cold *cold;
+    uint64_t first_id;
+    struct bench_gate *gate; /* shared */
+    struct span {
+        uint64_t begin_ns, end_ns;
+    } * spans; /* shared, one a client */
+};
+
+static enum kiln_code rush(void *context, unsigned index, struct kiln_err *err)
+{
+    const struct stampede *s = context;
+    struct kiln_client *client;
+    enum kiln_code rc = cold_connect(s->socket, &client, err);
+    if (rc)
+        return rc;
+    bench_gate_pass(s->gate);
+    s->spans[index].begin_ns = clock_monotonic_ns();
+    rc = cold_fetch(client, s->cold, s->first_id, KERNELS, err);
+    s->spans[index].end_ns = clock_monotonic_ns();
+    kiln_client_close(client);
+    return rc;
+}
+
+static double wall_of(const struct stampede *s, unsigned clients)
+{
+    uint64_t begin = UINT64_MAX, end = 0;
+    for (unsigned i = 0; i < clients; i++) {
+        begin = s->spans[i].begin_ns < begin ? s->spans[i].begin_ns : begin;
+        end = s->spans[i].end_ns > end ? s->spans[i].end_ns : end;
+    }
+    return (double)(end - begin) / 1e9;
+}
+
+static enum kiln_code count_compiles(const char *socket, uint64_t *ret_count, struct kiln_err *err)
+{
+    struct kiln_client *client;
+    enum kiln_code rc = cold_connect(socket, &client, err);
+    if (rc)
+        return rc;
+    rc = cold_counter(client, "compiles", ret_count, err);
+    kiln_client_close(client);
+    return rc;
+}
+
+static enum kiln_code run_crowd(struct stampede *s, unsigned clients, double *ret_wall,
+                                uint64_t *ret_compiles, struct kiln_err *err)
+{
+    uint64_t before = 0, after = 0;
+    enum kiln_code rc = count_compiles(s->socket, &before, err);
+    if (!rc)
+        rc = bench_gate_init(s->gate, clients, err);
+    if (!rc)
+        rc = bench_fan_out(clients, rush, s, err);
+    if (!rc)
+        rc = count_compiles(s->socket, &after, err);
+    if (rc)
+        return rc;
+    *ret_wall = wall_of(s, clients);
+    *ret_compiles = after - before;
+    s->first_id += KERNELS;
+    return KILN_OK;
+}
+
+static enum kiln_code report_stampede(const struct stampede *s, unsigned turns, double wall[][2],
+                                      uint64_t compiles[][2], struct kiln_err *err)
+{
+    struct json *one = json_array(), *many = json_array(), *count = json_array();
+    for (unsigned i = 1; i < turns; i++) { /* the first warmed the compilers up */
+        json_append(one, json_number(wall[i][0]));
+        json_append(many, json_number(wall[i][1]));
+        json_append(count, json_number((double)compiles[i][1]));
+    }
+    struct json *result = bench_result("stampede");
+    json_set_text(result, "toolchain", s->cold->toolchain);
+    json_set_u64(result, "kernels", KERNELS);
+    json_set_u64(result, "clients", CROWD);
+    json_set(result, "one_s", one);
+    json_set(result, "many_s", many);
+    json_set(result, "compiles", count);
+    return bench_print(result, err);
+}
+
+static enum kiln_code run_stampede(const struct bench_options *o, const struct server *kilnd,
+                                   const struct cold *cold, void *shared, struct kiln_err *err)
+{
+    double wall[TURNS_MOST][2];
+    uint64_t compiles[TURNS_MOST][2];
+    struct stampede s = { .socket = kilnd->socket, .cold = cold, .gate = shared };
+    s.spans = (struct span *)(s.gate + 1);
+    unsigned turns = o->quick ? 3 : 5;
+    enum kiln_code rc = KILN_OK;
+    bench_say("stampede: %u clients on %u cold kernels (%s)", CROWD, KERNELS, cold->toolchain);
+    for (unsigned i = 0; i < turns && !rc; i++) {
+        rc = run_crowd(&s, 1, &wall[i][0], &compiles[i][0], err);
+        if (!rc)
+            rc = run_crowd(&s, CROWD, &wall[i][1], &compiles[i][1], err);
+    }
+    return rc ? rc : report_stampede(&s, turns, wall, compiles, err);
+}
+
+/* ---- all compilers against one ---- */
+
+static enum kiln_code time_batch(const char *socket, const struct cold *cold, uint64_t *id,
+                                 double *ret_wall, struct kiln_err *err)
+{
+    struct kiln_client *client;
+    enum kiln_code rc = cold_connect(socket, &client, err);
+    if (rc)
+        return rc;
+    uint64_t from = clock_monotonic_ns();
+    rc = cold_fetch(client, cold, *id, KERNELS, err);
+    *ret_wall = (double)(clock_monotonic_ns() - from) / 1e9;
+    *id += KERNELS;
+    kiln_client_close(client);
+    return rc;
+}
+
+static enum kiln_code report_scaling(const struct bench_options *o, const struct cold *cold,
+                                     unsigned turns, double wall[][2], struct kiln_err *err)
+{
+    struct json *one = json_array(), *many = json_array();
+    for (unsigned i = 1; i < turns; i++) {
+        json_append(one, json_number(wall[i][0]));
+        json_append(many, json_number(wall[i][1]));
+    }
+    struct json *result = bench_result("scaling");
+    json_set_text(result, "toolchain", cold->toolchain);
+    json_set_u64(result, "kernels", KERNELS);
+    json_set_u64(result, "workers", o->cpus);
+    json_set(result, "one_s", one);
+    json_set(result, "many_s", many);
+    return bench_print(result, err);
+}
+
+static enum kiln_code run_scaling(const struct bench_options *o, const struct server *many,
+                                  const struct cold *cold, struct kiln_err *err)
+{
+    struct kilnd_options options = { .name = "cold1", .workers = 1 };
+    SERVER_AUTO struct server one = { 0 };
+    enum kiln_code rc = kilnd_start(o, &options, &one, err);
+    double wall[TURNS_MOST][2];
+    uint64_t id = 1000000; /* none of the stampede's */
+    unsigned turns = o->quick ? 3 : 5;
+    bench_say("scaling: %u cold kernels on %u compilers and on 1 (%s)", KERNELS, o->cpus,
+              cold->toolchain);
+    for (unsigned i = 0; i < turns && !rc; i++) {
+        rc = time_batch(one.socket, cold, &id, &wall[i][0], err);
+        if (!rc)
+            rc = time_batch(many->socket, cold, &id, &wall[i][1], err);
+    }
+    return rc ? rc : report_scaling(o, cold, turns, wall, err);
+}
+
+static enum kiln_code choose(const struct server *kilnd, struct cold *ret_cold,
+                             struct kiln_err *err)
+{
+    struct kiln_client *client;
+    enum kiln_code rc = cold_connect(kilnd->socket, &client, err);
+    if (rc)
+        return rc;
+    rc = cold_find_any(client, ret_cold, err);
+    kiln_client_close(client);
+    return rc;
+}
+
+static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
+{
+    size_t size = sizeof(struct bench_gate) + CROWD * sizeof(struct span);
+    struct kilnd_options options = { .name = "cold", .workers = o->cpus };
+    SERVER_AUTO struct server kilnd = { 0 };
+    struct cold cold;
+    void *shared = NULL;
+    enum kiln_code rc = kilnd_start(o, &options, &kilnd, err);
+    if (!rc)
+        rc = choose(&kilnd, &cold, err);
+    if (!rc)
+        rc = bench_shared(size, &shared, err);
+    if (!rc)
+        rc = run_stampede(o, &kilnd, &cold, shared, err);
+    if (!rc)
+        rc = run_scaling(o, &kilnd, &cold, err);
+    bench_shared_done(shared, size);
+    return rc;
+}
+
+int main(int argc, char **argv) { return bench_main(argc, argv, "bench_cold", run); }

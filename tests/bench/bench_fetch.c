@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Warm fetches: every way to get an object's bytes, taking turns, with 1 and 16 client processes.
+ */
+#include "tests/bench/floor.h"
+#include "tests/bench/subject.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SUBJECTS_MOST 10
+#define LATENCIES_MOST 1000 /* fetches of one client in one turn */
+
+typedef const struct subject_ops *const ways[];
+
+static ways one_client_small = {
+    &subject_round_trip, &subject_inline, &subject_descriptor, &subject_redis,
+    &subject_kiln_wire,  &subject_kiln,   &subject_kiln_table, NULL,
+};
+static ways one_client_miopen = {
+    &subject_round_trip,  &subject_descriptor,   &subject_redis,
+    &subject_kiln_wire,   &subject_kiln,         &subject_kiln_table,
+    &subject_miopen_kept, &subject_miopen_fresh, NULL,
+};
+static ways one_client = {
+    &subject_round_trip, &subject_descriptor, &subject_redis,
+    &subject_kiln_wire,  &subject_kiln,       NULL,
+};
+static ways many_clients = {
+    &subject_descriptor, &subject_descriptor_epoll,
+    &subject_redis,      &subject_kiln_wire,
+    &subject_kiln,       NULL,
+};
+
+struct setting { /* one block of the table */
+    struct content content;
+    unsigned clients;
+    bool one_cpu; /* client and servers share it: what the exchange costs, without the time that
+                     waking another CPU takes, which differs tenfold with the scheduler's mood */
+    bool quick;   /* also with --quick */
+    const struct subject_ops *const *ways; /* NULL-terminated */
+};
+
+static const struct setting settings[] = {
+    { { CONTENT_RANDOM, 4096, 1000 }, 1, true, true, one_client_small },
+    { { CONTENT_RANDOM, 4096, 1000 }, 1, false, false, one_client_small },
+    { { CONTENT_CODE, 20480, 500 }, 1, true, true, one_client_miopen },
+    { { CONTENT_CODE, 20480, 500 }, 1, false, true, one_client_miopen },
+    { { CONTENT_POOR, 65536, 500 }, 1, true, true, one_client_miopen },
+    { { CONTENT_POOR, 65536, 500 }, 1, false, false, one_client_miopen },
+    { { CONTENT_RANDOM, 1 << 20, 128 }, 1, true, false, one_client },
+    { { CONTENT_RANDOM, 4096, 1000 }, 16, false, true, many_clients },
+    { { CONTENT_RANDOM, 65536, 500 }, 16, false, true, many_clients },
+    { { CONTENT_RANDOM, 1 << 20, 128 }, 16, false, true, many_clients },
+};
+
+struct turn { /* of one way in one round by one client; in shared memory */
+    uint64_t begin_ns, end_ns;
+};
+
+struct contest { /* what the client processes see */
+    const struct setting *setting;
+    struct subject_place place;
+    unsigned cpu;                                  /* for setting->one_cpu */
+    const struct subject_ops *ways[SUBJECTS_MOST]; /* those of the setting that can run here */
+    size_t way_count, rounds;
+    struct bench_gate *gate; /* shared */
+    struct turn *turns;      /* shared: [round][way][client] */
+    uint64_t *samples;       /* shared: the same, times LATENCIES_MOST */
+};
+
+/* Distinct objects that one client fetches in one turn. */
+static size_t fetches_of(const struct contest *c, size_t way)
+{
+    size_t most = c->ways[way]->turn_most, all = c->setting->content.count;
+    return most && most < all ? most : all;
+}
+
+static size_t slot_of(const struct contest *c, size_t round, size_t way, unsigned client)
+{
+    return (round * c->way_count + way) * c->setting->clients + client;
+}
+
+/* ---- in a client process ---- */
+
+static enum kiln_code take_turn(const struct contest *c, struct subject *s, size_t fetches,
+                                size_t slot, unsigned client, struct kiln_err *err)
+{
+    struct turn *turn = &c->turns[slot];
+    uint64_t *samples = &c->samples[slot * LATENCIES_MOST];
+    size_t start = c->setting->content.count * client / c->setting->clients;
+    enum kiln_code rc = s->ops->begin ? s->ops->begin(s, err) : KILN_OK;
+    bench_gate_pass(c->gate);
+    turn->begin_ns = clock_monotonic_ns();
+    for (size_t i = 0; i < fetches && !rc; i++) {
+        uint64_t from = clock_monotonic_ns();
+        rc = s->ops->fetch(s, (start + i) % c->setting->content.count, err);
+        samples[i] = clock_monotonic_ns() - from;
+    }
+    if (!rc && s->ops->end)
+        rc = s->ops->end(s, err);
+    turn->end_ns = clock_monotonic_ns();
+    bench_gate_pass(c->gate);
+    return rc ? kiln_while(err, "'%s'", s->ops->name) : KILN_OK;
+}
+
+static enum kiln_code play(const struct contest *c, struct subject **subjects, unsigned client,
+                           struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; i < c->rounds * c->way_count && !rc; i++) {
+        size_t round = i / c->way_count, way = i % c->way_count;
+        rc = take_turn(c, subjects[way], fetches_of(c, way), slot_of(c, round, way, client), client,
+                       err);
+    }
+    return rc;
+}
+
+static enum kiln_code client_main(void *context, unsigned client, struct kiln_err *err)
+{
+    const struct contest *c = context;
+    struct subject *subjects[SUBJECTS_MOST] = { NULL };
+    enum kiln_code rc = c->setting->one_cpu ? bench_pin(0, c->cpu, err) : KILN_OK;
+    for (size_t i = 0; i < c->way_count && !rc; i++)
+        rc = c->ways[i]->open(&c->place, &subjects[i], err);
+    if (!rc)
+        rc = play(c, subjects, client, err);
+    for (size_t i = 0; i < c->way_count; i++) {
+        if (subjects[i])
+            subjects[i]->ops->close(subjects[i]);
+    }
+    return rc;
+}
+
+/* ---- results ---- */
+
+struct figure { /* of one way in one round, all clients together */
+    double p50_us, p99_us, per_s;
+};
+
+static struct figure figure_of(const struct contest *c, size_t round, size_t way)
+{
+    static uint64_t merged[16 * LATENCIES_MOST];
+    size_t fetches = fetches_of(c, way), count = 0;
+    uint64_t begin = UINT64_MAX, end = 0;
+    for (unsigned client = 0; client < c->setting->clients; client++) {
+        size_t slot = slot_of(c, round, way, client);
+        memcpy(merged + count, &c->samples[slot * LATENCIES_MOST], fetches * sizeof(uint64_t));
+        count += fetches;
+        begin = c->turns[slot].begin_ns < begin ? c->turns[slot].begin_ns : begin;
+        end = c->turns[slot].end_ns > end ? c->turns[slot].end_ns : end;
+    }
+    return (struct figure){
+        .p50_us = (double)bench_percentile(merged, count, 0.50) / 1e3,
+        .p99_us = (double)bench_percentile(merged, count, 0.99) / 1e3,
+        .per_s = (double)count * 1e9 / (double)(end - begin),
+    };
+}
+
+/* The first round warms everything up and is not reported. */
+static enum kiln_code report_way(const struct contest *c, size_t way, double ratio,
+                                 struct kiln_err *err)
+{
+    const struct content *content = &c->setting->content;
+    struct json *p50 = json_array(), *p99 = json_array(), *rate = json_array();
+    for (size_t round = 1; round < c->rounds; round++) {
+        struct figure f = figure_of(c, round, way);
+        json_append(p50, json_number(f.p50_us));
+        json_append(p99, json_number(f.p99_us));
+        json_append(rate, json_number(f.per_s));
+    }
+    struct json *result = bench_result("fetch");
+    json_set_text(result, "way", c->ways[way]->name);
+    json_set_text(result, "content", content_kind_name(content->kind));
+    json_set_u64(result, "size", content->size);
+    json_set_u64(result, "clients", c->setting->clients);
+    json_set_bool(result, "one_cpu", c->setting->one_cpu);
+    json_set_u64(result, "fetches", fetches_of(c, way));
+    if (ratio > 0)
+        json_set_number(result, "bzip2_ratio", ratio);
+    json_set(result, "p50_us", p50);
+    json_set(result, "p99_us", p99);
+    json_set(result, "per_s", rate);
+    return bench_print(result, err);
+}
+
+static enum kiln_code run_clients(struct contest *c, double ratio, struct kiln_err *err)
+{
+    enum kiln_code rc = bench_gate_init(c->gate, c->setting->clients, err);
+    if (!rc)
+        rc = bench_fan_out(c->setting->clients, client_main, c, err);
+    for (size_t way = 0; way < c->way_count && !rc; way++)
+        rc = report_way(c, way, ratio, err);
+    return rc;
+}
+
+static enum kiln_code hold_contest(struct contest *c, double ratio, struct kiln_err *err)
+{
+    size_t slots = c->rounds * c->way_count * c->setting->clients;
+    size_t turns = sizeof(struct bench_gate) + slots * sizeof(struct turn);
+    size_t samples = slots * LATENCIES_MOST * sizeof(uint64_t);
+    void *front = NULL, *back = NULL;
+    enum kiln_code rc = bench_shared(turns, &front, err);
+    if (!rc)
+        rc = bench_shared(samples, &back, err);
+    if (!rc) {
+        c->gate = front;
+        c->turns = (struct turn *)(c->gate + 1);
+        c->samples = back;
+        rc = run_clients(c, ratio, err);
+    }
+    bench_shared_done(front, turns);
+    bench_shared_done(back, samples);
+    return rc;
+}
+
+/* ---- servers ---- */
+
+struct servers {
+    struct server floor, redis, kiln;
+    char floor_socket[BENCH_PATH_MOST], epoll_socket[BENCH_PATH_MOST];
+    char miopen_file[BENCH_PATH_MOST];
+    double miopen_ratio;                 /* 0: no such database */
+    struct kiln_err no_redis, no_miopen; /* why a comparison cannot run here */
+};
+
+static void servers_done(struct servers *s)
+{
+    server_stop(&s->floor);
+    server_stop(&s->redis);
+    server_stop(&s->kiln);
+    unlink(s->miopen_file);
+}
+
+static bool uses(const struct setting *setting, const struct subject_ops *ops)
+{
+    const struct subject_ops *const *way = setting->ways;
+    while (*way && *way != ops)
+        way++;
+    return *way != NULL;
+}
+
+static enum kiln_code start_kiln(const struct bench_options *o, const struct content *content,
+                                 struct server *ret_server, struct kiln_err *err)
+{
+    struct kilnd_options options = { .name = "fetch" };
+    char folder[BENCH_PATH_MOST];
+    enum kiln_code rc = kilnd_cache_folder(o, options.name, folder, err);
+    if (!rc)
+        rc = content_store(content, folder, err);
+    return rc ? rc : kilnd_start(o, &options, ret_server, err);
+}
+
+static enum kiln_code start_redis(const struct bench_options *o, const struct content *content,
+                                  struct server *ret_server, struct kiln_err *err)
+{
+    enum kiln_code rc = redis_start(o, ret_server, err);
+    return rc ? rc : redis_fill(content, ret_server->socket, err);
+}
+
+static enum kiln_code start_servers(const struct bench_options *o, const struct setting *setting,
+                                    struct servers *s, struct kiln_err *err)
+{
+    const struct content *content = &setting->content;
+    enum kiln_code rc = bench_path(o->work, "floor", s->floor_socket, err);
+    if (!rc)
+        rc = bench_path(o->work, "epoll", s->epoll_socket, err);
+    if (!rc)
+        rc = bench_path(o->work, "miopen.kdb", s->miopen_file, err);
+    if (!rc)
+        rc = floor_start(content, s->floor_socket, s->epoll_socket, &s->floor, err);
+    if (!rc && uses(setting, &subject_redis))
+        s->no_redis.code = start_redis(o, content, &s->redis, &s->no_redis);
+    if (!rc && uses(setting, &subject_miopen_kept))
+        s->no_miopen.code = miopen_fill(content, s->miopen_file, &s->miopen_ratio, &s->no_miopen);
+    return rc ? rc : start_kiln(o, content, &s->kiln, err);
+}
+
+static enum kiln_code pin_servers(const struct servers *s, unsigned cpu, struct kiln_err *err)
+{
+    const struct server *all[] = { &s->floor, &s->redis, &s->kiln };
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && !rc; i++) {
+        if (all[i]->pid)
+            rc = server_pin(all[i], cpu, err);
+    }
+    return rc;
+}
+
+static const char *why_not(const struct servers *s, const struct subject_ops *ops)
+{
+    if (ops == &subject_redis && s->no_redis.code)
+        return s->no_redis.text;
+    bool miopen = ops == &subject_miopen_kept || ops == &subject_miopen_fresh;
+    return miopen && s->no_miopen.code ? s->no_miopen.text : NULL;
+}
+
+static enum kiln_code report_absent(const struct setting *setting, const struct subject_ops *ops,
+                                    const char *why, struct kiln_err *err)
+{
+    bench_say("not run: %s: %s", ops->name, why);
+    struct json *result = bench_result("fetch");
+    json_set_text(result, "way", ops->name);
+    json_set_u64(result, "size", setting->content.size);
+    json_set_u64(result, "clients", setting->clients);
+    json_set_bool(result, "one_cpu", setting->one_cpu);
+    json_set_text(result, "not_run", why);
+    return bench_print(result, err);
+}
+
+static enum kiln_code choose_ways(struct contest *c, const struct servers *s, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    for (const struct subject_ops *const *way = c->setting->ways; *way && !rc; way++) {
+        const char *why = why_not(s, *way);
+        if (why)
+            rc = report_absent(c->setting, *way, why, err);
+        else
+            c->ways[c->way_count++] = *way;
+    }
+    return rc;
+}
+
+static enum kiln_code run_setting(const struct bench_options *o, const struct setting *setting,
+                                  struct kiln_err *err)
+{
+    bench_say("fetch: %zu bytes (%s), %u client%s%s", setting->content.size,
+              content_kind_name(setting->content.kind), setting->clients,
+              setting->clients > 1 ? "s" : "", setting->one_cpu ? " on the servers' CPU" : "");
+    __attribute__((cleanup(servers_done))) struct servers s = { .miopen_ratio = 0 };
+    enum kiln_code rc = start_servers(o, setting, &s, err);
+    if (!rc && setting->one_cpu)
+        rc = pin_servers(&s, o->last_cpu, err);
+    if (rc)
+        return rc;
+    struct contest contest = {
+        .setting = setting,
+        .cpu = o->last_cpu,
+        .place = { .content = &setting->content,
+                   .floor_socket = s.floor_socket,
+                   .epoll_socket = s.epoll_socket,
+                   .redis_socket = s.redis.socket,
+                   .kiln_socket = s.kiln.socket,
+                   .miopen_file = s.miopen_file },
+        .rounds = o->quick ? 4 : 8, /* one of them to warm up */
+    };
+    rc = choose_ways(&contest, &s, err);
+    return rc ? rc : hold_contest(&contest, s.miopen_ratio, err);
+}
+
+static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]) && !rc; i++) {
+        if (settings[i].quick || !o->quick)
+            rc = run_setting(o, &settings[i], err);
+    }
+    return rc;
+}
+
+int main(int argc, char **argv) { return bench_main(argc, argv, "bench_fetch", run); }

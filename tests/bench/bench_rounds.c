@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What the benchmarks' figures rest on: percentiles, processes that start together, contents. */
+#include "tests/bench/floor.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#define CLIENTS 4u
+
+struct fixture {
+    struct kiln_err err;
+    struct shared {
+        struct bench_gate gate;
+        unsigned ran[CLIENTS];
+    } * shared;
+    char folder[64];
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .err = KILN_ERR_INIT, .folder = "/tmp/kiln-bench-XXXXXX" };
+    void *memory;
+    assert_non_null(mkdtemp(f.folder));
+    assert_int_equal(bench_shared(sizeof(*f.shared), &memory, &f.err), KILN_OK);
+    f.shared = memory;
+    assert_int_equal(bench_gate_init(&f.shared->gate, CLIENTS, &f.err), KILN_OK);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    bench_shared_done(f->shared, sizeof(*f->shared));
+    return rmdir(f->folder);
+}
+
+/* ---- percentiles ---- */
+
+static void the_median_of_an_odd_number_is_the_middle_one(void **state)
+{
+    (void)state;
+    uint64_t samples[] = { 9, 1, 5 };
+    assert_int_equal(bench_percentile(samples, 3, 0.5), 5);
+}
+
+static void a_percentile_is_a_sample_that_covers_the_fraction(void **state)
+{
+    (void)state;
+    uint64_t samples[100];
+    for (unsigned i = 0; i < 100; i++)
+        samples[i] = 100 - i;
+    assert_int_equal(bench_percentile(samples, 100, 0.5), 50);
+    assert_int_equal(bench_percentile(samples, 100, 0.99), 99);
+    assert_int_equal(bench_percentile(samples, 100, 1.0), 100);
+}
+
+static void one_sample_is_every_percentile(void **state)
+{
+    (void)state;
+    uint64_t sample = 7;
+    assert_int_equal(bench_percentile(&sample, 1, 0.5), 7);
+    assert_int_equal(bench_percentile(&sample, 1, 0.99), 7);
+}
+
+/* ---- processes ---- */
+
+static enum kiln_code meet_and_mark(void *context, unsigned index, struct kiln_err *err)
+{
+    (void)err;
+    struct shared *s = context;
+    bench_gate_pass(&s->gate);
+    s->ran[index]++;
+    return KILN_OK;
+}
+
+static void every_client_runs_once_and_meets_the_others(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(bench_fan_out(CLIENTS, meet_and_mark, f->shared, &f->err), KILN_OK);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        assert_int_equal(f->shared->ran[i], 1);
+}
+
+static enum kiln_code fail_before_the_gate(void *context, unsigned index, struct kiln_err *err)
+{
+    struct shared *s = context;
+    if (index == 2)
+        return kiln_fail(err, KILN_BUSY, "out of breath");
+    bench_gate_pass(&s->gate); /* never opens: one is missing */
+    return KILN_OK;
+}
+
+static void a_client_that_fails_ends_those_that_wait_for_it(void **state)
+{
+    struct fixture *f = *state;
+    enum kiln_code rc = bench_fan_out(CLIENTS, fail_before_the_gate, f->shared, &f->err);
+    assert_int_equal(rc, KILN_BUSY);
+    assert_string_equal(f->err.text, "client 2: out of breath");
+}
+
+static enum kiln_code vanish(void *context, unsigned index, struct kiln_err *err)
+{
+    (void)context;
+    (void)index;
+    (void)err;
+    _exit(3);
+}
+
+static void a_client_that_vanishes_is_an_error(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(bench_fan_out(1, vanish, NULL, &f->err), KILN_IO);
+    assert_string_equal(f->err.text, "client 0: ended without a word");
+}
+
+static void too_many_clients_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(bench_fan_out(100000, vanish, NULL, &f->err), KILN_INVALID);
+}
+
+/* ---- contents ---- */
+
+static void an_object_is_the_same_each_time_and_unlike_the_next(void **state)
+{
+    (void)state;
+    struct content content = { CONTENT_CODE, 1001, 2 };
+    uint8_t first[1001], again[1001], next[1001];
+    content_make(&content, 0, first);
+    content_make(&content, 0, again);
+    content_make(&content, 1, next);
+    assert_memory_equal(first, again, sizeof(first));
+    assert_memory_not_equal(first, next, sizeof(first));
+}
+
+static void keys_differ_by_kind_size_and_index(void **state)
+{
+    (void)state;
+    struct content a = { CONTENT_CODE, 4096, 2 }, b = { CONTENT_POOR, 4096, 2 },
+                   c = { CONTENT_CODE, 8192, 2 };
+    struct digest keys[] = { content_key(&a, 0), content_key(&a, 1), content_key(&b, 0),
+                             content_key(&c, 0) };
+    for (unsigned i = 0; i < 4; i++) {
+        for (unsigned j = i + 1; j < 4; j++)
+            assert_false(digest_equal(&keys[i], &keys[j]));
+    }
+}
+
+/* ---- the bare server ---- */
+
+static void the_bare_server_sends_as_many_descriptors_as_asked_for(void **state)
+{
+    struct fixture *f = *state;
+    struct content content = { CONTENT_RANDOM, 100, 3 };
+    char path[BENCH_PATH_MOST], epoll_path[BENCH_PATH_MOST];
+    snprintf(path, sizeof(path), "%s/floor", f->folder);
+    snprintf(epoll_path, sizeof(epoll_path), "%s/epoll", f->folder);
+    SERVER_AUTO struct server server = { 0 };
+    assert_int_equal(floor_start(&content, path, epoll_path, &server, &f->err), KILN_OK);
+    KILN_AUTO(fd) int fd = -1;
+    assert_int_equal(floor_connect(path, &fd, &f->err), KILN_OK);
+    struct floor_request request = { .mode = FLOOR_DESCRIPTOR, .count = 255 };
+    assert_int_equal(floor_ask(fd, &request, &f->err), KILN_OK);
+
+    unsigned total = 0;
+    while (total < 255) {
+        uint8_t body[FLOOR_REPLY_SIZE];
+        struct floor_reply reply = { .body = body, .room = sizeof(body) };
+        assert_int_equal(floor_hear(fd, &reply, &f->err), KILN_OK);
+        assert_true(reply.fd_count > 0);
+        for (unsigned i = 0; i < reply.fd_count; i++)
+            close(reply.fds[i]);
+        total += reply.fd_count;
+    }
+
+    assert_int_equal(total, 255);
+    unlink(path);
+    unlink(epoll_path);
+}
+
+#define BENCH_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BENCH_TEST(the_median_of_an_odd_number_is_the_middle_one),
+        BENCH_TEST(a_percentile_is_a_sample_that_covers_the_fraction),
+        BENCH_TEST(one_sample_is_every_percentile),
+        BENCH_TEST(every_client_runs_once_and_meets_the_others),
+        BENCH_TEST(a_client_that_fails_ends_those_that_wait_for_it),
+        BENCH_TEST(a_client_that_vanishes_is_an_error),
+        BENCH_TEST(too_many_clients_are_refused),
+        BENCH_TEST(an_object_is_the_same_each_time_and_unlike_the_next),
+        BENCH_TEST(keys_differ_by_kind_size_and_index),
+        BENCH_TEST(the_bare_server_sends_as_many_descriptors_as_asked_for),
+    };
+    return cmocka_run_group_tests_name("bench", tests, NULL, NULL);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Kernels that nobody has compiled yet: one source, made distinct by a macro.
+ *
+ * Threading  plain values
+ */
+#include "tests/bench/bench.h"
+
+#include <kiln/kernel.h>
+
+#define COLD_TARGET_MOST 192
+#define COLD_OPTIONS_MOST 64
+
+struct cold { /* a compiler on this host and something it can compile */
+    const char *toolchain;
+    char target[COLD_TARGET_MOST];
+    const char *program; /* name of the unit */
+    const char *source;
+};
+
+/* KILN_UNAVAILABLE when the daemon has no toolchain of that name ("opencl", "hiprtc", "clang"). */
+KILN_MUST_CHECK enum kiln_code cold_find(struct kiln_client *client, const char *toolchain,
+                                         struct cold *ret_cold, struct kiln_err *err);
+/* The first there is, quickest compiler first. */
+KILN_MUST_CHECK enum kiln_code cold_find_any(struct kiln_client *client, struct cold *ret_cold,
+                                             struct kiln_err *err);
+/* -D options that make the |id|-th kernel; ids start anew with each work folder. */
+void cold_options(uint64_t id, char options[COLD_OPTIONS_MOST]);
+struct kiln_kernel_source cold_request(const struct cold *cold, const char *options);
+/* |count| kernels from |first_id| in one batch: none may fail. */
+KILN_MUST_CHECK enum kiln_code cold_fetch(struct kiln_client *client, const struct cold *cold,
+                                          uint64_t first_id, size_t count, struct kiln_err *err);
+
+/* A client that has said hello. */
+KILN_MUST_CHECK enum kiln_code cold_connect(const char *socket, struct kiln_client **ret_client,
+                                            struct kiln_err *err);
+/* One counter of 'stats', as "compiles" or "hits.disk". */
+KILN_MUST_CHECK enum kiln_code cold_counter(struct kiln_client *client, const char *name,
+                                            uint64_t *ret_value, struct kiln_err *err);

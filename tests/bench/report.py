@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: MIT
+"""Figures from the benchmarks' JSON lines, each beside its budget.
+
+Every function here is pure: results in, rows out. A row's figure is the median of the turns; a
+ratio is the median of the turns' own ratios, so that a noisy moment hits both sides alike. What
+was not measured in this run has no row: it is named among the things not run.
+"""
+import statistics
+
+MEETS, MISSES = "meets", "misses"
+
+
+class Table:
+    """Rows in order: dicts of what, figure, unit, budget, verdict (the last two may be empty)."""
+
+    def __init__(self):
+        self.rows, self.not_run = [], []
+
+    def add(self, section, what, figure, unit="", budget="", ok=None, digits=1):
+        verdict = "" if ok is None else MEETS if ok else MISSES
+        self.rows.append({"section": section, "what": what, "figure": figure, "unit": unit,
+                          "budget": budget, "verdict": verdict, "digits": digits})
+
+    def skip(self, what, why):
+        if (what, why) not in self.not_run:
+            self.not_run.append((what, why))
+
+
+def ratio(above, below):
+    """Median of the turns' ratios."""
+    return statistics.median(a / b for a, b in zip(above, below))
+
+
+def size_text(size):
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
+
+
+def of(results, bench, **members):
+    """The results of one benchmark whose members are as given."""
+    return [r for r in results if r["bench"] == bench
+            and all(r.get(k) == v for k, v in members.items())]
+
+
+# ---- fetch ----
+
+WAYS = {
+    "round-trip": "bare round trip, nothing sent back",
+    "inline": "bare round trip, bytes in the message",
+    "descriptor": "bare round trip, a descriptor mapped and touched",
+    "descriptor-epoll": "the same from one event loop",
+    "redis": "Redis GET",
+    "kiln-wire": "kiln, without libkiln",
+    "kiln": "kiln",
+    "kiln-table": "kiln, from the process's own table",
+    "miopen-kept": "MIOpen's way, database kept open",
+    "miopen-fresh": "MIOpen's way, database opened each time",
+}
+REDIS_BUDGET = {4096: 1.0, 65536: 1.5, 1 << 20: 20.0}
+MIOPEN_BUDGET = {20480: 10.0, 65536: 50.0}
+ROUND_TRIP_BUDGET = 1.5
+
+
+def fetch_rows(table, results):
+    settings = []
+    for r in of(results, "fetch"):
+        setting = (r["clients"], r["size"], r["one_cpu"])
+        if setting not in settings:
+            settings.append(setting)
+    for setting in settings:
+        fetch_setting(table, results, *setting)
+
+
+def fetch_setting(table, results, clients, size, one_cpu):
+    place = ", all on one CPU" if one_cpu else ""
+    section = f"Warm fetch, {size_text(size)}, {clients} client{'s' if clients > 1 else ''}{place}"
+    ways = {}
+    for r in of(results, "fetch", clients=clients, size=size, one_cpu=one_cpu):
+        if "not_run" in r:
+            table.skip(f"{WAYS[r['way']]} ({section})", r["not_run"])
+            continue
+        ways[r["way"]] = r
+        table.add(section, f"{WAYS[r['way']]}: p50", statistics.median(r["p50_us"]), "µs", digits=2)
+        table.add(section, f"{WAYS[r['way']]}: p99", statistics.median(r["p99_us"]), "µs", digits=2)
+        if clients > 1:
+            table.add(section, f"{WAYS[r['way']]}: rate", statistics.median(r["per_s"]), "/s",
+                      digits=0)
+    if "kiln" in ways:
+        fetch_budgets(table, section, ways, size, clients)
+
+
+def fetch_budgets(table, section, ways, size, clients):
+    kiln = ways["kiln"]
+    if clients == 1 and "descriptor" in ways:
+        figure = ratio(kiln["p50_us"], ways["descriptor"]["p50_us"])
+        table.add(section, "kiln : bare descriptor, p50", figure, "×", f"≤ {ROUND_TRIP_BUDGET}",
+                  figure <= ROUND_TRIP_BUDGET, 2)
+    if "inline" in ways:
+        table.add(section, "kiln : bare inline, p50",
+                  ratio(kiln["p50_us"], ways["inline"]["p50_us"]), "×", digits=2)
+    for way in ("miopen-kept", "miopen-fresh"):
+        if way in ways and size in MIOPEN_BUDGET:
+            figure = ratio(ways[way]["p50_us"], kiln["p50_us"])
+            table.add(section, f"{WAYS[way]} : kiln, p50", figure, "×",
+                      f"≥ {MIOPEN_BUDGET[size]:g}", figure >= MIOPEN_BUDGET[size])
+    if clients > 1 and "redis" in ways:
+        figure = ratio(kiln["per_s"], ways["redis"]["per_s"])
+        table.add(section, "kiln : Redis, rate", figure, "×", f"≥ {REDIS_BUDGET[size]:g}",
+                  figure >= REDIS_BUDGET[size], 2)
+
+
+# ---- the others ----
+
+def batch_rows(table, results):
+    for r in of(results, "batch"):
+        place = ", all on one CPU" if r["one_cpu"] else ""
+        section = f"Batch of {r['items']} warm kernels of {size_text(r['size'])}{place}"
+        each = statistics.median(r["each_us"])
+        what = "each beyond the first round trip"
+        if r["way"] == "kiln":
+            table.add(section, f"kiln: {what}", each, "µs", "≤ 2", each <= 2, 2)
+            table.add(section, "kiln: the whole batch", statistics.median(r["all_us"]), "µs",
+                      digits=0)
+        else:
+            table.add(section, f"bare descriptors, mapped and touched: {what}", each, "µs",
+                      digits=2)
+
+
+def stampede_rows(table, results):
+    for r in of(results, "stampede"):
+        section = f"{r['clients']} clients at once on the same {r['kernels']} cold kernels " \
+                  f"({r['toolchain']})"
+        counts = sorted(set(int(c) for c in r["compiles"]))
+        table.add(section, "compiles", counts[-1], "", f"= {r['kernels']}",
+                  counts == [r["kernels"]], 0)
+        table.add(section, "wall clock, one client", statistics.median(r["one_s"]), "s", digits=2)
+        figure = ratio(r["many_s"], r["one_s"])
+        table.add(section, f"wall clock, {r['clients']} clients : one", figure, "×", "≤ 1.1",
+                  figure <= 1.1, 2)
+
+
+def scaling_rows(table, results):
+    for r in of(results, "scaling"):
+        section = f"{r['kernels']} cold kernels ({r['toolchain']})"
+        bound = 0.9 * r["workers"]
+        figure = ratio(r["one_s"], r["many_s"])
+        table.add(section, "kernels a second, one compiler",
+                  r["kernels"] / statistics.median(r["one_s"]), "/s")
+        table.add(section, f"throughput, {r['workers']} compilers : one", figure, "×",
+                  f"≥ {bound:g}", figure >= bound, 2)
+
+
+def compile_rows(table, results):
+    for r in of(results, "compile"):
+        if "not_run" in r:
+            table.skip(f"compile with {r['toolchain']}", r["not_run"])
+            continue
+        section = f"Compile with {r['toolchain']}"
+        table.add(section, "direct call", statistics.median(r["direct_ms"]), "ms")
+        table.add(section, "through the daemon", statistics.median(r["daemon_ms"]), "ms")
+        figure = ratio(r["daemon_ms"], r["direct_ms"])
+        table.add(section, "daemon : direct", figure, "×", "≤ 1.1", figure <= 1.1, 2)
+
+
+FLAT = 1.25  # "flat" as a number: what a thousandfold store may add to a look-up
+
+
+def start_rows(table, results):
+    stores = sorted(of(results, "start"), key=lambda r: r["kernels"])
+    for r in stores:
+        section = f"A store of {r['kernels']} kernels"
+        judged = r["kernels"] >= 100000
+        ready, resident = statistics.median(r["ready_ms"]), statistics.median(r["resident_mib"])
+        table.add(section, "start to first answer", ready, "ms", "≤ 50" if judged else "",
+                  ready <= 50 if judged else None)
+        table.add(section, "resident, hot set empty", resident, "MiB", "≤ 30" if judged else "",
+                  resident <= 30 if judged else None)
+        rest = r["resident_after_mib"] - r["shared_after_mib"]
+        table.add(section, "resident after look-ups, hot set aside", rest, "MiB",
+                  "≤ 30" if judged else "", rest <= 30 if judged else None)
+        table.add(section, "look-up off disk: p50", statistics.median(r["disk_us"]), "µs")
+        table.add(section, "look-up in the hot set: p50", statistics.median(r["hot_us"]), "µs")
+        over = r["file_bytes"] / r["kernels"] - r["size"]
+        table.add(section, "bytes on disk a kernel, beside its object", over, "B", digits=0)
+        table.add(section, "puts while filling", r["fill_per_s"], "/s", digits=0)
+    if len(stores) > 1:
+        flat_rows(table, stores[0], stores[-1])
+    if not any(r["kernels"] >= 100000 for r in stores):
+        table.skip("a store of 100000 kernels", "left out by --quick, or the benchmark failed")
+    table.skip("look-up with 1000000 kernels", "would take longer than this benchmark may")
+
+
+def flat_rows(table, few, many):
+    section = f"Look-up cost, {many['kernels']} kernels : {few['kernels']}"
+    for member, what in (("hot_us", "in the hot set"), ("disk_us", "off disk")):
+        figure = ratio(many[member], few[member])
+        table.add(section, what, figure, "×", f"flat (≤ {FLAT})", figure <= FLAT, 2)
+
+
+def disk_rows(table, results):
+    for r in of(results, "disk"):
+        section = f"{r['objects']} real code objects for {r['target']} on disk"
+        table.add(section, "raw", r["raw_bytes"], "B", digits=0)
+        table.add(section, "MIOpen's bzip2", r["bzip2_bytes"], "B", digits=0)
+        table.add(section, "kiln", r["kiln_bytes"], "B", "< bzip2",
+                  r["kiln_bytes"] < r["bzip2_bytes"], 0)
+        figure = ratio(r["bzip2_us"], r["kiln_us"])
+        table.add(section, "unpacking, bzip2", statistics.median(r["bzip2_us"]), "µs")
+        table.add(section, "unpacking, kiln", statistics.median(r["kiln_us"]), "µs")
+        table.add(section, "unpacking, bzip2 : kiln", figure, "×", "≥ 10", figure >= 10)
+
+
+SECTIONS = (fetch_rows, batch_rows, stampede_rows, scaling_rows, compile_rows, start_rows, disk_rows)
+LATER = (("FindDb of 193590 records", "this version has no tuning databases"),
+         ("PerfDb of 148096 rows", "this version has no tuning databases"))
+
+
+def make_table(results, not_run=()):
+    table = Table()
+    for add_rows in SECTIONS:
+        add_rows(table, results)
+    for what, why in (*not_run, *LATER):
+        table.skip(what, why)
+    return table
+
+
+def number(row):
+    return f"{row['figure']:,.{row['digits']}f}".replace(",", " ")
+
+
+def text_of(table):
+    """The table for a terminal."""
+    lines, section = [], None
+    width = max((len(r["what"]) for r in table.rows), default=0)
+    for row in table.rows:
+        if row["section"] != section:
+            section = row["section"]
+            lines += ["", section]
+        lines.append(f"  {row['what']:<{width}}  {number(row):>12} {row['unit']:<4} "
+                     f"{row['budget']:<16} {row['verdict']}".rstrip())
+    if table.not_run:
+        lines += ["", "Not run"] + [f"  {what}: {why}" for what, why in table.not_run]
+    judged = [r for r in table.rows if r["verdict"]]
+    missed = [r for r in judged if r["verdict"] == MISSES]
+    lines += ["", f"{len(judged) - len(missed)} of {len(judged)} budgets met"]
+    lines += [f"  misses: {r['section']}: {r['what']} {number(r)} {r['unit']} ({r['budget']})"
+              for r in missed]
+    return "\n".join(lines)
+
+
+def markdown_of(table):
+    """The table for docs/benchmarks.md."""
+    lines, section = [], None
+    for row in table.rows:
+        if row["section"] != section:
+            section = row["section"]
+            lines += ["", f"**{section}**", "", "| | figure | budget | |", "| --- | ---: | --- | --- |"]
+        lines.append(f"| {row['what']} | {number(row)} {row['unit']} | {row['budget']} "
+                     f"| {row['verdict']} |")
+    if table.not_run:
+        lines += ["", "**Not run**", ""] + [f"- {what}: {why}" for what, why in table.not_run]
+    return "\n".join(lines).strip() + "\n"

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""Tests of report.py: python3 -m unittest discover -s tests/bench -p 'test_*.py'."""
+import unittest
+
+import report
+
+
+def fetch(way, size, clients, one_cpu, p50, per_s=(1.0, 1.0, 1.0)):
+    return {"bench": "fetch", "way": way, "size": size, "clients": clients, "one_cpu": one_cpu,
+            "p50_us": list(p50), "p99_us": list(p50), "per_s": list(per_s)}
+
+
+def row_of(table, what):
+    return next(r for r in table.rows if r["what"] == what)
+
+
+class Report(unittest.TestCase):
+    def test_a_ratio_is_the_median_of_the_turns_own_ratios(self):
+        self.assertEqual(report.ratio([10, 200, 12], [10, 100, 6]), 2)
+
+    def test_a_fetch_within_its_budget_meets_it(self):
+        table = report.make_table([fetch("descriptor", 20480, 1, True, (10, 10, 10)),
+                                   fetch("kiln", 20480, 1, True, (14, 15, 13))])
+        row = row_of(table, "kiln : bare descriptor, p50")
+        self.assertEqual((row["figure"], row["verdict"]), (1.4, report.MEETS))
+
+    def test_a_fetch_beyond_its_budget_misses_and_is_named_at_the_end(self):
+        table = report.make_table([fetch("descriptor", 20480, 1, True, (10, 10, 10)),
+                                   fetch("kiln", 20480, 1, True, (16, 16, 16))])
+        self.assertEqual(row_of(table, "kiln : bare descriptor, p50")["verdict"], report.MISSES)
+        self.assertIn("0 of 1 budgets met", report.text_of(table))
+        self.assertIn("misses: Warm fetch, 20 KiB", report.text_of(table))
+
+    def test_redis_is_judged_by_rate_and_size(self):
+        table = report.make_table([
+            fetch("redis", 65536, 16, False, (1, 1, 1), (100, 100, 100)),
+            fetch("kiln", 65536, 16, False, (1, 1, 1), (140, 149, 160))])
+        row = row_of(table, "kiln : Redis, rate")
+        self.assertEqual((row["figure"], row["verdict"]), (1.49, report.MISSES))
+
+    def test_what_could_not_run_is_named_and_has_no_row(self):
+        lost = {"bench": "fetch", "way": "redis", "size": 4096, "clients": 16, "one_cpu": False,
+                "not_run": "no redis-server"}
+        table = report.make_table([lost], [("disk", "was not built")])
+        self.assertEqual(table.rows, [])
+        self.assertIn("no redis-server", report.text_of(table))
+        self.assertIn("disk: was not built", report.text_of(table))
+
+    def test_one_compile_too_many_in_any_turn_misses(self):
+        table = report.make_table([{"bench": "stampede", "toolchain": "opencl", "kernels": 24,
+                                    "clients": 8, "one_s": [1, 1], "many_s": [1, 1],
+                                    "compiles": [24, 25]}])
+        row = row_of(table, "compiles")
+        self.assertEqual((row["figure"], row["verdict"]), (25, report.MISSES))
+
+    def test_only_the_largest_store_is_judged(self):
+        def store(kernels, ready):
+            return {"bench": "start", "kernels": kernels, "size": 2048, "fill_per_s": 1.0,
+                    "file_bytes": 2148 * kernels, "ready_ms": [ready], "resident_mib": [10.0],
+                    "disk_us": [50.0], "hot_us": [10.0], "resident_after_mib": 20.0,
+                    "shared_after_mib": 5.0}
+        table = report.make_table([store(1000, 99.0), store(100000, 49.0)])
+        judged = [r["verdict"] for r in table.rows if r["what"] == "start to first answer"]
+        self.assertEqual(judged, ["", report.MEETS])
+        self.assertEqual(row_of(table, "bytes on disk a kernel, beside its object")["figure"], 100)
+
+    def test_an_empty_run_prints_no_figure(self):
+        table = report.make_table([], [("fetch", "kilnd ended")])
+        self.assertEqual(table.rows, [])
+        self.assertIn("fetch: kilnd ended", report.text_of(table))
+
+
+if __name__ == "__main__":
+    unittest.main()

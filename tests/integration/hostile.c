@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* Bad input to a real daemon: clear refusals, counters, no growth, and the others are served. */
+#include "tests/support/raw_client.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct fixture {
+    struct daemon_process daemon;
+    int bystander; /* a greeted client that must be served whatever the others do */
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    daemon_process_init(&f.daemon);
+    daemon_process_start(&f.daemon);
+    f.bystander = raw_greeted(&f.daemon);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    close(f->bystander);
+    int status = daemon_process_stop(&f->daemon);
+    daemon_process_remove(&f->daemon);
+    assert_int_equal(status, 0);
+    return 0;
+}
+
+/* "VmRSS" of the daemon in kB. */
+static long resident(const struct fixture *f)
+{
+    char path[64], line[256];
+    long kb = -1;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)f->daemon.pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file))
+        sscanf(line, "VmRSS: %ld", &kb);
+    fclose(file);
+    assert_true(kb > 0);
+    return kb;
+}
+
+static void bytes_that_are_no_frame_close_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    int fd = raw_connect(&f->daemon);
+    raw_send(fd, "GET / HTTP/1.1\r\nHost: kiln\r\n\r\n", 30);
+    raw_expect_closed(fd, 10000);
+    close(fd);
+    raw_expect_pong(f->bystander);
+    assert_true(daemon_stat(&f->daemon, "protocol_errors") >= 1);
+}
+
+static void a_frame_that_claims_too_much_is_refused_before_its_body(void **state)
+{
+    struct fixture *f = *state;
+    struct frame_header h = { .version = 1, .type = MESSAGE_ping, .body_size = 0xfffffff0u };
+    uint8_t raw[FRAME_HEADER_SIZE];
+    frame_header_write(raw, &h);
+    int fd = raw_greeted(&f->daemon);
+    raw_send(fd, raw, sizeof(raw));
+    raw_expect_closed(fd, 10000);
+    close(fd);
+    raw_expect_pong(f->bystander);
+}
+
+static void half_a_frame_and_a_hang_up_harm_nobody(void **state)
+{
+    struct fixture *f = *state;
+    struct frame_header h = { .version = 1, .type = MESSAGE_fetch, .body_size = 36 };
+    uint8_t raw[FRAME_HEADER_SIZE];
+    frame_header_write(raw, &h);
+    for (size_t size = 1; size < sizeof(raw); size += 5) {
+        int fd = raw_greeted(&f->daemon);
+        raw_send(fd, raw, size);
+        close(fd);
+    }
+    int fd = raw_greeted(&f->daemon);
+    raw_send(fd, raw, sizeof(raw));
+    raw_send(fd, "only some of the body", 10);
+    close(fd);
+    raw_expect_pong(f->bystander);
+}
+
+static void an_unknown_request_is_answered_and_the_connection_lives(void **state)
+{
+    struct fixture *f = *state;
+    raw_send_frame(f->bystander, 4242, 7, bytes_of_text("what"));
+    raw_expect_error(f->bystander, KILN_INVALID, "unknown request type 4242");
+    raw_expect_pong(f->bystander);
+}
+
+static void a_version_we_do_not_speak_is_told_so(void **state)
+{
+    struct fixture *f = *state;
+    struct message_hello m = { .oldest_version = 200, .newest_version = 201 };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    message_hello_write(&b, &m);
+    int fd = raw_connect(&f->daemon);
+    raw_send_frame(fd, MESSAGE_hello, 1, buffer_view(&b));
+    raw_expect_error(fd, KILN_UNSUPPORTED, "versions 200 to 201");
+    raw_expect_closed(fd, 10000);
+    close(fd);
+}
+
+static void send_source(int fd, const char *options, struct bytes source)
+{
+    struct message_fetch_source m = { .target = bytes_of_text("gfx90a"),
+                                      .program = bytes_of_text("k.hip"),
+                                      .options = bytes_of_text(options),
+                                      .source = source };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 256u << 20);
+    message_fetch_source_write(&b, &m);
+    raw_send_frame(fd, MESSAGE_fetch_source, 5, buffer_view(&b));
+}
+
+static void a_path_as_an_option_is_refused_by_name(void **state)
+{
+    struct fixture *f = *state;
+    static struct raw_frame frame;
+    static const char *const bad[] = { "-I/etc",   "-include /etc/shadow",  "@/etc/passwd",
+                                       "-o/tmp/x", "-fplugin=/tmp/evil.so", "/etc/shadow" };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        send_source(f->bystander, bad[i], bytes_of_text("source"));
+        assert_true(raw_receive(f->bystander, &frame));
+        struct reader r = reader_of(bytes_of(frame.body, frame.header.body_size));
+        struct message_kernels m = message_kernels_read(&r);
+        struct reader list = reader_of(m.outcomes);
+        struct message_outcome o = message_outcome_read(&list);
+        assert_false(list.failed);
+        assert_int_equal(o.code, KILN_DENIED);
+    }
+    assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
+}
+
+static void a_hundred_megabytes_of_source_are_refused_without_growth(void **state)
+{
+    struct fixture *f = *state;
+    long before = resident(f);
+    size_t size = 100u << 20;
+    char *source = malloc(size);
+    assert_non_null(source);
+    memset(source, ' ', size);
+    int fd = raw_greeted(&f->daemon);
+    struct frame_header h = { .version = 1,
+                              .type = MESSAGE_fetch_source,
+                              .body_size = (uint32_t)size };
+    uint8_t raw[FRAME_HEADER_SIZE];
+    frame_header_write(raw, &h);
+    raw_send(fd, raw, sizeof(raw));
+    while (send(fd, source, 1u << 20, MSG_NOSIGNAL) > 0)
+        ; /* until the daemon has had enough */
+    raw_expect_closed(fd, 10000);
+    close(fd);
+    free(source);
+    raw_expect_pong(f->bystander);
+    assert_true(resident(f) - before < 20000);
+}
+
+static void a_client_that_never_reads_is_bounded_and_delays_nobody(void **state)
+{
+    struct fixture *f = *state;
+    long before = resident(f);
+    int fd = raw_greeted(&f->daemon);
+    static const uint8_t filler[4000];
+    struct message_ping m = { .payload = bytes_of(filler, sizeof(filler)) };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 5000);
+    message_ping_write(&b, &m);
+    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    struct frame_header h = { .version = 1, .type = MESSAGE_ping, .body_size = (uint32_t)b.size };
+    uint8_t raw[FRAME_HEADER_SIZE];
+    frame_header_write(raw, &h);
+    BUFFER_AUTO struct buffer frame;
+    buffer_init(&frame, 10000);
+    buffer_put(&frame, raw, sizeof(raw));
+    buffer_put(&frame, b.data, b.size);
+    /* 400 MB of pings whose answers nobody fetches: the daemon stops reading long before. */
+    size_t sent = 0;
+    for (int quiet = 0; quiet < 20 && sent < (400u << 20);) {
+        ssize_t put = send(fd, frame.data, frame.size, MSG_NOSIGNAL);
+        if (put > 0) {
+            sent += (size_t)put;
+            if ((size_t)put != frame.size)
+                break; /* the socket is full: half a frame is sent, so this peer is done */
+            continue;
+        }
+        struct pollfd p = { .fd = fd, .events = POLLOUT };
+        quiet += poll(&p, 1, 50) == 0;
+    }
+    raw_expect_pong(f->bystander);
+    assert_true(sent < (100u << 20));
+    assert_true(resident(f) - before < 40000);
+    close(fd);
+    raw_expect_pong(f->bystander);
+}
+
+static void one_byte_at_a_time_is_slow_but_right(void **state)
+{
+    struct fixture *f = *state;
+    static struct raw_frame frame;
+    struct message_ping m = { .payload = bytes_of_text("slow") };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    struct frame_header h = { .version = 1, .type = MESSAGE_ping, .request_id = 3, .body_size = 8 };
+    uint8_t raw[FRAME_HEADER_SIZE];
+    frame_header_write(raw, &h);
+    buffer_put(&b, raw, sizeof(raw));
+    message_ping_write(&b, &m);
+    int fd = raw_greeted(&f->daemon);
+    for (size_t i = 0; i < b.size; i++) {
+        raw_send(fd, b.data + i, 1);
+        raw_expect_pong(f->bystander);
+    }
+    assert_true(raw_receive(fd, &frame));
+    assert_int_equal(frame.header.type, MESSAGE_pong);
+    close(fd);
+}
+
+static void descriptors_sent_unasked_are_closed(void **state)
+{
+    struct fixture *f = *state;
+    int fd = raw_greeted(&f->daemon);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = { { 0 } };
+    struct frame_header h = { .version = 1, .type = MESSAGE_ping, .request_id = 1, .body_size = 4 };
+    uint8_t raw[FRAME_HEADER_SIZE + 4] = { 0 };
+    frame_header_write(raw, &h);
+    struct iovec part = { raw, sizeof(raw) };
+    struct msghdr message = { .msg_iov = &part,
+                              .msg_iovlen = 1,
+                              .msg_control = &control,
+                              .msg_controllen = sizeof(control) };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &ends[1], sizeof(int));
+    assert_true(sendmsg(fd, &message, MSG_NOSIGNAL) > 0);
+    close(ends[1]);
+    /* The pipe's write end is open nowhere once the daemon dropped it. */
+    struct pollfd p = { .fd = ends[0], .events = POLLIN };
+    assert_int_equal(poll(&p, 1, 10000), 1);
+    assert_true(p.revents & POLLHUP);
+    close(ends[0]);
+    close(fd);
+    raw_expect_pong(f->bystander);
+}
+
+#define HOSTILE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        HOSTILE_TEST(bytes_that_are_no_frame_close_the_connection),
+        HOSTILE_TEST(a_frame_that_claims_too_much_is_refused_before_its_body),
+        HOSTILE_TEST(half_a_frame_and_a_hang_up_harm_nobody),
+        HOSTILE_TEST(an_unknown_request_is_answered_and_the_connection_lives),
+        HOSTILE_TEST(a_version_we_do_not_speak_is_told_so),
+        HOSTILE_TEST(a_path_as_an_option_is_refused_by_name),
+        HOSTILE_TEST(a_hundred_megabytes_of_source_are_refused_without_growth),
+        HOSTILE_TEST(a_client_that_never_reads_is_bounded_and_delays_nobody),
+        HOSTILE_TEST(one_byte_at_a_time_is_slow_but_right),
+        HOSTILE_TEST(descriptors_sent_unasked_are_closed),
+    };
+    return cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
+}

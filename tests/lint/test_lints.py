@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""The lints themselves: each must complain about what it is there to catch."""
+import pathlib
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import check_layers  # noqa: E402
+import check_size  # noqa: E402
+import check_spdx  # noqa: E402
+import gen_protocol  # noqa: E402
+
+
+class Tree(unittest.TestCase):
+    """A small source tree in a temporary folder."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+
+    def write(self, rel, text):
+        path = self.root / rel
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def including(self, rel, target):
+        """What check_layers says about a file |rel| with one include."""
+        self.write(rel, f"#include {target}\n")
+        return list(check_layers.complaints(self.root))
+
+
+class Layers(Tree):
+    def test_an_arrow_of_the_architecture_is_allowed(self):
+        self.assertEqual(self.including("engine/store/a.c", '"engine/db/db.h"'), [])
+        self.assertEqual(self.including("daemon/server/b.c", '"engine/service/service.h"'), [])
+        self.assertEqual(self.including("cli/kilnctl/c.c", "<kiln/client.h>"), [])
+        self.assertEqual(self.including("cli/kilnctl/d.c", '"common/json.h"'), [])
+
+    def test_an_include_against_the_arrows_is_refused(self):
+        found = self.including("engine/store/a.c", '"engine/service/service.h"')
+        self.assertEqual(len(found), 1)
+        self.assertIn("engine/store may not include 'engine/service/service.h'", found[0])
+
+    def test_the_command_line_sees_nothing_of_the_engine(self):
+        self.assertTrue(self.including("cli/kilnctl/a.c", '"engine/engine.h"'))
+        self.assertTrue(self.including("cli/kilnctl/a.c", '"common/frame.h"'))
+
+    def test_the_compiler_process_sees_no_store(self):
+        rel = "daemon/workers/kiln_compiler.c"
+        self.assertEqual(self.including(rel, '"engine/compile/worker_wire.h"'), [])
+        self.assertTrue(self.including(rel, '"engine/store/object.h"'))
+
+    def test_a_library_is_known_to_its_one_home(self):
+        self.assertEqual(self.including("daemon/loop/loop.c", "<uv.h>"), [])
+        found = self.including("daemon/server/session.c", "<uv.h>")
+        self.assertIn("only daemon/loop may include <uv.h>", found[0])
+
+    def test_the_engine_does_not_use_the_public_headers(self):
+        self.assertTrue(self.including("engine/engine.c", "<kiln/kiln.h>"))
+
+    def test_build_folders_are_not_looked_at(self):
+        self.assertEqual(self.including("build/release/engine/a.c", "<uv.h>"), [])
+
+
+class Licence(Tree):
+    def test_a_source_without_the_licence_line_is_named(self):
+        self.write("common/a.c", "int a;\n")
+        self.write("common/b.c", "/* SPDX-License-Identifier: MIT */\n")
+        self.write("scripts/c", "#!/bin/sh\n# SPDX-License-Identifier: MIT\n")
+        self.write("notes.txt", "no licence asked for\n")
+        found = list(check_spdx.complaints(self.root))
+        self.assertEqual([line.split(":")[0] for line in found], ["common/a.c"])
+
+
+@unittest.skipUnless(check_size.shutil.which("ctags"), "ctags is absent")
+class Size(Tree):
+    def test_functions_are_measured_from_name_to_closing_brace(self):
+        body = "    work();\n" * 90
+        self.write("common/a.c", f"void work(void);\nvoid long_one(void)\n{{\n{body}}}\n")
+        sizes = check_size.function_sizes(self.root)
+        self.assertEqual(sizes, [(93, "common/a.c:2 long_one")])
+
+    def test_a_must_check_attribute_does_not_hide_a_function(self):
+        self.write("common/a.c", "KILN_MUST_CHECK enum kiln_code f(int a)\n{\n    return a;\n}\n")
+        self.assertEqual([name for _, name in check_size.function_sizes(self.root)],
+                         ["common/a.c:1 f"])
+
+
+class Protocol(unittest.TestCase):
+    def test_every_binary_message_has_its_fields(self):
+        requests, replies, fields, records = gen_protocol.messages()
+        binary = [r[0] for r in requests if r[3] == "BINARY"]
+        binary += [r[0] for r in replies if r[2] == "BINARY"]
+        self.assertIn("hello", binary)
+        for name in binary + records:
+            self.assertIn(name, fields)
+            self.assertTrue(fields[name][1], f"{name} has no field")
+
+    def test_message_numbers_are_used_once(self):
+        requests, replies, _, _ = gen_protocol.messages()
+        numbers = [r[1] for r in requests] + [r[1] for r in replies]
+        self.assertEqual(len(numbers), len(set(numbers)))
+
+    def test_a_problem_is_25_numbers_on_the_wire(self):
+        self.assertEqual(gen_protocol.generate_problem().count("\n"), 25 + 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/daemon_process.h"
+
+#include "common/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ARGUMENTS_MOST 48
+#define START_MOST_MS 60000 /* sanitizers on a loaded machine */
+
+static void set(const char *name, const char *folder, const char *below)
+{
+    char value[256];
+    snprintf(value, sizeof(value), "%s/%s", folder, below);
+    setenv(name, value, 1);
+}
+
+/* In the child: nothing of the caller's own homes is used. */
+static void private_environment(const struct daemon_process *d)
+{
+    set("HOME", d->folder, "home");
+    set("XDG_RUNTIME_DIR", d->folder, "run");
+    set("XDG_CACHE_HOME", d->folder, "cache-home");
+    set("XDG_STATE_HOME", d->folder, "state-home");
+    set("XDG_CONFIG_HOME", d->folder, "config-home");
+    set("POCL_CACHE_DIR", d->folder, "pocl");
+    setenv("KILN_SOCKET", d->socket, 1);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+void daemon_process_init(struct daemon_process *d)
+{
+    static const char *const folders[] = { "home", "run", "pocl" };
+    memset(d, 0, sizeof(*d));
+    snprintf(d->folder, sizeof(d->folder), "/tmp/kiln-test-XXXXXX");
+    assert_non_null(mkdtemp(d->folder));
+    snprintf(d->socket, sizeof(d->socket), "%s/kilnd.sock", d->folder);
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        char path[256];
+        snprintf(path, sizeof(path), "%s/%s", d->folder, folders[i]);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+}
+
+static bool answers(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    assert_true(strlen(path) < sizeof(address.sun_path));
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    bool ok = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+    close(fd);
+    return ok;
+}
+
+static void pause_ms(long ms)
+{
+    struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+    nanosleep(&t, NULL);
+}
+
+static void exec_daemon(struct daemon_process *d)
+{
+    static char cache[128], state[128];
+    const char *argv[ARGUMENTS_MOST] = {
+        KILN_BIN "/kilnd", "--socket", d->socket, "--cache-dir", cache, "--state-dir", state
+    };
+    snprintf(cache, sizeof(cache), "%s/cache", d->folder);
+    snprintf(state, sizeof(state), "%s/state", d->folder);
+    size_t count = 7;
+    for (size_t i = 0; d->arguments[i]; i++)
+        argv[count++] = d->arguments[i];
+    private_environment(d);
+    execv(argv[0], (char *const *)(uintptr_t)argv);
+    _exit(127);
+}
+
+void daemon_process_start(struct daemon_process *d)
+{
+    assert_int_equal(d->pid, 0);
+    d->pid = fork();
+    assert_true(d->pid >= 0);
+    if (d->pid == 0)
+        exec_daemon(d);
+    for (int waited = 0; !answers(d->socket); waited += 5) {
+        int status = 0;
+        if (waitpid(d->pid, &status, WNOHANG) == d->pid) {
+            d->pid = 0;
+            fail_msg("kilnd ended at once, wait status %d", status);
+        }
+        if (waited > START_MOST_MS)
+            fail_msg("kilnd does not answer on '%s'", d->socket);
+        pause_ms(5);
+    }
+}
+
+int wait_program(pid_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0)
+        assert_int_equal(errno, EINTR);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int end(struct daemon_process *d, int signal)
+{
+    assert_true(d->pid > 0);
+    assert_int_equal(kill(d->pid, signal), 0);
+    int status = wait_program(d->pid);
+    d->pid = 0;
+    return status;
+}
+
+int daemon_process_stop(struct daemon_process *d) { return end(d, SIGTERM); }
+void daemon_process_kill(struct daemon_process *d) { end(d, SIGKILL); }
+
+static int remove_one(const char *path, const struct stat *seen, int kind, struct FTW *walk)
+{
+    (void)seen, (void)kind, (void)walk;
+    return remove(path);
+}
+
+void daemon_process_remove(struct daemon_process *d)
+{
+    if (d->pid)
+        end(d, SIGTERM);
+    nftw(d->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---- programs ---- */
+
+static pid_t spawn(struct daemon_process *d, const char *name, va_list more, int output_fd)
+{
+    char path[512];
+    const char *argv[ARGUMENTS_MOST] = { path };
+    snprintf(path, sizeof(path), KILN_BIN "/%s", name);
+    size_t count = 1;
+    for (const char *word = va_arg(more, const char *); word; word = va_arg(more, const char *)) {
+        assert_true(count < ARGUMENTS_MOST - 1);
+        argv[count++] = word;
+    }
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0)
+        return pid;
+    private_environment(d);
+    if (output_fd >= 0) {
+        dup2(output_fd, STDOUT_FILENO);
+        dup2(output_fd, STDERR_FILENO);
+    }
+    execv(path, (char *const *)(uintptr_t)argv);
+    _exit(127);
+}
+
+pid_t start_program(struct daemon_process *d, const char *name, ...)
+{
+    va_list more;
+    va_start(more, name);
+    pid_t pid = spawn(d, name, more, STDERR_FILENO);
+    va_end(more);
+    return pid;
+}
+
+static void read_all(int fd, struct program_result *result)
+{
+    size_t used = 0;
+    char spill[4096];
+    for (;;) {
+        size_t room = sizeof(result->output) - 1 - used;
+        ssize_t got = read(fd, room ? result->output + used : spill, room ? room : sizeof(spill));
+        if (got <= 0)
+            break;
+        used += room ? (size_t)got : 0;
+    }
+    result->output[used] = '\0';
+}
+
+void run_program(struct daemon_process *d, struct program_result *ret_result, const char *name, ...)
+{
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    va_list more;
+    va_start(more, name);
+    pid_t pid = spawn(d, name, more, ends[1]);
+    va_end(more);
+    close(ends[1]);
+    read_all(ends[0], ret_result);
+    close(ends[0]);
+    ret_result->status = wait_program(pid);
+}
+
+unsigned long long daemon_stat(struct daemon_process *d, const char *name)
+{
+    static struct program_result result;
+    run_program(d, &result, "kilnctl", "stats", "--json", NULL);
+    if (result.status)
+        fail_msg("kilnctl stats --json: status %d, '%s'", result.status, result.output);
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(json) struct json *stats = NULL;
+    must(json_parse(bytes_of_text(result.output), "kilnctl stats --json", &stats, &err), err);
+    const struct json *from = strncmp(name, "hits.", 5) == 0 ? json_get(stats, "hits") : stats;
+    const char *member = from == stats ? name : name + 5;
+    if (!json_get(from, member))
+        fail_msg("stats has no '%s': %s", name, result.output);
+    return json_get_u64(from, member, 0);
+}

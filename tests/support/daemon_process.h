@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A real kilnd over a private folder, and programs run beside it.
+ *
+ * Ownership  daemon_process_stop (or _remove) ends what was started; only own children are
+ *            signalled
+ */
+#include "tests/support/test.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define DAEMON_ARGUMENTS_MOST 16
+
+struct daemon_process {
+    char folder[96];                              /* private, holds everything below */
+    char socket[128];                             /* kilnd's socket in it */
+    pid_t pid;                                    /* 0 while none runs */
+    const char *arguments[DAEMON_ARGUMENTS_MOST]; /* further ones for kilnd, NULL-terminated */
+};
+
+/* Makes the folder; starts nothing. */
+void daemon_process_init(struct daemon_process *d);
+/* Starts kilnd and returns once it answers; the test fails when it does not within a minute. */
+void daemon_process_start(struct daemon_process *d);
+/* SIGTERM; returns the exit status. */
+int daemon_process_stop(struct daemon_process *d);
+void daemon_process_kill(struct daemon_process *d); /* SIGKILL */
+/* Stops it if it runs, and removes the folder. */
+void daemon_process_remove(struct daemon_process *d);
+
+struct program_result {
+    int status;         /* exit status; 128 + n after signal n */
+    char output[65536]; /* standard output and error, terminated, cut */
+};
+
+/* Runs a program of this build by name ("kilnctl"), waits for it.  KILN_SOCKET is set to |d|'s,
+ * HOME, XDG_* and POCL_CACHE_DIR point into its folder. */
+void run_program(struct daemon_process *d, struct program_result *ret_result, const char *name, ...)
+    __attribute__((sentinel));
+/* The same without waiting; its output goes to standard error. */
+pid_t start_program(struct daemon_process *d, const char *name, ...) __attribute__((sentinel));
+/* Exit status of what start_program began. */
+int wait_program(pid_t pid);
+
+/* One number of `kilnctl stats --json`; hits as "hits.hot". */
+unsigned long long daemon_stat(struct daemon_process *d, const char *name);

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+
+/* kiln-driver's measuring against a libkiln of this file's own: a "device" of plain memory whose
+ * kernel computes what the test wants it to. */
+#include "cli/driver/measure.h"
+#include "cli/driver/reference.h"
+#include "cli/driver/report.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum behaviour { COMPUTES, WRITES_NOTHING, IS_OFF_ONCE };
+
+/* ---- the fake ---- */
+
+static struct fake {
+    enum behaviour behaviour;
+    struct kiln_problem problem; /* of the last plan */
+    char solver[64];
+    int plan_code, run_code;
+    int tier;
+    unsigned launches, live_memories, live_runs, live_plans;
+    double first_value; /* of the last launch's first operand */
+} fake;
+
+struct kiln_memory {
+    unsigned char *data;
+    uint64_t bytes;
+};
+
+int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
+                  const struct kiln_plan_options *options, int timeout_ms,
+                  struct kiln_plan **ret_plan, struct kiln_error *err)
+{
+    (void)client, (void)timeout_ms;
+    fake.problem = *problem;
+    snprintf(fake.solver, sizeof(fake.solver), "%s", options->solver ? options->solver : "Best");
+    if (fake.plan_code) {
+        *err = (struct kiln_error){ .code = fake.plan_code, .text = "no plan" };
+        return fake.plan_code;
+    }
+    fake.live_plans++;
+    *ret_plan = (void *)&fake;
+    return KILN_E_OK;
+}
+
+void kiln_plan_unref(struct kiln_plan *plan) { fake.live_plans -= plan != NULL; }
+
+const char *kiln_plan_solver(const struct kiln_plan *plan) { return plan ? fake.solver : NULL; }
+const char *kiln_plan_toolchain(const struct kiln_plan *plan) { return plan ? "opencl" : NULL; }
+uint64_t kiln_plan_workspace(const struct kiln_plan *plan) { return plan ? 64 : 0; }
+uint64_t kiln_plan_ns(const struct kiln_plan *plan) { return plan ? UINT64_MAX / 4 : 0; }
+unsigned kiln_plan_object_count(const struct kiln_plan *plan) { return plan ? 1 : 0; }
+const char *kiln_plan_object_key(const struct kiln_plan *plan, unsigned index)
+{
+    return plan && index == 0 ? "0123456789abcdef" : NULL;
+}
+int kiln_plan_object_tier(const struct kiln_plan *plan, unsigned index)
+{
+    return plan && index == 0 ? fake.tier : 0;
+}
+uint64_t kiln_plan_object_size(const struct kiln_plan *plan, unsigned index)
+{
+    return plan && index == 0 ? 4096 : 0;
+}
+uint64_t kiln_plan_object_compile_ns(const struct kiln_plan *plan, unsigned index)
+{
+    return plan && index == 0 ? 250000000 : 0;
+}
+
+const char *kiln_device_target(const struct kiln_device *device)
+{
+    (void)device;
+    return "opencl:fake";
+}
+const char *kiln_device_database_id(const struct kiln_device *device)
+{
+    (void)device;
+    return "";
+}
+int kiln_device_finish(struct kiln_device *device, struct kiln_error *err)
+{
+    (void)device, (void)err;
+    return KILN_E_OK;
+}
+
+int kiln_run_create(struct kiln_device *device, struct kiln_plan *plan, struct kiln_run **ret_run,
+                    struct kiln_error *err)
+{
+    (void)device, (void)plan;
+    if (fake.run_code) {
+        *err = (struct kiln_error){ .code = fake.run_code, .text = "it does not load" };
+        return fake.run_code;
+    }
+    fake.live_runs++;
+    *ret_run = (void *)&fake;
+    return KILN_E_OK;
+}
+
+void kiln_run_destroy(struct kiln_run *run) { fake.live_runs -= run != NULL; }
+
+static double *widen(const struct kiln_memory *memory, uint32_t type)
+{
+    uint64_t count = memory->bytes / reference_type_size(type);
+    double *wide = calloc(count, sizeof(*wide));
+    assert_non_null(wide);
+    reference_widen(type, memory->data, count, wide);
+    return wide;
+}
+
+int kiln_run_launch(struct kiln_run *run, struct kiln_memory *x, struct kiln_memory *w,
+                    struct kiln_memory *y, struct kiln_memory *workspace, struct kiln_error *err)
+{
+    struct kiln_memory *const memory[] = {
+        [KILN_FORWARD] = y, [KILN_BACKWARD_DATA] = x, [KILN_BACKWARD_WEIGHTS] = w
+    };
+    struct kiln_memory *out = memory[fake.problem.direction];
+    uint32_t type = fake.problem.type;
+    uint64_t count = out->bytes / reference_type_size(type);
+    (void)run;
+    assert_int_equal(workspace->data[0], 0xff);
+    fake.launches++;
+    fake.first_value = reference_load(type, x == out ? w->data : x->data, 0);
+    if (fake.behaviour == WRITES_NOTHING)
+        return KILN_E_OK;
+    double *wide[] = { widen(x, type), widen(w, type), widen(y, type) };
+    double *result = calloc(count, sizeof(*result));
+    struct reference_tensors tensors = {
+        .x = wide[0], .w = wide[1], .y = wide[2], .result = result
+    };
+    int rc = reference_run(&fake.problem, &tensors, 1, err);
+    for (uint64_t i = 0; i < count; i++)
+        reference_store(type, out->data, i, result[i]);
+    if (fake.behaviour == IS_OFF_ONCE)
+        reference_store(type, out->data, count / 2, result[count / 2] + 1.0 / 64);
+    for (int i = 0; i < 3; i++)
+        free(wide[i]);
+    free(result);
+    return rc;
+}
+
+int kiln_memory_create(struct kiln_device *device, uint64_t bytes, struct kiln_memory **ret_memory,
+                       struct kiln_error *err)
+{
+    (void)device, (void)err;
+    *ret_memory = calloc(1, sizeof(**ret_memory));
+    assert_non_null(*ret_memory);
+    (*ret_memory)->data = calloc(1, bytes);
+    (*ret_memory)->bytes = bytes;
+    fake.live_memories++;
+    return KILN_E_OK;
+}
+
+void kiln_memory_destroy(struct kiln_memory *memory)
+{
+    if (!memory)
+        return;
+    free(memory->data);
+    free(memory);
+    fake.live_memories--;
+}
+
+int kiln_memory_write(struct kiln_memory *memory, const void *from, uint64_t bytes,
+                      struct kiln_error *err)
+{
+    (void)err;
+    assert_true(bytes == memory->bytes);
+    memcpy(memory->data, from, bytes);
+    return KILN_E_OK;
+}
+
+int kiln_memory_read(struct kiln_memory *memory, void *to, uint64_t bytes, struct kiln_error *err)
+{
+    (void)err;
+    assert_true(bytes == memory->bytes);
+    memcpy(to, memory->data, bytes);
+    return KILN_E_OK;
+}
+
+/* ---- the fixture ---- */
+
+struct fixture {
+    struct bench bench;
+    struct kiln_problem problem;
+    struct run_flags flags;
+    struct measurement m;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    fake = (struct fake){ .tier = KILN_TIER_COMPILED };
+    f->flags = (struct run_flags){ .verify = true, .iterations = 4 };
+    f->problem = (struct kiln_problem){
+        .size = sizeof(f->problem),
+        .spatial_dims = 2,
+        .n = 2,
+        .c = 4,
+        .k = 6,
+        .groups = 2,
+        .in = { 1, 9, 7 },
+        .filter = { 1, 3, 3 },
+        .pad = { 0, 1, 1 },
+        .stride = { 1, 2, 1 },
+        .dilation = { 1, 1, 1 },
+    };
+    *state = f;
+    return 0;
+}
+
+/* Whatever happened, everything was given back. */
+static int tear_down(void **state)
+{
+    free(*state);
+    return fake.live_memories || fake.live_runs || fake.live_plans ? -1 : 0;
+}
+
+static int run(struct fixture *f, uint64_t seed)
+{
+    measure(&f->bench, &f->problem, &f->flags, seed, &f->m);
+    return f->m.err.code;
+}
+
+static void a_right_result_is_verified_in_every_direction_and_type(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        for (uint32_t type = 0; type < 3; type++) {
+            f->problem.direction = direction;
+            f->problem.type = type;
+            assert_int_equal(run(f, 42), KILN_E_OK);
+            assert_true(f->m.checked);
+            assert_int_equal(f->m.wrong, 0);
+            assert_true(f->m.elements > 0);
+        }
+    }
+}
+
+static void an_output_that_was_never_written_is_found_by_its_poison(void **state)
+{
+    struct fixture *f = *state;
+    fake.behaviour = WRITES_NOTHING;
+    assert_int_equal(run(f, 42), KILN_E_CORRUPT);
+    assert_int_equal(f->m.wrong, f->m.elements);
+    assert_non_null(strstr(f->m.err.text, "--seed 42"));
+}
+
+static void one_wrong_element_fails_the_problem(void **state)
+{
+    struct fixture *f = *state;
+    fake.behaviour = IS_OFF_ONCE;
+    assert_int_equal(run(f, 42), KILN_E_CORRUPT);
+    assert_int_equal(f->m.wrong, 1);
+}
+
+static void without_verification_a_wrong_result_goes_unnoticed(void **state)
+{
+    struct fixture *f = *state;
+    fake.behaviour = WRITES_NOTHING;
+    f->flags.verify = false;
+    assert_int_equal(run(f, 42), KILN_E_OK);
+    assert_false(f->m.checked);
+}
+
+static void the_same_seed_gives_the_same_data_and_another_does_not(void **state)
+{
+    struct fixture *f = *state;
+    double differing = 0;
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    double first = fake.first_value;
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_true(fake.first_value == first);
+    for (uint64_t seed = 2; seed < 12; seed++) {
+        assert_int_equal(run(f, seed), KILN_E_OK);
+        differing += fake.first_value != first;
+    }
+    assert_true(differing > 5);
+}
+
+static void launches_are_one_plus_those_to_time(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(fake.launches, 1);
+    assert_true(f->m.time.steady == 0);
+    f->flags.time = true;
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(fake.launches, 1 + 1 + 4);
+    assert_true(f->m.time.steady > 0);
+    f->flags.wall = true;
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(fake.launches, 6 + 1 + 4 + 4);
+    assert_true(f->m.time.wall > 0);
+}
+
+static void planning_never_costs_more_than_the_whole_wait(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_true(f->m.time.plan < 60 && f->m.time.fetch >= 0);
+    assert_true(f->m.time.compile == 0.25);
+    fake.tier = KILN_TIER_TABLE;
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_true(f->m.time.plan == 0);
+    assert_true(f->m.time.compile == 0);
+}
+
+static void the_solver_asked_for_is_the_one_planned_with(void **state)
+{
+    struct fixture *f = *state;
+    snprintf(f->flags.solver, sizeof(f->flags.solver), "ConvDirectNaive");
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_string_equal(f->m.solver, "ConvDirectNaive");
+}
+
+static void failures_on_the_way_are_kept_with_their_step(void **state)
+{
+    struct fixture *f = *state;
+    fake.run_code = KILN_E_GPU_FAULT;
+    assert_int_equal(run(f, 1), KILN_E_GPU_FAULT);
+    assert_string_equal(f->m.err.text, "loading Best: it does not load");
+    fake.plan_code = KILN_E_UNAVAILABLE;
+    assert_int_equal(run(f, 1), KILN_E_UNAVAILABLE);
+    assert_int_equal(f->m.object_count, 0);
+}
+
+static void a_problem_larger_than_memory_is_refused_before_anything_is_taken(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.n = 1;
+    f->problem.c = f->problem.k = f->problem.groups = 1;
+    f->problem.in[1] = f->problem.in[2] = 46000;
+    f->problem.stride[1] = 1;
+    uint64_t needed = (uint64_t)46000 * 46000 * (2 * 4 + 4 + 4 * 8);
+    FILE *meminfo = fopen("/proc/meminfo", "re");
+    unsigned long long total = 0;
+    if (!meminfo || fscanf(meminfo, "MemTotal: %llu", &total) != 1 || total * 1024 > needed)
+        skip();
+    fclose(meminfo);
+    assert_int_equal(run(f, 1), KILN_E_NO_MEMORY);
+    assert_int_equal(fake.launches, 0);
+}
+
+static void totals_add_up_what_the_problems_cost(void **state)
+{
+    struct fixture *f = *state;
+    struct report report;
+    struct report_place place = { .line = 3, .command = "conv -n 2" };
+    struct kiln_error err = { .code = KILN_E_INVALID, .text = "bad line" };
+    report_init(&report, true);
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    report_add(&report, &place, &f->m);
+    fake.tier = KILN_TIER_HOT;
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    report_add(&report, &place, &f->m);
+    report_add_failure(&report, &place, &err);
+
+    const struct totals *t = &report.totals;
+    assert_int_equal(t->problems, 3);
+    assert_int_equal(t->failed, 1);
+    assert_int_equal(t->verified, 2);
+    assert_int_equal(t->kernels, 2);
+    assert_int_equal(t->compiled, 1);
+    assert_int_equal(t->tiers[KILN_TIER_HOT], 1);
+    assert_true(t->time.compile == 0.25);
+    assert_int_equal(json_count(report.results), 3);
+    assert_true(json_get_bool(json_first(report.results), "ok", false));
+    report_done(&report);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(a_right_result_is_verified_in_every_direction_and_type),
+        T(an_output_that_was_never_written_is_found_by_its_poison),
+        T(one_wrong_element_fails_the_problem),
+        T(without_verification_a_wrong_result_goes_unnoticed),
+        T(the_same_seed_gives_the_same_data_and_another_does_not),
+        T(launches_are_one_plus_those_to_time),
+        T(planning_never_costs_more_than_the_whole_wait),
+        T(the_solver_asked_for_is_the_one_planned_with),
+        T(failures_on_the_way_are_kept_with_their_step),
+        T(a_problem_larger_than_memory_is_refused_before_anything_is_taken),
+        T(totals_add_up_what_the_problems_cost),
+    };
+    return cmocka_run_group_tests_name("driver.measure", tests, NULL, NULL);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct values {
+    bool all;
+    const char *target;
+    struct option_number count, age, size;
+    struct option_list probe;
+};
+
+#define AT(field) offsetof(struct values, field)
+static const struct option options[] = {
+    { "all", 'a', OPTION_FLAG, AT(all), NULL, "everything", 0, 0 },
+    { "target", 0, OPTION_TEXT, AT(target), "TARGET", "for this target", 0, 0 },
+    { "count", 'c', OPTION_NUMBER, AT(count), "N", "how many", 1, 10 },
+    { "age", 0, OPTION_TIME, AT(age), "TIME", "how old", 0, 0 },
+    { "size", 0, OPTION_SIZE, AT(size), "SIZE", "how large", 0, 0 },
+    { "probe", 0, OPTION_LIST, AT(probe), "TARGET...", "try these", 0, 0 },
+};
+#undef AT
+
+struct fixture {
+    struct values values;
+    struct option_table table;
+    struct option_parser parser;
+    struct option_list words;
+    struct kiln_error err;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    f->table = (struct option_table){ options, sizeof(options) / sizeof(options[0]), &f->values };
+    f->parser = (struct option_parser){ .tables = &f->table, .table_count = 1 };
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    options_done(&f->table, 1);
+    option_list_done(&f->words);
+    free(f);
+    return 0;
+}
+
+#define PARSE(f, ...)                                                                            \
+    options_parse(&(f)->parser, (int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), \
+                  (const char *[]){ __VA_ARGS__ }, &(f)->words, &(f)->err)
+
+static void every_form_of_an_option_is_understood(void **state)
+{
+    struct fixture *f = *state;
+
+    int rc = PARSE(f, "--target", "gfx90a", "-a", "-c3", "--age=12h", "--size", "64K");
+
+    assert_int_equal(rc, KILN_E_OK);
+    assert_string_equal(f->values.target, "gfx90a");
+    assert_true(f->values.all);
+    assert_true(f->values.count.given);
+    assert_int_equal(f->values.count.value, 3);
+    assert_int_equal(f->values.age.value, 43200000);
+    assert_int_equal(f->values.size.value, 65536);
+    assert_int_equal(f->words.count, 0);
+}
+
+static void other_words_are_kept_in_order(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(PARSE(f, "one", "--all", "-", "--", "--target"), KILN_E_OK);
+
+    assert_int_equal(f->words.count, 3);
+    assert_string_equal(f->words.words[0], "one");
+    assert_string_equal(f->words.words[1], "-");
+    assert_string_equal(f->words.words[2], "--target");
+    assert_null(f->values.target);
+}
+
+static void a_list_takes_the_words_up_to_the_next_option(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(PARSE(f, "--probe", "gfx906", "gfx90a", "-a", "--probe=sm_90", "rest"),
+                     KILN_E_OK);
+
+    assert_int_equal(f->values.probe.count, 4);
+    assert_string_equal(f->values.probe.words[1], "gfx90a");
+    assert_string_equal(f->values.probe.words[3], "rest");
+    assert_true(f->values.all);
+}
+
+static void an_unknown_option_is_named_with_the_nearest_one(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(PARSE(f, "--traget", "gfx90a"), KILN_E_INVALID);
+
+    assert_non_null(strstr(f->err.text, "'--traget'"));
+    assert_non_null(strstr(f->err.text, "--target?"));
+}
+
+static void an_unknown_option_like_no_other_is_named_alone(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(PARSE(f, "--frobnicate"), KILN_E_INVALID);
+    assert_string_equal(f->err.text, "unknown option '--frobnicate'");
+    assert_int_equal(PARSE(f, "-x"), KILN_E_INVALID);
+    assert_string_equal(f->err.text, "unknown option '-x'");
+}
+
+static void unknown_options_pass_where_they_belong_to_somebody_else(void **state)
+{
+    struct fixture *f = *state;
+    f->parser.pass_unknown = true;
+
+    assert_int_equal(PARSE(f, "conv", "-n", "64", "--target", "gfx90a", "--in_layout", "NHWC"),
+                     KILN_E_OK);
+
+    assert_int_equal(f->words.count, 5);
+    assert_string_equal(f->words.words[1], "-n");
+    assert_string_equal(f->words.words[4], "NHWC");
+    assert_string_equal(f->values.target, "gfx90a");
+}
+
+static void the_first_word_ends_the_options_where_asked(void **state)
+{
+    struct fixture *f = *state;
+    f->parser.stop_at_word = true;
+
+    assert_int_equal(PARSE(f, "-a", "clear", "--nonsense"), KILN_E_OK);
+
+    assert_true(f->values.all);
+    assert_int_equal(f->words.count, 2);
+    assert_string_equal(f->words.words[1], "--nonsense");
+}
+
+static void values_that_do_not_fit_are_named(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(PARSE(f, "--count", "11"), KILN_E_INVALID);
+    assert_non_null(strstr(f->err.text, "from 1 to 10"));
+    assert_int_equal(PARSE(f, "--count", "0"), KILN_E_INVALID);
+    assert_int_equal(PARSE(f, "--age", "soon"), KILN_E_INVALID);
+    assert_non_null(strstr(f->err.text, "'soon' of --age"));
+    assert_int_equal(PARSE(f, "--size", "big"), KILN_E_INVALID);
+    assert_int_equal(PARSE(f, "--all=yes"), KILN_E_INVALID);
+    assert_non_null(strstr(f->err.text, "takes no value"));
+}
+
+static void a_value_that_is_missing_is_asked_for(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(PARSE(f, "--target"), KILN_E_INVALID);
+    assert_non_null(strstr(f->err.text, "--target needs a value: TARGET"));
+    assert_int_equal(PARSE(f, "--target="), KILN_E_INVALID);
+}
+
+static void a_value_may_look_like_an_option(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(PARSE(f, "--target", "-a"), KILN_E_OK);
+
+    assert_string_equal(f->values.target, "-a");
+    assert_false(f->values.all);
+}
+
+static void help_has_a_line_for_every_option(void **state)
+{
+    struct fixture *f = *state;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    options_print_help(&f->table, out);
+    fclose(out);
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        assert_non_null(strstr(text, options[i].name));
+        assert_non_null(strstr(text, options[i].help));
+    }
+    assert_non_null(strstr(text, "  -c, --count N"));
+    free(text);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(every_form_of_an_option_is_understood),
+        T(other_words_are_kept_in_order),
+        T(a_list_takes_the_words_up_to_the_next_option),
+        T(an_unknown_option_is_named_with_the_nearest_one),
+        T(an_unknown_option_like_no_other_is_named_alone),
+        T(unknown_options_pass_where_they_belong_to_somebody_else),
+        T(the_first_word_ends_the_options_where_asked),
+        T(values_that_do_not_fit_are_named),
+        T(a_value_that_is_missing_is_asked_for),
+        T(a_value_may_look_like_an_option),
+        T(help_has_a_line_for_every_option),
+    };
+    return cmocka_run_group_tests_name("cli.options", tests, NULL, NULL);
+}

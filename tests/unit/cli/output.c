@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/exit_status.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SECOND ((uint64_t)1000000000)
+
+/* A stream whose text can be looked at; a file, so that isatty has something to say no to. */
+struct fixture {
+    FILE *out;
+    char text[8192];
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    f->out = tmpfile();
+    *state = f;
+    return f->out ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    fclose(f->out);
+    free(f);
+    return 0;
+}
+
+static const char *printed(struct fixture *f)
+{
+    fflush(f->out);
+    rewind(f->out);
+    size_t size = fread(f->text, 1, sizeof(f->text) - 1, f->out);
+    f->text[size] = '\0';
+    return f->text;
+}
+
+static void columns_are_as_wide_as_their_widest_cell(void **state)
+{
+    static const struct column columns[] = { { "NAME", ALIGN_LEFT }, { "SIZE", ALIGN_RIGHT } };
+    struct fixture *f = *state;
+    struct kiln_error err = { 0 };
+    struct table *table = table_create(columns, 2);
+    table_cell(table, "%s", "conv");
+    table_cell(table, "%d", 7);
+    table_cell_in(table, COLOUR_RED, "%s", "caf\xc3\xa9 au lait");
+    table_cell(table, "%d", 123456);
+
+    assert_int_equal(table_print(table, f->out, &err), KILN_E_OK);
+
+    assert_string_equal(printed(f), "NAME            SIZE\n"
+                                    "conv               7\n"
+                                    "caf\xc3\xa9 au lait  123456\n");
+    table_destroy(table);
+}
+
+static void a_table_without_memory_says_so(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_error err = { 0 };
+    table_cell(NULL, "%s", "lost");
+    assert_int_equal(table_print(NULL, f->out, &err), KILN_E_NO_MEMORY);
+    assert_string_equal(printed(f), "");
+}
+
+static void control_characters_from_elsewhere_do_not_reach_the_terminal(void **state)
+{
+    char text[] = "a\033[31mb\x7f\xc2\x9b"
+                  "c\nd\te";
+    (void)state;
+    output_clean(text, false);
+    assert_string_equal(text, "a?[31mb???c?d?e");
+}
+
+static void lines_may_be_kept_while_cleaning(void **state)
+{
+    struct fixture *f = *state;
+    output_lines(f->out, "| ", "one\ntwo\033]0;x\007\n\nthree");
+    assert_string_equal(printed(f), "| one\n| two?]0;x?\n| three\n");
+}
+
+static void a_file_gets_no_colours(void **state)
+{
+    struct fixture *f = *state;
+    assert_false(output_has_colour(f->out));
+}
+
+static void an_error_names_program_sentence_log_and_advice(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_error err = { .code = KILN_E_COMPILE_FAILED,
+                              .text = "clang refused 'x.c'",
+                              .log = "x.c:1: no\nx.c:2: no" };
+    output_error(f->out, "kilnctl", &err, "mend it");
+    assert_string_equal(printed(f), "kilnctl: clang refused 'x.c'\n  | x.c:1: no\n  | x.c:2: no\n"
+                                    "kilnctl: mend it\n");
+}
+
+static void progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal(void **state)
+{
+    struct fixture *f = *state;
+    struct progress progress;
+    size_t lines = 0;
+    progress_init(&progress, f->out, "prefetch", 69, SECOND);
+    for (unsigned done = 1; done <= 69; done++)
+        progress_update(&progress, done, done > 60, SECOND + (uint64_t)done * SECOND / 2);
+    progress_clear(&progress);
+
+    const char *text = printed(f);
+
+    for (const char *at = text; (at = strchr(at, '\n')); at++)
+        lines++;
+    assert_int_equal(lines, 10);
+    assert_null(strpbrk(text, "\r\033"));
+    assert_non_null(strstr(text, "prefetch: 7 of 69 done, 0 failed, 3.50 s\n"));
+    assert_non_null(strstr(text, "prefetch: 69 of 69 done, 1 failed, 34.5 s\n"));
+}
+
+static void progress_of_nothing_is_done_at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct progress progress;
+    progress_init(&progress, f->out, "prefetch", 0, 0);
+    progress_update(&progress, 0, 0, 0);
+    assert_string_equal(printed(f), "prefetch: 0 of 0 done, 0 failed, 0 s\n");
+}
+
+static void a_terminal_gets_a_bar_that_redraws_itself(void **state)
+{
+    struct fixture *f = *state;
+    struct progress progress;
+    progress_init(&progress, f->out, "prefetch", 10, 0);
+    progress.terminal = true;
+    progress_update(&progress, 5, 0, 10u * SECOND);
+    progress_update(&progress, 6, 0, 10u * SECOND + 1); /* too soon */
+    progress_update(&progress, 10, 2, 20u * SECOND);
+    assert_string_equal(
+        printed(f), "\r\033[Kprefetch [###############...............] 5/10, 10.0 s left"
+                    "\r\033[Kprefetch [##############################] 10/10, 2 failed, 20.0 s");
+}
+
+static void every_code_has_an_exit_status_and_zero_is_success_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(exit_status_of(KILN_E_OK), 0);
+    assert_int_equal(exit_status_of(KILN_E_INVALID), 2);
+    assert_int_equal(exit_status_of(KILN_E_UNAVAILABLE), 3);
+    assert_int_equal(exit_status_of(KILN_E_DENIED), 4);
+    assert_int_equal(exit_status_of(KILN_E_NOT_FOUND), 5);
+    for (int code = 1; code < 300; code++)
+        assert_int_not_equal(exit_status_of(code), 0);
+    assert_int_equal(exit_status_of(KILN_E_COMPILE_FAILED), 1);
+    assert_int_equal(exit_status_of(-1), 1);
+    assert_null(exit_status_advice(12345));
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(columns_are_as_wide_as_their_widest_cell),
+        T(a_table_without_memory_says_so),
+        T(control_characters_from_elsewhere_do_not_reach_the_terminal),
+        T(lines_may_be_kept_while_cleaning),
+        T(a_file_gets_no_colours),
+        T(an_error_names_program_sentence_log_and_advice),
+        T(progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal),
+        T(progress_of_nothing_is_done_at_once),
+        T(a_terminal_gets_a_bar_that_redraws_itself),
+        T(every_code_has_an_exit_status_and_zero_is_success_alone),
+    };
+    return cmocka_run_group_tests_name("cli.output", tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/lines.h"
+#include "cli/problem_set.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    char path[64];
+    struct line_file file;
+    struct problem_set set;
+    struct kiln_error err;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    snprintf(f->path, sizeof(f->path), "/tmp/kiln_cli_lines_XXXXXX");
+    int fd = mkstemp(f->path);
+    *state = f;
+    return fd >= 0 ? close(fd) : -1;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    unlink(f->path);
+    line_file_done(&f->file);
+    problem_set_done(&f->set);
+    free(f);
+    return 0;
+}
+
+static void write_file(struct fixture *f, const char *text, size_t size)
+{
+    FILE *out = fopen(f->path, "we");
+    assert_non_null(out);
+    assert_int_equal(fwrite(text, 1, size, out), size);
+    fclose(out);
+}
+
+static struct kiln_problem a_problem(uint32_t n, uint32_t k)
+{
+    return (
+        struct kiln_problem){ .size = sizeof(struct kiln_problem), .n = n, .k = k, .groups = 1 };
+}
+
+static void blank_lines_and_comments_are_left_out_and_numbers_kept(void **state)
+{
+    static const char text[] = "# head\n\n  conv -n 1 \r\n\t# more\nconv -n 2";
+    struct fixture *f = *state;
+    write_file(f, text, strlen(text));
+
+    assert_int_equal(line_file_read(f->path, &f->file, &f->err), KILN_E_OK);
+
+    assert_int_equal(f->file.count, 2);
+    assert_string_equal(f->file.lines[0].text, "conv -n 1");
+    assert_int_equal(f->file.lines[0].number, 3);
+    assert_string_equal(f->file.lines[1].text, "conv -n 2");
+    assert_int_equal(f->file.lines[1].number, 5);
+}
+
+static void an_empty_file_has_no_lines(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(line_file_read(f->path, &f->file, &f->err), KILN_E_OK);
+    assert_int_equal(f->file.count, 0);
+}
+
+static void a_binary_file_is_refused_by_line(void **state)
+{
+    struct fixture *f = *state;
+    write_file(f, "conv\n\0\n", 7);
+    assert_int_equal(line_file_read(f->path, &f->file, &f->err), KILN_E_INVALID);
+    assert_non_null(strstr(f->err.text, "line 2"));
+}
+
+static void a_file_that_is_not_there_is_named(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(line_file_read("/nonexistent/kiln", &f->file, &f->err), KILN_E_IO);
+    assert_non_null(strstr(f->err.text, "'/nonexistent/kiln'"));
+}
+
+static void repeated_problems_are_counted_once(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < 1000; i++) {
+            struct kiln_problem p = a_problem(i % 10 + 1, i / 10 + 1);
+            p.size += round; /* not a part of the question */
+            assert_int_equal(problem_set_add(&f->set, &p, i + 1, &f->err), KILN_E_OK);
+        }
+    }
+    assert_int_equal(f->set.count, 1000);
+    assert_int_equal(f->set.repeats, 1000);
+    assert_int_equal(f->set.problems[999].n, 10);
+    assert_int_equal(f->set.lines[999], 1000);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(blank_lines_and_comments_are_left_out_and_numbers_kept),
+        T(an_empty_file_has_no_lines),
+        T(a_binary_file_is_refused_by_line),
+        T(a_file_that_is_not_there_is_named),
+        T(repeated_problems_are_counted_once),
+    };
+    return cmocka_run_group_tests_name("cli.problems", tests, NULL, NULL);
+}

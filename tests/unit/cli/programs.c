@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+
+/* kilnctl and kiln-driver as processes, with no daemon about. */
+#include <setjmp.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define NO_SOCKET "/nonexistent/kiln/kilnd.sock"
+
+struct fixture {
+    FILE *out, *err;
+    char printed[32768];
+    char complained[8192];
+};
+
+static int set_up(void **state)
+{
+    *state = calloc(1, sizeof(struct fixture));
+    return setenv("KILN_SOCKET", NO_SOCKET, 1);
+}
+
+static int tear_down(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+static void read_back(FILE *file, char *text, size_t size)
+{
+    rewind(file);
+    text[fread(text, 1, size - 1, file)] = '\0';
+    fclose(file);
+}
+
+/* The exit status of |program| with words up to NULL. */
+static int run(struct fixture *f, const char *program, const char *const *words)
+{
+    extern char **environ;
+    char *argv[24] = { (char *)(uintptr_t)program };
+    posix_spawn_file_actions_t actions;
+    pid_t pid = 0;
+    int status = 0;
+    for (size_t i = 0; words[i]; i++)
+        argv[i + 1] = (char *)(uintptr_t)words[i];
+    f->out = tmpfile();
+    f->err = tmpfile();
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", 0, 0);
+    posix_spawn_file_actions_adddup2(&actions, fileno(f->out), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, fileno(f->err), STDERR_FILENO);
+    assert_int_equal(posix_spawn(&pid, program, &actions, NULL, argv, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    read_back(f->out, f->printed, sizeof(f->printed));
+    read_back(f->err, f->complained, sizeof(f->complained));
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+#define KILNCTL(f, ...) run((f), KILNCTL_PATH, (const char *[]){ __VA_ARGS__, NULL })
+#define DRIVER(f, ...) run((f), DRIVER_PATH, (const char *[]){ __VA_ARGS__, NULL })
+
+static void every_command_says_that_there_is_no_daemon_with_status_3(void **state)
+{
+    static const char *const commands[][3] = {
+        { "status" }, { "stats" },           { "config" },       { "ping" },
+        { "events" }, { "toolchain", "ls" }, { "kernel", "ls" }, { "clear", "--all", "--yes" },
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        int status = run(f, KILNCTL_PATH,
+                         (const char *[]){ commands[i][0], commands[i][1], commands[i][2], NULL });
+        assert_int_equal(status, 3);
+        assert_int_equal(strncmp(f->complained, "kilnctl: ", 9), 0);
+        assert_non_null(strstr(f->complained, NO_SOCKET));
+        assert_string_equal(f->printed, "");
+    }
+}
+
+static void the_socket_given_is_the_one_looked_for(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(KILNCTL(f, "status", "--socket", "/nonexistent/other.sock"), 3);
+    assert_non_null(strstr(f->complained, "/nonexistent/other.sock"));
+    assert_int_equal(KILNCTL(f, "--socket", "/nonexistent/third.sock", "status", "--json"), 3);
+    assert_non_null(strstr(f->complained, "/nonexistent/third.sock"));
+}
+
+static void what_is_not_understood_has_status_2(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(KILNCTL(f, "frobnicate"), 2);
+    assert_non_null(strstr(f->complained, "'frobnicate' is not a command"));
+    assert_int_equal(KILNCTL(f, "stats", "--jsno"), 2);
+    assert_non_null(strstr(f->complained, "did you mean --json?"));
+    assert_int_equal(KILNCTL(f, "stats", "more"), 2);
+    assert_int_equal(KILNCTL(f, "kernel", "show"), 2);
+    assert_int_equal(KILNCTL(f, "prefetch", "file"), 2);
+    assert_int_equal(KILNCTL(f, "clear"), 2);
+    assert_int_equal(run(f, KILNCTL_PATH, (const char *[]){ NULL }), 2);
+}
+
+static void clear_without_a_terminal_needs_yes(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(KILNCTL(f, "clear", "--all"), 2);
+    assert_non_null(strstr(f->complained, "--yes"));
+}
+
+static void help_lists_commands_and_exit_statuses(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(KILNCTL(f, "--help"), 0);
+    assert_non_null(strstr(f->printed, "toolchain ls"));
+    assert_non_null(strstr(f->printed, "3  no daemon"));
+    assert_int_equal(KILNCTL(f, "help", "kernel", "rm"), 0);
+    assert_non_null(strstr(f->printed, "Usage: kilnctl kernel rm"));
+    assert_int_equal(KILNCTL(f, "clear", "--help"), 0);
+    assert_non_null(strstr(f->printed, "--older-than TIME"));
+    assert_int_equal(KILNCTL(f, "--version"), 0);
+    assert_int_equal(strncmp(f->printed, "kilnctl ", 8), 0);
+}
+
+static void the_driver_needs_something_it_can_do(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(run(f, DRIVER_PATH, (const char *[]){ NULL }), 2);
+    assert_int_equal(DRIVER(f, "pool"), 2);
+    assert_int_equal(DRIVER(f, "run"), 2);
+    assert_int_equal(DRIVER(f, "--help"), 0);
+    assert_non_null(strstr(f->printed, "-F MASK"));
+    assert_int_equal(DRIVER(f, "--version"), 0);
+}
+
+static void the_driver_says_which_device_it_cannot_open(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(DRIVER(f, "conv", "-n", "1", "--device", "abacus:0"), 2);
+    assert_non_null(strstr(f->complained, "abacus"));
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(every_command_says_that_there_is_no_daemon_with_status_3),
+        T(the_socket_given_is_the_one_looked_for),
+        T(what_is_not_understood_has_status_2),
+        T(clear_without_a_terminal_needs_yes),
+        T(help_lists_commands_and_exit_statuses),
+        T(the_driver_needs_something_it_can_do),
+        T(the_driver_says_which_device_it_cannot_open),
+    };
+    return cmocka_run_group_tests_name("cli.programs", tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A stand-in for kiln-compiler: says that it is ready, then does what each packet names.  It
+ * litters its temporary folder first, so that tests can see it removed.
+ *
+ *   FAKE_WORKER=dies      exits before it is ready
+ *   FAKE_WORKER=silent    never says that it is ready
+ *   FAKE_WORKER=babbles   says what is no message
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SOCKET_FD 3
+
+static void litter(const char *folder)
+{
+    if (chdir(folder) < 0 || mkdir("sub", 0700) < 0 || mkdir("sub/deeper", 0700) < 0)
+        _exit(80);
+    FILE *file = fopen("sub/deeper/file", "w");
+    if (!file || fclose(file) != 0 || symlink("/etc", "sub/etc") < 0)
+        _exit(81);
+}
+
+static void say(const char *text)
+{
+    if (write(SOCKET_FD, text, strlen(text)) < 0)
+        _exit(82);
+}
+
+static void say_limits(void)
+{
+    struct rlimit cpu, output, core;
+    char text[128];
+    getrlimit(RLIMIT_CPU, &cpu);
+    getrlimit(RLIMIT_FSIZE, &output);
+    getrlimit(RLIMIT_CORE, &core);
+    snprintf(text, sizeof(text), "done cpu=%llu output=%llu core=%llu nice=%d leads=%d",
+             (unsigned long long)cpu.rlim_cur, (unsigned long long)output.rlim_cur,
+             (unsigned long long)core.rlim_cur, getpriority(PRIO_PROCESS, 0),
+             getpgrp() == getpid() && getsid(0) == getpid());
+    say(text);
+}
+
+static void wait_for_ever(void)
+{
+    for (;;)
+        pause();
+}
+
+static void say_pid(void)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "done %d", (int)getpid());
+    say(text);
+}
+
+/* A child that outlives its parent keeps the write end of a pipe open; see the pool's test. */
+static void leave_a_child(void)
+{
+    if (fork() == 0)
+        wait_for_ever();
+    abort();
+}
+
+static void serve(const char *order)
+{
+    if (strcmp(order, "crash") == 0)
+        abort();
+    else if (strcmp(order, "exit") == 0)
+        _exit(3);
+    else if (strcmp(order, "hang") == 0)
+        wait_for_ever();
+    else if (strcmp(order, "cpu") == 0)
+        raise(SIGXCPU);
+    else if (strcmp(order, "output") == 0)
+        raise(SIGXFSZ);
+    else if (strcmp(order, "orphan") == 0)
+        leave_a_child();
+    else if (strcmp(order, "limits") == 0)
+        say_limits();
+    else if (strcmp(order, "who") == 0)
+        say_pid();
+    else if (strcmp(order, "answer and die") == 0) {
+        say("done");
+        _exit(0);
+    } else if (strcmp(order, "hang up") == 0) {
+        close(SOCKET_FD);
+        wait_for_ever();
+    } else
+        say(strcmp(order, "nonsense") == 0 ? "nonsense" : "done");
+}
+
+int main(int argc, char **argv)
+{
+    const char *manner = getenv("FAKE_WORKER");
+    if (argc < 5)
+        return 83;
+    litter(argv[2]);
+    signal(SIGABRT, SIG_DFL);
+    if (manner && strcmp(manner, "dies") == 0)
+        return 5;
+    if (manner && strcmp(manner, "silent") == 0)
+        wait_for_ever();
+    say(manner && strcmp(manner, "babbles") == 0 ? "babble" : "ready");
+    for (int jobs = atoi(argv[4]); jobs > 0; jobs--) {
+        char order[128];
+        ssize_t got = read(SOCKET_FD, order, sizeof(order) - 1);
+        if (got <= 0)
+            return 0;
+        order[got] = '\0';
+        serve(order);
+    }
+    return 0;
+}

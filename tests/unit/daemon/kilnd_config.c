@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/fs.h"
+#include "daemon/config.h"
+#include "daemon/workers/temp_folder.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define WORDS_MOST 8
+
+/* A folder for configuration files, and what would be kilnd's flags and variables. */
+struct fixture {
+    char folder[64];
+    char file[96];
+    const char *arguments[WORDS_MOST];
+    int argument_count;
+    const char *environment[WORDS_MOST];
+    struct config config;
+    struct kiln_err err;
+};
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void flag(struct fixture *f, const char *text) { f->arguments[f->argument_count++] = text; }
+
+static void configure(struct fixture *f, const char *json)
+{
+    write_file(f->file, json);
+    flag(f, "--config");
+    flag(f, f->file);
+}
+
+static enum kiln_code load(struct fixture *f)
+{
+    return config_load(f->argument_count, f->arguments, f->environment, &f->config, &f->err);
+}
+
+static const char *origin(const struct fixture *f, enum config_key key)
+{
+    return f->config.entries[key].origin;
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .folder = "/tmp/kilnd_config_XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.folder));
+    snprintf(f.file, sizeof(f.file), "%s/some.json", f.folder);
+    flag(&f, "kilnd");
+    flag(&f, "--compiler=/bin/true");
+    setenv("XDG_CONFIG_HOME", f.folder, 1);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    if (getuid() == 0 && seteuid(0) < 0)
+        return 1;
+    temp_folder_remove(f->folder);
+    return 0;
+}
+
+static void without_any_source_each_value_is_the_default(void **state)
+{
+    struct fixture *f = *state;
+    configure(f, "{}");
+
+    assert_int_equal(load(f), KILN_OK);
+
+    assert_int_equal(config_number(&f->config, CONFIG_compile_timeout), 300000);
+    assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 512u << 20);
+    assert_true(config_number(&f->config, CONFIG_workers) >= 1);
+    assert_true(config_number(&f->config, CONFIG_cache_limit) > 0);
+    assert_true(config_text(&f->config, CONFIG_socket)[0] == '/');
+    assert_string_equal(origin(f, CONFIG_hot_limit), "default");
+}
+
+static void later_sources_win_and_each_value_remembers_its_own(void **state)
+{
+    struct fixture *f = *state;
+    configure(f, "{\"workers\": 3, \"hot_limit\": \"1GiB\", \"compile_timeout\": 2.5}");
+    f->environment[0] = "KILND_HOT_LIMIT=2GiB";
+    f->environment[1] = "KILND_WORKERS=5";
+    flag(f, "--workers");
+    flag(f, "7");
+
+    assert_int_equal(load(f), KILN_OK);
+
+    assert_int_equal(config_number(&f->config, CONFIG_workers), 7);
+    assert_string_equal(origin(f, CONFIG_workers), "flag --workers");
+    assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 2ull << 30);
+    assert_string_equal(origin(f, CONFIG_hot_limit), "variable KILND_HOT_LIMIT");
+    assert_int_equal(config_number(&f->config, CONFIG_compile_timeout), 2500);
+    assert_string_equal(origin(f, CONFIG_compile_timeout), f->file);
+}
+
+static void an_unknown_key_is_refused_with_file_and_key(void **state)
+{
+    struct fixture *f = *state;
+    configure(f, "{\"wokers\": 3}");
+
+    assert_int_equal(load(f), KILN_INVALID);
+
+    assert_non_null(strstr(f->err.text, f->file));
+    assert_non_null(strstr(f->err.text, "unknown key 'wokers'"));
+}
+
+static void a_value_of_the_wrong_type_is_refused_with_file_and_key(void **state)
+{
+    struct fixture *f = *state;
+    configure(f, "{\"workers\": true}");
+
+    assert_int_equal(load(f), KILN_INVALID);
+
+    assert_non_null(strstr(f->err.text, f->file));
+    assert_non_null(strstr(f->err.text, "key 'workers': the value must be a whole number"));
+}
+
+static void bad_values_are_refused_by_flag_and_by_variable(void **state)
+{
+    static const char *const bad[] = {
+        "--workers=0",
+        "--workers=1.5",
+        "--workers=-1",
+        "--hot-limit=5 bananas",
+        "--hot-limit=",
+        "--compile-timeout=soon",
+        "--log-level=loud",
+        "--log-level=",
+        "--hot-limit=99999999999999999999",
+        "--hot-limit=18446744073709551615TiB",
+        "--socket=",
+    };
+    struct fixture *f = *state;
+    configure(f, "{}");
+    int last = f->argument_count++;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        f->arguments[last] = bad[i];
+        assert_int_equal(load(f), KILN_INVALID);
+        assert_non_null(strstr(f->err.text, "flag --"));
+    }
+    f->argument_count--;
+    f->environment[0] = "KILND_WORKERS=many";
+    assert_int_equal(load(f), KILN_INVALID);
+    assert_non_null(strstr(f->err.text, "variable KILND_WORKERS: 'many' is not a whole number"));
+}
+
+static void unknown_flags_and_variables_are_refused_by_name(void **state)
+{
+    struct fixture *f = *state;
+    configure(f, "{}");
+    f->environment[0] = "KILND_SOKET=/tmp/x";
+    assert_int_equal(load(f), KILN_INVALID);
+    assert_non_null(strstr(f->err.text, "unknown variable KILND_SOKET"));
+    f->environment[0] = NULL;
+    flag(f, "--soket=/tmp/x");
+    assert_int_equal(load(f), KILN_INVALID);
+    assert_non_null(strstr(f->err.text, "unknown flag '--soket'"));
+}
+
+static void a_flag_without_its_value_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    flag(f, "--socket");
+    assert_int_equal(load(f), KILN_INVALID);
+    assert_string_equal(f->err.text, "flag '--socket' needs a value");
+}
+
+static void sizes_know_decimal_and_binary_units(void **state)
+{
+    struct fixture *f = *state;
+    configure(
+        f, "{\"hot_limit\": \"20GB\", \"cache_limit\": \"3 TiB\", \"compile_memory\": 1073741824}");
+
+    assert_int_equal(load(f), KILN_OK);
+
+    assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 20000000000ull);
+    assert_int_equal(config_number(&f->config, CONFIG_cache_limit), 3ull << 40);
+    assert_int_equal(config_number(&f->config, CONFIG_compile_memory), 1u << 30);
+}
+
+static void durations_know_their_units(void **state)
+{
+    struct fixture *f = *state;
+    configure(f, "{\"compile_timeout\": \"250ms\", \"failure_ttl\": \"2h\", \"compile_cpu\": 90}");
+
+    assert_int_equal(load(f), KILN_OK);
+
+    assert_int_equal(config_number(&f->config, CONFIG_compile_timeout), 250);
+    assert_int_equal(config_number(&f->config, CONFIG_failure_ttl), 7200000);
+    assert_int_equal(config_number(&f->config, CONFIG_compile_cpu), 90000);
+}
+
+static void a_config_file_that_is_named_must_exist(void **state)
+{
+    struct fixture *f = *state;
+    flag(f, "--config=/nonexistent/kilnd.json");
+    assert_int_not_equal(load(f), KILN_OK);
+    assert_non_null(strstr(f->err.text, "/nonexistent/kilnd.json"));
+}
+
+static void a_file_that_is_not_json_is_refused_by_name(void **state)
+{
+    struct fixture *f = *state;
+    configure(f, "{\"workers\": ");
+    assert_int_equal(load(f), KILN_INVALID);
+    assert_non_null(strstr(f->err.text, f->file));
+}
+
+static void the_file_may_be_named_by_a_variable(void **state)
+{
+    struct fixture *f = *state;
+    char variable[128];
+    write_file(f->file, "{\"workers\": 4}");
+    snprintf(variable, sizeof(variable), "KILND_CONFIG=%s", f->file);
+    f->environment[0] = variable;
+
+    assert_int_equal(load(f), KILN_OK);
+
+    assert_int_equal(config_number(&f->config, CONFIG_workers), 4);
+}
+
+static void the_json_shows_each_value_with_its_origin(void **state)
+{
+    struct fixture *f = *state;
+    configure(f, "{\"hot_limit\": \"1024MiB\"}");
+    assert_int_equal(load(f), KILN_OK);
+
+    struct json *all = config_to_json(&f->config);
+
+    const struct json *hot = json_get(all, "hot_limit");
+    assert_string_equal(json_get_text(hot, "value", ""), "1GiB");
+    assert_string_equal(json_get_text(hot, "origin", ""), f->file);
+    assert_string_equal(json_get_text(json_get(all, "compile_timeout"), "value", ""), "5m");
+    assert_int_equal(json_count(all), CONFIG_KEYS);
+    json_destroy(all);
+}
+
+static void printed_values_read_back_the_same(void **state)
+{
+    struct fixture *f = *state;
+    configure(f, "{\"hot_limit\": 1000, \"cache_limit\": 1048577, \"compile_timeout\": 0.001}");
+    assert_int_equal(load(f), KILN_OK);
+    for (int i = 0; i < CONFIG_KEYS; i++) {
+        char text[PATH_TEXT_MOST];
+        struct setting_value again;
+        setting_print(&config_table[i], &f->config.entries[i].value, text, sizeof(text));
+        assert_int_equal(setting_parse(&config_table[i], text, &again, &f->err), KILN_OK);
+        assert_int_equal(again.number, f->config.entries[i].value.number);
+        assert_string_equal(again.text, f->config.entries[i].value.text);
+    }
+}
+
+static void help_and_version_need_no_configuration(void **state)
+{
+    struct fixture *f = *state;
+    flag(f, "--config=/nonexistent");
+    flag(f, "--version");
+    assert_int_equal(load(f), KILN_OK);
+    assert_int_equal(f->config.request, CONFIG_VERSION);
+}
+
+/* The folder of a user: root's is the host's own. */
+static void become_a_user(const struct fixture *f)
+{
+    if (geteuid() == 0) {
+        assert_int_equal(chown(f->folder, 65534, 65534), 0);
+        assert_int_equal(seteuid(65534), 0);
+    }
+}
+
+static void write_in(const struct fixture *f, const char *name, const char *text)
+{
+    char path[160];
+    snprintf(path, sizeof(path), "%s/kiln/%s", f->folder, name);
+    write_file(path, text);
+}
+
+static void drop_ins_are_read_in_the_order_of_their_names(void **state)
+{
+    struct fixture *f = *state;
+    char folder[128];
+    become_a_user(f);
+    snprintf(folder, sizeof(folder), "%s/kiln/kilnd.json.d", f->folder);
+    must(fs_make_folders(folder, &f->err), f->err);
+    write_in(f, "kilnd.json", "{\"workers\": 2, \"queue\": 10}");
+    write_in(f, "kilnd.json.d/20-b.json", "{\"workers\": 4}");
+    write_in(f, "kilnd.json.d/10-a.json", "{\"workers\": 3}");
+    write_in(f, "kilnd.json.d/30-c.json.off", "{\"workers\": 5}");
+    setenv("XDG_RUNTIME_DIR", f->folder, 1);
+
+    must(load(f), f->err);
+
+    assert_int_equal(config_number(&f->config, CONFIG_workers), 4);
+    assert_true(strstr(origin(f, CONFIG_workers), "kilnd.json.d/20-b.json"));
+    assert_int_equal(config_number(&f->config, CONFIG_queue), 10);
+}
+
+#define CONFIG_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONFIG_TEST(without_any_source_each_value_is_the_default),
+        CONFIG_TEST(later_sources_win_and_each_value_remembers_its_own),
+        CONFIG_TEST(an_unknown_key_is_refused_with_file_and_key),
+        CONFIG_TEST(a_value_of_the_wrong_type_is_refused_with_file_and_key),
+        CONFIG_TEST(bad_values_are_refused_by_flag_and_by_variable),
+        CONFIG_TEST(unknown_flags_and_variables_are_refused_by_name),
+        CONFIG_TEST(a_flag_without_its_value_is_refused),
+        CONFIG_TEST(sizes_know_decimal_and_binary_units),
+        CONFIG_TEST(durations_know_their_units),
+        CONFIG_TEST(a_config_file_that_is_named_must_exist),
+        CONFIG_TEST(a_file_that_is_not_json_is_refused_by_name),
+        CONFIG_TEST(the_file_may_be_named_by_a_variable),
+        CONFIG_TEST(the_json_shows_each_value_with_its_origin),
+        CONFIG_TEST(printed_values_read_back_the_same),
+        CONFIG_TEST(help_and_version_need_no_configuration),
+        CONFIG_TEST(drop_ins_are_read_in_the_order_of_their_names),
+    };
+    return cmocka_run_group_tests_name("kilnd_config", tests, NULL, NULL);
+}

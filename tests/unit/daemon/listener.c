@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/server/listener.h"
+
+#include "common/cleanup.h"
+#include "daemon/workers/temp_folder.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+struct fixture {
+    char folder[64];
+    char path[100];
+    struct listener listener;
+    struct kiln_err err;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .folder = "/tmp/kiln_listener_XXXXXX",
+                          .listener = LISTENER_CLOSED,
+                          .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.folder));
+    snprintf(f.path, sizeof(f.path), "%s/kilnd.sock", f.folder);
+    unsetenv("LISTEN_PID");
+    unsetenv("LISTEN_FDS");
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    listener_close(&f->listener);
+    temp_folder_remove(f->folder);
+    return 0;
+}
+
+static enum kiln_code open_it(struct fixture *f)
+{
+    return listener_open(f->path, "", &f->listener, &f->err);
+}
+
+static bool exists(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+static struct sockaddr_un address_of(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    return address;
+}
+
+static int bound_socket(const char *path)
+{
+    struct sockaddr_un address = address_of(path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+static bool can_connect(const char *path)
+{
+    struct sockaddr_un address = address_of(path);
+    KILN_AUTO(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+}
+
+static void makes_a_socket_that_only_its_owner_and_root_s_group_may_open(void **state)
+{
+    struct fixture *f = *state;
+    struct stat st;
+
+    assert_int_equal(open_it(f), KILN_OK);
+
+    assert_true(can_connect(f->path));
+    assert_int_equal(stat(f->path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, geteuid() == 0 ? 0660 : 0600);
+}
+
+static void leaves_nothing_behind_when_closed(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(open_it(f), KILN_OK);
+
+    listener_close(&f->listener);
+
+    assert_int_equal(rmdir(f->folder), 0);
+    assert_int_equal(mkdir(f->folder, 0700), 0);
+}
+
+static void takes_over_the_socket_of_a_dead_daemon(void **state)
+{
+    struct fixture *f = *state;
+    close(bound_socket(f->path));
+    assert_true(exists(f->path));
+
+    assert_int_equal(open_it(f), KILN_OK);
+
+    assert_true(can_connect(f->path));
+}
+
+static void takes_over_after_a_daemon_that_was_killed_with_its_lock(void **state)
+{
+    struct fixture *f = *state;
+    pid_t child = fork();
+    if (child == 0) {
+        struct listener left;
+        _exit(listener_open(f->path, "", &left, &f->err) == KILN_OK ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(exists(f->path));
+
+    assert_int_equal(open_it(f), KILN_OK);
+}
+
+static void refuses_the_place_of_a_live_daemon_with_its_pid(void **state)
+{
+    struct fixture *f = *state;
+    struct listener second = LISTENER_CLOSED;
+    char pid[32];
+    snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
+    assert_int_equal(open_it(f), KILN_OK);
+
+    assert_int_equal(listener_open(f->path, "", &second, &f->err), KILN_BUSY);
+
+    assert_non_null(strstr(f->err.text, pid));
+    assert_non_null(strstr(f->err.text, f->path));
+    assert_true(can_connect(f->path));
+}
+
+static void refuses_a_live_socket_that_holds_no_lock(void **state)
+{
+    struct fixture *f = *state;
+    char pid[32];
+    snprintf(pid, sizeof(pid), "pid %d", (int)getpid());
+    KILN_AUTO(fd) int fd = bound_socket(f->path);
+    assert_int_equal(listen(fd, 1), 0);
+
+    assert_int_equal(open_it(f), KILN_BUSY);
+
+    assert_non_null(strstr(f->err.text, pid));
+    assert_true(exists(f->path));
+}
+
+static void refuses_a_file_that_is_not_a_socket_and_leaves_it(void **state)
+{
+    struct fixture *f = *state;
+    fclose(fopen(f->path, "w"));
+
+    assert_int_equal(open_it(f), KILN_INVALID);
+
+    assert_non_null(strstr(f->err.text, "is not a socket"));
+    assert_true(exists(f->path));
+}
+
+static void does_not_remove_a_socket_that_is_not_its_own_any_more(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(open_it(f), KILN_OK);
+    assert_int_equal(unlink(f->path), 0);
+    close(bound_socket(f->path));
+
+    listener_close(&f->listener);
+
+    assert_true(exists(f->path));
+}
+
+static void makes_the_missing_folder(void **state)
+{
+    struct fixture *f = *state;
+    snprintf(f->path, sizeof(f->path), "%s/run/kiln/kilnd.sock", f->folder);
+    assert_int_equal(open_it(f), KILN_OK);
+    assert_true(can_connect(f->path));
+}
+
+static void a_path_too_long_for_a_socket_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    char path[200];
+    memset(path, 'x', sizeof(path));
+    path[sizeof(path) - 1] = '\0';
+    assert_int_equal(listener_open(path, "", &f->listener, &f->err), KILN_INVALID);
+    assert_non_null(strstr(f->err.text, "longer than"));
+}
+
+/* In a child, so that descriptor 3 can be whatever the service manager would make it. */
+static int inherit_in_child(struct fixture *f, bool listening, const char *count)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        char pid[32];
+        int fd = bound_socket(f->path);
+        if (listening && listen(fd, 8) < 0)
+            _exit(90);
+        if (dup2(fd, 3) != 3)
+            _exit(91);
+        snprintf(pid, sizeof(pid), "%d", (int)getpid());
+        setenv("LISTEN_PID", pid, 1);
+        setenv("LISTEN_FDS", count, 1);
+        struct listener l = LISTENER_CLOSED;
+        enum kiln_code rc = listener_open("/nonexistent/elsewhere.sock", "", &l, &f->err);
+        bool same = !rc && l.inherited && l.fd == 3 && strcmp(l.path, f->path) == 0 &&
+                    can_connect(f->path) && !getenv("LISTEN_FDS");
+        listener_close(&l);
+        _exit(rc ? (int)rc : same ? 0 : 92);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void takes_the_socket_of_the_service_manager_and_leaves_its_file(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(inherit_in_child(f, true, "1"), 0);
+    assert_true(exists(f->path));
+}
+
+static void refuses_an_inherited_socket_that_does_not_listen(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(inherit_in_child(f, false, "1"), KILN_INVALID);
+}
+
+static void refuses_more_than_one_inherited_socket(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(inherit_in_child(f, true, "2"), KILN_INVALID);
+}
+
+static void ignores_sockets_meant_for_another_process(void **state)
+{
+    struct fixture *f = *state;
+    setenv("LISTEN_PID", "1", 1);
+    setenv("LISTEN_FDS", "1", 1);
+    assert_int_equal(open_it(f), KILN_OK);
+    assert_false(f->listener.inherited);
+}
+
+#define LISTENER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LISTENER_TEST(makes_a_socket_that_only_its_owner_and_root_s_group_may_open),
+        LISTENER_TEST(leaves_nothing_behind_when_closed),
+        LISTENER_TEST(takes_over_the_socket_of_a_dead_daemon),
+        LISTENER_TEST(takes_over_after_a_daemon_that_was_killed_with_its_lock),
+        LISTENER_TEST(refuses_the_place_of_a_live_daemon_with_its_pid),
+        LISTENER_TEST(refuses_a_live_socket_that_holds_no_lock),
+        LISTENER_TEST(refuses_a_file_that_is_not_a_socket_and_leaves_it),
+        LISTENER_TEST(does_not_remove_a_socket_that_is_not_its_own_any_more),
+        LISTENER_TEST(makes_the_missing_folder),
+        LISTENER_TEST(a_path_too_long_for_a_socket_is_refused),
+        LISTENER_TEST(takes_the_socket_of_the_service_manager_and_leaves_its_file),
+        LISTENER_TEST(refuses_an_inherited_socket_that_does_not_listen),
+        LISTENER_TEST(refuses_more_than_one_inherited_socket),
+        LISTENER_TEST(ignores_sockets_meant_for_another_process),
+    };
+    return cmocka_run_group_tests_name("listener", tests, NULL, NULL);
+}

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/workers/pool.h"
+
+#include "common/cleanup.h"
+#include "tests/support/test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+/* ---- the wire to the fake worker: a job is its program's name, an answer one word ---- */
+
+static char last_answer[256];
+
+enum kiln_code worker_send_job(int socket_fd, const struct compile_job *job,
+                               struct worker_files *ret_files, struct kiln_err *err)
+{
+    struct worker_files files = { memfd_create("object", MFD_CLOEXEC),
+                                  memfd_create("log", MFD_CLOEXEC) };
+    static const char said[] = "LLVM ERROR: out of memory\n";
+    if (bytes_equal_text(job->source, "eats memory"))
+        assert_int_equal(write(files.log_fd, said, sizeof(said)), sizeof(said));
+    if (send(socket_fd, job->program.data, job->program.size, MSG_NOSIGNAL) < 0) {
+        close(files.object_fd);
+        close(files.log_fd);
+        return kiln_fail_errno(err, errno, "cannot send");
+    }
+    *ret_files = files;
+    return KILN_OK;
+}
+
+enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
+                              struct worker_result *ret_result, struct kiln_err *err)
+{
+    ssize_t got = recv(socket_fd, last_answer, sizeof(last_answer) - 1, MSG_DONTWAIT);
+    if (got < 0 && errno == EAGAIN)
+        return KILN_BUSY;
+    if (got <= 0)
+        return KILN_UNAVAILABLE;
+    last_answer[got] = '\0';
+    *ret_result = (struct worker_result){ .end = COMPILE_DONE };
+    *ret_message = strcmp(last_answer, "ready") == 0 ? WORKER_READY : WORKER_RESULT;
+    if (strncmp(last_answer, "done", 4) == 0 || *ret_message == WORKER_READY)
+        return KILN_OK;
+    return kiln_fail(err, KILN_INVALID, "not a message");
+}
+
+void worker_collect(struct worker_files *files, enum compile_end end, const char *text,
+                    const struct worker_result *result, struct compile_outcome *ret_outcome)
+{
+    close(files->object_fd);
+    close(files->log_fd);
+    *ret_outcome = COMPILE_OUTCOME_INIT;
+    ret_outcome->end = result ? result->end : end;
+    if (ret_outcome->end != COMPILE_DONE)
+        kiln_fail(&ret_outcome->err, KILN_COMPILE_FAILED, "%s", text);
+}
+
+/* ---- fixture ---- */
+
+struct fixture {
+    struct loop *loop;
+    struct lanes *lanes;
+    struct pool *pool;
+    struct pool_options options;
+    char folder[64];
+    bool closed;
+    struct kiln_err err;
+};
+
+struct job {
+    struct compile_task task;
+    bool ended;
+};
+
+static unsigned order_of_ends;
+
+static void on_done(struct compile_task *task)
+{
+    ((struct job *)(void *)task)->ended = true;
+    order_of_ends++;
+}
+
+static struct job job_of(const char *program, enum compile_kind kind)
+{
+    struct job job = { .task.done = on_done };
+    job.task.job.kind = kind;
+    job.task.job.program = bytes_of_text(program);
+    job.task.job.target = bytes_of_text("gfx942");
+    job.task.job.toolchain = bytes_of_text("hiprtc");
+    return job;
+}
+
+static struct job kernel(const char *program) { return job_of(program, COMPILE_KERNEL); }
+
+static void wait_for(struct fixture *f, const struct job *job)
+{
+    while (!job->ended)
+        loop_turn(f->loop);
+}
+
+static struct compile_outcome *run(struct fixture *f, struct job *job)
+{
+    pool_compile(f->pool, &job->task);
+    wait_for(f, job);
+    return &job->task.outcome;
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .folder = "/tmp/kiln_pool_XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.folder));
+    unsetenv("FAKE_WORKER");
+    assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
+    assert_int_equal(lanes_create(f.loop, 2, &f.lanes, &f.err), KILN_OK);
+    f.options = (struct pool_options){
+        .loop = f.loop,
+        .lanes = f.lanes,
+        .program = FAKE_WORKER,
+        .temp_base = f.folder,
+        .workers = 1,
+        .limits = { .cpu_s = 77, .memory = 4ull << 30, .output = 1u << 20, .jobs = 100 },
+        .timeout_ms = 60000,
+    };
+    *state = &f;
+    return 0;
+}
+
+static void start(struct fixture *f)
+{
+    assert_int_equal(pool_create(&f->options, &f->pool, &f->err), KILN_OK);
+}
+
+static void wait_until_idle(struct fixture *f, unsigned workers)
+{
+    while (pool_counts(f->pool).idle < workers)
+        loop_turn(f->loop);
+}
+
+static void on_closed(void *context) { ((struct fixture *)context)->closed = true; }
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    pool_close(f->pool, on_closed, f);
+    loop_run(f->loop);
+    assert_true(f->closed);
+    assert_int_equal(lanes_out(f->lanes), 0);
+    lanes_destroy(f->lanes);
+    loop_destroy(f->loop);
+    assert_int_equal(rmdir(f->folder), 0); /* nothing is left in it */
+    return 0;
+}
+
+/* ---- tests ---- */
+
+static void workers_are_started_ahead_of_work(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 3;
+    start(f);
+    wait_until_idle(f, 3);
+    assert_int_equal(pool_counts(f->pool).worker_starts, 3);
+}
+
+static void a_job_is_answered_and_the_worker_kept(void **state)
+{
+    struct fixture *f = *state;
+    struct job first = kernel("a"), second = kernel("b");
+    start(f);
+
+    assert_int_equal(run(f, &first)->end, COMPILE_DONE);
+    assert_int_equal(run(f, &second)->end, COMPILE_DONE);
+
+    assert_int_equal(pool_counts(f->pool).worker_starts, 1);
+    assert_true(second.task.outcome.wall_ns > 0);
+}
+
+static void done_never_comes_from_within_the_call(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("a");
+    start(f);
+    wait_until_idle(f, 1);
+    pool_compile(f->pool, &job.task);
+    assert_false(job.ended);
+    wait_for(f, &job);
+}
+
+static void a_crash_costs_one_worker_and_says_which_signal(void **state)
+{
+    struct fixture *f = *state;
+    struct job crash = kernel("crash"), next = kernel("a");
+    start(f);
+
+    struct compile_outcome *outcome = run(f, &crash);
+
+    assert_int_equal(outcome->end, COMPILE_CRASHED);
+    assert_string_equal(outcome->err.text, "kiln-compiler died of SIGABRT (Aborted) while "
+                                           "compiling 'crash' with hiprtc for gfx942");
+    assert_int_equal(run(f, &next)->end, COMPILE_DONE);
+    assert_int_equal(pool_counts(f->pool).worker_crashes, 1);
+    assert_int_equal(pool_counts(f->pool).worker_starts, 2);
+}
+
+static void a_probe_that_crashes_is_counted_apart(void **state)
+{
+    struct fixture *f = *state;
+    struct job crash = job_of("crash", COMPILE_PROBE);
+    start(f);
+    assert_int_equal(run(f, &crash)->end, COMPILE_CRASHED);
+    assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
+    assert_int_equal(pool_counts(f->pool).probe_crashes, 1);
+}
+
+static void an_exit_in_mid_job_says_its_status(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("exit");
+    start(f);
+    assert_int_equal(run(f, &job)->end, COMPILE_CRASHED);
+    assert_non_null(strstr(job.task.outcome.err.text, "exited with status 3"));
+}
+
+static void a_job_beyond_its_time_is_killed_and_names_the_setting(void **state)
+{
+    struct fixture *f = *state;
+    struct job hang = kernel("hang"), next = kernel("a");
+    f->options.timeout_ms = 50;
+    start(f);
+
+    assert_int_equal(run(f, &hang)->end, COMPILE_TIMED_OUT);
+
+    assert_non_null(strstr(hang.task.outcome.err.text, "setting compile_timeout"));
+    assert_int_equal(pool_counts(f->pool).worker_timeouts, 1);
+    assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
+    assert_int_equal(run(f, &next)->end, COMPILE_DONE);
+}
+
+static void each_limit_has_its_own_end_and_names_its_setting(void **state)
+{
+    static const struct {
+        const char *program, *source, *words;
+        enum compile_end end;
+    } cases[] = {
+        { "cpu", "", "setting compile_cpu", COMPILE_TIMED_OUT },
+        { "output", "", "setting compile_output", COMPILE_OUTPUT },
+        { "crash", "eats memory", "setting compile_memory", COMPILE_MEMORY },
+    };
+    struct fixture *f = *state;
+    start(f);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct job job = kernel(cases[i].program);
+        job.task.job.source = bytes_of_text(cases[i].source);
+        assert_int_equal(run(f, &job)->end, cases[i].end);
+        assert_non_null(strstr(job.task.outcome.err.text, cases[i].words));
+    }
+}
+
+static void limits_are_in_force_before_the_first_job(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("limits");
+    start(f);
+
+    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+
+    unsigned cpu = 0;
+    assert_int_equal(sscanf(last_answer, "done cpu=%u", &cpu), 1);
+    assert_in_range(cpu, 77, 79); /* and what it had used */
+    assert_non_null(strstr(last_answer, "output=1048576 core=0 nice=10 leads=1"));
+}
+
+static void a_worker_that_talks_nonsense_is_killed(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("nonsense");
+    start(f);
+    assert_int_equal(run(f, &job)->end, COMPILE_CRASHED);
+    assert_non_null(strstr(job.task.outcome.err.text, "what is not an answer"));
+}
+
+static void a_worker_that_hangs_up_is_killed(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("hang up");
+    start(f);
+    assert_int_equal(run(f, &job)->end, COMPILE_CRASHED);
+    assert_non_null(strstr(job.task.outcome.err.text, "hung up in the middle"));
+}
+
+static void an_answer_given_before_death_counts(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("answer and die");
+    start(f);
+    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
+}
+
+static void a_worker_is_replaced_after_its_share_of_jobs(void **state)
+{
+    struct fixture *f = *state;
+    f->options.limits.jobs = 2;
+    start(f);
+    for (int i = 0; i < 5; i++) {
+        struct job job = kernel("a");
+        assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    }
+    assert_int_equal(pool_counts(f->pool).worker_starts, 3);
+}
+
+static void jobs_beyond_the_workers_wait_in_order(void **state)
+{
+    struct fixture *f = *state;
+    struct job jobs[5];
+    start(f);
+    for (int i = 0; i < 5; i++) {
+        jobs[i] = kernel("a");
+        pool_compile(f->pool, &jobs[i].task);
+    }
+    assert_int_equal(pool_out(f->pool), 5);
+    for (int i = 0; i < 5; i++) {
+        wait_for(f, &jobs[i]);
+        assert_true(i == 4 || !jobs[4].ended);
+    }
+    assert_int_equal(pool_out(f->pool), 0);
+}
+
+/* The pid of the worker that a job for |toolchain| went to. */
+static int worker_for(struct fixture *f, const char *toolchain)
+{
+    struct job job = kernel("who");
+    int pid = 0;
+    job.task.job.toolchain = bytes_of_text(toolchain);
+    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    assert_int_equal(sscanf(last_answer, "done %d", &pid), 1);
+    return pid;
+}
+
+static void a_worker_that_knows_the_toolchain_is_preferred(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 3;
+    start(f);
+    wait_until_idle(f, 3);
+
+    int hiprtc = worker_for(f, "hiprtc");
+    int clang = worker_for(f, "clang");
+
+    assert_int_not_equal(hiprtc, clang); /* one that had loaded nothing */
+    assert_int_equal(worker_for(f, "hiprtc"), hiprtc);
+    assert_int_equal(worker_for(f, "clang"), clang);
+    assert_int_equal(worker_for(f, "hiprtc"), hiprtc);
+}
+
+static void jobs_are_told_when_no_worker_can_be_started(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("a"), later = kernel("b");
+    f->options.program = "/nonexistent/kiln-compiler";
+    start(f);
+
+    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
+    assert_int_equal(run(f, &later)->end, COMPILE_UNAVAILABLE);
+
+    assert_int_equal(job.task.outcome.err.code, KILN_UNAVAILABLE);
+    assert_non_null(strstr(job.task.outcome.err.text, "cannot run '/nonexistent/kiln-compiler'"));
+}
+
+static void jobs_are_told_when_workers_die_before_they_are_ready(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("a");
+    setenv("FAKE_WORKER", "dies", 1);
+    start(f);
+    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
+    assert_non_null(strstr(job.task.outcome.err.text, "exited with status 5 before it was ready"));
+    assert_int_equal(pool_counts(f->pool).worker_starts, 3);
+}
+
+static void the_pool_recovers_when_workers_start_again(void **state)
+{
+    struct fixture *f = *state;
+    struct job first = kernel("a"), second = kernel("b");
+    setenv("FAKE_WORKER", "dies", 1);
+    start(f);
+    assert_int_equal(run(f, &first)->end, COMPILE_UNAVAILABLE);
+
+    unsetenv("FAKE_WORKER");
+    wait_until_idle(f, 1);
+
+    assert_int_equal(run(f, &second)->end, COMPILE_DONE);
+}
+
+static void a_worker_that_is_never_ready_is_given_up(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("a");
+    setenv("FAKE_WORKER", "silent", 1);
+    f->options.start_timeout_ms = 30;
+    start(f);
+    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
+    assert_non_null(strstr(job.task.outcome.err.text, "was not ready within"));
+}
+
+static void a_worker_that_babbles_is_given_up(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("a");
+    setenv("FAKE_WORKER", "babbles", 1);
+    start(f);
+    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
+}
+
+static void stopping_ends_every_job_and_later_ones_too(void **state)
+{
+    struct fixture *f = *state;
+    struct job running = kernel("hang"), waiting = kernel("a"), late = kernel("b");
+    start(f);
+    wait_until_idle(f, 1);
+    pool_compile(f->pool, &running.task);
+    pool_compile(f->pool, &waiting.task);
+
+    pool_stop(f->pool);
+    pool_compile(f->pool, &late.task);
+    wait_for(f, &running);
+    wait_for(f, &waiting);
+    wait_for(f, &late);
+
+    assert_int_equal(running.task.outcome.end, COMPILE_UNAVAILABLE);
+    assert_int_equal(waiting.task.outcome.end, COMPILE_UNAVAILABLE);
+    assert_non_null(strstr(running.task.outcome.err.text, "shutting down"));
+    assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
+}
+
+/* The children hold our end of a pipe: it reads end-of-file when the last of them is gone. */
+static void children_of_a_dead_worker_are_killed_too(void **state)
+{
+    struct fixture *f = *state;
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0); /* inherited on purpose */
+    struct job job = kernel("orphan");
+    start(f);
+    wait_until_idle(f, 1);
+    close(ends[1]);
+
+    assert_int_equal(run(f, &job)->end, COMPILE_CRASHED);
+
+    assert_int_equal(read(ends[0], &byte, 1), 0);
+    close(ends[0]);
+}
+
+static void leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept(void **state)
+{
+    struct fixture *f = *state;
+    char dead[100], inside[128];
+    struct temp_root live;
+    struct stat st;
+    assert_int_equal(temp_root_open(f->folder, &live, &f->err), KILN_OK);
+    snprintf(dead, sizeof(dead), "%s/kilnd-dead00", f->folder);
+    assert_int_equal(mkdir(dead, 0700), 0);
+    snprintf(inside, sizeof(inside), "%s/link", dead);
+    assert_int_equal(symlink("/etc", inside), 0);
+
+    start(f);
+
+    assert_int_not_equal(lstat(dead, &st), 0);
+    assert_int_equal(stat("/etc", &st), 0);
+    assert_int_equal(lstat(live.path, &st), 0);
+    temp_root_close(&live);
+}
+
+#define POOL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        POOL_TEST(workers_are_started_ahead_of_work),
+        POOL_TEST(a_job_is_answered_and_the_worker_kept),
+        POOL_TEST(done_never_comes_from_within_the_call),
+        POOL_TEST(a_crash_costs_one_worker_and_says_which_signal),
+        POOL_TEST(a_probe_that_crashes_is_counted_apart),
+        POOL_TEST(an_exit_in_mid_job_says_its_status),
+        POOL_TEST(a_job_beyond_its_time_is_killed_and_names_the_setting),
+        POOL_TEST(each_limit_has_its_own_end_and_names_its_setting),
+        POOL_TEST(limits_are_in_force_before_the_first_job),
+        POOL_TEST(a_worker_that_talks_nonsense_is_killed),
+        POOL_TEST(a_worker_that_hangs_up_is_killed),
+        POOL_TEST(an_answer_given_before_death_counts),
+        POOL_TEST(a_worker_is_replaced_after_its_share_of_jobs),
+        POOL_TEST(jobs_beyond_the_workers_wait_in_order),
+        POOL_TEST(a_worker_that_knows_the_toolchain_is_preferred),
+        POOL_TEST(jobs_are_told_when_no_worker_can_be_started),
+        POOL_TEST(jobs_are_told_when_workers_die_before_they_are_ready),
+        POOL_TEST(the_pool_recovers_when_workers_start_again),
+        POOL_TEST(a_worker_that_is_never_ready_is_given_up),
+        POOL_TEST(a_worker_that_babbles_is_given_up),
+        POOL_TEST(stopping_ends_every_job_and_later_ones_too),
+        POOL_TEST(children_of_a_dead_worker_are_killed_too),
+        POOL_TEST(leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept),
+    };
+    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/compile/code_object.h"
+#include "engine/compile/elf_image.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+#define MACHINE_AMDGPU 224
+#define MACHINE_CUDA 190
+
+/* A file with sections: 0 empty, 1 strings, 2 symbols, 3 another. */
+struct small_elf {
+    Elf64_Ehdr header;
+    char strings[64];
+    Elf64_Sym symbols[3];
+    Elf64_Shdr sections[4];
+};
+
+static struct target target_of(const char *text)
+{
+    struct target t;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(target_parse(bytes_of_text(text), &t, &err), err);
+    return t;
+}
+
+static struct small_elf elf_of(unsigned machine, unsigned flags, unsigned abi)
+{
+    struct small_elf e = { 0 };
+    memcpy(e.header.e_ident, ELFMAG, SELFMAG);
+    e.header.e_ident[EI_CLASS] = ELFCLASS64;
+    e.header.e_ident[EI_DATA] = ELFDATA2LSB;
+    e.header.e_ident[EI_ABIVERSION] = (unsigned char)abi;
+    e.header.e_machine = (Elf64_Half)machine;
+    e.header.e_flags = flags;
+    memcpy(e.strings, "\0conv.kd\0helper\0.text.conv", 27);
+    e.symbols[1] = (Elf64_Sym){ .st_name = 1, .st_shndx = 3 };
+    e.symbols[2] = (Elf64_Sym){ .st_name = 9, .st_shndx = 3 };
+    e.sections[1] = (Elf64_Shdr){ .sh_type = SHT_STRTAB,
+                                  .sh_offset = offsetof(struct small_elf, strings),
+                                  .sh_size = sizeof(e.strings) };
+    e.sections[2] = (Elf64_Shdr){ .sh_type = SHT_DYNSYM,
+                                  .sh_link = 1,
+                                  .sh_offset = offsetof(struct small_elf, symbols),
+                                  .sh_size = sizeof(e.symbols) };
+    e.sections[3] = (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_name = 16, .sh_size = 1 };
+    e.header.e_shoff = offsetof(struct small_elf, sections);
+    e.header.e_shentsize = sizeof(Elf64_Shdr);
+    e.header.e_shnum = 4;
+    e.header.e_shstrndx = 1;
+    return e;
+}
+
+static enum kiln_code check(const struct small_elf *e, const char *target, struct kiln_err *err)
+{
+    struct target t = target_of(target);
+    *err = KILN_ERR_INIT;
+    return code_object_check(bytes_of(e, sizeof(*e)), &t, err);
+}
+
+static void accepts_an_amd_object_for_its_arch(void **state)
+{
+    (void)state;
+    struct kiln_err err;
+    struct small_elf e = elf_of(MACHINE_AMDGPU, 0x4c | 0x100 | 0x400, 3);
+    must(check(&e, "gfx942", &err), err);
+    assert_int_equal(check(&e, "gfx90a", &err), KILN_CORRUPT);
+    assert_says(err.text, "is for gfx942, not for gfx90a");
+}
+
+static void checks_the_features_that_a_target_names(void **state)
+{
+    (void)state;
+    struct kiln_err err;
+    struct small_elf e = elf_of(MACHINE_AMDGPU, 0xe3f, 3); /* gfx90a, xnack off, sramecc on */
+    must(check(&e, "gfx90a", &err), err);
+    must(check(&e, "gfx90a:sramecc+:xnack-", &err), err);
+    assert_int_equal(check(&e, "gfx90a:sramecc+:xnack+", &err), KILN_CORRUPT);
+    assert_says(err.text, "xnack+");
+    assert_int_equal(check(&e, "gfx90a:sramecc-", &err), KILN_CORRUPT);
+    assert_says(err.text, "sramecc-");
+}
+
+static void believes_a_processor_newer_than_its_table(void **state)
+{
+    (void)state;
+    struct kiln_err err;
+    struct small_elf unknown = elf_of(MACHINE_AMDGPU, 0xfe, 3),
+                     known = elf_of(MACHINE_AMDGPU, 0x4c, 3);
+    must(check(&unknown, "gfx1999", &err), err);
+    assert_int_equal(check(&known, "gfx1999", &err), KILN_CORRUPT);
+    assert_int_equal(check(&unknown, "gfx942", &err), KILN_CORRUPT);
+    assert_says(err.text, "number 0xfe");
+}
+
+static void reads_the_sm_number_of_old_and_new_cubins(void **state)
+{
+    (void)state;
+    struct kiln_err err;
+    struct small_elf cuda_13 = elf_of(MACHINE_CUDA, 0x06005a04, 8);
+    struct small_elf cuda_12 = elf_of(MACHINE_CUDA, 0x005a055a, 7);
+    must(check(&cuda_13, "sm_90", &err), err);
+    must(check(&cuda_12, "sm_90", &err), err);
+    must(check(&cuda_12, "sm_90a", &err), err);
+    assert_int_equal(check(&cuda_13, "sm_80", &err), KILN_CORRUPT);
+    assert_says(err.text, "is for sm_90, not for sm_80");
+}
+
+static void refuses_objects_of_another_machine(void **state)
+{
+    (void)state;
+    struct kiln_err err;
+    struct small_elf e = elf_of(EM_X86_64, 0x4c, 3);
+    assert_int_equal(check(&e, "gfx942", &err), KILN_CORRUPT);
+    assert_says(err.text, "ELF machine 62, not 224");
+    assert_int_equal(check(&e, "sm_90", &err), KILN_CORRUPT);
+}
+
+static void refuses_what_is_no_elf_file(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct target amd = target_of("gfx942"), cl = target_of("opencl:cpu");
+    assert_int_equal(code_object_check(bytes_of(NULL, 0), &amd, &err), KILN_CORRUPT);
+    assert_says(err.text, "empty");
+    assert_int_equal(code_object_check(bytes_of_text("text"), &amd, &err), KILN_CORRUPT);
+    assert_int_equal(code_object_check(bytes_of(NULL, 0), &cl, &err), KILN_CORRUPT);
+    must(code_object_check(bytes_of_text("binary"), &cl, &err), err);
+}
+
+struct names {
+    char text[64];
+};
+
+static void note(void *context, struct bytes name)
+{
+    struct names *names = context;
+    strncat(names->text, (const char *)name.data, name.size);
+    strcat(names->text, " ");
+}
+
+static size_t kernels(const struct small_elf *e, const char *target, struct names *names)
+{
+    struct target t = target_of(target);
+    names->text[0] = '\0';
+    return code_object_kernels(bytes_of(e, sizeof(*e)), &t, note, names);
+}
+
+static void lists_the_entry_points_of_each_format(void **state)
+{
+    (void)state;
+    struct names names;
+    struct small_elf e = elf_of(MACHINE_AMDGPU, 0x4c, 3);
+    assert_int_equal(kernels(&e, "gfx942", &names), 1);
+    assert_string_equal(names.text, "conv ");
+    assert_int_equal(kernels(&e, "sm_90", &names), 1);
+    assert_string_equal(names.text, "conv ");
+    assert_int_equal(kernels(&e, "opencl:cpu", &names), 0);
+}
+
+static void survives_every_damage_to_its_bytes(void **state)
+{
+    (void)state;
+    struct names names;
+    struct kiln_err err;
+    const struct small_elf whole = elf_of(MACHINE_AMDGPU, 0x4c, 3);
+    for (size_t i = 0; i < sizeof(whole); i++) {
+        static const unsigned char values[] = { 0x00, 0x7f, 0x80, 0xff };
+        for (size_t v = 0; v < sizeof(values); v++) {
+            struct small_elf e = whole;
+            ((unsigned char *)&e)[i] = values[v];
+            (void)check(&e, "gfx942", &err);
+            (void)kernels(&e, "gfx942", &names);
+            (void)kernels(&e, "sm_90", &names);
+        }
+    }
+}
+
+static void survives_being_cut_anywhere(void **state)
+{
+    (void)state;
+    const struct small_elf whole = elf_of(MACHINE_AMDGPU, 0x4c, 3);
+    struct target t = target_of("gfx942");
+    for (size_t size = 0; size < sizeof(whole); size++) {
+        /* On the heap, so that a sanitizer sees the end. */
+        KILN_AUTO(mem) unsigned char *cut = malloc(size ? size : 1);
+        assert_non_null(cut);
+        memcpy(cut, &whole, size);
+        assert_int_equal(code_object_kernels(bytes_of(cut, size), &t, NULL, NULL), 0);
+    }
+}
+
+static void finds_a_build_id_among_notes(void **state)
+{
+    (void)state;
+    static const uint8_t notes[] = { 4,   0,   0, 0, 1, 0, 0,   0,   9,   0, 0,    0,   'X',
+                                     'Y', 'Z', 0, 7, 0, 0, 0,   4,   0,   0, 0,    2,   0,
+                                     0,   0,   3, 0, 0, 0, 'G', 'N', 'U', 0, 0xab, 0xcd };
+    struct bytes id = elf_notes_build_id(bytes_of(notes, sizeof(notes)));
+    assert_int_equal(id.size, 2);
+    assert_int_equal(id.data[0], 0xab);
+    id = elf_notes_build_id(bytes_of(notes, sizeof(notes) - 1));
+    assert_int_equal(id.size, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(accepts_an_amd_object_for_its_arch),
+        cmocka_unit_test(checks_the_features_that_a_target_names),
+        cmocka_unit_test(believes_a_processor_newer_than_its_table),
+        cmocka_unit_test(reads_the_sm_number_of_old_and_new_cubins),
+        cmocka_unit_test(refuses_objects_of_another_machine),
+        cmocka_unit_test(refuses_what_is_no_elf_file),
+        cmocka_unit_test(lists_the_entry_points_of_each_format),
+        cmocka_unit_test(survives_every_damage_to_its_bytes),
+        cmocka_unit_test(survives_being_cut_anywhere),
+        cmocka_unit_test(finds_a_build_id_among_notes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/engine/compile/compiler_process.h"
+#include "common/clock.h"
+#include "engine/compile/worker_wire.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define WAIT_MS 60000
+#define SOCKET_FD 3
+
+static void limit(int resource, rlim_t value)
+{
+    struct rlimit both = { value, value };
+    if (value)
+        setrlimit(resource, &both);
+}
+
+_Noreturn static void become(int socket_fd, const struct compiler_process *p,
+                             const struct compiler_limits *limits)
+{
+    char jobs[16];
+    snprintf(jobs, sizeof(jobs), "%u", limits->max_jobs);
+    dup2(socket_fd, SOCKET_FD);
+    limit(RLIMIT_FSIZE, limits->file_size);
+    limit(RLIMIT_AS, limits->addresses);
+    limit(RLIMIT_CORE, 1);
+    execl(KILN_COMPILER, "kiln-compiler", "--temp", p->folder, "--max-jobs", jobs, (char *)NULL);
+    _exit(127);
+}
+
+static enum worker_message wait_for(struct compiler_process *p, struct worker_result *result,
+                                    enum kiln_code *ret_code, struct kiln_err *err)
+{
+    enum worker_message message = WORKER_READY;
+    struct pollfd readable = { .fd = p->socket_fd, .events = POLLIN };
+    do {
+        assert_int_equal(poll(&readable, 1, WAIT_MS), 1);
+        *ret_code = worker_receive(p->socket_fd, &message, result, err);
+    } while (*ret_code == KILN_BUSY);
+    return message;
+}
+
+void compiler_start(struct compiler_process *p, const struct compiler_limits *limits)
+{
+    static const struct compiler_limits none = { 0 };
+    struct kiln_err err = KILN_ERR_INIT;
+    struct worker_result ignored;
+    enum kiln_code rc;
+    int pair[2];
+    strcpy(p->folder, "kiln-test-compiler-XXXXXX");
+    assert_non_null(mkdtemp(p->folder));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    p->pid = fork();
+    assert_true(p->pid >= 0);
+    if (p->pid == 0)
+        become(pair[1], p, limits ? limits : &none);
+    close(pair[1]);
+    p->socket_fd = pair[0];
+    assert_int_equal(wait_for(p, &ignored, &rc, &err), WORKER_READY);
+    must(rc, err);
+}
+
+struct compile_outcome compiler_run(struct compiler_process *p, const struct compile_job *job)
+{
+    struct compile_outcome outcome = COMPILE_OUTCOME_INIT;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct worker_files files;
+    struct worker_result result;
+    enum kiln_code rc;
+    uint64_t start = clock_monotonic_ns();
+    must(worker_send_job(p->socket_fd, job, &files, &err), err);
+    wait_for(p, &result, &rc, &err);
+    worker_collect(&files, COMPILE_CRASHED, err.text, rc ? NULL : &result, &outcome);
+    outcome.wall_ns = clock_monotonic_ns() - start;
+    return outcome;
+}
+
+static int remove_one(const char *path, const struct stat *seen, int type, struct FTW *place)
+{
+    (void)seen;
+    (void)type;
+    (void)place;
+    return remove(path);
+}
+
+int compiler_stop(struct compiler_process *p)
+{
+    int status = -1;
+    close(p->socket_fd);
+    while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    nftw(p->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return status;
+}

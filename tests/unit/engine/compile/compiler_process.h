@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A real kiln-compiler for tests, started as kilnd starts it.
+ *
+ * Ownership  compiler_stop ends it and removes its folder
+ * Threading  one thread
+ */
+#include "engine/compile/compile_job.h"
+#include "engine/compile/toolchain.h"
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+struct compiler_process {
+    pid_t pid;
+    int socket_fd;
+    char folder[64];
+};
+
+struct compiler_limits { /* 0: none */
+    rlim_t file_size;
+    rlim_t addresses;
+    unsigned max_jobs;
+};
+
+/* NULL limits: none. */
+void compiler_start(struct compiler_process *p, const struct compiler_limits *limits);
+/* Sends the job and waits for its end; a worker that dies gives COMPILE_CRASHED. */
+struct compile_outcome compiler_run(struct compiler_process *p, const struct compile_job *job);
+/* Closes its socket and waits; returns waitpid's status. */
+int compiler_stop(struct compiler_process *p);

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/compile/kernel_key.h"
+#include "common/messages.h"
+#include "common/opencl_target.h"
+#include "engine/digest/sha256.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+static struct digest identity_of(uint8_t n) { return (struct digest){ { n } }; }
+
+struct fixture {
+    struct compile_job job;
+    struct buffer headers;
+};
+
+static int make_job(void **state)
+{
+    static struct fixture f;
+    buffer_init(&f.headers, 4096);
+    f.job = (struct compile_job){ .toolchain = bytes_of_text("hiprtc"),
+                                  .target = bytes_of_text("gfx90a"),
+                                  .program = bytes_of_text("k.cl"),
+                                  .options = bytes_of_text("-DA=1"),
+                                  .source = bytes_of_text("source") };
+    *state = &f;
+    return 0;
+}
+
+static int free_job(void **state)
+{
+    buffer_done(&((struct fixture *)*state)->headers);
+    return 0;
+}
+
+static void add_header(struct fixture *f, const char *name, const char *text)
+{
+    struct message_header h = { .name = bytes_of_text(name), .text = bytes_of_text(text) };
+    message_header_write(&f->headers, &h);
+    f->job.headers = buffer_view(&f->headers);
+    f->job.header_count++;
+}
+
+static struct digest key(const struct fixture *f)
+{
+    struct digest id = identity_of(1);
+    return kernel_key(&f->job, &id);
+}
+
+static bool differs(struct digest a, struct digest b) { return !digest_equal(&a, &b); }
+
+static void sha256_agrees_with_the_standard(void **state)
+{
+    (void)state;
+    char hex[DIGEST_HEX_SIZE];
+    struct digest d = sha256_of(bytes_of_text("abc"));
+    digest_to_hex(&d, hex);
+    assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    d = sha256_of(bytes_of(NULL, 0));
+    digest_to_hex(&d, hex);
+    assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+static void sha256_in_parts_equals_sha256_at_once(void **state)
+{
+    (void)state;
+    struct sha256 s;
+    sha256_init(&s);
+    sha256_put(&s, bytes_of_text("ab"));
+    sha256_put(&s, bytes_of(NULL, 0));
+    sha256_put(&s, bytes_of_text("c"));
+    assert_false(differs(sha256_end(&s), sha256_of(bytes_of_text("abc"))));
+}
+
+static void the_same_job_has_the_same_key(void **state)
+{
+    struct fixture *f = *state;
+    add_header(f, "a.h", "A");
+    assert_false(differs(key(f), key(f)));
+}
+
+static void every_part_of_a_job_decides_its_key(void **state)
+{
+    struct fixture *f = *state;
+    struct digest before = key(f), other = identity_of(2);
+    struct bytes *parts[] = { &f->job.toolchain, &f->job.target, &f->job.program, &f->job.options,
+                              &f->job.source };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        struct bytes kept = *parts[i];
+        *parts[i] = bytes_of_text("other");
+        assert_true(differs(key(f), before));
+        *parts[i] = kept;
+    }
+    assert_true(differs(kernel_key(&f->job, &other), before));
+    add_header(f, "a.h", "A");
+    assert_true(differs(key(f), before));
+}
+
+static void text_does_not_flow_from_one_part_into_the_next(void **state)
+{
+    struct fixture *f = *state;
+    f->job.options = bytes_of_text("ab");
+    f->job.source = bytes_of_text("c");
+    struct digest before = key(f);
+    f->job.options = bytes_of_text("a");
+    f->job.source = bytes_of_text("bc");
+    assert_true(differs(key(f), before));
+}
+
+static void the_order_in_which_headers_come_does_not_matter(void **state)
+{
+    struct fixture *f = *state;
+    add_header(f, "b.h", "B");
+    add_header(f, "a.h", "A");
+    add_header(f, "a.hpp", "C");
+    struct digest one = key(f);
+    f->headers.size = 0;
+    f->job.header_count = 0;
+    add_header(f, "a.hpp", "C");
+    add_header(f, "a.h", "A");
+    add_header(f, "b.h", "B");
+    assert_false(differs(key(f), one));
+}
+
+static enum kiln_code check(const struct fixture *f, struct kiln_err *err)
+{
+    *err = KILN_ERR_INIT;
+    return headers_check(f->job.headers, f->job.header_count, err);
+}
+
+static void headers_with_plain_relative_names_pass(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_err err;
+    must(check(f, &err), err);
+    add_header(f, "kiln/prelude.h", "A");
+    add_header(f, "conv-2d_x+y.hpp", "");
+    must(check(f, &err), err);
+}
+
+static void headers_that_could_leave_the_folder_are_named(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "../a.h", "/etc/passwd", "a/../b.h", "a//b.h",
+                                         "a/",     "./a.h",       "-a.h",     "a b.h",
+                                         "",       "a\\b.h",      "a/.b/c.h" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        void *again = NULL;
+        struct kiln_err err;
+        make_job(&again);
+        add_header(again, names[i], "A");
+        assert_int_equal(check(again, &err), KILN_INVALID);
+        assert_says(err.text, names[i]);
+        free_job(&again);
+    }
+}
+
+static void a_header_that_comes_twice_is_named(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_err err;
+    add_header(f, "a.h", "A");
+    add_header(f, "b.h", "A");
+    add_header(f, "a.h", "B");
+    assert_int_equal(check(f, &err), KILN_INVALID);
+    assert_says(err.text, "'a.h' came twice");
+}
+
+static void headers_cut_short_or_with_a_rest_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_err err;
+    add_header(f, "a.h", "A");
+    f->job.headers.size--;
+    assert_int_equal(check(f, &err), KILN_INVALID);
+    assert_says(err.text, "header 1 of 1 is cut short");
+    f->job.headers.size++;
+    f->job.header_count = 0;
+    assert_int_equal(check(f, &err), KILN_INVALID);
+    assert_says(err.text, "follow the last of 0 headers");
+    f->job.header_count = LIMIT_HEADERS + 1;
+    assert_int_equal(check(f, &err), KILN_INVALID);
+    assert_says(err.text, "257 headers");
+}
+
+static void a_program_name_is_no_path(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(program_name_check(bytes_of_text("ConvDirectNaive.cl"), &err), err);
+    assert_int_equal(program_name_check(bytes_of_text("a/b.cl"), &err), KILN_INVALID);
+    assert_int_equal(program_name_check(bytes_of_text("-o"), &err), KILN_INVALID);
+    assert_int_equal(program_name_check(bytes_of(NULL, 0), &err), KILN_INVALID);
+}
+
+static void an_opencl_target_is_canonical_and_covers_all_names(void **state)
+{
+    (void)state;
+    struct opencl_names names = { .platform_name = "Portable Computing Language",
+                                  .platform_version = "OpenCL 3.0 PoCL 3.1",
+                                  .device_name = "pthread-AMD EPYC (7763): 64",
+                                  .device_version = "OpenCL 3.0",
+                                  .driver_version = "3.1" };
+    char one[LIMIT_TARGET_TEXT], two[LIMIT_TARGET_TEXT];
+    opencl_target_text(&names, one);
+    assert_int_equal(
+        strncmp(one, "opencl:pthread-AMD-EPYC-7763-64:Portable-Computing-Language-", 59), 0);
+    assert_int_equal(strspn(one, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                 "_.:+-"),
+                     strlen(one));
+    names.driver_version = "3.2";
+    opencl_target_text(&names, two);
+    assert_string_not_equal(one, two);
+    opencl_target_text(&(struct opencl_names){ 0 }, two);
+    assert_int_equal(strncmp(two, "opencl:-:--", 11), 0);
+}
+
+static void an_opencl_target_stays_within_its_limit(void **state)
+{
+    (void)state;
+    char longest[600], text[LIMIT_TARGET_TEXT];
+    memset(longest, 'x', sizeof(longest));
+    longest[sizeof(longest) - 1] = '\0';
+    struct opencl_names names = { longest, longest, longest, longest, longest };
+    opencl_target_text(&names, text);
+    assert_int_equal(strlen(text), strlen("opencl:") + 72 + 1 + 40 + 1 + 16);
+}
+
+int main(void)
+{
+#define WITH_JOB(test) cmocka_unit_test_setup_teardown(test, make_job, free_job)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sha256_agrees_with_the_standard),
+        cmocka_unit_test(sha256_in_parts_equals_sha256_at_once),
+        WITH_JOB(the_same_job_has_the_same_key),
+        WITH_JOB(every_part_of_a_job_decides_its_key),
+        WITH_JOB(text_does_not_flow_from_one_part_into_the_next),
+        WITH_JOB(the_order_in_which_headers_come_does_not_matter),
+        WITH_JOB(headers_with_plain_relative_names_pass),
+        cmocka_unit_test(headers_that_could_leave_the_folder_are_named),
+        WITH_JOB(a_header_that_comes_twice_is_named),
+        WITH_JOB(headers_cut_short_or_with_a_rest_are_refused),
+        cmocka_unit_test(a_program_name_is_no_path),
+        cmocka_unit_test(an_opencl_target_is_canonical_and_covers_all_names),
+        cmocka_unit_test(an_opencl_target_stays_within_its_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/compile/toolchain.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ID_1 "1111111111111111111111111111111111111111111111111111111111111111"
+#define ID_2 "2222222222222222222222222222222222222222222222222222222222222222"
+#define ROW(name, family, id, only)                                                        \
+    "{\"name\":\"" name "\",\"family\":\"" family "\",\"version\":\"v1\",\"path\":\"/x\"," \
+    "\"identity\":\"" id "\",\"only_target\":\"" only "\"}"
+#define DESCRIPTION(rows) "{\"toolchains\":[" rows "],\"absent\":[]}"
+#define CLANG ROW("clang", "amdgpu", ID_1, "")
+#define HIPRTC ROW("hiprtc", "amdgpu", ID_2, "")
+#define OPENCL ROW("opencl", "opencl", ID_1, "opencl:cpu")
+
+struct fixture {
+    struct toolchain_table *table;
+    struct kiln_err err;
+};
+
+static int make_table(void **state)
+{
+    static struct fixture f;
+    f.err = KILN_ERR_INIT;
+    must(toolchain_table_create(&f.table, &f.err), f.err);
+    *state = &f;
+    return 0;
+}
+
+static int free_table(void **state)
+{
+    toolchain_table_destroy(((struct fixture *)*state)->table);
+    return 0;
+}
+
+static enum kiln_code describe(struct fixture *f, const char *json)
+{
+    return toolchain_table_describe(f->table, bytes_of_text(json), &f->err);
+}
+
+static struct target target_of(const char *text)
+{
+    struct target t;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(target_parse(bytes_of_text(text), &t, &err), err);
+    return t;
+}
+
+static enum kiln_code choose(struct fixture *f, const char *target, const char *forced,
+                             const char **ret_name)
+{
+    struct target t = target_of(target);
+    const struct toolchain *tc = NULL;
+    enum kiln_code rc = toolchain_choose(f->table, &t, bytes_of_text(forced), &tc, &f->err);
+    *ret_name = tc ? tc->name : "";
+    return rc;
+}
+
+static void learn(struct fixture *f, const char *toolchain, const char *target,
+                  enum probe_state state, const char *detail)
+{
+    struct target t = target_of(target);
+    const struct toolchain *tc = toolchain_table_find(f->table, bytes_of_text(toolchain));
+    assert_non_null(tc);
+    toolchain_probe_learn(f->table, tc, &t, state, detail);
+}
+
+static void reads_what_a_worker_describes(void **state)
+{
+    struct fixture *f = *state;
+    must(describe(f, DESCRIPTION(HIPRTC "," OPENCL)), f->err);
+    assert_int_equal(toolchain_table_count(f->table), 2);
+    const struct toolchain *tc = toolchain_table_at(f->table, 1);
+    assert_string_equal(tc->name, "opencl");
+    assert_int_equal(tc->family, TARGET_OPENCL);
+    assert_string_equal(tc->only_target, "opencl:cpu");
+    assert_int_equal(tc->identity.bytes[31], 0x11);
+    assert_null(toolchain_table_at(f->table, 2));
+    assert_null(toolchain_table_find(f->table, bytes_of_text("nvrtc")));
+}
+
+static void a_bad_description_leaves_the_table_as_it_was(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const bad[] = {
+        "",
+        "[]",
+        "{\"toolchains\":3}",
+        DESCRIPTION(ROW("", "amdgpu", ID_1, "")),
+        DESCRIPTION(ROW("UP", "amdgpu", ID_1, "")),
+        DESCRIPTION(ROW("averyverylongname", "amdgpu", ID_1, "")),
+        DESCRIPTION(ROW("clang", "intel", ID_1, "")),
+        DESCRIPTION(ROW("clang", "amdgpu", "12", "")),
+        DESCRIPTION(ROW("clang", "amdgpu", ID_1, "sm_90")),
+        DESCRIPTION(ROW("clang", "amdgpu", ID_1, "what is this")),
+        DESCRIPTION(CLANG "," CLANG),
+        DESCRIPTION("3"),
+    };
+    must(describe(f, DESCRIPTION(CLANG)), f->err);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        f->err = KILN_ERR_INIT;
+        assert_int_not_equal(describe(f, bad[i]), KILN_OK);
+        assert_string_not_equal(f->err.text, "");
+        assert_int_equal(toolchain_table_count(f->table), 1);
+    }
+}
+
+static void more_toolchains_than_there_can_be_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    char json[4096] = "{\"toolchains\":[";
+    for (int i = 0; i <= TOOLCHAINS_MOST; i++) {
+        size_t used = strlen(json);
+        snprintf(json + used, sizeof(json) - used,
+                 "%s{\"name\":\"t%d\",\"family\":\"amdgpu\",\"identity\":\"" ID_1 "\"}",
+                 i ? "," : "", i);
+    }
+    strcat(json, "]}");
+    assert_int_equal(describe(f, json), KILN_INVALID);
+    assert_says(f->err.text, "more than 8");
+}
+
+static void an_unprobed_toolchain_must_be_probed_first(void **state)
+{
+    struct fixture *f = *state;
+    const char *name;
+    must(describe(f, DESCRIPTION(CLANG "," HIPRTC)), f->err);
+    assert_int_equal(choose(f, "gfx942", "", &name), KILN_BUSY);
+    assert_string_equal(name, "hiprtc");
+}
+
+static void hiprtc_is_preferred_where_both_work(void **state)
+{
+    struct fixture *f = *state;
+    const char *name;
+    must(describe(f, DESCRIPTION(CLANG "," HIPRTC)), f->err);
+    learn(f, "clang", "gfx90a", PROBE_WORKS, NULL);
+    learn(f, "hiprtc", "gfx90a", PROBE_WORKS, NULL);
+    must(choose(f, "gfx90a", "", &name), f->err);
+    assert_string_equal(name, "hiprtc");
+}
+
+static void the_next_is_taken_where_the_first_fails(void **state)
+{
+    struct fixture *f = *state;
+    const char *name;
+    must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
+    learn(f, "hiprtc", "gfx942", PROBE_FAILS, "crashed");
+    assert_int_equal(choose(f, "gfx942", "", &name), KILN_BUSY);
+    assert_string_equal(name, "clang");
+    learn(f, "clang", "gfx942", PROBE_WORKS, NULL);
+    must(choose(f, "gfx942", "", &name), f->err);
+    assert_string_equal(name, "clang");
+}
+
+static void when_none_can_the_sentence_says_why_for_each(void **state)
+{
+    struct fixture *f = *state;
+    const char *name;
+    must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
+    learn(f, "hiprtc", "gfx9999", PROBE_FAILS, "it crashed");
+    learn(f, "clang", "gfx9999", PROBE_FAILS, "invalid target");
+    assert_int_equal(choose(f, "gfx9999", "", &name), KILN_UNSUPPORTED);
+    assert_says(f->err.text, "hiprtc: it crashed");
+    assert_says(f->err.text, "clang: invalid target");
+}
+
+static void absent_toolchains_are_named_with_their_reason(void **state)
+{
+    struct fixture *f = *state;
+    const char *name;
+    must(describe(f, "{\"toolchains\":[],\"absent\":[{\"name\":\"nvrtc\",\"reason\":\"no "
+                     "libnvrtc\"}]}"),
+         f->err);
+    assert_int_equal(choose(f, "sm_90", "", &name), KILN_UNSUPPORTED);
+    assert_says(f->err.text, "nvrtc: no libnvrtc");
+    assert_says(f->err.text, "KILN_CUDA_PATH");
+}
+
+static void a_forced_toolchain_is_tried_whatever_its_probe_said(void **state)
+{
+    struct fixture *f = *state;
+    const char *name;
+    must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
+    learn(f, "hiprtc", "gfx942", PROBE_FAILS, "crashed");
+    must(choose(f, "gfx942", "hiprtc", &name), f->err);
+    assert_string_equal(name, "hiprtc");
+}
+
+static void a_forced_toolchain_that_is_unknown_is_not_found(void **state)
+{
+    struct fixture *f = *state;
+    const char *name;
+    must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
+    assert_int_equal(choose(f, "gfx942", "gcc", &name), KILN_NOT_FOUND);
+    assert_says(f->err.text, "'gcc'");
+    assert_says(f->err.text, "hiprtc, clang");
+}
+
+static void a_forced_toolchain_of_another_family_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    const char *name;
+    must(describe(f, DESCRIPTION(HIPRTC)), f->err);
+    assert_int_equal(choose(f, "sm_90", "hiprtc", &name), KILN_UNSUPPORTED);
+    assert_says(f->err.text, "amdgpu");
+}
+
+static void opencl_builds_for_its_one_device_without_a_probe(void **state)
+{
+    struct fixture *f = *state;
+    const char *name;
+    must(describe(f, DESCRIPTION(OPENCL)), f->err);
+    must(choose(f, "opencl:cpu", "", &name), f->err);
+    assert_string_equal(name, "opencl");
+    assert_int_equal(choose(f, "opencl:other", "", &name), KILN_UNSUPPORTED);
+    assert_says(f->err.text, "opencl builds only for opencl:cpu");
+}
+
+static void probes_outlive_a_description_but_not_an_upgrade(void **state)
+{
+    struct fixture *f = *state;
+    const char *name;
+    must(describe(f, DESCRIPTION(CLANG)), f->err);
+    learn(f, "clang", "gfx90a", PROBE_WORKS, NULL);
+    must(describe(f, DESCRIPTION(CLANG)), f->err);
+    must(choose(f, "gfx90a", "", &name), f->err);
+    must(describe(f, DESCRIPTION(ROW("clang", "amdgpu", ID_2, ""))), f->err);
+    assert_int_equal(choose(f, "gfx90a", "", &name), KILN_BUSY);
+}
+
+static void made_up_targets_do_not_make_the_table_grow(void **state)
+{
+    struct fixture *f = *state;
+    char target[32];
+    must(describe(f, DESCRIPTION(CLANG)), f->err);
+    const struct toolchain *tc = toolchain_table_at(f->table, 0);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(target, sizeof(target), "gfx%04d", i);
+        learn(f, "clang", target, PROBE_FAILS, "no");
+    }
+    struct target oldest = target_of("gfx0000"), newest = target_of("gfx0999");
+    assert_int_equal(toolchain_probe_state(f->table, tc, &oldest), PROBE_UNKNOWN);
+    assert_int_equal(toolchain_probe_state(f->table, tc, &newest), PROBE_FAILS);
+    assert_string_equal(toolchain_probe_detail(f->table, tc, &newest), "no");
+}
+
+static void a_probe_can_be_learnt_anew(void **state)
+{
+    struct fixture *f = *state;
+    must(describe(f, DESCRIPTION(CLANG)), f->err);
+    const struct toolchain *tc = toolchain_table_at(f->table, 0);
+    struct target t = target_of("gfx90a");
+    learn(f, "clang", "gfx90a", PROBE_FAILS, "no memory");
+    learn(f, "clang", "gfx90a", PROBE_WORKS, NULL);
+    assert_int_equal(toolchain_probe_state(f->table, tc, &t), PROBE_WORKS);
+    assert_string_equal(toolchain_probe_detail(f->table, tc, &t), "");
+}
+
+static void known_targets_are_targets(void **state)
+{
+    (void)state;
+    for (const char *const *t = toolchain_known_targets; *t; t++)
+        assert_string_equal(target_of(*t).text, *t);
+}
+
+int main(void)
+{
+#define WITH_TABLE(test) cmocka_unit_test_setup_teardown(test, make_table, free_table)
+    const struct CMUnitTest tests[] = {
+        WITH_TABLE(reads_what_a_worker_describes),
+        WITH_TABLE(a_bad_description_leaves_the_table_as_it_was),
+        WITH_TABLE(more_toolchains_than_there_can_be_are_refused),
+        WITH_TABLE(an_unprobed_toolchain_must_be_probed_first),
+        WITH_TABLE(hiprtc_is_preferred_where_both_work),
+        WITH_TABLE(the_next_is_taken_where_the_first_fails),
+        WITH_TABLE(when_none_can_the_sentence_says_why_for_each),
+        WITH_TABLE(absent_toolchains_are_named_with_their_reason),
+        WITH_TABLE(a_forced_toolchain_is_tried_whatever_its_probe_said),
+        WITH_TABLE(a_forced_toolchain_that_is_unknown_is_not_found),
+        WITH_TABLE(a_forced_toolchain_of_another_family_is_refused),
+        WITH_TABLE(opencl_builds_for_its_one_device_without_a_probe),
+        WITH_TABLE(probes_outlive_a_description_but_not_an_upgrade),
+        WITH_TABLE(made_up_targets_do_not_make_the_table_grow),
+        WITH_TABLE(a_probe_can_be_learnt_anew),
+        cmocka_unit_test(known_targets_are_targets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

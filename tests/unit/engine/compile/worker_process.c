@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: MIT */
+/* kiln-compiler itself, with every toolchain that is here; skips those that are not. */
+#include "common/fs.h"
+#include "common/messages.h"
+#include "engine/compile/code_object.h"
+#include "tests/support/test.h"
+#include "tests/unit/engine/compile/compiler_process.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define OBJECT_MOST (16u << 20)
+
+struct fixture {
+    struct toolchain_table *table; /* what is here */
+    struct compiler_process worker;
+    struct buffer headers;
+    struct buffer object;
+};
+
+static struct fixture fixture;
+
+static struct compile_outcome describe(void)
+{
+    struct compile_job job = { .kind = COMPILE_DESCRIBE };
+    return compiler_run(&fixture.worker, &job);
+}
+
+static int start(void **state)
+{
+    compiler_start(&fixture.worker, NULL);
+    buffer_init(&fixture.headers, 1u << 20);
+    buffer_init(&fixture.object, OBJECT_MOST);
+    *state = &fixture;
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    buffer_done(&fixture.headers);
+    buffer_done(&fixture.object);
+    compiler_stop(&fixture.worker);
+    return 0;
+}
+
+static void read_table(struct compile_outcome *outcome, struct toolchain_table *table)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer json;
+    buffer_init(&json, 1u << 20);
+    assert_int_equal(outcome->end, COMPILE_DONE);
+    must(fs_read_fd(outcome->object_fd, 1u << 20, &json, &err), err);
+    must(toolchain_table_describe(table, buffer_view(&json), &err), err);
+    compile_outcome_done(outcome);
+}
+
+static int look_around(void **state)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    must(toolchain_table_create(&fixture.table, &err), err);
+    start(state);
+    struct compile_outcome outcome = describe();
+    read_table(&outcome, fixture.table);
+    for (size_t i = 0; i < toolchain_table_count(fixture.table); i++) {
+        const struct toolchain *tc = toolchain_table_at(fixture.table, i);
+        print_message("here: %s, %s, %s\n", tc->name, tc->version, tc->path);
+    }
+    return stop(state);
+}
+
+static int forget(void **state)
+{
+    (void)state;
+    toolchain_table_destroy(fixture.table);
+    return 0;
+}
+
+/* The toolchain, or the end of the test. */
+static const struct toolchain *need(const char *name)
+{
+    const struct toolchain *tc = toolchain_table_find(fixture.table, bytes_of_text(name));
+    if (!tc) {
+        print_message("skipped: there is no %s here\n", name);
+        skip();
+    }
+    return tc;
+}
+
+static const char *target_for(const char *toolchain)
+{
+    const struct toolchain *tc = need(toolchain);
+    return tc->family == TARGET_OPENCL   ? tc->only_target
+           : tc->family == TARGET_NVIDIA ? "sm_90"
+                                         : "gfx90a";
+}
+
+#define HEAD                                               \
+    "#if defined(KILN_OPENCL)\n"                           \
+    "#define ENTRY __kernel\n#define MEMORY __global\n"    \
+    "#else\n"                                              \
+    "#define ENTRY extern \"C\" __attribute__((global))\n" \
+    "#define MEMORY\n"                                     \
+    "#endif\n"
+
+#define ANSWER HEAD "ENTRY void answer(MEMORY float *y) { y[0] = VALUE; }\n"
+
+static struct compile_job job_of(const char *toolchain, const char *target, const char *source)
+{
+    return (struct compile_job){ .kind = COMPILE_KERNEL,
+                                 .toolchain = bytes_of_text(toolchain),
+                                 .target = bytes_of_text(target),
+                                 .program = bytes_of_text("answer.cl"),
+                                 .options = bytes_of_text("-DVALUE=42.0f"),
+                                 .source = bytes_of_text(source) };
+}
+
+static void count_answer(void *context, struct bytes name)
+{
+    *(unsigned *)context += bytes_equal_text(name, "answer");
+}
+
+static void is_for(struct compile_outcome *outcome, const char *target)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct target t;
+    unsigned answers = 0;
+    if (outcome->end != COMPILE_DONE)
+        fail_msg("%s: %s\n%s", target, outcome->err.text, outcome->log ? outcome->log : "");
+    fixture.object.size = 0;
+    must(target_parse(bytes_of_text(target), &t, &err), err);
+    must(fs_read_fd(outcome->object_fd, OBJECT_MOST, &fixture.object, &err), err);
+    must(code_object_check(buffer_view(&fixture.object), &t, &err), err);
+    size_t all = code_object_kernels(buffer_view(&fixture.object), &t, count_answer, &answers);
+    assert_int_equal(all, t.family == TARGET_OPENCL ? 0 : 1);
+    assert_int_equal(answers, all);
+}
+
+static void builds(const char *toolchain, const char *target)
+{
+    need(toolchain);
+    struct compile_job job = job_of(toolchain, target, ANSWER);
+    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
+    is_for(&outcome, target);
+    print_message("%s %s: %.1f ms\n", toolchain, target, (double)outcome.wall_ns / 1e6);
+    compile_outcome_done(&outcome);
+}
+
+static void a_toolchain_keeps_its_identity(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(toolchain_table) struct toolchain_table *again = NULL;
+    must(toolchain_table_create(&again, &err), err);
+    struct compile_outcome outcome = describe();
+    read_table(&outcome, again);
+    assert_int_equal(toolchain_table_count(again), toolchain_table_count(fixture.table));
+    for (size_t i = 0; i < toolchain_table_count(again); i++) {
+        const struct toolchain *a = toolchain_table_at(again, i);
+        const struct toolchain *b = toolchain_table_find(fixture.table, bytes_of_text(a->name));
+        assert_true(digest_equal(&a->identity, &b->identity));
+        assert_string_not_equal(a->version, "");
+    }
+}
+
+static void hiprtc_builds_for_amd(void **state)
+{
+    (void)state;
+    static const char *const targets[] = { "gfx906", "gfx908", "gfx90a", "gfx90a:sramecc+:xnack-",
+                                           "gfx1030" };
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++)
+        builds("hiprtc", targets[i]);
+}
+
+static void clang_builds_for_amd_without_any_of_its_libraries(void **state)
+{
+    (void)state;
+    static const char *const targets[] = { "gfx906", "gfx942", "gfx1100", "gfx1201",
+                                           "gfx90a:sramecc+:xnack-" };
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++)
+        builds("clang", targets[i]);
+}
+
+static void nvrtc_builds_for_nvidia(void **state)
+{
+    (void)state;
+    builds("nvrtc", "sm_90");
+    builds("nvrtc", "sm_80");
+}
+
+static void opencl_builds_for_its_device(void **state)
+{
+    (void)state;
+    builds("opencl", target_for("opencl"));
+    builds("opencl", target_for("opencl"));
+}
+
+static bool object_holds(const char *text)
+{
+    return memmem(fixture.object.data, fixture.object.size, text, strlen(text)) != NULL;
+}
+
+static void a_pocl_binary_carries_compiled_kernels_for_the_required_size(void **state)
+{
+    (void)state;
+    const char *target = target_for("opencl");
+    if (!strstr(target, "Portable-Computing-Language"))
+        skip();
+    struct compile_job job = job_of("opencl", target,
+                                    "__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\n"
+                                    "void answer(__global float *y) { y[get_global_id(0)] = 1; }");
+    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
+    is_for(&outcome, target);
+    assert_true(object_holds("/answer/0-0-0/answer.so"));
+    assert_true(object_holds("/answer/64-1-1-goffs0-smallgrid/answer.so"));
+    compile_outcome_done(&outcome);
+}
+
+static void one_worker_serves_every_toolchain_in_turn(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < toolchain_table_count(fixture.table); i++) {
+            const char *name = toolchain_table_at(fixture.table, i)->name;
+            builds(name, target_for(name));
+        }
+    }
+}
+
+static void each_toolchain(void (*test)(const char *toolchain, const char *target))
+{
+    for (size_t i = 0; i < toolchain_table_count(fixture.table); i++) {
+        const char *name = toolchain_table_at(fixture.table, i)->name;
+        test(name, target_for(name));
+    }
+}
+
+static void reports_its_error(const char *toolchain, const char *target)
+{
+    struct compile_job job = job_of(toolchain, target, "void f() { this_is_not_there(; }\n");
+    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
+    assert_int_equal(outcome.end, COMPILE_REFUSED);
+    assert_int_equal(outcome.err.code, KILN_COMPILE_FAILED);
+    assert_says(outcome.err.text, "see the log");
+    assert_non_null(outcome.log);
+    assert_says(outcome.log, "error");
+    compile_outcome_done(&outcome);
+    builds(toolchain, target);
+}
+
+static void a_compile_error_comes_with_its_log_and_the_worker_goes_on(void **state)
+{
+    (void)state;
+    each_toolchain(reports_its_error);
+}
+
+static void add_header(const char *name, const char *text)
+{
+    struct message_header h = { .name = bytes_of_text(name), .text = bytes_of_text(text) };
+    message_header_write(&fixture.headers, &h);
+}
+
+static void finds_headers(const char *toolchain, const char *target)
+{
+    struct compile_job job = job_of(toolchain, target, "#include \"kiln/prelude.h\"\n" ANSWER);
+    job.options = bytes_of(NULL, 0);
+    job.headers = buffer_view(&fixture.headers);
+    job.header_count = 2;
+    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
+    is_for(&outcome, target);
+    compile_outcome_done(&outcome);
+}
+
+static void headers_are_found_by_their_names(void **state)
+{
+    (void)state;
+    add_header("kiln/prelude.h", "#include \"number.h\"\n#define VALUE NUMBER\n");
+    add_header("number.h", "#define NUMBER 7.0f\n");
+    each_toolchain(finds_headers);
+}
+
+static void lacks_header(const char *toolchain, const char *target)
+{
+    struct compile_job job = job_of(toolchain, target, "#include \"absent.h\"\n" ANSWER);
+    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
+    assert_int_equal(outcome.end, COMPILE_REFUSED);
+    assert_says(outcome.log, "absent.h");
+    compile_outcome_done(&outcome);
+}
+
+static void a_header_that_did_not_come_is_missing(void **state)
+{
+    (void)state;
+    each_toolchain(lacks_header);
+}
+
+static void the_worker_checks_names_once_more(void **state)
+{
+    (void)state;
+    const char *name = need("clang")->name;
+    struct compile_job job = job_of(name, "gfx942", ANSWER);
+    job.program = bytes_of_text("../../escape");
+    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
+    assert_int_equal(outcome.end, COMPILE_REFUSED);
+    assert_says(outcome.err.text, "../../escape");
+    compile_outcome_done(&outcome);
+    add_header("../h", "");
+    job = job_of(name, "gfx942", ANSWER);
+    job.headers = buffer_view(&fixture.headers);
+    job.header_count = 1;
+    outcome = compiler_run(&fixture.worker, &job);
+    assert_int_equal(outcome.end, COMPILE_REFUSED);
+    compile_outcome_done(&outcome);
+}
+
+static enum compile_end probe(const char *toolchain, const char *target)
+{
+    struct compile_job job = { .kind = COMPILE_PROBE,
+                               .toolchain = bytes_of_text(toolchain),
+                               .target = bytes_of_text(target) };
+    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
+    enum compile_end end = outcome.end;
+    assert_int_equal(outcome.object_size, 0);
+    compile_outcome_done(&outcome);
+    return end;
+}
+
+static void a_probe_tells_and_keeps_no_object(void **state)
+{
+    (void)state;
+    need("clang");
+    assert_int_equal(probe("clang", "gfx942"), COMPILE_DONE);
+    assert_int_equal(probe("clang", "gfx9999"), COMPILE_REFUSED);
+    assert_int_equal(probe("clang", "sm_90"), COMPILE_REFUSED);
+    assert_int_equal(probe("gcc", "gfx942"), COMPILE_UNAVAILABLE);
+}
+
+static void another_machines_opencl_target_is_refused(void **state)
+{
+    (void)state;
+    need("opencl");
+    struct compile_job job = job_of("opencl", "opencl:z80:other-0123456789abcdef", ANSWER);
+    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
+    assert_int_equal(outcome.end, COMPILE_REFUSED);
+    assert_says(outcome.err.text, "opencl:z80");
+    compile_outcome_done(&outcome);
+}
+
+/* HIP 5.2's hiprtc, which calls itself 9.0, corrupts its heap over targets that it does not
+ * know. */
+static void hiprtc_for_gfx942_costs_the_worker_and_says_so(void **state)
+{
+    (void)state;
+    if (strcmp(need("hiprtc")->version, "hiprtc 9.0") != 0)
+        skip();
+    struct compiler_process doomed;
+    compiler_start(&doomed, NULL);
+    struct compile_job job = job_of("hiprtc", "gfx942", ANSWER);
+    struct compile_outcome outcome = compiler_run(&doomed, &job);
+    assert_int_equal(outcome.end, COMPILE_CRASHED);
+    assert_int_equal(outcome.object_fd, -1);
+    assert_non_null(outcome.log);
+    compile_outcome_done(&outcome);
+    int status = compiler_stop(&doomed);
+#ifndef __SANITIZE_ADDRESS__ /* it exits with a report instead */
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGABRT);
+#else
+    assert_int_not_equal(status, 0);
+#endif
+}
+
+static void writes_too_much(const char *toolchain, const char *target)
+{
+    static const struct compiler_limits limits = { .file_size = 2000 };
+    struct compiler_process small;
+    compiler_start(&small, &limits);
+    struct compile_job job = job_of(toolchain, target, ANSWER);
+    struct compile_outcome outcome = compiler_run(&small, &job);
+    print_message("%s: %s, %s\n", toolchain, compile_end_name(outcome.end), outcome.err.text);
+    assert_int_equal(outcome.end, COMPILE_OUTPUT);
+    compile_outcome_done(&outcome);
+    assert_int_equal(compiler_stop(&small), 0);
+}
+
+static void an_object_beyond_the_file_size_limit_is_not_made(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "hiprtc", "clang", "nvrtc" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (toolchain_table_find(fixture.table, bytes_of_text(names[i])))
+            writes_too_much(names[i], target_for(names[i]));
+    }
+}
+
+static void a_worker_ends_after_its_jobs(void **state)
+{
+    (void)state;
+    static const struct compiler_limits limits = { .max_jobs = 2 };
+    need("clang");
+    struct compiler_process brief;
+    compiler_start(&brief, &limits);
+    struct compile_job job = { .kind = COMPILE_PROBE,
+                               .toolchain = bytes_of_text("clang"),
+                               .target = bytes_of_text("gfx942") };
+    for (int i = 0; i < 2; i++) {
+        struct compile_outcome outcome = compiler_run(&brief, &job);
+        assert_int_equal(outcome.end, COMPILE_DONE);
+        compile_outcome_done(&outcome);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(brief.pid, &status, 0), brief.pid);
+    assert_int_equal(status, 0);
+    compiler_stop(&brief);
+}
+
+static void a_worker_ends_when_its_socket_closes(void **state)
+{
+    (void)state;
+    struct compiler_process p;
+    compiler_start(&p, NULL);
+    assert_int_equal(compiler_stop(&p), 0);
+}
+
+int main(void)
+{
+#define WITH_WORKER(test) cmocka_unit_test_setup_teardown(test, start, stop)
+    const struct CMUnitTest tests[] = {
+        WITH_WORKER(a_toolchain_keeps_its_identity),
+        WITH_WORKER(hiprtc_builds_for_amd),
+        WITH_WORKER(clang_builds_for_amd_without_any_of_its_libraries),
+        WITH_WORKER(nvrtc_builds_for_nvidia),
+        WITH_WORKER(opencl_builds_for_its_device),
+        WITH_WORKER(a_pocl_binary_carries_compiled_kernels_for_the_required_size),
+        WITH_WORKER(one_worker_serves_every_toolchain_in_turn),
+        WITH_WORKER(a_compile_error_comes_with_its_log_and_the_worker_goes_on),
+        WITH_WORKER(headers_are_found_by_their_names),
+        WITH_WORKER(a_header_that_did_not_come_is_missing),
+        WITH_WORKER(the_worker_checks_names_once_more),
+        WITH_WORKER(a_probe_tells_and_keeps_no_object),
+        WITH_WORKER(another_machines_opencl_target_is_refused),
+        cmocka_unit_test(hiprtc_for_gfx942_costs_the_worker_and_says_so),
+        cmocka_unit_test(an_object_beyond_the_file_size_limit_is_not_made),
+        cmocka_unit_test(a_worker_ends_after_its_jobs),
+        cmocka_unit_test(a_worker_ends_when_its_socket_closes),
+    };
+    return cmocka_run_group_tests(tests, look_around, forget);
+}

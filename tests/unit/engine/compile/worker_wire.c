@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/compile/worker_wire.h"
+#include "common/fs.h"
+#include "common/limits.h"
+#include "engine/compile/worker_log.h"
+#include "engine/compile/worker_packet.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+struct fixture { /* the test plays the worker */
+    int daemon_fd;
+    int worker_fd;
+    struct kiln_err err;
+};
+
+static int connect_both(void **state)
+{
+    static struct fixture f;
+    int pair[2];
+    f.err = KILN_ERR_INIT;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    f.daemon_fd = pair[0];
+    f.worker_fd = pair[1];
+    *state = &f;
+    return 0;
+}
+
+static int disconnect(void **state)
+{
+    struct fixture *f = *state;
+    fd_auto(&f->daemon_fd);
+    fd_auto(&f->worker_fd);
+    return 0;
+}
+
+static struct compile_job some_job(void)
+{
+    return (struct compile_job){ .kind = COMPILE_PROBE,
+                                 .toolchain = bytes_of_text("hiprtc"),
+                                 .target = bytes_of_text("gfx90a"),
+                                 .program = bytes_of_text("k.cl"),
+                                 .options = bytes_of_text("-DA"),
+                                 .source = bytes_of("a\0b", 3),
+                                 .header_count = 2,
+                                 .headers = bytes_of_text("records") };
+}
+
+static void send_bytes(struct fixture *f, const void *bytes, size_t size)
+{
+    assert_int_equal(send(f->worker_fd, bytes, size, 0), size);
+}
+
+static enum kiln_code receive(struct fixture *f, enum worker_message *message,
+                              struct worker_result *result)
+{
+    return worker_receive(f->daemon_fd, message, result, &f->err);
+}
+
+static void receive_job(struct fixture *f, int fds[WORKER_JOB_FILES])
+{
+    uint8_t packet[8];
+    struct iovec part = { packet, sizeof(packet) };
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * WORKER_JOB_FILES)];
+    struct msghdr m = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+    };
+    assert_int_equal(recvmsg(f->worker_fd, &m, MSG_CMSG_CLOEXEC), 1);
+    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(int) * WORKER_JOB_FILES);
+}
+
+static struct worker_files new_files(void)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct worker_files files;
+    must(fs_memfd("object", &files.object_fd, &err), err);
+    must(fs_memfd("log", &files.log_fd, &err), err);
+    return files;
+}
+
+static void put(int fd, const char *text)
+{
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+static void a_job_arrives_as_it_was_sent(void **state)
+{
+    struct fixture *f = *state;
+    struct compile_job sent = some_job(), got;
+    struct worker_files files;
+    int fds[WORKER_JOB_FILES];
+    must(worker_send_job(f->daemon_fd, &sent, &files, &f->err), f->err);
+    receive_job(f, fds);
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, WORKER_JOB_MOST);
+    must(fs_read_fd(fds[0], WORKER_JOB_MOST, &content, &f->err), f->err);
+    must(worker_job_read(buffer_view(&content), &got, &f->err), f->err);
+    assert_true(fs_is_sealed(fds[0]));
+    assert_int_equal(got.kind, sent.kind);
+    assert_true(bytes_equal(got.source, sent.source));
+    assert_true(bytes_equal(got.headers, sent.headers));
+    assert_int_equal(got.header_count, 2);
+    for (int i = 0; i < WORKER_JOB_FILES; i++)
+        close(fds[i]);
+    close(files.object_fd);
+    close(files.log_fd);
+}
+
+static void a_job_cut_anywhere_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct compile_job job = some_job(), got;
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 4096);
+    worker_job_write(&b, &job);
+    for (size_t size = 0; size < b.size; size++)
+        assert_int_equal(worker_job_read(bytes_of(b.data, size), &got, &f->err), KILN_INVALID);
+    buffer_put_u8(&b, 0);
+    assert_int_equal(worker_job_read(buffer_view(&b), &got, &f->err), KILN_INVALID);
+}
+
+static void sending_to_a_worker_that_is_gone_is_unavailable(void **state)
+{
+    struct fixture *f = *state;
+    struct compile_job job = some_job();
+    struct worker_files files;
+    fd_auto(&f->worker_fd);
+    f->worker_fd = -1;
+    assert_int_equal(worker_send_job(f->daemon_fd, &job, &files, &f->err), KILN_UNAVAILABLE);
+    assert_says(f->err.text, "gone");
+}
+
+static void receiving_does_not_wait(void **state)
+{
+    struct fixture *f = *state;
+    enum worker_message message;
+    struct worker_result result;
+    assert_int_equal(receive(f, &message, &result), KILN_BUSY);
+}
+
+static void a_closed_socket_is_unavailable(void **state)
+{
+    struct fixture *f = *state;
+    enum worker_message message;
+    struct worker_result result;
+    fd_auto(&f->worker_fd);
+    f->worker_fd = -1;
+    assert_int_equal(receive(f, &message, &result), KILN_UNAVAILABLE);
+}
+
+static void ready_and_result_are_told_apart(void **state)
+{
+    struct fixture *f = *state;
+    enum worker_message message;
+    struct worker_result result, sent = { .end = COMPILE_MEMORY, .text = "why", .cpu_ns = 5 };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, WORKER_PACKET_MOST);
+    worker_result_write(&b, &sent);
+    send_bytes(f, (uint8_t[]){ WORKER_READY }, 1);
+    send_bytes(f, b.data, b.size);
+    must(receive(f, &message, &result), f->err);
+    assert_int_equal(message, WORKER_READY);
+    must(receive(f, &message, &result), f->err);
+    assert_int_equal(message, WORKER_RESULT);
+    assert_int_equal(result.end, COMPILE_MEMORY);
+    assert_string_equal(result.text, "why");
+    assert_int_equal(result.cpu_ns, 5);
+}
+
+static void packets_that_are_no_message_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    enum worker_message message;
+    struct worker_result result;
+    static const struct {
+        uint8_t bytes[24];
+        size_t size;
+    } bad[] = {
+        { { 0 }, 1 },
+        { { 9 }, 1 },
+        { { WORKER_READY, 0 }, 2 },
+        { { WORKER_RESULT }, 1 },
+        { { WORKER_RESULT, COMPILE_UNAVAILABLE + 1 }, 22 },
+        { { WORKER_RESULT, 0 }, 23 },
+        { { WORKER_RESULT, 0, [18] = 200 }, 22 },
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        send_bytes(f, bad[i].bytes, bad[i].size);
+        assert_int_equal(receive(f, &message, &result), KILN_INVALID);
+    }
+}
+
+static void control_characters_in_a_sentence_become_blanks(void **state)
+{
+    struct fixture *f = *state;
+    enum worker_message message;
+    struct worker_result result, sent = { .end = COMPILE_REFUSED, .text = "a\n\x1b[31mb" };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, WORKER_PACKET_MOST);
+    worker_result_write(&b, &sent);
+    send_bytes(f, b.data, b.size);
+    must(receive(f, &message, &result), f->err);
+    assert_string_equal(result.text, "a  [31mb");
+}
+
+static void a_finished_object_is_sealed(void **state)
+{
+    (void)state;
+    struct worker_files files = new_files();
+    struct worker_result result = { .end = COMPILE_DONE, .cpu_ns = 7, .peak_rss = 8 };
+    struct compile_outcome outcome;
+    put(files.object_fd, "object");
+    put(files.log_fd, "warning\n");
+    worker_collect(&files, COMPILE_CRASHED, NULL, &result, &outcome);
+    assert_int_equal(outcome.end, COMPILE_DONE);
+    assert_int_equal(outcome.err.code, KILN_OK);
+    assert_true(fs_is_sealed(outcome.object_fd));
+    assert_int_equal(outcome.object_size, 6);
+    assert_string_equal(outcome.log, "warning\n");
+    assert_int_equal(outcome.cpu_ns, 7);
+    assert_int_equal(files.object_fd, -1);
+    compile_outcome_done(&outcome);
+}
+
+static void an_object_that_is_still_mapped_for_writing_is_not_taken(void **state)
+{
+    (void)state;
+    struct worker_files files = new_files();
+    struct worker_result result = { .end = COMPILE_DONE };
+    struct compile_outcome outcome;
+    put(files.object_fd, "object");
+    void *held = mmap(NULL, 6, PROT_READ | PROT_WRITE, MAP_SHARED, files.object_fd, 0);
+    assert_ptr_not_equal(held, MAP_FAILED);
+    worker_collect(&files, COMPILE_DONE, NULL, &result, &outcome);
+    assert_int_equal(outcome.end, COMPILE_CRASHED);
+    assert_int_equal(outcome.err.code, KILN_COMPILE_FAILED);
+    assert_int_equal(outcome.object_fd, -1);
+    munmap(held, 6);
+    compile_outcome_done(&outcome);
+}
+
+static void an_object_beyond_the_limit_is_not_taken(void **state)
+{
+    (void)state;
+    struct worker_files files = new_files();
+    struct worker_result result = { .end = COMPILE_DONE };
+    struct compile_outcome outcome;
+    assert_int_equal(ftruncate(files.object_fd, (off_t)LIMIT_CODE_OBJECT + 1), 0);
+    worker_collect(&files, COMPILE_DONE, NULL, &result, &outcome);
+    assert_int_equal(outcome.end, COMPILE_OUTPUT);
+    assert_int_equal(outcome.object_fd, -1);
+    compile_outcome_done(&outcome);
+}
+
+static void the_log_of_a_worker_that_died_is_kept(void **state)
+{
+    (void)state;
+    struct worker_files files = new_files();
+    struct compile_outcome outcome;
+    put(files.log_fd, "last words\n");
+    worker_collect(&files, COMPILE_CRASHED, "died of SIGABRT", NULL, &outcome);
+    assert_int_equal(outcome.end, COMPILE_CRASHED);
+    assert_int_equal(outcome.err.code, KILN_COMPILE_FAILED);
+    assert_string_equal(outcome.err.text, "died of SIGABRT");
+    assert_string_equal(outcome.log, "last words\n");
+    compile_outcome_done(&outcome);
+}
+
+static void an_absent_toolchain_is_unavailable_and_not_a_failed_compile(void **state)
+{
+    (void)state;
+    struct worker_files files = new_files();
+    struct worker_result result = { .end = COMPILE_UNAVAILABLE, .text = "no hiprtc" };
+    struct compile_outcome outcome;
+    worker_collect(&files, COMPILE_CRASHED, NULL, &result, &outcome);
+    assert_int_equal(outcome.err.code, KILN_UNAVAILABLE);
+    assert_string_equal(outcome.err.text, "no hiprtc");
+    assert_null(outcome.log);
+    compile_outcome_done(&outcome);
+}
+
+static void a_long_log_loses_its_middle(void **state)
+{
+    (void)state;
+    struct worker_files files = new_files();
+    struct compile_outcome outcome;
+    put(files.log_fd, "first\n");
+    assert_int_equal(ftruncate(files.log_fd, 1 << 20), 0);
+    assert_int_equal(lseek(files.log_fd, 0, SEEK_END), 1 << 20);
+    put(files.log_fd, "last\n");
+    worker_collect(&files, COMPILE_REFUSED, "no", NULL, &outcome);
+    size_t length = strlen(outcome.log);
+    assert_true(length <= LIMIT_COMPILE_LOG);
+    assert_int_equal(strncmp(outcome.log, "first\n", 6), 0);
+    assert_string_equal(outcome.log + length - 5, "last\n");
+    assert_says(outcome.log, "bytes left out");
+    compile_outcome_done(&outcome);
+}
+
+static void the_last_lines_of_a_log_tell_why_a_compiler_died(void **state)
+{
+    (void)state;
+    const char *text = "as it was";
+    assert_int_equal(worker_log_cause(NULL, COMPILE_CRASHED, &text), COMPILE_CRASHED);
+    assert_int_equal(worker_log_cause("Stack dump:\n", COMPILE_CRASHED, &text), COMPILE_CRASHED);
+    assert_string_equal(text, "as it was");
+    assert_int_equal(worker_log_cause("LLVM ERROR: out of memory\n", COMPILE_CRASHED, &text),
+                     COMPILE_MEMORY);
+    assert_int_equal(worker_log_cause("error: File too large", COMPILE_CRASHED, &text),
+                     COMPILE_OUTPUT);
+    assert_string_equal(text, "the compiler wrote more than it may");
+}
+
+int main(void)
+{
+#define CONNECTED(test) cmocka_unit_test_setup_teardown(test, connect_both, disconnect)
+    const struct CMUnitTest tests[] = {
+        CONNECTED(a_job_arrives_as_it_was_sent),
+        CONNECTED(a_job_cut_anywhere_is_refused),
+        CONNECTED(sending_to_a_worker_that_is_gone_is_unavailable),
+        CONNECTED(receiving_does_not_wait),
+        CONNECTED(a_closed_socket_is_unavailable),
+        CONNECTED(ready_and_result_are_told_apart),
+        CONNECTED(packets_that_are_no_message_are_refused),
+        CONNECTED(control_characters_in_a_sentence_become_blanks),
+        cmocka_unit_test(a_finished_object_is_sealed),
+        cmocka_unit_test(an_object_that_is_still_mapped_for_writing_is_not_taken),
+        cmocka_unit_test(an_object_beyond_the_limit_is_not_taken),
+        cmocka_unit_test(the_log_of_a_worker_that_died_is_kept),
+        cmocka_unit_test(an_absent_toolchain_is_unavailable_and_not_a_failed_compile),
+        cmocka_unit_test(a_long_log_loses_its_middle),
+        cmocka_unit_test(the_last_lines_of_a_log_tell_why_a_compiler_died),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/db/query.h"
+
+#include "store_fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const unsigned char first[] = "create table item (name text not null) strict;";
+static const unsigned char second[] =
+    "alter table item add column size integer not null default 7;";
+static const unsigned char broken[] = "create table other (name text); create nonsense;";
+static const unsigned long first_size = sizeof(first) - 1, second_size = sizeof(second) - 1,
+                           broken_size = sizeof(broken) - 1;
+
+static const struct db_migration good[] = { { first, &first_size }, { second, &second_size } };
+static const struct db_migration bad[] = { { first, &first_size }, { broken, &broken_size } };
+
+static struct db_schema schema_of(const struct db_migration *migrations, unsigned count)
+{
+    return (struct db_schema){
+        .name = "test", .application_id = 5, .migrations = migrations, .count = count
+    };
+}
+
+enum statement { ADD, COUNT, SUM_OF_SIZES };
+static const char *const statements[] = {
+    [ADD] = "insert into item (name) values (?1)",
+    [COUNT] = "select count(*) from item",
+    [SUM_OF_SIZES] = "select sum(size) from item",
+};
+
+static enum kiln_code open_db(struct fixture *f, const struct db_schema *schema, size_t count,
+                              struct db **db)
+{
+    char path[160];
+    snprintf(path, sizeof(path), "%s/test.db", f->folder);
+    struct db_options options = { .path = path,
+                                  .schema = schema,
+                                  .statements = statements,
+                                  .statement_count = count,
+                                  .value_most = 1 << 20,
+                                  .cache_kib = 64 };
+    return db_open(&options, db, &f->err);
+}
+
+static void add(struct db *db, const char *name)
+{
+    QUERY_AUTO struct query q = query_of(db, ADD);
+    struct kiln_err err = KILN_ERR_INIT;
+    query_bind_text(&q, 1, name);
+    assert_int_equal(query_run(&q, &err), KILN_OK);
+}
+
+static uint64_t number(struct db *db, enum statement statement)
+{
+    QUERY_AUTO struct query q = query_of(db, statement);
+    struct kiln_err err = KILN_ERR_INIT;
+    bool row = false;
+    assert_int_equal(query_step(&q, &row, &err), KILN_OK);
+    assert_true(row);
+    return query_u64(&q, 0);
+}
+
+static void applies_only_the_migrations_that_are_missing(void **state)
+{
+    struct fixture *f = *state;
+    struct db *db = NULL;
+    struct db_schema old = schema_of(good, 1), new = schema_of(good, 2);
+    assert_int_equal(open_db(f, &old, 2, &db), KILN_OK);
+    add(db, "before");
+    db_destroy(db);
+
+    assert_int_equal(open_db(f, &new, 3, &db), KILN_OK);
+    add(db, "after");
+
+    assert_int_equal(number(db, COUNT), 2);
+    assert_int_equal(number(db, SUM_OF_SIZES), 14);
+    db_destroy(db);
+    assert_int_equal(open_db(f, &new, 3, &db), KILN_OK);
+    db_destroy(db);
+}
+
+static void a_failed_migration_leaves_nothing_behind(void **state)
+{
+    struct fixture *f = *state;
+    struct db *db = NULL;
+    struct db_schema wrong = schema_of(bad, 2), old = schema_of(good, 1);
+    assert_int_not_equal(open_db(f, &wrong, 2, &db), KILN_OK);
+    assert_non_null(strstr(f->err.text, "migration 2"));
+
+    assert_int_equal(open_db(f, &old, 2, &db), KILN_OK); /* starts from nothing */
+
+    assert_int_equal(number(db, COUNT), 0);
+    db_destroy(db);
+}
+
+static void refuses_a_schema_newer_than_it_knows(void **state)
+{
+    struct fixture *f = *state;
+    struct db *db = NULL;
+    struct db_schema old = schema_of(good, 1), new = schema_of(good, 2);
+    assert_int_equal(open_db(f, &new, 3, &db), KILN_OK);
+    db_destroy(db);
+
+    assert_int_equal(open_db(f, &old, 2, &db), KILN_UNSUPPORTED);
+
+    assert_non_null(strstr(f->err.text, "knows up to 1"));
+}
+
+static void a_transaction_not_committed_is_undone(void **state)
+{
+    struct fixture *f = *state;
+    struct db *db = NULL;
+    struct db_schema schema = schema_of(good, 2);
+    assert_int_equal(open_db(f, &schema, 3, &db), KILN_OK);
+    {
+        TRANSACTION_AUTO struct transaction t = { 0 };
+        assert_int_equal(transaction_begin(&t, db, &f->err), KILN_OK);
+        add(db, "undone");
+    }
+    assert_int_equal(number(db, COUNT), 0);
+
+    struct transaction t = { 0 };
+    assert_int_equal(transaction_begin(&t, db, &f->err), KILN_OK);
+    add(db, "kept");
+    assert_int_equal(transaction_commit(&t, &f->err), KILN_OK);
+    transaction_done(&t);
+
+    assert_int_equal(number(db, COUNT), 1);
+    db_destroy(db);
+}
+
+static void a_missing_folder_is_named(void **state)
+{
+    struct fixture *f = *state;
+    struct db *db = NULL;
+    struct db_options options = { .path = "/nowhere/at/all.db",
+                                  .value_most = 100,
+                                  .cache_kib = 64 };
+
+    assert_int_not_equal(db_open(&options, &db, &f->err), KILN_OK);
+
+    assert_non_null(strstr(f->err.text, "'/nowhere/at/all.db'"));
+}
+
+static void a_value_longer_than_promised_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct db *db = NULL;
+    struct db_schema schema = schema_of(good, 2);
+    static char text[(1 << 20) + 10];
+    memset(text, 'x', sizeof(text) - 1);
+    assert_int_equal(open_db(f, &schema, 3, &db), KILN_OK);
+    {
+        QUERY_AUTO struct query q = query_of(db, ADD);
+        query_bind_text(&q, 1, text);
+        assert_int_equal(query_run(&q, &f->err), KILN_CORRUPT);
+    }
+    db_destroy(db);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(applies_only_the_migrations_that_are_missing),
+        TEST(a_failed_migration_leaves_nothing_behind),
+        TEST(refuses_a_schema_newer_than_it_knows),
+        TEST(a_transaction_not_committed_is_undone),
+        TEST(a_missing_folder_is_named),
+        TEST(a_value_longer_than_promised_is_refused),
+    };
+    return cmocka_run_group_tests_name("db", tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/store/hot_set.h"
+
+#include "store_fixture.h"
+
+#define PAGE 4096u
+
+static struct hot_set *set_of(uint64_t limit_bytes, unsigned limit_count)
+{
+    struct hot_set_options options = { .limit_bytes = limit_bytes, .limit_count = limit_count };
+    struct hot_set *set = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    assert_int_equal(hot_set_create(&options, &set, &err), KILN_OK);
+    return set;
+}
+
+static void keep(struct hot_set *set, unsigned number, size_t size)
+{
+    struct digest key = key_of(number);
+    struct object *object = object_of(size, number, false);
+    hot_set_insert(set, &key, object);
+    object_unref(object);
+}
+
+static bool has(struct hot_set *set, unsigned number)
+{
+    struct digest key = key_of(number);
+    return hot_set_find(set, &key) != NULL;
+}
+
+static void finds_what_was_inserted_and_nothing_else(void **state)
+{
+    (void)state;
+    struct hot_set *set = set_of(1 << 20, 100);
+    keep(set, 1, 100);
+
+    struct digest key = key_of(1);
+    struct object *expected = object_of(100, 1, false);
+    struct object *found = hot_set_find(set, &key);
+
+    assert_non_null(found);
+    assert_true(digest_equal(&found->digest, &expected->digest));
+    assert_false(has(set, 2));
+    object_unref(expected);
+    hot_set_destroy(set);
+}
+
+static void evicts_the_least_recently_used_first(void **state)
+{
+    (void)state;
+    struct hot_set *set = set_of(2 * PAGE, 100);
+    keep(set, 1, 100);
+    keep(set, 2, 100);
+    assert_true(has(set, 1)); /* now the most recently used */
+
+    keep(set, 3, 100);
+
+    assert_true(has(set, 1));
+    assert_false(has(set, 2));
+    assert_true(has(set, 3));
+    assert_int_equal(hot_set_evictions(set), 1);
+    hot_set_destroy(set);
+}
+
+static void counts_bytes_in_whole_pages(void **state)
+{
+    (void)state;
+    struct hot_set *set = set_of(1 << 20, 100);
+
+    keep(set, 1, 1);
+    keep(set, 2, PAGE + 1);
+
+    assert_int_equal(hot_set_bytes(set), 3 * PAGE);
+    assert_int_equal(hot_set_count(set), 2);
+    hot_set_destroy(set);
+}
+
+static void stays_within_its_number_of_objects(void **state)
+{
+    (void)state;
+    struct hot_set *set = set_of(1 << 20, 3);
+
+    for (unsigned i = 0; i < 10; i++)
+        keep(set, i, 10);
+
+    assert_int_equal(hot_set_count(set), 3);
+    assert_int_equal(hot_set_evictions(set), 7);
+    assert_true(has(set, 9));
+    assert_false(has(set, 6));
+    hot_set_destroy(set);
+}
+
+static void keeps_no_object_larger_than_itself(void **state)
+{
+    (void)state;
+    struct hot_set *set = set_of(2 * PAGE, 100);
+    keep(set, 1, 10);
+
+    keep(set, 2, 3 * PAGE);
+
+    assert_false(has(set, 2));
+    assert_true(has(set, 1)); /* nothing had to go for it */
+    hot_set_destroy(set);
+}
+
+static void replaces_the_object_of_a_key(void **state)
+{
+    (void)state;
+    struct hot_set *set = set_of(1 << 20, 100);
+    struct digest key = key_of(1);
+    struct object *newer = object_of(PAGE * 2, 99, false);
+    keep(set, 1, 10);
+
+    hot_set_insert(set, &key, newer);
+
+    assert_ptr_equal(hot_set_find(set, &key), newer);
+    assert_int_equal(hot_set_count(set), 1);
+    assert_int_equal(hot_set_bytes(set), 2 * PAGE);
+    object_unref(newer);
+    hot_set_destroy(set);
+}
+
+static void holds_one_reference_until_the_object_goes(void **state)
+{
+    (void)state;
+    struct hot_set *set = set_of(1 << 20, 100);
+    struct digest key = key_of(1);
+    struct object *object = object_of(10, 1, false);
+
+    hot_set_insert(set, &key, object);
+    assert_int_equal(object->references, 2);
+    hot_set_insert(set, &key, object); /* again: still one */
+    assert_int_equal(object->references, 2);
+    hot_set_remove(set, &key);
+
+    assert_int_equal(object->references, 1);
+    object_unref(object);
+    hot_set_destroy(set);
+}
+
+static void an_object_in_use_survives_its_eviction(void **state)
+{
+    (void)state;
+    struct hot_set *set = set_of(PAGE, 100);
+    keep(set, 1, 10);
+    struct digest key = key_of(1);
+    struct object *used = object_ref(hot_set_find(set, &key));
+
+    keep(set, 2, 10);
+
+    assert_false(has(set, 1));
+    assert_int_equal(used->references, 1);
+    assert_int_equal(used->size, 10);
+    object_unref(used);
+    hot_set_destroy(set);
+}
+
+static void forgets_everything_when_cleared(void **state)
+{
+    (void)state;
+    struct hot_set *set = set_of(1 << 20, 1000);
+    for (unsigned i = 0; i < 300; i++) /* past several sizes of its table */
+        keep(set, i, 10);
+    for (unsigned i = 0; i < 256; i++)
+        assert_int_equal(has(set, i), i >= 300 - 256);
+
+    hot_set_clear(set);
+
+    assert_int_equal(hot_set_count(set), 0);
+    assert_int_equal(hot_set_bytes(set), 0);
+    assert_false(has(set, 299));
+    keep(set, 1, 10);
+    assert_true(has(set, 1));
+    hot_set_destroy(set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_what_was_inserted_and_nothing_else),
+        cmocka_unit_test(evicts_the_least_recently_used_first),
+        cmocka_unit_test(counts_bytes_in_whole_pages),
+        cmocka_unit_test(stays_within_its_number_of_objects),
+        cmocka_unit_test(keeps_no_object_larger_than_itself),
+        cmocka_unit_test(replaces_the_object_of_a_key),
+        cmocka_unit_test(holds_one_reference_until_the_object_goes),
+        cmocka_unit_test(an_object_in_use_survives_its_eviction),
+        cmocka_unit_test(forgets_everything_when_cleared),
+    };
+    return cmocka_run_group_tests_name("hot_set", tests, NULL, NULL);
+}

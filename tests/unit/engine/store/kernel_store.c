@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: MIT */
+#include "store_fixture.h"
+
+#include "common/fs.h"
+#include "common/limits.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+struct seen { /* what list and show told */
+    unsigned count;
+    struct digest keys[64];
+    struct kernel_record last;
+    char program[64];
+};
+
+static void see(void *context, const struct kernel_record *record)
+{
+    struct seen *seen = context;
+    assert_true(seen->count < 64);
+    seen->keys[seen->count++] = record->key;
+    seen->last = *record;
+    snprintf(seen->program, sizeof(seen->program), "%s", record->program);
+}
+
+static struct seen list(struct fixture *f, struct kernel_filter filter, const struct digest *after,
+                        size_t count)
+{
+    struct seen seen = { 0 };
+    assert_int_equal(kernel_store_list(f->store, &filter, after, count, see, &seen, &f->err),
+                     KILN_OK);
+    return seen;
+}
+
+static void gives_back_what_was_stored(void **state)
+{
+    struct fixture *f = *state;
+    size_t sizes[] = { 1, 5000, OBJECT_INLINE_MOST, OBJECT_INLINE_MOST + 1, 3 << 20 };
+    for (unsigned i = 0; i < 5; i++) {
+        stored(f, (struct kernel){
+                      .number = i, .size = sizes[i], .seed = i + 1, .compressible = i % 2 });
+        struct object *expected = object_of(sizes[i], i + 1, i % 2);
+        struct object *object = NULL;
+        struct digest key = key_of(i);
+        bool damaged = true;
+
+        assert_int_equal(kernel_store_get(f->store, &key, &object, &damaged, &f->err), KILN_OK);
+
+        assert_false(damaged);
+        assert_true(digest_equal(&object->digest, &expected->digest));
+        assert_int_equal(object->size, sizes[i]);
+        assert_int_equal(object->compile_ns, 1000000000);
+        assert_int_equal(object->data != NULL, sizes[i] <= OBJECT_INLINE_MOST);
+        assert_true(fs_is_sealed(object->fd));
+        object_unref(object);
+        object_unref(expected);
+    }
+}
+
+static void keeps_kernels_over_a_restart(void **state)
+{
+    struct fixture *f = *state;
+    stored(f, (struct kernel){ .number = 1, .size = 5000 });
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    assert_string_equal(f->notice, "");
+    assert_true(holds(f, 1));
+    assert_int_equal(usage(f).kernels, 1);
+}
+
+static void a_miss_is_an_answer_without_a_sentence(void **state)
+{
+    struct fixture *f = *state;
+    f->err = KILN_ERR_INIT;
+
+    assert_false(holds(f, 1));
+    assert_false(is_damaged(f, 1));
+
+    assert_string_equal(f->err.text, "");
+}
+
+static void stores_an_object_of_two_keys_once(void **state)
+{
+    struct fixture *f = *state;
+    stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
+    struct kernel_usage one = usage(f);
+
+    stored(f, (struct kernel){ .number = 2, .size = 5000, .seed = 9 });
+
+    assert_int_equal(usage(f).objects, 1);
+    assert_int_equal(usage(f).kernels, 2);
+    assert_int_equal(usage(f).stored_bytes, one.stored_bytes);
+    assert_true(holds(f, 1));
+    assert_true(holds(f, 2));
+}
+
+static void drops_an_object_with_its_last_key(void **state)
+{
+    struct fixture *f = *state;
+    struct digest keys[] = { key_of(1), key_of(2) };
+    stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
+    stored(f, (struct kernel){ .number = 2, .size = 5000, .seed = 9 });
+
+    assert_int_equal(kernel_store_remove(f->store, &keys[0], &f->err), KILN_OK);
+    assert_true(holds(f, 2));
+    assert_int_equal(usage(f).objects, 1);
+    assert_int_equal(kernel_store_remove(f->store, &keys[1], &f->err), KILN_OK);
+
+    assert_int_equal(usage(f).objects, 0);
+    assert_int_equal(usage(f).stored_bytes + usage(f).raw_bytes + usage(f).row_bytes, 0);
+    assert_int_equal(ask(f, "select count(*) from recency"), 0);
+    assert_int_equal(kernel_store_remove(f->store, &keys[1], &f->err), KILN_NOT_FOUND);
+}
+
+static void a_second_put_replaces_the_claim(void **state)
+{
+    struct fixture *f = *state;
+    struct digest key = key_of(1);
+    struct object *newer = object_of(6000, 10, false);
+    stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
+
+    stored(f, (struct kernel){ .number = 1, .size = 6000, .seed = 10 });
+
+    struct object *object = NULL;
+    bool damaged = false;
+    assert_int_equal(kernel_store_get(f->store, &key, &object, &damaged, &f->err), KILN_OK);
+    assert_true(digest_equal(&object->digest, &newer->digest));
+    assert_int_equal(usage(f).objects, 1);
+    assert_int_equal(usage(f).kernels, 1);
+    object_unref(object);
+    object_unref(newer);
+}
+
+static void counters_agree_with_the_rows(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 30; i++)
+        stored(f, (struct kernel){
+                      .number = i, .size = 1000 + i, .seed = 1 + i / 2, .compressible = true });
+    struct digest key = key_of(3);
+    assert_int_equal(kernel_store_remove(f->store, &key, &f->err), KILN_OK);
+
+    struct kernel_usage u = usage(f);
+
+    assert_int_equal(u.limit_bytes, ROOMY);
+    assert_int_equal(u.kernels, ask(f, "select count(*) from kernel"));
+    assert_int_equal(u.objects, ask(f, "select count(*) from object"));
+    assert_int_equal(u.stored_bytes, ask(f, "select sum(length(bytes)) from object"));
+    assert_int_equal(u.raw_bytes, ask(f, "select sum(raw_size) from object"));
+    assert_int_equal(u.row_bytes, ask(f, "select sum(row_bytes) from kernel"));
+}
+
+/* Five kernels of 10000 bytes fit, also below the room that eviction leaves. */
+#define FIVE 58000u
+
+static void evicts_what_is_worth_least_first(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(reopen(f, FIVE), KILN_OK);
+    const uint64_t second = 1000000000, day = 86400, now = 1700000000;
+    stored(f,
+           (struct kernel){ .number = 1, .size = 10000, .compile_ns = second, .last_used = now });
+    stored(f, (struct kernel){
+                  .number = 2, .size = 10000, .compile_ns = second, .last_used = now - 2 * day });
+    /* Costs four times as much, so it lasts two weeks longer. */
+    stored(f,
+           (struct kernel){
+               .number = 3, .size = 10000, .compile_ns = 4 * second, .last_used = now - 13 * day });
+    stored(f,
+           (struct kernel){
+               .number = 4, .size = 10000, .compile_ns = 4 * second, .last_used = now - 17 * day });
+
+    assert_int_equal(stored(f, (struct kernel){ .number = 5, .size = 10000, .last_used = now }), 0);
+    assert_int_equal(stored(f, (struct kernel){ .number = 6, .size = 10000, .last_used = now }), 1);
+    assert_false(holds(f, 4));
+    assert_int_equal(stored(f, (struct kernel){ .number = 7, .size = 10000, .last_used = now }), 1);
+    assert_false(holds(f, 2));
+
+    assert_true(holds(f, 1));
+    assert_true(holds(f, 3));
+}
+
+static void a_touched_kernel_outlives_the_others(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(reopen(f, FIVE), KILN_OK);
+    for (unsigned i = 1; i <= 5; i++)
+        stored(f, (struct kernel){ .number = i, .size = 10000, .last_used = 1700000000 + i });
+    struct digest keys[] = { key_of(1), key_of(2), key_of(77) };
+
+    assert_int_equal(kernel_store_touch(f->store, keys, 3, 1700001000, &f->err), KILN_OK);
+    stored(f, (struct kernel){ .number = 6, .size = 10000, .last_used = 1700000100 });
+
+    assert_true(holds(f, 1));
+    assert_true(holds(f, 2));
+    assert_false(holds(f, 3));
+    struct seen seen = { 0 };
+    assert_int_equal(kernel_store_show(f->store, &keys[0], see, &seen, &f->err), KILN_OK);
+    assert_int_equal(seen.last.last_used, 1700001000);
+    assert_int_equal(seen.last.uses, 1);
+}
+
+static void eviction_leaves_room_below_the_limit(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t limit = 200 * 1700;
+    assert_int_equal(reopen(f, limit), KILN_OK);
+    uint64_t evicted = 0;
+    unsigned count = 0;
+
+    while (evicted == 0)
+        evicted = stored(
+            f, (struct kernel){ .number = ++count, .size = 1000, .last_used = 1700000000 + count });
+
+    assert_in_range(evicted, 5, 20);
+    assert_true(usage(f).stored_bytes + usage(f).row_bytes <= limit * 95 / 100);
+    assert_int_equal(usage(f).kernels, count - evicted);
+    assert_true(holds(f, count));
+}
+
+static void never_exceeds_its_limit(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t limit = 100000;
+    assert_int_equal(reopen(f, limit), KILN_OK);
+    for (unsigned i = 0; i < 200; i++) {
+        stored(f, (struct kernel){
+                      .number = i, .size = 1 + (i * 7919) % 40000, .compressible = i % 3 == 0 });
+        assert_true(usage(f).stored_bytes + usage(f).row_bytes <= limit);
+        assert_true(holds(f, i));
+    }
+}
+
+static void refuses_an_object_larger_than_the_whole_cache(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(reopen(f, 4096), KILN_OK);
+    stored(f, (struct kernel){ .number = 1, .size = 100 });
+
+    assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 10000 }), KILN_FULL);
+
+    assert_non_null(strstr(f->err.text, "limit"));
+    assert_true(holds(f, 1)); /* nothing was evicted in vain */
+}
+
+static void works_with_a_limit_of_nothing(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(reopen(f, 0), KILN_OK);
+
+    assert_int_equal(put(f, (struct kernel){ .number = 1, .size = 1 }), KILN_FULL);
+    assert_false(holds(f, 1));
+}
+
+static void a_smaller_limit_takes_effect_with_the_next_put(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 20; i++)
+        stored(f, (struct kernel){ .number = i, .size = 10000 });
+    assert_int_equal(reopen(f, FIVE), KILN_OK);
+
+    assert_int_equal(stored(f, (struct kernel){ .number = 99, .size = 10000 }), 16);
+
+    assert_true(holds(f, 99));
+}
+
+static void a_full_disk_is_an_error_that_leaves_the_store_whole(void **state)
+{
+    struct fixture *f = *state;
+    stored(f, (struct kernel){ .number = 1, .size = 5000 });
+    struct object *large = object_of(4 << 20, 5, false);
+    struct kernel_record record = { .key = key_of(2), .target = "gfx90a", .program = "p" };
+    struct rlimit before, tight = { 0 };
+    uint64_t evicted = 0;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    tight = (struct rlimit){ .rlim_cur = 1 << 20, .rlim_max = before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
+
+    enum kiln_code rc = kernel_store_put(f->store, &record, large, &evicted, &f->err);
+
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(rc, KILN_FULL);
+    assert_non_null(strstr(f->err.text, "disk space"));
+    assert_true(holds(f, 1));
+    assert_false(holds(f, 2));
+    assert_int_equal(kernel_store_put(f->store, &record, large, &evicted, &f->err), KILN_OK);
+    assert_true(holds(f, 2));
+    object_unref(large);
+}
+
+static void refuses_texts_longer_than_requests_may_have(void **state)
+{
+    struct fixture *f = *state;
+    char program[LIMIT_PROGRAM_NAME + 2];
+    memset(program, 'p', sizeof(program) - 1);
+    program[sizeof(program) - 1] = '\0';
+
+    assert_int_equal(put(f, (struct kernel){ .number = 1, .size = 10, .program = program }),
+                     KILN_INVALID);
+
+    assert_non_null(strstr(f->err.text, "program"));
+}
+
+static void shows_everything_known_about_a_kernel(void **state)
+{
+    struct fixture *f = *state;
+    struct digest key = key_of(1), toolchain = key_of(7);
+    struct object *object = object_of(5000, 1, true);
+    struct seen seen = { 0 };
+    stored(f,
+           (struct kernel){ .number = 1, .size = 5000, .compressible = true, .program = "a.cl" });
+
+    assert_int_equal(kernel_store_show(f->store, &key, see, &seen, &f->err), KILN_OK);
+
+    assert_int_equal(seen.count, 1);
+    assert_true(digest_equal(&seen.last.key, &key));
+    assert_true(digest_equal(&seen.last.object, &object->digest));
+    assert_true(digest_equal(&seen.last.toolchain_id, &toolchain));
+    assert_string_equal(seen.program, "a.cl");
+    assert_int_equal(seen.last.raw_size, 5000);
+    assert_in_range(seen.last.stored_size, 1, 4999);
+    assert_int_equal(seen.last.compile_ns, 1000000000);
+    assert_int_equal(seen.last.created, 1700000000);
+    assert_int_equal(seen.last.last_used, 1700000000);
+    assert_int_equal(seen.last.uid, 1000);
+    key = key_of(2);
+    assert_int_equal(kernel_store_show(f->store, &key, see, &seen, &f->err), KILN_NOT_FOUND);
+    object_unref(object);
+}
+
+static void lists_all_kernels_in_pages_by_key(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 25; i++)
+        stored(f, (struct kernel){ .number = i, .size = 100 });
+    struct seen all = list(f, (struct kernel_filter){ 0 }, NULL, 64);
+
+    struct digest after = { 0 };
+    unsigned total = 0;
+    for (unsigned count = 10; count == 10;) {
+        struct seen page = list(f, (struct kernel_filter){ 0 }, total ? &after : NULL, 10);
+        count = page.count;
+        for (unsigned i = 0; i < count; i++)
+            assert_true(digest_equal(&page.keys[i], &all.keys[total + i]));
+        total += count;
+        after = page.keys[count - 1];
+    }
+
+    assert_int_equal(total, 25);
+    for (unsigned i = 1; i < all.count; i++)
+        assert_true(memcmp(all.keys[i - 1].bytes, all.keys[i].bytes, DIGEST_SIZE) < 0);
+}
+
+static void filters_by_target_program_and_age(void **state)
+{
+    struct fixture *f = *state;
+    stored(f, (struct kernel){ .number = 1, .size = 9, .target = "gfx90a", .last_used = 1000 });
+    stored(f, (struct kernel){
+                  .number = 2, .size = 9, .target = "gfx90a:sramecc+:xnack-", .last_used = 2000 });
+    stored(f,
+           (struct kernel){
+               .number = 3, .size = 9, .target = "gfx90", .program = "b.cl", .last_used = 3000 });
+
+    assert_int_equal(list(f, (struct kernel_filter){ .target = "gfx90a" }, NULL, 9).count, 2);
+    assert_int_equal(list(f, (struct kernel_filter){ .target = "gfx90" }, NULL, 9).count, 1);
+    assert_int_equal(
+        list(f, (struct kernel_filter){ .target = "gfx90a:sramecc+:xnack-" }, NULL, 9).count, 1);
+    assert_int_equal(list(f, (struct kernel_filter){ .program = "b.cl" }, NULL, 9).count, 1);
+    assert_int_equal(list(f, (struct kernel_filter){ .older_than = 2000 }, NULL, 9).count, 1);
+    assert_int_equal(
+        list(f, (struct kernel_filter){ .target = "", .older_than = 9999 }, NULL, 9).count, 3);
+    assert_int_equal(list(f, (struct kernel_filter){ .target = "' or 1 = 1 --" }, NULL, 9).count,
+                     0);
+}
+
+static size_t match(struct fixture *f, const char *prefix, struct digest *keys, size_t most)
+{
+    size_t count = 99;
+    assert_int_equal(kernel_store_match(f->store, prefix, keys, most, &count, &f->err), KILN_OK);
+    return count;
+}
+
+static void finds_keys_by_the_beginning_of_their_digits(void **state)
+{
+    struct fixture *f = *state;
+    struct digest keys[3], wanted = key_of(5);
+    char hex[DIGEST_HEX_SIZE];
+    for (unsigned i = 0; i < 20; i++)
+        stored(f, (struct kernel){ .number = i, .size = 10 });
+    digest_to_hex(&wanted, hex);
+
+    for (size_t digits = DIGEST_HEX_SIZE - 1; digits >= 5; digits--) {
+        hex[digits] = '\0';
+        assert_int_equal(match(f, hex, keys, 3), 1);
+        assert_true(digest_equal(&keys[0], &wanted));
+    }
+    assert_int_equal(match(f, "ffffffffff", keys, 3), 0);
+    for (unsigned i = 0; i < 16; i++) {
+        char digit[2] = { "0123456789abcdef"[i], '\0' };
+        assert_in_range(match(f, digit, keys, 3), 0, 3);
+    }
+}
+
+static void refuses_prefixes_that_are_not_hexadecimal(void **state)
+{
+    struct fixture *f = *state;
+    const char *wrong[] = { "", "xyz", "12 ",
+                            "0123456789012345678901234567890123456789012345678901234567890123a" };
+    struct digest key;
+    size_t count = 0;
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(kernel_store_match(f->store, wrong[i], &key, 1, &count, &f->err),
+                         KILN_INVALID);
+}
+
+static void a_dry_run_tells_what_clearing_would_remove(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 10; i++)
+        stored(f, (struct kernel){ .number = i,
+                                   .size = 1000,
+                                   .seed = 1 + i / 2,
+                                   .target = i < 6 ? "gfx906" : "gfx942" });
+    struct kernel_filter filter = { .target = "gfx906" };
+    uint64_t count = 0, bytes = 0;
+
+    assert_int_equal(kernel_store_clear(f->store, &filter, true, &count, &bytes, &f->err), KILN_OK);
+    assert_int_equal(count, 6);
+    assert_int_equal(bytes, 3000); /* three objects, each under two keys */
+    assert_int_equal(usage(f).kernels, 10);
+
+    assert_int_equal(kernel_store_clear(f->store, &filter, false, &count, &bytes, &f->err),
+                     KILN_OK);
+    assert_int_equal(count, 6);
+    assert_int_equal(bytes, 3000);
+    assert_int_equal(usage(f).kernels, 4);
+    assert_int_equal(usage(f).stored_bytes, 2000);
+    assert_false(holds(f, 0));
+    assert_true(holds(f, 9));
+}
+
+static void clearing_all_gives_the_disk_back(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 1200; i++) /* several batches */
+        stored(f, (struct kernel){ .number = i, .size = 3000 });
+    struct kernel_filter filter = { 0 };
+    uint64_t count = 0, bytes = 0;
+
+    assert_int_equal(kernel_store_clear(f->store, &filter, false, &count, &bytes, &f->err),
+                     KILN_OK);
+
+    assert_int_equal(count, 1200);
+    assert_int_equal(usage(f).kernels + usage(f).objects + usage(f).row_bytes, 0);
+    assert_int_equal(ask(f, "select count(*) from recency"), 0);
+    close_store(f);
+    struct stat seen;
+    assert_int_equal(stat(f->file, &seen), 0);
+    assert_true(seen.st_size < 400000);
+}
+
+struct probe_seen {
+    unsigned count;
+    struct digest id;
+    char target[32];
+    bool works;
+    char detail[64];
+};
+
+static void see_probe(void *context, const struct digest *id, const char *target, bool works,
+                      const char *detail)
+{
+    struct probe_seen *seen = context;
+    seen->count++;
+    seen->id = *id;
+    seen->works = works;
+    snprintf(seen->target, sizeof(seen->target), "%s", target);
+    snprintf(seen->detail, sizeof(seen->detail), "%s", detail);
+}
+
+static void remembers_probes_over_a_restart(void **state)
+{
+    struct fixture *f = *state;
+    struct digest id = key_of(3);
+    struct probe_seen seen = { 0 };
+    assert_int_equal(kernel_store_probe_put(f->store, &id, "gfx942", true, NULL, &f->err), KILN_OK);
+    assert_int_equal(kernel_store_probe_put(f->store, &id, "gfx942", false, "aborts", &f->err),
+                     KILN_OK);
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+    assert_int_equal(kernel_store_probes(f->store, see_probe, &seen, &f->err), KILN_OK);
+
+    assert_int_equal(seen.count, 1); /* the newer answer replaced the older */
+    assert_true(digest_equal(&seen.id, &id));
+    assert_string_equal(seen.target, "gfx942");
+    assert_false(seen.works);
+    assert_string_equal(seen.detail, "aborts");
+}
+
+static void makes_its_folder_private_and_marks_it_as_a_cache(void **state)
+{
+    struct fixture *f = *state;
+    struct stat seen;
+    assert_int_equal(stat(f->file, &seen), 0);
+    assert_int_equal(seen.st_mode & 0777, 0600);
+    assert_int_equal(files(f, "CACHEDIR.TAG"), 1);
+}
+
+static void refuses_a_folder_that_everybody_may_write_to(void **state)
+{
+    struct fixture *f = *state;
+    close_store(f);
+    assert_int_equal(chmod(f->folder, 0777), 0);
+
+    assert_int_equal(reopen(f, ROOMY), KILN_DENIED);
+
+    assert_non_null(strstr(f->err.text, "chmod o-w"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(gives_back_what_was_stored),
+        TEST(keeps_kernels_over_a_restart),
+        TEST(a_miss_is_an_answer_without_a_sentence),
+        TEST(stores_an_object_of_two_keys_once),
+        TEST(drops_an_object_with_its_last_key),
+        TEST(a_second_put_replaces_the_claim),
+        TEST(counters_agree_with_the_rows),
+        TEST(evicts_what_is_worth_least_first),
+        TEST(a_touched_kernel_outlives_the_others),
+        TEST(eviction_leaves_room_below_the_limit),
+        TEST(never_exceeds_its_limit),
+        TEST(refuses_an_object_larger_than_the_whole_cache),
+        TEST(works_with_a_limit_of_nothing),
+        TEST(a_smaller_limit_takes_effect_with_the_next_put),
+        TEST(a_full_disk_is_an_error_that_leaves_the_store_whole),
+        TEST(refuses_texts_longer_than_requests_may_have),
+        TEST(shows_everything_known_about_a_kernel),
+        TEST(lists_all_kernels_in_pages_by_key),
+        TEST(filters_by_target_program_and_age),
+        TEST(finds_keys_by_the_beginning_of_their_digits),
+        TEST(refuses_prefixes_that_are_not_hexadecimal),
+        TEST(a_dry_run_tells_what_clearing_would_remove),
+        TEST(clearing_all_gives_the_disk_back),
+        TEST(remembers_probes_over_a_restart),
+        TEST(makes_its_folder_private_and_marks_it_as_a_cache),
+        TEST(refuses_a_folder_that_everybody_may_write_to),
+    };
+    return cmocka_run_group_tests_name("kernel_store", tests, NULL, NULL);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+#include "store_fixture.h"
+
+#include "common/fs.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define KERNELS 40u
+#define ROUNDS 400u
+
+static enum kiln_code quarantine(struct fixture *f, unsigned number)
+{
+    struct digest key = key_of(number);
+    return kernel_store_quarantine(f->store, &key, &f->err);
+}
+
+static void flip_content(struct fixture *f, unsigned number)
+{
+    struct digest key = key_of(number);
+    meddle(f,
+           "update object set bytes = cast(substr(bytes, 1, 100) || x'55aa55' ||"
+           " substr(bytes, 104) as blob) where id = (select object from kernel where key = ?1)",
+           &key);
+}
+
+static void damaged_bytes_are_a_miss_that_asks_for_quarantine(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 2; i++) { /* stored raw, stored compressed */
+        stored(f, (struct kernel){ .number = i, .size = 5000, .compressible = i });
+        flip_content(f, i);
+
+        assert_false(holds(f, i));
+        assert_true(is_damaged(f, i));
+        assert_int_equal(quarantine(f, i), KILN_OK);
+
+        assert_false(is_damaged(f, i));
+        assert_int_equal(ask(f, "select count(*) from quarantine"), i + 1);
+        stored(f, (struct kernel){ .number = i, .size = 5000, .compressible = i });
+        assert_true(holds(f, i));
+    }
+}
+
+static void quarantine_keeps_the_evidence_and_the_counters_right(void **state)
+{
+    struct fixture *f = *state;
+    stored(f, (struct kernel){ .number = 1, .size = 5000 });
+    flip_content(f, 1);
+
+    assert_int_equal(quarantine(f, 1), KILN_OK);
+
+    assert_int_equal(ask(f, "select length(bytes) from quarantine"), 5000);
+    assert_int_equal(ask(f, "select reason like '%SHA-256%' from quarantine"), 1);
+    assert_int_equal(usage(f).objects + usage(f).kernels + usage(f).stored_bytes, 0);
+}
+
+static void a_damaged_object_takes_all_its_keys_along(void **state)
+{
+    struct fixture *f = *state;
+    stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
+    stored(f, (struct kernel){ .number = 2, .size = 5000, .seed = 9 });
+    flip_content(f, 1);
+
+    assert_int_equal(quarantine(f, 1), KILN_OK);
+
+    assert_int_equal(usage(f).kernels, 0);
+    assert_false(is_damaged(f, 2));
+}
+
+static void a_claim_that_names_another_object_is_never_believed(void **state)
+{
+    struct fixture *f = *state;
+    struct digest key = key_of(1);
+    stored(f, (struct kernel){ .number = 1, .size = 5000 });
+    stored(f, (struct kernel){ .number = 2, .size = 6000 });
+    meddle(f, "update kernel set object = (select max(id) from object) where key = ?1", &key);
+
+    assert_true(is_damaged(f, 1));
+    assert_int_equal(quarantine(f, 1), KILN_OK);
+
+    assert_false(is_damaged(f, 1));
+    assert_true(holds(f, 2)); /* the intact object keeps its own key */
+}
+
+static void a_kernel_without_its_object_is_damaged(void **state)
+{
+    struct fixture *f = *state;
+    stored(f, (struct kernel){ .number = 1, .size = 5000 });
+    meddle(f, "pragma foreign_keys = off", NULL);
+    meddle(f, "update object set sha256 = x'00'", NULL);
+
+    assert_true(is_damaged(f, 1));
+    assert_int_equal(quarantine(f, 1), KILN_OK);
+
+    assert_false(is_damaged(f, 1));
+}
+
+static void an_intact_kernel_is_not_quarantined(void **state)
+{
+    struct fixture *f = *state;
+    stored(f, (struct kernel){ .number = 1, .size = 5000 });
+
+    assert_int_equal(quarantine(f, 1), KILN_OK);
+    assert_int_equal(quarantine(f, 2), KILN_OK); /* not there at all */
+
+    assert_true(holds(f, 1));
+    assert_int_equal(ask(f, "select count(*) from quarantine"), 0);
+}
+
+static void the_quarantine_stays_small(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 80; i++) {
+        stored(f, (struct kernel){ .number = i, .size = 300000 });
+        flip_content(f, i);
+        assert_int_equal(quarantine(f, i), KILN_OK);
+    }
+
+    assert_in_range(ask(f, "select count(*) from quarantine"), 40, 64);
+    assert_in_range(ask(f, "select sum(length(bytes)) from quarantine"), 12 << 20, 16 << 20);
+}
+
+static void wrong_counters_are_mended_when_they_matter(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 5; i++)
+        stored(f, (struct kernel){ .number = i, .size = 5000 });
+    meddle(f, "update usage set stored_bytes = 1 << 60", NULL);
+    meddle(f, "delete from recency", NULL);
+
+    stored(f, (struct kernel){ .number = 9, .size = 5000 });
+
+    assert_int_equal(usage(f).kernels, 6);
+    assert_int_equal(usage(f).stored_bytes, 30000);
+    assert_true(holds(f, 0));
+    assert_true(holds(f, 9));
+}
+
+/* ---- the file itself ---- */
+
+struct image {
+    uint8_t *data;
+    size_t size;
+};
+
+static struct image image_of(struct fixture *f)
+{
+    struct buffer content;
+    buffer_init(&content, 64 << 20);
+    assert_int_equal(fs_read_file(f->file, 64 << 20, &content, &f->err), KILN_OK);
+    return (struct image){ .data = content.data, .size = content.size };
+}
+
+static void write_image(struct fixture *f, const struct image *image, size_t size)
+{
+    int fd = open(f->file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(fs_write_all(fd, bytes_of(image->data, size), &f->err), KILN_OK);
+    close(fd);
+}
+
+static void fill_and_close(struct fixture *f, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        stored(f, (struct kernel){
+                      .number = i, .size = 2000 + i * 100, .seed = i + 1, .compressible = i % 2 });
+    close_store(f);
+}
+
+static void a_file_that_is_no_database_is_moved_aside(void **state)
+{
+    struct fixture *f = *state;
+    close_store(f);
+    struct image text = { .data = (uint8_t *)"this is not a database, it only has its name",
+                          .size = 44 };
+    write_image(f, &text, text.size);
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    assert_non_null(strstr(f->notice, "moved to"));
+    assert_int_equal(files(f, "kernels.db.damaged-"), 1);
+    stored(f, (struct kernel){ .number = 1, .size = 100 });
+    assert_true(holds(f, 1));
+}
+
+static void a_database_of_somebody_else_is_moved_aside(void **state)
+{
+    struct fixture *f = *state;
+    meddle(f, "pragma application_id = 77", NULL);
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    assert_non_null(strstr(f->notice, "not a kernels database"));
+}
+
+static void an_empty_file_is_a_fresh_store(void **state)
+{
+    struct fixture *f = *state;
+    close_store(f);
+    struct image nothing = { 0 };
+    write_image(f, &nothing, 0);
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    assert_string_equal(f->notice, "");
+    assert_int_equal(usage(f).kernels, 0);
+}
+
+static void a_newer_schema_is_refused_with_a_clear_sentence(void **state)
+{
+    struct fixture *f = *state;
+    stored(f, (struct kernel){ .number = 1, .size = 100 });
+    meddle(f, "pragma user_version = 42", NULL);
+
+    assert_int_equal(reopen(f, ROOMY), KILN_UNSUPPORTED);
+
+    assert_non_null(strstr(f->err.text, "has schema 42"));
+    assert_non_null(strstr(f->err.text, "run the newer version"));
+    assert_int_equal(files(f, "kernels.db.damaged-"), 0);
+}
+
+static void only_one_damaged_copy_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 3; i++) {
+        char name[256];
+        snprintf(name, sizeof(name), "%s/kernels.db.damaged-%u", f->folder, i);
+        int fd = open(name, O_WRONLY | O_CREAT, 0600);
+        assert_true(fd >= 0);
+        close(fd);
+    }
+    meddle(f, "pragma application_id = 77", NULL);
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    assert_int_equal(files(f, "kernels.db.damaged-"), 1);
+}
+
+/* Damage may show only when a row is written beside it; a few rounds must get rid of it. */
+static bool heals(struct fixture *f)
+{
+    for (unsigned attempt = 0; attempt < 3; attempt++) {
+        stored(f, (struct kernel){ .number = 99, .size = 3000 });
+        if (holds(f, 99))
+            return true;
+        assert_true(is_damaged(f, 99));
+        assert_int_equal(quarantine(f, 99), KILN_OK);
+    }
+    return false;
+}
+
+static void a_truncated_file_never_gives_a_wrong_object(void **state)
+{
+    struct fixture *f = *state;
+    fill_and_close(f, KERNELS);
+    struct image image = image_of(f);
+    for (size_t size = image.size; size > 0; size = size > 1500 ? size - 1500 : 0) {
+        write_image(f, &image, size);
+        assert_int_equal(reopen(f, ROOMY), KILN_OK);
+        for (unsigned i = 0; i < KERNELS; i++) {
+            if (is_damaged(f, i))
+                assert_int_equal(quarantine(f, i), KILN_OK);
+        }
+        assert_true(heals(f));
+        close_store(f);
+    }
+    free(image.data);
+}
+
+/* The file shrinks under open connections, as a failing disk or a careless tool would do it. */
+static void a_file_damaged_while_open_is_replaced_by_the_next_write(void **state)
+{
+    struct fixture *f = *state;
+    fill_and_close(f, KERNELS);
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+    struct image image = image_of(f);
+    memset(image.data + 4096, 0xa5, image.size - 4096);
+    int fd = open(f->file, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, image.data, image.size, 0), image.size);
+
+    assert_true(is_damaged(f, 3));
+    assert_int_equal(quarantine(f, 3), KILN_OK);
+
+    assert_int_equal(files(f, "kernels.db.damaged-"), 1);
+    assert_true(kernel_store_take_notice(f->store, f->notice));
+    assert_non_null(strstr(f->notice, "moved to"));
+    assert_false(kernel_store_take_notice(f->store, f->notice));
+    assert_false(is_damaged(f, 3));
+    stored(f, (struct kernel){ .number = 3, .size = 100 });
+    assert_true(holds(f, 3));
+    close(fd);
+    free(image.data);
+}
+
+static void check_round(struct fixture *f, struct object *const expected[KERNELS])
+{
+    for (unsigned i = 0; i < KERNELS; i++) {
+        struct digest key = key_of(i);
+        struct object *object = NULL;
+        bool damaged = false;
+        enum kiln_code rc = kernel_store_get(f->store, &key, &object, &damaged, &f->err);
+        if (rc == KILN_OK)
+            assert_true(digest_equal(&object->digest, &expected[i]->digest));
+        object_unref(object);
+        if (damaged)
+            assert_int_equal(quarantine(f, i), KILN_OK);
+    }
+}
+
+static void ignore(void *context, const struct kernel_record *record)
+{
+    *(size_t *)context += strlen(record->target) + strlen(record->options);
+}
+
+static void use_the_rest(struct fixture *f, unsigned round)
+{
+    struct kernel_filter filter = { .target = round % 4 ? "gfx90a" : NULL };
+    struct kernel_usage u;
+    struct digest keys[4];
+    uint64_t count = 0, bytes = 0;
+    size_t length = 0;
+    for (unsigned i = 0; i < 4; i++)
+        keys[i] = key_of(i);
+    /* Answers may be anything; they must come. */
+    if (kernel_store_usage(f->store, &u, &f->err) ||
+        kernel_store_touch(f->store, keys, 4, 1800000000, &f->err) ||
+        kernel_store_list(f->store, &filter, NULL, 100, ignore, &length, &f->err) ||
+        kernel_store_clear(f->store, &filter, round % 2, &count, &bytes, &f->err))
+        f->err = KILN_ERR_INIT;
+    assert_true(heals(f));
+}
+
+static void random_flips_never_crash_and_never_give_a_wrong_object(void **state)
+{
+    struct fixture *f = *state;
+    struct object *expected[KERNELS];
+    fill_and_close(f, KERNELS);
+    for (unsigned i = 0; i < KERNELS; i++)
+        expected[i] = object_of(2000 + i * 100, i + 1, i % 2);
+    struct image image = image_of(f), copy = { malloc(image.size), image.size };
+    unsigned opened = 0;
+    srand48(20240611);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        memcpy(copy.data, image.data, image.size);
+        unsigned flips = 1 + (unsigned)(lrand48() % 12);
+        for (unsigned i = 0; i < flips; i++) {
+            /* Every other round hits the pages of headers, tables and indices only. */
+            size_t area = round % 2 ? image.size : 8 * 4096;
+            copy.data[(size_t)lrand48() % area] ^= (uint8_t)(1 + lrand48() % 255);
+        }
+        write_image(f, &copy, copy.size);
+        if (reopen(f, 64 << 10) != KILN_OK)
+            continue;
+        opened++;
+        check_round(f, expected);
+        use_the_rest(f, round);
+        close_store(f);
+    }
+    assert_true(opened > ROUNDS / 2);
+    for (unsigned i = 0; i < KERNELS; i++)
+        object_unref(expected[i]);
+    free(image.data);
+    free(copy.data);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(damaged_bytes_are_a_miss_that_asks_for_quarantine),
+        TEST(quarantine_keeps_the_evidence_and_the_counters_right),
+        TEST(a_damaged_object_takes_all_its_keys_along),
+        TEST(a_claim_that_names_another_object_is_never_believed),
+        TEST(a_kernel_without_its_object_is_damaged),
+        TEST(an_intact_kernel_is_not_quarantined),
+        TEST(the_quarantine_stays_small),
+        TEST(wrong_counters_are_mended_when_they_matter),
+        TEST(a_file_that_is_no_database_is_moved_aside),
+        TEST(a_database_of_somebody_else_is_moved_aside),
+        TEST(an_empty_file_is_a_fresh_store),
+        TEST(a_newer_schema_is_refused_with_a_clear_sentence),
+        TEST(only_one_damaged_copy_is_kept),
+        TEST(a_truncated_file_never_gives_a_wrong_object),
+        TEST(a_file_damaged_while_open_is_replaced_by_the_next_write),
+        TEST(random_flips_never_crash_and_never_give_a_wrong_object),
+    };
+    return cmocka_run_group_tests_name("kernel_store_damage", tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/store/object.h"
+
+#include "common/fs.h"
+#include "common/limits.h"
+#include "engine/digest/sha256.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static uint8_t content[OBJECT_INLINE_MOST + 1];
+
+static struct object *object_of_size(size_t size)
+{
+    struct object *object = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    assert_int_equal(object_from_bytes(bytes_of(content, size), 42, &object, &err), KILN_OK);
+    return object;
+}
+
+static int memfd_of(const char *text)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    int fd = -1;
+    assert_int_equal(fs_memfd("test", &fd, &err), KILN_OK);
+    assert_int_equal(fs_write_all(fd, bytes_of_text(text), &err), KILN_OK);
+    return fd;
+}
+
+static void keeps_the_bytes_mapped_up_to_the_inline_limit(void **state)
+{
+    (void)state;
+    struct object *small = object_of_size(OBJECT_INLINE_MOST);
+    struct object *large = object_of_size(OBJECT_INLINE_MOST + 1);
+
+    assert_non_null(small->data);
+    assert_memory_equal(small->data, content, OBJECT_INLINE_MOST);
+    assert_null(large->data);
+
+    object_unref(small);
+    object_unref(large);
+}
+
+static void is_sealed_and_knows_its_size_cost_and_digest(void **state)
+{
+    (void)state;
+    struct object *object = object_of_size(100);
+    struct digest expected = sha256_of(bytes_of(content, 100));
+
+    assert_true(fs_is_sealed(object->fd));
+    assert_int_equal(object->size, 100);
+    assert_int_equal(object->compile_ns, 42);
+    assert_true(digest_equal(&object->digest, &expected));
+    assert_int_equal(write(object->fd, "x", 1), -1);
+
+    object_unref(object);
+}
+
+static void seals_a_memfd_that_is_not_sealed_yet(void **state)
+{
+    (void)state;
+    struct object *object = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+
+    assert_int_equal(object_from_memfd(memfd_of("code"), 1, &object, &err), KILN_OK);
+
+    assert_true(fs_is_sealed(object->fd));
+    assert_memory_equal(object->data, "code", 4);
+    object_unref(object);
+}
+
+static void refuses_and_closes_what_cannot_be_sealed(void **state)
+{
+    (void)state;
+    struct object *object = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+
+    assert_int_equal(object_from_memfd(ends[0], 1, &object, &err), KILN_INVALID);
+
+    assert_null(object);
+    assert_non_null(strstr(err.text, "sealed"));
+    assert_int_equal(fcntl(ends[0], F_GETFD), -1);
+    close(ends[1]);
+}
+
+static void refuses_a_memfd_that_someone_still_maps_for_writing(void **state)
+{
+    (void)state;
+    struct object *object = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    int fd = memfd_of("code");
+    void *mapping = mmap(NULL, 4, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(mapping, MAP_FAILED);
+
+    assert_int_equal(object_from_memfd(fd, 1, &object, &err), KILN_INVALID);
+
+    munmap(mapping, 4);
+}
+
+static void refuses_an_empty_object(void **state)
+{
+    (void)state;
+    struct object *object = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+
+    assert_int_equal(object_from_bytes(bytes_of(NULL, 0), 1, &object, &err), KILN_INVALID);
+    assert_non_null(strstr(err.text, "empty"));
+}
+
+static void refuses_an_object_beyond_the_limit(void **state)
+{
+    (void)state;
+    struct object *object = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    int fd = memfd_of("");
+    assert_int_equal(ftruncate(fd, (off_t)LIMIT_CODE_OBJECT + 1), 0); /* sparse */
+
+    assert_int_equal(object_from_memfd(fd, 1, &object, &err), KILN_INVALID);
+}
+
+static void lives_until_the_last_reference_goes(void **state)
+{
+    (void)state;
+    struct object *object = object_of_size(10);
+    int fd = object->fd;
+    assert_ptr_equal(object_ref(object), object);
+
+    assert_null(object_unref(object));
+    assert_int_not_equal(fcntl(fd, F_GETFD), -1);
+    assert_null(object_unref(object));
+
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+    assert_null(object_unref(NULL));
+}
+
+static void can_be_viewed_whether_it_is_small_or_large(void **state)
+{
+    (void)state;
+    size_t sizes[] = { 10, OBJECT_INLINE_MOST + 1 };
+    for (size_t i = 0; i < 2; i++) {
+        struct object *object = object_of_size(sizes[i]);
+        struct object_view view = { 0 };
+        struct kiln_err err = KILN_ERR_INIT;
+
+        assert_int_equal(object_view_open(object, &view, &err), KILN_OK);
+
+        assert_int_equal(view.bytes.size, sizes[i]);
+        assert_memory_equal(view.bytes.data, content, sizes[i]);
+        object_view_done(&view);
+        object_unref(object);
+    }
+}
+
+int main(void)
+{
+    for (size_t i = 0; i < sizeof(content); i++)
+        content[i] = (uint8_t)(i * 31 + i / 251);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keeps_the_bytes_mapped_up_to_the_inline_limit),
+        cmocka_unit_test(is_sealed_and_knows_its_size_cost_and_digest),
+        cmocka_unit_test(seals_a_memfd_that_is_not_sealed_yet),
+        cmocka_unit_test(refuses_and_closes_what_cannot_be_sealed),
+        cmocka_unit_test(refuses_a_memfd_that_someone_still_maps_for_writing),
+        cmocka_unit_test(refuses_an_empty_object),
+        cmocka_unit_test(refuses_an_object_beyond_the_limit),
+        cmocka_unit_test(lives_until_the_last_reference_goes),
+        cmocka_unit_test(can_be_viewed_whether_it_is_small_or_large),
+    };
+    return cmocka_run_group_tests_name("object", tests, NULL, NULL);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include "store_fixture.h"
+
+#include <dirent.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Takes libc's place also for SQLite: tests need not survive a power cut, and each sync costs
+ * milliseconds, thousands of times. */
+__attribute__((visibility("default"))) int fdatasync(int fd)
+{
+    (void)fd;
+    return 0;
+}
+
+void close_store(struct fixture *f)
+{
+    kernel_store_destroy(f->store);
+    f->store = NULL;
+}
+
+enum kiln_code reopen(struct fixture *f, uint64_t limit)
+{
+    close_store(f);
+    f->limit = limit;
+    struct kernel_store_options options = {
+        .directory = f->folder, .limit_bytes = limit, .readers = 3, .allow_network_fs = true
+    };
+    return kernel_store_open(&options, &f->store, f->notice, &f->err);
+}
+
+int fixture_setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    const char *tmp = getenv("TMPDIR");
+    snprintf(f->folder, sizeof(f->folder), "%.90s/kiln-store-XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(f->folder))
+        return -1;
+    snprintf(f->file, sizeof(f->file), "%s/kernels.db", f->folder);
+    *state = f;
+    return reopen(f, ROOMY) == KILN_OK ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *seen, int type, struct FTW *at)
+{
+    (void)seen;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+int fixture_teardown(void **state)
+{
+    struct fixture *f = *state;
+    close_store(f);
+    nftw(f->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    free(f);
+    return 0;
+}
+
+/* splitmix64 */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+struct digest key_of(unsigned number)
+{
+    struct digest key;
+    uint64_t state = number;
+    for (size_t i = 0; i < DIGEST_SIZE; i += 8) {
+        uint64_t part = next_random(&state);
+        memcpy(&key.bytes[i], &part, 8);
+    }
+    return key;
+}
+
+void fill(uint8_t *data, size_t size, uint64_t seed, bool compressible)
+{
+    uint64_t state = seed * 7919 + 1;
+    for (size_t i = 0; i < size; i++) {
+        if (i % 8 == 0)
+            next_random(&state);
+        uint8_t any = (uint8_t)(state >> (8 * (i % 8)));
+        data[i] = compressible && i % 16 > 5 ? (uint8_t)(i % 16) : any;
+    }
+    if (!compressible) {
+        for (size_t i = 0; i < size; i++)
+            data[i] = (uint8_t)next_random(&state);
+    }
+}
+
+struct object *object_of(size_t size, uint64_t seed, bool compressible)
+{
+    struct object *object = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    uint8_t *data = malloc(size);
+    assert_non_null(data);
+    fill(data, size, seed, compressible);
+    assert_int_equal(object_from_bytes(bytes_of(data, size), 5000000, &object, &err), KILN_OK);
+    free(data);
+    return object;
+}
+
+static enum kiln_code put_counting(struct fixture *f, struct kernel k, uint64_t *evicted)
+{
+    struct object *object = object_of(k.size, k.seed ? k.seed : k.number, k.compressible);
+    struct kernel_record record = {
+        .key = key_of(k.number),
+        .toolchain_id = key_of(7),
+        .target = k.target ? k.target : "gfx90a",
+        .toolchain = "clang",
+        .program = k.program ? k.program : "ConvDirectNaive.cl",
+        .options = "-O3 -DTYPE=float",
+        .compile_ns = k.compile_ns ? k.compile_ns : 1000000000,
+        .created = 1700000000,
+        .last_used = k.last_used,
+        .uid = 1000,
+    };
+    enum kiln_code rc = kernel_store_put(f->store, &record, object, evicted, &f->err);
+    object_unref(object);
+    return rc;
+}
+
+enum kiln_code put(struct fixture *f, struct kernel kernel)
+{
+    uint64_t evicted = 0;
+    return put_counting(f, kernel, &evicted);
+}
+
+uint64_t stored(struct fixture *f, struct kernel kernel)
+{
+    uint64_t evicted = 0;
+    enum kiln_code rc = put_counting(f, kernel, &evicted);
+    if (rc)
+        fail_msg("%s", f->err.text);
+    return evicted;
+}
+
+bool holds(struct fixture *f, unsigned number)
+{
+    struct digest key = key_of(number);
+    struct object *object = NULL;
+    bool damaged = false;
+    enum kiln_code rc = kernel_store_get(f->store, &key, &object, &damaged, &f->err);
+    assert_true(rc == KILN_OK || rc == KILN_NOT_FOUND);
+    assert_int_equal(rc == KILN_OK, object != NULL);
+    object_unref(object);
+    return rc == KILN_OK;
+}
+
+bool is_damaged(struct fixture *f, unsigned number)
+{
+    struct digest key = key_of(number);
+    struct object *object = NULL;
+    bool damaged = false;
+    enum kiln_code rc = kernel_store_get(f->store, &key, &object, &damaged, &f->err);
+    object_unref(object);
+    assert_true(!damaged || rc == KILN_NOT_FOUND);
+    return damaged;
+}
+
+struct kernel_usage usage(struct fixture *f)
+{
+    struct kernel_usage u;
+    enum kiln_code rc = kernel_store_usage(f->store, &u, &f->err);
+    if (rc)
+        fail_msg("%s", f->err.text);
+    return u;
+}
+
+static struct db *second_connection(struct fixture *f, const char *const *sql)
+{
+    struct db *db = NULL;
+    struct db_options options = { .path = f->file,
+                                  .statements = sql,
+                                  .statement_count = 1,
+                                  .value_most = 1u << 30,
+                                  .cache_kib = 64 };
+    if (db_open(&options, &db, &f->err) != KILN_OK)
+        fail_msg("%s", f->err.text);
+    return db;
+}
+
+void meddle(struct fixture *f, const char *sql, const struct digest *key)
+{
+    struct db *db = second_connection(f, &sql);
+    struct query q = query_of(db, 0);
+    if (key)
+        query_bind_bytes(&q, 1, bytes_of(key->bytes, sizeof(key->bytes)));
+    if (query_run(&q, &f->err) != KILN_OK)
+        fail_msg("%s", f->err.text);
+    query_done(&q);
+    db_destroy(db);
+}
+
+uint64_t ask(struct fixture *f, const char *sql)
+{
+    struct db *db = second_connection(f, &sql);
+    struct query q = query_of(db, 0);
+    bool row = false;
+    if (query_step(&q, &row, &f->err) != KILN_OK || !row)
+        fail_msg("no answer to '%s': %s", sql, f->err.text);
+    uint64_t number = query_u64(&q, 0);
+    query_done(&q);
+    db_destroy(db);
+    return number;
+}
+
+unsigned files(struct fixture *f, const char *prefix)
+{
+    unsigned count = 0;
+    DIR *dir = opendir(f->folder);
+    assert_non_null(dir);
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir))
+        count += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
+    closedir(dir);
+    return count;
+}

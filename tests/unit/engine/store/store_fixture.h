@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* A kernel store in a temporary folder, and verbs to talk about it. */
+#include "engine/db/query.h"
+#include "engine/store/kernel_store.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define ROOMY (1ull << 30)
+
+struct fixture {
+    char folder[128];
+    char file[160]; /* of kernels.db */
+    uint64_t limit;
+    struct kernel_store *store;
+    char notice[512];
+    struct kiln_err err;
+};
+
+/* An open, empty store without a limit that matters. */
+int fixture_setup(void **state);
+int fixture_teardown(void **state);
+/* Closes the store and opens it again, with |limit|. */
+enum kiln_code reopen(struct fixture *f, uint64_t limit);
+void close_store(struct fixture *f);
+
+struct digest key_of(unsigned number);
+/* |size| bytes that depend on |seed|; compressible to about a third, or not at all. */
+void fill(uint8_t *data, size_t size, uint64_t seed, bool compressible);
+struct object *object_of(size_t size, uint64_t seed, bool compressible);
+
+struct kernel {
+    unsigned number; /* of the key */
+    size_t size;
+    uint64_t seed; /* of the content; 0: the key's number */
+    bool compressible;
+    const char *target; /* NULL: gfx90a */
+    const char *program;
+    uint64_t compile_ns;
+    uint64_t last_used;
+};
+enum kiln_code put(struct fixture *f, struct kernel kernel);
+/* As put, which must work; returns how many were evicted. */
+uint64_t stored(struct fixture *f, struct kernel kernel);
+/* The object's digest equals that of the content |seed| made. */
+bool holds(struct fixture *f, unsigned number);
+bool is_damaged(struct fixture *f, unsigned number);
+struct kernel_usage usage(struct fixture *f);
+
+/* Runs |sql| on a connection of its own; ?1 is |key| where it is not NULL. */
+void meddle(struct fixture *f, const char *sql, const struct digest *key);
+/* The number that |sql| answers. */
+uint64_t ask(struct fixture *f, const char *sql);
+/* Files in the folder whose name begins with |prefix|. */
+unsigned files(struct fixture *f, const char *prefix);

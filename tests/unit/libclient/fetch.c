@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT */
+/* Single fetches: what is accepted, what is refused, what never leaves the process. */
+#include "tests/support/test.h"
+#include "tests/unit/libclient/fake_daemon.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+struct fixture {
+    struct fake_daemon daemon;
+    struct kiln_client *client;
+    struct kiln_error err;
+    struct digest key;
+    char hex[DIGEST_HEX_SIZE];
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .key = fake_key(1) };
+    digest_to_hex(&f.key, f.hex);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    kiln_client_close(f->client);
+    fake_daemon_stop(&f->daemon);
+    return 0;
+}
+
+static void start(struct fixture *f, void (*handle)(struct fake_request *))
+{
+    f->daemon.handle = handle;
+    f->daemon.context = f;
+    fake_daemon_start(&f->daemon);
+    f->client = fake_client(&f->daemon);
+}
+
+static int fetch(struct fixture *f, struct kiln_kernel **ret_kernel)
+{
+    *ret_kernel = NULL;
+    return kiln_kernel_fetch(f->client, f->hex, 0, ret_kernel, &f->err);
+}
+
+static unsigned open_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned count = 0;
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+/* ---- handlers ---- */
+
+#define SMALL "a small code object"
+
+static void give_inline(struct fake_request *rq)
+{
+    struct fixture *f = rq->daemon->context;
+    struct fake_outcomes o = { 0 };
+    struct message_outcome m = fake_inline_outcome(0, &f->key, bytes_of_text(SMALL));
+    fake_outcome_add(&o, &m);
+    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+}
+
+static uint8_t large[100000];
+
+/* |fds| passed, one named: by |descriptor|, of |size| bytes. */
+static void give_memfd(struct fake_request *rq, bool sealed, uint64_t size, uint16_t descriptor,
+                       size_t fds)
+{
+    struct fixture *f = rq->daemon->context;
+    struct fake_outcomes o = { 0 };
+    struct message_outcome m = {
+        .tier = TIER_DISK, .descriptor = descriptor, .key = f->key, .size = size, .spent_ns = 77
+    };
+    fake_outcome_add(&o, &m);
+    int passed[4];
+    for (size_t i = 0; i < fds; i++)
+        passed[i] = fake_memfd(bytes_of(large, sizeof(large)), sealed);
+    fake_outcomes_reply(&o, rq, 0, passed, fds);
+    for (size_t i = 0; i < fds; i++)
+        close(passed[i]);
+}
+
+static void give_sealed(struct fake_request *rq) { give_memfd(rq, true, sizeof(large), 0, 1); }
+static void give_unsealed(struct fake_request *rq) { give_memfd(rq, false, sizeof(large), 0, 1); }
+static void give_shorter(struct fake_request *rq) { give_memfd(rq, true, sizeof(large) + 1, 0, 1); }
+static void give_second(struct fake_request *rq) { give_memfd(rq, true, sizeof(large), 1, 1); }
+static void give_three(struct fake_request *rq) { give_memfd(rq, true, sizeof(large), 2, 3); }
+static void give_giant(struct fake_request *rq) { give_memfd(rq, true, 1ull << 60, 0, 1); }
+static void give_nothing(struct fake_request *rq) { give_memfd(rq, true, 0, 0, 1); }
+
+static void give_pipe(struct fake_request *rq)
+{
+    struct fixture *f = rq->daemon->context;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    struct fake_outcomes o = { 0 };
+    struct message_outcome m = { .tier = TIER_HOT, .key = f->key, .size = 10 };
+    fake_outcome_add(&o, &m);
+    fake_outcomes_reply(&o, rq, 0, ends, 1);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void miss(struct fake_request *rq)
+{
+    struct fake_outcomes o = { 0 };
+    struct message_outcome m = { .code = KILN_NOT_FOUND, .descriptor = NO_DESCRIPTOR };
+    fake_outcome_add(&o, &m);
+    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+}
+
+static void fail_to_compile(struct fake_request *rq)
+{
+    struct fake_outcomes o = { 0 };
+    struct message_outcome m = { .code = KILN_COMPILE_FAILED,
+                                 .descriptor = NO_DESCRIPTOR,
+                                 .text = bytes_of_text("the worker \x1b[31mcrashed"),
+                                 .log = bytes_of_text("line one\nline two") };
+    fake_outcome_add(&o, &m);
+    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+}
+
+static void give_another_key(struct fake_request *rq)
+{
+    struct digest other = fake_key(2);
+    struct fake_outcomes o = { 0 };
+    struct message_outcome m = fake_inline_outcome(0, &other, bytes_of_text(SMALL));
+    fake_outcome_add(&o, &m);
+    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+}
+
+static void give_too_large_inline(struct fake_request *rq)
+{
+    struct fixture *f = rq->daemon->context;
+    struct fake_outcomes o = { 0 };
+    struct message_outcome m = fake_inline_outcome(0, &f->key, bytes_of(large, sizeof(large)));
+    fake_outcome_add(&o, &m);
+    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+}
+
+/* ---- tests ---- */
+
+static void fetches_a_small_kernel_that_came_inside_the_frame(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_kernel *kernel;
+    start(f, give_inline);
+
+    must(fetch(f, &kernel), f->err);
+
+    assert_int_equal(kiln_kernel_size(kernel), strlen(SMALL));
+    assert_memory_equal(kiln_kernel_data(kernel), SMALL, strlen(SMALL));
+    assert_string_equal(kiln_kernel_key(kernel), f->hex);
+    assert_int_equal(kiln_kernel_tier(kernel), KILN_TIER_HOT);
+    assert_int_equal(kiln_kernel_compile_ns(kernel), 5);
+    kiln_kernel_unref(kernel);
+}
+
+static void maps_a_large_kernel_from_its_descriptor(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_kernel *kernel;
+    start(f, give_sealed);
+    unsigned before = open_descriptors();
+
+    must(fetch(f, &kernel), f->err);
+
+    assert_int_equal(kiln_kernel_size(kernel), sizeof(large));
+    assert_memory_equal(kiln_kernel_data(kernel), large, sizeof(large));
+    assert_int_equal(kiln_kernel_tier(kernel), KILN_TIER_DISK);
+    assert_int_equal(open_descriptors(), before + 3); /* both ends, and the event descriptor */
+    kiln_kernel_unref(kernel);
+}
+
+static void a_kernel_outlives_its_client(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_kernel *kernel;
+    start(f, give_sealed);
+    must(fetch(f, &kernel), f->err);
+
+    kiln_client_close(f->client);
+    f->client = NULL;
+
+    assert_memory_equal(kiln_kernel_data(kernel), large, sizeof(large));
+    kiln_kernel_unref(kernel);
+}
+
+static void the_second_fetch_never_leaves_the_process(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_kernel *first, *second;
+    start(f, give_inline);
+    must(fetch(f, &first), f->err);
+    fake_daemon_kill(&f->daemon);
+
+    must(fetch(f, &second), f->err);
+
+    assert_int_equal(f->daemon.requests, 1);
+    assert_ptr_equal(kiln_kernel_data(first), kiln_kernel_data(second));
+    assert_int_equal(kiln_kernel_tier(first), KILN_TIER_HOT);
+    assert_int_equal(kiln_kernel_tier(second), KILN_TIER_TABLE);
+    struct kiln_status status = { .size = sizeof(status) };
+    must(kiln_client_status(f->client, &status, &f->err), f->err);
+    assert_int_equal(status.table_hits, 1);
+    assert_int_equal(status.table_entries, 1);
+    kiln_kernel_unref(first);
+    kiln_kernel_unref(second);
+}
+
+static void a_client_without_a_table_asks_each_time(void **state)
+{
+    struct fixture *f = *state;
+    f->daemon.handle = give_inline;
+    f->daemon.context = f;
+    fake_daemon_start(&f->daemon);
+    struct kiln_client_options options = { .size = sizeof(options),
+                                           .socket_path = f->daemon.path,
+                                           .table_entries = -1 };
+    must(kiln_client_open(&options, &f->client, &f->err), f->err);
+
+    for (int i = 0; i < 3; i++) {
+        struct kiln_kernel *kernel;
+        must(fetch(f, &kernel), f->err);
+        kiln_kernel_unref(kernel);
+    }
+
+    assert_int_equal(f->daemon.requests, 3);
+}
+
+static struct kiln_kernel_source some_source(void)
+{
+    static const struct kiln_header header = { .name = "h.h", .text = "#define H 1" };
+    return (struct kiln_kernel_source){ .size = sizeof(struct kiln_kernel_source),
+                                        .target = "gfx90a",
+                                        .program = "a.cpp",
+                                        .options = "-O3",
+                                        .source = "kernel",
+                                        .headers = &header,
+                                        .header_count = 1 };
+}
+
+static void check_source_request(struct fake_request *rq)
+{
+    struct reader r = reader_of(rq->body);
+    struct message_fetch_source m = message_fetch_source_read(&r);
+    struct kiln_err err = KILN_ERR_INIT;
+    must(message_body_check(&r, MESSAGE_fetch_source, &err), err);
+    assert_true(bytes_equal_text(m.target, "gfx90a"));
+    assert_true(bytes_equal_text(m.program, "a.cpp"));
+    assert_true(bytes_equal_text(m.options, "-O3"));
+    assert_int_equal(m.header_count, 1);
+    give_inline(rq);
+}
+
+static void a_source_is_asked_for_once_and_then_known_by_source_and_by_key(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_kernel *first, *second, *third;
+    start(f, check_source_request);
+    struct kiln_kernel_source source = some_source();
+    must(kiln_kernel_fetch_source(f->client, &source, 0, &first, &f->err), f->err);
+
+    must(kiln_kernel_fetch_source(f->client, &source, 0, &second, &f->err), f->err);
+    must(fetch(f, &third), f->err);
+    assert_int_equal(f->daemon.requests, 1);
+
+    struct kiln_kernel *other;
+    source.priority = KILN_PREFETCH; /* no part of what is asked for */
+    source.source = "kernels";
+    must(kiln_kernel_fetch_source(f->client, &source, 0, &other, &f->err), f->err);
+    assert_int_equal(f->daemon.requests, 2);
+    kiln_kernel_unref(first);
+    kiln_kernel_unref(second);
+    kiln_kernel_unref(third);
+    kiln_kernel_unref(other);
+}
+
+static void a_miss_says_which_key_is_not_there(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_kernel *kernel;
+    start(f, miss);
+    assert_int_equal(fetch(f, &kernel), KILN_E_NOT_FOUND);
+    assert_says(f->err.text, f->hex);
+    assert_string_equal(f->err.log, "");
+    assert_null(kernel);
+}
+
+static void passes_on_the_daemons_sentence_and_the_compilers_log(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_kernel *kernel = NULL;
+    start(f, fail_to_compile);
+    struct kiln_kernel_source source = some_source();
+
+    int rc = kiln_kernel_fetch_source(f->client, &source, 0, &kernel, &f->err);
+
+    assert_int_equal(rc, KILN_E_COMPILE_FAILED);
+    assert_int_equal(f->err.code, KILN_E_COMPILE_FAILED);
+    assert_string_equal(f->err.text, "the worker  [31mcrashed"); /* no escape codes */
+    assert_string_equal(f->err.log, "line one\nline two");
+}
+
+static void refuse(struct fixture *f, void (*handle)(struct fake_request *), const char *part)
+{
+    struct kiln_kernel *kernel;
+    start(f, handle);
+    unsigned before = open_descriptors();
+
+    assert_int_equal(fetch(f, &kernel), KILN_E_CORRUPT);
+
+    assert_says(f->err.text, part);
+    assert_null(kernel);
+    assert_int_equal(fetch(f, &kernel), KILN_E_CORRUPT); /* on a new connection */
+    assert_int_equal(f->daemon.connections, 2);
+    kiln_client_close(f->client);
+    f->client = NULL;
+    fake_daemon_kill(&f->daemon);
+    assert_int_equal(open_descriptors(), before - 2); /* the daemon's own */
+}
+
+static void refuses_a_descriptor_that_is_not_sealed(void **state)
+{
+    refuse(*state, give_unsealed, "not a sealed memfd");
+}
+
+static void refuses_a_descriptor_that_is_no_memfd(void **state)
+{
+    refuse(*state, give_pipe, "not a sealed memfd");
+}
+
+static void refuses_a_memfd_of_another_size_than_stated(void **state)
+{
+    refuse(*state, give_shorter, "kilnd states 100001 bytes and sends a memfd of 100000");
+}
+
+static void refuses_an_index_beyond_the_descriptors(void **state)
+{
+    refuse(*state, give_second, "names descriptor 1 of 1");
+}
+
+static void refuses_objects_of_impossible_size(void **state)
+{
+    refuse(*state, give_giant, "offers a code object");
+}
+
+static void refuses_empty_objects(void **state)
+{
+    refuse(*state, give_nothing, "code object of 0 bytes");
+}
+
+static void refuses_the_answer_to_another_question(void **state)
+{
+    refuse(*state, give_another_key, "another kernel's key");
+}
+
+static void refuses_content_larger_than_it_asked_for(void **state)
+{
+    refuse(*state, give_too_large_inline, "not asked for");
+}
+
+static void refuses_inline_content_where_that_was_not_agreed_on(void **state)
+{
+    struct fixture *f = *state;
+    f->daemon.without_inline = true;
+    refuse(f, give_inline, "not asked for");
+}
+
+static void closes_descriptors_that_nothing_names(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_kernel *kernel;
+    start(f, give_three);
+    unsigned before = open_descriptors();
+
+    must(fetch(f, &kernel), f->err);
+
+    assert_memory_equal(kiln_kernel_data(kernel), large, sizeof(large));
+    assert_int_equal(open_descriptors(), before + 3); /* both ends, and the event descriptor */
+    kiln_kernel_unref(kernel);
+}
+
+static void refuses_what_is_no_key_without_asking(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_kernel *kernel;
+    start(f, give_inline);
+    assert_int_equal(kiln_kernel_fetch(f->client, "abc", 0, &kernel, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "'abc' is not a kernel's key");
+    assert_int_equal(kiln_kernel_fetch(f->client, NULL, 0, &kernel, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch(f->client, f->hex, -1, &kernel, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch(NULL, f->hex, 0, &kernel, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch(f->client, f->hex, 0, NULL, NULL), KILN_E_INVALID);
+    assert_int_equal(f->daemon.connections, 0);
+}
+
+static void refuses_a_source_that_lacks_a_part_and_names_it(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_kernel *kernel;
+    start(f, give_inline);
+    struct kiln_kernel_source s = some_source();
+    s.target = NULL;
+    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, 0, &kernel, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "kiln_kernel_source.target");
+    s = some_source();
+    s.size = 0;
+    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, 0, &kernel, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "size");
+    s = some_source();
+    s.source_size = LIMIT_FRAME_BODY;
+    static char text[LIMIT_FRAME_BODY];
+    s.source = text;
+    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, 0, &kernel, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "exceeds the limit");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    for (size_t i = 0; i < sizeof(large); i++)
+        large[i] = (uint8_t)(i * 7);
+    const struct CMUnitTest tests[] = {
+        TEST(fetches_a_small_kernel_that_came_inside_the_frame),
+        TEST(maps_a_large_kernel_from_its_descriptor),
+        TEST(a_kernel_outlives_its_client),
+        TEST(the_second_fetch_never_leaves_the_process),
+        TEST(a_client_without_a_table_asks_each_time),
+        TEST(a_source_is_asked_for_once_and_then_known_by_source_and_by_key),
+        TEST(a_miss_says_which_key_is_not_there),
+        TEST(passes_on_the_daemons_sentence_and_the_compilers_log),
+        TEST(refuses_a_descriptor_that_is_not_sealed),
+        TEST(refuses_a_descriptor_that_is_no_memfd),
+        TEST(refuses_a_memfd_of_another_size_than_stated),
+        TEST(refuses_an_index_beyond_the_descriptors),
+        TEST(refuses_objects_of_impossible_size),
+        TEST(refuses_empty_objects),
+        TEST(refuses_the_answer_to_another_question),
+        TEST(refuses_content_larger_than_it_asked_for),
+        TEST(refuses_inline_content_where_that_was_not_agreed_on),
+        TEST(closes_descriptors_that_nothing_names),
+        TEST(refuses_what_is_no_key_without_asking),
+        TEST(refuses_a_source_that_lacks_a_part_and_names_it),
+    };
+    return cmocka_run_group_tests_name("client fetch", tests, NULL, NULL);
+}

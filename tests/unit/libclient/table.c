@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/table.h"
+#include "tests/support/test.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Values that count how often they are referred to. */
+struct value {
+    int references;
+};
+
+static void ref(void *value)
+{
+    __atomic_add_fetch(&((struct value *)value)->references, 1, __ATOMIC_RELAXED);
+}
+static void unref(void *value)
+{
+    __atomic_sub_fetch(&((struct value *)value)->references, 1, __ATOMIC_RELAXED);
+}
+static const struct table_value_ops ops = { .ref = ref, .unref = unref };
+
+struct fixture {
+    struct table *table;
+    struct value values[8];
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ 0 };
+    struct kiln_err err = KILN_ERR_INIT;
+    struct table_options options = { .limit_entries = 3, .limit_bytes = 1 << 20 };
+    must(table_create(&options, &f.table, &err), err);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    table_destroy(f->table);
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(f->values[i].references, 0);
+    return 0;
+}
+
+static struct table_identity of(struct bytes *part, const char *text)
+{
+    *part = bytes_of_text(text);
+    return (struct table_identity){ .kind = TABLE_SOURCE, .parts = part, .count = 1 };
+}
+
+static void put(struct fixture *f, const char *text, int value, size_t bytes)
+{
+    struct bytes part;
+    struct table_identity id = of(&part, text);
+    table_put(f->table, &id, &f->values[value], &ops, bytes);
+}
+
+/* The value's index, -1 for a miss. */
+static int get(struct fixture *f, const char *text)
+{
+    struct bytes part;
+    struct table_identity id = of(&part, text);
+    struct value *v = table_get(f->table, &id);
+    if (!v)
+        return -1;
+    unref(v);
+    return (int)(v - f->values);
+}
+
+static void gives_back_what_was_put_in(void **state)
+{
+    struct fixture *f = *state;
+    put(f, "a", 0, 10);
+    put(f, "b", 1, 10);
+
+    assert_int_equal(get(f, "a"), 0);
+    assert_int_equal(get(f, "b"), 1);
+    assert_int_equal(get(f, "c"), -1);
+    assert_int_equal(table_hits(f->table), 2);
+}
+
+static void forgets_the_least_recently_used_first(void **state)
+{
+    struct fixture *f = *state;
+    put(f, "a", 0, 1);
+    put(f, "b", 1, 1);
+    put(f, "c", 2, 1);
+    assert_int_equal(get(f, "a"), 0);
+
+    put(f, "d", 3, 1);
+
+    assert_int_equal(get(f, "a"), 0);
+    assert_int_equal(get(f, "b"), -1);
+    assert_int_equal(table_count(f->table), 3);
+}
+
+static void stays_within_its_bytes(void **state)
+{
+    struct fixture *f = *state;
+    put(f, "a", 0, 600 << 10);
+    put(f, "b", 1, 600 << 10);
+    put(f, "too large for the table", 2, 2 << 20);
+
+    assert_int_equal(get(f, "a"), -1);
+    assert_int_equal(get(f, "b"), 1);
+    assert_int_equal(table_count(f->table), 1);
+}
+
+static void a_newer_answer_replaces_the_older(void **state)
+{
+    struct fixture *f = *state;
+    put(f, "a", 0, 1);
+    put(f, "a", 1, 1);
+
+    assert_int_equal(get(f, "a"), 1);
+    assert_int_equal(f->values[0].references, 0);
+    assert_int_equal(table_count(f->table), 1);
+}
+
+static void tells_kinds_and_splits_of_the_same_bytes_apart(void **state)
+{
+    struct fixture *f = *state;
+    struct bytes one[] = { bytes_of_text("ab"), bytes_of_text("c") };
+    struct bytes two[] = { bytes_of_text("a"), bytes_of_text("bc") };
+    struct table_identity a = { .kind = TABLE_KEY, .parts = one, .count = 2 };
+    struct table_identity b = { .kind = TABLE_KEY, .parts = two, .count = 2 };
+    struct table_identity c = { .kind = TABLE_PLAN, .parts = one, .count = 2 };
+
+    table_put(f->table, &a, &f->values[0], &ops, 1);
+
+    assert_null(table_get(f->table, &b));
+    assert_null(table_get(f->table, &c));
+}
+
+static void compares_long_texts_to_the_last_byte(void **state)
+{
+    struct fixture *f = *state;
+    char text[5000];
+    memset(text, 'x', sizeof(text));
+    text[4999] = '\0';
+    put(f, text, 0, 1);
+
+    for (size_t i = 0; i < 4999; i += 7) {
+        text[i] = 'y';
+        assert_int_equal(get(f, text), -1);
+        text[i] = 'x';
+    }
+    assert_int_equal(get(f, text), 0);
+}
+
+static void keeps_nothing_when_told_to_have_no_room(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_err err = KILN_ERR_INIT;
+    table_destroy(f->table);
+    must(table_create(&(struct table_options){ 0 }, &f->table, &err), err);
+
+    put(f, "a", 0, 1);
+
+    assert_int_equal(get(f, "a"), -1);
+    assert_int_equal(table_count(f->table), 0);
+}
+
+static void *hammer(void *argument)
+{
+    struct fixture *f = argument;
+    char text[16];
+    for (int i = 0; i < 20000; i++) {
+        snprintf(text, sizeof(text), "%d", i % 7);
+        if (get(f, text) < 0)
+            put(f, text, i % 7, 1);
+    }
+    return NULL;
+}
+
+static void may_be_used_by_many_threads_at_once(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t threads[4];
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, hammer, f), 0);
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(table_count(f->table), 3);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(gives_back_what_was_put_in),
+        TEST(forgets_the_least_recently_used_first),
+        TEST(stays_within_its_bytes),
+        TEST(a_newer_answer_replaces_the_older),
+        TEST(tells_kinds_and_splits_of_the_same_bytes_apart),
+        TEST(compares_long_texts_to_the_last_byte),
+        TEST(keeps_nothing_when_told_to_have_no_room),
+        TEST(may_be_used_by_many_threads_at_once),
+    };
+    return cmocka_run_group_tests_name("client table", tests, NULL, NULL);
+}
