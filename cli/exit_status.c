@@ -18,7 +18,6 @@ static const struct {
     { KILN_E_NOT_FOUND, EXIT_NOT_FOUND, NULL },
     { KILN_E_TIMED_OUT, EXIT_FAILED, "allow more time with --timeout" },
     { KILN_E_BUSY, EXIT_FAILED, "try again in a while" },
-    { KILN_E_NO_MEMORY, EXIT_FAILED, "free some memory, or ask for less at once" },
 };
 #define OUTCOME_COUNT (sizeof(outcomes) / sizeof(outcomes[0]))
 

@@ -59,7 +59,7 @@ static enum kiln_code accept_json(struct request *request, const struct reply *r
 static enum kiln_code ask(struct kiln_client *client, const char *name, const char *json,
                           uint64_t deadline_ns, char **ret_json, struct failure *failure)
 {
-    uint16_t number;
+    uint16_t number = 0;
     enum kiln_code rc = find_request(name, &number, &failure->err);
     if (rc)
         return rc;

@@ -126,7 +126,7 @@ static void handle_frames(struct session *s, struct bytes received)
             refuse(s, header.request_id, &err);
             break;
         }
-        s->hold = received.size >= FRAME_HEADER_SIZE;
+        s->hold = s->hold || received.size >= FRAME_HEADER_SIZE;
         handle(s, &header, body);
     }
     if (!s->hold)

@@ -30,14 +30,17 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 /* The compilers' own leaks and races are not ours to mend. */
-#define OTHERS(kind)                                                                \
-    kind ":libamdhip64\n" kind ":libhiprtc\n" kind ":libamd_comgr\n" kind ":libhsa\n" \
-    kind ":libLLVM\n" kind ":libclang\n" kind ":libnvrtc\n" kind ":libpocl\n"          \
-    kind ":libOpenCL\n" kind ":libhwloc\n"
+#define OTHERS(kind)                                                                       \
+    kind ":libamdhip64\n" kind ":libhiprtc\n" kind ":libamd_comgr\n" kind ":libhsa\n" kind \
+         ":libLLVM\n" kind ":libclang\n" kind ":libnvrtc\n" kind ":libpocl\n" kind         \
+         ":libOpenCL\n" kind ":libhwloc\n"
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return OTHERS("leak"); }
-const char *__tsan_default_suppressions(void) { return OTHERS("called_from_lib"); }
+const char *__tsan_default_suppressions(void)
+{
+    return OTHERS("race") OTHERS("deadlock") OTHERS("thread");
+}
 #endif
 
 struct arguments_given {

@@ -57,6 +57,17 @@ void arguments_add_options(struct arguments *a, struct bytes options,
     }
 }
 
+bool options_name(struct bytes options, const char *start)
+{
+    size_t length = strlen(start);
+    for (size_t at = 0; at + length <= options.size; at++) {
+        if ((at == 0 || options.data[at - 1] == ' ') &&
+            memcmp(options.data + at, start, length) == 0)
+            return true;
+    }
+    return false;
+}
+
 char *arguments_join(const struct arguments *a)
 {
     size_t size = 1;

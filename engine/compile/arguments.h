@@ -25,5 +25,7 @@ void arguments_add(struct arguments *a, const char *fmt, ...) KILN_PRINTF(2, 3);
  * compiler calls it. */
 void arguments_add_options(struct arguments *a, struct bytes options,
                            void (*translate)(struct arguments *a, const char *option));
+/* Whether one of the options begins with |start|. */
+bool options_name(struct bytes options, const char *start);
 /* One text with blanks between; NULL when out of memory. */
 char *arguments_join(const struct arguments *a);

@@ -37,7 +37,8 @@ static void add_fixed(struct arguments *a, const struct clang *c, const struct t
         "-nogpulib",
         "-nostdinc",
         "-nostdinc++",
-        "-fuse-cuid=none", /* the name would hold the temporary folder's path */
+        "-fuse-cuid=none",        /* the name would hold the temporary folder's path */
+        "-fno-crash-diagnostics", /* it would write a reproducer that nobody looks for */
         "-fno-color-diagnostics",
         "-O3",
         "-std=c++17",

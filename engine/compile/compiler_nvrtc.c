@@ -64,12 +64,6 @@ static void translate(struct arguments *a, const char *option)
     arguments_add(a, "%s", option);
 }
 
-/* NVRTC refuses a second -std, so the default steps aside for the job's. */
-static bool names_standard(struct bytes options)
-{
-    return memmem(options.data, options.size, "-std=", strlen("-std=")) != NULL;
-}
-
 static enum compile_end nvrtc_compile(struct compiler *compiler, const struct compile_job *job,
                                       const struct target *target, struct buffer *ret_object,
                                       struct kiln_err *err)
@@ -78,7 +72,8 @@ static enum compile_end nvrtc_compile(struct compiler *compiler, const struct co
     ARGUMENTS_AUTO struct arguments options = { 0 };
     arguments_add(&options, "--gpu-architecture=%s", target->text);
     arguments_add(&options, "-DKILN_CUDA=1");
-    if (!names_standard(job->options))
+    /* NVRTC refuses a second standard, so the default steps aside for the job's. */
+    if (!options_name(job->options, "-std=") && !options_name(job->options, "--std="))
         arguments_add(&options, "-std=c++17");
     arguments_add_options(&options, job->options, translate);
     return rtc_compile(&n->library, job, &options, ret_object, err);

@@ -89,8 +89,7 @@ static char *options_of(const struct compile_job *job)
 {
     ARGUMENTS_AUTO struct arguments a = { 0 };
     arguments_add(&a, "-DKILN_OPENCL=1");
-    if (!memmem(job->options.data, job->options.size, "-std=", strlen("-std=")) &&
-        !memmem(job->options.data, job->options.size, "-cl-std=", strlen("-cl-std=")))
+    if (!options_name(job->options, "-std=") && !options_name(job->options, "-cl-std="))
         arguments_add(&a, "-cl-std=CL1.2");
     arguments_add_options(&a, job->options, translate);
     return a.failed ? NULL : arguments_join(&a);

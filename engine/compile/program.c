@@ -47,16 +47,19 @@ _Noreturn static void become(const struct program *p, const struct rlimit *cpu, 
     _exit(EXIT_NOT_STARTED);
 }
 
+/* Ours with |added| in the place of what has its name. */
 static char **environment_with(const char *added)
 {
-    size_t count = 0;
+    size_t count = 0, kept = 0, name = added ? strcspn(added, "=") + 1 : 0;
     while (environ[count])
         count++;
     char **copy = calloc(count + 2, sizeof(*copy));
-    if (!copy)
-        return NULL;
-    memcpy(copy, environ, count * sizeof(*copy));
-    copy[count] = (char *)added;
+    for (size_t i = 0; copy && i < count; i++) {
+        if (!added || strncmp(environ[i], added, name) != 0)
+            copy[kept++] = environ[i];
+    }
+    if (copy)
+        copy[kept] = (char *)added;
     return copy;
 }
 

@@ -130,6 +130,7 @@ static void take_object(struct compile_outcome *outcome, struct worker_files *fi
         fail(outcome, COMPILE_OUTPUT, "the code object exceeds 256 MiB, the most kiln keeps");
         return;
     }
+    outcome->end = COMPILE_DONE;
     outcome->object_size = (uint64_t)seen.st_size;
     outcome->object_fd = files->object_fd;
     files->object_fd = -1;
@@ -146,7 +147,8 @@ void worker_collect(struct worker_files *files, enum compile_end end, const char
         ret_outcome->cpu_ns = result->cpu_ns;
         ret_outcome->peak_rss = result->peak_rss;
     }
-    ret_outcome->end = end;
+    if (end == COMPILE_CRASHED)
+        end = worker_log_cause(ret_outcome->log, end, &text);
     if (end == COMPILE_DONE)
         take_object(ret_outcome, files);
     else

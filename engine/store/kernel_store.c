@@ -29,7 +29,7 @@ struct db_options store_db_options(const struct kernel_store *store, bool writer
         .path = store->path,
         .schema = writer ? &kernel_schema : NULL,
         .statements = kernel_statements,
-        .statement_count = KERNEL_STATEMENT_COUNT,
+        .statement_count = writer ? KERNEL_STATEMENT_COUNT : KERNEL_READING_COUNT,
         .value_most = LIMIT_CODE_OBJECT + (1u << 20),
         .cache_kib = writer ? WRITER_CACHE_KIB : READER_CACHE_KIB,
         .read_only = !writer,

@@ -26,6 +26,8 @@ enum kernel_statement {
 #undef KERNEL_STATEMENT
     KERNEL_STATEMENT_COUNT,
 };
+/* Readers prepare only the first section of the table: most of the time that opening takes. */
+#define KERNEL_READING_COUNT (KERNEL_PROBES + 1)
 
 extern const struct db_schema kernel_schema;
 extern const char *const kernel_statements[KERNEL_STATEMENT_COUNT];

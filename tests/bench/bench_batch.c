@@ -30,14 +30,15 @@ struct turn { /* nanoseconds */
 /* ---- bare descriptors ---- */
 
 struct mappings {
+    const struct content *content; /* borrowed */
     void *at[ITEMS];
-    size_t count, size;
+    size_t count;
 };
 
 static void mappings_done(struct mappings *m)
 {
     for (size_t i = 0; i < m->count; i++)
-        munmap(m->at[i], m->size);
+        munmap(m->at[i], m->content->size);
 }
 
 static enum kiln_code map_all(const struct floor_reply *reply, struct mappings *m,
@@ -45,24 +46,24 @@ static enum kiln_code map_all(const struct floor_reply *reply, struct mappings *
 {
     enum kiln_code rc = KILN_OK;
     for (unsigned i = 0; i < reply->fd_count; i++) {
-        void *at = mmap(NULL, m->size, PROT_READ, MAP_SHARED, reply->fds[i], 0);
+        void *at = mmap(NULL, m->content->size, PROT_READ, MAP_SHARED, reply->fds[i], 0);
         close(reply->fds[i]);
         if (at == MAP_FAILED || m->count == ITEMS) {
             rc = kiln_fail_errno(err, errno, "cannot map an object");
             continue;
         }
         m->at[m->count++] = at;
-        (void)content_touch(at, m->size);
+        (void)content_touch(m->content, at);
     }
     return rc;
 }
 
-static enum kiln_code floor_get(int fd, size_t size, uint32_t count, uint64_t *ret_ns,
+static enum kiln_code floor_get(int fd, const struct content *content, uint32_t count, uint64_t *ret_ns,
                                 struct kiln_err *err)
 {
     uint8_t body[FLOOR_REPLY_SIZE];
     struct floor_request request = { .mode = FLOOR_DESCRIPTOR, .count = count };
-    __attribute__((cleanup(mappings_done))) struct mappings m = { .size = size };
+    __attribute__((cleanup(mappings_done))) struct mappings m = { .content = content };
     uint64_t from = clock_monotonic_ns();
     enum kiln_code rc = floor_ask(fd, &request, err);
     while (!rc && m.count < count) {
@@ -80,15 +81,15 @@ static enum kiln_code floor_turn(const struct batch *b, struct turn *turn, struc
     KILN_AUTO(fd) int fd = -1;
     enum kiln_code rc = floor_connect(b->floor_socket, &fd, err);
     if (!rc)
-        rc = floor_get(fd, b->content.size, 1, &turn->one, err);
-    return rc ? rc : floor_get(fd, b->content.size, ITEMS, &turn->all, err);
+        rc = floor_get(fd, &b->content, 1, &turn->one, err);
+    return rc ? rc : floor_get(fd, &b->content, ITEMS, &turn->all, err);
 }
 
 /* ---- kiln ---- */
 
 struct answers {
+    const struct content *content; /* borrowed: what is expected */
     size_t count, wrong;
-    size_t size; /* expected */
 };
 
 static void on_ready(void *context, size_t index, struct kiln_kernel *kernel,
@@ -98,11 +99,11 @@ static void on_ready(void *context, size_t index, struct kiln_kernel *kernel,
     (void)err;
     struct answers *a = context;
     a->count++;
-    if (!kernel || kiln_kernel_size(kernel) != a->size) {
+    if (!kernel || kiln_kernel_size(kernel) != a->content->size) {
         a->wrong++;
         return;
     }
-    (void)content_touch(kiln_kernel_data(kernel), a->size);
+    (void)content_touch(a->content, kiln_kernel_data(kernel));
 }
 
 static int fetch_batch(struct kiln_client *client, const struct batch *b, size_t first,
@@ -136,7 +137,7 @@ static enum kiln_code kiln_turn(const struct batch *b, struct turn *turn, struct
     struct kiln_client *client;
     if (kiln_client_open(&options, &client, &error))
         return kiln_fail(err, (enum kiln_code)error.code, "kiln: %s", error.text);
-    struct answers a = { .size = b->content.size };
+    struct answers a = { .content = &b->content };
     int rc = fetch_both(client, b, turn, &a, &error);
     kiln_client_close(client);
     if (rc)
@@ -240,7 +241,7 @@ static enum kiln_code run_size(const struct bench_options *o, enum content_kind 
                                struct kiln_err *err)
 {
     bench_say("batch: %u kernels of %zu bytes", ITEMS, size);
-    __attribute__((cleanup(batch_done))) struct batch b = { .content = { kind, size, ITEMS + 1 } };
+    __attribute__((cleanup(batch_done))) struct batch b = { .content = { kind, size, ITEMS + 1, 0 } };
     enum kiln_code rc = start(o, &b, err);
     if (!rc)
         rc = take_turns(&b, err);

@@ -133,7 +133,7 @@ static void too_many_clients_are_refused(void **state)
 static void an_object_is_the_same_each_time_and_unlike_the_next(void **state)
 {
     (void)state;
-    struct content content = { CONTENT_CODE, 1001, 2 };
+    struct content content = { CONTENT_CODE, 1001, 2, 0 };
     uint8_t first[1001], again[1001], next[1001];
     content_make(&content, 0, first);
     content_make(&content, 0, again);
@@ -145,8 +145,8 @@ static void an_object_is_the_same_each_time_and_unlike_the_next(void **state)
 static void keys_differ_by_kind_size_and_index(void **state)
 {
     (void)state;
-    struct content a = { CONTENT_CODE, 4096, 2 }, b = { CONTENT_POOR, 4096, 2 },
-                   c = { CONTENT_CODE, 8192, 2 };
+    struct content a = { CONTENT_CODE, 4096, 2, 0 }, b = { CONTENT_POOR, 4096, 2, 0 },
+                   c = { CONTENT_CODE, 8192, 2, 0 };
     struct digest keys[] = { content_key(&a, 0), content_key(&a, 1), content_key(&b, 0),
                              content_key(&c, 0) };
     for (unsigned i = 0; i < 4; i++) {
@@ -160,7 +160,7 @@ static void keys_differ_by_kind_size_and_index(void **state)
 static void the_bare_server_sends_as_many_descriptors_as_asked_for(void **state)
 {
     struct fixture *f = *state;
-    struct content content = { CONTENT_RANDOM, 100, 3 };
+    struct content content = { CONTENT_RANDOM, 100, 3, 0 };
     char path[BENCH_PATH_MOST], epoll_path[BENCH_PATH_MOST];
     snprintf(path, sizeof(path), "%s/floor", f->folder);
     snprintf(epoll_path, sizeof(epoll_path), "%s/epoll", f->folder);

@@ -171,9 +171,9 @@ static enum kiln_code run_lookups(const struct bench_options *o, struct populati
 static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
 {
     static struct population all[] = {
-        { .content = { CONTENT_RANDOM, OBJECT_SIZE, 1000 }, .name = "start3" },
-        { .content = { CONTENT_RANDOM, OBJECT_SIZE, 10000 }, .name = "start4" },
-        { .content = { CONTENT_RANDOM, OBJECT_SIZE, 100000 }, .name = "start5" },
+        { .content = { CONTENT_RANDOM, OBJECT_SIZE, 1000, 0 }, .name = "start3" },
+        { .content = { CONTENT_RANDOM, OBJECT_SIZE, 10000, 0 }, .name = "start4" },
+        { .content = { CONTENT_RANDOM, OBJECT_SIZE, 100000, 0 }, .name = "start5" },
     };
     size_t count = o->quick ? 2 : 3;
     unsigned rounds = o->quick ? 4 : ROUNDS_MOST;

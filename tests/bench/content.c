@@ -84,11 +84,12 @@ struct digest content_key(const struct content *c, size_t index)
     return key;
 }
 
-uint64_t content_touch(const void *bytes, size_t size)
+uint64_t content_touch(const struct content *c, const void *bytes)
 {
     const volatile uint8_t *at = bytes;
     uint64_t sum = 0;
-    for (size_t i = 0; i < size; i += PAGE)
+    size_t end = c->touch ? c->touch : c->size;
+    for (size_t i = 0; i < end; i += PAGE)
         sum += at[i];
     return sum;
 }

@@ -19,6 +19,7 @@ struct content {
     enum content_kind kind;
     size_t size;  /* bytes of one object */
     size_t count; /* of objects */
+    size_t touch; /* bytes from its start that a reader looks at; 0: all */
 };
 
 const char *content_kind_name(enum content_kind kind); /* "random", "poor", "code" */
@@ -32,5 +33,6 @@ KILN_MUST_CHECK enum kiln_code content_store(const struct content *content, cons
 /* A sealed memfd of one object; the caller's. */
 KILN_MUST_CHECK enum kiln_code content_memfd(const struct content *content, size_t index,
                                              int *ret_fd, struct kiln_err *err);
-/* One byte of every page, as a runtime that reads the object would at least touch. */
-uint64_t content_touch(const void *bytes, size_t size);
+/* Reads one byte of every page of |bytes|, as a runtime that reads the object would at least, up to
+ * content->touch. */
+uint64_t content_touch(const struct content *content, const void *bytes);

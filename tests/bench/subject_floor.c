@@ -7,11 +7,14 @@
 
 struct floor_subject {
     struct subject base;
+    const struct content *content; /* borrowed */
     int fd;
-    size_t size;       /* of an object */
     uint8_t *body;     /* owned */
     size_t reply_size; /* of |body| */
     enum floor_mode mode;
+    bool keep;      /* mappings, until the pass ends */
+    void **kept;    /* owned, room for every object */
+    size_t kept_count;
 };
 
 static void floor_close(struct subject *base)

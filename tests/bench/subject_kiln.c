@@ -44,9 +44,11 @@ static enum kiln_code fetch_key(struct kiln_subject *s, size_t index, struct kil
     if (kiln_kernel_fetch(s->client, s->keys[index], 0, &kernel, &error))
         return failed(&error, err);
     size_t size = kiln_kernel_size(kernel);
-    (void)content_touch(kiln_kernel_data(kernel), size);
+    bool whole = size == s->place->content->size;
+    if (whole)
+        (void)content_touch(s->place->content, kiln_kernel_data(kernel));
     kiln_kernel_unref(kernel);
-    if (size != s->place->content->size)
+    if (!whole)
         return kiln_fail(err, KILN_CORRUPT, "kernel %zu has %zu bytes", index, size);
     return KILN_OK;
 }

@@ -99,7 +99,7 @@ static enum kiln_code fetch_kept(struct subject *base, size_t index, struct kiln
     struct miopen_subject *s = (struct miopen_subject *)base;
     enum kiln_code rc = look_up(s, index, err);
     if (!rc)
-        (void)content_touch(s->raw, s->place->content->size);
+        (void)content_touch(s->place->content, s->raw);
     return rc;
 }
 

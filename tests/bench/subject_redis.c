@@ -56,7 +56,7 @@ static enum kiln_code redis_fetch(struct subject *base, size_t index, struct kil
     bool whole =
         reply && reply->type == REDIS_REPLY_STRING && (size_t)reply->len == s->content->size;
     if (whole)
-        (void)content_touch(reply->str, s->content->size);
+        (void)content_touch(s->content, reply->str);
     if (reply)
         freeReplyObject(reply);
     return whole ? KILN_OK : kiln_fail(err, KILN_IO, "redis did not return object %zu", index);

@@ -131,15 +131,15 @@ static enum kiln_code wire_open(const struct subject_place *place, struct subjec
     return KILN_OK;
 }
 
-static enum kiln_code use_mapped(struct wire_subject *s, size_t size, struct kiln_err *err)
+static enum kiln_code use_mapped(struct wire_subject *s, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = s->object_fd;
     s->object_fd = NO_FD;
-    void *data = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    void *data = mmap(NULL, s->content->size, PROT_READ, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED)
         return kiln_fail_errno(err, errno, "cannot map a kernel");
-    (void)content_touch(data, size);
-    munmap(data, size);
+    (void)content_touch(s->content, data);
+    munmap(data, s->content->size);
     return KILN_OK;
 }
 
@@ -152,8 +152,10 @@ static enum kiln_code use_reply(struct wire_subject *s, struct bytes body, struc
     if (one.failed || outcome.code || outcome.size != s->content->size)
         return kiln_fail(err, KILN_IO, "kilnd did not send a kernel");
     if (outcome.descriptor != NO_DESCRIPTOR)
-        return use_mapped(s, outcome.size, err);
-    (void)content_touch(outcome.content.data, outcome.content.size);
+        return use_mapped(s, err);
+    if (outcome.content.size != s->content->size)
+        return kiln_fail(err, KILN_IO, "kilnd sent a part of a kernel");
+    (void)content_touch(s->content, outcome.content.data);
     return KILN_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/exit_status.h"
 #include "cli/output.h"
+#include "cli/exit_status.h"
 #include "cli/progress.h"
 
 #include <setjmp.h>

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+
+/* kilnctl prefetch against a libkiln of this file's own. */
+#include "tests/unit/cli/kilnctl_run.h"
+
+#include <kiln/plan.h>
+
+#include <stdatomic.h>
+#include <string.h>
+
+static struct fake {
+    unsigned plans, batches;
+    struct kiln_plan_options options;
+    int plan_code; /* of every second problem; 0: all are there */
+    int tier;
+    unsigned same_key;      /* problems that share a kernel */
+    unsigned first_failure; /* kiln_plan_get's, from 1 */
+} fake;
+static atomic_uint fake_gets;
+
+struct kiln_plan {
+    char key[65];
+};
+
+static int plan(size_t index, kiln_plan_ready *ready, void *context)
+{
+    struct kiln_plan plan = { .key = "" };
+    struct kiln_error err = { .code = fake.plan_code, .text = "clang refused it", .log = "x: no" };
+    size_t key = fake.same_key ? index / fake.same_key : index;
+    snprintf(plan.key, sizeof(plan.key), "%064zx", key + 1);
+    fake.plans++;
+    if (fake.plan_code && index % 2 == 1)
+        return ready(context, index, NULL, &err);
+    return ready(context, index, &plan, NULL);
+}
+
+int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *problems, size_t count,
+                    const struct kiln_plan_options *options, int timeout_ms, kiln_plan_ready *ready,
+                    void *context, struct kiln_error *err)
+{
+    (void)client, (void)problems, (void)timeout_ms, (void)err;
+    fake.batches++;
+    fake.options = *options;
+    for (size_t i = 0; i < count; i++)
+        if (plan(i, ready, context))
+            return KILN_E_OK;
+    return KILN_E_OK;
+}
+
+/* One at a time, as --jobs asks; from several threads. */
+int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
+                  const struct kiln_plan_options *options, int timeout_ms,
+                  struct kiln_plan **ret_plan, struct kiln_error *err)
+{
+    (void)client, (void)options, (void)timeout_ms;
+    unsigned number = atomic_fetch_add(&fake_gets, 1);
+    if (fake.plan_code && number + 1 >= fake.first_failure) {
+        *err = (struct kiln_error){ .code = fake.plan_code, .text = "the fake says no" };
+        return fake.plan_code;
+    }
+    struct kiln_plan *got = calloc(1, sizeof(*got));
+    assert_non_null(got);
+    snprintf(got->key, sizeof(got->key), "%064x", problem->n * 8 + problem->direction);
+    *ret_plan = got;
+    return KILN_E_OK;
+}
+
+void kiln_plan_unref(struct kiln_plan *plan_) { free(plan_); }
+
+unsigned kiln_plan_object_count(const struct kiln_plan *p) { return p ? 1 : 0; }
+const char *kiln_plan_object_key(const struct kiln_plan *p, unsigned index)
+{
+    (void)index;
+    return p->key;
+}
+int kiln_plan_object_tier(const struct kiln_plan *p, unsigned index)
+{
+    (void)p, (void)index;
+    return fake.tier;
+}
+uint64_t kiln_plan_object_compile_ns(const struct kiln_plan *p, unsigned index)
+{
+    (void)p, (void)index;
+    return 1000000000u;
+}
+
+struct fixture {
+    struct command_run run;
+    char path[64]; /* of the file of command lines */
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    fake = (struct fake){ .tier = KILN_TIER_COMPILED };
+    atomic_store(&fake_gets, 0);
+    snprintf(f->path, sizeof(f->path), "/tmp/kiln_cli_prefetch_XXXXXX");
+    int fd = mkstemp(f->path);
+    *state = f;
+    return fd >= 0 ? close(fd) : -1;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    unlink(f->path);
+    free(f);
+    return 0;
+}
+
+static void write_lines(struct fixture *f, const char *text)
+{
+    FILE *out = fopen(f->path, "we");
+    assert_non_null(out);
+    fputs(text, out);
+    fclose(out);
+}
+
+#define LINES                                               \
+    "./bin/MIOpenDriver conv -n 1 -c 8 -k 8 -F 1\n"         \
+    "/opt/rocm/bin/MIOpenDriver conv -n 1 -c 8 -k 8 -F 0\n" \
+    "# comment\n"                                           \
+    "conv -n 2 -c 8 -k 8 -F 1\n"
+
+static void prefetch_asks_for_each_problem_once_without_objects(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+
+    int rc =
+        RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--db-id", "gfx90a68", "--json");
+
+    assert_int_equal(rc, KILN_E_OK);
+    assert_int_equal(fake.batches, 1);
+    assert_int_equal(fake.plans, 4);
+    assert_string_equal(fake.options.target, "gfx90a");
+    assert_string_equal(fake.options.database_id, "gfx90a68");
+    assert_int_equal(fake.options.priority, KILN_PREFETCH);
+    assert_int_equal(fake.options.no_objects, 1);
+    assert_non_null(strstr(f->run.printed, "\"lines\":3,\"problems\":4,\"repeats\":1,\"kernels\":4,"
+                                           "\"compiled\":4,\"hits\":0"));
+    assert_non_null(strstr(f->run.printed, "\"failed\":0"));
+}
+
+static void prefetch_counts_a_kernel_that_problems_share_once(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    fake.same_key = 2;
+    fake.tier = KILN_TIER_DISK;
+    assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"), KILN_E_OK);
+    assert_non_null(strstr(f->run.printed, "\"kernels\":2,\"compiled\":0,\"hits\":2"));
+    assert_non_null(strstr(f->run.printed, "\"disk\":2"));
+}
+
+static void prefetch_fails_when_any_kernel_failed_and_gives_reason_and_log(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    fake.plan_code = KILN_E_COMPILE_FAILED;
+    assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"),
+                     KILN_E_COMPILE_FAILED);
+    assert_non_null(strstr(f->run.printed, "\"failed\":2"));
+    assert_non_null(strstr(f->run.printed,
+                           "\"code\":\"COMPILE_FAILED\",\"reason\":\"clang refused it\","
+                           "\"log\":\"x: no\""));
+    assert_string_equal(f->run.err.text, "2 failed, 2 of 4 problems are ready");
+}
+
+static void prefetch_names_a_line_it_cannot_read_and_does_the_rest(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, "conv -n 1 -F 1\nconv -n 1 --frobnicate 3\n");
+    assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"),
+                     KILN_E_COMPILE_FAILED);
+    assert_int_equal(fake.plans, 1);
+    assert_non_null(strstr(f->run.printed, "\"line\":2"));
+    assert_non_null(strstr(f->run.printed, "frobnicate"));
+}
+
+static void prefetch_needs_a_target_and_lines(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "prefetch", f->path), KILN_E_INVALID);
+    assert_non_null(strstr(f->run.err.text, "--target"));
+    assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a"), KILN_E_INVALID);
+    assert_non_null(strstr(f->run.err.text, "no MIOpenDriver command lines"));
+}
+
+static void prefetch_with_jobs_asks_for_every_problem_once(void **state)
+{
+    struct fixture *f = *state;
+    FILE *out = fopen(f->path, "we");
+    assert_non_null(out);
+    for (unsigned n = 1; n <= 300; n++)
+        fprintf(out, "conv -n %u -F 1\n", n);
+    fclose(out);
+    assert_int_equal(
+        RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--jobs", "4", "--json"),
+        KILN_E_OK);
+    assert_int_equal(atomic_load(&fake_gets), 300);
+    assert_int_equal(fake.batches, 0);
+    assert_non_null(strstr(f->run.printed, "\"problems\":300,\"repeats\":0,\"kernels\":300"));
+}
+
+static void prefetch_with_jobs_ends_when_the_daemon_is_gone(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    fake.plan_code = KILN_E_UNAVAILABLE;
+    fake.first_failure = 3;
+    assert_int_equal(
+        RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--jobs", "1", "--json"),
+        KILN_E_UNAVAILABLE);
+    assert_int_equal(atomic_load(&fake_gets), 3);
+    assert_string_equal(f->run.err.text, "after 2 of 4 problems: the fake says no");
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(prefetch_asks_for_each_problem_once_without_objects),
+        T(prefetch_counts_a_kernel_that_problems_share_once),
+        T(prefetch_fails_when_any_kernel_failed_and_gives_reason_and_log),
+        T(prefetch_names_a_line_it_cannot_read_and_does_the_rest),
+        T(prefetch_needs_a_target_and_lines),
+        T(prefetch_with_jobs_asks_for_every_problem_once),
+        T(prefetch_with_jobs_ends_when_the_daemon_is_gone),
+    };
+    return cmocka_run_group_tests_name("kilnctl.prefetch", tests, NULL, NULL);
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT */
+/* Many kernels at once. */
+#include "tests/support/test.h"
+#include "tests/unit/libclient/fake_daemon.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ITEMS 500
+
+struct seen {
+    unsigned calls;
+    size_t order[ITEMS];
+    int codes[ITEMS];
+    struct kiln_kernel *kept[ITEMS];
+    struct kiln_error last;
+    struct kiln_client *client; /* asked from within the callback, if there is one */
+    const char *ask;
+};
+
+struct fixture {
+    struct fake_daemon daemon;
+    struct kiln_client *client;
+    struct kiln_error err;
+    char hex[ITEMS][DIGEST_HEX_SIZE];
+    const char *keys[ITEMS];
+    struct seen seen;
+    unsigned dropped;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    memset(&f, 0, sizeof(f));
+    for (unsigned i = 0; i < ITEMS; i++) {
+        struct digest key = fake_key(i + 1);
+        digest_to_hex(&key, f.hex[i]);
+        f.keys[i] = f.hex[i];
+    }
+    f.daemon.context = &f;
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t i = 0; i < ITEMS; i++)
+        kiln_kernel_unref(f->seen.kept[i]);
+    kiln_client_close(f->client);
+    fake_daemon_stop(&f->daemon);
+    return 0;
+}
+
+static void start(struct fixture *f, void (*handle)(struct fake_request *))
+{
+    f->daemon.handle = handle;
+    fake_daemon_start(&f->daemon);
+    f->client = fake_client(&f->daemon);
+}
+
+static void on_ready(void *context, size_t index, struct kiln_kernel *kernel,
+                     const struct kiln_error *err)
+{
+    struct seen *s = context;
+    s->order[s->calls++] = index;
+    s->codes[index] = err ? err->code : 0;
+    if (err)
+        s->last = *err;
+    if (kernel)
+        s->kept[index] = kiln_kernel_ref(kernel);
+    if (s->client && kernel) {
+        struct kiln_kernel *again = NULL;
+        struct kiln_error e;
+        must(kiln_kernel_fetch(s->client, s->ask, 0, &again, &e), e);
+        kiln_kernel_unref(again);
+    }
+}
+
+static int batch(struct fixture *f, size_t count)
+{
+    return kiln_kernel_fetch_batch(f->client, f->keys, NULL, count, 0, on_ready, &f->seen, &f->err);
+}
+
+/* ---- handlers ---- */
+
+/* The batch's keys, in |ret_keys|; how many. */
+static uint32_t read_batch(const struct fake_request *rq, struct digest ret_keys[ITEMS])
+{
+    struct reader r = reader_of(rq->body);
+    struct message_batch m = message_batch_read(&r);
+    struct reader items = reader_of(m.items);
+    for (uint32_t i = 0; i < m.count; i++) {
+        struct message_batch_item item = message_batch_item_read(&items);
+        struct reader body = reader_of(item.request);
+        ret_keys[i] = message_fetch_read(&body).key;
+        assert_false(body.failed);
+    }
+    assert_false(items.failed);
+    assert_true(items.at == items.end);
+    return m.count;
+}
+
+static void answer_single(struct fake_request *rq)
+{
+    struct reader r = reader_of(rq->body);
+    struct message_fetch m = message_fetch_read(&r);
+    struct fake_outcomes o = { 0 };
+    struct message_outcome outcome = fake_inline_outcome(0, &m.key, bytes_of_text("single"));
+    fake_outcome_add(&o, &outcome);
+    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+}
+
+/* Odd ones first, by memfd and in one frame; then the even ones, inline, in another. */
+static void answer_out_of_order(struct fake_request *rq)
+{
+    static struct digest keys[ITEMS];
+    if (rq->header.type == MESSAGE_fetch) {
+        answer_single(rq);
+        return;
+    }
+    uint32_t count = read_batch(rq, keys);
+    struct fake_outcomes o = { 0 };
+    int fds[LIMIT_FRAME_DESCRIPTORS];
+    size_t fd_count = 0;
+    for (uint32_t i = 1; i < count; i += 2) {
+        struct message_outcome m = { .index = i,
+                                     .tier = TIER_DISK,
+                                     .descriptor = (uint16_t)fd_count,
+                                     .key = keys[i],
+                                     .size = DIGEST_SIZE };
+        fds[fd_count++] = fake_memfd(bytes_of(keys[i].bytes, DIGEST_SIZE), true);
+        fake_outcome_add(&o, &m);
+    }
+    fake_outcomes_reply(&o, rq, FRAME_MORE, fds, fd_count);
+    while (fd_count)
+        close(fds[--fd_count]);
+    for (uint32_t i = 0; i < count; i += 2) {
+        struct message_outcome m =
+            fake_inline_outcome(i, &keys[i], bytes_of(keys[i].bytes, DIGEST_SIZE));
+        fake_outcome_add(&o, &m);
+    }
+    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+}
+
+static void answer_failures(struct fake_request *rq)
+{
+    struct digest keys[4];
+    uint32_t count = read_batch(rq, keys);
+    struct fake_outcomes o = { 0 };
+    for (uint32_t i = 0; i < count; i++) {
+        struct message_outcome m = fake_inline_outcome(i, &keys[i], bytes_of_text("good"));
+        if (i == 1)
+            m = (struct message_outcome){ .index = i, .code = KILN_NOT_FOUND };
+        if (i == 2)
+            m = (struct message_outcome){ .index = i,
+                                          .code = KILN_COMPILE_FAILED,
+                                          .text = bytes_of_text("no"),
+                                          .log = bytes_of_text("because") };
+        fake_outcome_add(&o, &m);
+    }
+    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+}
+
+/* Half of the answers, then the connection dies; everything on the second try. */
+static void die_half_way(struct fake_request *rq)
+{
+    struct fixture *f = rq->daemon->context;
+    static struct digest keys[ITEMS];
+    uint32_t count = read_batch(rq, keys);
+    bool whole = f->dropped++ > 0;
+    struct fake_outcomes o = { 0 };
+    for (uint32_t i = 0; i < (whole ? count : count / 2); i++) {
+        struct message_outcome m = fake_inline_outcome(i, &keys[i], bytes_of_text("x"));
+        fake_outcome_add(&o, &m);
+    }
+    fake_outcomes_reply(&o, rq, whole ? 0 : FRAME_MORE, NULL, 0);
+    if (!whole)
+        fake_hang_up(rq);
+}
+
+static void answer_too_few(struct fake_request *rq)
+{
+    struct digest keys[ITEMS];
+    struct fake_outcomes o = { 0 };
+    read_batch(rq, keys);
+    struct message_outcome m = fake_inline_outcome(0, &keys[0], bytes_of_text("x"));
+    fake_outcome_add(&o, &m);
+    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+}
+
+static void answer_one_twice(struct fake_request *rq)
+{
+    struct digest keys[ITEMS];
+    struct fake_outcomes o = { 0 };
+    read_batch(rq, keys);
+    struct message_outcome m = fake_inline_outcome(0, &keys[0], bytes_of_text("x"));
+    fake_outcome_add(&o, &m);
+    fake_outcome_add(&o, &m);
+    fake_outcomes_reply(&o, rq, FRAME_MORE, NULL, 0);
+}
+
+static void answer_a_stranger(struct fake_request *rq)
+{
+    struct digest key = fake_key(1);
+    struct fake_outcomes o = { 0 };
+    struct message_outcome m = fake_inline_outcome(70, &key, bytes_of_text("x"));
+    fake_outcome_add(&o, &m);
+    fake_outcomes_reply(&o, rq, FRAME_MORE, NULL, 0);
+}
+
+static void lie_about_the_count(struct fake_request *rq)
+{
+    struct message_kernels m = { .count = 4000 };
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 100);
+    message_kernels_write(&body, &m);
+    fake_reply(rq, MESSAGE_kernels, FRAME_MORE, buffer_view(&body), NULL, 0);
+}
+
+static void refuse_the_whole(struct fake_request *rq)
+{
+    fake_reply_error(rq, KILN_BUSY, "too much at once", NULL);
+}
+
+/* ---- tests ---- */
+
+static void answers_come_in_the_order_they_are_ready(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_out_of_order);
+
+    must(batch(f, ITEMS), f->err);
+
+    assert_int_equal(f->seen.calls, ITEMS);
+    assert_int_equal(f->daemon.requests, 1);
+    assert_int_equal(f->seen.order[0], 1);
+    assert_int_equal(f->seen.order[ITEMS / 2], 0);
+    for (size_t i = 0; i < ITEMS; i++) {
+        struct digest key = fake_key((unsigned)i + 1);
+        assert_int_equal(kiln_kernel_size(f->seen.kept[i]), DIGEST_SIZE);
+        assert_memory_equal(kiln_kernel_data(f->seen.kept[i]), key.bytes, DIGEST_SIZE);
+        assert_string_equal(kiln_kernel_key(f->seen.kept[i]), f->hex[i]);
+    }
+}
+
+static void what_is_known_is_not_asked_again(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_out_of_order);
+    must(batch(f, 100), f->err);
+    struct seen again = { 0 };
+
+    must(kiln_kernel_fetch_batch(f->client, f->keys, NULL, 100, 0, on_ready, &again, &f->err),
+         f->err);
+
+    assert_int_equal(f->daemon.requests, 1);
+    assert_int_equal(again.calls, 100);
+    for (size_t i = 0; i < 100; i++) {
+        assert_int_equal(kiln_kernel_tier(again.kept[i]), KILN_TIER_TABLE);
+        kiln_kernel_unref(again.kept[i]);
+    }
+}
+
+static void the_callback_may_ask_the_same_client(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_out_of_order);
+    f->seen.client = f->client;
+    f->seen.ask = f->hex[ITEMS - 1];
+    must(batch(f, 20), f->err);
+    assert_int_equal(f->seen.calls, 20);
+    assert_int_equal(f->daemon.requests, 2);
+}
+
+static void failures_are_each_items_own(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_failures);
+
+    must(batch(f, 4), f->err);
+
+    assert_int_equal(f->seen.calls, 4);
+    assert_non_null(f->seen.kept[0]);
+    assert_int_equal(f->seen.codes[1], KILN_E_NOT_FOUND);
+    assert_int_equal(f->seen.codes[2], KILN_E_COMPILE_FAILED);
+    assert_string_equal(f->seen.last.text, "no");
+    assert_string_equal(f->seen.last.log, "because");
+    assert_non_null(f->seen.kept[3]);
+}
+
+static void a_bad_key_fails_alone_and_is_never_sent(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_out_of_order);
+    f->keys[1] = "nonsense";
+    must(batch(f, 3), f->err);
+    assert_int_equal(f->seen.calls, 3);
+    assert_int_equal(f->seen.codes[1], KILN_E_INVALID);
+    assert_non_null(f->seen.kept[0]);
+    assert_non_null(f->seen.kept[2]);
+}
+
+static void each_item_is_told_once_though_the_connection_dies_half_way(void **state)
+{
+    struct fixture *f = *state;
+    start(f, die_half_way);
+
+    must(batch(f, ITEMS), f->err);
+
+    assert_int_equal(f->seen.calls, ITEMS);
+    assert_int_equal(f->daemon.requests, 2);
+    for (size_t i = 0; i < ITEMS; i++)
+        assert_non_null(f->seen.kept[i]);
+}
+
+static void nonsense_ends_the_batch(void **state)
+{
+    void (*const handlers[])(struct fake_request *) = { answer_too_few, answer_one_twice,
+                                                        answer_a_stranger, lie_about_the_count };
+    struct fixture *f = *state;
+    start(f, answer_too_few);
+    for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
+        struct seen seen = { 0 };
+        kiln_client_close(f->client);
+        f->client = fake_client(&f->daemon);
+        f->daemon.handle = handlers[i];
+
+        int rc = kiln_kernel_fetch_batch(f->client, f->keys, NULL, 3, 0, on_ready, &seen, &f->err);
+
+        assert_int_equal(rc, KILN_E_CORRUPT);
+        assert_true(seen.calls <= 1);
+        kiln_kernel_unref(seen.kept[0]);
+    }
+}
+
+static void a_refusal_of_the_whole_is_returned(void **state)
+{
+    struct fixture *f = *state;
+    start(f, refuse_the_whole);
+    assert_int_equal(batch(f, 3), KILN_E_BUSY);
+    assert_string_equal(f->err.text, "too much at once");
+    assert_int_equal(f->seen.calls, 0);
+}
+
+static void keep_silent(struct fake_request *rq) { (void)rq; }
+
+static void a_batch_that_is_not_answered_times_out(void **state)
+{
+    struct fixture *f = *state;
+    start(f, keep_silent);
+    int rc = kiln_kernel_fetch_batch(f->client, f->keys, NULL, 3, 40, on_ready, &f->seen, &f->err);
+    assert_int_equal(rc, KILN_E_TIMED_OUT);
+}
+
+static void an_empty_batch_asks_nothing(void **state)
+{
+    struct fixture *f = *state;
+    start(f, keep_silent);
+    must(batch(f, 0), f->err);
+    assert_int_equal(f->daemon.connections, 0);
+}
+
+/* Sources of a megabyte: no message holds them all. */
+static void answer_any_source(struct fake_request *rq)
+{
+    struct reader r = reader_of(rq->body);
+    struct message_batch m = message_batch_read(&r);
+    struct fake_outcomes o = { 0 };
+    struct reader items = reader_of(m.items);
+    for (uint32_t i = 0; i < m.count; i++) {
+        struct message_batch_item item = message_batch_item_read(&items);
+        assert_int_equal(item.kind, 1);
+        struct digest key = fake_key((unsigned)(rq->header.request_id * 1000 + i));
+        struct message_outcome outcome = fake_inline_outcome(i, &key, bytes_of_text("x"));
+        fake_outcome_add(&o, &outcome);
+    }
+    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+}
+
+static void large_sources_are_spread_over_messages(void **state)
+{
+    enum { COUNT = 20 };
+    struct fixture *f = *state;
+    static char text[9 << 20];
+    memset(text, 'x', sizeof(text));
+    struct kiln_kernel_source sources[COUNT];
+    char names[COUNT][16];
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof(names[i]), "%d.cpp", i);
+        sources[i] = (struct kiln_kernel_source){ .size = sizeof(sources[i]),
+                                                  .target = "gfx90a",
+                                                  .program = names[i],
+                                                  .source = text,
+                                                  .source_size = 1 << 20 };
+    }
+    sources[3].source_size = 9 << 20; /* beyond any message: fails alone */
+    sources[4].target = NULL;
+    start(f, answer_any_source);
+
+    int rc =
+        kiln_kernel_fetch_batch(f->client, NULL, sources, COUNT, 0, on_ready, &f->seen, &f->err);
+
+    must(rc, f->err);
+    assert_int_equal(f->seen.calls, COUNT);
+    assert_int_equal(f->seen.codes[3], KILN_E_INVALID);
+    assert_int_equal(f->seen.codes[4], KILN_E_INVALID);
+    assert_true(f->daemon.requests > 4);
+    for (int i = 5; i < COUNT; i++)
+        assert_non_null(f->seen.kept[i]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(answers_come_in_the_order_they_are_ready),
+        TEST(what_is_known_is_not_asked_again),
+        TEST(the_callback_may_ask_the_same_client),
+        TEST(failures_are_each_items_own),
+        TEST(a_bad_key_fails_alone_and_is_never_sent),
+        TEST(each_item_is_told_once_though_the_connection_dies_half_way),
+        TEST(nonsense_ends_the_batch),
+        TEST(a_refusal_of_the_whole_is_returned),
+        TEST(a_batch_that_is_not_answered_times_out),
+        TEST(an_empty_batch_asks_nothing),
+        TEST(large_sources_are_spread_over_messages),
+    };
+    return cmocka_run_group_tests_name("client batch", tests, NULL, NULL);
+}

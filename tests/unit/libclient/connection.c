@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: MIT */
+/* The shared connection: hello, time-outs, reconnecting, nonsense, fork, threads. */
+#include "common/clock.h"
+#include "tests/support/test.h"
+#include "tests/unit/libclient/fake_daemon.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+struct fixture {
+    struct fake_daemon daemon;
+    struct kiln_client *client;
+    struct kiln_error err;
+    atomic_uint left; /* handlers count down with it */
+};
+
+static void answer_ping(struct fake_request *rq)
+{
+    fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0);
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .daemon = { .handle = answer_ping } };
+    f.daemon.context = &f;
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    kiln_client_close(f->client);
+    fake_daemon_stop(&f->daemon);
+    return 0;
+}
+
+static void start(struct fixture *f, void (*handle)(struct fake_request *))
+{
+    f->daemon.handle = handle;
+    fake_daemon_start(&f->daemon);
+    f->client = fake_client(&f->daemon);
+}
+
+static int ping(struct fixture *f, int timeout_ms)
+{
+    return kiln_client_ping(f->client, timeout_ms, NULL, &f->err);
+}
+
+static struct kiln_status status(struct fixture *f)
+{
+    struct kiln_status s = { .size = sizeof(s) };
+    must(kiln_client_status(f->client, &s, &f->err), f->err);
+    return s;
+}
+
+/* ---- hello ---- */
+
+static void an_absent_daemon_fails_at_once_and_says_how_to_start_one(void **state)
+{
+    struct fixture *f = *state;
+    fake_daemon_start(&f->daemon);
+    fake_daemon_kill(&f->daemon);
+    f->client = fake_client(&f->daemon);
+    uint64_t begin = clock_monotonic_ns();
+
+    assert_int_equal(ping(f, 10000), KILN_E_UNAVAILABLE);
+
+    assert_true(clock_monotonic_ns() - begin < 1000000000u);
+    assert_says(f->err.text, "kilnd --socket /tmp/kiln-test-");
+    struct kiln_status s = status(f);
+    assert_int_equal(s.rung, KILN_RUNG_NONE);
+    assert_string_equal(s.reason, f->err.text);
+    assert_int_equal(s.daemon_pid, 0);
+}
+
+static void the_status_says_who_serves(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_ping);
+    assert_int_equal(status(f).rung, KILN_RUNG_NONE);
+    assert_says(status(f).reason, "nothing was asked");
+
+    must(ping(f, 0), f->err);
+
+    struct kiln_status s = status(f);
+    assert_int_equal(s.rung, KILN_RUNG_DAEMON);
+    assert_string_equal(s.socket_path, f->daemon.path);
+    assert_string_equal(s.daemon, "fake 9");
+    assert_int_equal(s.daemon_pid, 4711);
+    assert_int_equal(s.role, 2);
+    assert_string_equal(s.reason, "");
+    assert_int_equal(s.requests, 1);
+    assert_int_equal(s.reconnects, 0);
+}
+
+static void another_protocol_version_is_refused_with_both_named(void **state)
+{
+    struct fixture *f = *state;
+    f->daemon.version = 9;
+    start(f, answer_ping);
+    assert_int_equal(ping(f, 0), KILN_E_UNSUPPORTED);
+    assert_says(f->err.text, "fake 9 speaks protocol version 9, this libkiln 0.");
+}
+
+static void the_daemons_refusal_is_passed_on(void **state)
+{
+    struct fixture *f = *state;
+    f->daemon.refusal = "the client is too old";
+    start(f, answer_ping);
+    assert_int_equal(ping(f, 0), KILN_E_UNSUPPORTED);
+    assert_says(f->err.text, "refuses this libkiln");
+    assert_says(f->err.text, "the client is too old");
+}
+
+static void a_daemon_that_does_not_greet_is_a_time_out(void **state)
+{
+    struct fixture *f = *state;
+    f->daemon.silent = true;
+    start(f, answer_ping);
+    assert_int_equal(ping(f, 60), KILN_E_TIMED_OUT);
+    assert_says(f->err.text, "does not answer hello");
+}
+
+static void a_socket_path_that_is_too_long_is_refused_when_opening(void **state)
+{
+    struct fixture *f = *state;
+    char path[300];
+    memset(path, 'x', sizeof(path));
+    path[299] = '\0';
+    struct kiln_client_options options = { .size = sizeof(options), .socket_path = path };
+    assert_int_equal(kiln_client_open(&options, &f->client, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "299 characters, a socket's may have 107");
+    options = (struct kiln_client_options){ .size = 3 };
+    assert_int_equal(kiln_client_open(&options, &f->client, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "size");
+}
+
+/* ---- time-outs ---- */
+
+static void keep_silent(struct fake_request *rq) { (void)rq; }
+
+static void silence_is_a_time_out_and_the_daemon_is_told(void **state)
+{
+    struct fixture *f = *state;
+    start(f, keep_silent);
+    uint64_t begin = clock_monotonic_ns();
+
+    assert_int_equal(ping(f, 30), KILN_E_TIMED_OUT);
+
+    uint64_t took = clock_monotonic_ns() - begin;
+    assert_true(took >= 30000000u && took < 5000000000u);
+    assert_int_equal(ping(f, 120), KILN_E_TIMED_OUT); /* longer than one read slice */
+    fake_daemon_kill(&f->daemon);
+    assert_true(f->daemon.cancels >= 1);
+    assert_int_equal(f->daemon.connections, 1);
+}
+
+static void answer_the_one_before(struct fake_request *rq)
+{
+    struct fixture *f = rq->daemon->context;
+    if (atomic_fetch_add(&f->left, 1) == 0)
+        return;
+    struct fake_request late = *rq;
+    late.header.request_id--; /* cancelled meanwhile: the id in between is the cancel's */
+    late.header.request_id--;
+    fake_reply(&late, MESSAGE_pong, 0, rq->body, NULL, 0);
+    answer_ping(rq);
+}
+
+static void an_answer_that_comes_too_late_is_dropped(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_the_one_before);
+    assert_int_equal(ping(f, 30), KILN_E_TIMED_OUT);
+    must(ping(f, 0), f->err);
+    assert_int_equal(f->daemon.connections, 1);
+}
+
+/* ---- reconnecting ---- */
+
+static void hang_up_first(struct fake_request *rq)
+{
+    struct fixture *f = rq->daemon->context;
+    if (f->left) {
+        f->left--;
+        fake_hang_up(rq);
+        return;
+    }
+    answer_ping(rq);
+}
+
+static void a_request_is_sent_again_when_the_connection_dies(void **state)
+{
+    struct fixture *f = *state;
+    f->left = 3;
+    start(f, hang_up_first);
+
+    must(ping(f, 0), f->err);
+
+    assert_int_equal(f->daemon.requests, 4);
+    assert_int_equal(f->daemon.connections, 4);
+    assert_int_equal(status(f).reconnects, 3);
+    assert_int_equal(status(f).rung, KILN_RUNG_DAEMON);
+}
+
+static void a_request_over_which_the_daemon_keeps_dying_is_given_up(void **state)
+{
+    struct fixture *f = *state;
+    f->left = 1000;
+    start(f, hang_up_first);
+    assert_int_equal(ping(f, 0), KILN_E_UNAVAILABLE);
+    assert_says(f->err.text, "went away 32 times over this request");
+}
+
+static void *ping_in_a_thread(void *argument)
+{
+    struct fixture *f = argument;
+    struct kiln_error err = { .code = 0 };
+    kiln_client_ping(f->client, 0, NULL, &err);
+    return (void *)(intptr_t)err.code;
+}
+
+static void a_client_that_was_connected_waits_for_the_daemon_to_return(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_ping);
+    must(ping(f, 0), f->err);
+    fake_daemon_kill(&f->daemon);
+    assert_int_equal(ping(f, 30), KILN_E_TIMED_OUT);
+    assert_says(f->err.text, "went away and did not return");
+    assert_int_equal(status(f).rung, KILN_RUNG_NONE);
+
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, ping_in_a_thread, f), 0);
+    fake_daemon_start(&f->daemon);
+    void *rc;
+    pthread_join(thread, &rc);
+
+    assert_int_equal((intptr_t)rc, KILN_E_OK);
+    assert_int_equal(status(f).rung, KILN_RUNG_DAEMON);
+}
+
+/* ---- nonsense ---- */
+
+static void send_noise(struct fake_request *rq)
+{
+    static const char noise[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
+    assert_true(send(rq->peer, noise, sizeof(noise), MSG_NOSIGNAL) > 0);
+}
+
+static void send_wrong_id(struct fake_request *rq)
+{
+    struct fake_request wrong = *rq;
+    wrong.header.request_id = 1234567;
+    answer_ping(&wrong);
+}
+
+static void send_wrong_type(struct fake_request *rq)
+{
+    fake_reply(rq, MESSAGE_kernels, 0, rq->body, NULL, 0);
+}
+
+static void send_short_body(struct fake_request *rq)
+{
+    fake_reply(rq, MESSAGE_pong, 0, bytes_of(rq->body.data, 3), NULL, 0);
+}
+
+static void announce_too_much(struct fake_request *rq)
+{
+    struct frame_header h = rq->header;
+    h.type = MESSAGE_pong;
+    h.descriptors = 2;
+    fake_send(rq->peer, &h, rq->body, NULL, 0);
+}
+
+static void send_unannounced(struct fake_request *rq)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    struct frame_header h = rq->header;
+    h.type = MESSAGE_pong;
+    fake_send(rq->peer, &h, rq->body, ends, 2);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void send_error_without_code(struct fake_request *rq)
+{
+    fake_reply_error(rq, KILN_OK, "fine", NULL);
+}
+
+static void nonsense_fails_the_request_and_the_next_one_gets_a_new_connection(void **state)
+{
+    void (*const handlers[])(struct fake_request *) = {
+        send_noise,      send_wrong_id,     send_wrong_type,
+        send_short_body, announce_too_much, send_unannounced,
+    };
+    struct fixture *f = *state;
+    start(f, answer_ping);
+    for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
+        fake_daemon_kill(&f->daemon);
+        f->daemon.handle = handlers[i];
+        f->daemon.connections = 0;
+        fake_daemon_start(&f->daemon);
+
+        assert_int_equal(ping(f, 0), KILN_E_CORRUPT);
+        assert_int_equal(ping(f, 0), KILN_E_CORRUPT);
+
+        assert_int_equal(f->daemon.connections, 2);
+    }
+}
+
+static void a_failure_without_a_code_is_not_believed(void **state)
+{
+    struct fixture *f = *state;
+    start(f, send_error_without_code);
+    assert_int_equal(ping(f, 0), KILN_E_CORRUPT);
+    assert_says(f->err.text, "code 0");
+}
+
+/* ---- fork ---- */
+
+static void a_forked_child_is_told_to_open_its_own_client(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_ping);
+    must(ping(f, 0), f->err);
+
+    pid_t child = fork();
+    if (child == 0) {
+        struct kiln_error err;
+        int rc = kiln_client_ping(f->client, 100, NULL, &err);
+        bool said = rc == KILN_E_INVALID && strstr(err.text, "before fork");
+        kiln_client_close(f->client);
+        _exit(said ? 0 : 1);
+    }
+
+    int how;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(how, 0);
+    must(ping(f, 0), f->err); /* the parent's connection is as it was */
+    assert_int_equal(f->daemon.connections, 1);
+}
+
+/* ---- threads ---- */
+
+#define THREADS 8
+#define PINGS 400
+
+static void *ping_often(void *argument)
+{
+    struct fixture *f = argument;
+    struct kiln_error err = { .code = 0 };
+    for (int i = 0; i < PINGS && !err.code; i++)
+        kiln_client_ping(f->client, 0, NULL, &err);
+    return (void *)(intptr_t)err.code;
+}
+
+static void run_threads(struct fixture *f)
+{
+    pthread_t threads[THREADS];
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ping_often, f), 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        void *rc;
+        pthread_join(threads[i], &rc);
+        assert_int_equal((intptr_t)rc, KILN_E_OK);
+    }
+}
+
+static void many_threads_share_one_connection(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_ping);
+    run_threads(f);
+    assert_int_equal(f->daemon.connections, 1);
+    assert_int_equal(f->daemon.requests, THREADS * PINGS);
+}
+
+static void hang_up_now_and_then(struct fake_request *rq)
+{
+    if (rq->daemon->requests % 97 == 0)
+        fake_hang_up(rq);
+    else
+        answer_ping(rq);
+}
+
+static void threads_survive_a_connection_that_keeps_breaking(void **state)
+{
+    struct fixture *f = *state;
+    start(f, hang_up_now_and_then);
+    run_threads(f);
+    assert_true(f->daemon.connections > 10);
+}
+
+static void keeps_within_what_the_daemon_takes_at_once(void **state)
+{
+    struct fixture *f = *state;
+    f->daemon.max_in_flight = 1;
+    start(f, answer_ping);
+    run_threads(f);
+    assert_int_equal(f->daemon.requests, THREADS * PINGS);
+}
+
+/* Answers only when all threads have asked: none of them may block the others. */
+static void answer_all_at_the_end(struct fake_request *rq)
+{
+    static struct fake_request held[THREADS];
+    static uint8_t bodies[THREADS][64];
+    struct fixture *f = rq->daemon->context;
+    unsigned i = f->left++;
+    held[i] = *rq;
+    memcpy(bodies[i], rq->body.data, rq->body.size);
+    held[i].body.data = bodies[i];
+    for (unsigned k = THREADS; i + 1 == THREADS && k-- > 0;)
+        answer_ping(&held[k]);
+}
+
+static void requests_of_all_threads_are_in_flight_together(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_all_at_the_end);
+    pthread_t threads[THREADS];
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ping_in_a_thread, f), 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        void *rc;
+        pthread_join(threads[i], &rc);
+        assert_int_equal((intptr_t)rc, KILN_E_OK);
+    }
+}
+
+static void *ping_briefly(void *argument)
+{
+    struct fixture *f = argument;
+    return (void *)(intptr_t)kiln_client_ping(f->client, 40, NULL, NULL);
+}
+
+static void answer_every_second(struct fake_request *rq)
+{
+    if (rq->daemon->requests % 2)
+        answer_ping(rq);
+}
+
+static void a_thread_that_times_out_hands_the_reading_over(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_every_second);
+    for (int round = 0; round < 5; round++) {
+        pthread_t threads[THREADS];
+        for (size_t i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, ping_briefly, f), 0);
+        unsigned ok = 0, late = 0;
+        for (size_t i = 0; i < THREADS; i++) {
+            void *rc;
+            pthread_join(threads[i], &rc);
+            ok += (intptr_t)rc == KILN_E_OK;
+            late += (intptr_t)rc == KILN_E_TIMED_OUT;
+        }
+        assert_int_equal(ok + late, THREADS);
+        assert_true(late >= 1);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_absent_daemon_fails_at_once_and_says_how_to_start_one),
+        TEST(the_status_says_who_serves),
+        TEST(another_protocol_version_is_refused_with_both_named),
+        TEST(the_daemons_refusal_is_passed_on),
+        TEST(a_daemon_that_does_not_greet_is_a_time_out),
+        TEST(a_socket_path_that_is_too_long_is_refused_when_opening),
+        TEST(silence_is_a_time_out_and_the_daemon_is_told),
+        TEST(an_answer_that_comes_too_late_is_dropped),
+        TEST(a_request_is_sent_again_when_the_connection_dies),
+        TEST(a_request_over_which_the_daemon_keeps_dying_is_given_up),
+        TEST(a_client_that_was_connected_waits_for_the_daemon_to_return),
+        TEST(nonsense_fails_the_request_and_the_next_one_gets_a_new_connection),
+        TEST(a_failure_without_a_code_is_not_believed),
+        TEST(a_forked_child_is_told_to_open_its_own_client),
+        TEST(many_threads_share_one_connection),
+        TEST(threads_survive_a_connection_that_keeps_breaking),
+        TEST(keeps_within_what_the_daemon_takes_at_once),
+        TEST(requests_of_all_threads_are_in_flight_together),
+        TEST(a_thread_that_times_out_hands_the_reading_over),
+    };
+    return cmocka_run_group_tests_name("client connection", tests, NULL, NULL);
+}
