@@ -103,7 +103,8 @@ static bool make_room(struct table *table)
     return true;
 }
 
-static void add_cell(struct table *table, enum colour colour, const char *fmt, va_list args)
+static CLI_PRINTF(3, 0) void add_cell(struct table *table, enum colour colour, const char *fmt,
+                                      va_list args)
 {
     char *text = NULL;
     if (!table || table->failed)

@@ -16,7 +16,7 @@ TIMES = (  # kiln-driver's phases, as its JSON and as the table calls them
     ("fetch_s", "  fetching kernels"),
     ("load_s", "  loading them"),
     ("first_s", "  first launches"),
-    ("steady_s", "  one steady launch of each"),
+    ("steady_s", "  steady launch, one of each"),
     ("check_s", "  data and CPU reference"),
 )
 
@@ -94,7 +94,9 @@ class Step:
 def text(value):
     if value is None:
         return "-"
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.4f}"
 
 
 def print_table(steps):

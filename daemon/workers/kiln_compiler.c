@@ -5,12 +5,14 @@
  *     kiln-compiler --temp DIR [--max-jobs N]     the socket is descriptor 3
  *
  *   main                  arguments, then surroundings, then jobs
- *   settle                dies with kilnd, own process group, private folder, short environment
+ *   settle                dies with kilnd, own process group, private folder, short environment,
+ *                         and no files but those a compiler needs
  *   compiler_worker_serve engine/compile/worker.c: the jobs
  *
  * It is started by kilnd, which sets its limits (memory, CPU, file size) before it begins.
  */
 #include "engine/compile/compiler.h"
+#include "engine/compile/confine.h"
 #include "engine/compile/worker_wire.h"
 
 #include <errno.h>
@@ -151,7 +153,7 @@ static bool no_input(void)
     return fine;
 }
 
-static int settle(const char *temp)
+static int settle(const char *temp, bool confined)
 {
     char folder[PATH_MAX];
     /* A write beyond the limit fails with EFBIG, which can be reported, instead of a signal.
@@ -167,9 +169,16 @@ static int settle(const char *temp)
         fprintf(stderr, "kiln-compiler: cannot enter the folder '%s': %s\n", temp, strerror(errno));
         return EXIT_SURROUNDINGS;
     }
-    if (keep_few_variables() && set_variables(folder) && no_input())
+    if (!keep_few_variables() || !set_variables(folder) || !no_input()) {
+        fprintf(stderr, "kiln-compiler: cannot set up its surroundings: %s\n", strerror(errno));
+        return EXIT_SURROUNDINGS;
+    }
+    /* A kernel without Landlock leaves the compilers with the rights of kilnd's user. */
+    struct kiln_err err = KILN_ERR_INIT;
+    enum kiln_code rc = confined ? KILN_OK : confine_to(folder, &err);
+    if (rc == KILN_OK || rc == KILN_UNSUPPORTED)
         return 0;
-    fprintf(stderr, "kiln-compiler: cannot set up its surroundings: %s\n", strerror(errno));
+    fprintf(stderr, "kiln-compiler: %s\n", err.text);
     return EXIT_SURROUNDINGS;
 }
 
@@ -187,7 +196,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
-    status = settle(given.temp);
+    status = settle(given.temp, given.resume);
     if (status)
         return status;
     return given.resume ? compiler_worker_resume(SOCKET_FD, given.max_jobs, given.files)

@@ -58,8 +58,8 @@ static enum kiln_code map_all(const struct floor_reply *reply, struct mappings *
     return rc;
 }
 
-static enum kiln_code floor_get(int fd, const struct content *content, uint32_t count, uint64_t *ret_ns,
-                                struct kiln_err *err)
+static enum kiln_code floor_get(int fd, const struct content *content, uint32_t count,
+                                uint64_t *ret_ns, struct kiln_err *err)
 {
     uint8_t body[FLOOR_REPLY_SIZE];
     struct floor_request request = { .mode = FLOOR_DESCRIPTOR, .count = count };
@@ -241,7 +241,8 @@ static enum kiln_code run_size(const struct bench_options *o, enum content_kind 
                                struct kiln_err *err)
 {
     bench_say("batch: %u kernels of %zu bytes", ITEMS, size);
-    __attribute__((cleanup(batch_done))) struct batch b = { .content = { kind, size, ITEMS + 1, 0 } };
+    __attribute__((cleanup(batch_done))) struct batch b = { .content = { kind, size, ITEMS + 1,
+                                                                         0 } };
     enum kiln_code rc = start(o, &b, err);
     if (!rc)
         rc = take_turns(&b, err);

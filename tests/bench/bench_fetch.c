@@ -15,17 +15,31 @@
 typedef const struct subject_ops *const ways[];
 
 static ways one_client_small = {
-    &subject_round_trip, &subject_inline, &subject_descriptor, &subject_redis,
-    &subject_kiln_wire,  &subject_kiln,   &subject_kiln_table, NULL,
+    &subject_round_trip,
+    &subject_inline,
+    &subject_descriptor,
+    &subject_descriptor_kept,
+    &subject_redis,
+    &subject_kiln_wire,
+    &subject_kiln,
+    &subject_kiln_table,
+    NULL,
 };
 static ways one_client_miopen = {
-    &subject_round_trip,  &subject_descriptor,   &subject_redis,
-    &subject_kiln_wire,   &subject_kiln,         &subject_kiln_table,
-    &subject_miopen_kept, &subject_miopen_fresh, NULL,
+    &subject_round_trip,      &subject_descriptor,
+    &subject_descriptor_kept, &subject_redis,
+    &subject_kiln_wire,       &subject_kiln,
+    &subject_kiln_table,      &subject_miopen_kept,
+    &subject_miopen_fresh,    NULL,
 };
-static ways one_client = {
-    &subject_round_trip, &subject_descriptor, &subject_redis,
-    &subject_kiln_wire,  &subject_kiln,       NULL,
+static ways one_client_large = {
+    &subject_round_trip,
+    &subject_descriptor,
+    &subject_descriptor_kept,
+    &subject_redis,
+    &subject_kiln_wire,
+    &subject_kiln,
+    NULL,
 };
 static ways many_clients = {
     &subject_descriptor, &subject_descriptor_epoll,
@@ -43,16 +57,18 @@ struct setting { /* one block of the table */
 };
 
 static const struct setting settings[] = {
-    { { CONTENT_RANDOM, 4096, 1000 }, 1, true, true, one_client_small },
-    { { CONTENT_RANDOM, 4096, 1000 }, 1, false, false, one_client_small },
-    { { CONTENT_CODE, 20480, 500 }, 1, true, true, one_client_miopen },
-    { { CONTENT_CODE, 20480, 500 }, 1, false, true, one_client_miopen },
-    { { CONTENT_POOR, 65536, 500 }, 1, true, true, one_client_miopen },
-    { { CONTENT_POOR, 65536, 500 }, 1, false, false, one_client_miopen },
-    { { CONTENT_RANDOM, 1 << 20, 128 }, 1, true, false, one_client },
-    { { CONTENT_RANDOM, 4096, 1000 }, 16, false, true, many_clients },
-    { { CONTENT_RANDOM, 65536, 500 }, 16, false, true, many_clients },
-    { { CONTENT_RANDOM, 1 << 20, 128 }, 16, false, true, many_clients },
+    { { CONTENT_RANDOM, 4096, 1000, 0 }, 1, true, true, one_client_small },
+    { { CONTENT_RANDOM, 4096, 1000, 0 }, 1, false, false, one_client_small },
+    { { CONTENT_CODE, 20480, 500, 0 }, 1, true, true, one_client_miopen },
+    { { CONTENT_CODE, 20480, 500, 0 }, 1, false, true, one_client_miopen },
+    { { CONTENT_POOR, 65536, 500, 0 }, 1, true, true, one_client_miopen },
+    { { CONTENT_POOR, 65536, 500, 0 }, 1, false, false, one_client_miopen },
+    { { CONTENT_RANDOM, 1 << 20, 128, 0 }, 1, true, false, one_client_large },
+    { { CONTENT_RANDOM, 4096, 1000, 0 }, 16, false, true, many_clients },
+    { { CONTENT_RANDOM, 65536, 500, 1 }, 16, false, true, many_clients },
+    { { CONTENT_RANDOM, 65536, 500, 0 }, 16, false, true, many_clients },
+    { { CONTENT_RANDOM, 1 << 20, 128, 1 }, 16, false, true, many_clients },
+    { { CONTENT_RANDOM, 1 << 20, 128, 0 }, 16, false, true, many_clients },
 };
 
 struct turn { /* of one way in one round by one client; in shared memory */
@@ -158,6 +174,11 @@ static struct figure figure_of(const struct contest *c, size_t round, size_t way
     };
 }
 
+static size_t touched_of(const struct content *content)
+{
+    return content->touch ? content->touch : content->size;
+}
+
 /* The first round warms everything up and is not reported. */
 static enum kiln_code report_way(const struct contest *c, size_t way, double ratio,
                                  struct kiln_err *err)
@@ -176,6 +197,7 @@ static enum kiln_code report_way(const struct contest *c, size_t way, double rat
     json_set_u64(result, "size", content->size);
     json_set_u64(result, "clients", c->setting->clients);
     json_set_bool(result, "one_cpu", c->setting->one_cpu);
+    json_set_u64(result, "touched", touched_of(content));
     json_set_u64(result, "fetches", fetches_of(c, way));
     if (ratio > 0)
         json_set_number(result, "bzip2_ratio", ratio);
@@ -305,6 +327,7 @@ static enum kiln_code report_absent(const struct setting *setting, const struct 
     json_set_u64(result, "size", setting->content.size);
     json_set_u64(result, "clients", setting->clients);
     json_set_bool(result, "one_cpu", setting->one_cpu);
+    json_set_u64(result, "touched", touched_of(&setting->content));
     json_set_text(result, "not_run", why);
     return bench_print(result, err);
 }
@@ -325,9 +348,10 @@ static enum kiln_code choose_ways(struct contest *c, const struct servers *s, st
 static enum kiln_code run_setting(const struct bench_options *o, const struct setting *setting,
                                   struct kiln_err *err)
 {
-    bench_say("fetch: %zu bytes (%s), %u client%s%s", setting->content.size,
-              content_kind_name(setting->content.kind), setting->clients,
-              setting->clients > 1 ? "s" : "", setting->one_cpu ? " on the servers' CPU" : "");
+    bench_say("fetch: %zu bytes (%s), %zu touched, %u client%s%s", setting->content.size,
+              content_kind_name(setting->content.kind), touched_of(&setting->content),
+              setting->clients, setting->clients > 1 ? "s" : "",
+              setting->one_cpu ? " on the servers' CPU" : "");
     __attribute__((cleanup(servers_done))) struct servers s = { .miopen_ratio = 0 };
     enum kiln_code rc = start_servers(o, setting, &s, err);
     if (!rc && setting->one_cpu)

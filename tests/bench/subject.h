@@ -42,7 +42,9 @@ struct subject_ops {
 extern const struct subject_ops subject_round_trip; /* no object comes back */
 extern const struct subject_ops subject_inline;     /* the object's bytes in the message */
 extern const struct subject_ops subject_descriptor; /* a memfd: mapped, touched, unmapped */
-extern const struct subject_ops subject_descriptor_epoll;
+extern const struct subject_ops
+    subject_descriptor_kept; /* unmapped after the pass, as kiln's are */
+extern const struct subject_ops subject_descriptor_epoll; /* as descriptor, from one event loop */
 
 /* MIOpen's hit: select by name and arguments, bunzip2, md5. */
 extern const struct subject_ops subject_miopen_kept;  /* the database kept open */

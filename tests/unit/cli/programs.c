@@ -42,7 +42,6 @@ static void read_back(FILE *file, char *text, size_t size)
 /* The exit status of |program| with words up to NULL. */
 static int run(struct fixture *f, const char *program, const char *const *words)
 {
-    extern char **environ;
     char *argv[24] = { (char *)(uintptr_t)program };
     posix_spawn_file_actions_t actions;
     pid_t pid = 0;

@@ -145,7 +145,7 @@ static void answer_out_of_order(struct fake_request *rq)
 
 static void answer_failures(struct fake_request *rq)
 {
-    struct digest keys[4];
+    struct digest keys[ITEMS];
     uint32_t count = read_batch(rq, keys);
     struct fake_outcomes o = { 0 };
     for (uint32_t i = 0; i < count; i++) {

@@ -7,9 +7,13 @@
 #include "tests/support/test.h"
 #include "tests/unit/engine/compile/compiler_process.h"
 
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/landlock.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define OBJECT_MOST (16u << 20)
@@ -22,6 +26,7 @@ struct fixture {
 };
 
 static struct fixture fixture;
+static char secret[PATH_MAX]; /* a file outside every worker's folder */
 
 static struct compile_outcome describe(void)
 {
@@ -297,6 +302,31 @@ static void a_header_that_did_not_come_is_missing(void **state)
     each_toolchain(lacks_header);
 }
 
+static void cannot_read(const char *toolchain, const char *target)
+{
+    char source[512];
+    snprintf(source, sizeof(source), "#include \"%s\"\n" ANSWER, secret);
+    struct compile_job job = job_of(toolchain, target, source);
+    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
+    assert_int_equal(outcome.end, COMPILE_REFUSED);
+    assert_null(strstr(outcome.log, "hidden_word"));
+    compile_outcome_done(&outcome);
+}
+
+static void a_source_cannot_quote_files_of_this_machine(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) < 0)
+        skip();
+    int fd = open("kiln-test-secret.h", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && realpath("kiln-test-secret.h", secret));
+    must(fs_write_all(fd, bytes_of_text("hidden_word();\n"), &err), err);
+    close(fd);
+    each_toolchain(cannot_read);
+    unlink(secret);
+}
+
 static void the_worker_checks_names_once_more(void **state)
 {
     (void)state;
@@ -365,7 +395,7 @@ static void hiprtc_for_gfx942_costs_the_worker_and_says_so(void **state)
     assert_non_null(outcome.log);
     compile_outcome_done(&outcome);
     int status = compiler_stop(&doomed);
-#ifndef __SANITIZE_ADDRESS__ /* it exits with a report instead */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they exit with a report */
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), SIGABRT);
 #else
@@ -463,6 +493,7 @@ int main(void)
         WITH_WORKER(a_compile_error_comes_with_its_log_and_the_worker_goes_on),
         WITH_WORKER(headers_are_found_by_their_names),
         WITH_WORKER(a_header_that_did_not_come_is_missing),
+        WITH_WORKER(a_source_cannot_quote_files_of_this_machine),
         WITH_WORKER(the_worker_checks_names_once_more),
         WITH_WORKER(a_probe_tells_and_keeps_no_object),
         WITH_WORKER(another_machines_opencl_target_is_refused),

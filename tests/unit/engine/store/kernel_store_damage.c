@@ -4,9 +4,11 @@
 #include "common/fs.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define KERNELS 40u
 #define ROUNDS 400u
@@ -367,6 +369,61 @@ static void random_flips_never_crash_and_never_give_a_wrong_object(void **state)
     free(copy.data);
 }
 
+static void store_until_killed(struct fixture *f, unsigned first, int progress)
+{
+    if (reopen(f, 64 << 10) != KILN_OK)
+        _exit(1);
+    for (unsigned i = first;; i++) {
+        unsigned n = i % KERNELS;
+        if (put(f,
+                (struct kernel){
+                    .number = n, .size = 2000 + n * 100, .seed = n + 1, .compressible = n % 2 }) !=
+                KILN_OK ||
+            write(progress, ".", 1) != 1)
+            _exit(1);
+    }
+}
+
+/* Kills a writing process after |puts| of them, somewhere in the next. */
+static void kill_a_writer(struct fixture *f, unsigned first, unsigned puts)
+{
+    int ends[2];
+    char dot;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        store_until_killed(f, first, ends[1]);
+    close(ends[1]);
+    for (unsigned i = 0; i < puts; i++)
+        assert_int_equal(read(ends[0], &dot, 1), 1);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    close(ends[0]);
+}
+
+static void a_killed_writer_leaves_a_whole_store(void **state)
+{
+    struct fixture *f = *state;
+    struct object *expected[KERNELS];
+    close_store(f);
+    for (unsigned i = 0; i < KERNELS; i++)
+        expected[i] = object_of(2000 + i * 100, i + 1, i % 2);
+    for (unsigned round = 0; round < 12; round++) {
+        kill_a_writer(f, round * 5, 5 + round * 7);
+
+        assert_int_equal(reopen(f, 64 << 10), KILN_OK);
+
+        assert_string_equal(f->notice, "");
+        check_round(f, expected);
+        assert_int_equal(ask(f, "select count(*) from quarantine"), 0);
+        assert_int_equal(usage(f).stored_bytes, ask(f, "select sum(stored_size) from object"));
+        close_store(f);
+    }
+    for (unsigned i = 0; i < KERNELS; i++)
+        object_unref(expected[i]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -387,6 +444,7 @@ int main(void)
         TEST(only_one_damaged_copy_is_kept),
         TEST(a_truncated_file_never_gives_a_wrong_object),
         TEST(a_file_damaged_while_open_is_replaced_by_the_next_write),
+        TEST(a_killed_writer_leaves_a_whole_store),
         TEST(random_flips_never_crash_and_never_give_a_wrong_object),
     };
     return cmocka_run_group_tests_name("kernel_store_damage", tests, NULL, NULL);

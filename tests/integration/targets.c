@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ResNet-50's problems built for every target that a toolchain here can compile: each code object
+ * is for the target asked and has the kernel in it that the plan launches.
+ */
+#include "common/target.h"
+#include "engine/compile/code_object.h"
+#include "tests/support/daemon_process.h"
+
+#include <kiln/kiln.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#define PROBLEMS_MOST 128
+
+/* Sanitizers look at kiln's code, not at the compilers': there, every twelfth problem will do. */
+#ifndef EVERY
+#define EVERY 1
+#endif
+
+struct fixture {
+    struct daemon_process daemon;
+    struct program_result result;
+    struct kiln_client *client;
+    struct kiln_problem problems[PROBLEMS_MOST];
+    size_t count;
+};
+
+static void read_problems(struct fixture *f, const char *path)
+{
+    char line[2048];
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file)) {
+        struct kiln_error err;
+        unsigned count = 0;
+        line[strcspn(line, "\n")] = '\0';
+        if (!line[0] || line[0] == '#')
+            continue;
+        assert_true(f->count + 3 <= PROBLEMS_MOST);
+        if (kiln_problem_from_driver(line, f->problems + f->count, &count, &err))
+            fail_msg("%s: %s", line, err.text);
+        f->count += count;
+    }
+    fclose(file);
+}
+
+static void keep_every(struct fixture *f, size_t step)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < f->count; i += step)
+        f->problems[kept++] = f->problems[i];
+    f->count = kept;
+}
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    daemon_process_init(&f.daemon);
+    daemon_process_start(&f.daemon);
+    read_problems(&f, KILN_SOURCE "/scripts/networks/resnet50.txt");
+    assert_int_equal(f.count, 69);
+    keep_every(&f, EVERY);
+    struct kiln_client_options options = { .size = sizeof(options),
+                                           .socket_path = f.daemon.socket,
+                                           .timeout_ms = 600000 };
+    struct kiln_error err;
+    if (kiln_client_open(&options, &f.client, &err))
+        fail_msg("%s", err.text);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    kiln_client_close(f->client);
+    daemon_process_remove(&f->daemon);
+    return 0;
+}
+
+struct search {
+    const char *name;
+    bool found;
+};
+
+static void compare_name(void *context, struct bytes name)
+{
+    struct search *s = context;
+    s->found |= bytes_equal_text(name, s->name);
+}
+
+struct check {
+    struct target target;
+    size_t good;
+    char failure[1024];
+};
+
+static void check_object(struct check *c, struct kiln_plan *plan, struct kiln_kernel *kernel)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct bytes object = bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
+    if (code_object_check(object, &c->target, &err)) {
+        snprintf(c->failure, sizeof(c->failure), "%s", err.text);
+        return;
+    }
+    struct kiln_plan_launch launch = { .size = sizeof(launch) };
+    assert_int_equal(kiln_plan_launch(plan, 0, &launch, NULL), KILN_E_OK);
+    struct search s = { .name = launch.kernel };
+    code_object_kernels(object, &c->target, compare_name, &s);
+    if (!s.found)
+        snprintf(c->failure, sizeof(c->failure), "no kernel '%s' in the object", launch.kernel);
+    c->good += s.found;
+}
+
+static int take_plan(void *context, size_t index, struct kiln_plan *plan,
+                     const struct kiln_error *err)
+{
+    struct check *c = context;
+    (void)index;
+    if (!plan)
+        snprintf(c->failure, sizeof(c->failure), "%.400s %.500s", err->text, err->log);
+    else
+        check_object(c, plan, kiln_plan_object(plan, 0));
+    return 0;
+}
+
+static void build_all(struct fixture *f, const char *target)
+{
+    run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--probe", target, "--json",
+                NULL);
+    assert_int_equal(f->result.status, 0);
+    if (!strstr(f->result.output, "\"works\":true") &&
+        !strstr(f->result.output, "\"works\": true")) {
+        print_message("skipped: no toolchain here compiles %s\n", target);
+        skip();
+    }
+    struct check c = { .good = 0 };
+    struct kiln_err err = KILN_ERR_INIT;
+    must(target_parse(bytes_of_text(target), &c.target, &err), err);
+    struct kiln_plan_options options = { .size = sizeof(options), .target = target };
+    struct kiln_error failure = { .code = 0 };
+    if (kiln_plan_batch(f->client, f->problems, f->count, &options, 600000, take_plan, &c,
+                        &failure))
+        fail_msg("%s: %s", target, failure.text);
+    if (c.good != f->count)
+        fail_msg("%s: %zu of %zu are good: %s", target, c.good, f->count, c.failure);
+}
+
+#define TARGET_TEST(name) \
+    static void resnet50_builds_for_##name(void **state) { build_all(*state, #name); }
+
+TARGET_TEST(gfx906)
+TARGET_TEST(gfx908)
+TARGET_TEST(gfx90a)
+TARGET_TEST(gfx942)
+TARGET_TEST(gfx1030)
+TARGET_TEST(gfx1100)
+TARGET_TEST(gfx1201)
+TARGET_TEST(sm_90)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(resnet50_builds_for_gfx906),
+        cmocka_unit_test(resnet50_builds_for_gfx908),
+        cmocka_unit_test(resnet50_builds_for_gfx90a),
+        cmocka_unit_test(resnet50_builds_for_gfx942),
+        cmocka_unit_test(resnet50_builds_for_gfx1030),
+        cmocka_unit_test(resnet50_builds_for_gfx1100),
+        cmocka_unit_test(resnet50_builds_for_gfx1201),
+        cmocka_unit_test(resnet50_builds_for_sm_90),
+    };
+    return cmocka_run_group_tests_name("targets", tests, setup, teardown);
+}

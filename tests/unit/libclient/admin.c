@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* Administration and events. */
+#include "tests/support/test.h"
+#include "tests/unit/libclient/fake_daemon.h"
+
+#include <string.h>
+
+struct fixture {
+    struct fake_daemon daemon;
+    struct kiln_client *client;
+    struct kiln_error err;
+    unsigned events;
+};
+
+static void answer(struct fake_request *rq)
+{
+    if (rq->header.type == MESSAGE_stats)
+        fake_reply(rq, MESSAGE_json, 0, rq->body, NULL, 0);
+    else if (rq->header.type == MESSAGE_clear)
+        fake_reply_error(rq, KILN_DENIED, "'clear' needs an administrator", NULL);
+    else if (rq->header.type == MESSAGE_status)
+        fake_reply(rq, MESSAGE_json, 0, bytes_of("a\0b", 3), NULL, 0);
+    else if (rq->header.type == MESSAGE_config)
+        fake_reply(rq, MESSAGE_json, FRAME_MORE, bytes_of_text("{}"), NULL, 0);
+    else
+        for (int i = 0; i < 3; i++)
+            fake_reply(rq, MESSAGE_json, FRAME_MORE, bytes_of_text("{\"event\":\"x\"}"), NULL, 0);
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .daemon = { .handle = answer } };
+    fake_daemon_start(&f.daemon);
+    f.client = fake_client(&f.daemon);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    kiln_client_close(f->client);
+    fake_daemon_stop(&f->daemon);
+    return 0;
+}
+
+static void json_goes_out_and_comes_back(void **state)
+{
+    struct fixture *f = *state;
+    char *json = NULL;
+    must(kiln_admin(f->client, "stats", "{\"a\":1}", 0, &json, &f->err), f->err);
+    assert_string_equal(json, "{\"a\":1}");
+    kiln_free(json);
+    must(kiln_admin(f->client, "stats", NULL, 0, &json, &f->err), f->err);
+    assert_string_equal(json, "{}");
+    kiln_free(json);
+}
+
+static void refusals_and_nonsense_are_told_apart(void **state)
+{
+    struct fixture *f = *state;
+    char *json = NULL;
+    assert_int_equal(kiln_admin(f->client, "clear", NULL, 0, &json, &f->err), KILN_E_DENIED);
+    assert_says(f->err.text, "needs an administrator");
+    assert_int_equal(kiln_admin(f->client, "status", NULL, 0, &json, &f->err), KILN_E_CORRUPT);
+    assert_int_equal(kiln_admin(f->client, "config", NULL, 0, &json, &f->err), KILN_E_CORRUPT);
+    assert_null(json);
+}
+
+static void only_json_requests_can_be_named(void **state)
+{
+    struct fixture *f = *state;
+    char *json = NULL;
+    assert_int_equal(kiln_admin(f->client, "fetch", NULL, 0, &json, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "there is no request 'fetch'");
+    assert_int_equal(kiln_admin(f->client, "events", NULL, 0, &json, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_admin(f->client, NULL, NULL, 0, &json, &f->err), KILN_E_INVALID);
+    assert_int_equal(f->daemon.connections, 0);
+}
+
+static int until_third(void *context, const char *json)
+{
+    struct fixture *f = context;
+    assert_string_equal(json, "{\"event\":\"x\"}");
+    return ++f->events == 3;
+}
+
+static void events_come_until_the_caller_has_enough(void **state)
+{
+    struct fixture *f = *state;
+    must(kiln_events(f->client, -1, until_third, f, &f->err), f->err);
+    assert_int_equal(f->events, 3);
+}
+
+static int for_ever(void *context, const char *json)
+{
+    (void)context;
+    (void)json;
+    return 0;
+}
+
+static void events_end_when_the_time_is_over(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(kiln_events(f->client, 30, for_ever, f, &f->err), KILN_E_TIMED_OUT);
+}
+
+static int kill_the_daemon(void *context, const char *json)
+{
+    struct fixture *f = context;
+    (void)json;
+    fake_daemon_kill(&f->daemon);
+    return 0;
+}
+
+static void events_end_when_the_daemon_goes(void **state)
+{
+    struct fixture *f = *state;
+    int rc = kiln_events(f->client, -1, kill_the_daemon, f, &f->err);
+    assert_int_equal(rc, KILN_E_UNAVAILABLE);
+}
+
+static void watching_events_leaves_the_clients_own_connection_alone(void **state)
+{
+    struct fixture *f = *state;
+    char *json = NULL;
+    must(kiln_events(f->client, -1, until_third, f, &f->err), f->err);
+    must(kiln_admin(f->client, "stats", NULL, 0, &json, &f->err), f->err);
+    kiln_free(json);
+    assert_int_equal(f->daemon.connections, 2);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(json_goes_out_and_comes_back),
+        TEST(refusals_and_nonsense_are_told_apart),
+        TEST(only_json_requests_can_be_named),
+        TEST(events_come_until_the_caller_has_enough),
+        TEST(events_end_when_the_time_is_over),
+        TEST(events_end_when_the_daemon_goes),
+        TEST(watching_events_leaves_the_clients_own_connection_alone),
+    };
+    return cmocka_run_group_tests_name("client administration", tests, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* Errors, problems and device names: the small pure parts. */
+#include "libclient/device/uri.h"
+#include "libclient/failure.h"
+#include "tests/support/test.h"
+
+#include <kiln/kiln.h>
+#include <string.h>
+
+static void codes_have_names_texts_and_advice(void **state)
+{
+    (void)state;
+    assert_string_equal(kiln_error_name(KILN_E_NOT_FOUND), "NOT_FOUND");
+    assert_string_equal(kiln_error_text(KILN_E_NOT_FOUND), "no such entry");
+    assert_int_equal(kiln_error_is_retryable(KILN_E_NOT_FOUND), 0);
+    assert_int_equal(kiln_error_is_retryable(KILN_E_BUSY), 1);
+    assert_string_equal(kiln_error_name(99), "?");
+    assert_string_equal(kiln_error_text(-1), "?");
+    assert_int_equal(kiln_error_is_retryable(99), 0);
+}
+
+static void an_error_may_be_ignored_and_is_left_alone_on_success(void **state)
+{
+    (void)state;
+    struct kiln_err e = KILN_ERR_INIT;
+    struct kiln_error out = { .code = 42, .text = "before" };
+    assert_int_equal(error_return(&e, KILN_OK, &out), 0);
+    assert_int_equal(out.code, 42);
+    kiln_fail(&e, KILN_FULL, "no room");
+    assert_int_equal(error_return(&e, KILN_FULL, NULL), KILN_E_FULL);
+    assert_int_equal(error_return(&e, KILN_FULL, &out), KILN_E_FULL);
+    assert_string_equal(out.text, "no room");
+    assert_string_equal(out.log, "");
+}
+
+static void a_code_without_a_sentence_gets_its_own_text(void **state)
+{
+    (void)state;
+    struct kiln_err e = { .code = KILN_NOT_FOUND };
+    struct kiln_error out;
+    error_return(&e, KILN_NOT_FOUND, &out);
+    assert_string_equal(out.text, "no such entry");
+}
+
+static void long_logs_are_cut_at_their_end(void **state)
+{
+    (void)state;
+    static char log[10000];
+    memset(log, 'x', sizeof(log));
+    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    failure_said(&f, KILN_COMPILE_FAILED, bytes_of_text("no"), bytes_of(log, sizeof(log)));
+    struct kiln_error out;
+    failure_return(&f, KILN_COMPILE_FAILED, &out);
+    assert_int_equal(strlen(out.log), sizeof(out.log) - 1);
+}
+
+static void the_version_is_the_projects(void **state)
+{
+    (void)state;
+    assert_string_equal(kiln_version(), KILN_VERSION);
+}
+
+/* ---- problems ---- */
+
+static void a_driver_line_gives_a_problem_a_direction(void **state)
+{
+    (void)state;
+    struct kiln_problem problems[3];
+    struct kiln_error err;
+    unsigned count = 0;
+    must(kiln_problem_from_driver("/opt/x/MIOpenDriver conv -n 2 -c 4 -H 8 -W 9 -k 8 -y 3 -x 3 "
+                                  "-p 1 -q 1 -F 5",
+                                  problems, &count, &err),
+         err);
+    assert_int_equal(count, 2);
+    assert_int_equal(problems[0].direction, KILN_FORWARD);
+    assert_int_equal(problems[1].direction, KILN_BACKWARD_WEIGHTS);
+    assert_int_equal(problems[1].in[2], 9);
+    assert_int_equal(problems[0].size, sizeof(problems[0]));
+
+    uint32_t output[3];
+    uint64_t elements, bytes;
+    must(kiln_problem_output(&problems[0], output, &err), err);
+    assert_int_equal(output[1], 8);
+    must(kiln_problem_tensor(&problems[0], KILN_TENSOR_Y, &elements, &bytes, &err), err);
+    assert_int_equal(elements, 2 * 8 * 8 * 9);
+    assert_int_equal(bytes, elements * 4);
+    assert_int_equal(kiln_problem_tensor(&problems[0], 3, NULL, NULL, &err), KILN_E_INVALID);
+
+    char text[400];
+    struct kiln_problem again[3];
+    must(kiln_problem_to_driver(&problems[1], text, sizeof(text), &err), err);
+    must(kiln_problem_from_driver(text, again, &count, &err), err);
+    assert_int_equal(count, 1);
+    assert_memory_equal(&again[0], &problems[1], sizeof(again[0]));
+}
+
+static void lines_that_hold_no_problem_are_told_apart(void **state)
+{
+    (void)state;
+    struct kiln_problem problems[3];
+    struct kiln_error err;
+    unsigned count = 9;
+    assert_int_equal(kiln_problem_from_driver("# note", problems, &count, &err), KILN_E_NOT_FOUND);
+    assert_says(err.text, "blank or a comment");
+    assert_int_equal(kiln_problem_from_driver("conv -n zero", problems, &count, &err),
+                     KILN_E_INVALID);
+    assert_int_equal(count, 9);
+    assert_int_equal(kiln_problem_from_driver(NULL, problems, &count, &err), KILN_E_INVALID);
+}
+
+/* ---- device names ---- */
+
+static void device_names_are_a_kind_and_a_number(void **state)
+{
+    (void)state;
+    struct device_uri uri;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(device_uri_parse("opencl", &uri, &err), err);
+    assert_int_equal(uri.kind, DEVICE_OPENCL);
+    assert_int_equal(uri.index, 0);
+    must(device_uri_parse("hip:12", &uri, &err), err);
+    assert_int_equal(uri.kind, DEVICE_HIP);
+    assert_int_equal(uri.index, 12);
+    must(device_uri_parse("hip://GPU-0123abcd-ef", &uri, &err), err);
+    assert_string_equal(uri.uuid, "GPU-0123abcd-ef");
+    must(device_uri_parse("auto", &uri, &err), err);
+    assert_int_equal(uri.kind, DEVICE_AUTO);
+}
+
+static void other_device_names_are_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = { "",           "gpu",          "hip:",           "hip:-1",
+                                         "hip:1x",     "auto:1",       "opencl:12345",   "hip://",
+                                         "hip://GPU-", "cuda://GPU-1", "hip://GPU-../x", "openclx",
+                                         NULL };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct device_uri uri;
+        struct kiln_err err = KILN_ERR_INIT;
+        assert_int_equal(device_uri_parse(wrong[i], &uri, &err), KILN_INVALID);
+        assert_says(err.text, "names no device");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(codes_have_names_texts_and_advice),
+        cmocka_unit_test(an_error_may_be_ignored_and_is_left_alone_on_success),
+        cmocka_unit_test(a_code_without_a_sentence_gets_its_own_text),
+        cmocka_unit_test(long_logs_are_cut_at_their_end),
+        cmocka_unit_test(the_version_is_the_projects),
+        cmocka_unit_test(a_driver_line_gives_a_problem_a_direction),
+        cmocka_unit_test(lines_that_hold_no_problem_are_told_apart),
+        cmocka_unit_test(device_names_are_a_kind_and_a_number),
+        cmocka_unit_test(other_device_names_are_refused),
+    };
+    return cmocka_run_group_tests_name("client basics", tests, NULL, NULL);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/* Devices and runs: OpenCL for real where a platform is, the other runtimes' absence. */
+#include "libclient/device/device.h"
+#include "libclient/device/opencl_library.h"
+#include "tests/support/test.h"
+#include "tests/unit/libclient/fake_daemon.h"
+
+#include <dlfcn.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT 64 /* elements of x and y */
+
+struct fixture {
+    struct fake_daemon daemon;
+    struct kiln_client *client;
+    struct kiln_device *device; /* NULL: none here */
+    struct kiln_error err;
+    struct kiln_problem problem;
+    struct bytes binary; /* owned */
+    struct kiln_plan *plan;
+    uint64_t x_offset;
+    const char *entry;
+};
+
+/* ---- a program binary, as a compiler would make it ---- */
+
+static const char source[] =
+    "__kernel __attribute__((reqd_work_group_size(16, 1, 1)))\n"
+    "void scale(__global const float *x, __global const float *w, __global float *y,\n"
+    "           uint add, float times, ulong wide) {\n"
+    "    size_t i = get_global_id(0);\n"
+    "    y[i] = x[i] * w[0] * times + (float)add + (float)(wide >> 32);\n"
+    "}\n";
+
+static void *symbol(const char *name)
+{
+    static void *dl;
+    if (!dl)
+        dl = dlopen("libOpenCL.so.1", RTLD_NOW);
+    void *address = dlsym(dl, name);
+    assert_non_null(address);
+    return address;
+}
+
+static struct bytes build(void)
+{
+    cl_program (*create)(cl_context, cl_uint, const char **, const size_t *, cl_int *);
+    cl_int (*info)(cl_program, cl_program_info, size_t, void *, size_t *);
+    *(void **)&create = symbol("clCreateProgramWithSource");
+    *(void **)&info = symbol("clGetProgramInfo");
+    const struct opencl_library *cl;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(opencl_library_use(&cl, &err), err);
+    cl_platform_id platform;
+    cl_device_id device;
+    assert_int_equal(cl->clGetPlatformIDs(1, &platform, NULL), CL_SUCCESS);
+    assert_int_equal(cl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), 0);
+    cl_context context = cl->clCreateContext(NULL, 1, &device, NULL, NULL, NULL);
+    const char *text = source;
+    cl_program program = create(context, 1, &text, NULL, NULL);
+    assert_int_equal(cl->clBuildProgram(program, 1, &device, "", NULL, NULL), CL_SUCCESS);
+    size_t size = 0;
+    assert_int_equal(info(program, CL_PROGRAM_BINARY_SIZES, sizeof(size), &size, NULL), 0);
+    unsigned char *data = malloc(size);
+    assert_int_equal(info(program, CL_PROGRAM_BINARIES, sizeof(data), &data, NULL), 0);
+    cl->clReleaseProgram(program);
+    cl->clReleaseContext(context);
+    return bytes_of(data, size);
+}
+
+/* ---- a plan with it ---- */
+
+static void answer(struct fake_request *rq)
+{
+    struct fixture *f = rq->daemon->context;
+    const struct message_plan_argument arguments[] = {
+        { .kind = ARGUMENT_X, .value = f->x_offset },
+        { .kind = ARGUMENT_W },
+        { .kind = ARGUMENT_Y },
+        { .kind = ARGUMENT_U32, .value = 5 },
+        { .kind = ARGUMENT_F32, .value = 0x40000000 }, /* 2.0f */
+        { .kind = ARGUMENT_U64, .value = 3ull << 32 },
+    };
+    BUFFER_AUTO struct buffer list, kernels, objects, body;
+    buffer_init(&list, 10000);
+    buffer_init(&kernels, 10000);
+    buffer_init(&objects, 10000);
+    buffer_init(&body, 40000);
+    for (size_t i = 0; i < 6; i++)
+        message_plan_argument_write(&list, &arguments[i]);
+    struct message_plan_kernel k = { .name = bytes_of_text(f->entry),
+                                     .grid_x = COUNT / 16,
+                                     .grid_y = 1,
+                                     .grid_z = 1,
+                                     .group_x = 16,
+                                     .group_y = 1,
+                                     .group_z = 1,
+                                     .argument_count = 6,
+                                     .arguments = buffer_view(&list) };
+    message_plan_kernel_write(&kernels, &k);
+    struct message_outcome o = { .tier = TIER_HOT, .size = f->binary.size };
+    message_outcome_write(&objects, &o);
+    struct message_planned m = { .solver = bytes_of_text("Scale"),
+                                 .toolchain = bytes_of_text("opencl"),
+                                 .kernel_count = 1,
+                                 .kernels = buffer_view(&kernels),
+                                 .object_count = 1,
+                                 .objects = buffer_view(&objects) };
+    message_planned_write(&body, &m);
+    int fd = fake_memfd(f->binary, true);
+    fake_reply(rq, MESSAGE_planned, 0, buffer_view(&body), &fd, 1);
+    close(fd);
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .entry = "scale",
+                          .problem = { .size = sizeof(f.problem),
+                                       .spatial_dims = 2,
+                                       .n = 1,
+                                       .c = 1,
+                                       .k = 1,
+                                       .groups = 1,
+                                       .in = { 1, 8, 8 },
+                                       .filter = { 1, 1, 1 },
+                                       .stride = { 1, 1, 1 },
+                                       .dilation = { 1, 1, 1 } } };
+    *state = &f;
+    if (kiln_device_open("opencl", &f.device, &f.err)) {
+        print_message("no OpenCL device here: %s\n", f.err.text);
+        return 0;
+    }
+    f.binary = build();
+    f.daemon.context = &f;
+    f.daemon.handle = answer;
+    fake_daemon_start(&f.daemon);
+    f.client = fake_client(&f.daemon);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    kiln_plan_unref(f->plan);
+    if (f->client)
+        fake_daemon_stop(&f->daemon);
+    kiln_client_close(f->client);
+    kiln_device_close(f->device);
+    free((void *)f->binary.data);
+    return 0;
+}
+
+static void get_plan(struct fixture *f)
+{
+    if (!f->device)
+        skip();
+    struct kiln_plan_options options = { .size = sizeof(options),
+                                         .target = kiln_device_target(f->device) };
+    must(kiln_plan_get(f->client, &f->problem, &options, 0, &f->plan, &f->err), f->err);
+}
+
+static struct kiln_memory *memory(struct fixture *f, const void *from, uint64_t bytes,
+                                  uint64_t room)
+{
+    struct kiln_memory *m = NULL;
+    must(kiln_memory_create(f->device, room, &m, &f->err), f->err);
+    must(kiln_memory_write(m, from, bytes, &f->err), f->err);
+    return m;
+}
+
+/* ---- tests ---- */
+
+static void an_opencl_device_has_a_name_a_model_and_a_target(void **state)
+{
+    struct fixture *f = *state;
+    if (!f->device)
+        skip();
+    assert_string_equal(kiln_device_name(f->device), "opencl:0");
+    assert_true(strlen(kiln_device_model(f->device)) > 0);
+    assert_memory_equal(kiln_device_target(f->device), "opencl:", 7);
+    assert_string_equal(kiln_device_database_id(f->device), "");
+    assert_true(kiln_device_compute_units(f->device) > 0);
+}
+
+static void a_plan_runs_with_all_kinds_of_arguments(void **state)
+{
+    struct fixture *f = *state;
+    get_plan(f);
+    float x[COUNT], w = 10, y[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)i;
+    struct kiln_memory *mx = memory(f, x, sizeof(x), sizeof(x));
+    struct kiln_memory *mw = memory(f, &w, sizeof(w), sizeof(w));
+    struct kiln_memory *my = memory(f, x, sizeof(x), sizeof(x));
+    struct kiln_run *run;
+    must(kiln_run_create(f->device, f->plan, &run, &f->err), f->err);
+
+    must(kiln_run_launch(run, mx, mw, my, NULL, &f->err), f->err);
+    must(kiln_device_finish(f->device, &f->err), f->err);
+    must(kiln_memory_read(my, y, sizeof(y), &f->err), f->err);
+
+    for (int i = 0; i < COUNT; i++)
+        assert_true(y[i] == (float)i * 20 + 8);
+    kiln_run_destroy(run);
+    kiln_memory_destroy(mx);
+    kiln_memory_destroy(mw);
+    kiln_memory_destroy(my);
+}
+
+static void an_argument_may_begin_inside_its_tensor(void **state)
+{
+    struct fixture *f = *state;
+    if (!f->device)
+        skip();
+    f->x_offset = 4096;
+    get_plan(f);
+    static float x[1024 + COUNT];
+    float w = 1, y[COUNT];
+    x[1024] = 7;
+    struct kiln_memory *mx = memory(f, x, sizeof(x), sizeof(x));
+    struct kiln_memory *mw = memory(f, &w, sizeof(w), sizeof(w));
+    struct kiln_memory *my = memory(f, x, sizeof(y), sizeof(y));
+    struct kiln_run *run;
+    must(kiln_run_create(f->device, f->plan, &run, &f->err), f->err);
+    must(kiln_run_launch(run, mx, mw, my, NULL, &f->err), f->err);
+    must(kiln_memory_read(my, y, sizeof(y), &f->err), f->err);
+    assert_true(y[0] == 22);
+    kiln_run_destroy(run);
+    kiln_memory_destroy(mx);
+    kiln_memory_destroy(mw);
+    kiln_memory_destroy(my);
+}
+
+static void memories_that_do_not_fit_the_problem_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    get_plan(f);
+    struct kiln_memory *small = memory(f, "abcd", 4, 4);
+    struct kiln_run *run;
+    must(kiln_run_create(f->device, f->plan, &run, &f->err), f->err);
+
+    assert_int_equal(kiln_run_launch(run, small, small, small, NULL, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "memory for x has 4 bytes, 256 are needed");
+    assert_int_equal(kiln_run_launch(run, NULL, small, small, NULL, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "no memory given for x");
+    char room[5];
+    assert_int_equal(kiln_memory_read(small, room, 5, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_memory_create(f->device, 0, &small, &f->err), KILN_E_INVALID);
+
+    kiln_run_destroy(run);
+    kiln_device_close(f->device); /* the memory keeps it */
+    f->device = NULL;
+    kiln_memory_destroy(small);
+}
+
+static void a_binary_that_the_runtime_refuses_is_an_error_and_no_crash(void **state)
+{
+    struct fixture *f = *state;
+    if (!f->device)
+        skip();
+    memset((void *)f->binary.data, 'x', f->binary.size);
+    get_plan(f);
+    struct kiln_run *run = NULL;
+    assert_int_equal(kiln_run_create(f->device, f->plan, &run, &f->err), KILN_E_CORRUPT);
+    assert_says(f->err.text, "program binary");
+    assert_says(f->err.text, "Scale");
+    assert_null(run);
+}
+
+static void an_entry_point_that_is_not_there_is_named(void **state)
+{
+    struct fixture *f = *state;
+    f->entry = "absent";
+    get_plan(f);
+    struct kiln_run *run = NULL;
+    assert_int_equal(kiln_run_create(f->device, f->plan, &run, &f->err), KILN_E_CORRUPT);
+    assert_says(f->err.text, "no kernel 'absent'");
+}
+
+static void a_plan_for_another_target_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    if (!f->device)
+        skip();
+    struct kiln_plan_options options = { .size = sizeof(options), .target = "gfx90a" };
+    must(kiln_plan_get(f->client, &f->problem, &options, 0, &f->plan, &f->err), f->err);
+    struct kiln_run *run = NULL;
+    assert_int_equal(kiln_run_create(f->device, f->plan, &run, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "the plan is for gfx90a");
+}
+
+static void a_device_number_that_does_not_exist_says_how_many_there_are(void **state)
+{
+    struct fixture *f = *state;
+    if (!f->device)
+        skip();
+    struct kiln_device *none = NULL;
+    assert_int_equal(kiln_device_open("opencl:999", &none, &f->err), KILN_E_NOT_FOUND);
+    assert_says(f->err.text, "there is no opencl:999");
+    assert_int_equal(kiln_device_open("gpu", &none, &f->err), KILN_E_INVALID);
+}
+
+static void a_runtime_that_is_absent_is_named_with_every_file_tried(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_device *none = NULL;
+    setenv("KILN_HIP_LIBRARY", "/nowhere/libamdhip64.so", 1);
+    setenv("KILN_CUDA_LIBRARY", "/nowhere/libcuda.so", 1);
+    assert_int_equal(kiln_device_open("hip", &none, &f->err), KILN_E_UNAVAILABLE);
+    assert_says(f->err.text, "cannot load the HIP runtime (tried /nowhere/libamdhip64.so)");
+    assert_says(f->err.text, "KILN_HIP_LIBRARY");
+    assert_int_equal(kiln_device_open("cuda:0", &none, &f->err), KILN_E_UNAVAILABLE);
+    assert_says(f->err.text, "cannot load the CUDA driver");
+    setenv("KILN_CUDA_LIBRARY", "libc.so.6", 1);
+    assert_int_equal(kiln_device_open("cuda:0", &none, &f->err), KILN_E_UNAVAILABLE);
+    assert_says(f->err.text, "lacks 'cuInit'");
+    setenv("KILN_CUDA_LIBRARY", "/nowhere/libcuda.so", 1);
+}
+
+struct listing {
+    unsigned working, hip, cuda;
+};
+
+static void on_found(void *context, const char *name, const char *model, const char *target,
+                     const struct kiln_error *why_not)
+{
+    struct listing *l = context;
+    if (!why_not) {
+        assert_non_null(model);
+        assert_non_null(target);
+        l->working++;
+        return;
+    }
+    l->hip += strcmp(name, "hip") == 0;
+    l->cuda += strcmp(name, "cuda") == 0;
+}
+
+static void the_list_has_what_works_and_why_the_rest_does_not(void **state)
+{
+    struct fixture *f = *state;
+    struct listing l = { 0 };
+    must(kiln_device_list(on_found, &l, &f->err), f->err);
+    assert_int_equal(l.hip, 1);
+    assert_int_equal(l.cuda, 1);
+    assert_true(l.working > 0 || !f->device);
+}
+
+static void auto_takes_the_first_that_works(void **state)
+{
+    struct fixture *f = *state;
+    if (!f->device)
+        skip();
+    struct kiln_device *device = NULL;
+    must(kiln_device_open("auto", &device, &f->err), f->err);
+    assert_string_equal(kiln_device_name(device), "opencl:0");
+    kiln_device_close(device);
+}
+
+static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    (void)st;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    char cache[] = "/tmp/kiln-test-pocl-XXXXXX";
+    if (mkdtemp(cache))
+        setenv("POCL_CACHE_DIR", cache, 1);
+    const struct CMUnitTest tests[] = {
+        TEST(a_runtime_that_is_absent_is_named_with_every_file_tried),
+        TEST(an_opencl_device_has_a_name_a_model_and_a_target),
+        TEST(a_plan_runs_with_all_kinds_of_arguments),
+        TEST(an_argument_may_begin_inside_its_tensor),
+        TEST(memories_that_do_not_fit_the_problem_are_refused),
+        TEST(a_binary_that_the_runtime_refuses_is_an_error_and_no_crash),
+        TEST(an_entry_point_that_is_not_there_is_named),
+        TEST(a_plan_for_another_target_is_refused),
+        TEST(a_device_number_that_does_not_exist_says_how_many_there_are),
+        TEST(the_list_has_what_works_and_why_the_rest_does_not),
+        TEST(auto_takes_the_first_that_works),
+    };
+    int failed = cmocka_run_group_tests_name("client devices", tests, NULL, NULL);
+    nftw(cache, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    return failed;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/* The socket transport on a socket pair: framing, back pressure, descriptors. */
+#include "common/clock.h"
+#include "libclient/transport_socket.h"
+#include "tests/support/test.h"
+#include "tests/unit/libclient/fake_daemon.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+
+struct fixture {
+    struct transport *transport;
+    int peer;
+    struct kiln_err err;
+    struct transport_frame frame;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    int ends[2];
+    f = (struct fixture){ .err = KILN_ERR_INIT };
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    must(transport_socket_adopt(ends[0], &f.transport, &f.err), f.err);
+    f.peer = ends[1];
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    transport_destroy(f->transport);
+    if (f->peer >= 0)
+        close(f->peer);
+    return 0;
+}
+
+static uint64_t in_ms(unsigned ms) { return clock_monotonic_ns() + ms * 1000000ull; }
+
+static enum kiln_code receive(struct fixture *f, unsigned ms)
+{
+    return f->transport->ops->receive(f->transport, in_ms(ms), &f->frame, &f->err);
+}
+
+static struct frame_header header(uint64_t id, size_t body, unsigned descriptors)
+{
+    return (struct frame_header){ .version = FRAME_VERSION,
+                                  .type = MESSAGE_pong,
+                                  .request_id = id,
+                                  .body_size = (uint32_t)body,
+                                  .descriptors = (uint16_t)descriptors };
+}
+
+static void a_frame_may_come_byte_by_byte(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t raw[FRAME_HEADER_SIZE + 3] = { 0 };
+    struct frame_header h = header(7, 3, 0);
+    frame_header_write(raw, &h);
+    memcpy(raw + FRAME_HEADER_SIZE, "abc", 3);
+    for (size_t i = 0; i < sizeof(raw) - 1; i++) {
+        assert_int_equal(send(f->peer, raw + i, 1, 0), 1);
+        assert_int_equal(receive(f, 0), KILN_TIMED_OUT);
+    }
+    assert_int_equal(send(f->peer, raw + sizeof(raw) - 1, 1, 0), 1);
+
+    must(receive(f, 1000), f->err);
+
+    assert_int_equal(f->frame.header.request_id, 7);
+    assert_true(bytes_equal_text(f->frame.body, "abc"));
+}
+
+static void several_frames_may_come_at_once(void **state)
+{
+    struct fixture *f = *state;
+    for (uint64_t id = 1; id <= 20; id++) {
+        struct frame_header h = header(id, 2, 0);
+        fake_send(f->peer, &h, bytes_of("xy", 2), NULL, 0);
+    }
+    for (uint64_t id = 1; id <= 20; id++) {
+        must(receive(f, 1000), f->err);
+        assert_int_equal(f->frame.header.request_id, id);
+    }
+    assert_int_equal(receive(f, 0), KILN_TIMED_OUT);
+}
+
+struct push {
+    int peer;
+    size_t size;
+};
+
+static void *push_frames(void *argument)
+{
+    struct push *push = argument;
+    uint8_t *body = calloc(1, push->size);
+    for (uint64_t id = 1; id <= 3; id++) {
+        struct frame_header h = header(id, push->size, 0);
+        body[push->size - 1] = (uint8_t)id;
+        fake_send(push->peer, &h, bytes_of(body, push->size), NULL, 0);
+    }
+    free(body);
+    return NULL;
+}
+
+static void frames_up_to_the_limit_are_read_whole(void **state)
+{
+    struct fixture *f = *state;
+    struct push push = { .peer = f->peer, .size = LIMIT_FRAME_BODY };
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, push_frames, &push), 0);
+    for (uint64_t id = 1; id <= 3; id++) {
+        must(receive(f, 10000), f->err);
+        assert_int_equal(f->frame.body.size, LIMIT_FRAME_BODY);
+        assert_int_equal(f->frame.body.data[LIMIT_FRAME_BODY - 1], id);
+    }
+    pthread_join(thread, NULL);
+}
+
+static void larger_frames_are_refused_by_their_header(void **state)
+{
+    struct fixture *f = *state;
+    struct frame_header h = header(1, LIMIT_FRAME_BODY + 1u, 0);
+    fake_send(f->peer, &h, bytes_of("", 0), NULL, 0);
+    assert_int_equal(receive(f, 1000), KILN_CORRUPT);
+    assert_says(f->err.text, "exceeds the limit");
+}
+
+static void descriptors_stay_with_their_frames(void **state)
+{
+    struct fixture *f = *state;
+    int first[2], second[2];
+    assert_int_equal(pipe(first), 0);
+    assert_int_equal(pipe(second), 0);
+    struct frame_header h = header(1, 1, 2), plain = header(2, 1, 0), g = header(3, 1, 2);
+    fake_send(f->peer, &h, bytes_of("a", 1), first, 2);
+    fake_send(f->peer, &plain, bytes_of("b", 1), NULL, 0);
+    fake_send(f->peer, &g, bytes_of("c", 1), second, 2);
+
+    must(receive(f, 1000), f->err);
+    assert_int_equal(f->frame.descriptor_count, 2);
+    int taken = f->frame.descriptors[1];
+    f->frame.descriptors[1] = -1;
+    transport_frame_done(&f->frame);
+    must(receive(f, 1000), f->err);
+    assert_int_equal(f->frame.descriptor_count, 0);
+    must(receive(f, 1000), f->err);
+    assert_int_equal(f->frame.descriptor_count, 2);
+    transport_frame_done(&f->frame);
+
+    assert_int_equal(write(taken, "x", 1), 1);
+    assert_true(fcntl(taken, F_GETFD) & FD_CLOEXEC);
+    char got;
+    assert_int_equal(read(first[0], &got, 1), 1);
+    close(taken);
+    for (int i = 0; i < 2; i++) {
+        close(first[i]);
+        close(second[i]);
+    }
+}
+
+static void fill(struct fixture *f, size_t *ret_frames)
+{
+    static uint8_t raw[FRAME_HEADER_SIZE + 50000];
+    *ret_frames = 0;
+    while (!f->transport->ops->is_sending(f->transport)) {
+        struct frame_header h = header(++*ret_frames, 50000, 0);
+        frame_header_write(raw, &h);
+        must(f->transport->ops->send(f->transport, bytes_of(raw, sizeof(raw)), &f->err), f->err);
+    }
+}
+
+static void a_full_socket_never_blocks_a_sender_and_is_drained_while_receiving(void **state)
+{
+    struct fixture *f = *state;
+    size_t frames;
+    fill(f, &frames);
+    assert_int_equal(receive(f, 0), KILN_TIMED_OUT);
+    struct transport *other = NULL;
+    must(transport_socket_adopt(dup(f->peer), &other, &f->err), f->err);
+
+    size_t got = 0;
+    while (got < frames) {
+        struct transport_frame frame;
+        must(other->ops->receive(other, in_ms(5000), &frame, &f->err), f->err);
+        assert_int_equal(frame.header.request_id, ++got);
+        if (f->transport->ops->is_sending(f->transport)) {
+            enum kiln_code rc = receive(f, 0);
+            assert_true(rc == KILN_BUSY || rc == KILN_TIMED_OUT);
+        }
+    }
+    assert_false(f->transport->ops->is_sending(f->transport));
+    transport_destroy(other);
+}
+
+static void *receive_in_a_thread(void *argument)
+{
+    struct fixture *f = argument;
+    return (void *)(intptr_t)receive(f, 20000);
+}
+
+static void what_could_not_be_sent_goes_out_though_the_reader_was_asleep_before(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, receive_in_a_thread, f), 0);
+    size_t frames;
+    fill(f, &frames);
+
+    static uint8_t sink[1 << 20];
+    size_t left = frames * (FRAME_HEADER_SIZE + 50000);
+    while (left) {
+        ssize_t n = recv(f->peer, sink, sizeof(sink), 0);
+        assert_true(n > 0);
+        left -= (size_t)n;
+    }
+
+    void *rc;
+    pthread_join(thread, &rc);
+    assert_int_equal((intptr_t)rc, KILN_BUSY);
+}
+
+static void stop_ends_a_receive_in_progress(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, receive_in_a_thread, f), 0);
+    f->transport->ops->stop(f->transport);
+    void *rc;
+    pthread_join(thread, &rc);
+    assert_int_equal((intptr_t)rc, KILN_UNAVAILABLE);
+}
+
+static void the_other_sides_end_is_told_to_senders_and_readers(void **state)
+{
+    struct fixture *f = *state;
+    close(f->peer);
+    f->peer = -1;
+    uint8_t raw[FRAME_HEADER_SIZE];
+    struct frame_header h = header(1, 0, 0);
+    frame_header_write(raw, &h);
+    enum kiln_code rc = f->transport->ops->send(f->transport, bytes_of(raw, sizeof(raw)), &f->err);
+    assert_int_equal(rc, KILN_UNAVAILABLE);
+    assert_int_equal(receive(f, 1000), KILN_UNAVAILABLE);
+    assert_says(f->err.text, "kilnd closed the connection");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_frame_may_come_byte_by_byte),
+        TEST(several_frames_may_come_at_once),
+        TEST(frames_up_to_the_limit_are_read_whole),
+        TEST(larger_frames_are_refused_by_their_header),
+        TEST(descriptors_stay_with_their_frames),
+        TEST(a_full_socket_never_blocks_a_sender_and_is_drained_while_receiving),
+        TEST(what_could_not_be_sent_goes_out_though_the_reader_was_asleep_before),
+        TEST(stop_ends_a_receive_in_progress),
+        TEST(the_other_sides_end_is_told_to_senders_and_readers),
+    };
+    return cmocka_run_group_tests_name("client transport", tests, NULL, NULL);
+}
