@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/config.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #ifndef KILN_COMPILER_INSTALLED
 #define KILN_COMPILER_INSTALLED "/usr/libexec/kiln/kiln-compiler"
@@ -72,9 +74,29 @@ static enum kiln_code fill_folders(struct config *c, struct kiln_err *err)
     return rc;
 }
 
+/* Compilers work in folders of their own, where a relative path would mean another place.  The
+ * socket's stays: sockets allow few bytes, and a relative path is how to get by with them. */
+static enum kiln_code make_absolute(struct config *c, enum config_key key, struct kiln_err *err)
+{
+    char here[PATH_TEXT_MOST], whole[2 * PATH_TEXT_MOST];
+    char *text = c->entries[key].value.text;
+    if (config_table[key].type != SETTING_PATH || key == CONFIG_socket || text[0] == '/')
+        return KILN_OK;
+    if (!getcwd(here, sizeof(here)))
+        return kiln_fail_errno(err, errno, "cannot tell the working folder for %s",
+                               config_table[key].key);
+    int size = snprintf(whole, sizeof(whole), "%s/%s", here, text);
+    if (size < 0 || size >= PATH_TEXT_MOST)
+        return kiln_fail(err, KILN_INVALID, "%s: '%s' is too long", config_table[key].key, text);
+    memcpy(text, whole, (size_t)size + 1);
+    return KILN_OK;
+}
+
 enum kiln_code config_fill_defaults(struct config *c, struct kiln_err *err)
 {
     enum kiln_code rc = fill_folders(c, err);
+    for (int i = 0; i < CONFIG_KEYS && !rc; i++)
+        rc = make_absolute(c, (enum config_key)i, err);
     if (rc)
         return rc;
     if (is_unset(c, CONFIG_workers))

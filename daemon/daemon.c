@@ -224,6 +224,7 @@ int daemon_run(const struct config *config)
     struct daemon d = { .config = config, .listener = LISTENER_CLOSED };
     struct kiln_err err = KILN_ERR_INIT;
     signal(SIGPIPE, SIG_IGN); /* a log reader that went must not take us along */
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the write, not our end */
     notify_adopt();
     host_init(&d.host, config, &d.listener);
     enum kiln_code rc = start(&d, &err);

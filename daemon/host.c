@@ -2,6 +2,11 @@
 #include "daemon/host.h"
 
 #include "common/clock.h"
+#include "common/log.h"
+
+/* Log lines of the engine: a burst, then one every few seconds; the rest is counted and said. */
+#define REPORTS_BURST 20
+#define REPORT_EVERY_NS 3000000000u
 
 static struct host *self_of(struct engine_host *base)
 {
@@ -56,10 +61,45 @@ static void add_stats(struct engine_host *base, struct json *stats)
     }
 }
 
+/* A full disk fails every write: the log must not fill it further. */
+static bool may_report(struct host *host)
+{
+    uint64_t now = clock_monotonic_ns();
+    uint64_t earned = (now - host->reported_ns) / REPORT_EVERY_NS;
+    if (earned > 0) {
+        host->reports_left += earned < REPORTS_BURST ? (unsigned)earned : REPORTS_BURST;
+        host->reports_left =
+            host->reports_left < REPORTS_BURST ? host->reports_left : REPORTS_BURST;
+        host->reported_ns = now;
+    }
+    if (host->reports_left == 0) {
+        host->reports_withheld++;
+        return false;
+    }
+    host->reports_left--;
+    return true;
+}
+
+static void report(struct engine_host *base, const char *event, const char *text)
+{
+    struct host *host = self_of(base);
+    if (!may_report(host))
+        return;
+    if (host->reports_withheld > 0)
+        log_warning("%u messages like the following were withheld", host->reports_withheld);
+    host->reports_withheld = 0;
+    log_warning("%s: %s", event, text);
+}
+
 void host_init(struct host *host, const struct config *config, const struct listener *listener)
 {
     *host = (struct host){
-        .base = { .config = answer_config, .add_status = add_status, .add_stats = add_stats },
+        .base = { .config = answer_config,
+                  .add_status = add_status,
+                  .add_stats = add_stats,
+                  .report = report },
+        .reports_left = REPORTS_BURST,
+        .reported_ns = clock_monotonic_ns(),
         .config = config,
         .listener = listener,
         .started_ns = clock_monotonic_ns(),

@@ -18,6 +18,9 @@ struct host {
     const struct pool *pool;     /* NULL until it is there */
     const struct server *server; /* NULL until it is there */
     uint64_t started_ns;
+    unsigned reports_left; /* log lines of the engine that may still be written now */
+    unsigned reports_withheld;
+    uint64_t reported_ns;
 };
 
 void host_init(struct host *host, const struct config *config, const struct listener *listener);

@@ -69,9 +69,12 @@ void engine_close(struct engine *e)
     free(e);
 }
 
-const char *engine_notice(const struct engine *e) { return e->notice; }
-
-void engine_start(struct engine *e) { toolchains_describe(e); }
+void engine_start(struct engine *e)
+{
+    if (e->notice[0])
+        event_report(e, "store_replaced", e->notice);
+    toolchains_describe(e);
+}
 
 void engine_drain(struct engine *e)
 {

@@ -21,6 +21,9 @@ struct engine_host {
     void (*add_status)(struct engine_host *host, struct json *status);
     /* Adds its own counters (clients, worker_crashes, ...) to the answer of 'stats'. */
     void (*add_stats)(struct engine_host *host, struct json *stats);
+    /* Something an operator should know: |event| names the kind ("store_error"), |text| is the
+     * sentence.  May come often: the host limits what it writes. */
+    void (*report)(struct engine_host *host, const char *event, const char *text);
 };
 
 struct engine_options {
@@ -40,10 +43,8 @@ KILN_MUST_CHECK enum kiln_code engine_open(const struct engine_options *options,
 /* Only when engine_idle(): no task is out, no caller joined. */
 void engine_close(struct engine *engine);
 
-/* What opening had to say ("kernels.db was damaged and moved to ..."); "" when nothing. */
-const char *engine_notice(const struct engine *engine);
-
-/* Asks a compiler process which toolchains are here; requests wait until it answered. */
+/* Reports what opening the store had to say, and asks a compiler process which toolchains are here;
+ * requests wait until it answered. */
 void engine_start(struct engine *engine);
 /* From now on queued compiles fail with KILN_UNAVAILABLE; running ones end. */
 void engine_drain(struct engine *engine);

@@ -4,14 +4,14 @@
 
 Usage: scripts/check_spdx.py [ROOT]
 
-C and GPU sources have it as their first line, SQL too; scripts in their first two lines.
+C and GPU sources have it as their first line; scripts in their first two lines.
 """
 import sys
 
 import tree
 
 LINE = "SPDX-License-Identifier: MIT"
-FIRST_LINE = tree.CODE + tree.GPU + (".sql",)
+FIRST_LINE = tree.CODE + tree.GPU
 
 
 def wanted_lines(path):

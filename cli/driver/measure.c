@@ -148,6 +148,7 @@ static int time_steady(struct attempt *a, struct kiln_error *err)
 static int launch_all(struct attempt *a, struct kiln_error *err)
 {
     int rc = launch_and_wait(a, 1, &a->m->time.first, err);
+    uint64_t start = now_ns();
     if (!rc && a->flags->time)
         rc = time_steady(a, err);
     if (!rc && a->flags->wall) {
@@ -155,6 +156,8 @@ static int launch_all(struct attempt *a, struct kiln_error *err)
         a->m->time.wall /= a->flags->iterations;
         a->m->iterations = a->flags->iterations;
     }
+    if (a->flags->time || a->flags->wall)
+        a->m->time.timed = since(start);
     return rc;
 }
 

@@ -24,6 +24,7 @@ struct phases {
     double compile; /* of that, the compilers' time as recorded */
     double load;    /* into the device's runtime */
     double first;   /* first launch, waited for */
+    double timed;   /* all launches for -t and -w */
     double steady;  /* median of -i launches */
     double wall;    /* mean of -i launches waited for together */
     double check;   /* tensors and reference: this program's own work */

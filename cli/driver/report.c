@@ -18,8 +18,9 @@ static const struct phase_name {
     { offsetof(struct phases, compile), "compile_s", "  of which compile" },
     { offsetof(struct phases, load), "load_s", "load" },
     { offsetof(struct phases, first), "first_s", "first launches" },
-    { offsetof(struct phases, steady), "steady_s", "steady (sum of medians)" },
-    { offsetof(struct phases, wall), "wall_s", "wall clock (sum of means)" },
+    { offsetof(struct phases, timed), "timed_s", "launches to time" },
+    { offsetof(struct phases, steady), "steady_s", "  one of each, median" },
+    { offsetof(struct phases, wall), "wall_s", "  one of each, wall clock" },
     { offsetof(struct phases, check), "check_s", "tensors and reference" },
 };
 #define PHASES (sizeof(phase_names) / sizeof(phase_names[0]))

@@ -15,8 +15,10 @@
 
 #define READ_FILE LANDLOCK_ACCESS_FS_READ_FILE
 #define READ (READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_EXECUTE)
-/* All rights of Landlock's first version; what later ones add is of no use to a compiler. */
-#define EVERYTHING ((uint64_t)(LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1)
+/* PoCL renames from one folder to another, which Landlock allows since its second version; what
+ * later ones add is of no use to a compiler. */
+#define VERSION_NEEDED 2
+#define EVERYTHING ((uint64_t)(LANDLOCK_ACCESS_FS_REFER << 1) - 1)
 #define OF_A_FILE (READ_FILE | LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE)
 
 /* What is not there, or not ours to open, needs no permission. */
@@ -74,7 +76,14 @@ static void allow_system(int rules)
         "/dev/null",
         "/dev/zero",
         "/dev/urandom",
-        "/sys/devices", /* PoCL looks for processors */
+        "/etc/debian_version", /* clang's driver asks which system it is on */
+        "/etc/os-release",
+        "/etc/lsb-release",
+        "/sys/devices", /* PoCL looks for processors and memory */
+        "/sys/bus",
+        "/sys/class",
+        "/sys/fs/cgroup",
+        "/sys/kernel/mm",
         /* Landlock itself keeps /proc/PID/environ and the like of other processes closed. */
         "/proc",
     };
@@ -90,10 +99,11 @@ static void allow_system(int rules)
 enum kiln_code confine_to(const char *folder, struct kiln_err *err)
 {
     struct landlock_ruleset_attr handled = { .handled_access_fs = EVERYTHING };
+    if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) <
+        VERSION_NEEDED)
+        return kiln_fail(err, KILN_UNSUPPORTED, "this kernel has no Landlock, or an early one");
     KILN_AUTO(fd)
     int rules = (int)syscall(SYS_landlock_create_ruleset, &handled, sizeof(handled), 0);
-    if (rules < 0 && (errno == ENOSYS || errno == EOPNOTSUPP))
-        return kiln_fail(err, KILN_UNSUPPORTED, "this kernel has no Landlock");
     if (rules < 0)
         return kiln_fail_errno(err, errno, "cannot confine a compiler process");
     allow_system(rules);

@@ -204,15 +204,24 @@ const struct toolchain *toolchain_table_find(const struct toolchain_table *table
     return NULL;
 }
 
+/* The table's probe_count when there is none. */
+static size_t probe_place(const struct toolchain_table *table, const struct toolchain *tc,
+                          const struct target *target)
+{
+    size_t i = 0;
+    for (; i < table->probe_count; i++) {
+        const struct probe *p = &table->probes[i];
+        if (digest_equal(&p->identity, &tc->identity) && strcmp(p->target, target->text) == 0)
+            break;
+    }
+    return i;
+}
+
 static const struct probe *find_probe(const struct toolchain_table *table,
                                       const struct toolchain *tc, const struct target *target)
 {
-    for (size_t i = 0; i < table->probe_count; i++) {
-        const struct probe *p = &table->probes[i];
-        if (digest_equal(&p->identity, &tc->identity) && strcmp(p->target, target->text) == 0)
-            return p;
-    }
-    return NULL;
+    size_t place = probe_place(table, tc, target);
+    return place < table->probe_count ? &table->probes[place] : NULL;
 }
 
 enum probe_state toolchain_probe_state(const struct toolchain_table *table,
@@ -238,9 +247,8 @@ static struct probe *probe_slot(struct toolchain_table *table)
 void toolchain_probe_learn(struct toolchain_table *table, const struct toolchain *tc,
                            const struct target *target, enum probe_state state, const char *detail)
 {
-    struct probe *p = (struct probe *)find_probe(table, tc, target);
-    if (!p)
-        p = probe_slot(table);
+    size_t place = probe_place(table, tc, target);
+    struct probe *p = place < table->probe_count ? &table->probes[place] : probe_slot(table);
     *p = (struct probe){ .identity = tc->identity, .state = state };
     snprintf(p->target, sizeof(p->target), "%s", target->text);
     snprintf(p->detail, sizeof(p->detail), "%s", detail ? detail : "");

@@ -48,7 +48,8 @@ char *worker_log_read(int log_fd)
         if (log[i] == '\0')
             log[i] = ' ';
     }
-    return log;
+    char *fitting = realloc(log, used + 1);
+    return fitting ? fitting : log;
 }
 
 enum compile_end worker_log_cause(const char *log, enum compile_end end, const char **ret_text)

@@ -76,3 +76,21 @@ void event_text(struct engine *e, const char *name, const char *text)
     json_set_text(event, "text", text);
     service_event(e, event);
 }
+
+void event_report(struct engine *e, const char *name, const char *text)
+{
+    if (e->host)
+        e->host->report(e->host, name, text);
+    event_text(e, name, text);
+}
+
+void event_after_write(struct engine *e, enum kiln_code rc, const struct kiln_err *err)
+{
+    char notice[512];
+    if (kernel_store_take_notice(e->store, notice))
+        event_report(e, "store_replaced", notice);
+    if (!rc)
+        return;
+    e->stats.store_errors++;
+    event_report(e, "store_error", err->text);
+}

@@ -183,10 +183,7 @@ static void put_done(struct task *task)
     struct engine *e = p->engine;
     engine_task_ended(e);
     e->stats.evictions += p->evicted;
-    if (p->rc) {
-        e->stats.store_errors++;
-        event_text(e, "store_error", p->err.text);
-    }
+    event_after_write(e, p->rc, &p->err);
     object_unref(p->object);
     free(p->source);
     free(p);
@@ -334,8 +331,7 @@ static void quarantine_done(struct task *task)
 {
     struct quarantine_task *q = (struct quarantine_task *)task;
     engine_task_ended(q->engine);
-    if (q->rc)
-        event_text(q->engine, "store_error", q->err.text);
+    event_after_write(q->engine, q->rc, &q->err);
     free(q);
 }
 
@@ -344,7 +340,7 @@ static void quarantine(struct engine *e, const struct digest *key)
     e->stats.quarantined++;
     char hex[DIGEST_HEX_SIZE];
     digest_to_hex(key, hex);
-    event_text(e, "quarantined", hex);
+    event_report(e, "quarantined", hex);
     struct quarantine_task *q = calloc(1, sizeof(*q));
     if (!q)
         return; /* the next look-up asks again */
@@ -373,7 +369,7 @@ static void look_done(struct task *task)
         return;
     }
     if (f->found != KILN_NOT_FOUND)
-        event_text(e, "store_error", f->err.text); /* to the client it is a miss */
+        event_report(e, "store_error", f->err.text); /* to the client it is a miss */
     f->err = (struct kiln_err){ .code = KILN_NOT_FOUND };
     if (!f->tickets) {
         flight_destroy(f); /* everybody left while we looked */
@@ -556,8 +552,7 @@ static void touch_done(struct task *task)
     struct touch_task *t = (struct touch_task *)task;
     engine_task_ended(t->engine);
     t->engine->touching = false;
-    if (t->rc)
-        event_text(t->engine, "store_error", t->err.text);
+    event_after_write(t->engine, t->rc, &t->err);
     free(t);
 }
 

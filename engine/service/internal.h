@@ -109,3 +109,7 @@ bool toolchains_settled(const struct engine *e); /* nothing under way */
 void event_kernel(struct engine *e, const char *name, const struct digest *key,
                   const struct compile_job *job, const struct compile_outcome *outcome);
 void event_text(struct engine *e, const char *name, const char *text);
+/* The same for what an operator should know of: the host writes it to its log too. */
+void event_report(struct engine *e, const char *name, const char *text);
+/* After a write to the store: what came of it, and what the store repaired meanwhile. */
+void event_after_write(struct engine *e, enum kiln_code rc, const struct kiln_err *err);

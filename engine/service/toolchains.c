@@ -159,14 +159,14 @@ static void describe_done(struct compile_order *order)
     struct kiln_err err = KILN_ERR_INIT;
     if (read_description(e, &order->task.outcome, &err)) {
         kiln_while(&err, "asking which toolchains are here");
-        event_text(e, "toolchains_unknown", err.text);
+        event_report(e, "toolchains_unknown", err.text);
         memcpy(e->describe_failure, err.text, sizeof(e->describe_failure));
         e->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;
     } else {
         e->described = true;
         /* A few dozen rows at most: not worth a lane. */
         if (kernel_store_probes(e->store, learn_stored, e, &err))
-            event_text(e, "store_error", err.text);
+            event_report(e, "store_error", err.text);
     }
     end_probe(p);
 }
@@ -210,8 +210,7 @@ static void remember_done(struct task *task)
 {
     struct remember_task *r = (struct remember_task *)task;
     engine_task_ended(r->engine);
-    if (r->rc)
-        event_text(r->engine, "store_error", r->err.text);
+    event_after_write(r->engine, r->rc, &r->err);
     free(r);
 }
 

@@ -295,6 +295,7 @@ static void launches_are_one_plus_those_to_time(void **state)
     assert_int_equal(run(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 6 + 1 + 4 + 4);
     assert_true(f->m.time.wall > 0);
+    assert_true(f->m.time.timed > f->m.time.wall);
 }
 
 static void planning_never_costs_more_than_the_whole_wait(void **state)

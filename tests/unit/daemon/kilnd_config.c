@@ -201,6 +201,15 @@ static void durations_know_their_units(void **state)
     assert_int_equal(config_number(&f->config, CONFIG_compile_cpu), 90000);
 }
 
+static void relative_folders_become_absolute(void **state)
+{
+    struct fixture *f = *state;
+    configure(f, "{\"cache_dir\": \"some/cache\"}");
+    must(load(f), f->err);
+    assert_true(config_text(&f->config, CONFIG_cache_dir)[0] == '/');
+    assert_says(config_text(&f->config, CONFIG_cache_dir), "/some/cache");
+}
+
 static void a_config_file_that_is_named_must_exist(void **state)
 {
     struct fixture *f = *state;
@@ -320,6 +329,7 @@ int main(void)
         CONFIG_TEST(a_flag_without_its_value_is_refused),
         CONFIG_TEST(sizes_know_decimal_and_binary_units),
         CONFIG_TEST(durations_know_their_units),
+        CONFIG_TEST(relative_folders_become_absolute),
         CONFIG_TEST(a_config_file_that_is_named_must_exist),
         CONFIG_TEST(a_file_that_is_not_json_is_refused_by_name),
         CONFIG_TEST(the_file_may_be_named_by_a_variable),

@@ -322,9 +322,11 @@ static void nonsense_ends_the_batch(void **state)
     start(f, answer_too_few);
     for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
         struct seen seen = { 0 };
+        fake_daemon_kill(&f->daemon);
+        f->daemon.handle = handlers[i];
+        fake_daemon_start(&f->daemon);
         kiln_client_close(f->client);
         f->client = fake_client(&f->daemon);
-        f->daemon.handle = handlers[i];
 
         int rc = kiln_kernel_fetch_batch(f->client, f->keys, NULL, 3, 0, on_ready, &seen, &f->err);
 

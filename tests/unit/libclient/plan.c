@@ -7,17 +7,21 @@
 
 #define PROBLEMS 600
 
+/* What the daemon answers with. */
+struct answers {
+    struct message_planned planned;
+    struct message_plan_kernel kernel;
+    struct message_plan_argument argument;
+    struct message_outcome object;
+};
+
 struct fixture {
     struct fake_daemon daemon;
     struct kiln_client *client;
     struct kiln_error err;
     struct kiln_problem problem;
     struct kiln_plan_options options;
-    /* What the daemon answers with: */
-    struct message_planned planned;
-    struct message_plan_kernel kernel;
-    struct message_plan_argument argument;
-    struct message_outcome object;
+    struct answers answers;
 };
 
 static void answer(struct fake_request *rq)
@@ -28,12 +32,12 @@ static void answer(struct fake_request *rq)
     buffer_init(&kernels, 10000);
     buffer_init(&objects, 10000);
     buffer_init(&body, 40000);
-    message_plan_argument_write(&arguments, &f->argument);
-    struct message_plan_kernel kernel = f->kernel;
+    message_plan_argument_write(&arguments, &f->answers.argument);
+    struct message_plan_kernel kernel = f->answers.kernel;
     kernel.arguments = buffer_view(&arguments);
     message_plan_kernel_write(&kernels, &kernel);
-    message_outcome_write(&objects, &f->object);
-    struct message_planned m = f->planned;
+    message_outcome_write(&objects, &f->answers.object);
+    struct message_planned m = f->answers.planned;
     m.kernels = buffer_view(&kernels);
     m.objects = buffer_view(&objects);
     message_planned_write(&body, &m);
@@ -57,22 +61,22 @@ static int set_up(void **state)
                      .stride = { 1, 1, 1 },
                      .dilation = { 1, 1, 1 } },
         .options = { .size = sizeof(f.options), .target = "gfx90a" },
-        .planned = { .solver = bytes_of_text("Naive"),
-                     .toolchain = bytes_of_text("clang"),
-                     .workspace_size = 64,
-                     .plan_ns = 9,
-                     .kernel_count = 1,
-                     .object_count = 1 },
-        .kernel = { .name = bytes_of_text("conv"),
-                    .grid_x = 2,
-                    .grid_y = 3,
-                    .grid_z = 4,
-                    .group_x = 64,
-                    .group_y = 1,
-                    .group_z = 1,
-                    .argument_count = 1 },
-        .argument = { .kind = ARGUMENT_Y },
-        .object = fake_inline_outcome(0, &key, bytes_of_text("object")),
+        .answers.planned = { .solver = bytes_of_text("Naive"),
+                             .toolchain = bytes_of_text("clang"),
+                             .workspace_size = 64,
+                             .plan_ns = 9,
+                             .kernel_count = 1,
+                             .object_count = 1 },
+        .answers.kernel = { .name = bytes_of_text("conv"),
+                            .grid_x = 2,
+                            .grid_y = 3,
+                            .grid_z = 4,
+                            .group_x = 64,
+                            .group_y = 1,
+                            .group_z = 1,
+                            .argument_count = 1 },
+        .answers.argument = { .kind = ARGUMENT_Y },
+        .answers.object = fake_inline_outcome(0, &key, bytes_of_text("object")),
     };
     f.daemon.context = &f;
     f.daemon.handle = answer;
@@ -148,8 +152,8 @@ static void a_plan_without_objects_still_tells_about_them(void **state)
     struct fixture *f = *state;
     struct kiln_plan *plan;
     f->options.no_objects = 1;
-    f->object.content = (struct bytes){ 0 };
-    f->object.size = 12345;
+    f->answers.object.content = (struct bytes){ 0 };
+    f->answers.object.size = 12345;
 
     must(get(f, &plan), f->err);
 
@@ -167,9 +171,9 @@ static void a_failed_object_is_the_plans_failure(void **state)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
-    f->object = (struct message_outcome){ .code = KILN_COMPILE_FAILED,
-                                          .text = bytes_of_text("crashed"),
-                                          .log = bytes_of_text("log") };
+    f->answers.object = (struct message_outcome){ .code = KILN_COMPILE_FAILED,
+                                                  .text = bytes_of_text("crashed"),
+                                                  .log = bytes_of_text("log") };
     assert_int_equal(get(f, &plan), KILN_E_COMPILE_FAILED);
     assert_string_equal(f->err.text, "crashed");
     assert_string_equal(f->err.log, "log");
@@ -186,13 +190,12 @@ static void refused(struct fixture *f, const char *part)
 static void plans_that_do_not_fit_together_are_refused(void **state)
 {
     struct fixture *f = *state;
-    const struct fixture good = *f;
-#define BREAK(field, value, part)                                                    \
-    do {                                                                             \
-        f->field = (value);                                                          \
-        refused(f, part);                                                            \
-        f->planned = good.planned, f->kernel = good.kernel, f->object = good.object; \
-        f->argument = good.argument;                                                 \
+    const struct answers good = f->answers;
+#define BREAK(field, value, part)   \
+    do {                            \
+        f->answers.field = (value); \
+        refused(f, part);           \
+        f->answers = good;          \
     } while (0)
     BREAK(planned.kernel_count, 0, "number of kernels");
     BREAK(planned.kernel_count, 2, "a kernel without a name");

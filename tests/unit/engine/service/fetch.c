@@ -2,8 +2,10 @@
 /* One kernel's way: hot set, store, compilers; single flight; batches and plans. */
 #include "tests/support/engine_fixture.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 struct fixture {
     struct engine_fixture engine;
@@ -175,6 +177,38 @@ static void a_missing_compiler_is_not_held_against_the_kernel(void **state)
     compile(f, "object");
     assert_int_equal(reply_outcome(&f->a, 1).code, KILN_OK);
     assert_int_equal(stat(f, "compile_errors"), 0);
+}
+
+/* Until |most| bytes a file: what a full disk looks like from inside. */
+static void limit_files(rlim_t most)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = most;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void a_full_disk_costs_nobody_an_answer(void **state)
+{
+    struct fixture *f = *state;
+    signal(SIGXFSZ, SIG_IGN);
+    limit_files(4096);
+    want(f, &f->a, 1, "k.cl");
+    limit_files(RLIM_INFINITY);
+    compile(f, "object");
+    limit_files(4096);
+    want(f, &f->a, 2, "other.cl");
+    fake_executor_compile(&f->engine.executor, bytes_of_text("other"));
+    fake_executor_run_tasks(&f->engine.executor); /* the write of it fails */
+    limit_files(RLIM_INFINITY);
+    assert_int_equal(reply_outcome(&f->a, 1).code, KILN_OK);
+    assert_int_equal(stat(f, "store_errors"), 1);
+    want(f, &f->a, 3, "other.cl");
+    assert_int_equal(reply_outcome(&f->a, 2).tier, TIER_HOT);
+    want(f, &f->a, 4, "third.cl");
+    compile(f, "third");
+    assert_int_equal(reply_outcome(&f->a, 3).code, KILN_OK);
+    assert_int_equal(stat(f, "store_errors"), 1); /* and it recovers by itself */
 }
 
 static void the_last_asker_leaving_cancels_what_only_waits(void **state)
@@ -445,6 +479,7 @@ int main(void)
         FETCH_TEST(a_failure_is_remembered_with_its_log),
         FETCH_TEST(clearing_forgets_failures_and_what_is_hot),
         FETCH_TEST(a_missing_compiler_is_not_held_against_the_kernel),
+        FETCH_TEST(a_full_disk_costs_nobody_an_answer),
         FETCH_TEST(the_last_asker_leaving_cancels_what_only_waits),
         FETCH_TEST(a_compile_that_runs_is_kept_although_its_asker_left),
         FETCH_TEST(an_interactive_asker_promotes_a_prefetch),

@@ -4,10 +4,8 @@
 #include "common/fs.h"
 #include "common/limits.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 struct seen { /* what list and show told */
@@ -152,145 +150,6 @@ static void counters_agree_with_the_rows(void **state)
     assert_int_equal(u.stored_bytes, ask(f, "select sum(length(bytes)) from object"));
     assert_int_equal(u.raw_bytes, ask(f, "select sum(raw_size) from object"));
     assert_int_equal(u.row_bytes, ask(f, "select sum(row_bytes) from kernel"));
-}
-
-/* Five kernels of 10000 bytes fit, also below the room that eviction leaves. */
-#define FIVE 58000u
-
-static void evicts_what_is_worth_least_first(void **state)
-{
-    struct fixture *f = *state;
-    assert_int_equal(reopen(f, FIVE), KILN_OK);
-    const uint64_t second = 1000000000, day = 86400, now = 1700000000;
-    stored(f,
-           (struct kernel){ .number = 1, .size = 10000, .compile_ns = second, .last_used = now });
-    stored(f, (struct kernel){
-                  .number = 2, .size = 10000, .compile_ns = second, .last_used = now - 2 * day });
-    /* Costs four times as much, so it lasts two weeks longer. */
-    stored(f,
-           (struct kernel){
-               .number = 3, .size = 10000, .compile_ns = 4 * second, .last_used = now - 13 * day });
-    stored(f,
-           (struct kernel){
-               .number = 4, .size = 10000, .compile_ns = 4 * second, .last_used = now - 17 * day });
-
-    assert_int_equal(stored(f, (struct kernel){ .number = 5, .size = 10000, .last_used = now }), 0);
-    assert_int_equal(stored(f, (struct kernel){ .number = 6, .size = 10000, .last_used = now }), 1);
-    assert_false(holds(f, 4));
-    assert_int_equal(stored(f, (struct kernel){ .number = 7, .size = 10000, .last_used = now }), 1);
-    assert_false(holds(f, 2));
-
-    assert_true(holds(f, 1));
-    assert_true(holds(f, 3));
-}
-
-static void a_touched_kernel_outlives_the_others(void **state)
-{
-    struct fixture *f = *state;
-    assert_int_equal(reopen(f, FIVE), KILN_OK);
-    for (unsigned i = 1; i <= 5; i++)
-        stored(f, (struct kernel){ .number = i, .size = 10000, .last_used = 1700000000 + i });
-    struct digest keys[] = { key_of(1), key_of(2), key_of(77) };
-
-    assert_int_equal(kernel_store_touch(f->store, keys, 3, 1700001000, &f->err), KILN_OK);
-    stored(f, (struct kernel){ .number = 6, .size = 10000, .last_used = 1700000100 });
-
-    assert_true(holds(f, 1));
-    assert_true(holds(f, 2));
-    assert_false(holds(f, 3));
-    struct seen seen = { 0 };
-    assert_int_equal(kernel_store_show(f->store, &keys[0], see, &seen, &f->err), KILN_OK);
-    assert_int_equal(seen.last.last_used, 1700001000);
-    assert_int_equal(seen.last.uses, 1);
-}
-
-static void eviction_leaves_room_below_the_limit(void **state)
-{
-    struct fixture *f = *state;
-    const uint64_t limit = 200 * 1700;
-    assert_int_equal(reopen(f, limit), KILN_OK);
-    uint64_t evicted = 0;
-    unsigned count = 0;
-
-    while (evicted == 0)
-        evicted = stored(
-            f, (struct kernel){ .number = ++count, .size = 1000, .last_used = 1700000000 + count });
-
-    assert_in_range(evicted, 5, 20);
-    assert_true(usage(f).stored_bytes + usage(f).row_bytes <= limit * 95 / 100);
-    assert_int_equal(usage(f).kernels, count - evicted);
-    assert_true(holds(f, count));
-}
-
-static void never_exceeds_its_limit(void **state)
-{
-    struct fixture *f = *state;
-    const uint64_t limit = 100000;
-    assert_int_equal(reopen(f, limit), KILN_OK);
-    for (unsigned i = 0; i < 200; i++) {
-        stored(f, (struct kernel){
-                      .number = i, .size = 1 + (i * 7919) % 40000, .compressible = i % 3 == 0 });
-        assert_true(usage(f).stored_bytes + usage(f).row_bytes <= limit);
-        assert_true(holds(f, i));
-    }
-}
-
-static void refuses_an_object_larger_than_the_whole_cache(void **state)
-{
-    struct fixture *f = *state;
-    assert_int_equal(reopen(f, 4096), KILN_OK);
-    stored(f, (struct kernel){ .number = 1, .size = 100 });
-
-    assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 10000 }), KILN_FULL);
-
-    assert_non_null(strstr(f->err.text, "limit"));
-    assert_true(holds(f, 1)); /* nothing was evicted in vain */
-}
-
-static void works_with_a_limit_of_nothing(void **state)
-{
-    struct fixture *f = *state;
-    assert_int_equal(reopen(f, 0), KILN_OK);
-
-    assert_int_equal(put(f, (struct kernel){ .number = 1, .size = 1 }), KILN_FULL);
-    assert_false(holds(f, 1));
-}
-
-static void a_smaller_limit_takes_effect_with_the_next_put(void **state)
-{
-    struct fixture *f = *state;
-    for (unsigned i = 0; i < 20; i++)
-        stored(f, (struct kernel){ .number = i, .size = 10000 });
-    assert_int_equal(reopen(f, FIVE), KILN_OK);
-
-    assert_int_equal(stored(f, (struct kernel){ .number = 99, .size = 10000 }), 16);
-
-    assert_true(holds(f, 99));
-}
-
-static void a_full_disk_is_an_error_that_leaves_the_store_whole(void **state)
-{
-    struct fixture *f = *state;
-    stored(f, (struct kernel){ .number = 1, .size = 5000 });
-    struct object *large = object_of(4 << 20, 5, false);
-    struct kernel_record record = { .key = key_of(2), .target = "gfx90a", .program = "p" };
-    struct rlimit before, tight = { 0 };
-    uint64_t evicted = 0;
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    tight = (struct rlimit){ .rlim_cur = 1 << 20, .rlim_max = before.rlim_max };
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
-
-    enum kiln_code rc = kernel_store_put(f->store, &record, large, &evicted, &f->err);
-
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_int_equal(rc, KILN_FULL);
-    assert_non_null(strstr(f->err.text, "disk space"));
-    assert_true(holds(f, 1));
-    assert_false(holds(f, 2));
-    assert_int_equal(kernel_store_put(f->store, &record, large, &evicted, &f->err), KILN_OK);
-    assert_true(holds(f, 2));
-    object_unref(large);
 }
 
 static void refuses_texts_longer_than_requests_may_have(void **state)
@@ -534,14 +393,6 @@ int main(void)
         TEST(drops_an_object_with_its_last_key),
         TEST(a_second_put_replaces_the_claim),
         TEST(counters_agree_with_the_rows),
-        TEST(evicts_what_is_worth_least_first),
-        TEST(a_touched_kernel_outlives_the_others),
-        TEST(eviction_leaves_room_below_the_limit),
-        TEST(never_exceeds_its_limit),
-        TEST(refuses_an_object_larger_than_the_whole_cache),
-        TEST(works_with_a_limit_of_nothing),
-        TEST(a_smaller_limit_takes_effect_with_the_next_put),
-        TEST(a_full_disk_is_an_error_that_leaves_the_store_whole),
         TEST(refuses_texts_longer_than_requests_may_have),
         TEST(shows_everything_known_about_a_kernel),
         TEST(lists_all_kernels_in_pages_by_key),

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define KERNELS 40u
-#define ROUNDS 400u
+#define ROUNDS 250u
 
 static enum kiln_code quarantine(struct fixture *f, unsigned number)
 {

@@ -9,6 +9,7 @@
 
 /* Takes libc's place also for SQLite: tests need not survive a power cut, and each sync costs
  * milliseconds, thousands of times. */
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's name is reserved
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {
     (void)fd;

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/daemon/session_fixture.h"
+
+#include "daemon/workers/temp_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+struct fake_service service;
+
+void service_join(struct engine *engine, struct caller *caller)
+{
+    (void)engine;
+    (void)caller;
+    service.joined++;
+}
+
+void service_leave(struct engine *engine, struct caller *caller)
+{
+    (void)engine;
+    service.left++;
+    if (service.waiting == caller)
+        service.waiting = NULL;
+}
+
+void answer(struct caller *caller, uint64_t id, enum message_type type, struct bytes body,
+            struct object *object)
+{
+    struct object *objects[] = { object };
+    const struct reply reply = { .type = type,
+                                 .request_id = id,
+                                 .body = body,
+                                 .objects = objects,
+                                 .object_count = object ? 1 : 0 };
+    caller->ops->reply(caller, &reply);
+}
+
+enum kiln_code service_handle(struct engine *engine, struct caller *caller,
+                              const struct frame_header *header, struct bytes body,
+                              struct kiln_err *err)
+{
+    static const uint8_t zeros[1u << 20];
+    (void)engine;
+    service.handled++;
+    service.in_order += header->request_id == service.last_id + 1;
+    service.last_id = header->request_id;
+    service.last_body = body.size;
+    if (service.refuse)
+        return kiln_fail(err, KILN_INVALID, "say hello first");
+    switch (header->type) {
+    case MESSAGE_hello: caller->greeted = true; break;
+    case MESSAGE_fetch:
+        answer(caller, header->request_id, MESSAGE_kernels, body, service.object);
+        break;
+    case MESSAGE_plan: /* answered when the test says so */
+        caller->in_flight++;
+        service.waiting = caller;
+        service.waiting_id = header->request_id;
+        break;
+    default:
+        if (service.reply_size)
+            body = bytes_of(zeros, service.reply_size);
+        answer(caller, header->request_id, MESSAGE_pong, body, NULL);
+        break;
+    }
+    return KILN_OK;
+}
+
+void answer_the_waiting(void)
+{
+    struct caller *caller = service.waiting;
+    service.waiting = NULL;
+    answer(caller, service.waiting_id, MESSAGE_planned, bytes_of("done", 4), NULL);
+    caller->in_flight--;
+}
+
+struct object *object_ref(struct object *object)
+{
+    service.references++;
+    return object;
+}
+
+struct object *object_unref(struct object *object)
+{
+    service.references -= object ? 1 : 0;
+    return NULL;
+}
+
+/* ---- client's side ---- */
+
+int dial(struct fixture *f)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+int join(struct fixture *f)
+{
+    unsigned before = service.joined;
+    int fd = dial(f);
+    while (service.joined == before)
+        loop_turn(f->loop);
+    return fd;
+}
+
+size_t put_frame(uint8_t *raw, enum message_type type, uint64_t id, const void *body, size_t size)
+{
+    const struct frame_header header = {
+        .version = FRAME_VERSION, .type = type, .request_id = id, .body_size = (uint32_t)size
+    };
+    frame_header_write(raw, &header);
+    if (size)
+        memcpy(raw + FRAME_HEADER_SIZE, body, size);
+    return FRAME_HEADER_SIZE + size;
+}
+
+void send_raw(int fd, const void *data, size_t size)
+{
+    assert_int_equal(send(fd, data, size, MSG_NOSIGNAL), (ssize_t)size);
+}
+
+void ask(int fd, enum message_type type, uint64_t id, const char *body)
+{
+    uint8_t raw[256];
+    send_raw(fd, raw, put_frame(raw, type, id, body, strlen(body)));
+}
+
+size_t take(struct fixture *f, int fd, void *data, size_t size)
+{
+    size_t got = 0;
+    while (got < size) {
+        ssize_t n = recv(fd, (char *)data + got, size - got, MSG_DONTWAIT);
+        if (n > 0)
+            got += (size_t)n;
+        else if (n == 0 || errno != EAGAIN)
+            break;
+        else
+            loop_turn(f->loop);
+    }
+    return got;
+}
+
+struct frame_header take_header(struct fixture *f, int fd)
+{
+    uint8_t raw[FRAME_HEADER_SIZE];
+    struct frame_header header = { 0 };
+    assert_int_equal(take(f, fd, raw, sizeof(raw)), sizeof(raw));
+    assert_int_equal(frame_header_read(raw, &header, &f->err), KILN_OK);
+    return header;
+}
+
+bool is_closed(struct fixture *f, int fd)
+{
+    char byte;
+    return take(f, fd, &byte, 1) == 0;
+}
+
+void assert_refused(struct fixture *f, int fd, uint64_t id, const char *words)
+{
+    uint8_t body[1024];
+    struct frame_header header = take_header(f, fd);
+    assert_int_equal(header.type, MESSAGE_error);
+    assert_int_equal(header.request_id, id);
+    assert_int_equal(take(f, fd, body, header.body_size), header.body_size);
+    assert_non_null(memmem(body, header.body_size, words, strlen(words)));
+}
+
+/* ---- fixture ---- */
+
+static void on_closed(void *context) { ((struct fixture *)context)->closed = true; }
+
+static struct server_limits limits_of_test(void)
+{
+    struct server_limits limits = SERVER_LIMITS_DEFAULT;
+    limits.connections = 6;
+    limits.connections_per_uid = 4;
+    return limits;
+}
+
+int set_up(void **state)
+{
+    static struct fixture f;
+    struct server_limits limits = limits_of_test();
+    f = (struct fixture){ .folder = "/tmp/kiln_session_XXXXXX", .err = KILN_ERR_INIT };
+    memset(&service, 0, sizeof(service));
+    assert_non_null(mkdtemp(f.folder));
+    snprintf(f.path, sizeof(f.path), "%s/kilnd.sock", f.folder);
+    assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
+    assert_int_equal(listener_open(f.path, "", &f.listener, &f.err), KILN_OK);
+    assert_int_equal(server_create(f.loop, NULL, &f.listener, &limits, &f.server, &f.err), KILN_OK);
+    f.object.fd = memfd_create("object", MFD_CLOEXEC);
+    assert_int_equal(write(f.object.fd, "code", 4), 4);
+    service.object = &f.object;
+    f.client = join(&f);
+    *state = &f;
+    return 0;
+}
+
+int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    close(f->client);
+    server_drop_sessions(f->server);
+    server_close(f->server, on_closed, f);
+    loop_run(f->loop);
+    assert_true(f->closed);
+    assert_int_equal(service.left, service.joined);
+    assert_int_equal(service.references, 0);
+    loop_destroy(f->loop);
+    listener_close(&f->listener);
+    close(f->object.fd);
+    temp_folder_remove(f->folder);
+    return 0;
+}

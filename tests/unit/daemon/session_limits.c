@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/cleanup.h"
+#include "tests/unit/daemon/session_fixture.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Sends pings until the server stops reading them; how many replies are owed. */
+static void fill(struct fixture *f, int fd)
+{
+    uint8_t raw[64];
+    size_t size = put_frame(raw, MESSAGE_ping, 1, "", 0);
+    struct session *s = f->server->sessions;
+    while (s->watch.events & WATCH_READ) {
+        send_raw(fd, raw, size);
+        loop_turn(f->loop);
+    }
+}
+
+static void a_peer_that_never_reads_is_not_read_and_does_not_block_others(void **state)
+{
+    struct fixture *f = *state;
+    service.reply_size = 256u << 10;
+    fill(f, f->client);
+    unsigned handled = service.handled;
+    ask(f->client, MESSAGE_ping, 2, "");
+    service.reply_size = 0;
+
+    KILN_AUTO(fd) int other = join(f);
+    ask(other, MESSAGE_ping, 9, "");
+
+    assert_int_equal(take_header(f, other).request_id, 9);
+    assert_int_equal(service.handled, handled + 1);
+}
+
+static void a_peer_that_never_reads_is_closed_after_its_time(void **state)
+{
+    struct fixture *f = *state;
+    service.reply_size = 256u << 10;
+    fill(f, f->client);
+    struct session *s = f->server->sessions;
+    s->caller.greeted = true;
+
+    server_check_times(f->server, s->moved_ms + 30000);
+    loop_turn(f->loop);
+    assert_int_equal(server_counts(f->server).clients, 1);
+    server_check_times(f->server, s->moved_ms + 30001);
+    while (service.left == 0)
+        loop_turn(f->loop);
+
+    assert_int_equal(server_counts(f->server).slow_peers_closed, 1);
+    assert_int_equal(server_counts(f->server).clients, 0);
+}
+
+static void a_peer_that_reads_again_is_read_again(void **state)
+{
+    struct fixture *f = *state;
+    service.reply_size = 256u << 10;
+    fill(f, f->client);
+    size_t owed = service.handled * (FRAME_HEADER_SIZE + service.reply_size);
+    KILN_AUTO(mem) uint8_t *all = malloc(owed);
+
+    assert_int_equal(take(f, f->client, all, owed), owed);
+    ask(f->client, MESSAGE_ping, 77, "");
+
+    assert_int_equal(take_header(f, f->client).request_id, 77);
+}
+
+static void a_peer_that_does_not_finish_its_frame_is_closed(void **state)
+{
+    struct fixture *f = *state;
+    struct session *s = f->server->sessions;
+    s->caller.greeted = true;
+    send_raw(f->client, "KILN", 4);
+    while (!inbox_is_partial(&s->inbox))
+        loop_turn(f->loop);
+    uint64_t began = s->frame_ms;
+    send_raw(f->client, "x", 1); /* more of it does not buy more time */
+    loop_turn(f->loop);
+
+    server_check_times(f->server, began + 30001);
+
+    assert_true(is_closed(f, f->client));
+    assert_int_equal(server_counts(f->server).slow_peers_closed, 1);
+}
+
+static void a_peer_that_does_not_say_hello_is_closed(void **state)
+{
+    struct fixture *f = *state;
+    struct session *s = f->server->sessions;
+    server_check_times(f->server, s->joined_ms + 10001);
+    assert_true(is_closed(f, f->client));
+    assert_int_equal(server_counts(f->server).slow_peers_closed, 1);
+}
+
+static void a_peer_that_said_hello_may_rest_for_ever(void **state)
+{
+    struct fixture *f = *state;
+    struct session *s = f->server->sessions;
+    ask(f->client, MESSAGE_hello, 1, "");
+    while (!s->caller.greeted)
+        loop_turn(f->loop);
+    server_check_times(f->server, s->joined_ms + 86400000);
+    ask(f->client, MESSAGE_ping, 2, "");
+    assert_int_equal(take_header(f, f->client).request_id, 2);
+}
+
+static void a_user_with_too_many_connections_is_refused_with_the_setting_s_name(void **state)
+{
+    struct fixture *f = *state;
+    int more[3];
+    for (int i = 0; i < 3; i++)
+        more[i] = join(f);
+
+    KILN_AUTO(fd) int fifth = dial(f);
+
+    assert_refused(f, fifth, 0, "connections_per_uid");
+    assert_true(is_closed(f, fifth));
+    assert_int_equal(server_counts(f->server).connections_refused, 1);
+    for (int i = 0; i < 3; i++)
+        close(more[i]);
+}
+
+static void a_user_cannot_hold_more_bytes_than_allowed(void **state)
+{
+    struct fixture *f = *state;
+    f->server->sessions->account->limit = 64u << 10;
+    uint8_t raw[FRAME_HEADER_SIZE];
+    static const uint8_t zeros[32u << 10];
+    const struct frame_header header = { .type = MESSAGE_ping,
+                                         .request_id = 5,
+                                         .body_size = 1u << 20 };
+    frame_header_write(raw, &header);
+    send_raw(f->client, raw, sizeof(raw));
+    for (unsigned left = service.left, i = 0; i < 3 && service.left == left; i++) {
+        send(f->client, zeros, sizeof(zeros), MSG_NOSIGNAL);
+        loop_turn(f->loop);
+    }
+    assert_refused(f, f->client, 5, "the limit");
+    assert_true(is_closed(f, f->client));
+}
+
+static void a_peer_that_goes_leaves_the_service(void **state)
+{
+    struct fixture *f = *state;
+    ask(f->client, MESSAGE_plan, 1, "");
+    while (!service.waiting)
+        loop_turn(f->loop);
+
+    shutdown(f->client, SHUT_RDWR);
+    while (service.left == 0)
+        loop_turn(f->loop);
+
+    assert_null(service.waiting);
+    assert_int_equal(server_counts(f->server).clients, 0);
+}
+
+static void draining_answers_what_was_asked_and_then_closes(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(fd) int idle = join(f);
+    ask(f->client, MESSAGE_plan, 8, "");
+    while (!service.waiting)
+        loop_turn(f->loop);
+
+    server_drain(f->server);
+
+    assert_true(is_closed(f, idle));
+    assert_false(server_is_empty(f->server));
+    answer_the_waiting();
+    char body[4];
+    assert_int_equal(take_header(f, f->client).request_id, 8);
+    assert_int_equal(take(f, f->client, body, 4), 4);
+    assert_true(is_closed(f, f->client));
+    assert_true(server_is_empty(f->server));
+}
+
+/* The kernel refuses the next |refusals| messages with descriptors, as it does to a user who has
+ * too many on their way. */
+static unsigned refusals;
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    if (message->msg_controllen == 0 || refusals == 0)
+        return __real_sendmsg(fd, message, flags);
+    refusals--;
+    errno = ETOOMANYREFS;
+    return -1;
+}
+
+static void a_descriptor_that_the_kernel_has_no_room_for_is_sent_later(void **state)
+{
+    struct fixture *f = *state;
+    refusals = 3;
+    ask(f->client, MESSAGE_fetch, 1, "body");
+    ask(f->client, MESSAGE_ping, 2, "");
+
+    assert_int_equal(take_header(f, f->client).request_id, 1);
+    char body[4];
+    assert_int_equal(take(f, f->client, body, 4), 4);
+    assert_int_equal(take_header(f, f->client).request_id, 2);
+
+    assert_int_equal(refusals, 0);
+    assert_int_equal(service.references, 0);
+}
+
+/* The process is out of descriptors for the next |no_descriptors| connections. */
+static unsigned no_descriptors;
+
+int __real_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags);
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags);
+
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+{
+    if (no_descriptors == 0)
+        return __real_accept4(fd, address, size, flags);
+    no_descriptors--;
+    errno = EMFILE;
+    return -1;
+}
+
+static void a_connection_without_a_descriptor_left_is_told_so(void **state)
+{
+    struct fixture *f = *state;
+    no_descriptors = 1;
+    KILN_AUTO(fd) int fd = dial(f);
+    assert_refused(f, fd, 0, "raise its limit of open files");
+    assert_true(is_closed(f, fd));
+    KILN_AUTO(fd) int next = join(f);
+    ask(next, MESSAGE_ping, 3, "");
+    assert_int_equal(take_header(f, next).request_id, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SESSION_TEST(a_peer_that_never_reads_is_not_read_and_does_not_block_others),
+        SESSION_TEST(a_peer_that_never_reads_is_closed_after_its_time),
+        SESSION_TEST(a_peer_that_reads_again_is_read_again),
+        SESSION_TEST(a_peer_that_does_not_finish_its_frame_is_closed),
+        SESSION_TEST(a_peer_that_does_not_say_hello_is_closed),
+        SESSION_TEST(a_peer_that_said_hello_may_rest_for_ever),
+        SESSION_TEST(a_user_with_too_many_connections_is_refused_with_the_setting_s_name),
+        SESSION_TEST(a_user_cannot_hold_more_bytes_than_allowed),
+        SESSION_TEST(a_peer_that_goes_leaves_the_service),
+        SESSION_TEST(draining_answers_what_was_asked_and_then_closes),
+        SESSION_TEST(a_descriptor_that_the_kernel_has_no_room_for_is_sent_later),
+        SESSION_TEST(a_connection_without_a_descriptor_left_is_told_so),
+    };
+    return cmocka_run_group_tests_name("session_limits", tests, NULL, NULL);
+}
