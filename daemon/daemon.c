@@ -152,6 +152,7 @@ static enum kiln_code open_engine(struct daemon *d, unsigned hot_count, struct k
     const struct engine_options options = {
         .executor = &d->executor.base,
         .host = &d->host.base,
+        .readers = READERS,
         .cache_directory = config_text(c, CONFIG_cache_dir),
         .store_limit_bytes = config_number(c, CONFIG_cache_limit),
         .hot_limit_bytes = config_number(c, CONFIG_hot_limit),

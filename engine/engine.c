@@ -6,15 +6,13 @@
 #include <errno.h>
 #include <sys/random.h>
 
-#define STORE_READERS 4 /* libuv's pool has four threads; more never look up at once */
-
 static enum kiln_code open_parts(struct engine *e, const struct engine_options *o,
                                  struct kiln_err *err)
 {
     struct kernel_store_options store = {
         .directory = o->cache_directory,
         .limit_bytes = o->store_limit_bytes,
-        .readers = STORE_READERS,
+        .readers = o->readers,
     };
     struct hot_set_options hot = { .limit_bytes = o->hot_limit_bytes,
                                    .limit_count = o->hot_limit_count };

@@ -29,6 +29,7 @@ struct engine_host {
 struct engine_options {
     struct executor *executor; /* borrowed */
     struct engine_host *host;  /* borrowed; may be NULL */
+    unsigned readers;          /* tasks of LANE_READ that the executor runs at once */
     const char *cache_directory;
     uint64_t store_limit_bytes;
     uint64_t hot_limit_bytes;

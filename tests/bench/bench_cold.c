@@ -102,7 +102,7 @@ static enum kiln_code run_stampede(const struct bench_options *o, const struct s
     uint64_t compiles[TURNS_MOST][2];
     struct stampede s = { .socket = kilnd->socket, .cold = cold, .gate = shared };
     s.spans = (struct span *)(s.gate + 1);
-    unsigned turns = o->quick ? 3 : 5;
+    unsigned turns = o->quick ? 3 : 6;
     enum kiln_code rc = KILN_OK;
     bench_say("stampede: %u clients on %u cold kernels (%s)", CROWD, KERNELS, cold->toolchain);
     for (unsigned i = 0; i < turns && !rc; i++) {
@@ -155,7 +155,7 @@ static enum kiln_code run_scaling(const struct bench_options *o, const struct se
     enum kiln_code rc = kilnd_start(o, &options, &one, err);
     double wall[TURNS_MOST][2];
     uint64_t id = 1000000; /* none of the stampede's */
-    unsigned turns = o->quick ? 3 : 5;
+    unsigned turns = o->quick ? 3 : 6;
     bench_say("scaling: %u cold kernels on %u compilers and on 1 (%s)", KERNELS, o->cpus,
               cold->toolchain);
     for (unsigned i = 0; i < turns && !rc; i++) {

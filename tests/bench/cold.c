@@ -38,9 +38,9 @@ static const char amd_source[] =
 static const struct {
     const char *toolchain, *target, *program, *source; /* target NULL: ask the daemon */
 } known[] = {
+    { "hiprtc", "gfx90a", "bench.cpp", amd_source },
     { "opencl", NULL, "bench.cl", opencl_source },
     { "clang", "gfx90a", "bench.cpp", amd_source },
-    { "hiprtc", "gfx90a", "bench.cpp", amd_source },
 };
 
 #define KNOWN (sizeof(known) / sizeof(known[0]))
@@ -112,7 +112,7 @@ enum kiln_code cold_find_any(struct kiln_client *client, struct cold *ret_cold,
             return rc;
     }
     return kiln_fail(err, KILN_UNAVAILABLE,
-                     "no compiler here: install pocl-opencl-icd or clang-19");
+                     "no compiler here: install libamdhip64-5 or pocl-opencl-icd");
 }
 
 void cold_options(uint64_t id, char options[COLD_OPTIONS_MOST])

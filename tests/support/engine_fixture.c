@@ -11,6 +11,7 @@ static void open_engine(struct engine_fixture *f)
 {
     struct engine_options options = {
         .executor = &f->executor.base,
+        .readers = 1,
         .cache_directory = f->folder,
         .store_limit_bytes = 64u << 20,
         .hot_limit_bytes = 1u << 20,
