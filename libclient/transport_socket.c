@@ -15,9 +15,11 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
-/* Room for a small object's frame several times over; larger frames borrow more for as long as
- * they last. */
+/* Room for a small object's frame several times over.  Larger frames need more, which is kept up to
+ * the second figure: a batch's frames of a quarter megabyte come in a row, and memory given back
+ * between them costs a page fault for every page of each. */
 #define INPUT_ROOM (64u << 10)
+#define INPUT_KEPT (1u << 20)
 /* A reader first waits this long inside recvmsg itself, which saves a poll for every answer that
  * comes at once; only then can it be woken by someone whose frame did not go out whole. */
 #define READ_SLICE_MS 50
@@ -218,7 +220,7 @@ static enum kiln_code make_room(struct transport_socket *s, size_t size, struct 
         s->begin = 0;
         s->end = held;
     }
-    bool wasteful = s->capacity > INPUT_ROOM && held == 0 && size <= INPUT_ROOM;
+    bool wasteful = s->capacity > INPUT_KEPT && held == 0 && size <= INPUT_ROOM;
     if (s->capacity - s->end >= size && !wasteful)
         return KILN_OK;
     size_t capacity = held + size > INPUT_ROOM ? held + size : INPUT_ROOM;

@@ -43,7 +43,7 @@ struct engine {
 
     struct parked *parked;   /* owned: requests that wait for a toolchain */
     struct probe *probes;    /* owned: describes and probes under way */
-    uint64_t describe_at_ns; /* not before this time again */
+    uint64_t describe_at_ns; /* when to ask (again) */
     char describe_failure[512];
     bool described;
     bool draining;

@@ -9,10 +9,14 @@
 #include "common/fs.h"
 #include "engine/service/internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define DESCRIPTION_MOST (64u << 10)
 #define DESCRIBE_AGAIN_NS 10000000000u /* after a failure, not before ten seconds */
+/* A package upgraded while we run is noticed within a minute of use.  What the new compiler makes
+ * until then is filed under the old identity, which nobody asks for any more afterwards. */
+#define DESCRIBE_FRESH_NS 60000000000u
 
 struct parked {
     struct service_waiter waiter; /* first member */
@@ -164,6 +168,7 @@ static void describe_done(struct compile_order *order)
         e->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;
     } else {
         e->described = true;
+        e->describe_at_ns = clock_monotonic_ns() + DESCRIBE_FRESH_NS;
         /* A few dozen rows at most: not worth a lane. */
         if (kernel_store_probes(e->store, learn_stored, e, &err))
             event_report(e, "store_error", err.text);
@@ -229,19 +234,32 @@ static void remember(struct engine *e, const struct probe *p, bool works, const 
     engine_run(e, LANE_WRITE, &r->task);
 }
 
+/* The sentence, and what the compiler said first: nobody keeps a probe's whole log. */
+static void why_it_failed(const struct compile_outcome *outcome, char detail[512])
+{
+    const char *log = outcome->log ? outcome->log : "";
+    log += strspn(log, " \t\r\n");
+    int line = (int)strcspn(log, "\r\n");
+    snprintf(detail, 512, line ? "%.240s (%.*s)" : "%.240s", outcome->err.text,
+             line < 240 ? line : 240, log);
+}
+
 static void probe_done(struct compile_order *order)
 {
     struct probe *p = (struct probe *)order;
     struct engine *e = p->engine;
     const struct compile_outcome *outcome = &order->task.outcome;
     bool works = outcome->end == COMPILE_DONE;
+    char detail[512] = "";
+    if (!works)
+        why_it_failed(outcome, detail);
     e->stats.probes++;
     const struct toolchain *tc = toolchain_table_find(e->toolchains, bytes_of_text(p->tc.name));
     if (tc && digest_equal(&tc->identity, &p->tc.identity)) {
         toolchain_probe_learn(e->toolchains, tc, &p->target, works ? PROBE_WORKS : PROBE_FAILS,
-                              works ? NULL : outcome->err.text);
+                              works ? NULL : detail);
         if (outcome->end != COMPILE_UNAVAILABLE) /* no worker: says nothing about the toolchain */
-            remember(e, p, works, works ? "" : outcome->err.text);
+            remember(e, p, works, detail);
     }
     end_probe(p);
 }
@@ -280,7 +298,9 @@ enum kiln_code toolchains_resolve(struct engine *e, const struct target *target,
 {
     if (!e->described)
         return describe_first(e, err);
-    for (;;) { /* a probe that cannot be started counts as failed, so this ends */
+    if (e->describe_at_ns <= clock_monotonic_ns())
+        toolchains_describe(e); /* nobody waits for it: what is known serves meanwhile */
+    for (;;) {                  /* a probe that cannot be started counts as failed, so this ends */
         enum kiln_code rc = toolchain_choose(e->toolchains, target, forced, ret_toolchain, err);
         if (rc != KILN_BUSY)
             return rc;

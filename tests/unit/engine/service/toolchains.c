@@ -166,12 +166,13 @@ static void listing_all_probes_all_and_then_answers(void **state)
     assert_int_equal(f->a.reply_count, 0);
     fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
     fake_executor_run_tasks(&f->engine.executor);
-    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "unknown target", NULL);
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "unknown target",
+                       "\nerror: gfx1030\nmore");
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->a.reply_count, 1);
     KILN_AUTO(mem) char *text = bytes_to_text(f->a.replies[0].body);
     assert_says(text, "{\"target\":\"gfx1030\",\"works\":true}");
-    assert_says(text, "\"works\":false,\"detail\":\"unknown target\"");
+    assert_says(text, "\"works\":false,\"detail\":\"unknown target (error: gfx1030)\"");
 }
 
 #define TOOLCHAINS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
