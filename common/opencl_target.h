@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The target text of an OpenCL device: opencl:<cpu>:<platform>-<hash>.
+ * The target text of an OpenCL device: opencl:<cpu>:<platform>-<driver version>-<hash>.
  *
  * Role       a program binary is tied to the device and to the driver build that made it, so
  *            compiler (engine/compile) and client (libclient/device) name both the same way

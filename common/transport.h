@@ -41,10 +41,11 @@ struct transport_ops {
     bool (*is_sending)(struct transport *transport);
     /* The next frame.
      *   KILN_BUSY         no frame, but what was waiting to be sent is sent now
-     *   KILN_TIMED_OUT    no sentence: |deadline_ns| (clock_monotonic_ns) passed; ask again as you
-     * like KILN_UNAVAILABLE  the other side is gone KILN_CORRUPT      what came is no frame, or its
-     * descriptors are not as announced After the last two the transport is only good for being
-     * destroyed. */
+     *   KILN_TIMED_OUT    no sentence: |deadline_ns| (clock_monotonic_ns) passed; ask again at will
+     *   KILN_UNAVAILABLE  the other side is gone
+     *   KILN_FULL         this process cannot have the descriptors that came
+     *   KILN_CORRUPT      what came is no frame, or its descriptors are not as announced
+     * After the last three the transport is only good for being destroyed. */
     enum kiln_code (*receive)(struct transport *transport, uint64_t deadline_ns,
                               struct transport_frame *ret_frame, struct kiln_err *err);
     /* Makes a receive in progress, and all later ones, say KILN_UNAVAILABLE. */

@@ -35,28 +35,34 @@ static uint64_t word_at(const uint8_t *at)
     return word;
 }
 
+static const uint64_t odd = 0x9e3779b97f4a7c15ULL;
+
+static uint64_t mix(uint64_t lane, const uint8_t *at)
+{
+    lane = (lane ^ word_at(at)) * odd;
+    return lane ^ (lane >> 29);
+}
+
 /* Four lanes of eight bytes, so that the multiplications overlap: a source of 20 KB takes about a
  * microsecond where a byte at a time takes twenty. */
 static uint64_t hash_bytes(struct bytes b, uint64_t seed)
 {
-    static const uint64_t odd = 0x9e3779b97f4a7c15ULL;
-    uint64_t lane[4] = { seed ^ b.size, seed + odd, seed - odd, ~seed };
+    uint64_t l0 = seed ^ b.size, l1 = seed + odd, l2 = seed - odd, l3 = ~seed;
     const uint8_t *at = b.data;
     size_t left = b.size;
-    for (; left >= 32; at += 32, left -= 32)
-        for (int i = 0; i < 4; i++) {
-            lane[i] = (lane[i] ^ word_at(at + 8 * i)) * odd;
-            lane[i] ^= lane[i] >> 29;
-        }
+    for (; left >= 32; at += 32, left -= 32) {
+        l0 = mix(l0, at);
+        l1 = mix(l1, at + 8);
+        l2 = mix(l2, at + 16);
+        l3 = mix(l3, at + 24);
+    }
     uint8_t rest[32] = { 0 };
     if (left)
         memcpy(rest, at, left);
-    uint64_t h = 0;
-    for (int i = 0; i < 4; i++) {
-        h = (h ^ lane[i] ^ word_at(rest + 8 * i)) * odd;
-        h ^= h >> 32;
-    }
-    return h;
+    uint64_t h = mix(l0, rest);
+    h = mix(h ^ l1, rest + 8);
+    h = mix(h ^ l2, rest + 16);
+    return mix(h ^ l3, rest + 24);
 }
 
 static uint64_t hash_identity(const struct table_identity *id, size_t *ret_size)

@@ -118,7 +118,7 @@ static bool socket_is_sending(struct transport *base)
 static enum kiln_code take_descriptors(struct transport_socket *s, struct msghdr *message,
                                        struct kiln_err *err)
 {
-    bool overflow = message->msg_flags & MSG_CTRUNC;
+    bool overflow = false;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
@@ -134,10 +134,12 @@ static enum kiln_code take_descriptors(struct transport_socket *s, struct msghdr
             }
         }
     }
+    if (message->msg_flags & MSG_CTRUNC)
+        return kiln_fail(err, KILN_FULL,
+                         "this process has no room for more open files: raise its "
+                         "limit (ulimit -n)");
     if (overflow)
-        return kiln_fail(err, KILN_CORRUPT,
-                         "kilnd sent more descriptors than fit: raise this "
-                         "process's limit of open files, or restart kilnd");
+        return kiln_fail(err, KILN_CORRUPT, "kilnd sent more descriptors than a frame may have");
     return KILN_OK;
 }
 
@@ -164,7 +166,8 @@ static enum kiln_code read_some(struct transport_socket *s, int flags, struct ki
     if (n == 0)
         return kiln_fail(err, KILN_UNAVAILABLE, "kilnd closed the connection");
     s->end += (size_t)n;
-    return message.msg_controllen ? take_descriptors(s, &message, err) : KILN_OK;
+    bool has_control = message.msg_controllen || (message.msg_flags & MSG_CTRUNC);
+    return has_control ? take_descriptors(s, &message, err) : KILN_OK;
 }
 
 static int poll_ms(uint64_t deadline_ns)

@@ -8,9 +8,14 @@
  * Threads  one client may be used by any number of threads at once.
  * Fork     a child must not use a client its parent opened: calls return KILN_E_INVALID there;
  *          kiln_client_close() is allowed and leaves the parent's connection alone.
+ *          Kernels and plans obtained before the fork stay valid in the child.
  * Time     every call that may block takes a timeout in milliseconds, 0 meaning the client's
- *          default; when it passes, the call returns KILN_E_TIMED_OUT.  A daemon that
- *          goes away and returns within that time is not noticed: the request is sent again.
+ *          default; when it passes, the call returns KILN_E_TIMED_OUT and the daemon is told to
+ *          forget the request.  A negative one is KILN_E_INVALID.
+ * Daemon   a client that never reached a daemon fails at once with KILN_E_UNAVAILABLE when none is
+ *          there; one that did waits for it to return until its time is up, and a daemon that
+ *          returns in time is not noticed: the request is sent again.
+ * Signals  a daemon that goes away never raises SIGPIPE; calls interrupted by a handler go on.
  */
 #include <kiln/error.h>
 
@@ -36,16 +41,16 @@ struct kiln_client_options {
 enum { KILN_RUNG_NONE = 0, KILN_RUNG_DAEMON = 1, KILN_RUNG_EMBEDDED = 2 };
 
 struct kiln_status {
-    size_t size;             /* in: sizeof(struct kiln_status) */
-    int rung;                /* KILN_RUNG_* of the last answer; NONE before the first */
-    char socket_path[256];   /* where the daemon is looked for */
-    char daemon[64];         /* its version, "" when never reached */
-    int daemon_pid;          /* 0 when never reached */
-    int role;                /* ours, as the daemon sees it: 0 use, 1 publish, 2 admin */
-    char reason[512];        /* why the rung is not DAEMON; "" when it is */
-    uint64_t requests;       /* sent to the daemon */
-    uint64_t reconnects;     /* after the first connection */
-    uint64_t table_hits;     /* answered in this process */
+    size_t size;           /* in: sizeof(struct kiln_status) */
+    int rung;              /* KILN_RUNG_* of the last answer; NONE before the first */
+    char socket_path[256]; /* where the daemon is looked for */
+    char daemon[64];       /* its version, "" when never reached */
+    int daemon_pid;        /* 0 when never reached */
+    int role;              /* ours, as the daemon sees it: 0 use, 1 publish, 2 admin */
+    char reason[512];      /* why the rung is not DAEMON; "" when it is */
+    uint64_t requests;     /* sent to the daemon */
+    uint64_t reconnects;   /* after the first connection */
+    uint64_t table_hits;   /* answered in this process */
     uint64_t table_entries;
 };
 

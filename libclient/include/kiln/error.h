@@ -37,8 +37,8 @@ enum {
 
 struct kiln_error {
     int code;
-    char text[512];  /* terminated; "" after success */
-    char log[4096];  /* the beginning of the compiler's log; "" where there was none */
+    char text[512]; /* terminated; "" after success */
+    char log[4096]; /* the beginning of the compiler's log; "" where there was none */
 };
 
 /* "NOT_FOUND"; "?" for an unknown code.  Static storage. */

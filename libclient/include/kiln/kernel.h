@@ -60,12 +60,14 @@ int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kerne
                              struct kiln_error *err);
 
 /* Called once for each item of a batch, in the order they are ready, on the calling thread.
- * |kernel| (borrowed: ref it to keep it) is NULL on failure, |err| then says why. */
+ * |kernel| (borrowed: ref it to keep it) is NULL on failure, |err| then says why; |err| is NULL
+ * otherwise.  May call the library with the same client. */
 typedef void kiln_kernel_ready(void *context, size_t index, struct kiln_kernel *kernel,
                                const struct kiln_error *err);
 
-/* Many at once.  |keys| or |sources| has |count| members, the other is NULL.  Returns KILN_E_OK when
- * every item was answered, failed ones included; an error only when the rest will never come. */
+/* Many at once.  |keys| or |sources| has |count| members, the other is NULL.  Returns KILN_E_OK
+ * when every item was answered, failed ones included; an error only when the rest will never come.
+ * The time-out is for the whole. */
 int kiln_kernel_fetch_batch(struct kiln_client *client, const char *const *keys,
                             const struct kiln_kernel_source *sources, size_t count, int timeout_ms,
                             kiln_kernel_ready *ready, void *context, struct kiln_error *err);
@@ -73,9 +75,9 @@ int kiln_kernel_fetch_batch(struct kiln_client *client, const char *const *keys,
 struct kiln_kernel *kiln_kernel_ref(struct kiln_kernel *kernel);
 void kiln_kernel_unref(struct kiln_kernel *kernel); /* accepts NULL */
 const void *kiln_kernel_data(const struct kiln_kernel *kernel);
-size_t kiln_kernel_size(const struct kiln_kernel *kernel); /* bytes */
+size_t kiln_kernel_size(const struct kiln_kernel *kernel);     /* bytes */
 const char *kiln_kernel_key(const struct kiln_kernel *kernel); /* 64 hexadecimal digits */
-int kiln_kernel_tier(const struct kiln_kernel *kernel); /* KILN_TIER_* of this answer */
+int kiln_kernel_tier(const struct kiln_kernel *kernel);        /* KILN_TIER_* of this answer */
 /* Wall-clock nanoseconds that compiling it took when it was made; 0 when not known. */
 uint64_t kiln_kernel_compile_ns(const struct kiln_kernel *kernel);
 

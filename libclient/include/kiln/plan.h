@@ -29,25 +29,30 @@ struct kiln_plan_options {
     int no_objects;          /* 1: have the kernels made and kept, but not sent (prefetch) */
 };
 
+/* One plan, with its code objects, compiled by the daemon where nobody had them.  The same question
+ * asked again is answered in this process (not with no_objects). */
 int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_plan_options *options, int timeout_ms,
                   struct kiln_plan **ret_plan, struct kiln_error *err);
 
 /* Called once for each problem, in the order they are ready, on the calling thread.  |plan|
- * (borrowed) is NULL on failure, |err| then says why.  Not 0: stop, no more calls. */
+ * (borrowed) is NULL on failure, |err| then says why; |err| is NULL otherwise.  May call the
+ * library with the same client.  Not 0: stop, no more calls. */
 typedef int kiln_plan_ready(void *context, size_t index, struct kiln_plan *plan,
                             const struct kiln_error *err);
-/* Many at once, all in flight together as far as the daemon allows. */
+/* Many at once, all in flight together as far as the daemon allows.  KILN_E_OK when every problem
+ * was answered, failed ones included; KILN_E_CANCELLED when |ready| stopped it; another error only
+ * when the rest will never come.  The time-out is for the whole. */
 int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *problems, size_t count,
-                    const struct kiln_plan_options *options, int timeout_ms,
-                    kiln_plan_ready *ready, void *context, struct kiln_error *err);
+                    const struct kiln_plan_options *options, int timeout_ms, kiln_plan_ready *ready,
+                    void *context, struct kiln_error *err);
 
 struct kiln_plan *kiln_plan_ref(struct kiln_plan *plan);
 void kiln_plan_unref(struct kiln_plan *plan); /* accepts NULL */
 const char *kiln_plan_solver(const struct kiln_plan *plan);
 const char *kiln_plan_toolchain(const struct kiln_plan *plan);
 uint64_t kiln_plan_workspace(const struct kiln_plan *plan); /* bytes to be given at launch */
-uint64_t kiln_plan_ns(const struct kiln_plan *plan); /* what planning cost the daemon */
+uint64_t kiln_plan_ns(const struct kiln_plan *plan);        /* what planning cost the daemon */
 
 /* Distinct code objects, and the launches that use them, in order. */
 unsigned kiln_plan_object_count(const struct kiln_plan *plan);
@@ -60,7 +65,7 @@ uint64_t kiln_plan_object_size(const struct kiln_plan *plan, unsigned index);
 uint64_t kiln_plan_object_compile_ns(const struct kiln_plan *plan, unsigned index);
 
 struct kiln_plan_launch {
-    size_t size; /* in: sizeof(struct kiln_plan_launch) */
+    size_t size;        /* in: sizeof(struct kiln_plan_launch) */
     const char *kernel; /* entry point */
     unsigned object;    /* index of its code object */
     uint32_t grid[3];   /* work groups (blocks) */

@@ -23,10 +23,10 @@ enum { KILN_FLOAT32 = 0, KILN_FLOAT16 = 1, KILN_BFLOAT16 = 2 };
 enum { KILN_TENSOR_X = 0, KILN_TENSOR_W = 1, KILN_TENSOR_Y = 2 };
 
 struct kiln_problem {
-    size_t size;           /* sizeof(struct kiln_problem) */
-    uint32_t direction;    /* KILN_FORWARD, ... */
-    uint32_t spatial_dims; /* 2 or 3 */
-    uint32_t type;         /* KILN_FLOAT32, ...: of x, w and y */
+    size_t size;                           /* sizeof(struct kiln_problem) */
+    uint32_t direction;                    /* KILN_FORWARD, ... */
+    uint32_t spatial_dims;                 /* 2 or 3 */
+    uint32_t type;                         /* KILN_FLOAT32, ...: of x, w and y */
     uint32_t x_layout, w_layout, y_layout; /* KILN_CHANNELS_FIRST or _LAST */
     uint32_t n, c, k, groups;
     /* Depth, height, width.  For 2-D: in, filter, stride, dilation have depth 1, pad 0. */
@@ -36,7 +36,8 @@ struct kiln_problem {
 /* Reads one MIOpenDriver command line ("conv -n 64 -c 3 ...", any path to the program in front).
  * |flags| of the driver that do not belong to a problem are skipped; an unknown flag or a bad
  * value is KILN_E_INVALID and named.  -F is a mask there (1 forward, 2 data, 4 weights, 0 all):
- * up to three problems come back, |ret_count| says how many. */
+ * up to three problems come back, |ret_count| says how many.  KILN_E_NOT_FOUND for a blank line or
+ * a comment (#). */
 int kiln_problem_from_driver(const char *line, struct kiln_problem ret_problems[3],
                              unsigned *ret_count, struct kiln_error *err);
 /* The other way: one MIOpenDriver command line, terminated, cut at |size|. */

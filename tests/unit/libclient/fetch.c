@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 struct fixture {
     struct fake_daemon daemon;
@@ -13,6 +14,7 @@ struct fixture {
     struct kiln_error err;
     struct digest key;
     char hex[DIGEST_HEX_SIZE];
+    int prepared; /* a descriptor to answer with */
 };
 
 static int set_up(void **state)
@@ -177,7 +179,8 @@ static void maps_a_large_kernel_from_its_descriptor(void **state)
     assert_int_equal(kiln_kernel_size(kernel), sizeof(large));
     assert_memory_equal(kiln_kernel_data(kernel), large, sizeof(large));
     assert_int_equal(kiln_kernel_tier(kernel), KILN_TIER_DISK);
-    assert_int_equal(open_descriptors(), before + 3); /* both ends, and the event descriptor */
+    fake_daemon_kill(&f->daemon);                 /* its two descriptors go, ... */
+    assert_int_equal(open_descriptors(), before); /* ... the connection's two are there */
     kiln_kernel_unref(kernel);
 }
 
@@ -376,6 +379,43 @@ static void refuses_inline_content_where_that_was_not_agreed_on(void **state)
     refuse(f, give_inline, "not asked for");
 }
 
+static void answer_with_what_is_prepared(struct fake_request *rq)
+{
+    struct fixture *f = rq->daemon->context;
+    if (rq->header.type == MESSAGE_ping) {
+        fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0);
+        return;
+    }
+    struct fake_outcomes o = { 0 };
+    struct message_outcome m = { .tier = TIER_HOT, .key = f->key, .size = sizeof(large) };
+    fake_outcome_add(&o, &m);
+    fake_outcomes_reply(&o, rq, 0, &f->prepared, 1);
+}
+
+static void running_out_of_descriptors_is_said_and_survived(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_kernel *kernel;
+    start(f, answer_with_what_is_prepared);
+    f->prepared = fake_memfd(bytes_of(large, sizeof(large)), true);
+    must(kiln_client_ping(f->client, 0, NULL, &f->err), f->err);
+    struct rlimit before, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int next = dup(f->prepared);
+    close(next);
+    none = (struct rlimit){ .rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+
+    int rc = fetch(f, &kernel);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+
+    assert_int_equal(rc, KILN_E_FULL);
+    assert_says(f->err.text, "open files");
+    must(fetch(f, &kernel), f->err);
+    kiln_kernel_unref(kernel);
+    close(f->prepared);
+}
+
 static void closes_descriptors_that_nothing_names(void **state)
 {
     struct fixture *f = *state;
@@ -386,7 +426,8 @@ static void closes_descriptors_that_nothing_names(void **state)
     must(fetch(f, &kernel), f->err);
 
     assert_memory_equal(kiln_kernel_data(kernel), large, sizeof(large));
-    assert_int_equal(open_descriptors(), before + 3); /* both ends, and the event descriptor */
+    fake_daemon_kill(&f->daemon);                 /* its two descriptors go, ... */
+    assert_int_equal(open_descriptors(), before); /* ... the connection's two are there */
     kiln_kernel_unref(kernel);
 }
 
@@ -449,6 +490,7 @@ int main(void)
         TEST(refuses_the_answer_to_another_question),
         TEST(refuses_content_larger_than_it_asked_for),
         TEST(refuses_inline_content_where_that_was_not_agreed_on),
+        TEST(running_out_of_descriptors_is_said_and_survived),
         TEST(closes_descriptors_that_nothing_names),
         TEST(refuses_what_is_no_key_without_asking),
         TEST(refuses_a_source_that_lacks_a_part_and_names_it),

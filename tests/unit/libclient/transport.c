@@ -56,10 +56,11 @@ static struct frame_header header(uint64_t id, size_t body, unsigned descriptors
 static void a_frame_may_come_byte_by_byte(void **state)
 {
     struct fixture *f = *state;
-    uint8_t raw[FRAME_HEADER_SIZE + 3] = { 0 };
-    struct frame_header h = header(7, 3, 0);
+    static const uint8_t abc[] = { 'a', 'b', 'c' };
+    uint8_t raw[FRAME_HEADER_SIZE + sizeof(abc)] = { 0 };
+    struct frame_header h = header(7, sizeof(abc), 0);
     frame_header_write(raw, &h);
-    memcpy(raw + FRAME_HEADER_SIZE, "abc", 3);
+    memcpy(raw + FRAME_HEADER_SIZE, abc, sizeof(abc));
     for (size_t i = 0; i < sizeof(raw) - 1; i++) {
         assert_int_equal(send(f->peer, raw + i, 1, 0), 1);
         assert_int_equal(receive(f, 0), KILN_TIMED_OUT);
