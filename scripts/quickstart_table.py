@@ -88,7 +88,7 @@ class Step:
         if self.name == "warm" and self.counted.get("compiles") != 0:
             yield f"warm: {self.counted.get('compiles')} compiles; all should have been hits"
         if self.name == "warm" and self.hits() < self.own.get("kernels", 1):
-            yield f"warm: {self.hits()} hits for {self.own.get('kernels')} kernels"
+            yield f"warm: {self.hits()} hits for {self.own.get('kernels', 'no')} kernels"
 
 
 def text(value):

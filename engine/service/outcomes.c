@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/outcomes.h"
 
+/* Before the records: the two numbers in front of them in a 'kernels' body, its count and length.
+ */
+#define HEAD_SIZE 8
+
 void outcome_list_begin(struct outcome_list *list, struct engine *e, const struct caller *caller)
 {
     list->engine = e;
@@ -9,6 +13,7 @@ void outcome_list_begin(struct outcome_list *list, struct engine *e, const struc
     list->object_count = 0;
     e->records.size = 0;
     e->records.failed = false;
+    buffer_put_u64(&e->records, 0); /* HEAD_SIZE bytes, filled when sent */
 }
 
 bool outcome_list_is_full(const struct outcome_list *list)
@@ -37,7 +42,7 @@ static void place_object(struct outcome_list *list, const struct outcome_wish *w
         return;
     }
     m->descriptor = (uint16_t)list->object_count;
-    list->objects[list->object_count++] = object;
+    list->objects[list->object_count++] = object_ref(object);
 }
 
 void outcome_list_add(struct outcome_list *list, const struct outcome_wish *wish,
@@ -58,26 +63,48 @@ void outcome_list_add(struct outcome_list *list, const struct outcome_wish *wish
     list->count++;
 }
 
+struct bytes outcome_list_records(const struct outcome_list *list)
+{
+    const struct buffer *records = &list->engine->records;
+    if (records->failed)
+        return (struct bytes){ 0 };
+    return bytes_of(records->data + HEAD_SIZE, records->size - HEAD_SIZE);
+}
+
+void outcome_list_done(struct outcome_list *list)
+{
+    while (list->object_count > 0)
+        object_unref(list->objects[--list->object_count]);
+}
+
+static void fill_head(struct buffer *records, uint32_t count)
+{
+    size_t size = records->size;
+    records->size = 0;
+    buffer_put_u32(records, count);
+    buffer_put_u32(records, (uint32_t)(size - HEAD_SIZE));
+    records->size = size;
+}
+
 void outcome_list_send(struct outcome_list *list, struct caller *caller, uint64_t request_id,
                        uint16_t flags)
 {
     struct engine *e = list->engine;
-    struct message_kernels m = { .count = list->count, .outcomes = buffer_view(&e->records) };
-    e->body.size = 0;
-    e->body.failed = e->records.failed;
-    message_kernels_write(&e->body, &m);
-    if (e->body.failed) {
+    if (e->records.failed) {
         struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
         service_refuse(e, caller, request_id, &why, NULL);
+        outcome_list_done(list);
         return;
     }
+    fill_head(&e->records, list->count);
     struct reply reply = {
         .type = MESSAGE_kernels,
         .request_id = request_id,
         .flags = flags,
-        .body = buffer_view(&e->body),
+        .body = buffer_view(&e->records),
         .objects = list->objects,
         .object_count = list->object_count,
     };
     caller->ops->reply(caller, &reply);
+    outcome_list_done(list);
 }

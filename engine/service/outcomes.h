@@ -4,22 +4,24 @@
 /*
  * Outcomes on their way into a frame: records, and the objects that are its descriptors.
  *
- * Role       one list is filled and sent at a time; it uses the engine's scratch buffers
- * Ownership  borrows the objects until sent
+ * Role       one list is filled and sent at a time; its records are written where they are sent
+ *            from, the engine's scratch buffer
+ * Ownership  holds a reference to each object until outcome_list_done
  * Threading  the engine's thread
  */
 #include "engine/service/fetch.h"
 
-/* A frame of a batch is sent when it has this many descriptors or bytes: the client can begin. */
+/* A frame of a batch is sent when it has this many descriptors or bytes: the client can begin, and
+ * the frame fits into a socket's buffer (208 KiB by default) in one call. */
 #define OUTCOME_LIST_OBJECTS 128
-#define OUTCOME_LIST_BYTES (256u << 10)
+#define OUTCOME_LIST_BYTES (96u << 10)
 
 struct outcome_list {
     struct engine *engine;
     const struct caller *caller;
     uint32_t count;
     size_t object_count;
-    struct object *objects[OUTCOME_LIST_OBJECTS]; /* borrowed */
+    struct object *objects[OUTCOME_LIST_OBJECTS]; /* owned references */
 };
 
 struct outcome_wish { /* how an item wants its object */
@@ -32,6 +34,9 @@ void outcome_list_begin(struct outcome_list *list, struct engine *e, const struc
 bool outcome_list_is_full(const struct outcome_list *list);
 void outcome_list_add(struct outcome_list *list, const struct outcome_wish *wish,
                       const struct fetch_result *result);
-/* As a 'kernels' frame. */
+/* What was added so far, as the field of another message. */
+struct bytes outcome_list_records(const struct outcome_list *list);
+void outcome_list_done(struct outcome_list *list);
+/* As a 'kernels' frame; then the list is done. */
 void outcome_list_send(struct outcome_list *list, struct caller *caller, uint64_t request_id,
                        uint16_t flags);

@@ -96,7 +96,7 @@ static void send_plan(struct plan_request *rq)
         .kernel_count = s->kernel_count,
         .kernels = buffer_view(&kernels),
         .object_count = list.count,
-        .objects = buffer_view(&e->records),
+        .objects = outcome_list_records(&list),
     };
     e->body.size = 0;
     e->body.failed = e->records.failed || kernels.failed;
@@ -104,6 +104,7 @@ static void send_plan(struct plan_request *rq)
     if (e->body.failed) {
         struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
         service_refuse(e, caller, rq->waiter.request_id, &why, NULL);
+        outcome_list_done(&list);
         return;
     }
     struct reply reply = {
@@ -114,6 +115,7 @@ static void send_plan(struct plan_request *rq)
         .object_count = list.object_count,
     };
     caller->ops->reply(caller, &reply);
+    outcome_list_done(&list);
 }
 
 /* The other programs, if any, are of no use now. */

@@ -189,8 +189,8 @@ def start_rows(table, results):
         table.add(section, "puts while filling", r["fill_per_s"], "/s", digits=0)
     if len(stores) > 1:
         flat_rows(table, stores[0], stores[-1])
-    if not any(r["kernels"] >= 100000 for r in stores):
-        table.skip("a store of 100000 kernels", "left out by --quick, or the benchmark failed")
+    if stores and stores[-1]["kernels"] < 100000:
+        table.skip("a store of 100000 kernels", "left out by --quick")
     table.skip("look-up with 1000000 kernels", "would take longer than this benchmark may")
 
 
