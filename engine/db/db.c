@@ -43,16 +43,29 @@ static enum kiln_code open_file(struct db *db, const struct db_options *o, struc
     return KILN_OK;
 }
 
-/* page_size and auto_vacuum count only for a file that has no table yet, and before WAL. */
+static bool is_empty(struct db *db)
+{
+    sqlite3_stmt *statement = NULL;
+    bool empty =
+        sqlite3_prepare_v2(db->handle, "pragma page_count", -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_int(statement, 0) == 0;
+    sqlite3_finalize(statement);
+    return empty;
+}
+
+/* page_size and auto_vacuum count only for a file that has no table yet, and before WAL; on any
+ * other auto_vacuum writes its header anew, with two syncs. */
 static enum kiln_code configure(struct db *db, const struct db_options *o, struct kiln_err *err)
 {
     char sql[400];
-    snprintf(sql, sizeof(sql),
-             "pragma page_size = 4096; pragma auto_vacuum = incremental;"
-             "pragma cell_size_check = on; pragma secure_delete = off; pragma temp_store = memory;"
-             "pragma mmap_size = %d; pragma cache_size = -%u; pragma synchronous = %s;"
-             "pragma journal_size_limit = %d",
-             MMAP_BYTES, o->cache_kib, o->full_sync ? "full" : "normal", 16 << 20);
+    snprintf(
+        sql, sizeof(sql),
+        "%s pragma cell_size_check = on; pragma secure_delete = off; pragma temp_store = memory;"
+        "pragma mmap_size = %d; pragma cache_size = -%u; pragma synchronous = %s;"
+        "pragma journal_size_limit = %d",
+        o->schema && is_empty(db) ? "pragma page_size = 4096; pragma auto_vacuum = incremental;"
+                                  : "",
+        MMAP_BYTES, o->cache_kib, o->full_sync ? "full" : "normal", 16 << 20);
     return db_exec(db, sql, "set up", err);
 }
 
