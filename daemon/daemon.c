@@ -8,6 +8,7 @@
 #include "daemon/loop/signals.h"
 #include "daemon/notify.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -220,12 +221,23 @@ static void serve(struct daemon *d)
     loop_run(d->loop);
 }
 
+/* Queued replies come and go in pieces of a hundred KiB: given back to the system each time, every
+ * one would cost its page faults anew.  What is kept for them is bounded, and small. */
+#define MEMORY_KEPT (4 << 20)
+
+static void keep_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, MEMORY_KEPT);
+    mallopt(M_TRIM_THRESHOLD, MEMORY_KEPT);
+}
+
 int daemon_run(const struct config *config)
 {
     struct daemon d = { .config = config, .listener = LISTENER_CLOSED };
     struct kiln_err err = KILN_ERR_INIT;
     signal(SIGPIPE, SIG_IGN); /* a log reader that went must not take us along */
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the write, not our end */
+    keep_memory();
     notify_adopt();
     host_init(&d.host, config, &d.listener);
     enum kiln_code rc = start(&d, &err);
