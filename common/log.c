@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static atomic_int most = LOG_LEVEL_INFO;
+static atomic_int threshold = LOG_LEVEL_INFO;
 
 static const struct {
     const char *name;
@@ -20,7 +20,7 @@ static const struct {
     [LOG_LEVEL_DEBUG] = { "debug", 7 },
 };
 
-void log_set_level(enum log_level level) { atomic_store(&most, (int)level); }
+void log_set_level(enum log_level most) { atomic_store(&threshold, (int)most); }
 
 bool log_level_parse(const char *name, enum log_level *ret_level)
 {
@@ -36,7 +36,7 @@ bool log_level_parse(const char *name, enum log_level *ret_level)
 KILN_PRINTF(2, 0)
 static void write_line(enum log_level level, const char *fmt, va_list args)
 {
-    if ((int)level > atomic_load(&most))
+    if ((int)level > atomic_load(&threshold))
         return;
     char line[1024];
     int used = getenv("JOURNAL_STREAM")

@@ -24,7 +24,7 @@ static void take_compile(struct executor *executor, struct compile_task *task)
     f->compiles_handed_over++;
 }
 
-static unsigned slots(struct executor *executor)
+static unsigned count_slots(struct executor *executor)
 {
     return ((struct fake_executor *)executor)->slots;
 }
@@ -32,12 +32,12 @@ static unsigned slots(struct executor *executor)
 static const struct executor_ops ops = {
     .run = take_task,
     .compile = take_compile,
-    .compile_slots = slots,
+    .compile_slots = count_slots,
 };
 
-void fake_executor_init(struct fake_executor *f, unsigned slot_count)
+void fake_executor_init(struct fake_executor *f, unsigned slots)
 {
-    *f = (struct fake_executor){ .base = { .ops = &ops }, .slots = slot_count };
+    *f = (struct fake_executor){ .base = { .ops = &ops }, .slots = slots };
     f->last_task = &f->tasks;
     f->last_compile = &f->compiles;
 }

@@ -223,7 +223,7 @@ static void an_opencl_target_stays_within_its_limit(void **state)
     longest[sizeof(longest) - 1] = '\0';
     struct opencl_names names = { longest, longest, longest, longest, longest };
     opencl_target_text(&names, text);
-    assert_int_equal(strlen(text), strlen("opencl:") + 72 + 1 + 40 + 1 + 16);
+    assert_int_equal(strlen(text), strlen("opencl:") + 72 + 1 + 40 + 1 + 16 + 1 + 16);
 }
 
 int main(void)
