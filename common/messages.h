@@ -49,8 +49,7 @@ enum argument_kind {
 
 /* Capabilities, exchanged in hello: bits that either side may rely on once both have them. */
 #define CAPABILITY_INLINE 1u /* small objects may come inside the frame */
-#define CAPABILITY_EVENTS 2u
-#define CAPABILITIES_HERE (CAPABILITY_INLINE | CAPABILITY_EVENTS)
+#define CAPABILITIES_HERE CAPABILITY_INLINE
 
 /* C types of the table's field types. */
 #define MESSAGE_C_U8 uint8_t

@@ -161,6 +161,8 @@ static enum kiln_code open_engine(struct daemon *d, unsigned hot_count, struct k
         .failure_ttl_s = (unsigned)((config_number(c, CONFIG_failure_ttl) + 999) / 1000),
         .queue_limit = (unsigned)config_number(c, CONFIG_queue),
         .queue_limit_uid = (unsigned)config_number(c, CONFIG_queue_per_uid),
+        .queue_bytes = config_number(c, CONFIG_queue_bytes),
+        .queue_bytes_uid = config_number(c, CONFIG_queue_bytes_per_uid),
     };
     return engine_open(&options, &d->engine, err);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/engine.h"
 
-#include "engine/service/fetch.h"
+#include "engine/service/budget.h"
+#include "engine/service/store_tasks.h"
 
 #include <errno.h>
 #include <sys/random.h>
@@ -28,6 +29,8 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
         rc = compile_queue_create(&queue, &e->queue, err);
     if (!rc)
         rc = failure_memory_create(o->failure_ttl_s, &e->failures, err);
+    if (!rc)
+        rc = budget_create(o->queue_bytes, o->queue_bytes_uid, &e->budget, err);
     return rc;
 }
 
@@ -57,6 +60,7 @@ void engine_close(struct engine *e)
 {
     if (!e)
         return;
+    budget_destroy(e->budget);
     failure_memory_destroy(e->failures);
     compile_queue_destroy(e->queue);
     toolchain_table_destroy(e->toolchains);
@@ -78,7 +82,7 @@ void engine_drain(struct engine *e)
 {
     e->draining = true;
     compile_queue_drain(e->queue);
-    fetch_write_recency(e, /* force= */ true);
+    recency_write(e, /* force= */ true);
 }
 
 bool engine_idle(const struct engine *e)
@@ -87,12 +91,4 @@ bool engine_idle(const struct engine *e)
            compile_queue_running(e->queue) == 0;
 }
 
-void engine_tick(struct engine *e) { fetch_write_recency(e, /* force= */ false); }
-
-void engine_run(struct engine *e, enum lane lane, struct task *task)
-{
-    e->tasks_out++;
-    e->executor->ops->run(e->executor, lane, task);
-}
-
-void engine_task_ended(struct engine *e) { e->tasks_out--; }
+void engine_tick(struct engine *e) { recency_write(e, /* force= */ false); }

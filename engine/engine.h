@@ -37,6 +37,8 @@ struct engine_options {
     unsigned failure_ttl_s;   /* how long a failed compile is remembered */
     unsigned queue_limit;     /* compiles waiting, all callers together */
     unsigned queue_limit_uid; /* compiles waiting, one uid */
+    uint64_t queue_bytes;     /* of requests that wait, all callers together */
+    uint64_t queue_bytes_uid; /* of one uid */
 };
 
 KILN_MUST_CHECK enum kiln_code engine_open(const struct engine_options *options,
@@ -50,5 +52,5 @@ void engine_start(struct engine *engine);
 /* From now on queued compiles fail with KILN_UNAVAILABLE; running ones end. */
 void engine_drain(struct engine *engine);
 bool engine_idle(const struct engine *engine);
-/* Housekeeping the host calls about once a second: recency batches, expired failures. */
+/* Housekeeping the host calls about once a second: writes recency in batches. */
 void engine_tick(struct engine *engine);

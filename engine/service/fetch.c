@@ -4,20 +4,11 @@
 #include "common/clock.h"
 #include "engine/compile/code_object.h"
 #include "engine/compile/kernel_key.h"
+#include "engine/service/store_tasks.h"
 
-#include <string.h>
 #include <sys/mman.h>
 
-#define RECENCY_EVERY_NS 10000000000u
-
-enum stage { LOOKING, QUEUED, RUNNING, SEALING };
-
-/* What a kernel is made of, copied; every text is terminated as well. */
-struct source {
-    struct compile_job job; /* its views point into storage */
-    struct digest toolchain_id;
-    char storage[];
-};
+enum stage { LOOKING, QUEUED, SEALING }; /* QUEUED: waiting for a compiler, or in one */
 
 struct flight {
     struct compile_order order; /* first member: the queue hands it back */
@@ -60,7 +51,7 @@ static void flight_destroy(struct flight *f)
     }
     compile_outcome_done(&f->order.task.outcome);
     object_unref(f->object);
-    free(f->source);
+    source_destroy(f->source);
     free(f);
 }
 
@@ -101,18 +92,6 @@ static void detach(struct fetch_ticket *t)
     t->next = t->previous = NULL;
 }
 
-/* One slot a key: a kernel used a thousand times is written once.  Two kernels on one slot cost
- * one of them its mark, which is only recency. */
-static void touch(struct engine *e, const struct digest *key)
-{
-    unsigned slot = (unsigned)(digest_hash(key) % TOUCHES_MOST);
-    if (!e->is_touched[slot]) {
-        e->is_touched[slot] = true;
-        e->touched_count++;
-    }
-    e->touched[slot] = *key;
-}
-
 static void count_result(struct engine *e, const struct fetch_result *r)
 {
     if (r->err.code) {
@@ -126,7 +105,7 @@ static void count_result(struct engine *e, const struct fetch_result *r)
     case TIER_REMOTE: e->stats.hits_remote++; break;
     default: e->stats.misses++; return;
     }
-    touch(e, &r->key);
+    recency_touch(e, &r->key);
 }
 
 /* Every ticket gets the result; the flight is gone when this returns. */
@@ -156,68 +135,6 @@ static void deliver_object(struct flight *f, enum tier tier)
     struct fetch_result result = { .tier = tier, .key = f->key, .object = f->object };
     hot_set_insert(f->engine->hot, &f->key, f->object);
     deliver(f, &result);
-}
-
-/* ---- writing what was compiled to the store ---- */
-
-struct put_task {
-    struct task task; /* first member */
-    struct engine *engine;
-    struct source *source; /* owned */
-    struct object *object; /* owned reference */
-    struct kernel_record record;
-    uint64_t evicted;
-    enum kiln_code rc;
-    struct kiln_err err;
-};
-
-static void put_work(struct task *task)
-{
-    struct put_task *p = (struct put_task *)task;
-    p->rc = kernel_store_put(p->engine->store, &p->record, p->object, &p->evicted, &p->err);
-}
-
-static void put_done(struct task *task)
-{
-    struct put_task *p = (struct put_task *)task;
-    struct engine *e = p->engine;
-    engine_task_ended(e);
-    e->stats.evictions += p->evicted;
-    event_after_write(e, p->rc, &p->err);
-    object_unref(p->object);
-    free(p->source);
-    free(p);
-}
-
-static const char *text_of(struct bytes b) { return (const char *)b.data; }
-
-/* Takes the flight's source: it is needed no more. */
-static void store_later(struct flight *f)
-{
-    struct put_task *p = calloc(1, sizeof(*p));
-    if (!p)
-        return; /* it stays hot, and is compiled again another day */
-    const struct compile_job *job = &f->source->job;
-    p->task = (struct task){ .work = put_work, .done = put_done };
-    p->engine = f->engine;
-    p->object = object_ref(f->object);
-    p->err = KILN_ERR_INIT;
-    p->record = (struct kernel_record){
-        .key = f->key,
-        .object = f->object->digest,
-        .toolchain_id = f->source->toolchain_id,
-        .target = text_of(job->target),
-        .toolchain = text_of(job->toolchain),
-        .program = text_of(job->program),
-        .options = text_of(job->options),
-        .raw_size = f->object->size,
-        .compile_ns = f->object->compile_ns,
-        .created = clock_wall_s(),
-        .last_used = clock_wall_s(),
-        .uid = (uint32_t)f->uid,
-    };
-    p->source = KILN_TAKE(f->source);
-    engine_run(f->engine, LANE_WRITE, &p->task);
 }
 
 /* ---- compiling ---- */
@@ -264,12 +181,13 @@ static void seal_done(struct task *task)
     struct flight *f = flight_of_task(task);
     engine_task_ended(f->engine);
     if (f->found) {
-        kiln_while(&f->err, "the compiler's result for '%s'", text_of(f->source->job.program));
+        kiln_while(&f->err, "the compiler's result for '%s'",
+                   (const char *)f->source->job.program.data);
         fail_compile(f, &f->err);
         return;
     }
     event_kernel(f->engine, "compiled", &f->key, &f->source->job, &f->order.task.outcome);
-    store_later(f);
+    store_later(f->engine, &f->key, KILN_TAKE(f->source), f->object);
     deliver_object(f, TIER_COMPILED);
 }
 
@@ -313,44 +231,6 @@ static void start_compile(struct flight *f)
 
 /* ---- looking it up on disk ---- */
 
-struct quarantine_task {
-    struct task task; /* first member */
-    struct engine *engine;
-    struct digest key;
-    enum kiln_code rc;
-    struct kiln_err err;
-};
-
-static void quarantine_work(struct task *task)
-{
-    struct quarantine_task *q = (struct quarantine_task *)task;
-    q->rc = kernel_store_quarantine(q->engine->store, &q->key, &q->err);
-}
-
-static void quarantine_done(struct task *task)
-{
-    struct quarantine_task *q = (struct quarantine_task *)task;
-    engine_task_ended(q->engine);
-    event_after_write(q->engine, q->rc, &q->err);
-    free(q);
-}
-
-static void quarantine(struct engine *e, const struct digest *key)
-{
-    e->stats.quarantined++;
-    char hex[DIGEST_HEX_SIZE];
-    digest_to_hex(key, hex);
-    event_report(e, "quarantined", hex);
-    struct quarantine_task *q = calloc(1, sizeof(*q));
-    if (!q)
-        return; /* the next look-up asks again */
-    q->task = (struct task){ .work = quarantine_work, .done = quarantine_done };
-    q->engine = e;
-    q->key = *key;
-    q->err = KILN_ERR_INIT;
-    engine_run(e, LANE_WRITE, &q->task);
-}
-
 static void look_work(struct task *task)
 {
     struct flight *f = flight_of_task(task);
@@ -363,7 +243,7 @@ static void look_done(struct task *task)
     struct engine *e = f->engine;
     engine_task_ended(e);
     if (f->damaged)
-        quarantine(e, &f->key);
+        quarantine_later(e, &f->key);
     if (!f->found) {
         deliver_object(f, TIER_DISK);
         return;
@@ -389,43 +269,10 @@ static void look(struct flight *f)
 
 /* ---- the way in ---- */
 
-static struct bytes copy_text(char **at, struct bytes text)
-{
-    char *start = *at;
-    if (text.size)
-        memcpy(start, text.data, text.size);
-    start[text.size] = '\0';
-    *at += text.size + 1;
-    return bytes_of(start, text.size);
-}
-
-static struct source *copy_source(const struct compile_job *job, const struct toolchain *tc)
-{
-    size_t size = job->toolchain.size + job->target.size + job->program.size + job->options.size +
-                  job->source.size + job->headers.size + 6;
-    struct source *s = malloc(sizeof(*s) + size);
-    if (!s)
-        return NULL;
-    char *at = s->storage;
-    s->job = (struct compile_job){
-        .kind = COMPILE_KERNEL,
-        .toolchain = copy_text(&at, job->toolchain),
-        .target = copy_text(&at, job->target),
-        .program = copy_text(&at, job->program),
-        .options = copy_text(&at, job->options),
-        .source = copy_text(&at, job->source),
-        .header_count = job->header_count,
-        .headers = copy_text(&at, job->headers),
-    };
-    s->toolchain_id = tc->identity;
-    return s;
-}
-
 static bool answer_failure(struct engine *e, struct fetch_result *ret_result,
-                           const struct digest *key, enum kiln_code code, const char *text)
+                           const struct digest *key, const struct kiln_err *err)
 {
-    *ret_result = (struct fetch_result){ .err = { .code = code }, .key = *key };
-    kiln_fail(&ret_result->err, code, "%s", text);
+    *ret_result = (struct fetch_result){ .err = *err, .key = *key };
     count_result(e, ret_result);
     return true;
 }
@@ -453,8 +300,10 @@ bool fetch_by_key(struct engine *e, const struct digest *key, struct fetch_ticke
         return false;
     }
     f = flight_create(e, key, ticket->uid);
-    if (!f)
-        return answer_failure(e, ret_result, key, KILN_NO_MEMORY, "cannot look up a kernel");
+    if (!f) {
+        struct kiln_err err = { .code = KILN_NO_MEMORY, .text = "cannot look up a kernel" };
+        return answer_failure(e, ret_result, key, &err);
+    }
     attach(f, ticket);
     look(f);
     return false;
@@ -473,33 +322,40 @@ static bool answer_remembered(struct engine *e, const struct digest *key,
 }
 
 /* Someone is on the way to this kernel already. */
-static bool join(struct engine *e, struct flight *f, const struct compile_job *job,
-                 const struct toolchain *tc, struct fetch_ticket *ticket)
+static enum kiln_code join(struct flight *f, const struct compile_job *job,
+                           const struct toolchain *tc, struct fetch_ticket *ticket,
+                           struct kiln_err *err)
 {
-    if (!f->source && f->stage == LOOKING)
-        f->source = copy_source(job, tc);
-    if (!f->source)
-        return false;
+    struct engine *e = f->engine;
+    if (!f->source && f->stage == LOOKING) {
+        enum kiln_code rc = source_copy(e, ticket->uid, job, tc, &f->source, err);
+        if (rc)
+            return rc;
+    }
     e->stats.coalesced++;
     attach(f, ticket);
     if (f->stage == QUEUED && ticket->priority == PRIORITY_INTERACTIVE)
         compile_queue_promote(e->queue, &f->order);
-    return true;
+    return KILN_OK;
 }
 
-static bool start(struct engine *e, const struct digest *key, const struct compile_job *job,
-                  const struct toolchain *tc, struct fetch_ticket *ticket)
+static enum kiln_code start(struct engine *e, const struct digest *key,
+                            const struct compile_job *job, const struct toolchain *tc,
+                            struct fetch_ticket *ticket, struct kiln_err *err)
 {
-    struct source *source = copy_source(job, tc);
-    struct flight *f = source ? flight_create(e, key, ticket->uid) : NULL;
+    struct source *source = NULL;
+    enum kiln_code rc = source_copy(e, ticket->uid, job, tc, &source, err);
+    if (rc)
+        return rc;
+    struct flight *f = flight_create(e, key, ticket->uid);
     if (!f) {
-        free(source);
-        return false;
+        source_destroy(source);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot look up a kernel");
     }
     f->source = source;
     attach(f, ticket);
     look(f);
-    return true;
+    return KILN_OK;
 }
 
 bool fetch_with_source(struct engine *e, const struct compile_job *job, const struct toolchain *tc,
@@ -509,11 +365,10 @@ bool fetch_with_source(struct engine *e, const struct compile_job *job, const st
     struct digest key = kernel_key(job, &tc->identity);
     if (answer_hot(e, &key, ret_result) || answer_remembered(e, &key, ret_result))
         return true;
+    struct kiln_err err = KILN_ERR_INIT;
     struct flight *f = *find(e, &key);
-    bool taken = f ? join(e, f, job, tc, ticket) : start(e, &key, job, tc, ticket);
-    if (!taken)
-        return answer_failure(e, ret_result, &key, KILN_NO_MEMORY, "cannot keep a source");
-    return false;
+    enum kiln_code rc = f ? join(f, job, tc, ticket, &err) : start(e, &key, job, tc, ticket, &err);
+    return rc ? answer_failure(e, ret_result, &key, &err) : false;
 }
 
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket)
@@ -527,56 +382,4 @@ void fetch_cancel(struct engine *e, struct fetch_ticket *ticket)
         return;
     if (compile_queue_cancel(e->queue, &f->order))
         flight_destroy(f);
-}
-
-/* ---- recency ---- */
-
-struct touch_task {
-    struct task task; /* first member */
-    struct engine *engine;
-    size_t count;
-    uint64_t now;
-    struct kiln_err err;
-    enum kiln_code rc;
-    struct digest keys[];
-};
-
-static void touch_work(struct task *task)
-{
-    struct touch_task *t = (struct touch_task *)task;
-    t->rc = kernel_store_touch(t->engine->store, t->keys, t->count, t->now, &t->err);
-}
-
-static void touch_done(struct task *task)
-{
-    struct touch_task *t = (struct touch_task *)task;
-    engine_task_ended(t->engine);
-    t->engine->touching = false;
-    event_after_write(t->engine, t->rc, &t->err);
-    free(t);
-}
-
-void fetch_write_recency(struct engine *e, bool force)
-{
-    uint64_t now = clock_monotonic_ns();
-    bool due = now - e->touched_at_ns > RECENCY_EVERY_NS;
-    if (e->touching || e->touched_count == 0 || !(due || force))
-        return;
-    struct touch_task *t = malloc(sizeof(*t) + e->touched_count * sizeof(t->keys[0]));
-    if (!t)
-        return;
-    t->task = (struct task){ .work = touch_work, .done = touch_done };
-    t->engine = e;
-    t->count = 0;
-    t->now = clock_wall_s();
-    t->err = KILN_ERR_INIT;
-    for (unsigned slot = 0; slot < TOUCHES_MOST; slot++) {
-        if (e->is_touched[slot])
-            t->keys[t->count++] = e->touched[slot];
-        e->is_touched[slot] = false;
-    }
-    e->touched_count = 0;
-    e->touched_at_ns = now;
-    e->touching = true;
-    engine_run(e, LANE_WRITE, &t->task);
 }

@@ -9,8 +9,8 @@
  * Threading  the engine's thread
  *
  *   LOOKING --found--> (delivered)
- *      |--miss, a source is known--> QUEUED --slot--> RUNNING --object--> SEALING --> (delivered)
- *      `--miss, none--> (NOT_FOUND)               `--failure--> (delivered, remembered)
+ *      |--miss, a source is known--> QUEUED --object--> SEALING --> (delivered, stored)
+ *      `--miss, none--> (NOT_FOUND)   `--failure--> (delivered, remembered)
  */
 #include "engine/service/internal.h"
 
@@ -40,6 +40,3 @@ bool fetch_with_source(struct engine *e, const struct compile_job *job, const st
                        struct fetch_ticket *ticket, struct fetch_result *ret_result);
 /* Forgets the ticket; work that nobody waits for any more is dropped if it has not begun. */
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket);
-
-/* Recency of what was used since the last time, if it is due; |force| writes it anyway. */
-void fetch_write_recency(struct engine *e, bool force);

@@ -31,6 +31,7 @@ struct engine {
     struct toolchain_table *toolchains;
     struct compile_queue *queue;
     struct failure_memory *failures;
+    struct budget *budget; /* of bytes that wait */
     struct stats stats;
     uint64_t instance;
     uint64_t hot_limit_bytes;
@@ -57,7 +58,7 @@ struct engine {
     struct buffer records, body; /* scratch of the reply being built */
 };
 
-/* Runs |task| on a lane and counts it; its done calls engine_task_ended first. */
+/* tasks.c: runs |task| on a lane and counts it; its done calls engine_task_ended first. */
 void engine_run(struct engine *e, enum lane lane, struct task *task);
 void engine_task_ended(struct engine *e);
 
@@ -74,6 +75,10 @@ struct service_waiter {
 void service_waiter_add(struct service_waiter *w, struct engine *e, struct caller *caller,
                         uint64_t request_id, void (*cancel)(struct service_waiter *));
 void service_waiter_remove(struct service_waiter *w);
+
+/* A request that was parked, from the start; it was counted when it came. */
+void service_handle_again(struct engine *e, struct caller *caller,
+                          const struct frame_header *header, struct bytes body);
 
 /* Answers with an error frame.  |log| may be NULL. */
 void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id,

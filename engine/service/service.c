@@ -5,6 +5,14 @@
 
 enum who { USE, ADMIN };
 
+/* Answered at once: they hold no place among the unanswered, so that even a connection with as
+ * many as may be can cancel. */
+static bool takes_no_place(unsigned type)
+{
+    return type == MESSAGE_hello || type == MESSAGE_ping || type == MESSAGE_cancel ||
+           type == MESSAGE_events;
+}
+
 /* The table of common/messages.def as a dispatch table. */
 static const struct route {
     const char *name;
@@ -90,18 +98,36 @@ static enum kiln_code check_request(struct caller *caller, const struct route *r
 {
     if (!route)
         return kiln_fail(err, KILN_INVALID, "unknown request type %u", (unsigned)header->type);
-    if (header->descriptors)
-        return kiln_fail(err, KILN_INVALID, "'%s' takes no descriptors, %u came", route->name,
-                         (unsigned)header->descriptors);
     if (route->who == ADMIN && caller->role != ROLE_ADMIN)
         return kiln_fail(err, KILN_DENIED,
                          "'%s' needs an administrator: root, the daemon's own user or a member of "
                          "group kiln-admin",
                          route->name);
-    if (caller->in_flight >= LIMIT_REQUESTS_IN_FLIGHT)
+    if (caller->in_flight >= LIMIT_REQUESTS_IN_FLIGHT && !takes_no_place(header->type))
         return kiln_fail(err, KILN_BUSY, "%u requests of this connection are unanswered already",
                          caller->in_flight);
     return KILN_OK;
+}
+
+static enum kiln_code handle(struct engine *e, struct caller *caller,
+                             const struct frame_header *header, struct bytes body,
+                             struct kiln_err *err)
+{
+    const struct route *route = NULL;
+    if (header->type < sizeof(routes) / sizeof(routes[0]) && routes[header->type].handle)
+        route = &routes[header->type];
+    if (!caller->greeted && header->type != MESSAGE_hello)
+        return kiln_fail(err, KILN_INVALID, "say hello first");
+    enum kiln_code rc = check_request(caller, route, header, err);
+    return rc ? rc : route->handle(e, caller, header, body, err);
+}
+
+void service_handle_again(struct engine *e, struct caller *caller,
+                          const struct frame_header *header, struct bytes body)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    if (handle(e, caller, header, body, &why))
+        service_refuse(e, caller, header->request_id, &why, NULL);
 }
 
 enum kiln_code service_handle(struct engine *e, struct caller *caller,
@@ -109,18 +135,8 @@ enum kiln_code service_handle(struct engine *e, struct caller *caller,
                               struct kiln_err *err)
 {
     e->stats.requests++;
-    const struct route *route = NULL;
-    if (header->type < sizeof(routes) / sizeof(routes[0]) && routes[header->type].handle)
-        route = &routes[header->type];
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = KILN_OK;
-    if (!caller->greeted && header->type != MESSAGE_hello)
-        rc = kiln_fail(&why, KILN_INVALID, "say hello first");
-    if (!rc)
-        rc = check_request(caller, route, header, &why);
-    if (!rc)
-        rc = route->handle(e, caller, header, body, &why);
-    if (!rc)
+    if (handle(e, caller, header, body, &why) == KILN_OK)
         return KILN_OK;
     service_refuse(e, caller, header->request_id, &why, NULL);
     if (caller->greeted)
@@ -160,6 +176,8 @@ enum kiln_code handle_hello(struct engine *e, struct caller *caller,
     enum kiln_code rc = message_body_check(&r, MESSAGE_hello, err);
     if (rc)
         return rc;
+    if (caller->greeted)
+        return kiln_fail(err, KILN_INVALID, "hello was said already on this connection");
     uint16_t version = m.newest_version < FRAME_VERSION ? m.newest_version : FRAME_VERSION;
     if (version < m.oldest_version || version < FRAME_VERSION_OLDEST)
         return kiln_fail(err, KILN_UNSUPPORTED,

@@ -7,6 +7,7 @@
  */
 #include "common/clock.h"
 #include "common/fs.h"
+#include "engine/service/budget.h"
 #include "engine/service/internal.h"
 
 #include <stdio.h>
@@ -21,6 +22,7 @@
 struct parked {
     struct service_waiter waiter; /* first member */
     struct parked *next, *previous;
+    uid_t uid; /* charged for the body */
     struct frame_header header;
     size_t body_size;
     uint8_t body[];
@@ -46,20 +48,32 @@ static void unpark(struct parked *p)
     service_waiter_remove(&p->waiter);
 }
 
+static void parked_destroy(struct engine *e, struct parked *p)
+{
+    budget_give(e->budget, p->uid, p->body_size);
+    free(p);
+}
+
 static void cancel_parked(struct service_waiter *w)
 {
     struct parked *p = (struct parked *)w;
     unpark(p);
-    free(p);
+    parked_destroy(w->engine, p);
 }
 
 enum kiln_code toolchains_park(struct engine *e, struct caller *caller,
                                const struct frame_header *header, struct bytes body,
                                struct kiln_err *err)
 {
+    enum kiln_code rc = budget_take(e->budget, caller->uid, body.size, err);
+    if (rc)
+        return rc;
     struct parked *p = calloc(1, sizeof(*p) + body.size);
-    if (!p)
+    if (!p) {
+        budget_give(e->budget, caller->uid, body.size);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a request of %zu bytes", body.size);
+    }
+    p->uid = caller->uid;
     p->header = *header;
     p->body_size = body.size;
     if (body.size)
@@ -69,7 +83,6 @@ enum kiln_code toolchains_park(struct engine *e, struct caller *caller,
         p->next->previous = p;
     e->parked = p;
     service_waiter_add(&p->waiter, e, caller, header->request_id, cancel_parked);
-    e->stats.requests--; /* it will be counted when it is looked at again */
     return KILN_OK;
 }
 
@@ -84,10 +97,8 @@ static void retry_parked(struct engine *e)
         p->next = p->previous = NULL;
         struct caller *caller = p->waiter.caller;
         service_waiter_remove(&p->waiter);
-        struct kiln_err ignored = KILN_ERR_INIT; /* greeted callers are answered, not closed */
-        if (service_handle(e, caller, &p->header, bytes_of(p->body, p->body_size), &ignored))
-            event_text(e, "protocol_error", ignored.text);
-        free(p);
+        service_handle_again(e, caller, &p->header, bytes_of(p->body, p->body_size));
+        parked_destroy(e, p);
     }
 }
 

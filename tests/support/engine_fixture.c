@@ -19,6 +19,8 @@ static void open_engine(struct engine_fixture *f)
         .failure_ttl_s = 600,
         .queue_limit = 1000,
         .queue_limit_uid = 100,
+        .queue_bytes = 1u << 20,
+        .queue_bytes_uid = 100u << 10,
     };
     must(engine_open(&options, &f->engine, &f->err), f->err);
     engine_start(f->engine);

@@ -254,6 +254,41 @@ static void an_interactive_asker_promotes_a_prefetch(void **state)
     assert_true(bytes_equal_text(next->job.program, "second.cl"));
 }
 
+static void waiting_sources_of_one_user_are_bounded_in_bytes(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(mem) char *large = malloc(40000);
+    assert_non_null(large);
+    memset(large, ' ', 40000);
+    for (int i = 0; i < 3; i++) { /* 100 KiB may wait: two of 40 000 bytes */
+        char program[16];
+        snprintf(program, sizeof(program), "%d.cl", i);
+        struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
+                                          .program = bytes_of_text(program),
+                                          .source = bytes_of(large, 40000) };
+        BUFFER_AUTO struct buffer b;
+        buffer_init(&b, 100000);
+        message_fetch_source_write(&b, &m);
+        must(
+            test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, (uint64_t)i, buffer_view(&b)),
+            f->engine.err);
+    }
+    struct message_outcome o = reply_outcome(&f->a, 0);
+    KILN_AUTO(mem) char *text = bytes_to_text(o.text);
+    assert_int_equal(o.code, KILN_BUSY);
+    assert_int_equal(f->a.replies[0].request_id, 2);
+    assert_says(text, "user 1000");
+    assert_says(text, "queue_bytes_per_uid");
+    want(f, &f->b, 9, "other.cl"); /* another user is not held up by it */
+    compile(f, "object");
+    compile(f, "object");
+    compile(f, "object");
+    assert_int_equal(reply_outcome(&f->b, 0).code, KILN_OK);
+    want(f, &f->a, 10, "more.cl"); /* what is done makes room */
+    compile(f, "object");
+    assert_int_equal(reply_outcome(&f->a, 3).code, KILN_OK);
+}
+
 static void a_refused_option_is_named(void **state)
 {
     struct fixture *f = *state;
@@ -483,6 +518,7 @@ int main(void)
         FETCH_TEST(the_last_asker_leaving_cancels_what_only_waits),
         FETCH_TEST(a_compile_that_runs_is_kept_although_its_asker_left),
         FETCH_TEST(an_interactive_asker_promotes_a_prefetch),
+        FETCH_TEST(waiting_sources_of_one_user_are_bounded_in_bytes),
         FETCH_TEST(a_refused_option_is_named),
         FETCH_TEST(another_machines_opencl_target_is_a_clear_no),
         FETCH_TEST(a_batch_is_answered_in_the_order_things_are_ready),

@@ -113,16 +113,6 @@ static void a_ping_comes_back_unchanged(void **state)
     assert_true(bytes_equal(f->user.replies[0].body, buffer_view(&b)));
 }
 
-static void descriptors_that_nobody_asked_for_are_refused(void **state)
-{
-    struct fixture *f = *state;
-    struct frame_header header = { .type = MESSAGE_ping, .descriptors = 1 };
-    must(service_handle(f->engine.engine, &f->user.base, &header, (struct bytes){ 0 },
-                        &f->engine.err),
-         f->engine.err);
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
-}
-
 static void users_may_look_but_only_admins_may_clear(void **state)
 {
     struct fixture *f = *state;
@@ -156,6 +146,72 @@ static void clearing_needs_to_be_told_what(void **state)
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
 }
 
+static void a_member_of_the_wrong_type_or_name_is_refused_by_name(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *body;
+        const char *says;
+    } bad[] = {
+        { "{\"target\":\"gfx90a\",\"older_than_s\":\"30d\"}", "'older_than_s' is not a number" },
+        { "{\"target\":\"gfx90a\",\"older_than_s\":-5}", "'older_than_s' is not a number" },
+        { "{\"all\":true,\"dry_run\":\"yes\"}", "'dry_run' is not true or false" },
+        { "{\"all\":true,\"dryrun\":true}", "'dryrun' is no member" },
+        { "{\"target\":7}", "'target' is not a text" },
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        must(send(f, &f->admin, MESSAGE_clear, bad[i].body), f->engine.err);
+        struct message_error e = reply_error(&f->admin, 0);
+        assert_int_equal(e.code, KILN_INVALID);
+        KILN_AUTO(mem) char *text = bytes_to_text(e.text);
+        assert_says(text, bad[i].says);
+    }
+    must(send(f, &f->admin, MESSAGE_toolchains, "{\"probe\":[7]}"), f->engine.err);
+    assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
+}
+
+static void older_than_time_itself_clears_nothing(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_want(&f->user, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+    fake_executor_run_tasks(&f->engine.executor);
+    must(send(f, &f->admin, MESSAGE_clear, "{\"older_than_s\":9999999999}"), f->engine.err);
+    KILN_AUTO(mem) char *text = bytes_to_text(f->admin.replies[0].body);
+    assert_says(text, "\"kernels\":0,");
+    assert_int_equal(engine_fixture_stat(&f->engine, "store_objects"), 1);
+}
+
+static void listing_gives_pages_and_says_when_there_are_more(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const programs[] = { "a.cl", "b.cl" };
+    for (size_t i = 0; i < 2; i++) {
+        test_caller_want(&f->user, &f->engine, i, programs[i], PRIORITY_INTERACTIVE);
+        fake_executor_run_tasks(&f->engine.executor);
+        fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+        fake_executor_run_tasks(&f->engine.executor);
+    }
+    must(send(f, &f->user, MESSAGE_kernel_list, "{\"count\":1}"), f->engine.err);
+    KILN_AUTO(mem) char *one = bytes_to_text(f->user.replies[0].body);
+    assert_says(one, "\"next\":");
+    must(send(f, &f->user, MESSAGE_kernel_list, "{\"count\":2}"), f->engine.err);
+    KILN_AUTO(mem) char *two = bytes_to_text(f->user.replies[0].body);
+    assert_null(strstr(two, "\"next\":")); /* exactly full, and the last */
+}
+
+static void hello_is_said_once(void **state)
+{
+    struct fixture *f = *state;
+    struct message_hello m = { .oldest_version = 1, .newest_version = 1 };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    message_hello_write(&b, &m);
+    must(test_caller_send(&f->user, &f->engine, MESSAGE_hello, 1, buffer_view(&b)), f->engine.err);
+    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
+}
+
 static void every_request_of_the_table_answers_an_empty_body(void **state)
 {
     struct fixture *f = *state;
@@ -184,6 +240,16 @@ static void too_many_unanswered_requests_are_refused_one_by_one(void **state)
     assert_int_equal(f->user.reply_count, 0);
     test_caller_want(&f->user, &f->engine, 2000, "one-more.cl", PRIORITY_INTERACTIVE);
     assert_int_equal(reply_error(&f->user, 0).code, KILN_BUSY);
+
+    struct message_cancel m = { .cancelled_id = 7 };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    message_cancel_write(&b, &m);
+    test_caller_forget_replies(&f->user);
+    must(test_caller_send(&f->user, &f->engine, MESSAGE_cancel, 3000, buffer_view(&b)),
+         f->engine.err);
+    assert_int_equal(f->user.replies[0].request_id, 7); /* cancelling needs no place */
+    assert_int_equal(reply_error(&f->user, 0).code, KILN_CANCELLED);
 }
 
 static void subscribers_hear_of_what_happens_and_others_do_not(void **state)
@@ -214,10 +280,13 @@ int main(void)
         SERVICE_TEST(a_newer_client_that_still_speaks_our_version_is_welcome),
         SERVICE_TEST(unknown_requests_are_refused_and_the_connection_lives),
         SERVICE_TEST(a_ping_comes_back_unchanged),
-        SERVICE_TEST(descriptors_that_nobody_asked_for_are_refused),
         SERVICE_TEST(users_may_look_but_only_admins_may_clear),
         SERVICE_TEST(json_that_is_none_is_refused_with_the_requests_name),
         SERVICE_TEST(clearing_needs_to_be_told_what),
+        SERVICE_TEST(a_member_of_the_wrong_type_or_name_is_refused_by_name),
+        SERVICE_TEST(older_than_time_itself_clears_nothing),
+        SERVICE_TEST(listing_gives_pages_and_says_when_there_are_more),
+        SERVICE_TEST(hello_is_said_once),
         SERVICE_TEST(every_request_of_the_table_answers_an_empty_body),
         SERVICE_TEST(too_many_unanswered_requests_are_refused_one_by_one),
         SERVICE_TEST(subscribers_hear_of_what_happens_and_others_do_not),

@@ -85,6 +85,25 @@ static void whoever_leaves_while_waiting_is_forgotten(void **state)
     test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
 }
 
+static void parked_requests_of_one_user_are_bounded_in_bytes(void **state)
+{
+    struct fixture *f = *state;
+    struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
+                                      .program = bytes_of_text("k.cl") };
+    KILN_AUTO(mem) char *large = calloc(1, 60000);
+    assert_non_null(large);
+    m.source = bytes_of(large, 60000);
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100000);
+    message_fetch_source_write(&b, &m);
+    for (uint64_t id = 0; id < 2; id++)
+        must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, id, buffer_view(&b)),
+             f->engine.err);
+    assert_int_equal(f->a.reply_count, 1);
+    assert_int_equal(reply_error(&f->a, 0).code, KILN_BUSY);
+    assert_int_equal(f->a.replies[0].request_id, 1);
+}
+
 static void when_asking_fails_the_answer_says_why(void **state)
 {
     struct fixture *f = *state;
@@ -182,6 +201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TOOLCHAINS_TEST(a_request_waits_until_the_toolchains_are_known),
         TOOLCHAINS_TEST(whoever_leaves_while_waiting_is_forgotten),
+        TOOLCHAINS_TEST(parked_requests_of_one_user_are_bounded_in_bytes),
         TOOLCHAINS_TEST(when_asking_fails_the_answer_says_why),
         TOOLCHAINS_TEST(a_toolchain_whose_probe_crashes_gives_way_to_the_next),
         TOOLCHAINS_TEST(what_probes_found_outlives_a_restart),

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/admin.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct admin_member admin_no_members[] = { { 0 } };
+
+void admin_send(struct engine *e, struct caller *caller, uint64_t id, const struct json *answer,
+                uint16_t flags)
+{
+    KILN_AUTO(mem) char *text = json_print(answer, false);
+    if (!text || strlen(text) > LIMIT_FRAME_BODY) {
+        struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
+        service_refuse(e, caller, id, &why, NULL);
+        return;
+    }
+    struct reply reply = {
+        .type = MESSAGE_json, .request_id = id, .flags = flags, .body = bytes_of_text(text)
+    };
+    caller->ops->reply(caller, &reply);
+}
+
+/* ---- the question ---- */
+
+static bool all_texts(const struct json *list)
+{
+    for (const struct json *j = json_first(list); j; j = json_next(j)) {
+        if (!json_is_text(j))
+            return false;
+    }
+    return json_is_array(list);
+}
+
+static bool has_type(const struct json *question, const struct json *j, enum member_type type)
+{
+    const uint64_t no_count = UINT64_MAX;
+    switch (type) {
+    case MEMBER_TEXT: return json_is_text(j);
+    case MEMBER_COUNT: return json_get_u64(question, json_name(j), no_count) != no_count;
+    case MEMBER_FLAG: return json_is_bool(j);
+    case MEMBER_TEXTS: return all_texts(j);
+    }
+    return false;
+}
+
+static enum kiln_code check_member(const struct json *question, const struct json *j,
+                                   const struct admin_member *members, struct kiln_err *err)
+{
+    static const char *const types[] = {
+        [MEMBER_TEXT] = "a text",
+        [MEMBER_COUNT] = "a number from 0 to 2^53",
+        [MEMBER_FLAG] = "true or false",
+        [MEMBER_TEXTS] = "a list of texts",
+    };
+    for (; members->name; members++) {
+        if (strcmp(members->name, json_name(j)) != 0)
+            continue;
+        if (has_type(question, j, members->type))
+            return KILN_OK;
+        return kiln_fail(err, KILN_INVALID, "'%s' is not %s", members->name, types[members->type]);
+    }
+    return kiln_fail(err, KILN_INVALID, "'%.60s' is no member of it", json_name(j));
+}
+
+enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
+                          const struct admin_member *members, struct json **ret_question,
+                          struct kiln_err *err)
+{
+    char origin[64];
+    snprintf(origin, sizeof(origin), "body of '%s'", message_name(header->type));
+    KILN_AUTO(json) struct json *question = NULL;
+    enum kiln_code rc = json_parse(body.size ? body : bytes_of_text("{}"), origin, &question, err);
+    if (rc)
+        return rc;
+    if (!json_is_object(question))
+        return kiln_fail(err, KILN_INVALID, "%s is not a JSON object", origin);
+    for (const struct json *j = json_first(question); j; j = json_next(j)) {
+        if (check_member(question, j, members, err))
+            return kiln_while(err, "%s", origin);
+    }
+    *ret_question = KILN_TAKE(question);
+    return KILN_OK;
+}
+
+/* ---- running on a lane ---- */
+
+static void admin_destroy(struct admin *a)
+{
+    service_waiter_remove(&a->waiter);
+    json_destroy(a->question);
+    json_destroy(a->answer);
+    free(a);
+}
+
+static void cancel_admin(struct service_waiter *w) { service_waiter_remove(w); } /* freed in done */
+
+static struct admin *admin_of_task(struct task *t)
+{
+    return (struct admin *)(void *)((char *)t - offsetof(struct admin, task));
+}
+
+static void admin_work(struct task *task)
+{
+    struct admin *a = admin_of_task(task);
+    a->rc = a->kind->work(a);
+}
+
+static void admin_done(struct task *task)
+{
+    struct admin *a = admin_of_task(task);
+    struct engine *e = a->engine;
+    engine_task_ended(e);
+    if (!a->rc && a->kind->finish)
+        a->kind->finish(a);
+    struct caller *caller = a->waiter.caller;
+    uint64_t id = a->waiter.request_id;
+    service_waiter_remove(&a->waiter);
+    if (caller && a->rc)
+        service_refuse(e, caller, id, &a->err, NULL);
+    else if (caller)
+        admin_send(e, caller, id, a->answer, 0);
+    admin_destroy(a);
+}
+
+enum kiln_code admin_run(struct engine *e, struct caller *caller, const struct frame_header *header,
+                         struct bytes body, const struct admin_kind *kind, struct kiln_err *err)
+{
+    KILN_AUTO(json) struct json *question = NULL;
+    enum kiln_code rc = admin_read(header, body, kind->members, &question, err);
+    if (rc)
+        return rc;
+    struct admin *a = calloc(1, sizeof(*a));
+    if (!a)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request '%s'",
+                         message_name(header->type));
+    a->engine = e;
+    a->kind = kind;
+    a->question = KILN_TAKE(question);
+    a->answer = json_object();
+    a->err = KILN_ERR_INIT;
+    a->task = (struct task){ .work = admin_work, .done = admin_done };
+    service_waiter_add(&a->waiter, e, caller, header->request_id, cancel_admin);
+    engine_run(e, kind->lane, &a->task);
+    return KILN_OK;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Administrative requests: JSON in, JSON out.
+ *
+ * Role       reads and checks the question, runs what blocks on a lane, sends the answer
+ * Ownership  an admin owns its question and answer and lives until its work is done, also when its
+ *            caller left
+ * Threading  work runs on a lane, everything else on the engine's thread
+ */
+#include "engine/service/internal.h"
+
+enum member_type { MEMBER_TEXT, MEMBER_COUNT, MEMBER_FLAG, MEMBER_TEXTS };
+
+struct admin_member { /* what a question may hold */
+    const char *name; /* NULL ends the list */
+    enum member_type type;
+};
+
+struct admin;
+
+struct admin_kind {
+    enum lane lane;
+    const struct admin_member *members;
+    /* On the lane; fills answer, or returns a code and fills err. */
+    enum kiln_code (*work)(struct admin *a);
+    /* On the engine's thread after it; may be NULL. */
+    void (*finish)(struct admin *a);
+};
+
+struct admin {
+    struct service_waiter waiter; /* first member */
+    struct task task;
+    struct engine *engine;
+    const struct admin_kind *kind;
+    struct json *question; /* owned */
+    struct json *answer;   /* owned */
+    enum kiln_code rc;
+    struct kiln_err err;
+    struct digest key; /* the kernel it turned out to be about, if it is about one */
+};
+
+/* A JSON object that holds members of |members| only, each of its type.  KILN_INVALID names the
+ * request and the member.  An empty body is {}. */
+KILN_MUST_CHECK enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
+                                          const struct admin_member *members,
+                                          struct json **ret_question, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code admin_run(struct engine *e, struct caller *caller,
+                                         const struct frame_header *header, struct bytes body,
+                                         const struct admin_kind *kind, struct kiln_err *err);
+void admin_send(struct engine *e, struct caller *caller, uint64_t id, const struct json *answer,
+                uint16_t flags);
+/* As answers show a toolchain. */
+struct json *toolchain_to_json(const struct toolchain *tc);
+
+extern const struct admin_member admin_no_members[];

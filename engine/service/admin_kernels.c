@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* The requests about stored kernels: kernel_list, kernel_show, kernel_remove, clear. */
+#include "common/clock.h"
+#include "engine/service/admin.h"
+
+#include <string.h>
+
+#define LIST_PAGE 1000 /* kernels in one answer: about 300 KB of JSON */
+#define MATCHES_SHOWN 2
+
+static const struct admin_member list_members[] = {
+    { "target", MEMBER_TEXT }, { "program", MEMBER_TEXT }, { "older_than_s", MEMBER_COUNT },
+    { "after", MEMBER_TEXT },  { "count", MEMBER_COUNT },  { 0 },
+};
+
+static const struct admin_member key_members[] = { { "key", MEMBER_TEXT }, { 0 } };
+
+static const struct admin_member clear_members[] = {
+    { "target", MEMBER_TEXT }, { "program", MEMBER_TEXT }, { "older_than_s", MEMBER_COUNT },
+    { "all", MEMBER_FLAG },    { "dry_run", MEMBER_FLAG }, { 0 },
+};
+
+static struct json *kernel_to_json(const struct kernel_record *r)
+{
+    char hex[DIGEST_HEX_SIZE];
+    struct json *j = json_object();
+    digest_to_hex(&r->key, hex);
+    json_set_text(j, "key", hex);
+    json_set_text(j, "target", r->target);
+    json_set_text(j, "toolchain", r->toolchain);
+    json_set_text(j, "program", r->program);
+    json_set_text(j, "options", r->options);
+    json_set_u64(j, "size", r->raw_size);
+    json_set_u64(j, "stored", r->stored_size);
+    json_set_number(j, "compile_s", (double)r->compile_ns / 1e9);
+    json_set_u64(j, "created", r->created);
+    json_set_u64(j, "last_used", r->last_used);
+    json_set_u64(j, "uses", r->uses);
+    json_set_u64(j, "uid", r->uid);
+    return j;
+}
+
+static struct kernel_filter filter_of(const struct json *question)
+{
+    uint64_t older = json_get_u64(question, "older_than_s", 0);
+    uint64_t now = clock_wall_s();
+    return (struct kernel_filter){
+        .target = json_get_text(question, "target", ""),
+        .program = json_get_text(question, "program", ""),
+        /* Older than time itself is nothing: second 1 is before every use there was. */
+        .older_than = older == 0    ? 0
+                      : older < now ? now - older
+                                    : 1,
+    };
+}
+
+struct page {
+    struct json *kernels;
+    size_t count, most;
+    bool more;                  /* one beyond the page was seen */
+    char last[DIGEST_HEX_SIZE]; /* key of the page's last */
+};
+
+static void list_one(void *context, const struct kernel_record *r)
+{
+    struct page *page = context;
+    page->more = page->count == page->most;
+    if (page->more)
+        return;
+    page->count++;
+    digest_to_hex(&r->key, page->last);
+    json_append(page->kernels, kernel_to_json(r));
+}
+
+static enum kiln_code work_list(struct admin *a)
+{
+    struct kernel_filter filter = filter_of(a->question);
+    const char *after = json_get_text(a->question, "after", NULL);
+    struct digest start;
+    if (after && !digest_from_hex(after, &start))
+        return kiln_fail(&a->err, KILN_INVALID, "'after' is not a key: '%.70s'", after);
+    uint64_t count = json_get_u64(a->question, "count", LIST_PAGE);
+    if (count == 0 || count > LIST_PAGE)
+        count = LIST_PAGE;
+    struct page page = { .kernels = json_array(), .most = (size_t)count };
+    enum kiln_code rc = kernel_store_list(a->engine->store, &filter, after ? &start : NULL,
+                                          page.most + 1, list_one, &page, &a->err);
+    if (page.more)
+        json_set_text(a->answer, "next", page.last);
+    json_set(a->answer, "kernels", page.kernels);
+    return rc;
+}
+
+static const struct admin_kind kernel_list_kind = {
+    .lane = LANE_READ,
+    .members = list_members,
+    .work = work_list,
+};
+
+enum kiln_code handle_kernel_list(struct engine *e, struct caller *caller,
+                                  const struct frame_header *header, struct bytes body,
+                                  struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &kernel_list_kind, err);
+}
+
+/* The one stored kernel whose key begins with the question's. */
+static enum kiln_code find_one(struct admin *a, struct digest *ret_key)
+{
+    const char *prefix = json_get_text(a->question, "key", "");
+    size_t count = 0;
+    struct digest keys[MATCHES_SHOWN];
+    if (!prefix[0] || strlen(prefix) >= DIGEST_HEX_SIZE ||
+        strspn(prefix, "0123456789abcdefABCDEF") != strlen(prefix))
+        return kiln_fail(
+            &a->err, KILN_INVALID,
+            "'%.70s' is not a key or the beginning of one (1 to 64 hexadecimal digits)", prefix);
+    enum kiln_code rc =
+        kernel_store_match(a->engine->store, prefix, keys, MATCHES_SHOWN, &count, &a->err);
+    if (rc)
+        return rc;
+    if (count == 0)
+        return kiln_fail(&a->err, KILN_NOT_FOUND, "no stored kernel's key begins with '%s'",
+                         prefix);
+    if (count > 1)
+        return kiln_fail(&a->err, KILN_INVALID, "several keys begin with '%s': give more digits",
+                         prefix);
+    *ret_key = keys[0];
+    return KILN_OK;
+}
+
+static void show_one(void *context, const struct kernel_record *r)
+{
+    struct admin *a = context;
+    char hex[DIGEST_HEX_SIZE];
+    json_destroy(a->answer);
+    a->answer = kernel_to_json(r);
+    digest_to_hex(&r->object, hex);
+    json_set_text(a->answer, "object", hex);
+    digest_to_hex(&r->toolchain_id, hex);
+    json_set_text(a->answer, "toolchain_id", hex);
+    a->key = r->key;
+}
+
+static enum kiln_code work_show(struct admin *a)
+{
+    struct digest key;
+    enum kiln_code rc = find_one(a, &key);
+    if (!rc)
+        rc = kernel_store_show(a->engine->store, &key, show_one, a, &a->err);
+    return rc;
+}
+
+static void finish_show(struct admin *a)
+{
+    bool hot = hot_set_find(a->engine->hot, &a->key) != NULL;
+    json_set_text(a->answer, "tier", tier_name(hot ? TIER_HOT : TIER_DISK));
+}
+
+static const struct admin_kind kernel_show_kind = {
+    .lane = LANE_READ,
+    .members = key_members,
+    .work = work_show,
+    .finish = finish_show,
+};
+
+enum kiln_code handle_kernel_show(struct engine *e, struct caller *caller,
+                                  const struct frame_header *header, struct bytes body,
+                                  struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &kernel_show_kind, err);
+}
+
+static enum kiln_code work_remove(struct admin *a)
+{
+    enum kiln_code rc = find_one(a, &a->key);
+    if (!rc)
+        rc = kernel_store_remove(a->engine->store, &a->key, &a->err);
+    json_set_u64(a->answer, "removed", rc ? 0 : 1);
+    return rc;
+}
+
+static void finish_remove(struct admin *a) { hot_set_remove(a->engine->hot, &a->key); }
+
+static const struct admin_kind kernel_remove_kind = {
+    .lane = LANE_WRITE,
+    .members = key_members,
+    .work = work_remove,
+    .finish = finish_remove,
+};
+
+enum kiln_code handle_kernel_remove(struct engine *e, struct caller *caller,
+                                    const struct frame_header *header, struct bytes body,
+                                    struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &kernel_remove_kind, err);
+}
+
+static enum kiln_code work_clear(struct admin *a)
+{
+    struct kernel_filter filter = filter_of(a->question);
+    bool all = json_get_bool(a->question, "all", false);
+    bool dry_run = json_get_bool(a->question, "dry_run", false);
+    if (!all && !filter.target[0] && !filter.program[0] && !filter.older_than)
+        return kiln_fail(&a->err, KILN_INVALID,
+                         "clear what? give target, program, older_than_s or all");
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    enum kiln_code rc =
+        kernel_store_clear(a->engine->store, &filter, dry_run, &count, &bytes, &a->err);
+    json_set_u64(a->answer, "kernels", count);
+    json_set_u64(a->answer, "bytes", bytes);
+    json_set_bool(a->answer, "dry_run", dry_run);
+    return rc;
+}
+
+/* The hot set knows keys only, so whatever was cleared, all of it goes: the disk fills it again.
+ * Failures are forgotten as well: who clears wants a fresh try. */
+static void finish_clear(struct admin *a)
+{
+    if (json_get_bool(a->answer, "dry_run", false))
+        return;
+    hot_set_clear(a->engine->hot);
+    failure_memory_clear(a->engine->failures);
+    event_text(a->engine, "cleared", "kernels were cleared by request");
+}
+
+static const struct admin_kind clear_kind = {
+    .lane = LANE_WRITE,
+    .members = clear_members,
+    .work = work_clear,
+    .finish = finish_clear,
+};
+
+enum kiln_code handle_clear(struct engine *e, struct caller *caller,
+                            const struct frame_header *header, struct bytes body,
+                            struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &clear_kind, err);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* The requests stats, status, config and events. */
+#include "common/clock.h"
+#include "engine/service/admin.h"
+
+#include <string.h>
+
+static enum kiln_code work_usage(struct admin *a)
+{
+    struct kernel_usage usage;
+    enum kiln_code rc = kernel_store_usage(a->engine->store, &usage, &a->err);
+    if (rc)
+        return rc;
+    struct json *store = json_object();
+    json_set_u64(store, "objects", usage.objects);
+    json_set_u64(store, "stored_bytes", usage.stored_bytes);
+    json_set_u64(store, "raw_bytes", usage.raw_bytes);
+    json_set_u64(store, "limit_bytes", usage.limit_bytes);
+    json_set(a->answer, "store", store);
+    return KILN_OK;
+}
+
+static void add_counter(struct json *stats, struct json *hits, const char *name, uint64_t value)
+{
+    if (strncmp(name, "hits_", 5) == 0)
+        json_set_u64(hits, name + 5, value);
+    else
+        json_set_u64(stats, name, value);
+}
+
+static void finish_stats(struct admin *a)
+{
+    struct engine *e = a->engine;
+    const struct json *store = json_get(a->answer, "store");
+    struct json *stats = json_object();
+    struct json *hits = json_object();
+#define STAT(name, purpose) add_counter(stats, hits, #name, e->stats.name);
+#include "engine/service/stats.def"
+#undef STAT
+    json_set(stats, "hits", hits);
+    json_set_u64(stats, "store_bytes", json_get_u64(store, "stored_bytes", 0));
+    json_set_u64(stats, "store_objects", json_get_u64(store, "objects", 0));
+    json_set_u64(stats, "hot_bytes", hot_set_bytes(e->hot));
+    json_set_u64(stats, "hot_objects", hot_set_count(e->hot));
+    json_set_u64(stats, "queued", compile_queue_waiting(e->queue));
+    json_set_u64(stats, "compiling", compile_queue_running(e->queue));
+    if (e->host)
+        e->host->add_stats(e->host, stats);
+    json_destroy(a->answer);
+    a->answer = stats;
+}
+
+static const struct admin_kind stats_kind = {
+    .lane = LANE_READ,
+    .members = admin_no_members,
+    .work = work_usage,
+    .finish = finish_stats,
+};
+
+enum kiln_code handle_stats(struct engine *e, struct caller *caller,
+                            const struct frame_header *header, struct bytes body,
+                            struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &stats_kind, err);
+}
+
+struct json *toolchain_to_json(const struct toolchain *tc)
+{
+    static const char *const families[] = { "amdgpu", "nvidia", "opencl" };
+    char hex[DIGEST_HEX_SIZE];
+    digest_to_hex(&tc->identity, hex);
+    struct json *j = json_object();
+    json_set_text(j, "name", tc->name);
+    json_set_text(j, "version", tc->version);
+    json_set_text(j, "path", tc->path);
+    json_set_text(j, "family", families[tc->family]);
+    json_set_text(j, "identity", hex);
+    return j;
+}
+
+static void finish_status(struct admin *a)
+{
+    struct engine *e = a->engine;
+    struct json *hot = json_object();
+    json_set_u64(hot, "objects", hot_set_count(e->hot));
+    json_set_u64(hot, "bytes", hot_set_bytes(e->hot));
+    json_set_u64(hot, "limit_bytes", e->hot_limit_bytes);
+    json_set_u64(hot, "evictions", hot_set_evictions(e->hot));
+    json_set(a->answer, "hot", hot);
+    struct json *queue = json_object();
+    json_set_u64(queue, "waiting", compile_queue_waiting(e->queue));
+    json_set_u64(queue, "running", compile_queue_running(e->queue));
+    json_set_u64(queue, "remembered_failures", failure_memory_count(e->failures));
+    json_set(a->answer, "queue", queue);
+    struct json *toolchains = json_array();
+    for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++)
+        json_append(toolchains, toolchain_to_json(toolchain_table_at(e->toolchains, i)));
+    json_set(a->answer, "toolchains", toolchains);
+    json_set_bool(a->answer, "draining", e->draining);
+    if (e->notice[0])
+        json_set_text(a->answer, "notice", e->notice);
+    if (!e->described && e->describe_failure[0])
+        json_set_text(a->answer, "toolchains_unknown", e->describe_failure);
+    if (e->host)
+        e->host->add_status(e->host, a->answer);
+}
+
+static const struct admin_kind status_kind = {
+    .lane = LANE_READ,
+    .members = admin_no_members,
+    .work = work_usage,
+    .finish = finish_status,
+};
+
+enum kiln_code handle_status(struct engine *e, struct caller *caller,
+                             const struct frame_header *header, struct bytes body,
+                             struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &status_kind, err);
+}
+
+enum kiln_code handle_config(struct engine *e, struct caller *caller,
+                             const struct frame_header *header, struct bytes body,
+                             struct kiln_err *err)
+{
+    KILN_AUTO(json) struct json *question = NULL;
+    enum kiln_code rc = admin_read(header, body, admin_no_members, &question, err);
+    if (rc)
+        return rc;
+    if (!e->host)
+        return kiln_fail(err, KILN_UNSUPPORTED, "there is no configuration in this process");
+    KILN_AUTO(json) struct json *config = e->host->config(e->host);
+    admin_send(e, caller, header->request_id, config, 0);
+    return KILN_OK;
+}
+
+/* ---- events ---- */
+
+enum kiln_code handle_events(struct engine *e, struct caller *caller,
+                             const struct frame_header *header, struct bytes body,
+                             struct kiln_err *err)
+{
+    KILN_AUTO(json) struct json *question = NULL;
+    enum kiln_code rc = admin_read(header, body, admin_no_members, &question, err);
+    if (rc)
+        return rc;
+    caller->wants_events = true;
+    caller->events_request = header->request_id;
+    KILN_AUTO(json) struct json *first = json_object();
+    json_set_text(first, "event", "subscribed");
+    json_set_u64(first, "time", clock_wall_s());
+    admin_send(e, caller, header->request_id, first, FRAME_MORE);
+    return KILN_OK;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/store_tasks.h"
+
+#include "common/clock.h"
+
+#include <string.h>
+
+#define RECENCY_EVERY_NS 10000000000u
+
+/* ---- what was compiled ---- */
+
+struct put_task {
+    struct task task; /* first member */
+    struct engine *engine;
+    struct source *source; /* owned */
+    struct object *object; /* owned reference */
+    struct kernel_record record;
+    uint64_t evicted;
+    enum kiln_code rc;
+    struct kiln_err err;
+};
+
+static void put_work(struct task *task)
+{
+    struct put_task *p = (struct put_task *)task;
+    p->rc = kernel_store_put(p->engine->store, &p->record, p->object, &p->evicted, &p->err);
+}
+
+static void put_done(struct task *task)
+{
+    struct put_task *p = (struct put_task *)task;
+    struct engine *e = p->engine;
+    engine_task_ended(e);
+    e->stats.evictions += p->evicted;
+    event_after_write(e, p->rc, &p->err);
+    object_unref(p->object);
+    source_destroy(p->source);
+    free(p);
+}
+
+static const char *text_of(struct bytes b) { return (const char *)b.data; }
+
+void store_later(struct engine *e, const struct digest *key, struct source *source,
+                 struct object *object)
+{
+    struct put_task *p = calloc(1, sizeof(*p));
+    if (!p) { /* it stays hot, and is compiled again another day */
+        source_destroy(source);
+        return;
+    }
+    const struct compile_job *job = &source->job;
+    p->task = (struct task){ .work = put_work, .done = put_done };
+    p->engine = e;
+    p->source = source;
+    p->object = object_ref(object);
+    p->err = KILN_ERR_INIT;
+    p->record = (struct kernel_record){
+        .key = *key,
+        .object = object->digest,
+        .toolchain_id = source->toolchain_id,
+        .target = text_of(job->target),
+        .toolchain = text_of(job->toolchain),
+        .program = text_of(job->program),
+        .options = text_of(job->options),
+        .raw_size = object->size,
+        .compile_ns = object->compile_ns,
+        .created = clock_wall_s(),
+        .last_used = clock_wall_s(),
+        .uid = (uint32_t)source->uid,
+    };
+    engine_run(e, LANE_WRITE, &p->task);
+}
+
+/* ---- what is damaged ---- */
+
+struct quarantine_task {
+    struct task task; /* first member */
+    struct engine *engine;
+    struct digest key;
+    enum kiln_code rc;
+    struct kiln_err err;
+};
+
+static void quarantine_work(struct task *task)
+{
+    struct quarantine_task *q = (struct quarantine_task *)task;
+    q->rc = kernel_store_quarantine(q->engine->store, &q->key, &q->err);
+}
+
+static void quarantine_done(struct task *task)
+{
+    struct quarantine_task *q = (struct quarantine_task *)task;
+    engine_task_ended(q->engine);
+    event_after_write(q->engine, q->rc, &q->err);
+    free(q);
+}
+
+void quarantine_later(struct engine *e, const struct digest *key)
+{
+    e->stats.quarantined++;
+    char hex[DIGEST_HEX_SIZE];
+    digest_to_hex(key, hex);
+    event_report(e, "quarantined", hex);
+    struct quarantine_task *q = calloc(1, sizeof(*q));
+    if (!q)
+        return; /* the next look-up asks again */
+    q->task = (struct task){ .work = quarantine_work, .done = quarantine_done };
+    q->engine = e;
+    q->key = *key;
+    q->err = KILN_ERR_INIT;
+    engine_run(e, LANE_WRITE, &q->task);
+}
+
+/* ---- what was used ---- */
+
+/* One slot a key: a kernel used a thousand times is written once.  Two kernels on one slot cost
+ * one of them its mark, which is only recency. */
+void recency_touch(struct engine *e, const struct digest *key)
+{
+    unsigned slot = (unsigned)(digest_hash(key) % TOUCHES_MOST);
+    if (!e->is_touched[slot]) {
+        e->is_touched[slot] = true;
+        e->touched_count++;
+    }
+    e->touched[slot] = *key;
+}
+
+struct touch_task {
+    struct task task; /* first member */
+    struct engine *engine;
+    size_t count;
+    uint64_t now;
+    struct kiln_err err;
+    enum kiln_code rc;
+    struct digest keys[];
+};
+
+static void touch_work(struct task *task)
+{
+    struct touch_task *t = (struct touch_task *)task;
+    t->rc = kernel_store_touch(t->engine->store, t->keys, t->count, t->now, &t->err);
+}
+
+static void touch_done(struct task *task)
+{
+    struct touch_task *t = (struct touch_task *)task;
+    engine_task_ended(t->engine);
+    t->engine->touching = false;
+    event_after_write(t->engine, t->rc, &t->err);
+    free(t);
+}
+
+void recency_write(struct engine *e, bool force)
+{
+    uint64_t now = clock_monotonic_ns();
+    bool due = now - e->touched_at_ns > RECENCY_EVERY_NS;
+    if (e->touching || e->touched_count == 0 || !(due || force))
+        return;
+    struct touch_task *t = malloc(sizeof(*t) + e->touched_count * sizeof(t->keys[0]));
+    if (!t)
+        return;
+    t->task = (struct task){ .work = touch_work, .done = touch_done };
+    t->engine = e;
+    t->count = 0;
+    t->now = clock_wall_s();
+    t->err = KILN_ERR_INIT;
+    for (unsigned slot = 0; slot < TOUCHES_MOST; slot++) {
+        if (e->is_touched[slot])
+            t->keys[t->count++] = e->touched[slot];
+        e->is_touched[slot] = false;
+    }
+    e->touched_count = 0;
+    e->touched_at_ns = now;
+    e->touching = true;
+    engine_run(e, LANE_WRITE, &t->task);
+}

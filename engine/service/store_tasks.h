@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Writes to the store that nobody waits for: what was compiled, what is damaged, what was used.
+ *
+ * Role       each is one task on the write lane; a failure is counted and reported, and costs
+ *            nobody an answer
+ * Threading  the engine's thread
+ */
+#include "engine/service/source.h"
+
+/* Takes |source|; adds a reference to |object|. */
+void store_later(struct engine *e, const struct digest *key, struct source *source,
+                 struct object *object);
+void quarantine_later(struct engine *e, const struct digest *key);
+
+/* Marks a use; written with the next recency. */
+void recency_touch(struct engine *e, const struct digest *key);
+/* Writes the marks if that is due; |force| writes them anyway. */
+void recency_write(struct engine *e, bool force);

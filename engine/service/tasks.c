@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/internal.h"
+
+void engine_run(struct engine *e, enum lane lane, struct task *task)
+{
+    e->tasks_out++;
+    e->executor->ops->run(e->executor, lane, task);
+}
+
+void engine_task_ended(struct engine *e) { e->tasks_out--; }
