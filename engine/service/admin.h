@@ -38,7 +38,8 @@ struct admin {
     struct json *answer;   /* owned */
     enum kiln_code rc;
     struct kiln_err err;
-    struct digest key; /* the kernel it turned out to be about, if it is about one */
+    struct digest key;         /* the kernel it turned out to be about, if it is about one */
+    struct kernel_usage usage; /* what stats and status need of the store */
 };
 
 /* A JSON object that holds members of |members| only, each of its type.  KILN_INVALID names the

@@ -2,22 +2,13 @@
 /* The requests stats, status, config and events. */
 #include "common/clock.h"
 #include "engine/service/admin.h"
+#include "engine/service/budget.h"
 
 #include <string.h>
 
 static enum kiln_code work_usage(struct admin *a)
 {
-    struct kernel_usage usage;
-    enum kiln_code rc = kernel_store_usage(a->engine->store, &usage, &a->err);
-    if (rc)
-        return rc;
-    struct json *store = json_object();
-    json_set_u64(store, "objects", usage.objects);
-    json_set_u64(store, "stored_bytes", usage.stored_bytes);
-    json_set_u64(store, "raw_bytes", usage.raw_bytes);
-    json_set_u64(store, "limit_bytes", usage.limit_bytes);
-    json_set(a->answer, "store", store);
-    return KILN_OK;
+    return kernel_store_usage(a->engine->store, &a->usage, &a->err);
 }
 
 static void add_counter(struct json *stats, struct json *hits, const char *name, uint64_t value)
@@ -31,23 +22,20 @@ static void add_counter(struct json *stats, struct json *hits, const char *name,
 static void finish_stats(struct admin *a)
 {
     struct engine *e = a->engine;
-    const struct json *store = json_get(a->answer, "store");
-    struct json *stats = json_object();
     struct json *hits = json_object();
-#define STAT(name, purpose) add_counter(stats, hits, #name, e->stats.name);
+#define STAT(name, purpose) add_counter(a->answer, hits, #name, e->stats.name);
 #include "engine/service/stats.def"
 #undef STAT
-    json_set(stats, "hits", hits);
-    json_set_u64(stats, "store_bytes", json_get_u64(store, "stored_bytes", 0));
-    json_set_u64(stats, "store_objects", json_get_u64(store, "objects", 0));
-    json_set_u64(stats, "hot_bytes", hot_set_bytes(e->hot));
-    json_set_u64(stats, "hot_objects", hot_set_count(e->hot));
-    json_set_u64(stats, "queued", compile_queue_waiting(e->queue));
-    json_set_u64(stats, "compiling", compile_queue_running(e->queue));
+    json_set(a->answer, "hits", hits);
+    json_set_u64(a->answer, "store_bytes", a->usage.stored_bytes);
+    json_set_u64(a->answer, "store_objects", a->usage.objects);
+    json_set_u64(a->answer, "hot_bytes", hot_set_bytes(e->hot));
+    json_set_u64(a->answer, "hot_objects", hot_set_count(e->hot));
+    json_set_u64(a->answer, "queued", compile_queue_waiting(e->queue));
+    json_set_u64(a->answer, "queued_bytes", budget_taken(e->budget));
+    json_set_u64(a->answer, "compiling", compile_queue_running(e->queue));
     if (e->host)
-        e->host->add_stats(e->host, stats);
-    json_destroy(a->answer);
-    a->answer = stats;
+        e->host->add_stats(e->host, a->answer);
 }
 
 static const struct admin_kind stats_kind = {
@@ -78,31 +66,54 @@ struct json *toolchain_to_json(const struct toolchain *tc)
     return j;
 }
 
-static void finish_status(struct admin *a)
+static struct json *describe_store(const struct kernel_usage *usage)
 {
-    struct engine *e = a->engine;
+    struct json *store = json_object();
+    json_set_u64(store, "objects", usage->objects);
+    json_set_u64(store, "stored_bytes", usage->stored_bytes);
+    json_set_u64(store, "raw_bytes", usage->raw_bytes);
+    json_set_u64(store, "limit_bytes", usage->limit_bytes);
+    return store;
+}
+
+static struct json *describe_hot_set(const struct engine *e)
+{
     struct json *hot = json_object();
     json_set_u64(hot, "objects", hot_set_count(e->hot));
     json_set_u64(hot, "bytes", hot_set_bytes(e->hot));
     json_set_u64(hot, "limit_bytes", e->hot_limit_bytes);
     json_set_u64(hot, "evictions", hot_set_evictions(e->hot));
-    json_set(a->answer, "hot", hot);
+    return hot;
+}
+
+static struct json *describe_queue(const struct engine *e)
+{
     struct json *queue = json_object();
     json_set_u64(queue, "waiting", compile_queue_waiting(e->queue));
     json_set_u64(queue, "running", compile_queue_running(e->queue));
+    json_set_u64(queue, "bytes", budget_taken(e->budget));
     json_set_u64(queue, "remembered_failures", failure_memory_count(e->failures));
-    json_set(a->answer, "queue", queue);
-    struct json *toolchains = json_array();
-    for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++)
-        json_append(toolchains, toolchain_to_json(toolchain_table_at(e->toolchains, i)));
-    json_set(a->answer, "toolchains", toolchains);
+    return queue;
+}
+
+/* In the order in which somebody reads it: who answers, is it well, what it has. */
+static void finish_status(struct admin *a)
+{
+    struct engine *e = a->engine;
+    if (e->host)
+        e->host->add_status(e->host, a->answer);
     json_set_bool(a->answer, "draining", e->draining);
     if (e->notice[0])
         json_set_text(a->answer, "notice", e->notice);
     if (!e->described && e->describe_failure[0])
         json_set_text(a->answer, "toolchains_unknown", e->describe_failure);
-    if (e->host)
-        e->host->add_status(e->host, a->answer);
+    json_set(a->answer, "queue", describe_queue(e));
+    json_set(a->answer, "hot", describe_hot_set(e));
+    json_set(a->answer, "store", describe_store(&a->usage));
+    struct json *toolchains = json_array();
+    for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++)
+        json_append(toolchains, toolchain_to_json(toolchain_table_at(e->toolchains, i)));
+    json_set(a->answer, "toolchains", toolchains);
 }
 
 static const struct admin_kind status_kind = {

@@ -91,7 +91,7 @@ static void an_absent_helper_is_named_with_where_it_was_sought(void **state)
     (void)state;
     char path[PATH_TEXT_MOST];
     struct kiln_err err = KILN_ERR_INIT;
-    assert_int_equal(paths_helper("no-such-program", "/nowhere/no-such-program", path, &err),
+    assert_int_equal(paths_program("no-such-program", "/nowhere/no-such-program", path, &err),
                      KILN_NOT_FOUND);
     assert_says(err.text, "/nowhere/no-such-program");
 }
