@@ -8,6 +8,7 @@ struct turn {
     struct turn *next, *previous;
     struct compile_order *first, *last;
     unsigned count;
+    uint64_t next_serial;
     uid_t uid;
     enum priority priority;
 };
@@ -88,6 +89,7 @@ static struct turn *turn_for(struct compile_queue *q, enum priority priority, ui
 static void append(struct compile_queue *q, struct turn *t, struct compile_order *order)
 {
     order->turn = t;
+    order->serial = t->next_serial++;
     order->next = NULL;
     order->previous = t->last;
     if (t->last)
@@ -185,16 +187,38 @@ bool compile_queue_cancel(struct compile_queue *q, struct compile_order *order)
     return true;
 }
 
+static void move(struct compile_queue *q, struct compile_order *order, enum priority priority,
+                 uid_t uid)
+{
+    struct turn *to = turn_for(q, priority, uid);
+    if (!to)
+        return; /* out of memory: it keeps its place */
+    detach(q, order);
+    order->priority = priority;
+    order->uid = uid;
+    append(q, to, order);
+}
+
+/* How many of the same turn come before it; more when some of them were cancelled. */
+static uint64_t place_of(const struct compile_order *order)
+{
+    return order->serial - order->turn->first->serial;
+}
+
+void compile_queue_share(struct compile_queue *q, struct compile_order *order, uid_t uid)
+{
+    if (!order->turn || order->uid == uid)
+        return;
+    struct turn *t = find_turn(q, order->priority, uid);
+    if ((t ? t->count : 0) < place_of(order))
+        move(q, order, order->priority, uid);
+}
+
 void compile_queue_promote(struct compile_queue *q, struct compile_order *order)
 {
     if (!order->turn || order->priority == PRIORITY_INTERACTIVE)
         return;
-    struct turn *to = turn_for(q, PRIORITY_INTERACTIVE, order->uid);
-    if (!to)
-        return; /* out of memory: it keeps its place */
-    detach(q, order);
-    order->priority = PRIORITY_INTERACTIVE;
-    append(q, to, order);
+    move(q, order, PRIORITY_INTERACTIVE, order->uid);
 }
 
 void compile_queue_drain(struct compile_queue *q)

@@ -27,6 +27,7 @@ struct compile_order {        /* embed it; fill the first part */
     struct compile_queue *queue;
     struct compile_order *next, *previous;
     struct turn *turn; /* borrowed while waiting; NULL while running */
+    uint64_t serial;   /* grows along a turn */
 };
 
 struct compile_queue_options {
@@ -51,6 +52,8 @@ KILN_MUST_CHECK enum kiln_code compile_queue_submit(struct compile_queue *queue,
 bool compile_queue_cancel(struct compile_queue *queue, struct compile_order *order);
 /* A waiting prefetch order that someone now waits for becomes interactive. */
 void compile_queue_promote(struct compile_queue *queue, struct compile_order *order);
+/* |uid| waits for a waiting order too: it moves to that user's turn where fewer wait before it. */
+void compile_queue_share(struct compile_queue *queue, struct compile_order *order, uid_t uid);
 /* Refuses new orders; those waiting end at once with COMPILE_UNAVAILABLE (their done callbacks run
  * from within this call); those running go on. */
 void compile_queue_drain(struct compile_queue *queue);

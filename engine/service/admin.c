@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* No question is longer; parsing megabytes would hold up everybody else. */
+#define QUESTION_MOST (64u << 10)
+
 const struct admin_member admin_no_members[] = { { 0 } };
 
 void admin_send(struct engine *e, struct caller *caller, uint64_t id, const struct json *answer,
@@ -69,6 +72,9 @@ enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
 {
     char origin[64];
     snprintf(origin, sizeof(origin), "body of '%s'", message_name(header->type));
+    if (body.size > QUESTION_MOST)
+        return kiln_fail(err, KILN_INVALID, "%s has %zu bytes, %u are the most", origin, body.size,
+                         QUESTION_MOST);
     KILN_AUTO(json) struct json *question = NULL;
     enum kiln_code rc = json_parse(body.size ? body : bytes_of_text("{}"), origin, &question, err);
     if (rc)
@@ -100,6 +106,20 @@ static struct admin *admin_of_task(struct task *t)
     return (struct admin *)(void *)((char *)t - offsetof(struct admin, task));
 }
 
+/* Those that read take turns: scans of the whole store must not take every reader from the fetches
+ * that look up one kernel. */
+static void start_next(struct engine *e)
+{
+    struct admin *a = e->admins_waiting;
+    if (!a || e->admin_runs)
+        return;
+    e->admins_waiting = a->next_waiting;
+    if (!e->admins_waiting)
+        e->last_admin = &e->admins_waiting;
+    e->admin_runs = true;
+    engine_run(e, a->kind->lane, &a->task);
+}
+
 static void admin_work(struct task *task)
 {
     struct admin *a = admin_of_task(task);
@@ -111,6 +131,8 @@ static void admin_done(struct task *task)
     struct admin *a = admin_of_task(task);
     struct engine *e = a->engine;
     engine_task_ended(e);
+    e->admin_runs = false;
+    start_next(e);
     if (!a->rc && a->kind->finish)
         a->kind->finish(a);
     struct caller *caller = a->waiter.caller;
@@ -141,6 +163,8 @@ enum kiln_code admin_run(struct engine *e, struct caller *caller, const struct f
     a->err = KILN_ERR_INIT;
     a->task = (struct task){ .work = admin_work, .done = admin_done };
     service_waiter_add(&a->waiter, e, caller, header->request_id, cancel_admin);
-    engine_run(e, kind->lane, &a->task);
+    *e->last_admin = a;
+    e->last_admin = &a->next_waiting;
+    start_next(e);
     return KILN_OK;
 }

@@ -33,6 +33,7 @@ struct admin {
     struct service_waiter waiter; /* first member */
     struct task task;
     struct engine *engine;
+    struct admin *next_waiting; /* for its turn */
     const struct admin_kind *kind;
     struct json *question; /* owned */
     struct json *answer;   /* owned */

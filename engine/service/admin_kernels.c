@@ -5,7 +5,9 @@
 
 #include <string.h>
 
-#define LIST_PAGE 1000 /* kernels in one answer: about 300 KB of JSON */
+/* One answer ends at so many kernels or, as options may have 16 KiB, at so many bytes of them. */
+#define LIST_PAGE 1000
+#define LIST_BYTES (1u << 20)
 #define MATCHES_SHOWN 2
 
 static const struct admin_member list_members[] = {
@@ -57,6 +59,7 @@ static struct kernel_filter filter_of(const struct json *question)
 struct page {
     struct json *kernels;
     size_t count, most;
+    size_t bytes;               /* of their options */
     bool more;                  /* one beyond the page was seen */
     char last[DIGEST_HEX_SIZE]; /* key of the page's last */
 };
@@ -64,10 +67,11 @@ struct page {
 static void list_one(void *context, const struct kernel_record *r)
 {
     struct page *page = context;
-    page->more = page->count == page->most;
+    page->more |= page->count == page->most || page->bytes >= LIST_BYTES;
     if (page->more)
         return;
     page->count++;
+    page->bytes += strlen(r->options);
     digest_to_hex(&r->key, page->last);
     json_append(page->kernels, kernel_to_json(r));
 }

@@ -4,36 +4,46 @@
 
 #include <string.h>
 
-/* Starts what is not known yet of |target|; every toolchain of its family is asked. */
-static void probe_all(struct engine *e, const struct target *target)
-{
-    for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++) {
-        const struct toolchain *tc = toolchain_table_at(e->toolchains, i);
-        if (tc->family == target->family &&
-            toolchain_probe_state(e->toolchains, tc, target) == PROBE_UNKNOWN)
-            toolchains_probe(e, tc, target);
-    }
-}
+/* Each new target costs a compile for every toolchain of its family. */
+#define TARGETS_ASKED_MOST 16
 
-static enum kiln_code probe_wanted(struct engine *e, const struct json *question,
-                                   struct kiln_err *err)
+/* Starts what is not known yet of |target|; every toolchain of its family is asked.  KILN_BUSY
+ * while some of it is under way. */
+static enum kiln_code probe_all(struct engine *e, uid_t uid, const char *text, struct kiln_err *err)
 {
     struct target target;
+    enum kiln_code rc = target_parse(bytes_of_text(text), &target, err);
+    bool under_way = false;
+    for (size_t i = 0; !rc && i < toolchain_table_count(e->toolchains); i++) {
+        const struct toolchain *tc = toolchain_table_at(e->toolchains, i);
+        if (tc->family != target.family ||
+            toolchain_probe_state(e->toolchains, tc, &target) != PROBE_UNKNOWN)
+            continue;
+        rc = toolchains_probe(e, uid, tc, &target, err);
+        under_way = true;
+    }
+    return rc ? rc : under_way ? KILN_BUSY : KILN_OK;
+}
+
+static enum kiln_code probe_wanted(struct engine *e, uid_t uid, const struct json *question,
+                                   struct kiln_err *err)
+{
     const struct json *list = json_get(question, "probe");
-    for (const struct json *j = json_first(list); j; j = json_next(j)) {
-        enum kiln_code rc = target_parse(bytes_of_text(json_as_text(j, "")), &target, err);
-        if (rc)
-            return rc;
-        probe_all(e, &target);
+    if (json_count(list) > TARGETS_ASKED_MOST)
+        return kiln_fail(err, KILN_INVALID, "%zu targets at once, %d are the most",
+                         json_count(list), TARGETS_ASKED_MOST);
+    bool under_way = false;
+    enum kiln_code rc = KILN_OK;
+    for (const struct json *j = json_first(list); j && (!rc || rc == KILN_BUSY); j = json_next(j)) {
+        rc = probe_all(e, uid, json_as_text(j, ""), err);
+        under_way |= rc == KILN_BUSY;
     }
     bool all = json_get_bool(question, "all", false);
-    for (size_t i = 0; all && toolchain_known_targets[i]; i++) {
-        enum kiln_code rc = target_parse(bytes_of_text(toolchain_known_targets[i]), &target, err);
-        if (rc)
-            return rc;
-        probe_all(e, &target);
+    for (size_t i = 0; all && toolchain_known_targets[i] && (!rc || rc == KILN_BUSY); i++) {
+        rc = probe_all(e, uid, toolchain_known_targets[i], err);
+        under_way |= rc == KILN_BUSY;
     }
-    return KILN_OK;
+    return rc && rc != KILN_BUSY ? rc : under_way ? KILN_BUSY : KILN_OK;
 }
 
 static void add_target(struct engine *e, const struct toolchain *tc, const char *text,
@@ -92,15 +102,14 @@ enum kiln_code handle_toolchains(struct engine *e, struct caller *caller,
         struct target any;
         rc = target_parse(bytes_of_text("gfx906"), &any, err);
         if (!rc)
-            rc = toolchains_resolve(e, &any, (struct bytes){ 0 }, &ignored, err);
-        return rc == KILN_BUSY ? toolchains_park(e, caller, header, body, err) : rc;
+            rc = toolchains_resolve(e, caller->uid, &any, (struct bytes){ 0 }, &ignored, err);
+    } else if (!rc) {
+        rc = probe_wanted(e, caller->uid, question, err);
     }
-    if (!rc)
-        rc = probe_wanted(e, question, err);
+    if (rc == KILN_BUSY)
+        return toolchains_park(e, caller, header, body, err);
     if (rc)
         return rc;
-    if (!toolchains_settled(e))
-        return toolchains_park(e, caller, header, body, err);
     KILN_AUTO(json) struct json *answer = json_object();
     struct json *rows = json_array();
     for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++)

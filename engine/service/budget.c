@@ -46,6 +46,8 @@ static struct share **find(struct budget *b, uid_t uid)
 
 enum kiln_code budget_take(struct budget *b, uid_t uid, uint64_t bytes, struct kiln_err *err)
 {
+    if (bytes == 0)
+        return KILN_OK; /* a share of nothing would have no end */
     struct share **at = find(b, uid);
     uint64_t taken = *at ? (*at)->taken : 0;
     if (bytes > b->limit_uid - taken)
@@ -72,6 +74,8 @@ enum kiln_code budget_take(struct budget *b, uid_t uid, uint64_t bytes, struct k
 
 void budget_give(struct budget *b, uid_t uid, uint64_t bytes)
 {
+    if (bytes == 0)
+        return;
     struct share **at = find(b, uid);
     struct share *s = *at;
     s->taken -= bytes;

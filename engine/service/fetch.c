@@ -8,7 +8,7 @@
 
 #include <sys/mman.h>
 
-enum stage { LOOKING, QUEUED, SEALING }; /* QUEUED: waiting for a compiler, or in one */
+enum stage { LOOKING, QUEUED, SEALING, DELIVERING }; /* QUEUED: waiting for a compiler, or in one */
 
 struct flight {
     struct compile_order order; /* first member: the queue hands it back */
@@ -114,6 +114,7 @@ static void deliver(struct flight *f, const struct fetch_result *result)
     struct engine *e = f->engine;
     struct flight **at = find(e, &f->key);
     *at = f->next_in_bucket; /* who asks from now on starts afresh */
+    f->stage = DELIVERING;
     e->flight_count--;
     while (f->tickets) {
         struct fetch_ticket *t = f->tickets;
@@ -170,8 +171,11 @@ static void fail_compile(struct flight *f, const struct kiln_err *why)
 {
     struct engine *e = f->engine;
     const char *log = f->order.task.outcome.log;
+    bool lasting = why->code == KILN_COMPILE_FAILED || why->code == KILN_INVALID ||
+                   why->code == KILN_CORRUPT; /* the others are this host's moment */
     e->stats.compile_errors++;
-    failure_memory_add(e->failures, &f->key, why, log, clock_monotonic_ns());
+    if (lasting)
+        failure_memory_add(e->failures, &f->key, why, log, clock_monotonic_ns());
     event_kernel(e, "compile_failed", &f->key, &f->source->job, &f->order.task.outcome);
     deliver_failure(f, why, log);
 }
@@ -287,6 +291,19 @@ static bool answer_hot(struct engine *e, const struct digest *key, struct fetch_
     return true;
 }
 
+/* Another user waits for it now as well: it comes in the better of the two turns. */
+static void join_queue(struct flight *f, struct fetch_ticket *ticket)
+{
+    struct engine *e = f->engine;
+    e->stats.coalesced++;
+    attach(f, ticket);
+    if (f->stage != QUEUED)
+        return;
+    if (ticket->priority == PRIORITY_INTERACTIVE)
+        compile_queue_promote(e->queue, &f->order);
+    compile_queue_share(e->queue, &f->order, ticket->uid);
+}
+
 bool fetch_by_key(struct engine *e, const struct digest *key, struct fetch_ticket *ticket,
                   struct fetch_result *ret_result)
 {
@@ -295,8 +312,7 @@ bool fetch_by_key(struct engine *e, const struct digest *key, struct fetch_ticke
         return true;
     struct flight *f = *find(e, key);
     if (f) {
-        e->stats.coalesced++;
-        attach(f, ticket);
+        join_queue(f, ticket);
         return false;
     }
     f = flight_create(e, key, ticket->uid);
@@ -332,10 +348,7 @@ static enum kiln_code join(struct flight *f, const struct compile_job *job,
         if (rc)
             return rc;
     }
-    e->stats.coalesced++;
-    attach(f, ticket);
-    if (f->stage == QUEUED && ticket->priority == PRIORITY_INTERACTIVE)
-        compile_queue_promote(e->queue, &f->order);
+    join_queue(f, ticket);
     return KILN_OK;
 }
 

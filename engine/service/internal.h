@@ -23,6 +23,15 @@ struct stats {
 #undef STAT
 };
 
+#define DOUBTS_MOST 64
+
+/* A probe that failed for a reason that may pass. */
+struct doubt {
+    char toolchain[16];
+    struct target target;
+    uint64_t until_ns; /* 0: none */
+};
+
 struct engine {
     struct executor *executor; /* borrowed */
     struct engine_host *host;  /* borrowed; may be NULL */
@@ -40,11 +49,15 @@ struct engine {
     struct caller *callers;                 /* borrowed, joined */
     struct flight *flights[FLIGHT_BUCKETS]; /* owned */
     unsigned flight_count;
-    unsigned tasks_out; /* handed to a lane and not done */
+    unsigned tasks_out;                         /* handed to a lane and not done */
+    struct admin *admins_waiting, **last_admin; /* owned: for their turn on a lane */
+    bool admin_runs;
 
     struct parked *parked;   /* owned: requests that wait for a toolchain */
     struct probe *probes;    /* owned: describes and probes under way */
     uint64_t describe_at_ns; /* when to ask (again) */
+    struct doubt doubts[DOUBTS_MOST];
+    unsigned doubt_next;
     char describe_failure[512];
     bool described;
     bool draining;
@@ -86,8 +99,8 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
 
 /* toolchains.c: which toolchain for |target|?  KILN_BUSY: not known yet, a probe is under way; park
  * the request with toolchains_park. */
-KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct engine *e, const struct target *target,
-                                                  struct bytes forced,
+KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct engine *e, uid_t uid,
+                                                  const struct target *target, struct bytes forced,
                                                   const struct toolchain **ret_toolchain,
                                                   struct kiln_err *err);
 /* Keeps a copy of the request and has service_handle look at it again when more is known. */
@@ -96,8 +109,11 @@ KILN_MUST_CHECK enum kiln_code toolchains_park(struct engine *e, struct caller *
                                                struct kiln_err *err);
 /* Asks a compiler what is here, unless that is under way. */
 void toolchains_describe(struct engine *e);
-/* Starts the probe that answers |target| for |tc|, unless it is under way. */
-void toolchains_probe(struct engine *e, const struct toolchain *tc, const struct target *target);
+/* Starts the probe that answers |target| for |tc| in |uid|'s turn, unless it is under way.
+ * KILN_UNAVAILABLE when it cannot be started now. */
+KILN_MUST_CHECK enum kiln_code toolchains_probe(struct engine *e, uid_t uid,
+                                                const struct toolchain *tc,
+                                                const struct target *target, struct kiln_err *err);
 bool toolchains_settled(const struct engine *e); /* nothing under way */
 
 /* Handlers, one a request of common/messages.def. */

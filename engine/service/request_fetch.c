@@ -4,16 +4,23 @@
 #include "engine/compile/options.h"
 #include "engine/service/outcomes.h"
 
+#include <string.h>
+
 struct item {
     struct fetch_ticket ticket; /* first member */
     struct fetch_request *request;
     struct outcome_wish wish;
 };
 
+/* What one request may have sent inside frames: beyond it objects come as descriptors, which cost
+ * nothing while the client is slow to read. */
+#define INLINE_BYTES (8u << 20)
+
 struct fetch_request {
     struct service_waiter waiter; /* first member */
     uint32_t remaining;           /* items not answered */
     uint32_t count;
+    uint64_t inline_left; /* bytes */
     struct item items[];
 };
 
@@ -31,6 +38,17 @@ static void cancel_request(struct service_waiter *w)
     request_end(rq);
 }
 
+static void add_outcome(struct outcome_list *list, struct item *item,
+                        const struct fetch_result *result)
+{
+    uint64_t size = result->object ? result->object->size : 0;
+    if (size > item->request->inline_left)
+        item->wish.inline_limit = 0;
+    if (size <= item->wish.inline_limit)
+        item->request->inline_left -= size;
+    outcome_list_add(list, &item->wish, result);
+}
+
 static void item_ready(struct fetch_ticket *ticket, const struct fetch_result *result)
 {
     struct item *item = (struct item *)ticket;
@@ -39,7 +57,7 @@ static void item_ready(struct fetch_ticket *ticket, const struct fetch_result *r
     uint64_t id = rq->waiter.request_id;
     struct outcome_list list;
     outcome_list_begin(&list, rq->waiter.engine, caller);
-    outcome_list_add(&list, &item->wish, result);
+    add_outcome(&list, item, result);
     bool more = --rq->remaining > 0;
     if (!more)
         request_end(rq);
@@ -56,6 +74,7 @@ static struct fetch_request *request_create(struct engine *e, struct caller *cal
     }
     rq->count = count;
     rq->remaining = count;
+    rq->inline_left = INLINE_BYTES;
     service_waiter_add(&rq->waiter, e, caller, id, cancel_request);
     return rq;
 }
@@ -65,7 +84,8 @@ struct wanted {
     struct outcome_wish wish;
     enum priority priority;
     bool has_source;
-    struct digest key; /* without source */
+    struct digest key;    /* without source */
+    struct target target; /* with one */
     struct compile_job job;
     const struct toolchain *tc;
     struct kiln_err err; /* code not OK: this item cannot be done */
@@ -81,11 +101,12 @@ static enum kiln_code canonical_options(struct bytes text, struct buffer *storag
     return rc;
 }
 
-static enum kiln_code check_source(struct engine *e, const struct message_fetch_source *m,
-                                   struct buffer *storage, struct wanted *w, struct kiln_err *err)
+static enum kiln_code check_source(struct engine *e, uid_t uid,
+                                   const struct message_fetch_source *m, struct buffer *storage,
+                                   struct wanted *w)
 {
-    struct target target;
-    enum kiln_code rc = target_parse(m->target, &target, err);
+    struct kiln_err *err = &w->err;
+    enum kiln_code rc = target_parse(m->target, &w->target, err);
     if (!rc)
         rc = program_name_check(m->program, err);
     if (!rc && m->source.size == 0)
@@ -96,21 +117,13 @@ static enum kiln_code check_source(struct engine *e, const struct message_fetch_
     if (!rc)
         rc = canonical_options(m->options, storage, &w->job.options, err);
     if (!rc)
-        rc = toolchains_resolve(e, &target, m->toolchain, &w->tc, err);
-    if (rc)
-        return rc;
-    w->job.kind = COMPILE_KERNEL;
-    w->job.toolchain = bytes_of_text(w->tc->name);
-    w->job.program = m->program;
-    w->job.source = m->source;
-    w->job.header_count = m->header_count;
-    w->job.headers = m->headers;
-    return KILN_OK;
+        rc = toolchains_resolve(e, uid, &w->target, m->toolchain, &w->tc, err);
+    return rc;
 }
 
 /* KILN_BUSY: park.  Other failures are the item's and stay in |ret_wanted|. */
-static enum kiln_code read_source(struct engine *e, struct bytes body, struct buffer *storage,
-                                  struct target *target, struct wanted *ret_wanted)
+static enum kiln_code read_source(struct engine *e, uid_t uid, struct bytes body,
+                                  struct buffer *storage, struct wanted *ret_wanted)
 {
     struct reader r = reader_of(body);
     struct message_fetch_source m = message_fetch_source_read(&r);
@@ -121,13 +134,17 @@ static enum kiln_code read_source(struct engine *e, struct bytes body, struct bu
     w->wish.no_object = m.flags & FETCH_NO_OBJECT;
     enum kiln_code rc = message_body_check(&r, MESSAGE_fetch_source, &w->err);
     if (!rc)
-        rc = check_source(e, &m, storage, w, &w->err);
+        rc = check_source(e, uid, &m, storage, w);
     if (rc)
         return rc;
-    struct kiln_err ignored = KILN_ERR_INIT; /* check_source parsed it already */
-    rc = target_parse(m.target, target, &ignored);
-    w->job.target = bytes_of_text(target->text);
-    return rc;
+    w->job.kind = COMPILE_KERNEL;
+    w->job.toolchain = bytes_of_text(w->tc->name);
+    w->job.target = bytes_of_text(w->target.text);
+    w->job.program = m.program;
+    w->job.source = m.source;
+    w->job.header_count = m.header_count;
+    w->job.headers = m.headers;
+    return KILN_OK;
 }
 
 static enum kiln_code read_key(struct bytes body, struct wanted *ret_wanted)
@@ -201,8 +218,7 @@ enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
     BUFFER_AUTO struct buffer storage;
     buffer_init(&storage, 2 * LIMIT_OPTIONS_TEXT);
     struct wanted w = { .err = KILN_ERR_INIT };
-    struct target target;
-    enum kiln_code rc = read_source(e, body, &storage, &target, &w);
+    enum kiln_code rc = read_source(e, caller->uid, body, &storage, &w);
     if (rc == KILN_BUSY)
         return toolchains_park(e, caller, header, body, err);
     return handle_one(e, caller, header->request_id, &w, err);
@@ -210,8 +226,8 @@ enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
 
 /* ---- batch ---- */
 
-static enum kiln_code read_item(struct engine *e, struct reader *items, struct buffer *storage,
-                                struct target *target, struct wanted *w)
+static enum kiln_code read_item(struct engine *e, uid_t uid, struct reader *items,
+                                struct buffer *storage, struct wanted *w)
 {
     struct message_batch_item m = message_batch_item_read(items);
     if (items->failed)
@@ -219,27 +235,52 @@ static enum kiln_code read_item(struct engine *e, struct reader *items, struct b
     if (m.kind == 0)
         return read_key(m.request, w);
     if (m.kind == 1)
-        return read_source(e, m.request, storage, target, w);
+        return read_source(e, uid, m.request, storage, w);
     return kiln_fail(&w->err, KILN_INVALID, "batch item of unknown kind %u", (unsigned)m.kind);
 }
 
+/* Targets of a batch that nobody asked for yet; each costs probes. */
+#define NEW_TARGETS_MOST 16
+
+struct new_targets {
+    struct target list[NEW_TARGETS_MOST];
+    size_t count;
+};
+
+static enum kiln_code note_target(struct new_targets *seen, const struct target *target,
+                                  struct kiln_err *err)
+{
+    for (size_t i = 0; i < seen->count; i++) {
+        if (strcmp(seen->list[i].text, target->text) == 0)
+            return KILN_OK;
+    }
+    if (seen->count == NEW_TARGETS_MOST)
+        return kiln_fail(err, KILN_INVALID,
+                         "a batch may name %d targets that were not asked for before, not more",
+                         NEW_TARGETS_MOST);
+    seen->list[seen->count++] = *target;
+    return KILN_OK;
+}
+
 /* Before anything is begun: is every toolchain known?  KILN_BUSY when not. */
-static enum kiln_code look_ahead(struct engine *e, const struct message_batch *m,
+static enum kiln_code look_ahead(struct engine *e, uid_t uid, const struct message_batch *m,
                                  struct buffer *storage, struct kiln_err *err)
 {
     struct reader items = reader_of(m->items);
-    enum kiln_code rc = KILN_OK;
+    struct new_targets seen = { .count = 0 };
     for (uint32_t i = 0; i < m->count; i++) {
         struct message_batch_item item = message_batch_item_read(&items);
         struct wanted w = { .err = KILN_ERR_INIT };
-        struct target target;
-        if (item.kind == 1 && read_source(e, item.request, storage, &target, &w) == KILN_BUSY)
-            rc = KILN_BUSY; /* go on: the other targets' probes may start as well */
+        if (item.kind != 1 || read_source(e, uid, item.request, storage, &w) != KILN_BUSY)
+            continue; /* go on: the other targets' probes may start as well */
+        enum kiln_code rc = note_target(&seen, &w.target, err);
+        if (rc)
+            return rc;
     }
     if (items.failed || reader_left(&items))
         return kiln_fail(err, KILN_INVALID, "the batch's items do not add up to its count of %u",
                          (unsigned)m->count);
-    return rc;
+    return seen.count ? KILN_BUSY : KILN_OK;
 }
 
 /* Answers at hand go out many to a frame; the rest follow as they become ready. */
@@ -253,10 +294,9 @@ static void begin_items(struct engine *e, struct fetch_request *rq, const struct
     outcome_list_begin(&list, e, caller);
     for (uint32_t i = 0; i < m->count; i++) {
         struct wanted w = { .err = KILN_ERR_INIT };
-        struct target target;
         struct fetch_result result;
         struct item *item = &rq->items[i];
-        enum kiln_code rc = read_item(e, &items, storage, &target, &w);
+        enum kiln_code rc = read_item(e, caller->uid, &items, storage, &w);
         if (rc && !w.err.code)
             kiln_fail(&w.err, rc, "asked again too soon"); /* look_ahead settled this */
         item->request = rq;
@@ -268,7 +308,7 @@ static void begin_items(struct engine *e, struct fetch_request *rq, const struct
             outcome_list_send(&list, caller, id, FRAME_MORE);
             outcome_list_begin(&list, e, caller);
         }
-        outcome_list_add(&list, &item->wish, &result);
+        add_outcome(&list, item, &result);
         rq->remaining--;
     }
     bool more = rq->remaining > 0;
@@ -292,7 +332,7 @@ enum kiln_code handle_batch(struct engine *e, struct caller *caller,
                          (unsigned)m.count);
     BUFFER_AUTO struct buffer storage;
     buffer_init(&storage, 2 * LIMIT_OPTIONS_TEXT);
-    rc = look_ahead(e, &m, &storage, err);
+    rc = look_ahead(e, caller->uid, &m, &storage, err);
     if (rc == KILN_BUSY)
         return toolchains_park(e, caller, header, body, err);
     if (rc)

@@ -199,7 +199,7 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
     return KILN_OK;
 }
 
-static enum kiln_code check_plan(struct engine *e, const struct message_plan *m,
+static enum kiln_code check_plan(struct engine *e, uid_t uid, const struct message_plan *m,
                                  struct plan_request *rq, struct kiln_err *err)
 {
     const struct toolchain *tc = NULL;
@@ -209,7 +209,7 @@ static enum kiln_code check_plan(struct engine *e, const struct message_plan *m,
     if (!rc)
         rc = solver_solve(&m->problem, &rq->target, m->solver, &rq->solution, err);
     if (!rc)
-        rc = toolchains_resolve(e, &rq->target, m->toolchain, &tc, err);
+        rc = toolchains_resolve(e, uid, &rq->target, m->toolchain, &tc, err);
     if (!rc)
         rq->toolchain = *tc;
     return rc;
@@ -241,7 +241,7 @@ enum kiln_code handle_plan(struct engine *e, struct caller *caller,
     KILN_AUTO(mem) struct plan_request *rq = calloc(1, sizeof(*rq));
     if (!rq)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a plan");
-    rc = check_plan(e, &m, rq, err);
+    rc = check_plan(e, caller->uid, &m, rq, err);
     if (rc == KILN_BUSY)
         return toolchains_park(e, caller, header, body, err);
     if (rc)

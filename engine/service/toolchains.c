@@ -18,11 +18,12 @@
 /* A package upgraded while we run is noticed within a minute of use.  What the new compiler makes
  * until then is filed under the old identity, which nobody asks for any more afterwards. */
 #define DESCRIBE_FRESH_NS 60000000000u
+#define DOUBT_NS 600000000000u /* ten minutes, as long as a failed compile is remembered */
 
 struct parked {
     struct service_waiter waiter; /* first member */
     struct parked *next, *previous;
-    uid_t uid; /* charged for the body */
+    uid_t uid; /* charged for all of this */
     struct frame_header header;
     size_t body_size;
     uint8_t body[];
@@ -33,7 +34,9 @@ struct probe {
     struct compile_order order; /* first member */
     struct engine *engine;
     struct probe *next;
-    struct toolchain tc; /* a copy: the table may change meanwhile */
+    struct task task;        /* a describe's second half: what the store remembers */
+    struct memory *memories; /* owned; filled on a lane */
+    struct toolchain tc;     /* a copy: the table may change meanwhile */
     struct target target;
 };
 
@@ -48,9 +51,11 @@ static void unpark(struct parked *p)
     service_waiter_remove(&p->waiter);
 }
 
+static size_t parked_cost(size_t body_size) { return sizeof(struct parked) + body_size; }
+
 static void parked_destroy(struct engine *e, struct parked *p)
 {
-    budget_give(e->budget, p->uid, p->body_size);
+    budget_give(e->budget, p->uid, parked_cost(p->body_size));
     free(p);
 }
 
@@ -65,12 +70,12 @@ enum kiln_code toolchains_park(struct engine *e, struct caller *caller,
                                const struct frame_header *header, struct bytes body,
                                struct kiln_err *err)
 {
-    enum kiln_code rc = budget_take(e->budget, caller->uid, body.size, err);
+    enum kiln_code rc = budget_take(e->budget, caller->uid, parked_cost(body.size), err);
     if (rc)
         return rc;
     struct parked *p = calloc(1, sizeof(*p) + body.size);
     if (!p) {
-        budget_give(e->budget, caller->uid, body.size);
+        budget_give(e->budget, caller->uid, parked_cost(body.size));
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a request of %zu bytes", body.size);
     }
     p->uid = caller->uid;
@@ -97,8 +102,9 @@ static void retry_parked(struct engine *e)
         p->next = p->previous = NULL;
         struct caller *caller = p->waiter.caller;
         service_waiter_remove(&p->waiter);
+        budget_give(e->budget, p->uid, parked_cost(p->body_size)); /* it may be charged anew */
         service_handle_again(e, caller, &p->header, bytes_of(p->body, p->body_size));
-        parked_destroy(e, p);
+        free(p);
     }
 }
 
@@ -120,7 +126,6 @@ static enum kiln_code start(struct engine *e, struct probe *p, enum compile_kind
                             void (*done)(struct compile_order *), struct kiln_err *err)
 {
     p->engine = e;
-    p->order.uid = (uid_t)-1; /* nobody's turn */
     p->order.priority = PRIORITY_INTERACTIVE;
     p->order.done = done;
     p->order.task.job = (struct compile_job){
@@ -151,20 +156,69 @@ static enum kiln_code read_description(struct engine *e, const struct compile_ou
     return rc;
 }
 
-static void learn_stored(void *context, const struct digest *id, const char *target, bool works,
+/* What an earlier probe found, as the store remembers it. */
+struct memory {
+    struct memory *next;
+    struct digest toolchain_id;
+    struct target target;
+    bool works;
+    char detail[512];
+};
+
+static void remember_row(void *context, const struct digest *id, const char *target, bool works,
                          const char *detail)
 {
-    struct engine *e = context;
+    struct probe *p = context;
     struct kiln_err ignored = KILN_ERR_INIT;
-    struct target parsed;
-    if (target_parse(bytes_of_text(target), &parsed, &ignored))
-        return; /* written by a newer kiln: asked for again when needed */
+    struct memory *m = calloc(1, sizeof(*m));
+    if (!m || target_parse(bytes_of_text(target), &m->target, &ignored)) {
+        free(m); /* written by a newer kiln, or no memory: probed again when needed */
+        return;
+    }
+    m->toolchain_id = *id;
+    m->works = works;
+    snprintf(m->detail, sizeof(m->detail), "%s", detail);
+    m->next = p->memories;
+    p->memories = m;
+}
+
+static struct probe *probe_of_task(struct task *t)
+{
+    return (struct probe *)(void *)((char *)t - offsetof(struct probe, task));
+}
+
+static void memories_work(struct task *task)
+{
+    struct probe *p = probe_of_task(task);
+    struct kiln_err ignored = KILN_ERR_INIT; /* what cannot be read is probed again */
+    if (kernel_store_probes(p->engine->store, remember_row, p, &ignored))
+        return;
+}
+
+static void learn(struct engine *e, const struct memory *m)
+{
     for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++) {
         const struct toolchain *tc = toolchain_table_at(e->toolchains, i);
-        if (digest_equal(&tc->identity, id))
-            toolchain_probe_learn(e->toolchains, tc, &parsed, works ? PROBE_WORKS : PROBE_FAILS,
-                                  detail);
+        if (digest_equal(&tc->identity, &m->toolchain_id))
+            toolchain_probe_learn(e->toolchains, tc, &m->target,
+                                  m->works ? PROBE_WORKS : PROBE_FAILS, m->detail);
     }
+}
+
+static void memories_done(struct task *task)
+{
+    struct probe *p = probe_of_task(task);
+    struct engine *e = p->engine;
+    engine_task_ended(e);
+    while (p->memories) {
+        struct memory *m = p->memories;
+        p->memories = m->next;
+        learn(e, m);
+        free(m);
+    }
+    e->described = true;
+    e->describe_at_ns = clock_monotonic_ns() + DESCRIBE_FRESH_NS;
+    end_probe(p);
 }
 
 static void describe_done(struct compile_order *order)
@@ -172,18 +226,15 @@ static void describe_done(struct compile_order *order)
     struct probe *p = (struct probe *)order;
     struct engine *e = p->engine;
     struct kiln_err err = KILN_ERR_INIT;
-    if (read_description(e, &order->task.outcome, &err)) {
-        kiln_while(&err, "asking which toolchains are here");
-        event_report(e, "toolchains_unknown", err.text);
-        memcpy(e->describe_failure, err.text, sizeof(e->describe_failure));
-        e->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;
-    } else {
-        e->described = true;
-        e->describe_at_ns = clock_monotonic_ns() + DESCRIBE_FRESH_NS;
-        /* A few dozen rows at most: not worth a lane. */
-        if (kernel_store_probes(e->store, learn_stored, e, &err))
-            event_report(e, "store_error", err.text);
+    if (read_description(e, &order->task.outcome, &err) == KILN_OK) {
+        p->task = (struct task){ .work = memories_work, .done = memories_done };
+        engine_run(e, LANE_READ, &p->task);
+        return;
     }
+    kiln_while(&err, "asking which toolchains are here");
+    event_report(e, "toolchains_unknown", err.text);
+    memcpy(e->describe_failure, err.text, sizeof(e->describe_failure));
+    e->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;
     end_probe(p);
 }
 
@@ -195,6 +246,8 @@ void toolchains_describe(struct engine *e)
     }
     struct kiln_err err = KILN_ERR_INIT;
     struct probe *p = calloc(1, sizeof(*p));
+    if (p)
+        p->order.uid = (uid_t)-1; /* nobody's turn */
     if (!p || start(e, p, COMPILE_DESCRIBE, describe_done, &err)) {
         free(p);
         memcpy(e->describe_failure, err.text, sizeof(e->describe_failure));
@@ -245,6 +298,31 @@ static void remember(struct engine *e, const struct probe *p, bool works, const 
     engine_run(e, LANE_WRITE, &r->task);
 }
 
+/* A crash, a time-out or a lack of memory or workers may be the moment's: it is not written down,
+ * and tried again after a while. */
+static void doubt(struct engine *e, const struct probe *p, enum compile_end end)
+{
+    uint64_t life = end == COMPILE_UNAVAILABLE ? DESCRIBE_AGAIN_NS : DOUBT_NS;
+    struct doubt *d = &e->doubts[e->doubt_next++ % DOUBTS_MOST];
+    *d = (struct doubt){ .target = p->target, .until_ns = clock_monotonic_ns() + life };
+    memcpy(d->toolchain, p->tc.name, sizeof(d->toolchain));
+}
+
+static void forget_doubts(struct engine *e)
+{
+    uint64_t now = clock_monotonic_ns();
+    for (size_t i = 0; i < DOUBTS_MOST; i++) {
+        struct doubt *d = &e->doubts[i];
+        if (d->until_ns == 0 || d->until_ns > now)
+            continue;
+        const struct toolchain *tc =
+            toolchain_table_find(e->toolchains, bytes_of_text(d->toolchain));
+        if (tc)
+            toolchain_probe_learn(e->toolchains, tc, &d->target, PROBE_UNKNOWN, NULL);
+        d->until_ns = 0;
+    }
+}
+
 /* The sentence, and what the compiler said first: nobody keeps a probe's whole log. */
 static void why_it_failed(const struct compile_outcome *outcome, char detail[512])
 {
@@ -269,28 +347,34 @@ static void probe_done(struct compile_order *order)
     if (tc && digest_equal(&tc->identity, &p->tc.identity)) {
         toolchain_probe_learn(e->toolchains, tc, &p->target, works ? PROBE_WORKS : PROBE_FAILS,
                               works ? NULL : detail);
-        if (outcome->end != COMPILE_UNAVAILABLE) /* no worker: says nothing about the toolchain */
+        if (works || outcome->end == COMPILE_REFUSED)
             remember(e, p, works, detail);
+        else
+            doubt(e, p, outcome->end);
     }
     end_probe(p);
 }
 
-void toolchains_probe(struct engine *e, const struct toolchain *tc, const struct target *target)
+enum kiln_code toolchains_probe(struct engine *e, uid_t uid, const struct toolchain *tc,
+                                const struct target *target, struct kiln_err *err)
 {
     for (struct probe *p = e->probes; p; p = p->next) {
         if (strcmp(p->tc.name, tc->name) == 0 && strcmp(p->target.text, target->text) == 0)
-            return;
+            return KILN_OK;
     }
-    struct kiln_err err = KILN_ERR_INIT;
     struct probe *p = calloc(1, sizeof(*p));
-    if (p) {
-        p->tc = *tc;
-        p->target = *target;
-    }
-    if (!p || start(e, p, COMPILE_PROBE, probe_done, &err)) {
+    if (!p)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot try %s for %s", tc->name, target->text);
+    p->tc = *tc;
+    p->target = *target;
+    p->order.uid = uid;
+    if (start(e, p, COMPILE_PROBE, probe_done, err)) {
         free(p);
-        toolchain_probe_learn(e->toolchains, tc, target, PROBE_FAILS, err.text);
+        kiln_while(err, "trying %s for %s", tc->name, target->text);
+        err->code = KILN_UNAVAILABLE; /* KILN_BUSY would mean that an answer is under way */
+        return err->code;
     }
+    return KILN_OK;
 }
 
 static enum kiln_code describe_first(struct engine *e, struct kiln_err *err)
@@ -303,7 +387,7 @@ static enum kiln_code describe_first(struct engine *e, struct kiln_err *err)
                      e->describe_failure);
 }
 
-enum kiln_code toolchains_resolve(struct engine *e, const struct target *target,
+enum kiln_code toolchains_resolve(struct engine *e, uid_t uid, const struct target *target,
                                   struct bytes forced, const struct toolchain **ret_toolchain,
                                   struct kiln_err *err)
 {
@@ -311,14 +395,12 @@ enum kiln_code toolchains_resolve(struct engine *e, const struct target *target,
         return describe_first(e, err);
     if (e->describe_at_ns <= clock_monotonic_ns())
         toolchains_describe(e); /* nobody waits for it: what is known serves meanwhile */
-    for (;;) {                  /* a probe that cannot be started counts as failed, so this ends */
-        enum kiln_code rc = toolchain_choose(e->toolchains, target, forced, ret_toolchain, err);
-        if (rc != KILN_BUSY)
-            return rc;
-        toolchains_probe(e, *ret_toolchain, target);
-        if (!toolchains_settled(e))
-            return KILN_BUSY;
-    }
+    forget_doubts(e);
+    enum kiln_code rc = toolchain_choose(e->toolchains, target, forced, ret_toolchain, err);
+    if (rc != KILN_BUSY)
+        return rc;
+    rc = toolchains_probe(e, uid, *ret_toolchain, target, err);
+    return rc ? rc : KILN_BUSY;
 }
 
 bool toolchains_settled(const struct engine *e) { return !e->probes; }

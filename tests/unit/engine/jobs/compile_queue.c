@@ -105,6 +105,18 @@ static void a_promoted_prefetch_overtakes_the_others(void **state)
     assert_string_equal(f->finished, "0qp");
 }
 
+static void an_order_two_users_wait_for_comes_in_the_better_turn(void **state)
+{
+    struct fixture *f = *state;
+    must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err);
+    for (const char *name = "abcd"; *name; name++)
+        must(submit(f, *name, 1, PRIORITY_INTERACTIVE), f->err);
+    compile_queue_share(f->queue, &f->orders[4].order, 2); /* d: three of user 1 before it */
+    compile_queue_share(f->queue, &f->orders[1].order, 2); /* a: is first already */
+    compile_all(f);
+    assert_string_equal(f->finished, "0adbc");
+}
+
 static void no_more_run_than_there_are_compilers(void **state)
 {
     struct fixture *f = *state;
@@ -175,6 +187,7 @@ int main(void)
         QUEUE_TEST(users_take_turns_and_each_ones_orders_stay_in_order),
         QUEUE_TEST(interactive_goes_before_prefetch),
         QUEUE_TEST(a_promoted_prefetch_overtakes_the_others),
+        QUEUE_TEST(an_order_two_users_wait_for_comes_in_the_better_turn),
         QUEUE_TEST(no_more_run_than_there_are_compilers),
         QUEUE_TEST(a_waiting_order_can_be_cancelled_and_a_running_one_cannot),
         QUEUE_TEST(one_user_cannot_fill_the_queue_for_the_others),

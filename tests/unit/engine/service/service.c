@@ -170,6 +170,17 @@ static void a_member_of_the_wrong_type_or_name_is_refused_by_name(void **state)
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
 }
 
+static void a_question_of_megabytes_is_refused_before_it_is_parsed(void **state)
+{
+    struct fixture *f = *state;
+    static char large[100001];
+    memset(large, ' ', sizeof(large) - 1);
+    must(send(f, &f->user, MESSAGE_kernel_list, large), f->engine.err);
+    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
+    KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->user, 0).text);
+    assert_says(text, "65536 are the most");
+}
+
 static void older_than_time_itself_clears_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -284,6 +295,7 @@ int main(void)
         SERVICE_TEST(json_that_is_none_is_refused_with_the_requests_name),
         SERVICE_TEST(clearing_needs_to_be_told_what),
         SERVICE_TEST(a_member_of_the_wrong_type_or_name_is_refused_by_name),
+        SERVICE_TEST(a_question_of_megabytes_is_refused_before_it_is_parsed),
         SERVICE_TEST(older_than_time_itself_clears_nothing),
         SERVICE_TEST(listing_gives_pages_and_says_when_there_are_more),
         SERVICE_TEST(hello_is_said_once),

@@ -2,6 +2,7 @@
 /* Finding out which toolchain can do what, while requests wait. */
 #include "tests/support/engine_fixture.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct fixture {
@@ -104,6 +105,18 @@ static void parked_requests_of_one_user_are_bounded_in_bytes(void **state)
     assert_int_equal(f->a.replies[0].request_id, 1);
 }
 
+static void empty_parked_requests_are_charged_and_given_back(void **state)
+{
+    struct fixture *f = *state;
+    for (uint64_t id = 0; id < 3; id++)
+        must(test_caller_send(&f->a, &f->engine, MESSAGE_toolchains, id, (struct bytes){ 0 }),
+             f->engine.err);
+    assert_true(engine_fixture_stat(&f->engine, "queued_bytes") > 0);
+    describe_two(f);
+    assert_int_equal(f->a.reply_count, 3);
+    assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
+}
+
 static void when_asking_fails_the_answer_says_why(void **state)
 {
     struct fixture *f = *state;
@@ -166,6 +179,44 @@ static void a_forced_toolchain_is_tried_without_a_probe(void **state)
     assert_int_equal(reply_outcome(&f->a, 1).code, KILN_NOT_FOUND);
 }
 
+static void a_probe_that_cannot_start_is_not_held_against_the_toolchain(void **state)
+{
+    struct fixture *f = *state;
+    describe_two(f);
+    engine_drain(f->engine.engine);
+    want_amd(f, 1, "");
+    assert_int_equal(reply_outcome(&f->a, 0).code, KILN_UNAVAILABLE);
+    KILN_AUTO(mem) char *text = bytes_to_text(reply_outcome(&f->a, 0).text);
+    assert_says(text, "trying hiprtc for gfx942");
+}
+
+static void a_batch_of_made_up_targets_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    BUFFER_AUTO struct buffer items, b;
+    buffer_init(&items, 100000);
+    buffer_init(&b, 200000);
+    describe_two(f);
+    for (int i = 0; i < 20; i++) {
+        char target[16];
+        snprintf(target, sizeof(target), "gfx9%03d", i);
+        struct message_fetch_source m = { .target = bytes_of_text(target),
+                                          .program = bytes_of_text("k.hip"),
+                                          .source = bytes_of_text("source") };
+        BUFFER_AUTO struct buffer request;
+        buffer_init(&request, 1000);
+        message_fetch_source_write(&request, &m);
+        struct message_batch_item item = { .kind = 1, .request = buffer_view(&request) };
+        message_batch_item_write(&items, &item);
+    }
+    struct message_batch batch = { .count = 20, .items = buffer_view(&items) };
+    message_batch_write(&b, &batch);
+    must(test_caller_send(&f->a, &f->engine, MESSAGE_batch, 1, buffer_view(&b)), f->engine.err);
+    assert_int_equal(reply_error(&f->a, 0).code, KILN_INVALID);
+    KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->a, 0).text);
+    assert_says(text, "16 targets");
+}
+
 static void two_requests_for_one_target_share_the_probe(void **state)
 {
     struct fixture *f = *state;
@@ -202,10 +253,13 @@ int main(void)
         TOOLCHAINS_TEST(a_request_waits_until_the_toolchains_are_known),
         TOOLCHAINS_TEST(whoever_leaves_while_waiting_is_forgotten),
         TOOLCHAINS_TEST(parked_requests_of_one_user_are_bounded_in_bytes),
+        TOOLCHAINS_TEST(empty_parked_requests_are_charged_and_given_back),
         TOOLCHAINS_TEST(when_asking_fails_the_answer_says_why),
         TOOLCHAINS_TEST(a_toolchain_whose_probe_crashes_gives_way_to_the_next),
         TOOLCHAINS_TEST(what_probes_found_outlives_a_restart),
         TOOLCHAINS_TEST(a_forced_toolchain_is_tried_without_a_probe),
+        TOOLCHAINS_TEST(a_probe_that_cannot_start_is_not_held_against_the_toolchain),
+        TOOLCHAINS_TEST(a_batch_of_made_up_targets_is_refused),
         TOOLCHAINS_TEST(two_requests_for_one_target_share_the_probe),
         TOOLCHAINS_TEST(listing_all_probes_all_and_then_answers),
     };
