@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/output.h"
 
+#include "cli/units.h"
+#include "common/json.h"
+
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -55,6 +58,15 @@ void output_error(FILE *out, const char *program, const struct kiln_error *err, 
         output_lines(out, "  | ", err->log);
     if (advice)
         fprintf(out, "%s: %s\n", program, advice);
+}
+
+int output_json(const struct json *json, struct kiln_error *err)
+{
+    KILN_AUTO(mem) char *text = json_print(json, false);
+    if (!text)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while printing JSON");
+    puts(text);
+    return KILN_E_OK;
 }
 
 struct cell {
@@ -136,6 +148,20 @@ void table_cell_in(struct table *table, enum colour colour, const char *fmt, ...
     va_start(args, fmt);
     add_cell(table, colour, fmt, args);
     va_end(args);
+}
+
+void table_count(struct table *table, const char *name, uint64_t count)
+{
+    char text[UNITS_TEXT_MOST];
+    table_cell(table, "%s", name);
+    table_cell(table, "%s", units_count(count, text));
+}
+
+void table_seconds(struct table *table, const char *name, double seconds)
+{
+    char text[UNITS_TEXT_MOST];
+    table_cell(table, "%s", name);
+    table_cell(table, "%s", units_seconds(seconds, text));
 }
 
 /* Characters, not bytes: UTF-8's continuation bytes take no room. */

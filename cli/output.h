@@ -12,7 +12,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+
+struct json;
 
 enum colour { COLOUR_NONE, COLOUR_BOLD, COLOUR_GREEN, COLOUR_RED, COLOUR_YELLOW };
 
@@ -25,6 +28,8 @@ void output_clean(char *text, bool keep_lines);
 void output_lines(FILE *out, const char *indent, const char *text);
 /* "<program>: <sentence>", the compiler's log if there is one, then |advice| unless NULL. */
 void output_error(FILE *out, const char *program, const struct kiln_error *err, const char *advice);
+/* One line of JSON on standard output. */
+CLI_MUST_CHECK int output_json(const struct json *json, struct kiln_error *err);
 
 enum align { ALIGN_LEFT, ALIGN_RIGHT };
 
@@ -42,6 +47,9 @@ void table_destroy(struct table *table); /* accepts NULL */
 void table_cell(struct table *table, const char *fmt, ...) CLI_PRINTF(2, 3);
 /* The same in a colour, where there are colours. */
 void table_cell_in(struct table *table, enum colour colour, const char *fmt, ...) CLI_PRINTF(3, 4);
+/* Two cells: |name|, and a number as people read it. */
+void table_count(struct table *table, const char *name, uint64_t count);
+void table_seconds(struct table *table, const char *name, double seconds);
 /* Accepts NULL: then out of memory is the failure. */
 CLI_MUST_CHECK int table_print(const struct table *table, FILE *out, struct kiln_error *err);
 

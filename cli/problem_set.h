@@ -23,4 +23,3 @@ struct problem_set {
 CLI_MUST_CHECK int problem_set_add(struct problem_set *set, const struct kiln_problem *problem,
                                    unsigned line, struct kiln_error *err);
 void problem_set_done(struct problem_set *set);
-#define PROBLEM_SET_AUTO __attribute__((cleanup(problem_set_done)))

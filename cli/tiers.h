@@ -1,7 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Names of who had a kernel. */
+/*
+ * Who had the kernels: counted, and shown in tables and in JSON the same way by every program.
+ *
+ * Ownership  plain values
+ * Threading  one count, one thread
+ */
+#include "cli/output.h"
+#include "common/json.h"
+
+#include <kiln/kernel.h>
 
 /* "hot", "disk", ... for KILN_TIER_*; "unknown" for others.  Static storage. */
 const char *tier_name(int tier);
+
+struct tier_counts {
+    size_t kernels, compiles;
+    size_t hits[KILN_TIER_TABLE + 1]; /* by who had it; nothing for KILN_TIER_COMPILED */
+};
+
+void tier_count(struct tier_counts *counts, int tier);
+size_t tier_hits(const struct tier_counts *counts); /* all together */
+/* Rows of two cells: kernels, compiles, hits, and one for each tier that had some. */
+void tier_rows(const struct tier_counts *counts, struct table *table);
+/* Adds "kernels", "compiles", "hits" and "hits_by_tier". */
+void tier_json(const struct tier_counts *counts, struct json *json);

@@ -95,6 +95,8 @@ bool units_parse_time(const char *text, uint64_t *ret_ms)
     return true;
 }
 
+uint64_t units_whole_seconds(uint64_t ms) { return ms / 1000 + (ms % 1000 != 0); }
+
 bool units_parse_number(const char *text, uint64_t most, uint64_t *ret_number)
 {
     uint64_t value = 0;

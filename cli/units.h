@@ -19,6 +19,8 @@
 bool units_parse_size(const char *text, uint64_t *ret_bytes);
 /* The same for a time.  Parts of a millisecond are cut off. */
 bool units_parse_time(const char *text, uint64_t *ret_ms);
+/* Rounded up, so that "older than" never takes more than was meant. */
+uint64_t units_whole_seconds(uint64_t ms);
 /* Decimal digits only, at most |most|. */
 bool units_parse_number(const char *text, uint64_t most, uint64_t *ret_number);
 

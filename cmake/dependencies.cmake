@@ -9,4 +9,5 @@ pkg_check_modules(NETTLE REQUIRED IMPORTED_TARGET nettle>=3.8)
 pkg_check_modules(OPENCL_HEADERS REQUIRED IMPORTED_TARGET OpenCL-Headers) # types and constants
 if(KILN_TESTS)
   pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka>=1.1)
+  pkg_check_modules(OPENCL REQUIRED IMPORTED_TARGET OpenCL) # its loader; kiln itself opens that by dlopen
 endif()

@@ -41,7 +41,8 @@ struct bytes bytes_of(const void *data, size_t size);
 struct bytes bytes_of_text(const char *text);
 bool bytes_equal(struct bytes a, struct bytes b);
 bool bytes_equal_text(struct bytes a, const char *text);
-/* 64-bit FNV-1a; for hash tables only, never for trust. */
+/* 64-bit FNV-1a: for hash tables, and part of the text of OpenCL targets
+ * (common/opencl_target.h), so it stays as it is.  Never for trust. */
 uint64_t bytes_hash(struct bytes b, uint64_t seed);
 /* A heap copy with a terminating NUL; NULL when out of memory. */
 char *bytes_to_text(struct bytes b);

@@ -3,162 +3,59 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Everything a line may set, as text turned into numbers; -1 where it was not given. */
+/* Everything a line may set, as text turned into numbers. */
 struct given {
     long long n, c, k, g, spatial, directions;
     long long in_d, in_h, in_w, fil_d, fil_h, fil_w;
     long long pad_d, pad_h, pad_w, stride_d, stride_h, stride_w;
     long long dil_d, dil_h, dil_w, trans_d, trans_h, trans_w;
     long long iterations, verify, time, wall, search;
-    char mode[16], pad_mode[16], solver[64];
+    char mode[16], pad_mode[16], solver[DRIVER_SOLVER_MOST];
     char in_layout[16], fil_layout[16], out_layout[16];
 };
 
 enum value { NUMBER, WORD, IGNORED };
 
-/* MIOpenDriver's flags of conv, with its defaults. */
 static const struct flag {
     char letter; /* 0: only the long form */
     const char *name;
     enum value value;
     size_t slot;
     size_t size; /* of a word */
-    long long otherwise;
+    long long otherwise, least, most;
     const char *word_otherwise;
     const char *help;
 } flags[] = {
-#define FLAG_NUMBER(letter, name, field, otherwise, help) \
-    { letter, name, NUMBER, offsetof(struct given, field), 0, otherwise, NULL, help },
-#define FLAG_WORD(letter, name, field, otherwise, help)                                           \
-    { letter, name,      WORD, offsetof(struct given, field), sizeof(((struct given *)0)->field), \
-      0,      otherwise, help },
-#define FLAG_IGNORED(letter, name, help) { letter, name, IGNORED, 0, 0, 0, NULL, help },
-    FLAG_NUMBER('n', "batchsize", n, 100, "images in the batch") FLAG_NUMBER(
-        'c', "in_channels", c, 3, "input channels") FLAG_NUMBER('k', "out_channels", k, 32,
-                                                                "output channels")
-        FLAG_NUMBER('!', "in_d", in_d, 32, "input depth") FLAG_NUMBER(
-            'H', "in_h", in_h, 32, "input height") FLAG_NUMBER('W', "in_w", in_w, 32, "input width")
-            FLAG_NUMBER('@', "fil_d", fil_d, 3, "filter depth") FLAG_NUMBER(
-                'y', "fil_h", fil_h, 3,
-                "filter height") FLAG_NUMBER('x', "fil_w", fil_w, 3,
-                                             "filter width") FLAG_NUMBER('$', "pad_d", pad_d, 0,
-                                                                         "zero padding, depth")
-                FLAG_NUMBER('p', "pad_h", pad_h, 0, "zero padding, height") FLAG_NUMBER(
-                    'q', "pad_w", pad_w, 0, "zero padding, width") FLAG_NUMBER('#', "conv_stride_d",
-                                                                               stride_d, 1,
-                                                                               "stride, depth")
-                    FLAG_NUMBER('u', "conv_stride_h", stride_h, 1, "stride, height") FLAG_NUMBER(
-                        'v', "conv_stride_w", stride_w,
-                        1,
-                        "stride, width") FLAG_NUMBER('^', "dilation_d", dil_d, 1, "dilation, depth")
-                        FLAG_NUMBER('l', "dilation_h", dil_h, 1, "dilation, height") FLAG_NUMBER(
-                            'j', "dilation_w", dil_w,
-                            1, "dilation, width") FLAG_NUMBER('%', "trans_output_pad_d", trans_d, 0,
-                                                              "output padding of -m trans, "
-                                                              "depth") FLAG_NUMBER('Y',
-                                                                                   "trans_"
-                                                                                   "output_"
-                                                                                   "pad_h",
-                                                                                   trans_h, 0,
-                                                                                   "output "
-                                                                                   "padding "
-                                                                                   "of -m "
-                                                                                   "trans, "
-                                                                                   "height")
-                            FLAG_NUMBER('X',
-                                        "trans_output_"
-                                        "pad_w",
-                                        trans_w, 0,
-                                        "output "
-                                        "padding of "
-                                        "-m trans, "
-                                        "width") FLAG_NUMBER('g', "group_count", g, 1, "groups")
-                                FLAG_NUMBER('_', "spatial_dim", spatial, 2,
-                                            "2 or 3 spatial dimensions") FLAG_NUMBER('F', "forw",
-                                                                                     directions, 0,
-                                                                                     "0 all, or "
-                                                                                     "the sum of "
-                                                                                     "1 forward, 2 "
-                                                                                     "data, 4 "
-                                                                                     "weights")
-                                    FLAG_NUMBER('i', "iter", iterations, 10, "launches to time") FLAG_NUMBER(
-                                        'V', "verify", verify, 1,
-                                        "1: "
-                                        "compare"
-                                        " with "
-                                        "a "
-                                        "referen"
-                                        "ce on "
-                                        "the "
-                                        "CPU") FLAG_NUMBER('t', "time", time,
-                                                           0, "1: print kernel times") FLAG_NUMBER('w',
-                                                                                                   "wall",
-                                                                                                   wall, 0, "1: print wall-clock times")
-                                        FLAG_NUMBER('s', "search", search, 0, "1: tune first") FLAG_WORD(
-                                            'm', "mode", mode, "conv",
-                                            "conv or trans") FLAG_WORD('z', "pad_mode", pad_mode,
-                                                                       "conv",
-                                                                       "conv, same or valid")
-                                            FLAG_WORD('S', "solution", solver, "-1", "solver to use; -1: the best") FLAG_WORD(
-                                                'I', "in_layout",
-                                                in_layout, "", "NCHW, NHWC, NCDHW or NDHWC")
-                                                FLAG_WORD('f', "fil_layout", fil_layout, "", "as in_layout") FLAG_WORD(
-                                                    'O', "out_layout", out_layout, "",
-                                                    "as in_layout")
-                                                    FLAG_IGNORED('r', "pad_val", "ignored") FLAG_IGNORED(
-                                                        'C', "verification_cache",
-                                                        "ignored") FLAG_IGNORED('P', "printconv", "ignored")
-                                                        FLAG_IGNORED('o', "dump_output", "ignored") FLAG_IGNORED(
-                                                            'd', "in_data",
-                                                            "ignored") FLAG_IGNORED('e', "weights", "ignored")
-                                                            FLAG_IGNORED('b', "bias", "ignored") FLAG_IGNORED(
-                                                                'a', "in_bias",
-                                                                "ignored")
-                                                                FLAG_IGNORED('D', "dout_data",
-                                                                             "ignored")
-                                                                    FLAG_IGNORED('Z', "tensor_vect",
-                                                                                 "ignored")
-                                                                        FLAG_IGNORED(
-                                                                            'L',
-                                                                            "vector_length",
-                                                                            "ignored")
-                                                                            FLAG_IGNORED(
-                                                                                'G', "gpualloc",
-                                                                                "ignored")
-                                                                                FLAG_IGNORED(
-                                                                                    0,
-                                                                                    "gpubuffer_"
-                                                                                    "check",
-                                                                                    "ignored")
-                                                                                    FLAG_IGNORED(
-                                                                                        0,
-                                                                                        "in_cast_"
-                                                                                        "type",
-                                                                                        "ignored")
-                                                                                        FLAG_IGNORED(
-                                                                                            0,
-                                                                                            "wei_"
-                                                                                            "cast_"
-                                                                                            "type",
-                                                                                            "ignore"
-                                                                                            "d")
-                                                                                            FLAG_IGNORED(
-                                                                                                0,
-                                                                                                "ou"
-                                                                                                "t_"
-                                                                                                "ca"
-                                                                                                "st"
-                                                                                                "_t"
-                                                                                                "yp"
-                                                                                                "e",
-                                                                                                "ig"
-                                                                                                "no"
-                                                                                                "re"
-                                                                                                "d")
+#define DRIVER_NUMBER(letter_, name_, field, otherwise_, least_, most_, help_) \
+    {                                                                          \
+        .letter = letter_,                                                     \
+        .name = name_,                                                         \
+        .value = NUMBER,                                                       \
+        .slot = offsetof(struct given, field),                                 \
+        .otherwise = otherwise_,                                               \
+        .least = least_,                                                       \
+        .most = most_,                                                         \
+        .help = help_ " (" #otherwise_ ")",                                    \
+    },
+#define DRIVER_WORD(letter_, name_, field, otherwise_, help_) \
+    {                                                         \
+        .letter = letter_,                                    \
+        .name = name_,                                        \
+        .value = WORD,                                        \
+        .slot = offsetof(struct given, field),                \
+        .size = sizeof(((struct given *)0)->field),           \
+        .word_otherwise = otherwise_,                         \
+        .help = help_,                                        \
+    },
+#define DRIVER_IGNORED(letter_, name_) \
+    { .letter = letter_, .name = name_, .value = IGNORED, .help = "ignored" },
+#include "common/driver_flags.def"
+#undef DRIVER_NUMBER
+#undef DRIVER_WORD
+#undef DRIVER_IGNORED
 };
 #define FLAG_COUNT (sizeof(flags) / sizeof(flags[0]))
 
@@ -210,10 +107,11 @@ static enum kiln_code set_flag(struct given *g, const struct flag *f, const char
         return KILN_OK;
     char *end = NULL;
     errno = 0;
-    long long number = strtoll(value, &end, 10);
-    if (errno || end == value || *end || number < 0 || number > UINT32_MAX)
-        return kiln_fail(err, KILN_INVALID, "value '%.40s' of --%s is not a number from 0 to %u",
-                         value, f->name, (unsigned)UINT32_MAX);
+    long long number = isdigit((unsigned char)value[0]) ? strtoll(value, &end, 10) : -1;
+    if (errno || !end || *end || number < f->least || number > f->most)
+        return kiln_fail(err, KILN_INVALID,
+                         "value '%.40s' of --%s is not a number from %lld to %lld", value, f->name,
+                         f->least, f->most);
     *number_slot(g, f) = number;
     return KILN_OK;
 }
@@ -351,20 +249,16 @@ static struct problem sizes(const struct given *g, enum data_type type)
 static enum kiln_code build(const struct given *g, enum data_type type,
                             struct driver_line *ret_line, struct kiln_err *err)
 {
-    if (g->spatial != 2 && g->spatial != 3)
-        return kiln_fail(err, KILN_INVALID, "spatial_dim is %lld, allowed are 2 and 3", g->spatial);
-    if (g->directions > 7)
-        return kiln_fail(err, KILN_INVALID, "forw is %lld, allowed are 0 to 7", g->directions);
     struct driver_line line = {
         .problem = sizes(g, type),
         .directions = g->directions ? (unsigned)g->directions : 7,
-        .iterations = g->iterations > INT_MAX ? INT_MAX : (int)g->iterations,
+        .iterations = g->iterations ? (unsigned)g->iterations : 1,
         .verify = g->verify != 0,
         .time = g->time != 0,
         .wall = g->wall != 0,
         .search = g->search != 0,
     };
-    if (strcmp(g->solver, "-1") != 0)
+    if (strcmp(g->solver, "-1") != 0 && strcmp(g->solver, "0") != 0)
         snprintf(line.solver, sizeof(line.solver), "%s", g->solver);
     enum kiln_code rc = read_layouts(g, &line.problem, err);
     if (!rc)
@@ -416,22 +310,36 @@ enum kiln_code driver_words_parse(const char *const *words, size_t count,
 }
 
 /* Splits in place; quotes group, a backslash means itself. */
-static size_t split(char *text, const char *words[DRIVER_WORDS_MOST])
+static enum kiln_code split(char *text, const char *words[DRIVER_WORDS_MOST], size_t *ret_count,
+                            struct kiln_err *err)
 {
-    size_t count = 0;
+    *ret_count = 0;
     for (char *at = text; *at;) {
         while (isspace((unsigned char)*at))
             at++;
-        if (!*at || count == DRIVER_WORDS_MOST)
+        if (!*at)
             break;
+        if (*ret_count == DRIVER_WORDS_MOST)
+            return kiln_fail(err, KILN_INVALID, "more than %d words in a command line",
+                             DRIVER_WORDS_MOST);
         char quote = *at == '"' || *at == '\'' ? *at++ : '\0';
-        words[count++] = at;
+        words[(*ret_count)++] = at;
         while (*at && (quote ? *at != quote : !isspace((unsigned char)*at)))
             at++;
         if (*at)
             *at++ = '\0';
+        else if (quote)
+            return kiln_fail(err, KILN_INVALID, "the quote %c before '%.40s' is not closed", quote,
+                             words[*ret_count - 1]);
     }
-    return count;
+    return KILN_OK;
+}
+
+static bool is_comment(const char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    return !*text || *text == '#';
 }
 
 #define LINE_MOST 4096
@@ -450,10 +358,11 @@ enum kiln_code driver_line_parse(struct bytes text, struct driver_line *ret_line
     }
     copy[text.size] = '\0';
     const char *words[DRIVER_WORDS_MOST];
-    size_t count = split(copy, words);
-    if (count == 0 || words[0][0] == '#')
+    size_t count = 0;
+    if (is_comment(copy))
         return KILN_NOT_FOUND;
-    return driver_words_parse(words, count, ret_line, err);
+    enum kiln_code rc = split(copy, words, &count, err);
+    return rc ? rc : driver_words_parse(words, count, ret_line, err);
 }
 
 bool driver_line_problem(const struct driver_line *line, unsigned index,
@@ -471,7 +380,7 @@ bool driver_line_problem(const struct driver_line *line, unsigned index,
     return false;
 }
 
-const char *driver_flag_help(size_t index, char *ret_letter, const char **ret_name)
+const char *driver_flag(size_t index, char *ret_letter, const char **ret_name)
 {
     if (index >= FLAG_COUNT)
         return NULL;

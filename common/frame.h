@@ -11,7 +11,7 @@
  *        8    8  request id, chosen by the client, repeated in every reply to it
  *       16    4  body length in bytes, at most LIMIT_FRAME_BODY
  *       20    2  descriptors that come with the frame's first byte (SCM_RIGHTS)
- *       22    2  flags (FRAME_MORE)
+ *       22    2  flags (FRAME_MORE, FRAME_STOPPING)
  */
 #include "common/bytes.h"
 #include "common/err.h"
@@ -22,8 +22,8 @@
 #define FRAME_VERSION 1         /* the newest that this code speaks */
 #define FRAME_VERSION_OLDEST 1  /* the oldest that it still understands */
 
-/* Another frame with the same request id follows (streamed replies). */
-#define FRAME_MORE 1u
+#define FRAME_MORE 1u     /* another frame with the same request id follows (streamed replies) */
+#define FRAME_STOPPING 2u /* kilnd is stopping: it answers what it has and reads no more */
 
 struct frame_header {
     uint16_t version;

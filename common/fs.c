@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/fs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +11,8 @@
 #include <sys/statfs.h>
 
 #define ALL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
+/* Deeper than any compiler nests; each level costs a descriptor while it is emptied. */
+#define TREE_DEPTH_MOST 64
 
 enum kiln_code fs_make_folders(const char *path, struct kiln_err *err)
 {
@@ -33,6 +36,48 @@ enum kiln_code fs_make_folders(const char *path, struct kiln_err *err)
     if (!S_ISDIR(seen.st_mode))
         return kiln_fail(err, KILN_INVALID, "'%s' is not a folder", path);
     return KILN_OK;
+}
+
+static void empty(int folder_fd, unsigned depth);
+
+static int open_folder(int parent_fd, const char *name)
+{
+    return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static void remove_entry(int parent_fd, const char *name, unsigned depth)
+{
+    if (unlinkat(parent_fd, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
+        return;
+    int fd = depth < TREE_DEPTH_MOST ? open_folder(parent_fd, name) : -1;
+    if (fd >= 0)
+        empty(fd, depth + 1);
+    unlinkat(parent_fd, name, AT_REMOVEDIR);
+}
+
+/* Takes |folder_fd|. */
+static void empty(int folder_fd, unsigned depth)
+{
+    fchmod(folder_fd, 0700); /* whoever filled it may have taken its own permissions away */
+    DIR *dir = fdopendir(folder_fd);
+    if (!dir) {
+        close(folder_fd);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            remove_entry(dirfd(dir), e->d_name, depth);
+    }
+    closedir(dir);
+}
+
+void fs_remove_tree(int parent_fd, const char *name) { remove_entry(parent_fd, name, 0); }
+
+void fs_empty_folder(const char *path)
+{
+    int fd = open_folder(AT_FDCWD, path);
+    if (fd >= 0)
+        empty(fd, 0);
 }
 
 enum kiln_code fs_read_fd(int fd, size_t limit, struct buffer *ret_content, struct kiln_err *err)

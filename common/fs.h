@@ -12,6 +12,11 @@
 
 /* Makes |path| and its missing parents, mode 0700; existing folders are left as they are. */
 KILN_MUST_CHECK enum kiln_code fs_make_folders(const char *path, struct kiln_err *err);
+/* Removes |name|, a file or a folder with all that is in it; |parent_fd| as for unlinkat(2).
+ * Follows no symbolic link.  Best effort: what cannot be removed stays.  May block. */
+void fs_remove_tree(int parent_fd, const char *name);
+/* The same for all that is in the folder |path|, which itself stays. */
+void fs_empty_folder(const char *path);
 /* Whole file, at most |limit| bytes; KILN_NOT_FOUND with a sentence when it is absent. */
 KILN_MUST_CHECK enum kiln_code fs_read_file(const char *path, size_t limit,
                                             struct buffer *ret_content, struct kiln_err *err);

@@ -19,11 +19,18 @@
 #define LIMIT_CODE_OBJECT (256u << 20)
 /* A compiler's log as it is kept and sent; the middle is cut out beyond this. */
 #define LIMIT_COMPILE_LOG (64u << 10)
-/* Text fields. */
+/* An object that may come inside the frame: a copy of 16 KiB costs less than passing, checking and
+ * mapping a descriptor (docs/decisions/0004-small-objects-inline.md). */
+#define LIMIT_INLINE_OBJECT (16u << 10)
+/* A target's text, with room for a terminating NUL. */
 #define LIMIT_TARGET_TEXT 160u
+/* A program's or a header's name, bytes. */
 #define LIMIT_PROGRAM_NAME 255u
+/* The options of one kernel, bytes. */
 #define LIMIT_OPTIONS_TEXT (16u << 10)
+/* How many headers a source may bring. */
 #define LIMIT_HEADERS 256u
-/* Kernels in one plan and arguments of one kernel. */
+/* Kernels in one plan. */
 #define LIMIT_PLAN_KERNELS 8u
+/* Arguments of one kernel. */
 #define LIMIT_KERNEL_ARGUMENTS 32u

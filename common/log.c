@@ -22,17 +22,6 @@ static const struct {
 
 void log_set_level(enum log_level most) { atomic_store(&threshold, (int)most); }
 
-bool log_level_parse(const char *name, enum log_level *ret_level)
-{
-    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
-        if (strcmp(name, levels[i].name) == 0) {
-            *ret_level = (enum log_level)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 KILN_PRINTF(2, 0)
 static void write_line(enum log_level level, const char *fmt, va_list args)
 {

@@ -14,8 +14,6 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 void log_set_level(enum log_level most);
-/* False for an unknown name ("error", "warning", "info", "debug"). */
-bool log_level_parse(const char *name, enum log_level *ret_level);
 void log_error(const char *fmt, ...) KILN_PRINTF(1, 2);
 void log_warning(const char *fmt, ...) KILN_PRINTF(1, 2);
 void log_info(const char *fmt, ...) KILN_PRINTF(1, 2);

@@ -79,9 +79,3 @@ const char *tier_name(enum tier tier)
     };
     return (size_t)tier < sizeof(tiers) / sizeof(tiers[0]) ? tiers[tier] : "?";
 }
-
-const char *role_name(enum role role)
-{
-    static const char *const roles[] = { "use", "publish", "admin" };
-    return (size_t)role < sizeof(roles) / sizeof(roles[0]) ? roles[role] : "?";
-}

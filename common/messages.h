@@ -9,7 +9,7 @@
  *     void message_NAME_write(struct buffer *, const struct message_NAME *)
  *     struct message_NAME message_NAME_read(struct reader *)
  * A read that fails (short, or with bytes left over at the end of a body) is seen in
- * reader.failed; message_body_read() turns that into a sentence.
+ * reader.failed; message_body_check() turns that into a sentence.
  */
 #include "common/bytes.h"
 #include "common/digest.h"
@@ -29,7 +29,6 @@ enum tier { TIER_NONE, TIER_HOT, TIER_DISK, TIER_PACKAGE, TIER_REMOTE, TIER_COMP
 const char *tier_name(enum tier tier); /* "hot", "disk", ... */
 
 enum role { ROLE_USE, ROLE_PUBLISH, ROLE_ADMIN };
-const char *role_name(enum role role);
 
 enum priority { PRIORITY_INTERACTIVE, PRIORITY_PREFETCH };
 

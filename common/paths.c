@@ -12,11 +12,15 @@ struct place { /* one kind of folder, for root and for others */
     const char *variable; /* XDG's */
     const char *below_home;
     const char *what;
+    const char *flag; /* of kilnd; NULL: none */
 };
 
-static const struct place cache = { "/var/cache/kiln", "XDG_CACHE_HOME", ".cache", "cache" };
-static const struct place state = { "/var/lib/kiln", "XDG_STATE_HOME", ".local/state", "state" };
-static const struct place config = { "/etc/kiln", "XDG_CONFIG_HOME", ".config", "configuration" };
+static const struct place cache = { "/var/cache/kiln", "XDG_CACHE_HOME", ".cache", "cache",
+                                    "--cache-dir" };
+static const struct place state = { "/var/lib/kiln", "XDG_STATE_HOME", ".local/state", "state",
+                                    "--state-dir" };
+static const struct place config = { "/etc/kiln", "XDG_CONFIG_HOME", ".config", "configuration",
+                                     NULL };
 
 KILN_PRINTF(3, 4)
 static enum kiln_code put(char path[PATH_TEXT_MOST], struct kiln_err *err, const char *fmt, ...)
@@ -49,8 +53,9 @@ static enum kiln_code folder(const struct place *place, char path[PATH_TEXT_MOST
     const char *home = absolute_variable("HOME");
     if (!home)
         return kiln_fail(err, KILN_INVALID,
-                         "no place for the %s folder: neither %s nor HOME is set", place->what,
-                         place->variable);
+                         "no place for the %s folder: neither %s nor HOME is set%s%s", place->what,
+                         place->variable, place->flag ? "; set one, or " : "",
+                         place->flag ? place->flag : "");
     return put(path, err, "%s/%s/kiln", home, place->below_home);
 }
 

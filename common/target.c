@@ -106,8 +106,3 @@ void target_arch(const struct target *t, char *arch, size_t size)
     size_t most = t->family == TARGET_AMDGPU ? strcspn(t->text, ":") : strlen(t->text);
     snprintf(arch, size, "%.*s", (int)most, t->text);
 }
-
-void database_id(const char *arch, unsigned compute_units, char *text, size_t size)
-{
-    snprintf(text, size, compute_units <= 64 ? "%s_%u" : "%s%x", arch, compute_units);
-}

@@ -6,7 +6,7 @@
  *
  *   AMD      gfx90a, gfx90a:sramecc+:xnack-, gfx1030      (features in HIP's order)
  *   NVIDIA   sm_90, sm_90a
- *   OpenCL   opencl:<device>:<driver build>               (see libclient/device/device_opencl.c)
+ *   OpenCL   opencl:<cpu>:<platform>-<driver version>-<hash>    (common/opencl_target.h)
  *
  * The text is the identity: two targets are the same when their canonical texts are.
  */
@@ -27,7 +27,3 @@ KILN_MUST_CHECK enum kiln_code target_parse(struct bytes text, struct target *re
                                             struct kiln_err *err);
 /* "gfx90a" of gfx90a:sramecc+:xnack-; the whole text of others. */
 void target_arch(const struct target *t, char *arch, size_t size);
-
-/* MIOpen's file stem for a device: arch and compute units, "_" + decimal up to 64, bare
- * hexadecimal above: gfx906_60, gfx90a68. */
-void database_id(const char *arch, unsigned compute_units, char *text, size_t size);

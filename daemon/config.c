@@ -68,11 +68,16 @@ static void set_origin(struct config_entry *entry, const char *kind, const char 
 /* ---- files ---- */
 
 static enum kiln_code take_member(struct config *config, const char *path,
-                                  const struct json *member, struct kiln_err *err)
+                                  const struct json *member, bool seen[CONFIG_KEYS],
+                                  struct kiln_err *err)
 {
     int key = find_key(json_name(member));
     if (key < 0)
         return kiln_fail(err, KILN_INVALID, "'%s': unknown key '%s'", path, json_name(member));
+    if (seen[key])
+        return kiln_fail(err, KILN_INVALID, "'%s': key '%s' is there twice: keep one", path,
+                         json_name(member));
+    seen[key] = true;
     enum kiln_code rc =
         setting_from_json(&config_table[key], member, &config->entries[key].value, err);
     if (rc)
@@ -94,8 +99,9 @@ static enum kiln_code take_file(struct config *config, const char *path, struct 
         return rc;
     if (!json_is_object(json))
         return kiln_fail(err, KILN_INVALID, "'%s': not a JSON object of settings", path);
+    bool seen[CONFIG_KEYS] = { false };
     for (const struct json *m = json_first(json); m && !rc; m = json_next(m))
-        rc = take_member(config, path, m, err);
+        rc = take_member(config, path, m, seen, err);
     return rc;
 }
 

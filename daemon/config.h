@@ -4,11 +4,12 @@
 /*
  * kilnd's settings, each with where it came from.
  *
- * Role       later sources win: the default; kilnd.json and kilnd.json.d/(name).json in order of
- * their names (in /etc/kiln for root, else in $XDG_CONFIG_HOME/kiln), or the file of --config
- *            instead; the variables KILND_(KEY); the flags.  The table is daemon/config.def
+ * Role       later sources win: the default; kilnd.json, then the .json files of kilnd.json.d in
+ *            the order of their names (in /etc/kiln for root, else $XDG_CONFIG_HOME/kiln), or
+ *            the one file of --config instead; the variables KILND_(KEY); the flags.  The table
+ *            is daemon/config.def
  * Ownership  a plain value
- * Threading  loaded before the loop runs, then read only
+ * Threading  loaded and completed before the loop runs, then read only
  */
 #include "daemon/config_value.h"
 
@@ -23,7 +24,8 @@ enum config_key {
 
 struct config_entry {
     struct setting_value value;
-    char origin[CONFIG_ORIGIN_MOST]; /* "default", a file's path, "variable KILND_X", "flag --x" */
+    /* "default", a file's path, "variable KILND_X", "flag --x", "LISTEN_FDS" */
+    char origin[CONFIG_ORIGIN_MOST];
 };
 
 enum config_request { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION, CONFIG_CHECK };
@@ -42,6 +44,10 @@ KILN_MUST_CHECK enum kiln_code config_load(int argc, const char *const *argv,
 uint64_t config_number(const struct config *config, enum config_key key);
 /* Borrowed from |config|. */
 const char *config_text(const struct config *config, enum config_key key);
+/* The socket that is really listened on: one that the service manager opened takes the place of the
+ * setting, and temporary files go beside it where nothing else was set. */
+KILN_MUST_CHECK enum kiln_code config_use_socket(struct config *config, const char *path,
+                                                 bool inherited, struct kiln_err *err);
 /* {key: {"value": text, "origin": text}}; owned by the caller. */
 struct json *config_to_json(const struct config *config);
 /* For --help, to standard output. */

@@ -2,18 +2,23 @@
 #include "daemon/config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #ifndef KILN_COMPILER_INSTALLED
 #define KILN_COMPILER_INSTALLED "/usr/libexec/kiln/kiln-compiler"
+#define KILN_COMPILER_FROM_KILND "../libexec/kiln/kiln-compiler"
 #endif
 
 #define CACHE_MOST (20ull << 30)
-#define CACHE_SHARE 10 /* of the filesystem: one part in so many */
+#define CACHE_SHARE 10          /* of the filesystem: one part in so many */
+#define CACHE_UNIT (1ull << 20) /* rounded to, for whoever reads it */
 
 static bool is_unset(const struct config *c, enum config_key key)
 {
@@ -28,22 +33,6 @@ static uint64_t processors(void)
     return (uint64_t)CPU_COUNT(&allowed);
 }
 
-/* Of the folder, or of the nearest above it that is there already. */
-static uint64_t cache_limit(const char *folder)
-{
-    char path[PATH_TEXT_MOST];
-    struct statvfs fs;
-    snprintf(path, sizeof(path), "%s", folder);
-    while (statvfs(path, &fs) < 0) {
-        char *slash = strrchr(path, '/');
-        if (!slash || slash == path)
-            return CACHE_MOST;
-        *slash = '\0';
-    }
-    uint64_t share = (uint64_t)fs.f_blocks * fs.f_frsize / CACHE_SHARE;
-    return share < CACHE_MOST ? share : CACHE_MOST;
-}
-
 static void folder_of(const char *path, char folder[PATH_TEXT_MOST])
 {
     snprintf(folder, PATH_TEXT_MOST, "%s", path);
@@ -54,6 +43,64 @@ static void folder_of(const char *path, char folder[PATH_TEXT_MOST])
         slash[1] = '\0';
     else
         *slash = '\0';
+}
+
+/* The folder itself, or the nearest above it that is there already. */
+static bool find_existing(const char *folder, char found[PATH_TEXT_MOST], struct stat *ret_seen)
+{
+    char path[PATH_TEXT_MOST];
+    snprintf(found, PATH_TEXT_MOST, "%s", folder);
+    while (stat(found, ret_seen) < 0) {
+        if (errno != ENOENT || strcmp(found, ".") == 0 || strcmp(found, "/") == 0)
+            return false;
+        snprintf(path, sizeof(path), "%s", found);
+        folder_of(path, found);
+    }
+    return true;
+}
+
+static uint64_t cache_limit(const char *folder)
+{
+    char found[PATH_TEXT_MOST];
+    struct stat seen;
+    struct statvfs fs;
+    if (!find_existing(folder, found, &seen) || statvfs(found, &fs) < 0)
+        return CACHE_MOST;
+    uint64_t share = (uint64_t)fs.f_blocks * fs.f_frsize / CACHE_SHARE;
+    share -= share % CACHE_UNIT;
+    if (share < CACHE_UNIT)
+        return CACHE_UNIT;
+    return share < CACHE_MOST ? share : CACHE_MOST;
+}
+
+/* In a folder where everybody may rename what is ours, temporary files are nobody's. */
+static bool takes_files(const char *folder)
+{
+    char found[PATH_TEXT_MOST];
+    struct stat seen;
+    return find_existing(folder, found, &seen) && S_ISDIR(seen.st_mode) &&
+           (!(seen.st_mode & S_IWOTH) || (seen.st_mode & S_ISVTX)) &&
+           faccessat(AT_FDCWD, found, W_OK | X_OK, AT_EACCESS) == 0;
+}
+
+static void fill_temp(struct config *c)
+{
+    char *folder = c->entries[CONFIG_temp_dir].value.text;
+    const char *general = getenv("TMPDIR");
+    folder_of(config_text(c, CONFIG_socket), folder);
+    if (takes_files(folder))
+        return;
+    bool named = general && general[0] == '/' && strlen(general) < PATH_TEXT_MOST;
+    snprintf(folder, PATH_TEXT_MOST, "%s", named && takes_files(general) ? general : "/tmp");
+}
+
+/* Beside kilnd in a build folder; else where it was installed, also when that tree was moved. */
+static enum kiln_code find_compiler(char path[PATH_TEXT_MOST], struct kiln_err *err)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (paths_program("kiln-compiler", "", path, &ignored) == KILN_OK)
+        return KILN_OK;
+    return paths_program(KILN_COMPILER_FROM_KILND, KILN_COMPILER_INSTALLED, path, err);
 }
 
 static enum kiln_code fill_folders(struct config *c, struct kiln_err *err)
@@ -67,10 +114,9 @@ static enum kiln_code fill_folders(struct config *c, struct kiln_err *err)
     if (!rc && is_unset(c, CONFIG_state_dir))
         rc = paths_state_folder(e[CONFIG_state_dir].value.text, err);
     if (!rc && is_unset(c, CONFIG_temp_dir))
-        folder_of(e[CONFIG_socket].value.text, e[CONFIG_temp_dir].value.text);
+        fill_temp(c);
     if (!rc && is_unset(c, CONFIG_compiler))
-        rc = paths_helper("kiln-compiler", KILN_COMPILER_INSTALLED, e[CONFIG_compiler].value.text,
-                          err);
+        rc = find_compiler(e[CONFIG_compiler].value.text, err);
     return rc;
 }
 
@@ -104,6 +150,19 @@ enum kiln_code config_fill_defaults(struct config *c, struct kiln_err *err)
     if (is_unset(c, CONFIG_cache_limit))
         c->entries[CONFIG_cache_limit].value.number = cache_limit(config_text(c, CONFIG_cache_dir));
     return KILN_OK;
+}
+
+enum kiln_code config_use_socket(struct config *c, const char *path, bool inherited,
+                                 struct kiln_err *err)
+{
+    struct config_entry *socket = &c->entries[CONFIG_socket];
+    if (inherited) {
+        snprintf(socket->value.text, sizeof(socket->value.text), "%s", path);
+        snprintf(socket->origin, sizeof(socket->origin), "LISTEN_FDS");
+    }
+    if (is_unset(c, CONFIG_temp_dir))
+        fill_temp(c);
+    return make_absolute(c, CONFIG_temp_dir, err);
 }
 
 void config_print_help(void)

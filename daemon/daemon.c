@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "daemon/descriptors.h"
 #include "daemon/executor_uv.h"
+#include "daemon/folders.h"
 #include "daemon/host.h"
 #include "daemon/loop/signals.h"
 #include "daemon/notify.h"
@@ -21,8 +22,8 @@
 enum phase { PHASE_SERVING, PHASE_DRAINING, PHASE_CLOSING };
 
 struct daemon {
-    const struct config *config; /* borrowed */
-    struct loop *loop;           /* owned, like all below */
+    struct config *config; /* borrowed */
+    struct loop *loop;     /* owned, like all below */
     struct lanes *lanes;
     struct listener listener;
     struct pool *pool;
@@ -126,6 +127,20 @@ static void on_tick(struct loop_timer *timer)
     engine_tick(LOOP_OWNER_OF(struct daemon, tick, timer)->engine);
 }
 
+static enum kiln_code open_socket(struct daemon *d, struct kiln_err *err)
+{
+    const struct config *c = d->config;
+    enum kiln_code rc = listener_open(config_text(c, CONFIG_socket),
+                                      config_text(c, CONFIG_socket_group), &d->listener, err);
+    return rc ? rc : config_use_socket(d->config, d->listener.path, d->listener.inherited, err);
+}
+
+static enum kiln_code make_state_folder(const struct daemon *d, struct kiln_err *err)
+{
+    return folder_make(config_text(d->config, CONFIG_state_dir), "the state folder",
+                       geteuid() == 0 ? "--state-dir" : "--state-dir or XDG_STATE_HOME", err);
+}
+
 static enum kiln_code open_pool(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
@@ -141,7 +156,10 @@ static enum kiln_code open_pool(struct daemon *d, struct kiln_err *err)
                     .jobs = (unsigned)config_number(c, CONFIG_worker_jobs) },
         .timeout_ms = config_number(c, CONFIG_compile_timeout),
     };
-    enum kiln_code rc = pool_create(&options, &d->pool, err);
+    enum kiln_code rc =
+        folder_make(options.temp_base, "the folder for temporary files", "--temp-dir", err);
+    if (!rc)
+        rc = pool_create(&options, &d->pool, err);
     if (!rc)
         executor_uv_init(&d->executor, d->lanes, d->pool);
     return rc;
@@ -192,8 +210,7 @@ static enum kiln_code start(struct daemon *d, struct kiln_err *err)
     struct descriptor_shares shares = descriptors_share(
         (struct descriptor_shares){ .connections = (unsigned)config_number(c, CONFIG_connections),
                                     .hot_count = (unsigned)config_number(c, CONFIG_hot_count) });
-    enum kiln_code rc = listener_open(config_text(c, CONFIG_socket),
-                                      config_text(c, CONFIG_socket_group), &d->listener, err);
+    enum kiln_code rc = open_socket(d, err);
     if (!rc)
         rc = loop_create(&d->loop, err);
     if (rc)
@@ -205,10 +222,22 @@ static enum kiln_code start(struct daemon *d, struct kiln_err *err)
     if (!rc)
         rc = open_engine(d, shares.hot_count, err);
     if (!rc)
+        rc = make_state_folder(d, err);
+    if (!rc)
         rc = open_server(d, shares.connections, err);
     if (!rc)
         rc = watch_signals(d, err);
     return rc;
+}
+
+static void warn_of_root_only(const struct daemon *d)
+{
+    const char *group = config_text(d->config, CONFIG_socket_group);
+    if (d->listener.root_only)
+        log_warning("there is no group '%s', so nobody but root can use '%s': run 'groupadd "
+                    "--system %s' and 'usermod -aG %s USER', then start kilnd again, or name "
+                    "another group with --socket-group",
+                    group, d->listener.path, group, group);
 }
 
 static void serve(struct daemon *d)
@@ -219,6 +248,7 @@ static void serve(struct daemon *d)
     loop_timer_start(&d->tick, TICK_MS, TICK_MS);
     log_info("kilnd " KILN_VERSION " listens on '%s', pid %d, %u compiler processes",
              d->listener.path, (int)getpid(), pool_counts(d->pool).total);
+    warn_of_root_only(d);
     notify_manager("READY=1");
     loop_run(d->loop);
 }
@@ -233,7 +263,7 @@ static void keep_memory(void)
     mallopt(M_TRIM_THRESHOLD, MEMORY_KEPT);
 }
 
-int daemon_run(const struct config *config)
+int daemon_run(struct config *config)
 {
     struct daemon d = { .config = config, .listener = LISTENER_CLOSED };
     struct kiln_err err = KILN_ERR_INIT;

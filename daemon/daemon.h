@@ -4,7 +4,8 @@
 /*
  * The process around the engine: what starts and stops in which order.
  *
- * Start  descriptors, socket, temporary folder, pool, engine, server, signals; then READY
+ * Start  descriptors, socket, temporary folder, pool, engine, state folder, server, signals; then
+ *        READY
  * Stop   (SIGTERM, SIGINT) no more connections and requests; what runs may end, for as long as
  *        drain_timeout says or until a second signal; then sessions, compilers, engine, loop
  * Threading  the main thread
@@ -12,5 +13,5 @@
 #include "daemon/config.h"
 
 /* Serves until told to stop.  Returns the process's exit status: 0 after a stop that was asked
- * for, 1 when it could not start (said in the log). */
-int daemon_run(const struct config *config);
+ * for, 1 when it could not start (said in the log).  |config| learns which socket it became. */
+int daemon_run(struct config *config);

@@ -4,6 +4,7 @@
  * 'batch' messages as the limits allow, all in flight together, and comes back as it is ready.
  */
 #include "libclient/fetch.h"
+#include "libclient/sized.h"
 
 #include <string.h>
 
@@ -24,6 +25,7 @@ struct chunk { /* one message */
     struct batch *batch; /* borrowed */
     size_t *indexes;     /* owned: item -> the caller's index; SIZE_MAX once answered */
     uint32_t count, capacity, answered;
+    uint32_t put_off; /* items that a stopping daemon left to the next */
 };
 
 struct batch {
@@ -39,6 +41,11 @@ struct batch {
     struct ready *queue; /* owned: as many as there are items in the largest frame so far */
     size_t queued, capacity;
 };
+
+static const struct kiln_kernel_source *source_at(const struct batch *b, size_t index)
+{
+    return sized_at(b->sources, b->sources->size, index);
+}
 
 /* ---- answers ---- */
 
@@ -68,7 +75,7 @@ static void tell_queued(struct batch *b)
     for (size_t i = 0; i < b->queued; i++) {
         struct ready *r = &b->queue[i];
         if (r->kernel)
-            fetch_remember(b->client, b->sources ? &b->sources[r->index] : NULL, r->kernel);
+            fetch_remember(b->client, b->sources ? source_at(b, r->index) : NULL, r->kernel);
         tell(b, r->index, r->kernel, r->failure, r->code);
         ready_done(r);
     }
@@ -108,6 +115,11 @@ static enum kiln_code accept_outcome(struct chunk *c, const struct message_outco
         *failure = why;
         return KILN_CORRUPT;
     }
+    if (reply_puts_off(reply, r->code)) {
+        failure_done(&why);
+        c->put_off++;
+        return KILN_OK;
+    }
     if (r->code) {
         r->failure = malloc(sizeof(*r->failure));
         if (!r->failure) {
@@ -144,10 +156,13 @@ static enum kiln_code accept_outcomes(struct request *request, const struct repl
     if (!rc && (outcomes.failed || outcomes.at != outcomes.end))
         rc =
             kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's outcomes do not add up to their count");
-    if (!rc && !(reply->header->flags & FRAME_MORE) && c->answered < c->count)
-        rc = kiln_fail(&failure->err, KILN_CORRUPT, "kilnd answers %u items of a batch of %u",
-                       c->answered, c->count);
-    return rc;
+    if (rc || (reply->header->flags & FRAME_MORE) || c->answered == c->count)
+        return rc;
+    if (c->answered + c->put_off < c->count)
+        return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd answers %u items of a batch of %u",
+                         c->answered, c->count);
+    c->put_off = 0;
+    return kiln_fail(&failure->err, KILN_UNAVAILABLE, "kilnd is stopping");
 }
 
 /* ---- questions ---- */
@@ -229,11 +244,11 @@ static bool append_item(struct chunk *c, size_t index, uint8_t kind, struct byte
 static void write_item(struct batch *b, size_t index, const struct digest *key, struct buffer *body)
 {
     if (b->sources) {
-        source_write(body, &b->sources[index]);
+        source_write(body, source_at(b, index));
         return;
     }
-    message_fetch_write(body,
-                        &(struct message_fetch){ .key = *key, .inline_limit = CLIENT_INLINE_MOST });
+    message_fetch_write(
+        body, &(struct message_fetch){ .key = *key, .inline_limit = LIMIT_INLINE_OBJECT });
 }
 
 /* Puts item |index| into the last message, or a new one when that is full. */
@@ -269,11 +284,11 @@ static enum kiln_code begin_item(struct batch *b, size_t index, struct buffer *s
 {
     struct digest key;
     struct failure f = FAILURE_INIT;
-    enum kiln_code rc = b->sources ? source_check(&b->sources[index], &f.err)
+    enum kiln_code rc = b->sources ? source_check(source_at(b, index), &f.err)
                                    : fetch_key(b->keys[index], &key, &f.err);
     __attribute__((cleanup(kernel_auto))) struct kiln_kernel *kernel = NULL;
     if (!rc)
-        kernel = b->sources ? fetch_known_source(b->client, &b->sources[index])
+        kernel = b->sources ? fetch_known_source(b->client, source_at(b, index))
                             : fetch_known_key(b->client, &key);
     if (!rc && !kernel)
         rc = ask(b, index, &key, scratch, &f.err);
@@ -342,6 +357,8 @@ int kiln_kernel_fetch_batch(struct kiln_client *client, const char *const *keys,
     if (!ready || (count && (keys == NULL) == (sources == NULL)))
         return error_argument(err, "kiln_kernel_fetch_batch needs a callback, and either keys or "
                                    "sources");
+    if (sources && sources->size > SIZED_MOST)
+        return error_argument(err, "kiln_kernel_source.size is not set: give it sizeof the struct");
     __attribute__((cleanup(batch_done))) struct batch b = { .client = client,
                                                             .keys = keys,
                                                             .sources = sources,

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/paths.h"
+#include "libclient/sized.h"
 #include "libclient/transport_socket.h"
 
 #include <kiln/admin.h>
@@ -59,20 +60,17 @@ static enum kiln_code choose_socket(const struct kiln_client_options *options, c
     return rc;
 }
 
-/* Callers built against an older header pass a smaller struct: the rest is zero. */
 static enum kiln_code read_options(const struct kiln_client_options *options,
                                    struct kiln_client_options *ret_options, struct kiln_err *err)
 {
     *ret_options = (struct kiln_client_options){ .size = sizeof(*ret_options) };
     if (!options)
         return KILN_OK;
-    size_t least = offsetof(struct kiln_client_options, name) + sizeof(options->name);
-    if (options->size < least)
+    if (!sized_is_fine(options->size, SIZED_TO(struct kiln_client_options, table_entries)))
         return kiln_fail(err, KILN_INVALID,
                          "kiln_client_options.size is %zu: set it to sizeof the struct",
                          options->size);
-    size_t size = options->size < sizeof(*options) ? options->size : sizeof(*options);
-    memcpy(ret_options, options, size);
+    sized_copy(ret_options, sizeof(*ret_options), options, options->size);
     if (ret_options->timeout_ms < 0)
         return kiln_fail(err, KILN_INVALID, "kiln_client_options.timeout_ms is negative: %d",
                          ret_options->timeout_ms);

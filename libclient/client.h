@@ -14,10 +14,6 @@
 
 #include <kiln/client.h>
 
-/* Objects up to this size may come inside the frame: copying 16 KiB costs less than passing,
- * checking and mapping a descriptor. */
-#define CLIENT_INLINE_MOST (16u << 10)
-
 struct kiln_client {
     struct exchange *exchange; /* owned */
     struct table *table;       /* owned */

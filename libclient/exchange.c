@@ -19,6 +19,7 @@ struct exchange {
     struct transport *transport; /* owned; replaced by the leader alone */
     unsigned long generation;    /* of the transport */
     bool broken;                 /* the transport must be replaced */
+    bool stopping;               /* the daemon reads no more: ask the next one */
     bool leading;                /* a thread reads, or connects */
     bool reached;                /* a daemon took a connection of ours once */
     struct waiter *asleep;       /* first of those who may lead next */
@@ -94,7 +95,8 @@ static void stop_transport(struct exchange *x)
 static void send_waiting(struct exchange *x)
 {
     struct transport *t = x->transport;
-    for (struct request *rq = x->first; rq && x->unsent && !x->broken; rq = rq->next) {
+    for (struct request *rq = x->first; rq && x->unsent && !x->broken && !x->stopping;
+         rq = rq->next) {
         if (rq->sent)
             continue;
         if (x->sent >= x->status.greeting.max_in_flight || t->ops->is_sending(t))
@@ -133,13 +135,26 @@ static void send_cancel(struct exchange *x, uint64_t id)
 
 /* ---- the connection ---- */
 
+/* |rq| is unsent, for |why|: it is sent again unless that is not wanted or has been often. */
+static void keep_for_next(struct exchange *x, struct request *rq, const char *why)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    if (rq->once)
+        kiln_fail(&err, KILN_UNAVAILABLE, "%s", why);
+    else if (rq->sends >= SENDS_MOST)
+        kiln_fail(&err, KILN_UNAVAILABLE, "kilnd went away %u times over this request; last: %s",
+                  rq->sends, why);
+    if (err.code)
+        end_with(x, rq, &err);
+}
+
 /* Leader only: ends the connection; what it left unanswered will be sent again. */
 static void drop_connection(struct exchange *x, const char *why)
 {
     transport_destroy(KILN_TAKE(x->transport));
     x->broken = false;
+    x->stopping = false;
     x->generation++;
-    x->status.connected = false;
     snprintf(x->status.reason, sizeof(x->status.reason), "%s", why);
     struct request *next;
     for (struct request *rq = x->first; rq; rq = next) {
@@ -149,14 +164,7 @@ static void drop_connection(struct exchange *x, const char *why)
         rq->sent = false;
         x->sent--;
         x->unsent++;
-        struct kiln_err err = KILN_ERR_INIT;
-        if (rq->once)
-            kiln_fail(&err, KILN_UNAVAILABLE, "%s", why);
-        else if (rq->sends >= SENDS_MOST)
-            kiln_fail(&err, KILN_UNAVAILABLE,
-                      "kilnd went away %u times over this request; last: %s", rq->sends, why);
-        if (err.code)
-            end_with(x, rq, &err);
+        keep_for_next(x, rq, why);
     }
 }
 
@@ -186,7 +194,6 @@ static enum kiln_code establish(struct exchange *x, uint64_t deadline_ns, struct
     }
     x->transport = t;
     x->status.greeting = greeting;
-    x->status.connected = true;
     x->status.reason[0] = '\0';
     x->status.reconnects += again;
     return KILN_OK;
@@ -205,6 +212,17 @@ static enum kiln_code read_error_frame(const struct reply *reply, struct failure
     return failure_said(failure, m.code, m.text, m.log);
 }
 
+/* The daemon answered that it will not do |rq| any more: the next one is asked. */
+static void put_back(struct exchange *x, struct request *rq)
+{
+    unlink_request(x, rq);
+    rq->sent = false;
+    link_request(x, rq);
+    keep_for_next(x, rq, "kilnd is stopping");
+    if (x->transport) /* by now it may be the next daemon's */
+        send_waiting(x);
+}
+
 /* On the waiter's thread, with the mutex held on entry and exit but not while reading. */
 static void accept_frame(struct exchange *x, struct request *rq, const struct reply *reply,
                          unsigned long generation)
@@ -215,6 +233,11 @@ static void accept_frame(struct exchange *x, struct request *rq, const struct re
     pthread_mutex_unlock(&x->mutex);
     enum kiln_code rc = is_error ? read_error_frame(reply, &f) : rq->accept(rq, reply, &f);
     pthread_mutex_lock(&x->mutex);
+    if (is_last && reply_puts_off(reply, rc) && !rq->once && !rq->ended) {
+        failure_done(&f);
+        put_back(x, rq);
+        return;
+    }
     x->status.answered = true;
     rq->waiter->news++;
     if (rc && !rq->ended)
@@ -281,6 +304,7 @@ static void deliver(struct exchange *x, struct waiter *me, struct transport_fram
         fail_everyone(x, &err);
         stop_transport(x);
     }
+    x->stopping |= (h->flags & FRAME_STOPPING) != 0;
     if (!rq || !rq->sent) /* abandoned meanwhile */
         return;
     if (h->type == MESSAGE_error || !(h->flags & FRAME_MORE))
@@ -369,9 +393,9 @@ enum kiln_code exchange_wait(struct exchange *exchange, struct waiter *waiter, u
     struct exchange *x = exchange;
     enum kiln_code rc = KILN_OK;
     pthread_mutex_lock(&x->mutex);
-    unsigned long before = waiter->news;
     bool in_time = true;
-    while (!rc && waiter->news == before && !open_parcel(x, waiter)) {
+    /* What came since the last wait counts too: the caller has not looked at it yet. */
+    while (!rc && waiter->news == waiter->seen && !open_parcel(x, waiter)) {
         if (!in_time) {
             rc = kiln_fail(err, KILN_TIMED_OUT, "kilnd did not answer in time");
         } else if (x->leading) {
@@ -382,6 +406,7 @@ enum kiln_code exchange_wait(struct exchange *exchange, struct waiter *waiter, u
             x->leading = false;
         }
     }
+    waiter->seen = waiter->news;
     if (!x->leading && x->asleep)
         wake(x->asleep);
     pthread_mutex_unlock(&x->mutex);

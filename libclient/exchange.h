@@ -31,6 +31,12 @@ struct reply { /* one frame, for its owner */
     uint64_t capabilities; /* of the connection it came by */
 };
 
+/* kilnd is stopping and did not begin what |code| is the end of. */
+static inline bool reply_puts_off(const struct reply *reply, enum kiln_code code)
+{
+    return code == KILN_UNAVAILABLE && (reply->header->flags & FRAME_STOPPING);
+}
+
 /* A thread's place to wait for its requests, several of them if it likes.  Zero it. */
 struct waiter {
     pthread_cond_t cond;
@@ -38,6 +44,7 @@ struct waiter {
     bool asleep;                 /* in the exchange's list */
     struct parcel *first, *last; /* owned: frames that another thread read for us */
     unsigned long news;          /* frames accepted and requests ended so far */
+    unsigned long seen;          /* of these, when the last exchange_wait returned */
     struct waiter *next, *previous;
 };
 
@@ -48,7 +55,8 @@ struct request {
     struct waiter *waiter; /* borrowed */
     bool once;             /* fails when the connection dies instead of being sent again */
     /* Reads one frame (an error frame never comes here).  A failure ends the request;
-     * KILN_CORRUPT also drops the connection, for one that sends nonsense may send more. */
+     * KILN_CORRUPT also drops the connection, for one that sends nonsense may send more.  What
+     * reply_puts_off(), returned for the last frame, does not end it: the next daemon is asked. */
     enum kiln_code (*accept)(struct request *request, const struct reply *reply,
                              struct failure *failure);
     void *context;
@@ -74,7 +82,6 @@ struct exchange_options {
 };
 
 struct exchange_status {
-    bool connected;
     bool answered;            /* the last wait ended in an answer */
     struct greeting greeting; /* of the last connection; zero before the first */
     char reason[512];         /* why there is no connection; "" when there is */

@@ -88,10 +88,11 @@ static enum kiln_code accept_kernel(struct request *request, const struct reply 
         return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd answers with another kernel's key");
     bool damaged;
     fetch->code = fetch_outcome(&o, reply, &fetch->kernel, &damaged, &fetch->failure);
-    if (!damaged)
+    if (!damaged && !reply_puts_off(reply, fetch->code))
         return KILN_OK;
-    failure->err = fetch->failure.err;
-    return KILN_CORRUPT;
+    *failure = fetch->failure;
+    fetch->failure.log = NULL;
+    return fetch->code;
 }
 
 static enum kiln_code call(struct kiln_client *client, uint16_t type, struct buffer *frame,
@@ -123,7 +124,7 @@ static enum kiln_code by_key(struct kiln_client *client, const char *hex, uint64
     struct buffer frame;
     client_frame_init_in(&frame, room, sizeof(room));
     message_fetch_write(&frame,
-                        &(struct message_fetch){ .key = key, .inline_limit = CLIENT_INLINE_MOST });
+                        &(struct message_fetch){ .key = key, .inline_limit = LIMIT_INLINE_OBJECT });
     struct fetch fetch = { .key = &key, .failure = FAILURE_INIT };
     rc = call(client, MESSAGE_fetch, &frame, &fetch, deadline_ns, failure);
     if (rc == KILN_NOT_FOUND)

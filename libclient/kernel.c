@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/kernel.h"
 
-#include "libclient/client.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -52,7 +50,7 @@ static enum kiln_code copy_inline(const struct message_outcome *o, const struct 
     if (o->content.size != o->size)
         return kiln_fail(err, KILN_CORRUPT, "kilnd states %llu bytes and sends %zu",
                          (unsigned long long)o->size, o->content.size);
-    if (o->size > CLIENT_INLINE_MOST || !(reply->capabilities & CAPABILITY_INLINE))
+    if (o->size > LIMIT_INLINE_OBJECT || !(reply->capabilities & CAPABILITY_INLINE))
         return kiln_fail(err, KILN_CORRUPT,
                          "kilnd sends %zu bytes inside the frame, which was not asked for",
                          o->content.size);

@@ -2,6 +2,7 @@
 #include "libclient/plan.h"
 
 #include "libclient/fetch.h"
+#include "libclient/sized.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -287,7 +288,7 @@ uint64_t kiln_plan_object_compile_ns(const struct kiln_plan *plan, unsigned inde
 int kiln_plan_launch(const struct kiln_plan *plan, unsigned index,
                      struct kiln_plan_launch *ret_launch, struct kiln_error *err)
 {
-    if (!ret_launch || ret_launch->size < sizeof(*ret_launch))
+    if (!ret_launch || !sized_is_fine(ret_launch->size, SIZED_TO(struct kiln_plan_launch, group)))
         return error_argument(err, "kiln_plan_launch.size is not set: give it sizeof the struct");
     if (index >= plan->content->launch_count)
         return error_argument(err, "launch %u of %u", index, plan->content->launch_count);

@@ -5,6 +5,7 @@
 #include "libclient/client.h"
 #include "libclient/plan.h"
 #include "libclient/problem.h"
+#include "libclient/sized.h"
 
 #include <string.h>
 
@@ -23,20 +24,22 @@ struct wish {
 static enum kiln_code read_wish(const struct kiln_plan_options *options, struct wish *ret_wish,
                                 struct kiln_err *err)
 {
-    if (!options || options->size < sizeof(*options))
+    struct kiln_plan_options o;
+    if (!options || !sized_is_fine(options->size, SIZED_TO(struct kiln_plan_options, no_objects)))
         return kiln_fail(err, KILN_INVALID,
                          "kiln_plan_options.size is not set: give it sizeof the struct");
-    if (!options->target || !options->target[0])
+    sized_copy(&o, sizeof(o), options, options->size);
+    if (!o.target || !o.target[0])
         return kiln_fail(err, KILN_INVALID,
                          "kiln_plan_options.target is not set: kiln_device_target() says it for a "
                          "device");
     *ret_wish = (struct wish){
-        .target = bytes_of_text(options->target),
-        .database_id = bytes_of_text(options->database_id),
-        .solver = bytes_of_text(options->solver),
-        .toolchain = bytes_of_text(options->toolchain),
-        .priority = options->priority == KILN_PREFETCH ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE,
-        .without_objects = options->no_objects != 0,
+        .target = bytes_of_text(o.target),
+        .database_id = bytes_of_text(o.database_id),
+        .solver = bytes_of_text(o.solver),
+        .toolchain = bytes_of_text(o.toolchain),
+        .priority = o.priority == KILN_PREFETCH ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE,
+        .without_objects = o.no_objects != 0,
     };
     return KILN_OK;
 }
@@ -87,7 +90,7 @@ static void write_question(struct buffer *frame, const struct problem *p, const 
         .problem = *p,
         .priority = wish->priority,
         .flags = wish->without_objects ? FETCH_NO_OBJECT : 0,
-        .inline_limit = CLIENT_INLINE_MOST,
+        .inline_limit = LIMIT_INLINE_OBJECT,
         .target = wish->target,
         .database_id = wish->database_id,
         .toolchain = wish->toolchain,
@@ -116,10 +119,11 @@ static enum kiln_code accept_plan(struct request *request, const struct reply *r
     struct slot *s = request->context;
     bool damaged;
     s->code = plan_create(reply, &s->question, &s->plan, &damaged, &s->failure);
-    if (!damaged)
+    if (!damaged && !reply_puts_off(reply, s->code))
         return KILN_OK;
-    failure->err = s->failure.err;
-    return KILN_CORRUPT;
+    *failure = s->failure;
+    s->failure.log = NULL;
+    return s->code;
 }
 
 static void slot_begin(struct slot *s, const struct problem *p, const struct wish *wish,
@@ -229,7 +233,8 @@ static enum kiln_code begin_next(struct plan_batch *b, struct slot *s, struct ki
     size_t index = b->next++;
     struct problem p;
     struct failure f = FAILURE_INIT;
-    enum kiln_code rc = problem_from_public(&b->problems[index], &p, &f.err);
+    enum kiln_code rc =
+        problem_from_public(sized_at(b->problems, b->problems->size, index), &p, &f.err);
     __attribute__((cleanup(plan_auto))) struct kiln_plan *plan =
         rc ? NULL : known(b->client, &p, &b->wish);
     if (rc || plan) {
@@ -317,6 +322,8 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *probl
         return failure_return(&f, rc, err);
     if (!ready || (count && !problems))
         return error_argument(err, "kiln_plan_batch needs problems and a callback");
+    if (count && problems->size > SIZED_MOST)
+        return error_argument(err, "kiln_problem.size is not set: give it sizeof the struct");
     waiter_init(&b.waiter);
     b.slot_count = count < WINDOW_MOST ? count : WINDOW_MOST;
     b.slots = calloc(b.slot_count + 1, sizeof(*b.slots));

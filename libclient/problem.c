@@ -3,6 +3,7 @@
 
 #include "common/driver_line.h"
 #include "libclient/failure.h"
+#include "libclient/sized.h"
 
 #include <string.h>
 
@@ -10,7 +11,8 @@ _Static_assert((int)KILN_BACKWARD_DATA == (int)DIRECTION_BACKWARD_DATA &&
                    (int)KILN_BACKWARD_WEIGHTS == (int)DIRECTION_BACKWARD_WEIGHTS &&
                    (int)KILN_CHANNELS_LAST == (int)LAYOUT_CHANNELS_LAST &&
                    (int)KILN_FLOAT16 == (int)TYPE_FLOAT16 &&
-                   (int)KILN_BFLOAT16 == (int)TYPE_BFLOAT16,
+                   (int)KILN_BFLOAT16 == (int)TYPE_BFLOAT16 &&
+                   sizeof(((struct kiln_driver_line *)0)->solver) == DRIVER_SOLVER_MOST,
                "<kiln/problem.h> differs from common/problem.h");
 
 static struct extent to_extent(const uint32_t v[3])
@@ -28,7 +30,7 @@ static void from_extent(struct extent e, uint32_t ret_v[3])
 enum kiln_code problem_from_public(const struct kiln_problem *from, struct problem *ret_problem,
                                    struct kiln_err *err)
 {
-    if (!from || from->size < sizeof(*from))
+    if (!from || !sized_is_fine(from->size, SIZED_TO(struct kiln_problem, dilation)))
         return kiln_fail(err, KILN_INVALID,
                          "kiln_problem.size is not set: give it sizeof the struct");
     struct problem p = {
@@ -76,24 +78,88 @@ void problem_to_public(const struct problem *from, struct kiln_problem *ret_prob
     from_extent(from->dilation, ret_problem->dilation);
 }
 
+static void line_to_public(const struct driver_line *from, struct kiln_driver_line *ret_line)
+{
+    struct problem p;
+    struct kiln_driver_line line = {
+        .size = ret_line->size,
+        .iterations = from->iterations,
+        .verify = from->verify,
+        .time = from->time,
+        .wall = from->wall,
+        .search = from->search,
+        .transposed = from->transposed,
+    };
+    memcpy(line.solver, from->solver, sizeof(from->solver));
+    while (line.count < 3 && driver_line_problem(from, line.count, &p))
+        problem_to_public(&p, &line.problems[line.count++]);
+    memcpy(ret_line, &line, line.size < sizeof(line) ? line.size : sizeof(line));
+}
+
+/* Of driver_line_parse() or driver_words_parse(): |code|, |parsed| and |e|. */
+static int return_line(enum kiln_code code, const struct driver_line *parsed, struct kiln_err *e,
+                       struct kiln_driver_line *ret_line, struct kiln_error *err)
+{
+    if (!code)
+        line_to_public(parsed, ret_line);
+    if (code == KILN_NOT_FOUND)
+        kiln_fail(e, code, "the line is blank or a comment");
+    return error_return(e, code, err);
+}
+
+static bool is_line(const struct kiln_driver_line *line)
+{
+    return line && sized_is_fine(line->size, SIZED_TO(struct kiln_driver_line, solver));
+}
+
+int kiln_driver_line_parse(const char *line, struct kiln_driver_line *ret_line,
+                           struct kiln_error *err)
+{
+    struct kiln_err e = KILN_ERR_INIT;
+    struct driver_line parsed;
+    if (!line || !is_line(ret_line))
+        return error_argument(err, "kiln_driver_line_parse needs a line and a place for it, with "
+                                   "size set to sizeof the struct");
+    enum kiln_code rc = driver_line_parse(bytes_of_text(line), &parsed, &e);
+    return return_line(rc, &parsed, &e, ret_line, err);
+}
+
+int kiln_driver_words_parse(const char *const *words, size_t count,
+                            struct kiln_driver_line *ret_line, struct kiln_error *err)
+{
+    struct kiln_err e = KILN_ERR_INIT;
+    struct driver_line parsed;
+    if ((!words && count) || !is_line(ret_line))
+        return error_argument(err, "kiln_driver_words_parse needs words and a place for the line, "
+                                   "with size set to sizeof the struct");
+    enum kiln_code rc = driver_words_parse(words, count, &parsed, &e);
+    return return_line(rc, &parsed, &e, ret_line, err);
+}
+
+const char *kiln_driver_flag(unsigned index, char *ret_letter, const char **ret_name)
+{
+    char letter;
+    const char *name;
+    const char *help = driver_flag(index, &letter, &name);
+    if (help && ret_letter)
+        *ret_letter = letter;
+    if (help && ret_name)
+        *ret_name = name;
+    return help;
+}
+
 int kiln_problem_from_driver(const char *line, struct kiln_problem ret_problems[3],
                              unsigned *ret_count, struct kiln_error *err)
 {
+    struct kiln_driver_line parsed = { .size = sizeof(parsed) };
     if (!line || !ret_problems || !ret_count)
         return error_argument(err, "kiln_problem_from_driver needs a line and places for what it "
                                    "holds");
-    struct kiln_err e = KILN_ERR_INIT;
-    struct driver_line parsed;
-    enum kiln_code rc = driver_line_parse(bytes_of_text(line), &parsed, &e);
-    if (rc == KILN_NOT_FOUND)
-        kiln_fail(&e, rc, "the line is blank or a comment");
+    int rc = kiln_driver_line_parse(line, &parsed, err);
     if (rc)
-        return error_return(&e, rc, err);
-    struct problem p;
-    unsigned count = 0;
-    for (; count < 3 && driver_line_problem(&parsed, count, &p); count++)
-        problem_to_public(&p, &ret_problems[count]);
-    *ret_count = count;
+        return rc;
+    memcpy(ret_problems, parsed.problems, parsed.count * sizeof(parsed.problems[0]));
+    *ret_count = parsed.count;
     return KILN_E_OK;
 }
 

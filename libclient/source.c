@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/source.h"
 
+#include "libclient/sized.h"
+
 static struct bytes text_of(const char *text, size_t size)
 {
     return size ? bytes_of(text, size) : bytes_of_text(text);
@@ -23,7 +25,7 @@ static enum kiln_code check_texts(const struct kiln_kernel_source *s, struct kil
 
 enum kiln_code source_check(const struct kiln_kernel_source *source, struct kiln_err *err)
 {
-    if (!source || source->size < sizeof(*source))
+    if (!source || !sized_is_fine(source->size, SIZED_TO(struct kiln_kernel_source, priority)))
         return kiln_fail(err, KILN_INVALID,
                          "kiln_kernel_source.size is not set: give it sizeof the struct");
     enum kiln_code rc = check_texts(source, err);
@@ -75,7 +77,7 @@ void source_write(struct buffer *body, const struct kiln_kernel_source *source)
     body->failed |= headers.failed;
     struct message_fetch_source m = {
         .priority = source->priority == KILN_PREFETCH ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE,
-        .inline_limit = CLIENT_INLINE_MOST,
+        .inline_limit = LIMIT_INLINE_OBJECT,
         .toolchain = bytes_of_text(source->toolchain),
         .target = bytes_of_text(source->target),
         .program = bytes_of_text(source->program),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/clock.h"
 #include "libclient/client.h"
+#include "libclient/sized.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -80,7 +81,8 @@ int kiln_client_status(struct kiln_client *client, struct kiln_status *ret_statu
     enum kiln_code rc = client_enter(client, /* timeout_ms= */ 0, &unused, &e);
     if (rc)
         return error_return(&e, rc, err);
-    if (!ret_status || ret_status->size < offsetof(struct kiln_status, socket_path))
+    if (!ret_status ||
+        !sized_is_fine(ret_status->size, SIZED_TO(struct kiln_status, table_entries)))
         return error_argument(err, "kiln_status.size is not set: give it sizeof the struct");
     struct kiln_status full = { .size = ret_status->size };
     fill_status(client, &full);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write the tables of docs/protocol.md from the headers that the code itself is made of.
+"""Write the tables of docs/protocol.md from the headers and tables that the code is made of.
 
 Usage: scripts/gen_protocol.py [--check]
 
@@ -96,6 +96,18 @@ def generate_counters():
                                      for name, purpose in STAT.findall(text)])
 
 
+def generate_options():
+    """One row for each group of options_allowed.def: a comment, then what it stands over."""
+    text = (tree.ROOT / "engine/compile/options_allowed.def").read_text().split("*/", 1)[1]
+    rows = []
+    for note, kind, option in re.findall(r'/\*(.*?)\*/|ALLOWED_(\w+)\("(.*?)"\)', text):
+        if note:
+            rows.append((note.strip().rstrip("."), []))
+        else:
+            rows[-1][1].append(f"`{option}{'*' if kind == 'VALUE' else ''}`")
+    return table(("for", "options"), [(group, " ".join(options)) for group, options in rows])
+
+
 CODE = re.compile(r'^KILN_CODE\((\w+),\s*(\d+),\s*(\w+),\s*"(.*?)"\)', re.M)
 RETRY = {"NEVER": "no", "SAME_HOST": "once, on this host", "LATER": "later"}
 
@@ -104,8 +116,6 @@ def generate_codes():
     return table(("code", "name", "ask again?", "meaning"),
                  [(number, f"`{name}`", RETRY[retry], text)
                   for name, number, retry, text in CODE.findall(read("err_codes.def"))])
-
-
 
 
 def number(text):
@@ -150,7 +160,7 @@ def generate_enums():
     return table(("enumeration", "value", "name", ""), rows)
 
 
-CONSTANT = re.compile(r"^#define (FRAME_VERSION\w*|FRAME_MORE|NO_DESCRIPTOR|FETCH_\w+|"
+CONSTANT = re.compile(r"^#define (FRAME_VERSION\w*|FRAME_MORE|FRAME_STOPPING|NO_DESCRIPTOR|FETCH_\w+|"
                       r"CAPABILITY_\w+) (\w+)[ \t]*(/\*.*?\*/)?$", re.M)
 
 
@@ -177,6 +187,7 @@ GENERATORS = {
     "messages": generate_messages, "bodies": generate_bodies, "records": generate_records,
     "codes": generate_codes, "limits": generate_limits, "enums": generate_enums,
     "constants": generate_constants, "problem": generate_problem, "counters": generate_counters,
+    "options": generate_options,
 }
 
 
@@ -193,7 +204,7 @@ def main():
     if fresh != page:
         print("docs/protocol.md is stale: run scripts/gen_protocol.py", file=sys.stderr)
         return 1
-    print("docs/protocol.md agrees with common/")
+    print("docs/protocol.md agrees with the code")
     return 0
 
 

@@ -71,11 +71,7 @@ static int list_json(struct listing *listing, struct kiln_error *err)
     int rc = kiln_device_list(on_device, listing, err);
     if (rc)
         return rc;
-    KILN_AUTO(mem) char *text = json_print(json, false);
-    if (!text)
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while printing JSON");
-    puts(text);
-    return KILN_E_OK;
+    return output_json(json, err);
 }
 
 int devices_print(bool json, struct kiln_error *err)

@@ -1,17 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/job.h"
 
-int job_parse(const char *line, struct job *ret_job, struct kiln_error *err)
+#include <string.h>
+
+static int check(const struct kiln_driver_line *job, struct kiln_error *err)
 {
-    FLAG_WORDS_AUTO struct flag_words words = { 0 };
-    struct job job = { 0 };
-    int rc = flag_words_split(line, &words, err);
-    if (!rc)
-        rc = run_flags_parse(words.words, words.count, &job.flags, err);
-    if (!rc)
-        rc = kiln_problem_from_driver(line, job.problems, &job.count, err);
-    if (rc)
-        return rc;
-    *ret_job = job;
+    if (job->search)
+        return cli_fail(err, KILN_E_UNSUPPORTED,
+                        "-s 1 asks for tuning, which this version of kiln does not do: use -s 0");
+    if (*job->solver && !job->solver[strspn(job->solver, "-0123456789")])
+        return cli_fail(err, KILN_E_INVALID,
+                        "-S %.20s: kiln has names for solvers, no numbers, such as "
+                        "-S ConvDirectNaive; -S -1 takes the best",
+                        job->solver);
     return KILN_E_OK;
+}
+
+int job_parse(const char *line, struct kiln_driver_line *ret_job, struct kiln_error *err)
+{
+    *ret_job = (struct kiln_driver_line){ .size = sizeof(*ret_job) };
+    int rc = kiln_driver_line_parse(line, ret_job, err);
+    return rc ? rc : check(ret_job, err);
+}
+
+int job_parse_words(const char *const *words, size_t count, struct kiln_driver_line *ret_job,
+                    struct kiln_error *err)
+{
+    *ret_job = (struct kiln_driver_line){ .size = sizeof(*ret_job) };
+    int rc = kiln_driver_words_parse(words, count, ret_job, err);
+    return rc ? rc : check(ret_job, err);
 }

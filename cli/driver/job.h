@@ -2,18 +2,19 @@
 #pragma once
 
 /*
- * One command line of MIOpenDriver's, understood: up to three problems and how to run them.
+ * A command line of MIOpenDriver's as a job: libkiln says what it means, this what kiln-driver
+ * cannot do of it.
  *
- * Ownership  a plain value
+ * Ownership  a job is a plain value
+ * Threading  pure functions
  */
-#include "cli/driver/flags.h"
+#include "cli/fail.h"
 
 #include <kiln/problem.h>
 
-struct job {
-    struct run_flags flags;
-    struct kiln_problem problems[3];
-    unsigned count;
-};
-
-CLI_MUST_CHECK int job_parse(const char *line, struct job *ret_job, struct kiln_error *err);
+/* As kiln_driver_line_parse(); also KILN_E_UNSUPPORTED for -s 1, and KILN_E_INVALID for a number
+ * as solver. */
+CLI_MUST_CHECK int job_parse(const char *line, struct kiln_driver_line *ret_job,
+                             struct kiln_error *err);
+CLI_MUST_CHECK int job_parse_words(const char *const *words, size_t count,
+                                   struct kiln_driver_line *ret_job, struct kiln_error *err);

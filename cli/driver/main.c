@@ -4,13 +4,15 @@
  * kiln-driver: runs convolutions as MIOpenDriver's command lines state them.
  *
  *   main.c          opens client and device, walks over the lines, reports how it went
- *   options.[ch]    our own options     flags.[ch]  MIOpenDriver's flags of running
- *   job.[ch]        a command line understood
+ *   options.[ch]    our own options     job.[ch]    MIOpenDriver's, understood
+ *   ahead.[ch]      asks for all of a file's kernels at once
  *   measure.[ch]    one problem: plan, fetch, load, launch, check
- *   tensors.[ch]    data on both sides  reference.[ch] what is right
+ *   tensors.[ch]    data on both sides  storage.[ch] numbers in memory
+ *   reference.[ch]  what is right
  *   report.[ch]     totals, JSON        lines_report.[ch]  lines as they are done
  *   devices.[ch]    the list of devices
  */
+#include "cli/driver/ahead.h"
 #include "cli/driver/devices.h"
 #include "cli/driver/job.h"
 #include "cli/driver/options.h"
@@ -25,8 +27,10 @@
 
 #define SEED_BITS 48
 
-/* One run over many problems. */
+/* One run over many problems: those of a file, or of one command line. */
 struct driver {
+    struct line_file file;       /* owned; empty without one */
+    struct kiln_driver_line job; /* where there is no file */
     struct bench bench;
     struct report report;
     uint64_t seed; /* of the first problem */
@@ -43,7 +47,8 @@ static int pick_seed(const struct option_number *given, uint64_t *ret_seed, stru
 }
 
 /* Returns a failure only when it makes the rest pointless: no daemon. */
-static int run_job(struct driver *d, unsigned line, const struct job *job, struct kiln_error *err)
+static int run_job(struct driver *d, unsigned line, const struct kiln_driver_line *job,
+                   struct kiln_error *err)
 {
     for (unsigned i = 0; i < job->count; i++) {
         struct measurement m;
@@ -51,7 +56,7 @@ static int run_job(struct driver *d, unsigned line, const struct job *job, struc
         struct kiln_error unused = { 0 };
         if (kiln_problem_to_driver(&job->problems[i], command, sizeof(command), &unused))
             command[0] = '\0';
-        measure(&d->bench, &job->problems[i], &job->flags, d->seed + d->next++, &m);
+        measure(&d->bench, &job->problems[i], job, d->seed + d->next++, &m);
         if (m.err.code == KILN_E_UNAVAILABLE && m.object_count == 0) {
             *err = m.err;
             return err->code;
@@ -61,15 +66,12 @@ static int run_job(struct driver *d, unsigned line, const struct job *job, struc
     return KILN_E_OK;
 }
 
-static int run_file(struct driver *d, const char *path, struct kiln_error *err)
+static int run_file(struct driver *d, struct kiln_error *err)
 {
-    LINE_FILE_AUTO struct line_file file = { 0 };
-    int rc = line_file_read(path, &file, err);
-    if (!rc && file.count == 0)
-        return cli_fail(err, KILN_E_INVALID, "'%s' holds no MIOpenDriver command lines", path);
-    for (size_t i = 0; !rc && i < file.count; i++) {
-        const struct line *line = &file.lines[i];
-        struct job job;
+    int rc = KILN_E_OK;
+    for (size_t i = 0; !rc && i < d->file.count; i++) {
+        const struct line *line = &d->file.lines[i];
+        struct kiln_driver_line job;
         struct kiln_error why = { 0 };
         if (job_parse(line->text, &job, &why))
             report_add_failure(&d->report, &(struct report_place){ line->number, line->text },
@@ -80,15 +82,16 @@ static int run_file(struct driver *d, const char *path, struct kiln_error *err)
     return rc;
 }
 
-static int run_words(struct driver *d, const struct option_list *words, struct kiln_error *err)
+static int read_input(struct driver *d, const struct driver_call *call, struct kiln_error *err)
 {
-    char *line = NULL;
-    struct job job;
-    int rc = flag_words_join(words->words, words->count, &line, err);
-    if (!rc)
-        rc = job_parse(line, &job, err);
-    free(line);
-    return rc ? rc : run_job(d, 0, &job, err);
+    const struct option_list *words = &call->words;
+    if (call->command != DRIVER_RUN)
+        return job_parse_words(words->words, words->count, &d->job, err);
+    int rc = line_file_read(words->words[1], &d->file, err);
+    if (!rc && d->file.count == 0)
+        return cli_fail(err, KILN_E_INVALID, "'%s' holds no MIOpenDriver command lines",
+                        words->words[1]);
+    return rc;
 }
 
 static int open_device(const char *name, struct kiln_device **ret_device, struct kiln_error *err)
@@ -121,20 +124,27 @@ static int finish(struct driver *d, const struct driver_options *o, int rc, stru
 static int run_problems(struct driver *d, const struct driver_call *call, struct kiln_error *err)
 {
     uint64_t start = now_ns();
+    struct ahead *ahead = NULL;
     int rc = pick_seed(&call->options.seed, &d->seed, err);
     if (rc)
         return rc;
-    rc = call->command == DRIVER_RUN ? run_file(d, call->words.words[1], err)
-                                     : run_words(d, &call->words, err);
+    if (call->options.ahead)
+        ahead = ahead_start(&d->bench, &call->options.common, &d->file);
+    rc = call->command == DRIVER_RUN ? run_file(d, err) : run_job(d, 0, &d->job, err);
     d->report.totals.seconds = (double)(now_ns() - start) / 1e9;
-    bool nothing = d->report.totals.problems == 0;
-    return nothing && rc ? rc : finish(d, &call->options, rc, err);
+    if (!rc || d->report.totals.problems > 0)
+        rc = finish(d, &call->options, rc, err);
+    ahead_stop(ahead);
+    return rc;
 }
 
+/* Input first: what is wrong with it is wrong with every device. */
 static int run(const struct driver_call *call, struct kiln_error *err)
 {
     struct driver d = { .bench.toolchain = call->options.toolchain };
-    int rc = session_open(&call->options.common, "kiln-driver", &d.bench.client, err);
+    int rc = read_input(&d, call, err);
+    if (!rc)
+        rc = session_open(&call->options.common, "kiln-driver", &d.bench.client, err);
     if (!rc)
         rc = open_device(call->options.device, &d.bench.device, err);
     report_init(&d.report, call->options.common.json);
@@ -143,6 +153,7 @@ static int run(const struct driver_call *call, struct kiln_error *err)
     report_done(&d.report);
     kiln_device_close(d.bench.device);
     kiln_client_close(d.bench.client);
+    line_file_done(&d.file);
     return rc;
 }
 

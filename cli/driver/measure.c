@@ -2,6 +2,7 @@
 #include "cli/driver/measure.h"
 
 #include "cli/driver/reference.h"
+#include "cli/driver/storage.h"
 #include "cli/driver/tensors.h"
 #include "cli/now.h"
 #include "common/json.h" /* KILN_AUTO */
@@ -11,7 +12,7 @@
 /* Everything one measurement holds while it runs. */
 struct attempt {
     const struct bench *bench;
-    const struct run_flags *flags;
+    const struct kiln_driver_line *flags;
     struct measurement *m; /* borrowed: the result */
     struct kiln_plan *plan;
     struct kiln_run *run;
@@ -39,18 +40,23 @@ static bool is_from_table(const struct measurement *m)
     return m->object_count > 0 && m->objects[0].tier == KILN_TIER_TABLE;
 }
 
+struct kiln_plan_options bench_plan_options(const struct bench *bench, const char *solver)
+{
+    const char *database_id = kiln_device_database_id(bench->device);
+    return (struct kiln_plan_options){
+        .size = sizeof(struct kiln_plan_options),
+        .target = kiln_device_target(bench->device),
+        .database_id = *database_id ? database_id : NULL,
+        .solver = *solver ? solver : NULL,
+        .toolchain = bench->toolchain,
+        .priority = KILN_INTERACTIVE,
+    };
+}
+
 static int get_plan(struct attempt *a, struct kiln_error *err)
 {
     struct measurement *m = a->m;
-    const char *database_id = kiln_device_database_id(a->bench->device);
-    struct kiln_plan_options options = {
-        .size = sizeof(options),
-        .target = kiln_device_target(a->bench->device),
-        .database_id = *database_id ? database_id : NULL,
-        .solver = a->flags->solver[0] ? a->flags->solver : NULL,
-        .toolchain = a->bench->toolchain,
-        .priority = KILN_INTERACTIVE,
-    };
+    struct kiln_plan_options options = bench_plan_options(a->bench, a->flags->solver);
     uint64_t start = now_ns();
     int rc = kiln_plan_get(a->bench->client, &m->problem, &options, 0, &a->plan, err);
     double spent = since(start);
@@ -165,7 +171,7 @@ static int judge(struct attempt *a, const void *got, const double *want, const d
                  struct kiln_error *err)
 {
     struct reference_verdict v =
-        reference_compare(&a->m->problem, got, want, magnitude, REFERENCE_QUANTUM);
+        reference_compare(&a->m->problem, got, want, magnitude, STORAGE_QUANTUM);
     a->m->checked = true;
     a->m->wrong = v.wrong;
     a->m->largest_error = v.error;
@@ -231,7 +237,8 @@ static void attempt_done(struct attempt *a)
 }
 
 void measure(const struct bench *bench, const struct kiln_problem *problem,
-             const struct run_flags *flags, uint64_t seed, struct measurement *ret_measurement)
+             const struct kiln_driver_line *flags, uint64_t seed,
+             struct measurement *ret_measurement)
 {
     static int (*const steps[])(struct attempt *, struct kiln_error *) = {
         check_memory, get_plan, load, make_tensors, launch_all, check,

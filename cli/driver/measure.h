@@ -7,15 +7,20 @@
  * Ownership  a measurement is a plain value; the bench borrows client and device
  * Threading  one thread; the reference starts its own
  */
-#include "cli/driver/flags.h"
+#include "cli/fail.h"
 
 #include <kiln/run.h>
+
+#include <stdbool.h>
 
 struct bench {
     struct kiln_client *client;
     struct kiln_device *device;
     const char *toolchain; /* NULL: the daemon chooses */
 };
+
+/* What plans are asked with: for the bench's device; |solver| "" leaves the choice. */
+struct kiln_plan_options bench_plan_options(const struct bench *bench, const char *solver);
 
 /* Seconds; 0 for what was not reached or not asked for. */
 struct phases {
@@ -56,6 +61,8 @@ struct measurement {
     double largest_error;
 };
 
-/* Fills |ret_measurement| whatever happens; its |err| says what did. */
+/* Runs |problem| as |flags| say (their problems are not looked at).
+ * Fills |ret_measurement| whatever happens; its |err| says what did. */
 void measure(const struct bench *bench, const struct kiln_problem *problem,
-             const struct run_flags *flags, uint64_t seed, struct measurement *ret_measurement);
+             const struct kiln_driver_line *flags, uint64_t seed,
+             struct measurement *ret_measurement);

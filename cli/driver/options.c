@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/options.h"
 
-#include "cli/driver/flags.h"
 #include "cli/exit_status.h"
+
+#include <kiln/problem.h>
 
 #include <string.h>
 
@@ -18,6 +19,8 @@ static const struct option options[] = {
       "random data of an earlier run; the next problem takes N + 1", 0, SEED_MOST },
     { "summary", 0, OPTION_FLAG, AT(summary), NULL, "end with one table of counts and times", 0,
       0 },
+    { "ahead", 0, OPTION_FLAG, AT(ahead), NULL,
+      "run: ask for all kernels of FILE at once, before the first problem", 0, 0 },
 };
 #undef AT
 #define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
@@ -62,6 +65,8 @@ static int check_words(const struct driver_call *call, struct kiln_error *err)
     size_t most = call->command == DRIVER_CONV ? SIZE_MAX : call->command == DRIVER_RUN ? 2 : 1;
     if (call->command == DRIVER_RUN && call->words.count < 2)
         return cli_fail(err, KILN_E_INVALID, "run needs a FILE of MIOpenDriver command lines");
+    if (call->options.ahead && call->command != DRIVER_RUN)
+        return cli_fail(err, KILN_E_INVALID, "--ahead is for run: one line has nothing after it");
     if (call->words.count > most)
         return cli_fail(err, KILN_E_INVALID, "%s has no use for '%s'", call->words.words[0],
                         call->words.words[most]);
@@ -103,6 +108,16 @@ int driver_call_parse(int argc, const char *const *argv, struct driver_call *ret
 
 void driver_call_done(struct driver_call *call) { option_list_done(&call->words); }
 
+static void print_flags(FILE *out)
+{
+    struct option flag = { .kind = OPTION_TEXT };
+    struct option_table table = { &flag, 1, NULL };
+    fputs("Flags of conv, convfp16 and convbfp16, as MIOpenDriver has them, each with a value:\n",
+          out);
+    for (unsigned i = 0; (flag.help = kiln_driver_flag(i, &flag.letter, &flag.name)); i++)
+        options_print_help(&table, out);
+}
+
 void driver_print_help(FILE *out)
 {
     struct option_table own = { options, OPTION_COUNT, NULL };
@@ -113,9 +128,11 @@ void driver_print_help(FILE *out)
         "       kiln-driver devices [--json]\n\n"
         "Runs convolutions on a device of this host with kernels from kilnd, times and verifies\n"
         "them.  FILE holds MIOpenDriver command lines, such as MIOPEN_ENABLE_LOGGING_CMD=1 logs;\n"
-        "'-' is standard input.  Each run takes fresh random data.\n\n",
+        "'-' is standard input.  Each run takes fresh random data.  With --ahead, all compilers\n"
+        "have work from the start; kernels that were ready before their problem's turn count as\n"
+        "hits.\n\n",
         out);
-    fputs(run_flags_help(), out);
+    print_flags(out);
     fputs("\nOptions:\n", out);
     options_print_help(&own, out);
     options_print_help(&common, out);

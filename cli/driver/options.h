@@ -12,7 +12,7 @@ struct driver_options {
     struct session_options common;
     const char *device, *toolchain;
     struct option_number seed;
-    bool summary;
+    bool summary, ahead;
 };
 
 enum driver_command { DRIVER_CONV, DRIVER_RUN, DRIVER_DEVICES, DRIVER_NOTHING };

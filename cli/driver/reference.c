@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/reference.h"
 
+#include "cli/driver/storage.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -357,108 +359,6 @@ int reference_run(const struct kiln_problem *problem, const struct reference_ten
     return KILN_E_NO_MEMORY;
 }
 
-size_t reference_type_size(uint32_t type) { return type == KILN_FLOAT32 ? 4 : 2; }
-
-static double half_value(uint16_t bits)
-{
-    int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double sign = bits >> 15 ? -1 : 1;
-    if (exponent == 31)
-        return fraction ? (double)NAN : sign * INFINITY;
-    if (exponent == 0)
-        return sign * fraction * 0x1p-24;
-    return sign * ldexp(1024 + fraction, exponent - 25);
-}
-
-/* Of a value that reference_round() made. */
-static uint16_t half_bits(double value)
-{
-    uint16_t sign = signbit(value) ? 0x8000 : 0;
-    value = fabs(value);
-    if (isnan(value))
-        return sign | 0x7e00;
-    if (isinf(value))
-        return sign | 0x7c00;
-    if (value < 0x1p-14)
-        return sign | (uint16_t)(value * 0x1p24);
-    int exponent = ilogb(value);
-    return sign | (uint16_t)((exponent + 15) << 10) |
-           (uint16_t)(ldexp(value, 10 - exponent) - 1024);
-}
-
-double reference_load(uint32_t type, const void *data, uint64_t index)
-{
-    uint16_t bits;
-    uint32_t wide;
-    float value;
-    if (type == KILN_FLOAT32) {
-        memcpy(&value, (const char *)data + 4 * index, sizeof(value));
-        return (double)value;
-    }
-    memcpy(&bits, (const char *)data + 2 * index, sizeof(bits));
-    if (type == KILN_FLOAT16)
-        return half_value(bits);
-    wide = (uint32_t)bits << 16;
-    memcpy(&value, &wide, sizeof(value));
-    return (double)value;
-}
-
-/* To |digits| significant binary digits, or less below 2^lowest; ties to even. */
-static double round_digits(double value, int digits, int lowest, double largest)
-{
-    if (value == 0 || !isfinite(value))
-        return value;
-    int exponent = ilogb(value) > lowest ? ilogb(value) : lowest;
-    double rounded = ldexp(rint(ldexp(value, digits - 1 - exponent)), exponent - digits + 1);
-    return fabs(rounded) > largest ? copysign(INFINITY, value) : rounded;
-}
-
-double reference_round(uint32_t type, double value)
-{
-    switch (type) {
-    case KILN_FLOAT16: return round_digits(value, 11, -14, 65504);
-    case KILN_BFLOAT16: return round_digits(value, 8, -126, 0x1.fep127);
-    default: return (double)(float)value;
-    }
-}
-
-void reference_store(uint32_t type, void *data, uint64_t index, double value)
-{
-    value = reference_round(type, value);
-    float single = (float)value;
-    uint32_t wide;
-    if (type == KILN_FLOAT32) {
-        memcpy((char *)data + 4 * index, &single, sizeof(single));
-        return;
-    }
-    memcpy(&wide, &single, sizeof(wide));
-    uint16_t bits = type == KILN_FLOAT16 ? half_bits(value) : (uint16_t)(wide >> 16);
-    memcpy((char *)data + 2 * index, &bits, sizeof(bits));
-}
-
-void reference_widen(uint32_t type, const void *data, uint64_t count, double *ret_values)
-{
-    for (uint64_t i = 0; i < count; i++)
-        ret_values[i] = reference_load(type, data, i);
-}
-
-/* SplitMix64 (Steele, Lea, Flood 2014): any seed is a good one. */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-void reference_fill(uint32_t type, void *data, uint64_t count, uint64_t seed)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        int odd = (int)(next_random(&seed) >> 60) * 2 - 15;
-        reference_store(type, data, i, odd / 16.0);
-    }
-}
-
 /* Products that the problem sums up for one element, at most. */
 static double terms(const struct kiln_problem *p)
 {
@@ -509,11 +409,11 @@ struct reference_verdict reference_compare(const struct kiln_problem *problem, c
     struct reference_verdict verdict = { 0 };
     double relative = growth(problem), worst = -1;
     for (uint64_t i = 0; i < count; i++) {
-        double value = reference_load(problem->type, got, i);
+        double value = storage_load(problem->type, got, i);
         double bound = bound_of(relative, magnitude[i], quantum);
         /* Rounding is monotonic: what lies within the bound lands within the rounded bounds. */
-        bool right = value >= reference_round(problem->type, result[i] - bound) &&
-                     value <= reference_round(problem->type, result[i] + bound);
+        bool right = value >= storage_round(problem->type, result[i] - bound) &&
+                     value <= storage_round(problem->type, result[i] + bound);
         double error = value == result[i] ? 0 : fabs(value - result[i]);
         double badness = right ? error : isnan(error) ? INFINITY : 1e300 + error;
         verdict.wrong += !right;

@@ -10,12 +10,12 @@
  * Ownership  every array is the caller's
  * Threading  pure functions; reference_run starts threads of its own and joins them
  *
- *     reference_fill(type, x, ...); reference_widen(type, x, ..., wide_x);   // likewise w
+ *     storage_fill(type, x, ...); storage_widen(type, x, ..., wide_x);       // likewise w
  *     memset(y, 0xff, bytes);                                                // poison: NaN
  *     ... run the kernel ...
  *     reference_run(&problem, &(struct reference_tensors){ .x = wide_x, .w = wide_w,
  *                   .result = want, .magnitude = magnitude }, 2, &err);
- *     verdict = reference_compare(&problem, y, want, magnitude, REFERENCE_QUANTUM);
+ *     verdict = reference_compare(&problem, y, want, magnitude, STORAGE_QUANTUM);
  */
 #include <kiln/problem.h>
 
@@ -30,24 +30,6 @@ struct reference_tensors {
  * kiln_problem_check.  KILN_E_NO_MEMORY when its copies of the operands do not fit. */
 int reference_run(const struct kiln_problem *problem, const struct reference_tensors *tensors,
                   unsigned threads, struct kiln_error *err);
-
-/* Storage types (KILN_FLOAT32, ...).  Loads are exact; stores round to nearest, ties to even,
- * overflow to infinity and keep NaN. */
-size_t reference_type_size(uint32_t type); /* bytes */
-double reference_load(uint32_t type, const void *data, uint64_t index);
-void reference_store(uint32_t type, void *data, uint64_t index, double value);
-/* |value| as the type can hold it. */
-double reference_round(uint32_t type, double value);
-void reference_widen(uint32_t type, const void *data, uint64_t count, double *ret_values);
-
-/*
- * Random data made to find faults: odd multiples of 1/16 between -15/16 and 15/16.  None is zero,
- * so that no term may be missing; every type holds them; and each product is a multiple of
- * REFERENCE_QUANTUM, so that a 32-bit sum is exact in any order up to some 260 000 terms
- * and a correct kernel's result is the correctly rounded one, to the last bit.
- */
-#define REFERENCE_QUANTUM (1.0 / 256)
-void reference_fill(uint32_t type, void *data, uint64_t count, uint64_t seed);
 
 /* How far the 32-bit sum behind one element may be off (before it is rounded to the storage
  * type).  0 where the data's |quantum| makes the sum exact; |quantum| 0: any data. */

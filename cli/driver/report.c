@@ -2,26 +2,21 @@
 #include "cli/driver/report.h"
 
 #include "cli/driver/lines_report.h"
-#include "cli/output.h"
-#include "cli/tiers.h"
-#include "cli/units.h"
-
-#define TIERS (KILN_TIER_TABLE + 1)
 
 /* Every phase once: where it is, what JSON and the table call it. */
 static const struct phase_name {
     size_t offset;
     const char *json, *table;
 } phase_names[] = {
-    { offsetof(struct phases, plan), "plan_s", "plan" },
-    { offsetof(struct phases, fetch), "fetch_s", "fetch" },
-    { offsetof(struct phases, compile), "compile_s", "  of which compile" },
-    { offsetof(struct phases, load), "load_s", "load" },
-    { offsetof(struct phases, first), "first_s", "first launches" },
-    { offsetof(struct phases, timed), "timed_s", "launches to time" },
-    { offsetof(struct phases, steady), "steady_s", "  one of each, median" },
-    { offsetof(struct phases, wall), "wall_s", "  one of each, wall clock" },
-    { offsetof(struct phases, check), "check_s", "tensors and reference" },
+    { offsetof(struct phases, plan), "plan_s", "  plan" },
+    { offsetof(struct phases, fetch), "fetch_s", "  fetch" },
+    { offsetof(struct phases, compile), "compile_s", "    of which compile" },
+    { offsetof(struct phases, load), "load_s", "  load" },
+    { offsetof(struct phases, first), "first_s", "  first launches" },
+    { offsetof(struct phases, timed), "timed_s", "  launches to time" },
+    { offsetof(struct phases, steady), "steady_s", "    one of each, median" },
+    { offsetof(struct phases, wall), "wall_s", "    one of each, wall clock" },
+    { offsetof(struct phases, check), "check_s", "  tensors and reference" },
 };
 #define PHASES (sizeof(phase_names) / sizeof(phase_names[0]))
 
@@ -52,14 +47,8 @@ static void count(struct totals *t, const struct measurement *m)
     t->problems++;
     t->failed += m->err.code != KILN_E_OK;
     t->verified += m->checked && m->wrong == 0;
-    t->kernels += m->object_count;
-    for (unsigned i = 0; i < m->object_count; i++) {
-        int tier = m->objects[i].tier;
-        if (tier == KILN_TIER_COMPILED)
-            t->compiled++;
-        else if (tier >= 0 && tier < TIERS)
-            t->tiers[tier]++;
-    }
+    for (unsigned i = 0; i < m->object_count; i++)
+        tier_count(&t->tiers, m->objects[i].tier);
     add_phases(&t->time, &m->time);
 }
 
@@ -148,53 +137,20 @@ void report_add_failure(struct report *report, const struct report_place *place,
         lines_report_failure(place, err, stderr);
 }
 
-static size_t hits(const struct totals *t)
-{
-    size_t sum = 0;
-    for (int tier = 0; tier < TIERS; tier++)
-        sum += t->tiers[tier];
-    return sum;
-}
-
-static void add_count(struct table *table, const char *name, size_t number)
-{
-    char text[UNITS_TEXT_MOST];
-    table_cell(table, "%s", name);
-    table_cell(table, "%s", units_count(number, text));
-}
-
-static void add_counts(struct table *table, const struct totals *t)
-{
-    add_count(table, "problems", t->problems);
-    add_count(table, "failed", t->failed);
-    add_count(table, "verified", t->verified);
-    add_count(table, "kernels", t->kernels);
-    add_count(table, "compiles", t->compiled);
-    add_count(table, "hits", hits(t));
-    for (int tier = 0; tier < TIERS; tier++) {
-        char name[32];
-        snprintf(name, sizeof(name), "  %s", tier_name(tier));
-        if (t->tiers[tier] > 0)
-            add_count(table, name, t->tiers[tier]);
-    }
-}
-
 void report_print_summary(const struct report *report, FILE *out)
 {
     static const struct column columns[] = { { NULL, ALIGN_LEFT }, { NULL, ALIGN_RIGHT } };
     __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 2);
     const struct totals *t = &report->totals;
     struct kiln_error err = { 0 };
-    char text[UNITS_TEXT_MOST];
-    add_counts(table, t);
-    table_cell(table, "time");
-    table_cell(table, "%s", units_seconds(t->seconds, text));
-    for (size_t i = 0; i < PHASES; i++) {
-        if (phase(&t->time, i) <= 0)
-            continue;
-        table_cell(table, "  %s", phase_names[i].table);
-        table_cell(table, "%s", units_seconds(phase(&t->time, i), text));
-    }
+    table_count(table, "problems", t->problems);
+    table_count(table, "failed", t->failed);
+    table_count(table, "verified", t->verified);
+    tier_rows(&t->tiers, table);
+    table_seconds(table, "time", t->seconds);
+    for (size_t i = 0; i < PHASES; i++)
+        if (phase(&t->time, i) > 0)
+            table_seconds(table, phase_names[i].table, phase(&t->time, i));
     if (table_print(table, out, &err))
         output_error(stderr, "kiln-driver", &err, NULL);
 }
@@ -202,17 +158,10 @@ void report_print_summary(const struct report *report, FILE *out)
 static struct json *summary_json(const struct totals *t)
 {
     struct json *json = json_object();
-    struct json *tiers = json_object();
-    for (int tier = KILN_TIER_HOT; tier < TIERS; tier++)
-        if (tier != KILN_TIER_COMPILED)
-            json_set_u64(tiers, tier_name(tier), t->tiers[tier]);
     json_set_u64(json, "problems", t->problems);
     json_set_u64(json, "failed", t->failed);
     json_set_u64(json, "verified", t->verified);
-    json_set_u64(json, "kernels", t->kernels);
-    json_set_u64(json, "compiles", t->compiled);
-    json_set_u64(json, "hits", hits(t));
-    json_set(json, "hits_by_tier", tiers);
+    tier_json(&t->tiers, json);
     json_set_number(json, "seconds", t->seconds);
     json_set(json, "times", phases_json(&t->time));
     return json;
@@ -230,9 +179,5 @@ int report_print_json(struct report *report, const struct kiln_device *device, u
     }
     json_set(json, "results", KILN_TAKE(report->results));
     json_set(json, "summary", summary_json(&report->totals));
-    KILN_AUTO(mem) char *text = json_print(json, false);
-    if (!text)
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while printing JSON");
-    puts(text);
-    return KILN_E_OK;
+    return output_json(json, err);
 }

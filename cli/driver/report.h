@@ -9,14 +9,11 @@
  * Threading  one thread
  */
 #include "cli/driver/measure.h"
-#include "common/json.h"
-
-#include <stdio.h>
+#include "cli/tiers.h"
 
 struct totals {
     size_t problems, failed, verified;
-    size_t kernels, compiled;
-    size_t tiers[KILN_TIER_TABLE + 1]; /* hits by who had it */
+    struct tier_counts tiers;
     struct phases time;
     double seconds; /* wall clock, all together */
 };

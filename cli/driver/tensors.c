@@ -2,7 +2,7 @@
 #include "cli/driver/tensors.h"
 
 #include "cli/driver/host_memory.h"
-#include "cli/driver/reference.h"
+#include "cli/driver/storage.h"
 #include "common/json.h"
 
 #include <string.h>
@@ -72,9 +72,9 @@ static int write_operand(struct tensors *t, int which, uint32_t type,
                         (unsigned long long)elements);
     /* Unlike for each tensor, whatever the seed. */
     uint64_t seed = options->seed ^ ((uint64_t)(which + 1) * 0x9e3779b97f4a7c15u);
-    reference_fill(type, data, elements, seed);
+    storage_fill(type, data, elements, seed);
     if (options->verify)
-        reference_widen(type, data, elements, t->wide[which]);
+        storage_widen(type, data, elements, t->wide[which]);
     return kiln_memory_write(t->memory[which], data, t->bytes[which], err);
 }
 

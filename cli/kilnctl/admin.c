@@ -27,12 +27,3 @@ int admin_ask(const struct invocation *invocation, const char *request,
     *ret_reply = KILN_TAKE(tree);
     return KILN_E_OK;
 }
-
-int admin_print_json(const struct json *json, struct kiln_error *err)
-{
-    KILN_AUTO(mem) char *text = json_print(json, false);
-    if (!text)
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while printing JSON");
-    puts(text);
-    return KILN_E_OK;
-}

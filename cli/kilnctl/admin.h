@@ -12,5 +12,3 @@
 CLI_MUST_CHECK int admin_ask(const struct invocation *invocation, const char *request,
                              const struct json *arguments, struct json **ret_reply,
                              struct kiln_error *err);
-/* The tree as one line of JSON on standard output. */
-CLI_MUST_CHECK int admin_print_json(const struct json *json, struct kiln_error *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/admin.h"
+#include "cli/output.h"
 #include "cli/units.h"
 
 #include <unistd.h>
@@ -29,7 +30,7 @@ static int ask_daemon(const struct invocation *invocation, bool dry_run, struct 
     if (o->target)
         json_set_text(ask, "target", o->target);
     if (o->older_than.given)
-        json_set_u64(ask, "older_than_s", o->older_than.value / 1000);
+        json_set_u64(ask, "older_than_s", units_whole_seconds(o->older_than.value));
     if (o->all)
         json_set_bool(ask, "all", true);
     json_set_bool(ask, "dry_run", dry_run);
@@ -86,7 +87,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (rc)
         return rc;
     if (invocation->common->json)
-        return admin_print_json(reply, err);
+        return output_json(reply, err);
     say(stdout, o->dry_run ? "would drop " : "dropped ", reply, "\n");
     return KILN_E_OK;
 }

@@ -29,7 +29,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     int rc = admin_ask(invocation, "config", NULL, &reply, err);
     if (rc)
         return rc;
-    return invocation->common->json ? admin_print_json(reply, err) : print(reply, err);
+    return invocation->common->json ? output_json(reply, err) : print(reply, err);
 }
 
 const struct command command_config = {

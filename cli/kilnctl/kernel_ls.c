@@ -42,7 +42,7 @@ static struct json *arguments(const struct ls_options *o, const char *after)
     if (o->program)
         json_set_text(json, "program", o->program);
     if (o->older_than.given)
-        json_set_u64(json, "older_than_s", o->older_than.value / 1000);
+        json_set_u64(json, "older_than_s", units_whole_seconds(o->older_than.value));
     if (*after)
         json_set_text(json, "after", after);
     json_set_u64(json, "count", PAGE);

@@ -22,7 +22,7 @@ static int print(const struct invocation *invocation, uint64_t removed, struct k
     }
     KILN_AUTO(json) struct json *json = json_object();
     json_set_u64(json, "removed", removed);
-    return admin_print_json(json, err);
+    return output_json(json, err);
 }
 
 /* One that fails does not keep the others; the first failure is the one returned. */

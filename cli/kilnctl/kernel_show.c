@@ -2,6 +2,7 @@
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/key_prefix.h"
 #include "cli/kilnctl/show.h"
+#include "cli/output.h"
 
 static int run(const struct invocation *invocation, struct kiln_error *err)
 {
@@ -9,8 +10,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     int rc = key_prefix_ask(invocation, "kernel_show", invocation->words[0], &reply, err);
     if (rc)
         return rc;
-    return invocation->common->json ? admin_print_json(reply, err)
-                                    : show_object(reply, stdout, err);
+    return invocation->common->json ? output_json(reply, err) : show_object(reply, stdout, err);
 }
 
 const struct command command_kernel_show = {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/admin.h"
+#include "cli/output.h"
 #include "cli/units.h"
 
 struct ping_options {
@@ -44,7 +45,7 @@ static int print_json(const struct kiln_status *status, const uint64_t *times, s
     json_set_u64(json, "least_ns", times[0]);
     json_set_u64(json, "median_ns", times[count / 2]);
     json_set_u64(json, "most_ns", times[count - 1]);
-    return admin_print_json(json, err);
+    return output_json(json, err);
 }
 
 static void print(const struct kiln_status *status, const uint64_t *times, size_t count)

@@ -3,6 +3,7 @@
 #include "cli/kilnctl/prefetch_report.h"
 #include "cli/lines.h"
 #include "cli/now.h"
+#include "cli/output.h"
 #include "cli/problem_set.h"
 #include "cli/progress.h"
 
@@ -193,7 +194,7 @@ static int finish(struct prefetch *p, int rc, struct kiln_error *err)
         return rc;
     if (p->json) {
         KILN_AUTO(json) struct json *json = prefetch_report_json(r);
-        int printed = admin_print_json(json, rc ? &unused : err);
+        int printed = output_json(json, rc ? &unused : err);
         rc = rc ? rc : printed;
     } else {
         prefetch_report_print(r, stdout);

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/prefetch_report.h"
 
-#include "cli/output.h"
-#include "cli/tiers.h"
-#include "cli/units.h"
-
 #include <string.h>
 
 void prefetch_report_done(struct prefetch_report *report)
@@ -48,7 +44,7 @@ static bool grow_keys(struct prefetch_report *report)
 /* True the first time |key| comes. */
 static bool is_new(struct prefetch_report *report, const char *key)
 {
-    if (2 * (report->kernels + 1) > report->key_slots && !grow_keys(report)) {
+    if (2 * (report->tiers.kernels + 1) > report->key_slots && !grow_keys(report)) {
         report->incomplete = true;
         return false;
     }
@@ -66,22 +62,10 @@ void prefetch_report_plan(struct prefetch_report *report, const struct kiln_plan
         if (!is_new(report, kiln_plan_object_key(plan, i)))
             continue;
         int tier = kiln_plan_object_tier(plan, i);
-        report->kernels++;
-        if (tier == KILN_TIER_COMPILED) {
-            report->compiled++;
+        tier_count(&report->tiers, tier);
+        if (tier == KILN_TIER_COMPILED)
             report->compile_s += (double)kiln_plan_object_compile_ns(plan, i) / 1e9;
-        } else if (tier >= 0 && tier <= KILN_TIER_TABLE) {
-            report->tiers[tier]++;
-        }
     }
-}
-
-size_t prefetch_report_hits(const struct prefetch_report *report)
-{
-    size_t hits = 0;
-    for (size_t tier = 0; tier < sizeof(report->tiers) / sizeof(report->tiers[0]); tier++)
-        hits += report->tiers[tier];
-    return hits;
 }
 
 void prefetch_report_failure(struct prefetch_report *report, unsigned line, const char *what,
@@ -136,38 +120,16 @@ void prefetch_report_print_failure(const struct prefetch_report *report, size_t 
     output_lines(out, "  | ", failure->log);
 }
 
-static void add_count(struct table *table, const char *name, size_t count)
-{
-    char text[UNITS_TEXT_MOST];
-    table_cell(table, "%s", name);
-    table_cell(table, "%s", units_count(count, text));
-}
-
-static void add_seconds(struct table *table, const char *name, double seconds)
-{
-    char text[UNITS_TEXT_MOST];
-    table_cell(table, "%s", name);
-    table_cell(table, "%s", units_seconds(seconds, text));
-}
-
 void prefetch_report_print(const struct prefetch_report *report, FILE *out)
 {
     static const struct column columns[] = { { NULL, ALIGN_LEFT }, { NULL, ALIGN_RIGHT } };
     __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 2);
     struct kiln_error err = { 0 };
-    add_count(table, "problems", report->problems);
-    add_count(table, "kernels", report->kernels);
-    add_count(table, "compiled", report->compiled);
-    add_count(table, "hits", prefetch_report_hits(report));
-    for (int tier = 0; tier <= KILN_TIER_TABLE; tier++) {
-        char name[32];
-        snprintf(name, sizeof(name), "  %s", tier_name(tier));
-        if (report->tiers[tier] > 0)
-            add_count(table, name, report->tiers[tier]);
-    }
-    add_count(table, "failed", report->failed);
-    add_seconds(table, "time", report->seconds);
-    add_seconds(table, "compilers' time", report->compile_s);
+    table_count(table, "problems", report->problems);
+    tier_rows(&report->tiers, table);
+    table_count(table, "failed", report->failed);
+    table_seconds(table, "time", report->seconds);
+    table_seconds(table, "compilers' time", report->compile_s);
     if (table_print(table, out, &err))
         output_error(stderr, "kilnctl", &err, NULL);
 }
@@ -191,17 +153,10 @@ static struct json *failures_json(const struct prefetch_report *report)
 struct json *prefetch_report_json(const struct prefetch_report *report)
 {
     struct json *json = json_object();
-    struct json *tiers = json_object();
-    for (int tier = KILN_TIER_HOT; tier <= KILN_TIER_TABLE; tier++)
-        if (tier != KILN_TIER_COMPILED)
-            json_set_u64(tiers, tier_name(tier), report->tiers[tier]);
     json_set_u64(json, "lines", report->lines);
     json_set_u64(json, "problems", report->problems);
     json_set_u64(json, "repeats", report->repeats);
-    json_set_u64(json, "kernels", report->kernels);
-    json_set_u64(json, "compiled", report->compiled);
-    json_set_u64(json, "hits", prefetch_report_hits(report));
-    json_set(json, "hits_by_tier", tiers);
+    tier_json(&report->tiers, json);
     json_set_u64(json, "failed", report->failed);
     json_set_number(json, "seconds", report->seconds);
     json_set_number(json, "compile_s", report->compile_s);

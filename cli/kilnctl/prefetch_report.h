@@ -7,13 +7,9 @@
  * Ownership  owns copies of the failures' texts
  * Threading  one thread at a time: the caller locks
  */
-#include "common/json.h"
+#include "cli/tiers.h"
 
 #include <kiln/plan.h>
-
-#include "cli/fail.h"
-
-#include <stdio.h>
 
 struct prefetch_failure {
     unsigned line;
@@ -25,8 +21,7 @@ struct prefetch_failure {
 
 struct prefetch_report {
     size_t lines, problems, repeats, done, failed;
-    size_t kernels, compiled;
-    size_t tiers[KILN_TIER_TABLE + 1]; /* hits by who had it */
+    struct tier_counts tiers;          /* distinct kernels by who had them */
     double compile_s;                  /* compilers' time, all together */
     double seconds;                    /* wall clock */
     struct prefetch_failure *failures; /* owned */
@@ -42,7 +37,6 @@ void prefetch_report_plan(struct prefetch_report *report, const struct kiln_plan
 /* A problem or line that failed.  |what| and |err| are copied. */
 void prefetch_report_failure(struct prefetch_report *report, unsigned line, const char *what,
                              const struct kiln_error *err);
-size_t prefetch_report_hits(const struct prefetch_report *report);
 
 /* Failure number |index|; a reason that was given before is only referred to. */
 void prefetch_report_print_failure(const struct prefetch_report *report, size_t index, FILE *out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/show.h"
+#include "cli/output.h"
 
 static int run(const struct invocation *invocation, struct kiln_error *err)
 {
@@ -8,8 +9,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     int rc = admin_ask(invocation, "status", NULL, &reply, err);
     if (rc)
         return rc;
-    return invocation->common->json ? admin_print_json(reply, err)
-                                    : show_object(reply, stdout, err);
+    return invocation->common->json ? output_json(reply, err) : show_object(reply, stdout, err);
 }
 
 const struct command command_status = {

@@ -84,7 +84,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (rc)
         return rc;
     if (invocation->common->json)
-        return admin_print_json(reply, err);
+        return output_json(reply, err);
     const struct json *toolchains = json_get(reply, "toolchains");
     if (json_count(toolchains) == 0)
         puts("kilnd found no compiler on this host: install hiprtc, clang, NVRTC or an OpenCL "

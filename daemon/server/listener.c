@@ -49,7 +49,7 @@ static enum kiln_code check_inherited(int fd, struct sockaddr_un *address, struc
         getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) < 0 ||
         getsockname(fd, (struct sockaddr *)address, &address_size) < 0)
         return kiln_fail_errno(err, errno, "LISTEN_FDS: descriptor %d is not a socket", fd);
-    if (address->sun_family != AF_UNIX || type != SOCK_STREAM || !listens)
+    if (address->sun_family != AF_UNIX || !address->sun_path[0] || type != SOCK_STREAM || !listens)
         return kiln_fail(err, KILN_INVALID,
                          "LISTEN_FDS: descriptor %d is not a listening stream socket of a path "
                          "(ListenStream= with a path)",
@@ -80,6 +80,14 @@ static enum kiln_code inherit(long count, struct listener *ret_listener, struct 
 
 /* ---- our own ---- */
 
+static enum kiln_code advise(struct kiln_err *err)
+{
+    struct kiln_err why = *err;
+    return kiln_fail(
+        err, why.code, "%s; %schoose another socket with --socket", why.text,
+        geteuid() == 0 ? "" : "set XDG_RUNTIME_DIR to a folder that only you may write to, or ");
+}
+
 /* Root's folder is for every user to pass through; the socket's own mode says who may connect. */
 static enum kiln_code make_folder(const char *path, struct kiln_err *err)
 {
@@ -94,7 +102,9 @@ static enum kiln_code make_folder(const char *path, struct kiln_err *err)
     if (stat(folder, &st) == 0)
         return KILN_OK;
     enum kiln_code rc = fs_make_folders(folder, err);
-    if (!rc && geteuid() == 0 && chmod(folder, 0755) < 0)
+    if (rc)
+        return advise(err);
+    if (geteuid() == 0 && chmod(folder, 0755) < 0)
         return kiln_fail_errno(err, errno, "cannot set the mode of '%s'", folder);
     return rc;
 }
@@ -166,8 +176,10 @@ static enum kiln_code take_lock(const struct sockaddr_un *address, int *ret_fd,
     snprintf(path, sizeof(path), "%s" LISTENER_LOCK_SUFFIX, address->sun_path);
     for (unsigned i = 0; i < LOCK_TRIES; i++) {
         KILN_AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0)
-            return kiln_fail_errno(err, errno, "cannot open the lock '%s'", path);
+        if (fd < 0) {
+            kiln_fail_errno(err, errno, "cannot open the lock '%s'", path);
+            return advise(err);
+        }
         if (flock(fd, LOCK_EX | LOCK_NB) < 0)
             return refuse_locked(address, fd, err);
         if (!is_same_file(fd, path))
@@ -200,21 +212,24 @@ static enum kiln_code clear_place(const struct sockaddr_un *address, struct kiln
 
 /* Root's socket is for its group too; the file is born with its mode, so nobody slips in. */
 static enum kiln_code bind_to(int fd, const struct sockaddr_un *address, const char *group,
-                              struct kiln_err *err)
+                              bool *ret_root_only, struct kiln_err *err)
 {
     bool root = geteuid() == 0;
     mode_t before = umask(root ? 0117 : 0177);
     int status = bind(fd, (const struct sockaddr *)address, sizeof(*address));
     int errnum = errno;
     umask(before);
-    if (status < 0)
-        return kiln_fail_errno(err, errnum, "cannot bind the socket '%s'", address->sun_path);
+    if (status < 0) {
+        kiln_fail_errno(err, errnum, "cannot bind the socket '%s'", address->sun_path);
+        return advise(err);
+    }
     const struct group *who = root && *group ? getgrnam(group) : NULL;
     if (who && chown(address->sun_path, (uid_t)-1, who->gr_gid) < 0)
         return kiln_fail_errno(err, errno, "cannot give the socket '%s' to the group '%s'",
                                address->sun_path, group);
     if (listen(fd, BACKLOG) < 0)
         return kiln_fail_errno(err, errno, "cannot listen on '%s'", address->sun_path);
+    *ret_root_only = root && *group && !who;
     return KILN_OK;
 }
 
@@ -224,7 +239,7 @@ static enum kiln_code make_socket(const struct sockaddr_un *address, const char 
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (l->fd < 0)
         return kiln_fail_errno(err, errno, "cannot make a socket");
-    enum kiln_code rc = bind_to(l->fd, address, group, err);
+    enum kiln_code rc = bind_to(l->fd, address, group, &l->root_only, err);
     struct stat st;
     if (rc || lstat(address->sun_path, &st) < 0)
         return rc ? rc : kiln_fail_errno(err, errno, "cannot look at '%s'", address->sun_path);

@@ -22,6 +22,7 @@ struct listener {
     int fd; /* owned; listens, does not block */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
     bool inherited; /* made by the service manager, who also removes it */
+    bool root_only; /* the host has no such group: nobody but root may connect */
     int lock_fd;    /* owned; -1 when inherited */
     dev_t device;   /* of the file that we made */
     ino_t inode;
@@ -30,7 +31,7 @@ struct listener {
 #define LISTENER_CLOSED ((struct listener){ .fd = -1, .lock_fd = -1 })
 
 /* |path| is not looked at when a socket was inherited.  |group| may open root's socket beside
- * root; a group that the host does not have is passed over. */
+ * root; where the host does not have it, |root_only| is set. */
 KILN_MUST_CHECK enum kiln_code listener_open(const char *path, const char *group,
                                              struct listener *ret_listener, struct kiln_err *err);
 /* Accepts one that is closed. */

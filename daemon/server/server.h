@@ -59,7 +59,7 @@ struct server {
     struct session *sessions; /* owned list */
     gid_t admin_group;
     int spare_fd; /* owned: given up for a moment when descriptors run out, to refuse politely */
-    bool draining, closing;
+    bool draining;
     struct loop_owner owner;
     struct loop_watch watch;  /* of the listener */
     struct loop_timer sweep;  /* once a second: who is slow? */

@@ -69,7 +69,7 @@ static void reply(struct caller *caller, const struct reply *r)
                     .request_id = r->request_id,
                     .body_size = (uint32_t)r->body.size,
                     .descriptors = (uint16_t)r->object_count,
-                    .flags = r->flags },
+                    .flags = (uint16_t)(r->flags | (s->draining ? FRAME_STOPPING : 0)) },
         .body = r->body,
         .objects = r->objects,
         .object_count = r->object_count,

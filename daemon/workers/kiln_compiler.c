@@ -153,7 +153,8 @@ static bool no_input(void)
     return fine;
 }
 
-static int settle(const char *temp, bool confined)
+/* |ret_notice| is left alone when all is as it should be. */
+static int settle(const char *temp, bool confined, struct kiln_err *ret_notice)
 {
     char folder[PATH_MAX];
     /* A write beyond the limit fails with EFBIG, which can be reported, instead of a signal.
@@ -173,13 +174,15 @@ static int settle(const char *temp, bool confined)
         fprintf(stderr, "kiln-compiler: cannot set up its surroundings: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
-    /* A kernel without Landlock leaves the compilers with the rights of kilnd's user. */
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = confined ? KILN_OK : confine_to(folder, &err);
-    if (rc == KILN_OK || rc == KILN_UNSUPPORTED)
-        return 0;
-    fprintf(stderr, "kiln-compiler: %s\n", err.text);
-    return EXIT_SURROUNDINGS;
+    if (rc && rc != KILN_UNSUPPORTED) {
+        fprintf(stderr, "kiln-compiler: %s\n", err.text);
+        return EXIT_SURROUNDINGS;
+    }
+    if (rc)
+        kiln_fail(ret_notice, rc, "compilers may open whatever kilnd's user may: %s", err.text);
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -196,9 +199,10 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
-    status = settle(given.temp, given.resume);
+    struct kiln_err notice = KILN_ERR_INIT;
+    status = settle(given.temp, given.resume, &notice);
     if (status)
         return status;
     return given.resume ? compiler_worker_resume(SOCKET_FD, given.max_jobs, given.files)
-                        : compiler_worker_serve(SOCKET_FD, given.max_jobs);
+                        : compiler_worker_serve(SOCKET_FD, given.max_jobs, notice.text);
 }

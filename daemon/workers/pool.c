@@ -29,6 +29,7 @@ struct pool {
     struct loop_owner owner;
     struct loop_timer restart; /* starts workers, one a turn */
     struct loop_timer settle;  /* does on the next turn what must not be done within a call */
+    bool notice_given;         /* all workers have the same */
     bool stopping;
     bool closing;
     void (*closed)(void *context);
@@ -196,10 +197,13 @@ static void on_restart(struct loop_timer *timer)
     keep_up(p);
 }
 
-static void on_ready(struct worker *w)
+static void on_ready(struct worker *w, const char *notice)
 {
     struct pool *p = w->context;
     p->failures = 0;
+    if (*notice && !p->notice_given)
+        log_warning("%s", notice);
+    p->notice_given = p->notice_given || *notice;
     give_jobs(p);
 }
 

@@ -13,47 +13,17 @@
 #include <sys/stat.h>
 
 #define PREFIX "kilnd-"
-/* Deeper than any compiler nests; a job that digs deeper leaves its bottom behind. */
-#define DEPTH_MOST 64
+#define RANDOM_LETTERS 6 /* mkdtemp's */
+/* Only a folder with this in it was made here: a user's own kilnd-backup is none of ours. */
+#define MARKER ".made-by-kilnd"
 /* Against a sweep that wins the race between making a folder and locking it. */
 #define TRIES_MOST 8
-
-static void empty(int folder_fd, unsigned depth);
 
 static void dir_auto(DIR **dir)
 {
     if (*dir)
         closedir(*dir);
 }
-
-static void remove_entry(int parent_fd, const char *name, unsigned depth)
-{
-    if (unlinkat(parent_fd, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
-        return;
-    int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0 && depth < DEPTH_MOST)
-        empty(fd, depth + 1);
-    else if (fd >= 0)
-        close(fd);
-    unlinkat(parent_fd, name, AT_REMOVEDIR);
-}
-
-/* Takes |folder_fd|. */
-static void empty(int folder_fd, unsigned depth)
-{
-    fchmod(folder_fd, 0700); /* a job may have taken its own permissions away */
-    __attribute__((cleanup(dir_auto))) DIR *dir = fdopendir(folder_fd);
-    if (!dir) {
-        close(folder_fd);
-        return;
-    }
-    for (struct dirent *e; (e = readdir(dir));) {
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            remove_entry(dirfd(dir), e->d_name, depth);
-    }
-}
-
-void temp_folder_remove(const char *path) { remove_entry(AT_FDCWD, path, 0); }
 
 /* An open, locked descriptor of our own folder |name|; -1 when it is another's, or in use. */
 static int lock_folder(int base_fd, const char *name)
@@ -69,17 +39,35 @@ static int lock_folder(int base_fd, const char *name)
     return locked;
 }
 
+static bool mark(const struct temp_root *root)
+{
+    KILN_AUTO(fd) int fd = openat(root->fd, MARKER, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    return fd >= 0;
+}
+
+static bool is_ours(int base_fd, const char *name)
+{
+    char path[sizeof(PREFIX) + RANDOM_LETTERS + sizeof(MARKER) + 1];
+    struct stat st;
+    if (strncmp(name, PREFIX, sizeof(PREFIX) - 1) != 0 ||
+        strlen(name) != sizeof(PREFIX) - 1 + RANDOM_LETTERS)
+        return false;
+    snprintf(path, sizeof(path), "%s/" MARKER, name);
+    return fstatat(base_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+           st.st_uid == geteuid();
+}
+
 static void sweep(const char *base)
 {
     __attribute__((cleanup(dir_auto))) DIR *dir = opendir(base);
     if (!dir)
         return;
     for (struct dirent *e; (e = readdir(dir));) {
-        if (strncmp(e->d_name, PREFIX, sizeof(PREFIX) - 1) != 0)
+        if (!is_ours(dirfd(dir), e->d_name))
             continue;
         KILN_AUTO(fd) int fd = lock_folder(dirfd(dir), e->d_name);
         if (fd >= 0)
-            remove_entry(dirfd(dir), e->d_name, 0);
+            fs_remove_tree(dirfd(dir), e->d_name);
     }
 }
 
@@ -104,7 +92,7 @@ enum kiln_code temp_root_open(const char *base, struct temp_root *ret_root, stru
         if (!mkdtemp(root.path))
             return kiln_fail_errno(err, errno, "cannot make a temporary folder in '%s'", base);
         root.fd = lock_folder(AT_FDCWD, root.path);
-        if (root.fd >= 0 && still_there(root.path, root.fd)) {
+        if (root.fd >= 0 && still_there(root.path, root.fd) && mark(&root)) {
             *ret_root = root;
             return KILN_OK;
         }
@@ -118,7 +106,7 @@ void temp_root_close(struct temp_root *root)
 {
     if (root->fd < 0 || root->path[0] == '\0')
         return;
-    temp_folder_remove(root->path);
+    fs_remove_tree(AT_FDCWD, root->path);
     close(root->fd);
     *root = (struct temp_root){ .fd = -1 };
 }

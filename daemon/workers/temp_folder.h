@@ -8,9 +8,7 @@
  *            daemon that was killed
  * Ownership  a root holds a lock on its folder while it is open, so that no other daemon takes it
  *            for a leftover, in whatever process namespace that one runs
- * Threading  a root on one thread; temp_folder_remove on any
- *
- * Removal follows no symbolic link and stays below the folder it was given.
+ * Threading  a root on one thread
  */
 #include "common/err.h"
 #include "common/paths.h"
@@ -29,5 +27,3 @@ void temp_root_close(struct temp_root *root);
 /* A new folder below it. */
 KILN_MUST_CHECK enum kiln_code temp_folder_make(struct temp_root *root, char path[PATH_TEXT_MOST],
                                                 struct kiln_err *err);
-/* Best effort: what cannot be removed stays for the next sweep.  May block. */
-void temp_folder_remove(const char *path);

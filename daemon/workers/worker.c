@@ -2,11 +2,13 @@
 #include "daemon/workers/worker.h"
 
 #include "common/clock.h"
+#include "common/fs.h"
 #include "common/log.h"
 #include "daemon/workers/worker_end.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,11 +93,11 @@ static void on_result(struct worker *w, const struct worker_result *result)
     finish(w, result->end, result->text, result);
 }
 
-static void on_ready_message(struct worker *w)
+static void on_ready_message(struct worker *w, const char *notice)
 {
     loop_timer_stop(&w->deadline);
     move(w, WORKER_IDLE);
-    w->options->events.ready(w);
+    w->options->events.ready(w, notice);
 }
 
 /* One message; false when there is no more to read now. */
@@ -108,7 +110,7 @@ static bool read_message(struct worker *w)
     if (rc == KILN_BUSY)
         return false;
     if (!rc && message == WORKER_READY && w->state == WORKER_STARTING && !w->blame)
-        on_ready_message(w);
+        on_ready_message(w, result.text);
     else if (!rc && message == WORKER_RESULT && w->state == WORKER_BUSY)
         on_result(w, &result);
     else if (rc == KILN_UNAVAILABLE)
@@ -155,7 +157,7 @@ static void on_exit_status(struct loop_process *process, int status, int signal)
 
 static void remove_folder(struct task *task)
 {
-    temp_folder_remove(LOOP_OWNER_OF(struct worker, removal, task)->temp);
+    fs_remove_tree(AT_FDCWD, LOOP_OWNER_OF(struct worker, removal, task)->temp);
 }
 
 static void on_removed(struct task *task)
@@ -170,7 +172,7 @@ static void on_handles_closed(struct loop_owner *owner)
 {
     struct worker *w = LOOP_OWNER_OF(struct worker, owner, owner);
     if (w->failed_to_start) { /* nothing ran in it: quick, and nobody waits for us */
-        temp_folder_remove(w->temp);
+        fs_remove_tree(AT_FDCWD, w->temp);
         free(w);
         return;
     }
@@ -239,7 +241,7 @@ enum kiln_code worker_start(const struct worker_options *options, void *context,
     int pair[2];
     rc = open_sockets(pair, err);
     if (rc) {
-        temp_folder_remove(w->temp);
+        fs_remove_tree(AT_FDCWD, w->temp);
         return rc;
     }
     w->socket = pair[0];
@@ -274,7 +276,7 @@ enum kiln_code worker_give(struct worker *w, struct compile_task *task, struct k
     w->started_ns = clock_monotonic_ns();
     if (task->job.toolchain.size > 0)
         remember_toolchain(w, task->job.toolchain);
-    loop_timer_start(&w->deadline, w->options->timeout_ms, 0);
+    loop_timer_start(&w->deadline, worker_time_ms(w->options, task->job.kind), 0);
     return KILN_OK;
 }
 

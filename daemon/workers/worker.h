@@ -23,7 +23,8 @@
 struct worker;
 
 struct worker_events {
-    void (*ready)(struct worker *worker);
+    /* |notice|: what an operator should know of it; "" as a rule. */
+    void (*ready)(struct worker *worker, const char *notice);
     /* The job's outcome is filled; the worker may take another when it is IDLE. */
     void (*finished)(struct worker *worker, struct compile_task *task);
     /* The process is no more; |err| says why.  Comes before |finished| of a job that died with it.
@@ -74,6 +75,16 @@ struct worker {
     char temp[PATH_TEXT_MOST];
     struct worker *next; /* its owner's list */
 };
+
+/* Compilers take seconds to load, whatever one kernel is allowed. */
+#define WORKER_PROBE_LEAST_MS 60000u
+
+/* The wall clock of one job; a probe or a description has a minute at least. */
+static inline uint64_t worker_time_ms(const struct worker_options *options, enum compile_kind kind)
+{
+    bool probes = kind != COMPILE_KERNEL && options->timeout_ms < WORKER_PROBE_LEAST_MS;
+    return probes ? WORKER_PROBE_LEAST_MS : options->timeout_ms;
+}
 
 KILN_MUST_CHECK enum kiln_code worker_start(const struct worker_options *options, void *context,
                                             struct worker **ret_worker, struct kiln_err *err);

@@ -74,7 +74,7 @@ static void say_end(const struct worker *w, enum compile_end end, int status, in
                  (unsigned long long)limits->cpu_s);
     else if (end == COMPILE_TIMED_OUT)
         snprintf(text, size, "took longer than %.1f s (setting compile_timeout)",
-                 (double)w->options->timeout_ms / 1e3);
+                 (double)worker_time_ms(w->options, w->task->job.kind) / 1e3);
     else if (end == COMPILE_OUTPUT)
         snprintf(text, size, "wrote more than %llu MiB (setting compile_output)",
                  (unsigned long long)(limits->output >> 20));

@@ -9,6 +9,7 @@ static const char *const end_names[] = {
     [COMPILE_MEMORY] = "memory",
     [COMPILE_OUTPUT] = "output",
     [COMPILE_UNAVAILABLE] = "unavailable",
+    [COMPILE_OUTDATED] = "outdated",
 };
 
 const char *compile_end_name(enum compile_end end)

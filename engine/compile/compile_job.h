@@ -10,7 +10,7 @@
  *            (compile_outcome_done)
  * Threading  plain values
  */
-#include "common/bytes.h"
+#include "common/digest.h"
 #include "common/err.h"
 
 #include <stdint.h>
@@ -30,6 +30,9 @@ struct compile_job {
     struct bytes source;
     uint32_t header_count;
     struct bytes headers; /* header_count x message_header */
+    /* What the kernel's key says it is made with: a compiler that is another one (upgraded
+     * meanwhile) refuses the job as unavailable.  All zero: whichever is there will do. */
+    struct digest toolchain_id;
 };
 
 /* How a job ended; everything but COMPILE_DONE is a failure. */
@@ -41,6 +44,7 @@ enum compile_end {
     COMPILE_MEMORY,      /* the memory limit */
     COMPILE_OUTPUT,      /* the object exceeded its limit */
     COMPILE_UNAVAILABLE, /* no such toolchain here, or no worker could be started */
+    COMPILE_OUTDATED,    /* the toolchain is another one than the job's toolchain_id */
 };
 
 struct compile_outcome {
@@ -56,6 +60,7 @@ struct compile_outcome {
 
 #define COMPILE_OUTCOME_INIT ((struct compile_outcome){ .object_fd = -1, .err = KILN_ERR_INIT })
 
-/* "done", "refused", "crashed", "timed-out", "memory", "output", "unavailable" */
+/* "done", "refused", "crashed", "timed-out", "memory", "output", "unavailable",
+ * "outdated" */
 const char *compile_end_name(enum compile_end end);
 void compile_outcome_done(struct compile_outcome *outcome);

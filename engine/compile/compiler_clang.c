@@ -74,14 +74,13 @@ static enum compile_end judge(int status, struct kiln_err *err)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return COMPILE_DONE;
     if (WIFEXITED(status) && WEXITSTATUS(status) == CLANG_REPORTED) {
-        kiln_fail(err, KILN_COMPILE_FAILED, "the compiler reports errors: see the log");
+        kiln_fail(err, KILN_COMPILE_FAILED, "the compiler reports errors");
         return COMPILE_REFUSED;
     }
     if (WIFSIGNALED(status)) {
         end = died(WTERMSIG(status), err);
     } else {
-        kiln_fail(err, KILN_COMPILE_FAILED, "clang failed with status %d: see the log",
-                  WEXITSTATUS(status));
+        kiln_fail(err, KILN_COMPILE_FAILED, "clang failed with status %d", WEXITSTATUS(status));
         end = COMPILE_CRASHED;
     }
     const char *text = NULL;
@@ -136,9 +135,9 @@ static enum compile_end clang_compile(struct compiler *compiler, const struct co
     arguments_add(&arguments, OBJECT);
     if (arguments.failed)
         return out_of_memory(err);
-    scratch_empty(FOLDER);
+    fs_empty_folder(FOLDER);
     enum compile_end end = compile_here(&arguments, job, ret_object, err);
-    scratch_empty(FOLDER);
+    fs_empty_folder(FOLDER);
     return end;
 }
 

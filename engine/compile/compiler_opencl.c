@@ -54,8 +54,7 @@ static enum compile_end judge(int result, const char *call, struct kiln_err *err
 {
     if (result == OPENCL_OUT_OF_HOST_MEMORY)
         return no_memory(err);
-    kiln_fail(err, KILN_COMPILE_FAILED, "the compiler reports errors (%s: %d): see the log", call,
-              result);
+    kiln_fail(err, KILN_COMPILE_FAILED, "the compiler reports errors (%s: %d)", call, result);
     return COMPILE_REFUSED;
 }
 

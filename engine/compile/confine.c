@@ -101,7 +101,9 @@ enum kiln_code confine_to(const char *folder, struct kiln_err *err)
     struct landlock_ruleset_attr handled = { .handled_access_fs = EVERYTHING };
     if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) <
         VERSION_NEEDED)
-        return kiln_fail(err, KILN_UNSUPPORTED, "this kernel has no Landlock, or an early one");
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "this kernel has no Landlock that is switched on, or one from before "
+                         "Linux 5.19");
     KILN_AUTO(fd)
     int rules = (int)syscall(SYS_landlock_create_ruleset, &handled, sizeof(handled), 0);
     if (rules < 0)

@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/rtc.h"
 #include "common/messages.h"
+#include "engine/compile/identity.h"
+
+#include <stdio.h>
 
 /* Both libraries number these alike. */
 #define RTC_OUT_OF_MEMORY 1
 #define RTC_INVALID_OPTION 5
 #define RTC_COMPILATION 6
+
+struct rtc {
+    struct compiler base;
+    const struct rtc_kind *kind; /* borrowed */
+    struct rtc_library library;
+    char path[256];
+};
 
 struct rtc_headers { /* terminated copies; NULL-terminated arrays are not needed */
     char *names[LIMIT_HEADERS];
@@ -57,10 +67,9 @@ static enum compile_end judge(const struct rtc_library *library, int result, str
     if (result == RTC_OUT_OF_MEMORY)
         return no_memory(err);
     if (result == RTC_COMPILATION)
-        kiln_fail(err, KILN_COMPILE_FAILED, "the compiler reports errors: see the log");
+        kiln_fail(err, KILN_COMPILE_FAILED, "the compiler reports errors");
     else if (result == RTC_INVALID_OPTION)
-        kiln_fail(err, KILN_COMPILE_FAILED,
-                  "the compiler does not take these options: see the log");
+        kiln_fail(err, KILN_COMPILE_FAILED, "the compiler does not take these options");
     else
         kiln_fail(err, KILN_COMPILE_FAILED, "the compiler failed: %s", library->error_text(result));
     return COMPILE_REFUSED;
@@ -110,12 +119,85 @@ static enum compile_end compile(const struct rtc_library *library, const struct 
     return end;
 }
 
-enum compile_end rtc_compile(const struct rtc_library *library, const struct compile_job *job,
-                             struct arguments *options, struct buffer *ret_object,
+enum compile_end rtc_compile(struct compiler *compiler, const struct compile_job *job,
+                             const struct target *target, struct buffer *ret_object,
                              struct kiln_err *err)
 {
+    const struct rtc *rtc = (const struct rtc *)compiler;
+    ARGUMENTS_AUTO struct arguments options = { 0 };
     __attribute__((cleanup(headers_done))) struct rtc_headers headers = { .count = 0 };
-    if (options->failed || !headers_copy(job, &headers))
+    rtc->kind->add_options(&options, job, target);
+    if (options.failed || !headers_copy(job, &headers))
         return no_memory(err);
-    return compile(library, job, options, &headers, ret_object, err);
+    return compile(&rtc->library, job, &options, &headers, ret_object, err);
 }
+
+/* ---- which one is here ---- */
+
+/* Further libraries (comgr, the built-in headers) are opened by the first compile, and only then
+ * can be seen. */
+static void load_everything(struct rtc *rtc)
+{
+    const struct rtc_kind *kind = rtc->kind;
+    struct compile_job job = compiler_probe_job(kind->ops->family);
+    struct target target = { .family = kind->ops->family };
+    struct kiln_err ignored = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer object;
+    buffer_init(&object, LIMIT_CODE_OBJECT);
+    snprintf(target.text, sizeof(target.text), "%s", kind->first_target);
+    (void)rtc_compile(&rtc->base, &job, &target, &object, &ignored);
+}
+
+enum kiln_code rtc_describe(struct compiler *compiler, struct toolchain *ret_toolchain,
+                            struct kiln_err *err)
+{
+    struct rtc *rtc = (struct rtc *)compiler;
+    struct identity id;
+    int major = 0, minor = 0;
+    load_everything(rtc);
+    rtc->library.version(&major, &minor);
+    snprintf(ret_toolchain->version, sizeof(ret_toolchain->version), "%s %d.%d", rtc->kind->what,
+             major, minor);
+    snprintf(ret_toolchain->path, sizeof(ret_toolchain->path), "%s", rtc->path);
+    identity_init(&id, compiler->ops->name, ret_toolchain->version);
+    enum kiln_code rc = identity_put_loaded(&id, rtc->kind->deciding, err);
+    ret_toolchain->identity = identity_end(&id);
+    return rc;
+}
+
+static enum kiln_code open_library(struct rtc *rtc, struct kiln_err *err)
+{
+    const struct rtc_kind *kind = rtc->kind;
+    const char *root = getenv(kind->root_variable);
+    char folder[sizeof(rtc->path)];
+    snprintf(folder, sizeof(folder), "%s/%s", root ? root : kind->root, kind->below);
+    struct library_search search = {
+        .what = kind->what,
+        .folders = root ? (const char *const[]){ folder, NULL }
+                        : (const char *const[]){ "", folder, NULL },
+        .names = kind->names,
+        .advice = kind->advice,
+    };
+    void *dl = NULL;
+    enum kiln_code rc = library_open(&search, &dl, rtc->path, sizeof(rtc->path), err);
+    if (rc)
+        return rc;
+    return library_bind(dl, kind->what, kind->symbols, kind->symbol_count, &rtc->library, err);
+}
+
+enum kiln_code rtc_open(const struct rtc_kind *kind, struct compiler **ret_compiler,
+                        struct kiln_err *err)
+{
+    KILN_AUTO(mem) struct rtc *rtc = calloc(1, sizeof(*rtc));
+    if (!rtc)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open %s", kind->what);
+    rtc->base.ops = kind->ops;
+    rtc->kind = kind;
+    enum kiln_code rc = open_library(rtc, err);
+    if (rc)
+        return rc;
+    *ret_compiler = &KILN_TAKE(rtc)->base;
+    return KILN_OK;
+}
+
+void rtc_close(struct compiler *compiler) { free(compiler); }

@@ -4,7 +4,8 @@
 /*
  * What hiprtc and NVRTC have in common: the same calls under two names.
  *
- * Ownership  the table belongs to its back end; programs live for one rtc_compile
+ * Role       all of both back ends but names, symbols and options
+ * Ownership  rtc_open / rtc_close; programs live for one rtc_compile
  * Threading  one thread
  */
 #include "engine/compile/arguments.h"
@@ -24,7 +25,30 @@ struct rtc_library {
     const char *(*error_text)(int result);
 };
 
-/* Compiles |job| with |options|; see compiler_ops.compile. */
-enum compile_end rtc_compile(const struct rtc_library *library, const struct compile_job *job,
-                             struct arguments *options, struct buffer *ret_object,
+/* What the two do not share. */
+struct rtc_kind {
+    const struct compiler_ops *ops;
+    const char *what;          /* "NVRTC": for people */
+    const char *root_variable; /* names where the vendor's software is, and */
+    const char *root;          /* where it is without that */
+    const char *below;         /* the libraries' folder in it */
+    const char *const *names;  /* of the library, as library_search.names */
+    const char *advice;        /* as library_search.advice */
+    const struct library_symbol *symbols;
+    size_t symbol_count;
+    const char *const *deciding; /* as identity_put_loaded: libraries that decide the output */
+    const char *first_target;    /* of the compile that makes it load all of them */
+    /* Everything the compiler is to be told, for |job| and |target|. */
+    void (*add_options)(struct arguments *options, const struct compile_job *job,
+                        const struct target *target);
+};
+
+/* |kind| is static.  The back end's open; the others go into its compiler_ops as they are. */
+KILN_MUST_CHECK enum kiln_code rtc_open(const struct rtc_kind *kind, struct compiler **ret_compiler,
+                                        struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code rtc_describe(struct compiler *compiler,
+                                            struct toolchain *ret_toolchain, struct kiln_err *err);
+enum compile_end rtc_compile(struct compiler *compiler, const struct compile_job *job,
+                             const struct target *target, struct buffer *ret_object,
                              struct kiln_err *err);
+void rtc_close(struct compiler *compiler);

@@ -5,11 +5,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 
-#define OPEN_FOLDERS_MOST 16
 #define PATH_MOST 512 /* two short folders and LIMIT_PROGRAM_NAME letters */
 
 /* |name| went through header_name_is_fine: it stays below |folder|. */
@@ -42,21 +40,4 @@ enum kiln_code scratch_fill(const char *folder, const struct compile_job *job, s
         rc = put_file(headers, header.name, header.text, err);
     }
     return rc;
-}
-
-static int remove_one(const char *path, const struct stat *seen, int type, struct FTW *place)
-{
-    (void)seen;
-    if (place->level == 0)
-        return 0;
-    if (type == FTW_DP)
-        rmdir(path);
-    else
-        unlink(path);
-    return 0;
-}
-
-void scratch_empty(const char *folder)
-{
-    nftw(folder, remove_one, OPEN_FOLDERS_MOST, FTW_DEPTH | FTW_PHYS);
 }

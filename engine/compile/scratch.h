@@ -18,5 +18,3 @@
  * under their own names. */
 KILN_MUST_CHECK enum kiln_code scratch_fill(const char *folder, const struct compile_job *job,
                                             struct kiln_err *err);
-/* Removes everything below |folder|; what cannot be removed stays. */
-void scratch_empty(const char *folder);

@@ -27,8 +27,11 @@ struct job_files {
 struct worker {
     int socket_fd;                      /* borrowed */
     struct compiler *opened[COMPILERS]; /* owned; in the order of compilers[] */
-    int own_out, own_err;               /* owned: where output goes between jobs */
-    unsigned jobs_left;                 /* with the one being served; 0: no end */
+    struct digest identity[COMPILERS];  /* of those opened */
+    bool identified[COMPILERS];
+    bool afresh;          /* this process was started for the job being served */
+    int own_out, own_err; /* owned: where output goes between jobs */
+    unsigned jobs_left;   /* with the one being served; 0: no end */
 };
 
 static void worker_done(struct worker *w)
@@ -126,19 +129,51 @@ static enum compile_end start_afresh(const struct worker *w, const struct job_fi
     return COMPILE_UNAVAILABLE;
 }
 
-static enum kiln_code open_compiler(struct worker *w, const struct compiler_ops *ops,
-                                    struct compiler **ret_compiler, struct kiln_err *err)
+static size_t place_of(const struct compiler_ops *ops)
 {
     size_t i = 0;
     while (compilers[i] != ops)
         i++;
-    if (!w->opened[i]) {
-        enum kiln_code rc = ops->open(&w->opened[i], err);
-        if (rc)
-            return rc;
-    }
-    *ret_compiler = w->opened[i];
+    return i;
+}
+
+static enum kiln_code open_compiler(struct worker *w, size_t place, struct kiln_err *err)
+{
+    return w->opened[place] ? KILN_OK : compilers[place]->open(&w->opened[place], err);
+}
+
+static enum kiln_code identify(struct worker *w, size_t place, struct kiln_err *err)
+{
+    struct toolchain tc = { 0 };
+    if (w->identified[place])
+        return KILN_OK;
+    enum kiln_code rc = compilers[place]->describe(w->opened[place], &tc, err);
+    if (rc)
+        return rc;
+    w->identity[place] = tc.identity;
+    w->identified[place] = true;
     return KILN_OK;
+}
+
+/* A library that was upgraded stays as it was in a process that has it loaded: that process starts
+ * afresh.  When even the new one is not what the daemon knows of, the daemon must ask again. */
+static enum compile_end check_identity(struct worker *w, const struct job_files *files,
+                                       const struct compile_job *job, size_t place,
+                                       struct kiln_err *err)
+{
+    static const struct digest any;
+    if (digest_equal(&job->toolchain_id, &any))
+        return COMPILE_DONE;
+    if (identify(w, place, err))
+        return COMPILE_UNAVAILABLE;
+    if (digest_equal(&job->toolchain_id, &w->identity[place]))
+        return COMPILE_DONE;
+    if (!w->afresh)
+        return start_afresh(w, files, err);
+    kiln_fail(err, KILN_UNAVAILABLE,
+              "%s was upgraded since kilnd looked at it: ask again in a moment",
+              compilers[place]->name);
+    return COMPILE_OUTDATED;
 }
 
 static enum kiln_code check_job(const struct compile_job *job, const struct compiler_ops *ops,
@@ -156,12 +191,19 @@ static enum kiln_code check_job(const struct compile_job *job, const struct comp
     return rc ? rc : headers_check(job->headers, job->header_count, err);
 }
 
+/* A probe's log is read by nobody, and not every failure has one. */
+static void point_to_log(const struct compile_job *job, int log_fd, struct kiln_err *err)
+{
+    size_t used = strlen(err->text);
+    if (job->kind == COMPILE_KERNEL && lseek(log_fd, 0, SEEK_END) > 0)
+        snprintf(err->text + used, sizeof(err->text) - used, ": see the log");
+}
+
 static enum compile_end compile(struct worker *w, const struct job_files *files,
                                 const struct compile_job *job, struct buffer *object,
                                 struct kiln_err *err)
 {
     const struct compiler_ops *ops = compiler_find(job->toolchain);
-    struct compiler *compiler = NULL;
     struct target target;
     if (!ops) {
         kiln_fail(err, KILN_UNAVAILABLE, "this kiln-compiler has no such toolchain");
@@ -171,11 +213,17 @@ static enum compile_end compile(struct worker *w, const struct job_files *files,
         return COMPILE_REFUSED;
     if (is_taken(w, ops))
         return start_afresh(w, files, err);
-    if (open_compiler(w, ops, &compiler, err))
+    size_t place = place_of(ops);
+    if (open_compiler(w, place, err))
         return COMPILE_UNAVAILABLE;
+    enum compile_end end = check_identity(w, files, job, place, err);
+    if (end != COMPILE_DONE)
+        return end;
     struct compile_job probe = compiler_probe_job(ops->family);
-    enum compile_end end =
-        ops->compile(compiler, job->kind == COMPILE_PROBE ? &probe : job, &target, object, err);
+    end = ops->compile(w->opened[place], job->kind == COMPILE_PROBE ? &probe : job, &target, object,
+                       err);
+    if (end == COMPILE_REFUSED || end == COMPILE_CRASHED)
+        point_to_log(job, files->log_fd, err);
     if (end == COMPILE_DONE && code_object_check(buffer_view(object), &target, err))
         return COMPILE_REFUSED;
     return end;
@@ -214,7 +262,7 @@ static enum compile_end perform(struct worker *w, const struct job_files *files,
         end = compile(w, files, &job, &object, err);
     else if (compilers_describe(&object, err))
         end = COMPILE_MEMORY;
-    scratch_empty("pocl"); /* PoCL leaves a file or two each time */
+    fs_empty_folder("pocl"); /* PoCL leaves a file or two each time */
     if (end != COMPILE_DONE || job.kind == COMPILE_PROBE)
         return end;
     return write_object(&object, files->object_fd, err);
@@ -256,11 +304,11 @@ static enum kiln_code serve_one(struct worker *w, const struct job_files *files,
     return send_packet(w->socket_fd, &packet, err);
 }
 
-static enum kiln_code send_ready(int socket_fd, struct kiln_err *err)
+static enum kiln_code send_ready(int socket_fd, const char *notice, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer ready;
-    buffer_init(&ready, 1);
-    buffer_put_u8(&ready, WORKER_READY);
+    buffer_init(&ready, WORKER_PACKET_MOST);
+    worker_ready_write(&ready, notice);
     return send_packet(socket_fd, &ready, err);
 }
 
@@ -268,7 +316,7 @@ static enum kiln_code send_ready(int socket_fd, struct kiln_err *err)
 static enum kiln_code serve(struct worker *w, struct job_files first, struct kiln_err *err)
 {
     bool endless = w->jobs_left == 0;
-    enum kiln_code rc = first.job_fd < 0 ? send_ready(w->socket_fd, err) : KILN_OK;
+    enum kiln_code rc = KILN_OK;
     while (!rc && (endless || w->jobs_left > 0)) {
         __attribute__((cleanup(files_done))) struct job_files files = first;
         first = NO_FILES;
@@ -276,12 +324,14 @@ static enum kiln_code serve(struct worker *w, struct job_files first, struct kil
             rc = wait_for_job(w->socket_fd, &files, err);
         if (!rc)
             rc = serve_one(w, &files, err);
+        w->afresh = false;
         w->jobs_left -= endless ? 0 : 1;
     }
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
-static int run(int socket_fd, unsigned max_jobs, struct job_files first)
+/* |notice| is NULL where the daemon knows already that we are ready. */
+static int run(int socket_fd, unsigned max_jobs, const char *notice, struct job_files first)
 {
     struct kiln_err err = KILN_ERR_INIT;
     __attribute__((cleanup(worker_done))) struct worker w = {
@@ -289,21 +339,26 @@ static int run(int socket_fd, unsigned max_jobs, struct job_files first)
         .own_out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0),
         .own_err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0),
         .jobs_left = max_jobs,
+        .afresh = first.job_fd >= 0,
     };
-    if (serve(&w, first, &err) == KILN_OK)
+    enum kiln_code rc = notice ? send_ready(socket_fd, notice, &err) : KILN_OK;
+    if (!rc)
+        rc = serve(&w, first, &err);
+    if (!rc)
         return EXIT_DONE;
     fprintf(stderr, "kiln-compiler: %s\n", err.text);
     return EXIT_WIRE;
 }
 
-int compiler_worker_serve(int socket_fd, unsigned max_jobs)
+int compiler_worker_serve(int socket_fd, unsigned max_jobs, const char *notice)
 {
-    return run(socket_fd, max_jobs, NO_FILES);
+    return run(socket_fd, max_jobs, notice, NO_FILES);
 }
 
 int compiler_worker_resume(int socket_fd, unsigned max_jobs, const int files[3])
 {
     for (size_t i = 0; i < WORKER_JOB_FILES; i++)
         fcntl(files[i], F_SETFD, FD_CLOEXEC);
-    return run(socket_fd, max_jobs, (struct job_files){ files[0], files[1], files[2] });
+    return run(socket_fd, max_jobs, /* notice= */ NULL,
+               (struct job_files){ files[0], files[1], files[2] });
 }

@@ -13,6 +13,7 @@ void worker_job_write(struct buffer *b, const struct compile_job *job)
     buffer_put_sized(b, job->source);
     buffer_put_u32(b, job->header_count);
     buffer_put_sized(b, job->headers);
+    buffer_put(b, job->toolchain_id.bytes, DIGEST_SIZE);
 }
 
 enum kiln_code worker_job_read(struct bytes content, struct compile_job *ret_job,
@@ -28,9 +29,39 @@ enum kiln_code worker_job_read(struct bytes content, struct compile_job *ret_job
     job.source = reader_sized(&r);
     job.header_count = reader_u32(&r);
     job.headers = reader_sized(&r);
+    struct bytes id = reader_take(&r, DIGEST_SIZE);
+    if (id.size)
+        memcpy(job.toolchain_id.bytes, id.data, id.size);
     if (r.failed || reader_left(&r) || kind > COMPILE_DESCRIBE)
         return kiln_fail(err, KILN_INVALID, "the job file of %zu bytes is not a job", content.size);
     *ret_job = job;
+    return KILN_OK;
+}
+
+void worker_ready_write(struct buffer *b, const char *notice)
+{
+    buffer_put_u8(b, WORKER_READY);
+    buffer_put_sized(b, bytes_of_text(notice));
+}
+
+/* One printable piece; false when it is longer than there is room. */
+static bool take_text(struct bytes text, struct worker_result *result)
+{
+    if (text.size >= sizeof(result->text))
+        return false;
+    for (size_t i = 0; i < text.size; i++)
+        result->text[i] = text.data[i] < ' ' ? ' ' : (char)text.data[i];
+    return true;
+}
+
+enum kiln_code worker_ready_read(struct reader *r, struct worker_result *ret_result,
+                                 struct kiln_err *err)
+{
+    struct worker_result result = { .end = COMPILE_DONE };
+    struct bytes notice = reader_sized(r);
+    if (r->failed || reader_left(r) || !take_text(notice, &result))
+        return kiln_fail(err, KILN_INVALID, "a compiler process sent a damaged greeting");
+    *ret_result = result;
     return KILN_OK;
 }
 
@@ -51,11 +82,8 @@ enum kiln_code worker_result_read(struct reader *r, struct worker_result *ret_re
     result.cpu_ns = reader_u64(r);
     result.peak_rss = reader_u64(r);
     struct bytes text = reader_sized(r);
-    if (r->failed || reader_left(r) || end > COMPILE_UNAVAILABLE ||
-        text.size >= sizeof(result.text))
+    if (r->failed || reader_left(r) || end > COMPILE_OUTDATED || !take_text(text, &result))
         return kiln_fail(err, KILN_INVALID, "a compiler process sent a damaged result");
-    for (size_t i = 0; i < text.size; i++)
-        result.text[i] = text.data[i] < ' ' ? ' ' : (char)text.data[i];
     *ret_result = result;
     return KILN_OK;
 }

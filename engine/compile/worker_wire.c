@@ -91,14 +91,16 @@ enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
         return kiln_fail_errno(err, errno, "cannot read from the compiler process");
     struct reader r = reader_of(bytes_of(packet, (size_t)got));
     uint8_t message = reader_u8(&r);
-    if (message == WORKER_RESULT) {
-        enum kiln_code rc = worker_result_read(&r, ret_result, err);
-        if (rc)
-            return rc;
-    } else if (message != WORKER_READY || reader_left(&r)) {
-        return kiln_fail(err, KILN_INVALID, "a compiler process sent the unknown message %u",
-                         message);
-    }
+    enum kiln_code rc;
+    if (message == WORKER_RESULT)
+        rc = worker_result_read(&r, ret_result, err);
+    else if (message == WORKER_READY)
+        rc = worker_ready_read(&r, ret_result, err);
+    else
+        rc =
+            kiln_fail(err, KILN_INVALID, "a compiler process sent the unknown message %u", message);
+    if (rc)
+        return rc;
     *ret_message = (enum worker_message)message;
     return KILN_OK;
 }
@@ -107,7 +109,7 @@ static enum kiln_code code_of(enum compile_end end)
 {
     if (end == COMPILE_DONE)
         return KILN_OK;
-    return end == COMPILE_UNAVAILABLE ? KILN_UNAVAILABLE : KILN_COMPILE_FAILED;
+    return end >= COMPILE_UNAVAILABLE ? KILN_UNAVAILABLE : KILN_COMPILE_FAILED;
 }
 
 static void fail(struct compile_outcome *outcome, enum compile_end end, const char *text)

@@ -9,7 +9,7 @@
  * Ownership  see each call
  * Threading  one thread a socket
  *
- *   worker -> kilnd   ready                 once, after start
+ *   worker -> kilnd   ready                 once, after start; what an operator should know of it
  *   kilnd -> worker   job      + 3 memfds   the job's bytes (sealed), an empty object file,
  *                                           an empty log file
  *   worker -> kilnd   result                the same three files are now filled
@@ -38,7 +38,9 @@ KILN_MUST_CHECK enum kiln_code worker_send_job(int socket_fd, const struct compi
                                                struct worker_files *ret_files,
                                                struct kiln_err *err);
 /* Daemon's side, does not block: KILN_BUSY when nothing is there yet, KILN_UNAVAILABLE when the
- * worker closed its end.  |ret_result| is filled for WORKER_RESULT. */
+ * worker closed its end.  |ret_result| is filled for WORKER_RESULT; of WORKER_READY it has the
+ * text,
+ * "" as a rule. */
 KILN_MUST_CHECK enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
                                               struct worker_result *ret_result,
                                               struct kiln_err *err);
@@ -48,6 +50,6 @@ KILN_MUST_CHECK enum kiln_code worker_receive(int socket_fd, enum worker_message
 void worker_collect(struct worker_files *files, enum compile_end end, const char *text,
                     const struct worker_result *result, struct compile_outcome *ret_outcome);
 
-/* Worker's side: serves jobs from |socket_fd| until the daemon closes it or |max_jobs| are
- * done; returns the process's exit status. */
-int compiler_worker_serve(int socket_fd, unsigned max_jobs);
+/* Worker's side: says that it is ready, with |notice|, then serves jobs from |socket_fd| until the
+ * daemon closes it or |max_jobs| are done; returns the process's exit status. */
+int compiler_worker_serve(int socket_fd, unsigned max_jobs, const char *notice);

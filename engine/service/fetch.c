@@ -199,8 +199,10 @@ static void compile_done(struct compile_order *order)
 {
     struct flight *f = (struct flight *)order;
     struct compile_outcome *outcome = &order->task.outcome;
-    if (outcome->end == COMPILE_UNAVAILABLE) { /* says nothing about the kernel: not remembered */
-        deliver_failure(f, &outcome->err, outcome->log);
+    if (outcome->end == COMPILE_OUTDATED)
+        f->engine->describe_at_ns = 0; /* the next request asks which toolchains are here now */
+    if (outcome->end == COMPILE_UNAVAILABLE || outcome->end == COMPILE_OUTDATED) {
+        deliver_failure(f, &outcome->err, outcome->log); /* not the kernel's: not remembered */
         return;
     }
     f->engine->stats.compiles++;

@@ -33,7 +33,6 @@ enum kiln_code source_copy(struct engine *e, uid_t uid, const struct compile_job
     s->engine = e;
     s->uid = uid;
     s->size = size;
-    s->toolchain_id = tc->identity;
     s->job = (struct compile_job){
         .kind = COMPILE_KERNEL,
         .toolchain = copy_text(&at, job->toolchain),
@@ -43,6 +42,7 @@ enum kiln_code source_copy(struct engine *e, uid_t uid, const struct compile_job
         .source = copy_text(&at, job->source),
         .header_count = job->header_count,
         .headers = copy_text(&at, job->headers),
+        .toolchain_id = tc->identity,
     };
     *ret_source = s;
     return KILN_OK;

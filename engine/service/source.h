@@ -12,7 +12,6 @@
 
 struct source {
     struct compile_job job; /* its views point into storage; each text is terminated as well */
-    struct digest toolchain_id;
     struct engine *engine;
     uid_t uid;
     size_t size; /* of storage, bytes */

@@ -57,7 +57,7 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
     p->record = (struct kernel_record){
         .key = *key,
         .object = object->digest,
-        .toolchain_id = source->toolchain_id,
+        .toolchain_id = job->toolchain_id,
         .target = text_of(job->target),
         .toolchain = text_of(job->toolchain),
         .program = text_of(job->program),

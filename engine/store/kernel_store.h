@@ -13,8 +13,8 @@
  *
  * Damage is never an error to a reader: a row that fails its check is KILN_NOT_FOUND, and
  * |ret_damaged| asks the caller to have kernel_store_quarantine run on the write lane.  Where the
- * file itself is damaged, the next call that writes moves it aside and starts an empty one; the
- * sentence for the log is at kernel_store_take_notice.
+ * file itself is damaged, the next call that writes moves it aside and starts an empty one; where
+ * it was removed, a new one is made.  The sentence for the log is at kernel_store_take_notice.
  */
 #include "engine/store/object.h"
 
@@ -59,8 +59,9 @@ struct kernel_usage {
     uint64_t row_bytes;    /* what the rows about them are counted as */
 };
 
-/* Refuses a network filesystem (KILN_UNSUPPORTED, saying what to set).  A damaged database is
- * moved aside (kernels.db.damaged-<time>), named in |ret_notice|, and a fresh one made. */
+/* Refuses a network filesystem (KILN_UNSUPPORTED, saying what to set) and a folder that another
+ * daemon uses (KILN_BUSY, with its pid).  A damaged database is moved aside
+ * (kernels.db.damaged-<time>), named in |ret_notice|, and a fresh one made. */
 KILN_MUST_CHECK enum kiln_code kernel_store_open(const struct kernel_store_options *options,
                                                  struct kernel_store **ret_store,
                                                  char ret_notice[512], struct kiln_err *err);

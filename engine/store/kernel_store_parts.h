@@ -5,6 +5,7 @@
  * What the files of the kernel store share; not for others.
  *
  *   kernel_store.c             open, close, move a damaged file aside, start anew
+ *   kernel_store_folder.c      the folder, its lock, and whether the file is still there
  *   kernel_store_readers.c     the pool of connections for look-ups
  *   kernel_store_read.c        get, show, list, match, usage, probes
  *   kernel_store_put.c         put
@@ -19,6 +20,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
+
+#define STORE_FILE "kernels.db"
 
 enum kernel_statement {
 #define KERNEL_STATEMENT(name, text) KERNEL_##name,
@@ -44,9 +47,13 @@ struct kernel_store {
     char *path;      /* owned: of kernels.db */
     uint64_t limit_bytes;
     unsigned reader_count;
-    int folder;   /* owned descriptor; locked while the file is opened or replaced */
+    bool allow_network_fs;
+    int folder;   /* owned; -1 when closed */
+    int lock;     /* owned; held while we live: one daemon a folder */
     dev_t device; /* the file that is open, to tell it from one put in its place */
     ino_t inode;
+    bool made_file;           /* it was not there when we opened */
+    bool removed;             /* it vanished while open, which was not told yet */
     struct db *writer;        /* owned; NULL when starting anew failed */
     struct codec *codec;      /* owned; the writer's */
     atomic_bool file_damaged; /* seen by a reader: the next write starts anew */
@@ -58,6 +65,15 @@ struct kernel_store {
     bool open;                 /* readers may be taken */
     char notice[512];
 };
+
+/* Opens the folder, made where it is absent, and takes its lock; what is open and still in place
+ * stays so.  KILN_BUSY, naming the other's pid, while another daemon lives there. */
+KILN_MUST_CHECK enum kiln_code store_folder_open(struct kernel_store *store, struct kiln_err *err);
+void store_folder_close(struct kernel_store *store);
+/* Makes the file where it is absent; refuses what is not our own. */
+KILN_MUST_CHECK enum kiln_code store_file_make(struct kernel_store *store, struct kiln_err *err);
+/* False when the path no longer names the file that is open. */
+bool store_file_is_in_place(const struct kernel_store *store);
 
 /* Pool.  store_readers_close waits until every reader has come back. */
 KILN_MUST_CHECK enum kiln_code store_readers_open(struct kernel_store *store, struct kiln_err *err);
@@ -72,8 +88,8 @@ static inline void store_reader_auto(struct store_reader **p) { store_reader_ret
 /* Options of every connection to kernels.db. */
 struct db_options store_db_options(const struct kernel_store *store, bool writer);
 
-/* Runs |work| on the writer.  Where the file turns out damaged it is moved aside, an empty one
- * made, and |work| run once more. */
+/* Runs |work| on the writer.  Where the file was removed a new one is made first; where it turns
+ * out damaged it is moved aside, an empty one made, and |work| run once more. */
 typedef enum kiln_code (*store_work)(struct kernel_store *store, void *context,
                                      struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, store_work work,

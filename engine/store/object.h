@@ -11,12 +11,13 @@
  */
 #include "common/digest.h"
 #include "common/err.h"
+#include "common/limits.h"
 
 #include <stdint.h>
 
 /* Objects up to this size also keep their bytes mapped, so that they can travel inside a frame
  * (docs/decisions/0004-small-objects-inline.md). */
-#define OBJECT_INLINE_MOST (16u << 10)
+#define OBJECT_INLINE_MOST LIMIT_INLINE_OBJECT
 
 struct object {
     unsigned references;

@@ -48,12 +48,14 @@ static enum kiln_code hip_open(const struct device_uri *uri, struct kiln_device 
     enum kiln_code rc = start(&hip, &count, err);
     if (rc)
         return rc;
-    char name[80];
     if (uri->uuid[0])
-        snprintf(name, sizeof(name), "hip://%s", uri->uuid);
-    else
-        snprintf(name, sizeof(name), "hip:%u", uri->index);
-    if (!uri->uuid[0] && uri->index >= (unsigned)count)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "cannot tell whether hip://%s is here: libkiln %s does not look HIP "
+                         "devices up by their uuid, nor run kernels on them",
+                         uri->uuid, KILN_VERSION);
+    char name[32];
+    snprintf(name, sizeof(name), "hip:%u", uri->index);
+    if (uri->index >= (unsigned)count)
         return kiln_fail(err, KILN_NOT_FOUND, "there is no %s: the HIP runtime has %d device(s)",
                          name, count);
     return unsupported(name, err);

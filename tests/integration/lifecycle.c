@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnd as an admin meets it: start, stop, sockets, settings, exit codes. */
+/* kilnd as an admin meets it: start, stop, sockets, signals, settings. */
+#include "common/fs.h"
 #include "tests/support/raw_client.h"
 
-#include "common/json.h"
-
-#include <errno.h>
+#include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -33,28 +34,112 @@ static int teardown(void **state)
     return 0;
 }
 
+static int bound(int type, const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    assert_true(strlen(path) < sizeof(address.sun_path));
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, type, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+/* Entries of the folder that a stopped daemon should not have left. */
+static unsigned leftovers(const struct fixture *f)
+{
+    unsigned count = 0;
+    DIR *dir = opendir(f->daemon.folder);
+    assert_non_null(dir);
+    for (struct dirent *e; (e = readdir(dir));)
+        count += strncmp(e->d_name, "kilnd.sock", 10) == 0 || strncmp(e->d_name, "kilnd-", 6) == 0;
+    closedir(dir);
+    return count;
+}
+
+static void expect_ping(struct fixture *f)
+{
+    run_program(&f->daemon, &f->result, "kilnctl", "ping", NULL);
+    assert_int_equal(f->result.status, 0);
+}
+
+/* ---- start and stop ---- */
+
 static void starts_answers_and_leaves_nothing_behind_at_sigterm(void **state)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
-    run_program(&f->daemon, &f->result, "kilnctl", "ping", NULL);
-    assert_int_equal(f->result.status, 0);
+    expect_ping(f);
     run_program(&f->daemon, &f->result, "kilnctl", "status", NULL);
     assert_int_equal(f->result.status, 0);
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    assert_int_equal(access(f->daemon.socket, F_OK), -1);
+    assert_int_equal(leftovers(f), 0);
 }
 
-static void without_a_daemon_the_exit_status_is_three(void **state)
+static void sigint_ends_it_like_sigterm(void **state)
 {
     struct fixture *f = *state;
-    run_program(&f->daemon, &f->result, "kilnctl", "status", NULL);
-    assert_int_equal(f->result.status, 3);
-    assert_says(f->result.output, "kilnd");
-    run_program(&f->daemon, &f->result, "kilnctl", "no-such-command", NULL);
-    assert_int_equal(f->result.status, 2);
+    daemon_process_start(&f->daemon);
+    assert_int_equal(kill(f->daemon.pid, SIGINT), 0);
+    assert_int_equal(daemon_process_wait(&f->daemon), 0);
+    assert_int_equal(leftovers(f), 0);
 }
+
+static void sighup_changes_nothing_and_says_so(void **state)
+{
+    struct fixture *f = *state;
+    char path[256];
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer log;
+    buffer_init(&log, 1u << 20);
+    f->daemon.keep_log = true;
+    daemon_process_start(&f->daemon);
+    assert_int_equal(kill(f->daemon.pid, SIGHUP), 0);
+    expect_ping(f);
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.folder);
+    must(fs_read_file(path, 1u << 20, &log, &err), err);
+    KILN_AUTO(mem) char *text = bytes_to_text(buffer_view(&log));
+    assert_says(text, "SIGHUP ignored");
+}
+
+static void expect_notice(int fd, const char *text)
+{
+    char got[64];
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    assert_int_equal(poll(&p, 1, 60000), 1);
+    ssize_t size = recv(fd, got, sizeof(got) - 1, 0);
+    assert_true(size > 0);
+    got[size] = '\0';
+    assert_string_equal(got, text);
+}
+
+static void systemd_is_told_when_it_is_ready_and_when_it_stops(void **state)
+{
+    struct fixture *f = *state;
+    char path[256];
+    snprintf(path, sizeof(path), "%s/notify", f->daemon.folder);
+    KILN_AUTO(fd) int fd = bound(SOCK_DGRAM, path);
+    setenv("NOTIFY_SOCKET", path, 1);
+    daemon_process_start(&f->daemon);
+    unsetenv("NOTIFY_SOCKET");
+    expect_notice(fd, "READY=1");
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    expect_notice(fd, "STOPPING=1");
+}
+
+static void a_start_that_fails_says_why_and_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--cache-dir",
+                "/dev/null", NULL);
+    assert_int_equal(f->result.status, 1);
+    assert_says(f->result.output, "cannot start");
+    assert_says(f->result.output, "/dev/null");
+    assert_int_equal(leftovers(f), 0);
+}
+
+/* ---- sockets ---- */
 
 static void a_dead_daemons_socket_is_taken_over(void **state)
 {
@@ -63,8 +148,9 @@ static void a_dead_daemons_socket_is_taken_over(void **state)
     daemon_process_kill(&f->daemon);
     assert_int_equal(access(f->daemon.socket, F_OK), 0); /* left behind */
     daemon_process_start(&f->daemon);
-    run_program(&f->daemon, &f->result, "kilnctl", "ping", NULL);
-    assert_int_equal(f->result.status, 0);
+    expect_ping(f);
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    assert_int_equal(leftovers(f), 0); /* nor the dead one's folders */
 }
 
 static void a_live_daemons_socket_is_refused_with_its_pid(void **state)
@@ -73,66 +159,16 @@ static void a_live_daemons_socket_is_refused_with_its_pid(void **state)
     char pid[32];
     daemon_process_start(&f->daemon);
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, NULL);
-    assert_int_not_equal(f->result.status, 0);
-    snprintf(pid, sizeof(pid), "%d", (int)f->daemon.pid);
+    assert_int_equal(f->result.status, 1);
+    snprintf(pid, sizeof(pid), "pid %d", (int)f->daemon.pid);
     assert_says(f->result.output, pid);
-    run_program(&f->daemon, &f->result, "kilnctl", "ping", NULL);
-    assert_int_equal(f->result.status, 0); /* the first is unharmed */
-}
-
-static void write_file(const struct fixture *f, const char *name, const char *content,
-                       char path[256])
-{
-    snprintf(path, 256, "%s/%s", f->daemon.folder, name);
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    fputs(content, file);
-    fclose(file);
-}
-
-static void an_unknown_setting_is_refused_with_file_and_key(void **state)
-{
-    struct fixture *f = *state;
-    char path[256];
-    write_file(f, "kilnd.json", "{\"workers\": 1, \"colour\": \"blue\"}", path);
-    run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--config", path,
-                NULL);
-    assert_int_not_equal(f->result.status, 0);
-    assert_says(f->result.output, path);
-    assert_says(f->result.output, "colour");
-}
-
-static void every_setting_shows_where_it_came_from(void **state)
-{
-    struct fixture *f = *state;
-    char path[256];
-    write_file(f, "kilnd.json", "{\"workers\": 3, \"failure_ttl\": \"5m\"}", path);
-    f->daemon.arguments[0] = "--config";
-    f->daemon.arguments[1] = path;
-    f->daemon.arguments[2] = "--workers";
-    f->daemon.arguments[3] = "1";
-    daemon_process_start(&f->daemon);
-    run_program(&f->daemon, &f->result, "kilnctl", "config", "--json", NULL);
-    assert_int_equal(f->result.status, 0);
-    KILN_AUTO(json) struct json *config = NULL;
-    struct kiln_err err = KILN_ERR_INIT;
-    must(json_parse(bytes_of_text(f->result.output), "config", &config, &err), err);
-    const struct json *workers = json_get(config, "workers");
-    const struct json *ttl = json_get(config, "failure_ttl");
-    assert_non_null(workers);
-    assert_says(json_get_text(workers, "origin", ""), "--workers");
-    assert_says(json_get_text(ttl, "origin", ""), path);
-    assert_says(json_get_text(json_get(config, "hot_limit"), "origin", ""), "default");
+    expect_ping(f); /* the first is unharmed */
 }
 
 static void a_socket_handed_over_by_systemd_is_used(void **state)
 {
     struct fixture *f = *state;
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    assert_true(strlen(f->daemon.socket) < sizeof(address.sun_path));
-    strcpy(address.sun_path, f->daemon.socket);
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    int fd = bound(SOCK_STREAM, f->daemon.socket);
     assert_int_equal(listen(fd, 16), 0);
     /* As systemd does: descriptor 3, LISTEN_FDS, LISTEN_PID of the process that is exec'd. */
     f->daemon.pid = fork();
@@ -151,27 +187,125 @@ static void a_socket_handed_over_by_systemd_is_used(void **state)
         _exit(127);
     }
     close(fd);
-    run_program(&f->daemon, &f->result, "kilnctl", "ping", NULL);
-    assert_int_equal(f->result.status, 0);
+    expect_ping(f);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     assert_int_equal(access(f->daemon.socket, F_OK), 0); /* systemd's, not ours to remove */
 }
 
-static void sigterm_while_a_client_waits_still_ends_well(void **state)
+/* ---- settings ---- */
+
+static void write_file(const struct fixture *f, const char *name, const char *content,
+                       char path[256])
+{
+    snprintf(path, 256, "%s/%s", f->daemon.folder, name);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(content, file);
+    fclose(file);
+}
+
+static void an_unknown_setting_is_refused_with_file_and_key(void **state)
 {
     struct fixture *f = *state;
+    char path[256];
+    write_file(f, "kilnd.json", "{\"workers\": 1, \"colour\": \"blue\"}", path);
+    run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--config", path,
+                NULL);
+    assert_int_equal(f->result.status, 2);
+    assert_says(f->result.output, path);
+    assert_says(f->result.output, "colour");
+}
+
+static void an_unknown_flag_is_refused_by_name(void **state)
+{
+    struct fixture *f = *state;
+    run_program(&f->daemon, &f->result, "kilnd", "--nonsense", NULL);
+    assert_int_equal(f->result.status, 2);
+    assert_says(f->result.output, "unknown flag '--nonsense'");
+}
+
+static void checking_the_configuration_starts_nothing(void **state)
+{
+    struct fixture *f = *state;
+    run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--cache-dir",
+                "/somewhere", "--check-config", NULL);
+    assert_int_equal(f->result.status, 0);
+    assert_says(f->result.output, "flag --cache-dir");
+    assert_int_equal(access(f->daemon.socket, F_OK), -1);
+}
+
+static void every_setting_shows_where_it_came_from(void **state)
+{
+    struct fixture *f = *state;
+    char path[256];
+    write_file(f, "kilnd.json", "{\"workers\": 3, \"failure_ttl\": \"5m\"}", path);
+    f->daemon.arguments[0] = "--config";
+    f->daemon.arguments[1] = path;
+    f->daemon.arguments[2] = "--workers";
+    f->daemon.arguments[3] = "1";
     daemon_process_start(&f->daemon);
+    run_program(&f->daemon, &f->result, "kilnctl", "config", "--json", NULL);
+    assert_int_equal(f->result.status, 0);
+    KILN_AUTO(json) struct json *config = result_json(&f->result);
+    const struct json *workers = json_get(config, "workers");
+    const struct json *ttl = json_get(config, "failure_ttl");
+    assert_non_null(workers);
+    assert_says(json_get_text(workers, "origin", ""), "--workers");
+    assert_says(json_get_text(ttl, "origin", ""), path);
+    assert_says(json_get_text(json_get(config, "hot_limit"), "origin", ""), "default");
+}
+
+/* ---- stopping while a client waits ---- */
+
+static bool is_compiling(void *context) { return daemon_stat(context, "compiling") > 0; }
+
+/* A client whose kernel a compiler has in hand, and does not go on with. */
+static int waiting_client(struct fixture *f)
+{
+    static const char source[] = "extern \"C\" __attribute__((global)) void k() {}";
+    daemon_process_start(&f->daemon);
+    run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--probe", "gfx90a", NULL);
+    assert_int_equal(f->result.status, 0);
+    daemon_process_signal_workers(&f->daemon, SIGSTOP);
     int fd = raw_greeted(&f->daemon);
-    struct message_fetch_source m = { .target = bytes_of_text("gfx90a"),
-                                      .program = bytes_of_text("k.hip"),
-                                      .source = bytes_of_text("__global__ void k() {}") };
-    BUFFER_AUTO struct buffer b;
-    buffer_init(&b, 1000);
-    message_fetch_source_write(&b, &m);
-    raw_send_frame(fd, MESSAGE_fetch_source, 5, buffer_view(&b));
-    raw_expect_pong(f->daemon.pid ? raw_greeted(&f->daemon) : -1);
-    assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    close(fd);
+    raw_send_source(fd, 5, "gfx90a", "", bytes_of_text(source));
+    assert_true(wait_until(is_compiling, &f->daemon));
+    return fd;
+}
+
+static void a_client_that_waits_at_sigterm_is_served_first(void **state)
+{
+    struct fixture *f = *state;
+    static struct raw_frame frame;
+    char text[512];
+    KILN_AUTO(fd) int fd = waiting_client(f);
+
+    assert_int_equal(kill(f->daemon.pid, SIGTERM), 0);
+    daemon_process_signal_workers(&f->daemon, SIGCONT);
+
+    assert_true(raw_receive(fd, &frame));
+    assert_int_equal(frame.header.type, MESSAGE_kernels);
+    assert_int_equal(frame.header.request_id, 5);
+    assert_int_equal(raw_refusal(&frame, text), KILN_OK);
+    assert_int_equal(frame.fd_count, 1);
+    raw_close_descriptors(&frame);
+    raw_expect_closed(fd);
+    assert_int_equal(daemon_process_wait(&f->daemon), 0);
+    assert_int_equal(leftovers(f), 0);
+}
+
+static void a_client_that_waits_beyond_the_drain_limit_is_left(void **state)
+{
+    struct fixture *f = *state;
+    f->daemon.arguments[0] = "--drain-timeout";
+    f->daemon.arguments[1] = "100ms";
+    KILN_AUTO(fd) int fd = waiting_client(f);
+
+    assert_int_equal(kill(f->daemon.pid, SIGTERM), 0);
+
+    raw_expect_closed(fd);
+    assert_int_equal(daemon_process_wait(&f->daemon), 0);
+    assert_int_equal(leftovers(f), 0);
 }
 
 #define LIFECYCLE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -180,13 +314,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LIFECYCLE_TEST(starts_answers_and_leaves_nothing_behind_at_sigterm),
-        LIFECYCLE_TEST(without_a_daemon_the_exit_status_is_three),
+        LIFECYCLE_TEST(sigint_ends_it_like_sigterm),
+        LIFECYCLE_TEST(sighup_changes_nothing_and_says_so),
+        LIFECYCLE_TEST(systemd_is_told_when_it_is_ready_and_when_it_stops),
+        LIFECYCLE_TEST(a_start_that_fails_says_why_and_leaves_nothing),
         LIFECYCLE_TEST(a_dead_daemons_socket_is_taken_over),
         LIFECYCLE_TEST(a_live_daemons_socket_is_refused_with_its_pid),
-        LIFECYCLE_TEST(an_unknown_setting_is_refused_with_file_and_key),
-        LIFECYCLE_TEST(every_setting_shows_where_it_came_from),
         LIFECYCLE_TEST(a_socket_handed_over_by_systemd_is_used),
-        LIFECYCLE_TEST(sigterm_while_a_client_waits_still_ends_well),
+        LIFECYCLE_TEST(an_unknown_setting_is_refused_with_file_and_key),
+        LIFECYCLE_TEST(an_unknown_flag_is_refused_by_name),
+        LIFECYCLE_TEST(checking_the_configuration_starts_nothing),
+        LIFECYCLE_TEST(every_setting_shows_where_it_came_from),
+        LIFECYCLE_TEST(a_client_that_waits_at_sigterm_is_served_first),
+        LIFECYCLE_TEST(a_client_that_waits_beyond_the_drain_limit_is_left),
     };
     return cmocka_run_group_tests_name("lifecycle", tests, NULL, NULL);
 }

@@ -1,22 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /* Real compilers behind a real daemon: stampedes, crashes, kill -9, the driver cold and warm. */
+#include "common/target.h"
+#include "engine/compile/code_object.h"
 #include "tests/support/raw_client.h"
 
 #include <kiln/kiln.h>
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define CLIENTS 8
-#define KERNELS 24
+#define KERNELS_MOST 48
+
+/* What the ranks of a job tell each other; in memory that they share. */
+struct job {
+    unsigned kernels;
+    atomic_uint joined;
+    atomic_uint served;                    /* objects that came and were right */
+    atomic_uint_least64_t h[KERNELS_MOST]; /* of each kernel's bytes; 0: nobody has them yet */
+};
 
 struct fixture {
     struct daemon_process daemon;
     struct program_result result;
-    char opencl[256]; /* this machine's OpenCL target; "" when there is none */
+    char target[256];
+    struct job *job;
 };
 
 static int setup(void **state)
@@ -24,6 +36,8 @@ static int setup(void **state)
     static struct fixture f;
     memset(&f, 0, sizeof(f));
     daemon_process_init(&f.daemon);
+    f.job = mmap(NULL, sizeof(*f.job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(f.job, MAP_FAILED);
     *state = &f;
     return 0;
 }
@@ -32,6 +46,7 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
     daemon_process_remove(&f->daemon);
+    munmap(f->job, sizeof(*f->job));
     return 0;
 }
 
@@ -45,8 +60,8 @@ static void need_opencl(struct fixture *f)
     }
     const char *target = strstr(f->result.output, "\"opencl:");
     for (; target; target = strstr(target + 1, "\"opencl:")) {
-        sscanf(target, "\"%255[^\"]\"", f->opencl);
-        if (strlen(f->opencl) > strlen("opencl:00"))
+        sscanf(target, "\"%255[^\"]\"", f->target);
+        if (strlen(f->target) > strlen("opencl:00"))
             return; /* the target, not the device's name */
     }
     fail_msg("no target in '%s'", f->result.output);
@@ -67,38 +82,89 @@ static struct kiln_client *client_of(const struct fixture *f)
 static struct kiln_kernel_source numbered_source(const struct fixture *f, unsigned n,
                                                  char options[64])
 {
+    bool opencl = strncmp(f->target, "opencl:", 7) == 0;
     snprintf(options, 64, "-DN=%u", n);
     return (struct kiln_kernel_source){
         .size = sizeof(struct kiln_kernel_source),
-        .target = f->opencl,
-        .program = "scale.cl",
+        .target = f->target,
+        .toolchain = opencl ? "opencl" : "clang",
+        .program = opencl ? "scale.cl" : "scale.hip",
         .options = options,
-        .source = "__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\n"
-                  "void scale(__global float *x) { x[get_global_id(0)] *= N; }\n",
+        .source = opencl ? "__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\n"
+                           "void scale(__global float *x) { x[get_global_id(0)] *= N; }\n"
+                         : "extern \"C\" __attribute__((global))\n"
+                           "void scale(float *x) { x[__builtin_amdgcn_workitem_id_x()] *= N; }\n",
     };
 }
 
-/* One rank of a job: every kernel in the same order, as real ranks do. */
-static int rank(const struct fixture *f)
+/* ---- ranks ---- */
+
+/* An object for the target, the same bytes that every other rank had for this kernel. */
+static bool is_right(struct fixture *f, unsigned n, struct kiln_kernel *kernel)
 {
-    struct kiln_client *client = client_of(f);
-    int failed = 0;
-    for (unsigned n = 0; n < KERNELS && !failed; n++) {
+    static const char pocl[] = "poclbin";
+    struct kiln_err err = KILN_ERR_INIT;
+    struct target target;
+    struct bytes object = bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
+    if (target_parse(bytes_of_text(f->target), &target, &err) ||
+        code_object_check(object, &target, &err)) {
+        fprintf(stderr, "kernel %u: %s\n", n, err.text);
+        return false;
+    }
+    bool is_pocl = strstr(f->target, "Portable-Computing-Language") != NULL;
+    if (is_pocl &&
+        (object.size < sizeof(pocl) || !bytes_equal_text(bytes_of(object.data, 7), pocl))) {
+        fprintf(stderr, "kernel %u: no binary of PoCL\n", n);
+        return false;
+    }
+    uint_least64_t hash = bytes_hash(object, 1) | 1, first = 0;
+    if (atomic_compare_exchange_strong(&f->job->h[n], &first, hash) || first == hash)
+        return true;
+    fprintf(stderr, "kernel %u: not the bytes that another rank has\n", n);
+    return false;
+}
+
+static bool all_joined(void *context)
+{
+    struct job *job = context;
+    return atomic_load(&job->joined) == CLIENTS;
+}
+
+/* As real ranks do: together, and every kernel in the same order. */
+static bool run_rank(struct fixture *f, struct kiln_client *client, struct kiln_error *err)
+{
+    if (kiln_client_ping(client, 0, NULL, err))
+        return false;
+    atomic_fetch_add(&f->job->joined, 1);
+    bool good = wait_until(all_joined, f->job);
+    for (unsigned n = 0; n < f->job->kernels && good; n++) {
         char options[64];
         struct kiln_kernel_source source = numbered_source(f, n, options);
         struct kiln_kernel *kernel = NULL;
-        struct kiln_error err;
-        failed = kiln_kernel_fetch_source(client, &source, 120000, &kernel, &err);
-        if (failed)
-            fprintf(stderr, "rank: %s\n", err.text);
+        good =
+            !kiln_kernel_fetch_source(client, &source, 0, &kernel, err) && is_right(f, n, kernel);
+        atomic_fetch_add(&f->job->served, good);
         kiln_kernel_unref(kernel);
     }
-    kiln_client_close(client);
-    return failed ? 1 : 0;
+    return good;
 }
 
-static void start_ranks(const struct fixture *f, pid_t pids[CLIENTS])
+static int rank(struct fixture *f)
 {
+    struct kiln_client *client = client_of(f);
+    struct kiln_error err = { 0 };
+    bool good = run_rank(f, client, &err);
+    if (err.code)
+        fprintf(stderr, "rank: %s\n", err.text);
+    kiln_client_close(client);
+    return good ? 0 : 1;
+}
+
+static void start_ranks(struct fixture *f, unsigned kernels, pid_t pids[CLIENTS])
+{
+    f->job->kernels = kernels;
+    atomic_store(&f->job->joined, 0);
+    atomic_store(&f->job->served, 0);
     for (int i = 0; i < CLIENTS; i++) {
         pids[i] = fork();
         assert_true(pids[i] >= 0);
@@ -107,43 +173,97 @@ static void start_ranks(const struct fixture *f, pid_t pids[CLIENTS])
     }
 }
 
+/* All of them had every kernel, and no two kernels are the same. */
+static void expect_all_served(struct fixture *f, const pid_t pids[CLIENTS])
+{
+    struct job *job = f->job;
+    for (int i = 0; i < CLIENTS; i++)
+        assert_int_equal(wait_program(pids[i]), 0);
+    assert_int_equal(atomic_load(&job->served), CLIENTS * job->kernels);
+    for (unsigned n = 0; n < job->kernels; n++) {
+        for (unsigned other = 0; other < n; other++)
+            assert_true(atomic_load(&job->h[n]) != atomic_load(&job->h[other]));
+    }
+}
+
 static void eight_cold_ranks_cost_each_kernel_one_compile(void **state)
 {
     struct fixture *f = *state;
     pid_t pids[CLIENTS];
+    const unsigned kernels = 24;
     daemon_process_start(&f->daemon);
     need_opencl(f);
-    start_ranks(f, pids);
-    for (int i = 0; i < CLIENTS; i++)
-        assert_int_equal(wait_program(pids[i]), 0);
+    start_ranks(f, kernels, pids);
+    expect_all_served(f, pids);
     unsigned long long fetches = daemon_stat(&f->daemon, "fetches");
-    assert_int_equal(daemon_stat(&f->daemon, "compiles"), KERNELS);
-    assert_int_equal(fetches, CLIENTS * KERNELS);
+    assert_int_equal(daemon_stat(&f->daemon, "compiles"), kernels);
+    assert_int_equal(fetches, CLIENTS * kernels);
     assert_int_equal(daemon_stat(&f->daemon, "hits.hot") + daemon_stat(&f->daemon, "hits.disk") +
                          daemon_stat(&f->daemon, "misses"),
                      fetches);
 }
 
-static void pause_ms(long ms)
+/* ---- kill -9 ---- */
+
+/* When to kill: with so many compiles done, and while others are under way. */
+struct moment {
+    int fd;
+    struct job *job;
+    unsigned long long compiles;
+    unsigned long long quarantined; /* as last seen */
+};
+
+static bool job_is_served(const struct job *job)
 {
-    struct timespec t = { .tv_sec = 0, .tv_nsec = ms * 1000000 };
-    nanosleep(&t, NULL);
+    return atomic_load(&job->served) == CLIENTS * job->kernels;
 }
 
-static void ranks_that_wait_are_served_after_a_kill_and_restart(void **state)
+static bool has_come(void *context)
+{
+    struct moment *m = context;
+    KILN_AUTO(json) struct json *stats = raw_ask(m->fd, MESSAGE_stats, "{}");
+    m->quarantined = stats_number(stats, "quarantined");
+    return job_is_served(m->job) ||
+           (stats_number(stats, "compiling") > 0 && stats_number(stats, "compiles") >= m->compiles);
+}
+
+/* Returns false when the job was over before it. */
+static bool kill_at(struct fixture *f, unsigned long long compiles)
+{
+    struct moment m = { .fd = raw_greeted(&f->daemon), .job = f->job, .compiles = compiles };
+    assert_true(wait_until(has_come, &m));
+    close(m.fd);
+    assert_int_equal(m.quarantined, 0);
+    if (job_is_served(f->job))
+        return false;
+    daemon_process_kill(&f->daemon);
+    daemon_process_start(&f->daemon);
+    return true;
+}
+
+/* clang makes the same bytes of the same source each time: so a kernel must come back unchanged
+ * also where a kill cost its first object, which PoCL's would not. */
+static void ranks_that_wait_are_served_after_kills_and_restarts(void **state)
 {
     struct fixture *f = *state;
+    static const unsigned long long moments[] = { 0, 1, 4, 0, 2, 6 };
+    unsigned kills = 0;
     pid_t pids[CLIENTS];
+    strcpy(f->target, "gfx942");
     daemon_process_start(&f->daemon);
-    need_opencl(f);
-    start_ranks(f, pids);
-    for (int round = 0; round < 4; round++) { /* at four moments of the same job */
-        pause_ms(50 + 150 * round);
-        daemon_process_kill(&f->daemon);
-        daemon_process_start(&f->daemon);
-    }
-    for (int i = 0; i < CLIENTS; i++)
-        assert_int_equal(wait_program(pids[i]), 0);
+    start_ranks(f, KERNELS_MOST, pids);
+    assert_true(wait_until(all_joined, f->job)); /* who never reached a daemon need not wait */
+    for (size_t i = 0; i < sizeof(moments) / sizeof(moments[0]); i++)
+        kills += kill_at(f, moments[i]);
+    expect_all_served(f, pids);
+    assert_in_range(kills, 3, 6);
+    assert_int_equal(daemon_stat(&f->daemon, "quarantined"), 0);
+
+    assert_int_equal(daemon_process_stop(&f->daemon), 0); /* what is left, from disk */
+    daemon_process_start(&f->daemon);
+    start_ranks(f, KERNELS_MOST, pids);
+    expect_all_served(f, pids);
+    assert_true(daemon_stat(&f->daemon, "hits.disk") > 0);
     assert_int_equal(daemon_stat(&f->daemon, "quarantined"), 0);
 }
 
@@ -222,7 +342,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WORK_TEST(eight_cold_ranks_cost_each_kernel_one_compile),
-        WORK_TEST(ranks_that_wait_are_served_after_a_kill_and_restart),
+        WORK_TEST(ranks_that_wait_are_served_after_kills_and_restarts),
         WORK_TEST(a_compiler_that_aborts_costs_one_request_and_is_remembered),
         WORK_TEST(a_job_runs_verified_and_the_next_process_compiles_nothing),
         WORK_TEST(a_target_of_another_machine_is_a_clear_refusal),

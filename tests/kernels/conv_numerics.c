@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/driver/storage.h"
 #include "tests/kernels/random_problem.h"
 #include "tests/kernels/trial.h"
 
@@ -128,14 +129,14 @@ static void expect_all_patterns_unchanged(struct fixture *f, enum data_type type
     problem.in = (struct extent){ 1, 256, 256 };
     assert_true(trial_init(&f->trial, &problem, &f->target, DATA_EXACT, 0));
     uint16_t *x = f->trial.tensors[KILN_TENSOR_X].data, *y = f->trial.tensors[KILN_TENSOR_Y].data;
-    reference_store(type, f->trial.tensors[KILN_TENSOR_W].data, 0, 1);
+    storage_store(type, f->trial.tensors[KILN_TENSOR_W].data, 0, 1);
     for (unsigned i = 0; i < 65536; i++)
         x[i] = (uint16_t)i;
 
     assert_true(trial_run(&f->trial, f->device, NULL));
 
     for (unsigned i = 0; i < 65536; i++) {
-        double before = reference_load(type, x, i), after = reference_load(type, y, i);
+        double before = storage_load(type, x, i), after = storage_load(type, y, i);
         assert_true(before == after || (before != before && after != after));
     }
     trial_done(&f->trial);
@@ -160,16 +161,16 @@ static void expect_products_rounded_to_even(struct fixture *f, enum data_type ty
     assert_true(trial_init(&f->trial, &problem, &f->target, DATA_EXACT, 5));
     void *x = f->trial.tensors[KILN_TENSOR_X].data, *w = f->trial.tensors[KILN_TENSOR_W].data;
     for (unsigned i = 0; i < 4096; i++)
-        reference_store(type, x, i, (i + 1) * scale);
+        storage_store(type, x, i, (i + 1) * scale);
     for (unsigned k = 0; k < 64; k++)
-        reference_store(type, w, k, 1 + k / 64.0);
+        storage_store(type, w, k, 1 + k / 64.0);
 
     assert_true(trial_run(&f->trial, f->device, NULL));
 
     for (unsigned i = 0; i < 64 * 4096; i++) {
-        double product = reference_load(type, x, i % 4096) * reference_load(type, w, i / 4096);
-        double got = reference_load(type, f->trial.tensors[KILN_TENSOR_Y].data, i);
-        assert_true(got == reference_round(type, product));
+        double product = storage_load(type, x, i % 4096) * storage_load(type, w, i / 4096);
+        double got = storage_load(type, f->trial.tensors[KILN_TENSOR_Y].data, i);
+        assert_true(got == storage_round(type, product));
     }
     trial_done(&f->trial);
 }

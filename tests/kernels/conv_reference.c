@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/reference.h"
+#include "cli/driver/storage.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -152,7 +153,7 @@ static void stores_round_to_nearest_with_ties_to_even(void **state)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint16_t bits = 0xdead;
-        reference_store(cases[i].type, &bits, 0, cases[i].value);
+        storage_store(cases[i].type, &bits, 0, cases[i].value);
         assert_int_equal(bits, cases[i].bits);
     }
 }
@@ -163,10 +164,10 @@ static void every_16_bit_value_survives_a_load_and_a_store(void **state)
     for (uint32_t type = KILN_FLOAT16; type <= KILN_BFLOAT16; type++) {
         for (unsigned i = 0; i < 65536; i++) {
             uint16_t before = (uint16_t)i, after = 0;
-            double value = reference_load(type, &before, 0);
-            reference_store(type, &after, 0, value);
+            double value = storage_load(type, &before, 0);
+            storage_store(type, &after, 0, value);
             assert_true(after == before || value != value);
-            assert_true(value == value || reference_load(type, &after, 0) != value);
+            assert_true(value == value || storage_load(type, &after, 0) != value);
         }
     }
 }
@@ -182,9 +183,9 @@ static void exact_data_must_come_out_exact(void **state)
 {
     (void)state;
     const float right[4] = { 1, 2, 3, 4 }, off[4] = { 1, 2, 3.0000002f, 4 };
-    assert_int_equal(judge(right, REFERENCE_QUANTUM).wrong, 0);
+    assert_int_equal(judge(right, STORAGE_QUANTUM).wrong, 0);
     assert_int_equal(judge(off, 0).wrong, 0);
-    struct reference_verdict verdict = judge(off, REFERENCE_QUANTUM);
+    struct reference_verdict verdict = judge(off, STORAGE_QUANTUM);
     assert_int_equal(verdict.wrong, 1);
     assert_int_equal(verdict.index, 2);
     assert_true(verdict.want == 3);
@@ -217,11 +218,11 @@ static void fill_makes_no_zero_and_never_the_same_twice(void **state)
 {
     (void)state;
     uint16_t one[256], other[256];
-    reference_fill(KILN_BFLOAT16, one, 256, 1);
-    reference_fill(KILN_BFLOAT16, other, 256, 2);
+    storage_fill(KILN_BFLOAT16, one, 256, 1);
+    storage_fill(KILN_BFLOAT16, other, 256, 2);
     assert_memory_not_equal(one, other, sizeof(one));
     for (unsigned i = 0; i < 256; i++) {
-        double value = reference_load(KILN_BFLOAT16, one, i);
+        double value = storage_load(KILN_BFLOAT16, one, i);
         assert_true(value != 0 && value > -1 && value < 1);
         assert_true(value * 16 == (double)(int)(value * 16) && (int)(value * 16) % 2);
     }

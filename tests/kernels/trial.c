@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/kernels/trial.h"
 
+#include "cli/driver/storage.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +34,7 @@ static void fill_general(uint32_t type, void *data, uint64_t count, uint64_t see
 {
     for (uint64_t i = 0; i < count; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
-        reference_store(type, data, i, (double)(seed >> 34) / (1 << 29) - 1);
+        storage_store(type, data, i, (double)(seed >> 34) / (1 << 29) - 1);
     }
 }
 
@@ -41,13 +43,13 @@ static bool fill(struct trial *trial, int which, enum trial_data data, uint64_t 
     uint32_t type = trial->problem.type;
     struct opencl_tensor *tensor = &trial->tensors[which];
     uint64_t count = trial->elements[which];
-    tensor->size = (count + GUARD) * reference_type_size(type);
+    tensor->size = (count + GUARD) * storage_size(type);
     tensor->data = malloc(tensor->size);
     if (!tensor->data)
         return false;
     memset(tensor->data, 0xff, tensor->size);
     if (which != trial->output && data == DATA_EXACT)
-        reference_fill(type, tensor->data, count, seed * TENSORS + (uint64_t)which);
+        storage_fill(type, tensor->data, count, seed * TENSORS + (uint64_t)which);
     else if (which != trial->output)
         fill_general(type, tensor->data, count, seed * TENSORS + (uint64_t)which);
     return true;
@@ -65,7 +67,7 @@ bool trial_init(struct trial *trial, const struct problem *problem, const struct
     }
     trial->problem = problem_for_reference(problem);
     trial->output = outputs[problem->direction];
-    trial->quantum = data == DATA_EXACT ? REFERENCE_QUANTUM : 0;
+    trial->quantum = data == DATA_EXACT ? STORAGE_QUANTUM : 0;
     trial->elements[KILN_TENSOR_X] = problem_x_elements(problem);
     trial->elements[KILN_TENSOR_W] = problem_w_elements(problem);
     trial->elements[KILN_TENSOR_Y] = problem_y_elements(problem);
@@ -97,14 +99,14 @@ static double *widened(const struct trial *trial, int which)
 {
     double *values = malloc(trial->elements[which] * sizeof(double));
     if (values)
-        reference_widen(trial->problem.type, trial->tensors[which].data, trial->elements[which],
-                        values);
+        storage_widen(trial->problem.type, trial->tensors[which].data, trial->elements[which],
+                      values);
     return values;
 }
 
 static bool guards_are_untouched(const struct trial *trial)
 {
-    size_t element = reference_type_size(trial->problem.type);
+    size_t element = storage_size(trial->problem.type);
     for (int i = 0; i < TENSORS; i++) {
         const unsigned char *bytes = trial->tensors[i].data;
         for (size_t at = trial->elements[i] * element; at < trial->tensors[i].size; at++)

@@ -15,7 +15,7 @@
 #define GUARD 64
 
 enum trial_data {
-    DATA_EXACT,   /* reference_fill: a correct result is right to the last bit */
+    DATA_EXACT,   /* storage_fill: a correct result is right to the last bit */
     DATA_GENERAL, /* any values: a correct result lies within the rounding bound */
 };
 

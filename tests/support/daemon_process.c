@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/daemon_process.h"
 
-#include "common/json.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "tests/support/raw_client.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +21,8 @@
 #include <unistd.h>
 
 #define ARGUMENTS_MOST 48
-#define START_MOST_MS 60000 /* sanitizers on a loaded machine */
+#define WAIT_MOST_NS 60000000000u /* sanitizers on a loaded machine */
+#define POLL_NS 2000000
 
 static void set(const char *name, const char *folder, const char *below)
 {
@@ -68,10 +70,25 @@ static bool answers(const char *path)
     return ok;
 }
 
-static void pause_ms(long ms)
+bool wait_until(bool (*holds)(void *context), void *context)
 {
-    struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
-    nanosleep(&t, NULL);
+    const struct timespec pause = { .tv_nsec = POLL_NS };
+    uint64_t end = clock_monotonic_ns() + WAIT_MOST_NS;
+    while (!holds(context)) {
+        if (clock_monotonic_ns() > end)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+static void log_to_file(const struct daemon_process *d)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s/kilnd.log", d->folder);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+        _exit(126);
 }
 
 static void exec_daemon(struct daemon_process *d)
@@ -86,8 +103,21 @@ static void exec_daemon(struct daemon_process *d)
     for (size_t i = 0; d->arguments[i]; i++)
         argv[count++] = d->arguments[i];
     private_environment(d);
+    if (d->keep_log)
+        log_to_file(d);
     execv(argv[0], (char *const *)(uintptr_t)argv);
     _exit(127);
+}
+
+static bool has_started(void *context)
+{
+    struct daemon_process *d = context;
+    int status = 0;
+    if (waitpid(d->pid, &status, WNOHANG) == d->pid) {
+        d->pid = 0;
+        fail_msg("kilnd ended at once, wait status %d", status);
+    }
+    return answers(d->socket);
 }
 
 void daemon_process_start(struct daemon_process *d)
@@ -97,16 +127,9 @@ void daemon_process_start(struct daemon_process *d)
     assert_true(d->pid >= 0);
     if (d->pid == 0)
         exec_daemon(d);
-    for (int waited = 0; !answers(d->socket); waited += 5) {
-        int status = 0;
-        if (waitpid(d->pid, &status, WNOHANG) == d->pid) {
-            d->pid = 0;
-            fail_msg("kilnd ended at once, wait status %d", status);
-        }
-        if (waited > START_MOST_MS)
-            fail_msg("kilnd does not answer on '%s'", d->socket);
-        pause_ms(5);
-    }
+    if (!wait_until(has_started, d))
+        fail_msg("kilnd does not answer on '%s'", d->socket);
+    close(raw_greeted(d)); /* a socket takes connections before its daemon looks at them */
 }
 
 int wait_program(pid_t pid)
@@ -117,29 +140,58 @@ int wait_program(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static int end(struct daemon_process *d, int signal)
+int daemon_process_wait(struct daemon_process *d)
 {
     assert_true(d->pid > 0);
-    assert_int_equal(kill(d->pid, signal), 0);
     int status = wait_program(d->pid);
     d->pid = 0;
     return status;
 }
 
+static int end(struct daemon_process *d, int signal)
+{
+    assert_true(d->pid > 0);
+    assert_int_equal(kill(d->pid, signal), 0);
+    return daemon_process_wait(d);
+}
+
 int daemon_process_stop(struct daemon_process *d) { return end(d, SIGTERM); }
 void daemon_process_kill(struct daemon_process *d) { end(d, SIGKILL); }
-
-static int remove_one(const char *path, const struct stat *seen, int kind, struct FTW *walk)
-{
-    (void)seen, (void)kind, (void)walk;
-    return remove(path);
-}
 
 void daemon_process_remove(struct daemon_process *d)
 {
     if (d->pid)
         end(d, SIGTERM);
-    nftw(d->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    fs_remove_tree(AT_FDCWD, d->folder);
+}
+
+void daemon_process_signal_workers(struct daemon_process *d, int signal)
+{
+    char path[64];
+    int child = 0, count = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)d->pid, (int)d->pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    for (; fscanf(file, "%d", &child) == 1; count++)
+        kill(child, signal); /* one that just ended is replaced, and no worker of interest */
+    fclose(file);
+    assert_true(count > 0);
+}
+
+long daemon_process_memory(const struct daemon_process *d, const char *name)
+{
+    char path[64], line[256];
+    long kb = -1;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)d->pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file)) {
+        if (strncmp(line, name, strlen(name)) == 0)
+            sscanf(line + strlen(name), ": %ld", &kb);
+    }
+    fclose(file);
+    assert_true(kb > 0);
+    return kb;
 }
 
 /* ---- programs ---- */
@@ -158,21 +210,25 @@ static pid_t spawn(struct daemon_process *d, const char *name, va_list more, int
     assert_true(pid >= 0);
     if (pid > 0)
         return pid;
-    private_environment(d);
-    if (output_fd >= 0) {
-        dup2(output_fd, STDOUT_FILENO);
-        dup2(output_fd, STDERR_FILENO);
-    }
+    if (d->user && setresuid(d->user, d->user, d->user) < 0)
+        _exit(126);
+    private_environment(d); /* last: a change of user would undo part of it */
+    dup2(output_fd, STDOUT_FILENO);
+    dup2(output_fd, STDERR_FILENO);
     execv(path, (char *const *)(uintptr_t)argv);
     _exit(127);
 }
 
-pid_t start_program(struct daemon_process *d, const char *name, ...)
+pid_t start_program(struct daemon_process *d, int *ret_fd, const char *name, ...)
 {
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     va_list more;
     va_start(more, name);
-    pid_t pid = spawn(d, name, more, STDERR_FILENO);
+    pid_t pid = spawn(d, name, more, ends[1]);
     va_end(more);
+    close(ends[1]);
+    *ret_fd = ends[0];
     return pid;
 }
 
@@ -204,18 +260,30 @@ void run_program(struct daemon_process *d, struct program_result *ret_result, co
     ret_result->status = wait_program(pid);
 }
 
+struct json *result_json(const struct program_result *result)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct json *json = NULL;
+    if (json_parse(bytes_of_text(result->output), "output", &json, &err))
+        fail_msg("%s: '%s'", err.text, result->output);
+    return json;
+}
+
+unsigned long long stats_number(const struct json *stats, const char *name)
+{
+    const struct json *from = strncmp(name, "hits.", 5) == 0 ? json_get(stats, "hits") : stats;
+    const char *member = from == stats ? name : name + 5;
+    if (!json_get(from, member))
+        fail_msg("stats has no '%s'", name);
+    return json_get_u64(from, member, 0);
+}
+
 unsigned long long daemon_stat(struct daemon_process *d, const char *name)
 {
     static struct program_result result;
     run_program(d, &result, "kilnctl", "stats", "--json", NULL);
     if (result.status)
         fail_msg("kilnctl stats --json: status %d, '%s'", result.status, result.output);
-    struct kiln_err err = KILN_ERR_INIT;
-    KILN_AUTO(json) struct json *stats = NULL;
-    must(json_parse(bytes_of_text(result.output), "kilnctl stats --json", &stats, &err), err);
-    const struct json *from = strncmp(name, "hits.", 5) == 0 ? json_get(stats, "hits") : stats;
-    const char *member = from == stats ? name : name + 5;
-    if (!json_get(from, member))
-        fail_msg("stats has no '%s': %s", name, result.output);
-    return json_get_u64(from, member, 0);
+    KILN_AUTO(json) struct json *stats = result_json(&result);
+    return stats_number(stats, name);
 }

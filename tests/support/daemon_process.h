@@ -7,6 +7,7 @@
  * Ownership  daemon_process_stop (or _remove) ends what was started; only own children are
  *            signalled
  */
+#include "common/json.h"
 #include "tests/support/test.h"
 
 #include <stdbool.h>
@@ -19,6 +20,8 @@ struct daemon_process {
     char socket[128];                             /* kilnd's socket in it */
     pid_t pid;                                    /* 0 while none runs */
     const char *arguments[DAEMON_ARGUMENTS_MOST]; /* further ones for kilnd, NULL-terminated */
+    bool keep_log; /* kilnd's log goes to kilnd.log in the folder, else to standard error */
+    uid_t user;    /* programs beside it run as this one; 0: as the test */
 };
 
 /* Makes the folder; starts nothing. */
@@ -28,6 +31,12 @@ void daemon_process_start(struct daemon_process *d);
 /* SIGTERM; returns the exit status. */
 int daemon_process_stop(struct daemon_process *d);
 void daemon_process_kill(struct daemon_process *d); /* SIGKILL */
+/* Exit status of a daemon that was told to end, or ends by itself. */
+int daemon_process_wait(struct daemon_process *d);
+/* To every kiln-compiler of it: SIGSTOP holds the work where it is, SIGCONT lets it go on. */
+void daemon_process_signal_workers(struct daemon_process *d, int signal);
+/* A number in kB of /proc/PID/status: "VmRSS", "VmHWM". */
+long daemon_process_memory(const struct daemon_process *d, const char *name);
 /* Stops it if it runs, and removes the folder. */
 void daemon_process_remove(struct daemon_process *d);
 
@@ -40,10 +49,19 @@ struct program_result {
  * HOME, XDG_* and POCL_CACHE_DIR point into its folder. */
 void run_program(struct daemon_process *d, struct program_result *ret_result, const char *name, ...)
     __attribute__((sentinel));
-/* The same without waiting; its output goes to standard error. */
-pid_t start_program(struct daemon_process *d, const char *name, ...) __attribute__((sentinel));
+/* The same without waiting; the caller reads its output from |ret_fd| and closes it. */
+pid_t start_program(struct daemon_process *d, int *ret_fd, const char *name, ...)
+    __attribute__((sentinel));
 /* Exit status of what start_program began. */
 int wait_program(pid_t pid);
 
-/* One number of `kilnctl stats --json`; hits as "hits.hot". */
+/* What it printed, which must be JSON; owned by the caller. */
+struct json *result_json(const struct program_result *result);
+
+/* One number of the answer to "stats"; hits as "hits.hot". */
+unsigned long long stats_number(const struct json *stats, const char *name);
+/* The same, by `kilnctl stats --json`. */
 unsigned long long daemon_stat(struct daemon_process *d, const char *name);
+
+/* Asks every few milliseconds until |holds| says yes; false when it did not within a minute. */
+bool wait_until(bool (*holds)(void *context), void *context);

@@ -3,12 +3,13 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SILENCE_MOST_MS 10000
+#define SILENCE_MOST_MS 60000 /* sanitizers on a loaded machine */
 
 int raw_connect(const struct daemon_process *d)
 {
@@ -45,11 +46,25 @@ void raw_send_frame(int fd, unsigned type, uint64_t id, struct bytes body)
         raw_send(fd, body.data, body.size);
 }
 
-static void wait_readable(int fd, int most_ms)
+void raw_send_source(int fd, uint64_t id, const char *target, const char *options,
+                     struct bytes source)
+{
+    struct message_fetch_source m = { .target = bytes_of_text(target),
+                                      .program = bytes_of_text("k.hip"),
+                                      .options = bytes_of_text(options),
+                                      .source = source };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, source.size + 4096);
+    message_fetch_source_write(&b, &m);
+    assert_false(b.failed);
+    raw_send_frame(fd, MESSAGE_fetch_source, id, buffer_view(&b));
+}
+
+static void wait_readable(int fd)
 {
     struct pollfd p = { .fd = fd, .events = POLLIN };
-    if (poll(&p, 1, most_ms) != 1)
-        fail_msg("the daemon was silent for %d ms", most_ms);
+    if (poll(&p, 1, SILENCE_MOST_MS) != 1)
+        fail_msg("the daemon was silent for %d ms", SILENCE_MOST_MS);
 }
 
 static void take_descriptors(struct msghdr *m, struct raw_frame *frame)
@@ -77,7 +92,7 @@ static bool receive_all(int fd, void *data, size_t size, struct raw_frame *frame
                             .msg_iovlen = 1,
                             .msg_control = &control,
                             .msg_controllen = sizeof(control) };
-        wait_readable(fd, SILENCE_MOST_MS);
+        wait_readable(fd);
         ssize_t got = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
         if (got == 0 || (got < 0 && errno == ECONNRESET))
             return false;
@@ -101,6 +116,34 @@ bool raw_receive(int fd, struct raw_frame *ret_frame)
     return receive_all(fd, ret_frame->body, ret_frame->header.body_size, ret_frame);
 }
 
+void raw_close_descriptors(struct raw_frame *frame)
+{
+    while (frame->fd_count)
+        close(frame->fds[--frame->fd_count]);
+}
+
+enum kiln_code raw_refusal(const struct raw_frame *frame, char text[512])
+{
+    struct reader r = reader_of(bytes_of(frame->body, frame->header.body_size));
+    struct bytes why = { 0 };
+    unsigned code = KILN_OK;
+    if (frame->header.type == MESSAGE_error) {
+        struct message_error m = message_error_read(&r);
+        code = m.code;
+        why = m.text;
+    } else if (frame->header.type == MESSAGE_kernels) {
+        struct message_kernels m = message_kernels_read(&r);
+        struct reader list = reader_of(m.outcomes);
+        struct message_outcome o = message_outcome_read(&list);
+        assert_false(list.failed);
+        code = o.code;
+        why = o.text;
+    }
+    assert_false(r.failed);
+    snprintf(text, 512, "%.*s", (int)why.size, (const char *)why.data);
+    return (enum kiln_code)code;
+}
+
 int raw_greeted(const struct daemon_process *d)
 {
     static struct raw_frame frame;
@@ -117,11 +160,11 @@ int raw_greeted(const struct daemon_process *d)
     return fd;
 }
 
-void raw_expect_closed(int fd, int most_ms)
+void raw_expect_closed(int fd)
 {
     char spill[4096];
     for (;;) {
-        wait_readable(fd, most_ms);
+        wait_readable(fd);
         ssize_t got = recv(fd, spill, sizeof(spill), 0);
         if (got == 0 || (got < 0 && errno == ECONNRESET))
             return;
@@ -132,14 +175,23 @@ void raw_expect_closed(int fd, int most_ms)
 void raw_expect_error(int fd, unsigned code, const char *says)
 {
     static struct raw_frame frame;
+    char text[512];
     assert_true(raw_receive(fd, &frame));
     assert_int_equal(frame.header.type, MESSAGE_error);
-    struct reader r = reader_of(bytes_of(frame.body, frame.header.body_size));
-    struct message_error m = message_error_read(&r);
-    assert_false(r.failed);
-    KILN_AUTO(mem) char *text = bytes_to_text(m.text);
+    assert_int_equal(raw_refusal(&frame, text), code);
     assert_says(text, says);
-    assert_int_equal(m.code, code);
+}
+
+struct json *raw_ask(int fd, enum message_type type, const char *body)
+{
+    static struct raw_frame frame;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct json *answer = NULL;
+    raw_send_frame(fd, type, 98, bytes_of_text(body));
+    assert_true(raw_receive(fd, &frame));
+    assert_int_equal(frame.header.type, MESSAGE_json);
+    must(json_parse(bytes_of(frame.body, frame.header.body_size), "answer", &answer, &err), err);
+    return answer;
 }
 
 void raw_expect_pong(int fd)

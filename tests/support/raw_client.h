@@ -21,12 +21,20 @@ int raw_greeted(const struct daemon_process *d);
 /* All of it, or the test fails. */
 void raw_send(int fd, const void *data, size_t size);
 void raw_send_frame(int fd, unsigned type, uint64_t id, struct bytes body);
-/* One frame.  False when the daemon closed the connection; the test fails after ten seconds of
+/* A kernel made of |source|. */
+void raw_send_source(int fd, uint64_t id, const char *target, const char *options,
+                     struct bytes source);
+/* One frame.  False when the daemon closed the connection; the test fails after a minute of
  * silence. */
 bool raw_receive(int fd, struct raw_frame *ret_frame);
-/* Reads to the end: the daemon must close within |most_ms|. */
-void raw_expect_closed(int fd, int most_ms);
+void raw_close_descriptors(struct raw_frame *frame);
+/* Why |frame| says no: an error, or an outcome that is none (then and for other frames KILN_OK). */
+enum kiln_code raw_refusal(const struct raw_frame *frame, char text[512]);
+/* Reads to the end: the daemon must close within a minute of silence. */
+void raw_expect_closed(int fd);
 /* The next frame must be an error of |code| whose sentence has |says| in it. */
 void raw_expect_error(int fd, unsigned code, const char *says);
 /* A ping must be answered: the daemon lives and this connection too. */
 void raw_expect_pong(int fd);
+/* The answer to an administrative request; owned by the caller. */
+struct json *raw_ask(int fd, enum message_type type, const char *body);

@@ -14,7 +14,8 @@
  *          forget the request.  A negative one is KILN_E_INVALID.
  * Daemon   a client that never reached a daemon fails at once with KILN_E_UNAVAILABLE when none is
  *          there; one that did waits for it to return until its time is up, and a daemon that
- *          returns in time is not noticed: the request is sent again.
+ *          returns in time is not noticed: what it had not answered, or put off because it was
+ *          stopping, is asked again.
  * Signals  a daemon that goes away never raises SIGPIPE; calls interrupted by a handler go on.
  */
 #include <kiln/error.h>
@@ -33,7 +34,7 @@ struct kiln_client_options {
     const char *socket_path; /* NULL: $KILN_SOCKET, else $XDG_RUNTIME_DIR/kiln/kilnd.sock where that
                                 exists, else /run/kiln/kilnd.sock */
     int timeout_ms;          /* default for every call; 0: 120 000 */
-    const char *name;        /* of the program, for the daemon's log; may be NULL */
+    const char *name;        /* of the program, told to the daemon (not used yet); may be NULL */
     int table_entries;       /* answers that this process remembers; 0: 8192; negative: none */
 };
 

@@ -9,8 +9,8 @@
  *            number means number 0; "auto" takes the first that works of hip, cuda, opencl.
  * Runtimes   opened by dlopen when first asked for, never closed: libamdhip64, libcuda, libOpenCL
  *            (KILN_HIP_LIBRARY, KILN_CUDA_LIBRARY, KILN_OPENCL_LIBRARY name other files).  This
- *            version runs kernels on OpenCL devices: opening a hip or cuda device that is there is
- *            KILN_E_UNSUPPORTED, one whose runtime is absent KILN_E_UNAVAILABLE.
+ *            version runs kernels on OpenCL devices: opening a hip or cuda device that is there, or
+ *            any uuid, is KILN_E_UNSUPPORTED, one whose runtime is absent KILN_E_UNAVAILABLE.
  * Threads    a device may be used by several threads; memory copies and launches go to one
  *            in-order queue a device unless stated otherwise.
  * Ownership  a memory keeps its device: closing that first is allowed.

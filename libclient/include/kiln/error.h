@@ -9,6 +9,12 @@
  * parameter is a struct kiln_error of the caller's, or NULL; on failure it receives the code,
  * the sentence (outermost context first, no full stop) and, where a compiler was at work, its log.
  * On success it is left alone.  Nothing is kept in thread-local state.
+ *
+ * Other structs begin with |size|, which the caller sets to sizeof the struct, and may grow at
+ * their end.  Every call takes one that is smaller than the library's own, down to what the first
+ * release with that struct had: the members that it lacks count as zero, or are not filled in.  It
+ * takes a larger one too and leaves alone what it does not know.  Structs of one array have the
+ * same size.
  */
 #include <stddef.h>
 

@@ -6,8 +6,9 @@
  * Kernels: compiled code objects, ready to hand to a GPU runtime.
  *
  * Ownership  a kernel is counted: whoever got one calls kiln_kernel_unref.  Its bytes are a
- *            read-only mapping of a sealed memfd that all processes of the host share; they
- *            stay valid and unchanged until the last unref, also after the client was closed.
+ *            private copy up to 16 KiB, and above that a read-only mapping of a sealed memfd that
+ *            all processes of the host share.  Either way they stay valid and unchanged until the
+ *            last unref, also after the client was closed.
  * Threads    kernels may be shared between threads.
  */
 #include <kiln/client.h>

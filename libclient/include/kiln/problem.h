@@ -33,14 +33,35 @@ struct kiln_problem {
     uint32_t in[3], filter[3], pad[3], stride[3], dilation[3];
 };
 
-/* Reads one MIOpenDriver command line ("conv -n 64 -c 3 ...", any path to the program in front).
- * |flags| of the driver that do not belong to a problem are skipped; an unknown flag or a bad
- * value is KILN_E_INVALID and named.  -F is a mask there (1 forward, 2 data, 4 weights, 0 all):
- * up to three problems come back, |ret_count| says how many.  KILN_E_NOT_FOUND for a blank line or
- * a comment (#). */
+/* One MIOpenDriver command line, understood. */
+struct kiln_driver_line {
+    size_t size;                     /* in: sizeof(struct kiln_driver_line) */
+    struct kiln_problem problems[3]; /* forward, data, weights, as far as -F asks for them */
+    unsigned count;                  /* of them: 1 to 3 */
+    unsigned iterations;             /* -i, at least 1 */
+    int verify, time, wall, search;  /* -V -t -w -s: 0 or 1 */
+    int transposed;                  /* -m trans: in |problems|, x and y have changed places */
+    char solver[64];                 /* -S as given, a name or MIOpen's number; "": the best */
+};
+
+/* Reads "conv -n 64 -c 3 ...", with anything in front of conv, convfp16 or convbfp16: a path to the
+ * program, or what MIOPEN_ENABLE_LOGGING_CMD=1 logs there.  What is not given has MIOpenDriver's
+ * default, flags that mean nothing here are skipped; an unknown flag, a bad value and an
+ * impossible problem are KILN_E_INVALID (or _UNSUPPORTED) and named.  KILN_E_NOT_FOUND for a blank
+ * line or a comment (#). */
+int kiln_driver_line_parse(const char *line, struct kiln_driver_line *ret_line,
+                           struct kiln_error *err);
+/* The same for words that are taken apart already, such as a program's arguments. */
+int kiln_driver_words_parse(const char *const *words, size_t count,
+                            struct kiln_driver_line *ret_line, struct kiln_error *err);
+/* MIOpenDriver's flags, for help texts: what the |index|-th one means, its letter (0: none) and its
+ * long name.  NULL after the last.  Static storage. */
+const char *kiln_driver_flag(unsigned index, char *ret_letter, const char **ret_name);
+
+/* Only the problems of kiln_driver_line_parse(). */
 int kiln_problem_from_driver(const char *line, struct kiln_problem ret_problems[3],
                              unsigned *ret_count, struct kiln_error *err);
-/* The other way: one MIOpenDriver command line, terminated, cut at |size|. */
+/* The other way: a problem as one MIOpenDriver command line, terminated, cut at |size|. */
 int kiln_problem_to_driver(const struct kiln_problem *problem, char *text, size_t size,
                            struct kiln_error *err);
 /* Refuses what no solver could mean: zero sizes, groups that do not divide, an empty output. */

@@ -5,7 +5,7 @@
 /*
  * Runs: a plan loaded on a device, ready to launch.
  *
- * Ownership  a run holds references to plan and device; destroy it before closing the device.
+ * Ownership  a run holds references to plan and device: giving those back first is allowed.
  * Threads    launch from one thread at a time; different runs are independent.
  */
 #include <kiln/device.h>

@@ -5,6 +5,7 @@
 #include "cli/driver/measure.h"
 #include "cli/driver/reference.h"
 #include "cli/driver/report.h"
+#include "cli/driver/storage.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,10 +106,10 @@ void kiln_run_destroy(struct kiln_run *run) { fake.live_runs -= run != NULL; }
 
 static double *widen(const struct kiln_memory *memory, uint32_t type)
 {
-    uint64_t count = memory->bytes / reference_type_size(type);
+    uint64_t count = memory->bytes / storage_size(type);
     double *wide = calloc(count, sizeof(*wide));
     assert_non_null(wide);
-    reference_widen(type, memory->data, count, wide);
+    storage_widen(type, memory->data, count, wide);
     return wide;
 }
 
@@ -120,11 +121,11 @@ int kiln_run_launch(struct kiln_run *run, struct kiln_memory *x, struct kiln_mem
     };
     struct kiln_memory *out = memory[fake.problem.direction];
     uint32_t type = fake.problem.type;
-    uint64_t count = out->bytes / reference_type_size(type);
+    uint64_t count = out->bytes / storage_size(type);
     (void)run;
     assert_int_equal(workspace->data[0], 0xff);
     fake.launches++;
-    fake.first_value = reference_load(type, x == out ? w->data : x->data, 0);
+    fake.first_value = storage_load(type, x == out ? w->data : x->data, 0);
     if (fake.behaviour == WRITES_NOTHING)
         return KILN_E_OK;
     double *wide[] = { widen(x, type), widen(w, type), widen(y, type) };
@@ -134,9 +135,9 @@ int kiln_run_launch(struct kiln_run *run, struct kiln_memory *x, struct kiln_mem
     };
     int rc = reference_run(&fake.problem, &tensors, 1, err);
     for (uint64_t i = 0; i < count; i++)
-        reference_store(type, out->data, i, result[i]);
+        storage_store(type, out->data, i, result[i]);
     if (fake.behaviour == IS_OFF_ONCE)
-        reference_store(type, out->data, count / 2, result[count / 2] + 1.0 / 64);
+        storage_store(type, out->data, count / 2, result[count / 2] + 1.0 / 64);
     for (int i = 0; i < 3; i++)
         free(wide[i]);
     free(result);
@@ -186,7 +187,7 @@ int kiln_memory_read(struct kiln_memory *memory, void *to, uint64_t bytes, struc
 struct fixture {
     struct bench bench;
     struct kiln_problem problem;
-    struct run_flags flags;
+    struct kiln_driver_line flags;
     struct measurement m;
 };
 
@@ -194,7 +195,7 @@ static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     fake = (struct fake){ .tier = KILN_TIER_COMPILED };
-    f->flags = (struct run_flags){ .verify = true, .iterations = 4 };
+    f->flags = (struct kiln_driver_line){ .verify = 1, .iterations = 4 };
     f->problem = (struct kiln_problem){
         .size = sizeof(f->problem),
         .spatial_dims = 2,
@@ -261,7 +262,7 @@ static void without_verification_a_wrong_result_goes_unnoticed(void **state)
 {
     struct fixture *f = *state;
     fake.behaviour = WRITES_NOTHING;
-    f->flags.verify = false;
+    f->flags.verify = 0;
     assert_int_equal(run(f, 42), KILN_E_OK);
     assert_false(f->m.checked);
 }
@@ -287,11 +288,11 @@ static void launches_are_one_plus_those_to_time(void **state)
     assert_int_equal(run(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 1);
     assert_true(f->m.time.steady == 0);
-    f->flags.time = true;
+    f->flags.time = 1;
     assert_int_equal(run(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 1 + 1 + 4);
     assert_true(f->m.time.steady > 0);
-    f->flags.wall = true;
+    f->flags.wall = 1;
     assert_int_equal(run(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 6 + 1 + 4 + 4);
     assert_true(f->m.time.wall > 0);
@@ -364,9 +365,9 @@ static void totals_add_up_what_the_problems_cost(void **state)
     assert_int_equal(t->problems, 3);
     assert_int_equal(t->failed, 1);
     assert_int_equal(t->verified, 2);
-    assert_int_equal(t->kernels, 2);
-    assert_int_equal(t->compiled, 1);
-    assert_int_equal(t->tiers[KILN_TIER_HOT], 1);
+    assert_int_equal(t->tiers.kernels, 2);
+    assert_int_equal(t->tiers.compiles, 1);
+    assert_int_equal(t->tiers.hits[KILN_TIER_HOT], 1);
     assert_true(t->time.compile == 0.25);
     assert_int_equal(json_count(report.results), 3);
     assert_true(json_get_bool(json_first(report.results), "ok", false));

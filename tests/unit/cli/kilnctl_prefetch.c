@@ -138,7 +138,7 @@ static void prefetch_asks_for_each_problem_once_without_objects(void **state)
     assert_int_equal(fake.options.priority, KILN_PREFETCH);
     assert_int_equal(fake.options.no_objects, 1);
     assert_non_null(strstr(f->run.printed, "\"lines\":3,\"problems\":4,\"repeats\":1,\"kernels\":4,"
-                                           "\"compiled\":4,\"hits\":0"));
+                                           "\"compiles\":4,\"hits\":0"));
     assert_non_null(strstr(f->run.printed, "\"failed\":0"));
 }
 
@@ -149,7 +149,7 @@ static void prefetch_counts_a_kernel_that_problems_share_once(void **state)
     fake.same_key = 2;
     fake.tier = KILN_TIER_DISK;
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"), KILN_E_OK);
-    assert_non_null(strstr(f->run.printed, "\"kernels\":2,\"compiled\":0,\"hits\":2"));
+    assert_non_null(strstr(f->run.printed, "\"kernels\":2,\"compiles\":0,\"hits\":2"));
     assert_non_null(strstr(f->run.printed, "\"disk\":2"));
 }
 

@@ -134,8 +134,20 @@ static void the_driver_needs_something_it_can_do(void **state)
     assert_int_equal(DRIVER(f, "pool"), 2);
     assert_int_equal(DRIVER(f, "run"), 2);
     assert_int_equal(DRIVER(f, "--help"), 0);
-    assert_non_null(strstr(f->printed, "-F MASK"));
+    assert_non_null(strstr(f->printed, "-F, --forw "));
+    assert_non_null(strstr(f->printed, "launches to time (10)"));
     assert_int_equal(DRIVER(f, "--version"), 0);
+}
+
+static void a_command_line_at_fault_is_named_before_any_device(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(DRIVER(f, "conv", "-n", "many", "--device", "abacus:0"), 2);
+    assert_non_null(strstr(f->complained, "'many' of --batchsize"));
+    assert_int_equal(DRIVER(f, "conv", "-s", "1", "--device", "abacus:0"), 1);
+    assert_non_null(strstr(f->complained, "use -s 0"));
+    assert_int_equal(DRIVER(f, "run", "/nonexistent/file", "--device", "abacus:0"), 1);
+    assert_non_null(strstr(f->complained, "/nonexistent/file"));
 }
 
 static void the_driver_says_which_device_it_cannot_open(void **state)
@@ -155,6 +167,7 @@ int main(void)
         T(clear_without_a_terminal_needs_yes),
         T(help_lists_commands_and_exit_statuses),
         T(the_driver_needs_something_it_can_do),
+        T(a_command_line_at_fault_is_named_before_any_device),
         T(the_driver_says_which_device_it_cannot_open),
     };
     return cmocka_run_group_tests_name("cli.programs", tests, NULL, NULL);

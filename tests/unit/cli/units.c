@@ -125,6 +125,15 @@ static void a_time_that_never_was_is_a_dash(void **state)
     assert_string_equal(units_when(UINT64_MAX >> 1, text), "-");
 }
 
+static void parts_of_a_second_count_as_one(void **state)
+{
+    (void)state;
+    assert_int_equal(units_whole_seconds(0), 0);
+    assert_int_equal(units_whole_seconds(1), 1);
+    assert_int_equal(units_whole_seconds(2000), 2);
+    assert_true(units_whole_seconds(UINT64_MAX) == UINT64_MAX / 1000 + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +146,7 @@ int main(void)
         cmocka_unit_test(times_are_written_to_three_digits),
         cmocka_unit_test(counts_are_grouped_by_thousands),
         cmocka_unit_test(a_time_that_never_was_is_a_dash),
+        cmocka_unit_test(parts_of_a_second_count_as_one),
     };
     return cmocka_run_group_tests_name("cli.units", tests, NULL, NULL);
 }

@@ -32,6 +32,9 @@ static void reads_a_line_as_miopen_logs_it(void **state)
     assert_int_equal(line.directions, 4);
     assert_true(line.time);
     assert_true(line.verify);
+    assert_false(line.search);
+    assert_int_equal(line.iterations, 10);
+    assert_string_equal(line.solver, "");
     struct problem p;
     assert_true(driver_line_problem(&line, 0, &p));
     assert_int_equal(p.direction, DIRECTION_BACKWARD_WEIGHTS);
@@ -57,6 +60,47 @@ static void takes_types_layouts_and_long_flags(void **state)
     assert_int_equal(line.problem.x_layout, LAYOUT_CHANNELS_LAST);
     assert_int_equal(line.problem.y_layout, LAYOUT_CHANNELS_FIRST);
     assert_int_equal(line.directions, 7); /* -F 0 is all */
+}
+
+static void letters_long_names_and_attached_values_mean_the_same(void **state)
+{
+    (void)state;
+    struct driver_line line;
+    struct kiln_err err;
+    must(parse("conv -V 0 -t1 --iter 25 --wall=1 -s=1 -S ConvDirectNaive -n5", &line, &err), err);
+    assert_false(line.verify);
+    assert_true(line.time);
+    assert_true(line.wall);
+    assert_true(line.search);
+    assert_int_equal(line.iterations, 25);
+    assert_string_equal(line.solver, "ConvDirectNaive");
+    assert_int_equal(line.problem.n, 5);
+    must(parse("conv -S 0 -i 0", &line, &err), err);
+    assert_string_equal(line.solver, "");
+    assert_int_equal(line.iterations, 1);
+}
+
+static void the_value_of_another_flag_is_not_taken_for_a_flag(void **state)
+{
+    (void)state;
+    struct driver_line line;
+    struct kiln_err err;
+    must(parse("-t 1 conv -S -1 --dump_output -t -i 3", &line, &err), err);
+    assert_false(line.time);
+    assert_int_equal(line.iterations, 3);
+    assert_string_equal(line.solver, "");
+}
+
+static void quotes_group_words(void **state)
+{
+    (void)state;
+    struct driver_line line;
+    struct kiln_err err;
+    must(parse("\"/opt/my tools/MIOpenDriver conv\" conv -n '7' -S \"it's\"", &line, &err), err);
+    assert_int_equal(line.problem.n, 7);
+    assert_string_equal(line.solver, "it's");
+    assert_int_equal(parse("conv -n '7 -c 3", &line, &err), KILN_INVALID);
+    assert_says(err.text, "the quote ' before '7 -c 3' is not closed");
 }
 
 static void what_it_writes_it_reads_back(void **state)
@@ -138,8 +182,14 @@ static void names_what_it_does_not_understand(void **state)
         { "conv -n -4", "value '-4' of --batchsize" },
         { "conv -n 99999999999999999999", "of --batchsize" },
         { "conv --frobnicate 3", "'--frobnicate'" },
-        { "conv -F 9", "forw is 9" },
-        { "conv --spatial_dim 4", "spatial_dim is 4" },
+        { "conv -n +4", "value '+4' of --batchsize" },
+        { "conv -n 4x", "value '4x' of --batchsize" },
+        { "conv -n=", "value '' of --batchsize" },
+        { "conv -n 4294967296", "from 0 to 4294967295" },
+        { "conv -V 2", "value '2' of --verify is not a number from 0 to 1" },
+        { "conv -i many", "'many' of --iter" },
+        { "conv -F 9", "value '9' of --forw is not a number from 0 to 7" },
+        { "conv --spatial_dim 4", "value '4' of --spatial_dim is not a number from 2 to 3" },
         { "conv -n 1 -c 3 -H 8 -W 8 -k 4 -y 3 -x 3 --in_layout NCHWc4", "layout 'NCHWc4'" },
         { "conv -m strange", "mode 'strange'" },
         { "conv -n 1 -c 3 -H 2 -W 2 -k 4 -y 5 -x 5", "output is empty" },
@@ -152,6 +202,18 @@ static void names_what_it_does_not_understand(void **state)
         assert_true(rc == KILN_INVALID || rc == KILN_UNSUPPORTED);
         assert_says(err.text, bad[i].says);
     }
+}
+
+static void a_line_of_too_many_words_is_refused_not_cut(void **state)
+{
+    (void)state;
+    char text[8 + 5 * DRIVER_WORDS_MOST] = "conv";
+    struct driver_line line;
+    struct kiln_err err;
+    for (size_t i = 0; i < DRIVER_WORDS_MOST / 2; i++)
+        strcat(text, " -n 1");
+    assert_int_equal(parse(text, &line, &err), KILN_INVALID);
+    assert_says(err.text, "more than 128 words");
 }
 
 static void an_endless_line_and_a_nul_are_refused(void **state)
@@ -173,11 +235,30 @@ static void every_flag_has_a_help_line(void **state)
     char letter;
     const char *name;
     size_t count = 0;
-    for (const char *help = driver_flag_help(0, &letter, &name); help;
-         help = driver_flag_help(++count, &letter, &name)) {
+    for (const char *help = driver_flag(0, &letter, &name); help;
+         help = driver_flag(++count, &letter, &name)) {
         assert_true(help[0] && name[0]);
+        if (strcmp(name, "iter") == 0)
+            assert_string_equal(help, "launches to time (10)");
     }
     assert_true(count > 40);
+}
+
+static void no_two_flags_are_written_alike(void **state)
+{
+    (void)state;
+    char letters[64] = "", letter;
+    const char *name;
+    size_t used = 0;
+    for (size_t i = 0; driver_flag(i, &letter, &name); i++) {
+        char other;
+        const char *other_name;
+        assert_true(!letter || !strchr(letters, letter));
+        if (letter)
+            letters[used++] = letter;
+        for (size_t j = 0; j < i && driver_flag(j, &other, &other_name); j++)
+            assert_string_not_equal(name, other_name);
+    }
 }
 
 int main(void)
@@ -185,13 +266,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_a_line_as_miopen_logs_it),
         cmocka_unit_test(takes_types_layouts_and_long_flags),
+        cmocka_unit_test(letters_long_names_and_attached_values_mean_the_same),
+        cmocka_unit_test(the_value_of_another_flag_is_not_taken_for_a_flag),
+        cmocka_unit_test(quotes_group_words),
         cmocka_unit_test(what_it_writes_it_reads_back),
         cmocka_unit_test(a_transposed_convolution_is_one_with_x_and_y_exchanged),
         cmocka_unit_test(pad_modes_same_and_valid_set_the_pads),
         cmocka_unit_test(a_blank_line_and_a_comment_are_no_problem_and_no_error),
         cmocka_unit_test(names_what_it_does_not_understand),
+        cmocka_unit_test(a_line_of_too_many_words_is_refused_not_cut),
         cmocka_unit_test(an_endless_line_and_a_nul_are_refused),
         cmocka_unit_test(every_flag_has_a_help_line),
+        cmocka_unit_test(no_two_flags_are_written_alike),
     };
     return cmocka_run_group_tests_name("driver_line", tests, NULL, NULL);
 }

@@ -35,6 +35,30 @@ static int remove_folder(void **state)
     return rmdir(f->folder);
 }
 
+static void removes_a_tree_and_follows_no_link(void **state)
+{
+    struct fixture *f = *state;
+    char tree[128], deep[192], link[192], kept[128];
+    snprintf(tree, sizeof(tree), "%s/tree", f->folder);
+    snprintf(deep, sizeof(deep), "%s/a/b", tree);
+    snprintf(link, sizeof(link), "%s/a/link", tree);
+    snprintf(kept, sizeof(kept), "%s/file", f->folder);
+    must(fs_make_folders(deep, &f->err), f->err);
+    close(open(kept, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(symlink("../..", link), 0);
+    assert_int_equal(chmod(deep, 0), 0);
+
+    fs_empty_folder(tree);
+
+    assert_int_equal(access(tree, F_OK), 0);
+    assert_int_equal(rmdir(tree), 0);
+    must(fs_make_folders(deep, &f->err), f->err);
+    assert_int_equal(symlink("../..", link), 0);
+    fs_remove_tree(AT_FDCWD, tree);
+    assert_int_not_equal(access(tree, F_OK), 0);
+    assert_int_equal(access(kept, F_OK), 0);
+}
+
 static void makes_missing_parents_private(void **state)
 {
     struct fixture *f = *state;
@@ -119,6 +143,7 @@ static void network_filesystems_are_known_by_their_magic(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        FS_TEST(removes_a_tree_and_follows_no_link),
         FS_TEST(makes_missing_parents_private),
         FS_TEST(a_file_in_the_way_of_a_folder_is_named),
         FS_TEST(reading_stops_at_the_limit),

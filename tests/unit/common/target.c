@@ -81,25 +81,6 @@ static void refuses_an_empty_and_an_overlong_target(void **state)
     assert_says(err.text, "too long");
 }
 
-static void makes_database_ids_as_miopen_does(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *arch;
-        unsigned units;
-        const char *id;
-    } known[] = { { "gfx906", 60, "gfx906_60" },
-                  { "gfx906", 64, "gfx906_64" },
-                  { "gfx90a", 104, "gfx90a68" },
-                  { "gfx908", 120, "gfx90878" },
-                  { "gfx942", 304, "gfx942130" } };
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        char id[64];
-        database_id(known[i].arch, known[i].units, id, sizeof(id));
-        assert_string_equal(id, known[i].id);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,7 +88,6 @@ int main(void)
         cmocka_unit_test(accepts_what_devices_are_called),
         cmocka_unit_test(refuses_everything_else_and_says_what_a_target_looks_like),
         cmocka_unit_test(refuses_an_empty_and_an_overlong_target),
-        cmocka_unit_test(makes_database_ids_as_miopen_does),
     };
     return cmocka_run_group_tests_name("target", tests, NULL, NULL);
 }

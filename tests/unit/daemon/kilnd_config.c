@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/fs.h"
 #include "daemon/config.h"
-#include "daemon/workers/temp_folder.h"
 #include "tests/support/test.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -66,7 +66,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     if (getuid() == 0 && seteuid(0) < 0)
         return 1;
-    temp_folder_remove(f->folder);
+    fs_remove_tree(AT_FDCWD, f->folder);
     return 0;
 }
 
@@ -168,6 +168,30 @@ static void unknown_flags_and_variables_are_refused_by_name(void **state)
     assert_non_null(strstr(f->err.text, "unknown flag '--soket'"));
 }
 
+static void a_key_that_is_there_twice_is_refused_with_file_and_key(void **state)
+{
+    struct fixture *f = *state;
+    configure(f, "{\"workers\": 3, \"queue\": 5, \"workers\": 4}");
+
+    assert_int_equal(load(f), KILN_INVALID);
+
+    assert_says(f->err.text, f->file);
+    assert_says(f->err.text, "key 'workers' is there twice");
+}
+
+static void limits_under_which_no_compiler_could_start_are_refused(void **state)
+{
+    static const char *const words[] = { "--compile-memory=1023MiB", "--compile-timeout=999ms",
+                                         "--compile-cpu=9s" };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        f->argument_count = 2;
+        flag(f, words[i]);
+        assert_int_equal(load(f), KILN_INVALID);
+        assert_says(f->err.text, "is not within");
+    }
+}
+
 static void a_flag_without_its_value_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -192,11 +216,11 @@ static void sizes_know_decimal_and_binary_units(void **state)
 static void durations_know_their_units(void **state)
 {
     struct fixture *f = *state;
-    configure(f, "{\"compile_timeout\": \"250ms\", \"failure_ttl\": \"2h\", \"compile_cpu\": 90}");
+    configure(f, "{\"compile_timeout\": \"1250ms\", \"failure_ttl\": \"2h\", \"compile_cpu\": 90}");
 
     assert_int_equal(load(f), KILN_OK);
 
-    assert_int_equal(config_number(&f->config, CONFIG_compile_timeout), 250);
+    assert_int_equal(config_number(&f->config, CONFIG_compile_timeout), 1250);
     assert_int_equal(config_number(&f->config, CONFIG_failure_ttl), 7200000);
     assert_int_equal(config_number(&f->config, CONFIG_compile_cpu), 90000);
 }
@@ -258,7 +282,7 @@ static void the_json_shows_each_value_with_its_origin(void **state)
 static void printed_values_read_back_the_same(void **state)
 {
     struct fixture *f = *state;
-    configure(f, "{\"hot_limit\": 1000, \"cache_limit\": 1048577, \"compile_timeout\": 0.001}");
+    configure(f, "{\"hot_limit\": 1000, \"cache_limit\": 1048577, \"compile_timeout\": 1.25}");
     assert_int_equal(load(f), KILN_OK);
     for (int i = 0; i < CONFIG_KEYS; i++) {
         char text[PATH_TEXT_MOST];
@@ -315,6 +339,84 @@ static void drop_ins_are_read_in_the_order_of_their_names(void **state)
     assert_int_equal(config_number(&f->config, CONFIG_queue), 10);
 }
 
+static void the_default_limit_of_the_cache_is_a_round_number(void **state)
+{
+    struct fixture *f = *state;
+    char text[64];
+    configure(f, "{}");
+    must(load(f), f->err);
+
+    setting_print(&config_table[CONFIG_cache_limit], &f->config.entries[CONFIG_cache_limit].value,
+                  text, sizeof(text));
+
+    assert_true(strstr(text, "MiB") || strstr(text, "GiB"));
+}
+
+/* ---- the socket that it became, and temporary files ---- */
+
+static void temporary_files_go_beside_the_socket_where_that_can_be_written_to(void **state)
+{
+    struct fixture *f = *state;
+    char socket[160], folder[128];
+    snprintf(folder, sizeof(folder), "%s/not/yet", f->folder);
+    snprintf(socket, sizeof(socket), "--socket=%s/kilnd.sock", folder);
+    flag(f, socket);
+
+    must(load(f), f->err);
+    must(config_use_socket(&f->config, config_text(&f->config, CONFIG_socket), false, &f->err),
+         f->err);
+
+    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), folder);
+    assert_string_equal(origin(f, CONFIG_socket), "flag --socket");
+}
+
+static void a_handed_over_socket_is_the_one_that_is_shown(void **state)
+{
+    struct fixture *f = *state;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/theirs.sock", f->folder);
+    flag(f, "--socket=/elsewhere/kilnd.sock");
+    must(load(f), f->err);
+
+    must(config_use_socket(&f->config, path, true, &f->err), f->err);
+
+    assert_string_equal(config_text(&f->config, CONFIG_socket), path);
+    assert_string_equal(origin(f, CONFIG_socket), "LISTEN_FDS");
+    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->folder);
+}
+
+static void a_temp_dir_that_was_set_stays(void **state)
+{
+    struct fixture *f = *state;
+    flag(f, "--temp-dir=/some/place");
+    must(load(f), f->err);
+    must(config_use_socket(&f->config, "/run/theirs.sock", true, &f->err), f->err);
+    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/some/place");
+}
+
+static void beside_a_socket_of_root_temporary_files_go_to_tmpdir_else_to_tmp(void **state)
+{
+    struct fixture *f = *state;
+    if (geteuid() != 0)
+        skip();
+    become_a_user(f);
+    setenv("XDG_RUNTIME_DIR", f->folder, 1);
+    setenv("XDG_CACHE_HOME", f->folder, 1);
+    setenv("XDG_STATE_HOME", f->folder, 1);
+    setenv("TMPDIR", f->folder, 1);
+    must(load(f), f->err);
+
+    must(config_use_socket(&f->config, "/usr/kilnd.sock", true, &f->err), f->err);
+    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->folder);
+
+    assert_int_equal(chmod(f->folder, 0777), 0); /* where anybody could swap what is ours */
+    must(config_use_socket(&f->config, "/usr/kilnd.sock", true, &f->err), f->err);
+    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/tmp");
+    unsetenv("TMPDIR");
+    must(config_use_socket(&f->config, "/usr/kilnd.sock", true, &f->err), f->err);
+    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/tmp");
+}
+
 #define CONFIG_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -326,6 +428,8 @@ int main(void)
         CONFIG_TEST(a_value_of_the_wrong_type_is_refused_with_file_and_key),
         CONFIG_TEST(bad_values_are_refused_by_flag_and_by_variable),
         CONFIG_TEST(unknown_flags_and_variables_are_refused_by_name),
+        CONFIG_TEST(a_key_that_is_there_twice_is_refused_with_file_and_key),
+        CONFIG_TEST(limits_under_which_no_compiler_could_start_are_refused),
         CONFIG_TEST(a_flag_without_its_value_is_refused),
         CONFIG_TEST(sizes_know_decimal_and_binary_units),
         CONFIG_TEST(durations_know_their_units),
@@ -337,6 +441,11 @@ int main(void)
         CONFIG_TEST(printed_values_read_back_the_same),
         CONFIG_TEST(help_and_version_need_no_configuration),
         CONFIG_TEST(drop_ins_are_read_in_the_order_of_their_names),
+        CONFIG_TEST(the_default_limit_of_the_cache_is_a_round_number),
+        CONFIG_TEST(temporary_files_go_beside_the_socket_where_that_can_be_written_to),
+        CONFIG_TEST(a_handed_over_socket_is_the_one_that_is_shown),
+        CONFIG_TEST(a_temp_dir_that_was_set_stays),
+        CONFIG_TEST(beside_a_socket_of_root_temporary_files_go_to_tmpdir_else_to_tmp),
     };
     return cmocka_run_group_tests_name("kilnd_config", tests, NULL, NULL);
 }

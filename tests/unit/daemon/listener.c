@@ -2,9 +2,11 @@
 #include "daemon/server/listener.h"
 
 #include "common/cleanup.h"
-#include "daemon/workers/temp_folder.h"
+#include "common/fs.h"
 #include "tests/support/test.h"
 
+#include <fcntl.h>
+#include <grp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -36,7 +38,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     listener_close(&f->listener);
-    temp_folder_remove(f->folder);
+    fs_remove_tree(AT_FDCWD, f->folder);
     return 0;
 }
 
@@ -84,6 +86,63 @@ static void makes_a_socket_that_only_its_owner_and_root_s_group_may_open(void **
     assert_true(can_connect(f->path));
     assert_int_equal(stat(f->path, &st), 0);
     assert_int_equal(st.st_mode & 0777, geteuid() == 0 ? 0660 : 0600);
+}
+
+static void a_group_that_the_host_lacks_leaves_the_socket_to_root_and_says_so(void **state)
+{
+    struct fixture *f = *state;
+    struct stat st;
+
+    assert_int_equal(listener_open(f->path, "no-such-group", &f->listener, &f->err), KILN_OK);
+
+    assert_int_equal(f->listener.root_only, geteuid() == 0);
+    assert_int_equal(stat(f->path, &st), 0);
+    assert_int_equal(st.st_gid, getegid());
+}
+
+static void a_group_that_the_host_has_may_open_the_socket_of_root(void **state)
+{
+    struct fixture *f = *state;
+    struct stat st;
+    const struct group *nobody = getgrgid(65534);
+    if (geteuid() != 0 || !nobody)
+        skip();
+
+    assert_int_equal(listener_open(f->path, nobody->gr_name, &f->listener, &f->err), KILN_OK);
+
+    assert_false(f->listener.root_only);
+    assert_int_equal(stat(f->path, &st), 0);
+    assert_int_equal(st.st_gid, 65534);
+    assert_int_equal(st.st_mode & 0777, 0660);
+}
+
+static void without_a_group_only_root_is_meant(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(open_it(f), KILN_OK);
+    assert_false(f->listener.root_only);
+}
+
+static void a_user_who_may_not_make_the_folder_is_told_what_to_set(void **state)
+{
+    struct fixture *f = *state;
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(chmod(f->folder, 0755), 0);
+    snprintf(f->path, sizeof(f->path), "%s/user/kiln/kilnd.sock", f->folder);
+    assert_int_equal(seteuid(65534), 0);
+
+    enum kiln_code below = open_it(f);
+    struct kiln_err first = f->err;
+    snprintf(f->path, sizeof(f->path), "%s/kilnd.sock", f->folder);
+    enum kiln_code beside = open_it(f);
+
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(below, KILN_DENIED);
+    assert_int_equal(beside, KILN_DENIED);
+    assert_says(first.text, "Permission denied; set XDG_RUNTIME_DIR to a folder");
+    assert_says(first.text, "--socket");
+    assert_says(f->err.text, "Permission denied; set XDG_RUNTIME_DIR to a folder");
 }
 
 static void leaves_nothing_behind_when_closed(void **state)
@@ -255,6 +314,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LISTENER_TEST(makes_a_socket_that_only_its_owner_and_root_s_group_may_open),
+        LISTENER_TEST(a_group_that_the_host_lacks_leaves_the_socket_to_root_and_says_so),
+        LISTENER_TEST(a_group_that_the_host_has_may_open_the_socket_of_root),
+        LISTENER_TEST(without_a_group_only_root_is_meant),
+        LISTENER_TEST(a_user_who_may_not_make_the_folder_is_told_what_to_set),
         LISTENER_TEST(leaves_nothing_behind_when_closed),
         LISTENER_TEST(takes_over_the_socket_of_a_dead_daemon),
         LISTENER_TEST(takes_over_after_a_daemon_that_was_killed_with_its_lock),

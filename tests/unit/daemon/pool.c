@@ -244,6 +244,17 @@ static void a_job_beyond_its_time_is_killed_and_names_the_setting(void **state)
     assert_int_equal(run(f, &next)->end, COMPILE_DONE);
 }
 
+static void looking_for_compilers_has_a_minute_however_short_a_compile_may_be(void **state)
+{
+    (void)state;
+    struct worker_options options = { .timeout_ms = 1000 };
+    assert_int_equal(worker_time_ms(&options, COMPILE_KERNEL), 1000);
+    assert_int_equal(worker_time_ms(&options, COMPILE_PROBE), 60000);
+    assert_int_equal(worker_time_ms(&options, COMPILE_DESCRIBE), 60000);
+    options.timeout_ms = 300000;
+    assert_int_equal(worker_time_ms(&options, COMPILE_PROBE), 300000);
+}
+
 static void each_limit_has_its_own_end_and_names_its_setting(void **state)
 {
     static const struct {
@@ -462,7 +473,7 @@ static void children_of_a_dead_worker_are_killed_too(void **state)
 static void leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept(void **state)
 {
     struct fixture *f = *state;
-    char dead[100], inside[128];
+    char dead[100], theirs[100], inside[128];
     struct temp_root live;
     struct stat st;
     assert_int_equal(temp_root_open(f->folder, &live, &f->err), KILN_OK);
@@ -470,12 +481,19 @@ static void leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept(
     assert_int_equal(mkdir(dead, 0700), 0);
     snprintf(inside, sizeof(inside), "%s/link", dead);
     assert_int_equal(symlink("/etc", inside), 0);
+    snprintf(inside, sizeof(inside), "%s/.made-by-kilnd", dead);
+    int fd = open(inside, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(theirs, sizeof(theirs), "%s/kilnd-backup", f->folder);
+    assert_int_equal(mkdir(theirs, 0700), 0);
 
     start(f);
 
     assert_int_not_equal(lstat(dead, &st), 0);
     assert_int_equal(stat("/etc", &st), 0);
     assert_int_equal(lstat(live.path, &st), 0);
+    assert_int_equal(rmdir(theirs), 0); /* a user's own was left alone */
     temp_root_close(&live);
 }
 
@@ -491,6 +509,7 @@ int main(void)
         POOL_TEST(a_probe_that_crashes_is_counted_apart),
         POOL_TEST(an_exit_in_mid_job_says_its_status),
         POOL_TEST(a_job_beyond_its_time_is_killed_and_names_the_setting),
+        cmocka_unit_test(looking_for_compilers_has_a_minute_however_short_a_compile_may_be),
         POOL_TEST(each_limit_has_its_own_end_and_names_its_setting),
         POOL_TEST(limits_are_in_force_before_the_first_job),
         POOL_TEST(a_worker_that_talks_nonsense_is_killed),

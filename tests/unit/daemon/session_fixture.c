@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/daemon/session_fixture.h"
 
-#include "daemon/workers/temp_folder.h"
+#include "common/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -216,6 +216,6 @@ int tear_down(void **state)
     loop_destroy(f->loop);
     listener_close(&f->listener);
     close(f->object.fd);
-    temp_folder_remove(f->folder);
+    fs_remove_tree(AT_FDCWD, f->folder);
     return 0;
 }

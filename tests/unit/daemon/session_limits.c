@@ -170,7 +170,9 @@ static void draining_answers_what_was_asked_and_then_closes(void **state)
     assert_false(server_is_empty(f->server));
     answer_the_waiting();
     char body[4];
-    assert_int_equal(take_header(f, f->client).request_id, 8);
+    struct frame_header header = take_header(f, f->client);
+    assert_int_equal(header.request_id, 8);
+    assert_int_equal(header.flags, FRAME_STOPPING);
     assert_int_equal(take(f, f->client, body, 4), 4);
     assert_true(is_closed(f, f->client));
     assert_true(server_is_empty(f->server));

@@ -109,6 +109,73 @@ static void lines_that_hold_no_problem_are_told_apart(void **state)
     assert_int_equal(kiln_problem_from_driver(NULL, problems, &count, &err), KILN_E_INVALID);
 }
 
+static void a_driver_line_says_how_to_run_its_problems(void **state)
+{
+    (void)state;
+    struct kiln_driver_line line = { .size = sizeof(line) };
+    struct kiln_error err;
+    must(kiln_driver_line_parse("convfp16 -F 6 -V 0 -t 1 -i 7 -w 2 -S ConvDirectNaive -s 1", &line,
+                                &err),
+         err);
+    assert_int_equal(line.count, 2);
+    assert_int_equal(line.problems[0].direction, KILN_BACKWARD_DATA);
+    assert_int_equal(line.problems[1].direction, KILN_BACKWARD_WEIGHTS);
+    assert_int_equal(line.problems[1].type, KILN_FLOAT16);
+    assert_int_equal(line.verify, 0);
+    assert_int_equal(line.time, 1);
+    assert_int_equal(line.wall, 1);
+    assert_int_equal(line.search, 1);
+    assert_int_equal(line.transposed, 0);
+    assert_int_equal(line.iterations, 7);
+    assert_string_equal(line.solver, "ConvDirectNaive");
+}
+
+static void words_mean_what_a_line_of_them_means(void **state)
+{
+    (void)state;
+    static const char *const words[] = { "/opt/my tools/MIOpenDriver", "conv", "-m", "trans",
+                                         "-k8" };
+    struct kiln_driver_line line = { .size = sizeof(line) }, again = { .size = sizeof(again) };
+    struct kiln_error err;
+    must(kiln_driver_words_parse(words, 5, &line, &err), err);
+    must(kiln_driver_line_parse("conv -m trans -k 8", &again, &err), err);
+    assert_int_equal(line.transposed, 1);
+    assert_int_equal(line.problems[0].direction, KILN_BACKWARD_DATA);
+    assert_memory_equal(&line, &again, sizeof(line));
+}
+
+static void a_driver_line_is_left_alone_on_failure(void **state)
+{
+    (void)state;
+    static const char *const words[] = { "conv", "-n" };
+    struct kiln_driver_line line = { .size = sizeof(line), .count = 9 };
+    struct kiln_driver_line unsized = { 0 };
+    struct kiln_error err;
+    assert_int_equal(kiln_driver_line_parse("# note", &line, &err), KILN_E_NOT_FOUND);
+    assert_int_equal(kiln_driver_words_parse(words, 2, &line, &err), KILN_E_INVALID);
+    assert_says(err.text, "--batchsize needs a value");
+    assert_int_equal(kiln_driver_words_parse(NULL, 0, &line, &err), KILN_E_INVALID);
+    assert_int_equal(kiln_driver_words_parse(NULL, 1, &line, &err), KILN_E_INVALID);
+    assert_int_equal(kiln_driver_line_parse(NULL, &line, &err), KILN_E_INVALID);
+    assert_int_equal(line.count, 9);
+    assert_int_equal(kiln_driver_line_parse("conv", &unsized, &err), KILN_E_INVALID);
+    assert_says(err.text, "size");
+    assert_int_equal(kiln_driver_line_parse("conv", NULL, NULL), KILN_E_INVALID);
+}
+
+static void the_drivers_flags_can_be_listed(void **state)
+{
+    (void)state;
+    char letter = 0;
+    const char *name = NULL;
+    assert_string_equal(kiln_driver_flag(0, &letter, &name), "images in the batch (100)");
+    assert_int_equal(letter, 'n');
+    assert_string_equal(name, "batchsize");
+    assert_non_null(kiln_driver_flag(1, NULL, NULL));
+    assert_null(kiln_driver_flag(10000, &letter, &name));
+    assert_int_equal(letter, 'n');
+}
+
 /* ---- device names ---- */
 
 static void device_names_are_a_kind_and_a_number(void **state)
@@ -153,6 +220,10 @@ int main(void)
         cmocka_unit_test(the_version_is_the_projects),
         cmocka_unit_test(a_driver_line_gives_a_problem_a_direction),
         cmocka_unit_test(lines_that_hold_no_problem_are_told_apart),
+        cmocka_unit_test(a_driver_line_says_how_to_run_its_problems),
+        cmocka_unit_test(words_mean_what_a_line_of_them_means),
+        cmocka_unit_test(a_driver_line_is_left_alone_on_failure),
+        cmocka_unit_test(the_drivers_flags_can_be_listed),
         cmocka_unit_test(device_names_are_a_kind_and_a_number),
         cmocka_unit_test(other_device_names_are_refused),
     };

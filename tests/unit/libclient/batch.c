@@ -412,6 +412,29 @@ static void large_sources_are_spread_over_messages(void **state)
         assert_non_null(f->seen.kept[i]);
 }
 
+static void sources_of_a_newer_program_may_have_more_members(void **state)
+{
+    struct fixture *f = *state;
+    struct {
+        struct kiln_kernel_source known;
+        char later[24];
+    } sources[3];
+    memset(sources, 'x', sizeof(sources));
+    for (int i = 0; i < 3; i++)
+        sources[i].known = (struct kiln_kernel_source){
+            .size = sizeof(sources[i]), .target = "gfx90a", .program = "x.cpp", .source = "x"
+        };
+    start(f, answer_any_source);
+
+    must(kiln_kernel_fetch_batch(f->client, NULL, &sources[0].known, 3, 0, on_ready, &f->seen,
+                                 &f->err),
+         f->err);
+
+    assert_int_equal(f->seen.calls, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(f->seen.codes[i], 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -428,6 +451,7 @@ int main(void)
         TEST(a_batch_that_is_not_answered_times_out),
         TEST(an_empty_batch_asks_nothing),
         TEST(large_sources_are_spread_over_messages),
+        TEST(sources_of_a_newer_program_may_have_more_members),
     };
     return cmocka_run_group_tests_name("client batch", tests, NULL, NULL);
 }

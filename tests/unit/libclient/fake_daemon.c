@@ -62,6 +62,8 @@ void fake_reply(const struct fake_request *rq, uint16_t type, uint16_t flags, st
                                    .body_size = (uint32_t)body.size,
                                    .descriptors = (uint16_t)fd_count,
                                    .flags = flags };
+    if (rq->daemon->stopping)
+        header.flags |= FRAME_STOPPING;
     fake_send(rq->peer, &header, body, fds, fd_count);
 }
 

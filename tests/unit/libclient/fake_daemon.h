@@ -34,6 +34,7 @@ struct fake_daemon {
     bool silent;            /* does not answer hello at all */
     bool without_inline;    /* capability withheld */
     uint32_t max_in_flight; /* 0: LIMIT_REQUESTS_IN_FLIGHT */
+    bool stopping;          /* replies say so; handlers may change it */
 
     /* Counted. */
     atomic_uint connections, requests, cancels;

@@ -147,6 +147,22 @@ static void the_same_problem_is_planned_once(void **state)
     kiln_plan_unref(third);
 }
 
+static void a_plan_lives_as_long_as_somebody_holds_it(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_plan *plan;
+    must(get(f, &plan), f->err);
+    assert_ptr_equal(kiln_plan_ref(plan), plan);
+    kiln_client_close(f->client);
+    f->client = NULL;
+
+    kiln_plan_unref(plan);
+
+    assert_string_equal(kiln_plan_solver(plan), "Naive");
+    assert_memory_equal(kiln_kernel_data(kiln_plan_object(plan, 0)), "object", 6);
+    kiln_plan_unref(plan);
+}
+
 static void a_plan_without_objects_still_tells_about_them(void **state)
 {
     struct fixture *f = *state;
@@ -311,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_plan_says_what_to_launch_and_with_which_object),
         TEST(the_same_problem_is_planned_once),
+        TEST(a_plan_lives_as_long_as_somebody_holds_it),
         TEST(a_plan_without_objects_still_tells_about_them),
         TEST(a_failed_object_is_the_plans_failure),
         TEST(plans_that_do_not_fit_together_are_refused),

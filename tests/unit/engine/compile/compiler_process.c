@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/engine/compile/compiler_process.h"
 #include "common/clock.h"
+#include "common/fs.h"
 #include "engine/compile/worker_wire.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
-#include <ftw.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -82,20 +83,12 @@ struct compile_outcome compiler_run(struct compiler_process *p, const struct com
     return outcome;
 }
 
-static int remove_one(const char *path, const struct stat *seen, int type, struct FTW *place)
-{
-    (void)seen;
-    (void)type;
-    (void)place;
-    return remove(path);
-}
-
 int compiler_stop(struct compiler_process *p)
 {
     int status = -1;
     close(p->socket_fd);
     while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
         continue;
-    nftw(p->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    fs_remove_tree(AT_FDCWD, p->folder);
     return status;
 }

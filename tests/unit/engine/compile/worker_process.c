@@ -146,8 +146,9 @@ static void is_for(struct compile_outcome *outcome, const char *target)
 
 static void builds(const char *toolchain, const char *target)
 {
-    need(toolchain);
+    const struct toolchain *tc = need(toolchain);
     struct compile_job job = job_of(toolchain, target, ANSWER);
+    job.toolchain_id = tc->identity;
     struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
     is_for(&outcome, target);
     print_message("%s %s: %.1f ms\n", toolchain, target, (double)outcome.wall_ns / 1e6);
@@ -254,6 +255,25 @@ static void reports_its_error(const char *toolchain, const char *target)
     assert_says(outcome.log, "error");
     compile_outcome_done(&outcome);
     builds(toolchain, target);
+}
+
+static void a_toolchain_that_is_not_the_one_asked_for_refuses_the_job(void **state)
+{
+    (void)state;
+    const struct toolchain *tc = need("clang");
+    struct compile_job job = job_of("clang", "gfx90a", ANSWER);
+    job.toolchain_id = tc->identity;
+    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
+    is_for(&outcome, "gfx90a");
+    job.toolchain_id.bytes[0] ^= 1; /* as if the daemon had seen another version */
+    outcome = compiler_run(&fixture.worker, &job);
+    assert_int_equal(outcome.end, COMPILE_OUTDATED);
+    assert_int_equal(outcome.err.code, KILN_UNAVAILABLE);
+    assert_says(outcome.err.text, "clang was upgraded");
+    compile_outcome_done(&outcome);
+    job.toolchain_id = tc->identity;
+    outcome = compiler_run(&fixture.worker, &job);
+    is_for(&outcome, "gfx90a");
 }
 
 static void a_compile_error_comes_with_its_log_and_the_worker_goes_on(void **state)
@@ -490,6 +510,7 @@ int main(void)
         WITH_WORKER(opencl_builds_for_its_device),
         WITH_WORKER(a_pocl_binary_carries_compiled_kernels_for_the_required_size),
         WITH_WORKER(one_worker_serves_every_toolchain_in_turn),
+        WITH_WORKER(a_toolchain_that_is_not_the_one_asked_for_refuses_the_job),
         WITH_WORKER(a_compile_error_comes_with_its_log_and_the_worker_goes_on),
         WITH_WORKER(headers_are_found_by_their_names),
         WITH_WORKER(a_header_that_did_not_come_is_missing),

@@ -157,13 +157,16 @@ static void ready_and_result_are_told_apart(void **state)
     struct fixture *f = *state;
     enum worker_message message;
     struct worker_result result, sent = { .end = COMPILE_MEMORY, .text = "why", .cpu_ns = 5 };
-    BUFFER_AUTO struct buffer b;
+    BUFFER_AUTO struct buffer ready, b;
+    buffer_init(&ready, WORKER_PACKET_MOST);
+    worker_ready_write(&ready, "be careful");
     buffer_init(&b, WORKER_PACKET_MOST);
     worker_result_write(&b, &sent);
-    send_bytes(f, (uint8_t[]){ WORKER_READY }, 1);
+    send_bytes(f, ready.data, ready.size);
     send_bytes(f, b.data, b.size);
     must(receive(f, &message, &result), f->err);
     assert_int_equal(message, WORKER_READY);
+    assert_string_equal(result.text, "be careful");
     must(receive(f, &message, &result), f->err);
     assert_int_equal(message, WORKER_RESULT);
     assert_int_equal(result.end, COMPILE_MEMORY);
@@ -182,7 +185,9 @@ static void packets_that_are_no_message_are_refused(void **state)
     } bad[] = {
         { { 0 }, 1 },
         { { 9 }, 1 },
-        { { WORKER_READY, 0 }, 2 },
+        { { WORKER_READY }, 1 },
+        { { WORKER_READY, 0 }, 6 },
+        { { WORKER_READY, 1 }, 5 },
         { { WORKER_RESULT }, 1 },
         { { WORKER_RESULT, COMPILE_UNAVAILABLE + 1 }, 22 },
         { { WORKER_RESULT, 0 }, 23 },

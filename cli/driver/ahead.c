@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/driver/ahead.h"
+
+#include "cli/driver/job.h"
+#include "cli/driver/tensors.h"
+#include "cli/problem_set.h"
+#include "common/json.h" /* KILN_AUTO */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* What the run itself would wait for one problem, where --timeout does not say; and no batch waits
+ * longer than this for all of them. */
+#define ANSWER_MS 120000
+#define TIMEOUT_MOST_MS (30 * 60 * 1000)
+
+/* Problems for one solver: options belong to a whole batch. */
+struct wish {
+    char solver[sizeof(((struct kiln_driver_line *)0)->solver)]; /* "": the best */
+    struct problem_set problems;
+};
+
+struct ahead {
+    const struct bench *bench; /* borrowed */
+    int answer_ms;
+    struct kiln_client *client; /* owned */
+    struct wish *wishes;        /* owned */
+    size_t count;
+    atomic_bool stop;
+    pthread_t thread;
+};
+
+static void ahead_destroy(struct ahead *ahead)
+{
+    if (!ahead)
+        return;
+    for (size_t i = 0; i < ahead->count; i++)
+        problem_set_done(&ahead->wishes[i].problems);
+    free(ahead->wishes);
+    kiln_client_close(ahead->client);
+    free(ahead);
+}
+static inline void ahead_auto(struct ahead **ahead) { ahead_destroy(*ahead); }
+
+static struct wish *find_wish(struct ahead *ahead, const char *solver)
+{
+    for (size_t i = 0; i < ahead->count; i++)
+        if (strcmp(ahead->wishes[i].solver, solver) == 0)
+            return &ahead->wishes[i];
+    struct wish *grown = reallocarray(ahead->wishes, ahead->count + 1, sizeof(*grown));
+    if (!grown)
+        return NULL;
+    ahead->wishes = grown;
+    struct wish *wish = &grown[ahead->count++];
+    *wish = (struct wish){ 0 };
+    snprintf(wish->solver, sizeof(wish->solver), "%s", solver);
+    return wish;
+}
+
+/* The run does not ask for what does not fit into memory, so neither is it compiled for nothing. */
+static bool will_run(const struct kiln_driver_line *job, const struct kiln_problem *problem)
+{
+    struct tensors_options options = { .verify = job->verify };
+    struct kiln_error unused = { 0 };
+    return tensors_check(problem, &options, &unused) == KILN_E_OK;
+}
+
+static bool add_line(struct ahead *ahead, const struct line *line)
+{
+    struct kiln_driver_line job;
+    struct kiln_error unused = { 0 };
+    if (job_parse(line->text, &job, &unused))
+        return true;
+    struct wish *wish = find_wish(ahead, job.solver);
+    bool added = wish != NULL;
+    for (unsigned i = 0; added && i < job.count; i++)
+        if (will_run(&job, &job.problems[i]))
+            added = problem_set_add(&wish->problems, &job.problems[i], line->number, &unused) ==
+                    KILN_E_OK;
+    return added;
+}
+
+static int on_plan(void *context, size_t index, struct kiln_plan *plan,
+                   const struct kiln_error *err)
+{
+    struct ahead *ahead = context;
+    (void)index, (void)plan, (void)err;
+    return atomic_load(&ahead->stop);
+}
+
+/* As long as the run would take if nobody answered it. */
+static int timeout_ms(const struct ahead *ahead, size_t count)
+{
+    uint64_t ms = (uint64_t)ahead->answer_ms * count;
+    return ms < TIMEOUT_MOST_MS ? (int)ms : TIMEOUT_MOST_MS;
+}
+
+static void *ask(void *context)
+{
+    struct ahead *ahead = context;
+    for (size_t i = 0; i < ahead->count && !atomic_load(&ahead->stop); i++) {
+        const struct problem_set *set = &ahead->wishes[i].problems;
+        struct kiln_plan_options options =
+            bench_plan_options(ahead->bench, ahead->wishes[i].solver);
+        struct kiln_error unused = { 0 };
+        options.priority = KILN_PREFETCH;
+        options.no_objects = 1;
+        if (set->count > 0 &&
+            kiln_plan_batch(ahead->client, set->problems, set->count, &options,
+                            timeout_ms(ahead, set->count), on_plan, ahead, &unused))
+            break;
+    }
+    return NULL;
+}
+
+struct ahead *ahead_start(const struct bench *bench, const struct session_options *session,
+                          const struct line_file *file)
+{
+    KILN_AUTO(ahead) struct ahead *ahead = calloc(1, sizeof(*ahead));
+    struct kiln_error unused = { 0 };
+    if (!ahead || session_open(session, "kiln-driver", &ahead->client, &unused))
+        return NULL;
+    int given_ms = session_timeout_ms(session);
+    ahead->bench = bench;
+    ahead->answer_ms = given_ms ? given_ms : ANSWER_MS;
+    for (size_t i = 0; i < file->count; i++)
+        if (!add_line(ahead, &file->lines[i]))
+            return NULL;
+    if (ahead->count == 0 || pthread_create(&ahead->thread, NULL, ask, ahead) != 0)
+        return NULL;
+    return KILN_TAKE(ahead);
+}
+
+void ahead_stop(struct ahead *ahead)
+{
+    if (!ahead)
+        return;
+    atomic_store(&ahead->stop, true);
+    pthread_join(ahead->thread, NULL);
+    ahead_destroy(ahead);
+}

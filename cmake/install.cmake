@@ -1,0 +1,12 @@
+# What no single folder installs.  Components: kilnd (with kiln-compiler), kiln-tools, libkiln0,
+# libkiln-dev, kiln-doc.
+
+# The programs that link libkiln find it beside them, in whatever prefix the tree is put.
+file(RELATIVE_PATH KILN_LIBRARIES_FROM_PROGRAMS ${CMAKE_INSTALL_FULL_BINDIR}
+  ${CMAKE_INSTALL_FULL_LIBDIR})
+set_target_properties(kilnctl kiln-driver PROPERTIES
+  INSTALL_RPATH "$ORIGIN/${KILN_LIBRARIES_FROM_PROGRAMS}")
+
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT kiln-doc)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT kiln-doc
+  FILES_MATCHING PATTERN "*.md")

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Structs of the public API, which begin with the size that the caller knows (<kiln/error.h>).
+ *
+ * Role       one rule for all: at least what the first release had, missing members are zero
+ * Threading  plain values
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* No struct of ours is larger: more than this was never set. */
+#define SIZED_MOST 65536u
+/* What |type| took when |last| was its last member. */
+#define SIZED_TO(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
+
+static inline bool sized_is_fine(size_t given, size_t least)
+{
+    return given >= least && given <= SIZED_MOST;
+}
+
+/* |to| has |size| bytes, |from| has |given|. */
+static inline void sized_copy(void *to, size_t size, const void *from, size_t given)
+{
+    memset(to, 0, size);
+    memcpy(to, from, given < size ? given : size);
+}
+
+/* Member |index| of an array whose structs have |size| bytes each. */
+static inline const void *sized_at(const void *first, size_t size, size_t index)
+{
+    return (const char *)first + size * index;
+}

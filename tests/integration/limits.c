@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* More than the daemon allows, asked for in well-formed requests. */
+#include "tests/support/raw_client.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TARGET "gfx90a"
+#define PROGRAM "extern \"C\" __attribute__((global)) void k(float *y) { *y = 1.0f; }\n"
+
+/* Sanitizers keep a shadow, and what was freed, for a while. */
+#ifndef RESIDENT_MOST_KB
+#define RESIDENT_MOST_KB 150000
+#endif
+
+struct fixture {
+    struct daemon_process daemon;
+    struct program_result result;
+    int client;
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    daemon_process_init(&f.daemon);
+    f.daemon.arguments[0] = "--queue-bytes-per-uid";
+    f.daemon.arguments[1] = "32MiB";
+    daemon_process_start(&f.daemon);
+    f.client = raw_greeted(&f.daemon);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    close(f->client);
+    int status = daemon_process_stop(&f->daemon);
+    daemon_process_remove(&f->daemon);
+    assert_int_equal(status, 0);
+    return 0;
+}
+
+/* From here on what is asked for waits: its toolchain is known, and no compiler moves. */
+static void hold_compilers(struct fixture *f)
+{
+    run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--probe", TARGET, NULL);
+    assert_int_equal(f->result.status, 0);
+    daemon_process_signal_workers(&f->daemon, SIGSTOP);
+}
+
+static void release_compilers(struct fixture *f)
+{
+    daemon_process_signal_workers(&f->daemon, SIGCONT);
+}
+
+/* ---- bytes that wait ---- */
+
+#define SOURCES 300
+#define SOURCE_SIZE (7u << 20)
+
+/* The replies up to the pong that the caller asked for; how many of them say no. */
+static unsigned count_refusals(int fd)
+{
+    static struct raw_frame frame;
+    unsigned refused = 0;
+    for (;;) {
+        char text[512];
+        assert_true(raw_receive(fd, &frame));
+        raw_close_descriptors(&frame);
+        if (frame.header.type == MESSAGE_pong)
+            return refused;
+        if (raw_refusal(&frame, text) == KILN_OK)
+            continue;
+        assert_int_equal(raw_refusal(&frame, text), KILN_BUSY);
+        assert_says(text, "queue_bytes_per_uid");
+        refused++;
+    }
+}
+
+static void send_large_sources(int fd)
+{
+    char *source = malloc(SOURCE_SIZE);
+    assert_non_null(source);
+    memset(source, '\n', SOURCE_SIZE);
+    memcpy(source, PROGRAM, sizeof(PROGRAM) - 1);
+    for (unsigned i = 0; i < SOURCES; i++) {
+        char options[32];
+        snprintf(options, sizeof(options), "-DN=%u", i);
+        raw_send_source(fd, 100 + i, TARGET, options, bytes_of(source, SOURCE_SIZE));
+    }
+    free(source);
+}
+
+static void sources_that_wait_are_bounded_in_bytes(void **state)
+{
+    struct fixture *f = *state;
+    hold_compilers(f);
+    send_large_sources(f->client);
+    BUFFER_AUTO struct buffer ping;
+    buffer_init(&ping, 100);
+    message_ping_write(&ping, &(struct message_ping){ .payload = bytes_of_text("done?") });
+    raw_send_frame(f->client, MESSAGE_ping, 1, buffer_view(&ping));
+
+    unsigned refused = count_refusals(f->client);
+
+    /* The limit has room for four; two more may be in compilers' hands. */
+    assert_in_range(refused, SOURCES - 8, SOURCES - 1);
+    long most = daemon_process_memory(&f->daemon, "VmHWM");
+    if (most > RESIDENT_MOST_KB)
+        fail_msg("kilnd had %ld kB in memory", most);
+    release_compilers(f);
+}
+
+/* ---- requests in flight ---- */
+
+static void fill_with_requests(struct fixture *f)
+{
+    for (unsigned i = 0; i < LIMIT_REQUESTS_IN_FLIGHT; i++)
+        raw_send_source(f->client, 1 + i, TARGET, "", bytes_of_text(PROGRAM));
+}
+
+static void requests_beyond_the_limit_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    hold_compilers(f);
+    fill_with_requests(f);
+    raw_send_source(f->client, 5000, TARGET, "", bytes_of_text(PROGRAM));
+    raw_expect_error(f->client, KILN_BUSY, "1024 requests of this connection are unanswered");
+    release_compilers(f);
+}
+
+static void a_request_can_be_cancelled_at_the_limit(void **state)
+{
+    struct fixture *f = *state;
+    static struct raw_frame frame;
+    char text[512];
+    hold_compilers(f);
+    fill_with_requests(f);
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    message_cancel_write(&b, &(struct message_cancel){ .cancelled_id = 7 });
+
+    raw_send_frame(f->client, MESSAGE_cancel, 6000, buffer_view(&b));
+    assert_true(raw_receive(f->client, &frame));
+
+    assert_int_equal(frame.header.request_id, 7);
+    assert_int_equal(raw_refusal(&frame, text), KILN_CANCELLED);
+    raw_expect_pong(f->client); /* and there is room for one more */
+    release_compilers(f);
+}
+
+/* ---- members of administrative requests ---- */
+
+static void members_that_make_no_sense_are_refused_by_name(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        enum message_type type;
+        const char *body, *named;
+    } bad[] = {
+        { MESSAGE_clear, "{\"older_than_s\": \"30d\"}", "older_than_s" },
+        { MESSAGE_clear, "{\"older_than_s\": -5}", "older_than_s" },
+        { MESSAGE_clear, "{\"all\": true, \"dry_run\": \"yes\"}", "dry_run" },
+        { MESSAGE_clear, "{\"all\": true, \"dryrun\": true}", "dryrun" },
+        { MESSAGE_clear, "{\"all\": 1}", "all" },
+        { MESSAGE_clear, "{\"target\": 90}", "target" },
+        { MESSAGE_clear, "[]", "not a JSON object" },
+        { MESSAGE_kernel_list, "{\"count\": \"many\"}", "count" },
+        { MESSAGE_toolchains, "{\"probe\": \"gfx90a\"}", "probe" },
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        raw_send_frame(f->client, bad[i].type, 3, bytes_of_text(bad[i].body));
+        raw_expect_error(f->client, KILN_INVALID, bad[i].named);
+    }
+    raw_expect_pong(f->client);
+}
+
+#define LIMITS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LIMITS_TEST(sources_that_wait_are_bounded_in_bytes),
+        LIMITS_TEST(requests_beyond_the_limit_are_refused),
+        LIMITS_TEST(a_request_can_be_cancelled_at_the_limit),
+        LIMITS_TEST(members_that_make_no_sense_are_refused_by_name),
+    };
+    return cmocka_run_group_tests_name("limits", tests, NULL, NULL);
+}

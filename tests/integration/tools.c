@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* kilnctl as scripts and admins use it beside a real daemon: exit statuses, events. */
+#include "tests/support/raw_client.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NOBODY 65534
+#define SMOKE KILN_SOURCE "/scripts/networks/smoke.txt"
+
+struct fixture {
+    struct daemon_process daemon;
+    struct program_result result;
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    daemon_process_init(&f.daemon);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    daemon_process_remove(&f->daemon);
+    return 0;
+}
+
+static void a_command_that_is_none_exits_with_two(void **state)
+{
+    struct fixture *f = *state;
+    run_program(&f->daemon, &f->result, "kilnctl", "no-such-command", NULL);
+    assert_int_equal(f->result.status, 2);
+    assert_says(f->result.output, "no-such-command");
+}
+
+static void without_a_daemon_the_exit_status_is_three(void **state)
+{
+    struct fixture *f = *state;
+    run_program(&f->daemon, &f->result, "kilnctl", "status", NULL);
+    assert_int_equal(f->result.status, 3);
+    assert_says(f->result.output, "kilnd");
+}
+
+/* May user nobody run this build's programs?  A checkout in a closed home forbids it. */
+static bool nobody_may_run_programs(struct fixture *f)
+{
+    f->daemon.user = NOBODY;
+    run_program(&f->daemon, &f->result, "kilnctl", "--version", NULL);
+    return f->result.status == 0;
+}
+
+static void what_needs_an_administrator_exits_with_four(void **state)
+{
+    struct fixture *f = *state;
+    if (geteuid() != 0) {
+        print_message("skipped: only root can ask as another user\n");
+        skip();
+    }
+    daemon_process_start(&f->daemon);
+    assert_int_equal(chmod(f->daemon.folder, 0755), 0);
+    assert_int_equal(chmod(f->daemon.socket, 0666), 0);
+    if (!nobody_may_run_programs(f)) {
+        print_message("skipped: other users cannot run what is in '%s'\n", KILN_BIN);
+        skip();
+    }
+    run_program(&f->daemon, &f->result, "kilnctl", "ping", NULL);
+    assert_int_equal(f->result.status, 0); /* to use it is allowed */
+
+    run_program(&f->daemon, &f->result, "kilnctl", "clear", "--all", "--yes", NULL);
+
+    assert_int_equal(f->result.status, 4);
+    assert_says(f->result.output, "needs an administrator");
+}
+
+static void what_is_not_there_exits_with_five(void **state)
+{
+    struct fixture *f = *state;
+    daemon_process_start(&f->daemon);
+    run_program(&f->daemon, &f->result, "kilnctl", "kernel", "show", "0123456789abcdef", NULL);
+    assert_int_equal(f->result.status, 5);
+    assert_says(f->result.output, "0123456789abcdef");
+}
+
+/* ---- events ---- */
+
+static struct json *next_event(FILE *events)
+{
+    char line[4096];
+    struct kiln_err err = KILN_ERR_INIT;
+    struct json *event = NULL;
+    if (!fgets(line, sizeof(line), events))
+        fail_msg("kilnctl events ended");
+    must(json_parse(bytes_of_text(line), line, &event, &err), err);
+    return event;
+}
+
+static void events_tell_of_each_compile_as_it_happens(void **state)
+{
+    struct fixture *f = *state;
+    int fd;
+    daemon_process_start(&f->daemon);
+    pid_t listener = start_program(&f->daemon, &fd, "kilnctl", "events", "--json", NULL);
+    FILE *events = fdopen(fd, "r");
+    assert_non_null(events);
+    KILN_AUTO(json) struct json *first = next_event(events);
+    assert_string_equal(json_get_text(first, "event", ""), "subscribed");
+
+    run_program(&f->daemon, &f->result, "kilnctl", "prefetch", SMOKE, "--target", "gfx942", NULL);
+    assert_int_equal(f->result.status, 0);
+    unsigned long long compiles = daemon_stat(&f->daemon, "compiles");
+    run_program(&f->daemon, &f->result, "kilnctl", "clear", "--all", "--yes", NULL);
+    assert_int_equal(f->result.status, 0);
+
+    assert_true(compiles > 0);
+    for (unsigned long long i = 0; i < compiles; i++) {
+        KILN_AUTO(json) struct json *event = next_event(events);
+        assert_string_equal(json_get_text(event, "event", ""), "compiled");
+        assert_string_equal(json_get_text(event, "target", ""), "gfx942");
+        assert_int_equal(strlen(json_get_text(event, "key", "")), 64);
+    }
+    KILN_AUTO(json) struct json *last = next_event(events);
+    assert_string_equal(json_get_text(last, "event", ""), "cleared");
+    assert_int_equal(daemon_process_stop(&f->daemon), 0); /* a listener does not hold it up */
+    assert_int_equal(wait_program(listener), 3);
+    fclose(events);
+}
+
+#define TOOLS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TOOLS_TEST(a_command_that_is_none_exits_with_two),
+        TOOLS_TEST(without_a_daemon_the_exit_status_is_three),
+        TOOLS_TEST(what_needs_an_administrator_exits_with_four),
+        TOOLS_TEST(what_is_not_there_exits_with_five),
+        TOOLS_TEST(events_tell_of_each_compile_as_it_happens),
+    };
+    return cmocka_run_group_tests_name("tools", tests, NULL, NULL);
+}

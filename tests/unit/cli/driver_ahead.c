@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Asking ahead, of a libkiln of this file's own. */
+#include "cli/driver/ahead.h"
+#include "tests/support/test.h"
+
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BATCHES_MOST 4
+#define PROBLEMS_MOST 8
+
+struct asked {
+    struct kiln_plan_options options;
+    struct kiln_problem problems[PROBLEMS_MOST];
+    char solver[64];
+    size_t count;
+    int timeout_ms;
+};
+
+/* The second thread writes before it posts; the test reads after it waited. */
+static struct fake {
+    struct asked asked[BATCHES_MOST];
+    size_t batches;
+    int code;     /* of each batch */
+    bool endless; /* answers until it is stopped */
+    sem_t batch_done;
+    atomic_uint open, answers;
+    int stopped_with;
+} fake;
+
+int kiln_client_open(const struct kiln_client_options *options, struct kiln_client **ret_client,
+                     struct kiln_error *err)
+{
+    (void)err;
+    assert_string_equal(options->socket_path, "/nonexistent/sock");
+    atomic_fetch_add(&fake.open, 1);
+    *ret_client = (void *)&fake;
+    return KILN_E_OK;
+}
+
+void kiln_client_close(struct kiln_client *client)
+{
+    if (client)
+        atomic_fetch_sub(&fake.open, 1);
+}
+
+const char *kiln_device_target(const struct kiln_device *device)
+{
+    (void)device;
+    return "gfx90a";
+}
+const char *kiln_device_database_id(const struct kiln_device *device)
+{
+    (void)device;
+    return "gfx90a68";
+}
+
+int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *problems, size_t count,
+                    const struct kiln_plan_options *options, int timeout_ms, kiln_plan_ready *ready,
+                    void *context, struct kiln_error *err)
+{
+    struct asked *asked = &fake.asked[fake.batches++];
+    assert_ptr_equal(client, &fake);
+    assert_true(fake.batches <= BATCHES_MOST && count <= PROBLEMS_MOST);
+    *asked = (struct asked){ .options = *options, .count = count, .timeout_ms = timeout_ms };
+    memcpy(asked->problems, problems, count * sizeof(*problems));
+    snprintf(asked->solver, sizeof(asked->solver), "%s", options->solver ? options->solver : "");
+    struct kiln_error failure = { .code = KILN_E_COMPILE_FAILED, .text = "no" };
+    for (size_t i = 0; i < count || fake.endless; i++) {
+        atomic_fetch_add(&fake.answers, 1);
+        fake.stopped_with = ready(context, i % count, NULL, &failure);
+        if (fake.stopped_with)
+            break;
+        sched_yield();
+    }
+    err->code = fake.code;
+    sem_post(&fake.batch_done);
+    return fake.code;
+}
+
+struct fixture {
+    struct bench bench;
+    struct session_options session;
+    struct line_file file;
+    struct ahead *ahead;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    memset(&fake, 0, sizeof(fake));
+    sem_init(&fake.batch_done, 0, 0);
+    f->bench.toolchain = "hiprtc";
+    f->session.socket = "/nonexistent/sock";
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    ahead_stop(f->ahead);
+    line_file_done(&f->file);
+    free(f);
+    sem_destroy(&fake.batch_done);
+    return fake.open ? -1 : 0;
+}
+
+static void start(struct fixture *f, const char *text)
+{
+    char path[] = "/tmp/kiln_cli_ahead_XXXXXX";
+    struct kiln_error err = { 0 };
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    must(line_file_read(path, &f->file, &err), err);
+    unlink(path);
+    f->ahead = ahead_start(&f->bench, &f->session, &f->file);
+}
+
+static void wait_for_batches(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        while (sem_wait(&fake.batch_done) != 0)
+            ;
+}
+
+static void the_whole_file_is_asked_for_in_one_batch_for_later(void **state)
+{
+    struct fixture *f = *state;
+
+    start(f, "conv -n 1 -F 1\nconv -n 2 -F 3\n# note\nconv -n 1 -F 1 -t 1\n");
+    wait_for_batches(1);
+
+    const struct asked *asked = &fake.asked[0];
+    assert_int_equal(fake.batches, 1);
+    assert_int_equal(asked->count, 3); /* the fourth is a repeat */
+    assert_int_equal(asked->problems[0].n, 1);
+    assert_int_equal(asked->problems[2].direction, KILN_BACKWARD_DATA);
+    assert_int_equal(asked->options.priority, KILN_PREFETCH);
+    assert_int_equal(asked->options.no_objects, 1);
+    assert_string_equal(asked->options.target, "gfx90a");
+    assert_string_equal(asked->options.database_id, "gfx90a68");
+    assert_string_equal(asked->options.toolchain, "hiprtc");
+    assert_null(asked->options.solver);
+    assert_int_equal(asked->timeout_ms, 3 * 120000);
+}
+
+static void each_solver_asked_for_has_a_batch_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+
+    start(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\nconv -n 2 -F 1\n");
+    wait_for_batches(2);
+
+    assert_int_equal(fake.asked[0].count, 2);
+    assert_string_equal(fake.asked[0].solver, "");
+    assert_int_equal(fake.asked[1].count, 1);
+    assert_string_equal(fake.asked[1].solver, "ConvDirectNaive");
+}
+
+static void lines_that_the_run_will_refuse_are_left_out(void **state)
+{
+    struct fixture *f = *state;
+
+    start(f, "pool -n 1\nconv -s 1\nconv -S 85\n"
+             "conv -n 4000000 -c 1 -k 1 -H 46000 -W 46000 -F 1\nconv -n 2 -F 1\n");
+    wait_for_batches(1);
+
+    assert_int_equal(fake.asked[0].count, 1);
+    assert_int_equal(fake.asked[0].problems[0].n, 2);
+}
+
+static void a_file_of_nothing_to_run_asks_nothing(void **state)
+{
+    struct fixture *f = *state;
+    start(f, "pool -n 1\n");
+    assert_null(f->ahead);
+    assert_int_equal(fake.open, 0);
+}
+
+static void the_time_for_all_is_that_for_each_up_to_half_an_hour(void **state)
+{
+    struct fixture *f = *state;
+    f->session.timeout = (struct option_number){ .value = 5000, .given = true };
+    start(f, "conv -n 1 -F 1\nconv -n 2 -F 1\n");
+    wait_for_batches(1);
+    assert_int_equal(fake.asked[0].timeout_ms, 10000);
+    ahead_stop(f->ahead);
+    line_file_done(&f->file);
+
+    f->session.timeout.value = 60 * 60 * 1000;
+    start(f, "conv -n 1 -F 1\n");
+    wait_for_batches(1);
+    assert_int_equal(fake.asked[1].timeout_ms, 30 * 60 * 1000);
+}
+
+static void a_failure_ends_it_and_is_nobodys_business(void **state)
+{
+    struct fixture *f = *state;
+    fake.code = KILN_E_UNAVAILABLE;
+    start(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\n");
+    wait_for_batches(1);
+    ahead_stop(f->ahead);
+    f->ahead = NULL;
+    assert_int_equal(fake.batches, 1);
+    assert_int_equal(fake.stopped_with, 0);
+}
+
+static void stopping_takes_until_the_next_answer(void **state)
+{
+    struct fixture *f = *state;
+    fake.endless = true;
+    start(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\n");
+    while (atomic_load(&fake.answers) < 10)
+        sched_yield();
+
+    ahead_stop(f->ahead);
+    f->ahead = NULL;
+
+    assert_int_not_equal(fake.stopped_with, 0);
+    assert_int_equal(fake.batches, 1);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(the_whole_file_is_asked_for_in_one_batch_for_later),
+        T(each_solver_asked_for_has_a_batch_of_its_own),
+        T(lines_that_the_run_will_refuse_are_left_out),
+        T(a_file_of_nothing_to_run_asks_nothing),
+        T(the_time_for_all_is_that_for_each_up_to_half_an_hour),
+        T(a_failure_ends_it_and_is_nobodys_business),
+        T(stopping_takes_until_the_next_answer),
+    };
+    return cmocka_run_group_tests_name("driver.ahead", tests, NULL, NULL);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/folders.h"
+
+#include "common/fs.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct fixture {
+    char folder[64];
+    char path[128];
+    struct kiln_err err;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .folder = "/tmp/kiln_folders_XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.folder));
+    snprintf(f.path, sizeof(f.path), "%s/some/state", f.folder);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    fs_remove_tree(AT_FDCWD, f->folder);
+    return 0;
+}
+
+static enum kiln_code make(struct fixture *f)
+{
+    return folder_make(f->path, "the state folder", "--state-dir", &f->err);
+}
+
+static void makes_a_folder_that_only_its_owner_may_enter(void **state)
+{
+    struct fixture *f = *state;
+    struct stat seen;
+
+    must(make(f), f->err);
+
+    assert_int_equal(stat(f->path, &seen), 0);
+    assert_int_equal(seen.st_mode & 0777, 0700);
+    must(make(f), f->err); /* one that is there is as good */
+}
+
+static void what_cannot_be_made_is_named_with_what_to_set(void **state)
+{
+    struct fixture *f = *state;
+    snprintf(f->path, sizeof(f->path), "/dev/null/state");
+    assert_int_not_equal(make(f), KILN_OK);
+    assert_says(f->err.text, "the state folder: cannot make");
+    assert_says(f->err.text, "; set another with --state-dir");
+}
+
+static void a_folder_that_everybody_may_write_to_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    must(make(f), f->err);
+    assert_int_equal(chmod(f->path, 0777), 0);
+    assert_int_equal(make(f), KILN_DENIED);
+    assert_says(f->err.text, f->path);
+    assert_int_equal(chmod(f->path, 01777), 0); /* as /tmp is */
+    must(make(f), f->err);
+}
+
+static void a_folder_that_we_may_not_write_to_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    if (geteuid() != 0)
+        skip();
+    must(make(f), f->err);
+    snprintf(f->path, sizeof(f->path), "%s", f->folder);
+    assert_int_equal(chmod(f->folder, 0755), 0);
+    assert_int_equal(seteuid(65534), 0);
+
+    enum kiln_code rc = make(f);
+
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(rc, KILN_DENIED);
+    assert_says(f->err.text, "cannot write to");
+    assert_says(f->err.text, "--state-dir");
+}
+
+#define FOLDER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FOLDER_TEST(makes_a_folder_that_only_its_owner_may_enter),
+        FOLDER_TEST(what_cannot_be_made_is_named_with_what_to_set),
+        FOLDER_TEST(a_folder_that_everybody_may_write_to_is_refused),
+        FOLDER_TEST(a_folder_that_we_may_not_write_to_is_refused),
+    };
+    return cmocka_run_group_tests_name("folders", tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* A daemon that is stopping: what it does not begin any more is asked of the next one. */
+#include "tests/support/test.h"
+#include "tests/unit/libclient/fake_daemon.h"
+
+#include <string.h>
+
+#define OBJECT "an object"
+
+struct fixture {
+    struct fake_daemon daemon;
+    struct kiln_client *client;
+    struct kiln_error err;
+    struct digest keys[2];
+    char hex[2][DIGEST_HEX_SIZE];
+    unsigned stops; /* requests that are still to be put off */
+    unsigned told[2];
+    int codes[2];
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .keys = { fake_key(1), fake_key(2) }, .stops = 1 };
+    for (size_t i = 0; i < 2; i++)
+        digest_to_hex(&f.keys[i], f.hex[i]);
+    f.daemon.context = &f;
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    kiln_client_close(f->client);
+    fake_daemon_stop(&f->daemon);
+    return 0;
+}
+
+static void start(struct fixture *f, void (*handle)(struct fake_request *))
+{
+    f->daemon.handle = handle;
+    fake_daemon_start(&f->daemon);
+    f->client = fake_client(&f->daemon);
+}
+
+/* As kilnd closes a connection once it has answered everything on it; what then accepts the next
+ * one is a daemon that was started anew. */
+static void last_answer(struct fake_request *rq)
+{
+    rq->daemon->stopping = false;
+    fake_hang_up(rq);
+}
+
+/* True when this request is one to put off. */
+static bool is_stopping(struct fake_request *rq)
+{
+    struct fixture *f = rq->daemon->context;
+    if (!f->stops)
+        return false;
+    f->stops--;
+    rq->daemon->stopping = true;
+    return true;
+}
+
+static void refuse_or_pong(struct fake_request *rq)
+{
+    if (!is_stopping(rq)) {
+        fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0);
+        return;
+    }
+    fake_reply_error(rq, KILN_UNAVAILABLE, "kilnd is stopping", NULL);
+    last_answer(rq);
+}
+
+/* Outcomes of both keys, or of the first alone; the last one put off while stopping. */
+static void put_off_or_give(struct fake_request *rq)
+{
+    struct fixture *f = rq->daemon->context;
+    uint32_t count = rq->header.type == MESSAGE_batch ? 2 : 1;
+    bool stopping = is_stopping(rq);
+    struct fake_outcomes o = { 0 };
+    for (uint32_t i = 0; i < count; i++) {
+        struct message_outcome m = fake_inline_outcome(i, &f->keys[i], bytes_of_text(OBJECT));
+        if (stopping && i == count - 1)
+            m = (struct message_outcome){ .index = i,
+                                          .code = KILN_UNAVAILABLE,
+                                          .descriptor = NO_DESCRIPTOR,
+                                          .text = bytes_of_text("kilnd is stopping") };
+        fake_outcome_add(&o, &m);
+    }
+    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+    if (stopping)
+        last_answer(rq);
+}
+
+static void a_request_that_a_stopping_daemon_refuses_is_asked_of_the_next(void **state)
+{
+    struct fixture *f = *state;
+    start(f, refuse_or_pong);
+
+    must(kiln_client_ping(f->client, 0, NULL, &f->err), f->err);
+
+    assert_int_equal(f->daemon.requests, 2);
+    assert_int_equal(f->daemon.connections, 2);
+}
+
+static void a_kernel_that_a_stopping_daemon_does_not_make_is_asked_of_the_next(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_kernel *kernel = NULL;
+    start(f, put_off_or_give);
+
+    must(kiln_kernel_fetch(f->client, f->hex[0], 0, &kernel, &f->err), f->err);
+
+    assert_memory_equal(kiln_kernel_data(kernel), OBJECT, strlen(OBJECT));
+    assert_int_equal(f->daemon.requests, 2);
+    kiln_kernel_unref(kernel);
+}
+
+static void on_ready(void *context, size_t index, struct kiln_kernel *kernel,
+                     const struct kiln_error *err)
+{
+    struct fixture *f = context;
+    f->told[index]++;
+    f->codes[index] = err ? err->code : 0;
+    assert_true(kernel || err);
+}
+
+static void of_a_batch_each_item_is_told_once(void **state)
+{
+    struct fixture *f = *state;
+    const char *keys[] = { f->hex[0], f->hex[1] };
+    start(f, put_off_or_give);
+
+    must(kiln_kernel_fetch_batch(f->client, keys, NULL, 2, 0, on_ready, f, &f->err), f->err);
+
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(f->told[i], 1);
+        assert_int_equal(f->codes[i], 0);
+    }
+    assert_int_equal(f->daemon.requests, 2);
+}
+
+static void refuse(struct fake_request *rq)
+{
+    fake_reply_error(rq, KILN_UNAVAILABLE, "no toolchain", NULL);
+}
+
+static void the_same_failure_of_a_daemon_that_goes_on_is_passed_on(void **state)
+{
+    struct fixture *f = *state;
+    start(f, refuse);
+    assert_int_equal(kiln_client_ping(f->client, 0, NULL, &f->err), KILN_E_UNAVAILABLE);
+    assert_string_equal(f->err.text, "no toolchain");
+    assert_int_equal(f->daemon.requests, 1);
+}
+
+static void daemons_that_keep_stopping_over_a_request_end_it(void **state)
+{
+    struct fixture *f = *state;
+    f->stops = 1000;
+    start(f, refuse_or_pong);
+    assert_int_equal(kiln_client_ping(f->client, 0, NULL, &f->err), KILN_E_UNAVAILABLE);
+    assert_says(f->err.text, "went away 32 times over this request; last: kilnd is stopping");
+}
+
+static void answer_no_more(struct fake_request *rq)
+{
+    if (is_stopping(rq))
+        fake_reply_error(rq, KILN_UNAVAILABLE, "kilnd is stopping", NULL);
+}
+
+static void a_daemon_that_never_stops_stopping_is_a_time_out(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_no_more);
+    assert_int_equal(kiln_client_ping(f->client, 60, NULL, &f->err), KILN_E_TIMED_OUT);
+    assert_int_equal(f->daemon.requests, 1); /* nothing is sent to one that reads no more */
+}
+
+/* Two threads: the first request is still worked on when the second one is put off. */
+static void finish_the_first_and_put_off_the_second(struct fake_request *rq)
+{
+    static struct fake_request first;
+    static uint8_t body[64];
+    if (rq->daemon->requests == 1) {
+        first = *rq;
+        memcpy(body, rq->body.data, rq->body.size);
+        first.body.data = body;
+        return;
+    }
+    if (!is_stopping(rq)) {
+        fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0);
+        return;
+    }
+    fake_reply_error(rq, KILN_UNAVAILABLE, "kilnd is stopping", NULL);
+    fake_reply(&first, MESSAGE_pong, 0, first.body, NULL, 0);
+    last_answer(rq);
+}
+
+static void *ping_in_a_thread(void *argument)
+{
+    struct fixture *f = argument;
+    return (void *)(intptr_t)kiln_client_ping(f->client, 0, NULL, NULL);
+}
+
+static void what_it_works_on_is_still_taken_from_it(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t threads[2];
+    start(f, finish_the_first_and_put_off_the_second);
+
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ping_in_a_thread, f), 0);
+
+    for (size_t i = 0; i < 2; i++) {
+        void *rc;
+        pthread_join(threads[i], &rc);
+        assert_int_equal((intptr_t)rc, KILN_E_OK);
+    }
+    assert_int_equal(f->daemon.requests, 3);
+    assert_int_equal(f->daemon.connections, 2);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_request_that_a_stopping_daemon_refuses_is_asked_of_the_next),
+        TEST(a_kernel_that_a_stopping_daemon_does_not_make_is_asked_of_the_next),
+        TEST(of_a_batch_each_item_is_told_once),
+        TEST(the_same_failure_of_a_daemon_that_goes_on_is_passed_on),
+        TEST(daemons_that_keep_stopping_over_a_request_end_it),
+        TEST(a_daemon_that_never_stops_stopping_is_a_time_out),
+        TEST(what_it_works_on_is_still_taken_from_it),
+    };
+    return cmocka_run_group_tests_name("client and a stopping daemon", tests, NULL, NULL);
+}
