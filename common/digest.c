@@ -18,16 +18,12 @@ void digest_to_hex(const struct digest *d, char hex[DIGEST_HEX_SIZE])
     hex[DIGEST_HEX_SIZE - 1] = '\0';
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
+/* One more than each digit's value; 0 for what is no digit. */
+static const uint8_t hex_values[256] = {
+    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+    ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+    ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+};
 
 bool digest_from_hex(const char *hex, struct digest *ret_digest)
 {
@@ -35,11 +31,11 @@ bool digest_from_hex(const char *hex, struct digest *ret_digest)
     if (strlen(hex) != DIGEST_HEX_SIZE - 1)
         return false;
     for (size_t i = 0; i < DIGEST_SIZE; i++) {
-        int high = hex_value(hex[2 * i]);
-        int low = hex_value(hex[2 * i + 1]);
-        if (high < 0 || low < 0)
+        uint8_t high = hex_values[(uint8_t)hex[2 * i]];
+        uint8_t low = hex_values[(uint8_t)hex[2 * i + 1]];
+        if (!high || !low)
             return false;
-        d.bytes[i] = (uint8_t)(high << 4 | low);
+        d.bytes[i] = (uint8_t)((high - 1) << 4 | (low - 1));
     }
     *ret_digest = d;
     return true;
@@ -47,6 +43,7 @@ bool digest_from_hex(const char *hex, struct digest *ret_digest)
 
 uint64_t digest_hash(const struct digest *d)
 {
-    struct reader r = reader_of(bytes_of(d->bytes, sizeof(d->bytes)));
-    return reader_u64(&r);
+    uint64_t hash;
+    memcpy(&hash, d->bytes, sizeof(hash));
+    return hash;
 }

@@ -14,6 +14,7 @@
 
 #define PREFIX "kilnd-"
 #define RANDOM_LETTERS 6 /* mkdtemp's */
+#define NAME_LETTERS (sizeof(PREFIX) - 1 + RANDOM_LETTERS)
 /* Only a folder with this in it was made here: a user's own kilnd-backup is none of ours. */
 #define MARKER ".made-by-kilnd"
 /* Against a sweep that wins the race between making a folder and locking it. */
@@ -47,12 +48,11 @@ static bool mark(const struct temp_root *root)
 
 static bool is_ours(int base_fd, const char *name)
 {
-    char path[sizeof(PREFIX) + RANDOM_LETTERS + sizeof(MARKER) + 1];
+    char path[NAME_LETTERS + sizeof("/" MARKER)];
     struct stat st;
-    if (strncmp(name, PREFIX, sizeof(PREFIX) - 1) != 0 ||
-        strlen(name) != sizeof(PREFIX) - 1 + RANDOM_LETTERS)
+    if (strncmp(name, PREFIX, sizeof(PREFIX) - 1) != 0 || strlen(name) != NAME_LETTERS)
         return false;
-    snprintf(path, sizeof(path), "%s/" MARKER, name);
+    snprintf(path, sizeof(path), "%.*s/" MARKER, (int)NAME_LETTERS, name);
     return fstatat(base_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
            st.st_uid == geteuid();
 }

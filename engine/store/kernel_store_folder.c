@@ -57,7 +57,7 @@ static enum kiln_code open_folder(struct kernel_store *store, struct kiln_err *e
     struct stat seen;
     if (store->folder < 0 || fstat(store->folder, &seen) != 0) {
         kiln_fail_errno(err, errno, "cannot open the cache folder '%s'", path);
-        return advise("make it writable, or ", err);
+        return advise("make the folder writable, or ", err);
     }
     /* Whoever may swap the file decides what runs on everybody's GPU. */
     if ((seen.st_mode & S_IWOTH) && !(seen.st_mode & S_ISVTX))
@@ -101,7 +101,7 @@ static enum kiln_code take_lock(struct kernel_store *store, struct kiln_err *err
     int fd = openat(store->folder, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
         kiln_fail_errno(err, errno, "cannot open '%s/" LOCK_NAME "'", store->directory);
-        return advise("make it writable, or ", err);
+        return advise("make the folder writable, or ", err);
     }
     if (flock(fd, LOCK_EX | LOCK_NB) != 0)
         return errno == EWOULDBLOCK ? refuse_locked(store, fd, err)

@@ -189,7 +189,7 @@ static void packets_that_are_no_message_are_refused(void **state)
         { { WORKER_READY, 0 }, 6 },
         { { WORKER_READY, 1 }, 5 },
         { { WORKER_RESULT }, 1 },
-        { { WORKER_RESULT, COMPILE_UNAVAILABLE + 1 }, 22 },
+        { { WORKER_RESULT, COMPILE_OUTDATED + 1 }, 22 },
         { { WORKER_RESULT, 0 }, 23 },
         { { WORKER_RESULT, 0, [18] = 200 }, 22 },
     };

@@ -235,7 +235,7 @@ static void a_folder_that_may_not_be_written_to_is_refused_with_what_to_set(void
 
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(rc, KILN_DENIED);
-    assert_non_null(strstr(f->err.text, "Permission denied; make it writable"));
+    assert_non_null(strstr(f->err.text, "Permission denied; make the folder writable"));
     assert_non_null(strstr(f->err.text, "--cache-dir or XDG_CACHE_HOME"));
 }
 
