@@ -18,7 +18,7 @@ static bool letters_are_fine(struct bytes text)
 {
     for (size_t i = 0; i < text.size; i++) {
         unsigned char c = text.data[i];
-        if (!isalnum(c) && !strchr("_.:+-", c))
+        if (!isalnum(c) && !(c && strchr("_.:+-", c)))
             return false;
     }
     return true;

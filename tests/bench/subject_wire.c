@@ -13,8 +13,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#define INLINE_MOST (16u << 10)
-#define FRAME_ROOM (INLINE_MOST + 4096)
+#define FRAME_ROOM (LIMIT_INLINE_OBJECT + 4096)
 #define NO_FD (-1)
 
 struct wire_subject {
@@ -166,7 +165,7 @@ static enum kiln_code wire_fetch(struct subject *base, size_t index, struct kiln
     buffer_init(&body, 64);
     struct message_fetch fetch = {
         .key = content_key(s->content, index % s->content->count),
-        .inline_limit = INLINE_MOST,
+        .inline_limit = LIMIT_INLINE_OBJECT,
     };
     message_fetch_write(&body, &fetch);
     struct bytes reply;

@@ -79,6 +79,7 @@ static void refuses_an_empty_and_an_overlong_target(void **state)
     assert_int_equal(target_parse(bytes_of_text(""), &t, &err), KILN_INVALID);
     assert_int_equal(target_parse(bytes_of(longer, sizeof(longer)), &t, &err), KILN_INVALID);
     assert_says(err.text, "too long");
+    assert_int_equal(target_parse(bytes_of("gfx90a\0junk", 11), &t, &err), KILN_INVALID);
 }
 
 int main(void)
