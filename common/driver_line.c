@@ -13,6 +13,8 @@ struct given {
     long long pad_d, pad_h, pad_w, stride_d, stride_h, stride_w;
     long long dil_d, dil_h, dil_w, trans_d, trans_h, trans_w;
     long long iterations, verify, time, wall, search;
+    long long bias, tensor_vect, vector_length;
+    char in_cast[16], wei_cast[16], out_cast[16];
     char mode[16], pad_mode[16], solver[DRIVER_SOLVER_MOST];
     char in_layout[16], fil_layout[16], out_layout[16];
 };
@@ -215,6 +217,16 @@ static void exchange(const struct given *g, struct problem *p)
     *p = t;
 }
 
+static enum kiln_code refuse_casts(const struct given *g, struct kiln_err *err)
+{
+    if (strcmp(g->in_cast, "-1") == 0 && strcmp(g->wei_cast, "-1") == 0 &&
+        strcmp(g->out_cast, "-1") == 0)
+        return KILN_OK;
+    return kiln_fail(err, KILN_UNSUPPORTED,
+                     "in_cast_type, wei_cast_type and out_cast_type make another problem of it: "
+                     "kiln has no casts");
+}
+
 static enum kiln_code read_mode(const struct given *g, struct driver_line *line,
                                 struct kiln_err *err)
 {
@@ -260,7 +272,9 @@ static enum kiln_code build(const struct given *g, enum data_type type,
     };
     if (strcmp(g->solver, "-1") != 0 && strcmp(g->solver, "0") != 0)
         snprintf(line.solver, sizeof(line.solver), "%s", g->solver);
-    enum kiln_code rc = read_layouts(g, &line.problem, err);
+    enum kiln_code rc = refuse_casts(g, err);
+    if (!rc)
+        rc = read_layouts(g, &line.problem, err);
     if (!rc)
         rc = apply_pad_mode(g, &line.problem, err);
     if (!rc)

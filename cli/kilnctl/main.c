@@ -27,10 +27,33 @@ struct call {
     void *options;
 };
 
+/* "kernel" alone: the commands that begin with it. */
+static int fail_group(const char *group, struct kiln_error *err)
+{
+    char names[256] = "";
+    size_t used = 0, size = strlen(group);
+    const struct command *command = NULL;
+    for (size_t i = 0; (command = command_at(i)); i++) {
+        if (strncmp(command->name, group, size) != 0 || command->name[size] != ' ')
+            continue;
+        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s'kilnctl %s'",
+                                 used ? ", " : "", command->name);
+    }
+    if (!used)
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_INVALID, "'%s' is a group of commands: %s; each has --help", group,
+                    names);
+}
+
 static int fail_no_command(const struct call *call, struct kiln_error *err)
 {
     if (call->before.count == 0)
         return cli_fail(err, KILN_E_INVALID, "no command given; 'kilnctl --help' lists them");
+    int rc = call->before.count == 1 || call->before.words[1][0] == '-'
+                 ? fail_group(call->before.words[0], err)
+                 : KILN_E_OK;
+    if (rc)
+        return rc;
     bool more = call->before.count > 1 && call->before.words[1][0] != '-';
     return cli_fail(err, KILN_E_INVALID, "'%s%s%s' is not a command; 'kilnctl --help' lists them",
                     call->before.words[0], more ? " " : "", more ? call->before.words[1] : "");

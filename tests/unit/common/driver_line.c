@@ -193,6 +193,9 @@ static void names_what_it_does_not_understand(void **state)
         { "conv -n 1 -c 3 -H 8 -W 8 -k 4 -y 3 -x 3 --in_layout NCHWc4", "layout 'NCHWc4'" },
         { "conv -m strange", "mode 'strange'" },
         { "conv -n 1 -c 3 -H 2 -W 2 -k 4 -y 5 -x 5", "output is empty" },
+        { "conv -n 1 -b 1", "bias" },
+        { "conv -n 1 -Z 1", "tensor_vect" },
+        { "conv -n 1 --in_cast_type 1", "in_cast_type" },
         { "conv stray", "'stray' is not a flag" },
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
