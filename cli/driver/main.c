@@ -178,6 +178,8 @@ int main(int argc, char **argv)
 {
     struct driver_call call;
     struct kiln_error err = { 0 };
+    setenv("POCL_KERNEL_CACHE", "0",
+           /* overwrite= */ 0); /* PoCL would keep a second cache at home */
     int rc = dispatch(argc - 1, (const char *const *)argv + 1, &call, &err);
     if (!rc && fflush(stdout) != 0)
         rc = cli_fail(&err, KILN_E_IO, "cannot write to standard output");
