@@ -19,10 +19,10 @@
 #define LIMIT_CODE_OBJECT (256u << 20)
 /* A compiler's log as it is kept and sent; the middle is cut out beyond this. */
 #define LIMIT_COMPILE_LOG (64u << 10)
-/* An object that may come inside the frame: passing, checking and mapping a
- * descriptor costs about three times as much as copying 20 KiB
+/* An object that may come inside the frame: up to here a copy costs less than passing,
+ * checking and mapping a descriptor
  * (docs/decisions/0004-small-objects-inline.md). */
-#define LIMIT_INLINE_OBJECT (32u << 10)
+#define LIMIT_INLINE_OBJECT (16u << 10)
 /* A target's text, with room for a terminating NUL. */
 #define LIMIT_TARGET_TEXT 160u
 /* A program's or a header's name, bytes. */

@@ -6,7 +6,7 @@
  * Kernels: compiled code objects, ready to hand to a GPU runtime.
  *
  * Ownership  a kernel is counted: whoever got one calls kiln_kernel_unref.  Its bytes are a
- *            private copy up to 32 KiB, and above that a read-only mapping of a sealed memfd that
+ *            private copy up to 16 KiB, and above that a read-only mapping of a sealed memfd that
  *            all processes of the host share.  Either way they stay valid and unchanged until the
  *            last unref, also after the client was closed.
  * Threads    kernels may be shared between threads.
