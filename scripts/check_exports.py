@@ -56,7 +56,7 @@ def needed(library):
 
 
 def complaints(options):
-    names, patterns = exported(options.library), allowed(options.map)
+    names, patterns = exported(options.binary), allowed(options.map)
     api = declared(options.include)
     for name in sorted(names):
         if not any(fnmatch.fnmatchcase(name, p) for p in patterns):
@@ -68,14 +68,14 @@ def complaints(options):
             yield f"{options.map.name} lists {pattern}, but the library does not export it"
     for name in sorted(api - names):
         yield f"{name} is declared in a public header, but not exported"
-    for library in needed(options.library):
+    for library in needed(options.binary):
         if not options.sanitized and not LIBC.match(library):
             yield f"libkiln needs {library}; it may need libc alone"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("library")
+    parser.add_argument("binary")
     parser.add_argument("--map", type=pathlib.Path, default=tree.ROOT / "libclient/exports.map")
     parser.add_argument("--include", type=pathlib.Path, default=tree.ROOT / "libclient/include")
     parser.add_argument("--sanitized", action="store_true")
