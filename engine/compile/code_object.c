@@ -26,7 +26,7 @@ static const struct machine {
     unsigned number;
 } machines[] = {
 #define AMDGPU_MACHINE(arch_, number_) { .arch = arch_, .number = number_ },
-#include "engine/compile/amdgpu_machines.def"
+#include "common/amdgpu_machines.def"
 #undef AMDGPU_MACHINE
 };
 

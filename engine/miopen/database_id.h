@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * MIOpen's database id: the stem of its files' names, a device's arch and its compute units.
+ *
+ *   gfx906 with 60     gfx906_60       decimal after '_' up to 64
+ *   gfx90a with 104    gfx90a68        bare lower-case hexadecimal above
+ *   gfx906:xnack+, 60  gfx906_xnack_60 xnack only where it is on
+ *   gfx90a             gfx90a          no compute units: for every device of the arch
+ *
+ * Threading  plain values
+ */
+#include "common/bytes.h"
+#include "common/err.h"
+
+#define DATABASE_ID_MOST 32 /* with the terminating NUL */
+
+struct database_id {
+    char device[DATABASE_ID_MOST]; /* "gfx906", "gfx906_xnack" */
+    unsigned compute_units; /* 0: the id names none.  gfx10 and later count work group processors */
+};
+
+/* The compute units are what the runtime reports.  False when it would be too long. */
+bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MOST]);
+/* Knows every arch of common/amdgpu_machines.def: "gfx90878" is gfx908 with 120.  KILN_INVALID with
+ * what an id looks like. */
+KILN_MUST_CHECK enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,
+                                                 struct kiln_err *err);
+/* The id at the start of a package's file name: "gfx90a68.kdb", "gfx906_60.ukdb",
+ * "gfx906_60.kdb.bz2", "gfx90a68.kpkg". */
+KILN_MUST_CHECK enum kiln_code database_id_of_file(const char *file_name,
+                                                   struct database_id *ret_id,
+                                                   struct kiln_err *err);

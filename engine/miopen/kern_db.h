@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * MIOpen's kernel database: table kern_db of a .kdb or .ukdb file (docs/formats/kdb.md).
+ *
+ * Role       reads files that anybody may have written or damaged; writes ones that an unmodified
+ *            MIOpen reads
+ * Ownership  the caller owns what is appended to its buffers; rows' texts are borrowed for the call
+ * Threading  one thread at a time for each kern_db
+ *
+ * A row is right when its name and arguments are the ones asked for (the row's own, not the
+ * index's), the blob unpacks to exactly uncompressed_size bytes (0: stored raw), and their md5 is
+ * kernel_hash.  Everything else is damage: a miss, never another kernel's object.
+ */
+#include "common/bytes.h"
+#include "common/err.h"
+
+enum kern_db_mode {
+    KERN_DB_IMMUTABLE, /* nobody changes the file while it is open: no lock, no -wal is looked at */
+    KERN_DB_LIVE,      /* MIOpen may have it open: locks and the write-ahead log are honoured, the
+                          file and its folder are not written to */
+};
+
+struct kern_db;
+
+/* KILN_CORRUPT: no such database (damaged, another kind of file, no table kern_db or a column
+ * missing), saying which; KILN_NOT_FOUND; KILN_BUSY when another process keeps it locked. */
+KILN_MUST_CHECK enum kiln_code kern_db_open(const char *path, enum kern_db_mode mode,
+                                            struct kern_db **ret_db, struct kiln_err *err);
+void kern_db_destroy(struct kern_db *db);
+KILN_DEFINE_AUTO(kern_db)
+
+struct kern_row {
+    uint64_t id;
+    struct bytes name;   /* as stored: "conv3x3.s.o"; may hold any byte but NUL */
+    struct bytes args;   /* verbatim, blanks too */
+    struct bytes stored; /* the blob */
+    struct bytes md5;    /* kernel_hash as stored */
+    uint64_t raw_size;   /* uncompressed_size; 0: the blob is the object */
+};
+
+/* The raw object of (name, args), appended.  KILN_NOT_FOUND without a sentence on a miss;
+ * |ret_damaged| tells that a row was there and failed its check (err says how). */
+KILN_MUST_CHECK enum kiln_code kern_db_find(struct kern_db *db, struct bytes name,
+                                            struct bytes args, struct buffer *ret_raw,
+                                            bool *ret_damaged, struct kiln_err *err);
+/* Checks one row as kern_db_find does and appends its object; KILN_CORRUPT with what is wrong. */
+KILN_MUST_CHECK enum kiln_code kern_row_unpack(const struct kern_row *row, struct buffer *ret_raw,
+                                               struct kiln_err *err);
+/* Every row that can be read, by id, at most |count| after id |after|.  Where the file is damaged
+ * it goes on behind the damage; |ret_lost| is how many ids could not be read as far as that can be
+ * known. |each| returns false to stop. */
+KILN_MUST_CHECK enum kiln_code kern_db_each(struct kern_db *db, uint64_t after, uint64_t count,
+                                            bool (*each)(void *context, const struct kern_row *row),
+                                            void *context, uint64_t *ret_lost,
+                                            struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows,
+                                             struct kiln_err *err);
+/* A consistent copy of a live file, its write-ahead log merged, as one immutable file at |to|. */
+KILN_MUST_CHECK enum kiln_code kern_db_copy(const char *from, const char *to, struct kiln_err *err);
+
+/* ---- writing ---- */
+
+struct kern_db_writer;
+
+/* A new file at |path|, which must not exist: MIOpen's schema and index, page size 4096, rollback
+ * journal (not WAL, so that it is readable from a read-only folder).  The same rows in the same
+ * order give the same bytes. */
+KILN_MUST_CHECK enum kiln_code kern_db_create(const char *path, struct kern_db_writer **ret_writer,
+                                              struct kiln_err *err);
+/* Abandons and removes the file unless kern_db_writer_finish succeeded. */
+void kern_db_writer_destroy(struct kern_db_writer *writer);
+KILN_DEFINE_AUTO(kern_db_writer)
+/* KILN_INVALID when (name, args) is there already or |raw| is empty. */
+KILN_MUST_CHECK enum kiln_code kern_db_writer_add(struct kern_db_writer *writer, struct bytes name,
+                                                  struct bytes args, struct bytes raw,
+                                                  struct kiln_err *err);
+/* Commits and syncs. */
+KILN_MUST_CHECK enum kiln_code kern_db_writer_finish(struct kern_db_writer *writer,
+                                                     struct kiln_err *err);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What kiln's own kernels are called in MIOpen's schema.
+ *
+ *   name  "<program>.<12 hexadecimal digits>.o"; the digits begin the SHA-256 over the source, its
+ * headers and COMPILE_ABI, so that a package made from an older source never answers for a newer
+ * one args  "<options> -mcpu=<arch>", as MIOpen writes them; without -mcpu for targets that are not
+ * AMD's
+ *
+ * Threading  pure functions
+ */
+#include "common/bytes.h"
+#include "common/err.h"
+#include "common/target.h"
+
+struct package_source { /* what a program is made of */
+    struct bytes program, options, source;
+    uint32_t header_count;
+    struct bytes headers; /* header_count x message_header */
+    uint32_t abi;         /* COMPILE_ABI */
+};
+
+/* Both are appended. */
+KILN_MUST_CHECK enum kiln_code package_kernel_name(const struct package_source *source,
+                                                   struct buffer *ret_name, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code package_kernel_args(const struct package_source *source,
+                                                   const struct target *target,
+                                                   struct buffer *ret_args, struct kiln_err *err);

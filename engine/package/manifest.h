@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Signed manifests: which files are genuine, and who says so.  docs/formats/manifest.md.
+ *
+ *   PACKAGE.manifest  {"manifest": "<JSON text>", "key_id": "<16 hex>", "signature": "<128 hex>"}
+ *                     the signature covers exactly the bytes of the member "manifest", whose JSON
+ * is
+ *                     {"format": "kiln-manifest-1", "files": [{"name", "size", "sha256"}]}
+ *   NAME.pub          {"format": "kiln-public-key-1", "name", "key_id", "key": "<64 hex>"}
+ *   NAME.key          {"format": "kiln-secret-key-1", "name", "key_id", "secret": "<64 hex>"}, mode
+ * 0600
+ *
+ * The key id is the first 8 bytes of the SHA-256 of the public key.
+ * Threading  pure functions but for the files they read
+ */
+#include "common/digest.h"
+#include "common/err.h"
+
+#define MANIFEST_MOST (256u << 10) /* bytes of a manifest file */
+#define KEY_NAME_MOST 64           /* with the terminating NUL: letters, digits and . _ - */
+
+struct manifest_file { /* what a manifest says of one file */
+    uint64_t size;
+    struct digest sha256;
+};
+
+/* Checks the signature by the keys of |trusted_folder| (*.pub) and finds |file_name|.  KILN_DENIED:
+ * no trusted key made it, or the signature is wrong; KILN_CORRUPT: no manifest; KILN_NOT_FOUND: it
+ * does not name that file.  Each sentence says what to do. */
+KILN_MUST_CHECK enum kiln_code manifest_check(struct bytes manifest, const char *trusted_folder,
+                                              const char *file_name, struct manifest_file *ret_file,
+                                              char ret_signer[KEY_NAME_MOST], struct kiln_err *err);
+struct manifest_entry {
+    const char *name; /* a file name, no path */
+    uint64_t size;
+    struct digest sha256;
+};
+/* Appends a whole manifest, signed with the key in |secret_key_file| (refused when others may read
+ * it). */
+KILN_MUST_CHECK enum kiln_code manifest_sign(const char *secret_key_file,
+                                             const struct manifest_entry *entries, size_t count,
+                                             struct buffer *ret_manifest, struct kiln_err *err);
+/* Writes NAME.key and NAME.pub into |folder|; KILN_BUSY when one is there already. */
+KILN_MUST_CHECK enum kiln_code manifest_keygen(const char *folder, const char *name,
+                                               struct kiln_err *err);
