@@ -170,7 +170,8 @@ static int take(const struct option *option, struct words_left *left, void *valu
         return cli_fail(err, KILN_E_INVALID, "--%s takes no value", option->name);
     if (option->kind != OPTION_FLAG && !text && left->at < left->argc)
         text = left->argv[left->at++];
-    if (option->kind != OPTION_FLAG && (!text || !*text))
+    bool is_next = option->kind == OPTION_LIST && text && is_option(text) && !attached(word);
+    if (option->kind != OPTION_FLAG && (!text || !*text || is_next))
         return cli_fail(err, KILN_E_INVALID, "--%s needs a value: %s", option->name, option->value);
     return set(option, text, left, (char *)values + option->offset, err);
 }

@@ -19,6 +19,18 @@ bool output_has_colour(FILE *out)
     return isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
 }
 
+/* Bytes of the UTF-8 character at |at|; 0 when there is none. */
+static size_t character_size(const unsigned char *at)
+{
+    size_t size = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+    for (size_t i = 1; i < size; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    bool overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
+    bool no_scalar = (at[0] == 0xed && at[1] >= 0xa0) || (at[0] == 0xf4 && at[1] >= 0x90);
+    return overlong || no_scalar || at[0] > 0xf4 ? 0 : size;
+}
+
 /* C0, DEL, and C1 as UTF-8 has it (c2 80..9f). */
 static bool is_control(const unsigned char *at)
 {
@@ -27,12 +39,14 @@ static bool is_control(const unsigned char *at)
 
 void output_clean(char *text, bool keep_lines)
 {
-    for (unsigned char *at = (unsigned char *)text; *at; at++) {
-        if (!is_control(at) || (keep_lines && (*at == '\n' || *at == '\t')))
-            continue;
-        if (*at == 0xc2)
-            *at++ = '?';
-        *at = '?';
+    for (unsigned char *at = (unsigned char *)text; *at;) {
+        size_t size = character_size(at);
+        bool fine = size > 0 && !is_control(at);
+        bool kept = keep_lines && (*at == '\n' || *at == '\t');
+        size += size == 0; /* a lone byte may be an escape of 8-bit terminals */
+        if (!fine && !kept)
+            memset(at, '?', size);
+        at += size;
     }
 }
 
@@ -60,11 +74,23 @@ void output_error(FILE *out, const char *program, const struct kiln_error *err, 
         fprintf(out, "%s: %s\n", program, advice);
 }
 
+/* Command lines, paths and compilers' logs hold any bytes; JSON is UTF-8. */
+static void make_utf8(char *text)
+{
+    for (unsigned char *at = (unsigned char *)text; *at;) {
+        size_t size = character_size(at);
+        if (size == 0)
+            *at = '?';
+        at += size ? size : 1;
+    }
+}
+
 int output_json(const struct json *json, struct kiln_error *err)
 {
     KILN_AUTO(mem) char *text = json_print(json, false);
     if (!text)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while printing JSON");
+    make_utf8(text);
     puts(text);
     return KILN_E_OK;
 }

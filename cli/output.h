@@ -21,14 +21,14 @@ enum colour { COLOUR_NONE, COLOUR_BOLD, COLOUR_GREEN, COLOUR_RED, COLOUR_YELLOW 
 
 /* A terminal, NO_COLOR unset or empty, TERM not "dumb". */
 bool output_has_colour(FILE *out);
-/* Overwrites every control byte (terminal escapes among them) with '?'; line feeds stay where
- * |keep_lines|. */
+/* Overwrites every control byte (terminal escapes among them) and what is no UTF-8 with '?'; line
+ * feeds stay where |keep_lines|. */
 void output_clean(char *text, bool keep_lines);
 /* Prints |text| cleaned, each line after |indent|. */
 void output_lines(FILE *out, const char *indent, const char *text);
 /* "<program>: <sentence>", the compiler's log if there is one, then |advice| unless NULL. */
 void output_error(FILE *out, const char *program, const struct kiln_error *err, const char *advice);
-/* One line of JSON on standard output. */
+/* One line of JSON on standard output; bytes that are no UTF-8 become '?'. */
 CLI_MUST_CHECK int output_json(const struct json *json, struct kiln_error *err);
 
 enum align { ALIGN_LEFT, ALIGN_RIGHT };

@@ -4,11 +4,23 @@
 #include "cli/units.h"
 
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define BAR_WIDTH 30u
+#define WIDTH_UNKNOWN 80u
 /* Twenty redraws a second look smooth and cost nothing. */
 #define REDRAW_NS 50000000u
+
+static unsigned terminal_width(FILE *out)
+{
+    struct winsize size = { 0 };
+    if (!isatty(fileno(out)))
+        return 0;
+    if (ioctl(fileno(out), TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return WIDTH_UNKNOWN;
+    return size.ws_col;
+}
 
 void progress_init(struct progress *progress, FILE *out, const char *label, uint64_t total,
                    uint64_t now_ns)
@@ -16,7 +28,7 @@ void progress_init(struct progress *progress, FILE *out, const char *label, uint
     *progress = (struct progress){
         .out = out,
         .label = label,
-        .terminal = isatty(fileno(out)) != 0,
+        .width = terminal_width(out),
         .total = total,
         .started_ns = now_ns,
     };
@@ -31,21 +43,26 @@ static const char *time_left(const struct progress *progress, uint64_t done, uin
     return units_seconds(spent / (double)done * (double)(progress->total - done), text);
 }
 
+/* A line that wraps could not be drawn over: the bar gives way first, then the end. */
 static void draw_bar(const struct progress *progress, uint64_t done, uint64_t failed,
                      uint64_t now_ns)
 {
-    char time[UNITS_TEXT_MOST];
+    char time[UNITS_TEXT_MOST], failures[40] = "", after[128], line[256];
     char bar[BAR_WIDTH + 1];
-    unsigned full = progress->total ? (unsigned)(done * BAR_WIDTH / progress->total) : BAR_WIDTH;
-    memset(bar, '.', BAR_WIDTH);
-    memset(bar, '#', full < BAR_WIDTH ? full : BAR_WIDTH);
-    bar[BAR_WIDTH] = '\0';
-    fprintf(progress->out, "\r\033[K%s [%s] %llu/%llu", progress->label, bar,
-            (unsigned long long)done, (unsigned long long)progress->total);
     if (failed > 0)
-        fprintf(progress->out, ", %llu failed", (unsigned long long)failed);
-    fprintf(progress->out, ", %s%s", time_left(progress, done, now_ns, time),
-            done > 0 && done < progress->total ? " left" : "");
+        snprintf(failures, sizeof(failures), ", %llu failed", (unsigned long long)failed);
+    snprintf(after, sizeof(after), "%llu/%llu%s, %s%s", (unsigned long long)done,
+             (unsigned long long)progress->total, failures, time_left(progress, done, now_ns, time),
+             done > 0 && done < progress->total ? " left" : "");
+    size_t others = strlen(progress->label) + strlen(" [] ") + strlen(after) + 1;
+    size_t most = progress->width > others ? progress->width - others : 0;
+    size_t width = most < BAR_WIDTH ? most : BAR_WIDTH;
+    size_t full = done < progress->total ? (size_t)(done * width / progress->total) : width;
+    memset(bar, '.', width);
+    memset(bar, '#', full);
+    bar[width] = '\0';
+    snprintf(line, sizeof(line), "%s [%s] %s", progress->label, bar, after);
+    fprintf(progress->out, "\r\033[K%.*s", (int)progress->width - 1, line);
     fflush(progress->out);
 }
 
@@ -65,7 +82,7 @@ static void print_tenth(struct progress *progress, uint64_t done, uint64_t faile
 
 void progress_update(struct progress *progress, uint64_t done, uint64_t failed, uint64_t now_ns)
 {
-    if (!progress->terminal) {
+    if (progress->width == 0) {
         print_tenth(progress, done, failed, now_ns);
         return;
     }
@@ -77,7 +94,7 @@ void progress_update(struct progress *progress, uint64_t done, uint64_t failed, 
 
 void progress_clear(struct progress *progress)
 {
-    if (!progress->terminal || !progress->drawn_ns)
+    if (progress->width == 0 || !progress->drawn_ns)
         return;
     fputs("\r\033[K", progress->out);
     fflush(progress->out);

@@ -16,7 +16,7 @@
 struct progress {
     FILE *out; /* borrowed */
     const char *label;
-    bool terminal;
+    unsigned width; /* of the terminal; 0: none */
     uint64_t total;
     uint64_t started_ns;
     uint64_t drawn_ns;

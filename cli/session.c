@@ -9,7 +9,7 @@ const struct option session_option_table[SESSION_OPTION_COUNT] = {
       "kilnd's socket; else KILN_SOCKET, else the usual places", 0, 0 },
     { "timeout", 0, OPTION_TIME, AT(timeout), "TIME",
       "longest wait for an answer, such as 90s or 5m", 0, 0 },
-    { "json", 0, OPTION_FLAG, AT(json), NULL, "print JSON", 0, 0 },
+    { "json", 0, OPTION_FLAG, AT(json), NULL, "print JSON, also of an error", 0, 0 },
     { "help", 'h', OPTION_FLAG, AT(help), NULL, "print this help", 0, 0 },
     { "version", 0, OPTION_FLAG, AT(version), NULL, "print the version", 0, 0 },
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/devices.h"
 
+#include "cli/outcome.h"
 #include "cli/output.h"
 #include "common/json.h"
 
@@ -48,6 +49,14 @@ static void on_device(void *context, const char *name, const char *model, const 
         add_json(listing, name, model, target, reason);
 }
 
+static int judge(const struct listing *listing, struct kiln_error *err)
+{
+    if (listing->found > 0)
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_UNSUPPORTED,
+                    "no device here: install a GPU runtime, or pocl-opencl-icd for the CPU");
+}
+
 static int list_table(struct listing *listing, struct kiln_error *err)
 {
     static const struct column columns[] = { { "DEVICE", ALIGN_LEFT },
@@ -58,10 +67,12 @@ static int list_table(struct listing *listing, struct kiln_error *err)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while listing devices");
     listing->table = table;
     int rc = kiln_device_list(on_device, listing, err);
-    return rc ? rc : table_print(table, stdout, err);
+    if (!rc)
+        rc = table_print(table, stdout, err);
+    return rc ? rc : judge(listing, err);
 }
 
-static int list_json(struct listing *listing, struct kiln_error *err)
+static int list_json(struct listing *listing, bool *ret_reported, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *json = json_object();
     listing->devices = json_array();
@@ -71,17 +82,17 @@ static int list_json(struct listing *listing, struct kiln_error *err)
     int rc = kiln_device_list(on_device, listing, err);
     if (rc)
         return rc;
-    return output_json(json, err);
+    struct kiln_error unused = { 0 };
+    rc = judge(listing, err);
+    if (rc)
+        json_set(json, "error", outcome_error_json(err));
+    int printed = output_json(json, rc ? &unused : err);
+    *ret_reported = rc && !printed;
+    return rc ? rc : printed;
 }
 
-int devices_print(bool json, struct kiln_error *err)
+int devices_print(bool json, bool *ret_reported, struct kiln_error *err)
 {
     struct listing listing = { 0 };
-    int rc = json ? list_json(&listing, err) : list_table(&listing, err);
-    if (rc)
-        return rc;
-    if (listing.found == 0)
-        return cli_fail(err, KILN_E_UNSUPPORTED,
-                        "no device here: install a GPU runtime, or pocl-opencl-icd for the CPU");
-    return KILN_E_OK;
+    return json ? list_json(&listing, ret_reported, err) : list_table(&listing, err);
 }

@@ -6,5 +6,6 @@
 
 #include <stdbool.h>
 
-/* KILN_E_UNSUPPORTED when there is no device at all. */
-CLI_MUST_CHECK int devices_print(bool json, struct kiln_error *err);
+/* KILN_E_UNSUPPORTED when there is no device at all; |ret_reported|: JSON with the reasons, and
+ * this one as its "error", was printed all the same. */
+CLI_MUST_CHECK int devices_print(bool json, bool *ret_reported, struct kiln_error *err);

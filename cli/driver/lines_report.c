@@ -104,7 +104,13 @@ void lines_report_print(const struct report_place *place, const struct measureme
     char text[512];
     snprintf(text, sizeof(text), "%s", place->command);
     output_clean(text, false);
-    fprintf(out, "%s\n%s: seed %llu\n", text, name, (unsigned long long)m->seed);
+    fprintf(out, "%s\n", text);
+    if (m->transposed)
+        fprintf(out,
+                "transposed (-m trans): the %s that was asked for is the %s of the line above, "
+                "with x and y exchanged\n",
+                directions[measure_asked_direction(m)].sentence, name);
+    fprintf(out, "%s: seed %llu\n", name, (unsigned long long)m->seed);
     if (m->object_count > 0) {
         print_kernels(m, out);
         print_phases(m, out);

@@ -10,17 +10,17 @@
  *   tensors.[ch]    data on both sides  storage.[ch] numbers in memory
  *   reference.[ch]  what is right
  *   report.[ch]     totals, JSON        lines_report.[ch]  lines as they are done
- *   devices.[ch]    the list of devices
+ *   devices.[ch]    the list of devices pocl_folder.[ch] what PoCL leaves, removed
  */
 #include "cli/driver/ahead.h"
 #include "cli/driver/devices.h"
 #include "cli/driver/job.h"
 #include "cli/driver/options.h"
+#include "cli/driver/pocl_folder.h"
 #include "cli/driver/report.h"
-#include "cli/exit_status.h"
 #include "cli/lines.h"
 #include "cli/now.h"
-#include "cli/output.h"
+#include "cli/outcome.h"
 
 #include <errno.h>
 #include <sys/random.h>
@@ -105,23 +105,27 @@ static int open_device(const char *name, struct kiln_device **ret_device, struct
     return cli_while(err, "device '%s'", name ? name : "auto");
 }
 
-static int finish(struct driver *d, const struct driver_options *o, int rc, struct kiln_error *err)
+static int print_json(struct driver *d, bool *reported, int rc, struct kiln_error *err)
 {
     struct kiln_error unused = { 0 };
-    const struct totals *t = &d->report.totals;
-    if (d->report.json) {
-        int printed = report_print_json(&d->report, d->bench.device, d->seed, rc ? &unused : err);
-        rc = rc ? rc : printed;
-    } else if (o->summary) {
+    int printed = report_print_json(&d->report, d->bench.device, d->seed, rc ? err : NULL,
+                                    rc ? &unused : err);
+    *reported = rc && !printed;
+    return rc ? rc : printed;
+}
+
+static int finish(struct driver *d, struct driver_call *call, int rc, struct kiln_error *err)
+{
+    if (!rc)
+        rc = report_judge(&d->report, err);
+    if (d->report.json)
+        return print_json(d, &call->reported, rc, err);
+    if (call->options.summary)
         report_print_summary(&d->report, stdout);
-    }
-    if (!rc && t->failed > 0)
-        return cli_fail(err, KILN_E_GPU_FAULT, "%zu of %zu problems failed", t->failed,
-                        t->problems);
     return rc;
 }
 
-static int run_problems(struct driver *d, const struct driver_call *call, struct kiln_error *err)
+static int run_problems(struct driver *d, struct driver_call *call, struct kiln_error *err)
 {
     uint64_t start = now_ns();
     struct ahead *ahead = NULL;
@@ -133,13 +137,13 @@ static int run_problems(struct driver *d, const struct driver_call *call, struct
     rc = call->command == DRIVER_RUN ? run_file(d, err) : run_job(d, 0, &d->job, err);
     d->report.totals.seconds = (double)(now_ns() - start) / 1e9;
     if (!rc || d->report.totals.problems > 0)
-        rc = finish(d, &call->options, rc, err);
+        rc = finish(d, call, rc, err);
     ahead_stop(ahead);
     return rc;
 }
 
 /* Input first: what is wrong with it is wrong with every device. */
-static int run(const struct driver_call *call, struct kiln_error *err)
+static int run(struct driver_call *call, struct kiln_error *err)
 {
     struct driver d = { .bench.toolchain = call->options.toolchain };
     int rc = read_input(&d, call, err);
@@ -157,6 +161,18 @@ static int run(const struct driver_call *call, struct kiln_error *err)
     return rc;
 }
 
+/* What opens devices. */
+static int run_on_devices(struct driver_call *call, struct kiln_error *err)
+{
+    struct pocl_folder folder;
+    pocl_folder_init(&folder);
+    int rc = call->command == DRIVER_DEVICES
+                 ? devices_print(call->options.common.json, &call->reported, err)
+                 : run(call, err);
+    pocl_folder_done(&folder);
+    return rc;
+}
+
 static int dispatch(int argc, const char *const *argv, struct driver_call *call,
                     struct kiln_error *err)
 {
@@ -164,13 +180,11 @@ static int dispatch(int argc, const char *const *argv, struct driver_call *call,
     if (rc)
         return rc;
     if (call->options.common.version)
-        printf("kiln-driver %s\n", kiln_version());
+        outcome_version("kiln-driver", call->options.common.json);
     else if (call->options.common.help)
         driver_print_help(stdout);
-    else if (call->command == DRIVER_DEVICES)
-        rc = devices_print(call->options.common.json, err);
     else
-        rc = run(call, err);
+        rc = run_on_devices(call, err);
     return rc;
 }
 
@@ -178,13 +192,9 @@ int main(int argc, char **argv)
 {
     struct driver_call call;
     struct kiln_error err = { 0 };
-    setenv("POCL_KERNEL_CACHE", "0",
-           /* overwrite= */ 0); /* PoCL would keep a second cache at home */
-    int rc = dispatch(argc - 1, (const char *const *)argv + 1, &call, &err);
-    if (!rc && fflush(stdout) != 0)
-        rc = cli_fail(&err, KILN_E_IO, "cannot write to standard output");
-    if (rc)
-        output_error(stderr, "kiln-driver", &err, exit_status_advice(rc));
+    const char *const *words = (const char *const *)argv + 1;
+    int rc = dispatch(argc - 1, words, &call, &err);
+    struct outcome outcome = { "kiln-driver", outcome_wants_json(argc - 1, words), call.reported };
     driver_call_done(&call);
-    return exit_status_of(rc);
+    return (int)outcome_end(&outcome, rc, &err);
 }

@@ -245,11 +245,22 @@ void measure(const struct bench *bench, const struct kiln_problem *problem,
     };
     struct measurement *m = ret_measurement;
     struct attempt a = { .bench = bench, .flags = flags, .m = m };
-    *m = (struct measurement){ .problem = *problem, .seed = seed, .flops = count_flops(problem) };
+    *m = (struct measurement){
+        .problem = *problem,
+        .transposed = flags->transposed != 0,
+        .seed = seed,
+        .flops = count_flops(problem),
+    };
     int rc = kiln_problem_check(problem, &m->err);
     for (size_t i = 0; !rc && i < sizeof(steps) / sizeof(steps[0]); i++)
         rc = steps[i](&a, &m->err);
     attempt_done(&a);
     /* A library that fails without saying so must not count as success. */
     m->err.code = rc;
+}
+
+unsigned measure_asked_direction(const struct measurement *m)
+{
+    unsigned direction = m->problem.direction % 3;
+    return m->transposed && direction < 2 ? 1 - direction : direction;
 }

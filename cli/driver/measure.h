@@ -46,6 +46,7 @@ struct measured_object {
 
 struct measurement {
     struct kiln_problem problem;
+    bool transposed; /* asked with -m trans: |problem| has x and y exchanged */
     uint64_t seed;
     struct kiln_error err; /* code KILN_E_OK: all that was asked for was done */
     char solver[64], toolchain[64];
@@ -66,3 +67,5 @@ struct measurement {
 void measure(const struct bench *bench, const struct kiln_problem *problem,
              const struct kiln_driver_line *flags, uint64_t seed,
              struct measurement *ret_measurement);
+/* KILN_FORWARD, ...: as the command line had it; forward and data change places with x and y. */
+unsigned measure_asked_direction(const struct measurement *measurement);

@@ -21,6 +21,7 @@ struct driver_call {
     struct driver_options options;
     enum driver_command command;
     struct option_list words; /* owned: for conv, MIOpenDriver's words; for run, the file */
+    bool reported;            /* it failed and what was printed as JSON says so */
 };
 
 /* KILN_E_INVALID says what was not understood.  Release with driver_call_done even then. */

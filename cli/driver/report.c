@@ -2,6 +2,7 @@
 #include "cli/driver/report.h"
 
 #include "cli/driver/lines_report.h"
+#include "cli/outcome.h"
 
 /* Every phase once: where it is, what JSON and the table call it. */
 static const struct phase_name {
@@ -42,10 +43,19 @@ void report_done(struct report *report)
     *report = (struct report){ 0 };
 }
 
-static void count(struct totals *t, const struct measurement *m)
+static void count_outcome(struct totals *t, const struct kiln_error *err)
 {
     t->problems++;
-    t->failed += m->err.code != KILN_E_OK;
+    if (err->code == KILN_E_OK)
+        return;
+    if (t->failed++ == 0)
+        t->first = *err;
+    t->mixed |= err->code != t->first.code;
+}
+
+static void count(struct totals *t, const struct measurement *m)
+{
+    count_outcome(t, &m->err);
     t->verified += m->checked && m->wrong == 0;
     for (unsigned i = 0; i < m->object_count; i++)
         tier_count(&t->tiers, m->objects[i].tier);
@@ -60,15 +70,6 @@ static struct json *phases_json(const struct phases *phases)
     return json;
 }
 
-static struct json *error_json(const struct kiln_error *err)
-{
-    struct json *json = json_object();
-    json_set_text(json, "code", kiln_error_name(err->code));
-    json_set_text(json, "text", err->text);
-    json_set_text(json, "log", err->log);
-    return json;
-}
-
 static struct json *place_json(const struct report_place *place, const struct kiln_error *err)
 {
     struct json *json = json_object();
@@ -76,7 +77,7 @@ static struct json *place_json(const struct report_place *place, const struct ki
     json_set_text(json, "command", place->command);
     json_set_bool(json, "ok", err->code == KILN_E_OK);
     if (err->code != KILN_E_OK)
-        json_set(json, "error", error_json(err));
+        json_set(json, "error", outcome_error_json(err));
     return json;
 }
 
@@ -100,6 +101,8 @@ static struct json *measurement_json(const struct report_place *place, const str
     struct json *json = place_json(place, &m->err);
     double seconds = m->time.steady > 0 ? m->time.steady : m->time.first;
     json_set_text(json, "direction", directions[m->problem.direction % 3]);
+    json_set_bool(json, "transposed", m->transposed);
+    json_set_text(json, "asked_direction", directions[measure_asked_direction(m)]);
     json_set_u64(json, "seed", m->seed);
     json_set_text(json, "solver", m->solver);
     json_set_text(json, "toolchain", m->toolchain);
@@ -129,12 +132,23 @@ void report_add(struct report *report, const struct report_place *place,
 void report_add_failure(struct report *report, const struct report_place *place,
                         const struct kiln_error *err)
 {
-    report->totals.problems++;
-    report->totals.failed++;
+    count_outcome(&report->totals, err);
     if (report->json)
         json_append(report->results, place_json(place, err));
     else
         lines_report_failure(place, err, stderr);
+}
+
+/* Exit statuses above 1 say what is wrong with all of it. */
+int report_judge(const struct report *report, struct kiln_error *err)
+{
+    const struct totals *t = &report->totals;
+    if (t->failed == 0)
+        return KILN_E_OK;
+    bool all = t->failed == t->problems && !t->mixed;
+    int code =
+        all || exit_status_of(t->first.code) == EXIT_FAILED ? t->first.code : KILN_E_UNSUPPORTED;
+    return cli_fail(err, code, "%zu of %zu problems failed", t->failed, t->problems);
 }
 
 void report_print_summary(const struct report *report, FILE *out)
@@ -168,7 +182,7 @@ static struct json *summary_json(const struct totals *t)
 }
 
 int report_print_json(struct report *report, const struct kiln_device *device, uint64_t seed,
-                      struct kiln_error *err)
+                      const struct kiln_error *failure, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *json = json_object();
     json_set_u64(json, "seed", seed);
@@ -179,5 +193,7 @@ int report_print_json(struct report *report, const struct kiln_device *device, u
     }
     json_set(json, "results", KILN_TAKE(report->results));
     json_set(json, "summary", summary_json(&report->totals));
+    if (failure)
+        json_set(json, "error", outcome_error_json(failure));
     return output_json(json, err);
 }

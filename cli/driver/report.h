@@ -13,6 +13,8 @@
 
 struct totals {
     size_t problems, failed, verified;
+    struct kiln_error first; /* of the failures */
+    bool mixed;              /* not all failures have the code of the first */
     struct tier_counts tiers;
     struct phases time;
     double seconds; /* wall clock, all together */
@@ -37,8 +39,11 @@ void report_add(struct report *report, const struct report_place *place,
 /* A line that is no problem. */
 void report_add_failure(struct report *report, const struct report_place *place,
                         const struct kiln_error *err);
+/* Not KILN_E_OK when any problem failed: the code of the failures where they have one. */
+CLI_MUST_CHECK int report_judge(const struct report *report, struct kiln_error *err);
 /* The table of --summary. */
 void report_print_summary(const struct report *report, FILE *out);
-/* The whole document; |device| may be NULL. */
+/* The whole document; |device| may be NULL, and so may |failure|, of the run as a whole. */
 CLI_MUST_CHECK int report_print_json(struct report *report, const struct kiln_device *device,
-                                     uint64_t seed, struct kiln_error *err);
+                                     uint64_t seed, const struct kiln_error *failure,
+                                     struct kiln_error *err);

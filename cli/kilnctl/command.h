@@ -16,6 +16,7 @@ struct invocation {
     const char *const *words; /* what follows the command and is no option */
     size_t word_count;
     struct kiln_client *client; /* not connected yet */
+    bool *reported; /* set by a command that failed and whose JSON says so in a member "error" */
 };
 
 struct command {

@@ -9,9 +9,8 @@
  *   admin.[ch]   a JSON request and its answer     show.[ch]  JSON for people
  *   ../          options, units, tables, progress: shared with kiln-driver
  */
-#include "cli/exit_status.h"
 #include "cli/kilnctl/command.h"
-#include "cli/output.h"
+#include "cli/outcome.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +24,7 @@ struct call {
     const struct command *command;
     size_t used; /* words of the command's name */
     void *options;
+    bool reported; /* by the command itself, in its JSON */
 };
 
 /* "kernel" alone: the commands that begin with it. */
@@ -77,15 +77,14 @@ static int parse_common(struct call *call, int argc, const char *const *argv,
     struct option_table table = { session_option_table, SESSION_OPTION_COUNT, &call->common };
     struct option_parser parser = { .tables = &table, .table_count = 1, .stop_at_word = true };
     int rc = options_parse(&parser, argc, argv, &call->before, err);
-    if (rc || call->common.help || call->common.version)
+    if (rc || call->common.version)
         return rc;
-    bool help = call->before.count > 0 && strcmp(call->before.words[0], "help") == 0;
-    size_t skip = help ? 1 : 0;
-    call->common.help = help;
+    size_t skip = call->before.count > 0 && strcmp(call->before.words[0], "help") == 0;
+    call->common.help |= skip > 0;
     call->command = call->before.count > skip ? command_find(call->before.words + skip,
                                                              call->before.count - skip, &call->used)
                                               : NULL;
-    bool list = help && call->before.count == 1;
+    bool list = call->common.help && call->before.count == skip;
     return call->command || list ? KILN_E_OK : fail_no_command(call, err);
 }
 
@@ -101,10 +100,10 @@ static int parse_command(struct call *call, struct kiln_error *err)
     int rc = options_parse(&parser, argc, call->before.words + call->used, &call->words, err);
     if (rc)
         return cli_while(err, "%s", command->name);
-    return call->common.help ? KILN_E_OK : check_words(call, err);
+    return call->common.help || call->common.version ? KILN_E_OK : check_words(call, err);
 }
 
-static int run_command(const struct call *call, struct kiln_error *err)
+static int run_command(struct call *call, struct kiln_error *err)
 {
     __attribute__((cleanup(kiln_client_auto))) struct kiln_client *client = NULL;
     int rc = session_open(&call->common, "kilnctl", &client, err);
@@ -116,6 +115,7 @@ static int run_command(const struct call *call, struct kiln_error *err)
         .words = call->words.words,
         .word_count = call->words.count,
         .client = client,
+        .reported = &call->reported,
     };
     return call->command->run(&invocation, err);
 }
@@ -127,7 +127,7 @@ static int run(struct call *call, int argc, const char *const *argv, struct kiln
         return rc;
     if (!call->command || call->common.version) {
         if (call->common.version)
-            printf("kilnctl %s\n", kiln_version());
+            outcome_version("kilnctl", call->common.json);
         else
             command_print_list(stdout);
         return KILN_E_OK;
@@ -139,10 +139,13 @@ static int run(struct call *call, int argc, const char *const *argv, struct kiln
     rc = call->common.help ? KILN_E_OK : parse_command(call, err);
     if (rc)
         return rc;
-    if (!call->common.help)
-        return run_command(call, err);
-    command_print_help(call->command, stdout);
-    return KILN_E_OK;
+    if (call->common.help)
+        command_print_help(call->command, stdout);
+    else if (call->common.version)
+        outcome_version("kilnctl", call->common.json);
+    else
+        rc = run_command(call, err);
+    return rc;
 }
 
 static void call_done(struct call *call)
@@ -161,11 +164,9 @@ int main(int argc, char **argv)
 {
     struct call call = { 0 };
     struct kiln_error err = { 0 };
-    int rc = run(&call, argc - 1, (const char *const *)argv + 1, &err);
-    if (!rc && fflush(stdout) != 0)
-        rc = cli_fail(&err, KILN_E_IO, "cannot write to standard output");
-    if (rc)
-        output_error(stderr, "kilnctl", &err, exit_status_advice(rc));
+    const char *const *words = (const char *const *)argv + 1;
+    int rc = run(&call, argc - 1, words, &err);
+    struct outcome outcome = { "kilnctl", outcome_wants_json(argc - 1, words), call.reported };
     call_done(&call);
-    return exit_status_of(rc);
+    return (int)outcome_end(&outcome, rc, &err);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/prefetch_check.h"
 #include "cli/kilnctl/prefetch_report.h"
 #include "cli/lines.h"
 #include "cli/now.h"
+#include "cli/outcome.h"
 #include "cli/output.h"
 #include "cli/problem_set.h"
 #include "cli/progress.h"
@@ -49,6 +50,7 @@ struct prefetch {
     struct prefetch_report report;
     struct progress progress;
     bool json;
+    bool *reported;     /* borrowed: the invocation's */
     atomic_size_t next; /* first problem that no thread has taken */
     int broken;         /* the code that ended it before all were answered */
     struct kiln_error err;
@@ -128,7 +130,7 @@ static int on_plan(void *context, size_t index, struct kiln_plan *plan,
 static int run_batches(struct prefetch *p, struct kiln_error *err)
 {
     int rc = KILN_E_OK;
-    for (size_t first = 0; !rc && first < p->problems.count; first += BATCH) {
+    for (size_t first = atomic_load(&p->next); !rc && first < p->problems.count; first += BATCH) {
         size_t left = p->problems.count - first;
         struct batch batch = { .prefetch = p, .first = first };
         rc = kiln_plan_batch(p->client, p->problems.problems + first, left < BATCH ? left : BATCH,
@@ -186,19 +188,10 @@ static int run_threads(struct prefetch *p, size_t count, struct kiln_error *err)
     return p->broken;
 }
 
-static int finish(struct prefetch *p, int rc, struct kiln_error *err)
+/* Whether all that was asked for is there; |rc| is what broke it off, if anything did. */
+static int judge(const struct prefetch *p, int rc, struct kiln_error *err)
 {
-    struct prefetch_report *r = &p->report;
-    struct kiln_error unused = { 0 };
-    if (rc && r->done + r->failed == 0)
-        return rc;
-    if (p->json) {
-        KILN_AUTO(json) struct json *json = prefetch_report_json(r);
-        int printed = output_json(json, rc ? &unused : err);
-        rc = rc ? rc : printed;
-    } else {
-        prefetch_report_print(r, stdout);
-    }
+    const struct prefetch_report *r = &p->report;
     if (rc)
         return cli_while(err, "after %zu of %zu problems", r->done + r->failed, r->problems);
     if (r->incomplete)
@@ -209,15 +202,62 @@ static int finish(struct prefetch *p, int rc, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-static int prefetch(struct prefetch *p, const struct prefetch_options *o, const char *path,
-                    struct kiln_error *err)
+static int print_json(struct prefetch *p, int rc, struct kiln_error *err)
 {
-    int rc = read_problems(p, path, err);
+    struct kiln_error unused = { 0 };
+    KILN_AUTO(json) struct json *json = prefetch_report_json(&p->report);
+    if (rc)
+        json_set(json, "error", outcome_error_json(err));
+    int printed = output_json(json, rc ? &unused : err);
+    *p->reported = rc && !printed;
+    return rc ? rc : printed;
+}
+
+static int finish(struct prefetch *p, int rc, struct kiln_error *err)
+{
+    if (rc && p->report.done + p->report.failed == 0)
+        return rc;
+    rc = judge(p, rc, err);
+    if (p->json)
+        return print_json(p, rc, err);
+    prefetch_report_print(&p->report, stdout);
+    return rc;
+}
+
+/* The first problem alone, where it may fail for a reason that all the others share. */
+static int try_first(struct prefetch *p, bool doubtful, struct kiln_error *err)
+{
+    struct kiln_plan *plan = NULL;
+    struct kiln_error why = { 0 };
+    if (p->problems.count == 0)
+        return KILN_E_OK;
+    int rc =
+        kiln_plan_get(p->client, &p->problems.problems[0], &p->options, p->timeout_ms, &plan, &why);
+    if (rc && (doubtful || is_end(rc) || rc == KILN_E_NOT_FOUND)) {
+        *err = why;
+        return rc;
+    }
+    atomic_store(&p->next, 1);
+    note_answer(p, 0, plan, &why);
+    kiln_plan_unref(plan);
+    return KILN_E_OK;
+}
+
+static int prefetch(struct prefetch *p, const struct invocation *invocation, struct kiln_error *err)
+{
+    const struct prefetch_options *o = invocation->options;
+    bool doubtful = false;
+    int rc = prefetch_check(invocation, o->target, o->toolchain, &doubtful, err);
+    if (!rc)
+        rc = read_problems(p, invocation->words[0], err);
     if (rc)
         return rc;
-    size_t unreadable = p->report.failed;
     uint64_t started = now_ns();
-    progress_init(&p->progress, stderr, "prefetch", p->problems.count + unreadable, started);
+    progress_init(&p->progress, stderr, "prefetch", p->problems.count + p->report.failed, started);
+    if (doubtful || o->solver)
+        rc = try_first(p, doubtful, err);
+    if (rc)
+        return rc;
     rc = o->jobs.given ? run_threads(p, (size_t)o->jobs.value, err) : run_batches(p, err);
     progress_clear(&p->progress);
     p->report.seconds = (double)(now_ns() - started) / 1e9;
@@ -242,10 +282,11 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         .timeout_ms = session_timeout_ms(invocation->common),
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .json = invocation->common->json,
+        .reported = invocation->reported,
     };
     if (!p.timeout_ms)
         p.timeout_ms = TIMEOUT_MS;
-    int rc = prefetch(&p, o, invocation->words[0], err);
+    int rc = prefetch(&p, invocation, err);
     problem_set_done(&p.problems);
     prefetch_report_done(&p.report);
     return rc;

@@ -90,7 +90,13 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         puts("kilnd found no compiler on this host: install hiprtc, clang, NVRTC or an OpenCL "
              "runtime and restart it");
     rc = json_count(toolchains) ? print_toolchains(toolchains, err) : KILN_E_OK;
-    return rc ? rc : print_targets(toolchains, err);
+    if (!rc)
+        rc = print_targets(toolchains, err);
+    const struct toolchain_options *o = invocation->options;
+    if (!rc && !o->all && json_count(toolchains) > 0)
+        puts("\nTargets appear once they were tried; 'kilnctl toolchain ls --all' tries every one "
+             "that kiln knows.");
+    return rc;
 }
 
 const struct command command_toolchain_ls = {

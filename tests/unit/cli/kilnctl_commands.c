@@ -203,6 +203,28 @@ static void removing_goes_on_after_a_failure_and_reports_it(void **state)
     assert_string_equal(f->run.printed, "1 removed\n");
 }
 
+static void removing_as_json_tells_what_failed_and_why(void **state)
+{
+    struct fixture *f = *state;
+    fake.code = KILN_E_NOT_FOUND;
+    fake.replies[1] = "{\"removed\":1}";
+    assert_int_equal(RUN(&f->run, "kernel", "rm", "aa", "bb", "--json"), KILN_E_NOT_FOUND);
+    assert_int_equal(strncmp(f->run.printed, "{\"removed\":1,\"failures\":[{", 26), 0);
+    assert_non_null(strstr(f->run.printed, "\"key\":\"aa\"}]"));
+    assert_non_null(strstr(f->run.printed, "\"error\":{\"code\":\"NOT_FOUND\""));
+    assert_true(f->run.reported);
+}
+
+static void removing_stops_where_it_is_not_permitted_and_leaves_the_report_to_main(void **state)
+{
+    struct fixture *f = *state;
+    fake.code = KILN_E_DENIED;
+    assert_int_equal(RUN(&f->run, "kernel", "rm", "aa", "bb", "--json"), KILN_E_DENIED);
+    assert_int_equal(fake.asked, 1);
+    assert_string_equal(f->run.printed, "");
+    assert_false(f->run.reported);
+}
+
 static void clear_drops_nothing_that_was_not_chosen(void **state)
 {
     struct fixture *f = *state;
@@ -243,6 +265,16 @@ static void toolchains_are_probed_for_the_targets_given(void **state)
     assert_string_equal(fake.requests[0], "toolchains {\"probe\":[\"gfx942\",\"sm_90\"]}");
     assert_non_null(strstr(f->run.printed, "clang  19       amd     0123456789ab  /c\n"));
     assert_non_null(strstr(f->run.printed, "clang      gfx942  yes"));
+    assert_non_null(strstr(f->run.printed, "'kilnctl toolchain ls --all'"));
+}
+
+static void toolchains_tried_for_all_targets_have_no_hint_to_do_so(void **state)
+{
+    struct fixture *f = *state;
+    fake.replies[0] = "{\"toolchains\":[{\"name\":\"clang\",\"targets\":[]}]}";
+    assert_int_equal(RUN(&f->run, "toolchain", "ls", "--all"), KILN_E_OK);
+    assert_non_null(strstr(f->run.printed, "clang"));
+    assert_null(strstr(f->run.printed, "--all"));
 }
 
 static void terminal_escapes_in_an_answer_are_defused(void **state)
@@ -289,10 +321,13 @@ int main(void)
         T(a_list_without_end_is_an_error_and_prints_nothing),
         T(a_key_prefix_is_checked_before_anybody_is_asked),
         T(removing_goes_on_after_a_failure_and_reports_it),
+        T(removing_as_json_tells_what_failed_and_why),
+        T(removing_stops_where_it_is_not_permitted_and_leaves_the_report_to_main),
         T(clear_drops_nothing_that_was_not_chosen),
         T(clear_with_yes_does_not_ask),
         T(a_dry_run_of_clear_says_so_to_both_sides),
         T(toolchains_are_probed_for_the_targets_given),
+        T(toolchains_tried_for_all_targets_have_no_hint_to_do_so),
         T(terminal_escapes_in_an_answer_are_defused),
         T(numbers_are_shown_in_the_unit_their_name_tells),
     };

@@ -3,6 +3,7 @@
 /* kilnctl prefetch against a libkiln of this file's own. */
 #include "tests/unit/cli/kilnctl_run.h"
 
+#include <kiln/admin.h>
 #include <kiln/plan.h>
 
 #include <stdatomic.h>
@@ -15,8 +16,32 @@ static struct fake {
     int tier;
     unsigned same_key;      /* problems that share a kernel */
     unsigned first_failure; /* kiln_plan_get's, from 1 */
+    const char *toolchains; /* what kilnd answers; NULL: fail with |admin_code| */
+    int admin_code;
+    char asked[256];
 } fake;
 static atomic_uint fake_gets;
+
+#define GFX90A_WORKS                                                                             \
+    "{\"toolchains\":[{\"name\":\"hiprtc\",\"targets\":[{\"target\":\"gfx90a\",\"works\":false," \
+    "\"detail\":\"too old\"}]},{\"name\":\"clang\",\"targets\":[{\"target\":\"gfx90a\","         \
+    "\"works\":true},{\"target\":\"gfx90a:sramecc+:xnack-\",\"works\":true},"                    \
+    "{\"target\":\"gfx999\",\"works\":false,\"detail\":\"no such thing\"}]}]}"
+
+int kiln_admin(struct kiln_client *client, const char *request, const char *json, int timeout_ms,
+               char **ret_json, struct kiln_error *err)
+{
+    (void)client, (void)timeout_ms;
+    snprintf(fake.asked, sizeof(fake.asked), "%s %s", request, json ? json : "-");
+    if (!fake.toolchains) {
+        *err = (struct kiln_error){ .code = fake.admin_code, .text = "that is no target" };
+        return fake.admin_code;
+    }
+    *ret_json = strdup(fake.toolchains);
+    return KILN_E_OK;
+}
+
+void kiln_free(void *pointer) { free(pointer); }
 
 struct kiln_plan {
     char key[65];
@@ -92,7 +117,7 @@ struct fixture {
 static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    fake = (struct fake){ .tier = KILN_TIER_COMPILED };
+    fake = (struct fake){ .tier = KILN_TIER_COMPILED, .toolchains = GFX90A_WORKS };
     atomic_store(&fake_gets, 0);
     snprintf(f->path, sizeof(f->path), "/tmp/kiln_cli_prefetch_XXXXXX");
     int fd = mkstemp(f->path);
@@ -216,6 +241,123 @@ static void prefetch_with_jobs_ends_when_the_daemon_is_gone(void **state)
     assert_string_equal(f->run.err.text, "after 2 of 4 problems: the fake says no");
 }
 
+/* ---- what would fail for every problem ---- */
+
+static void expect_nothing_asked_or_printed(const struct fixture *f)
+{
+    assert_int_equal(fake.batches, 0);
+    assert_int_equal(atomic_load(&fake_gets), 0);
+    assert_string_equal(f->run.printed, "");
+    assert_false(f->run.reported);
+}
+
+static void a_target_that_is_none_fails_once_before_any_problem(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    fake.toolchains = NULL;
+    fake.admin_code = KILN_E_INVALID;
+    assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "nonsense", "--json"),
+                     KILN_E_INVALID);
+    assert_string_equal(fake.asked, "toolchains {\"probe\":[\"nonsense\"]}");
+    assert_string_equal(f->run.err.text, "that is no target");
+    expect_nothing_asked_or_printed(f);
+}
+
+static void a_target_that_no_compiler_can_build_fails_once_with_all_reasons(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx999"), KILN_E_UNSUPPORTED);
+    assert_non_null(strstr(f->run.err.text, "'gfx999' (tried: clang)"));
+    assert_string_equal(f->run.err.log, "clang: no such thing");
+    expect_nothing_asked_or_printed(f);
+}
+
+static void a_toolchain_that_is_not_here_fails_once_and_those_here_are_named(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    assert_int_equal(
+        RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--toolchain", "icc", "--json"),
+        KILN_E_NOT_FOUND);
+    assert_string_equal(f->run.err.text,
+                        "there is no toolchain 'icc' here; here are: hiprtc, clang");
+    expect_nothing_asked_or_printed(f);
+}
+
+static void a_toolchain_asked_for_by_name_gets_one_try_even_if_it_is_known_to_fail(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    fake.plan_code = KILN_E_COMPILE_FAILED;
+    assert_int_equal(
+        RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--toolchain", "hiprtc", "--json"),
+        KILN_E_COMPILE_FAILED);
+    assert_int_equal(atomic_load(&fake_gets), 1);
+    assert_int_equal(fake.batches, 0);
+    assert_string_equal(f->run.err.text, "the fake says no");
+    assert_string_equal(f->run.printed, "");
+}
+
+static void a_doubted_toolchain_that_proves_itself_does_the_rest(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    assert_int_equal(
+        RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--toolchain", "hiprtc", "--json"),
+        KILN_E_OK);
+    assert_int_equal(atomic_load(&fake_gets), 1);
+    assert_int_equal(fake.plans, 3);
+    assert_non_null(strstr(f->run.printed, "\"problems\":4,\"repeats\":1,\"kernels\":4"));
+}
+
+static void a_target_with_its_features_the_other_way_round_is_the_same(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a:xnack-:sramecc+"),
+                     KILN_E_OK);
+    assert_int_equal(atomic_load(&fake_gets), 0);
+    assert_int_equal(fake.plans, 4);
+}
+
+static void a_solver_that_is_not_there_fails_once(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    fake.plan_code = KILN_E_NOT_FOUND;
+    assert_int_equal(
+        RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--solver", "Winograd", "--json"),
+        KILN_E_NOT_FOUND);
+    assert_int_equal(atomic_load(&fake_gets), 1);
+    assert_string_equal(f->run.printed, "");
+}
+
+static void a_solver_that_cannot_do_the_first_problem_does_the_others(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    fake.plan_code = KILN_E_UNSUPPORTED;
+    assert_int_equal(
+        RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--solver", "Winograd", "--json"),
+        KILN_E_COMPILE_FAILED);
+    assert_int_equal(fake.plans, 3);
+    assert_non_null(strstr(f->run.printed, "\"failed\":2"));
+}
+
+static void a_report_with_failures_holds_the_error_of_the_whole(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    fake.plan_code = KILN_E_COMPILE_FAILED;
+    assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"),
+                     KILN_E_COMPILE_FAILED);
+    assert_non_null(strstr(f->run.printed, "\"error\":{\"code\":\"COMPILE_FAILED\",\"text\":"
+                                           "\"2 failed, 2 of 4 problems are ready\"}}\n"));
+    assert_true(f->run.reported);
+}
+
 int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -227,6 +369,15 @@ int main(void)
         T(prefetch_needs_a_target_and_lines),
         T(prefetch_with_jobs_asks_for_every_problem_once),
         T(prefetch_with_jobs_ends_when_the_daemon_is_gone),
+        T(a_target_that_is_none_fails_once_before_any_problem),
+        T(a_target_that_no_compiler_can_build_fails_once_with_all_reasons),
+        T(a_toolchain_that_is_not_here_fails_once_and_those_here_are_named),
+        T(a_toolchain_asked_for_by_name_gets_one_try_even_if_it_is_known_to_fail),
+        T(a_doubted_toolchain_that_proves_itself_does_the_rest),
+        T(a_target_with_its_features_the_other_way_round_is_the_same),
+        T(a_solver_that_is_not_there_fails_once),
+        T(a_solver_that_cannot_do_the_first_problem_does_the_others),
+        T(a_report_with_failures_holds_the_error_of_the_whole),
     };
     return cmocka_run_group_tests_name("kilnctl.prefetch", tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@ struct command_run {
     FILE *captured;
     char printed[65536];
     struct kiln_error err;
+    bool reported;
 };
 
 static inline void command_run_capture(struct command_run *r)
@@ -60,6 +61,7 @@ static inline int command_run(struct command_run *r, int argc, const char *const
         .options = options,
         .words = words.words,
         .word_count = words.count,
+        .reported = &r->reported,
     };
     command_run_capture(r);
     int rc = command->run(&invocation, &r->err);

@@ -167,6 +167,16 @@ static void a_value_that_is_missing_is_asked_for(void **state)
     assert_int_equal(PARSE(f, "--target="), KILN_E_INVALID);
 }
 
+static void a_list_does_not_begin_with_an_option(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(PARSE(f, "--probe", "--all"), KILN_E_INVALID);
+
+    assert_non_null(strstr(f->err.text, "--probe needs a value"));
+    assert_int_equal(PARSE(f, "--probe=-x"), KILN_E_OK);
+}
+
 static void a_value_may_look_like_an_option(void **state)
 {
     struct fixture *f = *state;
@@ -208,6 +218,7 @@ int main(void)
         T(the_first_word_ends_the_options_where_asked),
         T(values_that_do_not_fit_are_named),
         T(a_value_that_is_missing_is_asked_for),
+        T(a_list_does_not_begin_with_an_option),
         T(a_value_may_look_like_an_option),
         T(help_has_a_line_for_every_option),
     };

@@ -76,10 +76,11 @@ static void a_table_without_memory_says_so(void **state)
 static void control_characters_from_elsewhere_do_not_reach_the_terminal(void **state)
 {
     char text[] = "a\033[31mb\x7f\xc2\x9b"
-                  "c\nd\te";
+                  "c\nd\te\x9b"
+                  "31m\xc3\xa9";
     (void)state;
     output_clean(text, false);
-    assert_string_equal(text, "a?[31mb???c?d?e");
+    assert_string_equal(text, "a?[31mb???c?d?e?31m\xc3\xa9");
 }
 
 static void lines_may_be_kept_while_cleaning(void **state)
@@ -140,13 +141,26 @@ static void a_terminal_gets_a_bar_that_redraws_itself(void **state)
     struct fixture *f = *state;
     struct progress progress;
     progress_init(&progress, f->out, "prefetch", 10, 0);
-    progress.terminal = true;
+    progress.width = 80;
     progress_update(&progress, 5, 0, 10u * SECOND);
     progress_update(&progress, 6, 0, 10u * SECOND + 1); /* too soon */
     progress_update(&progress, 10, 2, 20u * SECOND);
     assert_string_equal(
         printed(f), "\r\033[Kprefetch [###############...............] 5/10, 10.0 s left"
                     "\r\033[Kprefetch [##############################] 10/10, 2 failed, 20.0 s");
+}
+
+static void a_bar_in_a_narrow_terminal_stays_on_its_line(void **state)
+{
+    struct fixture *f = *state;
+    struct progress progress;
+    progress_init(&progress, f->out, "prefetch", 10, 0);
+    progress.width = 36;
+    progress_update(&progress, 5, 0, 10u * SECOND);
+    progress.width = 12;
+    progress_update(&progress, 10, 2, 20u * SECOND);
+    assert_string_equal(printed(f), "\r\033[Kprefetch [###...] 5/10, 10.0 s left"
+                                    "\r\033[Kprefetch []");
 }
 
 static void every_code_has_an_exit_status_and_zero_is_success_alone(void **state)
@@ -177,6 +191,7 @@ int main(void)
         T(progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal),
         T(progress_of_nothing_is_done_at_once),
         T(a_terminal_gets_a_bar_that_redraws_itself),
+        T(a_bar_in_a_narrow_terminal_stays_on_its_line),
         T(every_code_has_an_exit_status_and_zero_is_success_alone),
     };
     return cmocka_run_group_tests_name("cli.output", tests, NULL, NULL);

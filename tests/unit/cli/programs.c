@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* kilnctl and kiln-driver as processes, with no daemon about. */
+#include "common/json.h"
+
 #include <setjmp.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -83,6 +85,89 @@ static void every_command_says_that_there_is_no_daemon_with_status_3(void **stat
     }
 }
 
+/* The member of "error" in the one JSON object that was printed. */
+static void expect_error(const struct fixture *f, const char *code)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    KILN_AUTO(json) struct json *json = NULL;
+    if (json_parse(bytes_of_text(f->printed), "what was printed", &json, &why))
+        fail_msg("%s: %s", why.text, f->printed);
+    const struct json *error = json_get(json, "error");
+    assert_string_equal(json_get_text(error, "code", "none"), code);
+    assert_true(*json_get_text(error, "text", ""));
+    assert_non_null(strstr(f->complained, json_get_text(error, "text", "")));
+}
+
+struct call {
+    const char *words[8];
+    int status;
+    const char *code;
+};
+
+static void expect_errors(struct fixture *f, const char *program, const struct call *calls,
+                          size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        print_message("%s %s\n", program, calls[i].words[0]);
+        assert_int_equal(run(f, program, calls[i].words), calls[i].status);
+        expect_error(f, calls[i].code);
+    }
+}
+
+static void every_command_of_kilnctl_has_its_error_in_json_too(void **state)
+{
+    static const char network[] = SMOKE_PATH;
+    static const struct call calls[] = {
+        { { "status", "--json" }, 3, "UNAVAILABLE" },
+        { { "stats", "--json" }, 3, "UNAVAILABLE" },
+        { { "config", "--json" }, 3, "UNAVAILABLE" },
+        { { "ping", "--json" }, 3, "UNAVAILABLE" },
+        { { "events", "--json" }, 3, "UNAVAILABLE" },
+        { { "toolchain", "ls", "--json" }, 3, "UNAVAILABLE" },
+        { { "prefetch", network, "--target", "gfx90a", "--json" }, 3, "UNAVAILABLE" },
+        { { "kernel", "ls", "--json" }, 3, "UNAVAILABLE" },
+        { { "kernel", "show", "ab", "--json" }, 3, "UNAVAILABLE" },
+        { { "kernel", "rm", "ab", "cd", "--json" }, 3, "UNAVAILABLE" },
+        { { "clear", "--all", "--yes", "--json" }, 3, "UNAVAILABLE" },
+        { { "clear", "--json" }, 2, "INVALID" },
+        { { "stats", "--jsno", "--json" }, 2, "INVALID" },
+        { { "--json", "frob\xff" }, 2, "INVALID" },
+        { { "kernel", "--json" }, 2, "INVALID" },
+        { { "--json" }, 2, "INVALID" },
+    };
+    expect_errors(*state, KILNCTL_PATH, calls, sizeof(calls) / sizeof(calls[0]));
+}
+
+static void every_command_of_the_driver_has_its_error_in_json_too(void **state)
+{
+    static const struct call calls[] = {
+        { { "conv", "-n", "many", "--json" }, 2, "INVALID" },
+        { { "conv", "-s", "1", "--json" }, 1, "UNSUPPORTED" },
+        { { "conv", "-n", "1", "--device", "abacus:0", "--json" }, 2, "INVALID" },
+        { { "run", "/nonexistent/file", "--json" }, 1, "IO" },
+        { { "run", "--json" }, 2, "INVALID" },
+        { { "devices", "more", "--json" }, 2, "INVALID" },
+        { { "pool", "--json" }, 2, "INVALID" },
+        { { "--json" }, 2, "INVALID" },
+    };
+    expect_errors(*state, DRIVER_PATH, calls, sizeof(calls) / sizeof(calls[0]));
+}
+
+static void a_listing_of_no_devices_is_json_with_the_reasons_and_the_error(void **state)
+{
+    struct fixture *f = *state;
+    setenv("KILN_HIP_LIBRARY", "/nonexistent", 1);
+    setenv("KILN_CUDA_LIBRARY", "/nonexistent", 1);
+    setenv("KILN_OPENCL_LIBRARY", "/nonexistent", 1);
+    int status = DRIVER(f, "devices", "--json");
+    unsetenv("KILN_HIP_LIBRARY");
+    unsetenv("KILN_CUDA_LIBRARY");
+    unsetenv("KILN_OPENCL_LIBRARY");
+    assert_int_equal(status, 1);
+    assert_non_null(strstr(f->printed, "\"unavailable\":[{"));
+    expect_error(f, "UNSUPPORTED");
+}
+
 static void the_socket_given_is_the_one_looked_for(void **state)
 {
     struct fixture *f = *state;
@@ -123,8 +208,12 @@ static void help_lists_commands_and_exit_statuses(void **state)
     assert_non_null(strstr(f->printed, "Usage: kilnctl kernel rm"));
     assert_int_equal(KILNCTL(f, "clear", "--help"), 0);
     assert_non_null(strstr(f->printed, "--older-than TIME"));
+    assert_int_equal(KILNCTL(f, "--help", "clear"), 0);
+    assert_non_null(strstr(f->printed, "--older-than TIME"));
     assert_int_equal(KILNCTL(f, "--version"), 0);
     assert_int_equal(strncmp(f->printed, "kilnctl ", 8), 0);
+    assert_int_equal(KILNCTL(f, "prefetch", "--version", "--json"), 0);
+    assert_int_equal(strncmp(f->printed, "{\"program\":\"kilnctl\"", 20), 0);
 }
 
 static void the_driver_needs_something_it_can_do(void **state)
@@ -162,6 +251,9 @@ int main(void)
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         T(every_command_says_that_there_is_no_daemon_with_status_3),
+        T(every_command_of_kilnctl_has_its_error_in_json_too),
+        T(every_command_of_the_driver_has_its_error_in_json_too),
+        T(a_listing_of_no_devices_is_json_with_the_reasons_and_the_error),
         T(the_socket_given_is_the_one_looked_for),
         T(what_is_not_understood_has_status_2),
         T(clear_without_a_terminal_needs_yes),

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/prefetch_check.h"
+
+#include "cli/kilnctl/admin.h"
+
+#include <string.h>
+
+/* What kilnd's toolchains are known to make of one target. */
+struct verdict {
+    unsigned works, fails, unexplained;
+    bool named;                  /* the toolchain that was asked for is here */
+    char names[256], tried[256]; /* "hiprtc, clang" */
+    char reasons[sizeof(((struct kiln_error *)0)->log)]; /* one line for each that fails */
+};
+
+/* kilnd writes features in an order of its own. */
+static bool is_same_target(const char *known, const char *asked)
+{
+    size_t arch = strcspn(asked, ":");
+    bool same = strlen(known) == strlen(asked) && strncmp(known, asked, arch) == 0;
+    for (const char *at = asked + arch; same && *at == ':';) {
+        char feature[32];
+        size_t size = 1 + strcspn(at + 1, ":");
+        snprintf(feature, sizeof(feature), "%.*s", (int)size, at);
+        same = strstr(known, feature) != NULL;
+        at += size;
+    }
+    return same;
+}
+
+static void add_line(char *text, size_t size, const char *before, const char *line)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", used ? before : "", line);
+}
+
+static void note_failure(struct verdict *v, const char *name, const char *detail)
+{
+    char line[768];
+    snprintf(line, sizeof(line), "%s: %s", name, detail);
+    add_line(v->reasons, sizeof(v->reasons), "\n", line);
+    add_line(v->tried, sizeof(v->tried), ", ", name);
+    v->fails++;
+    v->unexplained += !*detail;
+}
+
+static void judge(struct verdict *v, const struct json *toolchain, const char *target,
+                  const char *wanted)
+{
+    const char *name = json_get_text(toolchain, "name", "?");
+    add_line(v->names, sizeof(v->names), ", ", name);
+    if (wanted && strcmp(wanted, name) != 0)
+        return;
+    v->named = true;
+    for (const struct json *j = json_first(json_get(toolchain, "targets")); j; j = json_next(j)) {
+        if (!is_same_target(json_get_text(j, "target", ""), target))
+            continue;
+        if (json_get_bool(j, "works", false))
+            v->works++;
+        else
+            note_failure(v, name, json_get_text(j, "detail", ""));
+    }
+}
+
+static int conclude(const struct verdict *v, const char *target, const char *toolchain,
+                    bool *ret_doubtful, struct kiln_error *err)
+{
+    if (toolchain && !v->named)
+        return cli_fail(err, KILN_E_NOT_FOUND, "there is no toolchain '%s' here; here are: %s",
+                        toolchain, *v->names ? v->names : "none");
+    *ret_doubtful = v->works == 0;
+    /* A toolchain that was asked for by name gets its try, and the rest says kilnd better. */
+    if (v->works > 0 || v->fails == 0 || v->unexplained > 0 || toolchain)
+        return KILN_E_OK;
+    int rc = cli_fail(err, KILN_E_UNSUPPORTED,
+                      "no compiler of this host can build for '%s' (tried: %s): it is misspelt, or "
+                      "needs another compiler",
+                      target, v->tried);
+    snprintf(err->log, sizeof(err->log), "%s", v->reasons);
+    return rc;
+}
+
+int prefetch_check(const struct invocation *invocation, const char *target, const char *toolchain,
+                   bool *ret_doubtful, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *ask = json_object();
+    KILN_AUTO(json) struct json *reply = NULL;
+    struct verdict verdict = { 0 };
+    struct json *targets = json_array();
+    json_append(targets, json_text(target));
+    json_set(ask, "probe", targets);
+    int rc = admin_ask(invocation, "toolchains", ask, &reply, err);
+    if (rc)
+        return rc;
+    for (const struct json *j = json_first(json_get(reply, "toolchains")); j; j = json_next(j))
+        judge(&verdict, j, target, toolchain);
+    return conclude(&verdict, target, toolchain, ret_doubtful, err);
+}

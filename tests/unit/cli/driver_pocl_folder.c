@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/driver/pocl_folder.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    char temp[64];
+    struct pocl_folder folder;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    *state = f;
+    snprintf(f->temp, sizeof(f->temp), "/tmp/kiln_cli_pocl_XXXXXX");
+    unsetenv("POCL_CACHE_DIR");
+    unsetenv("POCL_KERNEL_CACHE");
+    return mkdtemp(f->temp) ? setenv("TMPDIR", f->temp, 1) : -1;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    unsetenv("TMPDIR");
+    int rc = rmdir(f->temp); /* fails where something was left in it */
+    free(f);
+    return rc;
+}
+
+static void make_file(const char *folder, const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *out = fopen(path, "we");
+    assert_non_null(out);
+    fclose(out);
+}
+
+static void what_pocl_leaves_in_its_folder_goes_with_it(void **state)
+{
+    struct fixture *f = *state;
+    char inner[512];
+    pocl_folder_init(&f->folder);
+    assert_string_equal(getenv("POCL_CACHE_DIR"), f->folder.path);
+    assert_string_equal(getenv("POCL_KERNEL_CACHE"), "0");
+    assert_int_equal(strncmp(f->folder.path, f->temp, strlen(f->temp)), 0);
+    snprintf(inner, sizeof(inner), "%s/inner", f->folder.path);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    make_file(f->folder.path, "tempfile_1");
+    make_file(inner, "tempfile_2");
+
+    pocl_folder_done(&f->folder);
+
+    assert_int_equal(access(inner, F_OK), -1);
+}
+
+static void a_folder_that_the_user_chose_is_left_alone(void **state)
+{
+    struct fixture *f = *state;
+    setenv("POCL_CACHE_DIR", "/somewhere/else", 1);
+    setenv("POCL_KERNEL_CACHE", "1", 1);
+    pocl_folder_init(&f->folder);
+    pocl_folder_done(&f->folder);
+    assert_string_equal(getenv("POCL_CACHE_DIR"), "/somewhere/else");
+    assert_string_equal(getenv("POCL_KERNEL_CACHE"), "1");
+}
+
+static void without_a_place_for_temporary_files_pocl_keeps_its_own(void **state)
+{
+    struct fixture *f = *state;
+    setenv("TMPDIR", "/nonexistent", 1);
+    pocl_folder_init(&f->folder);
+    assert_null(getenv("POCL_CACHE_DIR"));
+    pocl_folder_done(&f->folder);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(what_pocl_leaves_in_its_folder_goes_with_it),
+        T(a_folder_that_the_user_chose_is_left_alone),
+        T(without_a_place_for_temporary_files_pocl_keeps_its_own),
+    };
+    return cmocka_run_group_tests_name("driver.pocl_folder", tests, NULL, NULL);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/driver/lines_report.h"
+#include "cli/driver/report.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    struct report report;
+    FILE *out;
+    char text[8192];
+    struct kiln_error err;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    f->out = tmpfile();
+    report_init(&f->report, /* json= */ true);
+    *state = f;
+    return f->out ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    report_done(&f->report);
+    fclose(f->out);
+    free(f);
+    return 0;
+}
+
+static const char *printed(struct fixture *f)
+{
+    rewind(f->out);
+    f->text[fread(f->text, 1, sizeof(f->text) - 1, f->out)] = '\0';
+    return f->text;
+}
+
+static void add(struct fixture *f, int code)
+{
+    struct report_place place = { .line = 1, .command = "conv -n 1" };
+    struct measurement m = { .problem = { .size = sizeof(m.problem) },
+                             .err = { .code = code, .text = "so it went" } };
+    report_add(&f->report, &place, &m);
+}
+
+static const char *print_json(struct fixture *f, const struct kiln_error *failure)
+{
+    fflush(stdout);
+    int kept = dup(STDOUT_FILENO);
+    dup2(fileno(f->out), STDOUT_FILENO);
+    int rc = report_print_json(&f->report, NULL, 7, failure, &f->err);
+    fflush(stdout);
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+    assert_int_equal(rc, KILN_E_OK);
+    return printed(f);
+}
+
+static void a_transposed_convolution_is_said_to_be_one(void **state)
+{
+    struct fixture *f = *state;
+    struct report_place place = { .command = "conv -n 1 -F 2" };
+    struct measurement m = { .problem.direction = KILN_BACKWARD_DATA, .transposed = true };
+    lines_report_print(&place, &m, f->out);
+    assert_non_null(strstr(printed(f),
+                           "conv -n 1 -F 2\n"
+                           "transposed (-m trans): the Forward Convolution that was asked for is "
+                           "the Backward Convolution Data of the line above, with x and y "
+                           "exchanged\n"));
+}
+
+static void a_plain_convolution_is_not_called_transposed(void **state)
+{
+    struct fixture *f = *state;
+    struct report_place place = { .command = "conv -n 1 -F 1" };
+    struct measurement m = { .problem.direction = KILN_FORWARD };
+    lines_report_print(&place, &m, f->out);
+    assert_null(strstr(printed(f), "transposed"));
+}
+
+static void json_tells_the_direction_asked_for_of_a_transposed_convolution(void **state)
+{
+    static const struct {
+        uint32_t direction;
+        const char *text;
+    } cases[] = {
+        { KILN_FORWARD, "\"direction\":\"F\",\"transposed\":true,\"asked_direction\":\"B\"" },
+        { KILN_BACKWARD_DATA, "\"direction\":\"B\",\"transposed\":true,\"asked_direction\":\"F\"" },
+        { KILN_BACKWARD_WEIGHTS,
+          "\"direction\":\"W\",\"transposed\":true,\"asked_direction\":\"W\"" },
+    };
+    struct fixture *f = *state;
+    struct report_place place = { .command = "conv" };
+    for (size_t i = 0; i < 3; i++) {
+        struct measurement m = { .problem.direction = cases[i].direction, .transposed = true };
+        report_add(&f->report, &place, &m);
+    }
+    add(f, KILN_E_OK);
+    const char *text = print_json(f, NULL);
+    for (size_t i = 0; i < 3; i++)
+        assert_non_null(strstr(text, cases[i].text));
+    assert_non_null(strstr(text, "\"transposed\":false,\"asked_direction\":\"F\""));
+    assert_null(strstr(text, "\"error\""));
+}
+
+static void problems_that_all_failed_alike_give_their_code_to_the_whole(void **state)
+{
+    struct fixture *f = *state;
+    add(f, KILN_E_NOT_FOUND);
+    add(f, KILN_E_NOT_FOUND);
+    assert_int_equal(report_judge(&f->report, &f->err), KILN_E_NOT_FOUND);
+    assert_string_equal(f->err.text, "2 of 2 problems failed");
+}
+
+static void a_code_of_some_problems_is_not_the_whole_runs_status(void **state)
+{
+    struct fixture *f = *state;
+    add(f, KILN_E_NOT_FOUND);
+    add(f, KILN_E_OK);
+    assert_int_equal(report_judge(&f->report, &f->err), KILN_E_UNSUPPORTED);
+    assert_string_equal(f->err.text, "1 of 2 problems failed");
+}
+
+static void lines_that_are_no_problems_count_as_failures(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_error why = { .code = KILN_E_INVALID, .text = "not a line" };
+    add(f, KILN_E_CORRUPT);
+    report_add_failure(&f->report, &(struct report_place){ 2, "frob" }, &why);
+    assert_int_equal(report_judge(&f->report, &f->err), KILN_E_CORRUPT);
+    assert_string_equal(f->err.text, "2 of 2 problems failed");
+}
+
+static void a_run_without_failures_is_fine(void **state)
+{
+    struct fixture *f = *state;
+    add(f, KILN_E_OK);
+    assert_int_equal(report_judge(&f->report, &f->err), KILN_E_OK);
+}
+
+static void the_document_of_a_failed_run_holds_its_error(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_error failure = { .code = KILN_E_CORRUPT, .text = "1 of 1 problems failed" };
+    add(f, KILN_E_CORRUPT);
+    const char *text = print_json(f, &failure);
+    assert_non_null(strstr(text, "\"results\":[{\"line\":1,\"command\":\"conv -n 1\",\"ok\":false,"
+                                 "\"error\":{\"code\":\"CORRUPT\",\"text\":\"so it went\"}"));
+    assert_non_null(
+        strstr(text, ",\"error\":{\"code\":\"CORRUPT\",\"text\":\"1 of 1 problems failed\"}}\n"));
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(a_transposed_convolution_is_said_to_be_one),
+        T(a_plain_convolution_is_not_called_transposed),
+        T(json_tells_the_direction_asked_for_of_a_transposed_convolution),
+        T(problems_that_all_failed_alike_give_their_code_to_the_whole),
+        T(a_code_of_some_problems_is_not_the_whole_runs_status),
+        T(lines_that_are_no_problems_count_as_failures),
+        T(a_run_without_failures_is_fine),
+        T(the_document_of_a_failed_run_holds_its_error),
+    };
+    return cmocka_run_group_tests_name("driver.report", tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/outcome.h"
+#include "cli/output.h"
+#include "common/json.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Both streams in files meanwhile. */
+struct fixture {
+    FILE *files[2];
+    int kept[2];
+    char texts[2][4096]; /* standard output, standard error */
+};
+
+static int set_up(void **state)
+{
+    *state = calloc(1, sizeof(struct fixture));
+    return *state ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+static void capture(struct fixture *f)
+{
+    fflush(NULL);
+    for (int i = 0; i < 2; i++) {
+        f->files[i] = tmpfile();
+        f->kept[i] = dup(i + 1);
+        dup2(fileno(f->files[i]), i + 1);
+    }
+}
+
+static void release(struct fixture *f)
+{
+    fflush(NULL);
+    for (int i = 0; i < 2; i++) {
+        dup2(f->kept[i], i + 1);
+        close(f->kept[i]);
+        rewind(f->files[i]);
+        f->texts[i][fread(f->texts[i], 1, sizeof(f->texts[i]) - 1, f->files[i])] = '\0';
+        fclose(f->files[i]);
+    }
+}
+
+static enum exit_status end(struct fixture *f, const struct outcome *outcome, int rc,
+                            struct kiln_error *err)
+{
+    capture(f);
+    enum exit_status status = outcome_end(outcome, rc, err);
+    release(f);
+    return status;
+}
+
+static void a_failure_is_a_sentence_and_a_status(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_error err = { .code = KILN_E_DENIED, .text = "not for you" };
+    assert_int_equal(end(f, &(struct outcome){ .program = "kilnctl" }, KILN_E_DENIED, &err), 4);
+    assert_string_equal(f->texts[0], "");
+    assert_string_equal(f->texts[1], "kilnctl: not for you\n");
+}
+
+static void a_failure_is_an_object_too_where_json_was_asked_for(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_error err = { .code = KILN_E_DENIED, .text = "not for \"you\"" };
+    struct outcome outcome = { .program = "kilnctl", .json = true };
+    assert_int_equal(end(f, &outcome, KILN_E_DENIED, &err), 4);
+    assert_string_equal(f->texts[0],
+                        "{\"error\":{\"code\":\"DENIED\",\"text\":\"not for \\\"you\\\"\"}}\n");
+    assert_string_equal(f->texts[1], "kilnctl: not for \"you\"\n");
+}
+
+static void a_failure_that_was_reported_as_json_is_not_reported_again(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_error err = { .code = KILN_E_IO, .text = "half of it" };
+    struct outcome outcome = { .program = "kilnctl", .json = true, .reported = true };
+    assert_int_equal(end(f, &outcome, KILN_E_IO, &err), 1);
+    assert_string_equal(f->texts[0], "");
+    assert_string_equal(f->texts[1], "kilnctl: half of it\n");
+}
+
+static void a_compilers_log_goes_with_the_error(void **state)
+{
+    struct kiln_error err = { .code = KILN_E_COMPILE_FAILED, .log = "x.c:1: no" };
+    (void)state;
+    KILN_AUTO(json) struct json *json = outcome_error_json(&err);
+    assert_string_equal(json_get_text(json, "log", ""), "x.c:1: no");
+    assert_string_equal(json_get_text(json, "text", ""), kiln_error_text(KILN_E_COMPILE_FAILED));
+}
+
+static void success_says_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_error err = { 0 };
+    struct outcome outcome = { .program = "kilnctl", .json = true };
+    assert_int_equal(end(f, &outcome, KILN_E_OK, &err), 0);
+    assert_string_equal(f->texts[0], "");
+    assert_string_equal(f->texts[1], "");
+}
+
+static void json_is_seen_anywhere_but_among_plain_words(void **state)
+{
+    (void)state;
+    assert_true(outcome_wants_json(2, (const char *[]){ "--frob", "--json" }));
+    assert_false(outcome_wants_json(2, (const char *[]){ "--", "--json" }));
+    assert_false(outcome_wants_json(1, (const char *[]){ "json" }));
+}
+
+static void json_that_is_printed_is_utf_8_whatever_it_holds(void **state)
+{
+    static const struct {
+        const char *text, *printed;
+    } cases[] = {
+        { "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5",
+          "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5" },
+        { "\xff\xc3", "??" },                  /* no beginning; no end */
+        { "\xc0\xaf \xe0\x80\xaf", "?? ???" }, /* longer than need be */
+        { "\xed\xa0\x80", "???" },             /* half of a pair */
+        { "\xf4\x90\x80\x80", "????" },        /* beyond the last one */
+        { "\xe2\x82 \xf0\x9f\x94", "?? ???" }, /* cut off */
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct kiln_error err = { 0 };
+        char want[64];
+        KILN_AUTO(json) struct json *json = json_object();
+        json_set_text(json, "t", cases[i].text);
+        capture(f);
+        int rc = output_json(json, &err);
+        release(f);
+        snprintf(want, sizeof(want), "{\"t\":\"%s\"}\n", cases[i].printed);
+        assert_int_equal(rc, KILN_E_OK);
+        assert_string_equal(f->texts[0], want);
+    }
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(a_failure_is_a_sentence_and_a_status),
+        T(a_failure_is_an_object_too_where_json_was_asked_for),
+        T(a_failure_that_was_reported_as_json_is_not_reported_again),
+        T(a_compilers_log_goes_with_the_error),
+        T(success_says_nothing),
+        T(json_is_seen_anywhere_but_among_plain_words),
+        T(json_that_is_printed_is_utf_8_whatever_it_holds),
+    };
+    return cmocka_run_group_tests_name("cli.outcome", tests, NULL, NULL);
+}
