@@ -11,6 +11,9 @@
 /* Bytes of a message at which another one is begun: one large source still fits behind it. */
 #define CHUNK_BYTES (LIMIT_FRAME_BODY / 4)
 
+/* Kernels go into blocks while so many bytes of them are still to come. */
+#define BLOCK_LEAST (KERNEL_BLOCK_SIZE / 2)
+
 struct ready { /* answered, and the caller not told yet */
     size_t index;
     struct kiln_kernel *kernel; /* owned; NULL on failure */
@@ -40,6 +43,7 @@ struct batch {
     size_t chunk_count;
     struct ready *queue; /* owned: as many as there are items in the largest frame so far */
     size_t queued, capacity;
+    struct kernel_block *block; /* shared, counted; NULL when there are few bytes to come */
 };
 
 static const struct kiln_kernel_source *source_at(const struct batch *b, size_t index)
@@ -134,6 +138,18 @@ static enum kiln_code accept_outcome(struct chunk *c, const struct message_outco
     return KILN_OK;
 }
 
+/* A guess: what is still out will be as large as the kernels of this frame. */
+static void choose_block(const struct chunk *c, const struct message_kernels *m)
+{
+    struct batch *b = c->batch;
+    size_t each = m->count ? m->outcomes.size / m->count : 0;
+    if (kernel_block_has_room(b->block, m->outcomes.size) ||
+        (c->count - c->answered) * each < BLOCK_LEAST)
+        return;
+    kernel_block_unref(b->block);
+    b->block = kernel_block_create();
+}
+
 static enum kiln_code accept_outcomes(struct request *request, const struct reply *reply,
                                       struct failure *failure)
 {
@@ -145,13 +161,16 @@ static enum kiln_code accept_outcomes(struct request *request, const struct repl
         return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's answer to a batch is damaged");
     if (!make_room(c->batch, m.count))
         return kiln_fail(&failure->err, KILN_NO_MEMORY, "no memory for %u kernels", m.count);
+    choose_block(c, &m);
+    struct reply roomy = *reply;
+    roomy.block = c->batch->block;
     struct reader outcomes = reader_of(m.outcomes);
     enum kiln_code rc = KILN_OK;
     for (uint32_t i = 0; i < m.count && !rc; i++) {
         struct message_outcome o = message_outcome_read(&outcomes);
         if (outcomes.failed)
             break;
-        rc = accept_outcome(c, &o, reply, failure);
+        rc = accept_outcome(c, &o, &roomy, failure);
     }
     if (!rc && (outcomes.failed || outcomes.at != outcomes.end))
         rc =
@@ -188,6 +207,7 @@ static void batch_done(struct batch *b)
         ready_done(&b->queue[i]);
     free(b->chunks);
     free(b->queue);
+    kernel_block_unref(b->block);
     waiter_done(&b->waiter);
 }
 

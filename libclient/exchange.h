@@ -28,7 +28,8 @@ struct reply { /* one frame, for its owner */
     struct bytes body;
     int *descriptors; /* write -1 to take one; the others are closed after accept */
     size_t descriptor_count;
-    uint64_t capabilities; /* of the connection it came by */
+    uint64_t capabilities;      /* of the connection it came by */
+    struct kernel_block *block; /* borrowed: where its kernels go; NULL: each has its own memory */
 };
 
 /* kilnd is stopping and did not begin what |code| is the end of. */

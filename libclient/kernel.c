@@ -17,11 +17,59 @@ _Static_assert((int)KILN_TIER_HOT == (int)TIER_HOT && (int)KILN_TIER_DISK == (in
                    (int)KILN_TIER_COMPILED == (int)TIER_COMPILED,
                "KILN_TIER_* differs from enum tier");
 
-static struct kernel_content *make_content(const struct message_outcome *o, size_t copied)
+struct kernel_block { /* at the start of its own memory */
+    atomic_uint references;
+    size_t used;
+};
+
+struct kernel_block *kernel_block_create(void)
 {
-    struct kernel_content *c = malloc(sizeof(*c) + copied);
+    size_t size = KERNEL_BLOCK_SIZE;
+    void *map = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        return NULL;
+    size_t before = -(uintptr_t)map & (size - 1); /* up to where a huge page can begin */
+    uint8_t *at = (uint8_t *)map + before;
+    if (before)
+        munmap(map, before);
+    munmap(at + size, size - before);
+    (void)madvise(at, size, MADV_HUGEPAGE); /* without, it is only slower */
+    struct kernel_block *b = (struct kernel_block *)(void *)at;
+    atomic_init(&b->references, 1);
+    b->used = sizeof(*b);
+    return b;
+}
+
+bool kernel_block_has_room(const struct kernel_block *block, size_t size)
+{
+    return block && KERNEL_BLOCK_SIZE - block->used >= size;
+}
+
+void kernel_block_unref(struct kernel_block *block)
+{
+    if (block && atomic_fetch_sub_explicit(&block->references, 1, memory_order_acq_rel) == 1)
+        munmap(block, KERNEL_BLOCK_SIZE);
+}
+
+static void *take_room(struct kernel_block *b, size_t size)
+{
+    void *room = (uint8_t *)b + b->used;
+    b->used += size;
+    atomic_fetch_add_explicit(&b->references, 1, memory_order_relaxed);
+    return room;
+}
+
+static struct kernel_content *make_content(const struct message_outcome *o, size_t copied,
+                                           struct kernel_block *block)
+{
+    struct kernel_content *c;
+    size_t size = (sizeof(*c) + copied + 15) & ~(size_t)15; /* so that the next is aligned too */
+    if (!kernel_block_has_room(block, size))
+        block = NULL;
+    c = block ? take_room(block, size) : malloc(size);
     if (!c)
         return NULL;
+    c->block = block;
     atomic_init(&c->references, 1);
     c->answer = (struct kiln_kernel){ .content = c, .tier = o->tier };
     c->again = (struct kiln_kernel){ .content = c, .tier = KILN_TIER_TABLE };
@@ -54,7 +102,7 @@ static enum kiln_code copy_inline(const struct message_outcome *o, const struct 
         return kiln_fail(err, KILN_CORRUPT,
                          "kilnd sends %zu bytes inside the frame, which was not asked for",
                          o->content.size);
-    struct kernel_content *c = make_content(o, o->content.size);
+    struct kernel_content *c = make_content(o, o->content.size, reply->block);
     if (!c)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a kernel of %zu bytes",
                          o->content.size);
@@ -87,7 +135,7 @@ static enum kiln_code map_descriptor(const struct message_outcome *o, const stru
     enum kiln_code rc = check_descriptor(fd, o->size, err);
     if (rc)
         return rc;
-    struct kernel_content *c = make_content(o, 0);
+    struct kernel_content *c = make_content(o, 0, NULL);
     if (!c)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a kernel");
     void *data = mmap(NULL, c->size, PROT_READ, MAP_SHARED, fd, 0);
@@ -125,7 +173,10 @@ void kernel_destroy(struct kiln_kernel *kernel)
         return;
     if (c->mapped)
         munmap((void *)c->data, c->size);
-    free(c);
+    if (c->block)
+        kernel_block_unref(c->block);
+    else
+        free(c);
 }
 
 struct kiln_kernel *kernel_again(struct kiln_kernel *kernel) { return &kernel->content->again; }

@@ -26,12 +26,22 @@ struct kernel_content {
     struct kiln_kernel again;  /* as the table gives it out: KILN_TIER_TABLE */
     const void *data;
     size_t size;
-    bool mapped; /* |data| is a mapping; else it points to |copy| */
+    bool mapped;                /* |data| is a mapping; else it points to |copy| */
+    struct kernel_block *block; /* counted: where this lies; NULL when it has memory of its own */
     uint64_t compile_ns;
     struct digest key;
     char hex[DIGEST_HEX_SIZE];
-    uint8_t copy[];
+    _Alignas(16) uint8_t copy[]; /* as loaders like their ELF headers */
 };
+
+/* Memory for many small kernels, given back with the last of them.  A huge page where the system
+ * has them: touching fresh pages one by one costs ten times as much as copying kernels into them.
+ * One thread fills a block. */
+#define KERNEL_BLOCK_SIZE ((size_t)2 << 20)
+/* NULL when out of memory: then each kernel has its own. */
+struct kernel_block *kernel_block_create(void);
+bool kernel_block_has_room(const struct kernel_block *block, size_t size); /* accepts NULL */
+void kernel_block_unref(struct kernel_block *block);                       /* accepts NULL */
 
 /* The object of one outcome that says KILN_OK.  Takes the descriptor it names from |reply|:
  * KILN_CORRUPT unless that is a memfd of the stated size, sealed against every change. */

@@ -11,16 +11,19 @@
 #define HOLD_MOST 4096
 /* Chunks made while holding have room for more. */
 #define CHUNK_ROOM 16384
-#define GATHER_MOST 16
+#define GATHER_MOST 128
 
 struct chunk {
     struct chunk *next;
-    size_t size, capacity;
-    size_t sent;
+    size_t size, capacity;   /* of data */
+    size_t inlaid;           /* bytes of inlays */
+    size_t sent;             /* of both */
     size_t charged;          /* to the account */
     size_t object_count;     /* 0 once they have gone with the first byte */
-    struct object **objects; /* owned references, in the same allocation */
-    uint8_t *data;           /* in the same allocation */
+    size_t inlay_count;      /* as they came with the frame that began the chunk */
+    struct object **objects; /* owned references, in the same allocation, as the next two */
+    struct inlay *inlays;
+    uint8_t *data;
 };
 
 void outbox_init(struct outbox *o, struct account *account, size_t limit)
@@ -44,6 +47,8 @@ static void pop(struct outbox *o)
     o->bytes -= c->charged;
     account_give(o->account, c->charged);
     drop_objects(c);
+    for (size_t i = 0; i < c->inlay_count; i++)
+        object_unref(c->inlays[i].object);
     free(c);
 }
 
@@ -59,7 +64,7 @@ bool outbox_is_empty(const struct outbox *o) { return !o->first; }
 
 struct parcel { /* what one sendmsg takes */
     struct iovec iov[GATHER_MOST];
-    size_t count;
+    size_t count, bytes;
     struct object *const *objects;
     size_t object_count;
 };
@@ -101,24 +106,53 @@ static ssize_t send_parcel(struct outbox *o, int fd, struct parcel *p, struct ki
     return -1;
 }
 
-static size_t gather_chunks(const struct outbox *o, struct parcel *p)
+static void gather(struct parcel *p, const uint8_t *data, size_t size, size_t *skip)
 {
-    size_t total = 0;
-    *p = (struct parcel){ .objects = o->first->objects, .object_count = o->first->object_count };
+    if (size <= *skip) {
+        *skip -= size;
+    } else if (p->count < GATHER_MOST) {
+        p->iov[p->count++] = (struct iovec){ (void *)(uintptr_t)(data + *skip), size - *skip };
+        p->bytes += size - *skip;
+        *skip = 0;
+    }
+}
+
+/* |body| with its inlays, less its first |skip| bytes. */
+static void gather_body(struct parcel *p, struct bytes body, const struct inlay *inlays,
+                        size_t inlay_count, size_t skip)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < inlay_count; i++) {
+        const struct object *object = inlays[i].object;
+        gather(p, body.data + at, inlays[i].at - at, &skip);
+        gather(p, object->data, object->size, &skip);
+        at = inlays[i].at;
+    }
+    gather(p, body.data + at, body.size - at, &skip);
+}
+
+static void parcel_begin(struct parcel *p, struct object *const *objects, size_t object_count)
+{
+    p->count = p->bytes = 0;
+    p->objects = objects;
+    p->object_count = object_count;
+}
+
+static void gather_chunks(const struct outbox *o, struct parcel *p)
+{
+    parcel_begin(p, o->first->objects, o->first->object_count);
     for (const struct chunk *c = o->first; c && p->count < GATHER_MOST; c = c->next) {
         if (c != o->first && c->object_count > 0)
             break;
-        p->iov[p->count++] = (struct iovec){ c->data + c->sent, c->size - c->sent };
-        total += c->size - c->sent;
+        gather_body(p, bytes_of(c->data, c->size), c->inlays, c->inlay_count, c->sent);
     }
-    return total;
 }
 
 static void forget_sent(struct outbox *o, size_t sent)
 {
     while (sent > 0) {
         struct chunk *c = o->first;
-        size_t left = c->size - c->sent;
+        size_t left = c->size + c->inlaid - c->sent;
         drop_objects(c);
         if (sent < left) {
             c->sent += sent;
@@ -133,12 +167,12 @@ enum kiln_code outbox_flush(struct outbox *o, int fd, struct kiln_err *err)
 {
     while (o->first) {
         struct parcel p;
-        size_t total = gather_chunks(o, &p);
+        gather_chunks(o, &p);
         ssize_t sent = send_parcel(o, fd, &p, err);
         if (sent < 0)
             return err->code;
         forget_sent(o, (size_t)sent);
-        if ((size_t)sent < total)
+        if ((size_t)sent < p.bytes)
             break;
     }
     return KILN_OK;
@@ -158,15 +192,17 @@ static enum kiln_code charge(struct outbox *o, size_t bytes, struct kiln_err *er
     return KILN_OK;
 }
 
-static struct chunk *chunk_new(size_t capacity, size_t object_count)
+static struct chunk *chunk_new(size_t capacity, const struct outgoing *frame)
 {
-    size_t references = object_count * sizeof(struct object *);
-    struct chunk *c = malloc(sizeof(*c) + references + capacity);
+    size_t objects = frame->object_count * sizeof(struct object *);
+    size_t inlays = frame->inlay_count * sizeof(struct inlay);
+    struct chunk *c = malloc(sizeof(*c) + objects + inlays + capacity);
     if (!c)
         return NULL;
     *c = (struct chunk){ .capacity = capacity };
     c->objects = (struct object **)(void *)(c + 1);
-    c->data = (uint8_t *)(c + 1) + references;
+    c->inlays = (struct inlay *)(void *)((uint8_t *)(c + 1) + objects);
+    c->data = (uint8_t *)(c + 1) + objects + inlays;
     return c;
 }
 
@@ -177,20 +213,29 @@ static void append(struct chunk *c, struct bytes part)
     c->size += part.size;
 }
 
-static enum kiln_code push(struct outbox *o, size_t size, size_t capacity, size_t object_count,
-                           struct kiln_err *err)
+static enum kiln_code push(struct outbox *o, const struct outgoing *frame, size_t size,
+                           size_t capacity, struct kiln_err *err)
 {
-    size_t cost = size + object_count * OUTBOX_OBJECT_COST;
+    size_t inlaid = inlaid_size(frame->inlays, frame->inlay_count);
+    size_t cost = size + inlaid + frame->object_count * OUTBOX_OBJECT_COST;
     enum kiln_code rc = charge(o, cost, err);
     if (rc)
         return rc;
-    struct chunk *c = chunk_new(capacity, object_count);
+    struct chunk *c = chunk_new(capacity, frame);
     if (!c) {
         o->bytes -= cost;
         account_give(o->account, cost);
-        return kiln_fail(err, KILN_FULL, "no memory to hold a reply of %zu bytes", size);
+        return kiln_fail(err, KILN_FULL, "no memory to hold a reply of %zu bytes", size + inlaid);
     }
     c->charged = cost;
+    c->inlaid = inlaid;
+    for (size_t i = 0; i < frame->object_count; i++)
+        c->objects[c->object_count++] = object_ref(frame->objects[i]);
+    for (size_t i = 0; i < frame->inlay_count; i++) {
+        const struct inlay *inlay = &frame->inlays[i];
+        c->inlays[c->inlay_count++] =
+            (struct inlay){ FRAME_HEADER_SIZE + inlay->at, object_ref(inlay->object) };
+    }
     if (o->last)
         o->last->next = c;
     else
@@ -199,35 +244,28 @@ static enum kiln_code push(struct outbox *o, size_t size, size_t capacity, size_
     return KILN_OK;
 }
 
-/* Queues |head| and |body|, behind the last chunk's bytes where there is room. */
-static enum kiln_code enqueue(struct outbox *o, struct bytes head, struct bytes body,
-                              struct object *const *objects, size_t object_count, bool hold,
-                              struct kiln_err *err)
+/* Queues |frame|, behind the last chunk's bytes where there is room. */
+static enum kiln_code enqueue(struct outbox *o, struct bytes head, const struct outgoing *frame,
+                              bool hold, struct kiln_err *err)
 {
-    size_t size = head.size + body.size;
+    size_t size = head.size + frame->body.size;
     struct chunk *c = o->last;
-    if (c && object_count == 0 && c->capacity - c->size >= size) {
+    bool plain = frame->object_count == 0 && frame->inlay_count == 0;
+    if (c && plain && c->capacity - c->size >= size) {
         enum kiln_code rc = charge(o, size, err);
         if (rc)
             return rc;
         c->charged += size;
     } else {
         size_t capacity = hold && size < CHUNK_ROOM ? CHUNK_ROOM : size;
-        enum kiln_code rc = push(o, size, capacity, object_count, err);
+        enum kiln_code rc = push(o, frame, size, capacity, err);
         if (rc)
             return rc;
         c = o->last;
     }
-    for (size_t i = 0; i < object_count; i++)
-        c->objects[c->object_count++] = object_ref(objects[i]);
     append(c, head);
-    append(c, body);
+    append(c, frame->body);
     return KILN_OK;
-}
-
-static struct bytes after(struct bytes b, size_t skip)
-{
-    return skip < b.size ? bytes_of(b.data + skip, b.size - skip) : bytes_of(NULL, 0);
 }
 
 enum kiln_code outbox_send(struct outbox *o, int fd, const struct outgoing *frame, bool hold,
@@ -236,27 +274,26 @@ enum kiln_code outbox_send(struct outbox *o, int fd, const struct outgoing *fram
     uint8_t raw[FRAME_HEADER_SIZE];
     frame_header_write(raw, &frame->header);
     struct bytes head = bytes_of(raw, sizeof(raw));
-    bool small = frame->object_count == 0 && frame->body.size <= HOLD_MOST;
+    bool small = frame->object_count == 0 && frame->header.body_size <= HOLD_MOST;
     if (hold && small)
-        return enqueue(o, head, frame->body, NULL, 0, true, err);
+        return enqueue(o, head, frame, true, err);
     enum kiln_code rc = outbox_flush(o, fd, err);
     if (rc)
         return rc;
     if (o->first)
-        return enqueue(o, head, frame->body, frame->objects, frame->object_count, small, err);
-    struct parcel p = {
-        .iov = { { raw, sizeof(raw) }, { (void *)(uintptr_t)frame->body.data, frame->body.size } },
-        .count = frame->body.size > 0 ? 2 : 1,
-        .objects = frame->objects,
-        .object_count = frame->object_count,
-    };
+        return enqueue(o, head, frame, small, err);
+    struct parcel p;
+    size_t none = 0;
+    parcel_begin(&p, frame->objects, frame->object_count);
+    gather(&p, raw, sizeof(raw), &none);
+    gather_body(&p, frame->body, frame->inlays, frame->inlay_count, 0);
     ssize_t sent = send_parcel(o, fd, &p, err);
     if (sent < 0)
         return err->code;
-    size_t gone = (size_t)sent;
-    if (gone == sizeof(raw) + frame->body.size)
+    if ((size_t)sent == sizeof(raw) + frame->header.body_size)
         return KILN_OK;
-    struct bytes body = gone > sizeof(raw) ? after(frame->body, gone - sizeof(raw)) : frame->body;
-    return enqueue(o, after(head, gone), body, frame->objects, gone > 0 ? 0 : frame->object_count,
-                   false, err);
+    rc = enqueue(o, head, frame, false, err);
+    if (!rc)
+        forget_sent(o, (size_t)sent);
+    return rc;
 }

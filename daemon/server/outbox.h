@@ -4,9 +4,10 @@
 /*
  * Replies on their way into a socket.
  *
- * Role       sends at once where the socket takes it; copies and queues only what it does not take
- * Ownership  a queued frame owns its bytes and holds references to its objects; both are charged
- *            to the account
+ * Role       sends at once where the socket takes it; copies and queues a frame that it does not
+ *            take whole
+ * Ownership  a queued frame owns its bytes and holds references to its objects and inlays; all are
+ *            charged to the account
  * Threading  the loop's thread
  *
  * A frame's descriptors go with its first byte, so a frame that has some starts a sendmsg of its
@@ -14,7 +15,7 @@
  */
 #include "common/frame.h"
 #include "daemon/server/account.h"
-#include "engine/store/object.h"
+#include "engine/service/service.h"
 
 struct outbox {
     struct account *account; /* borrowed */
@@ -31,7 +32,9 @@ struct outbox {
 
 struct outgoing { /* one frame; everything borrowed */
     struct frame_header header;
-    struct bytes body;
+    struct bytes body; /* without its inlays */
+    const struct inlay *inlays;
+    size_t inlay_count;
     struct object *const *objects;
     size_t object_count;
 };

@@ -10,16 +10,27 @@ void outcome_list_begin(struct outcome_list *list, struct engine *e, const struc
     list->engine = e;
     list->caller = caller;
     list->count = 0;
+    list->is_frame = false;
     list->object_count = 0;
+    list->inlay_count = 0;
+    list->inlaid_bytes = 0;
     e->records.size = 0;
     e->records.failed = false;
     buffer_put_u64(&e->records, 0); /* HEAD_SIZE bytes, filled when sent */
 }
 
+void outcome_list_begin_frame(struct outcome_list *list, struct engine *e,
+                              const struct caller *caller)
+{
+    outcome_list_begin(list, e, caller);
+    list->is_frame = true;
+}
+
 bool outcome_list_is_full(const struct outcome_list *list)
 {
     return list->object_count == OUTCOME_LIST_OBJECTS ||
-           list->engine->records.size >= OUTCOME_LIST_BYTES;
+           list->inlay_count == OUTCOME_LIST_OBJECTS ||
+           list->engine->records.size + list->inlaid_bytes >= OUTCOME_LIST_BYTES;
 }
 
 static bool travels_inline(const struct outcome_list *list, const struct outcome_wish *wish,
@@ -45,6 +56,27 @@ static void place_object(struct outcome_list *list, const struct outcome_wish *w
     list->objects[list->object_count++] = object_ref(object);
 }
 
+static void put_u32_at(struct buffer *b, size_t at, uint32_t v)
+{
+    size_t size = b->size;
+    b->size = at;
+    buffer_put_u32(b, v);
+    b->size = size;
+}
+
+/* The record is written without its content, which is put in front of the two fields behind it:
+ * text and log, both empty in a success. */
+static void add_inlay(struct outcome_list *list, struct object *object)
+{
+    struct buffer *records = &list->engine->records;
+    if (records->failed)
+        return;
+    size_t at = records->size - 2 * sizeof(uint32_t);
+    put_u32_at(records, at - sizeof(uint32_t), (uint32_t)object->size);
+    list->inlays[list->inlay_count++] = (struct inlay){ at, object_ref(object) };
+    list->inlaid_bytes += object->size;
+}
+
 void outcome_list_add(struct outcome_list *list, const struct outcome_wish *wish,
                       const struct fetch_result *result)
 {
@@ -59,7 +91,12 @@ void outcome_list_add(struct outcome_list *list, const struct outcome_wish *wish
     };
     if (result->object)
         place_object(list, wish, result->object, &m);
+    bool apart = list->is_frame && m.content.size >= OUTCOME_LIST_INLAY_LEAST;
+    if (apart)
+        m.content.size = 0;
     message_outcome_write(&list->engine->records, &m);
+    if (apart)
+        add_inlay(list, result->object);
     list->count++;
 }
 
@@ -75,15 +112,8 @@ void outcome_list_done(struct outcome_list *list)
 {
     while (list->object_count > 0)
         object_unref(list->objects[--list->object_count]);
-}
-
-static void fill_head(struct buffer *records, uint32_t count)
-{
-    size_t size = records->size;
-    records->size = 0;
-    buffer_put_u32(records, count);
-    buffer_put_u32(records, (uint32_t)(size - HEAD_SIZE));
-    records->size = size;
+    while (list->inlay_count > 0)
+        object_unref(list->inlays[--list->inlay_count].object);
 }
 
 void outcome_list_send(struct outcome_list *list, struct caller *caller, uint64_t request_id,
@@ -96,12 +126,16 @@ void outcome_list_send(struct outcome_list *list, struct caller *caller, uint64_
         outcome_list_done(list);
         return;
     }
-    fill_head(&e->records, list->count);
+    size_t records_size = e->records.size - HEAD_SIZE + list->inlaid_bytes;
+    put_u32_at(&e->records, 0, list->count);
+    put_u32_at(&e->records, sizeof(uint32_t), (uint32_t)records_size);
     struct reply reply = {
         .type = MESSAGE_kernels,
         .request_id = request_id,
         .flags = flags,
         .body = buffer_view(&e->records),
+        .inlays = list->inlays,
+        .inlay_count = list->inlay_count,
         .objects = list->objects,
         .object_count = list->object_count,
     };

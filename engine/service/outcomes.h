@@ -15,13 +15,18 @@
  * the frame fits into a socket's buffer (208 KiB by default) in one call. */
 #define OUTCOME_LIST_OBJECTS 128
 #define OUTCOME_LIST_BYTES (96u << 10)
+/* Content of fewer bytes is copied into its record: that costs less than a piece of its own. */
+#define OUTCOME_LIST_INLAY_LEAST 1024
 
 struct outcome_list {
     struct engine *engine;
     const struct caller *caller;
     uint32_t count;
+    bool is_frame;
     size_t object_count;
-    struct object *objects[OUTCOME_LIST_OBJECTS]; /* owned references */
+    size_t inlay_count, inlaid_bytes;
+    struct object *objects[OUTCOME_LIST_OBJECTS]; /* owned references, as the next */
+    struct inlay inlays[OUTCOME_LIST_OBJECTS];    /* content that is not among the records */
 };
 
 struct outcome_wish { /* how an item wants its object */
@@ -30,7 +35,11 @@ struct outcome_wish { /* how an item wants its object */
     bool no_object;
 };
 
+/* For outcome_list_records. */
 void outcome_list_begin(struct outcome_list *list, struct engine *e, const struct caller *caller);
+/* For outcome_list_send. */
+void outcome_list_begin_frame(struct outcome_list *list, struct engine *e,
+                              const struct caller *caller);
 bool outcome_list_is_full(const struct outcome_list *list);
 void outcome_list_add(struct outcome_list *list, const struct outcome_wish *wish,
                       const struct fetch_result *result);

@@ -56,7 +56,7 @@ static void item_ready(struct fetch_ticket *ticket, const struct fetch_result *r
     struct caller *caller = rq->waiter.caller;
     uint64_t id = rq->waiter.request_id;
     struct outcome_list list;
-    outcome_list_begin(&list, rq->waiter.engine, caller);
+    outcome_list_begin_frame(&list, rq->waiter.engine, caller);
     add_outcome(&list, item, result);
     bool more = --rq->remaining > 0;
     if (!more)
@@ -177,7 +177,7 @@ static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
                        const struct outcome_wish *wish, const struct fetch_result *result)
 {
     struct outcome_list list;
-    outcome_list_begin(&list, e, caller);
+    outcome_list_begin_frame(&list, e, caller);
     outcome_list_add(&list, wish, result);
     outcome_list_send(&list, caller, id, 0);
 }
@@ -262,18 +262,30 @@ static enum kiln_code note_target(struct new_targets *seen, const struct target 
     return KILN_OK;
 }
 
-/* Before anything is begun: is every toolchain known?  KILN_BUSY when not. */
+/* Before anything is begun: is every toolchain known?  KILN_BUSY when not.  Most batches are for
+ * one target, so the last that was found fine is remembered. */
 static enum kiln_code look_ahead(struct engine *e, uid_t uid, const struct message_batch *m,
                                  struct buffer *storage, struct kiln_err *err)
 {
     struct reader items = reader_of(m->items);
     struct new_targets seen = { .count = 0 };
+    struct message_fetch_source fine = { .target.size = 0 };
     for (uint32_t i = 0; i < m->count; i++) {
         struct message_batch_item item = message_batch_item_read(&items);
+        if (item.kind != 1)
+            continue;
+        struct reader r = reader_of(item.request);
+        struct message_fetch_source source = message_fetch_source_read(&r);
+        if (bytes_equal(source.target, fine.target) &&
+            bytes_equal(source.toolchain, fine.toolchain))
+            continue;
         struct wanted w = { .err = KILN_ERR_INIT };
-        if (item.kind != 1 || read_source(e, uid, item.request, storage, &w) != KILN_BUSY)
+        enum kiln_code rc = read_source(e, uid, item.request, storage, &w);
+        if (!rc)
+            fine = source;
+        if (rc != KILN_BUSY)
             continue; /* go on: the other targets' probes may start as well */
-        enum kiln_code rc = note_target(&seen, &w.target, err);
+        rc = note_target(&seen, &w.target, err);
         if (rc)
             return rc;
     }
@@ -291,7 +303,7 @@ static void begin_items(struct engine *e, struct fetch_request *rq, const struct
     uint64_t id = rq->waiter.request_id;
     struct reader items = reader_of(m->items);
     struct outcome_list list;
-    outcome_list_begin(&list, e, caller);
+    outcome_list_begin_frame(&list, e, caller);
     for (uint32_t i = 0; i < m->count; i++) {
         struct wanted w = { .err = KILN_ERR_INIT };
         struct fetch_result result;
@@ -306,7 +318,7 @@ static void begin_items(struct engine *e, struct fetch_request *rq, const struct
             continue;
         if (outcome_list_is_full(&list)) {
             outcome_list_send(&list, caller, id, FRAME_MORE);
-            outcome_list_begin(&list, e, caller);
+            outcome_list_begin_frame(&list, e, caller);
         }
         add_outcome(&list, item, &result);
         rq->remaining--;

@@ -19,13 +19,30 @@
 struct engine;
 struct caller;
 
+/* The bytes of |object|, which go into a body in front of its byte |at|: so they are not copied
+ * before they are sent. */
+struct inlay {
+    size_t at;
+    struct object *object;
+};
+
+static inline size_t inlaid_size(const struct inlay *inlays, size_t count)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < count; i++)
+        size += inlays[i].object->size;
+    return size;
+}
+
 /* How an answer gets back.  Borrows everything for the length of the call; a sink that cannot
  * send at once takes its own references to the objects. */
 struct reply {
     enum message_type type;
     uint64_t request_id;
-    uint16_t flags; /* FRAME_MORE */
-    struct bytes body;
+    uint16_t flags;             /* FRAME_MORE */
+    struct bytes body;          /* without its inlays */
+    const struct inlay *inlays; /* in order */
+    size_t inlay_count;
     struct object *const *objects; /* the frame's descriptors, in order */
     size_t object_count;
 };

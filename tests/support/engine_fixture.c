@@ -81,6 +81,21 @@ void engine_fixture_close(struct engine_fixture *f)
 
 /* ---- callers ---- */
 
+static void keep_body(struct kept_reply *kept, const struct reply *reply)
+{
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, LIMIT_FRAME_BODY);
+    size_t at = 0;
+    for (size_t i = 0; i < reply->inlay_count; i++) {
+        const struct inlay *inlay = &reply->inlays[i];
+        buffer_put(&body, reply->body.data + at, inlay->at - at);
+        buffer_put(&body, inlay->object->data, inlay->object->size);
+        at = inlay->at;
+    }
+    buffer_put(&body, reply->body.data + at, reply->body.size - at);
+    kept->body = bytes_of(bytes_to_text(buffer_view(&body)), body.size);
+}
+
 static void keep(struct caller *caller, const struct reply *reply)
 {
     struct test_caller *c = (struct test_caller *)caller;
@@ -90,7 +105,7 @@ static void keep(struct caller *caller, const struct reply *reply)
                                  .request_id = reply->request_id,
                                  .flags = reply->flags,
                                  .object_count = reply->object_count };
-    kept->body = bytes_of(bytes_to_text(reply->body), reply->body.size);
+    keep_body(kept, reply);
     if (reply->object_count)
         kept->first_object_size = reply->objects[0]->size;
 }

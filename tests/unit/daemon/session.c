@@ -238,6 +238,62 @@ static void queued_replies_keep_their_order_and_their_objects(void **state)
     assert_int_equal(service.references, 0);
 }
 
+static void answer_with_inlays(struct caller *caller, uint64_t id, struct object *object)
+{
+    const struct inlay inlays[] = { { 1, object }, { 1, object }, { 3, object } };
+    const struct reply reply = { .type = MESSAGE_kernels,
+                                 .request_id = id,
+                                 .body = bytes_of("abcd", 4),
+                                 .inlays = inlays,
+                                 .inlay_count = 3 };
+    caller->ops->reply(caller, &reply);
+}
+
+/* a, the object twice, bc, the object, d. */
+static void assert_inlaid(struct fixture *f, uint64_t id, const struct object *object)
+{
+    size_t size = 4 + 3 * object->size;
+    KILN_AUTO(mem) uint8_t *body = malloc(size);
+    struct frame_header header = take_header(f, f->client);
+    assert_int_equal(header.request_id, id);
+    assert_int_equal(header.body_size, size);
+    assert_int_equal(take(f, f->client, body, size), size);
+    const uint8_t *at = body;
+    assert_int_equal(*at++, 'a');
+    assert_memory_equal(at, object->data, object->size);
+    assert_memory_equal(at + object->size, object->data, object->size);
+    at += 2 * object->size;
+    assert_memory_equal(at, "bc", 2);
+    assert_memory_equal(at + 2, object->data, object->size);
+    assert_int_equal(at[2 + object->size], 'd');
+}
+
+static void inlays_arrive_in_their_places_and_are_held_only_while_queued(void **state)
+{
+    struct fixture *f = *state;
+    static uint8_t pattern[1000003]; /* more than a socket takes at once */
+    for (size_t i = 0; i < sizeof(pattern); i++)
+        pattern[i] = (uint8_t)(i * 31 >> 3);
+    struct object small = { .data = pattern, .size = 5 };
+    struct object large = { .data = pattern, .size = sizeof(pattern) };
+    struct caller *caller = &f->server->sessions->caller;
+
+    answer_with_inlays(caller, 1, &small);
+    assert_int_equal(service.references, 0);
+    answer_with_inlays(caller, 2, &large);
+    answer_with_inlays(caller, 3, &small);
+    answer(caller, 4, MESSAGE_pong, bytes_of("ef", 2), NULL);
+    assert_int_equal(service.references, 6);
+    assert_true(f->server->sessions->outbox.bytes > 2 * sizeof(pattern));
+
+    assert_inlaid(f, 1, &small);
+    assert_inlaid(f, 2, &large);
+    assert_inlaid(f, 3, &small);
+    assert_int_equal(take_header(f, f->client).request_id, 4);
+    assert_int_equal(service.references, 0);
+    assert_int_equal(f->server->sessions->outbox.bytes, 0);
+}
+
 static void callers_are_known_by_what_the_kernel_says(void **state)
 {
     struct fixture *f = *state;
@@ -261,6 +317,7 @@ int main(void)
         SESSION_TEST(descriptors_that_nobody_asked_for_are_closed),
         SESSION_TEST(an_object_comes_with_the_first_byte_of_its_frame),
         SESSION_TEST(queued_replies_keep_their_order_and_their_objects),
+        SESSION_TEST(inlays_arrive_in_their_places_and_are_held_only_while_queued),
         SESSION_TEST(callers_are_known_by_what_the_kernel_says),
     };
     return cmocka_run_group_tests_name("session", tests, NULL, NULL);

@@ -143,6 +143,30 @@ static void answer_out_of_order(struct fake_request *rq)
     fake_outcomes_reply(&o, rq, 0, NULL, 0);
 }
 
+#define LARGE 6000 /* so many kernels of it that they fill more than one block */
+
+static void fill_large(uint8_t content[LARGE], const struct digest *key)
+{
+    for (size_t i = 0; i < LARGE; i++)
+        content[i] = key->bytes[i % DIGEST_SIZE] + (uint8_t)(i >> 8);
+}
+
+static void answer_large(struct fake_request *rq)
+{
+    static struct digest keys[ITEMS];
+    static uint8_t content[LARGE];
+    uint32_t count = read_batch(rq, keys);
+    struct fake_outcomes o = { 0 };
+    for (uint32_t i = 0; i < count; i++) {
+        fill_large(content, &keys[i]);
+        struct message_outcome m = fake_inline_outcome(i, &keys[i], bytes_of(content, LARGE));
+        fake_outcome_add(&o, &m);
+        bool last = i + 1 == count;
+        if (o.count == 16 || last)
+            fake_outcomes_reply(&o, rq, last ? 0 : FRAME_MORE, NULL, 0);
+    }
+}
+
 static void answer_failures(struct fake_request *rq)
 {
     struct digest keys[ITEMS];
@@ -241,6 +265,26 @@ static void answers_come_in_the_order_they_are_ready(void **state)
         assert_int_equal(kiln_kernel_size(f->seen.kept[i]), DIGEST_SIZE);
         assert_memory_equal(kiln_kernel_data(f->seen.kept[i]), key.bytes, DIGEST_SIZE);
         assert_string_equal(kiln_kernel_key(f->seen.kept[i]), f->hex[i]);
+    }
+}
+
+static void many_large_kernels_outlive_their_batch_and_client_one_by_one(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_large);
+    must(batch(f, ITEMS), f->err);
+    kiln_client_close(KILN_TAKE(f->client));
+
+    assert_int_equal(f->seen.calls, ITEMS);
+    for (size_t n = 0; n < ITEMS; n++) {
+        size_t i = n * 7 % ITEMS; /* in no order of theirs */
+        uint8_t expected[LARGE];
+        struct digest key = fake_key((unsigned)i + 1);
+        fill_large(expected, &key);
+        assert_int_equal(kiln_kernel_size(f->seen.kept[i]), LARGE);
+        assert_memory_equal(kiln_kernel_data(f->seen.kept[i]), expected, LARGE);
+        assert_int_equal((uintptr_t)kiln_kernel_data(f->seen.kept[i]) % 16, 0);
+        kiln_kernel_unref(KILN_TAKE(f->seen.kept[i]));
     }
 }
 
@@ -441,6 +485,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(answers_come_in_the_order_they_are_ready),
+        TEST(many_large_kernels_outlive_their_batch_and_client_one_by_one),
         TEST(what_is_known_is_not_asked_again),
         TEST(the_callback_may_ask_the_same_client),
         TEST(failures_are_each_items_own),

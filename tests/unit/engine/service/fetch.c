@@ -395,6 +395,52 @@ static void hot_items_of_a_batch_share_frames(void **state)
     assert_int_equal(answered, 300);
 }
 
+static void put_key(struct buffer *items, const struct digest *key)
+{
+    struct message_fetch m = { .key = *key, .inline_limit = LIMIT_INLINE_OBJECT };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    message_fetch_write(&b, &m);
+    struct message_batch_item item = { .kind = 0, .request = buffer_view(&b) };
+    message_batch_item_write(items, &item);
+}
+
+static void small_and_large_objects_share_a_frame_and_stay_whole(void **state)
+{
+    struct fixture *f = *state;
+    static char large[5001];
+    memset(large, 'x', sizeof(large) - 1);
+    large[4999] = 'y';
+    want(f, &f->a, 1, "large.cl");
+    compile(f, large);
+    want(f, &f->a, 2, "small.cl");
+    compile(f, "small");
+    struct digest keys[] = { reply_outcome(&f->a, 0).key, reply_outcome(&f->a, 1).key };
+    test_caller_forget_replies(&f->a);
+    BUFFER_AUTO struct buffer items;
+    buffer_init(&items, 10000);
+    for (int i = 0; i < 40; i++)
+        put_key(&items, &keys[i % 2]);
+    send_batch(f, 40, buffer_view(&items));
+
+    assert_true(f->a.reply_count >= 2);
+    uint32_t answered = 0;
+    for (size_t i = 0; i < f->a.reply_count; i++) {
+        struct reader r = reader_of(f->a.replies[i].body);
+        struct message_kernels m = message_kernels_read(&r);
+        struct reader outcomes = reader_of(m.outcomes);
+        for (uint32_t k = 0; k < m.count; k++, answered++) {
+            struct message_outcome o = message_outcome_read(&outcomes);
+            assert_int_equal(o.index, answered);
+            assert_true(bytes_equal_text(o.content, answered % 2 ? "small" : large));
+            assert_int_equal(o.log.size, 0);
+        }
+        assert_false(r.failed || outcomes.failed);
+        assert_true(r.at == r.end && outcomes.at == outcomes.end);
+    }
+    assert_int_equal(answered, 40);
+}
+
 static void a_batch_that_lies_about_its_count_is_refused_whole(void **state)
 {
     struct fixture *f = *state;
@@ -523,6 +569,7 @@ int main(void)
         FETCH_TEST(another_machines_opencl_target_is_a_clear_no),
         FETCH_TEST(a_batch_is_answered_in_the_order_things_are_ready),
         FETCH_TEST(hot_items_of_a_batch_share_frames),
+        FETCH_TEST(small_and_large_objects_share_a_frame_and_stay_whole),
         FETCH_TEST(a_batch_that_lies_about_its_count_is_refused_whole),
         FETCH_TEST(a_cancelled_request_ends_with_cancelled),
         FETCH_TEST(a_plan_brings_solver_geometry_and_objects),
