@@ -10,3 +10,7 @@ set_target_properties(kilnctl kiln-driver PROPERTIES
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT kiln-doc)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT kiln-doc
   FILES_MATCHING PATTERN "*.md")
+
+# Not in the programs' folder: MIOpen may have one of that name there.
+install(PROGRAMS scripts/install_precompiled_kernels.sh
+  DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln COMPONENT kiln-tools)

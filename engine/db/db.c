@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/db/connection.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 /* A writer of another process holds the lock for milliseconds; a stuck one must not hang us. */
 #define BUSY_MS 5000
-/* Pages moved in one transaction while a file shrinks: about 16 MiB. */
-#define SHRINK_PAGES 4096
+/* The write-ahead log is copied back at this many pages unless told otherwise, and cut to so many
+ * bytes a page when it starts over. */
+#define LOG_PAGES 1000u
+#define LOG_PAGE_BYTES 4120u
 /* Mapped I/O is off: a file cut short under a mapping is SIGBUS, with pread it is an answer. */
 #define MMAP_BYTES 0
 
@@ -27,12 +30,45 @@ static const struct {
     { SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0 },
 };
 
+/* What SQLite offers only to those who name a file by URI. */
+static char *uri_of(const struct db_options *o)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-";
+    const char *how = o->immutable ? "?immutable=1" : "?readonly_shm=1";
+    char *uri = malloc(3 * strlen(o->path) + sizeof("file:") + strlen(how));
+    if (!uri)
+        return NULL;
+    char *at = stpcpy(uri, "file:");
+    for (const char *c = o->path; *c; c++) {
+        bool authority = c == o->path + 1 && *c == '/'; /* "file://" begins a host's name */
+        if (strchr(plain, *c) && !authority)
+            *at++ = *c;
+        else
+            at += sprintf(at, "%%%02X", (unsigned char)*c);
+    }
+    strcpy(at, how);
+    return uri;
+}
+
+static int open_handle(struct db *db, const struct db_options *o)
+{
+    int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    if (!o->immutable && !o->leave_files) {
+        flags |= SQLITE_OPEN_READWRITE;
+        if (o->schema && !o->read_only)
+            flags |= SQLITE_OPEN_CREATE;
+        return sqlite3_open_v2(o->path, &db->handle, flags, NULL);
+    }
+    KILN_AUTO(mem) char *uri = uri_of(o);
+    if (!uri)
+        return SQLITE_NOMEM;
+    return sqlite3_open_v2(uri, &db->handle, flags | SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+}
+
 static enum kiln_code open_file(struct db *db, const struct db_options *o, struct kiln_err *err)
 {
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-    if (o->schema)
-        flags |= SQLITE_OPEN_CREATE;
-    int rc = sqlite3_open_v2(db->path, &db->handle, flags, NULL);
+    int rc = open_handle(db, o);
     for (size_t i = 0; rc == SQLITE_OK && i < sizeof(settings) / sizeof(settings[0]); i++)
         rc = sqlite3_db_config(db->handle, settings[i].option, settings[i].value, NULL);
     if (rc != SQLITE_OK)
@@ -40,6 +76,8 @@ static enum kiln_code open_file(struct db *db, const struct db_options *o, struc
     sqlite3_busy_timeout(db->handle, BUSY_MS);
     sqlite3_limit(db->handle, SQLITE_LIMIT_LENGTH, (int)o->value_most);
     sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED, 0);
+    if (o->foreign)
+        db_distrust(db);
     return KILN_OK;
 }
 
@@ -57,15 +95,17 @@ static bool is_empty(struct db *db)
  * other auto_vacuum writes its header anew, with two syncs. */
 static enum kiln_code configure(struct db *db, const struct db_options *o, struct kiln_err *err)
 {
-    char sql[400];
+    unsigned log_pages = o->log_pages ? o->log_pages : LOG_PAGES;
+    unsigned long long log_bytes = o->log_pages ? o->log_pages * LOG_PAGE_BYTES : 16ull << 20;
+    bool fresh = o->schema && !o->read_only && is_empty(db);
+    char sql[500];
     snprintf(
         sql, sizeof(sql),
         "%s pragma cell_size_check = on; pragma secure_delete = off; pragma temp_store = memory;"
         "pragma mmap_size = %d; pragma cache_size = -%u; pragma synchronous = %s;"
-        "pragma journal_size_limit = %d",
-        o->schema && is_empty(db) ? "pragma page_size = 4096; pragma auto_vacuum = incremental;"
-                                  : "",
-        MMAP_BYTES, o->cache_kib, o->full_sync ? "full" : "normal", 16 << 20);
+        "pragma journal_size_limit = %llu; pragma wal_autocheckpoint = %u",
+        fresh ? "pragma page_size = 4096; pragma auto_vacuum = incremental;" : "", MMAP_BYTES,
+        o->cache_kib, o->full_sync ? "full" : "normal", log_bytes, log_pages);
     return db_exec(db, sql, "set up", err);
 }
 
@@ -90,14 +130,17 @@ static enum kiln_code use_wal(struct db *db, struct kiln_err *err)
     return code;
 }
 
-static enum kiln_code prepare(struct db *db, const struct db_options *o, struct kiln_err *err)
+enum kiln_code db_prepare(struct db *db, const char *const *statements, size_t statement_count,
+                          struct kiln_err *err)
 {
-    db->prepared = calloc(o->statement_count ? o->statement_count : 1, sizeof(*db->prepared));
+    free(db->prepared);
+    db->prepared_count = 0;
+    db->prepared = calloc(statement_count ? statement_count : 1, sizeof(*db->prepared));
     if (!db->prepared)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", db->path);
-    db->prepared_count = o->statement_count;
-    for (size_t i = 0; i < o->statement_count; i++) {
-        int rc = sqlite3_prepare_v3(db->handle, o->statements[i], -1, SQLITE_PREPARE_PERSISTENT,
+    db->prepared_count = statement_count;
+    for (size_t i = 0; i < statement_count; i++) {
+        int rc = sqlite3_prepare_v3(db->handle, statements[i], -1, SQLITE_PREPARE_PERSISTENT,
                                     &db->prepared[i], NULL);
         if (rc != SQLITE_OK)
             return db_fail(db, rc, "use the tables of", err);
@@ -109,7 +152,7 @@ enum kiln_code db_open(const struct db_options *options, struct db **ret_db, str
 {
     KILN_AUTO(db) struct db *db = calloc(1, sizeof(*db));
     if (db)
-        db->path = strdup(options->path);
+        db->path = strdup(options->shown ? options->shown : options->path);
     if (!db || !db->path)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", options->path);
     db->read_only = options->read_only;
@@ -117,14 +160,17 @@ enum kiln_code db_open(const struct db_options *options, struct db **ret_db, str
     enum kiln_code rc = open_file(db, options, err);
     if (!rc)
         rc = configure(db, options, err);
-    if (!rc && options->schema)
+    if (!rc && options->schema && !options->read_only)
         rc = use_wal(db, err);
     if (!rc && options->schema)
-        rc = db_migrate(db, options->schema, err);
+        rc = options->read_only ? db_check_schema(db, options->schema, err)
+                                : db_migrate(db, options->schema, err);
     if (!rc && options->read_only)
         rc = db_exec(db, "pragma query_only = on", "set up", err);
+    if (!rc && options->table)
+        rc = db_check_table(db, options->table, err);
     if (!rc)
-        rc = prepare(db, options, err);
+        rc = db_prepare(db, options->statements, options->statement_count, err);
     if (!rc)
         *ret_db = KILN_TAKE(db);
     return rc;
@@ -148,21 +194,12 @@ uint64_t db_last_id(const struct db *db) { return (uint64_t)sqlite3_last_insert_
 
 void db_forget_pages(struct db *db) { sqlite3_db_release_memory(db->handle); }
 
-enum kiln_code db_shrink(struct db *db, struct kiln_err *err)
+enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err)
 {
-    char sql[64];
-    snprintf(sql, sizeof(sql), "pragma incremental_vacuum(%d)", SHRINK_PAGES);
-    int64_t left = 0;
-    enum kiln_code rc = db_number(db, "pragma freelist_count", &left, err);
-    for (int64_t before = INT64_MAX; !rc && left > 0 && left < before;) {
-        before = left;
-        rc = db_exec(db, sql, "shrink", err);
-        if (!rc)
-            rc = db_number(db, "pragma freelist_count", &left, err);
-    }
-    if (!rc) /* truncates the log; a reader in the way only means that it is done later */
-        sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    return rc;
+    errno = 0;
+    int rc = sqlite3_wal_checkpoint_v2(db->handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    bool waits = (rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED;
+    return rc == SQLITE_OK || waits ? KILN_OK : db_fail(db, rc, "write to", err);
 }
 
 enum kiln_code transaction_begin(struct transaction *t, struct db *db, struct kiln_err *err)

@@ -31,15 +31,32 @@ struct db_schema {
     unsigned count;
 };
 
+struct db_table {
+    const char *name;
+    const char *const *columns;
+    size_t column_count;
+};
+
 struct db_options {
     const char *path;
+    const char *shown;              /* what sentences call the file; NULL: |path| */
     const struct db_schema *schema; /* brought up to date; NULL: another connection has done it */
     const char *const *statements;  /* a query is named by its place in this table */
     size_t statement_count;
     uint64_t value_most; /* bytes; no stored text or blob is longer */
     unsigned cache_kib;  /* page cache */
+    unsigned log_pages;  /* the write-ahead log is copied back at this many; 0: 1000 */
     bool full_sync;      /* each commit is on the disk when it returns; else when checkpointed */
-    bool read_only;
+    bool read_only;      /* with a schema: KILN_UNSUPPORTED unless the file is up to date */
+    /* read_only, and no file is made or changed: an existing write-ahead log counts if its -shm
+     * is there too. */
+    bool leave_files;
+    /* read_only, and nobody writes to the file: takes no lock, looks at no write-ahead log. */
+    bool immutable;
+    /* Anybody may have made or damaged the file: its schema gets no more than a small share of
+     * SQLite's powers, and a step that works for longer than any honest file needs is damage. */
+    bool foreign;
+    const struct db_table *table; /* must be there, a table, with these columns; NULL: no check */
 };
 
 KILN_MUST_CHECK enum kiln_code db_open(const struct db_options *options, struct db **ret_db,
@@ -52,8 +69,9 @@ uint64_t db_changes(const struct db *db);
 uint64_t db_last_id(const struct db *db);
 /* The next read sees the file, not a page read earlier. */
 void db_forget_pages(struct db *db);
-/* Gives the space of deleted rows back to the filesystem, in short transactions. */
-KILN_MUST_CHECK enum kiln_code db_shrink(struct db *db, struct kiln_err *err);
+/* Copies the write-ahead log into the file and cuts it to nothing; a reader in the way only means
+ * that it is done later. */
+KILN_MUST_CHECK enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err);
 
 /* A write transaction; rolled back at the end of its scope unless it was committed. */
 struct transaction {

@@ -42,7 +42,8 @@ static const struct meaning *meaning_of(int rc, int errnum)
     case SQLITE_CONSTRAINT: /* our inputs are checked before: indices contradict tables */
     case SQLITE_MISMATCH:
     case SQLITE_SCHEMA:
-    case SQLITE_ERROR: /* our SQL is fixed and tested: the schema is not what it says */
+    case SQLITE_INTERRUPT: /* more work than any honest file asks for */
+    case SQLITE_ERROR:     /* our SQL is fixed and tested: the schema is not what it says */
         return &damaged;
     case SQLITE_FULL:
     case SQLITE_NOLFS: return &no_room;
@@ -57,9 +58,22 @@ static const struct meaning *meaning_of(int rc, int errnum)
     }
 }
 
+/* A failed "commit" leaves the connection's number as it was; the file knows its own errors, and
+ * errno (set to 0 before each statement) those of the log. */
+static int errno_of(const struct db *db, int rc)
+{
+    int errnum = errno;
+    if (from_errno(errnum, NULL) || errnum == EIO)
+        return errnum;
+    errnum = db->handle ? sqlite3_system_errno(db->handle) : 0;
+    if (db->handle && errnum == 0 && (rc & 0xff) == SQLITE_IOERR)
+        sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_LAST_ERRNO, &errnum);
+    return errnum;
+}
+
 enum kiln_code db_fail(const struct db *db, int rc, const char *doing, struct kiln_err *err)
 {
-    int errnum = db->handle ? sqlite3_system_errno(db->handle) : 0;
+    int errnum = errno_of(db, rc);
     const struct meaning *m = meaning_of(rc, errnum);
     const char *why = db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(rc);
     bool system = ((rc & 0xff) == SQLITE_IOERR || (rc & 0xff) == SQLITE_CANTOPEN) && errnum;
@@ -69,6 +83,7 @@ enum kiln_code db_fail(const struct db *db, int rc, const char *doing, struct ki
 
 enum kiln_code db_exec(struct db *db, const char *sql, const char *doing, struct kiln_err *err)
 {
+    errno = 0;
     int rc = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
     return rc == SQLITE_OK ? KILN_OK : db_fail(db, rc, doing, err);
 }

@@ -62,6 +62,20 @@ static enum kiln_code mark(struct db *db, const struct db_schema *schema, struct
     return db_exec(db, sql, "mark", err);
 }
 
+enum kiln_code db_check_schema(struct db *db, const struct db_schema *schema, struct kiln_err *err)
+{
+    struct state s;
+    enum kiln_code rc = read_state(db, &s, err);
+    if (!rc)
+        rc = check_state(db, schema, &s, err);
+    if (!rc && s.number != (int64_t)schema->count)
+        rc = kiln_fail(err, KILN_UNSUPPORTED,
+                       "'%s' has schema %lld and this version of kiln needs %u: it is brought up "
+                       "to date as soon as it may be written to",
+                       db->path, (long long)s.number, schema->count);
+    return rc;
+}
+
 enum kiln_code db_migrate(struct db *db, const struct db_schema *schema, struct kiln_err *err)
 {
     struct state s;

@@ -3,6 +3,8 @@
 
 #include "engine/db/connection.h"
 
+#include <errno.h>
+
 struct query query_of(struct db *db, size_t statement)
 {
     return (struct query){ .db = db, .statement = db->prepared[statement] };
@@ -38,6 +40,12 @@ void query_bind_text(struct query *q, int at, const char *text)
     note(q, sqlite3_bind_text(q->statement, at, text ? text : "", -1, SQLITE_STATIC));
 }
 
+void query_bind_letters(struct query *q, int at, struct bytes text)
+{
+    const char *data = text.size ? (const char *)text.data : "";
+    note(q, sqlite3_bind_text64(q->statement, at, data, text.size, SQLITE_STATIC, SQLITE_UTF8));
+}
+
 void query_bind_bytes(struct query *q, int at, struct bytes bytes)
 {
     /* A NULL pointer would bind NULL, not an empty blob. */
@@ -47,6 +55,8 @@ void query_bind_bytes(struct query *q, int at, struct bytes bytes)
 
 enum kiln_code query_step(struct query *q, bool *ret_row, struct kiln_err *err)
 {
+    q->db->work = 0;
+    errno = 0;
     int rc = q->failed ? q->failed : sqlite3_step(q->statement);
     if (rc != SQLITE_ROW && rc != SQLITE_DONE)
         return db_fail(q->db, rc, sqlite3_stmt_readonly(q->statement) ? "read" : "write to", err);

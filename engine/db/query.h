@@ -31,7 +31,8 @@ void query_done(struct query *q);
 /* |at| counts from 1, as ?1 in the text does. */
 void query_bind_u64(struct query *q, int at, uint64_t value);
 void query_bind_i64(struct query *q, int at, int64_t value);
-void query_bind_text(struct query *q, int at, const char *text); /* NULL counts as "" */
+void query_bind_text(struct query *q, int at, const char *text);     /* NULL counts as "" */
+void query_bind_letters(struct query *q, int at, struct bytes text); /* a text, not terminated */
 void query_bind_bytes(struct query *q, int at, struct bytes bytes);
 
 /* |ret_row| is true when there is a row to read. */

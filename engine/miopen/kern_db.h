@@ -18,8 +18,10 @@
 
 enum kern_db_mode {
     KERN_DB_IMMUTABLE, /* nobody changes the file while it is open: no lock, no -wal is looked at */
-    KERN_DB_LIVE,      /* MIOpen may have it open: locks and the write-ahead log are honoured, the
-                          file and its folder are not written to */
+    /* MIOpen may have it open: locks and the write-ahead log are honoured, the file and its folder
+     * are not written to.  Reads a copy made at this moment, in TMPDIR, /var/tmp or /tmp.  A file
+     * that SQLite does not take opens too, if any row can be found in it. */
+    KERN_DB_LIVE,
 };
 
 struct kern_db;
@@ -41,7 +43,8 @@ struct kern_row {
 };
 
 /* The raw object of (name, args), appended.  KILN_NOT_FOUND without a sentence on a miss;
- * |ret_damaged| tells that a row was there and failed its check (err says how). */
+ * |ret_damaged| tells that a row was there and failed its check (err says how).  Both arguments are
+ * compared byte for byte with the row's own. */
 KILN_MUST_CHECK enum kiln_code kern_db_find(struct kern_db *db, struct bytes name,
                                             struct bytes args, struct buffer *ret_raw,
                                             bool *ret_damaged, struct kiln_err *err);
@@ -49,15 +52,20 @@ KILN_MUST_CHECK enum kiln_code kern_db_find(struct kern_db *db, struct bytes nam
 KILN_MUST_CHECK enum kiln_code kern_row_unpack(const struct kern_row *row, struct buffer *ret_raw,
                                                struct kiln_err *err);
 /* Every row that can be read, by id, at most |count| after id |after|.  Where the file is damaged
- * it goes on behind the damage; |ret_lost| is how many ids could not be read as far as that can be
- * known. |each| returns false to stop. */
+ * it goes on behind the damage, and leaves out rows that the index contradicts; |ret_lost| is how
+ * many ids could not be read as far as that can be known.  |each| returns false to stop; the rows'
+ * objects are not checked (kern_row_unpack). */
 KILN_MUST_CHECK enum kiln_code kern_db_each(struct kern_db *db, uint64_t after, uint64_t count,
                                             bool (*each)(void *context, const struct kern_row *row),
                                             void *context, uint64_t *ret_lost,
                                             struct kiln_err *err);
+/* Whether kern_db_open or kern_db_each has met damage: there may have been more rows than anything
+ * in the file still tells. */
+bool kern_db_is_damaged(const struct kern_db *db);
 KILN_MUST_CHECK enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows,
                                              struct kiln_err *err);
-/* A consistent copy of a live file, its write-ahead log merged, as one immutable file at |to|. */
+/* A consistent copy of a live file, its write-ahead log merged, as one immutable file at |to|,
+ * which must not exist; mode 0600. */
 KILN_MUST_CHECK enum kiln_code kern_db_copy(const char *from, const char *to, struct kiln_err *err);
 
 /* ---- writing ---- */
@@ -69,13 +77,14 @@ struct kern_db_writer;
  * order give the same bytes. */
 KILN_MUST_CHECK enum kiln_code kern_db_create(const char *path, struct kern_db_writer **ret_writer,
                                               struct kiln_err *err);
-/* Abandons and removes the file unless kern_db_writer_finish succeeded. */
+/* Abandons and removes the file unless kern_db_writer_finish was called. */
 void kern_db_writer_destroy(struct kern_db_writer *writer);
 KILN_DEFINE_AUTO(kern_db_writer)
-/* KILN_INVALID when (name, args) is there already or |raw| is empty. */
+/* KILN_INVALID when (name, args) is there already, a text holds a NUL or has more than 64 KiB, or
+ * |raw| is empty or too large; the writer goes on. */
 KILN_MUST_CHECK enum kiln_code kern_db_writer_add(struct kern_db_writer *writer, struct bytes name,
                                                   struct bytes args, struct bytes raw,
                                                   struct kiln_err *err);
-/* Commits and syncs. */
+/* Commits and syncs; once.  On failure the file is gone. */
 KILN_MUST_CHECK enum kiln_code kern_db_writer_finish(struct kern_db_writer *writer,
                                                      struct kiln_err *err);

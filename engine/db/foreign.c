@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/db/connection.h"
+
+/* One step may take WORK_MOST x WORK_UNIT of SQLite's instructions: a scan takes some six for each
+ * row, honest files have below a million, and a table whose pages form a ring never ends. */
+#define WORK_UNIT 10000
+#define WORK_MOST 1000
+
+/* A schema needs none of what these bound; honest ones stay far below. */
+static const struct {
+    int what;
+    int most;
+} limits[] = {
+    { SQLITE_LIMIT_SQL_LENGTH, 100000 },      { SQLITE_LIMIT_COLUMN, 200 },
+    { SQLITE_LIMIT_EXPR_DEPTH, 20 },          { SQLITE_LIMIT_COMPOUND_SELECT, 3 },
+    { SQLITE_LIMIT_VDBE_OP, 25000 },          { SQLITE_LIMIT_FUNCTION_ARG, 8 },
+    { SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 50 }, { SQLITE_LIMIT_VARIABLE_NUMBER, 16 },
+    { SQLITE_LIMIT_TRIGGER_DEPTH, 1 },        { SQLITE_LIMIT_WORKER_THREADS, 0 },
+};
+
+static int on_progress(void *context)
+{
+    struct db *db = context;
+    return ++db->work > WORK_MOST;
+}
+
+void db_distrust(struct db *db)
+{
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+        sqlite3_limit(db->handle, limits[i].what, limits[i].most);
+    sqlite3_progress_handler(db->handle, WORK_UNIT, on_progress, db);
+}
+
+/* A generated column runs an expression of the file's whenever it is read. */
+static enum kiln_code is_stored(struct db *db, const char *table, const char *column,
+                                bool *ret_stored, struct kiln_err *err)
+{
+    static const char sql[] = "select 1 from pragma_table_xinfo(?1) where hidden = 0 "
+                              "and name = ?2 collate nocase";
+    sqlite3_stmt *statement = NULL;
+    int rc = sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_text(statement, 2, column, -1, SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(statement);
+    bool failed = rc != SQLITE_ROW && rc != SQLITE_DONE;
+    enum kiln_code code = failed ? db_fail(db, rc, "read", err) : KILN_OK;
+    *ret_stored = rc == SQLITE_ROW;
+    sqlite3_finalize(statement);
+    return code;
+}
+
+/* Knows no view, and of a virtual table no column until its module was called, which nothing here
+ * does.  The rows of sqlite_schema could say something else than what SQLite made of them. */
+static bool is_known(struct db *db, const char *table, const char *column)
+{
+    return sqlite3_table_column_metadata(db->handle, "main", table, column, NULL, NULL, NULL, NULL,
+                                         NULL) == SQLITE_OK;
+}
+
+static enum kiln_code check_column(struct db *db, const char *table, const char *column,
+                                   struct kiln_err *err)
+{
+    bool stored = false;
+    enum kiln_code rc = KILN_OK;
+    if (is_known(db, table, column))
+        rc = is_stored(db, table, column, &stored, err);
+    if (!rc && !stored)
+        rc = kiln_fail(err, KILN_CORRUPT, "table '%s' of '%s' has no column '%s'", table, db->path,
+                       column);
+    return rc;
+}
+
+enum kiln_code db_check_table(struct db *db, const struct db_table *table, struct kiln_err *err)
+{
+    int64_t ignored = 0; /* what the next call fails with would be "no such table" */
+    enum kiln_code rc = db_number(db, "select count(*) from sqlite_schema", &ignored, err);
+    if (!rc && !is_known(db, table->name, NULL))
+        rc = kiln_fail(err, KILN_CORRUPT, "'%s' has no table '%s'", db->path, table->name);
+    for (size_t i = 0; !rc && i < table->column_count; i++)
+        rc = check_column(db, table->name, table->columns[i], err);
+    return rc;
+}

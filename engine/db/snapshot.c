@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/db/snapshot.h"
+#include "common/fs.h"
+#include "engine/db/connection.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/*
+ * Why the copy is consistent.  We hold SQLite's shared lock on the file all the time, so nobody in
+ * rollback mode changes it and nobody deletes a log.  What a writer in WAL mode may do is append
+ * to the log, copy pages from the log into the file (checkpoint), and when all are copied start
+ * the log over.  The file is copied first, the log afterwards.  As long as the log did not start
+ * over meanwhile, every page that a checkpoint changed under us is in the log that we copied, and
+ * recovery puts the log's version over whatever we caught.  A log that starts over gets another
+ * header (new salts): the header is compared before and after.
+ */
+
+#define LOCK_WAIT_MS 5000
+#define LOCK_PAUSE_MS 5
+#define ATTEMPTS 8 /* a log starts over once in a thousand pages: two in a row are rare */
+#define CHUNK (256 << 10)
+#define LOG_HEADER 32
+
+struct log_header {
+    size_t size; /* 0: no log, or an empty one */
+    uint8_t bytes[LOG_HEADER];
+};
+
+struct source {
+    struct db *db;      /* owned; for its file, no statement is run */
+    sqlite3_file *file; /* borrowed from |db| */
+    const char *path;   /* borrowed; behind symbolic links, as SQLite names the log */
+    bool locked;
+};
+
+static void source_done(struct source *s)
+{
+    if (s->locked)
+        s->file->pMethods->xUnlock(s->file, SQLITE_LOCK_NONE);
+    db_destroy(s->db);
+}
+
+static char *beside(const char *path, const char *suffix)
+{
+    char *name = malloc(strlen(path) + strlen(suffix) + 1);
+    if (name)
+        strcpy(stpcpy(name, path), suffix);
+    return name;
+}
+
+static enum kiln_code out_of_memory(const char *path, struct kiln_err *err)
+{
+    return kiln_fail(err, KILN_NO_MEMORY, "cannot copy '%s': out of memory", path);
+}
+
+static enum kiln_code copy_failed(enum kiln_code rc, const char *path, struct kiln_err *err)
+{
+    return rc ? kiln_while(err, "copying '%s'", path) : KILN_OK;
+}
+
+/* ---- the file ---- */
+
+/* Opening anything else could wait for ever. */
+static enum kiln_code check_kind(const char *path, struct kiln_err *err)
+{
+    struct stat seen;
+    if (stat(path, &seen) != 0)
+        return kiln_fail_errno(err, errno, "cannot open '%s'", path);
+    if (!S_ISREG(seen.st_mode))
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a file", path);
+    return KILN_OK;
+}
+
+static enum kiln_code open_source(struct source *s, const char *path, struct kiln_err *err)
+{
+    enum kiln_code rc = check_kind(path, err);
+    if (rc)
+        return rc;
+    s->db = calloc(1, sizeof(*s->db));
+    if (s->db)
+        s->db->path = strdup(path);
+    if (!s->db || !s->db->path)
+        return out_of_memory(path, err);
+    int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    int opened = sqlite3_open_v2(path, &s->db->handle, flags, NULL);
+    if (opened == SQLITE_OK)
+        opened = sqlite3_file_control(s->db->handle, "main", SQLITE_FCNTL_FILE_POINTER, &s->file);
+    if (opened != SQLITE_OK)
+        return db_fail(s->db, opened, "open", err);
+    s->path = sqlite3_db_filename(s->db->handle, "main");
+    return KILN_OK;
+}
+
+static enum kiln_code lock_source(struct source *s, struct kiln_err *err)
+{
+    int rc = s->file->pMethods->xLock(s->file, SQLITE_LOCK_SHARED);
+    for (int waited = 0; rc == SQLITE_BUSY && waited < LOCK_WAIT_MS; waited += LOCK_PAUSE_MS) {
+        sqlite3_sleep(LOCK_PAUSE_MS);
+        rc = s->file->pMethods->xLock(s->file, SQLITE_LOCK_SHARED);
+    }
+    s->locked = rc == SQLITE_OK;
+    if (rc == SQLITE_BUSY)
+        return kiln_fail(err, KILN_BUSY,
+                         "cannot read '%s': another process keeps it locked; "
+                         "try again when that is done",
+                         s->path);
+    return s->locked ? KILN_OK : db_fail(s->db, rc, "lock", err);
+}
+
+static enum kiln_code make_file(const char *path, int *ret_fd, struct kiln_err *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot make '%s'", path);
+    *ret_fd = fd;
+    return KILN_OK;
+}
+
+/* Reads by SQLite's own descriptor: closing another one of this file would drop the locks that
+ * this process has on it. */
+static enum kiln_code copy_file(struct source *s, const char *to, struct kiln_err *err)
+{
+    KILN_AUTO(fd) int fd = -1;
+    sqlite3_int64 size = 0;
+    int got = s->file->pMethods->xFileSize(s->file, &size);
+    KILN_AUTO(mem) uint8_t *chunk = malloc(CHUNK);
+    if (!chunk)
+        return out_of_memory(s->path, err);
+    enum kiln_code rc = make_file(to, &fd, err);
+    for (sqlite3_int64 at = 0; !rc && got == SQLITE_OK && at < size; at += CHUNK) {
+        int part = size - at < CHUNK ? (int)(size - at) : CHUNK;
+        got = s->file->pMethods->xRead(s->file, chunk, part, at);
+        if (got == SQLITE_IOERR_SHORT_READ) /* cut short meanwhile: the rest is zeros */
+            got = SQLITE_OK;
+        if (got == SQLITE_OK)
+            rc = fs_write_all(fd, bytes_of(chunk, (size_t)part), err);
+    }
+    if (!rc && got != SQLITE_OK)
+        rc = db_fail(s->db, got, "read", err);
+    return copy_failed(rc, s->path, err);
+}
+
+/* ---- what stands beside it ---- */
+
+/* |ret_fd| is -1 when there is none. */
+static enum kiln_code open_beside(const char *path, int *ret_fd, struct kiln_err *err)
+{
+    struct stat seen;
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno != ENOENT)
+        return kiln_fail_errno(err, errno, "cannot open '%s'", path);
+    if (fd >= 0 && (fstat(fd, &seen) != 0 || !S_ISREG(seen.st_mode)))
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a file", path);
+    *ret_fd = fd;
+    fd = -1;
+    return KILN_OK;
+}
+
+static enum kiln_code read_log_header(const char *path, struct log_header *ret_header,
+                                      struct kiln_err *err)
+{
+    KILN_AUTO(fd) int fd = -1;
+    enum kiln_code rc = open_beside(path, &fd, err);
+    struct log_header header = { 0 };
+    ssize_t got = fd < 0 ? 0 : pread(fd, header.bytes, LOG_HEADER, 0);
+    if (!rc && got < 0)
+        rc = kiln_fail_errno(err, errno, "cannot read '%s'", path);
+    header.size = got > 0 ? (size_t)got : 0;
+    if (!rc)
+        *ret_header = header;
+    return rc;
+}
+
+static enum kiln_code copy_rest(int from_fd, int to_fd, struct kiln_err *err)
+{
+    KILN_AUTO(mem) uint8_t *chunk = malloc(CHUNK);
+    if (!chunk)
+        return kiln_fail(err, KILN_NO_MEMORY, "out of memory");
+    for (;;) {
+        ssize_t got = read(from_fd, chunk, CHUNK);
+        if (got < 0 && errno != EINTR)
+            return kiln_fail_errno(err, errno, "cannot read");
+        if (got == 0)
+            return KILN_OK;
+        enum kiln_code rc =
+            got < 0 ? KILN_OK : fs_write_all(to_fd, bytes_of(chunk, (size_t)got), err);
+        if (rc)
+            return rc;
+    }
+}
+
+/* Nothing to do when |from| is not there. */
+static enum kiln_code copy_beside(const char *from, const char *to, struct kiln_err *err)
+{
+    KILN_AUTO(fd) int from_fd = -1;
+    KILN_AUTO(fd) int to_fd = -1;
+    enum kiln_code rc = open_beside(from, &from_fd, err);
+    if (!rc && from_fd >= 0)
+        rc = make_file(to, &to_fd, err);
+    if (!rc && from_fd >= 0)
+        rc = copy_rest(from_fd, to_fd, err);
+    return copy_failed(rc, from, err);
+}
+
+/* A journal that names a super-journal would have SQLite open and delete whatever file it names. */
+static enum kiln_code check_journal(const char *path, struct kiln_err *err)
+{
+    static const uint8_t magic[8] = { 0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7 };
+    uint8_t tail[sizeof(magic)];
+    KILN_AUTO(fd) int fd = -1;
+    enum kiln_code rc = open_beside(path, &fd, err);
+    off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    if (rc || size < (off_t)(2 * sizeof(magic)))
+        return rc;
+    if (pread(fd, tail, sizeof(tail), size - (off_t)sizeof(tail)) != (ssize_t)sizeof(tail))
+        return kiln_fail_errno(err, errno, "cannot read '%s'", path);
+    if (memcmp(tail, magic, sizeof(magic)) == 0)
+        return kiln_fail(err, KILN_CORRUPT,
+                         "a transaction over several files ended in the middle: open the file with "
+                         "its own program first");
+    return KILN_OK;
+}
+
+/* A journal is left by a writer that died, unless a living one has just begun to write it. */
+static enum kiln_code copy_journal(struct source *s, const char *to, struct kiln_err *err)
+{
+    int reserved = 0;
+    int asked = s->file->pMethods->xCheckReservedLock(s->file, &reserved);
+    if (asked != SQLITE_OK)
+        return db_fail(s->db, asked, "lock", err);
+    KILN_AUTO(mem) char *from_journal = beside(s->path, "-journal");
+    KILN_AUTO(mem) char *to_journal = beside(to, "-journal");
+    if (!from_journal || !to_journal)
+        return out_of_memory(s->path, err);
+    enum kiln_code rc = reserved ? KILN_OK : copy_beside(from_journal, to_journal, err);
+    if (!rc)
+        rc = check_journal(to_journal, err);
+    return rc == KILN_CORRUPT ? kiln_while(err, "copying '%s'", s->path) : rc;
+}
+
+/* ---- together ---- */
+
+static bool same_header(const struct log_header *a, const struct log_header *b)
+{
+    return a->size == b->size && memcmp(a->bytes, b->bytes, LOG_HEADER) == 0;
+}
+
+static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_consistent,
+                                struct kiln_err *err)
+{
+    struct log_header before = { 0 }, after = { 0 };
+    KILN_AUTO(mem) char *from_log = beside(s->path, "-wal");
+    KILN_AUTO(mem) char *to_log = beside(to, "-wal");
+    if (!from_log || !to_log)
+        return out_of_memory(s->path, err);
+    enum kiln_code rc = read_log_header(from_log, &before, err);
+    if (!rc)
+        rc = copy_file(s, to, err);
+    if (!rc)
+        rc = copy_journal(s, to, err);
+    if (!rc)
+        rc = copy_beside(from_log, to_log, err);
+    if (!rc)
+        rc = read_log_header(from_log, &after, err);
+    if (!rc)
+        *ret_consistent = same_header(&before, &after);
+    return rc;
+}
+
+enum kiln_code db_snapshot(const char *from, const char *to, struct kiln_err *err)
+{
+    __attribute__((cleanup(source_done))) struct source s = { 0 };
+    bool consistent = false;
+    enum kiln_code rc = open_source(&s, from, err);
+    if (!rc && access(to, F_OK) == 0) /* the clean-up below is for what we made */
+        return kiln_fail_errno(err, EEXIST, "cannot make '%s'", to);
+    if (!rc)
+        rc = lock_source(&s, err);
+    for (int attempt = 0; !rc && !consistent && attempt < ATTEMPTS; attempt++) {
+        db_snapshot_remove(to);
+        rc = copy_once(&s, to, &consistent, err);
+    }
+    if (!rc && !consistent)
+        rc = kiln_fail(err, KILN_BUSY,
+                       "cannot copy '%s': it is written to all the time; try again "
+                       "later",
+                       from);
+    if (rc)
+        db_snapshot_remove(to);
+    return rc;
+}
+
+static enum kiln_code check_merged(const char *path, struct kiln_err *err)
+{
+    KILN_AUTO(mem) char *log = beside(path, "-wal");
+    if (!log)
+        return out_of_memory(path, err);
+    if (access(log, F_OK) == 0)
+        return kiln_fail(err, KILN_CORRUPT, "the write-ahead log of '%s' cannot be put into it",
+                         path);
+    return KILN_OK;
+}
+
+enum kiln_code db_snapshot_merge(const char *path, struct kiln_err *err)
+{
+    KILN_AUTO(db) struct db *db = NULL;
+    struct db_options options = {
+        .path = path, .value_most = 1 << 20, .cache_kib = 512, .foreign = true
+    };
+    enum kiln_code rc = db_open(&options, &db, err);
+    if (!rc)
+        rc = db_exec(db, "pragma synchronous = off; pragma journal_mode = delete", "recover", err);
+    return rc ? rc : check_merged(path, err);
+}
+
+void db_snapshot_remove(const char *path)
+{
+    static const char *const suffixes[] = { "", "-wal", "-shm", "-journal" };
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        KILN_AUTO(mem) char *name = beside(path, suffixes[i]);
+        if (name)
+            unlink(name);
+    }
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/miopen/bzip2.h"
+#include "common/fs.h"
+
+#include <errno.h>
+
+#include <bzlib.h>
+
+/* MIOpen's: the same input must give the same stream. */
+#define BLOCK_SIZE 9
+#define WORK_FACTOR 30
+#define CHUNK (16u << 10)       /* on the stack */
+#define FILE_CHUNK (256u << 10) /* one read or write of a file */
+
+static enum kiln_code unreadable(int rc, struct kiln_err *err)
+{
+    if (rc == BZ_MEM_ERROR)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot unpack bzip2: out of memory");
+    return kiln_fail(err, KILN_CORRUPT, "the content is damaged or no bzip2 stream");
+}
+
+/* Ends with the stream, an error or the input. */
+static enum kiln_code unpack_stream(bz_stream *s, uint64_t raw_size, struct buffer *raw,
+                                    struct kiln_err *err)
+{
+    char chunk[CHUNK];
+    uint64_t left = raw_size;
+    int rc = BZ_OK;
+    while (rc == BZ_OK) {
+        s->next_out = chunk;
+        s->avail_out = sizeof(chunk);
+        rc = BZ2_bzDecompress(s);
+        size_t got = sizeof(chunk) - s->avail_out;
+        if (rc != BZ_OK && rc != BZ_STREAM_END)
+            return unreadable(rc, err);
+        if (got > left)
+            return kiln_fail(err, KILN_CORRUPT, "it unpacks to more than the %llu bytes stated",
+                             (unsigned long long)raw_size);
+        if (rc == BZ_OK && s->avail_in == 0 && s->avail_out > 0)
+            return kiln_fail(err, KILN_CORRUPT, "the bzip2 stream ends too early");
+        buffer_put(raw, chunk, got);
+        left -= got;
+    }
+    if (left > 0)
+        return kiln_fail(err, KILN_CORRUPT, "it unpacks to %llu bytes instead of %llu",
+                         (unsigned long long)(raw_size - left), (unsigned long long)raw_size);
+    if (s->avail_in > 0)
+        return kiln_fail(err, KILN_CORRUPT, "%u bytes follow the bzip2 stream", s->avail_in);
+    return KILN_OK;
+}
+
+enum kiln_code bzip2_unpack(struct bytes stored, uint64_t raw_size, struct buffer *ret_raw,
+                            struct kiln_err *err)
+{
+    if (stored.size > UINT32_MAX)
+        return kiln_fail(err, KILN_CORRUPT, "no bzip2 stream here is that long");
+    bz_stream s = { .next_in = (char *)stored.data, .avail_in = (unsigned)stored.size };
+    size_t before = ret_raw->size;
+    int begun = BZ2_bzDecompressInit(&s, 0, 0);
+    if (begun != BZ_OK)
+        return unreadable(begun, err);
+    enum kiln_code rc = unpack_stream(&s, raw_size, ret_raw, err);
+    BZ2_bzDecompressEnd(&s);
+    if (!rc && ret_raw->failed)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot hold %llu unpacked bytes",
+                       (unsigned long long)raw_size);
+    if (rc)
+        ret_raw->size = before;
+    return rc;
+}
+
+enum kiln_code bzip2_pack(struct bytes raw, struct buffer *ret_stored, bool *ret_fits,
+                          struct kiln_err *err)
+{
+    if (raw.size > UINT32_MAX)
+        return kiln_fail(err, KILN_INVALID, "cannot pack %zu bytes: too many for bzip2", raw.size);
+    if (raw.size == 0) { /* no room for even a header */
+        *ret_fits = false;
+        return KILN_OK;
+    }
+    unsigned size = (unsigned)raw.size;
+    KILN_AUTO(mem) char *stored = malloc(size);
+    int rc = stored ? BZ2_bzBuffToBuffCompress(stored, &size, (char *)raw.data, size, BLOCK_SIZE, 0,
+                                               WORK_FACTOR)
+                    : BZ_MEM_ERROR;
+    bool fits = rc == BZ_OK;
+    if (fits)
+        buffer_put(ret_stored, stored, size);
+    if (rc == BZ_MEM_ERROR || (fits && ret_stored->failed))
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot pack %zu bytes: out of memory", raw.size);
+    if (!fits && rc != BZ_OUTBUFF_FULL)
+        return kiln_fail(err, KILN_IO, "cannot pack %zu bytes: libbz2 says %d", raw.size, rc);
+    *ret_fits = fits;
+    return KILN_OK;
+}
+
+/* ---- whole files ---- */
+
+struct unpacking {
+    bz_stream stream;
+    bool open;          /* a stream is under way */
+    uint64_t read, put; /* bytes so far */
+    uint64_t limit;
+    int to_fd;
+    char *in, *out; /* owned, FILE_CHUNK each */
+};
+
+static void unpacking_done(struct unpacking *u)
+{
+    if (u->open)
+        BZ2_bzDecompressEnd(&u->stream);
+    free(u->in);
+    free(u->out);
+}
+
+/* |ret_size| is 0 at the end of the file. */
+static enum kiln_code read_some(int fd, char *into, size_t *ret_size, struct kiln_err *err)
+{
+    ssize_t got = 0;
+    do
+        got = read(fd, into, FILE_CHUNK);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return kiln_fail_errno(err, errno, "cannot read the compressed file");
+    *ret_size = (size_t)got;
+    return KILN_OK;
+}
+
+static enum kiln_code begin_stream(struct unpacking *u, struct kiln_err *err)
+{
+    bz_stream next = { .next_in = u->stream.next_in, .avail_in = u->stream.avail_in };
+    u->stream = next;
+    int rc = BZ2_bzDecompressInit(&u->stream, 0, 0);
+    if (rc != BZ_OK)
+        return unreadable(rc, err);
+    u->open = true;
+    return KILN_OK;
+}
+
+static void end_stream(struct unpacking *u)
+{
+    BZ2_bzDecompressEnd(&u->stream);
+    u->open = false;
+}
+
+/* One full output chunk, or all that the input gives. */
+static enum kiln_code unpack_some(struct unpacking *u, struct kiln_err *err)
+{
+    u->stream.next_out = u->out;
+    u->stream.avail_out = FILE_CHUNK;
+    int rc = BZ2_bzDecompress(&u->stream);
+    if (rc != BZ_OK && rc != BZ_STREAM_END)
+        return unreadable(rc, err);
+    size_t got = FILE_CHUNK - u->stream.avail_out;
+    if (got > u->limit - u->put)
+        return kiln_fail(err, KILN_FULL, "it unpacks to more than the %llu bytes allowed",
+                         (unsigned long long)u->limit);
+    u->put += got;
+    if (rc == BZ_STREAM_END)
+        end_stream(u);
+    return fs_write_all(u->to_fd, bytes_of(u->out, got), err);
+}
+
+/* All of the input at hand. */
+static enum kiln_code unpack_input(struct unpacking *u, size_t size, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    u->stream.next_in = u->in;
+    u->stream.avail_in = (unsigned)size;
+    while (!rc && (u->stream.avail_in > 0 || (u->open && u->stream.avail_out == 0))) {
+        if (!u->open)
+            rc = begin_stream(u, err);
+        if (!rc)
+            rc = unpack_some(u, err);
+    }
+    return rc;
+}
+
+enum kiln_code bzip2_unpack_file(int from_fd, int to_fd, uint64_t limit,
+                                 void (*progress)(void *context, uint64_t read), void *context,
+                                 struct kiln_err *err)
+{
+    __attribute__((cleanup(unpacking_done))) struct unpacking u = {
+        .limit = limit, .to_fd = to_fd, .in = malloc(FILE_CHUNK), .out = malloc(FILE_CHUNK)
+    };
+    if (!u.in || !u.out)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot unpack bzip2: out of memory");
+    enum kiln_code rc = KILN_OK;
+    size_t size = 1;
+    while (!rc && size > 0) {
+        rc = read_some(from_fd, u.in, &size, err);
+        if (!rc)
+            rc = unpack_input(&u, size, err);
+        u.read += rc ? 0 : size;
+        if (!rc && size > 0 && progress)
+            progress(context, u.read);
+    }
+    if (!rc && u.read == 0)
+        return kiln_fail(err, KILN_CORRUPT, "the compressed file is empty");
+    if (!rc && u.open)
+        return kiln_fail(err, KILN_CORRUPT, "the compressed file ends too early");
+    return rc;
+}

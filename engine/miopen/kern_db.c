@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/miopen/kern_db.h"
+#include "common/limits.h"
+#include "engine/db/new_file.h"
+#include "engine/db/snapshot.h"
+#include "engine/miopen/kern_db_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Rows that claim one name and arguments: one, by MIOpen's index; its first versions had also the
+ * hash and the size in it. */
+#define CANDIDATES_MOST 16
+#define CACHE_KIB 512
+#define FOLDER_MOST 512
+#define COPY_NAME "/kernels.kdb"
+
+static const char *const statements[KERN_DB_STATEMENT_COUNT] = {
+#define KERN_DB_STATEMENT(name, text) [KERN_DB_##name] = text,
+#include "engine/miopen/kern_db_statements.def"
+#undef KERN_DB_STATEMENT
+};
+
+static const char *const columns[] = { "kernel_name", "kernel_args", "kernel_blob", "kernel_hash",
+                                       "uncompressed_size" };
+
+static const struct db_table table = { .name = "kern_db",
+                                       .columns = columns,
+                                       .column_count = sizeof(columns) / sizeof(columns[0]) };
+
+/* ---- opening ---- */
+
+/* Without waiting, whatever |path| is. */
+static enum kiln_code open_file(struct kern_db *db, const char *path, struct kiln_err *err)
+{
+    struct stat seen;
+    db->fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (db->fd < 0 || fstat(db->fd, &seen) != 0)
+        return kiln_fail_errno(err, errno, "cannot open '%s'", db->path);
+    if (!S_ISREG(seen.st_mode))
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a file", db->path);
+    if (seen.st_size == 0)
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is no kernel database: it is empty", db->path);
+    db->size = (uint64_t)seen.st_size;
+    return KILN_OK;
+}
+
+static enum kiln_code open_sqlite(struct kern_db *db, const char *path, struct kiln_err *err)
+{
+    struct db_options options = { .path = path,
+                                  .shown = db->path,
+                                  .statements = statements,
+                                  .statement_count = KERN_DB_STATEMENT_COUNT,
+                                  .value_most = LIMIT_CODE_OBJECT + 4ull * KERN_DB_TEXT_MOST,
+                                  .cache_kib = CACHE_KIB,
+                                  .read_only = true,
+                                  .immutable = true,
+                                  .foreign = true,
+                                  .table = &table };
+    enum kiln_code rc = db_open(&options, &db->db, err);
+    if (rc == KILN_CORRUPT)
+        return kiln_while(err, "no kernel database of MIOpen's");
+    if (rc)
+        return rc;
+    QUERY_AUTO struct query q = query_of(db->db, KERN_DB_IS_INDEXED);
+    return query_step(&q, &db->indexed, err);
+}
+
+/* A live file that SQLite does not take may still have rows in it. */
+static enum kiln_code open_damaged(struct kern_db *db, struct kiln_err *err)
+{
+    struct kiln_err why = *err;
+    enum kiln_code rc = kern_salvage_open(db->fd, &db->salvage, err);
+    if (!rc && kern_salvage_count(db->salvage) == 0)
+        rc = KILN_CORRUPT;
+    if (rc == KILN_CORRUPT)
+        *err = why;
+    return rc;
+}
+
+static enum kiln_code make_temp_folder(char folder[FOLDER_MOST], struct kiln_err *err)
+{
+    const char *const places[] = { getenv("TMPDIR"), "/var/tmp", "/tmp" };
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        int size = places[i] ? snprintf(folder, FOLDER_MOST, "%s/kiln-kdb-XXXXXX", places[i])
+                             : FOLDER_MOST;
+        if (size < FOLDER_MOST && mkdtemp(folder))
+            return KILN_OK;
+    }
+    return kiln_fail_errno(err, errno,
+                           "cannot make a folder for a copy in TMPDIR, /var/tmp or /tmp");
+}
+
+static enum kiln_code open_copy(struct kern_db *db, const char *copy, struct kiln_err *err)
+{
+    enum kiln_code rc = db_snapshot(db->path, copy, err);
+    if (!rc) {
+        rc = db_snapshot_merge(copy, err);
+        if (rc == KILN_CORRUPT) /* then it is read as it is */
+            rc = KILN_OK;
+    }
+    if (!rc)
+        rc = open_file(db, copy, err);
+    if (!rc)
+        rc = open_sqlite(db, copy, err);
+    return rc == KILN_CORRUPT && db->fd >= 0 ? open_damaged(db, err) : rc;
+}
+
+/* The copy has no name any more when this returns: nothing is left behind, however we end. */
+static enum kiln_code open_live(struct kern_db *db, struct kiln_err *err)
+{
+    char folder[FOLDER_MOST], copy[FOLDER_MOST + sizeof(COPY_NAME)];
+    enum kiln_code rc = make_temp_folder(folder, err);
+    if (rc)
+        return rc;
+    snprintf(copy, sizeof(copy), "%s" COPY_NAME, folder);
+    rc = open_copy(db, copy, err);
+    db_snapshot_remove(copy);
+    rmdir(folder);
+    struct kiln_err why = *err;
+    return rc == KILN_FULL
+               ? kiln_fail(err, rc, "%s; TMPDIR may name a folder with more room", why.text)
+               : rc;
+}
+
+enum kiln_code kern_db_open(const char *path, enum kern_db_mode mode, struct kern_db **ret_db,
+                            struct kiln_err *err)
+{
+    KILN_AUTO(kern_db) struct kern_db *db = calloc(1, sizeof(*db));
+    if (db)
+        *db = (struct kern_db){ .fd = -1, .path = strdup(path) };
+    if (!db || !db->path)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", path);
+    enum kiln_code rc = KILN_OK;
+    if (mode == KERN_DB_LIVE)
+        rc = open_live(db, err);
+    else
+        rc = open_file(db, path, err);
+    if (!rc && mode == KERN_DB_IMMUTABLE)
+        rc = open_sqlite(db, path, err);
+    if (!rc)
+        *ret_db = KILN_TAKE(db);
+    return rc;
+}
+
+void kern_db_destroy(struct kern_db *db)
+{
+    if (!db)
+        return;
+    kern_salvage_destroy(db->salvage);
+    db_destroy(db->db);
+    if (db->fd >= 0)
+        close(db->fd);
+    free(db->path);
+    free(db);
+}
+
+enum kiln_code kern_db_copy(const char *from, const char *to, struct kiln_err *err)
+{
+    enum kiln_code rc = db_snapshot(from, to, err);
+    if (rc)
+        return rc;
+    rc = db_snapshot_merge(to, err);
+    if (!rc)
+        rc = db_sync_file(to, err);
+    if (rc)
+        db_snapshot_remove(to);
+    return rc ? kiln_while(err, "copying '%s'", from) : KILN_OK;
+}
+
+/* ---- looking up ---- */
+
+struct kern_row kern_db_row(const struct query *q)
+{
+    int64_t raw_size = query_i64(q, 5);
+    return (struct kern_row){ .id = query_u64(q, 0),
+                              .name = query_bytes(q, 1),
+                              .args = query_bytes(q, 2),
+                              .stored = query_bytes(q, 3),
+                              .md5 = query_bytes(q, 4),
+                              .raw_size = raw_size < 0 ? UINT64_MAX : (uint64_t)raw_size };
+}
+
+static enum kiln_code take_row(struct kern_db *db, int64_t id, struct bytes name, struct bytes args,
+                               struct buffer *raw, struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(db->db, KERN_DB_ROW);
+    bool there = false;
+    query_bind_i64(&q, 1, id);
+    enum kiln_code rc = query_step(&q, &there, err);
+    if (rc)
+        return rc;
+    if (!there)
+        return kiln_fail(err, KILN_CORRUPT, "the index of '%s' names a row that is not there",
+                         db->path);
+    struct kern_row row = kern_db_row(&q);
+    if (!bytes_equal(row.name, name) || !bytes_equal(row.args, args))
+        return kiln_fail(err, KILN_CORRUPT, "the index of '%s' leads to row %llu of another kernel",
+                         db->path, (unsigned long long)row.id);
+    rc = kern_row_unpack(&row, raw, err);
+    return rc ? kiln_while(err, "'%s'", db->path) : KILN_OK;
+}
+
+/* The first row that is right. */
+static enum kiln_code find(struct kern_db *db, struct bytes name, struct bytes args,
+                           struct buffer *raw, struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(db->db, KERN_DB_FIND);
+    query_bind_letters(&q, 1, name);
+    query_bind_letters(&q, 2, args);
+    bool damaged = false;
+    for (int i = 0; i < CANDIDATES_MOST; i++) {
+        bool row = false;
+        enum kiln_code rc = query_step(&q, &row, err);
+        if (!rc && !row)
+            return damaged ? KILN_CORRUPT : KILN_NOT_FOUND;
+        if (!rc)
+            rc = take_row(db, query_i64(&q, 0), name, args, raw, err);
+        if (rc != KILN_CORRUPT || !row)
+            return rc;
+        damaged = true;
+    }
+    return KILN_CORRUPT;
+}
+
+enum kiln_code kern_db_find(struct kern_db *db, struct bytes name, struct bytes args,
+                            struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_CORRUPT;
+    if (db->db)
+        rc = find(db, name, args, ret_raw, err);
+    else
+        kiln_fail(err, rc, "'%s' is too damaged to look anything up in it", db->path);
+    *ret_damaged = rc == KILN_CORRUPT;
+    return rc == KILN_CORRUPT ? KILN_NOT_FOUND : rc;
+}
+
+enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows, struct kiln_err *err)
+{
+    if (!db->db) {
+        *ret_rows = kern_salvage_count(db->salvage);
+        return KILN_OK;
+    }
+    QUERY_AUTO struct query q = query_of(db->db, KERN_DB_COUNT);
+    bool row = false;
+    enum kiln_code rc = query_step(&q, &row, err);
+    if (!rc)
+        *ret_rows = query_u64(&q, 0);
+    return rc;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/miopen/kern_db_parts.h"
+
+/* Rows of an honest file do not overlap; crafted ones could all claim the same pages. */
+#define LISTED_MOST 2
+
+struct listing {
+    uint64_t latest; /* id */
+    uint64_t left;   /* rows that may still be given out */
+    uint64_t lost;
+    bool stopped; /* by the caller */
+};
+
+static enum kiln_code number(struct kern_db *db, enum kern_db_statement statement,
+                             uint64_t *ret_number, struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(db->db, statement);
+    bool row = false;
+    enum kiln_code rc = query_step(&q, &row, err);
+    if (!rc)
+        *ret_number = query_u64(&q, 0);
+    return rc;
+}
+
+/* Damage can hide rows without an error, where a page claims fewer cells than it has. */
+static enum kiln_code compare_counts(struct kern_db *db, struct kiln_err *err)
+{
+    uint64_t in_index = 0, in_table = 0;
+    if (db->compared)
+        return KILN_OK;
+    db->compared = true;
+    enum kiln_code rc = number(db, KERN_DB_COUNT, &in_index, err);
+    if (!rc)
+        rc = number(db, KERN_DB_COUNT_ROWS, &in_table, err);
+    if (!rc && in_index != in_table)
+        rc = kiln_fail(err, KILN_CORRUPT, "the index of '%s' has %llu rows, the table %llu",
+                       db->path, (unsigned long long)in_index, (unsigned long long)in_table);
+    return rc;
+}
+
+/* KILN_CORRUPT when the index does not know the row: one of the two is damaged. */
+static enum kiln_code confirm(struct kern_db *db, const struct kern_row *row, struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(db->db, KERN_DB_CONFIRM);
+    bool known = false;
+    query_bind_letters(&q, 1, row->name);
+    query_bind_letters(&q, 2, row->args);
+    query_bind_u64(&q, 3, row->id);
+    enum kiln_code rc = query_step(&q, &known, err);
+    if (!rc && !known)
+        rc = kiln_fail(err, KILN_CORRUPT, "the index of '%s' does not know row %llu", db->path,
+                       (unsigned long long)row->id);
+    return rc;
+}
+
+static enum kiln_code check_row(struct kern_db *db, const struct listing *l,
+                                const struct kern_row *row, struct kiln_err *err)
+{
+    db->listed += row->name.size + row->args.size + row->stored.size;
+    if (row->id <= l->latest || db->listed > LISTED_MOST * db->size)
+        return kiln_fail(err, KILN_CORRUPT, "the rows of '%s' overlap", db->path);
+    return db->indexed && kern_row_is_sane(row) ? confirm(db, row, err) : KILN_OK;
+}
+
+static enum kiln_code list_by_sqlite(struct kern_db *db, struct listing *l,
+                                     bool (*each)(void *context, const struct kern_row *row),
+                                     void *context, struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(db->db, KERN_DB_NEXT);
+    query_bind_u64(&q, 1, l->latest);
+    bool there = l->left > 0;
+    enum kiln_code rc = KILN_OK;
+    while (!rc && l->left > 0 && !l->stopped) {
+        rc = query_step(&q, &there, err);
+        if (rc || !there)
+            return rc;
+        struct kern_row row = kern_db_row(&q);
+        rc = check_row(db, l, &row, err);
+        if (rc)
+            return rc;
+        l->latest = row.id;
+        if (!kern_row_is_sane(&row)) {
+            l->lost++;
+            continue;
+        }
+        l->left--;
+        l->stopped = !each(context, &row);
+    }
+    return rc;
+}
+
+static enum kiln_code list_by_pages(struct kern_db *db, struct listing *l,
+                                    bool (*each)(void *context, const struct kern_row *row),
+                                    void *context, struct kiln_err *err)
+{
+    uint64_t lost = 0;
+    enum kiln_code rc = KILN_OK;
+    if (!db->salvage)
+        rc = kern_salvage_open(db->fd, &db->salvage, err);
+    if (!rc)
+        rc = kern_salvage_each(db->salvage, l->latest, l->left, each, context, &lost, err);
+    l->lost += lost;
+    return rc;
+}
+
+enum kiln_code kern_db_each(struct kern_db *db, uint64_t after, uint64_t count,
+                            bool (*each)(void *context, const struct kern_row *row), void *context,
+                            uint64_t *ret_lost, struct kiln_err *err)
+{
+    struct listing l = { .latest = after, .left = count };
+    enum kiln_code rc = KILN_OK;
+    if (after == 0)
+        db->listed = 0;
+    if (!db->salvage)
+        rc = compare_counts(db, err);
+    if (!rc && !db->salvage)
+        rc = list_by_sqlite(db, &l, each, context, err);
+    if (rc == KILN_CORRUPT || db->salvage)
+        rc = list_by_pages(db, &l, each, context, err);
+    if (!rc)
+        *ret_lost = l.lost;
+    return rc;
+}
+
+bool kern_db_is_damaged(const struct kern_db *db) { return db->salvage != NULL; }

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/miopen/kern_db_salvage.h"
+#include "common/limits.h"
+#include "engine/db/page_scan.h"
+#include "engine/miopen/kern_db_parts.h"
+
+#include <string.h>
+
+/* Of rows and of index entries; the largest of AMD's packages has some ten thousand. */
+#define FOUND_MOST (1u << 20)
+#define RECORD_MOST (LIMIT_CODE_OBJECT + 4u * KERN_DB_TEXT_MOST)
+
+struct found_key { /* what the index says */
+    int64_t id;
+    uint64_t hash; /* of name and arguments */
+};
+
+struct kern_salvage {
+    struct page_scan *scan;   /* owned */
+    struct buffer rows, keys; /* of struct page_cell and struct found_key, by id */
+    struct buffer record;     /* the latest one read */
+};
+
+/* ---- finding ---- */
+
+static uint64_t hash_of(struct bytes name, struct bytes args)
+{
+    return bytes_hash(args, bytes_hash(name, 0));
+}
+
+static bool looks_like_a_row(const struct page_cell *cell)
+{
+    static const uint8_t kinds[] = { PAGE_NULL, PAGE_TEXT, PAGE_TEXT,
+                                     PAGE_BLOB, PAGE_TEXT, PAGE_NUMBER };
+    return !cell->in_index && cell->id > 0 && cell->columns >= sizeof(kinds) &&
+           memcmp(cell->kinds, kinds, sizeof(kinds)) == 0;
+}
+
+/* Name and arguments first, the row's id last. */
+static bool looks_like_a_key(const struct page_cell *cell)
+{
+    return cell->in_index && cell->columns >= 3 && cell->columns < PAGE_COLUMNS_MOST &&
+           cell->kinds[0] == PAGE_TEXT && cell->kinds[1] == PAGE_TEXT &&
+           cell->kinds[cell->columns - 1] == PAGE_NUMBER;
+}
+
+static bool read_record(struct kern_salvage *s, const struct page_cell *cell,
+                        struct page_value values[PAGE_COLUMNS_MOST])
+{
+    s->record.size = 0;
+    s->record.failed = false;
+    return page_scan_read(s->scan, cell, &s->record, values);
+}
+
+static bool on_cell(void *context, const struct page_cell *cell)
+{
+    struct kern_salvage *s = context;
+    struct page_value v[PAGE_COLUMNS_MOST];
+    if (looks_like_a_row(cell)) {
+        buffer_put(&s->rows, cell, sizeof(*cell));
+    } else if (looks_like_a_key(cell) && cell->size <= 3 * KERN_DB_TEXT_MOST &&
+               read_record(s, cell, v)) {
+        struct found_key key = { .id = v[cell->columns - 1].number,
+                                 .hash = hash_of(v[0].bytes, v[1].bytes) };
+        buffer_put(&s->keys, &key, sizeof(key));
+    }
+    return true;
+}
+
+static int by_id(int64_t a, int64_t b) { return (a > b) - (a < b); }
+
+static int compare_rows(const void *a, const void *b)
+{
+    return by_id(((const struct page_cell *)a)->id, ((const struct page_cell *)b)->id);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return by_id(((const struct found_key *)a)->id, ((const struct found_key *)b)->id);
+}
+
+static size_t row_count(const struct kern_salvage *s)
+{
+    return s->rows.size / sizeof(struct page_cell);
+}
+
+static size_t key_count(const struct kern_salvage *s)
+{
+    return s->keys.size / sizeof(struct found_key);
+}
+
+static const struct page_cell *rows_of(const struct kern_salvage *s)
+{
+    return (const struct page_cell *)(const void *)s->rows.data;
+}
+
+static const struct found_key *keys_of(const struct kern_salvage *s)
+{
+    return (const struct found_key *)(const void *)s->keys.data;
+}
+
+enum kiln_code kern_salvage_open(int fd, struct kern_salvage **ret_salvage, struct kiln_err *err)
+{
+    KILN_AUTO(kern_salvage) struct kern_salvage *s = calloc(1, sizeof(*s));
+    if (!s)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot read a damaged file: out of memory");
+    buffer_init(&s->rows, FOUND_MOST * sizeof(struct page_cell));
+    buffer_init(&s->keys, FOUND_MOST * sizeof(struct found_key));
+    buffer_init(&s->record, RECORD_MOST);
+    enum kiln_code rc = page_scan_open(fd, &s->scan, err);
+    if (rc)
+        return rc;
+    page_scan_each(s->scan, on_cell, s);
+    if (s->rows.size)
+        qsort(s->rows.data, row_count(s), sizeof(struct page_cell), compare_rows);
+    if (s->keys.size)
+        qsort(s->keys.data, key_count(s), sizeof(struct found_key), compare_keys);
+    *ret_salvage = KILN_TAKE(s);
+    return KILN_OK;
+}
+
+void kern_salvage_destroy(struct kern_salvage *salvage)
+{
+    if (!salvage)
+        return;
+    page_scan_destroy(salvage->scan);
+    buffer_done(&salvage->rows);
+    buffer_done(&salvage->keys);
+    buffer_done(&salvage->record);
+    free(salvage);
+}
+
+uint64_t kern_salvage_count(const struct kern_salvage *salvage)
+{
+    const struct page_cell *rows = rows_of(salvage);
+    uint64_t different = 0;
+    for (size_t i = 0; i < row_count(salvage); i++)
+        different += i == 0 || rows[i].id != rows[i - 1].id;
+    return different;
+}
+
+/* ---- giving out ---- */
+
+struct group { /* all that was found of one id */
+    int64_t id;
+    const struct page_cell *rows;
+    size_t row_count;
+    const struct found_key *keys;
+    size_t key_count;
+};
+
+/* An index entry that cannot be read says nothing against its row. */
+static bool contradicts(const struct group *g, uint64_t hash)
+{
+    for (size_t i = 0; i < g->key_count; i++) {
+        if (g->keys[i].hash == hash)
+            return false;
+    }
+    return g->key_count > 0;
+}
+
+static bool read_row(struct kern_salvage *s, const struct page_cell *cell, struct kern_row *ret_row)
+{
+    struct page_value v[PAGE_COLUMNS_MOST];
+    if (!read_record(s, cell, v))
+        return false;
+    *ret_row =
+        (struct kern_row){ .id = (uint64_t)cell->id,
+                           .name = v[1].bytes,
+                           .args = v[2].bytes,
+                           .stored = v[3].bytes,
+                           .md5 = v[4].bytes,
+                           .raw_size = v[5].number < 0 ? UINT64_MAX : (uint64_t)v[5].number };
+    return kern_row_is_sane(ret_row);
+}
+
+/* A page that was freed and whose freeing was lost may hold an older row of the same id. */
+static bool best_row(struct kern_salvage *s, const struct group *g, struct kern_row *ret_row)
+{
+    for (size_t i = 0; i < g->row_count; i++) {
+        if (read_row(s, &g->rows[i], ret_row) &&
+            !contradicts(g, hash_of(ret_row->name, ret_row->args)))
+            return true;
+    }
+    return false;
+}
+
+/* The lowest id after |after| that a row or a key has; false at the end. */
+static bool next_group(const struct kern_salvage *s, size_t *row, size_t *key, struct group *ret_g)
+{
+    const struct page_cell *rows = rows_of(s);
+    const struct found_key *keys = keys_of(s);
+    size_t rows_end = row_count(s), keys_end = key_count(s);
+    if (*row == rows_end && *key == keys_end)
+        return false;
+    int64_t id = *row < rows_end ? rows[*row].id : keys[*key].id;
+    if (*key < keys_end && keys[*key].id < id)
+        id = keys[*key].id;
+    struct group g = { .id = id, .rows = rows + *row, .keys = keys + *key };
+    while (*row < rows_end && rows[*row].id == id)
+        ++*row, g.row_count++;
+    while (*key < keys_end && keys[*key].id == id)
+        ++*key, g.key_count++;
+    *ret_g = g;
+    return true;
+}
+
+enum kiln_code kern_salvage_each(struct kern_salvage *salvage, uint64_t after, uint64_t count,
+                                 bool (*each)(void *context, const struct kern_row *row),
+                                 void *context, uint64_t *ret_lost, struct kiln_err *err)
+{
+    size_t row = 0, key = 0;
+    uint64_t lost = 0;
+    struct group g;
+    struct kern_row found;
+    bool go_on = count > 0;
+    if (after == 0)
+        page_scan_restart(salvage->scan);
+    while (go_on && next_group(salvage, &row, &key, &g)) {
+        if (g.id <= 0 || (uint64_t)g.id <= after)
+            continue;
+        if (!best_row(salvage, &g, &found)) {
+            lost++;
+            continue;
+        }
+        go_on = each(context, &found) && --count > 0;
+    }
+    if (salvage->rows.failed || salvage->keys.failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot hold what is in a damaged file");
+    *ret_lost = lost;
+    return KILN_OK;
+}

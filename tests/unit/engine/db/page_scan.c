@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+
+#include "common/fs.h"
+#include "engine/db/page_scan.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROWS 150
+#define RECORD_LIMIT (4u << 20)
+
+struct fixture {
+    char folder[64], path[96];
+    sqlite3 *db; /* owned; the oracle */
+    int fd;
+    struct kiln_err err;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-pages-XXXXXX");
+    if (!mkdtemp(f->folder))
+        return -1;
+    snprintf(f->path, sizeof(f->path), "%s/file.db", f->folder);
+    f->fd = -1;
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    sqlite3_close(f->db);
+    if (f->fd >= 0)
+        close(f->fd);
+    fs_remove_tree(AT_FDCWD, f->folder);
+    free(f);
+    return 0;
+}
+
+static void do_sql(struct fixture *f, const char *sql)
+{
+    if (sqlite3_exec(f->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(f->db));
+}
+
+/* Records from a few bytes to some pages, numbers of every width, ids of every width. */
+static void make_file(struct fixture *f, int page_size)
+{
+    char sql[700];
+    assert_int_equal(sqlite3_open(f->path, &f->db), SQLITE_OK);
+    snprintf(sql, sizeof(sql),
+             "pragma page_size = %d; pragma auto_vacuum = none; pragma synchronous = off;"
+             "create table item (id integer primary key, name text, number int, content blob);"
+             "create index by_name on item (name, number);"
+             "with recursive n (i) as (select 1 union all select i + 1 from n limit %d) "
+             "insert into item select case when i %% 10 = 9 then (1 << (i %% 62)) + i * 100000 "
+             "else i end, substr(hex(randomblob(i * i)), 1, i * i), "
+             "case i %% 3 when 0 then i when 1 then -(1 << (i %% 63)) else 1 << (i %% 63) end, "
+             "randomblob(i * i %% 9000) from n",
+             page_size, ROWS);
+    do_sql(f, sql);
+    f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    assert_true(f->fd >= 0);
+}
+
+struct seen {
+    struct fixture *f;
+    struct page_scan *scan;
+    sqlite3_stmt *by_id;
+    size_t rows, keys;
+};
+
+static void assert_column(sqlite3_stmt *row, int column, struct bytes bytes)
+{
+    assert_int_equal(bytes.size, sqlite3_column_bytes(row, column));
+    if (bytes.size)
+        assert_memory_equal(bytes.data, sqlite3_column_blob(row, column), bytes.size);
+}
+
+/* Whatever is found must be what SQLite says of it. */
+static bool compare(void *context, const struct page_cell *cell)
+{
+    struct seen *s = context;
+    BUFFER_AUTO struct buffer record;
+    buffer_init(&record, RECORD_LIMIT);
+    struct page_value v[PAGE_COLUMNS_MOST];
+    if (cell->columns == 5) /* of the schema */
+        return true;
+    assert_true(page_scan_read(s->scan, cell, &record, v));
+    int64_t id = cell->in_index ? v[2].number : cell->id;
+    sqlite3_reset(s->by_id);
+    sqlite3_bind_int64(s->by_id, 1, id);
+    assert_int_equal(sqlite3_step(s->by_id), SQLITE_ROW);
+    unsigned name = cell->in_index ? 0 : 1;
+    assert_int_equal(cell->kinds[name], PAGE_TEXT);
+    assert_column(s->by_id, 0, v[name].bytes);
+    assert_int_equal(v[name + 1].number, sqlite3_column_int64(s->by_id, 1));
+    if (!cell->in_index) {
+        assert_int_equal(cell->kinds[0], PAGE_NULL);
+        assert_int_equal(cell->kinds[3], PAGE_BLOB);
+        assert_column(s->by_id, 2, v[3].bytes);
+    }
+    s->rows += !cell->in_index;
+    s->keys += cell->in_index;
+    return true;
+}
+
+static struct seen scan_all(struct fixture *f)
+{
+    struct seen s = { .f = f };
+    must(page_scan_open(f->fd, &s.scan, &f->err), f->err);
+    assert_int_equal(sqlite3_prepare_v2(f->db,
+                                        "select name, number, content from item where id = ?1", -1,
+                                        &s.by_id, NULL),
+                     SQLITE_OK);
+    page_scan_each(s.scan, compare, &s);
+    sqlite3_finalize(s.by_id);
+    page_scan_destroy(s.scan);
+    return s;
+}
+
+static void finds_what_sqlite_finds(void **state)
+{
+    struct fixture *f = *state;
+    static const int sizes[] = { 512, 1024, 4096, 65536 };
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        make_file(f, sizes[i]);
+        struct seen s = scan_all(f);
+        assert_int_equal(s.rows, ROWS);
+        assert_int_equal(s.keys, ROWS);
+        sqlite3_close(f->db);
+        close(f->fd);
+        unlink(f->path);
+    }
+    f->db = NULL;
+    f->fd = -1;
+}
+
+static void leaves_out_pages_that_are_free(void **state)
+{
+    struct fixture *f = *state;
+    make_file(f, 512);
+    do_sql(f, "pragma secure_delete = off; delete from item where id < 100");
+    size_t left = scan_all(f).rows; /* each is compared with a row that is there */
+    assert_true(left > 0 && left < ROWS);
+}
+
+/* What is scanned from now on is a copy; SQLite keeps the file as it was. */
+static void scan_copy(struct fixture *f)
+{
+    char path[112];
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, 8u << 20);
+    must(fs_read_fd(f->fd, 8u << 20, &content, &err), err);
+    snprintf(path, sizeof(path), "%s-copy", f->path);
+    close(f->fd);
+    f->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    must(fs_write_all(f->fd, buffer_view(&content), &err), err);
+}
+
+static void patch(struct fixture *f, off_t at, const void *bytes, size_t size)
+{
+    assert_int_equal(pwrite(f->fd, bytes, size, at), (ssize_t)size);
+}
+
+static void a_free_list_that_is_wrong_hides_nothing(void **state)
+{
+    struct fixture *f = *state;
+    make_file(f, 4096);
+    scan_copy(f);
+    patch(f, 32, "\0\0\0\2\0\0\0\7", 8); /* begins at a page of the table */
+    assert_int_equal(scan_all(f).rows, ROWS);
+}
+
+static void a_header_that_is_wrong_hides_nothing(void **state)
+{
+    struct fixture *f = *state;
+    make_file(f, 4096);
+    scan_copy(f);
+    patch(f, 0, "damage damage damage damage damage damage damage damage damage", 62);
+    assert_int_equal(scan_all(f).rows, ROWS);
+}
+
+static bool count(void *context, const struct page_cell *cell)
+{
+    (void)cell;
+    return ++*(int *)context < 5;
+}
+
+static void stops_when_told(void **state)
+{
+    struct fixture *f = *state;
+    int cells = 0;
+    make_file(f, 4096);
+    KILN_AUTO(page_scan) struct page_scan *scan = NULL;
+    must(page_scan_open(f->fd, &scan, &f->err), f->err);
+    page_scan_each(scan, count, &cells);
+    assert_int_equal(cells, 5);
+}
+
+/* Reads all records again and again, as overlapping ones would be. */
+static bool read_again(void *context, const struct page_cell *cell)
+{
+    struct seen *s = context;
+    BUFFER_AUTO struct buffer record;
+    buffer_init(&record, RECORD_LIMIT);
+    struct page_value v[PAGE_COLUMNS_MOST];
+    s->rows += page_scan_read(s->scan, cell, &record, v);
+    return true;
+}
+
+static void reads_no_more_than_some_times_the_file(void **state)
+{
+    struct fixture *f = *state;
+    struct seen s = { 0 };
+    make_file(f, 4096);
+    must(page_scan_open(f->fd, &s.scan, &f->err), f->err);
+    for (int i = 0; i < 50; i++)
+        page_scan_each(s.scan, read_again, &s);
+    size_t before = s.rows;
+    page_scan_each(s.scan, read_again, &s);
+    size_t refused = before + 2 * ROWS - s.rows;
+    page_scan_restart(s.scan);
+    page_scan_each(s.scan, read_again, &s);
+    page_scan_destroy(s.scan);
+    assert_true(refused > ROWS / 2);
+    assert_true(s.rows >= before + 2 * ROWS);
+}
+
+static bool read_into_little(void *context, const struct page_cell *cell)
+{
+    struct seen *s = context;
+    BUFFER_AUTO struct buffer record;
+    buffer_init(&record, 100);
+    struct page_value v[PAGE_COLUMNS_MOST];
+    bool fits = cell->size <= 100;
+    assert_int_equal(page_scan_read(s->scan, cell, &record, v), fits);
+    s->rows += fits;
+    s->keys += !fits;
+    return true;
+}
+
+static void a_record_longer_than_the_buffer_is_not_read(void **state)
+{
+    struct fixture *f = *state;
+    struct seen s = { 0 };
+    make_file(f, 4096);
+    must(page_scan_open(f->fd, &s.scan, &f->err), f->err);
+    page_scan_each(s.scan, read_into_little, &s);
+    page_scan_destroy(s.scan);
+    assert_true(s.rows > 0 && s.keys > 0);
+}
+
+static void random_damage_is_survived(void **state)
+{
+    struct fixture *f = *state;
+    make_file(f, 1024);
+    scan_copy(f);
+    off_t size = lseek(f->fd, 0, SEEK_END);
+    uint32_t x = 2463534242u;
+    for (int i = 0; i < 300; i++) {
+        for (int k = 0; k < 20; k++) {
+            x ^= x << 13;
+            x ^= x >> 17;
+            x ^= x << 5;
+            uint8_t byte = (uint8_t)(x >> 9);
+            patch(f, (off_t)(x % (uint32_t)size), &byte, 1);
+        }
+        struct seen s = { 0 };
+        must(page_scan_open(f->fd, &s.scan, &f->err), f->err);
+        page_scan_each(s.scan, read_again, &s);
+        page_scan_destroy(s.scan);
+        if (i == 0)
+            assert_true(s.rows > 0);
+    }
+}
+
+static void there_is_nothing_in_an_empty_file(void **state)
+{
+    struct fixture *f = *state;
+    struct page_scan *scan = NULL;
+    f->fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(page_scan_open(f->fd, &scan, &f->err), KILN_CORRUPT);
+    assert_null(scan);
+    assert_int_equal(page_scan_open(-1, &scan, &f->err), KILN_IO);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(finds_what_sqlite_finds),
+        TEST(leaves_out_pages_that_are_free),
+        TEST(a_free_list_that_is_wrong_hides_nothing),
+        TEST(a_header_that_is_wrong_hides_nothing),
+        TEST(stops_when_told),
+        TEST(reads_no_more_than_some_times_the_file),
+        TEST(a_record_longer_than_the_buffer_is_not_read),
+        TEST(random_damage_is_survived),
+        TEST(there_is_nothing_in_an_empty_file),
+    };
+    return cmocka_run_group_tests_name("page_scan", tests, NULL, NULL);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+
+#include "common/fs.h"
+#include "engine/db/snapshot.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define SNAPSHOTS 60
+#define COMMITS 200
+#define ITEMS 2000 /* rows that a transaction changes: more pages than the log may keep */
+
+struct fixture {
+    char folder[64], path[96], copy[96];
+    pid_t writer; /* 0: none */
+    int alive;    /* its end of a pipe: bytes come as long as it commits */
+    struct kiln_err err;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-snapshot-XXXXXX");
+    if (!mkdtemp(f->folder))
+        return -1;
+    snprintf(f->path, sizeof(f->path), "%s/live.db", f->folder);
+    snprintf(f->copy, sizeof(f->copy), "%s/copy.db", f->folder);
+    f->alive = -1;
+    *state = f;
+    return 0;
+}
+
+static void stop_writer(struct fixture *f)
+{
+    int status = 0;
+    if (!f->writer)
+        return;
+    kill(f->writer, SIGKILL);
+    assert_int_equal(waitpid(f->writer, &status, 0), f->writer);
+    assert_true(WIFSIGNALED(status));
+    close(f->alive);
+    f->writer = 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    stop_writer(f);
+    fs_remove_tree(AT_FDCWD, f->folder);
+    free(f);
+    return 0;
+}
+
+static int do_sql(sqlite3 *db, const char *sql) { return sqlite3_exec(db, sql, NULL, NULL, NULL); }
+
+/* Every transaction gives all items the same new number, and adds and deletes some.  Does not
+ * return. */
+static void write_for_ever(const struct fixture *f, const char *mode, int told)
+{
+    sqlite3 *db = NULL;
+    char sql[512];
+    if (sqlite3_open(f->path, &db) != SQLITE_OK)
+        _exit(1);
+    sqlite3_busy_timeout(db, 10000);
+    snprintf(sql, sizeof(sql),
+             "pragma journal_mode = %s; pragma synchronous = off; pragma wal_autocheckpoint = 7;"
+             "create table item (id integer primary key, number int, filling blob)",
+             mode);
+    if (do_sql(db, sql) != SQLITE_OK)
+        _exit(2);
+    for (unsigned number = 1;; number++) {
+        snprintf(sql, sizeof(sql),
+                 "begin immediate; delete from item where id %% 5 = %u;"
+                 "update item set number = %u;"
+                 "with recursive n (i) as (select 1 union all select i + 1 from n limit %d)"
+                 "insert or ignore into item select i, %u, randomblob(100 + i * 7 %% 900) from n;"
+                 "commit",
+                 number % 5, number, ITEMS, number);
+        if (do_sql(db, sql) != SQLITE_OK || write(told, "", 1) != 1)
+            _exit(3);
+    }
+}
+
+static void start_writer(struct fixture *f, const char *mode)
+{
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    f->writer = fork();
+    assert_true(f->writer >= 0);
+    if (f->writer == 0)
+        write_for_ever(f, mode, ends[1]);
+    close(ends[1]);
+    f->alive = ends[0];
+    assert_int_equal(read(f->alive, &byte, 1), 1); /* the first transaction is there */
+    assert_int_equal(fcntl(f->alive, F_SETFL, O_NONBLOCK), 0);
+}
+
+/* So that the pipe never holds the writer up; the number of commits since the last call. */
+static size_t drain(struct fixture *f)
+{
+    char bytes[4096];
+    size_t all = 0;
+    for (ssize_t got; (got = read(f->alive, bytes, sizeof(bytes))) > 0;)
+        all += (size_t)got;
+    return all;
+}
+
+static int number_of(const char *path, const char *sql)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *statement = NULL;
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int number = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return number;
+}
+
+static void snapshots_while_writing(struct fixture *f, const char *mode)
+{
+    int latest = 0, taken = 0;
+    size_t commits = 0;
+    start_writer(f, mode);
+    while (taken < SNAPSHOTS || commits < COMMITS) {
+        commits += drain(f);
+        enum kiln_code rc = db_snapshot(f->path, f->copy, &f->err);
+        if (rc == KILN_BUSY)
+            continue; /* an answer: it is written to all the time */
+        must(rc, f->err);
+        must(db_snapshot_merge(f->copy, &f->err), f->err);
+        assert_int_equal(number_of(f->copy, "select count(*) from pragma_integrity_check where "
+                                            "integrity_check <> 'ok'"),
+                         0);
+        assert_int_equal(number_of(f->copy, "select count(*) from item"), ITEMS);
+        assert_int_equal(number_of(f->copy, "select count(distinct number) from item"), 1);
+        int number = number_of(f->copy, "select number from item");
+        assert_true(number >= latest);
+        latest = number;
+        taken++;
+        db_snapshot_remove(f->copy);
+    }
+    print_message("%s: %d snapshots during %zu commits\n", mode, taken, commits);
+    stop_writer(f);
+}
+
+static void is_consistent_while_a_writer_checkpoints_and_restarts_its_log(void **state)
+{
+    snapshots_while_writing(*state, "wal");
+}
+
+static void is_consistent_while_a_writer_uses_a_journal(void **state)
+{
+    snapshots_while_writing(*state, "delete");
+}
+
+/* Those of a process go when it closes any descriptor of the file. */
+static void drops_no_lock_that_this_process_has_on_the_file(void **state)
+{
+    struct fixture *f = *state;
+    sqlite3 *reader = NULL;
+    assert_int_equal(sqlite3_open(f->path, &reader), SQLITE_OK);
+    assert_int_equal(do_sql(reader, "create table item (id); begin; select * from item"),
+                     SQLITE_OK);
+
+    must(db_snapshot(f->path, f->copy, &f->err), f->err);
+
+    pid_t other = fork();
+    assert_true(other >= 0);
+    if (other == 0) {
+        sqlite3 *db = NULL;
+        bool kept_out =
+            sqlite3_open(f->path, &db) == SQLITE_OK && do_sql(db, "begin exclusive") == SQLITE_BUSY;
+        _exit(kept_out ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(other, &status, 0), other);
+    assert_int_equal(status, 0);
+    sqlite3_close(reader);
+}
+
+static void follows_a_link_to_the_file_and_its_log(void **state)
+{
+    struct fixture *f = *state;
+    sqlite3 *db = NULL;
+    char link[96];
+    assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+    assert_int_equal(do_sql(db, "pragma journal_mode = wal; create table item (id);"
+                                "insert into item values (1), (2)"),
+                     SQLITE_OK);
+    snprintf(link, sizeof(link), "%s/link.db", f->folder);
+    assert_int_equal(symlink(f->path, link), 0);
+
+    must(db_snapshot(link, f->copy, &f->err), f->err);
+    must(db_snapshot_merge(f->copy, &f->err), f->err);
+
+    assert_int_equal(number_of(f->copy, "select count(*) from item"), 2);
+    sqlite3_close(db);
+}
+
+static void a_log_that_is_no_file_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    sqlite3 *db = NULL;
+    char log[112];
+    assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+    assert_int_equal(do_sql(db, "create table item (id)"), SQLITE_OK);
+    sqlite3_close(db);
+    snprintf(log, sizeof(log), "%s-wal", f->path);
+    assert_int_equal(mkfifo(log, 0600), 0);
+    assert_int_equal(db_snapshot(f->path, f->copy, &f->err), KILN_CORRUPT);
+    assert_says(f->err.text, "live.db-wal' is not a file");
+    unlink(log);
+    assert_int_equal(symlink("/etc/passwd", log), 0);
+    assert_int_equal(db_snapshot(f->path, f->copy, &f->err), KILN_IO);
+    assert_int_equal(access(f->copy, F_OK), -1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(is_consistent_while_a_writer_checkpoints_and_restarts_its_log),
+        TEST(is_consistent_while_a_writer_uses_a_journal),
+        TEST(drops_no_lock_that_this_process_has_on_the_file),
+        TEST(follows_a_link_to_the_file_and_its_log),
+        TEST(a_log_that_is_no_file_is_refused),
+    };
+    return cmocka_run_group_tests_name("snapshot", tests, NULL, NULL);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+
+#include "engine/digest/md5.h"
+
+static void gives_the_digests_of_rfc_1321(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *content, *hex;
+    } known[] = {
+        { "", "d41d8cd98f00b204e9800998ecf8427e" },
+        { "abc", "900150983cd24fb0d6963f7d28e17f72" },
+        { "message digest", "f96b697d7cb7938d525a2f31aaf161d0" },
+        { "12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+          "57edf4a22be3c955ac49da2e2107b67a" },
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        char hex[MD5_HEX_SIZE];
+        md5_hex_of(bytes_of_text(known[i].content), hex);
+        assert_string_equal(hex, known[i].hex);
+    }
+}
+
+static void takes_nothing_at_all_for_empty_content(void **state)
+{
+    (void)state;
+    char hex[MD5_HEX_SIZE];
+    md5_hex_of(bytes_of(NULL, 0), hex);
+    assert_string_equal(hex, "d41d8cd98f00b204e9800998ecf8427e");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gives_the_digests_of_rfc_1321),
+        cmocka_unit_test(takes_nothing_at_all_for_empty_content),
+    };
+    return cmocka_run_group_tests_name("md5", tests, NULL, NULL);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+
+#include "common/fs.h"
+#include "engine/miopen/bzip2.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LIMIT (8u << 20)
+
+struct fixture {
+    char folder[64];
+    struct buffer raw, stored; /* owned */
+    struct kiln_err err;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-bzip2-XXXXXX");
+    buffer_init(&f->raw, LIMIT);
+    buffer_init(&f->stored, LIMIT);
+    *state = f;
+    return mkdtemp(f->folder) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    fs_remove_tree(AT_FDCWD, f->folder);
+    buffer_done(&f->raw);
+    buffer_done(&f->stored);
+    free(f);
+    return 0;
+}
+
+/* Like code: runs and repeats, but not one byte over and over. */
+static void fill(struct buffer *b, size_t size, unsigned seed)
+{
+    for (size_t i = 0; i < size; i++) {
+        seed = seed * 1103515245u + 12345u;
+        buffer_put_u8(b, (uint8_t)(i % 7 ? i / 5 : seed >> 16));
+    }
+}
+
+static void fill_randomly(struct buffer *b, size_t size)
+{
+    uint32_t x = 2463534242u;
+    for (size_t i = 0; i < size; i++) {
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        buffer_put_u8(b, (uint8_t)(x >> 11));
+    }
+}
+
+static void put_file(struct fixture *f, const char *name, struct bytes content)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/%s", f->folder, name);
+    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    must(fs_write_all(fd, content, &f->err), f->err);
+}
+
+static int open_file(struct fixture *f, const char *name, int flags)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/%s", f->folder, name);
+    int fd = open(path, flags | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+/* Runs a command of the shell in the folder. */
+static void run(struct fixture *f, const char *command)
+{
+    char line[256];
+    snprintf(line, sizeof(line), "cd %s && %s", f->folder, command);
+    assert_int_equal(system(line), 0); // NOLINT(cert-env33-c): the oracle is the plain tool
+}
+
+static struct buffer content_of(struct fixture *f, const char *name)
+{
+    struct buffer content;
+    buffer_init(&content, LIMIT);
+    KILN_AUTO(fd) int fd = open_file(f, name, O_RDONLY);
+    must(fs_read_fd(fd, LIMIT, &content, &f->err), f->err);
+    return content;
+}
+
+static void assert_same(struct bytes a, struct bytes b)
+{
+    assert_int_equal(a.size, b.size);
+    if (a.size)
+        assert_memory_equal(a.data, b.data, a.size);
+}
+
+static void unpacks_what_the_tool_packs(void **state)
+{
+    struct fixture *f = *state;
+    static const size_t sizes[] = { 1, 16384, 16385, 200000, 2000000 };
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        BUFFER_AUTO struct buffer raw, back;
+        buffer_init(&raw, LIMIT);
+        buffer_init(&back, LIMIT);
+        fill(&raw, sizes[i], (unsigned)i);
+        put_file(f, "content", buffer_view(&raw));
+        run(f, "bzip2 -9 -k -f content");
+        BUFFER_AUTO struct buffer packed = content_of(f, "content.bz2");
+
+        buffer_put(&back, "before", 6);
+        must(bzip2_unpack(buffer_view(&packed), sizes[i], &back, &f->err), f->err);
+
+        assert_memory_equal(back.data, "before", 6);
+        assert_same(bytes_of(back.data + 6, back.size - 6), buffer_view(&raw));
+    }
+}
+
+static void packs_what_the_tool_unpacks(void **state)
+{
+    struct fixture *f = *state;
+    fill(&f->raw, 300000, 1);
+    bool fits = false;
+    must(bzip2_pack(buffer_view(&f->raw), &f->stored, &fits, &f->err), f->err);
+    assert_true(fits);
+    assert_memory_equal(f->stored.data, "BZh9", 4);
+    put_file(f, "packed.bz2", buffer_view(&f->stored));
+    run(f, "bzip2 -d packed.bz2");
+    BUFFER_AUTO struct buffer back = content_of(f, "packed");
+    assert_same(buffer_view(&back), buffer_view(&f->raw));
+}
+
+static void content_that_does_not_shrink_does_not_fit(void **state)
+{
+    struct fixture *f = *state;
+    fill_randomly(&f->raw, 5000);
+    const struct bytes hard[] = { buffer_view(&f->raw), bytes_of_text("abc"), bytes_of("", 0) };
+    for (size_t i = 0; i < sizeof(hard) / sizeof(hard[0]); i++) {
+        bool fits = true;
+        must(bzip2_pack(hard[i], &f->stored, &fits, &f->err), f->err);
+        assert_false(fits);
+        assert_int_equal(f->stored.size, 0);
+    }
+}
+
+static void pack(struct fixture *f, size_t size)
+{
+    bool fits = false;
+    fill(&f->raw, size, 3);
+    must(bzip2_pack(buffer_view(&f->raw), &f->stored, &fits, &f->err), f->err);
+    assert_true(fits);
+}
+
+static void refuses_another_size_than_the_stated_one(void **state)
+{
+    struct fixture *f = *state;
+    pack(f, 40000);
+    BUFFER_AUTO struct buffer back;
+    buffer_init(&back, LIMIT);
+    assert_int_equal(bzip2_unpack(buffer_view(&f->stored), 39999, &back, &f->err), KILN_CORRUPT);
+    assert_says(f->err.text, "more than the 39999 bytes stated");
+    assert_int_equal(bzip2_unpack(buffer_view(&f->stored), 40001, &back, &f->err), KILN_CORRUPT);
+    assert_says(f->err.text, "40000 bytes instead of 40001");
+    assert_int_equal(back.size, 0);
+}
+
+static void refuses_a_stream_that_is_cut_or_followed_by_something(void **state)
+{
+    struct fixture *f = *state;
+    pack(f, 40000);
+    BUFFER_AUTO struct buffer back;
+    buffer_init(&back, LIMIT);
+    for (size_t size = 0; size < f->stored.size; size += 97)
+        assert_int_equal(bzip2_unpack(bytes_of(f->stored.data, size), 40000, &back, &f->err),
+                         KILN_CORRUPT);
+    assert_says(f->err.text, "ends too early");
+    buffer_put_u8(&f->stored, 0);
+    assert_int_equal(bzip2_unpack(buffer_view(&f->stored), 40000, &back, &f->err), KILN_CORRUPT);
+    assert_says(f->err.text, "1 bytes follow");
+    assert_int_equal(back.size, 0);
+}
+
+static void a_flipped_bit_is_never_other_content(void **state)
+{
+    struct fixture *f = *state;
+    pack(f, 3000);
+    for (size_t bit = 0; bit < 8 * f->stored.size; bit += 5) {
+        BUFFER_AUTO struct buffer back;
+        buffer_init(&back, LIMIT);
+        f->stored.data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+        enum kiln_code rc = bzip2_unpack(buffer_view(&f->stored), 3000, &back, &f->err);
+        f->stored.data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+        if (rc == KILN_OK) /* padding behind the checksum, or the letter of the block size */
+            assert_same(buffer_view(&back), buffer_view(&f->raw));
+        else
+            assert_int_equal(rc, KILN_CORRUPT);
+    }
+}
+
+static void says_when_the_caller_has_no_room(void **state)
+{
+    struct fixture *f = *state;
+    pack(f, 40000);
+    BUFFER_AUTO struct buffer back;
+    buffer_init(&back, 20000);
+    assert_int_equal(bzip2_unpack(buffer_view(&f->stored), 40000, &back, &f->err), KILN_NO_MEMORY);
+    assert_says(f->err.text, "cannot hold 40000");
+}
+
+/* ---- files ---- */
+
+struct told {
+    unsigned calls;
+    uint64_t latest;
+};
+
+static void on_progress(void *context, uint64_t read)
+{
+    struct told *told = context;
+    assert_true(read > told->latest);
+    told->calls++;
+    told->latest = read;
+}
+
+static enum kiln_code unpack_file(struct fixture *f, const char *name, uint64_t limit,
+                                  struct told *told)
+{
+    KILN_AUTO(fd) int from = open_file(f, name, O_RDONLY);
+    KILN_AUTO(fd) int to = open_file(f, "unpacked", O_WRONLY | O_CREAT | O_TRUNC);
+    return bzip2_unpack_file(from, to, limit, told ? on_progress : NULL, told, &f->err);
+}
+
+static void unpacks_a_file_of_several_streams(void **state)
+{
+    struct fixture *f = *state;
+    fill(&f->raw, 3000000, 9);
+    put_file(f, "a", buffer_view(&f->raw));
+    put_file(f, "b", bytes_of_text("the second stream"));
+    run(f, "cat a b > ab; bzip2 -9 -k a b; cat a.bz2 b.bz2 > ab.bz2");
+    struct told told = { 0 };
+
+    must(unpack_file(f, "ab.bz2", LIMIT, &told), f->err);
+
+    run(f, "cmp ab unpacked");
+    BUFFER_AUTO struct buffer packed = content_of(f, "ab.bz2");
+    assert_true(told.calls >= 1);
+    assert_int_equal(told.latest, packed.size);
+}
+
+static void unpacks_a_file_that_comes_byte_by_byte(void **state)
+{
+    struct fixture *f = *state;
+    fill(&f->raw, 5000, 2);
+    put_file(f, "a", buffer_view(&f->raw));
+    run(f, "bzip2 -k a && cat a.bz2 a.bz2 > aa.bz2 && mkfifo slow");
+    run(f, "(dd if=aa.bz2 of=slow bs=1 2>/dev/null &)");
+
+    must(unpack_file(f, "slow", LIMIT, NULL), f->err);
+
+    run(f, "cat a a | cmp - unpacked");
+}
+
+static void a_file_may_not_grow_beyond_the_limit(void **state)
+{
+    struct fixture *f = *state;
+    run(f, "head -c 4000000 /dev/zero | bzip2 > zeros.bz2");
+    assert_int_equal(unpack_file(f, "zeros.bz2", 3999999, NULL), KILN_FULL);
+    assert_says(f->err.text, "3999999 bytes allowed");
+    must(unpack_file(f, "zeros.bz2", 4000000, NULL), f->err);
+}
+
+static void refuses_a_file_that_is_damaged(void **state)
+{
+    struct fixture *f = *state;
+    run(f, "head -c 300000 /dev/zero | bzip2 > whole.bz2; head -c 30 whole.bz2 > cut.bz2;"
+           "(cat whole.bz2; echo more) > more.bz2; : > empty.bz2; echo plain > plain.bz2");
+    static const struct {
+        const char *name, *says;
+    } bad[] = { { "cut.bz2", "ends too early" },
+                { "more.bz2", "damaged or no bzip2" },
+                { "empty.bz2", "is empty" },
+                { "plain.bz2", "damaged or no bzip2" } };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(unpack_file(f, bad[i].name, LIMIT, NULL), KILN_CORRUPT);
+        assert_says(f->err.text, bad[i].says);
+    }
+}
+
+static void says_when_a_descriptor_cannot_be_used(void **state)
+{
+    struct fixture *f = *state;
+    run(f, "echo content | bzip2 > a.bz2");
+    KILN_AUTO(fd) int from = open_file(f, "a.bz2", O_RDONLY);
+    KILN_AUTO(fd) int folder = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(bzip2_unpack_file(folder, from, LIMIT, NULL, NULL, &f->err), KILN_IO);
+    assert_says(f->err.text, "cannot read");
+    assert_int_equal(bzip2_unpack_file(from, folder, LIMIT, NULL, NULL, &f->err), KILN_IO);
+    assert_says(f->err.text, "cannot write");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(unpacks_what_the_tool_packs, setup, teardown),
+        cmocka_unit_test_setup_teardown(packs_what_the_tool_unpacks, setup, teardown),
+        cmocka_unit_test_setup_teardown(content_that_does_not_shrink_does_not_fit, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_another_size_than_the_stated_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_a_stream_that_is_cut_or_followed_by_something,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_flipped_bit_is_never_other_content, setup, teardown),
+        cmocka_unit_test_setup_teardown(says_when_the_caller_has_no_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(unpacks_a_file_of_several_streams, setup, teardown),
+        cmocka_unit_test_setup_teardown(unpacks_a_file_that_comes_byte_by_byte, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_file_may_not_grow_beyond_the_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_a_file_that_is_damaged, setup, teardown),
+        cmocka_unit_test_setup_teardown(says_when_a_descriptor_cannot_be_used, setup, teardown),
+    };
+    return cmocka_run_group_tests_name("bzip2", tests, NULL, NULL);
+}

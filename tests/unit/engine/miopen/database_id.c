@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+
+#include "engine/miopen/database_id.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *text, *device;
+    unsigned compute_units;
+} known[] = {
+    { "gfx906_60", "gfx906", 60 },
+    { "gfx906_64", "gfx906", 64 },
+    { "gfx90641", "gfx906", 65 },
+    { "gfx900_1", "gfx900", 1 },
+    { "gfx90a68", "gfx90a", 104 },
+    { "gfx90a6e", "gfx90a", 110 },
+    { "gfx90878", "gfx908", 120 },
+    { "gfx942130", "gfx942", 304 },
+    { "gfx1030_36", "gfx1030", 36 },
+    { "gfx90a", "gfx90a", 0 },
+    { "gfx1100", "gfx1100", 0 },
+    { "gfx906_xnack_60", "gfx906_xnack", 60 },
+    { "gfx90a_xnack68", "gfx90a_xnack", 104 },
+};
+
+static void writes_what_miopen_writes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct database_id id = { .compute_units = known[i].compute_units };
+        snprintf(id.device, sizeof(id.device), "%s", known[i].device);
+        char text[DATABASE_ID_MOST];
+        assert_true(database_id_write(&id, text));
+        assert_string_equal(text, known[i].text);
+    }
+}
+
+static void reads_what_miopen_writes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct database_id id;
+        struct kiln_err err = KILN_ERR_INIT;
+        must(database_id_parse(bytes_of_text(known[i].text), &id, &err), err);
+        assert_string_equal(id.device, known[i].device);
+        assert_int_equal(id.compute_units, known[i].compute_units);
+    }
+}
+
+static void refuses_every_other_spelling(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "",
+        "gfx",
+        "906_60",
+        "gfx906_",
+        "gfx906_0",
+        "gfx906_065",
+        "gfx906_65",
+        "gfx906_060",
+        "gfx90640",
+        "gfx90a068",
+        "gfx90aZZ",
+        "gfx90A68",
+        "gfx90a-104",
+        "gfx90a 68",
+        "gfx999_60",
+        "gfx90a_+60",
+        "gfx90a_6 0",
+        "gfx90a_68x",
+        "sm_90",
+        "gfx906:60",
+        "gfx906__60",
+        "gfx90a_xnackx",
+        "gfx90a00000000000000000000000000000000000000000000000068",
+        "gfx90afffffff",
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct database_id id;
+        struct kiln_err err = KILN_ERR_INIT;
+        if (database_id_parse(bytes_of_text(bad[i]), &id, &err) != KILN_INVALID)
+            fail_msg("'%s' was taken for a database id", bad[i]);
+        assert_says(err.text, "gfx906_60, gfx90a68");
+    }
+}
+
+static void a_nul_inside_is_no_digit(void **state)
+{
+    (void)state;
+    struct database_id id;
+    struct kiln_err err = KILN_ERR_INIT;
+    assert_int_equal(database_id_parse(bytes_of("gfx90a\0", 7), &id, &err), KILN_INVALID);
+}
+
+static void finds_the_id_in_a_file_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "gfx90a68.kdb", "gfx90a68.ukdb", "gfx90a68.kdb.bz2",
+                                         "gfx90a68.kpkg", "gfx90a68" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct database_id id;
+        struct kiln_err err = KILN_ERR_INIT;
+        must(database_id_of_file(names[i], &id, &err), err);
+        assert_string_equal(id.device, "gfx90a");
+        assert_int_equal(id.compute_units, 104);
+    }
+}
+
+static void says_which_file_names_no_device(void **state)
+{
+    (void)state;
+    struct database_id id;
+    struct kiln_err err = KILN_ERR_INIT;
+    assert_int_equal(database_id_of_file("kernels.kdb", &id, &err), KILN_INVALID);
+    assert_says(err.text, "kernels.kdb");
+    assert_says(err.text, "gfx90a68");
+    assert_int_equal(database_id_of_file("gfx90a68/x.kdb", &id, &err), KILN_INVALID);
+    assert_says(err.text, "is a path");
+}
+
+static void tells_when_there_is_no_room(void **state)
+{
+    (void)state;
+    struct database_id id = { .compute_units = 104 };
+    memset(id.device, 'x', sizeof(id.device) - 1);
+    char text[DATABASE_ID_MOST];
+    assert_false(database_id_write(&id, text));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_what_miopen_writes),
+        cmocka_unit_test(reads_what_miopen_writes),
+        cmocka_unit_test(refuses_every_other_spelling),
+        cmocka_unit_test(a_nul_inside_is_no_digit),
+        cmocka_unit_test(finds_the_id_in_a_file_name),
+        cmocka_unit_test(says_which_file_names_no_device),
+        cmocka_unit_test(tells_when_there_is_no_room),
+    };
+    return cmocka_run_group_tests_name("database_id", tests, NULL, NULL);
+}

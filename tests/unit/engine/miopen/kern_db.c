@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+#include "kern_db_fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ROWS 60
+#define NOBODY 65534
+
+static void finds_every_row_that_plain_tools_wrote(void **state)
+{
+    struct fixture *f = *state;
+    add_rows(f, ROWS);
+    write_rows(f, NULL, NULL);
+    open_db(f, KERN_DB_IMMUTABLE);
+    assert_all_found(f);
+}
+
+static void finds_every_genuine_name_and_its_arguments(void **state)
+{
+    struct fixture *f = *state;
+    if (!add_genuine_rows(f))
+        skip();
+    assert_int_equal(f->count, 978);
+    write_rows(f, "pragma journal_mode = wal;", NULL); /* as MIOpen leaves them */
+    open_db(f, KERN_DB_IMMUTABLE);
+
+    assert_all_found(f);
+
+    struct listing l = list_rows(f, 0, UINT64_MAX);
+    assert_int_equal(l.given, 978);
+    assert_int_equal(l.good, 978);
+    assert_int_equal(l.lost, 0);
+}
+
+static enum kiln_code find(struct fixture *f, const char *name, const char *args)
+{
+    BUFFER_AUTO struct buffer raw;
+    buffer_init(&raw, OBJECT_LIMIT);
+    bool damaged = true;
+    enum kiln_code rc =
+        kern_db_find(f->db, bytes_of_text(name), bytes_of_text(args), &raw, &damaged, &f->err);
+    assert_false(damaged);
+    return rc;
+}
+
+static void takes_name_and_arguments_verbatim(void **state)
+{
+    struct fixture *f = *state;
+    add_row(f, "conv.s.o", "  -DA=1  -DB=2 -mcpu=gfx906 ", 500, true);
+    add_row(f, "it's \"quoted\".s.o", " -DC='--; drop table kern_db'", 500, true);
+    write_rows(f, NULL, NULL);
+    open_db(f, KERN_DB_IMMUTABLE);
+    assert_all_found(f);
+
+    assert_int_equal(find(f, "conv.s.o", " -DA=1  -DB=2 -mcpu=gfx906 "), KILN_NOT_FOUND);
+    assert_int_equal(find(f, "conv.s.o", "  -DA=1  -DB=2 -mcpu=gfx906"), KILN_NOT_FOUND);
+    assert_int_equal(find(f, "conv.s.o", "  -DB=2  -DA=1 -mcpu=gfx906 "), KILN_NOT_FOUND);
+    assert_int_equal(find(f, "CONV.s.o", "  -DA=1  -DB=2 -mcpu=gfx906 "), KILN_NOT_FOUND);
+    assert_int_equal(find(f, "", ""), KILN_NOT_FOUND);
+    assert_string_equal(f->err.text, "");
+}
+
+static void a_nul_ends_nothing(void **state)
+{
+    struct fixture *f = *state;
+    add_row(f, "conv.s.o", "-DA", 500, true);
+    write_rows(f, NULL, NULL);
+    open_db(f, KERN_DB_IMMUTABLE);
+    BUFFER_AUTO struct buffer raw;
+    buffer_init(&raw, OBJECT_LIMIT);
+    bool damaged = true;
+    assert_int_equal(kern_db_find(f->db, bytes_of("conv.s.o\0x", 10), bytes_of_text("-DA"), &raw,
+                                  &damaged, &f->err),
+                     KILN_NOT_FOUND);
+}
+
+static void appends_behind_what_the_buffer_holds(void **state)
+{
+    struct fixture *f = *state;
+    add_row(f, "conv.s.o", "-DA", 500, true);
+    write_rows(f, NULL, NULL);
+    open_db(f, KERN_DB_IMMUTABLE);
+    BUFFER_AUTO struct buffer raw;
+    buffer_init(&raw, OBJECT_LIMIT);
+    buffer_put(&raw, "before", 6);
+    bool damaged = true;
+    must(kern_db_find(f->db, bytes_of_text("conv.s.o"), bytes_of_text("-DA"), &raw, &damaged,
+                      &f->err),
+         f->err);
+    assert_int_equal(raw.size, 506);
+    assert_memory_equal(raw.data, "before", 6);
+}
+
+static void needs_no_index(void **state)
+{
+    struct fixture *f = *state;
+    add_rows(f, ROWS);
+    write_rows(f, NULL, "");
+    open_db(f, KERN_DB_IMMUTABLE);
+    assert_all_found(f);
+    struct listing l = list_rows(f, 0, UINT64_MAX);
+    assert_int_equal(l.good, ROWS);
+}
+
+/* The index of MIOpen's first versions lets rows of one name and arguments differ in the hash. */
+static void takes_the_right_one_of_two_rows(void **state)
+{
+    struct fixture *f = *state;
+    add_row(f, "conv.s.o", "-DA", 500, true);
+    write_rows(f, NULL,
+               "CREATE UNIQUE INDEX `idx_kern_db` ON kern_db(kernel_name, kernel_args, "
+               "kernel_hash, uncompressed_size);");
+    run(f,
+        "sqlite3 %s \"insert into kern_db select 0, kernel_name, kernel_args, kernel_blob, "
+        "'00000000000000000000000000000000', uncompressed_size from kern_db\"",
+        f->path);
+    open_db(f, KERN_DB_IMMUTABLE);
+    bool damaged = false;
+    must(find_row(f, 0, &damaged), f->err);
+}
+
+static void more_columns_do_no_harm(void **state)
+{
+    struct fixture *f = *state;
+    add_rows(f, 10);
+    write_rows(f, NULL, NULL);
+    run(f,
+        "sqlite3 %s \"alter table kern_db add column more text default 'x';"
+        "create table other (a); create view v as select * from kern_db\"",
+        f->path);
+    open_db(f, KERN_DB_IMMUTABLE);
+    assert_all_found(f);
+}
+
+static void lists_rows_in_parts(void **state)
+{
+    struct fixture *f = *state;
+    add_rows(f, ROWS);
+    write_rows(f, NULL, NULL);
+    open_db(f, KERN_DB_IMMUTABLE);
+    uint64_t count = 0;
+    must(kern_db_count(f->db, &count, &f->err), f->err);
+    assert_int_equal(count, ROWS);
+
+    struct listing first = list_rows(f, 0, 25);
+    assert_int_equal(first.given, 25);
+    assert_int_equal(first.latest, 25);
+    struct listing rest = list_rows(f, first.latest, 1000);
+    assert_int_equal(rest.good, ROWS - 25);
+    assert_int_equal(list_rows(f, ROWS, 10).given, 0);
+    assert_int_equal(list_rows(f, 0, 0).given, 0);
+}
+
+static bool stop(void *context, const struct kern_row *row)
+{
+    (void)row;
+    return ++*(int *)context < 3;
+}
+
+static void stops_when_told(void **state)
+{
+    struct fixture *f = *state;
+    add_rows(f, 10);
+    write_rows(f, NULL, NULL);
+    open_db(f, KERN_DB_IMMUTABLE);
+    int calls = 0;
+    uint64_t lost = 7;
+    must(kern_db_each(f->db, 0, 10, stop, &calls, &lost, &f->err), f->err);
+    assert_int_equal(calls, 3);
+    assert_int_equal(lost, 0);
+}
+
+/* ---- what a row may get wrong ---- */
+
+static void a_row_that_fails_its_check_is_a_miss_that_says_why(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *change, *says;
+    } changes[] = {
+        { "kernel_hash = 'd41d8cd98f00b204e9800998ecf8427e'", "md5" },
+        { "kernel_hash = upper(kernel_hash)", "md5" },
+        { "kernel_hash = ''", "md5" },
+        { "uncompressed_size = uncompressed_size + 1", "instead of" },
+        { "uncompressed_size = uncompressed_size - 1", "more than" },
+        { "uncompressed_size = 0", "md5" },
+        { "uncompressed_size = -1", "more than 268435456 bytes" },
+        { "uncompressed_size = 268435457", "more than 268435456 bytes" },
+        { "uncompressed_size = 'many'", "md5" },
+        { "kernel_blob = x''", "is empty" },
+        { "kernel_blob = x'425a6839'", "ends too early" },
+        { "kernel_hash = hex(zeroblob(40000))", "a text of more than 65536 bytes" },
+    };
+    add_row(f, "conv.s.o", "-DA", 500, true);
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        bool damaged = false;
+        run(f, "rm -f *.ukdb");
+        write_rows(f, NULL, NULL);
+        run(f, "sqlite3 %s \"update kern_db set %s\"", f->path, changes[i].change);
+        open_db(f, KERN_DB_IMMUTABLE);
+        enum kiln_code rc = find_row(f, 0, &damaged);
+        if (rc != KILN_NOT_FOUND || !damaged)
+            fail_msg("'%s': code %d, damaged %d", changes[i].change, (int)rc, (int)damaged);
+        assert_says(f->err.text, changes[i].says);
+    }
+}
+
+static void a_buffer_too_small_is_no_damage(void **state)
+{
+    struct fixture *f = *state;
+    add_row(f, "conv.s.o", "-DA", 500, true);
+    add_row(f, "conv.s.o", "-DB", 500, false);
+    write_rows(f, NULL, NULL);
+    open_db(f, KERN_DB_IMMUTABLE);
+    for (size_t i = 0; i < 2; i++) {
+        BUFFER_AUTO struct buffer raw;
+        buffer_init(&raw, 499);
+        bool damaged = true;
+        assert_int_equal(kern_db_find(f->db, bytes_of_text("conv.s.o"),
+                                      bytes_of_text(f->rows[i].args), &raw, &damaged, &f->err),
+                         KILN_NO_MEMORY);
+        assert_false(damaged);
+    }
+}
+
+/* ---- what is no kernel database ---- */
+
+static void refuse(struct fixture *f, const char *path, enum kiln_code code, const char *says)
+{
+    static const enum kern_db_mode modes[] = { KERN_DB_IMMUTABLE, KERN_DB_LIVE };
+    for (size_t i = 0; i < 2; i++) {
+        enum kiln_code rc = kern_db_open(path, modes[i], &f->db, &f->err);
+        if (rc != code)
+            fail_msg("mode %zu, %s: code %d, '%s'", i, says, (int)rc, f->err.text);
+        assert_null(f->db);
+        assert_says(f->err.text, says);
+        assert_says(f->err.text, path);
+    }
+}
+
+static void refuses_what_is_no_database(void **state)
+{
+    struct fixture *f = *state;
+    refuse(f, f->path, KILN_NOT_FOUND, "cannot open");
+    run(f, ": > %s", f->path);
+    refuse(f, f->path, KILN_CORRUPT, "is empty");
+    run(f, "echo 'not a database' > %s", f->path);
+    refuse(f, f->path, KILN_CORRUPT, "file is not a database");
+    run(f, "head -c 100000 /dev/urandom > %s", f->path);
+    refuse(f, f->path, KILN_CORRUPT, "file is not a database");
+    run(f, "rm %s; mkfifo %s", f->path, f->path);
+    refuse(f, f->path, KILN_CORRUPT, "is not a file");
+    refuse(f, f->folder, KILN_CORRUPT, "is not a file");
+}
+
+static void refuse_schema(struct fixture *f, const char *sql, const char *says)
+{
+    run(f, "rm -f %s; sqlite3 %s \"%s\"", f->path, f->path, sql);
+    refuse(f, f->path, KILN_CORRUPT, says);
+}
+
+#define BUT_FOR_HASH                                                                 \
+    "id integer primary key, kernel_name text, kernel_args text, kernel_blob blob, " \
+    "uncompressed_size int"
+
+static void refuses_a_database_of_another_kind(void **state)
+{
+    struct fixture *f = *state;
+    refuse_schema(f, "create table other (a)", "has no table 'kern_db'");
+    refuse_schema(f, "create table kern_db (" BUT_FOR_HASH ")", "has no column 'kernel_hash'");
+    refuse_schema(f, "create table kern_db (a)", "has no column 'kernel_name'");
+}
+
+static void refuses_a_schema_longer_than_any_honest_one(void **state)
+{
+    struct fixture *f = *state;
+    run(f,
+        "(echo 'create table kern_db (kernel_name text, kernel_args text, kernel_blob blob, '; "
+        "head -c 150000 /dev/zero | tr '\\0' ' '; "
+        "echo 'kernel_hash text, uncompressed_size int);') | sqlite3 %s",
+        f->path);
+    refuse(f, f->path, KILN_CORRUPT, "malformed database schema");
+}
+
+/* Whatever stands in for the table could run expressions of the file's own. */
+static void refuses_what_only_looks_like_the_table(void **state)
+{
+    struct fixture *f = *state;
+    refuse_schema(f,
+                  "create table k (" BUT_FOR_HASH ", kernel_hash text);"
+                  "create view kern_db as select * from k",
+                  "has no table 'kern_db'");
+    refuse_schema(f,
+                  "create virtual table kern_db using fts5 (kernel_name, kernel_args, "
+                  "kernel_blob, kernel_hash, uncompressed_size)",
+                  "has no column 'kernel_name'");
+    refuse_schema(f,
+                  "create table kern_db (" BUT_FOR_HASH ", kernel_hash text as (hex(kernel_blob)))",
+                  "has no column 'kernel_hash'");
+    refuse_schema(f,
+                  "create table kern_db (kernel_name text, kernel_args text, kernel_blob blob, "
+                  "kernel_hash text, uncompressed_size int, primary key (kernel_name)) "
+                  "without rowid",
+                  "no such column: rowid");
+}
+
+static void says_when_permissions_are_missing(void **state)
+{
+    struct fixture *f = *state;
+    add_rows(f, 1);
+    write_rows(f, NULL, NULL);
+    run(f, "chmod 0 %s", f->path);
+    uid_t before = geteuid();
+    assert_true(before != 0 || seteuid(NOBODY) == 0);
+    refuse(f, f->path, KILN_DENIED, "cannot open");
+    assert_int_equal(seteuid(before), 0);
+}
+
+static void takes_any_name_that_a_file_may_have(void **state)
+{
+    struct fixture *f = *state;
+    add_rows(f, 3);
+    write_rows(f, NULL, NULL);
+    run(f, "mkdir 'a ?b#c%%20'; mv %s 'a ?b#c%%20/x&mode=rw.kdb'", f->path);
+    snprintf(f->path, sizeof(f->path), "/%s/a ?b#c%%20/x&mode=rw.kdb", f->folder);
+    open_db(f, KERN_DB_IMMUTABLE);
+    assert_all_found(f);
+    open_db(f, KERN_DB_LIVE);
+    assert_all_found(f);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(finds_every_row_that_plain_tools_wrote),
+        TEST(finds_every_genuine_name_and_its_arguments),
+        TEST(takes_name_and_arguments_verbatim),
+        TEST(a_nul_ends_nothing),
+        TEST(appends_behind_what_the_buffer_holds),
+        TEST(needs_no_index),
+        TEST(takes_the_right_one_of_two_rows),
+        TEST(more_columns_do_no_harm),
+        TEST(lists_rows_in_parts),
+        TEST(stops_when_told),
+        TEST(a_row_that_fails_its_check_is_a_miss_that_says_why),
+        TEST(a_buffer_too_small_is_no_damage),
+        TEST(refuses_what_is_no_database),
+        TEST(refuses_a_database_of_another_kind),
+        TEST(refuses_a_schema_longer_than_any_honest_one),
+        TEST(refuses_what_only_looks_like_the_table),
+        TEST(says_when_permissions_are_missing),
+        TEST(takes_any_name_that_a_file_may_have),
+    };
+    return cmocka_run_group_tests_name("kern_db", tests, NULL, NULL);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+#include "kern_db_fixture.h"
+
+#include "common/fs.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int fixture_setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-kern-db-XXXXXX");
+    if (!mkdtemp(f->folder))
+        return -1;
+    snprintf(f->path, sizeof(f->path), "%s/gfx906_60.ukdb", f->folder);
+    *state = f;
+    return 0;
+}
+
+int fixture_teardown(void **state)
+{
+    struct fixture *f = *state;
+    close_db(f);
+    for (size_t i = 0; i < f->count; i++) {
+        free(f->rows[i].name);
+        free(f->rows[i].args);
+    }
+    free(f->rows);
+    fs_remove_tree(AT_FDCWD, f->folder);
+    free(f);
+    return 0;
+}
+
+/* ---- rows ---- */
+
+void add_row(struct fixture *f, const char *name, const char *args, size_t raw_size, bool packed)
+{
+    f->rows = realloc(f->rows, (f->count + 1) * sizeof(*f->rows));
+    assert_non_null(f->rows);
+    f->rows[f->count++] = (struct row){
+        .name = strdup(name), .args = strdup(args), .raw_size = raw_size, .packed = packed
+    };
+}
+
+void add_rows(struct fixture *f, size_t count)
+{
+    static const char *const forms[] = {
+        "-Wa,-defsym,N=%zu -mcpu=gfx906",
+        " -DN=%zu -mcpu=gfx906",
+        "  -DN=%zu  -DTWO=1 -mcpu=gfx906 ",
+        " -DTEXT='it''s \"%zu\"' -mcpu=gfx906",
+        " -DN=%zu -DBIG=1",
+    };
+    for (size_t i = 0; i < count; i++) {
+        char name[64], args[2200];
+        snprintf(name, sizeof(name), "%s%zu.s.o", i % 7 ? "conv" : "it's_conv", i % 5);
+        size_t form = i % 5;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        int used = snprintf(args, sizeof(args), forms[form], i / 2 * 2 + i % 2);
+#pragma GCC diagnostic pop
+        for (size_t k = 0; form == 4 && used < 2000; k++)
+            used += snprintf(args + used, sizeof(args) - (size_t)used, " -DMLO_%zu=%zu", k, k * i);
+        add_row(f, name, args, 200 + i * 37 % 900, i % 6 != 3);
+    }
+}
+
+bool add_genuine_rows(struct fixture *f)
+{
+    const char *data = getenv("KILN_TEST_DATA");
+    char command[512], name[256];
+    static char line[4096];
+    snprintf(command, sizeof(command), "%s/mio-kernels-gfx906_60.tsv.gz",
+             data ? data : KILN_TEST_DATA);
+    if (access(command, R_OK) != 0) {
+        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its folder\n", command);
+        return false;
+    }
+    snprintf(command, sizeof(command), "gzip -dc %s/mio-kernels-gfx906_60.tsv.gz",
+             data ? data : KILN_TEST_DATA);
+    FILE *rows = popen(command, "re"); // NOLINT(cert-env33-c)
+    assert_non_null(rows);
+    assert_non_null(fgets(line, sizeof(line), rows)); /* the headings */
+    while (fgets(line, sizeof(line), rows)) {
+        unsigned long raw_size = 0;
+        int args = 0;
+        line[strcspn(line, "\n")] = '\0';
+        assert_int_equal(
+            sscanf(line, "%*u\t%255[^\t]\t%*u\t%lu\t%*[^\t]\t%n", name, &raw_size, &args), 2);
+        add_row(f, name, line + args, raw_size / 4, true);
+    }
+    assert_int_equal(pclose(rows), 0);
+    return true;
+}
+
+/* Like machine code: words that repeat, with other bits in between. */
+struct buffer object_of(const struct fixture *f, size_t at)
+{
+    struct buffer object;
+    buffer_init(&object, OBJECT_LIMIT);
+    uint32_t x = (uint32_t)(at * 2654435761u + 1);
+    while (object.size < f->rows[at].raw_size) {
+        x = x * 1664525u + 1013904223u;
+        buffer_put_u8(&object, (uint8_t)(object.size % 4 ? object.size / 64 + at : x >> 24));
+    }
+    return object;
+}
+
+/* ---- files ---- */
+
+static void put_file(const struct fixture *f, const char *name, struct bytes content)
+{
+    char path[PATH_MOST];
+    struct kiln_err err = KILN_ERR_INIT;
+    snprintf(path, sizeof(path), "%s/%s", f->folder, name);
+    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    must(fs_write_all(fd, content, &err), err);
+}
+
+static void put_objects(const struct fixture *f)
+{
+    char name[64];
+    for (size_t i = 0; i < f->count; i++) {
+        BUFFER_AUTO struct buffer object = object_of(f, i);
+        snprintf(name, sizeof(name), "objects/%zu", i);
+        put_file(f, name, buffer_view(&object));
+    }
+}
+
+static void put_list(const struct fixture *f)
+{
+    BUFFER_AUTO struct buffer list;
+    buffer_init(&list, 8u << 20);
+    static char line[4096];
+    for (size_t i = 0; i < f->count; i++) {
+        int size = snprintf(line, sizeof(line), "%zu\t%s\t%s\t%s\n", i, f->rows[i].name,
+                            f->rows[i].args, f->rows[i].packed ? "packed" : "raw");
+        assert_true(size > 0 && size < (int)sizeof(line));
+        buffer_put(&list, line, (size_t)size);
+    }
+    put_file(f, "rows.tsv", buffer_view(&list));
+}
+
+void write_rows(struct fixture *f, const char *pragmas, const char *index)
+{
+    setenv("PRAGMAS", pragmas ? pragmas : "", 1);
+    if (index)
+        setenv("INDEX", index, 1);
+    else
+        unsetenv("INDEX");
+    run(f, "mkdir -p objects");
+    put_objects(f);
+    put_list(f);
+    run(f, "%s %s %s", KILN_MAKE_KERN_DB, f->folder, f->path);
+}
+
+KILN_PRINTF(3, 0)
+static void command_in(const struct fixture *f, char command[1024], const char *format,
+                       va_list args)
+{
+    int used = snprintf(command, 1024, "cd %s && ", f->folder);
+    int more = vsnprintf(command + used, (size_t)(1024 - used), format, args);
+    assert_true(more >= 0 && used + more < 1024);
+}
+
+void run(struct fixture *f, const char *format, ...)
+{
+    char command[1024];
+    va_list args;
+    va_start(args, format);
+    command_in(f, command, format, args);
+    va_end(args);
+    if (system(command) != 0) // NOLINT(cert-env33-c): plain tools are the oracle
+        fail_msg("failed: %s", command);
+}
+
+const char *output_of(struct fixture *f, const char *format, ...)
+{
+    static char line[4096];
+    char command[1024];
+    va_list args;
+    va_start(args, format);
+    command_in(f, command, format, args);
+    va_end(args);
+    FILE *output = popen(command, "re"); // NOLINT(cert-env33-c)
+    assert_non_null(output);
+    line[0] = '\0';
+    if (!fgets(line, sizeof(line), output))
+        line[0] = '\0';
+    assert_int_equal(pclose(output), 0);
+    line[strcspn(line, "\n")] = '\0';
+    return line;
+}
+
+/* ---- looking up ---- */
+
+void open_db(struct fixture *f, enum kern_db_mode mode)
+{
+    close_db(f);
+    must(kern_db_open(f->path, mode, &f->db, &f->err), f->err);
+}
+
+void close_db(struct fixture *f)
+{
+    kern_db_destroy(f->db);
+    f->db = NULL;
+}
+
+enum kiln_code find_row(struct fixture *f, size_t at, bool *ret_damaged)
+{
+    BUFFER_AUTO struct buffer raw;
+    buffer_init(&raw, OBJECT_LIMIT);
+    const struct row *row = &f->rows[at];
+    enum kiln_code rc = kern_db_find(f->db, bytes_of_text(row->name), bytes_of_text(row->args),
+                                     &raw, ret_damaged, &f->err);
+    if (rc) {
+        assert_int_equal(raw.size, 0);
+        return rc;
+    }
+    BUFFER_AUTO struct buffer expected = object_of(f, at);
+    assert_int_equal(raw.size, expected.size);
+    assert_memory_equal(raw.data, expected.data, raw.size);
+    return KILN_OK;
+}
+
+void assert_all_found(struct fixture *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        bool damaged = true;
+        must(find_row(f, i, &damaged), f->err);
+        assert_false(damaged);
+    }
+}
+
+/* The row of that name and these arguments; |count| when there is none. */
+static size_t index_of(const struct fixture *f, const struct kern_row *row)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        if (bytes_equal_text(row->name, f->rows[i].name) &&
+            bytes_equal_text(row->args, f->rows[i].args))
+            return i;
+    }
+    return f->count;
+}
+
+static bool on_row(void *context, const struct kern_row *row)
+{
+    struct listing *l = context;
+    BUFFER_AUTO struct buffer raw;
+    buffer_init(&raw, OBJECT_LIMIT);
+    struct kiln_err err = KILN_ERR_INIT;
+    assert_true(row->id > l->latest);
+    l->latest = row->id;
+    l->given++;
+    if (kern_row_unpack(row, &raw, &err) == KILN_OK) {
+        size_t at = index_of(l->f, row);
+        if (at == l->f->count)
+            fail_msg("a row of a name or arguments that nobody put in: '%.*s' '%.*s'",
+                     (int)row->name.size, (const char *)row->name.data, (int)row->args.size,
+                     (const char *)row->args.data);
+        BUFFER_AUTO struct buffer expected = object_of(l->f, at);
+        assert_int_equal(raw.size, expected.size);
+        assert_memory_equal(raw.data, expected.data, raw.size);
+        l->good++;
+    }
+    return l->stop_after == 0 || l->given < l->stop_after;
+}
+
+struct listing list_rows(struct fixture *f, uint64_t after, uint64_t count)
+{
+    struct listing l = { .f = f, .latest = after };
+    must(kern_db_each(f->db, after, count, on_row, &l, &l.lost, &f->err), f->err);
+    return l;
+}

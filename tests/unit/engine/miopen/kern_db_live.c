@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+#include "kern_db_fixture.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define ROWS 40
+
+/* A sqlite3 process that holds the file open: what MIOpen is to us. */
+struct writer {
+    pid_t pid;
+    FILE *in, *out; /* owned */
+};
+
+static void writer_start(struct writer *w, const struct fixture *f)
+{
+    int in[2], out[2];
+    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    w->pid = fork();
+    assert_true(w->pid >= 0);
+    if (w->pid == 0) {
+        if (dup2(in[0], 0) < 0 || dup2(out[1], 1) < 0 || chdir(f->folder) != 0)
+            _exit(126);
+        execlp("sqlite3", "sqlite3", "-bail", f->path, (char *)NULL);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    w->in = fdopen(in[1], "w");
+    w->out = fdopen(out[0], "r");
+    assert_true(w->in && w->out);
+}
+
+/* Returns when the process has done it. */
+static void writer_do(struct writer *w, const char *sql)
+{
+    char line[256];
+    fprintf(w->in, "%s;\nselect 'done';\n", sql);
+    fflush(w->in);
+    do
+        assert_non_null(fgets(line, sizeof(line), w->out));
+    while (strcmp(line, "done\n") != 0);
+}
+
+static void writer_wait(struct writer *w)
+{
+    int status = 0;
+    fclose(w->in);
+    fclose(w->out);
+    assert_int_equal(waitpid(w->pid, &status, 0), w->pid);
+}
+
+static void writer_kill(struct writer *w)
+{
+    kill(w->pid, SIGKILL);
+    writer_wait(w);
+}
+
+/* ROWS rows, of which all but ten are still in the write-ahead log only. */
+static void begin_live_file(struct fixture *f, struct writer *w)
+{
+    add_rows(f, ROWS);
+    write_rows(f, "pragma journal_mode = wal;", NULL);
+    run(f,
+        "sqlite3 %s 'create table aside as select * from kern_db where id > 10;"
+        "delete from kern_db where id > 10'",
+        f->path);
+    writer_start(w, f);
+    writer_do(w, "pragma wal_autocheckpoint = 0; insert into kern_db select * from aside");
+    assert_true(access(output_of(f, "ls $(pwd)/*-wal"), F_OK) == 0);
+}
+
+/* Names, sizes, times and permissions of the file and all beside it, and their content. */
+static void note_folder(struct fixture *f, const char *name)
+{
+    run(f, "(find . -name 'gfx*' -printf '%%p %%s %%T@ %%m\n' | sort; cat gfx*) > notes-%s", name);
+}
+
+static void assert_untouched(struct fixture *f)
+{
+    note_folder(f, "after");
+    run(f, "cmp notes-before notes-after");
+}
+
+static void assert_all_live(struct fixture *f)
+{
+    assert_all_found(f);
+    struct listing l = list_rows(f, 0, UINT64_MAX);
+    assert_int_equal(l.good, f->count);
+    assert_int_equal(l.lost, 0);
+    assert_false(kern_db_is_damaged(f->db));
+}
+
+static void sees_rows_that_are_only_in_the_log_of_a_writer(void **state)
+{
+    struct fixture *f = *state;
+    struct writer w;
+    begin_live_file(f, &w);
+    note_folder(f, "before");
+
+    open_db(f, KERN_DB_LIVE);
+
+    assert_all_live(f);
+    assert_untouched(f);
+    writer_kill(&w);
+}
+
+static void an_immutable_reader_looks_at_no_log(void **state)
+{
+    struct fixture *f = *state;
+    struct writer w;
+    bool damaged = false;
+    begin_live_file(f, &w);
+    open_db(f, KERN_DB_IMMUTABLE);
+    assert_int_equal(find_row(f, ROWS - 1, &damaged), KILN_NOT_FOUND);
+    assert_false(damaged);
+    writer_kill(&w);
+}
+
+static void a_transaction_under_way_is_not_there(void **state)
+{
+    struct fixture *f = *state;
+    struct writer w;
+    begin_live_file(f, &w);
+    writer_do(&w, "pragma cache_size = 1; begin; delete from kern_db; "
+                  "insert into kern_db select id, kernel_name || 'x', kernel_args, kernel_blob, "
+                  "kernel_hash, uncompressed_size from aside");
+    open_db(f, KERN_DB_LIVE);
+    assert_all_live(f);
+    writer_kill(&w);
+}
+
+static void sees_the_rows_of_a_writer_that_was_killed(void **state)
+{
+    struct fixture *f = *state;
+    struct writer w;
+    begin_live_file(f, &w);
+    writer_do(&w, "begin; delete from kern_db");
+    writer_kill(&w);
+    note_folder(f, "before");
+    open_db(f, KERN_DB_LIVE);
+    assert_all_live(f);
+    assert_untouched(f);
+}
+
+static void sees_the_log_where_its_index_file_is_gone(void **state)
+{
+    struct fixture *f = *state;
+    struct writer w;
+    begin_live_file(f, &w);
+    writer_kill(&w);
+    run(f, "rm %s-shm", f->path);
+    note_folder(f, "before");
+    open_db(f, KERN_DB_LIVE);
+    assert_all_live(f);
+    assert_untouched(f);
+}
+
+static void reads_a_folder_that_it_may_not_write_to(void **state)
+{
+    struct fixture *f = *state;
+    struct writer w;
+    begin_live_file(f, &w);
+    run(f, "chmod 755 . && chmod 444 gfx* && chmod 555 .");
+    uid_t before = geteuid();
+    assert_true(before != 0 || seteuid(65534) == 0); /* nobody */
+
+    enum kiln_code rc = kern_db_open(f->path, KERN_DB_LIVE, &f->db, &f->err);
+
+    assert_int_equal(seteuid(before), 0);
+    run(f, "chmod 700 .");
+    must(rc, f->err);
+    assert_all_live(f);
+    writer_kill(&w);
+}
+
+static void waits_for_no_reader_and_stops_no_writer(void **state)
+{
+    struct fixture *f = *state;
+    struct writer w;
+    begin_live_file(f, &w);
+    open_db(f, KERN_DB_LIVE);
+    writer_do(&w, "pragma busy_timeout = 0; delete from kern_db where id = 40; "
+                  "pragma wal_checkpoint(truncate); pragma journal_mode = delete");
+    assert_string_equal(output_of(f, "head -c 20 %s | tail -c 2 | od -An -tx1", f->path), " 01 01");
+    assert_all_live(f); /* the state at opening */
+    writer_kill(&w);
+}
+
+static void a_file_in_rollback_mode_is_read_too(void **state)
+{
+    struct fixture *f = *state;
+    struct writer w;
+    add_rows(f, ROWS);
+    write_rows(f, NULL, NULL);
+    writer_start(&w, f);
+    writer_do(&w, "begin immediate; delete from kern_db where id < 5");
+    note_folder(f, "before");
+    open_db(f, KERN_DB_LIVE);
+    assert_all_live(f);
+    assert_untouched(f);
+    writer_kill(&w);
+}
+
+/* Pages of a transaction that never ended are in the file, the old ones in the journal. */
+static void a_journal_left_by_a_dead_writer_is_rolled_back(void **state)
+{
+    struct fixture *f = *state;
+    struct writer w;
+    add_rows(f, ROWS);
+    write_rows(f, NULL, NULL);
+    run(f, "cp %s before", f->path);
+    writer_start(&w, f);
+    writer_do(&w,
+              "pragma cache_size = 1; begin exclusive; update kern_db set kernel_name = 'x' || id");
+    writer_kill(&w);
+    run(f, "! cmp -s %s before && test -s %s-journal", f->path, f->path);
+    note_folder(f, "before");
+
+    open_db(f, KERN_DB_LIVE);
+
+    assert_all_live(f);
+    assert_untouched(f);
+}
+
+/* A journal may name another file, which SQLite would open, and delete. */
+static void a_journal_that_names_another_file_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct writer w;
+    add_rows(f, ROWS);
+    write_rows(f, NULL, NULL);
+    run(f, "touch victim");
+    writer_start(&w, f);
+    writer_do(&w,
+              "pragma cache_size = 1; begin exclusive; update kern_db set kernel_name = 'x' || id");
+    writer_kill(&w);
+    run(f,
+        "printf 'victim\\0\\0\\0\\6\\0\\0\\2\\205\\331\\325\\5\\371\\40\\241\\143\\327' >> "
+        "%s-journal",
+        f->path);
+    assert_int_equal(kern_db_open(f->path, KERN_DB_LIVE, &f->db, &f->err), KILN_CORRUPT);
+    assert_says(f->err.text, "over several files");
+    run(f, "test -e victim");
+}
+
+static void says_who_is_in_the_way(void **state)
+{
+    struct fixture *f = *state;
+    struct writer w;
+    add_rows(f, ROWS);
+    write_rows(f, NULL, NULL);
+    writer_start(&w, f);
+    writer_do(&w, "begin exclusive; delete from kern_db where id < 5");
+    assert_int_equal(kern_db_open(f->path, KERN_DB_LIVE, &f->db, &f->err), KILN_BUSY);
+    assert_says(f->err.text, "another process keeps it locked");
+    writer_kill(&w);
+}
+
+static void leaves_no_copy_behind(void **state)
+{
+    struct fixture *f = *state;
+    add_rows(f, 5);
+    write_rows(f, NULL, NULL);
+    run(f, "mkdir tmp");
+    char temp[PATH_MOST];
+    snprintf(temp, sizeof(temp), "%s/tmp", f->folder);
+    setenv("TMPDIR", temp, 1);
+    open_db(f, KERN_DB_LIVE);
+    run(f, "test -z \"$(ls tmp)\"");
+    assert_all_live(f);
+    run(f, "echo damage > %s", f->path);
+    assert_int_equal(kern_db_open(f->path, KERN_DB_LIVE, &f->db, &f->err), KILN_CORRUPT);
+    run(f, "test -z \"$(ls tmp)\"");
+    unsetenv("TMPDIR");
+}
+
+/* ---- copies ---- */
+
+static void a_copy_stands_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct writer w;
+    char copy[PATH_MOST];
+    begin_live_file(f, &w);
+    snprintf(copy, sizeof(copy), "%s/copy.kdb", f->folder);
+    must(kern_db_copy(f->path, copy, &f->err), f->err);
+    writer_kill(&w);
+    assert_string_equal(output_of(f, "sqlite3 copy.kdb 'pragma integrity_check'"), "ok");
+    assert_string_equal(output_of(f, "head -c 20 copy.kdb | tail -c 2 | od -An -tx1"), " 01 01");
+    assert_string_equal(output_of(f, "ls copy.kdb*"), "copy.kdb");
+    assert_string_equal(output_of(f, "stat -c %%a copy.kdb"), "600");
+
+    memcpy(f->path, copy, sizeof(copy));
+    open_db(f, KERN_DB_IMMUTABLE);
+    assert_all_live(f);
+}
+
+static void a_copy_replaces_nothing(void **state)
+{
+    struct fixture *f = *state;
+    char copy[PATH_MOST];
+    add_rows(f, 5);
+    write_rows(f, NULL, NULL);
+    snprintf(copy, sizeof(copy), "%s/copy.kdb", f->folder);
+    run(f, "echo mine > copy.kdb; echo mine > copy.kdb-wal");
+    assert_int_equal(kern_db_copy(f->path, copy, &f->err), KILN_IO);
+    assert_says(f->err.text, "File exists");
+    assert_string_equal(output_of(f, "cat copy.kdb copy.kdb-wal | tr -d '\\n'"), "minemine");
+}
+
+static void a_copy_of_something_else_is_refused_and_gone(void **state)
+{
+    struct fixture *f = *state;
+    char copy[PATH_MOST];
+    snprintf(copy, sizeof(copy), "%s/copy.kdb", f->folder);
+    assert_int_equal(kern_db_copy(f->path, copy, &f->err), KILN_NOT_FOUND);
+    run(f, "head -c 9000 /dev/urandom > %s", f->path);
+    assert_int_equal(kern_db_copy(f->path, copy, &f->err), KILN_CORRUPT);
+    assert_says(f->err.text, f->path);
+    run(f, "test ! -e copy.kdb");
+    snprintf(copy, sizeof(copy), "%s/absent/copy.kdb", f->folder);
+    assert_int_equal(kern_db_copy(f->path, copy, &f->err), KILN_NOT_FOUND);
+    assert_says(f->err.text, "absent/copy.kdb");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(sees_rows_that_are_only_in_the_log_of_a_writer),
+        TEST(an_immutable_reader_looks_at_no_log),
+        TEST(a_transaction_under_way_is_not_there),
+        TEST(sees_the_rows_of_a_writer_that_was_killed),
+        TEST(sees_the_log_where_its_index_file_is_gone),
+        TEST(reads_a_folder_that_it_may_not_write_to),
+        TEST(waits_for_no_reader_and_stops_no_writer),
+        TEST(a_file_in_rollback_mode_is_read_too),
+        TEST(a_journal_left_by_a_dead_writer_is_rolled_back),
+        TEST(a_journal_that_names_another_file_is_refused),
+        TEST(says_who_is_in_the_way),
+        TEST(leaves_no_copy_behind),
+        TEST(a_copy_stands_alone),
+        TEST(a_copy_replaces_nothing),
+        TEST(a_copy_of_something_else_is_refused_and_gone),
+    };
+    return cmocka_run_group_tests_name("kern_db_live", tests, NULL, NULL);
+}

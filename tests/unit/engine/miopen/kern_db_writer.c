@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+#include "kern_db_fixture.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#define ROWS 80
+
+static struct kern_db_writer *create(struct fixture *f, const char *path)
+{
+    struct kern_db_writer *writer = NULL;
+    must(kern_db_create(path, &writer, &f->err), f->err);
+    return writer;
+}
+
+static void add(struct fixture *f, struct kern_db_writer *writer, size_t at)
+{
+    BUFFER_AUTO struct buffer object = object_of(f, at);
+    must(kern_db_writer_add(writer, bytes_of_text(f->rows[at].name),
+                            bytes_of_text(f->rows[at].args), buffer_view(&object), &f->err),
+         f->err);
+}
+
+static void write_all(struct fixture *f, const char *path)
+{
+    KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = create(f, path);
+    for (size_t i = 0; i < f->count; i++)
+        add(f, writer, i);
+    must(kern_db_writer_finish(writer, &f->err), f->err);
+}
+
+static const char *query(struct fixture *f, const char *sql)
+{
+    return output_of(f, "sqlite3 %s \"%s\"", f->path, sql);
+}
+
+static void writes_the_schema_of_miopen(void **state)
+{
+    struct fixture *f = *state;
+    add_rows(f, ROWS);
+    write_all(f, f->path);
+
+    assert_string_equal(query(f, "pragma integrity_check"), "ok");
+    assert_string_equal(query(f, "pragma page_size"), "4096");
+    assert_string_equal(query(f, "pragma journal_mode"), "delete");
+    assert_string_equal(query(f, "pragma user_version"), "0");
+    assert_string_equal(query(f, "pragma application_id"), "0");
+    assert_string_equal(query(f, "pragma encoding"), "UTF-8");
+    assert_string_equal(query(f, "pragma auto_vacuum"), "0");
+    assert_string_equal(query(f, "select count(*) from sqlite_schema"), "2");
+    assert_string_equal(query(f, "select sql from sqlite_schema where type = 'table'"),
+                        "CREATE TABLE `kern_db` (`id` INTEGER PRIMARY KEY ASC,`kernel_name` TEXT "
+                        "NOT NULL,`kernel_args` TEXT NOT NULL,`kernel_blob` BLOB NOT "
+                        "NULL,`kernel_hash` TEXT NOT NULL,`uncompressed_size` INT NOT NULL)");
+    assert_string_equal(query(f, "select name || sql from sqlite_schema where type = 'index'"),
+                        "idx_kern_dbCREATE UNIQUE INDEX `idx_kern_db` ON kern_db(kernel_name, "
+                        "kernel_args)");
+}
+
+/* The statement that MIOpen runs at each opening changes nothing. */
+static void miopen_s_own_statements_leave_the_schema_alone(void **state)
+{
+    struct fixture *f = *state;
+    add_rows(f, 3);
+    write_all(f, f->path);
+    add_rows(f, 1);
+    free(f->rows[3].name);
+    f->rows[3].name = strdup("added_by_plain_tools.o");
+    f->rows[3].packed = true;
+    write_rows(f, "pragma journal_mode = wal;", NULL); /* replaces our rows, adds one */
+    assert_string_equal(query(f, "select count(*) from kern_db"), "4");
+    assert_string_equal(query(f, "select count(*) from sqlite_schema"), "2");
+}
+
+static void plain_tools_read_every_row(void **state)
+{
+    struct fixture *f = *state;
+    add_rows(f, ROWS);
+    write_all(f, f->path);
+    for (size_t i = 0; i < f->count; i++) {
+        run(f,
+            "sqlite3 %s \"select writefile('object.bz2', kernel_blob) from kern_db where id = "
+            "%zu\" >/dev/null && if test \"$(head -c 4 object.bz2)\" = BZh9; then bzip2 -d -f "
+            "object.bz2; else mv object.bz2 object; fi",
+            f->path, i + 1);
+        BUFFER_AUTO struct buffer object = object_of(f, i);
+        char expected[128];
+        const char *size = output_of(f, "stat -c %%s object");
+        snprintf(expected, sizeof(expected), "%zu", object.size);
+        assert_string_equal(size, expected);
+        snprintf(expected, sizeof(expected), "%s", output_of(f, "md5sum < object | cut -c1-32"));
+        assert_string_equal(output_of(f,
+                                      "sqlite3 %s 'select kernel_hash from kern_db where id = %zu'",
+                                      f->path, i + 1),
+                            expected);
+        assert_string_equal(
+            output_of(f,
+                      "sqlite3 %s 'select typeof(kernel_name) || typeof(kernel_args) || "
+                      "typeof(kernel_blob) || typeof(kernel_hash) || typeof(uncompressed_size) "
+                      "from kern_db where id = %zu'",
+                      f->path, i + 1),
+            "texttextblobtextinteger");
+    }
+}
+
+static void writes_the_rows_that_plain_tools_write(void **state)
+{
+    struct fixture *f = *state;
+    char plain[PATH_MOST];
+    if (!add_genuine_rows(f))
+        skip();
+    write_rows(f, NULL, NULL);
+    snprintf(plain, sizeof(plain), "%s/plain.kdb", f->folder);
+    run(f, "mv %s plain.kdb", f->path);
+
+    write_all(f, f->path);
+
+    assert_string_equal(
+        output_of(f,
+                  "sqlite3 %s \"attach 'plain.kdb' as p; select count(*) from (select * from "
+                  "main.kern_db intersect select * from p.kern_db)\"",
+                  f->path),
+        "978");
+    open_db(f, KERN_DB_IMMUTABLE);
+    assert_all_found(f);
+}
+
+static void stores_what_does_not_shrink_as_it_is(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = create(f, f->path);
+    must(kern_db_writer_add(writer, bytes_of_text("a.o"), bytes_of_text(""), bytes_of_text("abc"),
+                            &f->err),
+         f->err);
+    must(kern_db_writer_finish(writer, &f->err), f->err);
+    assert_string_equal(query(f, "select kernel_blob, uncompressed_size, kernel_hash from kern_db"),
+                        "abc|0|900150983cd24fb0d6963f7d28e17f72");
+}
+
+static void the_same_rows_are_the_same_bytes(void **state)
+{
+    struct fixture *f = *state;
+    char other[PATH_MOST];
+    add_rows(f, 400);
+    snprintf(other, sizeof(other), "%s/other.kdb", f->folder);
+    write_all(f, f->path);
+    write_all(f, other);
+    run(f, "cmp %s other.kdb", f->path);
+    assert_string_equal(output_of(f, "head -c 28 %s | tail -c 4 | od -An -tx1", f->path),
+                        " 00 00 00 01");
+    assert_string_equal(output_of(f, "ls"), "gfx906_60.ukdb");
+    assert_string_equal(output_of(f, "stat -c %%a %s", f->path), "644");
+}
+
+static void what_was_read_can_be_written_again(void **state)
+{
+    struct fixture *f = *state;
+    add_rows(f, ROWS);
+    write_all(f, f->path);
+    open_db(f, KERN_DB_IMMUTABLE);
+    assert_all_found(f);
+    struct listing l = list_rows(f, 0, UINT64_MAX);
+    assert_int_equal(l.good, ROWS);
+}
+
+static enum kiln_code try_row(struct fixture *f, struct kern_db_writer *writer, struct bytes name,
+                              struct bytes args, struct bytes raw)
+{
+    return kern_db_writer_add(writer, name, args, raw, &f->err);
+}
+
+static void refuses_a_row_and_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    static char letters[(64u << 10) + 1];
+    memset(letters, 'x', sizeof(letters));
+    struct bytes name = bytes_of_text("a.o"), args = bytes_of_text("-DA"),
+                 raw = bytes_of_text("raw"), most = bytes_of(letters, sizeof(letters) - 1),
+                 more = bytes_of(letters, sizeof(letters)), nul = bytes_of("a\0b", 3);
+    KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = create(f, f->path);
+    must(try_row(f, writer, name, args, raw), f->err);
+
+    assert_int_equal(try_row(f, writer, name, args, raw), KILN_INVALID);
+    assert_says(f->err.text, "adding the kernel 'a.o': there is one of the same name");
+    assert_int_equal(try_row(f, writer, name, most, bytes_of("", 0)), KILN_INVALID);
+    assert_says(f->err.text, "empty object");
+    assert_int_equal(try_row(f, writer, name, more, raw), KILN_INVALID);
+    assert_says(f->err.text, "arguments may have 65536 bytes, not 65537");
+    assert_int_equal(try_row(f, writer, more, args, raw), KILN_INVALID);
+    assert_int_equal(try_row(f, writer, nul, args, raw), KILN_INVALID);
+    assert_says(f->err.text, "may not hold a NUL");
+    assert_int_equal(try_row(f, writer, name, args, bytes_of(letters, (256u << 20) + 1)),
+                     KILN_INVALID); /* refused before it is looked at */
+    assert_says(f->err.text, "268435456");
+
+    must(try_row(f, writer, name, most, raw), f->err);
+    must(kern_db_writer_finish(writer, &f->err), f->err);
+    assert_string_equal(query(f, "select count(*) from kern_db"), "2");
+}
+
+static void an_abandoned_file_is_gone(void **state)
+{
+    struct fixture *f = *state;
+    add_rows(f, 5);
+    struct kern_db_writer *writer = create(f, f->path);
+    add(f, writer, 0);
+    kern_db_writer_destroy(writer);
+    assert_string_equal(output_of(f, "ls"), "");
+}
+
+static void writes_over_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct kern_db_writer *writer = NULL;
+    run(f, "echo mine > %s", f->path);
+    assert_int_equal(kern_db_create(f->path, &writer, &f->err), KILN_IO);
+    assert_says(f->err.text, "File exists");
+    assert_string_equal(output_of(f, "cat %s", f->path), "mine");
+    assert_int_equal(kern_db_create("/absent/folder/x.kdb", &writer, &f->err), KILN_NOT_FOUND);
+    assert_says(f->err.text, "/absent/folder/x.kdb");
+    assert_null(writer);
+}
+
+/* A file size limit is what a full disk looks like to the writer. */
+static void a_full_disk_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct rlimit before, small = { 0 };
+    add_rows(f, ROWS);
+    struct kern_db_writer *writer = create(f, f->path);
+    for (size_t i = 0; i < f->count; i++)
+        add(f, writer, i);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = (struct rlimit){ .rlim_cur = 20000, .rlim_max = before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+
+    enum kiln_code rc = kern_db_writer_finish(writer, &f->err);
+
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_says(f->err.text, "free disk space");
+    assert_int_equal(rc, KILN_FULL);
+    assert_string_equal(output_of(f, "ls"), "");
+    kern_db_writer_destroy(writer);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(writes_the_schema_of_miopen),
+        TEST(miopen_s_own_statements_leave_the_schema_alone),
+        TEST(plain_tools_read_every_row),
+        TEST(writes_the_rows_that_plain_tools_write),
+        TEST(stores_what_does_not_shrink_as_it_is),
+        TEST(the_same_rows_are_the_same_bytes),
+        TEST(what_was_read_can_be_written_again),
+        TEST(refuses_a_row_and_goes_on),
+        TEST(an_abandoned_file_is_gone),
+        TEST(writes_over_nothing),
+        TEST(a_full_disk_leaves_nothing),
+    };
+    umask(022);
+    return cmocka_run_group_tests_name("kern_db_writer", tests, NULL, NULL);
+}
