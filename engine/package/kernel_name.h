@@ -5,9 +5,10 @@
  * What kiln's own kernels are called in MIOpen's schema.
  *
  *   name  "<program>.<12 hexadecimal digits>.o"; the digits begin the SHA-256 over the source, its
- * headers and COMPILE_ABI, so that a package made from an older source never answers for a newer
- * one args  "<options> -mcpu=<arch>", as MIOpen writes them; without -mcpu for targets that are not
- * AMD's
+ *         headers and COMPILE_ABI, so that a package made from an older source never answers for a
+ *         newer one
+ *   args  "<options> -mcpu=<arch>", as MIOpen writes them; "<options>" alone for targets that are
+ *         not AMD's
  *
  * Threading  pure functions
  */
@@ -16,13 +17,16 @@
 #include "common/target.h"
 
 struct package_source { /* what a program is made of */
-    struct bytes program, options, source;
+    struct bytes program;
+    struct bytes options; /* canonical, as the kernel's key has them */
+    struct bytes source;
     uint32_t header_count;
-    struct bytes headers; /* header_count x message_header */
+    struct bytes headers; /* header_count x message_header; their order does not matter */
     uint32_t abi;         /* COMPILE_ABI */
 };
 
-/* Both are appended. */
+/* Both are appended.  KILN_INVALID for a program without a name, or one with a NUL in it, and for
+ * headers that are cut short. */
 KILN_MUST_CHECK enum kiln_code package_kernel_name(const struct package_source *source,
                                                    struct buffer *ret_name, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code package_kernel_args(const struct package_source *source,

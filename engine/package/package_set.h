@@ -7,24 +7,29 @@
  * Role       looks into folders for packages, opens what appeared, lets go of what went, answers by
  *            MIOpen's rule: the database id with its compute units first, then the plain arch
  * Ownership  owns the packages; one that is in use by a look-up goes when that ends
- * Threading  find, list: any thread, several at once.  rescan, adopt, remove: one thread at a time
- *            (the write lane)
+ * Threading  find, covers, list, use, coverage: any thread, several at once.  rescan, adopt,
+ *            remove: one thread at a time (the write lane)
  *
  * The first folder is kiln's own (installed packages, FILE and FILE.json with what was checked);
- * others (a distribution's) are only read.  A file that is no package is told once and left alone.
+ * others (a distribution's) are only read.  Packages of one id are asked in the order of their
+ * folders, then of their names.
  */
 #include "engine/package/package.h"
 
 struct package_set;
 
 struct package_set_options {
-    const char *own_folder;           /* made if absent, mode 0755 */
-    const char *const *other_folders; /* NULL-terminated; may be absent, may appear later */
-    const char *trusted_keys_folder;  /* *.pub */
+    const char *own_folder;           /* made if absent, mode 0755; KILN_DENIED when others may
+                                         write to it */
+    const char *const *other_folders; /* NULL-terminated (or NULL); may be absent, may appear later;
+                                         not looked into while everybody may write to them */
+    const char *trusted_keys_folder;  /* *.pub: a signature counts while its key is there; NULL:
+                                         none is trusted */
     unsigned readers;                 /* threads that find at once */
     bool require_signature;           /* unsigned packages are not opened */
 };
 
+/* Empty until the first rescan. */
 KILN_MUST_CHECK enum kiln_code package_set_create(const struct package_set_options *options,
                                                   struct package_set **ret_set,
                                                   struct kiln_err *err);
@@ -35,8 +40,10 @@ struct package_change {
     bool appeared; /* else it went */
     struct package_info info;
 };
-/* Looks at the folders again.  |changed| is told of each package that came or went, |refused| of
- * each file that is none, once (again when the file changes). */
+/* Looks at the folders again; only at names, sizes and times where nothing changed.  |changed| is
+ * told of each package that came or went (of one that was replaced: went, then appeared), |refused|
+ * of each file that could not be opened, once until it changes.  A file that is not whole is told
+ * when it did not change from one rescan to the next: while it is being copied, nothing is said. */
 KILN_MUST_CHECK enum kiln_code package_set_rescan(
     struct package_set *set, void (*changed)(void *context, const struct package_change *),
     void (*refused)(void *context, const char *text), void *context, struct kiln_err *err);
@@ -48,7 +55,7 @@ struct package_found {
     char damage[256];                /* the sentence about it */
 };
 /* KILN_NOT_FOUND without a sentence.  A damaged row is as if it were not there: the next package
- * that fits is asked, and |ret_found| tells of it in either case. */
+ * that fits is asked, and |ret_found| tells of it in either case (it is always written). */
 KILN_MUST_CHECK enum kiln_code package_set_find_named(struct package_set *set,
                                                       struct bytes database_id, struct bytes name,
                                                       struct bytes args, struct buffer *ret_raw,
@@ -62,7 +69,10 @@ KILN_MUST_CHECK enum kiln_code package_set_find_key(struct package_set *set,
                                                     struct kiln_err *err);
 /* Whether any package could answer for this database id. */
 bool package_set_covers(struct package_set *set, struct bytes database_id);
+/* Whether any signed kiln package is there: find_key is a miss otherwise. */
+bool package_set_has_keys(struct package_set *set);
 
+/* In the order in which they are asked.  Rows are counted where they were not: not for the loop. */
 void package_set_list(struct package_set *set,
                       void (*each)(void *context, const struct package_info *info), void *context);
 /* Calls |use| with the package of that file name, which stays open meanwhile.  KILN_NOT_FOUND
@@ -80,13 +90,37 @@ struct package_arrival { /* a file that kiln-transfer has fetched, unpacked and 
     const char *signer; /* "" when unsigned */
     const char *source; /* URL or path, for show */
 };
-/* Moves it into place (rename, synced) and opens it; one of the same name is replaced in the same
- * step. */
+/* Checks its hash once more, opens it, moves it into place (rename, synced); one of the same name
+ * is replaced in the same step.  What was there before stays untouched on failure, and the arrival
+ * stays where it is. */
 KILN_MUST_CHECK enum kiln_code package_set_adopt(struct package_set *set,
                                                  const struct package_arrival *arrival,
                                                  struct package_info *ret_info,
                                                  struct kiln_err *err);
-/* KILN_DENIED for a package of another folder: it says how to remove that. */
+/* KILN_DENIED for a package of another folder: it says how to remove that.  A file of kiln's own
+ * folder that could not be opened can be removed, too; |ret_info| then holds name and path. */
 KILN_MUST_CHECK enum kiln_code package_set_remove(struct package_set *set, const char *name,
                                                   struct package_info *ret_info,
                                                   struct kiln_err *err);
+
+/* How a package fits a GPU, best first. */
+enum package_fit {
+    PACKAGE_FIT_EXACT,     /* its database id is the GPU's */
+    PACKAGE_FIT_ARCH,      /* it is for the plain arch: asked where the exact ones have nothing */
+    PACKAGE_FIT_OTHER_CUS, /* for the same arch with other compute units: never asked, as MIOpen
+                              asks none either */
+    PACKAGE_FIT_NONE,
+};
+const char *package_fit_name(enum package_fit fit); /* "exact", "arch", "other-cus", "none" */
+/* |each| (may be NULL) is told of all packages for the arch of |database_id|, in the order of the
+ * fits; the best fit is returned, PACKAGE_FIT_NONE for what is no database id. */
+enum package_fit package_set_coverage(struct package_set *set, const char *database_id,
+                                      void (*each)(void *context, enum package_fit fit,
+                                                   const struct package_info *info),
+                                      void *context);
+
+#define PACKAGE_MISSING_TEXT 512
+/* The line for a GPU that no package answers for, in MIOpen's own wording, with what to do next;
+ * false (and nothing written) when one does. */
+bool package_set_missing(struct package_set *set, const char *database_id,
+                         char ret_text[PACKAGE_MISSING_TEXT]);

@@ -14,7 +14,8 @@ struct package_writer;
 struct package_entry {
     struct bytes name, args; /* by which it is found (package_kernel_name, package_kernel_args) */
     struct bytes raw;        /* the code object */
-    struct digest key, toolchain_id;
+    /* A KDB has no room for the rest. */
+    struct digest key, toolchain_id; /* zeros: none */
     struct bytes target, toolchain, program, options, source;
     uint32_t header_count;
     struct bytes headers; /* header_count x message_header */
@@ -27,10 +28,13 @@ KILN_MUST_CHECK enum kiln_code package_writer_create(const char *path, enum pack
 /* Abandons and removes the file unless it was finished. */
 void package_writer_destroy(struct package_writer *writer);
 KILN_DEFINE_AUTO(package_writer)
-/* In the order of (name, args); KILN_INVALID otherwise and for repeats.  Compile times are not
- * written: they differ from run to run. */
+/* In the order of (name, args), compared as bytes; KILN_INVALID otherwise, for repeats of both or
+ * of a key, for an empty name or object and for texts with a NUL in them.  Compile times are not
+ * written: they differ from run to run.  After a failure the writer is only good for being
+ * destroyed. */
 KILN_MUST_CHECK enum kiln_code package_writer_add(struct package_writer *writer,
                                                   const struct package_entry *entry,
                                                   struct kiln_err *err);
+/* Commits and syncs; the writer is only good for being destroyed afterwards. */
 KILN_MUST_CHECK enum kiln_code package_writer_finish(struct package_writer *writer,
                                                      struct kiln_err *err);

@@ -5,24 +5,33 @@
  * The AMD GPUs of this host, from the kernel driver's sysfs (KFD topology); nothing is opened but
  * text files, so it works without a runtime and without access to the devices.
  *
+ * Role       who is here, and by which database id MIOpen and the packages know them
+ * Ownership  plain values
  * Threading  any thread
+ *
+ * A partitioned device (MI300 in CPX mode) is one node for each partition, all with the unique id
+ * of the whole.  Kernels before 5.16 do not state gfx_target_version: there the arch comes from the
+ * PCI device id (pci_devices.def).  xnack is a mode of the process, not of the device, so database
+ * ids are those without it.
  */
 #include "engine/miopen/database_id.h"
 
 #define KFD_FOLDER "/sys/class/kfd/kfd/topology/nodes"
 #define GPUS_MOST 256
+#define GPU_UUID_SIZE 24 /* "GPU-", 16 digits, the terminating NUL */
 
 struct gpu {
-    unsigned node;          /* KFD's number */
-    char arch[16];          /* "gfx90a" */
-    unsigned compute_units; /* as the runtime reports them: work group processors on gfx10+ */
-    uint64_t unique_id;     /* 0 when there is none */
-    char uuid[24];          /* "GPU-<16 hex>"; "" without a unique_id */
+    unsigned node;            /* KFD's number */
+    char arch[16];            /* "gfx90a" */
+    unsigned compute_units;   /* as the runtime reports them: work group processors on gfx10+ */
+    uint64_t unique_id;       /* 0 when there is none */
+    char uuid[GPU_UUID_SIZE]; /* "GPU-<16 hex>"; "" without a unique_id */
     char database_id[DATABASE_ID_MOST]; /* "gfx90a68" */
 };
 
-/* In the order of nodes; CPUs are left out.  No KFD at all is KILN_OK and 0 GPUs.  A node whose
- * files make no sense is left out and named in |ret_skipped| (may be ""). */
+/* In the order of nodes; CPUs, and GPUs that this process's cgroup hides, are left out.  No KFD at
+ * all is KILN_OK and 0 GPUs.  A node whose files make no sense is left out and named in
+ * |ret_skipped| with what is wrong ("" when there is none). */
 KILN_MUST_CHECK enum kiln_code kfd_gpus(const char *folder, struct gpu ret_gpus[GPUS_MOST],
                                         size_t *ret_count, char ret_skipped[256],
                                         struct kiln_err *err);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What reader and writer of .kpkg files share (docs/formats/kpkg.md).
+ *
+ * Threading  pure functions
+ */
+#include "common/digest.h"
+
+#define KPKG_APPLICATION_ID 0x4b504b47u /* "KPKG" */
+#define KPKG_VERSION 1
+
+struct kpkg_claim { /* all that a row says */
+    struct bytes name, args;
+    struct bytes key; /* a digest's bytes; empty: none */
+    struct bytes target, toolchain, toolchain_id, program, options;
+    struct bytes source;  /* SHA-256 of the source's text */
+    struct bytes headers; /* count x (u32 length and name, SHA-256 of the text) */
+    struct bytes object;  /* SHA-256 of the code object */
+};
+
+/* SHA-256 over the fields, each with its length: ties a row's name and key to its object, so that
+ * no flipped bit leads from one kernel to another one's object. */
+struct digest kpkg_claim_of(const struct kpkg_claim *claim);

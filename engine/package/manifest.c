@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/package/manifest.h"
+
+#include "common/json.h"
+#include "engine/package/manifest_keys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FORMAT "kiln-manifest-1"
+/* MANIFEST_MOST holds no more entries of the least length. */
+#define FILES_MOST 4096
+#define FILE_NAME_MOST 255 /* bytes; what a folder entry may have */
+
+static bool file_name_is_fine(const char *name)
+{
+    size_t size = strlen(name);
+    return size > 0 && size <= FILE_NAME_MOST && name[0] != '.' && !strchr(name, '/');
+}
+
+/* ---- checking ---- */
+
+struct statement {      /* a manifest before its signature was checked */
+    struct json *json;  /* owned */
+    const char *text;   /* borrowed from |json|: what is signed */
+    const char *key_id; /* likewise */
+    uint8_t signature[ED25519_SIGNATURE_SIZE];
+};
+
+static void statement_done(struct statement *s) { json_destroy(s->json); }
+
+static enum kiln_code no_manifest(struct kiln_err *err, const char *why)
+{
+    return kiln_fail(err, KILN_CORRUPT,
+                     "it is damaged or no manifest: %s; fetch it again, or make one with kilnctl "
+                     "pkg sign",
+                     why);
+}
+
+static enum kiln_code statement_read(struct bytes manifest, struct statement *ret_statement,
+                                     struct kiln_err *err)
+{
+    if (manifest.size > MANIFEST_MOST)
+        return no_manifest(err, "it is too large");
+    struct statement s = { 0 };
+    if (json_parse(manifest, "the file", &s.json, err)) {
+        struct kiln_err why = *err;
+        return no_manifest(err, why.text);
+    }
+    s.text = json_get_text(s.json, "manifest", NULL);
+    s.key_id = json_get_text(s.json, "key_id", NULL);
+    const char *signature = json_get_text(s.json, "signature", "");
+    bool whole = s.text && s.key_id && hex_read(signature, s.signature, sizeof(s.signature));
+    if (!whole) {
+        statement_done(&s);
+        return no_manifest(err, "it has no text, no key_id or no signature");
+    }
+    *ret_statement = s;
+    return KILN_OK;
+}
+
+struct verdict {
+    const struct statement *statement;
+    bool known;   /* a trusted key has this id */
+    bool genuine; /* and it made the signature */
+    char signer[KEY_NAME_MOST];
+};
+
+static bool try_key(void *context, const struct public_key *key)
+{
+    struct verdict *v = context;
+    if (strcmp(key->id, v->statement->key_id) != 0)
+        return true;
+    v->known = true;
+    snprintf(v->signer, sizeof(v->signer), "%s", key->name);
+    v->genuine =
+        ed25519_verify(key->key, bytes_of_text(v->statement->text), v->statement->signature);
+    return !v->genuine;
+}
+
+static enum kiln_code check_signature(const struct statement *s, const char *trusted_folder,
+                                      char signer[KEY_NAME_MOST], struct kiln_err *err)
+{
+    struct verdict v = { .statement = s };
+    struct trusted_keys keys;
+    enum kiln_code rc = keys_each(trusted_folder, try_key, &v, &keys, err);
+    if (rc)
+        return rc;
+    if (!v.known)
+        return kiln_fail(
+            err, KILN_DENIED,
+            "it is signed with the key %.16s, which is none of the %u in '%s'%s%s%s: if "
+            "you trust that key, put its .pub file there",
+            s->key_id, keys.good, trusted_folder, keys.bad ? " ('" : "", keys.first_bad,
+            keys.bad ? "' holds no key)" : "");
+    if (!v.genuine)
+        return kiln_fail(err, KILN_DENIED,
+                         "the signature is not that of '%s': the manifest was changed after it was "
+                         "signed; fetch it again from where you trust",
+                         v.signer);
+    memcpy(signer, v.signer, KEY_NAME_MOST);
+    return KILN_OK;
+}
+
+static bool read_entry(const struct json *entry, struct manifest_entry *ret_entry)
+{
+    ret_entry->name = json_get_text(entry, "name", "");
+    ret_entry->size = json_get_u64(entry, "size", UINT64_MAX);
+    return file_name_is_fine(ret_entry->name) && ret_entry->size != UINT64_MAX &&
+           digest_from_hex(json_get_text(entry, "sha256", ""), &ret_entry->sha256);
+}
+
+static enum kiln_code not_named(const struct json *files, const char *file_name, const char *signer,
+                                struct kiln_err *err)
+{
+    char names[256] = "";
+    size_t used = 0;
+    for (const struct json *j = json_first(files); j && used < sizeof(names) - 1;
+         j = json_next(j)) {
+        int put = snprintf(names + used, sizeof(names) - used, "%s'%.60s'", used ? ", " : "",
+                           json_get_text(j, "name", ""));
+        used += put > 0 ? (size_t)put : 0;
+    }
+    return kiln_fail(err, KILN_NOT_FOUND,
+                     "the manifest of '%s' does not speak of '%s', but of %s: take the manifest "
+                     "that belongs to the file, and keep the file's name",
+                     signer, file_name, names[0] ? names : "nothing");
+}
+
+/* The text is genuine from here on; what is wrong in it, its signer did. */
+static enum kiln_code find_file(const char *text, const char *file_name, const char *signer,
+                                struct manifest_file *ret_file, struct kiln_err *err)
+{
+    KILN_AUTO(json) struct json *json = NULL;
+    if (json_parse(bytes_of_text(text), "the signed text", &json, err))
+        return no_manifest(err, "the signed text is not JSON");
+    const struct json *files = json_get(json, "files");
+    if (strcmp(json_get_text(json, "format", ""), FORMAT) != 0 || !json_is_array(files) ||
+        json_count(files) > FILES_MOST)
+        return no_manifest(err, "the signed text is not of the format " FORMAT);
+    struct manifest_file found = { 0 };
+    unsigned count = 0;
+    for (const struct json *j = json_first(files); j; j = json_next(j)) {
+        struct manifest_entry entry;
+        if (!read_entry(j, &entry))
+            return no_manifest(err, "an entry lacks its name, size or sha256");
+        if (strcmp(entry.name, file_name) != 0)
+            continue;
+        count++;
+        found = (struct manifest_file){ .size = entry.size, .sha256 = entry.sha256 };
+    }
+    if (count > 1)
+        return no_manifest(err, "it names the file twice");
+    if (count == 0)
+        return not_named(files, file_name, signer, err);
+    *ret_file = found;
+    return KILN_OK;
+}
+
+enum kiln_code manifest_check(struct bytes manifest, const char *trusted_folder,
+                              const char *file_name, struct manifest_file *ret_file,
+                              char ret_signer[KEY_NAME_MOST], struct kiln_err *err)
+{
+    struct statement s;
+    char signer[KEY_NAME_MOST];
+    enum kiln_code rc = statement_read(manifest, &s, err);
+    if (!rc) {
+        rc = check_signature(&s, trusted_folder, signer, err);
+        if (!rc)
+            rc = find_file(s.text, file_name, signer, ret_file, err);
+        statement_done(&s);
+    }
+    if (rc)
+        return kiln_while(err, "checking the manifest of '%s'", file_name);
+    memcpy(ret_signer, signer, KEY_NAME_MOST);
+    return KILN_OK;
+}
+
+/* ---- signing ---- */
+
+static enum kiln_code check_entries(const struct manifest_entry *entries, size_t count,
+                                    struct kiln_err *err)
+{
+    if (count == 0 || count > FILES_MOST)
+        return kiln_fail(err, KILN_INVALID, "a manifest speaks of 1 to %d files, not %zu",
+                         FILES_MOST, count);
+    for (size_t i = 0; i < count; i++) {
+        if (!file_name_is_fine(entries[i].name))
+            return kiln_fail(err, KILN_INVALID, "'%.80s' is no file name for a manifest",
+                             entries[i].name);
+        for (size_t j = 0; j < i; j++) {
+            if (strcmp(entries[i].name, entries[j].name) == 0)
+                return kiln_fail(err, KILN_INVALID, "'%s' is there twice", entries[i].name);
+        }
+    }
+    return KILN_OK;
+}
+
+static char *print_text(const struct manifest_entry *entries, size_t count)
+{
+    KILN_AUTO(json) struct json *json = json_object();
+    struct json *files = json_array();
+    for (size_t i = 0; i < count; i++) {
+        struct json *entry = json_object();
+        char hex[DIGEST_HEX_SIZE];
+        digest_to_hex(&entries[i].sha256, hex);
+        json_set_text(entry, "name", entries[i].name);
+        json_set_u64(entry, "size", entries[i].size);
+        json_set_text(entry, "sha256", hex);
+        json_append(files, entry);
+    }
+    json_set_text(json, "format", FORMAT);
+    json_set(json, "files", files);
+    return json_print(json, /* indent= */ false);
+}
+
+static char *print_signed(const char *text, const uint8_t secret[ED25519_KEY_SIZE])
+{
+    uint8_t pub[ED25519_KEY_SIZE], signature[ED25519_SIGNATURE_SIZE];
+    char id[KEY_ID_SIZE], hex[2 * ED25519_SIGNATURE_SIZE + 1];
+    ed25519_public_of(secret, pub);
+    key_id_of(pub, id);
+    ed25519_sign(secret, bytes_of_text(text), signature);
+    hex_write(signature, sizeof(signature), hex);
+
+    KILN_AUTO(json) struct json *json = json_object();
+    json_set_text(json, "manifest", text);
+    json_set_text(json, "key_id", id);
+    json_set_text(json, "signature", hex);
+    return json_print(json, /* indent= */ true);
+}
+
+static enum kiln_code sign(const uint8_t secret[ED25519_KEY_SIZE],
+                           const struct manifest_entry *entries, size_t count,
+                           struct buffer *ret_manifest, struct kiln_err *err)
+{
+    KILN_AUTO(mem) char *text = print_text(entries, count);
+    KILN_AUTO(mem) char *whole = text ? print_signed(text, secret) : NULL;
+    if (!whole)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a manifest");
+    size_t size = strlen(whole);
+    if (size + 1 > MANIFEST_MOST)
+        return kiln_fail(err, KILN_FULL,
+                         "a manifest of %zu files would have %zu bytes, at most %u may be: make "
+                         "several",
+                         count, size + 1, MANIFEST_MOST);
+    buffer_put(ret_manifest, whole, size);
+    buffer_put(ret_manifest, "\n", 1);
+    return ret_manifest->failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for a manifest")
+                                : KILN_OK;
+}
+
+enum kiln_code manifest_sign(const char *secret_key_file, const struct manifest_entry *entries,
+                             size_t count, struct buffer *ret_manifest, struct kiln_err *err)
+{
+    uint8_t secret[ED25519_KEY_SIZE];
+    enum kiln_code rc = check_entries(entries, count, err);
+    if (!rc)
+        rc = keys_read_secret(secret_key_file, secret, err);
+    if (!rc)
+        rc = sign(secret, entries, count, ret_manifest, err);
+    explicit_bzero(secret, sizeof(secret));
+    return rc ? kiln_while(err, "signing a manifest") : KILN_OK;
+}

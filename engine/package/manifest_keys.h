@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Key files: NAME.pub in folders of trusted keys, NAME.key of whoever signs (manifest.h).
+ *
+ * Ownership  plain values
+ * Threading  pure functions but for the files they read
+ */
+#include "engine/digest/ed25519.h"
+#include "engine/package/manifest.h"
+
+#define KEY_ID_SIZE 17 /* 16 hexadecimal digits and the terminating NUL */
+#define KEY_FILE_MOST 4096
+#define KEY_FORMAT_PUBLIC "kiln-public-key-1"
+#define KEY_FORMAT_SECRET "kiln-secret-key-1"
+
+struct public_key {
+    char name[KEY_NAME_MOST];
+    char id[KEY_ID_SIZE];
+    uint8_t key[ED25519_KEY_SIZE];
+};
+
+struct trusted_keys { /* how many there are in a folder */
+    unsigned good, bad;
+    char first_bad[256]; /* a file name */
+};
+
+/* Each key of |folder|'s *.pub in the order of their names, until |each| returns false.  Files that
+ * hold no key are counted.  An absent folder has no keys. */
+KILN_MUST_CHECK enum kiln_code keys_each(const char *folder,
+                                         bool (*each)(void *context, const struct public_key *key),
+                                         void *context, struct trusted_keys *ret_keys,
+                                         struct kiln_err *err);
+/* KILN_DENIED when others may read it. */
+KILN_MUST_CHECK enum kiln_code keys_read_secret(const char *path, uint8_t secret[ED25519_KEY_SIZE],
+                                                struct kiln_err *err);
+void key_id_of(const uint8_t pub[ED25519_KEY_SIZE], char id[KEY_ID_SIZE]);
+bool key_name_is_fine(const char *name);
+
+/* Lower-case digits, terminated: |hex| has 2 x size + 1 bytes. */
+void hex_write(const uint8_t *bytes, size_t size, char *hex);
+/* False unless |hex| is exactly 2 x size hexadecimal digits. */
+bool hex_read(const char *hex, uint8_t *bytes, size_t size);

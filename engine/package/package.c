@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/package/package.h"
+
+#include "engine/package/package_file.h"
+#include "engine/package/package_format.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+struct connection {
+    void *inner;             /* owned: the format's */
+    struct connection *next; /* idle ones */
+};
+
+struct package {
+    const struct package_ops *ops;
+    struct package_info info;
+    struct file_identity identity;
+    bool trusted;
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t returned;
+    struct connection *idle;  /* owned */
+    unsigned opened, at_most; /* connections */
+    bool replaced;            /* another file has the name now: no further connections */
+    bool counted;
+    uint64_t rows;
+};
+
+static const struct {
+    const char *suffix;
+    const struct package_ops *ops;
+} formats[] = {
+    { ".kdb", &package_kdb_ops },
+    { ".ukdb", &package_kdb_ops },
+    { ".kpkg", &package_kiln_ops },
+};
+
+static const struct package_ops *ops_of(const char *file_name)
+{
+    size_t size = strlen(file_name);
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+        size_t suffix = strlen(formats[i].suffix);
+        if (size > suffix && strcmp(file_name + size - suffix, formats[i].suffix) == 0)
+            return formats[i].ops;
+    }
+    return NULL;
+}
+
+bool package_format_of(const char *file_name, enum package_format *ret_format)
+{
+    const struct package_ops *ops = ops_of(file_name);
+    if (ops)
+        *ret_format = ops->format;
+    return ops;
+}
+
+const char *package_format_name(enum package_format format)
+{
+    return format == PACKAGE_KDB ? package_kdb_ops.name : package_kiln_ops.name;
+}
+
+/* ---- opening ---- */
+
+static enum kiln_code state(struct package *package, const struct package_options *options,
+                            struct kiln_err *err)
+{
+    struct package_info *info = &package->info;
+    const char *slash = strrchr(options->path, '/');
+    const char *name = options->name ? options->name : slash ? slash + 1 : options->path;
+    package->ops = ops_of(name);
+    if (!package->ops)
+        return kiln_fail(err, KILN_INVALID,
+                         "'%s' is not named like a package: gfx90a68.kdb, .ukdb or .kpkg",
+                         options->path);
+    if (strlen(name) >= sizeof(info->name) || strlen(options->path) >= sizeof(info->path))
+        return kiln_fail(err, KILN_INVALID, "the path of the package '%.200s...' is too long",
+                         options->path);
+    snprintf(info->name, sizeof(info->name), "%s", name);
+    snprintf(info->path, sizeof(info->path), "%s", options->path);
+    info->format = package->ops->format;
+    package->trusted = options->trusted;
+    package->at_most = options->readers ? options->readers : 1;
+    if (options->record) {
+        info->sha256 = options->record->sha256;
+        info->rows = options->record->rows;
+        info->installed = options->record->installed;
+        memcpy(info->signer, options->record->signer, sizeof(info->signer));
+        memcpy(info->source, options->record->source, sizeof(info->source));
+    }
+    return database_id_of_file(name, &info->database_id, err);
+}
+
+static enum kiln_code check_marks(const struct package *package, uint32_t application_id,
+                                  uint32_t version, struct kiln_err *err)
+{
+    const struct package_ops *ops = package->ops;
+    if (ops->application_id && application_id != ops->application_id)
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a package of kiln's", package->info.path);
+    if (ops->version && version > ops->version)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "'%s' has format %u, this version of kiln knows up to %u: install a newer "
+                         "kiln, or a package made for this one",
+                         package->info.path, (unsigned)version, (unsigned)ops->version);
+    return KILN_OK;
+}
+
+/* A path may lead to another file from one moment to the next; whatever was opened in between
+ * counts only if it was still the one. */
+static bool is_same_file(const struct package *package)
+{
+    struct file_identity now;
+    return file_identity_at(AT_FDCWD, package->info.path, &now) &&
+           now.device == package->identity.device && now.inode == package->identity.inode;
+}
+
+static enum kiln_code add_connection(struct package *package, struct connection **ret_connection,
+                                     struct kiln_err *err)
+{
+    struct connection *connection = calloc(1, sizeof(*connection));
+    if (!connection)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", package->info.path);
+    enum kiln_code rc = package->ops->open(package->info.path, &connection->inner, err);
+    if (!rc && !is_same_file(package)) {
+        rc = kiln_fail(err, KILN_BUSY, "'%s' was replaced while it was opened: try again",
+                       package->info.path);
+        package->ops->close(connection->inner);
+    }
+    if (rc) {
+        free(connection);
+        return rc;
+    }
+    *ret_connection = connection;
+    return KILN_OK;
+}
+
+enum kiln_code package_open(const struct package_options *options, struct package **ret_package,
+                            struct kiln_err *err)
+{
+    KILN_AUTO(package) struct package *package = calloc(1, sizeof(*package));
+    if (!package)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", options->path);
+    pthread_mutex_init(&package->mutex, NULL);
+    pthread_cond_init(&package->returned, NULL);
+    uint32_t application_id = 0, version = 0;
+    enum kiln_code rc = state(package, options, err);
+    if (!rc)
+        rc = package_file_look(options->path, &package->identity, &application_id, &version, err);
+    if (!rc)
+        rc = check_marks(package, application_id, version, err);
+    if (!rc)
+        rc = add_connection(package, &package->idle, err);
+    if (rc)
+        return rc;
+    package->opened = 1;
+    package->info.size = package->identity.size;
+    package->counted = options->record;
+    package->rows = package->info.rows;
+    *ret_package = KILN_TAKE(package);
+    return KILN_OK;
+}
+
+void package_destroy(struct package *package)
+{
+    if (!package)
+        return;
+    while (package->idle) {
+        struct connection *connection = package->idle;
+        package->idle = connection->next;
+        package->ops->close(connection->inner);
+        free(connection);
+    }
+    pthread_cond_destroy(&package->returned);
+    pthread_mutex_destroy(&package->mutex);
+    free(package);
+}
+
+const struct package_info *package_info(const struct package *package) { return &package->info; }
+
+/* ---- connections ---- */
+
+/* An idle one; NULL when the caller may open another. */
+static struct connection *take_idle(struct package *package)
+{
+    pthread_mutex_lock(&package->mutex);
+    while (!package->idle && (package->replaced || package->opened >= package->at_most))
+        pthread_cond_wait(&package->returned, &package->mutex);
+    struct connection *connection = package->idle;
+    if (connection)
+        package->idle = connection->next;
+    else
+        package->opened++;
+    pthread_mutex_unlock(&package->mutex);
+    return connection;
+}
+
+/* The first connection always comes back, so this waits, but not for ever. */
+static struct connection *take(struct package *package)
+{
+    for (;;) {
+        struct connection *connection = take_idle(package);
+        struct kiln_err why = KILN_ERR_INIT;
+        if (connection || add_connection(package, &connection, &why) == KILN_OK)
+            return connection;
+        pthread_mutex_lock(&package->mutex);
+        package->opened--;
+        package->replaced = true; /* or out of memory or descriptors: fewer do as well */
+        pthread_mutex_unlock(&package->mutex);
+    }
+}
+
+static void give_back(struct package *package, struct connection *connection)
+{
+    pthread_mutex_lock(&package->mutex);
+    connection->next = package->idle;
+    package->idle = connection;
+    pthread_cond_signal(&package->returned);
+    pthread_mutex_unlock(&package->mutex);
+}
+
+/* ---- answering ---- */
+
+/* What a damaged file does to a look-up is a miss; only this process's own trouble is not. */
+static enum kiln_code settle(const struct package *package, enum kiln_code rc, bool damaged,
+                             bool *ret_damaged, struct kiln_err *err)
+{
+    bool ours = rc == KILN_OK || rc == KILN_NO_MEMORY;
+    *ret_damaged = damaged || (!ours && rc != KILN_NOT_FOUND);
+    if (ours)
+        return rc;
+    err->code = KILN_NOT_FOUND;
+    return *ret_damaged ? kiln_while(err, "looking into the package '%s'", package->info.name)
+                        : KILN_NOT_FOUND;
+}
+
+enum kiln_code package_find_named(struct package *package, struct bytes name, struct bytes args,
+                                  struct buffer *ret_raw, struct package_hit *ret_hit,
+                                  bool *ret_damaged, struct kiln_err *err)
+{
+    bool damaged = false;
+    struct connection *connection = take(package);
+    enum kiln_code rc =
+        package->ops->find_named(connection->inner, name, args, ret_raw, &damaged, err);
+    give_back(package, connection);
+    if (!rc)
+        *ret_hit = (struct package_hit){ 0 };
+    return settle(package, rc, damaged, ret_damaged, err);
+}
+
+enum kiln_code package_find_key(struct package *package, const struct digest *key,
+                                struct buffer *ret_raw, struct package_hit *ret_hit,
+                                bool *ret_damaged, struct kiln_err *err)
+{
+    bool damaged = false;
+    *ret_damaged = false;
+    if (!package->trusted || !package->ops->find_key)
+        return KILN_NOT_FOUND;
+    struct connection *connection = take(package);
+    enum kiln_code rc = package->ops->find_key(connection->inner, key, ret_raw, &damaged, err);
+    give_back(package, connection);
+    if (!rc)
+        *ret_hit = (struct package_hit){ 0 };
+    return settle(package, rc, damaged, ret_damaged, err);
+}
+
+enum kiln_code package_each(struct package *package, uint64_t after, uint64_t count,
+                            bool (*each)(void *context, const struct package_row *row),
+                            void *context, struct kiln_err *err)
+{
+    struct connection *connection = take(package);
+    enum kiln_code rc = package->ops->each(connection->inner, after, count, each, context, err);
+    give_back(package, connection);
+    return rc;
+}
+
+enum kiln_code package_rows(struct package *package, uint64_t *ret_rows, struct kiln_err *err)
+{
+    pthread_mutex_lock(&package->mutex);
+    bool counted = package->counted;
+    uint64_t rows = package->rows;
+    pthread_mutex_unlock(&package->mutex);
+    enum kiln_code rc = KILN_OK;
+    if (!counted) {
+        struct connection *connection = take(package);
+        rc = package->ops->rows(connection->inner, &rows, err);
+        give_back(package, connection);
+    }
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&package->mutex);
+    package->counted = true;
+    package->rows = rows;
+    pthread_mutex_unlock(&package->mutex);
+    *ret_rows = rows;
+    return KILN_OK;
+}
+
+enum kiln_code package_source_of(struct package *package, uint64_t id, struct buffer *ret_source,
+                                 uint32_t *ret_count, struct buffer *ret_headers,
+                                 struct kiln_err *err)
+{
+    if (!package->ops->source_of)
+        return kiln_fail(err, KILN_UNSUPPORTED, "'%s' does not say what its kernels are made of",
+                         package->info.name);
+    struct connection *connection = take(package);
+    enum kiln_code rc =
+        package->ops->source_of(connection->inner, id, ret_source, ret_count, ret_headers, err);
+    give_back(package, connection);
+    return rc;
+}
+
+/* ---- checking all of it ---- */
+
+void package_report_damage(struct package_report *report, const struct kiln_err *why)
+{
+    if (report->damaged++ == 0)
+        snprintf(report->first, sizeof(report->first), "%.255s", why->text);
+}
+
+static bool is_zero(const struct digest *digest)
+{
+    static const struct digest zero;
+    return digest_equal(digest, &zero);
+}
+
+static enum kiln_code check_file(struct package *package, struct package_report *report,
+                                 struct kiln_err *err)
+{
+    if (is_zero(&package->info.sha256))
+        return KILN_OK;
+    KILN_AUTO(fd) int fd = open(package->info.path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot open '%s'", package->info.path);
+    struct digest sha256;
+    enum kiln_code rc = package_file_hash(fd, &sha256, err);
+    if (rc)
+        return kiln_while(err, "checking '%s'", package->info.path);
+    report->file_changed = !digest_equal(&sha256, &package->info.sha256);
+    return KILN_OK;
+}
+
+enum kiln_code package_check(struct package *package,
+                             bool (*progress)(void *context, uint64_t done, uint64_t rows),
+                             void *context, struct package_report *ret_report, struct kiln_err *err)
+{
+    struct package_progress tell = { .tell = progress, .context = context };
+    struct package_report report = { 0 };
+    enum kiln_code rc = check_file(package, &report, err);
+    if (rc)
+        return rc;
+    struct connection *connection = take(package);
+    rc = package->ops->rows(connection->inner, &report.rows, err);
+    if (!rc)
+        rc = package->ops->check(connection->inner, &tell, &report, err);
+    give_back(package, connection);
+    if (rc == KILN_CORRUPT) { /* beyond single rows: what could not be reached is lost */
+        package_report_damage(&report, err);
+        uint64_t seen = report.good + report.damaged;
+        report.damaged += report.rows > seen ? report.rows - seen : 0;
+        rc = KILN_OK;
+    }
+    if (!rc)
+        *ret_report = report;
+    return rc;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What a format of packages must do; package.c adds what they share: several connections at once,
+ * and damage that is a miss.
+ *
+ * Threading  one thread at a time for each connection
+ */
+#include "engine/package/package.h"
+
+struct package_progress {                                      /* of a check */
+    bool (*tell)(void *context, uint64_t done, uint64_t rows); /* may be NULL */
+    void *context;
+};
+
+struct package_ops {
+    const char *name;
+    enum package_format format;
+    uint32_t application_id, version; /* that the file must state */
+    enum kiln_code (*open)(const char *path, void **ret_connection, struct kiln_err *err);
+    void (*close)(void *connection);
+    enum kiln_code (*rows)(void *connection, uint64_t *ret_rows, struct kiln_err *err);
+    /* As package_find_named and package_find_key; damage may also be told by a code alone. */
+    enum kiln_code (*find_named)(void *connection, struct bytes name, struct bytes args,
+                                 struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err);
+    enum kiln_code (*find_key)(void *connection, const struct digest *key, struct buffer *ret_raw,
+                               bool *ret_damaged, struct kiln_err *err);
+    enum kiln_code (*each)(void *connection, uint64_t after, uint64_t count,
+                           bool (*each)(void *context, const struct package_row *row),
+                           void *context, struct kiln_err *err);
+    enum kiln_code (*source_of)(void *connection, uint64_t id, struct buffer *ret_source,
+                                uint32_t *ret_count, struct buffer *ret_headers,
+                                struct kiln_err *err);
+    /* Fills good, damaged and first; rows is set already. */
+    enum kiln_code (*check)(void *connection, const struct package_progress *progress,
+                            struct package_report *report, struct kiln_err *err);
+};
+
+extern const struct package_ops package_kdb_ops, package_kiln_ops;
+
+/* Notes one damaged row in |report|. */
+void package_report_damage(struct package_report *report, const struct kiln_err *why);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/package/package_format.h"
+
+#include "common/limits.h"
+#include "engine/miopen/kern_db.h"
+
+#include <stdio.h>
+
+static enum kiln_code open_kdb(const char *path, void **ret_connection, struct kiln_err *err)
+{
+    struct kern_db *db = NULL;
+    enum kiln_code rc = kern_db_open(path, KERN_DB_IMMUTABLE, &db, err);
+    if (!rc)
+        *ret_connection = db;
+    return rc;
+}
+
+static void close_kdb(void *connection) { kern_db_destroy(connection); }
+
+static enum kiln_code count_rows(void *connection, uint64_t *ret_rows, struct kiln_err *err)
+{
+    return kern_db_count(connection, ret_rows, err);
+}
+
+static enum kiln_code find_named(void *connection, struct bytes name, struct bytes args,
+                                 struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err)
+{
+    return kern_db_find(connection, name, args, ret_raw, ret_damaged, err);
+}
+
+struct listing {
+    bool (*each)(void *context, const struct package_row *row);
+    void *context;
+};
+
+static bool list_row(void *context, const struct kern_row *row)
+{
+    struct listing *listing = context;
+    struct package_row r = {
+        .id = row->id,
+        .name = row->name,
+        .args = row->args,
+        .stored_size = row->stored.size,
+        .raw_size = row->raw_size ? row->raw_size : row->stored.size,
+        .md5 = row->md5,
+        .target = "",
+        .toolchain = "",
+        .program = "",
+        .options = "",
+    };
+    return listing->each(listing->context, &r);
+}
+
+static enum kiln_code each_row(void *connection, uint64_t after, uint64_t count,
+                               bool (*each)(void *context, const struct package_row *row),
+                               void *context, struct kiln_err *err)
+{
+    struct listing listing = { .each = each, .context = context };
+    uint64_t lost = 0;
+    return kern_db_each(connection, after, count, list_row, &listing, &lost, err);
+}
+
+struct checking {
+    const struct package_progress *progress;
+    struct package_report *report;
+    struct buffer raw; /* owned; used anew for each row */
+    bool stopped;
+};
+
+static bool check_row(void *context, const struct kern_row *row)
+{
+    struct checking *c = context;
+    struct kiln_err why = KILN_ERR_INIT;
+    c->raw.size = 0;
+    c->raw.failed = false;
+    if (kern_row_unpack(row, &c->raw, &why))
+        package_report_damage(c->report, &why);
+    else
+        c->report->good++;
+    uint64_t done = c->report->good + c->report->damaged;
+    c->stopped =
+        c->progress->tell && !c->progress->tell(c->progress->context, done, c->report->rows);
+    return !c->stopped;
+}
+
+static enum kiln_code check_all(void *connection, const struct package_progress *progress,
+                                struct package_report *report, struct kiln_err *err)
+{
+    struct checking c = { .progress = progress, .report = report };
+    buffer_init(&c.raw, LIMIT_CODE_OBJECT);
+    uint64_t lost = 0;
+    enum kiln_code rc = kern_db_each(connection, 0, UINT64_MAX, check_row, &c, &lost, err);
+    buffer_done(&c.raw);
+    if (c.stopped)
+        return kiln_fail(err, KILN_CANCELLED, "the check was stopped");
+    if (!rc && (lost > 0 || (report->damaged == 0 && kern_db_is_damaged(connection)))) {
+        struct kiln_err why = KILN_ERR_INIT;
+        kiln_fail(&why, KILN_CORRUPT, "%llu rows cannot be read, or more",
+                  (unsigned long long)lost);
+        package_report_damage(report, &why);
+        report->damaged += lost ? lost - 1 : 0;
+    }
+    return rc;
+}
+
+const struct package_ops package_kdb_ops = {
+    .name = "kdb",
+    .format = PACKAGE_KDB,
+    .open = open_kdb,
+    .close = close_kdb,
+    .rows = count_rows,
+    .find_named = find_named,
+    .each = each_row,
+    .check = check_all,
+};

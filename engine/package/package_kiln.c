@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/package/package_kiln_parts.h"
+
+#include "common/limits.h"
+#include "engine/digest/sha256.h"
+#include "engine/package/kpkg.h"
+
+#include <string.h>
+
+/* Of each connection, and there may be many: a look-up reads a handful of pages. */
+#define CACHE_KIB 256
+/* Beside the object a row holds texts, and the object's stored form may have a frame around it. */
+#define VALUE_MOST (LIMIT_CODE_OBJECT + (1u << 20))
+
+static const char *const statements[] = {
+#define STATEMENT(name, text) text,
+#include "engine/package/kpkg_statements.def"
+#undef STATEMENT
+};
+
+static const char *const kernel_columns[] = { "id",      "name",      "args",         "key",
+                                              "target",  "toolchain", "toolchain_id", "program",
+                                              "options", "source",    "headers",      "object",
+                                              "claim" };
+static const struct db_table kernel_table = {
+    .name = "kernel",
+    .columns = kernel_columns,
+    .column_count = sizeof(kernel_columns) / sizeof(kernel_columns[0]),
+};
+
+static void close_kpkg(void *connection)
+{
+    struct kpkg *kpkg = connection;
+    if (!kpkg)
+        return;
+    db_destroy(kpkg->db);
+    codec_destroy(kpkg->codec);
+    free(kpkg);
+}
+
+static enum kiln_code open_kpkg(const char *path, void **ret_connection, struct kiln_err *err)
+{
+    struct kpkg *kpkg = calloc(1, sizeof(*kpkg));
+    if (!kpkg)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", path);
+    struct db_options options = {
+        .path = path,
+        .statements = statements,
+        .statement_count = KPKG_STATEMENT_COUNT,
+        .value_most = VALUE_MOST,
+        .cache_kib = CACHE_KIB,
+        .read_only = true,
+        .immutable = true,
+        .foreign = true,
+        .table = &kernel_table,
+    };
+    enum kiln_code rc = codec_create(&kpkg->codec, err);
+    if (!rc)
+        rc = db_open(&options, &kpkg->db, err);
+    if (rc)
+        close_kpkg(kpkg);
+    else
+        *ret_connection = kpkg;
+    return rc;
+}
+
+static enum kiln_code count_rows(void *connection, uint64_t *ret_rows, struct kiln_err *err)
+{
+    struct kpkg *kpkg = connection;
+    QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_COUNT);
+    bool row = false;
+    enum kiln_code rc = query_step(&q, &row, err);
+    if (!rc)
+        *ret_rows = query_u64(&q, 0);
+    return rc;
+}
+
+/* ---- a row and what it must be ---- */
+
+static struct kpkg_claim claim_at(const struct query *q)
+{
+    return (struct kpkg_claim){
+        .name = query_bytes(q, KPKG_NAME),
+        .args = query_bytes(q, KPKG_ARGS),
+        .key = query_bytes(q, KPKG_KEY),
+        .target = query_bytes(q, KPKG_TARGET),
+        .toolchain = query_bytes(q, KPKG_TOOLCHAIN),
+        .toolchain_id = query_bytes(q, KPKG_TOOLCHAIN_ID),
+        .program = query_bytes(q, KPKG_PROGRAM),
+        .options = query_bytes(q, KPKG_OPTIONS),
+        .source = query_bytes(q, KPKG_SOURCE),
+        .headers = query_bytes(q, KPKG_HEADERS),
+        .object = query_bytes(q, KPKG_OBJECT),
+    };
+}
+
+bool kpkg_is_digest(struct bytes stored, const struct digest *digest)
+{
+    return bytes_equal(stored, bytes_of(digest->bytes, sizeof(digest->bytes)));
+}
+
+enum kiln_code kpkg_check_claim(const struct query *q, struct kiln_err *err)
+{
+    struct kpkg_claim claim = claim_at(q);
+    struct digest digest = kpkg_claim_of(&claim);
+    if (!kpkg_is_digest(query_bytes(q, KPKG_CLAIM), &digest))
+        return kiln_fail(err, KILN_CORRUPT, "row %llu is not what was written",
+                         (unsigned long long)query_u64(q, KPKG_ID));
+    return KILN_OK;
+}
+
+enum kiln_code kpkg_unpack(struct kpkg *kpkg, uint64_t codec, struct bytes stored,
+                           uint64_t raw_size, struct bytes *ret_raw, struct kiln_err *err)
+{
+    enum kiln_code rc = codec_unpack(kpkg->codec, codec, stored, raw_size, ret_raw, err);
+    if (rc == KILN_NOT_FOUND)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "form %llu is not known to this version of kiln: install a newer one, or "
+                         "a package made for this one",
+                         (unsigned long long)codec);
+    return rc;
+}
+
+enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q, struct buffer *ret_raw,
+                                struct kiln_err *err)
+{
+    struct bytes raw;
+    enum kiln_code rc = kpkg_check_claim(q, err);
+    if (!rc)
+        rc = kpkg_unpack(kpkg, query_u64(q, KPKG_CODEC), query_bytes(q, KPKG_BYTES),
+                         query_u64(q, KPKG_RAW_SIZE), &raw, err);
+    if (rc)
+        return rc;
+    struct digest digest = sha256_of(raw);
+    if (!kpkg_is_digest(query_bytes(q, KPKG_OBJECT), &digest))
+        return kiln_fail(err, KILN_CORRUPT, "the object of row %llu is not the one it names",
+                         (unsigned long long)query_u64(q, KPKG_ID));
+    buffer_put(ret_raw, raw.data, raw.size);
+    return ret_raw->failed ? kiln_fail(err, KILN_NO_MEMORY,
+                                       "no memory for a code object of %zu bytes", raw.size)
+                           : KILN_OK;
+}
+
+/* |q| is bound.  The row that an index leads to may be another one than asked for. */
+static enum kiln_code find(struct kpkg *kpkg, struct query *q,
+                           bool (*is_asked)(const struct query *q, const void *asked),
+                           const void *asked, struct buffer *ret_raw, bool *ret_damaged,
+                           struct kiln_err *err)
+{
+    bool row = false;
+    enum kiln_code rc = query_step(q, &row, err);
+    if (rc)
+        return rc;
+    if (!row)
+        return KILN_NOT_FOUND;
+    rc = is_asked(q, asked) ? kpkg_take_object(kpkg, q, ret_raw, err)
+                            : kiln_fail(err, KILN_CORRUPT, "an index leads to another kernel");
+    if (rc == KILN_UNSUPPORTED) { /* nothing is damaged: a miss for this version */
+        *err = KILN_ERR_INIT;
+        return KILN_NOT_FOUND;
+    }
+    *ret_damaged = rc == KILN_CORRUPT;
+    return rc;
+}
+
+struct named {
+    struct bytes name, args;
+};
+
+static bool has_name(const struct query *q, const void *asked)
+{
+    const struct named *named = asked;
+    return bytes_equal(query_bytes(q, KPKG_NAME), named->name) &&
+           bytes_equal(query_bytes(q, KPKG_ARGS), named->args);
+}
+
+static enum kiln_code find_named(void *connection, struct bytes name, struct bytes args,
+                                 struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err)
+{
+    struct kpkg *kpkg = connection;
+    QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_FIND_NAMED);
+    query_bind_letters(&q, 1, name);
+    query_bind_letters(&q, 2, args);
+    struct named asked = { .name = name, .args = args };
+    return find(kpkg, &q, has_name, &asked, ret_raw, ret_damaged, err);
+}
+
+static bool has_key(const struct query *q, const void *asked)
+{
+    return kpkg_is_digest(query_bytes(q, KPKG_KEY), asked);
+}
+
+static enum kiln_code find_key(void *connection, const struct digest *key, struct buffer *ret_raw,
+                               bool *ret_damaged, struct kiln_err *err)
+{
+    struct kpkg *kpkg = connection;
+    QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_FIND_KEY);
+    query_bind_bytes(&q, 1, bytes_of(key->bytes, sizeof(key->bytes)));
+    return find(kpkg, &q, has_key, key, ret_raw, ret_damaged, err);
+}
+
+/* ---- listing ---- */
+
+static struct digest digest_at(const struct query *q, int column)
+{
+    struct digest digest = { 0 };
+    struct bytes stored = query_bytes(q, column);
+    if (stored.size == sizeof(digest.bytes))
+        memcpy(digest.bytes, stored.data, sizeof(digest.bytes));
+    return digest;
+}
+
+static bool list_row(const struct query *q,
+                     bool (*each)(void *context, const struct package_row *row), void *context)
+{
+    struct package_row row = {
+        .id = query_u64(q, KPKG_ID),
+        .stored_size = query_u64(q, KPKG_BYTES),
+        .raw_size = query_u64(q, KPKG_RAW_SIZE),
+        .key = digest_at(q, KPKG_KEY),
+        .object = digest_at(q, KPKG_OBJECT),
+        .toolchain_id = digest_at(q, KPKG_TOOLCHAIN_ID),
+        .target = query_text(q, KPKG_TARGET),
+        .toolchain = query_text(q, KPKG_TOOLCHAIN),
+        .program = query_text(q, KPKG_PROGRAM),
+        .options = query_text(q, KPKG_OPTIONS),
+    };
+    row.name = query_bytes(q, KPKG_NAME);
+    row.args = query_bytes(q, KPKG_ARGS);
+    return each(context, &row);
+}
+
+static enum kiln_code each_row(void *connection, uint64_t after, uint64_t count,
+                               bool (*each)(void *context, const struct package_row *row),
+                               void *context, struct kiln_err *err)
+{
+    struct kpkg *kpkg = connection;
+    QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_EACH);
+    query_bind_u64(&q, 1, after);
+    query_bind_u64(&q, 2, count);
+    bool row = true, more = true;
+    enum kiln_code rc = KILN_OK;
+    while (!rc && more) {
+        rc = query_step(&q, &row, err);
+        more = !rc && row && list_row(&q, each, context);
+    }
+    return rc;
+}
+
+const struct package_ops package_kiln_ops = {
+    .name = "kiln",
+    .format = PACKAGE_KILN,
+    .application_id = KPKG_APPLICATION_ID,
+    .version = KPKG_VERSION,
+    .open = open_kpkg,
+    .close = close_kpkg,
+    .rows = count_rows,
+    .find_named = find_named,
+    .find_key = find_key,
+    .each = each_row,
+    .source_of = kpkg_source_of,
+    .check = kpkg_check_all,
+};

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What the files that read .kpkg share.  Not for other folders.
+ *
+ * Threading  one thread at a time for each connection
+ */
+#include "engine/db/query.h"
+#include "engine/package/package_format.h"
+#include "engine/store/codec_zstd.h"
+
+enum kpkg_statement {
+#define STATEMENT(name, text) KPKG_##name,
+#include "engine/package/kpkg_statements.def"
+#undef STATEMENT
+    KPKG_STATEMENT_COUNT
+};
+
+enum kpkg_column {
+    KPKG_NAME,
+    KPKG_ARGS,
+    KPKG_KEY,
+    KPKG_TARGET,
+    KPKG_TOOLCHAIN,
+    KPKG_TOOLCHAIN_ID,
+    KPKG_PROGRAM,
+    KPKG_OPTIONS,
+    KPKG_SOURCE,
+    KPKG_HEADERS,
+    KPKG_OBJECT,
+    KPKG_CLAIM,
+    KPKG_ID,
+    KPKG_CODEC,
+    KPKG_RAW_SIZE,
+    KPKG_BYTES, /* or their length */
+};
+
+struct kpkg {
+    struct db *db;
+    struct codec *codec;
+};
+
+/* KILN_CORRUPT unless the row that |q| is at is as it was written. */
+KILN_MUST_CHECK enum kiln_code kpkg_check_claim(const struct query *q, struct kiln_err *err);
+/* KILN_UNSUPPORTED for a form that only a newer kiln knows. */
+KILN_MUST_CHECK enum kiln_code kpkg_unpack(struct kpkg *kpkg, uint64_t codec, struct bytes stored,
+                                           uint64_t raw_size, struct bytes *ret_raw,
+                                           struct kiln_err *err);
+/* Appends the object of the row that |q| is at, after all checks. */
+KILN_MUST_CHECK enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q,
+                                                struct buffer *ret_raw, struct kiln_err *err);
+bool kpkg_is_digest(struct bytes stored, const struct digest *digest);
+
+/* struct package_ops has these. */
+KILN_MUST_CHECK enum kiln_code kpkg_source_of(void *connection, uint64_t id,
+                                              struct buffer *ret_source, uint32_t *ret_count,
+                                              struct buffer *ret_headers, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code kpkg_check_all(void *connection,
+                                              const struct package_progress *progress,
+                                              struct package_report *report, struct kiln_err *err);

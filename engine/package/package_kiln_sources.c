@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/package/package_kiln_parts.h"
+
+#include "common/limits.h"
+#include "common/messages.h"
+#include "engine/digest/sha256.h"
+
+/* Appends the text whose SHA-256 is |sha256|. */
+static enum kiln_code take_text(struct kpkg *kpkg, struct bytes sha256, struct buffer *ret_text,
+                                struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_TEXT);
+    query_bind_bytes(&q, 1, sha256);
+    bool row = false;
+    enum kiln_code rc = query_step(&q, &row, err);
+    if (rc)
+        return rc;
+    if (!row)
+        return kiln_fail(err, KILN_CORRUPT, "a source is missing");
+    struct bytes text = bytes_of(NULL, 0); /* an empty one has no stored form */
+    if (query_u64(&q, 1) > 0)
+        rc = kpkg_unpack(kpkg, query_u64(&q, 0), query_bytes(&q, 2), query_u64(&q, 1), &text, err);
+    struct digest digest = sha256_of(text);
+    if (!rc && !kpkg_is_digest(sha256, &digest))
+        rc = kiln_fail(err, KILN_CORRUPT, "a source is not the one that was written");
+    if (!rc)
+        buffer_put(ret_text, text.data, text.size);
+    return rc;
+}
+
+/* |list| as struct kpkg_claim has it. */
+static enum kiln_code take_headers(struct kpkg *kpkg, struct bytes list, uint32_t *ret_count,
+                                   struct buffer *ret_headers, struct kiln_err *err)
+{
+    struct reader r = reader_of(list);
+    uint32_t count = 0;
+    for (; reader_left(&r) > 0; count++) {
+        struct bytes name = reader_sized(&r), sha256 = reader_take(&r, DIGEST_SIZE);
+        BUFFER_AUTO struct buffer text;
+        buffer_init(&text, LIMIT_CODE_OBJECT);
+        enum kiln_code rc = r.failed
+                                ? kiln_fail(err, KILN_CORRUPT, "a list of headers is cut short")
+                                : take_text(kpkg, sha256, &text, err);
+        if (rc)
+            return rc;
+        struct message_header header = { .name = name, .text = buffer_view(&text) };
+        message_header_write(ret_headers, &header);
+    }
+    *ret_count = count;
+    return KILN_OK;
+}
+
+enum kiln_code kpkg_source_of(void *connection, uint64_t id, struct buffer *ret_source,
+                              uint32_t *ret_count, struct buffer *ret_headers, struct kiln_err *err)
+{
+    struct kpkg *kpkg = connection;
+    QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_FIND_ID);
+    query_bind_u64(&q, 1, id);
+    bool row = false;
+    enum kiln_code rc = query_step(&q, &row, err);
+    if (!rc && !row)
+        return KILN_NOT_FOUND;
+    if (!rc)
+        rc = kpkg_check_claim(&q, err);
+    if (!rc)
+        rc = take_text(kpkg, query_bytes(&q, KPKG_SOURCE), ret_source, err);
+    if (!rc)
+        rc = take_headers(kpkg, query_bytes(&q, KPKG_HEADERS), ret_count, ret_headers, err);
+    if (!rc && (ret_source->failed || ret_headers->failed))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a source");
+    return rc;
+}
+
+/* ---- checking all of it ---- */
+
+static enum kiln_code check_row(struct kpkg *kpkg, uint64_t id, struct kiln_err *err)
+{
+    BUFFER_AUTO struct buffer raw, source, headers;
+    buffer_init(&raw, LIMIT_CODE_OBJECT);
+    buffer_init(&source, LIMIT_CODE_OBJECT);
+    buffer_init(&headers, LIMIT_CODE_OBJECT);
+    uint32_t count = 0;
+    enum kiln_code rc = kpkg_source_of(kpkg, id, &source, &count, &headers, err);
+    if (rc)
+        return rc;
+    QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_FIND_ID);
+    query_bind_u64(&q, 1, id);
+    bool row = false;
+    rc = query_step(&q, &row, err);
+    return rc || !row ? rc : kpkg_take_object(kpkg, &q, &raw, err);
+}
+
+enum kiln_code kpkg_check_all(void *connection, const struct package_progress *progress,
+                              struct package_report *report, struct kiln_err *err)
+{
+    struct kpkg *kpkg = connection;
+    QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_IDS);
+    for (;;) {
+        bool row = false;
+        enum kiln_code rc = query_step(&q, &row, err);
+        if (rc || !row)
+            return rc;
+        struct kiln_err why = KILN_ERR_INIT;
+        if (check_row(kpkg, query_u64(&q, 0), &why))
+            package_report_damage(report, &why);
+        else
+            report->good++;
+        if (progress->tell &&
+            !progress->tell(progress->context, report->good + report->damaged, report->rows))
+            return kiln_fail(err, KILN_CANCELLED, "the check was stopped");
+    }
+}

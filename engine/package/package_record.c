@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/package/package_record.h"
+
+#include "common/fs.h"
+#include "common/json.h"
+#include "engine/package/manifest_keys.h"
+#include "engine/package/whole_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FORMAT "kiln-package-record-1"
+#define RECORD_MOST 16384
+#define PATH_MOST (PATH_TEXT_MOST + PACKAGE_NAME_MOST + 16)
+
+struct stated { /* a record and the file it speaks of */
+    struct package_record record;
+    struct file_identity identity; /* inode, size and time of change */
+};
+
+static const char settled[] = "json", announced[] = "json.next";
+
+static bool path_of(char path[PATH_MOST], const char *folder, const char *name, const char *suffix)
+{
+    int size = snprintf(path, PATH_MOST, "%s/%s.%s", folder, name, suffix);
+    return size > 0 && size < PATH_MOST;
+}
+
+static uint64_t number_of(const struct json *json, const char *member)
+{
+    uint64_t number = 0;
+    return sscanf(json_get_text(json, member, ""), "%" SCNu64, &number) == 1 ? number : 0;
+}
+
+static bool parse(const struct json *json, struct stated *ret_stated)
+{
+    struct stated s = { 0 };
+    const char *signer = json_get_text(json, "signer", "");
+    if (strcmp(json_get_text(json, "format", ""), FORMAT) != 0 ||
+        !digest_from_hex(json_get_text(json, "sha256", ""), &s.record.sha256) ||
+        (signer[0] && !key_name_is_fine(signer)))
+        return false;
+    s.identity.size = json_get_u64(json, "size", 0);
+    s.identity.inode = number_of(json, "inode");
+    s.identity.modified_ns = (int64_t)number_of(json, "modified");
+    s.record.rows = json_get_u64(json, "rows", 0);
+    s.record.installed = json_get_u64(json, "installed", 0);
+    snprintf(s.record.signer, sizeof(s.record.signer), "%s", signer);
+    snprintf(s.record.source, sizeof(s.record.source), "%s", json_get_text(json, "source", ""));
+    *ret_stated = s;
+    return true;
+}
+
+/* False when there is none.  One that makes no sense is a record of no file. */
+static bool load(const char *folder, const char *name, const char *suffix,
+                 struct stated *ret_stated)
+{
+    char path[PATH_MOST];
+    struct kiln_err why = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, RECORD_MOST);
+    KILN_AUTO(json) struct json *json = NULL;
+    if (!path_of(path, folder, name, suffix) || access(path, F_OK) != 0)
+        return false;
+    if (fs_read_file(path, RECORD_MOST, &text, &why) ||
+        json_parse(buffer_view(&text), path, &json, &why) || !parse(json, ret_stated))
+        *ret_stated = (struct stated){ 0 };
+    return true;
+}
+
+static bool is_recorded(const struct stated *s, const struct file_identity *identity)
+{
+    return s->identity.inode == identity->inode && s->identity.size == identity->size &&
+           s->identity.modified_ns == identity->modified_ns;
+}
+
+static enum kiln_code write_record(const char *folder, const char *name, const char *suffix,
+                                   const struct stated *s, struct kiln_err *err)
+{
+    KILN_AUTO(json) struct json *json = json_object();
+    char hex[DIGEST_HEX_SIZE], inode[24], modified[24], file_name[PACKAGE_NAME_MOST + 16];
+    digest_to_hex(&s->record.sha256, hex);
+    snprintf(inode, sizeof(inode), "%" PRIu64, s->identity.inode);
+    snprintf(modified, sizeof(modified), "%" PRId64, s->identity.modified_ns);
+    snprintf(file_name, sizeof(file_name), "%s.%s", name, suffix);
+    json_set_text(json, "format", FORMAT);
+    json_set_text(json, "sha256", hex);
+    json_set_u64(json, "size", s->identity.size);
+    json_set_text(json, "inode", inode);
+    json_set_text(json, "modified", modified);
+    json_set_u64(json, "rows", s->record.rows);
+    json_set_u64(json, "installed", s->record.installed);
+    json_set_text(json, "signer", s->record.signer);
+    json_set_text(json, "source", s->record.source);
+    KILN_AUTO(mem) char *text = json_print(json, /* indent= */ true);
+    if (!text)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the record of '%s'", name);
+    struct whole_file file = { .folder = folder,
+                               .name = file_name,
+                               .content = bytes_of_text(text),
+                               .mode = 0644,
+                               .replace = true };
+    return whole_file_write(&file, err);
+}
+
+static enum kiln_code hash_file(const char *folder, const char *name, struct digest *ret_sha256,
+                                struct kiln_err *err)
+{
+    char path[PATH_MOST];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot open '%s'", path);
+    enum kiln_code rc = package_file_hash(fd, ret_sha256, err);
+    return rc ? kiln_while(err, "checking '%s'", path) : KILN_OK;
+}
+
+/* None of the records states this very file: its content decides. */
+static enum kiln_code recover(const char *folder, const char *name,
+                              const struct file_identity *identity,
+                              const struct stated candidates[2], size_t count,
+                              struct package_record *ret_record, struct kiln_err *err)
+{
+    struct digest sha256;
+    enum kiln_code rc = hash_file(folder, name, &sha256, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < count; i++) {
+        if (!digest_equal(&candidates[i].record.sha256, &sha256))
+            continue;
+        struct stated right = { .record = candidates[i].record, .identity = *identity };
+        *ret_record = right.record;
+        /* Whether that is written down only decides how soon the next start is over. */
+        struct kiln_err ignored = KILN_ERR_INIT;
+        if (write_record(folder, name, settled, &right, &ignored) == KILN_OK)
+            package_record_withdraw(folder, name);
+        return KILN_OK;
+    }
+    return kiln_fail(err, KILN_DENIED,
+                     "'%s/%s' is not what its record ('%s.json' there) says was installed: kilnctl "
+                     "pkg install it again, or kilnctl pkg rm it",
+                     folder, name, name);
+}
+
+enum kiln_code package_record_settle(const char *folder, const char *name, struct kiln_err *err)
+{
+    char from[PATH_MOST], to[PATH_MOST];
+    if (!path_of(from, folder, name, announced) || !path_of(to, folder, name, settled))
+        return kiln_fail(err, KILN_INVALID, "the path of '%s' is too long", name);
+    if (rename(from, to) != 0)
+        return kiln_fail_errno(err, errno, "cannot make '%s'", to);
+    return whole_file_sync_folder(folder, err);
+}
+
+/* Where that cannot be written, the record is found under its other name again. */
+static void try_to_settle(const char *folder, const char *name)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (package_record_settle(folder, name, &ignored))
+        return;
+}
+
+enum kiln_code package_record_read(const char *folder, const char *name,
+                                   const struct file_identity *identity,
+                                   struct package_record *ret_record, struct kiln_err *err)
+{
+    struct stated candidates[2];
+    size_t count = 0;
+    if (load(folder, name, settled, &candidates[count]))
+        count++;
+    if (count && is_recorded(&candidates[0], identity)) {
+        *ret_record = candidates[0].record;
+        return KILN_OK;
+    }
+    if (load(folder, name, announced, &candidates[count])) {
+        count++;
+        if (is_recorded(&candidates[count - 1], identity)) {
+            *ret_record = candidates[count - 1].record;
+            try_to_settle(folder, name);
+            return KILN_OK;
+        }
+    }
+    if (count == 0)
+        return KILN_NOT_FOUND;
+    return recover(folder, name, identity, candidates, count, ret_record, err);
+}
+
+enum kiln_code package_record_announce(const char *folder, const char *name,
+                                       const struct file_identity *identity,
+                                       const struct package_record *record, struct kiln_err *err)
+{
+    struct stated s = { .record = *record, .identity = *identity };
+    return write_record(folder, name, announced, &s, err);
+}
+
+void package_record_withdraw(const char *folder, const char *name)
+{
+    char path[PATH_MOST];
+    if (path_of(path, folder, name, announced))
+        unlink(path);
+}
+
+void package_record_remove(const char *folder, const char *name)
+{
+    char path[PATH_MOST];
+    if (path_of(path, folder, name, settled))
+        unlink(path);
+    package_record_withdraw(folder, name);
+}

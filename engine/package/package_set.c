@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/package/package_set_parts.h"
+
+#include "common/fs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- views ---- */
+
+struct view *view_create(size_t count)
+{
+    struct view *view = calloc(1, sizeof(*view) + count * sizeof(view->members[0]));
+    if (view)
+        view->refs = 1;
+    return view;
+}
+
+struct view *view_take(struct package_set *set)
+{
+    pthread_mutex_lock(&set->mutex);
+    struct view *view = set->view;
+    view->refs++;
+    pthread_mutex_unlock(&set->mutex);
+    return view;
+}
+
+void member_destroy(struct member *member)
+{
+    if (!member)
+        return;
+    package_destroy(member->package);
+    free(member);
+}
+
+/* Closing files is done outside the lock: the members that nobody has any more are moved to the
+ * front of |view|; their number is returned. */
+static size_t unref_members(struct view *view)
+{
+    size_t gone = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        if (--view->members[i]->refs == 0)
+            view->members[gone++] = view->members[i];
+    }
+    return gone;
+}
+
+void view_return(struct package_set *set, struct view *view)
+{
+    if (!view)
+        return;
+    pthread_mutex_lock(&set->mutex);
+    bool last = --view->refs == 0;
+    size_t gone = last ? unref_members(view) : 0;
+    pthread_mutex_unlock(&set->mutex);
+    if (!last)
+        return;
+    for (size_t i = 0; i < gone; i++)
+        member_destroy(view->members[i]);
+    free(view);
+}
+
+static int by_place(const void *left, const void *right)
+{
+    const struct member *a = *(struct member *const *)left, *b = *(struct member *const *)right;
+    if (a->folder != b->folder)
+        return a->folder < b->folder ? -1 : 1;
+    return strcmp(package_info(a->package)->name, package_info(b->package)->name);
+}
+
+void view_replace(struct package_set *set, struct view *view)
+{
+    if (view->count)
+        qsort(view->members, view->count, sizeof(view->members[0]), by_place);
+    pthread_mutex_lock(&set->mutex);
+    for (size_t i = 0; i < view->count; i++)
+        view->members[i]->refs++;
+    struct view *old = set->view;
+    set->view = view;
+    pthread_mutex_unlock(&set->mutex);
+    view_return(set, old);
+}
+
+struct member *view_find(const struct view *view, size_t folder, const char *name)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        struct member *member = view->members[i];
+        if (member->folder == folder && strcmp(package_info(member->package)->name, name) == 0)
+            return member;
+    }
+    return NULL;
+}
+
+/* ---- life ---- */
+
+/* Whoever may write here decides what runs on the GPUs. */
+static enum kiln_code prepare_folder(const char *path, struct kiln_err *err)
+{
+    bool fresh = access(path, F_OK) != 0;
+    enum kiln_code rc = fs_make_folders(path, err);
+    struct stat seen;
+    if (rc)
+        return rc;
+    if (fresh && chmod(path, 0755) != 0)
+        return kiln_fail_errno(err, errno, "cannot open up the folder '%s'", path);
+    if (stat(path, &seen) != 0)
+        return kiln_fail_errno(err, errno, "cannot look at the folder '%s'", path);
+    if ((seen.st_mode & (S_IWGRP | S_IWOTH)) || (seen.st_uid != geteuid() && seen.st_uid != 0))
+        return kiln_fail(err, KILN_DENIED,
+                         "others may write to the package folder '%s': chown it to this user and "
+                         "chmod 755 it, or set another one",
+                         path);
+    return KILN_OK;
+}
+
+static enum kiln_code copy_options(struct package_set *set,
+                                   const struct package_set_options *options, struct kiln_err *err)
+{
+    size_t others = 0;
+    while (options->other_folders && options->other_folders[others])
+        others++;
+    set->folders = calloc(others + 1, sizeof(*set->folders));
+    set->unreadable = calloc(others + 1, sizeof(*set->unreadable));
+    set->keys_folder = strdup(options->trusted_keys_folder ? options->trusted_keys_folder : "");
+    set->readers = options->readers;
+    set->require_signature = options->require_signature;
+    bool whole = set->folders && set->unreadable && set->keys_folder;
+    for (size_t i = 0; whole && i <= others; i++) {
+        set->folders[i] = strdup(i ? options->other_folders[i - 1] : options->own_folder);
+        whole = set->folders[i];
+        set->folder_count = i + 1;
+    }
+    return whole ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory for the packages");
+}
+
+enum kiln_code package_set_create(const struct package_set_options *options,
+                                  struct package_set **ret_set, struct kiln_err *err)
+{
+    KILN_AUTO(package_set) struct package_set *set = calloc(1, sizeof(*set));
+    if (!set)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the packages");
+    pthread_mutex_init(&set->mutex, NULL);
+    enum kiln_code rc = copy_options(set, options, err);
+    if (!rc && !(set->view = view_create(0)))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the packages");
+    if (!rc)
+        rc = prepare_folder(options->own_folder, err);
+    if (!rc)
+        *ret_set = KILN_TAKE(set);
+    return rc;
+}
+
+void package_set_destroy(struct package_set *set)
+{
+    if (!set)
+        return;
+    view_return(set, set->view);
+    for (size_t i = 0; i < set->refusal_count; i++)
+        free(set->refusals[i].name);
+    free(set->refusals);
+    for (size_t i = 0; set->folders && i < set->folder_count; i++)
+        free(set->folders[i]);
+    free(set->folders);
+    free(set->unreadable);
+    free(set->keys_folder);
+    pthread_mutex_destroy(&set->mutex);
+    free(set);
+}
+
+/* ---- for people ---- */
+
+void package_set_list(struct package_set *set,
+                      void (*each)(void *context, const struct package_info *info), void *context)
+{
+    struct view *view = view_take(set);
+    for (size_t i = 0; i < view->count; i++) {
+        struct package *package = view->members[i]->package;
+        struct package_info info = *package_info(package);
+        struct kiln_err why = KILN_ERR_INIT;
+        if (package_rows(package, &info.rows, &why))
+            info.rows = 0; /* damaged: looking for a row says so, and pkg verify says how */
+        each(context, &info);
+    }
+    view_return(set, view);
+}
+
+static void list_names(const struct view *view, char names[256])
+{
+    size_t used = 0;
+    names[0] = '\0';
+    for (size_t i = 0; i < view->count && used < 255; i++) {
+        const char *name = package_info(view->members[i]->package)->name;
+        int put = snprintf(names + used, 256 - used, "%s%.64s", used ? ", " : "", name);
+        used += put > 0 ? (size_t)put : 0;
+    }
+}
+
+enum kiln_code package_set_use(struct package_set *set, const char *name,
+                               enum kiln_code (*use)(void *context, struct package *package,
+                                                     struct kiln_err *err),
+                               void *context, struct kiln_err *err)
+{
+    struct view *view = view_take(set);
+    struct member *member = NULL;
+    for (size_t folder = 0; !member && folder < set->folder_count; folder++)
+        member = view_find(view, folder, name);
+    char names[256];
+    list_names(view, names);
+    enum kiln_code rc =
+        member ? use(context, member->package, err)
+               : kiln_fail(err, KILN_NOT_FOUND, "no package '%.80s' is installed; there %s%s", name,
+                           names[0] ? "is: " : "is none", names);
+    view_return(set, view);
+    return rc;
+}

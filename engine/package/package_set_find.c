@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/package/package_set_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- which packages answer for a database id ---- */
+
+struct wanted {
+    char exact[DATABASE_ID_MOST];
+    char arch[DATABASE_ID_MOST]; /* "" when |exact| is one already */
+    char device[DATABASE_ID_MOST];
+};
+
+static bool parse_id(struct bytes database_id, struct wanted *ret_wanted)
+{
+    struct database_id id;
+    struct kiln_err why = KILN_ERR_INIT;
+    struct wanted w = { .arch = "" };
+    if (database_id_parse(database_id, &id, &why) || !database_id_write(&id, w.exact))
+        return false;
+    memcpy(w.device, id.device, sizeof(w.device));
+    if (id.compute_units)
+        memcpy(w.arch, id.device, sizeof(w.arch));
+    *ret_wanted = w;
+    return true;
+}
+
+static enum package_fit fit_of(const struct member *member, const struct wanted *wanted)
+{
+    if (strcmp(member->id, wanted->exact) == 0)
+        return PACKAGE_FIT_EXACT;
+    if (wanted->arch[0] && strcmp(member->id, wanted->arch) == 0)
+        return PACKAGE_FIT_ARCH;
+    if (strcmp(package_info(member->package)->database_id.device, wanted->device) == 0)
+        return PACKAGE_FIT_OTHER_CUS;
+    return PACKAGE_FIT_NONE;
+}
+
+bool package_set_covers(struct package_set *set, struct bytes database_id)
+{
+    struct wanted wanted;
+    if (!parse_id(database_id, &wanted))
+        return false;
+    struct view *view = view_take(set);
+    bool covers = false;
+    for (size_t i = 0; !covers && i < view->count; i++)
+        covers = fit_of(view->members[i], &wanted) <= PACKAGE_FIT_ARCH;
+    view_return(set, view);
+    return covers;
+}
+
+bool package_set_has_keys(struct package_set *set)
+{
+    struct view *view = view_take(set);
+    bool has = false;
+    for (size_t i = 0; !has && i < view->count; i++)
+        has = view->members[i]->signature_counts &&
+              package_info(view->members[i]->package)->format == PACKAGE_KILN;
+    view_return(set, view);
+    return has;
+}
+
+/* ---- looking up ---- */
+
+/* One package's answer.  True when that settles it: the package had the object, or this process is
+ * in trouble. */
+static bool note_answer(const struct member *member, enum kiln_code rc, bool damaged,
+                        const struct kiln_err *why, struct package_found *found,
+                        struct kiln_err *err)
+{
+    const char *name = package_info(member->package)->name;
+    if (damaged && !found->damaged[0]) {
+        snprintf(found->damaged, sizeof(found->damaged), "%s", name);
+        snprintf(found->damage, sizeof(found->damage), "%.255s", why->text);
+    }
+    if (!rc)
+        snprintf(found->package, sizeof(found->package), "%s", name);
+    else if (rc != KILN_NOT_FOUND)
+        *err = *why;
+    return rc != KILN_NOT_FOUND;
+}
+
+enum kiln_code package_set_find_named(struct package_set *set, struct bytes database_id,
+                                      struct bytes name, struct bytes args, struct buffer *ret_raw,
+                                      struct package_found *ret_found, struct kiln_err *err)
+{
+    *ret_found = (struct package_found){ 0 };
+    struct wanted wanted;
+    if (!parse_id(database_id, &wanted))
+        return KILN_NOT_FOUND;
+    struct view *view = view_take(set);
+    enum kiln_code rc = KILN_NOT_FOUND;
+    bool settled = false;
+    for (int fit = PACKAGE_FIT_EXACT; fit <= PACKAGE_FIT_ARCH && !settled; fit++) {
+        for (size_t i = 0; i < view->count && !settled; i++) {
+            struct member *member = view->members[i];
+            if ((int)fit_of(member, &wanted) != fit)
+                continue;
+            bool damaged = false;
+            struct kiln_err why = KILN_ERR_INIT;
+            rc = package_find_named(member->package, name, args, ret_raw, &ret_found->hit, &damaged,
+                                    &why);
+            settled = note_answer(member, rc, damaged, &why, ret_found, err);
+        }
+    }
+    view_return(set, view);
+    return rc;
+}
+
+enum kiln_code package_set_find_key(struct package_set *set, const struct digest *key,
+                                    struct buffer *ret_raw, struct package_found *ret_found,
+                                    struct kiln_err *err)
+{
+    *ret_found = (struct package_found){ 0 };
+    struct view *view = view_take(set);
+    enum kiln_code rc = KILN_NOT_FOUND;
+    bool settled = false;
+    for (size_t i = 0; i < view->count && !settled; i++) {
+        struct member *member = view->members[i];
+        bool damaged = false;
+        struct kiln_err why = KILN_ERR_INIT;
+        rc = package_find_key(member->package, key, ret_raw, &ret_found->hit, &damaged, &why);
+        settled = note_answer(member, rc, damaged, &why, ret_found, err);
+    }
+    view_return(set, view);
+    return rc;
+}
+
+/* ---- coverage ---- */
+
+const char *package_fit_name(enum package_fit fit)
+{
+    static const char *const names[] = {
+        [PACKAGE_FIT_EXACT] = "exact",
+        [PACKAGE_FIT_ARCH] = "arch",
+        [PACKAGE_FIT_OTHER_CUS] = "other-cus",
+        [PACKAGE_FIT_NONE] = "none",
+    };
+    return names[fit];
+}
+
+enum package_fit package_set_coverage(struct package_set *set, const char *database_id,
+                                      void (*each)(void *context, enum package_fit fit,
+                                                   const struct package_info *info),
+                                      void *context)
+{
+    struct wanted wanted;
+    if (!parse_id(bytes_of_text(database_id), &wanted))
+        return PACKAGE_FIT_NONE;
+    struct view *view = view_take(set);
+    enum package_fit best = PACKAGE_FIT_NONE;
+    for (int fit = PACKAGE_FIT_EXACT; fit < PACKAGE_FIT_NONE; fit++) {
+        for (size_t i = 0; i < view->count; i++) {
+            if ((int)fit_of(view->members[i], &wanted) != fit)
+                continue;
+            if (best == PACKAGE_FIT_NONE)
+                best = (enum package_fit)fit;
+            if (each)
+                each(context, (enum package_fit)fit, package_info(view->members[i]->package));
+        }
+    }
+    view_return(set, view);
+    return best;
+}
+
+struct others { /* packages for the arch that MIOpen's rule does not ask */
+    char text[160];
+    size_t used;
+};
+
+static void note_other(void *context, enum package_fit fit, const struct package_info *info)
+{
+    struct others *others = context;
+    if (fit != PACKAGE_FIT_OTHER_CUS || others->used >= sizeof(others->text) - 1)
+        return;
+    int put = snprintf(others->text + others->used, sizeof(others->text) - others->used, "%s%.40s",
+                       others->used ? ", " : "", info->name);
+    others->used += put > 0 ? (size_t)put : 0;
+}
+
+bool package_set_missing(struct package_set *set, const char *database_id,
+                         char ret_text[PACKAGE_MISSING_TEXT])
+{
+    struct others others = { .used = 0 };
+    if (package_set_coverage(set, database_id, note_other, &others) <= PACKAGE_FIT_ARCH)
+        return false;
+    snprintf(ret_text, PACKAGE_MISSING_TEXT,
+             "Missing system database file: %.31s.kdb Performance may degrade. Please follow "
+             "instructions to install: "
+             "https://github.com/ROCm/MIOpen#installing-miopen-kernels-package (with kiln: "
+             "scripts/install_precompiled_kernels.sh, or kilnctl pkg install PATH|URL)%s%s",
+             database_id,
+             others.used ? "; of other compute units, so that they are not used: " : "",
+             others.text);
+    return true;
+}

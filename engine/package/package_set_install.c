@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/package/package_record.h"
+#include "engine/package/package_set_parts.h"
+#include "engine/package/whole_file.h"
+
+#include "common/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OWN 0 /* the folder that kiln installs into */
+
+/* ---- the file that arrived ---- */
+
+/* Whoever made the file might still have it open for writing; a lease is refused then.
+ * Filesystems without leases are left to the hash.  An opener in the moment of the lease makes the
+ * kernel send a signal: one that does nothing, where SIGIO would end the process. */
+static enum kiln_code refuse_writers(int fd, const char *path, struct kiln_err *err)
+{
+    if (fcntl(fd, F_SETSIG, SIGURG) != 0)
+        return KILN_OK;
+    if (fcntl(fd, F_SETLEASE, F_RDLCK) != 0)
+        return errno == EAGAIN ? kiln_fail(err, KILN_BUSY, "somebody still writes to '%s'", path)
+                               : KILN_OK;
+    fcntl(fd, F_SETLEASE, F_UNLCK);
+    return KILN_OK;
+}
+
+/* From here on nobody else may change it. */
+static enum kiln_code take_over(int fd, const char *path, struct kiln_err *err)
+{
+    struct stat seen;
+    if (fstat(fd, &seen) != 0)
+        return kiln_fail_errno(err, errno, "cannot look at '%s'", path);
+    if (!S_ISREG(seen.st_mode) || seen.st_nlink != 1)
+        return kiln_fail(err, KILN_INVALID, "'%s' is no plain file with one name", path);
+    if (seen.st_uid != geteuid() && fchown(fd, geteuid(), getegid()) != 0)
+        return kiln_fail_errno(err, errno, "cannot take over '%s'", path);
+    if (fchmod(fd, 0644) != 0)
+        return kiln_fail_errno(err, errno, "cannot set the permissions of '%s'", path);
+    return refuse_writers(fd, path, err);
+}
+
+static enum kiln_code check_arrival(const struct package_arrival *arrival,
+                                    struct file_identity *ret_identity, struct kiln_err *err)
+{
+    KILN_AUTO(fd)
+    int fd = open(arrival->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot open '%s'", arrival->path);
+    enum kiln_code rc = take_over(fd, arrival->path, err);
+    struct digest sha256;
+    if (!rc)
+        rc = package_file_hash(fd, &sha256, err);
+    if (!rc && !digest_equal(&sha256, &arrival->sha256))
+        rc = kiln_fail(err, KILN_CORRUPT,
+                       "'%s' is not what was fetched: it changed since it was checked; try again",
+                       arrival->path);
+    if (!rc && fsync(fd) != 0)
+        rc = kiln_fail_errno(err, errno, "cannot sync '%s'", arrival->path);
+    if (!rc && !file_identity_at(AT_FDCWD, arrival->path, ret_identity))
+        rc = kiln_fail(err, KILN_NOT_FOUND, "'%s' is gone", arrival->path);
+    return rc;
+}
+
+static enum kiln_code check_name(const struct package_set *set,
+                                 const struct package_arrival *arrival, struct kiln_err *err)
+{
+    enum package_format format;
+    struct database_id id;
+    const char *name = arrival->name;
+    if (strchr(name, '/') || name[0] == '.' || strlen(name) >= PACKAGE_NAME_MOST ||
+        !package_format_of(name, &format))
+        return kiln_fail(err, KILN_INVALID,
+                         "'%.200s' is no name for a package: gfx90a68.kdb, gfx90a68.ukdb or "
+                         "gfx90a68.kpkg",
+                         name);
+    enum kiln_code rc = database_id_of_file(name, &id, err);
+    if (!rc && set->require_signature && !signer_is_trusted(set, arrival->signer))
+        rc = kiln_fail(err, KILN_DENIED,
+                       "'%s' is not signed by a trusted key and require-signature is set: put its "
+                       "manifest beside it and the signer's .pub file into '%s'",
+                       name, set->keys_folder);
+    return rc;
+}
+
+/* Opens it where it is, to see that it is a package. */
+static enum kiln_code count_rows(const struct package_arrival *arrival, uint64_t *ret_rows,
+                                 struct kiln_err *err)
+{
+    struct package_options options = { .path = arrival->path, .name = arrival->name, .readers = 1 };
+    KILN_AUTO(package) struct package *package = NULL;
+    enum kiln_code rc = package_open(&options, &package, err);
+    return rc ? rc : package_rows(package, ret_rows, err);
+}
+
+/* ---- into place ---- */
+
+/* The record first, under its other name: at whatever moment the power fails, each file that is in
+ * place has one. */
+static enum kiln_code move_in(const struct package_set *set, const struct package_arrival *arrival,
+                              const struct file_identity *identity,
+                              const struct package_record *record, struct kiln_err *err)
+{
+    const char *folder = set->folders[OWN];
+    char path[PATH_TEXT_MOST];
+    int size = snprintf(path, sizeof(path), "%s/%s", folder, arrival->name);
+    if (size < 0 || (size_t)size >= sizeof(path))
+        return kiln_fail(err, KILN_INVALID, "the path of '%s' is too long", arrival->name);
+    enum kiln_code rc = package_record_announce(folder, arrival->name, identity, record, err);
+    if (rc)
+        return rc;
+    if (rename(arrival->path, path) != 0) {
+        rc = kiln_fail_errno(err, errno, "cannot move '%s' to '%s'", arrival->path, path);
+        package_record_withdraw(folder, arrival->name);
+        return rc;
+    }
+    return package_record_settle(folder, arrival->name, err);
+}
+
+/* All members but |without|, and |with| (each may be NULL). */
+static enum kiln_code exchange(struct package_set *set, const struct member *without,
+                               struct member *with, struct kiln_err *err)
+{
+    struct view *old = set->view;
+    struct view *fresh = view_create(old->count + 1);
+    if (!fresh)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the packages");
+    for (size_t i = 0; i < old->count; i++) {
+        if (old->members[i] != without)
+            fresh->members[fresh->count++] = old->members[i];
+    }
+    if (with)
+        fresh->members[fresh->count++] = with;
+    view_replace(set, fresh);
+    return KILN_OK;
+}
+
+enum kiln_code package_set_adopt(struct package_set *set, const struct package_arrival *arrival,
+                                 struct package_info *ret_info, struct kiln_err *err)
+{
+    struct file_identity identity;
+    struct package_record record = { .sha256 = arrival->sha256, .installed = clock_wall_s() };
+    snprintf(record.signer, sizeof(record.signer), "%s", arrival->signer);
+    snprintf(record.source, sizeof(record.source), "%s", arrival->source);
+    enum kiln_code rc = check_name(set, arrival, err);
+    if (!rc)
+        rc = check_arrival(arrival, &identity, err);
+    if (!rc)
+        rc = count_rows(arrival, &record.rows, err);
+    if (!rc)
+        rc = move_in(set, arrival, &identity, &record, err);
+    KILN_AUTO(member) struct member *member = NULL;
+    if (!rc)
+        rc = member_open(set, OWN, arrival->name, &member, err);
+    struct package_info info;
+    if (!rc) {
+        info = *package_info(member->package);
+        rc = exchange(set, view_find(set->view, OWN, arrival->name), member, err);
+    }
+    if (rc)
+        return kiln_while(err, "installing '%s'", arrival->name);
+    KILN_TAKE(member); /* the view has it */
+    refusal_forget(set, OWN, arrival->name);
+    *ret_info = info;
+    return KILN_OK;
+}
+
+/* ---- out of it ---- */
+
+static enum kiln_code deny_foreign(const struct member *member, struct kiln_err *err)
+{
+    const char *path = package_info(member->package)->path;
+    return kiln_fail(err, KILN_DENIED,
+                     "'%s' was not installed by kiln: remove the distribution's package that it "
+                     "belongs to (dpkg -S '%s' or rpm -qf '%s' names it), or the file",
+                     path, path, path);
+}
+
+static enum kiln_code not_there(struct package_set *set, const char *name, struct kiln_err *err)
+{
+    for (size_t folder = 1; folder < set->folder_count; folder++) {
+        const struct member *member = view_find(set->view, folder, name);
+        if (member)
+            return deny_foreign(member, err);
+    }
+    return kiln_fail(err, KILN_NOT_FOUND, "no package '%.80s' is installed in '%s'", name,
+                     set->folders[OWN]);
+}
+
+enum kiln_code package_set_remove(struct package_set *set, const char *name,
+                                  struct package_info *ret_info, struct kiln_err *err)
+{
+    enum package_format format;
+    char path[PATH_TEXT_MOST];
+    int size = snprintf(path, sizeof(path), "%s/%s", set->folders[OWN], name);
+    struct member *member = view_find(set->view, OWN, name);
+    bool named = !strchr(name, '/') && package_format_of(name, &format) && size > 0 &&
+                 (size_t)size < sizeof(path);
+    if (!named || access(path, F_OK) != 0)
+        return not_there(set, name, err);
+    struct package_info info = { .format = format };
+    snprintf(info.name, sizeof(info.name), "%s", name);
+    snprintf(info.path, sizeof(info.path), "%s", path);
+    if (member)
+        info = *package_info(member->package);
+    if (unlink(path) != 0)
+        return kiln_fail_errno(err, errno, "cannot remove '%s'", path);
+    package_record_remove(set->folders[OWN], name);
+    enum kiln_code rc = whole_file_sync_folder(set->folders[OWN], err);
+    if (member) {
+        struct kiln_err why = KILN_ERR_INIT;
+        if (exchange(set, member, NULL, &why) && !rc) {
+            *err = why;
+            rc = why.code;
+        }
+    }
+    refusal_forget(set, OWN, name);
+    if (!rc)
+        *ret_info = info;
+    return rc;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/package/package_record.h"
+#include "engine/package/package_set_parts.h"
+
+#include "engine/package/manifest_keys.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+struct search {
+    const char *name;
+    bool found;
+};
+
+static bool compare_name(void *context, const struct public_key *key)
+{
+    struct search *search = context;
+    search->found = strcmp(key->name, search->name) == 0;
+    return !search->found;
+}
+
+bool signer_is_trusted(const struct package_set *set, const char *signer)
+{
+    struct search search = { .name = signer };
+    struct trusted_keys keys;
+    struct kiln_err why = KILN_ERR_INIT;
+    return signer[0] && !keys_each(set->keys_folder, compare_name, &search, &keys, &why) &&
+           search.found;
+}
+
+/* Only kiln's own folder has records.  A distribution's files are as good as its signatures, which
+ * its own package manager has checked, if anybody. */
+static enum kiln_code find_record(const struct package_set *set, size_t folder, const char *name,
+                                  const struct file_identity *identity,
+                                  struct package_record *ret_record, bool *ret_there,
+                                  struct kiln_err *err)
+{
+    *ret_there = false;
+    if (folder > 0)
+        return KILN_OK;
+    enum kiln_code rc = package_record_read(set->folders[folder], name, identity, ret_record, err);
+    *ret_there = !rc;
+    return rc == KILN_NOT_FOUND ? KILN_OK : rc;
+}
+
+static enum kiln_code check_policy(const struct package_set *set, const char *path, bool trusted,
+                                   const char *signer, struct kiln_err *err)
+{
+    if (trusted || !set->require_signature)
+        return KILN_OK;
+    if (signer[0])
+        return kiln_fail(err, KILN_DENIED,
+                         "'%s' was signed by '%s', whose key is no longer in '%s': put it back, or "
+                         "kilnctl pkg rm the package",
+                         path, signer, set->keys_folder);
+    return kiln_fail(err, KILN_DENIED,
+                     "'%s' is not signed and require-signature is set: kilnctl pkg install it with "
+                     "its manifest, or unset require-signature",
+                     path);
+}
+
+static enum kiln_code check_permissions(const char *path, struct kiln_err *err)
+{
+    struct stat seen;
+    if (stat(path, &seen) == 0 && (seen.st_mode & S_IWOTH))
+        return kiln_fail(err, KILN_DENIED,
+                         "'%s' is not opened: everybody may write to it; chmod o-w it", path);
+    return KILN_OK;
+}
+
+enum kiln_code member_open(const struct package_set *set, size_t folder, const char *name,
+                           struct member **ret_member, struct kiln_err *err)
+{
+    char path[PATH_TEXT_MOST];
+    int size = snprintf(path, sizeof(path), "%s/%s", set->folders[folder], name);
+    if (size < 0 || (size_t)size >= sizeof(path))
+        return kiln_fail(err, KILN_INVALID, "the path of '%s' is too long", name);
+    KILN_AUTO(member) struct member *member = calloc(1, sizeof(*member));
+    if (!member)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", path);
+    member->folder = folder;
+    if (!file_identity_at(AT_FDCWD, path, &member->identity))
+        return kiln_fail(err, KILN_NOT_FOUND, "'%s' is gone", path);
+
+    struct package_record record = { 0 };
+    bool recorded = false;
+    enum kiln_code rc = check_permissions(path, err);
+    if (!rc)
+        rc = find_record(set, folder, name, &member->identity, &record, &recorded, err);
+    member->signature_counts = recorded && signer_is_trusted(set, record.signer);
+    if (!rc)
+        rc = check_policy(set, path, member->signature_counts, record.signer, err);
+    struct package_options options = { .path = path,
+                                       .readers = set->readers,
+                                       .trusted = member->signature_counts,
+                                       .record = recorded ? &record : NULL };
+    if (!rc)
+        rc = package_open(&options, &member->package, err);
+    if (rc)
+        return rc;
+    database_id_write(&package_info(member->package)->database_id, member->id);
+    *ret_member = KILN_TAKE(member);
+    return KILN_OK;
+}

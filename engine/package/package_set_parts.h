@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What the files of the package set share.  Not for other folders.
+ *
+ * A view is all packages at one moment.  Look-ups hold the one they began with; the write lane puts
+ * another in its place.  A member goes with the last view that has it.
+ */
+#include "engine/package/package_file.h"
+#include "engine/package/package_set.h"
+
+#include <pthread.h>
+
+struct member {
+    unsigned refs;           /* views that have it; guarded by the set's mutex */
+    struct package *package; /* owned */
+    struct file_identity identity;
+    size_t folder; /* of the set */
+    bool signature_counts;
+    char id[DATABASE_ID_MOST];
+};
+
+struct view {
+    unsigned refs; /* guarded by the set's mutex */
+    size_t count;
+    struct member *members[]; /* counted; by folder, then by name */
+};
+
+struct refusal { /* a file that is no package */
+    size_t folder;
+    char *name; /* owned */
+    struct file_identity identity;
+    char text[512];
+    bool told;
+    bool seen; /* by the rescan under way */
+};
+
+struct package_set {
+    pthread_mutex_t mutex; /* guards view and all refs */
+    struct view *view;     /* counted */
+
+    /* The rest is the write lane's, or never changes. */
+    char **folders; /* owned; the first is kiln's own */
+    size_t folder_count;
+    char *keys_folder; /* owned */
+    int64_t keys_changed_ns;
+    unsigned readers;
+    bool require_signature;
+    struct refusal *refusals; /* owned */
+    size_t refusal_count;
+    bool *unreadable; /* owned; a folder that could not be read, and that was told */
+};
+
+/* The view of now; view_return it. */
+struct view *view_take(struct package_set *set);
+void view_return(struct package_set *set, struct view *view);
+/* Takes |view|, which is sorted here and counts its members from now on. */
+void view_replace(struct package_set *set, struct view *view);
+/* Room for |count| members; NULL when out of memory. */
+struct view *view_create(size_t count);
+/* Member |name| of |folder|, NULL when there is none. */
+struct member *view_find(const struct view *view, size_t folder, const char *name);
+
+void member_destroy(struct member *member);
+KILN_DEFINE_AUTO(member)
+/* Opens file |name| of |folder|, with all that must be checked of it. */
+KILN_MUST_CHECK enum kiln_code member_open(const struct package_set *set, size_t folder,
+                                           const char *name, struct member **ret_member,
+                                           struct kiln_err *err);
+/* Forgets that |name| of |folder| was refused. */
+void refusal_forget(struct package_set *set, size_t folder, const char *name);
+/* Whether a key of that name is trusted now. */
+bool signer_is_trusted(const struct package_set *set, const char *signer);

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/package/package_set_parts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A folder of more files than this is not one for packages. */
+#define FILES_MOST 4096
+
+struct file { /* one that is named like a package */
+    size_t folder;
+    char name[PACKAGE_NAME_MOST];
+    struct file_identity identity;
+};
+
+struct scan {
+    struct package_set *set;
+    void (*changed)(void *context, const struct package_change *change);
+    void (*refused)(void *context, const char *text);
+    void *context;
+    struct file *files; /* owned */
+    size_t count, room;
+    bool keys_changed;
+};
+
+static void tell_refused(struct scan *s, const char *text)
+{
+    if (s->refused)
+        s->refused(s->context, text);
+}
+
+static void tell_changed(struct scan *s, const struct member *member, bool appeared)
+{
+    struct package_change change = { .appeared = appeared, .info = *package_info(member->package) };
+    if (s->changed)
+        s->changed(s->context, &change);
+}
+
+/* ---- what is there ---- */
+
+static bool ends_in(const char *name, const char *end)
+{
+    size_t size = strlen(name), end_size = strlen(end);
+    return size > end_size && strcmp(name + size - end_size, end) == 0;
+}
+
+static bool is_candidate(const char *name)
+{
+    enum package_format format;
+    return name[0] != '.' && strlen(name) < PACKAGE_NAME_MOST &&
+           (package_format_of(name, &format) || ends_in(name, ".kdb.bz2"));
+}
+
+static bool add_file(struct scan *s, size_t folder, int folder_fd, const char *name)
+{
+    struct file file = { .folder = folder };
+    if (!is_candidate(name) || !file_identity_at(folder_fd, name, &file.identity))
+        return true;
+    snprintf(file.name, sizeof(file.name), "%s", name);
+    if (s->count == s->room) {
+        size_t room = s->room ? 2 * s->room : 16;
+        struct file *files = realloc(s->files, room * sizeof(*files));
+        if (!files)
+            return false;
+        s->files = files;
+        s->room = room;
+    }
+    s->files[s->count++] = file;
+    return true;
+}
+
+/* |why| is told when it begins. */
+static void note_unreadable(struct scan *s, size_t folder, const struct kiln_err *why)
+{
+    if (!s->set->unreadable[folder])
+        tell_refused(s, why->text);
+    s->set->unreadable[folder] = true;
+}
+
+/* KILN_NOT_FOUND when it is absent.  What everybody may put there is code that anybody's jobs would
+ * run. */
+static enum kiln_code open_folder(const char *path, DIR **ret_dir, struct kiln_err *err)
+{
+    DIR *dir = opendir(path);
+    struct stat seen;
+    if (!dir && (errno == ENOENT || errno == ENOTDIR))
+        return KILN_NOT_FOUND;
+    if (!dir)
+        return kiln_fail_errno(err, errno, "cannot look for packages in '%s'", path);
+    if (fstat(dirfd(dir), &seen) == 0 && !(seen.st_mode & S_IWOTH)) {
+        *ret_dir = dir;
+        return KILN_OK;
+    }
+    closedir(dir);
+    return kiln_fail(err, KILN_DENIED,
+                     "no packages are taken from '%s': everybody may write to it; chmod o-w it",
+                     path);
+}
+
+static enum kiln_code list_folder(struct scan *s, size_t folder, struct kiln_err *err)
+{
+    DIR *dir = NULL;
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc = open_folder(s->set->folders[folder], &dir, &why);
+    if (rc && rc != KILN_NOT_FOUND)
+        note_unreadable(s, folder, &why);
+    else
+        s->set->unreadable[folder] = false;
+    if (rc)
+        return KILN_OK;
+    size_t before = s->count;
+    bool room = true;
+    for (struct dirent *e; room && (e = readdir(dir)) && s->count - before < FILES_MOST;)
+        room = add_file(s, folder, dirfd(dir), e->d_name);
+    closedir(dir);
+    return room ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory to list packages");
+}
+
+/* A key that came or went decides about packages whose files did not change. */
+static void look_at_keys(struct scan *s)
+{
+    struct stat seen;
+    int64_t changed = 0;
+    if (stat(s->set->keys_folder, &seen) == 0)
+        changed = seen.st_mtim.tv_sec * INT64_C(1000000000) + seen.st_mtim.tv_nsec;
+    s->keys_changed = changed != s->set->keys_changed_ns;
+    s->set->keys_changed_ns = changed;
+}
+
+/* ---- what was refused ---- */
+
+static struct refusal *refusal_find(struct package_set *set, size_t folder, const char *name)
+{
+    for (size_t i = 0; i < set->refusal_count; i++) {
+        struct refusal *refusal = &set->refusals[i];
+        if (refusal->folder == folder && strcmp(refusal->name, name) == 0)
+            return refusal;
+    }
+    return NULL;
+}
+
+static void refusal_drop(struct package_set *set, struct refusal *refusal)
+{
+    free(refusal->name);
+    *refusal = set->refusals[--set->refusal_count];
+}
+
+void refusal_forget(struct package_set *set, size_t folder, const char *name)
+{
+    struct refusal *refusal = refusal_find(set, folder, name);
+    if (refusal)
+        refusal_drop(set, refusal);
+}
+
+static struct refusal *refusal_add(struct package_set *set, const struct file *file)
+{
+    struct refusal *grown =
+        realloc(set->refusals, (set->refusal_count + 1) * sizeof(*set->refusals));
+    if (!grown)
+        return NULL;
+    set->refusals = grown;
+    char *name = strdup(file->name);
+    if (!name)
+        return NULL;
+    struct refusal *refusal = &set->refusals[set->refusal_count++];
+    *refusal = (struct refusal){ .folder = file->folder, .name = name };
+    return refusal;
+}
+
+/* A file that is not whole is perhaps being copied: it is told at the next rescan that finds it
+ * unchanged. */
+static void refuse(struct scan *s, const struct file *file, const struct kiln_err *why)
+{
+    struct refusal *refusal = refusal_find(s->set, file->folder, file->name);
+    if (!refusal)
+        refusal = refusal_add(s->set, file);
+    bool now = why->code != KILN_BUSY;
+    if (refusal) { /* else it is tried, and told, again */
+        refusal->identity = file->identity;
+        refusal->told = now;
+        refusal->seen = true;
+        snprintf(refusal->text, sizeof(refusal->text), "%.500s", why->text);
+    }
+    if (now)
+        tell_refused(s, why->text);
+}
+
+/* Whether |file| is one that was refused and is still the same. */
+static bool is_refused(struct scan *s, const struct file *file)
+{
+    struct refusal *refusal = refusal_find(s->set, file->folder, file->name);
+    if (!refusal || s->keys_changed || !file_identity_equal(&refusal->identity, &file->identity))
+        return false;
+    refusal->seen = true;
+    if (!refusal->told)
+        tell_refused(s, refusal->text);
+    refusal->told = true;
+    return true;
+}
+
+static void forget_the_gone(struct package_set *set)
+{
+    for (size_t i = set->refusal_count; i-- > 0;) {
+        if (!set->refusals[i].seen)
+            refusal_drop(set, &set->refusals[i]);
+        else
+            set->refusals[i].seen = false;
+    }
+}
+
+/* ---- one file ---- */
+
+static bool is_unchanged(const struct scan *s, const struct member *member, const struct file *file)
+{
+    if (!member || !file_identity_equal(&member->identity, &file->identity))
+        return false;
+    const char *signer = package_info(member->package)->signer;
+    return !s->keys_changed || signer_is_trusted(s->set, signer) == member->signature_counts;
+}
+
+static enum kiln_code open_file(struct scan *s, const struct file *file, struct member **ret_member,
+                                struct kiln_err *err)
+{
+    const char *folder = s->set->folders[file->folder];
+    if (ends_in(file->name, ".bz2"))
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "'%s/%s' must be unpacked: kilnctl pkg install '%s/%s'", folder,
+                         file->name, folder, file->name);
+    return member_open(s->set, file->folder, file->name, ret_member, err);
+}
+
+/* The member for |file|: the one there was, or a new one; NULL when it is refused. */
+static struct member *visit(struct scan *s, const struct view *old, const struct file *file)
+{
+    struct member *member = view_find(old, file->folder, file->name);
+    if (is_unchanged(s, member, file))
+        return member;
+    if (is_refused(s, file))
+        return NULL;
+    struct kiln_err why = KILN_ERR_INIT;
+    struct member *opened = NULL;
+    enum kiln_code rc = open_file(s, file, &opened, &why);
+    if (rc) {
+        if (rc != KILN_NOT_FOUND) /* it went while we looked */
+            refuse(s, file, &why);
+        return NULL;
+    }
+    refusal_forget(s->set, file->folder, file->name);
+    return opened;
+}
+
+/* ---- all files ---- */
+
+static bool has(const struct view *view, const struct member *member)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        if (view->members[i] == member)
+            return true;
+    }
+    return false;
+}
+
+/* Members that are in one view only are told; true when there are any. */
+static bool tell_difference(struct scan *s, const struct view *old, const struct view *fresh)
+{
+    bool differ = false;
+    for (size_t i = 0; i < old->count; i++) {
+        if (has(fresh, old->members[i]))
+            continue;
+        tell_changed(s, old->members[i], /* appeared= */ false);
+        differ = true;
+    }
+    for (size_t i = 0; i < fresh->count; i++) {
+        if (has(old, fresh->members[i]))
+            continue;
+        tell_changed(s, fresh->members[i], /* appeared= */ true);
+        differ = true;
+    }
+    return differ;
+}
+
+static enum kiln_code settle(struct scan *s, struct kiln_err *err)
+{
+    struct view *fresh = view_create(s->count);
+    if (!fresh)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to list packages");
+    struct view *old = s->set->view; /* only this lane replaces it */
+    for (size_t i = 0; i < s->count; i++) {
+        struct member *member = visit(s, old, &s->files[i]);
+        if (member)
+            fresh->members[fresh->count++] = member;
+    }
+    forget_the_gone(s->set);
+    if (tell_difference(s, old, fresh))
+        view_replace(s->set, fresh);
+    else
+        free(fresh);
+    return KILN_OK;
+}
+
+enum kiln_code package_set_rescan(struct package_set *set,
+                                  void (*changed)(void *context, const struct package_change *),
+                                  void (*refused)(void *context, const char *text), void *context,
+                                  struct kiln_err *err)
+{
+    struct scan s = { .set = set, .changed = changed, .refused = refused, .context = context };
+    look_at_keys(&s);
+    enum kiln_code rc = KILN_OK;
+    for (size_t folder = 0; !rc && folder < set->folder_count; folder++)
+        rc = list_folder(&s, folder, err);
+    if (!rc)
+        rc = settle(&s, err);
+    free(s.files);
+    return rc;
+}

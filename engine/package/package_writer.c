@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/package/package_writer.h"
+
+#include "common/limits.h"
+#include "engine/miopen/kern_db.h"
+#include "engine/package/kpkg_writer.h"
+
+#include <string.h>
+
+/* MIOpen's own stay below 2200 bytes; ours are a program's name and its options. */
+#define NAME_MOST 4096
+#define ARGS_MOST (LIMIT_OPTIONS_TEXT + 4096)
+
+struct package_writer {
+    struct kern_db_writer *kdb; /* owned; NULL for the other format */
+    struct kpkg_writer *kpkg;   /* owned; likewise */
+    struct buffer name, args;   /* owned: of the latest entry */
+};
+
+enum kiln_code package_writer_create(const char *path, enum package_format format,
+                                     struct package_writer **ret_writer, struct kiln_err *err)
+{
+    KILN_AUTO(package_writer) struct package_writer *writer = calloc(1, sizeof(*writer));
+    if (!writer)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to write '%s'", path);
+    buffer_init(&writer->name, NAME_MOST);
+    buffer_init(&writer->args, ARGS_MOST);
+    enum kiln_code rc = format == PACKAGE_KDB ? kern_db_create(path, &writer->kdb, err)
+                                              : kpkg_writer_create(path, &writer->kpkg, err);
+    if (!rc)
+        *ret_writer = KILN_TAKE(writer);
+    return rc;
+}
+
+void package_writer_destroy(struct package_writer *writer)
+{
+    if (!writer)
+        return;
+    kern_db_writer_destroy(writer->kdb);
+    kpkg_writer_destroy(writer->kpkg);
+    buffer_done(&writer->name);
+    buffer_done(&writer->args);
+    free(writer);
+}
+
+static int compare(struct bytes a, struct bytes b)
+{
+    size_t common = a.size < b.size ? a.size : b.size;
+    int order = common ? memcmp(a.data, b.data, common) : 0;
+    return order ? order : (a.size > b.size) - (a.size < b.size);
+}
+
+static bool has_nul(struct bytes text) { return text.size && memchr(text.data, '\0', text.size); }
+
+static enum kiln_code check(const struct package_entry *entry, struct kiln_err *err)
+{
+    if (entry->name.size == 0 || entry->name.size > NAME_MOST || entry->args.size > ARGS_MOST)
+        return kiln_fail(err, KILN_INVALID,
+                         "a kernel's name has 1 to %u bytes and its arguments at most %u, not %zu "
+                         "and %zu",
+                         NAME_MOST, ARGS_MOST, entry->name.size, entry->args.size);
+    if (entry->raw.size == 0 || entry->raw.size > LIMIT_CODE_OBJECT)
+        return kiln_fail(err, KILN_INVALID, "a code object has 1 to %u bytes, not %zu",
+                         LIMIT_CODE_OBJECT, entry->raw.size);
+    const struct bytes texts[] = { entry->name,      entry->args,    entry->target,
+                                   entry->toolchain, entry->program, entry->options };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (has_nul(texts[i]))
+            return kiln_fail(err, KILN_INVALID, "there is a NUL in its texts");
+    }
+    return KILN_OK;
+}
+
+static enum kiln_code check_order(const struct package_writer *writer,
+                                  const struct package_entry *entry, struct kiln_err *err)
+{
+    int order = compare(buffer_view(&writer->name), entry->name);
+    if (order == 0)
+        order = compare(buffer_view(&writer->args), entry->args);
+    if (order == 0)
+        return kiln_fail(err, KILN_INVALID, "it is there already");
+    return order < 0 ? KILN_OK : kiln_fail(err, KILN_INVALID, "it comes after a later one");
+}
+
+static void remember(struct buffer *text, struct bytes value)
+{
+    text->size = 0;
+    buffer_put(text, value.data, value.size);
+}
+
+enum kiln_code package_writer_add(struct package_writer *writer, const struct package_entry *entry,
+                                  struct kiln_err *err)
+{
+    enum kiln_code rc = check(entry, err);
+    if (!rc)
+        rc = check_order(writer, entry, err);
+    if (!rc && writer->kdb)
+        rc = kern_db_writer_add(writer->kdb, entry->name, entry->args, entry->raw, err);
+    else if (!rc)
+        rc = kpkg_writer_add(writer->kpkg, entry, err);
+    remember(&writer->name, entry->name);
+    remember(&writer->args, entry->args);
+    if (!rc && (writer->name.failed || writer->args.failed))
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to write packages");
+    int shown = entry->name.size > 120 ? 120 : (int)entry->name.size;
+    return rc ? kiln_while(err, "packing '%.*s'", shown, (const char *)entry->name.data) : KILN_OK;
+}
+
+enum kiln_code package_writer_finish(struct package_writer *writer, struct kiln_err *err)
+{
+    return writer->kdb ? kern_db_writer_finish(writer->kdb, err)
+                       : kpkg_writer_finish(writer->kpkg, err);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+
+#include "common/messages.h"
+#include "engine/digest/sha256.h"
+#include "engine/package/kernel_name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct fixture {
+    struct package_source source;
+    struct buffer headers, text;
+    struct kiln_err err;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    buffer_init(&f->headers, 1 << 20);
+    buffer_init(&f->text, 1 << 20);
+    f->source = (struct package_source){
+        .program = bytes_of_text("ConvDirectNaive.cl"),
+        .options = bytes_of_text("-O3 -DBLOCK=256"),
+        .source = bytes_of_text("void f() {}"),
+        .abi = 1,
+    };
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    buffer_done(&f->headers);
+    buffer_done(&f->text);
+    free(f);
+    return 0;
+}
+
+static void add_header(struct fixture *f, const char *name, const char *text)
+{
+    struct message_header h = { .name = bytes_of_text(name), .text = bytes_of_text(text) };
+    message_header_write(&f->headers, &h);
+    f->source.headers = buffer_view(&f->headers);
+    f->source.header_count++;
+}
+
+static void drop_headers(struct fixture *f)
+{
+    f->headers.size = 0;
+    f->source.headers = bytes_of(NULL, 0);
+    f->source.header_count = 0;
+}
+
+/* Static: the latest eight names. */
+static const char *name(struct fixture *f)
+{
+    static char names[8][300];
+    static unsigned at;
+    f->text.size = 0;
+    must(package_kernel_name(&f->source, &f->text, &f->err), f->err);
+    char *text = names[at++ % 8];
+    snprintf(text, sizeof(names[0]), "%.*s", (int)f->text.size, (const char *)f->text.data);
+    return text;
+}
+
+static const char *args(struct fixture *f, const char *target_text)
+{
+    static char text[300];
+    struct target target;
+    f->text.size = 0;
+    must(target_parse(bytes_of_text(target_text), &target, &f->err), f->err);
+    must(package_kernel_args(&f->source, &target, &f->text, &f->err), f->err);
+    snprintf(text, sizeof(text), "%.*s", (int)f->text.size, (const char *)f->text.data);
+    return text;
+}
+
+static void names_a_kernel_by_its_program_and_source(void **state)
+{
+    struct fixture *f = *state;
+    add_header(f, "kiln/prelude.h", "#define X 1\n");
+
+    const char *text = name(f);
+
+    assert_int_equal(strlen(text), strlen("ConvDirectNaive.cl") + 1 + 12 + 2);
+    assert_int_equal(strncmp(text, "ConvDirectNaive.cl.", 19), 0);
+    assert_int_equal(strspn(text + 19, "0123456789abcdef"), 12);
+    assert_string_equal(text + 31, ".o");
+}
+
+/* A change here makes every package that was built before it useless. */
+static void keeps_its_names_from_version_to_version(void **state)
+{
+    struct fixture *f = *state;
+    add_header(f, "kiln/prelude.h", "#define X 1\n");
+    struct sha256 s;
+    sha256_init(&s);
+    static const char expected[] = "\x12\0\0\0\0\0\0\0kiln-kernel-name-1"
+                                   "\x0b\0\0\0\0\0\0\0void f() {}"
+                                   "\x04\0\0\0\0\0\0\0\1\0\0\0"
+                                   "\x0e\0\0\0\0\0\0\0kiln/prelude.h"
+                                   "\x0c\0\0\0\0\0\0\0#define X 1\n"
+                                   "\x04\0\0\0\0\0\0\0\1\0\0";
+    sha256_put(&s, bytes_of(expected, sizeof(expected))); /* its own NUL is the last byte */
+    struct digest digest = sha256_end(&s);
+    char hex[DIGEST_HEX_SIZE], wanted[300];
+    digest_to_hex(&digest, hex);
+    snprintf(wanted, sizeof(wanted), "ConvDirectNaive.cl.%.12s.o", hex);
+
+    assert_string_equal(name(f), wanted);
+}
+
+static void another_source_header_or_abi_is_another_name(void **state)
+{
+    struct fixture *f = *state;
+    add_header(f, "a.h", "1");
+    const char *before = name(f);
+
+    f->source.source = bytes_of_text("void g() {}");
+    assert_string_not_equal(name(f), before);
+    f->source.source = bytes_of_text("void f() {}");
+    assert_string_equal(name(f), before);
+    f->source.abi = 2;
+    assert_string_not_equal(name(f), before);
+    f->source.abi = 1;
+    add_header(f, "b.h", "");
+    assert_string_not_equal(name(f), before);
+    drop_headers(f);
+    add_header(f, "a.h", "2");
+    assert_string_not_equal(name(f), before);
+    drop_headers(f);
+    add_header(f, "a.", "h1");
+    assert_string_not_equal(name(f), before);
+}
+
+static void options_are_in_the_arguments_not_in_the_name(void **state)
+{
+    struct fixture *f = *state;
+    const char *before = name(f);
+    f->source.options = bytes_of_text("-O2");
+
+    assert_string_equal(name(f), before);
+    assert_string_equal(args(f, "gfx90a"), "-O2 -mcpu=gfx90a");
+}
+
+static void the_order_of_headers_does_not_matter(void **state)
+{
+    struct fixture *f = *state;
+    add_header(f, "a.h", "1");
+    add_header(f, "b.h", "2");
+    const char *before = name(f);
+    drop_headers(f);
+    add_header(f, "b.h", "2");
+    add_header(f, "a.h", "1");
+
+    assert_string_equal(name(f), before);
+}
+
+static void writes_arguments_as_miopen_does(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_string_equal(args(f, "gfx90a:sramecc+:xnack-"), "-O3 -DBLOCK=256 -mcpu=gfx90a");
+    assert_string_equal(args(f, "sm_90"), "-O3 -DBLOCK=256");
+    f->source.options = bytes_of_text(" -Wa,-defsym,A=1  -b");
+    assert_string_equal(args(f, "gfx906"), " -Wa,-defsym,A=1  -b -mcpu=gfx906");
+    f->source.options = bytes_of(NULL, 0);
+    assert_string_equal(args(f, "gfx906"), " -mcpu=gfx906");
+}
+
+static void refuses_what_cannot_be_named(void **state)
+{
+    struct fixture *f = *state;
+    char long_name[300];
+    memset(long_name, 'n', sizeof(long_name));
+    struct bytes names[] = { bytes_of(NULL, 0), bytes_of("a\0b", 3), bytes_of(long_name, 256) };
+    for (unsigned i = 0; i < 3; i++) {
+        f->source.program = names[i];
+        assert_int_equal(package_kernel_name(&f->source, &f->text, &f->err), KILN_INVALID);
+        assert_says(f->err.text, "a program needs a name");
+    }
+    struct target target;
+    must(target_parse(bytes_of_text("gfx906"), &target, &f->err), f->err);
+    f->source.program = bytes_of_text("p");
+    f->source.options = bytes_of("a\0b", 3);
+    assert_int_equal(package_kernel_args(&f->source, &target, &f->text, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "the options of 'p' have a NUL");
+    assert_int_equal(f->text.size, 0);
+}
+
+static void refuses_headers_that_are_cut_short(void **state)
+{
+    struct fixture *f = *state;
+    add_header(f, "a.h", "text");
+
+    f->source.headers.size--;
+    assert_int_equal(package_kernel_name(&f->source, &f->text, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "are not 1 whole records");
+    f->source.headers.size++;
+    f->source.header_count = 0;
+    assert_int_equal(package_kernel_name(&f->source, &f->text, &f->err), KILN_INVALID);
+    f->source.header_count = LIMIT_HEADERS + 1;
+    assert_int_equal(package_kernel_name(&f->source, &f->text, &f->err), KILN_INVALID);
+}
+
+static void says_when_the_buffer_is_too_small(void **state)
+{
+    struct fixture *f = *state;
+    BUFFER_AUTO struct buffer small;
+    buffer_init(&small, 8);
+    struct target target;
+    must(target_parse(bytes_of_text("gfx906"), &target, &f->err), f->err);
+
+    assert_int_equal(package_kernel_name(&f->source, &small, &f->err), KILN_NO_MEMORY);
+    buffer_done(&small);
+    buffer_init(&small, 8);
+    assert_int_equal(package_kernel_args(&f->source, &target, &small, &f->err), KILN_NO_MEMORY);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(names_a_kernel_by_its_program_and_source),
+        TEST(keeps_its_names_from_version_to_version),
+        TEST(another_source_header_or_abi_is_another_name),
+        TEST(options_are_in_the_arguments_not_in_the_name),
+        TEST(the_order_of_headers_does_not_matter),
+        TEST(writes_arguments_as_miopen_does),
+        TEST(refuses_what_cannot_be_named),
+        TEST(refuses_headers_that_are_cut_short),
+        TEST(says_when_the_buffer_is_too_small),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+
+#include "common/fs.h"
+#include "common/json.h"
+#include "engine/digest/ed25519.h"
+#include "engine/digest/sha256.h"
+#include "engine/package/manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* The linker's --wrap leads every fsync(2) of kiln's here. */
+static int fsyncs_until_full = -1; /* -1: none fails */
+int __wrap_fsync(int fd);
+
+int __wrap_fsync(int fd)
+{
+    (void)fd;
+    if (fsyncs_until_full != 0) {
+        fsyncs_until_full -= fsyncs_until_full > 0;
+        return 0;
+    }
+    errno = ENOSPC;
+    return -1;
+}
+
+struct fixture {
+    char folder[128];  /* made by setup */
+    char trusted[160]; /* folder/trusted */
+    char secret[200];  /* folder/alice.key */
+    struct buffer manifest;
+    struct manifest_file file;
+    char signer[KEY_NAME_MOST];
+    struct kiln_err err;
+};
+
+static const char *path_in(const char *folder, const char *name)
+{
+    static char path[4][300];
+    static unsigned at;
+    char *text = path[at++ % 4];
+    snprintf(text, sizeof(path[0]), "%s/%s", folder, name);
+    return text;
+}
+
+static void trust(struct fixture *f, const char *key)
+{
+    char name[80];
+    snprintf(name, sizeof(name), "%s.pub", key);
+    assert_int_equal(rename(path_in(f->folder, name), path_in(f->trusted, name)), 0);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    const char *tmp = getenv("TMPDIR");
+    snprintf(f->folder, sizeof(f->folder), "%.90s/kiln-manifest-XXXXXX", tmp ? tmp : "/tmp");
+    *state = f;
+    if (!mkdtemp(f->folder))
+        return -1;
+    snprintf(f->trusted, sizeof(f->trusted), "%s/trusted", f->folder);
+    snprintf(f->secret, sizeof(f->secret), "%s/alice.key", f->folder);
+    buffer_init(&f->manifest, MANIFEST_MOST);
+    if (mkdir(f->trusted, 0755) != 0 || manifest_keygen(f->folder, "alice", &f->err))
+        return -1;
+    trust(f, "alice");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    fsyncs_until_full = -1;
+    fs_remove_tree(AT_FDCWD, f->folder);
+    buffer_done(&f->manifest);
+    free(f);
+    return 0;
+}
+
+static struct manifest_entry entry_of(const char *name)
+{
+    return (struct manifest_entry){ .name = name,
+                                    .size = 1000 + strlen(name),
+                                    .sha256 = sha256_of(bytes_of_text(name)) };
+}
+
+static void sign_two(struct fixture *f)
+{
+    struct manifest_entry entries[] = { entry_of("gfx90a68.kdb"), entry_of("gfx906_60.kpkg") };
+    f->manifest.size = 0;
+    must(manifest_sign(f->secret, entries, 2, &f->manifest, &f->err), f->err);
+}
+
+static enum kiln_code check_bytes(struct fixture *f, struct bytes manifest, const char *name)
+{
+    return manifest_check(manifest, f->trusted, name, &f->file, f->signer, &f->err);
+}
+
+static enum kiln_code check(struct fixture *f, const char *name)
+{
+    return check_bytes(f, buffer_view(&f->manifest), name);
+}
+
+static void write_text(const char *path, const char *text, mode_t mode)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+static void tells_size_hash_and_signer_of_a_signed_file(void **state)
+{
+    struct fixture *f = *state;
+    sign_two(f);
+
+    must(check(f, "gfx906_60.kpkg"), f->err);
+
+    struct manifest_entry expected = entry_of("gfx906_60.kpkg");
+    assert_int_equal(f->file.size, expected.size);
+    assert_true(digest_equal(&f->file.sha256, &expected.sha256));
+    assert_string_equal(f->signer, "alice");
+}
+
+static void the_same_entries_give_the_same_manifest(void **state)
+{
+    struct fixture *f = *state;
+    sign_two(f);
+    BUFFER_AUTO struct buffer first = f->manifest;
+    buffer_init(&f->manifest, MANIFEST_MOST);
+
+    sign_two(f);
+
+    assert_true(bytes_equal(buffer_view(&first), buffer_view(&f->manifest)));
+}
+
+static void says_which_files_a_manifest_names(void **state)
+{
+    struct fixture *f = *state;
+    sign_two(f);
+
+    assert_int_equal(check(f, "gfx908.kdb"), KILN_NOT_FOUND);
+
+    assert_says(f->err.text, "does not speak of 'gfx908.kdb', but of 'gfx90a68.kdb', 'gfx906_60");
+    assert_says(f->err.text, "of 'alice'");
+}
+
+static void refuses_a_key_that_nobody_trusts(void **state)
+{
+    struct fixture *f = *state;
+    must(manifest_keygen(f->folder, "mallory", &f->err), f->err);
+    snprintf(f->secret, sizeof(f->secret), "%s/mallory.key", f->folder);
+    sign_two(f);
+
+    assert_int_equal(check(f, "gfx90a68.kdb"), KILN_DENIED);
+
+    assert_says(f->err.text, "which is none of the 1 in");
+    assert_says(f->err.text, "put its .pub file there");
+    trust(f, "mallory");
+    must(check(f, "gfx90a68.kdb"), f->err);
+    assert_string_equal(f->signer, "mallory");
+}
+
+static void without_trusted_keys_nothing_is_genuine(void **state)
+{
+    struct fixture *f = *state;
+    sign_two(f);
+    fs_remove_tree(AT_FDCWD, f->trusted);
+
+    assert_int_equal(check(f, "gfx90a68.kdb"), KILN_DENIED);
+    assert_says(f->err.text, "none of the 0 in");
+}
+
+static void says_when_the_trusted_keys_cannot_be_read(void **state)
+{
+    struct fixture *f = *state;
+    sign_two(f);
+    fs_remove_tree(AT_FDCWD, f->trusted);
+    write_text(f->trusted, "no folder", 0644);
+
+    enum kiln_code rc = check(f, "gfx90a68.kdb");
+
+    assert_int_not_equal(rc, KILN_OK);
+    assert_says(f->err.text, "cannot read the trusted keys in");
+}
+
+/* What a check must say of a manifest that was changed; never that it is fine. */
+static void no_changed_byte_passes(void **state)
+{
+    struct fixture *f = *state;
+    sign_two(f);
+    struct manifest_entry expected = entry_of("gfx90a68.kdb");
+    for (size_t i = 0; i < f->manifest.size; i++) {
+        for (unsigned bit = 0; bit < 8; bit++) {
+            f->manifest.data[i] ^= (uint8_t)(1u << bit);
+            enum kiln_code rc = check(f, "gfx90a68.kdb");
+            if (rc == KILN_OK) { /* white space, or a letter of JSON that means the same */
+                assert_int_equal(f->file.size, expected.size);
+                assert_true(digest_equal(&f->file.sha256, &expected.sha256));
+                assert_string_equal(f->signer, "alice");
+            } else {
+                assert_true(rc == KILN_DENIED || rc == KILN_CORRUPT);
+                assert_true(strlen(f->err.text) > 20);
+            }
+            f->manifest.data[i] ^= (uint8_t)(1u << bit);
+        }
+    }
+    must(check(f, "gfx90a68.kdb"), f->err);
+}
+
+static void no_cut_manifest_passes(void **state)
+{
+    struct fixture *f = *state;
+    sign_two(f);
+    for (size_t size = 0; size + 2 < f->manifest.size; size++)
+        assert_int_equal(check_bytes(f, bytes_of(f->manifest.data, size), "gfx90a68.kdb"),
+                         KILN_CORRUPT);
+}
+
+static void a_signature_is_of_one_text(void **state)
+{
+    struct fixture *f = *state;
+    sign_two(f);
+    KILN_AUTO(json) struct json *first = NULL, *other = json_object();
+    must(json_parse(buffer_view(&f->manifest), "it", &first, &f->err), f->err);
+    json_set_text(other, "manifest",
+                  "{\"format\":\"kiln-manifest-1\",\"files\":[{\"name\":\"gfx90a68.kdb\","
+                  "\"size\":1,\"sha256\":"
+                  "\"0000000000000000000000000000000000000000000000000000000000000000\"}]}");
+    json_set_text(other, "key_id", json_get_text(first, "key_id", ""));
+    json_set_text(other, "signature", json_get_text(first, "signature", ""));
+    KILN_AUTO(mem) char *text = json_print(other, false);
+
+    assert_int_equal(check_bytes(f, bytes_of_text(text), "gfx90a68.kdb"), KILN_DENIED);
+
+    assert_says(f->err.text, "the signature is not that of 'alice'");
+}
+
+/* Signs |text| as it is, which manifest_sign would not make. */
+static enum kiln_code check_signed(struct fixture *f, const char *text)
+{
+    BUFFER_AUTO struct buffer key;
+    buffer_init(&key, 4096);
+    must(fs_read_file(f->secret, 4096, &key, &f->err), f->err);
+    KILN_AUTO(json) struct json *json = NULL, *out = json_object();
+    must(json_parse(buffer_view(&key), "key", &json, &f->err), f->err);
+    struct digest secret; /* 32 bytes, too */
+    assert_true(digest_from_hex(json_get_text(json, "secret", ""), &secret));
+    uint8_t signature[ED25519_SIGNATURE_SIZE];
+    ed25519_sign(secret.bytes, bytes_of_text(text), signature);
+    char hex[2 * sizeof(signature) + 1];
+    for (size_t i = 0; i < sizeof(signature); i++)
+        snprintf(hex + 2 * i, 3, "%02x", signature[i]);
+    json_set_text(out, "manifest", text);
+    json_set_text(out, "key_id", json_get_text(json, "key_id", ""));
+    json_set_text(out, "signature", hex);
+    KILN_AUTO(mem) char *whole = json_print(out, true);
+    return check_bytes(f, bytes_of_text(whole), "f");
+}
+
+#define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
+#define FILE_F "{\"name\":\"f\",\"size\":1,\"sha256\":\"" ZEROS "\"}"
+
+static void a_genuine_text_must_make_sense_too(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        { "x", "the signed text is not JSON" },
+        { "{}", "not of the format" },
+        { "[]", "not of the format" },
+        { "{\"format\":\"kiln-manifest-2\",\"files\":[" FILE_F "]}", "not of the format" },
+        { "{\"format\":\"kiln-manifest-1\",\"files\":7}", "not of the format" },
+        { "{\"format\":\"kiln-manifest-1\",\"files\":[7]}", "an entry lacks" },
+        { "{\"format\":\"kiln-manifest-1\",\"files\":[{\"name\":\"f\"}]}", "an entry lacks" },
+        { "{\"format\":\"kiln-manifest-1\",\"files\":[{\"name\":\"../f\",\"size\":1,\"sha256\":"
+          "\"" ZEROS "\"}]}",
+          "an entry lacks" },
+        { "{\"format\":\"kiln-manifest-1\",\"files\":[{\"name\":\"f\",\"size\":-1,\"sha256\":"
+          "\"" ZEROS "\"}]}",
+          "an entry lacks" },
+        { "{\"format\":\"kiln-manifest-1\",\"files\":[{\"name\":\"f\",\"size\":1,\"sha256\":"
+          "\"00\"}]}",
+          "an entry lacks" },
+        { "{\"format\":\"kiln-manifest-1\",\"files\":[" FILE_F "," FILE_F "]}", "twice" },
+    };
+    struct fixture *f = *state;
+    must(check_signed(f, "{\"format\":\"kiln-manifest-1\",\"files\":[" FILE_F "]}"), f->err);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(check_signed(f, cases[i].text), KILN_CORRUPT);
+        assert_says(f->err.text, cases[i].says);
+    }
+    assert_int_equal(check_signed(f, "{\"format\":\"kiln-manifest-1\",\"files\":[]}"),
+                     KILN_NOT_FOUND);
+    assert_says(f->err.text, "but of nothing");
+}
+
+static void a_manifest_that_is_too_large_is_none(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(mem) char *blanks = malloc(MANIFEST_MOST + 1);
+    memset(blanks, ' ', MANIFEST_MOST + 1);
+
+    assert_int_equal(check_bytes(f, bytes_of(blanks, MANIFEST_MOST + 1), "f"), KILN_CORRUPT);
+    assert_says(f->err.text, "it is too large");
+}
+
+static void keys_that_make_no_sense_are_passed_over(void **state)
+{
+    static const char *const files[] = {
+        "",
+        "{}",
+        "{\"format\":\"kiln-public-key-1\"}",
+        "{\"format\":\"kiln-public-key-1\",\"name\":\"a/b\",\"key_id\":\"\",\"key\":\"" ZEROS "\"}",
+        "{\"format\":\"kiln-public-key-1\",\"name\":\"a\",\"key_id\":\"\",\"key\":\"00\"}",
+        "{\"format\":\"kiln-public-key-1\",\"name\":\"a\",\"key_id\":\"0123456789abcdef\",\"key\":"
+        "\"" ZEROS "\"}",
+    };
+    struct fixture *f = *state;
+    sign_two(f);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "%zu.pub", i);
+        write_text(path_in(f->trusted, name), files[i], 0644);
+    }
+    assert_int_equal(mkfifo(path_in(f->trusted, "pipe.pub"), 0600), 0);
+
+    must(check(f, "gfx90a68.kdb"), f->err);
+
+    assert_int_equal(unlink(path_in(f->trusted, "alice.pub")), 0);
+    assert_int_equal(check(f, "gfx90a68.kdb"), KILN_DENIED);
+    assert_says(f->err.text, "none of the 0 in");
+    assert_says(f->err.text, "'0.pub' holds no key");
+}
+
+/* ---- keys ---- */
+
+static void keeps_the_secret_to_its_owner(void **state)
+{
+    struct fixture *f = *state;
+    struct stat secret, pub;
+    mode_t before = umask(0);
+
+    must(manifest_keygen(f->folder, "bob", &f->err), f->err);
+
+    umask(before);
+    assert_int_equal(stat(path_in(f->folder, "bob.key"), &secret), 0);
+    assert_int_equal(stat(path_in(f->folder, "bob.pub"), &pub), 0);
+    assert_int_equal(secret.st_mode & 07777, 0600);
+    assert_int_equal(pub.st_mode & 07777, 0644);
+}
+
+static void makes_another_key_each_time(void **state)
+{
+    struct fixture *f = *state;
+    BUFFER_AUTO struct buffer a, b;
+    buffer_init(&a, 4096);
+    buffer_init(&b, 4096);
+    char other[200];
+    snprintf(other, sizeof(other), "%s/deep/er", f->folder);
+
+    must(manifest_keygen(other, "alice", &f->err), f->err);
+
+    must(fs_read_file(f->secret, 4096, &a, &f->err), f->err);
+    must(fs_read_file(path_in(other, "alice.key"), 4096, &b, &f->err), f->err);
+    assert_false(bytes_equal(buffer_view(&a), buffer_view(&b)));
+}
+
+static void never_overwrites_a_key(void **state)
+{
+    struct fixture *f = *state;
+    BUFFER_AUTO struct buffer before, after;
+    buffer_init(&before, 4096);
+    buffer_init(&after, 4096);
+    must(fs_read_file(f->secret, 4096, &before, &f->err), f->err);
+
+    assert_int_equal(manifest_keygen(f->folder, "alice", &f->err), KILN_BUSY);
+    assert_says(f->err.text, "making the key 'alice'");
+    must(fs_read_file(f->secret, 4096, &after, &f->err), f->err);
+    assert_true(bytes_equal(buffer_view(&before), buffer_view(&after)));
+
+    write_text(path_in(f->folder, "carol.pub"), "x", 0644);
+    assert_int_equal(manifest_keygen(f->folder, "carol", &f->err), KILN_BUSY);
+    assert_int_not_equal(access(path_in(f->folder, "carol.key"), F_OK), 0);
+}
+
+static void a_full_disk_leaves_no_half_of_a_key(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 3; i++) { /* secret file, its folder, public file */
+        fsyncs_until_full = i;
+        assert_int_equal(manifest_keygen(f->folder, "bob", &f->err), KILN_FULL);
+        assert_says(f->err.text, "making the key 'bob'");
+        assert_int_not_equal(access(path_in(f->folder, ".bob.key.tmp"), F_OK), 0);
+        assert_int_not_equal(access(path_in(f->folder, "bob.key"), F_OK), 0);
+    }
+    fsyncs_until_full = -1;
+    must(manifest_keygen(f->folder, "bob", &f->err), f->err);
+}
+
+static void refuses_names_that_are_no_file_names(void **state)
+{
+    struct fixture *f = *state;
+    char long_name[KEY_NAME_MOST + 1];
+    memset(long_name, 'a', KEY_NAME_MOST);
+    long_name[KEY_NAME_MOST] = '\0';
+    const char *names[] = { "", ".", ".a", "-a", "a/b", "a b", "\xc3\xa4", long_name };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        assert_int_equal(manifest_keygen(f->folder, names[i], &f->err), KILN_INVALID);
+        assert_says(f->err.text, "cannot name a key");
+    }
+}
+
+static void refuses_a_secret_that_others_may_read(void **state)
+{
+    struct fixture *f = *state;
+    struct manifest_entry entry = entry_of("f");
+    static const mode_t modes[] = { 0640, 0604, 0660 };
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(chmod(f->secret, modes[i]), 0);
+        assert_int_equal(manifest_sign(f->secret, &entry, 1, &f->manifest, &f->err), KILN_DENIED);
+        assert_says(f->err.text, "chmod 600");
+        assert_int_equal(f->manifest.size, 0);
+    }
+}
+
+static void says_what_is_wrong_with_a_secret_key(void **state)
+{
+    struct fixture *f = *state;
+    struct manifest_entry entry = entry_of("f");
+    const char *path = path_in(f->folder, "bad.key");
+
+    assert_int_equal(manifest_sign(path, &entry, 1, &f->manifest, &f->err), KILN_NOT_FOUND);
+    assert_says(f->err.text, "cannot open the secret key");
+    write_text(path, "x", 0600);
+    assert_int_equal(manifest_sign(path, &entry, 1, &f->manifest, &f->err), KILN_INVALID);
+    write_text(path, "{\"format\":\"kiln-secret-key-1\",\"name\":\"a\",\"secret\":\"zz\"}", 0600);
+    assert_int_equal(manifest_sign(path, &entry, 1, &f->manifest, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "its secret is not of 64 hexadecimal digits");
+    write_text(path, "{\"format\":\"kiln-public-key-1\",\"name\":\"a\"}", 0600);
+    assert_int_equal(manifest_sign(path, &entry, 1, &f->manifest, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "kiln-secret-key-1");
+    assert_int_equal(manifest_sign(f->folder, &entry, 1, &f->manifest, &f->err), KILN_INVALID);
+}
+
+static void signs_only_lists_that_make_sense(void **state)
+{
+    struct fixture *f = *state;
+    struct manifest_entry entries[] = { entry_of("a"), entry_of("b"), entry_of("a") };
+    static const char *const names[] = { "", "..", ".hidden", "a/b" };
+
+    assert_int_equal(manifest_sign(f->secret, entries, 3, &f->manifest, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "'a' is there twice");
+    assert_int_equal(manifest_sign(f->secret, entries, 0, &f->manifest, &f->err), KILN_INVALID);
+    for (unsigned i = 0; i < 4; i++) {
+        entries[0].name = names[i];
+        assert_int_equal(manifest_sign(f->secret, entries, 1, &f->manifest, &f->err), KILN_INVALID);
+        assert_says(f->err.text, "is no file name");
+    }
+}
+
+static void says_when_a_manifest_would_be_too_large(void **state)
+{
+    struct fixture *f = *state;
+    enum { COUNT = 3000 };
+    struct manifest_entry *entries = calloc(COUNT, sizeof(*entries));
+    char(*names)[16] = calloc(COUNT, sizeof(*names));
+    for (unsigned i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof(names[i]), "file-%u", i);
+        entries[i] = entry_of(names[i]);
+    }
+
+    assert_int_equal(manifest_sign(f->secret, entries, COUNT, &f->manifest, &f->err), KILN_FULL);
+
+    assert_says(f->err.text, "make several");
+    free(entries);
+    free(names);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(tells_size_hash_and_signer_of_a_signed_file),
+        TEST(the_same_entries_give_the_same_manifest),
+        TEST(says_which_files_a_manifest_names),
+        TEST(refuses_a_key_that_nobody_trusts),
+        TEST(without_trusted_keys_nothing_is_genuine),
+        TEST(says_when_the_trusted_keys_cannot_be_read),
+        TEST(no_changed_byte_passes),
+        TEST(no_cut_manifest_passes),
+        TEST(a_signature_is_of_one_text),
+        TEST(a_genuine_text_must_make_sense_too),
+        TEST(a_manifest_that_is_too_large_is_none),
+        TEST(keys_that_make_no_sense_are_passed_over),
+        TEST(keeps_the_secret_to_its_owner),
+        TEST(makes_another_key_each_time),
+        TEST(never_overwrites_a_key),
+        TEST(a_full_disk_leaves_no_half_of_a_key),
+        TEST(refuses_names_that_are_no_file_names),
+        TEST(refuses_a_secret_that_others_may_read),
+        TEST(says_what_is_wrong_with_a_secret_key),
+        TEST(signs_only_lists_that_make_sense),
+        TEST(says_when_a_manifest_would_be_too_large),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

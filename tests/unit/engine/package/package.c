@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: MIT */
+#include "package_fixture.h"
+
+#include "common/messages.h"
+#include "engine/digest/sha256.h"
+#include "engine/package/package_format.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static struct package *opened(struct fixture *f, const char *path, bool trusted)
+{
+    struct package_options options = { .path = path, .readers = 2, .trusted = trusted };
+    struct package *package = NULL;
+    must(package_open(&options, &package, &f->err), f->err);
+    return package;
+}
+
+static enum kiln_code try_open(struct fixture *f, const char *path)
+{
+    struct package_options options = { .path = path, .readers = 1 };
+    struct package *package = NULL;
+    enum kiln_code rc = package_open(&options, &package, &f->err);
+    assert_int_equal(rc == KILN_OK, package != NULL);
+    package_destroy(package);
+    return rc;
+}
+
+/* Changes a file with SQL, as no program of kiln's would. */
+static void change(const char *path, const char *sql)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    char *why = NULL;
+    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
+        fail_msg("%s: %s", sql, why);
+    sqlite3_close(db);
+}
+
+static enum kiln_code find(struct fixture *f, struct package *package, unsigned number,
+                           bool *damaged)
+{
+    struct kernel_text text = text_of(number);
+    struct package_hit hit;
+    f->raw.size = 0;
+    f->err = KILN_ERR_INIT;
+    enum kiln_code rc =
+        package_find_named(package, bytes_of_text(text.name), bytes_of_text(text.args), &f->raw,
+                           &hit, damaged, &f->err);
+    if (!rc) {
+        BUFFER_AUTO struct buffer raw = object_of(number);
+        assert_true(bytes_equal(buffer_view(&f->raw), buffer_view(&raw)));
+    }
+    return rc;
+}
+
+static enum kiln_code find_key(struct fixture *f, struct package *package, unsigned number,
+                               bool *damaged)
+{
+    struct digest key = key_of(number);
+    struct package_hit hit;
+    f->raw.size = 0;
+    f->err = KILN_ERR_INIT;
+    enum kiln_code rc = package_find_key(package, &key, &f->raw, &hit, damaged, &f->err);
+    if (!rc) {
+        BUFFER_AUTO struct buffer raw = object_of(number);
+        assert_true(bytes_equal(buffer_view(&f->raw), buffer_view(&raw)));
+    }
+    return rc;
+}
+
+static const char *const both[] = { "gfx90a68.kdb", "gfx90a68.kpkg" };
+
+static void gives_back_what_was_packed(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned format = 0; format < 2; format++) {
+        KILN_AUTO(package)
+        struct package *package = opened(f, put_package(f, f->folder, both[format], 0, 30), false);
+        for (unsigned i = 0; i < 30; i++) {
+            bool damaged = true;
+            must(find(f, package, i, &damaged), f->err);
+            assert_false(damaged);
+        }
+        uint64_t rows = 0;
+        must(package_rows(package, &rows, &f->err), f->err);
+        assert_int_equal(rows, 30);
+    }
+}
+
+static void a_miss_is_an_answer_without_a_sentence(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned format = 0; format < 2; format++) {
+        KILN_AUTO(package)
+        struct package *package = opened(f, put_package(f, f->folder, both[format], 0, 3), true);
+        bool damaged = true;
+
+        assert_int_equal(find(f, package, 3, &damaged), KILN_NOT_FOUND);
+
+        assert_false(damaged);
+        assert_string_equal(f->err.text, "");
+        damaged = true;
+        assert_int_equal(find_key(f, package, 3, &damaged), KILN_NOT_FOUND);
+        assert_false(damaged);
+        assert_string_equal(f->err.text, "");
+    }
+}
+
+static void names_and_arguments_are_not_normalised(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned format = 0; format < 2; format++) {
+        KILN_AUTO(package)
+        struct package *package = opened(f, put_package(f, f->folder, both[format], 0, 3), false);
+        struct kernel_text text = text_of(1);
+        struct package_hit hit;
+        bool damaged = true;
+        struct bytes name = bytes_of_text(text.name);
+
+        assert_int_equal(package_find_named(package, name, bytes_of_text(text.args + 1), &f->raw,
+                                            &hit, &damaged, &f->err),
+                         KILN_NOT_FOUND);
+        text.name[0] = 'k';
+        assert_int_equal(package_find_named(package, name, bytes_of_text(text.args), &f->raw, &hit,
+                                            &damaged, &f->err),
+                         KILN_NOT_FOUND);
+        assert_int_equal(package_find_named(package, bytes_of(NULL, 0), bytes_of("a\0'\xff", 4),
+                                            &f->raw, &hit, &damaged, &f->err),
+                         KILN_NOT_FOUND);
+        assert_false(damaged);
+    }
+}
+
+static void only_a_trusted_package_answers_for_keys(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 3);
+    KILN_AUTO(package) struct package *trusted = opened(f, path, true);
+    KILN_AUTO(package) struct package *other = opened(f, path, false);
+    bool damaged = true;
+
+    must(find_key(f, trusted, 1, &damaged), f->err);
+    assert_int_equal(find_key(f, other, 1, &damaged), KILN_NOT_FOUND);
+    KILN_AUTO(package)
+    struct package *kdb = opened(f, put_package(f, f->folder, "gfx90a68.kdb", 0, 3), true);
+    assert_int_equal(find_key(f, kdb, 1, &damaged), KILN_NOT_FOUND);
+}
+
+static void tells_what_it_is(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->folder, "gfx90a68.resnet.kpkg", 0, 3);
+    KILN_AUTO(package) struct package *package = opened(f, path, false);
+    struct stat seen;
+    assert_int_equal(stat(path, &seen), 0);
+
+    const struct package_info *info = package_info(package);
+
+    assert_string_equal(info->name, "gfx90a68.resnet.kpkg");
+    assert_string_equal(info->path, path);
+    assert_int_equal(info->format, PACKAGE_KILN);
+    assert_string_equal(package_format_name(info->format), "kiln");
+    assert_string_equal(info->database_id.device, "gfx90a");
+    assert_int_equal(info->database_id.compute_units, 104);
+    assert_int_equal(info->size, seen.st_size);
+    assert_string_equal(info->signer, "");
+}
+
+/* ---- listing ---- */
+
+struct listed {
+    unsigned count, stop_at;
+    uint64_t last_id;
+    struct package_row row; /* the last; its texts are gone */
+    char text[300];
+};
+
+static bool list(void *context, const struct package_row *row)
+{
+    struct listed *listed = context;
+    assert_true(row->id > listed->last_id);
+    listed->last_id = row->id;
+    listed->row = *row;
+    snprintf(listed->text, sizeof(listed->text), "%.*s|%.*s|%s|%s|%s", (int)row->name.size,
+             (const char *)row->name.data, (int)row->args.size, (const char *)row->args.data,
+             row->target, row->toolchain, row->program);
+    return ++listed->count != listed->stop_at;
+}
+
+static void lists_rows_a_page_at_a_time(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned format = 0; format < 2; format++) {
+        KILN_AUTO(package)
+        struct package *package = opened(f, put_package(f, f->folder, both[format], 0, 10), false);
+        struct listed listed = { 0 };
+
+        must(package_each(package, 0, 4, list, &listed, &f->err), f->err);
+        assert_int_equal(listed.count, 4);
+        must(package_each(package, listed.last_id, 100, list, &listed, &f->err), f->err);
+        assert_int_equal(listed.count, 10);
+
+        BUFFER_AUTO struct buffer raw = object_of(9);
+        assert_int_equal(listed.row.raw_size, raw.size);
+        assert_true(listed.row.stored_size > 0);
+        struct digest object = sha256_of(buffer_view(&raw)), key = key_of(9);
+        bool kiln = format == 1;
+        assert_int_equal(digest_equal(&listed.row.object, &object), kiln);
+        assert_int_equal(digest_equal(&listed.row.key, &key), kiln);
+        assert_int_equal(listed.row.md5.size, kiln ? 0 : 32);
+        assert_string_equal(listed.text,
+                            kiln ? "Kernel00009.cl.o| -DNUMBER=9  -DFP32=1 -mcpu=gfx90a|gfx90a|"
+                                   "hiprtc|Kernel.cl"
+                                 : "Kernel00009.cl.o| -DNUMBER=9  -DFP32=1 -mcpu=gfx90a|||");
+        listed = (struct listed){ .stop_at = 3 };
+        must(package_each(package, 0, 100, list, &listed, &f->err), f->err);
+        assert_int_equal(listed.count, 3);
+    }
+}
+
+/* ---- sources ---- */
+
+static void add_with_headers(struct fixture *f, struct package_writer *writer, unsigned number,
+                             const char *header_text)
+{
+    BUFFER_AUTO struct buffer headers;
+    buffer_init(&headers, 4096);
+    struct message_header records[] = {
+        { .name = bytes_of_text("kiln/prelude.h"), .text = bytes_of_text(header_text) },
+        { .name = bytes_of_text("empty.h") },
+    };
+    message_header_write(&headers, &records[0]);
+    message_header_write(&headers, &records[1]);
+    struct kernel_text text = text_of(number);
+    BUFFER_AUTO struct buffer raw = object_of(number);
+    struct package_entry entry = {
+        .name = bytes_of_text(text.name),
+        .args = bytes_of_text(text.args),
+        .raw = buffer_view(&raw),
+        .source = bytes_of_text("#include <kiln/prelude.h>\n"),
+        .header_count = 2,
+        .headers = buffer_view(&headers),
+    };
+    must(package_writer_add(writer, &entry, &f->err), f->err);
+}
+
+static const char *package_with_headers(struct fixture *f)
+{
+    const char *path = path_in(f->folder, "gfx906_60.kpkg");
+    KILN_AUTO(package_writer) struct package_writer *writer = NULL;
+    must(package_writer_create(path, PACKAGE_KILN, &writer, &f->err), f->err);
+    add_with_headers(f, writer, 1, "#define ONE 1\n");
+    add_with_headers(f, writer, 2, "#define ONE 1\n");
+    add_with_headers(f, writer, 3, "#define TWO 2\n");
+    must(package_writer_finish(writer, &f->err), f->err);
+    return path;
+}
+
+static enum kiln_code source_of(struct fixture *f, struct package *package, uint64_t id,
+                                struct buffer *source, uint32_t *count, struct buffer *headers)
+{
+    buffer_init(source, 1 << 20);
+    buffer_init(headers, 1 << 20);
+    f->err = KILN_ERR_INIT;
+    return package_source_of(package, id, source, count, headers, &f->err);
+}
+
+static void states_what_each_object_was_made_of(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
+    BUFFER_AUTO struct buffer source, headers;
+    uint32_t count = 0;
+
+    must(source_of(f, package, 3, &source, &count, &headers), f->err);
+
+    assert_true(bytes_equal_text(buffer_view(&source), "#include <kiln/prelude.h>\n"));
+    assert_int_equal(count, 2);
+    struct reader r = reader_of(buffer_view(&headers));
+    struct message_header first = message_header_read(&r), second = message_header_read(&r);
+    assert_true(bytes_equal_text(first.name, "kiln/prelude.h"));
+    assert_true(bytes_equal_text(first.text, "#define TWO 2\n"));
+    assert_true(bytes_equal_text(second.name, "empty.h"));
+    assert_int_equal(second.text.size, 0);
+    assert_false(r.failed);
+    assert_int_equal(reader_left(&r), 0);
+}
+
+static void each_text_is_in_the_file_once(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = package_with_headers(f);
+    sqlite3 *db = NULL;
+    sqlite3_stmt *count = NULL;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "select count(*) from source", -1, &count, NULL), 0);
+    assert_int_equal(sqlite3_step(count), SQLITE_ROW);
+    assert_int_equal(sqlite3_column_int(count, 0), 4); /* a source, two headers and an empty one */
+    sqlite3_finalize(count);
+    sqlite3_close(db);
+}
+
+static void says_when_there_is_no_source(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
+    KILN_AUTO(package)
+    struct package *kdb = opened(f, put_package(f, f->folder, "gfx906_60.kdb", 0, 1), false);
+    BUFFER_AUTO struct buffer source, headers;
+    uint32_t count = 0;
+
+    assert_int_equal(source_of(f, package, 99, &source, &count, &headers), KILN_NOT_FOUND);
+    assert_string_equal(f->err.text, "");
+    assert_int_equal(source_of(f, kdb, 1, &source, &count, &headers), KILN_UNSUPPORTED);
+    assert_says(f->err.text, "does not say what its kernels are made of");
+}
+
+/* ---- damage ---- */
+
+/* Kernel 1 is damaged by |sql|: looked up by name and by key it is a miss that says |says|. */
+static void is_a_miss_that_says(struct fixture *f, const char *sql, const char *says)
+{
+    const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 4);
+    change(path, sql);
+    KILN_AUTO(package) struct package *package = opened(f, path, true);
+    bool damaged = false;
+    assert_int_equal(find(f, package, 1, &damaged), KILN_NOT_FOUND);
+    assert_true(damaged);
+    assert_says(f->err.text, "looking into the package 'gfx90a68.kpkg'");
+    assert_says(f->err.text, says);
+    damaged = false;
+    assert_int_equal(find_key(f, package, 1, &damaged), KILN_NOT_FOUND);
+    assert_true(damaged);
+    must(find(f, package, 2, &damaged), f->err);
+    assert_false(damaged);
+}
+
+#define OF_1 " where name = 'Kernel00001.cl.o'"
+#define OBJECT_1 " where sha256 = (select object from kernel" OF_1 ")"
+
+static void damage_in_a_package_of_kilns_is_a_miss(void **state)
+{
+    struct fixture *f = *state;
+    is_a_miss_that_says(f, "update kernel set claim = x'00'" OF_1, "row 2 is not what was");
+    is_a_miss_that_says(f, "update kernel set target = 'gfx906'" OF_1, "row 2 is not what was");
+    is_a_miss_that_says(f, "update kernel set options = '-O0'" OF_1, "row 2 is not what was");
+    is_a_miss_that_says(f, "update kernel set source = x'00'" OF_1, "row 2 is not what was");
+    is_a_miss_that_says(f,
+                        "update kernel set object = (select object from kernel where id = 1)" OF_1,
+                        "row 2 is not what was");
+    is_a_miss_that_says(f, "delete from object" OBJECT_1, "claims 0 bytes");
+    is_a_miss_that_says(f, "update object set raw_size = raw_size + 1" OBJECT_1, "");
+    is_a_miss_that_says(f, "update object set raw_size = 1000000000000" OBJECT_1, "claims");
+    is_a_miss_that_says(f, "update object set codec = 'x', bytes = 7" OBJECT_1, "");
+    is_a_miss_that_says(f, "update object set codec = 0, bytes = zeroblob(raw_size)" OBJECT_1,
+                        "the object of row 2 is not the one it names");
+}
+
+static void a_form_of_a_newer_kiln_is_a_plain_miss(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 4);
+    change(path, "update object set codec = 99" OBJECT_1);
+    KILN_AUTO(package) struct package *package = opened(f, path, true);
+    struct package_report report;
+    bool damaged = true;
+
+    assert_int_equal(find(f, package, 1, &damaged), KILN_NOT_FOUND);
+
+    assert_false(damaged);
+    assert_string_equal(f->err.text, "");
+    must(package_check(package, NULL, NULL, &report, &f->err), f->err);
+    assert_int_equal(report.damaged, 1);
+    assert_says(report.first, "form 99 is not known to this version of kiln");
+}
+
+static void damage_in_a_database_of_miopens_is_a_miss(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const damage[] = {
+        "update kern_db set kernel_hash = '00000000000000000000000000000000'",
+        "update kern_db set kernel_blob = x'00'",
+        "update kern_db set uncompressed_size = uncompressed_size + 1",
+    };
+    for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
+        const char *path = put_package(f, f->folder, "gfx90a68.kdb", 0, 4);
+        char sql[200];
+        snprintf(sql, sizeof(sql), "%s where kernel_name = 'Kernel00002.cl.o'", damage[i]);
+        change(path, sql);
+        KILN_AUTO(package) struct package *package = opened(f, path, false);
+        bool damaged = false;
+
+        assert_int_equal(find(f, package, 2, &damaged), KILN_NOT_FOUND);
+
+        assert_true(damaged);
+        assert_says(f->err.text, "looking into the package 'gfx90a68.kdb'");
+        must(find(f, package, 1, &damaged), f->err);
+        assert_false(damaged);
+    }
+}
+
+/* ---- checking all of it ---- */
+
+static bool count_calls(void *context, uint64_t done, uint64_t rows)
+{
+    unsigned *calls = context;
+    ++*calls;
+    assert_int_equal(done, *calls);
+    assert_int_equal(rows, 10);
+    return *calls != 100;
+}
+
+static bool stop(void *context, uint64_t done, uint64_t rows)
+{
+    (void)context;
+    (void)rows;
+    return done < 2;
+}
+
+static void a_check_goes_through_every_row(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned format = 0; format < 2; format++) {
+        KILN_AUTO(package)
+        struct package *package = opened(f, put_package(f, f->folder, both[format], 0, 10), false);
+        struct package_report report;
+        unsigned calls = 0;
+
+        must(package_check(package, count_calls, &calls, &report, &f->err), f->err);
+
+        assert_int_equal(calls, 10);
+        assert_int_equal(report.rows, 10);
+        assert_int_equal(report.good, 10);
+        assert_int_equal(report.damaged, 0);
+        assert_string_equal(report.first, "");
+        assert_false(report.file_changed);
+        assert_int_equal(package_check(package, stop, NULL, &report, &f->err), KILN_CANCELLED);
+    }
+}
+
+static void a_check_tells_what_is_damaged(void **state)
+{
+    static const char *const sql[] = {
+        "update kern_db set kernel_blob = x'00' where id in (3, 5)",
+        "update object set bytes = x'00' where rowid in (3, 5)",
+    };
+    struct fixture *f = *state;
+    for (unsigned format = 0; format < 2; format++) {
+        const char *path = put_package(f, f->folder, both[format], 0, 10);
+        change(path, sql[format]);
+        KILN_AUTO(package) struct package *package = opened(f, path, false);
+        struct package_report report;
+
+        must(package_check(package, NULL, NULL, &report, &f->err), f->err);
+
+        assert_int_equal(report.good, 8);
+        assert_int_equal(report.damaged, 2);
+        assert_true(strlen(report.first) > 10);
+    }
+}
+
+static void a_check_looks_at_sources_too(void **state)
+{
+    static const char *const damage[] = {
+        "update source set bytes = zeroblob(length(bytes)), codec = 0, raw_size = length(bytes) "
+        "where raw_size > 0",
+        "delete from source",
+        "update source set raw_size = raw_size + 1",
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
+        const char *path = package_with_headers(f);
+        change(path, damage[i]);
+        KILN_AUTO(package) struct package *package = opened(f, path, false);
+        struct package_report report;
+
+        must(package_check(package, NULL, NULL, &report, &f->err), f->err);
+
+        assert_int_equal(report.good, 0);
+        assert_int_equal(report.damaged, 3);
+        assert_says(report.first, i == 2 ? "stored" : "source");
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+static void a_check_compares_the_file_with_its_record(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->folder, "gfx90a68.kdb", 0, 3);
+    BUFFER_AUTO struct buffer content = read_file(path);
+    struct package_record record = { .sha256 = sha256_of(buffer_view(&content)), .rows = 3 };
+    struct package_options options = { .path = path, .record = &record };
+    struct package_report report;
+    KILN_AUTO(package) struct package *same = NULL, *changed = NULL;
+
+    must(package_open(&options, &same, &f->err), f->err);
+    must(package_check(same, NULL, NULL, &report, &f->err), f->err);
+    assert_false(report.file_changed);
+    record.sha256.bytes[0] ^= 1;
+    must(package_open(&options, &changed, &f->err), f->err);
+    must(package_check(changed, NULL, NULL, &report, &f->err), f->err);
+    assert_true(report.file_changed);
+    assert_int_equal(report.good, 3);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(package_check(changed, NULL, NULL, &report, &f->err), KILN_NOT_FOUND);
+    assert_says(f->err.text, "cannot open");
+}
+
+/* ---- files that are no packages ---- */
+
+static void refuses_what_is_no_package(void **state)
+{
+    struct fixture *f = *state;
+    const char *kdb = path_in(f->folder, "gfx90a68.kdb"), *kpkg = path_in(f->folder, "gfx90a.kpkg");
+
+    assert_int_equal(try_open(f, kdb), KILN_NOT_FOUND);
+    assert_int_equal(try_open(f, path_in(f->folder, "gfx90a68.txt")), KILN_INVALID);
+    assert_says(f->err.text, "is not named like a package");
+    assert_int_equal(mkdir(kdb, 0700), 0);
+    assert_int_equal(try_open(f, kdb), KILN_CORRUPT);
+    assert_says(f->err.text, "it is not a file");
+    assert_int_equal(rmdir(kdb), 0);
+    write_file(kdb, bytes_of_text(""));
+    assert_int_equal(try_open(f, kdb), KILN_BUSY);
+    assert_says(f->err.text, "is not whole: it has 0 bytes");
+    uint8_t zeros[4096] = { 0 };
+    write_file(kdb, bytes_of(zeros, sizeof(zeros)));
+    assert_int_equal(try_open(f, kdb), KILN_CORRUPT);
+    assert_says(f->err.text, "it is not a SQLite file");
+    assert_int_equal(rename(put_package(f, f->folder, "gfx90a68.kdb", 0, 3), kpkg), 0);
+    assert_int_equal(try_open(f, kpkg), KILN_CORRUPT);
+    assert_says(f->err.text, "is not a package of kiln's");
+    assert_int_equal(rename(put_package(f, f->folder, "gfx90a.kpkg", 0, 3), kdb), 0);
+    assert_int_equal(try_open(f, kdb), KILN_CORRUPT);
+    assert_says(f->err.text, "kern_db");
+    write_package(f, path_in(f->folder, "unknown.kdb"), PACKAGE_KDB, 0, 1);
+    assert_int_equal(try_open(f, path_in(f->folder, "unknown.kdb")), KILN_INVALID);
+    assert_says(f->err.text, "tells no device");
+}
+
+static void refuses_a_package_of_a_newer_format(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 3);
+    change(path, "pragma user_version = 2");
+
+    assert_int_equal(try_open(f, path), KILN_UNSUPPORTED);
+
+    assert_says(f->err.text, "has format 2, this version of kiln knows up to 1");
+}
+
+static void refuses_tables_that_are_none_of_ours(void **state)
+{
+    static const char *const damage[] = {
+        "drop table object",
+        "drop table kernel",
+        "alter table kernel drop column program",
+        "alter table kernel rename to k; create view kernel as select * from k",
+        "alter table source rename to s",
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
+        const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 3);
+        change(path, damage[i]);
+        assert_int_equal(try_open(f, path), KILN_CORRUPT);
+        assert_true(strlen(f->err.text) > 20);
+    }
+}
+
+static void a_file_that_is_cut_short_is_not_whole(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned format = 0; format < 2; format++) {
+        const char *path = put_package(f, f->folder, both[format], 0, 20);
+        BUFFER_AUTO struct buffer content = read_file(path);
+        for (size_t size = 0; size < content.size; size += 1 + content.size / 50) {
+            write_file(path, bytes_of(content.data, size));
+            assert_int_equal(try_open(f, path), KILN_BUSY);
+            assert_says(f->err.text, "is not whole");
+        }
+    }
+}
+
+static void refuses_a_write_ahead_log_that_counts(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->folder, "gfx90a68.ukdb", 0, 3);
+    change(path, "pragma journal_mode = wal");
+    char log[300];
+    snprintf(log, sizeof(log), "%s-wal", path);
+
+    must(try_open(f, path), f->err); /* as MIOpen leaves it behind */
+    write_file(log, bytes_of_text(""));
+    must(try_open(f, path), f->err);
+    write_file(log, bytes_of_text("frames"));
+    assert_int_equal(try_open(f, path), KILN_UNSUPPORTED);
+    assert_says(f->err.text, "has a write-ahead log beside it");
+    assert_says(f->err.text, "kilnctl pkg install");
+}
+
+static void goes_on_answering_when_its_file_is_gone_or_another(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned format = 0; format < 2; format++) {
+        const char *path = put_package(f, f->folder, both[format], 0, 3);
+        KILN_AUTO(package) struct package *package = opened(f, path, false);
+        bool damaged = true;
+
+        assert_int_equal(unlink(path), 0);
+        must(find(f, package, 1, &damaged), f->err);
+        put_package(f, f->folder, both[format], 10, 3);
+        must(find(f, package, 1, &damaged), f->err);
+        assert_int_equal(find(f, package, 11, &damaged), KILN_NOT_FOUND);
+    }
+}
+
+static void changed_in_place_it_gives_no_wrong_object(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned format = 0; format < 2; format++) {
+        const char *path = put_package(f, f->folder, both[format], 0, 20);
+        KILN_AUTO(package) struct package *package = opened(f, path, false);
+        const char *new_path = put_package(f, f->other, both[format], 5, 40);
+        BUFFER_AUTO struct buffer content = read_file(new_path);
+        int fd = open(path, O_WRONLY);
+        assert_int_equal(pwrite(fd, content.data, content.size, 0), content.size);
+        close(fd);
+
+        for (unsigned i = 0; i < 45; i++) {
+            bool damaged = false;
+            enum kiln_code rc = find(f, package, i, &damaged); /* compares what it gets */
+            assert_true(rc == KILN_OK || rc == KILN_NOT_FOUND);
+        }
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, package_setup, package_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(gives_back_what_was_packed),
+        TEST(a_miss_is_an_answer_without_a_sentence),
+        TEST(names_and_arguments_are_not_normalised),
+        TEST(only_a_trusted_package_answers_for_keys),
+        TEST(tells_what_it_is),
+        TEST(lists_rows_a_page_at_a_time),
+        TEST(states_what_each_object_was_made_of),
+        TEST(each_text_is_in_the_file_once),
+        TEST(says_when_there_is_no_source),
+        TEST(damage_in_a_package_of_kilns_is_a_miss),
+        TEST(a_form_of_a_newer_kiln_is_a_plain_miss),
+        TEST(damage_in_a_database_of_miopens_is_a_miss),
+        TEST(a_check_goes_through_every_row),
+        TEST(a_check_tells_what_is_damaged),
+        TEST(a_check_looks_at_sources_too),
+        TEST(a_check_compares_the_file_with_its_record),
+        TEST(refuses_what_is_no_package),
+        TEST(refuses_a_package_of_a_newer_format),
+        TEST(refuses_tables_that_are_none_of_ours),
+        TEST(a_file_that_is_cut_short_is_not_whole),
+        TEST(refuses_a_write_ahead_log_that_counts),
+        TEST(goes_on_answering_when_its_file_is_gone_or_another),
+        TEST(changed_in_place_it_gives_no_wrong_object),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Packages of made-up code objects in a folder of their own. */
+#include "tests/support/test.h"
+
+#include "common/fs.h"
+#include "engine/package/package_set.h"
+#include "engine/package/package_writer.h"
+
+struct fixture {
+    char folder[128];   /* made by setup */
+    char own[160];      /* folder/own: kiln's */
+    char incoming[200]; /* folder/own/incoming */
+    char other[160];    /* folder/other: a distribution's */
+    char keys[160];     /* folder/keys: trusted */
+    struct package_set *set;
+    bool require_signature;
+    /* what the latest rescan told */
+    unsigned came, went, refused;
+    char last[PACKAGE_NAME_MOST];
+    char refusal[600];
+    /* what the latest look-up told */
+    struct buffer raw;
+    struct package_found found;
+    struct kiln_err err;
+};
+
+int package_setup(void **state);
+int package_teardown(void **state);
+
+/* Kernel |number|: its name, arguments and object follow from it. */
+struct kernel_text {
+    char name[64], args[200];
+};
+struct kernel_text text_of(unsigned number);
+/* Owned memory. */
+struct buffer object_of(unsigned number);
+struct digest key_of(unsigned number);
+/* Writes kernels |first| to |first| + |count| - 1 as a package. */
+void write_package(struct fixture *f, const char *path, enum package_format format, unsigned first,
+                   unsigned count);
+/* The same, by name into |folder|; the format is that of the name. */
+const char *put_package(struct fixture *f, const char *folder, const char *name, unsigned first,
+                        unsigned count);
+const char *path_in(const char *folder, const char *name); /* static, eight at once */
+void write_file(const char *path, struct bytes content);
+struct buffer read_file(const char *path); /* owned memory */
+
+/* Into incoming, then adopted. */
+enum kiln_code install(struct fixture *f, const char *name, unsigned first, unsigned count,
+                       const char *signer);
+
+/* Makes f->set again, without a rescan. */
+enum kiln_code open_set(struct fixture *f);
+void rescan(struct fixture *f);
+/* By name for |database_id|; f->raw and f->found tell. */
+enum kiln_code look_up(struct fixture *f, const char *database_id, unsigned number);
+enum kiln_code look_up_key(struct fixture *f, unsigned number);
+/* Whether it is found, and right; a wrong object fails the test. */
+bool has(struct fixture *f, const char *database_id, unsigned number);
+bool has_key(struct fixture *f, unsigned number);

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: MIT */
+#include "package_fixture.h"
+
+#include "common/json.h"
+#include "engine/digest/sha256.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MI210 "gfx90a68"
+
+/* The linker's --wrap leads every rename(2) of kiln's here. */
+static int renames_until_crash = -1; /* -1: none fails */
+int __real_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to);
+
+int __wrap_rename(const char *from, const char *to)
+{
+    if (renames_until_crash == 0) {
+        errno = EIO;
+        return -1;
+    }
+    if (renames_until_crash > 0)
+        renames_until_crash--;
+    return __real_rename(from, to);
+}
+
+static int teardown(void **state)
+{
+    renames_until_crash = -1;
+    return package_teardown(state);
+}
+
+static struct package_arrival arrival_of(struct fixture *f, const char *path, const char *name)
+{
+    BUFFER_AUTO struct buffer content = read_file(path);
+    (void)f;
+    return (struct package_arrival){ .path = path,
+                                     .name = name,
+                                     .sha256 = sha256_of(buffer_view(&content)),
+                                     .signer = "",
+                                     .source = "" };
+}
+
+static enum kiln_code adopt(struct fixture *f, const struct package_arrival *arrival)
+{
+    struct package_info info;
+    f->err = KILN_ERR_INIT;
+    return package_set_adopt(f->set, arrival, &info, &f->err);
+}
+
+static enum kiln_code remove_package(struct fixture *f, const char *name,
+                                     struct package_info *ret_info)
+{
+    f->err = KILN_ERR_INIT;
+    return package_set_remove(f->set, name, ret_info, &f->err);
+}
+
+static bool is_there(const char *folder, const char *name)
+{
+    return access(path_in(folder, name), F_OK) == 0;
+}
+
+/* The number of files in the own folder, incoming aside. */
+static unsigned files_in(struct fixture *f, const char *name)
+{
+    static const char *const suffixes[] = { "", ".json", ".json.next" };
+    unsigned count = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        char whole[100];
+        snprintf(whole, sizeof(whole), "%s%s", name, suffixes[i]);
+        count += is_there(f->own, whole);
+    }
+    return count;
+}
+
+/* ---- installing ---- */
+
+static void an_installed_package_answers_at_once(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
+
+    assert_true(has(f, MI210, 3));
+    assert_true(has_key(f, 3));
+    assert_true(package_set_has_keys(f->set));
+    assert_false(is_there(f->incoming, "gfx90a68.kpkg"));
+    assert_int_equal(files_in(f, "gfx90a68.kpkg"), 2);
+    rescan(f);
+    assert_int_equal(f->came + f->went + f->refused, 0);
+}
+
+static void tells_what_was_installed(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    arrival.signer = "alice";
+    arrival.source = "https://example.org/gfx90a68.kdb.bz2";
+    struct package_info info;
+
+    must(package_set_adopt(f->set, &arrival, &info, &f->err), f->err);
+
+    assert_string_equal(info.name, "gfx90a68.kdb");
+    assert_string_equal(info.path, path_in(f->own, "gfx90a68.kdb"));
+    assert_string_equal(info.signer, "alice");
+    assert_string_equal(info.source, "https://example.org/gfx90a68.kdb.bz2");
+    assert_int_equal(info.rows, 5);
+    assert_true(info.installed > 0);
+    assert_true(digest_equal(&info.sha256, &arrival.sha256));
+    struct stat seen;
+    assert_int_equal(stat(info.path, &seen), 0);
+    assert_int_equal(seen.st_mode & 07777, 0644);
+    assert_int_equal(seen.st_size, info.size);
+}
+
+static void remembers_what_was_checked_over_a_restart(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
+    must(install(f, "gfx90a.kpkg", 5, 5, ""), f->err);
+
+    must(open_set(f), f->err);
+    assert_false(has_key(f, 3)); /* not looked yet */
+    rescan(f);
+
+    assert_int_equal(f->came, 2);
+    assert_int_equal(f->refused, 0);
+    assert_true(has_key(f, 3));
+    assert_false(has_key(f, 7)); /* unsigned */
+    assert_true(has(f, MI210, 7));
+}
+
+static void a_package_of_the_same_name_is_replaced(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
+    must(install(f, "gfx90a68.kpkg", 5, 5, ""), f->err);
+
+    assert_false(has(f, MI210, 3));
+    assert_true(has(f, MI210, 7));
+    assert_false(has_key(f, 7));
+    assert_int_equal(files_in(f, "gfx90a68.kpkg"), 2);
+    must(open_set(f), f->err);
+    rescan(f);
+    assert_int_equal(f->came, 1);
+    assert_true(has(f, MI210, 7));
+    assert_false(has_key(f, 7));
+}
+
+static void an_arrival_may_be_called_otherwise(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = path_in(f->incoming, "17.part");
+    write_package(f, path, PACKAGE_KDB, 0, 5);
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+
+    must(adopt(f, &arrival), f->err);
+
+    assert_true(has(f, MI210, 3));
+    assert_false(is_there(f->incoming, "17.part"));
+}
+
+/* After a refusal: what there was still answers, and no trace of the other is left. */
+static void assert_untouched(struct fixture *f, const char *arrived)
+{
+    assert_true(is_there(f->incoming, arrived));
+    assert_true(has(f, MI210, 3));
+    assert_int_equal(files_in(f, "gfx90a68.kdb"), 2);
+    rescan(f);
+    assert_int_equal(f->came + f->went + f->refused, 0);
+}
+
+static void refuses_a_file_that_changed_since_it_was_checked(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    arrival.sha256.bytes[31] ^= 1;
+
+    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+
+    assert_says(f->err.text, "installing 'gfx90a68.kdb'");
+    assert_says(f->err.text, "is not what was fetched");
+    assert_untouched(f, "gfx90a68.kdb");
+}
+
+static void refuses_a_file_that_somebody_still_writes(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+
+    enum kiln_code rc = adopt(f, &arrival);
+
+    close(fd);
+    assert_int_equal(rc, KILN_BUSY);
+    assert_says(f->err.text, "somebody still writes to");
+    assert_untouched(f, "gfx90a68.kdb");
+    must(adopt(f, &arrival), f->err);
+}
+
+static void refuses_what_is_no_plain_file(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    const char *other = path_in(f->folder, "other-name");
+
+    assert_int_equal(link(path, other), 0);
+    assert_int_equal(adopt(f, &arrival), KILN_INVALID);
+    assert_says(f->err.text, "is no plain file with one name");
+    assert_untouched(f, "gfx90a68.kdb");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink(other, path), 0);
+    assert_int_not_equal(adopt(f, &arrival), KILN_OK);
+    assert_untouched(f, "gfx90a68.kdb");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(adopt(f, &arrival), KILN_INVALID);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(adopt(f, &arrival), KILN_NOT_FOUND);
+}
+
+static void refuses_a_file_that_is_no_package(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
+    const char *path = path_in(f->incoming, "gfx90a68.kdb");
+    uint8_t zeros[4096] = { 0 };
+    write_file(path, bytes_of(zeros, sizeof(zeros)));
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+
+    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+
+    assert_untouched(f, "gfx90a68.kdb");
+}
+
+static void refuses_names_that_lead_elsewhere(void **state)
+{
+    static const char *const names[] = { "",          "../gfx90a68.kdb", ".gfx90a68.kdb",
+                                         "a/gfx.kdb", "gfx90a68.txt",    "unknown.kdb",
+                                         "gfx90a68",  "gfx90a68.kdb.bz2" };
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct package_arrival arrival = arrival_of(f, path, names[i]);
+        assert_int_equal(adopt(f, &arrival), KILN_INVALID);
+        assert_true(strlen(f->err.text) > 20);
+    }
+    assert_true(is_there(f->incoming, "gfx90a68.kdb"));
+}
+
+static void leaves_no_trace_when_it_cannot_be_moved(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    renames_until_crash = 0;
+
+    assert_int_equal(adopt(f, &arrival), KILN_IO);
+
+    renames_until_crash = -1;
+    assert_says(f->err.text, "cannot move");
+    assert_untouched(f, "gfx90a68.kdb");
+}
+
+/* rename(2) brings the file, then its record into place; the power fails in between. */
+static void a_crash_between_file_and_record_costs_nothing(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kpkg", 0, 5, ""), f->err);
+    const char *path = put_package(f, f->incoming, "gfx90a68.kpkg", 5, 5);
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kpkg");
+    arrival.signer = "alice";
+    renames_until_crash = 1;
+    assert_int_equal(adopt(f, &arrival), KILN_IO);
+    renames_until_crash = -1;
+    assert_int_equal(files_in(f, "gfx90a68.kpkg"), 3);
+
+    must(open_set(f), f->err);
+    rescan(f);
+
+    assert_int_equal(f->came, 1);
+    assert_int_equal(f->refused, 0);
+    assert_true(has_key(f, 7));
+    assert_int_equal(files_in(f, "gfx90a68.kpkg"), 2);
+}
+
+/* ---- what was installed changes ---- */
+
+static void a_file_that_was_changed_since_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
+    BUFFER_AUTO struct buffer content = read_file(path_in(f->own, "gfx90a68.kpkg"));
+    content.data[content.size - 1] ^= 1;
+    write_file(path_in(f->own, "gfx90a68.kpkg"), buffer_view(&content));
+
+    rescan(f);
+
+    assert_int_equal(f->went, 1);
+    assert_int_equal(f->refused, 1);
+    assert_says(f->refusal, "is not what its record ('gfx90a68.kpkg.json' there) says");
+    assert_says(f->refusal, "kilnctl pkg install it again");
+    assert_false(has(f, MI210, 3));
+    must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
+    assert_true(has_key(f, 3));
+}
+
+static void a_restored_backup_is_recognised_by_its_hash(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
+    BUFFER_AUTO struct buffer content = read_file(path_in(f->own, "gfx90a68.kpkg"));
+    assert_int_equal(unlink(path_in(f->own, "gfx90a68.kpkg")), 0);
+    write_file(path_in(f->own, "gfx90a68.kpkg"), buffer_view(&content));
+    BUFFER_AUTO struct buffer before = read_file(path_in(f->own, "gfx90a68.kpkg.json"));
+
+    must(open_set(f), f->err);
+    rescan(f);
+
+    assert_true(has_key(f, 3));
+    BUFFER_AUTO struct buffer after = read_file(path_in(f->own, "gfx90a68.kpkg.json"));
+    assert_false(bytes_equal(buffer_view(&before), buffer_view(&after))); /* known from now on */
+}
+
+static void a_record_that_makes_no_sense_vouches_for_nothing(void **state)
+{
+    static const char *const records[] = { "", "{}", "null", "\xff",
+                                           "{\"format\":\"kiln-package-record-1\"}" };
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
+    for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+        write_file(path_in(f->own, "gfx90a68.kpkg.json"), bytes_of_text(records[i]));
+        must(open_set(f), f->err);
+        rescan(f);
+        assert_int_equal(f->refused, 1);
+        assert_false(has(f, MI210, 3));
+    }
+}
+
+/* ---- signatures ---- */
+
+static void without_a_record_nothing_is_believed_of_keys(void **state)
+{
+    struct fixture *f = *state;
+    put_package(f, f->own, "gfx90a68.kpkg", 0, 5);
+    put_package(f, f->other, "gfx90a.kpkg", 5, 5);
+    write_file(path_in(f->other, "gfx90a.kpkg.json"), bytes_of_text("{\"signer\": \"alice\"}"));
+    rescan(f);
+
+    assert_true(has(f, MI210, 3));
+    assert_true(has(f, MI210, 7));
+    assert_false(has_key(f, 3));
+    assert_false(has_key(f, 7));
+    assert_false(package_set_has_keys(f->set));
+}
+
+static void a_signature_counts_while_its_key_is_trusted(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
+    rescan(f);
+    assert_true(has_key(f, 3));
+    assert_int_equal(rename(path_in(f->keys, "alice.pub"), path_in(f->folder, "alice.pub")), 0);
+
+    rescan(f);
+    assert_false(has_key(f, 3));
+    assert_true(has(f, MI210, 3));
+    assert_int_equal(rename(path_in(f->folder, "alice.pub"), path_in(f->keys, "alice.pub")), 0);
+    rescan(f);
+    assert_true(has_key(f, 3));
+}
+
+static void unsigned_packages_are_refused_where_signatures_are_required(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
+    must(install(f, "gfx90a.kdb", 5, 5, ""), f->err);
+    must(install(f, "gfx906_60.kdb", 5, 5, "mallory"), f->err);
+    put_package(f, f->other, "gfx908.kdb", 0, 5);
+    f->require_signature = true;
+    must(open_set(f), f->err);
+
+    rescan(f);
+
+    assert_int_equal(f->came, 1);
+    assert_string_equal(f->last, "gfx90a68.kpkg");
+    assert_int_equal(f->refused, 3);
+    assert_true(has_key(f, 3));
+    assert_false(has(f, MI210, 7));
+    assert_false(has(f, "gfx908", 1));
+}
+
+static void says_why_an_unsigned_package_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    f->require_signature = true;
+    must(open_set(f), f->err);
+    put_package(f, f->other, "gfx908.kdb", 0, 5);
+    rescan(f);
+    assert_says(f->refusal, "is not signed and require-signature is set");
+    assert_says(f->refusal, "kilnctl pkg install it with its manifest");
+    assert_int_equal(unlink(path_in(f->other, "gfx908.kdb")), 0);
+
+    assert_int_equal(install(f, "gfx90a68.kdb", 0, 5, ""), KILN_DENIED);
+    assert_says(f->err.text, "is not signed by a trusted key and require-signature is set");
+    assert_int_equal(install(f, "gfx90a68.kdb", 0, 5, "mallory"), KILN_DENIED);
+    assert_int_equal(files_in(f, "gfx90a68.kdb"), 0);
+    must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
+
+    assert_int_equal(unlink(path_in(f->keys, "alice.pub")), 0);
+    rescan(f);
+    assert_int_equal(f->went, 1);
+    assert_int_equal(f->refused, 1);
+    assert_says(f->refusal, "was signed by 'alice', whose key is no longer in");
+    rescan(f);
+    assert_int_equal(f->refused, 0);
+}
+
+/* ---- removing ---- */
+
+static void a_removed_package_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
+    struct package_info info;
+
+    must(remove_package(f, "gfx90a68.kdb", &info), f->err);
+
+    assert_string_equal(info.name, "gfx90a68.kdb");
+    assert_int_equal(info.rows, 5);
+    assert_int_equal(files_in(f, "gfx90a68.kdb"), 0);
+    assert_false(has(f, MI210, 3));
+    rescan(f);
+    assert_int_equal(f->came + f->went + f->refused, 0);
+    assert_int_equal(remove_package(f, "gfx90a68.kdb", &info), KILN_NOT_FOUND);
+    assert_says(f->err.text, "no package 'gfx90a68.kdb' is installed in");
+}
+
+static void a_distributions_package_is_not_kilns_to_remove(void **state)
+{
+    struct fixture *f = *state;
+    put_package(f, f->other, "gfx90a68.kdb", 0, 5);
+    rescan(f);
+    struct package_info info;
+
+    assert_int_equal(remove_package(f, "gfx90a68.kdb", &info), KILN_DENIED);
+
+    assert_says(f->err.text, "was not installed by kiln");
+    assert_says(f->err.text, "dpkg -S");
+    assert_true(has(f, MI210, 3));
+}
+
+static void a_refused_file_of_its_own_folder_can_be_removed(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t zeros[4096] = { 0 };
+    write_file(path_in(f->own, "gfx90a68.kdb"), bytes_of(zeros, sizeof(zeros)));
+    rescan(f);
+    assert_int_equal(f->refused, 1);
+    struct package_info info;
+
+    must(remove_package(f, "gfx90a68.kdb", &info), f->err);
+
+    assert_string_equal(info.path, path_in(f->own, "gfx90a68.kdb"));
+    assert_int_equal(files_in(f, "gfx90a68.kdb"), 0);
+}
+
+static void removes_packages_only(void **state)
+{
+    static const char *const names[] = { "", ".", "..", "../other/x.kdb", "incoming", "note.txt" };
+    struct fixture *f = *state;
+    struct package_info info;
+    write_file(path_in(f->own, "note.txt"), bytes_of_text("x"));
+    write_file(path_in(f->other, "x.kdb"), bytes_of_text("x"));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        assert_int_equal(remove_package(f, names[i], &info), KILN_NOT_FOUND);
+    assert_true(is_there(f->own, "note.txt"));
+    assert_true(is_there(f->other, "x.kdb"));
+    assert_true(is_there(f->own, "incoming"));
+}
+
+struct removal {
+    struct fixture *f;
+    unsigned found;
+};
+
+static enum kiln_code remove_while_in_use(void *context, struct package *package,
+                                          struct kiln_err *err)
+{
+    struct removal *removal = context;
+    struct package_info info;
+    must(package_set_remove(removal->f->set, "gfx90a68.kpkg", &info, err), *err);
+    for (unsigned i = 0; i < 5; i++) {
+        struct kernel_text text = text_of(i);
+        struct package_hit hit;
+        bool damaged = false;
+        removal->f->raw.size = 0;
+        if (!package_find_named(package, bytes_of_text(text.name), bytes_of_text(text.args),
+                                &removal->f->raw, &hit, &damaged, err))
+            removal->found++;
+    }
+    return KILN_OK;
+}
+
+static void a_package_in_use_outlives_its_removal(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kpkg", 0, 5, ""), f->err);
+    struct removal removal = { .f = f };
+
+    must(package_set_use(f->set, "gfx90a68.kpkg", remove_while_in_use, &removal, &f->err), f->err);
+
+    assert_int_equal(removal.found, 5);
+    assert_false(has(f, MI210, 3));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, package_setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(an_installed_package_answers_at_once),
+        TEST(tells_what_was_installed),
+        TEST(remembers_what_was_checked_over_a_restart),
+        TEST(a_package_of_the_same_name_is_replaced),
+        TEST(an_arrival_may_be_called_otherwise),
+        TEST(refuses_a_file_that_changed_since_it_was_checked),
+        TEST(refuses_a_file_that_somebody_still_writes),
+        TEST(refuses_what_is_no_plain_file),
+        TEST(refuses_a_file_that_is_no_package),
+        TEST(refuses_names_that_lead_elsewhere),
+        TEST(leaves_no_trace_when_it_cannot_be_moved),
+        TEST(a_crash_between_file_and_record_costs_nothing),
+        TEST(a_file_that_was_changed_since_is_refused),
+        TEST(a_restored_backup_is_recognised_by_its_hash),
+        TEST(a_record_that_makes_no_sense_vouches_for_nothing),
+        TEST(without_a_record_nothing_is_believed_of_keys),
+        TEST(a_signature_counts_while_its_key_is_trusted),
+        TEST(unsigned_packages_are_refused_where_signatures_are_required),
+        TEST(says_why_an_unsigned_package_is_refused),
+        TEST(a_removed_package_leaves_nothing),
+        TEST(a_distributions_package_is_not_kilns_to_remove),
+        TEST(a_refused_file_of_its_own_folder_can_be_removed),
+        TEST(removes_packages_only),
+        TEST(a_package_in_use_outlives_its_removal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

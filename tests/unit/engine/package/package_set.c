@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: MIT */
+#include "package_fixture.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MI210 "gfx90a68"
+
+/* ---- finding ---- */
+
+static void asks_packages_for_the_compute_units_then_for_the_arch(void **state)
+{
+    struct fixture *f = *state;
+    put_package(f, f->other, "gfx90a.kdb", 0, 20);
+    put_package(f, f->other, "gfx90a68.kdb", 10, 20);
+    put_package(f, f->other, "gfx90a6e.kdb", 30, 10);
+    put_package(f, f->other, "gfx908.kdb", 40, 10);
+    rescan(f);
+    assert_int_equal(f->came, 4);
+
+    assert_true(has(f, MI210, 15));
+    assert_string_equal(f->found.package, "gfx90a68.kdb");
+    assert_true(has(f, MI210, 5));
+    assert_string_equal(f->found.package, "gfx90a.kdb");
+    assert_false(has(f, MI210, 35)); /* other compute units: as in MIOpen, a miss */
+    assert_false(has(f, MI210, 45));
+    assert_true(has(f, "gfx90a6e", 35));
+    assert_true(has(f, "gfx90a", 5));
+    assert_false(has(f, "gfx90a", 25)); /* the arch alone is not for any compute units */
+}
+
+static void what_is_no_database_id_has_no_packages(void **state)
+{
+    struct fixture *f = *state;
+    put_package(f, f->other, "gfx90a68.kdb", 0, 5);
+    rescan(f);
+    static const char *const ids[] = {
+        "", "gfx", "gfx90a068", "gfx90a68x", "../gfx90a68", "sm_90"
+    };
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+        assert_false(has(f, ids[i], 1));
+        assert_false(package_set_covers(f->set, bytes_of_text(ids[i])));
+    }
+}
+
+static void its_own_folder_is_asked_first_then_the_order_of_names(void **state)
+{
+    struct fixture *f = *state;
+    put_package(f, f->other, "gfx90a68.a.kdb", 0, 5);
+    put_package(f, f->own, "gfx90a68.z.kdb", 0, 1);
+    put_package(f, f->own, "gfx90a68.b.kpkg", 1, 2);
+    put_package(f, f->own, "gfx90a68.c.ukdb", 1, 3);
+    rescan(f);
+
+    assert_true(has(f, MI210, 0));
+    assert_string_equal(f->found.package, "gfx90a68.z.kdb");
+    assert_true(has(f, MI210, 1));
+    assert_string_equal(f->found.package, "gfx90a68.b.kpkg");
+    assert_true(has(f, MI210, 3));
+    assert_string_equal(f->found.package, "gfx90a68.c.ukdb");
+    assert_true(has(f, MI210, 4));
+    assert_string_equal(f->found.package, "gfx90a68.a.kdb");
+}
+
+/* Damages the blob of kernel 1, as a flipped bit on the disk would. */
+static void damage(const char *path, unsigned number)
+{
+    BUFFER_AUTO struct buffer content = read_file(path);
+    BUFFER_AUTO struct buffer raw = object_of(number);
+    /* what does not compress is stored as it is, and 32 bytes of it are somewhere in one piece */
+    uint8_t *at = memmem(content.data, content.size, raw.data, 32);
+    assert_non_null(at);
+    at[7] ^= 1;
+    write_file(path, buffer_view(&content));
+}
+
+static void goes_on_to_the_next_package_after_a_damaged_row(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->other, "gfx90a68.a.kpkg", 1, 1);
+    damage(path, 1);
+    rescan(f);
+
+    assert_false(has(f, MI210, 1));
+    assert_string_equal(f->found.damaged, "gfx90a68.a.kpkg");
+    assert_says(f->found.damage, "looking into the package 'gfx90a68.a.kpkg'");
+    assert_string_equal(f->found.package, "");
+    put_package(f, f->other, "gfx90a.kdb", 1, 1);
+    rescan(f);
+    assert_true(has(f, MI210, 1));
+    assert_string_equal(f->found.damaged, "gfx90a68.a.kpkg");
+    assert_string_equal(f->found.package, "gfx90a.kdb");
+    assert_true(has(f, "gfx90a", 1));
+    assert_string_equal(f->found.damaged, ""); /* what was told before is not told again */
+}
+
+static void says_when_there_is_no_memory_for_an_object(void **state)
+{
+    struct fixture *f = *state;
+    put_package(f, f->other, "gfx90a68.kpkg", 0, 5);
+    rescan(f);
+    buffer_done(&f->raw);
+    buffer_init(&f->raw, 8);
+
+    assert_int_equal(look_up(f, MI210, 1), KILN_NO_MEMORY);
+
+    assert_true(strlen(f->err.text) > 0);
+    assert_string_equal(f->found.damaged, "");
+}
+
+/* ---- rescans ---- */
+
+static void packages_come_and_go(void **state)
+{
+    struct fixture *f = *state;
+    rescan(f);
+    assert_int_equal(f->came + f->went + f->refused, 0);
+
+    const char *path = put_package(f, f->other, "gfx90a68.kdb", 0, 5);
+    rescan(f);
+    assert_int_equal(f->came, 1);
+    assert_string_equal(f->last, "gfx90a68.kdb");
+    assert_true(has(f, MI210, 1));
+    assert_true(package_set_covers(f->set, bytes_of_text(MI210)));
+    assert_false(package_set_covers(f->set, bytes_of_text("gfx90a6e")));
+
+    unlink(path);
+    rescan(f);
+    assert_int_equal(f->went, 1);
+    assert_string_equal(f->last, "gfx90a68.kdb");
+    assert_false(has(f, MI210, 1));
+    assert_false(package_set_covers(f->set, bytes_of_text(MI210)));
+}
+
+static void a_replaced_package_went_and_came(void **state)
+{
+    struct fixture *f = *state;
+    put_package(f, f->other, "gfx90a68.kdb", 0, 5);
+    rescan(f);
+    put_package(f, f->folder, "gfx90a68.kdb", 5, 5);
+    assert_int_equal(rename(path_in(f->folder, "gfx90a68.kdb"), path_in(f->other, "gfx90a68.kdb")),
+                     0);
+
+    rescan(f);
+
+    assert_int_equal(f->came, 1);
+    assert_int_equal(f->went, 1);
+    assert_false(has(f, MI210, 1));
+    assert_true(has(f, MI210, 6));
+}
+
+/* The linker's --wrap leads every open(2) of kiln's here. */
+static unsigned opens;
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+
+int __wrap_open(const char *path, int flags, ...)
+{
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
+    va_end(args);
+    opens++;
+    return __real_open(path, flags, mode);
+}
+
+static void where_nothing_changed_no_file_is_opened(void **state)
+{
+    struct fixture *f = *state;
+    put_package(f, f->other, "gfx90a68.kdb", 0, 5);
+    put_package(f, f->own, "gfx90a.kpkg", 0, 5);
+    write_file(path_in(f->other, "gfx906.kdb"), bytes_of_text("no package"));
+    must(install(f, "gfx908_60.kdb", 0, 3, "alice"), f->err);
+    opens = 0;
+    rescan(f);
+    assert_true(opens > 0);
+    rescan(f);
+    opens = 0;
+
+    rescan(f);
+
+    assert_int_equal(opens, 0);
+    assert_int_equal(f->came + f->went + f->refused, 0);
+}
+
+static void folders_may_appear_later(void **state)
+{
+    struct fixture *f = *state;
+    fs_remove_tree(AT_FDCWD, f->other);
+    rescan(f);
+    assert_int_equal(f->refused, 0);
+    mkdir(f->other, 0755);
+    put_package(f, f->other, "gfx90a68.kdb", 0, 5);
+
+    rescan(f);
+
+    assert_true(has(f, MI210, 1));
+}
+
+static void a_file_that_is_no_package_is_told_once_until_it_changes(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t zeros[8192] = { 0 };
+    const char *path = path_in(f->other, "gfx90a68.kdb");
+    write_file(path, bytes_of(zeros, 4096));
+
+    rescan(f);
+    assert_int_equal(f->refused, 1);
+    assert_says(f->refusal, "gfx90a68.kdb' is no package: it is not a SQLite file");
+    rescan(f);
+    assert_int_equal(f->refused, 0);
+    write_file(path, bytes_of(zeros, 8192));
+    rescan(f);
+    assert_int_equal(f->refused, 1);
+    unlink(path);
+    rescan(f);
+    assert_int_equal(f->refused, 0);
+    put_package(f, f->other, "gfx90a68.kdb", 0, 5);
+    rescan(f);
+    assert_int_equal(f->refused, 0);
+    assert_int_equal(f->came, 1);
+}
+
+static void nothing_is_said_while_a_file_is_being_copied(void **state)
+{
+    struct fixture *f = *state;
+    BUFFER_AUTO struct buffer content = read_file(put_package(f, f->folder, "gfx90a68.kdb", 0, 50));
+    const char *path = path_in(f->other, "gfx90a68.kdb");
+    for (size_t size = 0; size < content.size; size += content.size / 10) {
+        write_file(path, bytes_of(content.data, size));
+        rescan(f);
+        assert_int_equal(f->refused + f->came, 0);
+    }
+    write_file(path, buffer_view(&content));
+
+    rescan(f);
+
+    assert_int_equal(f->came, 1);
+    assert_int_equal(f->refused, 0);
+    assert_true(has(f, MI210, 1));
+}
+
+static void a_copy_that_stopped_is_told_once(void **state)
+{
+    struct fixture *f = *state;
+    BUFFER_AUTO struct buffer content = read_file(put_package(f, f->folder, "gfx90a68.kdb", 0, 50));
+    write_file(path_in(f->other, "gfx90a68.kdb"), bytes_of(content.data, content.size / 2));
+
+    rescan(f);
+    assert_int_equal(f->refused, 0);
+    rescan(f);
+    assert_int_equal(f->refused, 1);
+    assert_says(f->refusal, "is not whole");
+    rescan(f);
+    assert_int_equal(f->refused, 0);
+}
+
+static void a_package_overwritten_in_place_is_let_go(void **state)
+{
+    struct fixture *f = *state;
+    BUFFER_AUTO struct buffer content = read_file(put_package(f, f->folder, "gfx90a68.kdb", 5, 50));
+    const char *path = put_package(f, f->other, "gfx90a68.kdb", 0, 5);
+    rescan(f);
+    write_file(path, bytes_of(content.data, content.size / 2));
+
+    rescan(f);
+    assert_int_equal(f->went, 1);
+    assert_int_equal(f->came, 0);
+    assert_false(has(f, MI210, 1));
+    write_file(path, buffer_view(&content));
+    rescan(f);
+    assert_int_equal(f->came, 1);
+    assert_true(has(f, MI210, 50));
+}
+
+static void a_packed_database_is_told_to_be_unpacked(void **state)
+{
+    struct fixture *f = *state;
+    write_file(path_in(f->other, "gfx90a68.kdb.bz2"), bytes_of_text("BZh9"));
+
+    rescan(f);
+    assert_int_equal(f->refused, 1);
+    assert_says(f->refusal, "other/gfx90a68.kdb.bz2' must be unpacked: kilnctl pkg install '");
+    rescan(f);
+    assert_int_equal(f->refused, 0);
+}
+
+static void a_database_with_a_write_ahead_log_is_told_to_be_installed(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->other, "gfx90a68.ukdb", 0, 5);
+    BUFFER_AUTO struct buffer content = read_file(path);
+    content.data[18] = content.data[19] = 2;
+    write_file(path, buffer_view(&content));
+    write_file(path_in(f->other, "gfx90a68.ukdb-wal"), bytes_of_text("frames"));
+
+    rescan(f);
+    assert_int_equal(f->refused, 1);
+    assert_says(f->refusal, "has a write-ahead log beside it");
+    unlink(path_in(f->other, "gfx90a68.ukdb-wal"));
+    rescan(f);
+    assert_int_equal(f->came, 1);
+    assert_true(has(f, MI210, 1));
+}
+
+static void other_files_are_none_of_its_business(void **state)
+{
+    struct fixture *f = *state;
+    write_file(path_in(f->other, "README"), bytes_of_text("x"));
+    write_file(path_in(f->other, ".gfx90a68.kdb"), bytes_of_text("x"));
+    write_file(path_in(f->other, "gfx90a68.db"), bytes_of_text("x"));
+    write_file(path_in(f->other, "gfx90a68.kdb.dpkg-new"), bytes_of_text("x"));
+    mkdir(path_in(f->other, "gfx908.kdb"), 0755);
+    mkfifo(path_in(f->other, "gfx906.kdb"), 0600);
+
+    rescan(f);
+    rescan(f);
+
+    assert_int_equal(f->refused + f->came, 0);
+}
+
+static void a_package_for_no_known_device_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    put_package(f, f->other, "mine.kdb", 0, 3);
+
+    rescan(f);
+
+    assert_int_equal(f->refused, 1);
+    assert_says(f->refusal, "tells no device");
+}
+
+static void a_folder_that_cannot_be_read_is_told_once(void **state)
+{
+    struct fixture *f = *state;
+    char loop[300];
+    snprintf(loop, sizeof(loop), "%s", f->other);
+    rmdir(f->other);
+    assert_int_equal(symlink(loop, loop), 0); /* ELOOP, even for root */
+
+    rescan(f);
+    assert_int_equal(f->refused, 1);
+    assert_says(f->refusal, "cannot look for packages in");
+    rescan(f);
+    assert_int_equal(f->refused, 0);
+    unlink(f->other);
+    mkdir(f->other, 0755);
+    put_package(f, f->other, "gfx90a68.kdb", 0, 3);
+    rescan(f);
+    assert_int_equal(f->came, 1);
+}
+
+static void nothing_is_taken_from_where_everybody_may_write(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->other, "gfx90a68.kdb", 0, 3);
+    chmod(f->other, 01777);
+    rescan(f);
+    assert_int_equal(f->refused, 1);
+    assert_says(f->refusal, "no packages are taken from");
+    assert_says(f->refusal, "chmod o-w");
+    rescan(f);
+    assert_int_equal(f->refused + f->came, 0);
+
+    chmod(f->other, 0755);
+    chmod(path, 0666);
+    rescan(f);
+    assert_int_equal(f->refused, 1);
+    assert_says(f->refusal, "gfx90a68.kdb' is not opened: everybody may write to it");
+    assert_false(has(f, MI210, 1));
+    chmod(path, 0644);
+    rescan(f);
+    assert_true(has(f, MI210, 1));
+}
+
+static void does_without_other_folders_and_keys(void **state)
+{
+    struct fixture *f = *state;
+    struct package_set_options options = { .own_folder = f->own, .readers = 1 };
+    package_set_destroy(f->set);
+    f->set = NULL;
+    must(package_set_create(&options, &f->set, &f->err), f->err);
+    put_package(f, f->own, "gfx90a68.kdb", 0, 3);
+
+    rescan(f);
+
+    assert_true(has(f, MI210, 1));
+    assert_int_equal(f->refused, 0);
+}
+
+/* ---- its own folder ---- */
+
+static void makes_its_own_folder_for_all_to_read(void **state)
+{
+    struct fixture *f = *state;
+    struct stat seen;
+    assert_int_equal(stat(f->own, &seen), 0);
+    assert_int_equal(seen.st_mode & 07777, 0755);
+}
+
+static void refuses_a_folder_that_others_may_write_to(void **state)
+{
+    struct fixture *f = *state;
+    chmod(f->own, 0775);
+    assert_int_equal(open_set(f), KILN_DENIED);
+    assert_says(f->err.text, "others may write to the package folder");
+    chmod(f->own, 0777);
+    assert_int_equal(open_set(f), KILN_DENIED);
+    chmod(f->own, 0755);
+    must(open_set(f), f->err);
+}
+
+static void says_when_its_folder_cannot_be_made(void **state)
+{
+    struct fixture *f = *state;
+    fs_remove_tree(AT_FDCWD, f->own);
+    write_file(f->own, bytes_of_text("a file"));
+
+    assert_int_not_equal(open_set(f), KILN_OK);
+    assert_null(f->set);
+    assert_says(f->err.text, "own");
+}
+
+/* ---- for people ---- */
+
+struct listing {
+    unsigned count;
+    struct package_info last;
+};
+
+static void note(void *context, const struct package_info *info)
+{
+    struct listing *listing = context;
+    listing->count++;
+    listing->last = *info;
+}
+
+static void lists_packages_with_their_rows(void **state)
+{
+    struct fixture *f = *state;
+    put_package(f, f->own, "gfx90a68.kpkg", 0, 5);
+    put_package(f, f->other, "gfx906_60.kdb", 0, 7);
+    rescan(f);
+    struct listing listing = { 0 };
+
+    package_set_list(f->set, note, &listing);
+
+    assert_int_equal(listing.count, 2);
+    assert_string_equal(listing.last.name, "gfx906_60.kdb");
+    assert_int_equal(listing.last.rows, 7);
+    assert_string_equal(listing.last.path, path_in(f->other, "gfx906_60.kdb"));
+    assert_int_equal(listing.last.installed, 0);
+}
+
+static enum kiln_code count_rows(void *context, struct package *package, struct kiln_err *err)
+{
+    return package_rows(package, context, err);
+}
+
+static void lends_a_package_by_its_name(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t rows = 0;
+    assert_int_equal(package_set_use(f->set, "gfx90a68.kdb", count_rows, &rows, &f->err),
+                     KILN_NOT_FOUND);
+    assert_says(f->err.text, "no package 'gfx90a68.kdb' is installed; there is none");
+    put_package(f, f->other, "gfx90a68.kdb", 0, 5);
+    put_package(f, f->other, "gfx906_60.kdb", 0, 5);
+    rescan(f);
+
+    must(package_set_use(f->set, "gfx90a68.kdb", count_rows, &rows, &f->err), f->err);
+    assert_int_equal(rows, 5);
+    assert_int_equal(package_set_use(f->set, "gfx908.kdb", count_rows, &rows, &f->err),
+                     KILN_NOT_FOUND);
+    assert_says(f->err.text, "there is: gfx906_60.kdb, gfx90a68.kdb");
+}
+
+/* ---- coverage ---- */
+
+struct covered {
+    char text[400];
+};
+
+static void note_fit(void *context, enum package_fit fit, const struct package_info *info)
+{
+    struct covered *covered = context;
+    size_t used = strlen(covered->text);
+    snprintf(covered->text + used, sizeof(covered->text) - used, "%s %s; ", package_fit_name(fit),
+             info->name);
+}
+
+static void tells_how_packages_fit_a_gpu(void **state)
+{
+    struct fixture *f = *state;
+    put_package(f, f->other, "gfx90a.kdb", 0, 1);
+    put_package(f, f->other, "gfx90a68.kdb", 0, 1);
+    put_package(f, f->other, "gfx90a6e.kdb", 0, 1);
+    put_package(f, f->other, "gfx908.kdb", 0, 1);
+    put_package(f, f->own, "gfx90a68.kpkg", 0, 1);
+    rescan(f);
+    struct covered covered = { "" };
+
+    assert_int_equal(package_set_coverage(f->set, MI210, note_fit, &covered), PACKAGE_FIT_EXACT);
+    assert_string_equal(covered.text, "exact gfx90a68.kpkg; exact gfx90a68.kdb; arch gfx90a.kdb; "
+                                      "other-cus gfx90a6e.kdb; ");
+    assert_int_equal(package_set_coverage(f->set, "gfx90a_50", NULL, NULL), PACKAGE_FIT_ARCH);
+    assert_int_equal(package_set_coverage(f->set, "gfx90878", NULL, NULL), PACKAGE_FIT_ARCH);
+    assert_int_equal(package_set_coverage(f->set, "gfx906_60", NULL, NULL), PACKAGE_FIT_NONE);
+    assert_int_equal(package_set_coverage(f->set, "nonsense", NULL, NULL), PACKAGE_FIT_NONE);
+    assert_string_equal(package_fit_name(PACKAGE_FIT_NONE), "none");
+}
+
+static void says_in_miopens_words_that_a_package_is_missing(void **state)
+{
+    struct fixture *f = *state;
+    char text[PACKAGE_MISSING_TEXT] = "untouched";
+    assert_true(package_set_missing(f->set, MI210, text));
+    assert_int_equal(strncmp(text,
+                             "Missing system database file: gfx90a68.kdb Performance may degrade. "
+                             "Please follow instructions to install: ",
+                             107),
+                     0);
+    assert_says(text, "kilnctl pkg install");
+    assert_says(text, "install_precompiled_kernels.sh");
+    assert_null(strstr(text, "other compute units"));
+
+    put_package(f, f->other, "gfx90a6e.kdb", 0, 1);
+    put_package(f, f->other, "gfx90a_50.kdb", 0, 1);
+    rescan(f);
+    assert_true(package_set_missing(f->set, MI210, text));
+    assert_says(text, "of other compute units, so that they are not used: gfx90a6e.kdb, gfx90a_50");
+
+    put_package(f, f->other, "gfx90a.kdb", 0, 1);
+    rescan(f);
+    snprintf(text, sizeof(text), "untouched");
+    assert_false(package_set_missing(f->set, MI210, text));
+    assert_string_equal(text, "untouched");
+}
+
+static void the_missing_line_has_an_end_whatever_is_there(void **state)
+{
+    struct fixture *f = *state;
+    char name[64], text[PACKAGE_MISSING_TEXT];
+    for (unsigned i = 1; i < 40; i++) {
+        snprintf(name, sizeof(name), "gfx90a_%u.a-rather-long-name-of-a-package.kdb", i);
+        put_package(f, f->other, name, 0, 1);
+    }
+    rescan(f);
+
+    assert_true(package_set_missing(f->set, MI210, text));
+
+    assert_true(strlen(text) < sizeof(text));
+    assert_says(text, "gfx90a_1.");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, package_setup, package_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(asks_packages_for_the_compute_units_then_for_the_arch),
+        TEST(what_is_no_database_id_has_no_packages),
+        TEST(its_own_folder_is_asked_first_then_the_order_of_names),
+        TEST(goes_on_to_the_next_package_after_a_damaged_row),
+        TEST(says_when_there_is_no_memory_for_an_object),
+        TEST(packages_come_and_go),
+        TEST(a_replaced_package_went_and_came),
+        TEST(where_nothing_changed_no_file_is_opened),
+        TEST(folders_may_appear_later),
+        TEST(a_file_that_is_no_package_is_told_once_until_it_changes),
+        TEST(nothing_is_said_while_a_file_is_being_copied),
+        TEST(a_copy_that_stopped_is_told_once),
+        TEST(a_package_overwritten_in_place_is_let_go),
+        TEST(a_packed_database_is_told_to_be_unpacked),
+        TEST(a_database_with_a_write_ahead_log_is_told_to_be_installed),
+        TEST(other_files_are_none_of_its_business),
+        TEST(a_package_for_no_known_device_is_refused),
+        TEST(a_folder_that_cannot_be_read_is_told_once),
+        TEST(nothing_is_taken_from_where_everybody_may_write),
+        TEST(does_without_other_folders_and_keys),
+        TEST(makes_its_own_folder_for_all_to_read),
+        TEST(refuses_a_folder_that_others_may_write_to),
+        TEST(says_when_its_folder_cannot_be_made),
+        TEST(lists_packages_with_their_rows),
+        TEST(lends_a_package_by_its_name),
+        TEST(tells_how_packages_fit_a_gpu),
+        TEST(says_in_miopens_words_that_a_package_is_missing),
+        TEST(the_missing_line_has_an_end_whatever_is_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+
+#include "common/fs.h"
+#include "engine/topology/kfd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* The linker's --wrap leads every pread(2) of kiln's here. */
+static int pread_fails_with; /* the next one; 0: it does not */
+ssize_t __real_pread(int fd, void *data, size_t size, off_t at);
+ssize_t __wrap_pread(int fd, void *data, size_t size, off_t at);
+
+ssize_t __wrap_pread(int fd, void *data, size_t size, off_t at)
+{
+    if (!pread_fails_with)
+        return __real_pread(fd, data, size, at);
+    errno = pread_fails_with;
+    pread_fails_with = 0;
+    return -1;
+}
+
+struct fixture {
+    char folder[128]; /* made by setup */
+    struct gpu gpus[GPUS_MOST];
+    size_t count;
+    char skipped[256];
+    struct kiln_err err;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    const char *tmp = getenv("TMPDIR");
+    snprintf(f->folder, sizeof(f->folder), "%.90s/kiln-kfd-XXXXXX", tmp ? tmp : "/tmp");
+    *state = f;
+    return mkdtemp(f->folder) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    fs_remove_tree(AT_FDCWD, f->folder);
+    free(f);
+    return 0;
+}
+
+static const char *make_node(struct fixture *f, const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof(path), "%s/%s", f->folder, name);
+    assert_int_equal(mkdir(path, 0755), 0);
+    snprintf(path, sizeof(path), "%s/%s/properties", f->folder, name);
+    return path;
+}
+
+static void add_bytes(struct fixture *f, const char *name, struct bytes properties)
+{
+    FILE *file = fopen(make_node(f, name), "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(properties.data, 1, properties.size, file), properties.size);
+    fclose(file);
+}
+
+static void add(struct fixture *f, const char *name, const char *properties)
+{
+    add_bytes(f, name, bytes_of_text(properties));
+}
+
+static void look_into(struct fixture *f, const char *folder)
+{
+    memset(f->skipped, 'x', sizeof(f->skipped));
+    must(kfd_gpus(folder, f->gpus, &f->count, f->skipped, &f->err), f->err);
+}
+
+static void look(struct fixture *f) { look_into(f, f->folder); }
+
+#define GPU_90A "simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\nvendor_id 4098\n"
+
+static void tells_a_gpu_from_its_properties(void **state)
+{
+    struct fixture *f = *state;
+    add(f, "1", "cpu_cores_count 0\n" GPU_90A "unique_id 1801979520617338022\nlast 1\n");
+
+    look(f);
+
+    assert_int_equal(f->count, 1);
+    assert_int_equal(f->gpus[0].node, 1);
+    assert_string_equal(f->gpus[0].arch, "gfx90a");
+    assert_int_equal(f->gpus[0].compute_units, 104);
+    assert_int_equal(f->gpus[0].unique_id, 1801979520617338022);
+    assert_string_equal(f->gpus[0].uuid, "GPU-1901ead3a2ecd4a6");
+    assert_string_equal(f->gpus[0].database_id, "gfx90a68");
+    assert_string_equal(f->skipped, "");
+}
+
+static void leaves_cpus_out_and_sorts_by_number(void **state)
+{
+    struct fixture *f = *state;
+    add(f, "10", GPU_90A);
+    add(f, "0", "cpu_cores_count 64\nsimd_count 0\ngfx_target_version 0\n");
+    add(f, "9", "simd_count 240\nsimd_per_cu 4\ngfx_target_version 90006");
+    add(f, "generation_id", "1\n");
+
+    look(f);
+
+    assert_int_equal(f->count, 2);
+    assert_string_equal(f->gpus[0].database_id, "gfx906_60");
+    assert_int_equal(f->gpus[0].node, 9);
+    assert_int_equal(f->gpus[1].node, 10);
+    assert_string_equal(f->gpus[0].uuid, "");
+    assert_string_equal(f->skipped, "");
+}
+
+static void counts_work_group_processors_from_gfx10_on(void **state)
+{
+    struct fixture *f = *state;
+    add(f, "1", "simd_count 144\nsimd_per_cu 2\ngfx_target_version 100300\n");
+    add(f, "2", "simd_count 192\nsimd_per_cu 2\ngfx_target_version 110000\n");
+    add(f, "3", "simd_count 1216\nsimd_per_cu 4\ngfx_target_version 90402\n");
+
+    look(f);
+
+    assert_int_equal(f->count, 3);
+    assert_string_equal(f->gpus[0].database_id, "gfx1030_36");
+    assert_string_equal(f->gpus[1].database_id, "gfx1100_48");
+    assert_string_equal(f->gpus[2].database_id, "gfx942130");
+}
+
+static void knows_old_kernels_gpus_by_their_pci_device(void **state)
+{
+    struct fixture *f = *state;
+    add(f, "1", "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 26720\n");
+    add(f, "2", "simd_count 256\nsimd_per_cu 4\nvendor_id 4318\ndevice_id 26720\n");
+    add(f, "3", "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 1\n");
+
+    look(f);
+
+    assert_int_equal(f->count, 1);
+    assert_string_equal(f->gpus[0].database_id, "gfx900_64");
+    assert_says(f->skipped, "node 2: unknown device 0x6860, gfx_target_version 0");
+    assert_says(f->skipped, "node 3: unknown device 0x1");
+}
+
+static void a_host_without_the_driver_has_no_gpus(void **state)
+{
+    struct fixture *f = *state;
+    strcat(f->folder, "/absent");
+
+    look(f);
+
+    assert_int_equal(f->count, 0);
+    assert_string_equal(f->skipped, "");
+    *strrchr(f->folder, '/') = '\0';
+}
+
+static void says_when_the_topology_is_no_folder(void **state)
+{
+    struct fixture *f = *state;
+    char path[256];
+    snprintf(path, sizeof(path), "%s", make_node(f, "1"));
+    fclose(fopen(path, "w"));
+
+    enum kiln_code rc = kfd_gpus(path, f->gpus, &f->count, f->skipped, &f->err);
+
+    assert_int_not_equal(rc, KILN_OK);
+    assert_says(f->err.text, "cannot look for GPUs in");
+}
+
+static void names_each_node_that_makes_no_sense_and_goes_on(void **state)
+{
+    static const struct {
+        const char *properties, *says;
+    } cases[] = {
+        { "", "no simd_count" },
+        { "simd_count\n", "no simd_count" },
+        { "simd_count \n", "simd_count makes no sense" },
+        { "simd_count 41x6\n", "simd_count makes no sense" },
+        { "simd_count -416\n", "simd_count makes no sense" },
+        { "simd_count 4 16\n", "simd_count makes no sense" },
+        { "simd_count 99999999999999999999\n", "simd_count makes no sense" },
+        { "simd_count 18446744073709551616\n", "simd_count makes no sense" },
+        { GPU_90A "simd_count 8\n", "simd_count makes no sense" },
+        { GPU_90A "unique_id 0x12\n", "unique_id makes no sense" },
+        { "simd_count 416\ngfx_target_version 90010\n", "416 SIMDs, 0 in a compute unit" },
+        { "simd_count 417\nsimd_per_cu 4\ngfx_target_version 90010\n", "417 SIMDs" },
+        { "simd_count 416\nsimd_per_cu 9000\ngfx_target_version 90010\n", "9000 in a compute" },
+        { "simd_count 18446744073709551615\nsimd_per_cu 1\ngfx_target_version 90010\n", "SIMDs" },
+        { "simd_count 416\nsimd_per_cu 4\ngfx_target_version 9001099\n", "unknown device" },
+        { "simd_count 416\nsimd_per_cu 4\ngfx_target_version 90016\n", "unknown device" },
+        { "simd_count 416\nsimd_per_cu 4\ngfx_target_version 91600\n", "unknown device" },
+        { "simd_count 416\nsimd_per_cu 4\ngfx_target_version 7\n", "unknown device" },
+        { "simd_count 416\nsimd_per_cu 4\n", "unknown device" },
+    };
+    struct fixture *f = *state;
+    add(f, "7", GPU_90A);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        add(f, "3", cases[i].properties);
+
+        look(f);
+
+        assert_says(f->skipped, "node 3: ");
+        assert_says(f->skipped, cases[i].says);
+        assert_int_equal(f->count, 1);
+        assert_int_equal(f->gpus[0].node, 7);
+        char path[256];
+        snprintf(path, sizeof(path), "%s/3", f->folder);
+        fs_remove_tree(AT_FDCWD, path);
+    }
+}
+
+static void nuls_and_bytes_that_are_no_text_do_no_harm(void **state)
+{
+    static const char nul[] = "simd_count 4\00016\n", high[] = "simd_count \xb2\n\xff\xfe";
+    struct fixture *f = *state;
+    add_bytes(f, "1", bytes_of(nul, sizeof(nul) - 1));
+    add_bytes(f, "2", bytes_of(high, sizeof(high) - 1));
+
+    look(f);
+
+    assert_int_equal(f->count, 0);
+    assert_says(f->skipped, "node 1: simd_count makes no sense; node 2: simd_count makes");
+}
+
+static void refuses_properties_that_do_not_end(void **state)
+{
+    struct fixture *f = *state;
+    size_t size = 1 << 20;
+    char *text = malloc(size);
+    memset(text, ' ', size);
+    add_bytes(f, "1", bytes_of(text, size));
+    free(text);
+    add(f, "2", GPU_90A);
+
+    look(f);
+
+    assert_int_equal(f->count, 1);
+    assert_says(f->skipped, "node 1: content exceeds 65536 bytes");
+}
+
+static void does_not_wait_for_what_is_no_file(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(mkfifo(make_node(f, "1"), 0600), 0);
+    assert_int_equal(mkdir(make_node(f, "2"), 0700), 0);
+    make_node(f, "3"); /* without properties */
+    add(f, "4", GPU_90A);
+
+    look(f);
+
+    assert_int_equal(f->count, 1);
+    assert_says(f->skipped, "node 1: properties is no file");
+    assert_says(f->skipped, "node 2: properties is no file");
+    assert_says(f->skipped, "node 3: no properties: No such file");
+}
+
+static void a_gpu_that_the_cgroup_hides_is_not_there(void **state)
+{
+    struct fixture *f = *state;
+    add(f, "1", GPU_90A);
+    add(f, "2", GPU_90A);
+    pread_fails_with = EPERM;
+
+    look(f);
+
+    assert_int_equal(f->count, 1);
+    assert_int_equal(f->gpus[0].node, 2);
+    assert_string_equal(f->skipped, "");
+    pread_fails_with = EIO;
+    look(f);
+    assert_int_equal(f->count, 1);
+    assert_says(f->skipped, "node 1: cannot read: Input/output error");
+}
+
+static void names_that_are_no_numbers_are_no_nodes(void **state)
+{
+    struct fixture *f = *state;
+    add(f, "-1", GPU_90A);
+    add(f, "01", GPU_90A);
+    add(f, "1e", GPU_90A);
+    add(f, "4294967296", GPU_90A);
+    add(f, "4294967295", GPU_90A);
+
+    look(f);
+
+    assert_int_equal(f->count, 1);
+    assert_int_equal(f->gpus[0].node, UINT32_MAX);
+    assert_string_equal(f->skipped, "");
+}
+
+static void thousands_of_nodes_do_not_overflow(void **state)
+{
+    struct fixture *f = *state;
+    char name[16];
+    for (unsigned i = 0; i < 4200; i++) {
+        snprintf(name, sizeof(name), "%u", i);
+        if (i < 300)
+            add(f, name, GPU_90A);
+        else
+            make_node(f, name);
+    }
+
+    look(f);
+
+    assert_true(f->count <= GPUS_MOST);
+    assert_says(f->skipped, "node ");
+    assert_true(strlen(f->skipped) < sizeof(f->skipped));
+}
+
+static void says_how_many_gpus_are_beyond_what_it_can_tell(void **state)
+{
+    struct fixture *f = *state;
+    char name[16];
+    for (unsigned i = 0; i < GPUS_MOST + 5; i++) {
+        snprintf(name, sizeof(name), "%u", i);
+        add(f, name, GPU_90A);
+    }
+
+    look(f);
+
+    assert_int_equal(f->count, GPUS_MOST);
+    assert_int_equal(f->gpus[GPUS_MOST - 1].node, GPUS_MOST - 1);
+    assert_string_equal(f->skipped, "5 more GPUs than the 256 that are looked at");
+}
+
+/* ---- trees of real hosts ---- */
+
+static bool look_at_host(struct fixture *f, const char *host)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/kfd/%s/nodes", KILN_SHARED_DATA, host);
+    if (access(path, R_OK) != 0) {
+        print_message("SKIPPED, there is no '%s'\n", path);
+        return false;
+    }
+    look_into(f, path);
+    return true;
+}
+
+static void tells_the_gpus_of_a_host_with_eight_mi210(void **state)
+{
+    struct fixture *f = *state;
+    if (!look_at_host(f, "mi210x8"))
+        skip();
+    assert_int_equal(f->count, 8);
+    for (unsigned i = 0; i < 8; i++) {
+        assert_string_equal(f->gpus[i].database_id, "gfx90a68");
+        assert_int_equal(f->gpus[i].node, 2 + i);
+        assert_int_equal(strlen(f->gpus[i].uuid), 20);
+    }
+    assert_string_equal(f->skipped, "");
+}
+
+static void tells_each_partition_of_an_mi300x(void **state)
+{
+    struct fixture *f = *state;
+    if (!look_at_host(f, "mi300x-cpx"))
+        skip();
+    assert_int_equal(f->count, 63);
+    for (unsigned i = 0; i < 63; i++)
+        assert_string_equal(f->gpus[i].database_id, "gfx942_38");
+    assert_string_equal(f->gpus[0].uuid, f->gpus[1].uuid); /* one device */
+    assert_string_equal(f->skipped, "");
+}
+
+static void tells_the_gpus_of_a_host_with_an_old_kernel(void **state)
+{
+    struct fixture *f = *state;
+    if (!look_at_host(f, "mixed"))
+        skip();
+    assert_int_equal(f->count, 2);
+    assert_string_equal(f->gpus[0].database_id, "gfx900_64");
+    assert_string_equal(f->gpus[1].database_id, "gfx900_64");
+    assert_string_equal(f->skipped, "");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(tells_a_gpu_from_its_properties),
+        TEST(leaves_cpus_out_and_sorts_by_number),
+        TEST(counts_work_group_processors_from_gfx10_on),
+        TEST(knows_old_kernels_gpus_by_their_pci_device),
+        TEST(a_host_without_the_driver_has_no_gpus),
+        TEST(says_when_the_topology_is_no_folder),
+        TEST(names_each_node_that_makes_no_sense_and_goes_on),
+        TEST(nuls_and_bytes_that_are_no_text_do_no_harm),
+        TEST(refuses_properties_that_do_not_end),
+        TEST(does_not_wait_for_what_is_no_file),
+        TEST(a_gpu_that_the_cgroup_hides_is_not_there),
+        TEST(names_that_are_no_numbers_are_no_nodes),
+        TEST(thousands_of_nodes_do_not_overflow),
+        TEST(says_how_many_gpus_are_beyond_what_it_can_tell),
+        TEST(tells_the_gpus_of_a_host_with_eight_mi210),
+        TEST(tells_each_partition_of_an_mi300x),
+        TEST(tells_the_gpus_of_a_host_with_an_old_kernel),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
