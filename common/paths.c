@@ -96,8 +96,8 @@ enum kiln_code paths_client_socket(char path[PATH_TEXT_MOST], struct kiln_err *e
     return put(path, err, "/run/kiln/kilnd.sock");
 }
 
-/* |folder| is where |name| is, seen from this program's own folder. */
-static bool near_this_program(const char *folder, const char *name, char path[PATH_TEXT_MOST])
+/* |relative| is seen from this program's own folder. */
+static bool near_this_program(const char *relative, char path[PATH_TEXT_MOST])
 {
     char self[PATH_TEXT_MOST];
     ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -109,19 +109,18 @@ static bool near_this_program(const char *folder, const char *name, char path[PA
     if (!slash)
         return false;
     *slash = '\0';
-    return put(path, &ignored, "%s/%s%s", self, folder, name) == KILN_OK && access(path, X_OK) == 0;
+    return put(path, &ignored, "%s/%s", self, relative) == KILN_OK && access(path, X_OK) == 0;
 }
 
-enum kiln_code paths_program(const char *name, const char *installed, char path[PATH_TEXT_MOST],
-                             struct kiln_err *err)
+enum kiln_code paths_program(const char *name, const char *relative, const char *installed,
+                             char path[PATH_TEXT_MOST], struct kiln_err *err)
 {
-    if (near_this_program("", name, path) || near_this_program("../libexec/kiln/", name, path))
+    if (near_this_program(name, path) || near_this_program(relative, path))
         return KILN_OK;
     if (access(installed, X_OK) == 0)
         return put(path, err, "%s", installed);
     return kiln_fail(
         err, KILN_NOT_FOUND,
-        "cannot find '%s': looked beside this program, in '../libexec/kiln' from there, "
-        "and at '%s'",
-        name, installed);
+        "cannot find '%s': looked beside this program, at '%s' from there, and at '%s'", name,
+        relative, installed);
 }

@@ -21,7 +21,8 @@ KILN_MUST_CHECK enum kiln_code paths_cache_folder(char path[PATH_TEXT_MOST], str
 KILN_MUST_CHECK enum kiln_code paths_state_folder(char path[PATH_TEXT_MOST], struct kiln_err *err);
 /* Folder of kilnd.json. */
 KILN_MUST_CHECK enum kiln_code paths_config_folder(char path[PATH_TEXT_MOST], struct kiln_err *err);
-/* A program of ours (kiln-compiler): beside the running program, else in ../libexec/kiln from
- * there, else |installed|. */
-KILN_MUST_CHECK enum kiln_code paths_program(const char *name, const char *installed,
-                                             char path[PATH_TEXT_MOST], struct kiln_err *err);
+/* A program of ours (kiln-compiler): beside the running one, as in a build folder; else at
+ * |relative| from its folder, as in an installed tree that was moved; else |installed|. */
+KILN_MUST_CHECK enum kiln_code paths_program(const char *name, const char *relative,
+                                             const char *installed, char path[PATH_TEXT_MOST],
+                                             struct kiln_err *err);

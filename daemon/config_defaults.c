@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/config.h"
 
+#include "daemon/workers/compiler_user.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -14,6 +16,8 @@
 #ifndef KILN_COMPILER_INSTALLED
 #define KILN_COMPILER_INSTALLED "/usr/libexec/kiln/kiln-compiler"
 #define KILN_COMPILER_FROM_KILND "../libexec/kiln/kiln-compiler"
+#define KILN_TRANSFER_INSTALLED "/usr/libexec/kiln/kiln-transfer"
+#define KILN_TRANSFER_FROM_KILND "../libexec/kiln/kiln-transfer"
 #endif
 
 #define CACHE_MOST (20ull << 30)
@@ -74,33 +78,56 @@ static uint64_t cache_limit(const char *folder)
 }
 
 /* In a folder where everybody may rename what is ours, temporary files are nobody's. */
-static bool takes_files(const char *folder)
+static bool takes_files(const char *folder, const struct compiler_user *user)
 {
     char found[PATH_TEXT_MOST];
     struct stat seen;
     return find_existing(folder, found, &seen) && S_ISDIR(seen.st_mode) &&
            (!(seen.st_mode & S_IWOTH) || (seen.st_mode & S_ISVTX)) &&
-           faccessat(AT_FDCWD, found, W_OK | X_OK, AT_EACCESS) == 0;
+           faccessat(AT_FDCWD, found, W_OK | X_OK, AT_EACCESS) == 0 &&
+           compiler_user_may_enter(user, found);
+}
+
+/* One that is not known is refused when kilnd starts. */
+static struct compiler_user user_of(const struct config *c)
+{
+    struct compiler_user user = { 0 };
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (compiler_user_find(config_text(c, CONFIG_compiler_user), &user, &ignored))
+        return (struct compiler_user){ .other = false };
+    return user;
 }
 
 static void fill_temp(struct config *c)
 {
     char *folder = c->entries[CONFIG_temp_dir].value.text;
     const char *general = getenv("TMPDIR");
+    struct compiler_user user = user_of(c);
     folder_of(config_text(c, CONFIG_socket), folder);
-    if (takes_files(folder))
+    if (takes_files(folder, &user))
         return;
     bool named = general && general[0] == '/' && strlen(general) < PATH_TEXT_MOST;
-    snprintf(folder, PATH_TEXT_MOST, "%s", named && takes_files(general) ? general : "/tmp");
+    snprintf(folder, PATH_TEXT_MOST, "%s", named && takes_files(general, &user) ? general : "/tmp");
 }
 
-/* Beside kilnd in a build folder; else where it was installed, also when that tree was moved. */
-static enum kiln_code find_compiler(char path[PATH_TEXT_MOST], struct kiln_err *err)
+/* Where there is none kilnd runs all the same, and says so to whoever wants something fetched. */
+static void find_transfer(char path[PATH_TEXT_MOST])
 {
     struct kiln_err ignored = KILN_ERR_INIT;
-    if (paths_program("kiln-compiler", "", path, &ignored) == KILN_OK)
-        return KILN_OK;
-    return paths_program(KILN_COMPILER_FROM_KILND, KILN_COMPILER_INSTALLED, path, err);
+    if (paths_program("kiln-transfer", KILN_TRANSFER_FROM_KILND, KILN_TRANSFER_INSTALLED, path,
+                      &ignored))
+        snprintf(path, PATH_TEXT_MOST, "%s", KILN_TRANSFER_INSTALLED);
+}
+
+static enum kiln_code fill_trusted_keys(char path[PATH_TEXT_MOST], struct kiln_err *err)
+{
+    char folder[PATH_TEXT_MOST];
+    enum kiln_code rc = paths_config_folder(folder, err);
+    if (rc)
+        return rc;
+    int size = snprintf(path, PATH_TEXT_MOST, "%.*s/trusted-keys.d", PATH_TEXT_MOST - 32, folder);
+    return size > 0 ? KILN_OK
+                    : kiln_fail(err, KILN_INVALID, "trusted_keys: '%s' is too long", folder);
 }
 
 static enum kiln_code fill_folders(struct config *c, struct kiln_err *err)
@@ -113,10 +140,18 @@ static enum kiln_code fill_folders(struct config *c, struct kiln_err *err)
         rc = paths_cache_folder(e[CONFIG_cache_dir].value.text, err);
     if (!rc && is_unset(c, CONFIG_state_dir))
         rc = paths_state_folder(e[CONFIG_state_dir].value.text, err);
+    if (!rc && is_unset(c, CONFIG_compiler_user) && geteuid() == 0)
+        snprintf(e[CONFIG_compiler_user].value.text, sizeof(e->value.text), "%s",
+                 compiler_user_standard());
     if (!rc && is_unset(c, CONFIG_temp_dir))
         fill_temp(c);
     if (!rc && is_unset(c, CONFIG_compiler))
-        rc = find_compiler(e[CONFIG_compiler].value.text, err);
+        rc = paths_program("kiln-compiler", KILN_COMPILER_FROM_KILND, KILN_COMPILER_INSTALLED,
+                           e[CONFIG_compiler].value.text, err);
+    if (!rc && is_unset(c, CONFIG_transfer))
+        find_transfer(e[CONFIG_transfer].value.text);
+    if (!rc && is_unset(c, CONFIG_trusted_keys))
+        rc = fill_trusted_keys(e[CONFIG_trusted_keys].value.text, err);
     return rc;
 }
 

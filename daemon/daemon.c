@@ -16,6 +16,10 @@
 /* Threads that read the stores: more would only wait for the disk. */
 #define READERS 4
 #define TICK_MS 1000
+/* More would share one line to the same server. */
+#define TRANSFERS_AT_ONCE 2
+/* A stalled one ends much sooner; this is for a server that only just keeps it going. */
+#define TRANSFER_MOST_MS (24u * 3600 * 1000)
 /* While stopping: how often we look whether what runs has ended. */
 #define DRAIN_TICK_MS 10
 
@@ -27,6 +31,7 @@ struct daemon {
     struct lanes *lanes;
     struct listener listener;
     struct pool *pool;
+    struct transfers *transfers;
     struct executor_uv executor;
     struct host host;
     struct engine *engine;
@@ -52,6 +57,12 @@ static void on_pool_closed(void *context)
     d->pool = NULL;
 }
 
+static void on_transfers_closed(void *context)
+{
+    struct daemon *d = context;
+    d->transfers = NULL;
+}
+
 /* Nothing of the engine is out any more: close in the reverse order of start.  The loop ends when
  * the last handle has closed. */
 static void close_all(struct daemon *d)
@@ -66,6 +77,8 @@ static void close_all(struct daemon *d)
     d->engine = NULL;
     if (d->pool)
         pool_close(d->pool, on_pool_closed, d);
+    if (d->transfers)
+        transfers_close(d->transfers, on_transfers_closed, d);
     loop_timer_close(&d->tick);
     loop_signal_close(&d->term);
     loop_signal_close(&d->interrupt);
@@ -76,6 +89,7 @@ static void give_up_running(struct daemon *d)
 {
     server_drop_sessions(d->server);
     pool_stop(d->pool);
+    transfers_stop(d->transfers);
 }
 
 static void on_drain_tick(struct loop_timer *timer)
@@ -85,7 +99,8 @@ static void on_drain_tick(struct loop_timer *timer)
     server_check_times(d->server, loop_now_ms(d->loop));
     if (late)
         give_up_running(d);
-    if (server_is_empty(d->server) && pool_out(d->pool) == 0 && engine_idle(d->engine))
+    if (server_is_empty(d->server) && pool_out(d->pool) == 0 && transfers_out(d->transfers) == 0 &&
+        engine_idle(d->engine))
         close_all(d);
 }
 
@@ -137,18 +152,23 @@ static enum kiln_code open_socket(struct daemon *d, struct kiln_err *err)
 
 static enum kiln_code make_state_folder(const struct daemon *d, struct kiln_err *err)
 {
-    return folder_make(config_text(d->config, CONFIG_state_dir), "the state folder",
+    return folder_make(config_text(d->config, CONFIG_state_dir), 0700, "the state folder",
                        geteuid() == 0 ? "--state-dir" : "--state-dir or XDG_STATE_HOME", err);
 }
 
 static enum kiln_code open_pool(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
+    struct compiler_user user;
+    enum kiln_code rc = compiler_user_find(config_text(c, CONFIG_compiler_user), &user, err);
+    if (rc)
+        return rc;
     const struct pool_options options = {
         .loop = d->loop,
         .lanes = d->lanes,
         .program = config_text(c, CONFIG_compiler),
         .temp_base = config_text(c, CONFIG_temp_dir),
+        .user = user,
         .workers = (unsigned)config_number(c, CONFIG_workers),
         .limits = { .cpu_s = (config_number(c, CONFIG_compile_cpu) + 999) / 1000,
                     .memory = config_number(c, CONFIG_compile_memory),
@@ -156,12 +176,25 @@ static enum kiln_code open_pool(struct daemon *d, struct kiln_err *err)
                     .jobs = (unsigned)config_number(c, CONFIG_worker_jobs) },
         .timeout_ms = config_number(c, CONFIG_compile_timeout),
     };
-    enum kiln_code rc =
-        folder_make(options.temp_base, "the folder for temporary files", "--temp-dir", err);
+    rc = folder_make(options.temp_base, temp_base_mode(&user), "the folder for temporary files",
+                     "--temp-dir", err);
     if (!rc)
         rc = pool_create(&options, &d->pool, err);
+    return rc;
+}
+
+static enum kiln_code open_transfers(struct daemon *d, struct kiln_err *err)
+{
+    const struct transfers_options options = {
+        .loop = d->loop,
+        .lanes = d->lanes,
+        .program = config_text(d->config, CONFIG_transfer),
+        .at_once = TRANSFERS_AT_ONCE,
+        .timeout_ms = TRANSFER_MOST_MS,
+    };
+    enum kiln_code rc = transfers_create(&options, &d->transfers, err);
     if (!rc)
-        executor_uv_init(&d->executor, d->lanes, d->pool);
+        executor_uv_init(&d->executor, d->lanes, d->pool, d->transfers);
     return rc;
 }
 
@@ -193,6 +226,17 @@ static enum kiln_code open_server(struct daemon *d, unsigned connections, struct
     return server_create(d->loop, d->engine, &d->listener, &limits, &d->server, err);
 }
 
+/* Whoever started us may have had them blocked, and one may be waiting already. */
+static void let_signals_through(void)
+{
+    sigset_t watched;
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGTERM);
+    sigaddset(&watched, SIGINT);
+    sigaddset(&watched, SIGHUP);
+    sigprocmask(SIG_UNBLOCK, &watched, NULL);
+}
+
 static enum kiln_code watch_signals(struct daemon *d, struct kiln_err *err)
 {
     enum kiln_code rc =
@@ -201,6 +245,8 @@ static enum kiln_code watch_signals(struct daemon *d, struct kiln_err *err)
         rc = loop_signal_init(d->loop, &d->interrupt, &d->owner, SIGINT, on_stop_signal, err);
     if (!rc)
         rc = loop_signal_init(d->loop, &d->hang_up, &d->owner, SIGHUP, on_hang_up, err);
+    if (!rc)
+        let_signals_through();
     return rc;
 }
 
@@ -210,23 +256,25 @@ static enum kiln_code start(struct daemon *d, struct kiln_err *err)
     struct descriptor_shares shares = descriptors_share(
         (struct descriptor_shares){ .connections = (unsigned)config_number(c, CONFIG_connections),
                                     .hot_count = (unsigned)config_number(c, CONFIG_hot_count) });
-    enum kiln_code rc = open_socket(d, err);
-    if (!rc)
-        rc = loop_create(&d->loop, err);
+    enum kiln_code rc = loop_create(&d->loop, err);
     if (rc)
         return rc;
     loop_timer_init(d->loop, &d->tick, &d->owner, on_tick);
-    rc = lanes_create(d->loop, READERS, &d->lanes, err);
+    rc = watch_signals(d, err); /* first: a stop before there is a socket leaves none behind */
+    if (!rc)
+        rc = open_socket(d, err);
+    if (!rc)
+        rc = lanes_create(d->loop, READERS, &d->lanes, err);
     if (!rc)
         rc = open_pool(d, err);
+    if (!rc)
+        rc = open_transfers(d, err);
     if (!rc)
         rc = open_engine(d, shares.hot_count, err);
     if (!rc)
         rc = make_state_folder(d, err);
     if (!rc)
         rc = open_server(d, shares.connections, err);
-    if (!rc)
-        rc = watch_signals(d, err);
     return rc;
 }
 
@@ -240,6 +288,16 @@ static void warn_of_root_only(const struct daemon *d)
                     group, d->listener.path, group, group);
 }
 
+static void tell_compilers_user(const struct daemon *d)
+{
+    struct compiler_user user = pool_confinement(d->pool).user;
+    if (user.other)
+        log_info("compilers run as '%s' (uid %u)", user.name, (unsigned)user.uid);
+    else if (user.uid == 0)
+        log_warning("compilers run as root: a source may quote what only root may read in folders "
+                    "of the system; name another user with --compiler-user");
+}
+
 static void serve(struct daemon *d)
 {
     d->host.pool = d->pool;
@@ -249,6 +307,7 @@ static void serve(struct daemon *d)
     log_info("kilnd " KILN_VERSION " listens on '%s', pid %d, %u compiler processes",
              d->listener.path, (int)getpid(), pool_counts(d->pool).total);
     warn_of_root_only(d);
+    tell_compilers_user(d);
     notify_manager("READY=1");
     loop_run(d->loop);
 }

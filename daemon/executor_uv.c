@@ -21,13 +21,28 @@ static unsigned compile_slots(struct executor *base)
     return pool_counts(self_of(base)->pool).total;
 }
 
+static void transfer(struct executor *base, struct transfer_task *task)
+{
+    transfers_start(self_of(base)->transfers, task);
+}
+
+static void transfer_cancel(struct executor *base, struct transfer_task *task)
+{
+    transfers_cancel(self_of(base)->transfers, task);
+}
+
 static const struct executor_ops ops = {
     .run = run,
     .compile = compile,
     .compile_slots = compile_slots,
+    .transfer = transfer,
+    .transfer_cancel = transfer_cancel,
 };
 
-void executor_uv_init(struct executor_uv *executor, struct lanes *lanes, struct pool *pool)
+void executor_uv_init(struct executor_uv *executor, struct lanes *lanes, struct pool *pool,
+                      struct transfers *transfers)
 {
-    *executor = (struct executor_uv){ .base.ops = &ops, .lanes = lanes, .pool = pool };
+    *executor = (struct executor_uv){
+        .base.ops = &ops, .lanes = lanes, .pool = pool, .transfers = transfers
+    };
 }

@@ -2,19 +2,22 @@
 #pragma once
 
 /*
- * kilnd's executor: lanes for blocking work, worker processes for compiles.
+ * kilnd's executor: lanes for blocking work, processes for compiles and transfers.
  *
- * Ownership  borrows both; embed it
+ * Ownership  borrows all; embed it
  * Threading  the loop's thread
  */
 #include "daemon/loop/lanes.h"
 #include "daemon/workers/pool.h"
+#include "daemon/workers/transfer.h"
 #include "engine/jobs/executor.h"
 
 struct executor_uv {
-    struct executor base; /* first: hand out its address */
-    struct lanes *lanes;  /* borrowed */
-    struct pool *pool;    /* borrowed */
+    struct executor base;        /* first: hand out its address */
+    struct lanes *lanes;         /* borrowed */
+    struct pool *pool;           /* borrowed */
+    struct transfers *transfers; /* borrowed */
 };
 
-void executor_uv_init(struct executor_uv *executor, struct lanes *lanes, struct pool *pool);
+void executor_uv_init(struct executor_uv *executor, struct lanes *lanes, struct pool *pool,
+                      struct transfers *transfers);

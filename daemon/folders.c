@@ -1,17 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/folders.h"
 
+#include "common/cleanup.h"
 #include "common/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum kiln_code make(const char *path, struct kiln_err *err)
+static enum kiln_code make_missing(const char *path, mode_t mode, struct kiln_err *err)
 {
     struct stat seen;
-    enum kiln_code rc = fs_make_folders(path, err);
+    if (stat(path, &seen) == 0)
+        return KILN_OK;
+    KILN_AUTO(mem) char *above = strdup(path);
+    if (!above)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the folder '%s'", path);
+    char *slash = strrchr(above, '/');
+    enum kiln_code rc = KILN_OK;
+    if (slash && slash != above) {
+        *slash = '\0';
+        rc = make_missing(above, mode, err);
+    }
+    if (rc || mkdir(path, 0700) != 0)
+        return rc || errno == EEXIST
+                   ? rc
+                   : kiln_fail_errno(err, errno, "cannot make the folder '%s'", path);
+    if (chmod(path, mode) < 0)
+        return kiln_fail_errno(err, errno, "cannot set the mode of '%s'", path);
+    return KILN_OK;
+}
+
+enum kiln_code folder_make_mode(const char *path, mode_t mode, struct kiln_err *err)
+{
+    enum kiln_code rc = make_missing(path, mode, err);
+    return rc ? rc : fs_make_folders(path, err); /* which says so where it is no folder */
+}
+
+static enum kiln_code make(const char *path, mode_t mode, struct kiln_err *err)
+{
+    struct stat seen;
+    enum kiln_code rc = folder_make_mode(path, mode, err);
     if (rc)
         return rc;
     if (faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) != 0)
@@ -23,10 +54,10 @@ static enum kiln_code make(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-enum kiln_code folder_make(const char *path, const char *what, const char *advice,
+enum kiln_code folder_make(const char *path, mode_t mode, const char *what, const char *advice,
                            struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = make(path, &why);
+    enum kiln_code rc = make(path, mode, &why);
     return rc ? kiln_fail(err, rc, "%s: %s; set another with %s", what, why.text, advice) : KILN_OK;
 }

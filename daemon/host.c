@@ -21,11 +21,16 @@ static struct json *answer_config(struct engine_host *base)
 static struct json *describe_pool(const struct pool *pool)
 {
     struct pool_counts counts = pool_counts(pool);
+    struct pool_confinement confinement = pool_confinement(pool);
     struct json *workers = json_object();
     json_set_u64(workers, "total", counts.total);
     json_set_u64(workers, "busy", counts.busy);
     json_set_u64(workers, "idle", counts.idle);
     json_set_u64(workers, "starting", counts.starting);
+    json_set_text(workers, "user", confinement.user.name);
+    json_set_u64(workers, "uid", confinement.user.uid);
+    if (confinement.known)
+        json_set_bool(workers, "landlock", confinement.landlock);
     return workers;
 }
 

@@ -24,8 +24,9 @@
  *   workers/         pool        which compiler gets which job; restarts
  *                    worker      one kiln-compiler process; its states: worker_state
  *                    worker_end  why one ended, in words
- *                    process_limits, temp_folder
- *                    kiln_compiler.c  that program itself
+ *                    compiler_user   whom compilers run as
+ *                    temp_folder
+ *                    kiln_compiler.c  that program itself; what it does: engine/compile/worker.c
  *
  * Below is the engine (engine/engine.h), which knows no socket and no loop.
  * Exit status: 0 stopped when asked to, 1 could not start, 2 flags or configuration wrong.

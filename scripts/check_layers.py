@@ -33,7 +33,7 @@ MAY_INCLUDE = {  # folder -> folders, or single headers, that it may include bes
     "engine/transfer": {"common", "engine/miopen", "engine/package", "engine/digest"},
     "engine/tuning": {"common", "engine/db", "engine/miopen"},
     "engine/solver": {"common"},
-    "engine/jobs": {"common", "engine/compile"},
+    "engine/jobs": {"common", "engine/compile", "engine/transfer/transfer_job.h"},
     "engine/service": {"common", "engine/engine.h", "engine/engine_parts.h"} | SERVICE_MAY,
     "engine/embed": {"common", "engine/service", "engine/engine.h"},
     "engine": {"common"} | ENGINE_PARTS,

@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/fs.h"
+#include "daemon/folders.h"
 #include "daemon/server/peer.h"
 
 #include <errno.h>
@@ -98,15 +99,9 @@ static enum kiln_code make_folder(const char *path, struct kiln_err *err)
     if (!slash || slash == folder)
         return KILN_OK;
     *slash = '\0';
-    struct stat st;
-    if (stat(folder, &st) == 0)
-        return KILN_OK;
-    enum kiln_code rc = fs_make_folders(folder, err);
-    if (rc)
-        return advise(err);
-    if (geteuid() == 0 && chmod(folder, 0755) < 0)
-        return kiln_fail_errno(err, errno, "cannot set the mode of '%s'", folder);
-    return KILN_OK;
+    enum kiln_code rc =
+        geteuid() == 0 ? folder_make_mode(folder, 0755, err) : fs_make_folders(folder, err);
+    return rc ? advise(err) : KILN_OK;
 }
 
 static enum kiln_code refuse_live(const char *path, pid_t pid, struct kiln_err *err)

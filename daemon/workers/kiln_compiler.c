@@ -2,22 +2,27 @@
 /*
  * kiln-compiler: a process that compiles what kilnd sends it, one job at a time.
  *
- *     kiln-compiler --temp DIR [--max-jobs N]     the socket is descriptor 3
+ *     kiln-compiler --temp DIR [--max-jobs N] [--limits ...] [--user ...]
+ *     the socket is descriptor 3
  *
  *   main                  arguments, then surroundings, then jobs
- *   settle                dies with kilnd, own process group, private folder, short environment,
- *                         and no files but those a compiler needs
+ *   settle                limits, another user, dies with kilnd, own process group, private folder,
+ *                         short environment, and no files but those a compiler needs
  *   compiler_worker_serve engine/compile/worker.c: the jobs
  *
- * It is started by kilnd, which sets its limits (memory, CPU, file size) before it begins.
+ * It is started by kilnd, as kilnd's user: what it may not do it gives up itself, before it looks
+ * at a toolchain or a job.
  */
+#include "engine/compile/change_user.h"
 #include "engine/compile/compiler.h"
 #include "engine/compile/confine.h"
+#include "engine/compile/process_limits.h"
 #include "engine/compile/worker_wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -50,16 +55,24 @@ struct arguments_given {
     const char *describe; /* internal: look at one back end, answer on descriptor 3 */
     bool resume;          /* internal: |files| are of a job that was received already */
     int files[3];
-    unsigned max_jobs; /* 0: no end */
+    unsigned max_jobs;       /* 0: no end */
+    const char *limits_text; /* NULL: none */
+    struct process_limits limits;
+    const char *user; /* NULL: stays who it is */
+    unsigned uid, gid;
 };
 
 static int usage(FILE *to, int status)
 {
-    fprintf(to, "usage: kiln-compiler --temp DIR [--max-jobs N]\n"
-                "Started by kilnd with a socket as descriptor 3; of no use by hand.\n"
-                "  --temp DIR      private folder, the only one it writes to\n"
-                "  --max-jobs N    ends after N jobs (default: when kilnd closes the socket)\n"
-                "  --version       prints the version\n");
+    fprintf(to,
+            "usage: kiln-compiler --temp DIR [--max-jobs N] [--limits S,MEMORY,OUTPUT] "
+            "[--user UID:GID]\n"
+            "Started by kilnd with a socket as descriptor 3; of no use by hand.\n"
+            "  --temp DIR      private folder, the only one it writes to\n"
+            "  --max-jobs N    ends after N jobs (default: when kilnd closes the socket)\n"
+            "  --limits ...    processor seconds of a job, bytes of addresses, bytes of one file\n"
+            "  --user UID:GID  becomes that user and group before anything else\n"
+            "  --version       prints the version\n");
     return status;
 }
 
@@ -79,6 +92,26 @@ static bool read_files(const char *text, int files[3])
     return sscanf(text, "%d,%d,%d", &files[0], &files[1], &files[2]) == 3;
 }
 
+static bool read_limits(const char *text, struct arguments_given *given)
+{
+    struct process_limits *limits = &given->limits;
+    given->limits_text = text;
+    return sscanf(text, "%" SCNu64 ",%" SCNu64 ",%" SCNu64, &limits->cpu_s, &limits->memory,
+                  &limits->output) == 3;
+}
+
+static bool read_user(const char *text, struct arguments_given *given)
+{
+    given->user = text;
+    return sscanf(text, "%u:%u", &given->uid, &given->gid) == 2;
+}
+
+static int refuse(const char *flag, const char *wanted, const char *text)
+{
+    fprintf(stderr, "kiln-compiler: %s takes %s, not '%s'\n", flag, wanted, text);
+    return EXIT_USAGE;
+}
+
 /* -1: go on; else the exit status. */
 static int read_arguments(int argc, char **argv, struct arguments_given *given)
 {
@@ -89,6 +122,8 @@ static int read_arguments(int argc, char **argv, struct arguments_given *given)
         { "version", no_argument, NULL, 'V' },
         { "help", no_argument, NULL, 'h' },
         { "resume", required_argument, NULL, 'r' },
+        { "limits", required_argument, NULL, 'l' },
+        { "user", required_argument, NULL, 'u' },
         { NULL, 0, NULL, 0 },
     };
     for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
@@ -101,8 +136,15 @@ static int read_arguments(int argc, char **argv, struct arguments_given *given)
         case 'n':
             if (read_count(optarg, &given->max_jobs))
                 break;
-            fprintf(stderr, "kiln-compiler: --max-jobs takes a number, not '%s'\n", optarg);
-            return EXIT_USAGE;
+            return refuse("--max-jobs", "a number", optarg);
+        case 'l':
+            if (read_limits(optarg, given))
+                break;
+            return refuse("--limits", "S,MEMORY,OUTPUT", optarg);
+        case 'u':
+            if (read_user(optarg, given))
+                break;
+            return refuse("--user", "UID:GID", optarg);
         default: return usage(stderr, EXIT_USAGE);
         }
     }
@@ -153,10 +195,44 @@ static bool no_input(void)
     return fine;
 }
 
-/* |ret_notice| is left alone when all is as it should be. */
-static int settle(const char *temp, bool confined, struct kiln_err *ret_notice)
+/* Limits come first: a process that changed its user may not set its score for lack of memory. */
+static enum kiln_code give_up_rights(const struct arguments_given *given, struct kiln_err *err)
+{
+    struct process_limits limits = given->limits;
+    limits.jobs = given->max_jobs;
+    enum kiln_code rc = KILN_OK;
+    if (given->limits_text && !given->resume)
+        rc = process_limits_apply(&limits, err);
+    if (rc || !given->user)
+        return rc;
+    rc = change_user(given->uid, given->gid, err);
+    if (!rc && access("/proc/self/exe", X_OK) != 0)
+        rc = kiln_fail_errno(err, errno,
+                             "user %u may not run this very program, which starts itself anew for "
+                             "another toolchain (chmod o+rx)",
+                             given->uid);
+    return rc;
+}
+
+/* Leaves |ret_notice| alone when all is as it should be. */
+static enum kiln_code confine(const char *folder, struct kiln_err *ret_notice, struct kiln_err *err)
+{
+    enum kiln_code rc = confine_to(folder, err);
+    if (rc != KILN_UNSUPPORTED)
+        return rc;
+    kiln_fail(ret_notice, rc, "compilers may open whatever user %u may: %s", (unsigned)getuid(),
+              err->text);
+    return KILN_OK;
+}
+
+static int settle(const struct arguments_given *given, struct kiln_err *ret_notice)
 {
     char folder[PATH_MAX];
+    struct kiln_err err = KILN_ERR_INIT;
+    if (give_up_rights(given, &err)) {
+        fprintf(stderr, "kiln-compiler: %s\n", err.text);
+        return EXIT_SURROUNDINGS;
+    }
     /* A write beyond the limit fails with EFBIG, which can be reported, instead of a signal.
      * Blocked, as LLVM puts a handler of its own where it is ignored. */
     sigset_t beyond_limit;
@@ -166,22 +242,19 @@ static int settle(const char *temp, bool confined, struct kiln_err *ret_notice)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0); /* so that kilnd can end it together with what it started */
     umask(0077);
-    if (chdir(temp) != 0 || !getcwd(folder, sizeof(folder))) {
-        fprintf(stderr, "kiln-compiler: cannot enter the folder '%s': %s\n", temp, strerror(errno));
+    if (chdir(given->temp) != 0 || !getcwd(folder, sizeof(folder))) {
+        fprintf(stderr, "kiln-compiler: user %u cannot enter the folder '%s': %s\n",
+                (unsigned)getuid(), given->temp, strerror(errno));
         return EXIT_SURROUNDINGS;
     }
     if (!keep_few_variables() || !set_variables(folder) || !no_input()) {
         fprintf(stderr, "kiln-compiler: cannot set up its surroundings: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
-    struct kiln_err err = KILN_ERR_INIT;
-    enum kiln_code rc = confined ? KILN_OK : confine_to(folder, &err);
-    if (rc && rc != KILN_UNSUPPORTED) {
+    if (!given->resume && confine(folder, ret_notice, &err)) {
         fprintf(stderr, "kiln-compiler: %s\n", err.text);
         return EXIT_SURROUNDINGS;
     }
-    if (rc)
-        kiln_fail(ret_notice, rc, "compilers may open whatever kilnd's user may: %s", err.text);
     return 0;
 }
 
@@ -200,9 +273,18 @@ int main(int argc, char **argv)
     }
     fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
     struct kiln_err notice = KILN_ERR_INIT;
-    status = settle(given.temp, given.resume, &notice);
+    status = settle(&given, &notice);
     if (status)
         return status;
-    return given.resume ? compiler_worker_resume(SOCKET_FD, given.max_jobs, given.files)
-                        : compiler_worker_serve(SOCKET_FD, given.max_jobs, notice.text);
+    const struct compiler_worker_options options = {
+        .socket_fd = SOCKET_FD,
+        .max_jobs = given.max_jobs,
+        .cpu_s = given.limits.cpu_s,
+        .landlock = notice.code == KILN_OK,
+        .notice = notice.text,
+        .limits = given.limits_text,
+        .user = given.user,
+    };
+    return given.resume ? compiler_worker_resume(&options, given.files)
+                        : compiler_worker_serve(&options);
 }

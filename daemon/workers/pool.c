@@ -29,7 +29,8 @@ struct pool {
     struct loop_owner owner;
     struct loop_timer restart; /* starts workers, one a turn */
     struct loop_timer settle;  /* does on the next turn what must not be done within a call */
-    bool notice_given;         /* all workers have the same */
+    bool greeted, landlock;    /* all workers say the same, as they run on one kernel */
+    bool notice_given;
     bool stopping;
     bool closing;
     void (*closed)(void *context);
@@ -197,10 +198,12 @@ static void on_restart(struct loop_timer *timer)
     keep_up(p);
 }
 
-static void on_ready(struct worker *w, const char *notice)
+static void on_ready(struct worker *w, bool landlock, const char *notice)
 {
     struct pool *p = w->context;
     p->failures = 0;
+    p->greeted = true;
+    p->landlock = landlock;
     if (*notice && !p->notice_given)
         log_warning("%s", notice);
     p->notice_given = p->notice_given || *notice;
@@ -288,7 +291,7 @@ enum kiln_code pool_create(const struct pool_options *options, struct pool **ret
     if (!p->program)
         rc = kiln_fail(err, KILN_NO_MEMORY, "cannot make the pool of compiler processes");
     if (!rc)
-        rc = temp_root_open(options->temp_base, &p->temp, err);
+        rc = temp_root_open(options->temp_base, &options->user, &p->temp, err);
     if (rc) {
         free_pool(p);
         return rc;
@@ -322,6 +325,13 @@ struct pool_counts pool_counts(const struct pool *p)
         counts.idle += w->state == WORKER_IDLE;
     }
     return counts;
+}
+
+struct pool_confinement pool_confinement(const struct pool *p)
+{
+    return (struct pool_confinement){ .user = p->temp.user,
+                                      .known = p->greeted,
+                                      .landlock = p->landlock };
 }
 
 unsigned pool_out(const struct pool *p) { return p->out; }

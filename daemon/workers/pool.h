@@ -18,6 +18,7 @@ struct pool_options {
     struct lanes *lanes;          /* borrowed */
     const char *program;          /* path of kiln-compiler; copied */
     const char *temp_base;        /* folder for temporary files; made if absent */
+    struct compiler_user user;    /* whom workers become */
     unsigned workers;             /* at least 1 */
     struct process_limits limits; /* limits.jobs: a worker is replaced after so many */
     uint64_t timeout_ms;          /* wall clock of one job */
@@ -32,6 +33,12 @@ struct pool_counts {
     uint64_t probe_crashes;   /* either, for a probe or a description */
 };
 
+struct pool_confinement { /* what keeps compilers from files that are none of theirs */
+    struct compiler_user user;
+    bool known; /* a worker has said: */
+    bool landlock;
+};
+
 /* Starts nothing yet: the first worker comes with the next turn of the loop. */
 KILN_MUST_CHECK enum kiln_code pool_create(const struct pool_options *options,
                                            struct pool **ret_pool, struct kiln_err *err);
@@ -39,6 +46,7 @@ KILN_MUST_CHECK enum kiln_code pool_create(const struct pool_options *options,
  * COMPILE_UNAVAILABLE, saying why. */
 void pool_compile(struct pool *pool, struct compile_task *task);
 struct pool_counts pool_counts(const struct pool *pool);
+struct pool_confinement pool_confinement(const struct pool *pool);
 /* Tasks that were handed in and have not ended. */
 unsigned pool_out(const struct pool *pool);
 /* Kills every worker; what they had in hand, what waits and what comes later ends as

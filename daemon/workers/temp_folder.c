@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/fs.h"
+#include "daemon/folders.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -78,14 +79,30 @@ static bool still_there(const char *path, int fd)
            by_name.st_dev == by_fd.st_dev;
 }
 
-enum kiln_code temp_root_open(const char *base, struct temp_root *ret_root, struct kiln_err *err)
+/* Others than |user| may pass through too, which leads them to what only |user| may enter. */
+static enum kiln_code let_in(const struct temp_root *root, struct kiln_err *err)
 {
-    enum kiln_code rc = fs_make_folders(base, err);
+    if (!root->user.other)
+        return KILN_OK;
+    if (fchmod(root->fd, 0711) < 0)
+        return kiln_fail_errno(err, errno, "cannot set the mode of '%s'", root->path);
+    if (compiler_user_may_enter(&root->user, root->path))
+        return KILN_OK;
+    return kiln_fail(err, KILN_DENIED,
+                     "user '%s', which compilers run as, may not enter '%s': let it pass through "
+                     "(chmod o+x) every folder on the way, or set another with --temp-dir",
+                     root->user.name, root->path);
+}
+
+enum kiln_code temp_root_open(const char *base, const struct compiler_user *user,
+                              struct temp_root *ret_root, struct kiln_err *err)
+{
+    enum kiln_code rc = folder_make_mode(base, temp_base_mode(user), err);
     if (rc)
         return kiln_while(err, "making the folder for temporary files");
     sweep(base);
     for (unsigned i = 0; i < TRIES_MOST; i++) {
-        struct temp_root root = { .fd = -1 };
+        struct temp_root root = { .fd = -1, .user = *user };
         int length = snprintf(root.path, sizeof(root.path), "%s/" PREFIX "XXXXXX", base);
         if (length < 0 || (size_t)length >= sizeof(root.path))
             return kiln_fail(err, KILN_INVALID, "temp_dir '%s' is too long", base);
@@ -93,8 +110,12 @@ enum kiln_code temp_root_open(const char *base, struct temp_root *ret_root, stru
             return kiln_fail_errno(err, errno, "cannot make a temporary folder in '%s'", base);
         root.fd = lock_folder(AT_FDCWD, root.path);
         if (root.fd >= 0 && still_there(root.path, root.fd) && mark(&root)) {
-            *ret_root = root;
-            return KILN_OK;
+            rc = let_in(&root, err);
+            if (rc)
+                temp_root_close(&root);
+            else
+                *ret_root = root;
+            return rc;
         }
         if (root.fd >= 0)
             close(root.fd);
@@ -119,5 +140,11 @@ enum kiln_code temp_folder_make(struct temp_root *root, char path[PATH_TEXT_MOST
         return kiln_fail(err, KILN_INVALID, "temp_dir '%s' is too long", root->path);
     if (mkdir(path, 0700) < 0)
         return kiln_fail_errno(err, errno, "cannot make the folder '%s'", path);
+    if (root->user.other && chown(path, root->user.uid, root->user.gid) < 0) {
+        kiln_fail_errno(err, errno, "cannot give the folder '%s' to user '%s'", path,
+                        root->user.name);
+        rmdir(path);
+        return err->code;
+    }
     return KILN_OK;
 }

@@ -4,24 +4,34 @@
 /*
  * Private temporary folders for compilers: one folder a daemon, below it one a worker.
  *
- * Role       makes them (mode 0700), removes them whatever they hold, and sweeps up after a
- *            daemon that was killed
+ * Role       makes them, removes them whatever they hold, and sweeps up after a daemon that was
+ *            killed.  All are for kilnd's user alone; where compilers run as another, a worker's
+ *            own is that user's and the ones above it can be passed through, not listed
  * Ownership  a root holds a lock on its folder while it is open, so that no other daemon takes it
  *            for a leftover, in whatever process namespace that one runs
  * Threading  a root on one thread
  */
 #include "common/err.h"
 #include "common/paths.h"
+#include "daemon/workers/compiler_user.h"
 
 struct temp_root {
     char path[PATH_TEXT_MOST];
     int fd; /* owned, holds the lock; -1 when closed */
     unsigned made;
+    struct compiler_user user; /* owns the folders below it */
 };
 
-/* Makes <base>/kilnd-XXXXXX after removing those of dead daemons of this user. */
-KILN_MUST_CHECK enum kiln_code temp_root_open(const char *base, struct temp_root *ret_root,
-                                              struct kiln_err *err);
+/* Of a folder made to hold temporary ones. */
+static inline mode_t temp_base_mode(const struct compiler_user *user)
+{
+    return user->other ? 0711 : 0700;
+}
+
+/* Makes <base>/kilnd-XXXXXX after removing those of dead daemons of this user.  KILN_DENIED, saying
+ * what to do, where |user| may not enter it. */
+KILN_MUST_CHECK enum kiln_code temp_root_open(const char *base, const struct compiler_user *user,
+                                              struct temp_root *ret_root, struct kiln_err *err);
 /* Removes it with all that is in it. */
 void temp_root_close(struct temp_root *root);
 /* A new folder below it. */

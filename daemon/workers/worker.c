@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,11 +94,11 @@ static void on_result(struct worker *w, const struct worker_result *result)
     finish(w, result->end, result->text, result);
 }
 
-static void on_ready_message(struct worker *w, const char *notice)
+static void on_ready_message(struct worker *w, const struct worker_result *greeting)
 {
     loop_timer_stop(&w->deadline);
     move(w, WORKER_IDLE);
-    w->options->events.ready(w, notice);
+    w->options->events.ready(w, greeting->landlock, greeting->text);
 }
 
 /* One message; false when there is no more to read now. */
@@ -110,7 +111,7 @@ static bool read_message(struct worker *w)
     if (rc == KILN_BUSY)
         return false;
     if (!rc && message == WORKER_READY && w->state == WORKER_STARTING && !w->blame)
-        on_ready_message(w, result.text);
+        on_ready_message(w, &result);
     else if (!rc && message == WORKER_RESULT && w->state == WORKER_BUSY)
         on_result(w, &result);
     else if (rc == KILN_UNAVAILABLE)
@@ -182,10 +183,24 @@ static void on_handles_closed(struct loop_owner *owner)
 
 static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_err *err)
 {
-    char jobs[16];
-    snprintf(jobs, sizeof(jobs), "%u", w->options->limits.jobs);
+    const struct process_limits *limits = &w->options->limits;
+    const struct compiler_user *user = &w->options->temp->user;
+    char jobs[16], bounds[80], who[32];
+    snprintf(jobs, sizeof(jobs), "%u", limits->jobs);
+    snprintf(bounds, sizeof(bounds), "%" PRIu64 ",%" PRIu64 ",%" PRIu64, limits->cpu_s,
+             limits->memory, limits->output);
+    snprintf(who, sizeof(who), "%u:%u", (unsigned)user->uid, (unsigned)user->gid);
     const char *const arguments[] = {
-        "kiln-compiler", "--temp", w->temp, "--max-jobs", jobs, NULL
+        "kiln-compiler",
+        "--temp",
+        w->temp,
+        "--max-jobs",
+        jobs,
+        "--limits",
+        bounds,
+        /* last, and the end without it: */ user->other ? "--user" : NULL,
+        who,
+        NULL,
     };
     const struct loop_spawn spawn = {
         .program = w->options->program,
@@ -205,13 +220,8 @@ static enum kiln_code open_handles(struct worker *w, int their_fd, struct kiln_e
         rc = run_program(w, their_fd, err);
     if (!rc) {
         w->process.exited = on_exit_status;
-        rc = process_limits_apply(&w->options->limits, w->process.pid, err);
-        if (rc) /* its exit is reported like any other that comes before ready */
-            loop_process_kill(&w->process);
         loop_watch_want(&w->watch, WATCH_READ);
         loop_timer_start(&w->deadline, w->options->start_timeout_ms, 0);
-        if (rc)
-            log_warning("%s", err->text);
         return KILN_OK;
     }
     w->failed_to_start = true;
@@ -263,9 +273,7 @@ static void remember_toolchain(struct worker *w, struct bytes name)
 
 enum kiln_code worker_give(struct worker *w, struct compile_task *task, struct kiln_err *err)
 {
-    enum kiln_code rc = process_limits_next_job(&w->options->limits, w->process.pid, err);
-    if (!rc)
-        rc = worker_send_job(w->socket, &task->job, &w->files, err);
+    enum kiln_code rc = worker_send_job(w->socket, &task->job, &w->files, err);
     if (rc) {
         kill_for(w, BLAME_CLOSED);
         return rc;

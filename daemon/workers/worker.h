@@ -4,10 +4,10 @@
 /*
  * One kiln-compiler process.
  *
- * Role       starts it with its limits, gives it one job at a time, watches the clock, and turns
- *            whatever it does, dying included, into an outcome
- * Ownership  frees itself after its |gone| event; borrows options and the job in hand
- * Threading  the loop's thread; events never come from within a call on the same worker
+ * Role       starts it with its limits and its user, gives it one job at a time, watches the clock,
+ * and turns whatever it does, dying included, into an outcome Ownership  frees itself after its
+ * |gone| event; borrows options and the job in hand Threading  the loop's thread; events never come
+ * from within a call on the same worker
  *
  * States and moves: worker_state.h.  What passes over the socket: engine/compile/worker_wire.h.
  */
@@ -15,16 +15,16 @@
 #include "daemon/loop/process.h"
 #include "daemon/loop/timer.h"
 #include "daemon/loop/watch.h"
-#include "daemon/workers/process_limits.h"
 #include "daemon/workers/temp_folder.h"
 #include "daemon/workers/worker_state.h"
+#include "engine/compile/process_limits.h"
 #include "engine/compile/worker_wire.h"
 
 struct worker;
 
 struct worker_events {
-    /* |notice|: what an operator should know of it; "" as a rule. */
-    void (*ready)(struct worker *worker, const char *notice);
+    /* |landlock|: confined by it; |notice|: what an operator should know of it, "" as a rule. */
+    void (*ready)(struct worker *worker, bool landlock, const char *notice);
     /* The job's outcome is filled; the worker may take another when it is IDLE. */
     void (*finished)(struct worker *worker, struct compile_task *task);
     /* The process is no more; |err| says why.  Comes before |finished| of a job that died with it.
@@ -38,7 +38,7 @@ struct worker_options {
     struct lanes *lanes;          /* borrowed: removing temporary files may block */
     struct temp_root *temp;       /* borrowed */
     const char *program;          /* borrowed: path of kiln-compiler */
-    struct process_limits limits; /* limits.jobs: how many before it is replaced */
+    struct process_limits limits; /* it sets them; limits.jobs: how many before it is replaced */
     uint64_t timeout_ms;          /* wall clock of one job */
     uint64_t start_timeout_ms;    /* until it says that it is ready */
     struct worker_events events;

@@ -14,6 +14,7 @@
 #include "common/target.h"
 #include "engine/compile/compile_job.h"
 #include "engine/compile/toolchain.h"
+#include "engine/compile/worker_wire.h"
 
 struct compiler { /* first member of every implementation */
     const struct compiler_ops *ops;
@@ -54,6 +55,6 @@ void compiler_log(const char *text, size_t size);
 KILN_MUST_CHECK enum kiln_code compilers_describe(struct buffer *ret_json, struct kiln_err *err);
 /* The inside of --resume: as compiler_worker_serve, in a process that replaced itself because the
  * job whose files these are needs one to itself. */
-int compiler_worker_resume(int socket_fd, unsigned max_jobs, const int files[3]);
+int compiler_worker_resume(const struct compiler_worker_options *options, const int files[3]);
 /* The inside of --describe: writes one row to |fd|; returns the process's exit status. */
 int compiler_describe_to(const char *name, int fd);

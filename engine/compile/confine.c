@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/landlock.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,16 +45,9 @@ static void allow_named(int rules, const char *variable)
     free(paths);
 }
 
-/* kiln-compiler starts itself anew for another toolchain. */
-static void allow_self(int rules)
-{
-    char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    if (length <= 0)
-        return;
-    path[length] = '\0';
-    allow(rules, path, READ);
-}
+/* kiln-compiler starts itself anew for another toolchain, also from a folder that its user may not
+ * enter: this leads to the file itself. */
+static void allow_self(int rules) { allow(rules, "/proc/self/exe", READ); }
 
 static void allow_system(int rules)
 {
@@ -99,6 +91,8 @@ static void allow_system(int rules)
 enum kiln_code confine_to(const char *folder, struct kiln_err *err)
 {
     struct landlock_ruleset_attr handled = { .handled_access_fs = EVERYTHING };
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        return kiln_fail_errno(err, errno, "cannot keep a compiler process from new privileges");
     if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) <
         VERSION_NEEDED)
         return kiln_fail(err, KILN_UNSUPPORTED,
@@ -111,8 +105,7 @@ enum kiln_code confine_to(const char *folder, struct kiln_err *err)
     allow_system(rules);
     allow_self(rules);
     allow(rules, folder, EVERYTHING);
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        syscall(SYS_landlock_restrict_self, rules, 0) != 0)
+    if (syscall(SYS_landlock_restrict_self, rules, 0) != 0)
         return kiln_fail_errno(err, errno, "cannot confine a compiler process");
     return KILN_OK;
 }

@@ -12,6 +12,6 @@
 #include "common/err.h"
 
 /* |folder| may be written to; system folders and what PATH, LD_LIBRARY_PATH, OCL_ICD_VENDORS,
- * KILN_CUDA_PATH and KILN_ROCM_PATH name may be read.  KILN_UNSUPPORTED when the kernel cannot do
- * it (before 5.19, or switched off). */
+ * KILN_CUDA_PATH and KILN_ROCM_PATH name may be read.  No program that it starts gains privileges.
+ * KILN_UNSUPPORTED when the kernel cannot confine files (before 5.19, or switched off). */
 KILN_MUST_CHECK enum kiln_code confine_to(const char *folder, struct kiln_err *err);

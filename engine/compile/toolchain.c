@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Probe results remembered; the oldest gives way.  A host has a handful of GPUs, but anyone may
- * ask for made-up targets. */
+/* Probe results remembered.  A host has a handful of GPUs, but anyone may ask for made-up targets:
+ * what failed gives way to what works, of which compilers know some dozens. */
 #define PROBES_MOST 256u
 #define DETAIL_LETTERS 200
 
@@ -14,6 +14,7 @@ struct probe {
     struct digest identity;
     char target[LIMIT_TARGET_TEXT];
     enum probe_state state;
+    uint64_t learned; /* the how-many-th: the lower, the older */
     char detail[DETAIL_LETTERS];
 };
 
@@ -33,7 +34,7 @@ struct toolchain_table {
     struct rows rows;
     struct probe probes[PROBES_MOST];
     size_t probe_count;
-    size_t probe_next; /* the one to give way */
+    uint64_t learned;
 };
 
 static const struct known {
@@ -235,21 +236,57 @@ enum probe_state toolchain_probe_state(const struct toolchain_table *table,
     return p ? p->state : PROBE_UNKNOWN;
 }
 
-static struct probe *probe_slot(struct toolchain_table *table)
+static bool is_of_now(const struct toolchain_table *table, const struct probe *p)
 {
-    if (table->probe_count < PROBES_MOST)
-        return &table->probes[table->probe_count++];
-    struct probe *oldest = &table->probes[table->probe_next];
-    table->probe_next = (table->probe_next + 1) % PROBES_MOST;
-    return oldest;
+    for (size_t i = 0; i < table->rows.count; i++) {
+        if (digest_equal(&table->rows.present[i].identity, &p->identity))
+            return true;
+    }
+    return false;
+}
+
+/* What is asked of a toolchain that went is worth nothing, a failure is found again by asking, and
+ * what works is in use. */
+static unsigned worth(const struct toolchain_table *table, const struct probe *p)
+{
+    if (!is_of_now(table, p))
+        return 0;
+    return p->state == PROBE_WORKS ? 2 : 1;
+}
+
+/* The oldest of those that are worth least. */
+static struct probe *least_probe(struct toolchain_table *table)
+{
+    struct probe *least = &table->probes[0];
+    unsigned least_worth = worth(table, least);
+    for (size_t i = 1; i < table->probe_count; i++) {
+        struct probe *p = &table->probes[i];
+        unsigned its = worth(table, p);
+        if (its < least_worth || (its == least_worth && p->learned < least->learned)) {
+            least = p;
+            least_worth = its;
+        }
+    }
+    return least;
+}
+
+static void forget_probe(struct toolchain_table *table, size_t place)
+{
+    if (place < table->probe_count)
+        table->probes[place] = table->probes[--table->probe_count];
 }
 
 void toolchain_probe_learn(struct toolchain_table *table, const struct toolchain *tc,
                            const struct target *target, enum probe_state state, const char *detail)
 {
     size_t place = probe_place(table, tc, target);
-    struct probe *p = place < table->probe_count ? &table->probes[place] : probe_slot(table);
-    *p = (struct probe){ .identity = tc->identity, .state = state };
+    if (state == PROBE_UNKNOWN) {
+        forget_probe(table, place);
+        return;
+    }
+    struct probe *p = place < PROBES_MOST ? &table->probes[place] : least_probe(table);
+    table->probe_count += place == table->probe_count && place < PROBES_MOST;
+    *p = (struct probe){ .identity = tc->identity, .state = state, .learned = ++table->learned };
     snprintf(p->target, sizeof(p->target), "%s", target->text);
     snprintf(p->detail, sizeof(p->detail), "%s", detail ? detail : "");
 }

@@ -50,7 +50,8 @@ const struct toolchain *toolchain_table_find(const struct toolchain_table *table
 
 enum probe_state toolchain_probe_state(const struct toolchain_table *table,
                                        const struct toolchain *tc, const struct target *target);
-/* |detail| is the failing probe's sentence, kept for people; NULL when it works. */
+/* |detail| is the failing probe's sentence, kept for people; NULL when it works.  PROBE_UNKNOWN
+ * forgets.  The table has an end: failures give way first, the oldest before others. */
 void toolchain_probe_learn(struct toolchain_table *table, const struct toolchain *tc,
                            const struct target *target, enum probe_state state, const char *detail);
 /* The sentence of a failed probe, or "". */

@@ -3,6 +3,7 @@
 #include "engine/compile/code_object.h"
 #include "engine/compile/compiler.h"
 #include "engine/compile/headers.h"
+#include "engine/compile/process_limits.h"
 #include "engine/compile/scratch.h"
 #include "engine/compile/worker_packet.h"
 
@@ -15,6 +16,7 @@
 
 #define EXIT_DONE 0
 #define EXIT_WIRE 3 /* the daemon sent what is no job, or cannot be answered */
+#define ARGUMENTS_MOST 12
 
 struct job_files {
     int job_fd;
@@ -25,9 +27,9 @@ struct job_files {
 #define NO_FILES ((struct job_files){ -1, -1, -1 })
 
 struct worker {
-    int socket_fd;                      /* borrowed */
-    struct compiler *opened[COMPILERS]; /* owned; in the order of compilers[] */
-    struct digest identity[COMPILERS];  /* of those opened */
+    const struct compiler_worker_options *options; /* borrowed */
+    struct compiler *opened[COMPILERS];            /* owned; in the order of compilers[] */
+    struct digest identity[COMPILERS];             /* of those opened */
     bool identified[COMPILERS];
     bool afresh;          /* this process was started for the job being served */
     int own_out, own_err; /* owned: where output goes between jobs */
@@ -112,19 +114,35 @@ static bool is_taken(const struct worker *w, const struct compiler_ops *ops)
 
 static bool hand_down(int fd) { return fcntl(fd, F_SETFD, 0) == 0; }
 
+/* Behind those that are there; the last place stays free for the end. */
+static void add_argument(const char *arguments[ARGUMENTS_MOST], const char *flag, const char *value)
+{
+    size_t count = 0;
+    while (arguments[count])
+        count++;
+    if (!value || count + 2 >= ARGUMENTS_MOST)
+        return;
+    arguments[count] = flag;
+    arguments[count + 1] = value;
+}
+
 /* Becomes a new kiln-compiler that does this job first: same process, same socket, none of the
  * libraries.  Returns only when that fails. */
 static enum compile_end start_afresh(const struct worker *w, const struct job_files *files,
                                      struct kiln_err *err)
 {
     char jobs[16], numbers[48];
+    const char *arguments[ARGUMENTS_MOST] = { "kiln-compiler", "--temp", ".", "--max-jobs", jobs,
+                                              "--resume",      numbers };
     snprintf(jobs, sizeof(jobs), "%u", w->jobs_left);
     snprintf(numbers, sizeof(numbers), "%d,%d,%d", files->job_fd, files->object_fd, files->log_fd);
+    add_argument(arguments, "--limits", w->options->limits);
+    add_argument(arguments, "--user", w->options->user);
     direct_output(w->own_out, w->own_err);
-    if (hand_down(w->socket_fd) && hand_down(files->job_fd) && hand_down(files->object_fd) &&
-        hand_down(files->log_fd))
-        execl("/proc/self/exe", "kiln-compiler", "--temp", ".", "--max-jobs", jobs, "--resume",
-              numbers, (char *)NULL);
+    /* By this path: the user that we became may not enter the folders of the real one. */
+    if (hand_down(w->options->socket_fd) && hand_down(files->job_fd) &&
+        hand_down(files->object_fd) && hand_down(files->log_fd))
+        execv("/proc/self/exe", (char *const *)(uintptr_t)arguments);
     kiln_fail_errno(err, errno, "kiln-compiler cannot start afresh for another toolchain");
     return COMPILE_UNAVAILABLE;
 }
@@ -290,6 +308,8 @@ static enum kiln_code serve_one(struct worker *w, const struct job_files *files,
     struct worker_result result = { .end = COMPILE_DONE };
     struct kiln_err sentence = KILN_ERR_INIT;
     uint64_t cpu_before, ignored;
+    if (w->options->cpu_s)
+        process_limits_next_job(w->options->cpu_s);
     usage(&cpu_before, &ignored);
     direct_output(files->log_fd, files->log_fd);
     result.end = perform(w, files, &sentence);
@@ -301,15 +321,16 @@ static enum kiln_code serve_one(struct worker *w, const struct job_files *files,
     BUFFER_AUTO struct buffer packet;
     buffer_init(&packet, WORKER_PACKET_MOST);
     worker_result_write(&packet, &result);
-    return send_packet(w->socket_fd, &packet, err);
+    return send_packet(w->options->socket_fd, &packet, err);
 }
 
-static enum kiln_code send_ready(int socket_fd, const char *notice, struct kiln_err *err)
+static enum kiln_code send_ready(const struct compiler_worker_options *options,
+                                 struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer ready;
     buffer_init(&ready, WORKER_PACKET_MOST);
-    worker_ready_write(&ready, notice);
-    return send_packet(socket_fd, &ready, err);
+    worker_ready_write(&ready, options->landlock, options->notice);
+    return send_packet(options->socket_fd, &ready, err);
 }
 
 /* |first| is a job that has been received already, or holds no files. */
@@ -321,7 +342,7 @@ static enum kiln_code serve(struct worker *w, struct job_files first, struct kil
         __attribute__((cleanup(files_done))) struct job_files files = first;
         first = NO_FILES;
         if (files.job_fd < 0)
-            rc = wait_for_job(w->socket_fd, &files, err);
+            rc = wait_for_job(w->options->socket_fd, &files, err);
         if (!rc)
             rc = serve_one(w, &files, err);
         w->afresh = false;
@@ -330,18 +351,18 @@ static enum kiln_code serve(struct worker *w, struct job_files first, struct kil
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
-/* |notice| is NULL where the daemon knows already that we are ready. */
-static int run(int socket_fd, unsigned max_jobs, const char *notice, struct job_files first)
+/* |first| as for serve; the daemon knows already that whoever has it is ready. */
+static int run(const struct compiler_worker_options *options, struct job_files first)
 {
     struct kiln_err err = KILN_ERR_INIT;
     __attribute__((cleanup(worker_done))) struct worker w = {
-        .socket_fd = socket_fd,
+        .options = options,
         .own_out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0),
         .own_err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0),
-        .jobs_left = max_jobs,
+        .jobs_left = options->max_jobs,
         .afresh = first.job_fd >= 0,
     };
-    enum kiln_code rc = notice ? send_ready(socket_fd, notice, &err) : KILN_OK;
+    enum kiln_code rc = w.afresh ? KILN_OK : send_ready(options, &err);
     if (!rc)
         rc = serve(&w, first, &err);
     if (!rc)
@@ -350,15 +371,14 @@ static int run(int socket_fd, unsigned max_jobs, const char *notice, struct job_
     return EXIT_WIRE;
 }
 
-int compiler_worker_serve(int socket_fd, unsigned max_jobs, const char *notice)
+int compiler_worker_serve(const struct compiler_worker_options *options)
 {
-    return run(socket_fd, max_jobs, notice, NO_FILES);
+    return run(options, NO_FILES);
 }
 
-int compiler_worker_resume(int socket_fd, unsigned max_jobs, const int files[3])
+int compiler_worker_resume(const struct compiler_worker_options *options, const int files[3])
 {
     for (size_t i = 0; i < WORKER_JOB_FILES; i++)
         fcntl(files[i], F_SETFD, FD_CLOEXEC);
-    return run(socket_fd, max_jobs, /* notice= */ NULL,
-               (struct job_files){ files[0], files[1], files[2] });
+    return run(options, (struct job_files){ files[0], files[1], files[2] });
 }

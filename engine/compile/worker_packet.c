@@ -38,9 +38,10 @@ enum kiln_code worker_job_read(struct bytes content, struct compile_job *ret_job
     return KILN_OK;
 }
 
-void worker_ready_write(struct buffer *b, const char *notice)
+void worker_ready_write(struct buffer *b, bool landlock, const char *notice)
 {
     buffer_put_u8(b, WORKER_READY);
+    buffer_put_u8(b, landlock);
     buffer_put_sized(b, bytes_of_text(notice));
 }
 
@@ -57,7 +58,7 @@ static bool take_text(struct bytes text, struct worker_result *result)
 enum kiln_code worker_ready_read(struct reader *r, struct worker_result *ret_result,
                                  struct kiln_err *err)
 {
-    struct worker_result result = { .end = COMPILE_DONE };
+    struct worker_result result = { .end = COMPILE_DONE, .landlock = reader_u8(r) };
     struct bytes notice = reader_sized(r);
     if (r->failed || reader_left(r) || !take_text(notice, &result))
         return kiln_fail(err, KILN_INVALID, "a compiler process sent a damaged greeting");

@@ -9,7 +9,8 @@
  * Ownership  see each call
  * Threading  one thread a socket
  *
- *   worker -> kilnd   ready                 once, after start; what an operator should know of it
+ *   worker -> kilnd   ready                 once, after start; whether Landlock confines it, and
+ *                                           what an operator should know of it
  *   kilnd -> worker   job      + 3 memfds   the job's bytes (sealed), an empty object file,
  *                                           an empty log file
  *   worker -> kilnd   result                the same three files are now filled
@@ -26,6 +27,7 @@ struct worker_result { /* as received; nothing in it is trusted */
     char text[512];
     uint64_t cpu_ns;
     uint64_t peak_rss;
+    bool landlock; /* of WORKER_READY: files out of its reach stay so */
 };
 
 struct worker_files { /* owned by the sender of the job */
@@ -39,8 +41,7 @@ KILN_MUST_CHECK enum kiln_code worker_send_job(int socket_fd, const struct compi
                                                struct kiln_err *err);
 /* Daemon's side, does not block: KILN_BUSY when nothing is there yet, KILN_UNAVAILABLE when the
  * worker closed its end.  |ret_result| is filled for WORKER_RESULT; of WORKER_READY it has the
- * text,
- * "" as a rule. */
+ * text, "" as a rule, and |landlock|. */
 KILN_MUST_CHECK enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
                                               struct worker_result *ret_result,
                                               struct kiln_err *err);
@@ -50,6 +51,16 @@ KILN_MUST_CHECK enum kiln_code worker_receive(int socket_fd, enum worker_message
 void worker_collect(struct worker_files *files, enum compile_end end, const char *text,
                     const struct worker_result *result, struct compile_outcome *ret_outcome);
 
-/* Worker's side: says that it is ready, with |notice|, then serves jobs from |socket_fd| until the
- * daemon closes it or |max_jobs| are done; returns the process's exit status. */
-int compiler_worker_serve(int socket_fd, unsigned max_jobs, const char *notice);
+struct compiler_worker_options {
+    int socket_fd;      /* borrowed */
+    unsigned max_jobs;  /* 0: no end */
+    uint64_t cpu_s;     /* processor time of one job; 0: no bound */
+    bool landlock;      /* what kilnd is told */
+    const char *notice; /* the same, "" as a rule */
+    /* Arguments that a process which replaces this one is given too; NULL: none. */
+    const char *limits, *user;
+};
+
+/* Worker's side: says that it is ready, then serves jobs from the socket until the daemon closes
+ * it or |max_jobs| are done; returns the process's exit status. */
+int compiler_worker_serve(const struct compiler_worker_options *options);

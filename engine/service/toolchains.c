@@ -298,12 +298,23 @@ static void remember(struct engine *e, const struct probe *p, bool works, const 
     engine_run(e, LANE_WRITE, &r->task);
 }
 
+static void forget_doubt(struct engine *e, struct doubt *d)
+{
+    const struct toolchain *tc = toolchain_table_find(e->toolchains, bytes_of_text(d->toolchain));
+    if (tc && toolchain_probe_state(e->toolchains, tc, &d->target) == PROBE_FAILS)
+        toolchain_probe_learn(e->toolchains, tc, &d->target, PROBE_UNKNOWN, NULL);
+    d->until_ns = 0;
+}
+
 /* A crash, a time-out or a lack of memory or workers may be the moment's: it is not written down,
- * and tried again after a while. */
+ * and tried again after a while; or sooner, where made-up targets give cause for more doubts than
+ * there are places, but never held on to. */
 static void doubt(struct engine *e, const struct probe *p, enum compile_end end)
 {
     uint64_t life = end == COMPILE_UNAVAILABLE ? DESCRIBE_AGAIN_NS : DOUBT_NS;
     struct doubt *d = &e->doubts[e->doubt_next++ % DOUBTS_MOST];
+    if (d->until_ns)
+        forget_doubt(e, d);
     *d = (struct doubt){ .target = p->target, .until_ns = clock_monotonic_ns() + life };
     memcpy(d->toolchain, p->tc.name, sizeof(d->toolchain));
 }
@@ -313,13 +324,8 @@ static void forget_doubts(struct engine *e)
     uint64_t now = clock_monotonic_ns();
     for (size_t i = 0; i < DOUBTS_MOST; i++) {
         struct doubt *d = &e->doubts[i];
-        if (d->until_ns == 0 || d->until_ns > now)
-            continue;
-        const struct toolchain *tc =
-            toolchain_table_find(e->toolchains, bytes_of_text(d->toolchain));
-        if (tc)
-            toolchain_probe_learn(e->toolchains, tc, &d->target, PROBE_UNKNOWN, NULL);
-        d->until_ns = 0;
+        if (d->until_ns && d->until_ns <= now)
+            forget_doubt(e, d);
     }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Bad input to a real daemon: clear refusals, counters, no growth, and the others are served. */
+#include "common/fs.h"
 #include "tests/support/raw_client.h"
 
 #include <fcntl.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct fixture {
@@ -242,6 +244,58 @@ static void descriptors_sent_unasked_are_closed(void **state)
     raw_expect_pong(f->bystander);
 }
 
+/* A file that root alone may read, in a folder where compilers find programs, and the daemon
+ * started anew to look there. */
+static void make_roots_own(struct fixture *f, char folder[64], char file[128])
+{
+    char path[512];
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(mem) char *before = strdup(getenv("PATH"));
+    strcpy(folder, "/tmp/kiln-test-system-XXXXXX");
+    assert_true(mkdtemp(folder) && chmod(folder, 0755) == 0);
+    snprintf(file, 128, "%s/roots-own.h", folder);
+    KILN_AUTO(fd) int fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    must(fs_write_all(fd, bytes_of_text("hidden_word();\n"), &err), err);
+    close(f->bystander);
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    snprintf(path, sizeof(path), "%s:%s", before, folder);
+    setenv("PATH", path, 1);
+    daemon_process_start(&f->daemon);
+    setenv("PATH", before, 1);
+    f->bystander = raw_greeted(&f->daemon);
+}
+
+/* The answer to a source that includes |file|, the compiler's log in it; no kernel comes of it. */
+static bool answer_quotes(struct fixture *f, const char *file, const char *options)
+{
+    static struct raw_frame frame;
+    char source[256], text[512];
+    snprintf(source, sizeof(source), "#include \"%s\"\n", file);
+    raw_send_source(f->bystander, 5, "gfx90a", options, bytes_of_text(source));
+    assert_true(raw_receive(f->bystander, &frame));
+    enum kiln_code code = raw_refusal(&frame, text);
+    if (code != KILN_COMPILE_FAILED)
+        fail_msg("not a compile error but %d: %s", (int)code, text);
+    return memmem(frame.body, frame.header.body_size, "hidden_word", strlen("hidden_word"));
+}
+
+static void what_root_alone_may_read_does_not_show_in_a_log(void **state)
+{
+    struct fixture *f = *state;
+    char folder[64], file[128];
+    if (geteuid() != 0)
+        skip();
+    make_roots_own(f, folder, file);
+
+    bool closed = answer_quotes(f, file, "-DTRY=1");
+    assert_int_equal(chmod(file, 0644), 0);
+    bool open = answer_quotes(f, file, "-DTRY=2"); /* it is the mode, and no other reason */
+
+    fs_remove_tree(AT_FDCWD, folder);
+    assert_false(closed);
+    assert_true(open);
+}
+
 #define HOSTILE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -257,6 +311,7 @@ int main(void)
         HOSTILE_TEST(a_client_that_never_reads_is_bounded_and_delays_nobody),
         HOSTILE_TEST(one_byte_at_a_time_is_slow_but_right),
         HOSTILE_TEST(descriptors_sent_unasked_are_closed),
+        HOSTILE_TEST(what_root_alone_may_read_does_not_show_in_a_log),
     };
     return cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
 }

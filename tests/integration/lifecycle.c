@@ -23,6 +23,8 @@ static int setup(void **state)
 {
     static struct fixture f;
     daemon_process_init(&f.daemon);
+    /* So that temporary files are here too, whomever compilers run as. */
+    assert_int_equal(chmod(f.daemon.folder, 0711), 0);
     *state = &f;
     return 0;
 }
@@ -85,22 +87,82 @@ static void sigint_ends_it_like_sigterm(void **state)
     assert_int_equal(leftovers(f), 0);
 }
 
-static void sighup_changes_nothing_and_says_so(void **state)
+/* kilnd's log so far; owned by the caller. */
+static char *read_log(const struct fixture *f)
 {
-    struct fixture *f = *state;
     char path[256];
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer log;
     buffer_init(&log, 1u << 20);
+    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.folder);
+    must(fs_read_file(path, 1u << 20, &log, &err), err);
+    return bytes_to_text(buffer_view(&log));
+}
+
+static void sighup_changes_nothing_and_says_so(void **state)
+{
+    struct fixture *f = *state;
     f->daemon.keep_log = true;
     daemon_process_start(&f->daemon);
     assert_int_equal(kill(f->daemon.pid, SIGHUP), 0);
     expect_ping(f);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.folder);
-    must(fs_read_file(path, 1u << 20, &log, &err), err);
-    KILN_AUTO(mem) char *text = bytes_to_text(buffer_view(&log));
+    KILN_AUTO(mem) char *text = read_log(f);
     assert_says(text, "SIGHUP ignored");
+}
+
+_Noreturn static void become_daemon(const struct fixture *f)
+{
+    char cache[256], state_dir[256];
+    snprintf(cache, sizeof(cache), "%s/cache", f->daemon.folder);
+    snprintf(state_dir, sizeof(state_dir), "%s/state", f->daemon.folder);
+    execl(KILN_BIN "/kilnd", "kilnd", "--socket", f->daemon.socket, "--cache-dir", cache,
+          "--state-dir", state_dir, NULL);
+    _exit(127);
+}
+
+/* A signal that is blocked and waits comes the moment that kilnd lets it. */
+static void a_stop_that_waits_before_it_starts_is_done_in_order(void **state)
+{
+    struct fixture *f = *state;
+    f->daemon.pid = fork();
+    if (f->daemon.pid == 0) {
+        sigset_t waiting;
+        sigemptyset(&waiting);
+        sigaddset(&waiting, SIGTERM);
+        sigprocmask(SIG_BLOCK, &waiting, NULL);
+        raise(SIGTERM);
+        become_daemon(f);
+    }
+    assert_int_equal(daemon_process_wait(&f->daemon), 0);
+    assert_int_equal(leftovers(f), 0);
+}
+
+/* The system itself sends the signal as soon as there is a file that would have to go again. */
+static void a_stop_while_it_makes_its_socket_leaves_nothing_behind(void **state)
+{
+    struct fixture *f = *state;
+    int go[2];
+    char byte;
+    KILN_AUTO(fd) int folder = open(f->daemon.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+    f->daemon.pid = fork();
+    if (f->daemon.pid == 0) {
+        close(go[1]);
+        if (read(go[0], &byte, 1) == 0)
+            become_daemon(f);
+        _exit(126);
+    }
+    bool told = fcntl(folder, F_SETOWN, f->daemon.pid) == 0 &&
+                fcntl(folder, F_SETSIG, SIGTERM) == 0 && fcntl(folder, F_NOTIFY, DN_CREATE) == 0;
+    assert_int_equal(told ? 0 : write(go[1], "", 1), told ? 0 : 1);
+    close(go[0]);
+    close(go[1]);
+    int status = daemon_process_wait(&f->daemon);
+    if (!told)
+        skip(); /* a kernel without dnotify */
+    assert_int_equal(status, 0);
+    assert_int_equal(leftovers(f), 0);
 }
 
 static void expect_notice(int fd, const char *text)
@@ -173,18 +235,15 @@ static void a_socket_handed_over_by_systemd_is_used(void **state)
     /* As systemd does: descriptor 3, LISTEN_FDS, LISTEN_PID of the process that is exec'd. */
     f->daemon.pid = fork();
     if (f->daemon.pid == 0) {
-        char pid[32], cache[256], state_dir[256];
+        char pid[32];
         snprintf(pid, sizeof(pid), "%d", (int)getpid());
-        snprintf(cache, sizeof(cache), "%s/cache", f->daemon.folder);
-        snprintf(state_dir, sizeof(state_dir), "%s/state", f->daemon.folder);
         setenv("LISTEN_PID", pid, 1);
         setenv("LISTEN_FDS", "1", 1);
         if (fd != 3)
             dup2(fd, 3);
         else
             fcntl(3, F_SETFD, 0);
-        execl(KILN_BIN "/kilnd", "kilnd", "--cache-dir", cache, "--state-dir", state_dir, NULL);
-        _exit(127);
+        become_daemon(f);
     }
     close(fd);
     expect_ping(f);
@@ -255,6 +314,75 @@ static void every_setting_shows_where_it_came_from(void **state)
     assert_says(json_get_text(json_get(config, "hot_limit"), "origin", ""), "default");
 }
 
+/* ---- whom compilers run as ---- */
+
+static bool has_idle_workers(void *context)
+{
+    struct fixture *f = context;
+    run_program(&f->daemon, &f->result, "kilnctl", "status", "--json", NULL);
+    KILN_AUTO(json) struct json *status = result_json(&f->result);
+    return json_get_u64(json_get(status, "workers"), "idle", 0) > 0;
+}
+
+static void the_status_shows_what_confines_compilers(void **state)
+{
+    struct fixture *f = *state;
+    daemon_process_start(&f->daemon);
+    assert_true(wait_until(has_idle_workers, f));
+    KILN_AUTO(json) struct json *status = result_json(&f->result);
+    const struct json *workers = json_get(status, "workers");
+    assert_true(json_is_bool(json_get(workers, "landlock")));
+    assert_string_not_equal(json_get_text(workers, "user", ""), "");
+    if (geteuid() == 0)
+        assert_int_not_equal(json_get_u64(workers, "uid", 0), 0);
+    else
+        assert_int_equal(json_get_u64(workers, "uid", 0), geteuid());
+}
+
+static void a_compiler_user_that_is_not_there_is_refused_at_the_start(void **state)
+{
+    struct fixture *f = *state;
+    run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--compiler-user",
+                "no-such-user", NULL);
+    assert_int_equal(f->result.status, 1);
+    assert_says(f->result.output, "there is no user 'no-such-user'");
+    assert_int_equal(leftovers(f), 0);
+}
+
+/* A compiler that only root may run. */
+static void copy_compiler(const struct fixture *f, char path[256])
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer program;
+    buffer_init(&program, 256u << 20);
+    must(fs_read_file(KILN_BIN "/kiln-compiler", 256u << 20, &program, &err), err);
+    snprintf(path, 256, "%s/kiln-compiler", f->daemon.folder);
+    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+    must(fs_write_all(fd, buffer_view(&program), &err), err);
+}
+
+static void a_compiler_that_cannot_change_its_user_refuses_to_start(void **state)
+{
+    struct fixture *f = *state;
+    char path[256];
+    if (geteuid() != 0)
+        skip();
+    copy_compiler(f, path);
+    f->daemon.keep_log = true;
+    f->daemon.arguments[0] = "--compiler";
+    f->daemon.arguments[1] = path;
+    daemon_process_start(&f->daemon);
+
+    run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--probe", "gfx90a", NULL);
+
+    assert_int_not_equal(f->result.status, 0);
+    assert_says(f->result.output, "no compiler process can be started");
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    KILN_AUTO(mem) char *log = read_log(f);
+    assert_says(log, "may not run this very program");
+    assert_says(log, "exited with status 4 before it was ready");
+}
+
 /* ---- stopping while a client waits ---- */
 
 static bool is_compiling(void *context) { return daemon_stat(context, "compiling") > 0; }
@@ -316,6 +444,8 @@ int main(void)
         LIFECYCLE_TEST(starts_answers_and_leaves_nothing_behind_at_sigterm),
         LIFECYCLE_TEST(sigint_ends_it_like_sigterm),
         LIFECYCLE_TEST(sighup_changes_nothing_and_says_so),
+        LIFECYCLE_TEST(a_stop_that_waits_before_it_starts_is_done_in_order),
+        LIFECYCLE_TEST(a_stop_while_it_makes_its_socket_leaves_nothing_behind),
         LIFECYCLE_TEST(systemd_is_told_when_it_is_ready_and_when_it_stops),
         LIFECYCLE_TEST(a_start_that_fails_says_why_and_leaves_nothing),
         LIFECYCLE_TEST(a_dead_daemons_socket_is_taken_over),
@@ -325,6 +455,9 @@ int main(void)
         LIFECYCLE_TEST(an_unknown_flag_is_refused_by_name),
         LIFECYCLE_TEST(checking_the_configuration_starts_nothing),
         LIFECYCLE_TEST(every_setting_shows_where_it_came_from),
+        LIFECYCLE_TEST(the_status_shows_what_confines_compilers),
+        LIFECYCLE_TEST(a_compiler_user_that_is_not_there_is_refused_at_the_start),
+        LIFECYCLE_TEST(a_compiler_that_cannot_change_its_user_refuses_to_start),
         LIFECYCLE_TEST(a_client_that_waits_at_sigterm_is_served_first),
         LIFECYCLE_TEST(a_client_that_waits_beyond_the_drain_limit_is_left),
     };

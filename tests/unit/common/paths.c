@@ -2,6 +2,7 @@
 #include "common/paths.h"
 #include "tests/support/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -91,9 +92,31 @@ static void an_absent_helper_is_named_with_where_it_was_sought(void **state)
     (void)state;
     char path[PATH_TEXT_MOST];
     struct kiln_err err = KILN_ERR_INIT;
-    assert_int_equal(paths_program("no-such-program", "/nowhere/no-such-program", path, &err),
+    assert_int_equal(paths_program("no-such-program", "../else/no-such-program",
+                                   "/nowhere/no-such-program", path, &err),
                      KILN_NOT_FOUND);
-    assert_says(err.text, "/nowhere/no-such-program");
+    assert_says(err.text, "'../else/no-such-program'");
+    assert_says(err.text, "'/nowhere/no-such-program'");
+}
+
+/* This very program is the helper. */
+static void a_helper_is_found_beside_the_program_then_relative_to_it_then_where_installed(
+    void **state)
+{
+    (void)state;
+    char self[PATH_TEXT_MOST] = { 0 }, path[PATH_TEXT_MOST], from_above[PATH_TEXT_MOST];
+    struct kiln_err err = KILN_ERR_INIT;
+    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+    const char *name = strrchr(self, '/') + 1;
+    must(paths_program(name, "../none", "/none", path, &err), err);
+    assert_string_equal(path, self);
+
+    snprintf(from_above, sizeof(from_above), "../tests/%.200s", name);
+    must(paths_program("no-such-program", from_above, "/none", path, &err), err);
+    assert_says(path, from_above);
+
+    must(paths_program("no-such-program", "../none", "/bin/sh", path, &err), err);
+    assert_string_equal(path, "/bin/sh");
 }
 
 int main(void)
@@ -103,6 +126,8 @@ int main(void)
         cmocka_unit_test(without_home_the_message_says_what_to_set),
         cmocka_unit_test(kiln_socket_wins_for_clients),
         cmocka_unit_test(an_absent_helper_is_named_with_where_it_was_sought),
+        cmocka_unit_test(
+            a_helper_is_found_beside_the_program_then_relative_to_it_then_where_installed),
     };
     return cmocka_run_group_tests_name("paths", tests, NULL, NULL);
 }

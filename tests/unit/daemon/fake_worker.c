@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,17 +32,15 @@ static void say(const char *text)
         _exit(82);
 }
 
-static void say_limits(void)
+/* What it was started with, the folder aside. */
+static void say_how_it_was_started(char **argv)
 {
-    struct rlimit cpu, output, core;
-    char text[128];
-    getrlimit(RLIMIT_CPU, &cpu);
-    getrlimit(RLIMIT_FSIZE, &output);
-    getrlimit(RLIMIT_CORE, &core);
-    snprintf(text, sizeof(text), "done cpu=%llu output=%llu core=%llu nice=%d leads=%d",
-             (unsigned long long)cpu.rlim_cur, (unsigned long long)output.rlim_cur,
-             (unsigned long long)core.rlim_cur, getpriority(PRIO_PROCESS, 0),
-             getpgrp() == getpid() && getsid(0) == getpid());
+    char text[256] = "done leads=";
+    size_t used = strlen(text);
+    used += (size_t)snprintf(text + used, sizeof(text) - used, "%d",
+                             getpgrp() == getpid() && getsid(0) == getpid());
+    for (size_t i = 3; argv[i] && used < sizeof(text); i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, " %s", argv[i]);
     say(text);
 }
 
@@ -68,7 +65,7 @@ static void leave_a_child(void)
     abort();
 }
 
-static void serve(const char *order)
+static void serve(const char *order, char **argv)
 {
     if (strcmp(order, "crash") == 0)
         abort();
@@ -82,8 +79,8 @@ static void serve(const char *order)
         raise(SIGXFSZ);
     else if (strcmp(order, "orphan") == 0)
         leave_a_child();
-    else if (strcmp(order, "limits") == 0)
-        say_limits();
+    else if (strcmp(order, "how") == 0)
+        say_how_it_was_started(argv);
     else if (strcmp(order, "who") == 0)
         say_pid();
     else if (strcmp(order, "answer and die") == 0) {
@@ -114,7 +111,7 @@ int main(int argc, char **argv)
         if (got <= 0)
             return 0;
         order[got] = '\0';
-        serve(order);
+        serve(order, argv);
     }
     return 0;
 }

@@ -35,7 +35,7 @@ static int tear_down(void **state)
 
 static enum kiln_code make(struct fixture *f)
 {
-    return folder_make(f->path, "the state folder", "--state-dir", &f->err);
+    return folder_make(f->path, 0700, "the state folder", "--state-dir", &f->err);
 }
 
 static void makes_a_folder_that_only_its_owner_may_enter(void **state)
@@ -48,6 +48,25 @@ static void makes_a_folder_that_only_its_owner_may_enter(void **state)
     assert_int_equal(stat(f->path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0700);
     must(make(f), f->err); /* one that is there is as good */
+}
+
+static void all_that_it_makes_has_the_mode_and_what_is_there_stays(void **state)
+{
+    struct fixture *f = *state;
+    struct stat made, between, before;
+
+    must(folder_make_mode(f->path, 0711, &f->err), f->err);
+
+    assert_int_equal(stat(f->path, &made), 0);
+    *strrchr(f->path, '/') = '\0';
+    assert_int_equal(stat(f->path, &between), 0);
+    assert_int_equal(stat(f->folder, &before), 0);
+    assert_int_equal(made.st_mode & 0777, 0711);
+    assert_int_equal(between.st_mode & 0777, 0711);
+    assert_int_equal(before.st_mode & 0777, 0700);
+    must(folder_make_mode(f->path, 0700, &f->err), f->err);
+    assert_int_equal(stat(f->path, &between), 0);
+    assert_int_equal(between.st_mode & 0777, 0711);
 }
 
 static void what_cannot_be_made_is_named_with_what_to_set(void **state)
@@ -94,6 +113,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FOLDER_TEST(makes_a_folder_that_only_its_owner_may_enter),
+        FOLDER_TEST(all_that_it_makes_has_the_mode_and_what_is_there_stays),
         FOLDER_TEST(what_cannot_be_made_is_named_with_what_to_set),
         FOLDER_TEST(a_folder_that_everybody_may_write_to_is_refused),
         FOLDER_TEST(a_folder_that_we_may_not_write_to_is_refused),

@@ -53,6 +53,7 @@ static int set_up(void **state)
     static struct fixture f;
     f = (struct fixture){ .folder = "/tmp/kilnd_config_XXXXXX", .err = KILN_ERR_INIT };
     assert_non_null(mkdtemp(f.folder));
+    assert_int_equal(chmod(f.folder, 0711), 0);
     snprintf(f.file, sizeof(f.file), "%s/some.json", f.folder);
     flag(&f, "kilnd");
     flag(&f, "--compiler=/bin/true");
@@ -385,6 +386,45 @@ static void a_handed_over_socket_is_the_one_that_is_shown(void **state)
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->folder);
 }
 
+static void temporary_files_go_where_the_compilers_user_may_enter(void **state)
+{
+    struct fixture *f = *state;
+    char socket[96];
+    if (geteuid() != 0)
+        skip();
+    snprintf(socket, sizeof(socket), "--socket=%s/kilnd.sock", f->folder);
+    flag(f, socket);
+    assert_int_equal(chmod(f->folder, 0700), 0);
+
+    must(load(f), f->err);
+    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/tmp");
+    flag(f, "--compiler-user=root");
+    must(load(f), f->err);
+    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->folder);
+}
+
+static void compilers_of_root_have_a_user_of_their_own(void **state)
+{
+    struct fixture *f = *state;
+    if (geteuid() != 0)
+        skip();
+    must(load(f), f->err);
+    assert_string_not_equal(config_text(&f->config, CONFIG_compiler_user), "");
+    assert_string_not_equal(config_text(&f->config, CONFIG_compiler_user), "root");
+    assert_string_equal(origin(f, CONFIG_compiler_user), "default");
+}
+
+static void compilers_of_a_user_are_that_users(void **state)
+{
+    struct fixture *f = *state;
+    become_a_user(f);
+    setenv("XDG_RUNTIME_DIR", f->folder, 1);
+    setenv("XDG_CACHE_HOME", f->folder, 1);
+    setenv("XDG_STATE_HOME", f->folder, 1);
+    must(load(f), f->err);
+    assert_string_equal(config_text(&f->config, CONFIG_compiler_user), "");
+}
+
 static void a_temp_dir_that_was_set_stays(void **state)
 {
     struct fixture *f = *state;
@@ -444,6 +484,9 @@ int main(void)
         CONFIG_TEST(the_default_limit_of_the_cache_is_a_round_number),
         CONFIG_TEST(temporary_files_go_beside_the_socket_where_that_can_be_written_to),
         CONFIG_TEST(a_handed_over_socket_is_the_one_that_is_shown),
+        CONFIG_TEST(temporary_files_go_where_the_compilers_user_may_enter),
+        CONFIG_TEST(compilers_of_root_have_a_user_of_their_own),
+        CONFIG_TEST(compilers_of_a_user_are_that_users),
         CONFIG_TEST(a_temp_dir_that_was_set_stays),
         CONFIG_TEST(beside_a_socket_of_root_temporary_files_go_to_tmpdir_else_to_tmp),
     };

@@ -70,7 +70,7 @@ static int set_up(void **state)
     seen.loop_thread = pthread_self();
     must(loop_create(&f.loop, &f.err), f.err);
     must(lanes_create(f.loop, READERS, &f.lanes, &f.err), f.err);
-    executor_uv_init(&f.executor, f.lanes, NULL);
+    executor_uv_init(&f.executor, f.lanes, NULL, NULL);
     *state = &f;
     return 0;
 }

@@ -44,7 +44,7 @@ enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
     if (got <= 0)
         return KILN_UNAVAILABLE;
     last_answer[got] = '\0';
-    *ret_result = (struct worker_result){ .end = COMPILE_DONE };
+    *ret_result = (struct worker_result){ .end = COMPILE_DONE, .landlock = true };
     *ret_message = strcmp(last_answer, "ready") == 0 ? WORKER_READY : WORKER_RESULT;
     if (strncmp(last_answer, "done", 4) == 0 || *ret_message == WORKER_READY)
         return KILN_OK;
@@ -275,18 +275,78 @@ static void each_limit_has_its_own_end_and_names_its_setting(void **state)
     }
 }
 
-static void limits_are_in_force_before_the_first_job(void **state)
+static void a_worker_leads_its_group_and_is_told_its_limits(void **state)
 {
     struct fixture *f = *state;
-    struct job job = kernel("limits");
+    struct job job = kernel("how");
+    start(f);
+    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    assert_string_equal(last_answer, "done leads=1 --max-jobs 100 --limits 77,4294967296,1048576");
+}
+
+static int is_ours(const struct dirent *entry) { return strncmp(entry->d_name, "kilnd-", 6) == 0; }
+
+static void let_others_pass(struct fixture *f)
+{
+    f->options.user = (struct compiler_user){ .uid = 4321, .gid = 5432, .other = true };
+    strcpy(f->options.user.name, "kiln-worker");
+    assert_int_equal(chmod(f->folder, 0711), 0);
+}
+
+static void another_user_is_named_to_the_worker_and_owns_its_folder(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("how");
+    struct stat root, own;
+    char path[512];
+    if (geteuid() != 0) {
+        start(f); /* for the teardown */
+        skip();
+    }
+    let_others_pass(f);
     start(f);
 
     assert_int_equal(run(f, &job)->end, COMPILE_DONE);
 
-    unsigned cpu = 0;
-    assert_int_equal(sscanf(last_answer, "done cpu=%u", &cpu), 1);
-    assert_in_range(cpu, 77, 79); /* and what it had used */
-    assert_non_null(strstr(last_answer, "output=1048576 core=0 nice=10 leads=1"));
+    assert_says(last_answer, " --user 4321:5432");
+    struct dirent **names;
+    int count = scandir(f->folder, &names, is_ours, alphasort);
+    assert_int_equal(count, 1);
+    snprintf(path, sizeof(path), "%s/%s", f->folder, names[0]->d_name);
+    assert_int_equal(stat(path, &root), 0);
+    strncat(path, "/worker-1", sizeof(path) - strlen(path) - 1);
+    assert_int_equal(stat(path, &own), 0);
+    assert_true(root.st_uid == 0 && (root.st_mode & 0777) == 0711);
+    assert_true(own.st_uid == 4321 && own.st_gid == 5432 && (own.st_mode & 0777) == 0700);
+    free(names[0]);
+    free(names);
+}
+
+static void a_folder_that_the_other_user_may_not_enter_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    if (geteuid() == 0) {
+        let_others_pass(f);
+        assert_int_equal(chmod(f->folder, 0700), 0);
+
+        assert_int_equal(pool_create(&f->options, &f->pool, &f->err), KILN_DENIED);
+
+        assert_says(f->err.text, "user 'kiln-worker', which compilers run as, may not enter");
+        assert_says(f->err.text, "--temp-dir");
+        assert_int_equal(rmdir(f->folder), 0); /* and nothing was left in it */
+        assert_int_equal(mkdir(f->folder, 0711), 0);
+    }
+    start(f);
+}
+
+static void what_confines_workers_is_known_once_one_has_said(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    assert_false(pool_confinement(f->pool).known);
+    wait_until_idle(f, 1);
+    assert_true(pool_confinement(f->pool).known);
+    assert_true(pool_confinement(f->pool).landlock);
 }
 
 static void a_worker_that_talks_nonsense_is_killed(void **state)
@@ -476,7 +536,7 @@ static void leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept(
     char dead[100], theirs[100], inside[128];
     struct temp_root live;
     struct stat st;
-    assert_int_equal(temp_root_open(f->folder, &live, &f->err), KILN_OK);
+    assert_int_equal(temp_root_open(f->folder, &f->options.user, &live, &f->err), KILN_OK);
     snprintf(dead, sizeof(dead), "%s/kilnd-dead00", f->folder);
     assert_int_equal(mkdir(dead, 0700), 0);
     snprintf(inside, sizeof(inside), "%s/link", dead);
@@ -511,7 +571,10 @@ int main(void)
         POOL_TEST(a_job_beyond_its_time_is_killed_and_names_the_setting),
         cmocka_unit_test(looking_for_compilers_has_a_minute_however_short_a_compile_may_be),
         POOL_TEST(each_limit_has_its_own_end_and_names_its_setting),
-        POOL_TEST(limits_are_in_force_before_the_first_job),
+        POOL_TEST(a_worker_leads_its_group_and_is_told_its_limits),
+        POOL_TEST(another_user_is_named_to_the_worker_and_owns_its_folder),
+        POOL_TEST(a_folder_that_the_other_user_may_not_enter_is_refused),
+        POOL_TEST(what_confines_workers_is_known_once_one_has_said),
         POOL_TEST(a_worker_that_talks_nonsense_is_killed),
         POOL_TEST(a_worker_that_hangs_up_is_killed),
         POOL_TEST(an_answer_given_before_death_counts),

@@ -6,8 +6,15 @@
 #include "tests/unit/libclient/fake_daemon.h"
 
 #include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 
 struct fixture {
     struct transport *transport;
@@ -247,6 +254,72 @@ static void the_other_sides_end_is_told_to_senders_and_readers(void **state)
     assert_says(f->err.text, "kilnd closed the connection");
 }
 
+/* ---- a socket that one may not open ---- */
+
+/* The sentence that another user gets who connects to a socket of this owner, group and mode. */
+static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct kiln_err *ret_err)
+{
+    char folder[] = "/tmp/kiln-transport-XXXXXX";
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    struct kiln_err *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED && mkdtemp(folder) && chmod(folder, 0711) == 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", folder);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 1), 0);
+    assert_int_equal(chmod(address.sun_path, mode) || chown(address.sun_path, owner, group), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct transport *none;
+        if (setgroups(0, NULL) < 0 || setresgid(65534, 65534, 65534) < 0 ||
+            setresuid(65534, 65534, 65534) < 0)
+            _exit(1);
+        _exit(transport_socket_connect(address.sun_path, &none, shared) == KILN_DENIED ? 0 : 2);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    close(fd);
+    assert_int_equal(unlink(address.sun_path) || rmdir(folder), 0);
+    assert_int_equal(status, 0);
+    *ret_err = *shared;
+    munmap(shared, sizeof(*shared));
+}
+
+static void who_is_refused_is_told_the_group_that_would_help(void **state)
+{
+    (void)state;
+    struct kiln_err err;
+    if (geteuid() != 0)
+        skip();
+    ask_as_another_user(0, 1, 0660, &err); /* number 1 is "daemon" on every Linux */
+    assert_says(err.text, "ask to be let into the group 'daemon' ('usermod -aG daemon USER'");
+    ask_as_another_user(0, 4000000000u, 0660, &err); /* of no group */
+    assert_says(err.text, "the group '4000000000'");
+}
+
+static void a_socket_that_is_roots_alone_needs_an_administrator(void **state)
+{
+    (void)state;
+    struct kiln_err err;
+    if (geteuid() != 0)
+        skip();
+    ask_as_another_user(0, 0, 0660, &err);
+    assert_says(err.text, "only root may connect");
+    assert_says(err.text, "'groupadd --system kiln'");
+    assert_null(strstr(err.text, "usermod -aG root"));
+}
+
+static void a_socket_of_another_user_is_that_users_alone(void **state)
+{
+    (void)state;
+    struct kiln_err err;
+    if (geteuid() != 0)
+        skip();
+    ask_as_another_user(1234, 1234, 0600, &err);
+    assert_says(err.text, "is for user 1234 alone");
+    assert_says(err.text, "KILN_SOCKET");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -261,6 +334,9 @@ int main(void)
         TEST(what_could_not_be_sent_goes_out_though_the_reader_was_asleep_before),
         TEST(stop_ends_a_receive_in_progress),
         TEST(the_other_sides_end_is_told_to_senders_and_readers),
+        cmocka_unit_test(who_is_refused_is_told_the_group_that_would_help),
+        cmocka_unit_test(a_socket_that_is_roots_alone_needs_an_administrator),
+        cmocka_unit_test(a_socket_of_another_user_is_that_users_alone),
     };
     return cmocka_run_group_tests_name("client transport", tests, NULL, NULL);
 }

@@ -24,16 +24,35 @@ static void limit(int resource, rlim_t value)
 }
 
 _Noreturn static void become(int socket_fd, const struct compiler_process *p,
-                             const struct compiler_limits *limits)
+                             const struct compiler_setup *setup)
 {
-    char jobs[16];
-    snprintf(jobs, sizeof(jobs), "%u", limits->max_jobs);
+    char jobs[16], user[32];
+    const char *argv[12] = { "kiln-compiler", "--temp", p->folder, "--max-jobs", jobs };
+    size_t count = 5;
+    snprintf(jobs, sizeof(jobs), "%u", setup->max_jobs);
+    snprintf(user, sizeof(user), "%u:%u", (unsigned)setup->user, (unsigned)setup->user);
+    if (setup->limits) {
+        argv[count++] = "--limits";
+        argv[count++] = setup->limits;
+    }
+    if (setup->user) {
+        argv[count++] = "--user";
+        argv[count++] = user;
+    }
     dup2(socket_fd, SOCKET_FD);
-    limit(RLIMIT_FSIZE, limits->file_size);
-    limit(RLIMIT_AS, limits->addresses);
+    limit(RLIMIT_FSIZE, setup->file_size);
+    limit(RLIMIT_AS, setup->addresses);
     limit(RLIMIT_CORE, 1);
-    execl(KILN_COMPILER, "kiln-compiler", "--temp", p->folder, "--max-jobs", jobs, (char *)NULL);
+    execv(KILN_COMPILER, (char *const *)(uintptr_t)argv);
     _exit(127);
+}
+
+/* Another user's is where that user may go, whatever the folder of the build allows. */
+static void make_folder(struct compiler_process *p, uid_t user)
+{
+    strcpy(p->folder, user ? "/tmp/kiln-test-compiler-XXXXXX" : "kiln-test-compiler-XXXXXX");
+    assert_non_null(mkdtemp(p->folder));
+    assert_int_equal(user ? chown(p->folder, user, user) : 0, 0);
 }
 
 static enum worker_message wait_for(struct compiler_process *p, struct worker_result *result,
@@ -48,20 +67,19 @@ static enum worker_message wait_for(struct compiler_process *p, struct worker_re
     return message;
 }
 
-void compiler_start(struct compiler_process *p, const struct compiler_limits *limits)
+void compiler_start(struct compiler_process *p, const struct compiler_setup *setup)
 {
-    static const struct compiler_limits none = { 0 };
+    static const struct compiler_setup none = { 0 };
     struct kiln_err err = KILN_ERR_INIT;
     struct worker_result ignored;
     enum kiln_code rc;
     int pair[2];
-    strcpy(p->folder, "kiln-test-compiler-XXXXXX");
-    assert_non_null(mkdtemp(p->folder));
+    make_folder(p, setup ? setup->user : 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     p->pid = fork();
     assert_true(p->pid >= 0);
     if (p->pid == 0)
-        become(pair[1], p, limits ? limits : &none);
+        become(pair[1], p, setup ? setup : &none);
     close(pair[1]);
     p->socket_fd = pair[0];
     assert_int_equal(wait_for(p, &ignored, &rc, &err), WORKER_READY);

@@ -19,14 +19,16 @@ struct compiler_process {
     char folder[64];
 };
 
-struct compiler_limits { /* 0: none */
-    rlim_t file_size;
-    rlim_t addresses;
+struct compiler_setup { /* 0: none */
+    rlim_t file_size;   /* set before it starts, as are */
+    rlim_t addresses;   /* these */
     unsigned max_jobs;
+    const char *limits; /* of --limits */
+    uid_t user;         /* whom it becomes, with the group of that number; only by root */
 };
 
-/* NULL limits: none. */
-void compiler_start(struct compiler_process *p, const struct compiler_limits *limits);
+/* NULL: none of it. */
+void compiler_start(struct compiler_process *p, const struct compiler_setup *setup);
 /* Sends the job and waits for its end; a worker that dies gives COMPILE_CRASHED. */
 struct compile_outcome compiler_run(struct compiler_process *p, const struct compile_job *job);
 /* Closes its socket and waits; returns waitpid's status. */

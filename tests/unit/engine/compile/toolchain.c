@@ -247,6 +247,92 @@ static void made_up_targets_do_not_make_the_table_grow(void **state)
     assert_string_equal(toolchain_probe_detail(f->table, tc, &newest), "no");
 }
 
+static enum probe_state state_of(struct fixture *f, const char *toolchain, const char *target)
+{
+    struct target t = target_of(target);
+    return toolchain_probe_state(f->table, toolchain_table_find(f->table, bytes_of_text(toolchain)),
+                                 &t);
+}
+
+static void learn_many(struct fixture *f, unsigned from, unsigned to, enum probe_state state)
+{
+    for (unsigned i = from; i < to; i++) {
+        char target[32];
+        snprintf(target, sizeof(target), "gfx%04u", i);
+        learn(f, "clang", target, state, NULL);
+    }
+}
+
+static void what_works_outlives_any_number_of_made_up_targets(void **state)
+{
+    struct fixture *f = *state;
+    must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
+    learn(f, "clang", "gfx90a", PROBE_WORKS, NULL);
+    learn(f, "hiprtc", "gfx90a", PROBE_FAILS, "no");
+    learn(f, "hiprtc", "gfx942", PROBE_WORKS, NULL);
+
+    learn_many(f, 1, 2000, PROBE_FAILS);
+
+    assert_int_equal(state_of(f, "clang", "gfx90a"), PROBE_WORKS);
+    assert_int_equal(state_of(f, "hiprtc", "gfx942"), PROBE_WORKS);
+    assert_int_equal(state_of(f, "hiprtc", "gfx90a"), PROBE_UNKNOWN);
+}
+
+static void no_more_is_forgotten_than_there_must_be(void **state)
+{
+    struct fixture *f = *state;
+    must(describe(f, DESCRIPTION(CLANG)), f->err);
+    learn_many(f, 0, 254, PROBE_FAILS);
+    learn_many(f, 1000, 1002, PROBE_WORKS); /* full to the last place */
+    assert_int_equal(state_of(f, "clang", "gfx0000"), PROBE_FAILS);
+
+    learn(f, "clang", "gfx2000", PROBE_FAILS, "no");
+
+    assert_int_equal(state_of(f, "clang", "gfx0000"), PROBE_UNKNOWN);
+    assert_int_equal(state_of(f, "clang", "gfx0001"), PROBE_FAILS);
+    assert_int_equal(state_of(f, "clang", "gfx1000"), PROBE_WORKS);
+    assert_int_equal(state_of(f, "clang", "gfx1001"), PROBE_WORKS);
+    assert_int_equal(state_of(f, "clang", "gfx2000"), PROBE_FAILS);
+}
+
+static void where_everything_works_the_oldest_gives_way(void **state)
+{
+    struct fixture *f = *state;
+    must(describe(f, DESCRIPTION(CLANG)), f->err);
+    learn_many(f, 0, 256, PROBE_WORKS);
+    learn(f, "clang", "gfx0000", PROBE_WORKS, NULL); /* found anew: the youngest */
+    learn(f, "clang", "gfx2000", PROBE_WORKS, NULL);
+    assert_int_equal(state_of(f, "clang", "gfx0000"), PROBE_WORKS);
+    assert_int_equal(state_of(f, "clang", "gfx0001"), PROBE_UNKNOWN);
+    assert_int_equal(state_of(f, "clang", "gfx2000"), PROBE_WORKS);
+}
+
+static void what_is_known_of_a_toolchain_that_went_gives_way_first(void **state)
+{
+    struct fixture *f = *state;
+    must(describe(f, DESCRIPTION(CLANG)), f->err);
+    learn_many(f, 0, 128, PROBE_WORKS);
+    must(describe(f, DESCRIPTION(ROW("clang", "amdgpu", ID_2, ""))), f->err); /* an upgrade */
+    learn_many(f, 0, 256, PROBE_FAILS);
+    assert_int_equal(state_of(f, "clang", "gfx0000"), PROBE_FAILS);
+    assert_int_equal(state_of(f, "clang", "gfx0255"), PROBE_FAILS);
+}
+
+static void forgetting_takes_no_place_and_leaves_the_others(void **state)
+{
+    struct fixture *f = *state;
+    must(describe(f, DESCRIPTION(CLANG)), f->err);
+    learn_many(f, 0, 256, PROBE_FAILS);
+
+    learn(f, "clang", "gfx9999", PROBE_UNKNOWN, NULL); /* was never known */
+    learn(f, "clang", "gfx0007", PROBE_UNKNOWN, NULL);
+    learn(f, "clang", "gfx2000", PROBE_FAILS, "no");
+
+    assert_int_equal(state_of(f, "clang", "gfx0000"), PROBE_FAILS);
+    assert_int_equal(state_of(f, "clang", "gfx0007"), PROBE_UNKNOWN);
+    assert_int_equal(state_of(f, "clang", "gfx2000"), PROBE_FAILS);
+}
+
 static void a_probe_can_be_learnt_anew(void **state)
 {
     struct fixture *f = *state;
@@ -284,6 +370,11 @@ int main(void)
         WITH_TABLE(opencl_builds_for_its_one_device_without_a_probe),
         WITH_TABLE(probes_outlive_a_description_but_not_an_upgrade),
         WITH_TABLE(made_up_targets_do_not_make_the_table_grow),
+        WITH_TABLE(what_works_outlives_any_number_of_made_up_targets),
+        WITH_TABLE(no_more_is_forgotten_than_there_must_be),
+        WITH_TABLE(where_everything_works_the_oldest_gives_way),
+        WITH_TABLE(what_is_known_of_a_toolchain_that_went_gives_way_first),
+        WITH_TABLE(forgetting_takes_no_place_and_leaves_the_others),
         WITH_TABLE(a_probe_can_be_learnt_anew),
         cmocka_unit_test(known_targets_are_targets),
     };

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -34,13 +35,22 @@ static struct compile_outcome describe(void)
     return compiler_run(&fixture.worker, &job);
 }
 
-static int start(void **state)
+static int start_with(void **state, const struct compiler_setup *setup)
 {
-    compiler_start(&fixture.worker, NULL);
+    compiler_start(&fixture.worker, setup);
     buffer_init(&fixture.headers, 1u << 20);
     buffer_init(&fixture.object, OBJECT_MOST);
     *state = &fixture;
     return 0;
+}
+
+static int start(void **state) { return start_with(state, NULL); }
+
+/* As root's kilnd starts it; others cannot, and skip what needs it. */
+static int start_as_another(void **state)
+{
+    static const struct compiler_setup nobody = { .user = 65534 };
+    return start_with(state, geteuid() == 0 ? &nobody : NULL);
 }
 
 static int stop(void **state)
@@ -347,6 +357,70 @@ static void a_source_cannot_quote_files_of_this_machine(void **state)
     unlink(secret);
 }
 
+/* A file that root alone may read, in a folder that every compiler may look into. */
+static void make_roots_own(char folder[64])
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    char path[256];
+    const char *before = getenv("PATH");
+    strcpy(folder, "/tmp/kiln-test-system-XXXXXX");
+    assert_true(mkdtemp(folder) && chmod(folder, 0755) == 0);
+    snprintf(secret, sizeof(secret), "%s/roots-own.h", folder);
+    KILN_AUTO(fd) int fd = open(secret, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    must(fs_write_all(fd, bytes_of_text("hidden_word();\n"), &err), err);
+    snprintf(path, sizeof(path), "%s:%s", before, folder);
+    setenv("PATH", path, 1);
+}
+
+static int start_beside_roots_own(void **state)
+{
+    static char folder[64], before[256];
+    snprintf(before, sizeof(before), "%s", getenv("PATH"));
+    make_roots_own(folder);
+    start_as_another(state);
+    setenv("PATH", before, 1);
+    return 0;
+}
+
+static int remove_roots_own(void **state)
+{
+    *strrchr(secret, '/') = '\0';
+    fs_remove_tree(AT_FDCWD, secret);
+    return stop(state);
+}
+
+static void what_root_alone_may_read_is_not_quoted_by_another_user(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    each_toolchain(cannot_read);
+    assert_int_equal(chmod(secret, 0644), 0); /* it is that, and no other reason */
+    char source[PATH_MAX + 512];
+    snprintf(source, sizeof(source), "#include \"%s\"\n" ANSWER, secret);
+    need("clang");
+    struct compile_job job = job_of("clang", "gfx90a", source);
+    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
+    assert_says(outcome.log, "hidden_word");
+    compile_outcome_done(&outcome);
+}
+
+static void as_another_user_it_serves_every_toolchain_in_turn(void **state)
+{
+    char path[64], line[128];
+    unsigned real = 0, effective = 0, saved = 0;
+    if (geteuid() != 0)
+        skip();
+    one_worker_serves_every_toolchain_in_turn(state); /* it started anew a few times for it */
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)fixture.worker.pid);
+    FILE *status = fopen(path, "re");
+    assert_non_null(status);
+    while (fgets(line, sizeof(line), status))
+        sscanf(line, "Uid: %u %u %u", &real, &effective, &saved);
+    fclose(status);
+    assert_true(real == 65534 && effective == 65534 && saved == 65534);
+}
+
 static void the_worker_checks_names_once_more(void **state)
 {
     (void)state;
@@ -425,7 +499,7 @@ static void hiprtc_for_gfx942_costs_the_worker_and_says_so(void **state)
 
 static void writes_too_much(const char *toolchain, const char *target)
 {
-    static const struct compiler_limits limits = { .file_size = 2000 };
+    static const struct compiler_setup limits = { .file_size = 2000 };
     struct compiler_process small;
     compiler_start(&small, &limits);
     struct compile_job job = job_of(toolchain, target, ANSWER);
@@ -443,6 +517,51 @@ static void an_object_beyond_the_file_size_limit_is_not_made(void **state)
         if (toolchain_table_find(fixture.table, bytes_of_text(names[i])))
             writes_too_much(names[i], target_for(names[i]));
     }
+}
+
+static rlim_t bound_of(const struct compiler_process *p, int resource)
+{
+    struct rlimit seen;
+    assert_int_equal(prlimit(p->pid, resource, NULL, &seen), 0);
+    return seen.rlim_cur;
+}
+
+static void its_limits_are_in_force_once_it_is_ready(void **state)
+{
+    (void)state;
+    static const struct compiler_setup setup = { .max_jobs = 9, .limits = "77,8589934592,1048576" };
+    struct compiler_process p;
+    struct rlimit cpu;
+
+    compiler_start(&p, &setup);
+
+    assert_int_equal(prlimit(p.pid, RLIMIT_CPU, NULL, &cpu), 0);
+    assert_int_equal(cpu.rlim_cur, 77);
+    assert_int_equal(cpu.rlim_max, 770); /* all jobs of its life, and one for what it does beside */
+    assert_int_equal(bound_of(&p, RLIMIT_FSIZE), 1u << 20);
+    assert_int_equal(bound_of(&p, RLIMIT_CORE), 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    assert_int_equal(bound_of(&p, RLIMIT_AS), 8589934592u);
+#endif
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)p.pid), 10);
+    compiler_stop(&p);
+}
+
+static void each_job_has_its_own_processor_time(void **state)
+{
+    (void)state;
+    static const struct compiler_setup setup = { .max_jobs = 9, .limits = "77,8589934592,1048576" };
+    struct compiler_process p;
+    need("clang");
+    compiler_start(&p, &setup);
+    struct compile_job job = job_of("clang", "gfx90a", ANSWER);
+
+    struct compile_outcome outcome = compiler_run(&p, &job);
+
+    assert_int_equal(outcome.end, COMPILE_DONE);
+    assert_true(bound_of(&p, RLIMIT_CPU) > 77); /* the job's, beyond what was used before it */
+    compile_outcome_done(&outcome);
+    compiler_stop(&p);
 }
 
 static void builds_the_same_bytes_elsewhere(const char *toolchain, const char *target)
@@ -473,7 +592,7 @@ static void the_folder_of_a_worker_does_not_show_in_its_objects(void **state)
 static void a_worker_ends_after_its_jobs(void **state)
 {
     (void)state;
-    static const struct compiler_limits limits = { .max_jobs = 2 };
+    static const struct compiler_setup limits = { .max_jobs = 2 };
     need("clang");
     struct compiler_process brief;
     compiler_start(&brief, &limits);
@@ -515,11 +634,17 @@ int main(void)
         WITH_WORKER(headers_are_found_by_their_names),
         WITH_WORKER(a_header_that_did_not_come_is_missing),
         WITH_WORKER(a_source_cannot_quote_files_of_this_machine),
+        cmocka_unit_test_setup_teardown(what_root_alone_may_read_is_not_quoted_by_another_user,
+                                        start_beside_roots_own, remove_roots_own),
+        cmocka_unit_test_setup_teardown(as_another_user_it_serves_every_toolchain_in_turn,
+                                        start_as_another, stop),
         WITH_WORKER(the_worker_checks_names_once_more),
         WITH_WORKER(a_probe_tells_and_keeps_no_object),
         WITH_WORKER(another_machines_opencl_target_is_refused),
         cmocka_unit_test(hiprtc_for_gfx942_costs_the_worker_and_says_so),
         cmocka_unit_test(an_object_beyond_the_file_size_limit_is_not_made),
+        cmocka_unit_test(its_limits_are_in_force_once_it_is_ready),
+        cmocka_unit_test(each_job_has_its_own_processor_time),
         WITH_WORKER(the_folder_of_a_worker_does_not_show_in_its_objects),
         cmocka_unit_test(a_worker_ends_after_its_jobs),
         cmocka_unit_test(a_worker_ends_when_its_socket_closes),

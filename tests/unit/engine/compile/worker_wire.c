@@ -159,7 +159,7 @@ static void ready_and_result_are_told_apart(void **state)
     struct worker_result result, sent = { .end = COMPILE_MEMORY, .text = "why", .cpu_ns = 5 };
     BUFFER_AUTO struct buffer ready, b;
     buffer_init(&ready, WORKER_PACKET_MOST);
-    worker_ready_write(&ready, "be careful");
+    worker_ready_write(&ready, true, "be careful");
     buffer_init(&b, WORKER_PACKET_MOST);
     worker_result_write(&b, &sent);
     send_bytes(f, ready.data, ready.size);
@@ -167,6 +167,7 @@ static void ready_and_result_are_told_apart(void **state)
     must(receive(f, &message, &result), f->err);
     assert_int_equal(message, WORKER_READY);
     assert_string_equal(result.text, "be careful");
+    assert_true(result.landlock);
     must(receive(f, &message, &result), f->err);
     assert_int_equal(message, WORKER_RESULT);
     assert_int_equal(result.end, COMPILE_MEMORY);
@@ -186,8 +187,9 @@ static void packets_that_are_no_message_are_refused(void **state)
         { { 0 }, 1 },
         { { 9 }, 1 },
         { { WORKER_READY }, 1 },
-        { { WORKER_READY, 0 }, 6 },
-        { { WORKER_READY, 1 }, 5 },
+        { { WORKER_READY, 1 }, 2 },
+        { { WORKER_READY, 1, 0 }, 7 },
+        { { WORKER_READY, 1, 1 }, 6 },
         { { WORKER_RESULT }, 1 },
         { { WORKER_RESULT, COMPILE_OUTDATED + 1 }, 22 },
         { { WORKER_RESULT, 0 }, 23 },

@@ -34,6 +34,13 @@ static int teardown(void **state)
     "{\"name\":\"" name "\",\"version\":\"1\",\"path\":\"/x\",\"family\":\"amdgpu\"," \
     "\"identity\":\"" digit digit digit digit digit digit digit digit "\"}"
 
+static void describe_one(struct fixture *f)
+{
+    fake_executor_compile(&f->engine.executor, bytes_of_text("{\"toolchains\":[" AMD_TOOLCHAIN(
+                                                   "clang", "bbbbbbbb") "]}"));
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
 static void describe_two(struct fixture *f)
 {
     fake_executor_compile(&f->engine.executor,
@@ -42,9 +49,9 @@ static void describe_two(struct fixture *f)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void want_amd(struct fixture *f, uint64_t id, const char *toolchain)
+static void want_for(struct fixture *f, uint64_t id, const char *target, const char *toolchain)
 {
-    struct message_fetch_source m = { .target = bytes_of_text("gfx942"),
+    struct message_fetch_source m = { .target = bytes_of_text(target),
                                       .toolchain = bytes_of_text(toolchain),
                                       .program = bytes_of_text("k.hip"),
                                       .source = bytes_of_text("source") };
@@ -54,6 +61,11 @@ static void want_amd(struct fixture *f, uint64_t id, const char *toolchain)
     must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, id, buffer_view(&b)),
          f->engine.err);
     fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void want_amd(struct fixture *f, uint64_t id, const char *toolchain)
+{
+    want_for(f, id, "gfx942", toolchain);
 }
 
 static const struct compile_job *next_job(struct fixture *f)
@@ -217,6 +229,35 @@ static void a_batch_of_made_up_targets_is_refused(void **state)
     assert_says(text, "16 targets");
 }
 
+/* Asks for |target|, whose probe crashes. */
+static void crash_for(struct fixture *f, uint64_t id, const char *target)
+{
+    want_for(f, id, target, "");
+    assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
+    fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "died", NULL);
+    assert_int_equal(reply_outcome(&f->a, 0).code, KILN_UNSUPPORTED);
+    test_caller_forget_replies(&f->a);
+}
+
+static void a_crash_is_never_held_against_a_target_for_good(void **state)
+{
+    struct fixture *f = *state;
+    describe_one(f);
+    crash_for(f, 1, "gfx942");
+    want_amd(f, 2, "");
+    assert_null(fake_executor_next_compile(&f->engine.executor)); /* not at once again */
+    test_caller_forget_replies(&f->a);
+
+    for (unsigned i = 0; i < 64; i++) { /* more than are kept in mind to be forgotten in time */
+        char target[16];
+        snprintf(target, sizeof(target), "gfx9%03u", i);
+        crash_for(f, 10 + i, target);
+    }
+
+    want_amd(f, 3, "");
+    assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
+}
+
 static void two_requests_for_one_target_share_the_probe(void **state)
 {
     struct fixture *f = *state;
@@ -260,6 +301,7 @@ int main(void)
         TOOLCHAINS_TEST(a_forced_toolchain_is_tried_without_a_probe),
         TOOLCHAINS_TEST(a_probe_that_cannot_start_is_not_held_against_the_toolchain),
         TOOLCHAINS_TEST(a_batch_of_made_up_targets_is_refused),
+        TOOLCHAINS_TEST(a_crash_is_never_held_against_a_target_for_good),
         TOOLCHAINS_TEST(two_requests_for_one_target_share_the_probe),
         TOOLCHAINS_TEST(listing_all_probes_all_and_then_answers),
     };

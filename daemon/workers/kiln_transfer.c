@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kiln-transfer: a process that gets one package, checks it, and ends.
+ *
+ *     kiln-transfer                   the socket is descriptor 3; started by kilnd
+ *     kiln-transfer --snapshot PATH   likewise; started by kilnctl, with its user's rights
+ *
+ *   main          arguments, then the one thing to do
+ *   serve         the job comes; surroundings; engine/transfer/transfer.c; the outcome goes
+ *   snapshot      opens a database that may be in use and passes its descriptor
+ *   on_terminate  whenever it is told to go, nothing stays behind
+ */
+#include "common/clock.h"
+#include "common/fs.h"
+#include "engine/transfer/confine.h"
+#include "engine/transfer/transfer.h"
+#include "engine/transfer/transfer_wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define SOCKET_FD 3
+#define EXIT_USAGE 2
+#define EXIT_SURROUNDINGS 4
+/* libcurl's connections, SQLite, the staged files. */
+#define FILES_MOST 128
+/* One object of the largest allowed, packed and unpacked, and what libraries need. */
+#define MEMORY_MOST (2ull << 30)
+#define PROGRESS_EVERY_NS 200000000u
+
+/* The sanitizers' own memory is beyond any limit of use. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LIMIT_MEMORY 0
+#else
+#define LIMIT_MEMORY 1
+#endif
+
+/* ---- what a sudden end would leave ---- */
+
+static struct {
+    char folder[512];                /* "": nothing */
+    struct transfer_outcome outcome; /* its name is the result's */
+} workplace;
+
+/* Only calls that are safe in a signal handler. */
+static void on_terminate(int signal)
+{
+    if (workplace.folder[0] && chdir(workplace.folder) == 0) {
+        unlink(TRANSFER_FETCHED);
+        unlink(SNAPSHOT_COPY);
+        unlink(SNAPSHOT_COPY "-journal");
+        if (workplace.outcome.name[0])
+            unlink(workplace.outcome.name);
+        rmdir(workplace.folder);
+    }
+    _exit(128 + signal);
+}
+
+static bool take_place(const char *folder)
+{
+    static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
+    if (strlen(folder) >= sizeof(workplace.folder))
+        return false;
+    strcpy(workplace.folder, folder);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        signal(signals[i], on_terminate);
+    return true;
+}
+
+/* ---- one job ---- */
+
+struct reporter {
+    char stage[16];
+    unsigned attempt;
+    uint64_t told_ns;
+};
+
+static void report(void *context, const struct transfer_progress *progress)
+{
+    struct reporter *r = context;
+    uint64_t now = clock_monotonic_ns();
+    bool news = strcmp(progress->stage, r->stage) != 0 || progress->attempt != r->attempt;
+    if (!news && now - r->told_ns < PROGRESS_EVERY_NS)
+        return;
+    r->told_ns = now;
+    r->attempt = progress->attempt;
+    snprintf(r->stage, sizeof(r->stage), "%s", progress->stage);
+    transfer_send_progress(SOCKET_FD, progress);
+}
+
+static bool set_limit(int resource, uint64_t most)
+{
+    struct rlimit now;
+    if (getrlimit(resource, &now) != 0)
+        return false;
+    if (most < now.rlim_max)
+        now.rlim_max = most;
+    now.rlim_cur = now.rlim_max;
+    return setrlimit(resource, &now) == 0;
+}
+
+static bool set_limits(const struct transfer_job *job)
+{
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond it is an error that can be told */
+    return set_limit(RLIMIT_FSIZE, job->size_limit) && set_limit(RLIMIT_CORE, 0) &&
+           set_limit(RLIMIT_NOFILE, FILES_MOST) &&
+           (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MOST));
+}
+
+/* |ret_notice| is left alone when all is as it should be. */
+static enum kiln_code settle(struct transfer_job *job, struct kiln_err *ret_notice,
+                             struct kiln_err *err)
+{
+    umask(0022);
+    if (!take_place(job->staging))
+        return kiln_fail(err, KILN_INVALID, "the folder '%s' is too long", job->staging);
+    if (!set_limits(job))
+        return kiln_fail(err, KILN_UNAVAILABLE, "cannot set the limits of a transfer process");
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc = transfer_confine(job, &why);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* after that: what changes credentials clears it */
+    if (rc == KILN_UNSUPPORTED)
+        kiln_fail(ret_notice, rc, "transfers may open whatever kilnd's user may: %s", why.text);
+    else if (rc)
+        *err = why;
+    if (rc && rc != KILN_UNSUPPORTED)
+        return rc;
+    if (chdir(job->staging) != 0)
+        return kiln_fail_errno(err, errno, "cannot enter the folder '%s'", job->staging);
+    job->staging = "."; /* so that sentences name the package, not a folder that will be gone */
+    return KILN_OK;
+}
+
+static int serve(void)
+{
+    struct received_job received;
+    struct kiln_err err = KILN_ERR_INIT, notice = KILN_ERR_INIT;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (transfer_receive_job(SOCKET_FD, &received, &err)) {
+        fprintf(stderr, "kiln-transfer: %s\n", err.text);
+        return EXIT_SURROUNDINGS;
+    }
+    struct reporter reporter = { 0 };
+    const struct transfer_sink sink = { .progress = report, .context = &reporter };
+    if (settle(&received.job, &notice, &workplace.outcome.err) == KILN_OK)
+        transfer_run(&received.job, &fetch_policy_standard, &sink, &workplace.outcome);
+    int status = workplace.outcome.err.code ? EXIT_FAILURE : EXIT_SUCCESS;
+    transfer_send_outcome(SOCKET_FD, &workplace.outcome, notice.text);
+    received_job_done(&received);
+    return status;
+}
+
+/* ---- a snapshot ---- */
+
+static enum kiln_code make_folder(char folder[512], struct kiln_err *err)
+{
+    const char *base = getenv("TMPDIR");
+    int size = snprintf(folder, 512, "%s/kiln-snapshot-XXXXXX", base && *base ? base : "/tmp");
+    if (size < 0 || size >= 512 || !mkdtemp(folder))
+        return kiln_fail(err, KILN_IO,
+                         "cannot make a temporary folder in '%s': set TMPDIR to "
+                         "another place",
+                         base && *base ? base : "/tmp");
+    return KILN_OK;
+}
+
+static int snapshot(const char *path)
+{
+    char folder[512];
+    struct snapshot taken;
+    struct kiln_err err = KILN_ERR_INIT;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    enum kiln_code rc = make_folder(folder, &err);
+    if (!rc) {
+        take_place(folder);
+        rc = snapshot_take(path, folder, &taken, &err);
+        fs_remove_tree(AT_FDCWD, folder);
+    }
+    transfer_send_snapshot(SOCKET_FD, rc ? NULL : &taken, &err);
+    if (!rc)
+        close(taken.fd);
+    return rc ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int usage(FILE *to, int status)
+{
+    fprintf(to, "usage: kiln-transfer [--snapshot PATH]\n"
+                "Started by kilnd and kilnctl with a socket as descriptor 3; of no use by hand.\n"
+                "  --snapshot PATH  opens one kernel database, merged with its write-ahead log,\n"
+                "                   and passes it on\n"
+                "  --version        prints the version\n");
+    return status;
+}
+
+static bool has_socket(void)
+{
+    struct stat seen;
+    return fstat(SOCKET_FD, &seen) == 0 && S_ISSOCK(seen.st_mode) &&
+           fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option known[] = {
+        { "snapshot", required_argument, NULL, 's' },
+        { "version", no_argument, NULL, 'V' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    const char *path = NULL;
+    for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
+        switch (c) {
+        case 's': path = optarg; break;
+        case 'h': return usage(stdout, 0);
+        case 'V': return printf("kiln-transfer %s\n", KILN_VERSION) > 0 ? 0 : 1;
+        default: return usage(stderr, EXIT_USAGE);
+        }
+    }
+    if (optind != argc)
+        return usage(stderr, EXIT_USAGE);
+    if (!has_socket()) {
+        fprintf(stderr, "kiln-transfer: descriptor 3 is not a socket; it is started by kilnd and "
+                        "kilnctl\n");
+        return EXIT_USAGE;
+    }
+    signal(SIGPIPE, SIG_IGN); /* servers hang up */
+    return path ? snapshot(path) : serve();
+}

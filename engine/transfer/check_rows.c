@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/transfer/check_rows.h"
+
+#include "common/limits.h"
+#include "engine/miopen/kern_db.h"
+#include "engine/package/package.h"
+
+static void tell(const struct transfer_sink *sink, uint64_t done, uint64_t total)
+{
+    const struct transfer_progress progress = {
+        .stage = "checking", .done = done, .total = total, .attempt = 1, .note = ""
+    };
+    sink->progress(sink->context, &progress);
+}
+
+/* ---- a package: all of it is right ---- */
+
+static bool on_checked(void *context, uint64_t done, uint64_t rows)
+{
+    tell(context, done, rows);
+    return true;
+}
+
+static enum kiln_code check_package(const char *path, const struct transfer_sink *sink,
+                                    uint64_t *ret_rows, struct kiln_err *err)
+{
+    const struct package_options options = { .path = path, .readers = 1 };
+    struct package_report report;
+    KILN_AUTO(package) struct package *package = NULL;
+    enum kiln_code rc = package_open(&options, &package, err);
+    if (rc == KILN_BUSY) /* cut off, and nobody is going to write the rest */
+        return kiln_fail(err, KILN_CORRUPT, "the file was cut off before it was fetched");
+    if (!rc)
+        rc = package_check(package, on_checked, (void *)(uintptr_t)sink, &report, err);
+    if (rc)
+        return rc;
+    if (report.damaged > 0)
+        return kiln_fail(err, KILN_CORRUPT,
+                         "the package is damaged (%llu of %llu kernels): %.200s; nothing was "
+                         "installed",
+                         (unsigned long long)report.damaged, (unsigned long long)report.rows,
+                         report.first);
+    *ret_rows = report.rows;
+    return KILN_OK;
+}
+
+/* ---- a user's cache: what can be saved ---- */
+
+struct rescue {
+    const struct transfer_sink *sink;
+    uint64_t total, seen, damaged;
+    struct buffer raw; /* owned; used anew for each row */
+};
+
+static bool on_row(void *context, const struct kern_row *row)
+{
+    struct rescue *r = context;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    r->raw.size = 0;
+    r->raw.failed = false;
+    r->damaged += kern_row_unpack(row, &r->raw, &ignored) != KILN_OK;
+    tell(r->sink, ++r->seen, r->total);
+    return true;
+}
+
+static enum kiln_code count_what_is_left(const char *path, const struct transfer_sink *sink,
+                                         uint64_t *ret_rows, uint64_t *ret_damaged,
+                                         struct kiln_err *err)
+{
+    struct rescue r = { .sink = sink };
+    uint64_t lost = 0;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    KILN_AUTO(kern_db) struct kern_db *db = NULL;
+    enum kiln_code rc = kern_db_open(path, KERN_DB_IMMUTABLE, &db, err);
+    if (rc)
+        return rc;
+    if (kern_db_count(db, &r.total, &ignored))
+        r.total = 0; /* rows may come all the same */
+    buffer_init(&r.raw, LIMIT_CODE_OBJECT);
+    rc = kern_db_each(db, 0, UINT64_MAX, on_row, &r, &lost, err);
+    buffer_done(&r.raw);
+    if (rc)
+        return rc;
+    *ret_rows = r.seen;
+    *ret_damaged = r.damaged + lost;
+    return KILN_OK;
+}
+
+enum kiln_code check_rows(const char *path, bool salvage, const struct transfer_sink *sink,
+                          uint64_t *ret_rows, uint64_t *ret_damaged, struct kiln_err *err)
+{
+    if (salvage)
+        return count_what_is_left(path, sink, ret_rows, ret_damaged, err);
+    *ret_damaged = 0;
+    return check_package(path, sink, ret_rows, err);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Unpacks and checks every object of a package before anybody else opens it.
+ *
+ * Threading  blocks
+ */
+#include "engine/transfer/transfer.h"
+
+/* KILN_CORRUPT with the first damage, unless |salvage|: then damaged rows, and rows that cannot be
+ * read, are counted. */
+KILN_MUST_CHECK enum kiln_code check_rows(const char *path, bool salvage,
+                                          const struct transfer_sink *sink, uint64_t *ret_rows,
+                                          uint64_t *ret_damaged, struct kiln_err *err);

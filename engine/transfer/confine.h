@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Confines a transfer process to the files that a transfer needs (Linux Landlock), and gives up its
+ * capabilities and the right to gain others.
+ *
+ * Role       it talks to strangers and unpacks what they send; where that goes wrong, nothing but
+ *            its own staging folder can be written, and neither stores nor programs be reached
+ * Ownership  holds for this process for ever
+ * Threading  before any thread is started
+ */
+#include "engine/transfer/transfer_job.h"
+
+/* The staging folder may be written to; what may be read: a file: URL's file and its manifest, the
+ * trusted keys, certificate authorities, the resolver's files, system libraries.
+ * KILN_UNSUPPORTED when the kernel has no Landlock (before 5.13, or switched off); the rest is done
+ * then. */
+KILN_MUST_CHECK enum kiln_code transfer_confine(const struct transfer_job *job,
+                                                struct kiln_err *err);

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/transfer/copy_file.h"
+
+#include "common/fs.h"
+#include "engine/digest/sha256.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CHUNK (256u << 10)
+
+/* Like pread(2), through interruptions. */
+static enum kiln_code read_at(int fd, uint8_t *chunk, uint64_t at, size_t *ret_size,
+                              struct kiln_err *err)
+{
+    ssize_t got;
+    do
+        got = pread(fd, chunk, CHUNK, (off_t)at);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return kiln_fail_errno(err, errno, "cannot read the file");
+    *ret_size = (size_t)got;
+    return KILN_OK;
+}
+
+static enum kiln_code look_at(int fd, uint64_t *ret_size, struct kiln_err *err)
+{
+    struct stat seen;
+    if (fstat(fd, &seen) != 0)
+        return kiln_fail_errno(err, errno, "cannot look at the file");
+    if (!S_ISREG(seen.st_mode))
+        return kiln_fail(err, KILN_INVALID,
+                         "that is not a regular file: packages come from "
+                         "files, not from pipes, folders or devices");
+    *ret_size = (uint64_t)seen.st_size;
+    return KILN_OK;
+}
+
+static enum kiln_code refuse_size(uint64_t limit, struct kiln_err *err)
+{
+    return kiln_fail(err, KILN_FULL,
+                     "the file is larger than %llu bytes, the setting "
+                     "package_limit",
+                     (unsigned long long)limit);
+}
+
+static void tell(const struct transfer_sink *sink, uint64_t done, uint64_t total)
+{
+    const struct transfer_progress progress = {
+        .stage = "fetching", .done = done, .total = total, .attempt = 1, .note = ""
+    };
+    sink->progress(sink->context, &progress);
+}
+
+enum kiln_code copy_file(int from_fd, int to_fd, uint64_t limit, const struct transfer_sink *sink,
+                         struct kiln_err *err)
+{
+    uint64_t at = 0, total = 0;
+    enum kiln_code rc = look_at(from_fd, &total, err);
+    if (!rc && total > limit)
+        return refuse_size(limit, err);
+    KILN_AUTO(mem) uint8_t *chunk = malloc(CHUNK);
+    if (!chunk)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot copy the file");
+    while (!rc) {
+        size_t size = 0;
+        rc = read_at(from_fd, chunk, at, &size, err);
+        if (rc || size == 0)
+            break;
+        if (size > limit - at)
+            return refuse_size(limit, err);
+        rc = fs_write_all(to_fd, bytes_of(chunk, size), err);
+        if (rc)
+            return kiln_while(err, "copying into the packages' folder");
+        at += size;
+        tell(sink, at, total);
+    }
+    return rc;
+}
+
+enum kiln_code copy_file_digest(int fd, struct digest *ret_digest, uint64_t *ret_size,
+                                struct kiln_err *err)
+{
+    struct sha256 sum;
+    KILN_AUTO(mem) uint8_t *chunk = malloc(CHUNK);
+    if (!chunk)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot compute the file's SHA-256");
+    sha256_init(&sum);
+    for (uint64_t at = 0;;) {
+        size_t size = 0;
+        enum kiln_code rc = read_at(fd, chunk, at, &size, err);
+        if (rc)
+            return rc;
+        if (size == 0) {
+            *ret_digest = sha256_end(&sum);
+            *ret_size = at;
+            return KILN_OK;
+        }
+        sha256_put(&sum, bytes_of(chunk, size));
+        at += size;
+    }
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Bytes of files that others opened or own: they may be no files, may shrink or grow meanwhile.
+ *
+ * Threading  any thread; blocks
+ */
+#include "common/digest.h"
+#include "engine/transfer/transfer.h"
+
+/* Copies by reading, never by mapping: a mapping of a file that shrinks is a SIGBUS.  KILN_INVALID
+ * unless |from_fd| is a regular file that may be read; KILN_FULL beyond |limit|. */
+KILN_MUST_CHECK enum kiln_code copy_file(int from_fd, int to_fd, uint64_t limit,
+                                         const struct transfer_sink *sink, struct kiln_err *err);
+/* Of all of it, from its start. */
+KILN_MUST_CHECK enum kiln_code copy_file_digest(int fd, struct digest *ret_digest,
+                                                uint64_t *ret_size, struct kiln_err *err);

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/transfer/fetch.h"
+
+#include "engine/transfer/fetch_attempt.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+static void wait_ms(uint64_t ms)
+{
+    struct timespec left = { .tv_sec = (time_t)(ms / 1000),
+                             .tv_nsec = (long)(ms % 1000) * 1000000 };
+    while (nanosleep(&left, &left) < 0 && errno == EINTR) {
+    }
+}
+
+/* A minute without a kilobyte is a dead connection that nobody closed. */
+const struct fetch_policy fetch_policy_standard = {
+    .barren_most = 5,
+    .attempts_most = 1000,
+    .pause_ms = 1000,
+    .pause_most_ms = 60000,
+    .connect_s = 30,
+    .stall_s = 60,
+    .stall_rate = 1024,
+    .pause = wait_ms,
+};
+
+/* All nodes of a cluster lose their server at one moment: they should not come back at one. */
+static uint64_t jitter(uint64_t ms)
+{
+    uint32_t random = 0;
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+        random = UINT32_MAX / 2;
+    return ms - (ms / 2 * random) / UINT32_MAX;
+}
+
+static uint64_t pause_of(const struct fetch_policy *policy, unsigned barren, uint64_t wait_s)
+{
+    uint64_t pause = policy->pause_ms;
+    for (unsigned i = 1; i < barren && pause < policy->pause_most_ms; i++)
+        pause *= 2;
+    if (wait_s > policy->pause_most_ms / 1000)
+        wait_s = policy->pause_most_ms / 1000;
+    if (pause < wait_s * 1000)
+        return wait_s * 1000;
+    return jitter(pause < policy->pause_most_ms ? pause : policy->pause_most_ms);
+}
+
+static enum kiln_code give_up(unsigned attempts, struct kiln_err *err)
+{
+    char last[sizeof(err->text)];
+    memcpy(last, err->text, sizeof(last));
+    return kiln_fail(err, err->code, "%s (given up after %u attempts)", last, attempts);
+}
+
+static enum kiln_code try_often(const struct fetch_request *request, struct part *part,
+                                struct kiln_err *err)
+{
+    const struct fetch_policy *policy = request->policy;
+    uint64_t most = 0; /* starting anew brings nothing until it is beyond this */
+    unsigned barren = 0;
+    char note[sizeof(err->text)] = "";
+    for (unsigned number = 1;; number++) {
+        uint64_t wait_s = 0;
+        enum attempt_end end = fetch_attempt(request, number, note, part, &wait_s, err);
+        if (end == ATTEMPT_DONE)
+            return KILN_OK;
+        if (end == ATTEMPT_FINAL)
+            return err->code;
+        barren = part->size > most ? 1 : barren + 1;
+        most = part->size > most ? part->size : most;
+        if (barren >= policy->barren_most || number >= policy->attempts_most)
+            return give_up(number, err);
+        memcpy(note, err->text, sizeof(note));
+        policy->pause(pause_of(policy, barren, wait_s));
+    }
+}
+
+enum kiln_code fetch(const struct fetch_request *request, int to_fd, struct kiln_err *err)
+{
+    struct part part = { .fd = to_fd };
+    if (curl_global_init(CURL_GLOBAL_DEFAULT))
+        return kiln_fail(err, KILN_UNAVAILABLE, "libcurl cannot start");
+    enum kiln_code rc = try_often(request, &part, err);
+    curl_global_cleanup();
+    return rc;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/transfer/fetch_attempt.h"
+
+#include "common/cleanup.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REDIRECTS_MOST 10L
+#define RECEIVE_SIZE (256L << 10)
+
+struct attempt {
+    const struct fetch_request *request;
+    struct part *part;
+    CURL *curl;                 /* owned */
+    struct curl_slist *headers; /* owned */
+    unsigned number;
+    const char *note;
+    bool begun;           /* a body that is to be kept */
+    enum attempt_end end; /* DONE, unless a callback refused to go on: then |err| says why */
+    struct kiln_err *err; /* borrowed */
+    char reason[CURL_ERROR_SIZE];
+};
+
+static void attempt_done(struct attempt *a)
+{
+    curl_slist_free_all(a->headers);
+    curl_easy_cleanup(a->curl);
+}
+
+/* ---- what the server says of the file ---- */
+
+static const char *header_of(const struct attempt *a, const char *name)
+{
+    struct curl_header *found;
+    if (curl_easy_header(a->curl, name, 0, CURLH_HEADER, -1, &found) != CURLHE_OK)
+        return NULL;
+    return found->value;
+}
+
+/* A date can tell two versions apart only when its second was over as the answer was made. */
+static const char *strong_date(const struct attempt *a)
+{
+    const char *modified = header_of(a, "Last-Modified"), *now = header_of(a, "Date");
+    if (!modified || !now)
+        return NULL;
+    time_t then = curl_getdate(modified, NULL), answered = curl_getdate(now, NULL);
+    return then >= 0 && answered > then ? modified : NULL;
+}
+
+static void remember_validator(const struct attempt *a, struct part *part)
+{
+    const char *tag = header_of(a, "ETag");
+    part->by_date = !tag;
+    const char *validator = tag ? tag : strong_date(a);
+    bool weak = tag && strncmp(tag, "W/", 2) == 0;
+    part->validator[0] = '\0';
+    if (validator && !weak && strlen(validator) < sizeof(part->validator))
+        strcpy(part->validator, validator);
+}
+
+static bool is_same_file(const struct attempt *a)
+{
+    const char *validator = header_of(a, a->part->by_date ? "Last-Modified" : "ETag");
+    return validator && strcmp(validator, a->part->validator) == 0;
+}
+
+static uint64_t content_length(const struct attempt *a)
+{
+    curl_off_t length = -1;
+    curl_easy_getinfo(a->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    return length > 0 ? (uint64_t)length : 0;
+}
+
+static long status_of(const struct attempt *a)
+{
+    long status = 0;
+    curl_easy_getinfo(a->curl, CURLINFO_RESPONSE_CODE, &status);
+    return status;
+}
+
+static void forget_part(struct part *part)
+{
+    part->size = part->whole = 0;
+    part->validator[0] = '\0';
+}
+
+/* ---- the body ---- */
+
+KILN_PRINTF(4, 5)
+static bool refuse(struct attempt *a, enum attempt_end end, enum kiln_code code, const char *fmt,
+                   ...)
+{
+    char text[sizeof(a->err->text) - URL_SHOWN_MOST];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    a->end = end;
+    kiln_fail(a->err, code, "cannot fetch '%s': %s", a->request->url->shown, text);
+    return false;
+}
+
+static bool refuse_size(struct attempt *a)
+{
+    return refuse(a, ATTEMPT_FINAL, KILN_FULL,
+                  "it is larger than %llu bytes, the setting "
+                  "package_limit",
+                  (unsigned long long)a->request->size_limit);
+}
+
+static bool begin_again(struct attempt *a)
+{
+    struct part *part = a->part;
+    forget_part(part);
+    if (ftruncate(part->fd, 0) < 0)
+        return refuse(a, ATTEMPT_FINAL, KILN_IO, "cannot begin the file anew: %s", strerror(errno));
+    part->whole = content_length(a);
+    remember_validator(a, part);
+    return true;
+}
+
+static bool go_on(struct attempt *a)
+{
+    unsigned long long from = 0, to = 0, whole = 0;
+    const char *range = header_of(a, "Content-Range");
+    int read = range ? sscanf(range, "bytes %llu-%llu/%llu", &from, &to, &whole) : 0;
+    if (read >= 2 && from == a->part->size && is_same_file(a) &&
+        (read == 2 || a->part->whole == 0 || a->part->whole == whole)) {
+        a->part->whole = whole;
+        return true;
+    }
+    forget_part(a->part);
+    return refuse(a, ATTEMPT_MAY_MEND, KILN_IO,
+                  "the server continued another file than the one begun");
+}
+
+static bool begin_body(struct attempt *a)
+{
+    long status = status_of(a);
+    a->begun = true;
+    if (status != 200 && (status != 206 || a->part->size == 0))
+        return refuse(a, ATTEMPT_FINAL, KILN_IO, "the server answered with status %ld", status);
+    if (!(status == 206 ? go_on(a) : begin_again(a)))
+        return false;
+    return a->part->whole <= a->request->size_limit || refuse_size(a);
+}
+
+static bool keep(struct attempt *a, const char *data, size_t size)
+{
+    struct part *part = a->part;
+    if (size > a->request->size_limit - part->size)
+        return refuse_size(a);
+    while (size > 0) {
+        ssize_t put = pwrite(part->fd, data, size, (off_t)part->size);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0) {
+            enum kiln_code code = errno == ENOSPC || errno == EDQUOT ? KILN_FULL : KILN_IO;
+            return refuse(a, ATTEMPT_FINAL, code, "cannot write it to the packages' folder: %s",
+                          strerror(errno));
+        }
+        part->size += (uint64_t)put;
+        data += put;
+        size -= (size_t)put;
+    }
+    return true;
+}
+
+static size_t on_body(char *data, size_t one, size_t size, void *context)
+{
+    struct attempt *a = context;
+    (void)one;
+    return (a->begun || begin_body(a)) && keep(a, data, size) ? size : CURL_WRITEFUNC_ERROR;
+}
+
+static int on_progress(void *context, curl_off_t down_whole, curl_off_t down, curl_off_t up_whole,
+                       curl_off_t up)
+{
+    const struct attempt *a = context;
+    (void)down_whole, (void)down, (void)up_whole, (void)up;
+    const struct transfer_progress progress = {
+        .stage = "fetching",
+        .done = a->part->size,
+        .total = a->part->whole,
+        .attempt = a->number,
+        .note = a->note,
+    };
+    if (a->request->progress)
+        a->request->progress(a->request->context, &progress);
+    return 0;
+}
+
+/* ---- the request ---- */
+
+static bool add_header(struct attempt *a, const char *text)
+{
+    struct curl_slist *longer = curl_slist_append(a->headers, text);
+    if (longer)
+        a->headers = longer;
+    return longer;
+}
+
+static bool ask_for_the_rest(struct attempt *a)
+{
+    char range[32], condition[VALIDATOR_MOST + 16];
+    const struct part *part = a->part;
+    if (part->size == 0 || part->validator[0] == '\0')
+        return true;
+    snprintf(range, sizeof(range), "%llu-", (unsigned long long)part->size);
+    snprintf(condition, sizeof(condition), "If-Range: %s", part->validator);
+    return add_header(a, condition) && !curl_easy_setopt(a->curl, CURLOPT_RANGE, range) &&
+           !curl_easy_setopt(a->curl, CURLOPT_HTTPHEADER, a->headers);
+}
+
+/* As OpenSSL's own variables would, had libcurl not been told other places when it was built. */
+static bool set_authorities(CURL *curl)
+{
+    const char *file = getenv("SSL_CERT_FILE"), *folder = getenv("SSL_CERT_DIR");
+    return (!file || !*file || !curl_easy_setopt(curl, CURLOPT_CAINFO, file)) &&
+           (!folder || !*folder || !curl_easy_setopt(curl, CURLOPT_CAPATH, folder));
+}
+
+static bool set_manners(const struct attempt *a)
+{
+    const struct fetch_policy *policy = a->request->policy;
+    CURL *curl = a->curl;
+    return !curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) &&
+           !curl_easy_setopt(curl, CURLOPT_USERAGENT, "kiln/" KILN_VERSION) &&
+           !curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L) &&
+           !curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, RECEIVE_SIZE) &&
+           !curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)policy->connect_s) &&
+           !curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)policy->stall_s) &&
+           !curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, (long)policy->stall_rate);
+}
+
+/* A redirect may lead to nothing less safe than where it came from. */
+static bool set_place(const struct attempt *a)
+{
+    CURL *curl = a->curl;
+    const char *next = a->request->url->scheme == URL_HTTPS ? "https" : "http,https";
+    return !curl_easy_setopt(curl, CURLOPT_URL, a->request->url->text) &&
+           !curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https") &&
+           !curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, next) &&
+           !curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L) &&
+           !curl_easy_setopt(curl, CURLOPT_MAXREDIRS, REDIRECTS_MOST);
+}
+
+static bool set_callbacks(struct attempt *a)
+{
+    CURL *curl = a->curl;
+    return !curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, a->reason) &&
+           !curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body) &&
+           !curl_easy_setopt(curl, CURLOPT_WRITEDATA, a) &&
+           !curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L) &&
+           !curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress) &&
+           !curl_easy_setopt(curl, CURLOPT_XFERINFODATA, a);
+}
+
+/* ---- how it ended ---- */
+
+static void refuse_status(struct attempt *a, uint64_t *ret_wait_s)
+{
+    long status = status_of(a);
+    curl_off_t wait = 0;
+    enum kiln_code code = KILN_IO;
+    bool may_mend = status == 408 || status == 429 || status >= 500;
+    if (status == 404 || status == 410)
+        code = KILN_NOT_FOUND;
+    else if (status == 401 || status == 403 || status == 407)
+        code = KILN_DENIED;
+    else if (may_mend)
+        code = KILN_UNAVAILABLE;
+    curl_easy_getinfo(a->curl, CURLINFO_RETRY_AFTER, &wait);
+    *ret_wait_s = wait > 0 ? (uint64_t)wait : 0;
+    if (status == 416 && a->part->size > 0) { /* it became shorter */
+        forget_part(a->part);
+        may_mend = true;
+    }
+    refuse(a, may_mend ? ATTEMPT_MAY_MEND : ATTEMPT_FINAL, code,
+           "the server answered with status %ld", status);
+}
+
+static void refuse_curl(struct attempt *a, CURLcode failed)
+{
+    static const struct {
+        CURLcode failed;
+        enum attempt_end end;
+        enum kiln_code code;
+        const char *advice;
+    } known[] = {
+        { CURLE_COULDNT_RESOLVE_HOST, ATTEMPT_MAY_MEND, KILN_UNAVAILABLE, "" },
+        { CURLE_COULDNT_RESOLVE_PROXY, ATTEMPT_MAY_MEND, KILN_UNAVAILABLE,
+          "; the proxy is what kilnd's variables http_proxy, https_proxy or all_proxy name" },
+        { CURLE_COULDNT_CONNECT, ATTEMPT_MAY_MEND, KILN_UNAVAILABLE, "" },
+        { CURLE_OPERATION_TIMEDOUT, ATTEMPT_MAY_MEND, KILN_TIMED_OUT, "" },
+        { CURLE_PEER_FAILED_VERIFICATION, ATTEMPT_FINAL, KILN_DENIED,
+          "; if its authority is to be trusted, put that into the system's certificates, or name "
+          "it by SSL_CERT_FILE in kilnd's environment" },
+        { CURLE_SSL_CACERT_BADFILE, ATTEMPT_FINAL, KILN_DENIED, "" },
+        { CURLE_UNSUPPORTED_PROTOCOL, ATTEMPT_FINAL, KILN_DENIED,
+          "; it redirects to what is not followed" },
+        { CURLE_TOO_MANY_REDIRECTS, ATTEMPT_FINAL, KILN_IO, "" },
+        { CURLE_URL_MALFORMAT, ATTEMPT_FINAL, KILN_INVALID, "" },
+        { CURLE_OUT_OF_MEMORY, ATTEMPT_FINAL, KILN_NO_MEMORY, "" },
+    };
+    const char *reason = *a->reason ? a->reason : curl_easy_strerror(failed);
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (known[i].failed != failed)
+            continue;
+        refuse(a, known[i].end, known[i].code, "%s%s", reason, known[i].advice);
+        return;
+    }
+    refuse(a, ATTEMPT_MAY_MEND, KILN_IO, "%s", reason); /* all kinds of lost connections */
+}
+
+static enum attempt_end judge(struct attempt *a, CURLcode failed, uint64_t *ret_wait_s)
+{
+    if (a->end != ATTEMPT_DONE)
+        return a->end; /* a callback refused */
+    if (failed == CURLE_HTTP_RETURNED_ERROR)
+        refuse_status(a, ret_wait_s);
+    else if (failed)
+        refuse_curl(a, failed);
+    else if ((a->begun || begin_body(a)) && a->part->whole > 0 && a->part->size != a->part->whole)
+        refuse(a, ATTEMPT_MAY_MEND, KILN_IO, "it ended after %llu of %llu bytes",
+               (unsigned long long)a->part->size, (unsigned long long)a->part->whole);
+    return a->end;
+}
+
+enum attempt_end fetch_attempt(const struct fetch_request *request, unsigned number,
+                               const char *note, struct part *part, uint64_t *ret_wait_s,
+                               struct kiln_err *err)
+{
+    __attribute__((cleanup(attempt_done))) struct attempt a = {
+        .request = request,
+        .part = part,
+        .curl = curl_easy_init(),
+        .number = number,
+        .note = note,
+        .err = err,
+    };
+    if (!a.curl || !set_place(&a) || !set_manners(&a) || !set_callbacks(&a) ||
+        !set_authorities(a.curl) || !ask_for_the_rest(&a)) {
+        kiln_fail(err, KILN_NO_MEMORY, "libcurl cannot take the request");
+        return ATTEMPT_FINAL;
+    }
+    on_progress(&a, 0, 0, 0, 0);
+    CURLcode failed = curl_easy_perform(a.curl);
+    on_progress(&a, 0, 0, 0, 0);
+    return judge(&a, failed, ret_wait_s);
+}

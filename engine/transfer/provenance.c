@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/transfer/provenance.h"
+
+#include "common/fs.h"
+#include "engine/package/manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MANIFEST_SUFFIX ".manifest"
+
+static enum kiln_code read_manifest(int fd, struct buffer *manifest, struct kiln_err *err)
+{
+    struct stat seen;
+    if (fstat(fd, &seen) != 0 || !S_ISREG(seen.st_mode))
+        return kiln_fail(err, KILN_INVALID, "the manifest is not a regular file");
+    enum kiln_code rc = fs_read_fd(fd, MANIFEST_MOST, manifest, err);
+    return rc ? kiln_while(err, "reading the manifest") : KILN_OK;
+}
+
+static enum kiln_code fetch_manifest(const struct url *url, const struct fetch_policy *policy,
+                                     struct buffer *manifest, struct kiln_err *err)
+{
+    KILN_AUTO(fd) int fd = -1;
+    const struct fetch_request request = { .url = url,
+                                           .size_limit = MANIFEST_MOST,
+                                           .policy = policy };
+    enum kiln_code rc = fs_memfd("manifest", &fd, err);
+    if (!rc)
+        rc = fetch(&request, fd, err);
+    return rc ? rc : read_manifest(fd, manifest, err);
+}
+
+static enum kiln_code open_manifest(const struct url *url, struct buffer *manifest,
+                                    struct kiln_err *err)
+{
+    KILN_AUTO(fd) int fd = open(url->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot open '%s'", url->shown);
+    return read_manifest(fd, manifest, err);
+}
+
+/* Servers that do not list their folders answer 403 for what is not there. */
+static bool is_absence(enum kiln_code code)
+{
+    return code == KILN_NOT_FOUND || code == KILN_DENIED;
+}
+
+static enum kiln_code manifest_beside(const struct transfer_job *job, const struct url *url,
+                                      const struct fetch_policy *policy, struct buffer *manifest,
+                                      bool *ret_there, struct kiln_err *err)
+{
+    KILN_AUTO(url) struct url beside = { 0 };
+    enum kiln_code rc = url_beside(url, MANIFEST_SUFFIX, &beside, err);
+    if (rc)
+        return rc;
+    rc = url->scheme == URL_FILE ? open_manifest(&beside, manifest, err)
+                                 : fetch_manifest(&beside, policy, manifest, err);
+    *ret_there = !is_absence(rc);
+    return *ret_there || (rc == KILN_DENIED && job->require_signature) ? rc : KILN_OK;
+}
+
+static enum kiln_code find_manifest(const struct transfer_job *job, const struct url *url,
+                                    const struct fetch_policy *policy, struct buffer *manifest,
+                                    bool *ret_there, struct kiln_err *err)
+{
+    *ret_there = job->manifest_fd >= 0;
+    if (job->manifest_fd >= 0)
+        return read_manifest(job->manifest_fd, manifest, err);
+    return url ? manifest_beside(job, url, policy, manifest, ret_there, err) : KILN_OK;
+}
+
+static enum kiln_code refuse_unsigned(const char *name, struct kiln_err *err)
+{
+    return kiln_fail(err, KILN_DENIED,
+                     "'%.100s' has no signed manifest, and this kilnd takes none without (setting "
+                     "require_signature): put '%.100s" MANIFEST_SUFFIX
+                     "' beside it, as 'kilnctl pkg sign' makes it",
+                     name, name);
+}
+
+enum kiln_code provenance_find(const struct transfer_job *job, const struct url *url,
+                               const char *fetched_name, const struct fetch_policy *policy,
+                               struct provenance *ret_provenance, struct kiln_err *err)
+{
+    struct provenance p = { .has_sha256 = job->sha256 };
+    struct manifest_file file;
+    BUFFER_AUTO struct buffer manifest;
+    buffer_init(&manifest, MANIFEST_MOST);
+    if (job->sha256 && !digest_from_hex(job->sha256, &p.sha256))
+        return kiln_fail(err, KILN_INVALID, "'%.80s' is no SHA-256: that is 64 hexadecimal digits",
+                         job->sha256);
+    enum kiln_code rc = find_manifest(job, url, policy, &manifest, &p.has_manifest, err);
+    if (rc)
+        return rc;
+    if (!p.has_manifest && job->require_signature)
+        return refuse_unsigned(fetched_name, err);
+    if (p.has_manifest)
+        rc = manifest_check(buffer_view(&manifest), job->trusted_keys, fetched_name, &file,
+                            p.signer, err);
+    if (rc)
+        return kiln_while(err, "the manifest of '%.100s'", fetched_name);
+    if (p.has_manifest) {
+        p.size = file.size;
+        p.signed_sha256 = file.sha256;
+    }
+    *ret_provenance = p;
+    return KILN_OK;
+}
+
+static enum kiln_code refuse_digest(const char *who, const struct digest *wanted,
+                                    const struct digest *found, struct kiln_err *err)
+{
+    char wanted_hex[DIGEST_HEX_SIZE], found_hex[DIGEST_HEX_SIZE];
+    digest_to_hex(wanted, wanted_hex);
+    digest_to_hex(found, found_hex);
+    return kiln_fail(err, KILN_CORRUPT,
+                     "this is not the file that %s: its SHA-256 is %s, not %s; nothing was "
+                     "installed",
+                     who, found_hex, wanted_hex);
+}
+
+enum kiln_code provenance_check(const struct provenance *p, uint64_t size,
+                                const struct digest *sha256, struct kiln_err *err)
+{
+    if (p->has_sha256 && !digest_equal(&p->sha256, sha256))
+        return refuse_digest("was asked for", &p->sha256, sha256, err);
+    if (p->has_manifest && p->size != size)
+        return kiln_fail(err, KILN_CORRUPT,
+                         "this is not the file that '%s' signed: it has %llu bytes, not %llu; "
+                         "nothing was installed",
+                         p->signer, (unsigned long long)size, (unsigned long long)p->size);
+    if (p->has_manifest && !digest_equal(&p->signed_sha256, sha256))
+        return refuse_digest("its manifest describes", &p->signed_sha256, sha256, err);
+    return KILN_OK;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/transfer/snapshot.h"
+
+#include "common/cleanup.h"
+#include "engine/miopen/kern_db.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Of the file format's header. */
+#define MAGIC "SQLite format 3"
+#define WRITE_VERSION 18 /* 2: WAL */
+#define HEADER_READ 20
+
+static off_t size_beside(const char *path, const char *suffix)
+{
+    char beside[PATH_MAX];
+    struct stat seen;
+    int length = snprintf(beside, sizeof(beside), "%s%s", path, suffix);
+    return length > 0 && (size_t)length < sizeof(beside) && stat(beside, &seen) == 0 ? seen.st_size
+                                                                                     : 0;
+}
+
+/* Others may be writing to it: what is in the file alone need not be one state. */
+static bool may_be_live(const char *path, int fd)
+{
+    uint8_t head[HEADER_READ];
+    if (pread(fd, head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
+        memcmp(head, MAGIC, sizeof(MAGIC)) != 0)
+        return false;
+    return head[WRITE_VERSION] == 2 || size_beside(path, "-wal") > 0 ||
+           size_beside(path, "-journal") > 0;
+}
+
+static enum kiln_code open_file(const char *path, int *ret_fd, struct kiln_err *err)
+{
+    struct stat seen;
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &seen) != 0)
+        return kiln_fail_errno(err, errno, "cannot open '%s'", path);
+    if (!S_ISREG(seen.st_mode))
+        return kiln_fail(err, KILN_INVALID, "'%s' is not a regular file", path);
+    *ret_fd = fd;
+    fd = -1;
+    return KILN_OK;
+}
+
+static void say_what_is_missing(struct snapshot *s, const char *path, const struct kiln_err *why)
+{
+    off_t log = size_beside(path, "-wal");
+    int used = snprintf(s->note, sizeof(s->note), "'%s' is damaged and is read as it is: %.200s",
+                        s->name, why->text);
+    if (log > 0 && used > 0 && (size_t)used < sizeof(s->note))
+        snprintf(s->note + used, sizeof(s->note) - (size_t)used,
+                 "; what is only in its write-ahead log (%lld bytes) is lost", (long long)log);
+}
+
+static enum kiln_code copy(struct snapshot *s, const char *path, const char *folder,
+                           struct kiln_err *err)
+{
+    char to[PATH_MAX];
+    if ((size_t)snprintf(to, sizeof(to), "%s/" SNAPSHOT_COPY, folder) >= sizeof(to))
+        return kiln_fail(err, KILN_INVALID, "the folder '%s' is too long", folder);
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc = kern_db_copy(path, to, &why);
+    if (rc == KILN_CORRUPT) {
+        say_what_is_missing(s, path, &why);
+        unlink(to);
+        return KILN_OK;
+    }
+    int fd = -1;
+    if (rc)
+        rc = kiln_fail(err, rc, "%s", why.text);
+    else
+        rc = open_file(to, &fd, err);
+    unlink(to);
+    if (rc)
+        return kiln_while(err, "copying '%s' to '%s'", path, folder);
+    close(s->fd);
+    s->fd = fd;
+    s->merged = true;
+    return KILN_OK;
+}
+
+enum kiln_code snapshot_take(const char *path, const char *folder, struct snapshot *ret_snapshot,
+                             struct kiln_err *err)
+{
+    struct snapshot s = { .fd = -1 };
+    const char *slash = strrchr(path, '/');
+    snprintf(s.name, sizeof(s.name), "%s", slash ? slash + 1 : path);
+    enum kiln_code rc = open_file(path, &s.fd, err);
+    if (!rc && may_be_live(path, s.fd))
+        rc = copy(&s, path, folder, err);
+    if (rc) {
+        fd_auto(&s.fd);
+        return rc;
+    }
+    *ret_snapshot = s;
+    return KILN_OK;
+}

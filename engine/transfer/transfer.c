@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/transfer/transfer.h"
+
+#include "common/digest.h"
+#include "common/fs.h"
+#include "engine/miopen/bzip2.h"
+#include "engine/miopen/database_id.h"
+#include "engine/transfer/check_rows.h"
+#include "engine/transfer/copy_file.h"
+#include "engine/transfer/provenance.h"
+#include "engine/transfer/transfer_wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define BZIP2_SUFFIX ".bz2"
+
+struct transfer {
+    const struct transfer_job *job;
+    const struct fetch_policy *policy;
+    const struct transfer_sink *sink;
+    struct url url;   /* owned; without text for a descriptor */
+    int source_fd;    /* borrowed or, for a file: URL, opened_fd; -1 for http */
+    int opened_fd;    /* owned */
+    int folder_fd;    /* owned: staging */
+    int file_fd;      /* owned: what was fetched, then what was unpacked */
+    uint64_t fetched; /* bytes */
+    struct provenance provenance;
+    struct transfer_outcome *outcome;
+    struct kiln_err *err; /* outcome's */
+};
+
+static void transfer_done(struct transfer *t)
+{
+    url_done(&t->url);
+    fd_auto(&t->opened_fd);
+    fd_auto(&t->folder_fd);
+    fd_auto(&t->file_fd);
+}
+
+/* ---- what and where ---- */
+
+static const char *fetched_name(const struct transfer *t)
+{
+    return t->url.name[0] ? t->url.name : t->job->name;
+}
+
+/* As the package will be called: without the suffix of what it came in. */
+static enum kiln_code choose_name(struct transfer *t)
+{
+    const char *name = t->job->name ? t->job->name : t->url.name;
+    struct database_id id;
+    if (!transfer_is_file_name(name))
+        return kiln_fail(
+            t->err, KILN_INVALID,
+            "there is no file name to call the package by: give one, as 'gfx90a68.kdb'");
+    char *chosen = t->outcome->name;
+    size_t suffix = strlen(BZIP2_SUFFIX), length = strlen(name);
+    memcpy(chosen, name, length + 1);
+    if (length > suffix && strcmp(chosen + length - suffix, BZIP2_SUFFIX) == 0)
+        chosen[length - suffix] = '\0';
+    return t->job->salvage ? KILN_OK : database_id_of_file(chosen, &id, t->err);
+}
+
+static enum kiln_code open_source(struct transfer *t)
+{
+    if (!t->job->url) {
+        t->source_fd = t->job->content_fd;
+        return t->source_fd >= 0 ? KILN_OK
+                                 : kiln_fail(t->err, KILN_INVALID, "neither a URL nor a file");
+    }
+    enum kiln_code rc = url_parse(t->job->url, &t->url, t->err);
+    if (rc)
+        return rc;
+    snprintf(t->outcome->source, sizeof(t->outcome->source), "%s", t->url.shown);
+    if (t->url.scheme != URL_FILE)
+        return KILN_OK;
+    /* Not to wait for the other end of a pipe. */
+    t->opened_fd = open(t->url.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    t->source_fd = t->opened_fd;
+    if (t->opened_fd < 0)
+        return kiln_fail_errno(t->err, errno, "cannot open '%s'", t->url.shown);
+    return KILN_OK;
+}
+
+static enum kiln_code open_file(struct transfer *t, const char *name)
+{
+    fd_auto(&t->file_fd);
+    t->file_fd = openat(t->folder_fd, name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0644);
+    if (t->file_fd < 0)
+        return kiln_fail_errno(t->err, errno, "cannot make a file in '%s'", t->job->staging);
+    return KILN_OK;
+}
+
+static enum kiln_code open_staging(struct transfer *t)
+{
+    t->folder_fd = open(t->job->staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (t->folder_fd < 0)
+        return kiln_fail_errno(t->err, errno, "cannot open the folder '%s'", t->job->staging);
+    int size = snprintf(t->outcome->path, sizeof(t->outcome->path), "%s/%s", t->job->staging,
+                        t->outcome->name);
+    if (size < 0 || (size_t)size >= sizeof(t->outcome->path))
+        return kiln_fail(t->err, KILN_INVALID, "the path of '%.80s' would be too long",
+                         t->outcome->name);
+    return KILN_OK;
+}
+
+/* ---- the file as fetched ---- */
+
+static enum kiln_code get(struct transfer *t)
+{
+    if (t->source_fd >= 0) {
+        enum kiln_code rc =
+            copy_file(t->source_fd, t->file_fd, t->job->size_limit, t->sink, t->err);
+        return rc && t->url.text ? kiln_while(t->err, "fetching '%s'", t->url.shown) : rc;
+    }
+    const struct fetch_request request = {
+        .url = &t->url,
+        .size_limit = t->job->size_limit,
+        .policy = t->policy,
+        .progress = t->sink->progress,
+        .context = t->sink->context,
+    };
+    return fetch(&request, t->file_fd, t->err);
+}
+
+static enum kiln_code get_and_verify(struct transfer *t)
+{
+    struct digest sha256;
+    enum kiln_code rc = provenance_find(t->job, t->url.text ? &t->url : NULL, fetched_name(t),
+                                        t->policy, &t->provenance, t->err);
+    if (!rc)
+        rc = open_file(t, TRANSFER_FETCHED);
+    if (!rc)
+        rc = get(t);
+    if (!rc)
+        rc = copy_file_digest(t->file_fd, &sha256, &t->fetched, t->err);
+    if (!rc)
+        rc = provenance_check(&t->provenance, t->fetched, &sha256, t->err);
+    if (!rc)
+        digest_to_hex(&sha256, t->outcome->sha256);
+    return rc;
+}
+
+/* ---- unpacked ---- */
+
+static void on_unpacked(void *context, uint64_t read)
+{
+    const struct transfer *t = context;
+    const struct transfer_progress progress = {
+        .stage = "unpacking", .done = read, .total = t->fetched, .attempt = 1, .note = ""
+    };
+    t->sink->progress(t->sink->context, &progress);
+}
+
+/* By its content: some servers unpack what they send. */
+static bool is_bzip2(int fd)
+{
+    uint8_t head[10];
+    static const uint8_t block[] = { 0x31, 0x41, 0x59, 0x26, 0x53, 0x59 };
+    return pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+           memcmp(head, "BZh", 3) == 0 && memcmp(head + 4, block, sizeof(block)) == 0;
+}
+
+static enum kiln_code unpack(struct transfer *t)
+{
+    struct digest sha256;
+    KILN_AUTO(fd) int packed = t->file_fd;
+    t->file_fd = -1;
+    enum kiln_code rc = open_file(t, t->outcome->name);
+    if (rc)
+        return rc;
+    if (lseek(packed, 0, SEEK_SET) < 0)
+        return kiln_fail_errno(t->err, errno, "cannot read what was fetched");
+    rc = bzip2_unpack_file(packed, t->file_fd, t->job->size_limit, on_unpacked, t, t->err);
+    if (rc == KILN_FULL)
+        return kiln_while(t->err, "unpacking (setting package_limit)");
+    if (rc)
+        return kiln_while(t->err, "unpacking");
+    unlinkat(t->folder_fd, TRANSFER_FETCHED, 0);
+    rc = copy_file_digest(t->file_fd, &sha256, &t->outcome->size, t->err);
+    if (!rc)
+        digest_to_hex(&sha256, t->outcome->sha256);
+    return rc;
+}
+
+static enum kiln_code keep_as_it_is(struct transfer *t)
+{
+    t->outcome->size = t->fetched;
+    if (renameat(t->folder_fd, TRANSFER_FETCHED, t->folder_fd, t->outcome->name) < 0)
+        return kiln_fail_errno(t->err, errno, "cannot name the file '%s'", t->outcome->name);
+    return KILN_OK;
+}
+
+static enum kiln_code finish_file(struct transfer *t)
+{
+    enum kiln_code rc = is_bzip2(t->file_fd) ? unpack(t) : keep_as_it_is(t);
+    if (rc)
+        return rc;
+    if (fchmod(t->file_fd, 0644) < 0 || fsync(t->file_fd) < 0)
+        return kiln_fail_errno(t->err, errno, "cannot write '%s' to the disk", t->outcome->name);
+    return check_rows(t->outcome->path, t->job->salvage, t->sink, &t->outcome->rows,
+                      &t->outcome->damaged, t->err);
+}
+
+static enum kiln_code carry_out(struct transfer *t)
+{
+    enum kiln_code rc = open_source(t);
+    if (!rc)
+        rc = choose_name(t);
+    if (!rc)
+        rc = open_staging(t);
+    if (!rc)
+        rc = get_and_verify(t);
+    return rc ? rc : finish_file(t);
+}
+
+void transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
+                  const struct transfer_sink *sink, struct transfer_outcome *ret_outcome)
+{
+    *ret_outcome = (struct transfer_outcome){ .err = KILN_ERR_INIT };
+    __attribute__((cleanup(transfer_done))) struct transfer t = {
+        .job = job,
+        .policy = policy,
+        .sink = sink,
+        .source_fd = -1,
+        .opened_fd = -1,
+        .folder_fd = -1,
+        .file_fd = -1,
+        .outcome = ret_outcome,
+        .err = &ret_outcome->err,
+    };
+    enum kiln_code rc = carry_out(&t);
+    if (rc && t.folder_fd >= 0) {
+        unlinkat(t.folder_fd, TRANSFER_FETCHED, 0);
+        unlinkat(t.folder_fd, ret_outcome->name, 0);
+    }
+    if (!rc)
+        ret_outcome->err = KILN_ERR_INIT; /* what an earlier attempt had to say */
+    snprintf(ret_outcome->signer, sizeof(ret_outcome->signer), "%s", t.provenance.signer);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/transfer/transfer_wire.h"
+
+#include "common/digest.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* A URL of 4 KiB takes six times that when every character is escaped. */
+#define PACKET_MOST (32u << 10)
+
+union descriptors {
+    char room[CMSG_SPACE(2 * sizeof(int))];
+    struct cmsghdr align;
+};
+
+/* ---- packets ---- */
+
+static void put_descriptors(struct msghdr *message, union descriptors *room, const int *fds,
+                            size_t count)
+{
+    memset(room, 0, sizeof(*room));
+    message->msg_control = room->room;
+    message->msg_controllen = CMSG_SPACE(count * sizeof(int));
+    struct cmsghdr *head = CMSG_FIRSTHDR(message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(head), fds, count * sizeof(int));
+}
+
+static enum kiln_code send_packet(int socket, const struct json *json, const int *fds, size_t count,
+                                  int flags, struct kiln_err *err)
+{
+    union descriptors room;
+    KILN_AUTO(mem) char *text = json_print(json, false);
+    if (!text)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot write to a transfer process");
+    struct iovec part = { .iov_base = text, .iov_len = strlen(text) };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+    if (part.iov_len > PACKET_MOST)
+        return kiln_fail(err, KILN_INVALID, "the URL, or a name with it, is too long");
+    if (count > 0)
+        put_descriptors(&message, &room, fds, count);
+    ssize_t put;
+    do
+        put = sendmsg(socket, &message, MSG_NOSIGNAL | flags);
+    while (put < 0 && errno == EINTR);
+    return put < 0 ? kiln_fail_errno(err, errno, "cannot write to a transfer process") : KILN_OK;
+}
+
+static void take_descriptors(struct msghdr *message, int fds[2])
+{
+    for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head; head = CMSG_NXTHDR(message, head)) {
+        if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+            continue;
+        memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0)); /* at most two: no more room */
+    }
+}
+
+static enum kiln_code receive_packet(int socket, int flags, struct json **ret_json, int fds[2],
+                                     struct kiln_err *err)
+{
+    union descriptors room;
+    KILN_AUTO(mem) char *text = malloc(PACKET_MOST);
+    if (!text)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot read from a transfer process");
+    struct iovec part = { .iov_base = text, .iov_len = PACKET_MOST };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+    if (fds) {
+        message.msg_control = room.room;
+        message.msg_controllen = sizeof(room.room);
+    }
+    ssize_t got;
+    do
+        got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | flags);
+    while (got < 0 && errno == EINTR);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return KILN_BUSY;
+    if (got <= 0)
+        return KILN_UNAVAILABLE;
+    if (fds)
+        take_descriptors(&message, fds);
+    if (message.msg_flags & MSG_TRUNC)
+        return kiln_fail(err, KILN_INVALID, "a packet of a transfer process is too long");
+    return json_parse(bytes_of(text, (size_t)got), "a transfer process", ret_json, err);
+}
+
+/* ---- the job ---- */
+
+static void set_text(struct json *to, const char *name, const char *text)
+{
+    if (text)
+        json_set_text(to, name, text);
+}
+
+enum kiln_code transfer_send_job(int socket, const struct transfer_job *job, struct kiln_err *err)
+{
+    KILN_AUTO(json) struct json *text = json_object();
+    int fds[2];
+    size_t count = 0;
+    set_text(text, "url", job->url);
+    set_text(text, "name", job->name);
+    set_text(text, "sha256", job->sha256);
+    set_text(text, "staging", job->staging);
+    set_text(text, "trusted_keys", job->trusted_keys);
+    json_set_u64(text, "size_limit", job->size_limit);
+    json_set_bool(text, "require_signature", job->require_signature);
+    json_set_bool(text, "salvage", job->salvage);
+    json_set_bool(text, "content", job->content_fd >= 0);
+    json_set_bool(text, "manifest", job->manifest_fd >= 0);
+    if (job->content_fd >= 0)
+        fds[count++] = job->content_fd;
+    if (job->manifest_fd >= 0)
+        fds[count++] = job->manifest_fd;
+    return send_packet(socket, text, fds, count, 0, err);
+}
+
+static bool has_descriptors(const struct received_job *j)
+{
+    bool content = json_get_bool(j->text, "content", false);
+    bool manifest = json_get_bool(j->text, "manifest", false);
+    return (content + manifest < 1 || j->fds[0] >= 0) && (content + manifest < 2 || j->fds[1] >= 0);
+}
+
+static struct transfer_job job_of(const struct received_job *j)
+{
+    const struct json *text = j->text;
+    bool content = json_get_bool(text, "content", false);
+    return (struct transfer_job){
+        .url = json_get_text(text, "url", NULL),
+        .content_fd = content ? j->fds[0] : -1,
+        .manifest_fd = json_get_bool(text, "manifest", false) ? j->fds[content] : -1,
+        .name = json_get_text(text, "name", NULL),
+        .sha256 = json_get_text(text, "sha256", NULL),
+        .staging = json_get_text(text, "staging", NULL),
+        .trusted_keys = json_get_text(text, "trusted_keys", NULL),
+        .size_limit = json_get_u64(text, "size_limit", 0),
+        .require_signature = json_get_bool(text, "require_signature", true),
+        .salvage = json_get_bool(text, "salvage", false),
+    };
+}
+
+enum kiln_code transfer_receive_job(int socket, struct received_job *ret_job, struct kiln_err *err)
+{
+    struct received_job j = { .fds = { -1, -1 } };
+    enum kiln_code rc = receive_packet(socket, 0, &j.text, j.fds, err);
+    if (!rc && has_descriptors(&j))
+        j.job = job_of(&j);
+    if (!rc && j.job.staging && j.job.trusted_keys) {
+        *ret_job = j;
+        return KILN_OK;
+    }
+    received_job_done(&j);
+    return kiln_fail(err, KILN_INVALID, "what came is no job for a transfer");
+}
+
+void received_job_done(struct received_job *j)
+{
+    json_destroy(j->text);
+    fd_auto(&j->fds[0]);
+    fd_auto(&j->fds[1]);
+    *j = (struct received_job){ .fds = { -1, -1 } };
+}
+
+/* ---- reports ---- */
+
+void transfer_send_progress(int socket, const struct transfer_progress *progress)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    KILN_AUTO(json) struct json *text = json_object();
+    json_set_text(text, "stage", progress->stage);
+    json_set_u64(text, "done", progress->done);
+    json_set_u64(text, "total", progress->total);
+    json_set_u64(text, "attempt", progress->attempt);
+    json_set_text(text, "note", progress->note);
+    if (send_packet(socket, text, NULL, 0, MSG_DONTWAIT, &ignored))
+        return;
+}
+
+void transfer_send_outcome(int socket, const struct transfer_outcome *outcome, const char *notice)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    KILN_AUTO(json) struct json *text = json_object();
+    json_set_u64(text, "code", outcome->err.code);
+    json_set_text(text, "text", outcome->err.text);
+    json_set_text(text, "name", outcome->name);
+    json_set_text(text, "sha256", outcome->sha256);
+    json_set_text(text, "signer", outcome->signer);
+    json_set_text(text, "source", outcome->source);
+    json_set_u64(text, "size", outcome->size);
+    json_set_u64(text, "rows", outcome->rows);
+    json_set_u64(text, "damaged", outcome->damaged);
+    json_set_text(text, "notice", notice);
+    if (send_packet(socket, text, NULL, 0, 0, &ignored))
+        return; /* kilnd has gone: nobody asks any more */
+}
+
+void transfer_send_snapshot(int socket, const struct snapshot *snapshot, const struct kiln_err *why)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    KILN_AUTO(json) struct json *text = json_object();
+    json_set_u64(text, "code", snapshot ? KILN_OK : why->code);
+    json_set_text(text, "text", snapshot ? "" : why->text);
+    if (snapshot) {
+        json_set_text(text, "name", snapshot->name);
+        json_set_bool(text, "merged", snapshot->merged);
+        json_set_text(text, "note", snapshot->note);
+    }
+    if (send_packet(socket, text, snapshot ? &snapshot->fd : NULL, snapshot ? 1 : 0, 0, &ignored))
+        return;
+}
+
+bool transfer_is_file_name(const char *name)
+{
+    size_t length = strlen(name);
+    if (length == 0 || length >= sizeof(((struct transfer_outcome *)0)->name) || name[0] == '.')
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        if (name[i] == '/' || (unsigned char)name[i] < ' ' || name[i] == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+/* Names in packages and words of servers end up on terminals. */
+static bool take_text(const struct json *from, const char *name, char *to, size_t size)
+{
+    const char *text = json_get_text(from, name, NULL);
+    if (!text || strlen(text) >= size)
+        return false;
+    do
+        *to++ = (*text >= ' ' && *text != 0x7f) || *text == '\0' ? *text : '?';
+    while (*text++);
+    return true;
+}
+
+static bool read_outcome(const struct json *text, struct transfer_outcome *o)
+{
+    struct digest sha256;
+    o->err.code = (enum kiln_code)json_get_u64(text, "code", KILN_INVALID);
+    o->size = json_get_u64(text, "size", 0);
+    o->rows = json_get_u64(text, "rows", 0);
+    o->damaged = json_get_u64(text, "damaged", 0);
+    if (!take_text(text, "text", o->err.text, sizeof(o->err.text)) ||
+        !take_text(text, "name", o->name, sizeof(o->name)) ||
+        !take_text(text, "sha256", o->sha256, sizeof(o->sha256)) ||
+        !take_text(text, "signer", o->signer, sizeof(o->signer)) ||
+        !take_text(text, "source", o->source, sizeof(o->source)))
+        return false;
+    if (o->err.code != KILN_OK)
+        return strcmp(kiln_code_name(o->err.code), "?") != 0 && o->err.text[0];
+    return transfer_is_file_name(o->name) && digest_from_hex(o->sha256, &sha256);
+}
+
+static bool read_progress(const struct json *text, struct transfer_report *r)
+{
+    struct transfer_progress *p = &r->progress;
+    *p = (struct transfer_progress){
+        .done = json_get_u64(text, "done", 0),
+        .total = json_get_u64(text, "total", 0),
+        .attempt = (unsigned)json_get_u64(text, "attempt", 1),
+    };
+    if (!take_text(text, "stage", r->stage, sizeof(r->stage)) ||
+        !take_text(text, "note", r->note, sizeof(r->note)))
+        return false;
+    p->stage = r->stage;
+    p->note = r->note;
+    return true;
+}
+
+enum kiln_code transfer_receive_report(int socket, struct transfer_report *ret_report,
+                                       struct kiln_err *err)
+{
+    KILN_AUTO(json) struct json *text = NULL;
+    struct transfer_report *r = ret_report;
+    enum kiln_code rc = receive_packet(socket, MSG_DONTWAIT, &text, NULL, err);
+    if (rc)
+        return rc;
+    *r = (struct transfer_report){ .ended = json_get(text, "code") };
+    if (r->ended && read_outcome(text, &r->outcome) &&
+        take_text(text, "notice", r->notice, sizeof(r->notice)))
+        return KILN_OK;
+    if (!r->ended && read_progress(text, r))
+        return KILN_OK;
+    return kiln_fail(err, KILN_INVALID,
+                     "a transfer process said what is neither progress nor an "
+                     "outcome");
+}

@@ -1,0 +1,254 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Installs precompiled kernels for the AMD GPUs of this host: the distribution's packages, or files
+# from a server of one's own.
+set -euo pipefail
+
+usage() {
+    cat <<'EOF'
+Usage: install_precompiled_kernels.sh [FLAGS]
+
+Finds the GPUs of this host and their compute units, and installs for each kind of them
+  1. the distribution's package: miopenkernels-<arch>-<cu>, or what later releases of MIOpen call it
+     (miopenkernels-<arch>-<cu>kdb, miopen-hip-<arch>-<cu>kdb, miopen-hip-<arch>kdb); else
+  2. what the URL template leads to, by 'kilnctl pkg install'.
+
+  --arch ARCH    for this arch (gfx90a) instead of those that are found
+  --num-cu N     with so many compute units; gfx10 and later: of those that the runtime reports,
+                 which are half as many
+  --url TEMPLATE where else to look: {arch}, {cu} and {database_id} are replaced, as in
+                 https://example.org/{database_id}.kdb.bz2 (variable KILN_PACKAGE_URL)
+  --kfd FOLDER   read the GPUs from here (default: /sys/class/kfd/kfd/topology/nodes)
+  --dry-run      print what would be done, and change nothing
+
+Ends with 0 when there is a package for every kind of GPU, else with 1.
+EOF
+}
+
+say() { printf '%s\n' "install_precompiled_kernels: $*"; }
+complain() { say "$@" >&2; }
+
+refuse() {
+    complain "$@"
+    exit 2
+}
+
+arch=
+num_cu=
+url=${KILN_PACKAGE_URL:-}
+kfd=/sys/class/kfd/kfd/topology/nodes
+dry_run=no
+while [[ $# -gt 0 ]]; do
+    case "$1" in
+    --dry-run) dry_run=yes ;;
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    --arch | --num-cu | --url | --kfd)
+        [[ $# -gt 1 && -n $2 ]] || refuse "$1 needs a value (see --help)"
+        case "$1" in
+        --arch) arch=$2 ;;
+        --num-cu) num_cu=$2 ;;
+        --url) url=$2 ;;
+        --kfd) kfd=$2 ;;
+        esac
+        shift
+        ;;
+    *)
+        usage >&2
+        exit 2
+        ;;
+    esac
+    shift
+done
+[[ -z $arch || $arch =~ ^gfx[0-9a-f]{3,4}$ ]] ||
+    refuse "'$arch' is no arch: that is gfx90a or gfx1030, without features"
+[[ -z $num_cu || $num_cu =~ ^[1-9][0-9]{0,3}$ ]] || refuse "'$num_cu' is no number of compute units"
+
+# "<arch> <compute units>" of each GPU. Kernels before 5.16 state no gfx_target_version: then the
+# PCI device tells, for the chips that there are packages for.
+found_gpus() {
+    local properties
+    for properties in "$kfd"/*/properties; do
+        [[ -r $properties ]] && awk '
+            function arch_of_device(id) {
+                if (id >= 26272 && id <= 26287) return "gfx906" # 0x66a0-
+                if (id >= 26720 && id <= 26751) return "gfx900" # 0x6860-
+                if (id >= 29576 && id <= 29584) return "gfx908" # 0x7388-
+                if (id >= 29600 && id <= 29631) return "gfx1030" # 0x73a0-
+                if (id >= 29704 && id <= 29712) return "gfx90a" # 0x7408-
+                return ""
+            }
+            { value[$1] = $2 }
+            END {
+                if (value["simd_count"] + 0 == 0 || value["simd_per_cu"] + 0 == 0) exit
+                version = value["gfx_target_version"] + 0
+                arch = version == 0 ? arch_of_device(value["device_id"] + 0) : \
+                    sprintf("gfx%d%x%x", int(version / 10000), int(version / 100) % 100, version % 100)
+                units = value["simd_count"] / value["simd_per_cu"]
+                if (length(arch) > 6) units = units / 2 # work group processors
+                if (arch == "") print FILENAME > "/dev/stderr"
+                else printf "%s %d\n", arch, units
+            }' "$properties" 2> >(sed 's/^/install_precompiled_kernels: unknown GPU, left out: /' >&2)
+    done
+    return 0
+}
+
+# What to look for: "<arch> <compute units>", the latter 0 for packages that name none.
+wanted() {
+    if [[ -n $arch && -n $num_cu ]]; then
+        echo "$arch $num_cu"
+        return
+    fi
+    found_gpus | sort -u | awk -v arch="$arch" -v units="$num_cu" '
+        arch == "" || $1 == arch { print $1, units == "" ? $2 : units; found = 1 }
+        END { if (!found && arch != "") print arch, 0 }' | sort -u
+}
+
+# MIOpen's file stem: decimal behind '_' up to 64, bare hexadecimal above.
+database_id() {
+    if (($2 == 0)); then
+        echo "$1"
+    elif (($2 <= 64)); then
+        echo "$1_$2"
+    else
+        printf '%s%x\n' "$1" "$2"
+    fi
+}
+
+package_names() {
+    if (($2 > 0)); then
+        echo "miopenkernels-$1-$2"
+        echo "miopenkernels-$1-$2kdb"
+        echo "miopen-hip-$1-$2kdb"
+    fi
+    echo "miopen-hip-$1kdb"
+}
+
+manager=
+for candidate in apt-get dnf yum zypper; do
+    if command -v "$candidate" >/dev/null; then
+        manager=$candidate
+        break
+    fi
+done
+
+is_known() {
+    case "$manager" in
+    apt-get) apt-cache show "$1" ;;
+    dnf | yum) "$manager" --quiet info "$1" ;;
+    zypper) zypper --non-interactive search --match-exact "$1" ;;
+    *) false ;;
+    esac >/dev/null 2>&1
+}
+
+# URLs may carry passwords, and signatures in their query.
+without_secrets() { sed -E 's#(https?://)[^/@ ]*@#\1#g; s#(https?://[^? ]*)\?[^ ]*#\1#g' <<<"$*"; }
+
+run() {
+    if [[ $dry_run == yes ]]; then
+        say "would run: $(without_secrets "$@")"
+    else
+        say "runs: $(without_secrets "$@")"
+        "$@"
+    fi
+}
+
+run_as_root() {
+    if [[ $EUID -eq 0 ]]; then
+        run "$@"
+    elif command -v sudo >/dev/null; then
+        run sudo "$@"
+    elif [[ $dry_run == yes ]]; then
+        say "would run as root: $*"
+    else
+        complain "not root, and there is no sudo; as root run: $*"
+        return 1
+    fi
+}
+
+install_package() {
+    case "$manager" in
+    apt-get) run_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y "$1" ;;
+    dnf | yum) run_as_root "$manager" -y install "$1" ;;
+    zypper) run_as_root zypper --non-interactive install "$1" ;;
+    esac
+}
+
+from_distribution() {
+    local name
+    while read -r name; do
+        is_known "$name" || continue
+        install_package "$name" </dev/null && return 0
+        complain "'$manager' could not install '$name'; its message above says why"
+    done < <(package_names "$1" "$2")
+    return 1
+}
+
+# From where this script is installed, else wherever the shell finds it.
+find_kilnctl() {
+    local ours
+    ours=$(dirname "$0")/../../bin/kilnctl
+    if [[ -x $ours ]]; then
+        echo "$ours"
+    else
+        command -v kilnctl
+    fi
+}
+
+from_url() {
+    local place kilnctl
+    [[ -n $url ]] || return 1
+    if ! kilnctl=$(find_kilnctl); then
+        complain "kilnctl is not here, which installs packages from URLs"
+        return 1
+    fi
+    if (($2 == 0)) && [[ $url == *'{cu}'* ]]; then
+        complain "the URL needs compute units: name them with --num-cu"
+        return 1
+    fi
+    place=${url//'{arch}'/$1}
+    place=${place//'{cu}'/$2}
+    place=${place//'{database_id}'/$(database_id "$1" "$2")}
+    run "$kilnctl" pkg install "$place" </dev/null
+}
+
+mapfile -t kinds < <(wanted)
+if [[ ${#kinds[@]} -eq 0 ]]; then
+    complain "no AMD GPU is listed in '$kfd': load the amdgpu driver, or name one with --arch and" \
+        "--num-cu"
+    exit 1
+fi
+
+if [[ $manager == apt-get ]]; then # its lists may be older than the package
+    run_as_root apt-get update -qq || complain "apt-get update complained; going on with the lists that are here"
+fi
+
+# What to do next, for a kind that there is nothing for.
+explain() {
+    local names
+    names=$(package_names "$1" "$2" | paste -sd ' ')
+    complain "no precompiled kernels for $(database_id "$1" "$2")"
+    if [[ -z $manager ]]; then
+        complain "  there is none of apt-get, dnf, yum and zypper here to ask for packages"
+    else
+        complain "  $manager installed none of $names; they are in AMD's ROCm repository"
+    fi
+    if [[ -z $url ]]; then
+        complain "  a server with packages can be named by --url"
+    else
+        complain "  '$(without_secrets "$url")' gave none either"
+    fi
+}
+
+missing=0
+for kind in "${kinds[@]}"; do
+    read -r gpu units <<<"$kind"
+    say "looks for $(database_id "$gpu" "$units")"
+    if ! from_distribution "$gpu" "$units" && ! from_url "$gpu" "$units"; then
+        missing=$((missing + 1))
+        explain "$gpu" "$units"
+    fi
+done
+((missing == 0))

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A web server on loopback that does what a test tells it, rudeness included.
+ *
+ * Ownership  http_script_stop ends the thread and closes the port
+ * Threading  |answer| runs on the server's own thread, one connection at a time
+ */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define HTTP_REQUEST_MOST 8192
+
+struct http_script {
+    /* Called for each request with its number from 1; the connection is closed after it. */
+    void (*answer)(struct http_script *script, unsigned number, int fd);
+    void *context;
+    char request[HTTP_REQUEST_MOST]; /* the one that is being answered; the last one after stop */
+    unsigned requests;               /* ever */
+    uint16_t port;
+    int listen_fd, stop[2];
+    pthread_t thread;
+};
+
+void http_script_start(struct http_script *script);
+/* Accepts one that was stopped. */
+void http_script_stop(struct http_script *script);
+/* Whether the request under way has this line, or a header line beginning so. */
+bool http_script_was_asked(const struct http_script *script, const char *line);
+
+/* To the client: a client that has gone is not an error. */
+void http_say(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* False when the client has gone. */
+bool http_send(int fd, const void *data, size_t size);
+/* Until the client hangs up. */
+void http_wait_for_hang_up(int fd);
+/* Connected to |port| of loopback; -1. */
+int http_connect(uint16_t port);
+/* A port that nobody listens on now. */
+uint16_t http_free_port(void);

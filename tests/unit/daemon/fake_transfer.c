@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A stand-in for kiln-transfer: takes a job and does what its URL says.  It litters its staging
+ * folder first, so that tests can see it removed.
+ */
+#include "common/fs.h"
+#include "engine/transfer/transfer_wire.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define SOCKET_FD 3
+#define SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+static struct received_job received;
+static struct transfer_outcome outcome = { .sha256 = SHA256, .signer = "amd", .rows = 3 };
+
+static void put_file(const char *name, const char *content)
+{
+    char path[1024];
+    snprintf(path, sizeof(path), "%s/%s", received.job.staging, name);
+    FILE *file = fopen(path, "w");
+    if (!file || fputs(content, file) < 0 || fclose(file) != 0)
+        _exit(80);
+}
+
+static void say_progress(const char *stage)
+{
+    const struct transfer_progress progress = {
+        .stage = stage, .done = 1, .total = 2, .attempt = 1, .note = ""
+    };
+    transfer_send_progress(SOCKET_FD, &progress);
+}
+
+static void succeed(void)
+{
+    put_file(received.job.name, "package");
+    say_progress("checking");
+    transfer_send_outcome(SOCKET_FD, &outcome, "");
+}
+
+static void fail(void)
+{
+    kiln_fail(&outcome.err, KILN_CORRUPT, "row 7 is damaged");
+    transfer_send_outcome(SOCKET_FD, &outcome, "look here");
+}
+
+static void hang(void)
+{
+    say_progress("fetching");
+    for (;;)
+        pause();
+}
+
+static void babble(void)
+{
+    if (send(SOCKET_FD, "babble", 6, 0) < 0)
+        _exit(81);
+    for (;;)
+        pause();
+}
+
+static void succeed_with_a_link(void)
+{
+    char path[1024];
+    snprintf(path, sizeof(path), "%s/%s", received.job.staging, received.job.name);
+    if (symlink("/etc/passwd", path) < 0)
+        _exit(82);
+    transfer_send_outcome(SOCKET_FD, &outcome, "");
+}
+
+static void succeed_without_a_file(void) { transfer_send_outcome(SOCKET_FD, &outcome, ""); }
+
+static void escape(void)
+{
+    strcpy(outcome.name, "../escaped");
+    transfer_send_outcome(SOCKET_FD, &outcome, "");
+}
+
+static void succeed_and_die(void)
+{
+    succeed();
+    abort();
+}
+
+static void copy(void)
+{
+    char text[64] = "";
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, sizeof(text) - 1);
+    if (fs_read_fd(received.job.content_fd, sizeof(text) - 1, &content, &err))
+        _exit(83);
+    memcpy(text, content.data, content.size);
+    put_file(received.job.name, text);
+    transfer_send_outcome(SOCKET_FD, &outcome, "");
+}
+
+static void exit_with_seven(void) { _exit(7); }
+
+int main(void)
+{
+    static const struct {
+        const char *url;
+        void (*act)(void);
+    } acts[] = {
+        { "good", succeed },
+        { "damaged", fail },
+        { "dies", abort },
+        { "leaves", exit_with_seven },
+        { "hangs", hang },
+        { "babbles", babble },
+        { "links", succeed_with_a_link },
+        { "lies", succeed_without_a_file },
+        { "escapes", escape },
+        { "good, then dies", succeed_and_die },
+        { "copy", copy },
+    };
+    struct kiln_err err = KILN_ERR_INIT;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (transfer_receive_job(SOCKET_FD, &received, &err))
+        return 84;
+    snprintf(outcome.name, sizeof(outcome.name), "%s", received.job.name);
+    put_file("litter", "litter");
+    for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
+        if (strcmp(acts[i].url, received.job.url ? received.job.url : "copy") == 0)
+            acts[i].act();
+    }
+    received_job_done(&received);
+    return 0;
+}

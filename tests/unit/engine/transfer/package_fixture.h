@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Folders for a transfer, packages to be transferred, and keys that sign them.
+ */
+#include "common/digest.h"
+#include "engine/transfer/transfer.h"
+#include "tests/support/test.h"
+
+#define FIXTURE_PATH_MOST 256
+#define PACKAGE "gfx90a68.kdb"
+
+struct package_fixture {
+    char folder[64]; /* holds all below */
+    char staging[128], keys[128], files[128];
+    struct kiln_err err;
+};
+
+void package_fixture_open(struct package_fixture *f);
+void package_fixture_close(struct package_fixture *f);
+
+/* files/|name| */
+const char *package_path(const struct package_fixture *f, const char *name);
+/* A kernel database of |rows| objects of |size| bytes that do not compress. */
+void package_write(const struct package_fixture *f, const char *name, unsigned rows, size_t size);
+/* files/|to|: files/|from|, each half in a bzip2 stream of its own. */
+void package_pack(const struct package_fixture *f, const char *from, const char *to);
+/* files/|name|.manifest, signed by a new key |key|, trusted if |trusted|. */
+void package_sign(const struct package_fixture *f, const char *name, const char *key, bool trusted);
+/* Flips a bit of files/|name| inside an object of a package. */
+void package_damage(const struct package_fixture *f, const char *name);
+struct digest package_digest(const char *path);
+/* Fails the test unless |folder| is empty. */
+void assert_is_empty(const char *folder);

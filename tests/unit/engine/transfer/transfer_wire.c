@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/transfer/transfer_wire.h"
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct fixture {
+    int ours, theirs;
+    struct kiln_err err;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    f = (struct fixture){ .ours = pair[0], .theirs = pair[1], .err = KILN_ERR_INIT };
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    close(f->ours);
+    if (f->theirs >= 0)
+        close(f->theirs);
+    return 0;
+}
+
+static void say(struct fixture *f, const char *text)
+{
+    assert_int_equal(send(f->theirs, text, strlen(text), 0), (ssize_t)strlen(text));
+}
+
+static enum kiln_code hear(struct fixture *f, struct transfer_report *report)
+{
+    return transfer_receive_report(f->ours, report, &f->err);
+}
+
+static ino_t inode_of(int fd)
+{
+    struct stat seen;
+    assert_int_equal(fstat(fd, &seen), 0);
+    return seen.st_ino;
+}
+
+/* ---- jobs ---- */
+
+static void a_job_arrives_as_it_was_sent(void **state)
+{
+    struct fixture *f = *state;
+    int content, manifest;
+    must(fs_memfd("content", &content, &f->err), f->err);
+    must(fs_memfd("manifest", &manifest, &f->err), f->err);
+    const struct transfer_job sent = {
+        .content_fd = content,
+        .manifest_fd = manifest,
+        .name = "gfx90a68.kdb.bz2",
+        .sha256 = "00ff",
+        .staging = "/staging",
+        .trusted_keys = "/keys",
+        .size_limit = 1ull << 50,
+        .require_signature = true,
+        .salvage = true,
+    };
+    struct received_job got;
+
+    must(transfer_send_job(f->ours, &sent, &f->err), f->err);
+    must(transfer_receive_job(f->theirs, &got, &f->err), f->err);
+
+    assert_null(got.job.url);
+    assert_string_equal(got.job.name, sent.name);
+    assert_string_equal(got.job.sha256, sent.sha256);
+    assert_string_equal(got.job.staging, sent.staging);
+    assert_string_equal(got.job.trusted_keys, sent.trusted_keys);
+    assert_int_equal(got.job.size_limit, sent.size_limit);
+    assert_true(got.job.require_signature && got.job.salvage);
+    assert_int_equal(inode_of(got.job.content_fd), inode_of(content));
+    assert_int_equal(inode_of(got.job.manifest_fd), inode_of(manifest));
+    assert_true(fcntl(got.job.content_fd, F_GETFD) & FD_CLOEXEC);
+    received_job_done(&got);
+    close(content);
+    close(manifest);
+}
+
+static void a_manifest_alone_is_not_taken_for_the_content(void **state)
+{
+    struct fixture *f = *state;
+    int manifest;
+    must(fs_memfd("manifest", &manifest, &f->err), f->err);
+    const struct transfer_job sent = { .url = "https://h/x.kdb",
+                                       .content_fd = -1,
+                                       .manifest_fd = manifest,
+                                       .staging = "/staging",
+                                       .trusted_keys = "/keys" };
+    struct received_job got;
+
+    must(transfer_send_job(f->ours, &sent, &f->err), f->err);
+    must(transfer_receive_job(f->theirs, &got, &f->err), f->err);
+
+    assert_string_equal(got.job.url, sent.url);
+    assert_int_equal(got.job.content_fd, -1);
+    assert_int_equal(inode_of(got.job.manifest_fd), inode_of(manifest));
+    received_job_done(&got);
+    close(manifest);
+}
+
+static void what_is_no_job_is_refused(void **state)
+{
+    static const char *const texts[] = {
+        "",
+        "nonsense",
+        "{}",
+        "[1]",
+        "{\"staging\":\"/s\"}",
+        "{\"staging\":\"/s\",\"trusted_keys\":\"/k\",\"content\":true}",
+        "{\"staging\":1,\"trusted_keys\":2}",
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct received_job got;
+        assert_true(send(f->ours, texts[i], strlen(texts[i]), 0) >= 0);
+        assert_int_equal(transfer_receive_job(f->theirs, &got, &f->err), KILN_INVALID);
+    }
+}
+
+static void a_url_too_long_for_a_packet_is_refused_by_the_sender(void **state)
+{
+    struct fixture *f = *state;
+    static char url[40000];
+    memset(url, 'a', sizeof(url) - 1);
+    const struct transfer_job sent = { .url = url,
+                                       .content_fd = -1,
+                                       .manifest_fd = -1,
+                                       .staging = "/staging",
+                                       .trusted_keys = "/keys" };
+
+    assert_int_equal(transfer_send_job(f->ours, &sent, &f->err), KILN_INVALID);
+
+    assert_says(f->err.text, "too long");
+}
+
+/* ---- reports ---- */
+
+static void progress_arrives_as_it_was_told(void **state)
+{
+    struct fixture *f = *state;
+    const struct transfer_progress told = {
+        .stage = "fetching", .done = 7, .total = 1ull << 40, .attempt = 3, .note = "cut"
+    };
+    struct transfer_report got;
+
+    transfer_send_progress(f->theirs, &told);
+    must(hear(f, &got), f->err);
+
+    assert_false(got.ended);
+    assert_string_equal(got.progress.stage, "fetching");
+    assert_int_equal(got.progress.done, 7);
+    assert_int_equal(got.progress.total, 1ull << 40);
+    assert_int_equal(got.progress.attempt, 3);
+    assert_string_equal(got.progress.note, "cut");
+}
+
+static void an_outcome_arrives_as_it_was_told(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer_outcome told = {
+        .name = "gfx90a68.kdb",
+        .sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        .signer = "amd",
+        .source = "https://h/x.kdb",
+        .size = 5,
+        .rows = 6,
+        .damaged = 7,
+    };
+    struct transfer_report got;
+
+    transfer_send_outcome(f->theirs, &told, "look");
+    must(hear(f, &got), f->err);
+
+    assert_true(got.ended);
+    assert_int_equal(got.outcome.err.code, KILN_OK);
+    assert_string_equal(got.outcome.name, told.name);
+    assert_string_equal(got.outcome.sha256, told.sha256);
+    assert_string_equal(got.outcome.signer, told.signer);
+    assert_string_equal(got.outcome.source, told.source);
+    assert_int_equal(got.outcome.size, 5);
+    assert_int_equal(got.outcome.rows, 6);
+    assert_int_equal(got.outcome.damaged, 7);
+    assert_string_equal(got.notice, "look");
+}
+
+static void a_failure_arrives_with_its_sentence(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer_outcome told = { .err = { .code = KILN_CORRUPT, .text = "row 7 is damaged" } };
+    struct transfer_report got;
+
+    transfer_send_outcome(f->theirs, &told, "");
+    must(hear(f, &got), f->err);
+
+    assert_int_equal(got.outcome.err.code, KILN_CORRUPT);
+    assert_string_equal(got.outcome.err.text, "row 7 is damaged");
+}
+
+#define GOOD_TAIL                                                                        \
+    "\"sha256\":\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\","   \
+    "\"signer\":\"\",\"source\":\"\",\"text\":\"\",\"size\":1,\"rows\":1,\"damaged\":0," \
+    "\"notice\":\"\"}"
+
+static void nonsense_from_a_process_is_refused(void **state)
+{
+    static const char *const texts[] = {
+        "nonsense",
+        "{}",
+        "[]",
+        "{\"code\":0}",
+        "{\"stage\":7,\"note\":\"\"}",
+        "{\"code\":0,\"name\":\"../kernels.db\"," GOOD_TAIL,
+        "{\"code\":0,\"name\":\".hidden\"," GOOD_TAIL,
+        "{\"code\":0,\"name\":\"\"," GOOD_TAIL,
+        "{\"code\":0,\"name\":7," GOOD_TAIL,
+        "{\"code\":99,\"name\":\"x.kdb\"," GOOD_TAIL,
+        "{\"code\":6,\"name\":\"x.kdb\"," GOOD_TAIL, /* a failure without a sentence */
+        "{\"code\":0,\"name\":\"x.kdb\",\"sha256\":\"ff\",\"signer\":\"\",\"source\":\"\","
+        "\"text\":\"\",\"notice\":\"\"}",
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct transfer_report got;
+        say(f, texts[i]);
+        if (hear(f, &got) != KILN_INVALID)
+            fail_msg("'%s' was taken", texts[i]);
+    }
+}
+
+static void the_same_outcome_with_a_proper_name_is_taken(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer_report got;
+
+    say(f, "{\"code\":0,\"name\":\"x.kdb\"," GOOD_TAIL);
+
+    must(hear(f, &got), f->err);
+}
+
+static void control_characters_do_not_reach_a_terminal(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer_report got;
+
+    say(f, "{\"stage\":\"fetch\\u001b[2J\",\"note\":\"a\\nb\\u007f\"}");
+    must(hear(f, &got), f->err);
+
+    assert_string_equal(got.progress.stage, "fetch?[2J");
+    assert_string_equal(got.progress.note, "a?b?");
+}
+
+static void silence_and_the_end_are_told_apart(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer_report got;
+
+    assert_int_equal(hear(f, &got), KILN_BUSY);
+    close(f->theirs);
+    f->theirs = -1;
+    assert_int_equal(hear(f, &got), KILN_UNAVAILABLE);
+}
+
+static void progress_is_dropped_rather_than_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    const struct transfer_progress told = { .stage = "fetching", .attempt = 1, .note = "" };
+    struct transfer_report got;
+    unsigned heard = 0;
+
+    for (int i = 0; i < 10000; i++)
+        transfer_send_progress(f->theirs, &told);
+
+    while (hear(f, &got) == KILN_OK)
+        heard++;
+    assert_in_range(heard, 1, 9999);
+}
+
+/* ---- snapshots ---- */
+
+static void a_snapshot_is_a_descriptor_and_what_it_is_of(void **state)
+{
+    struct fixture *f = *state;
+    struct snapshot taken = { .fd = -1, .name = "gfx906_60.ukdb", .merged = true, .note = "" };
+    union {
+        char room[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    char text[1024];
+    struct iovec part = { .iov_base = text, .iov_len = sizeof(text) };
+    struct msghdr message = { .msg_iov = &part,
+                              .msg_iovlen = 1,
+                              .msg_control = &control,
+                              .msg_controllen = sizeof(control) };
+    must(fs_memfd("snapshot", &taken.fd, &f->err), f->err);
+
+    transfer_send_snapshot(f->theirs, &taken, &f->err);
+    ssize_t size = recvmsg(f->ours, &message, MSG_CMSG_CLOEXEC);
+
+    assert_true(size > 0);
+    KILN_AUTO(json) struct json *json = NULL;
+    must(json_parse(bytes_of(text, (size_t)size), "snapshot", &json, &f->err), f->err);
+    assert_int_equal(json_get_u64(json, "code", 99), 0);
+    assert_string_equal(json_get_text(json, "name", ""), "gfx906_60.ukdb");
+    assert_true(json_get_bool(json, "merged", false));
+    int fd;
+    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+    assert_int_equal(inode_of(fd), inode_of(taken.fd));
+    close(fd);
+    close(taken.fd);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_job_arrives_as_it_was_sent),
+        TEST(a_manifest_alone_is_not_taken_for_the_content),
+        TEST(what_is_no_job_is_refused),
+        TEST(a_url_too_long_for_a_packet_is_refused_by_the_sender),
+        TEST(progress_arrives_as_it_was_told),
+        TEST(an_outcome_arrives_as_it_was_told),
+        TEST(a_failure_arrives_with_its_sentence),
+        TEST(nonsense_from_a_process_is_refused),
+        TEST(the_same_outcome_with_a_proper_name_is_taken),
+        TEST(control_characters_do_not_reach_a_terminal),
+        TEST(silence_and_the_end_are_told_apart),
+        TEST(progress_is_dropped_rather_than_waited_for),
+        TEST(a_snapshot_is_a_descriptor_and_what_it_is_of),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
