@@ -119,15 +119,14 @@ static void find_transfer(char path[PATH_TEXT_MOST])
         snprintf(path, PATH_TEXT_MOST, "%s", KILN_TRANSFER_INSTALLED);
 }
 
-static enum kiln_code fill_trusted_keys(char path[PATH_TEXT_MOST], struct kiln_err *err)
+/* Who has no configuration of their own trusts what the system's administrator trusts. */
+static void fill_trusted_keys(char path[PATH_TEXT_MOST])
 {
     char folder[PATH_TEXT_MOST];
-    enum kiln_code rc = paths_config_folder(folder, err);
-    if (rc)
-        return rc;
-    int size = snprintf(path, PATH_TEXT_MOST, "%.*s/trusted-keys.d", PATH_TEXT_MOST - 32, folder);
-    return size > 0 ? KILN_OK
-                    : kiln_fail(err, KILN_INVALID, "trusted_keys: '%s' is too long", folder);
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (paths_config_folder(folder, &ignored))
+        snprintf(folder, sizeof(folder), "/etc/kiln");
+    snprintf(path, PATH_TEXT_MOST, "%.*s/trusted-keys.d", PATH_TEXT_MOST - 32, folder);
 }
 
 static enum kiln_code fill_folders(struct config *c, struct kiln_err *err)
@@ -151,7 +150,7 @@ static enum kiln_code fill_folders(struct config *c, struct kiln_err *err)
     if (!rc && is_unset(c, CONFIG_transfer))
         find_transfer(e[CONFIG_transfer].value.text);
     if (!rc && is_unset(c, CONFIG_trusted_keys))
-        rc = fill_trusted_keys(e[CONFIG_trusted_keys].value.text, err);
+        fill_trusted_keys(e[CONFIG_trusted_keys].value.text);
     return rc;
 }
 

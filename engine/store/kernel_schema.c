@@ -3,9 +3,12 @@
 
 extern const unsigned char schema_kernels_0001[];
 extern const unsigned long schema_kernels_0001_size;
+extern const unsigned char schema_kernels_0002[];
+extern const unsigned long schema_kernels_0002_size;
 
 static const struct db_migration migrations[] = {
     { schema_kernels_0001, &schema_kernels_0001_size },
+    { schema_kernels_0002, &schema_kernels_0002_size },
 };
 
 const struct db_schema kernel_schema = {

@@ -4,80 +4,45 @@
 #include "common/clock.h"
 #include "common/limits.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#define ASIDE_PREFIX STORE_FILE ".damaged-"
 #define READERS_MOST 64u
 /* Page caches; the interior pages of the indices of 10^6 kernels fit the readers'. */
 #define WRITER_CACHE_KIB 2048u
 #define READER_CACHE_KIB 512u
 
-/* What SQLite keeps beside a database; the file itself comes first. */
-static const char *const suffixes[] = { "", "-wal", "-shm" };
-
-struct db_options store_db_options(const struct kernel_store *store, bool writer)
+struct db_options store_db_options(const struct kernel_store *store, enum store_access access)
 {
+    bool writes = access == STORE_WRITER;
+    bool alone = access == STORE_LOG_ALONE || access == STORE_FILE_ALONE;
     return (struct db_options){
         .path = store->path,
-        .schema = writer ? &kernel_schema : NULL,
+        .schema = writes || alone ? &kernel_schema : NULL,
         .statements = kernel_statements,
-        .statement_count = writer ? KERNEL_STATEMENT_COUNT : KERNEL_READING_COUNT,
+        .statement_count = writes ? KERNEL_STATEMENT_COUNT : KERNEL_READING_COUNT,
         .value_most = LIMIT_CODE_OBJECT + (1u << 20),
-        .cache_kib = writer ? WRITER_CACHE_KIB : READER_CACHE_KIB,
-        .read_only = !writer,
+        .cache_kib = writes ? WRITER_CACHE_KIB : READER_CACHE_KIB,
+        .log_pages = store_log_pages(store->limit_bytes),
+        .read_only = !writes,
+        .leave_files = access == STORE_LOG_ALONE,
+        .immutable = access == STORE_FILE_ALONE,
     };
-}
-
-/* ---- a damaged file ---- */
-
-/* A copy each time would fill the disk that the limit is there to protect. */
-static void forget_older_copies(const struct kernel_store *store)
-{
-    DIR *dir = opendir(store->directory);
-    if (!dir)
-        return;
-    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
-        if (strncmp(e->d_name, ASIDE_PREFIX, sizeof(ASIDE_PREFIX) - 1) == 0)
-            unlinkat(store->folder, e->d_name, 0);
-    }
-    closedir(dir);
-}
-
-static enum kiln_code move_aside(struct kernel_store *store, const char *why, char notice[512],
-                                 struct kiln_err *err)
-{
-    forget_older_copies(store);
-    char aside[64];
-    snprintf(aside, sizeof(aside), ASIDE_PREFIX "%llu", (unsigned long long)clock_wall_s());
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-        char from[32], to[80];
-        snprintf(from, sizeof(from), STORE_FILE "%s", suffixes[i]);
-        snprintf(to, sizeof(to), "%s%s", aside, suffixes[i]);
-        if (renameat(store->folder, from, store->folder, to) != 0 && errno != ENOENT)
-            return kiln_fail_errno(err, errno, "cannot move the damaged '%s/%s' aside",
-                                   store->directory, from);
-    }
-    snprintf(notice, 512,
-             "the kernel cache was damaged (%.200s): moved to '%.180s/%s', started an empty one",
-             why, store->directory, aside);
-    return KILN_OK;
 }
 
 /* ---- opening ---- */
 
-static void close_all(struct kernel_store *store)
+void store_close_all(struct kernel_store *store)
 {
     store_readers_close(store);
     db_destroy(store->writer);
     store->writer = NULL;
+    store->pinned_known = false;
 }
 
-static enum kiln_code open_all(struct kernel_store *store, struct kiln_err *err)
+enum kiln_code store_open_all(struct kernel_store *store, struct kiln_err *err)
 {
-    struct db_options options = store_db_options(store, /* writer= */ true);
+    struct db_options options = store_db_options(store, STORE_WRITER);
     struct kernel_usage usage;
     enum kiln_code rc = store_file_make(store, err);
     if (!rc)
@@ -85,93 +50,76 @@ static enum kiln_code open_all(struct kernel_store *store, struct kiln_err *err)
     if (!rc)
         rc = store_usage(store->writer, &usage, err);
     if (!rc)
-        rc = store_readers_open(store, err);
-    if (rc)
-        close_all(store);
-    return rc;
-}
-
-/* Opens; what is damaged, or was found so by |damage|, is moved aside first. */
-static enum kiln_code open_store(struct kernel_store *store, const char *damage, char notice[512],
-                                 struct kiln_err *err)
-{
-    struct kiln_err why = KILN_ERR_INIT;
-    if (!damage) {
-        enum kiln_code rc = open_all(store, &why);
-        if (rc != KILN_CORRUPT) {
-            *err = why;
-            return rc;
-        }
-        damage = why.text;
-    }
-    enum kiln_code rc = move_aside(store, damage, notice, err);
-    return rc ? rc : open_all(store, err);
-}
-
-static void say_removed(const struct kernel_store *store, char notice[512])
-{
-    if (store->made_file)
-        snprintf(notice, 512,
-                 "the kernel cache '%.300s' was removed while kilnd ran: a new one was made",
-                 store->path);
-    else
-        snprintf(
-            notice, 512,
-            "the kernel cache '%.300s' was replaced while kilnd ran: what is there now is used",
-            store->path);
-}
-
-/* SQLite would play the log of the file that is gone into the one that took its place. */
-static void drop_old_log(const struct kernel_store *store)
-{
-    for (size_t i = 1; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-        char name[32];
-        snprintf(name, sizeof(name), STORE_FILE "%s", suffixes[i]);
-        unlinkat(store->folder, name, 0);
-    }
-}
-
-static enum kiln_code start_anew(struct kernel_store *store, const char *damage,
-                                 struct kiln_err *err)
-{
-    char notice[512] = "";
-    if (!store_file_is_in_place(store))
-        store->removed = true; /* until it is told */
-    close_all(store);
-    enum kiln_code rc = store_folder_open(store, err);
-    if (!rc && store->removed)
-        drop_old_log(store);
-    if (!rc) /* the damage was in a file that is gone */
-        rc = open_store(store, store->removed ? NULL : damage, notice, err);
-    if (rc)
+        rc = store_readers_open(store, STORE_BESIDE_WRITER, err);
+    if (rc) {
+        db_destroy(store->writer);
+        store->writer = NULL;
         return rc;
-    if (store->removed && !*notice)
-        say_removed(store, notice);
-    store->removed = false;
-    atomic_store(&store->file_damaged, false);
-    pthread_mutex_lock(&store->mutex);
-    snprintf(store->notice, sizeof(store->notice), "%s", notice);
-    pthread_mutex_unlock(&store->mutex);
+    }
+    store->giving_back = true; /* what a killed process left to do */
+    store_copies_count(store);
     return KILN_OK;
 }
 
-enum kiln_code store_write(struct kernel_store *store, store_work work, void *context,
-                           struct kiln_err *err)
+enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *err)
 {
-    enum kiln_code rc = KILN_OK;
-    /* Looking costs 2 us, a put 200. */
-    if (!store->writer || !store_file_is_in_place(store))
-        rc = start_anew(store, /* damage= */ NULL, err);
-    else if (atomic_load(&store->file_damaged))
-        rc = start_anew(store, "a look-up met a damaged page", err);
+    uint64_t log = 0, index = 0;
+    enum kiln_code rc = store_file_look(store, err);
+    bool has_log = store_file_size(store, STORE_LOG, &log) && log > 0;
+    bool has_index = store_file_size(store, STORE_FILE "-shm", &index) && index > 0;
+    if (!rc && has_log && has_index)
+        rc = store_readers_open(store, STORE_LOG_ALONE, err);
+    else if (!rc) /* a log without its index cannot be read without writing one */
+        rc = store_readers_open(store, STORE_FILE_ALONE, err);
+    if (rc)
+        store_readers_do_without(store);
+    store_copies_count(store);
+    return rc;
+}
+
+/* Where the disk can be blamed, goes on with what can be read; |why| is the failure to write.  A
+ * folder without permission and without a store is somebody's mistake and refused. */
+static enum kiln_code open_without_writing(struct kernel_store *store, struct kiln_err *why,
+                                           char notice[512])
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    enum kernel_health_state state = store_health_of(store, why->code);
+    if (state == KERNEL_HEALTH_OK || store_folder_look(store, &err) != KILN_OK)
+        return why->code;
+    enum kiln_code rc = store_open_reading(store, &err);
+    if (why->code == KILN_DENIED && (rc == KILN_NOT_FOUND || rc == KILN_DENIED))
+        return why->code;
+    snprintf(notice, 512, "the kernel cache is not written to, %s: %.400s",
+             rc ? "and there is nothing to serve" : "what is there is served", why->text);
+    (void)store_health_note(store, STORE_ASKED, why->code, why); /* |notice| tells it */
+    return KILN_OK;
+}
+
+static enum kiln_code open_to_write(struct kernel_store *store, char notice[512],
+                                    struct kiln_err *err)
+{
+    enum kiln_code rc = store_folder_open(store, err);
+    if (!rc)
+        rc = store_open_mending(store, /* damage= */ NULL, notice, err);
+    return rc ? open_without_writing(store, err, notice) : KILN_OK;
+}
+
+static enum kiln_code open_to_read(struct kernel_store *store, char notice[512],
+                                   struct kiln_err *err)
+{
+    enum kiln_code rc = store_folder_look(store, err);
     if (rc)
         return rc;
-    rc = work(store, context, err);
-    if (rc != KILN_CORRUPT)
-        return rc;
-    struct kiln_err why = *err;
-    rc = start_anew(store, why.text, err);
-    return rc ? rc : work(store, context, err);
+    rc = store_open_reading(store, err);
+    if (rc == KILN_NOT_FOUND)
+        snprintf(notice, 512,
+                 "there is no kernel cache '%.300s', and it is to be read only: "
+                 "nothing is served from it",
+                 store->path);
+    else if (rc)
+        snprintf(notice, 512, "the kernel cache is to be read only and cannot be read: %.400s",
+                 err->text);
+    return KILN_OK;
 }
 
 static struct kernel_store *create(const struct kernel_store_options *options)
@@ -181,17 +129,20 @@ static struct kernel_store *create(const struct kernel_store_options *options)
         return NULL;
     store->folder = store->lock = -1;
     store->allow_network_fs = options->allow_network_fs;
+    store->nothing_there = true; /* until it is opened */
     pthread_mutex_init(&store->mutex, NULL);
     pthread_cond_init(&store->returned, NULL);
     store->limit_bytes = options->limit_bytes;
+    store->quota_bytes_uid = options->quota_bytes_uid;
+    store->mode = options->mode;
     store->reader_count = options->readers < READERS_MOST ? options->readers : READERS_MOST;
     store->reader_count += store->reader_count == 0;
     store->directory = strdup(options->directory);
-    if (!store->directory || asprintf(&store->path, "%s/" STORE_FILE, options->directory) < 0) {
+    if (asprintf(&store->path, "%s/" STORE_FILE, options->directory) < 0)
         store->path = NULL; /* asprintf leaves it undefined */
-        return NULL;
-    }
-    return KILN_TAKE(store);
+    if (asprintf(&store->log_path, "%s/" STORE_LOG, options->directory) < 0)
+        store->log_path = NULL;
+    return store->directory && store->path && store->log_path ? KILN_TAKE(store) : NULL;
 }
 
 enum kiln_code kernel_store_open(const struct kernel_store_options *options,
@@ -203,10 +154,10 @@ enum kiln_code kernel_store_open(const struct kernel_store_options *options,
     if (!store)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the kernel cache: out of memory");
     enum kiln_code rc = codec_create(&store->codec, err);
-    if (!rc)
-        rc = store_folder_open(store, err);
-    if (!rc)
-        rc = open_store(store, /* damage= */ NULL, notice, err);
+    if (!rc && store->mode == KERNEL_STORE_ON)
+        rc = open_to_write(store, notice, err);
+    else if (!rc && store->mode == KERNEL_STORE_READ_ONLY)
+        rc = open_to_read(store, notice, err);
     if (rc)
         return kiln_while(err, "opening the kernel cache");
     memcpy(ret_notice, notice, sizeof(notice));
@@ -218,14 +169,68 @@ void kernel_store_destroy(struct kernel_store *store)
 {
     if (!store)
         return;
-    close_all(store);
+    store_close_all(store);
     codec_destroy(store->codec);
     store_folder_close(store);
     pthread_cond_destroy(&store->returned);
     pthread_mutex_destroy(&store->mutex);
+    free(store->log_path);
     free(store->path);
     free(store->directory);
     free(store);
+}
+
+/* ---- the way into everything that writes ---- */
+
+static enum kiln_code refuse_by_mode(const struct kernel_store *store, struct kiln_err *err)
+{
+    if (store->mode == KERNEL_STORE_OFF)
+        return kiln_fail(err, KILN_UNAVAILABLE,
+                         "the kernel cache is off: start kilnd with cache = on");
+    return kiln_fail(err, KILN_DENIED,
+                     "the kernel cache '%s' is to be read only: start kilnd with cache = on",
+                     store->path);
+}
+
+static enum kiln_code run(struct kernel_store *store, store_work work, void *context,
+                          struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    /* Looking costs 2 us, a put 200. */
+    if (!store->writer || !store_file_is_in_place(store))
+        rc = store_start_anew(store, /* damage= */ NULL, err);
+    else if (atomic_load(&store->file_damaged))
+        rc = store_start_anew(store, "a look-up met a damaged page", err);
+    if (rc)
+        return rc;
+    rc = work(store, context, err);
+    if (rc == KILN_CORRUPT) {
+        struct kiln_err why = *err;
+        rc = store_start_anew(store, why.text, err);
+        if (!rc)
+            rc = work(store, context, err);
+    }
+    return rc ? rc : store_give_back(store, err);
+}
+
+enum kiln_code store_write(struct kernel_store *store, enum store_wish wish, store_work work,
+                           void *context, struct kiln_err *err)
+{
+    if (store->mode != KERNEL_STORE_ON)
+        return wish == STORE_ASKED ? refuse_by_mode(store, err) : KILN_OK;
+    if (wish == STORE_UNASKED && store_health_drops(store))
+        return KILN_OK;
+    enum kiln_code rc = run(store, work, context, err);
+    return store_health_note(store, wish, rc, err);
+}
+
+/* ---- notices ---- */
+
+void store_say(struct kernel_store *store, const char *text)
+{
+    pthread_mutex_lock(&store->mutex);
+    snprintf(store->notice, sizeof(store->notice), "%s", text);
+    pthread_mutex_unlock(&store->mutex);
 }
 
 bool kernel_store_take_notice(struct kernel_store *store, char ret_notice[512])

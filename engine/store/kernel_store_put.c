@@ -4,24 +4,40 @@
 #include "common/clock.h"
 #include "common/limits.h"
 
+#include <stdio.h>
 #include <string.h>
 
-/* What a kernel takes beside its object's bytes and its texts: the rows in kernel, object and
- * recency and four index entries.  Measured: see docs/formats/kernels-db.md. */
+/* What a kernel's rows are counted as in its user's quota, beside its texts: those in kernel,
+ * object and recency and their index entries.  Measured: see docs/formats/kernels-db.md. */
 #define ROW_BYTES 512u
+/* Kernels of its own that may go for one of a user; a quota that was made smaller takes effect over
+ * several puts. */
+#define EVICT_OF_UID_MOST 512u
+#define DATABASE_ID_MOST 128u
+#define VERSION_MOST 64u
 
 static size_t length(const char *text) { return text ? strlen(text) : 0; }
 
 struct put {
     const struct kernel_record *record;
     const struct object *object;
-    uint64_t row_bytes;
-    uint64_t evicted;
-    uint64_t object_id;
+    bool is_import;
+    struct object_view view; /* for as long as |stored| may point into it */
+    struct bytes stored;     /* the object packed; borrowed from the codec */
+    enum codec_id codec;
+    uint64_t texts_size;
+    uint64_t object_id; /* 0: the store has no such object */
     uint64_t stored_size;
+    uint64_t need;         /* bytes on the disk */
+    bool pinned;           /* now, or the kernel in whose place it comes is */
+    uint64_t before_bytes; /* what that one has of the same user's quota */
+    uint64_t evicted;
+    enum kiln_code refused; /* it does not fit: no failure of the disk */
+    char why[400];
 };
 
-static enum kiln_code check_record(const struct kernel_record *r, struct kiln_err *err)
+static enum kiln_code check_record(const struct kernel_record *r, uint64_t *ret_texts_size,
+                                   struct kiln_err *err)
 {
     const struct {
         const char *what;
@@ -31,15 +47,23 @@ static enum kiln_code check_record(const struct kernel_record *r, struct kiln_er
         { "toolchain", length(r->toolchain), LIMIT_PROGRAM_NAME },
         { "program", length(r->program), LIMIT_PROGRAM_NAME },
         { "options", length(r->options), LIMIT_OPTIONS_TEXT },
+        { "database id", length(r->database_id), DATABASE_ID_MOST },
+        { "package", length(r->package), LIMIT_PROGRAM_NAME },
+        { "version", length(r->version), VERSION_MOST },
     };
+    uint64_t size = 0;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        size += texts[i].size;
         if (texts[i].size > texts[i].most)
             return kiln_fail(err, KILN_INVALID,
                              "a kernel's %s has %zu characters, at most %zu are kept",
                              texts[i].what, texts[i].size, texts[i].most);
     }
+    *ret_texts_size = size;
     return KILN_OK;
 }
+
+/* ---- the object ---- */
 
 static enum kiln_code find_object(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
@@ -58,32 +82,53 @@ static enum kiln_code find_object(struct kernel_store *store, struct put *put, s
     return KILN_OK;
 }
 
-static enum kiln_code add_object(struct kernel_store *store, struct put *put, struct kiln_err *err)
+static enum kiln_code pack(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
-    OBJECT_VIEW_AUTO struct object_view view = { 0 };
-    struct bytes stored = { 0 };
-    enum codec_id codec = CODEC_RAW;
-    enum kiln_code rc = object_view_open(put->object, &view, err);
+    if (put->stored.data)
+        return KILN_OK;
+    enum kiln_code rc = object_view_open(put->object, &put->view, err);
     if (!rc)
-        rc = codec_pack(store->codec, view.bytes, &stored, &codec, err);
-    if (rc)
-        return rc;
-    if (stored.size + put->row_bytes > store->limit_bytes)
-        return kiln_fail(err, KILN_FULL,
-                         "a code object of %zu bytes (compressed) is larger than the whole kernel "
-                         "cache may be (%llu bytes): raise its limit",
-                         stored.size, (unsigned long long)store->limit_bytes);
-    QUERY_AUTO struct query q = query_of(store->writer, KERNEL_ADD_OBJECT);
-    query_bind_bytes(&q, 1, digest_view(&put->object->digest));
-    query_bind_u64(&q, 2, codec);
-    query_bind_u64(&q, 3, put->object->size);
-    query_bind_u64(&q, 4, stored.size);
-    query_bind_bytes(&q, 5, stored);
-    rc = query_run(&q, err);
-    put->object_id = db_last_id(store->writer);
-    put->stored_size = stored.size;
+        rc = codec_pack(store->codec, put->view.bytes, &put->stored, &put->codec, err);
     return rc;
 }
+
+/* Finds the object, or packs it; either way its stored size is known then. */
+static enum kiln_code find_or_pack(struct kernel_store *store, struct put *put,
+                                   struct kiln_err *err)
+{
+    enum kiln_code rc = find_object(store, put, err);
+    if (!rc && !put->object_id)
+        rc = pack(store, put, err);
+    if (!rc && !put->object_id)
+        put->stored_size = put->stored.size;
+    return rc;
+}
+
+static enum kiln_code add_object(struct kernel_store *store, struct put *put, struct kiln_err *err)
+{
+    enum kiln_code rc = pack(store, put, err);
+    if (rc)
+        return rc;
+    QUERY_AUTO struct query q = query_of(store->writer, KERNEL_ADD_OBJECT);
+    query_bind_bytes(&q, 1, digest_view(&put->object->digest));
+    query_bind_u64(&q, 2, put->codec);
+    query_bind_u64(&q, 3, put->object->size);
+    query_bind_u64(&q, 4, put->stored.size);
+    query_bind_bytes(&q, 5, put->stored);
+    rc = query_run(&q, err);
+    put->object_id = db_last_id(store->writer);
+    put->stored_size = put->stored.size;
+    return rc;
+}
+
+/* ---- the rows ---- */
+
+static struct bytes known_digest(const struct digest *digest)
+{
+    return digest_is_known(digest) ? digest_view(digest) : (struct bytes){ 0 };
+}
+
+static uint64_t row_bytes(const struct put *put) { return ROW_BYTES + put->texts_size; }
 
 static enum kiln_code add_kernel(struct db *db, const struct put *put, uint64_t created,
                                  uint64_t compile_ns, struct kiln_err *err)
@@ -103,56 +148,198 @@ static enum kiln_code add_kernel(struct db *db, const struct put *put, uint64_t 
     query_bind_u64(&q, 9, compile_ns);
     query_bind_u64(&q, 10, created);
     query_bind_u64(&q, 11, r->uid);
-    query_bind_u64(&q, 12, put->row_bytes);
+    query_bind_u64(&q, 12, row_bytes(put));
+    query_bind_i64(&q, 13, store_scope_number(kernel_record_scope(r)));
+    query_bind_text(&q, 14, r->database_id);
+    query_bind_text(&q, 15, r->package);
+    query_bind_text(&q, 16, r->version);
+    query_bind_bytes(&q, 17, known_digest(&r->source_id));
+    query_bind_bytes(&q, 18, known_digest(&r->headers_id));
     return query_run(&q, err);
 }
 
-static enum kiln_code add_recency(struct db *db, uint64_t kernel, uint64_t last_used, uint64_t uses,
-                                  int64_t keep, struct kiln_err *err)
-{
-    QUERY_AUTO struct query q = query_of(db, KERNEL_ADD_RECENCY);
-    query_bind_u64(&q, 1, kernel);
-    query_bind_u64(&q, 2, last_used);
-    query_bind_u64(&q, 3, uses);
-    query_bind_i64(&q, 4, keep);
-    return query_run(&q, err);
-}
-
-static enum kiln_code add_rows(struct kernel_store *store, struct put *put, uint64_t *ret_kernel,
+static enum kiln_code add_rows(struct kernel_store *store, const struct put *put,
                                struct kiln_err *err)
 {
     const struct kernel_record *r = put->record;
     uint64_t created = store_time(r->created ? r->created : clock_wall_s());
     uint64_t last_used = r->last_used ? store_time(r->last_used) : created;
     uint64_t compile_ns = r->compile_ns ? r->compile_ns : put->object->compile_ns;
-    int64_t keep = store_keep_until(last_used, compile_ns, put->stored_size);
     enum kiln_code rc = add_kernel(store->writer, put, created, compile_ns, err);
     if (rc)
         return rc;
-    *ret_kernel = db_last_id(store->writer);
-    return add_recency(store->writer, *ret_kernel, last_used, r->uses, keep, err);
+    QUERY_AUTO struct query q = query_of(store->writer, KERNEL_ADD_RECENCY);
+    query_bind_u64(&q, 1, db_last_id(store->writer));
+    query_bind_u64(&q, 2, last_used);
+    query_bind_u64(&q, 3, r->uses);
+    query_bind_i64(
+        &q, 4,
+        store_keep_until(last_used, compile_ns, put->stored_size, length(r->database_id) > 0));
+    query_bind_u64(&q, 5, r->uid);
+    query_bind_u64(&q, 6, put->pinned);
+    return query_run(&q, err);
 }
 
-static enum kiln_code put_work(struct kernel_store *store, void *context, struct kiln_err *err)
+/* What is there under the same key. */
+static enum kiln_code look_before(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
-    struct put *put = context;
-    uint64_t kernel = 0, evicted = 0;
+    put->pinned = put->record->pinned;
+    put->before_bytes = 0;
+    QUERY_AUTO struct query q = query_of(store->writer, KERNEL_BEFORE);
+    query_bind_bytes(&q, 1, digest_view(&put->record->key));
+    bool row = false;
+    enum kiln_code rc = query_step(&q, &row, err);
+    if (rc || !row)
+        return rc;
+    put->pinned |= query_u64(&q, 0) != 0;
+    if (query_u64(&q, 1) == put->record->uid)
+        put->before_bytes = query_u64(&q, 2);
+    return KILN_OK;
+}
+
+/* ---- quota ---- */
+
+static enum kiln_code refuse(struct put *put, enum kiln_code code, const char *why)
+{
+    put->refused = code;
+    snprintf(put->why, sizeof(put->why), "%s", why);
+    return KILN_OK;
+}
+
+static enum kiln_code refuse_quota(const struct kernel_store *store, struct put *put, uint64_t has,
+                                   const char *that)
+{
+    char why[sizeof(put->why)];
+    char has_text[STORE_SIZE_TEXT], quota[STORE_SIZE_TEXT], wants[STORE_SIZE_TEXT];
+    snprintf(why, sizeof(why),
+             "user %u has %s of the %s that one user's kernels may take, and this one takes %s%s: "
+             "make room with 'kilnctl clear --uid %u' or 'kilnctl gc', or raise the quota",
+             (unsigned)put->record->uid, store_size_text(has, has_text),
+             store_size_text(store->quota_bytes_uid, quota),
+             store_size_text(row_bytes(put) + put->stored_size, wants), that,
+             (unsigned)put->record->uid);
+    return refuse(put, KILN_FULL, why);
+}
+
+static enum kiln_code usage_of_uid(struct kernel_store *store, uint32_t uid, uint64_t *ret_bytes,
+                                   struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(store->writer, KERNEL_USAGE_OF_UID);
+    query_bind_u64(&q, 1, uid);
+    bool row = false;
+    enum kiln_code rc = query_step(&q, &row, err);
+    if (!rc)
+        *ret_bytes = row ? query_u64(&q, 0) : 0;
+    return rc;
+}
+
+/* Before anything goes: what no eviction helps. */
+static enum kiln_code check_quota(struct kernel_store *store, struct put *put, struct kiln_err *err)
+{
+    if (!store->quota_bytes_uid)
+        return KILN_OK;
+    uint64_t wants = row_bytes(put) + put->stored_size, has = 0;
+    enum kiln_code rc = usage_of_uid(store, put->record->uid, &has, err);
+    if (rc)
+        return rc;
+    if (wants > store->quota_bytes_uid)
+        return refuse_quota(store, put, has, ", more than all of it");
+    if (put->is_import && has + wants > store->quota_bytes_uid + put->before_bytes)
+        return refuse_quota(store, put, has, "");
+    return KILN_OK;
+}
+
+/* Inside the put's transaction; evicts none but the user's own. */
+static enum kiln_code keep_quota(struct kernel_store *store, struct put *put, uint64_t *evicted,
+                                 struct kiln_err *err)
+{
+    if (!store->quota_bytes_uid)
+        return KILN_OK;
+    uint32_t uid = put->record->uid;
+    uint64_t wants = row_bytes(put) + put->stored_size, has = 0;
+    enum kiln_code rc = usage_of_uid(store, uid, &has, err);
+    while (!rc && has + wants > store->quota_bytes_uid && *evicted < EVICT_OF_UID_MOST) {
+        bool gone = false;
+        rc = store_evict_one(store, &uid, &gone, err);
+        *evicted += gone;
+        if (!rc && !gone)
+            return refuse_quota(store, put, has, ", and the rest is pinned");
+        if (!rc)
+            rc = usage_of_uid(store, uid, &has, err);
+    }
+    return rc;
+}
+
+/* ---- the whole ---- */
+
+static enum kiln_code put_rows(struct kernel_store *store, struct put *put, struct kiln_err *err)
+{
+    uint64_t evicted = 0;
     TRANSACTION_AUTO struct transaction t = { 0 };
     enum kiln_code rc = transaction_begin(&t, store->writer, err);
     if (!rc)
         rc = store_run_with_key(store, KERNEL_REMOVE, &put->record->key, err);
     if (!rc)
-        rc = find_object(store, put, err);
+        rc = keep_quota(store, put, &evicted, err);
+    if (rc || put->refused)
+        return rc;
+    rc = find_object(store, put, err);
     if (!rc && !put->object_id)
         rc = add_object(store, put, err);
     if (!rc)
-        rc = add_rows(store, put, &kernel, err);
-    if (!rc)
-        rc = store_evict(store, kernel, &evicted, err);
+        rc = add_rows(store, put, err);
     if (!rc)
         rc = transaction_commit(&t, err);
+    if (rc)
+        return rc;
+    put->evicted += evicted;
+    store->giving_back |= evicted > 0;
+    store->pinned_known &= !put->pinned;
+    return KILN_OK;
+}
+
+static enum kiln_code make_room(struct kernel_store *store, struct put *put, struct kiln_err *err)
+{
+    struct store_room room = { 0 };
+    bool had_object = put->object_id != 0;
+    put->need = store_need(had_object ? 0 : put->stored_size, put->texts_size);
+    enum kiln_code rc = store_make_room(store, put->need, &room, err);
+    put->evicted += room.evicted;
+    if (!rc && (room.never || room.later))
+        return refuse(put, room.never ? KILN_FULL : KILN_BUSY, room.why);
+    if (!rc && had_object && room.evicted)
+        rc = find_or_pack(store, put, err);
+    if (!rc && had_object && !put->object_id) /* its last kernel was among those that went */
+        return make_room(store, put, err);
+    return rc;
+}
+
+static enum kiln_code put_work(struct kernel_store *store, void *context, struct kiln_err *err)
+{
+    struct put *put = context;
+    put->refused = KILN_OK;
+    enum kiln_code rc = look_before(store, put, err);
     if (!rc)
-        put->evicted = evicted;
+        rc = find_or_pack(store, put, err);
+    if (!rc)
+        rc = check_quota(store, put, err);
+    if (!rc && !put->refused)
+        rc = make_room(store, put, err);
+    return rc || put->refused ? rc : put_rows(store, put, err);
+}
+
+static enum kiln_code put_with(struct kernel_store *store, struct put *put, enum store_wish wish,
+                               struct kiln_err *err)
+{
+    enum kiln_code rc = check_record(put->record, &put->texts_size, err);
+    if (rc)
+        return rc;
+    rc = store_write(store, wish, put_work, put, err);
+    if (rc == KILN_FULL)
+        store->wanted_bytes = put->need;
+    object_view_done(&put->view);
+    if (!rc && put->refused)
+        return kiln_fail(err, put->refused, "%s", put->why);
     return rc;
 }
 
@@ -160,16 +347,23 @@ enum kiln_code kernel_store_put(struct kernel_store *store, const struct kernel_
                                 const struct object *object, uint64_t *ret_evicted,
                                 struct kiln_err *err)
 {
-    enum kiln_code rc = check_record(record, err);
-    if (rc)
-        return rc;
-    struct put put = { .record = record,
-                       .object = object,
-                       .row_bytes = ROW_BYTES + length(record->target) + length(record->toolchain) +
-                                    length(record->program) + length(record->options) };
-    rc = store_write(store, put_work, &put, err);
-    if (rc)
+    struct put put = { .record = record, .object = object };
+    enum kiln_code rc = put_with(store, &put, STORE_UNASKED, err);
+    /* Busy with getting smaller: a notice tells it once, and the next put would meet the same. */
+    if (rc && !(rc == KILN_BUSY && put.refused))
         return kiln_while(err, "storing a kernel");
+    *ret_evicted += put.evicted;
+    return KILN_OK;
+}
+
+enum kiln_code kernel_store_import(struct kernel_store *store, const struct kernel_record *record,
+                                   const struct object *object, uint64_t *ret_evicted,
+                                   struct kiln_err *err)
+{
+    struct put put = { .record = record, .object = object, .is_import = true };
+    enum kiln_code rc = put_with(store, &put, STORE_ASKED, err);
+    if (rc)
+        return kiln_while(err, "taking in a kernel");
     *ret_evicted += put.evicted;
     return KILN_OK;
 }

@@ -5,11 +5,15 @@
 
 #define ROWS_MOST 64u
 #define BYTES_MOST (16u << 20)
+#define SHARE 32u /* of the limit */
 /* A larger object leaves its row without its bytes. */
 #define OBJECT_MOST (4u << 20)
 
-static enum kiln_code bound_quarantine(struct db *db, struct kiln_err *err)
+static enum kiln_code bound_quarantine(struct kernel_store *store, struct kiln_err *err)
 {
+    struct db *db = store->writer;
+    uint64_t share = store->limit_bytes / SHARE;
+    uint64_t most = share < BYTES_MOST ? share : BYTES_MOST;
     for (;;) {
         QUERY_AUTO struct query count = query_of(db, KERNEL_QUARANTINED);
         bool row = false;
@@ -17,7 +21,7 @@ static enum kiln_code bound_quarantine(struct db *db, struct kiln_err *err)
         if (rc)
             return rc;
         if (!row || query_u64(&count, 0) == 0 ||
-            (query_u64(&count, 0) <= ROWS_MOST && query_u64(&count, 1) <= BYTES_MOST))
+            (query_u64(&count, 0) <= ROWS_MOST && query_u64(&count, 1) <= most))
             return KILN_OK;
         QUERY_AUTO struct query forget = query_of(db, KERNEL_FORGET_QUARANTINED);
         rc = query_run(&forget, err);
@@ -44,8 +48,9 @@ static enum kiln_code move_away(struct kernel_store *store, const struct digest 
         rc = store_run_with_key(store, KERNEL_REMOVE_SHARERS, key, err);
     else if (!rc)
         rc = store_run_with_key(store, KERNEL_REMOVE, key, err);
+    store->pinned_known = false;
     if (!rc)
-        rc = bound_quarantine(store->writer, err);
+        rc = bound_quarantine(store, err);
     return rc ? rc : transaction_commit(&t, err);
 }
 
@@ -72,6 +77,6 @@ enum kiln_code kernel_store_quarantine(struct kernel_store *store, const struct 
                                        struct kiln_err *err)
 {
     struct digest copy = *key;
-    enum kiln_code rc = store_write(store, quarantine_work, &copy, err);
+    enum kiln_code rc = store_write(store, STORE_UNASKED, quarantine_work, &copy, err);
     return rc ? kiln_while(err, "moving a damaged kernel out of the way") : KILN_OK;
 }

@@ -13,15 +13,6 @@ void store_claim(const struct digest *key, const struct digest *object, uint8_t 
     memcpy(claim, sum.bytes, CLAIM_SIZE);
 }
 
-/* False unless |bytes| has a digest's size. */
-static bool to_digest(struct bytes bytes, struct digest *ret_digest)
-{
-    if (bytes.size != sizeof(ret_digest->bytes))
-        return false;
-    memcpy(ret_digest->bytes, bytes.data, bytes.size);
-    return true;
-}
-
 /* Through write(2): half the time of filling a mapping, which faults in page by page (20 KB: 17
  * against 35 us, 1 MiB: 525 against 935 us), and a full memory is an error, not SIGBUS. */
 static enum kiln_code to_object(struct bytes raw, const struct digest *digest, uint64_t compile_ns,
@@ -40,23 +31,22 @@ static enum kiln_code to_object(struct bytes raw, const struct digest *digest, u
     return object_from_checked(given, raw.size, digest, compile_ns, ret_object, err);
 }
 
-static enum kiln_code check_row(struct query *q, struct codec *codec, const struct digest *key,
-                                struct object **ret_object, enum damage *ret_damage,
-                                struct kiln_err *err)
+enum kiln_code store_check_row(const struct stored_row *row, struct codec *codec,
+                               const struct digest *key, struct digest *ret_digest,
+                               struct bytes *ret_raw, enum damage *ret_damage, struct kiln_err *err)
 {
     struct digest digest;
     uint8_t claim[CLAIM_SIZE];
     *ret_damage = DAMAGE_CLAIM;
-    if (!to_digest(query_bytes(q, 2), &digest))
+    if (!store_to_digest(row->sha256, &digest))
         return kiln_fail(err, KILN_CORRUPT, "the kernel's object is not there");
     store_claim(key, &digest, claim);
-    if (!bytes_equal(query_bytes(q, 0), bytes_of(claim, sizeof(claim))))
+    if (!bytes_equal(row->claim, bytes_of(claim, sizeof(claim))))
         return kiln_fail(err, KILN_CORRUPT, "the kernel's row names another object");
 
     *ret_damage = DAMAGE_CONTENT;
     struct bytes raw;
-    enum kiln_code rc =
-        codec_unpack(codec, query_u64(q, 3), query_bytes(q, 5), query_u64(q, 4), &raw, err);
+    enum kiln_code rc = codec_unpack(codec, row->codec, row->stored, row->raw_size, &raw, err);
     if (rc)
         return rc;
     struct digest sum = sha256_of(raw);
@@ -64,7 +54,31 @@ static enum kiln_code check_row(struct query *q, struct codec *codec, const stru
         return kiln_fail(err, KILN_CORRUPT,
                          "the object's SHA-256 is not the one it was stored under");
     *ret_damage = DAMAGE_NONE;
-    return to_object(raw, &digest, query_u64(q, 1), ret_object, err);
+    *ret_digest = digest;
+    *ret_raw = raw;
+    return KILN_OK;
+}
+
+static enum kiln_code check_found(struct query *q, struct codec *codec, const struct digest *key,
+                                  struct object **ret_object, enum damage *ret_damage,
+                                  struct kiln_err *err)
+{
+    struct stored_row row = { .claim = query_bytes(q, 0),
+                              .sha256 = query_bytes(q, 1),
+                              .codec = query_u64(q, 2),
+                              .raw_size = query_u64(q, 3),
+                              .stored = query_bytes(q, 4) };
+    struct digest digest;
+    struct bytes raw;
+    enum kiln_code rc = store_check_row(&row, codec, key, &digest, &raw, ret_damage, err);
+    if (!rc)
+        rc = to_object(raw, &digest, query_u64(q, 5), ret_object, err);
+    if (rc)
+        return rc;
+    int64_t scope = query_i64(q, 6);
+    (*ret_object)->is_private = scope != -1;
+    (*ret_object)->owner = (uint32_t)scope;
+    return KILN_OK;
 }
 
 enum kiln_code store_read_object(struct db *db, struct codec *codec, const struct digest *key,
@@ -78,13 +92,13 @@ enum kiln_code store_read_object(struct db *db, struct codec *codec, const struc
     *ret_damage = rc == KILN_CORRUPT ? DAMAGE_FILE : DAMAGE_NONE;
     if (rc)
         return rc;
-    return row ? check_row(&q, codec, key, ret_object, ret_damage, err) : KILN_NOT_FOUND;
+    return row ? check_found(&q, codec, key, ret_object, ret_damage, err) : KILN_NOT_FOUND;
 }
 
-/* What every look-up does with a failure: a damaged file is replaced by the next write. */
-static enum kiln_code note(struct kernel_store *store, enum kiln_code rc)
+/* Without a writer a file may look damaged that its log would mend. */
+enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc)
 {
-    if (rc == KILN_CORRUPT)
+    if (rc == KILN_CORRUPT && store->access == STORE_BESIDE_WRITER)
         atomic_store(&store->file_damaged, true);
     return rc;
 }
@@ -94,39 +108,30 @@ enum kiln_code kernel_store_get(struct kernel_store *store, const struct digest 
 {
     *ret_damaged = false;
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
-    if (store_reader_take(store, &reader, err) != KILN_OK)
+    if (store_reader_take(store, &reader, err) != KILN_OK || !reader)
         return KILN_NOT_FOUND;
     enum damage damage = DAMAGE_NONE;
     enum kiln_code rc = store_read_object(reader->db, reader->codec, key, ret_object, &damage, err);
     if (damage == DAMAGE_FILE)
-        note(store, rc);
+        store_note_read(store, rc);
     if (rc != KILN_CORRUPT)
         return rc;
     *ret_damaged = true;
     return KILN_NOT_FOUND;
 }
 
-static void tell(const struct query *q, void (*each)(void *, const struct kernel_record *),
-                 void *context)
+/* Tells the only row of a query that is bound. */
+static enum kiln_code tell_one(struct kernel_store *store, struct query *q,
+                               void (*each)(void *, const struct kernel_record *), void *context,
+                               struct kiln_err *err)
 {
-    struct kernel_record r = {
-        .target = query_text(q, 3),
-        .toolchain = query_text(q, 4),
-        .program = query_text(q, 5),
-        .options = query_text(q, 6),
-        .raw_size = query_u64(q, 7),
-        .stored_size = query_u64(q, 8),
-        .compile_ns = query_u64(q, 9),
-        .created = query_u64(q, 10),
-        .last_used = query_u64(q, 11),
-        .uses = query_u64(q, 12),
-        .uid = (uint32_t)query_u64(q, 13),
-    };
-    /* A damaged digest shows as zeros. */
-    to_digest(query_bytes(q, 0), &r.key);
-    to_digest(query_bytes(q, 1), &r.object);
-    to_digest(query_bytes(q, 2), &r.toolchain_id);
-    each(context, &r);
+    bool row = false;
+    enum kiln_code rc = query_step(q, &row, err);
+    if (rc || !row)
+        return rc ? store_note_read(store, rc) : KILN_NOT_FOUND;
+    struct kernel_record record = store_record(q);
+    each(context, &record);
+    return KILN_OK;
 }
 
 enum kiln_code kernel_store_show(struct kernel_store *store, const struct digest *key,
@@ -135,15 +140,11 @@ enum kiln_code kernel_store_show(struct kernel_store *store, const struct digest
 {
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     enum kiln_code rc = store_reader_take(store, &reader, err);
-    if (rc)
-        return rc;
+    if (rc || !reader)
+        return rc ? rc : KILN_NOT_FOUND;
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_SHOW);
     query_bind_bytes(&q, 1, digest_view(key));
-    bool row = false;
-    rc = query_step(&q, &row, err);
-    if (!rc && row)
-        tell(&q, each, context);
-    return rc || row ? note(store, rc) : KILN_NOT_FOUND;
+    return tell_one(store, &q, each, context, err);
 }
 
 enum kiln_code kernel_store_list(struct kernel_store *store, const struct kernel_filter *filter,
@@ -153,20 +154,20 @@ enum kiln_code kernel_store_list(struct kernel_store *store, const struct kernel
 {
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     enum kiln_code rc = store_reader_take(store, &reader, err);
-    if (rc)
+    if (rc || !reader)
         return rc;
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_LIST);
     query_bind_bytes(&q, 1, after ? digest_view(after) : (struct bytes){ 0 });
-    query_bind_text(&q, 2, filter->target);
-    query_bind_text(&q, 3, filter->program);
-    query_bind_u64(&q, 4, filter->older_than);
+    store_bind_filter(&q, filter);
     query_bind_u64(&q, 5, count);
     for (bool row = true; !rc && row;) {
         rc = query_step(&q, &row, err);
-        if (!rc && row)
-            tell(&q, each, context);
+        if (rc || !row)
+            break;
+        struct kernel_record record = store_record(&q);
+        each(context, &record);
     }
-    return note(store, rc);
+    return store_note_read(store, rc);
 }
 
 /* The smallest and largest digests that begin with |prefix|. */
@@ -197,7 +198,9 @@ enum kiln_code kernel_store_match(struct kernel_store *store, const char *prefix
                          prefix);
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     enum kiln_code rc = store_reader_take(store, &reader, err);
-    if (rc)
+    if (!rc && !reader)
+        *ret_count = 0;
+    if (rc || !reader)
         return rc;
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_PREFIX);
     query_bind_bytes(&q, 1, digest_view(&range[0]));
@@ -206,12 +209,23 @@ enum kiln_code kernel_store_match(struct kernel_store *store, const char *prefix
     size_t found = 0;
     for (bool row = true; !rc && row && found < most;) {
         rc = query_step(&q, &row, err);
-        if (!rc && row && to_digest(query_bytes(&q, 0), &ret_keys[found]))
+        if (!rc && row && store_to_digest(query_bytes(&q, 0), &ret_keys[found]))
             found++;
     }
     if (!rc)
         *ret_count = found;
-    return note(store, rc);
+    return store_note_read(store, rc);
+}
+
+enum kiln_code store_number(struct db *db, enum kernel_statement statement, uint64_t *ret_number,
+                            struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(db, statement);
+    bool row = false;
+    enum kiln_code rc = query_step(&q, &row, err);
+    if (!rc)
+        *ret_number = row ? query_u64(&q, 0) : 0;
+    return rc;
 }
 
 enum kiln_code store_usage(struct db *db, struct kernel_usage *ret_usage, struct kiln_err *err)
@@ -227,20 +241,43 @@ enum kiln_code store_usage(struct db *db, struct kernel_usage *ret_usage, struct
                                             .objects = query_u64(&q, 1),
                                             .stored_bytes = query_u64(&q, 2),
                                             .raw_bytes = query_u64(&q, 3),
-                                            .row_bytes = query_u64(&q, 4) };
+                                            .row_bytes = query_u64(&q, 4),
+                                            .pinned = query_u64(&q, 5) };
     return KILN_OK;
 }
 
 enum kiln_code kernel_store_usage(struct kernel_store *store, struct kernel_usage *ret_usage,
                                   struct kiln_err *err)
 {
+    struct kernel_usage usage = { 0 };
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     enum kiln_code rc = store_reader_take(store, &reader, err);
-    if (!rc)
-        rc = store_usage(reader->db, ret_usage, err);
-    if (!rc)
-        ret_usage->limit_bytes = store->limit_bytes;
-    return note(store, rc);
+    if (!rc && reader)
+        rc = store_usage(reader->db, &usage, err);
+    if (rc)
+        return store_note_read(store, rc);
+    usage.limit_bytes = store->limit_bytes;
+    usage.taken_bytes = store->mode == KERNEL_STORE_OFF ? 0 : store_taken_bytes(store);
+    *ret_usage = usage;
+    return KILN_OK;
+}
+
+enum kiln_code kernel_store_usage_by_uid(struct kernel_store *store,
+                                         void (*each)(void *, uint32_t uid, uint64_t kernels,
+                                                      uint64_t bytes),
+                                         void *context, struct kiln_err *err)
+{
+    KILN_AUTO(store_reader) struct store_reader *reader = NULL;
+    enum kiln_code rc = store_reader_take(store, &reader, err);
+    if (rc || !reader)
+        return rc;
+    QUERY_AUTO struct query q = query_of(reader->db, KERNEL_USAGE_BY_UID);
+    for (bool row = true; !rc && row;) {
+        rc = query_step(&q, &row, err);
+        if (!rc && row)
+            each(context, (uint32_t)query_u64(&q, 0), query_u64(&q, 1), query_u64(&q, 2));
+    }
+    return store_note_read(store, rc);
 }
 
 enum kiln_code kernel_store_probes(struct kernel_store *store,
@@ -250,14 +287,14 @@ enum kiln_code kernel_store_probes(struct kernel_store *store,
 {
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     enum kiln_code rc = store_reader_take(store, &reader, err);
-    if (rc)
+    if (rc || !reader)
         return rc;
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_PROBES);
     for (bool row = true; !rc && row;) {
         rc = query_step(&q, &row, err);
         struct digest id;
-        if (!rc && row && to_digest(query_bytes(&q, 0), &id))
+        if (!rc && row && store_to_digest(query_bytes(&q, 0), &id))
             each(context, &id, query_text(&q, 1), query_u64(&q, 2) != 0, query_text(&q, 3));
     }
-    return note(store, rc);
+    return store_note_read(store, rc);
 }

@@ -12,8 +12,8 @@ static void destroy_all(struct store_reader *list)
     }
 }
 
-static enum kiln_code add(struct kernel_store *store, struct store_reader **list,
-                          struct kiln_err *err)
+static enum kiln_code add(struct kernel_store *store, enum store_access access,
+                          struct store_reader **list, struct kiln_err *err)
 {
     struct store_reader *reader = calloc(1, sizeof(*reader));
     if (!reader)
@@ -21,24 +21,28 @@ static enum kiln_code add(struct kernel_store *store, struct store_reader **list
     reader->store = store;
     reader->next = *list;
     *list = reader;
-    struct db_options options = store_db_options(store, /* writer= */ false);
+    struct db_options options = store_db_options(store, access);
     enum kiln_code rc = codec_create(&reader->codec, err);
     return rc ? rc : db_open(&options, &reader->db, err);
 }
 
-enum kiln_code store_readers_open(struct kernel_store *store, struct kiln_err *err)
+enum kiln_code store_readers_open(struct kernel_store *store, enum store_access access,
+                                  struct kiln_err *err)
 {
     struct store_reader *list = NULL;
     for (unsigned i = 0; i < store->reader_count; i++) {
-        enum kiln_code rc = add(store, &list, err);
+        enum kiln_code rc = add(store, access, &list, err);
         if (rc) {
             destroy_all(list);
             return rc;
         }
     }
+    store_readers_close(store);
     pthread_mutex_lock(&store->mutex);
     store->idle = list;
     store->open = true;
+    store->nothing_there = false;
+    store->access = access;
     pthread_mutex_unlock(&store->mutex);
     return KILN_OK;
 }
@@ -55,6 +59,14 @@ void store_readers_close(struct kernel_store *store)
     destroy_all(list);
 }
 
+void store_readers_do_without(struct kernel_store *store)
+{
+    store_readers_close(store);
+    pthread_mutex_lock(&store->mutex);
+    store->nothing_there = true;
+    pthread_mutex_unlock(&store->mutex);
+}
+
 enum kiln_code store_reader_take(struct kernel_store *store, struct store_reader **ret_reader,
                                  struct kiln_err *err)
 {
@@ -66,8 +78,9 @@ enum kiln_code store_reader_take(struct kernel_store *store, struct store_reader
         store->idle = reader->next;
         store->out++;
     }
+    bool nothing_there = !store->open && store->nothing_there;
     pthread_mutex_unlock(&store->mutex);
-    if (!reader)
+    if (!reader && !nothing_there)
         return kiln_fail(err, KILN_UNAVAILABLE, "'%s' is being replaced: try again", store->path);
     *ret_reader = reader;
     return KILN_OK;

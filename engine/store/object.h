@@ -26,6 +26,8 @@ struct object {
     struct digest digest; /* SHA-256 of the bytes */
     uint64_t compile_ns;  /* what it cost to make, wall clock */
     const uint8_t *data;  /* owned mapping; NULL when size > OBJECT_INLINE_MOST */
+    bool is_private;      /* only |owner| may have it */
+    uint32_t owner;       /* uid */
 };
 
 /* Takes over |fd| also on failure.  Seals it if it is not, refuses what cannot be sealed

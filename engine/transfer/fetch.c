@@ -81,12 +81,15 @@ static enum kiln_code try_often(const struct fetch_request *request, struct part
     }
 }
 
-enum kiln_code fetch(const struct fetch_request *request, int to_fd, struct kiln_err *err)
+enum kiln_code fetch(const struct fetch_request *request, int to_fd, long *ret_status,
+                     struct kiln_err *err)
 {
     struct part part = { .fd = to_fd };
     if (curl_global_init(CURL_GLOBAL_DEFAULT))
         return kiln_fail(err, KILN_UNAVAILABLE, "libcurl cannot start");
     enum kiln_code rc = try_often(request, &part, err);
     curl_global_cleanup();
+    if (ret_status)
+        *ret_status = part.status;
     return rc;
 }

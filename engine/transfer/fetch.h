@@ -35,7 +35,7 @@ struct fetch_request {
 };
 
 /* |to_fd| is empty, and may hold anything after a failure.  KILN_NOT_FOUND: the server has no such
- * file (404, 410); KILN_DENIED: it does not give it (401, 403); KILN_FULL: beyond the limit, or the
- * disk is. */
+ * file; KILN_FULL: beyond the limit, or the disk is.  |ret_status| (may be NULL) is written in any
+ * case: the last answer's, 0 when there was none. */
 KILN_MUST_CHECK enum kiln_code fetch(const struct fetch_request *request, int to_fd,
-                                     struct kiln_err *err);
+                                     long *ret_status, struct kiln_err *err);

@@ -350,6 +350,7 @@ enum attempt_end fetch_attempt(const struct fetch_request *request, unsigned num
     }
     on_progress(&a, 0, 0, 0, 0);
     CURLcode failed = curl_easy_perform(a.curl);
+    part->status = status_of(&a);
     on_progress(&a, 0, 0, 0, 0);
     return judge(&a, failed, ret_wait_s);
 }

@@ -19,6 +19,7 @@ struct part { /* of the file, as far as it is here */
     uint64_t whole;                 /* 0: the server did not say */
     char validator[VALIDATOR_MOST]; /* "": cannot be continued */
     bool by_date;                   /* the validator is a Last-Modified */
+    long status;                    /* of the last answer; 0: none */
 };
 
 enum attempt_end { ATTEMPT_DONE, ATTEMPT_MAY_MEND, ATTEMPT_FINAL };

@@ -22,32 +22,32 @@ static enum kiln_code read_manifest(int fd, struct buffer *manifest, struct kiln
     return rc ? kiln_while(err, "reading the manifest") : KILN_OK;
 }
 
+/* Servers that do not list their folders answer 403 for what is not there. */
+static bool is_absence(long status) { return status == 403 || status == 404 || status == 410; }
+
 static enum kiln_code fetch_manifest(const struct url *url, const struct fetch_policy *policy,
-                                     struct buffer *manifest, struct kiln_err *err)
+                                     struct buffer *manifest, bool *ret_there, struct kiln_err *err)
 {
+    long status = 0;
     KILN_AUTO(fd) int fd = -1;
     const struct fetch_request request = { .url = url,
                                            .size_limit = MANIFEST_MOST,
                                            .policy = policy };
     enum kiln_code rc = fs_memfd("manifest", &fd, err);
     if (!rc)
-        rc = fetch(&request, fd, err);
+        rc = fetch(&request, fd, &status, err);
+    *ret_there = !rc || !is_absence(status);
     return rc ? rc : read_manifest(fd, manifest, err);
 }
 
-static enum kiln_code open_manifest(const struct url *url, struct buffer *manifest,
+static enum kiln_code open_manifest(const struct url *url, struct buffer *manifest, bool *ret_there,
                                     struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = open(url->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    *ret_there = fd >= 0 || (errno != ENOENT && errno != EACCES);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", url->shown);
     return read_manifest(fd, manifest, err);
-}
-
-/* Servers that do not list their folders answer 403 for what is not there. */
-static bool is_absence(enum kiln_code code)
-{
-    return code == KILN_NOT_FOUND || code == KILN_DENIED;
 }
 
 static enum kiln_code manifest_beside(const struct transfer_job *job, const struct url *url,
@@ -58,10 +58,11 @@ static enum kiln_code manifest_beside(const struct transfer_job *job, const stru
     enum kiln_code rc = url_beside(url, MANIFEST_SUFFIX, &beside, err);
     if (rc)
         return rc;
-    rc = url->scheme == URL_FILE ? open_manifest(&beside, manifest, err)
-                                 : fetch_manifest(&beside, policy, manifest, err);
-    *ret_there = !is_absence(rc);
-    return *ret_there || (rc == KILN_DENIED && job->require_signature) ? rc : KILN_OK;
+    rc = url->scheme == URL_FILE ? open_manifest(&beside, manifest, ret_there, err)
+                                 : fetch_manifest(&beside, policy, manifest, ret_there, err);
+    if (*ret_there || (rc == KILN_DENIED && job->require_signature))
+        return rc;
+    return KILN_OK;
 }
 
 static enum kiln_code find_manifest(const struct transfer_job *job, const struct url *url,

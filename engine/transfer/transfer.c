@@ -124,7 +124,7 @@ static enum kiln_code get(struct transfer *t)
         .progress = t->sink->progress,
         .context = t->sink->context,
     };
-    return fetch(&request, t->file_fd, t->err);
+    return fetch(&request, t->file_fd, NULL, t->err);
 }
 
 static enum kiln_code get_and_verify(struct transfer *t)

@@ -201,21 +201,67 @@ def flat_rows(table, few, many):
         table.add(section, what, figure, "×", f"flat (≤ {FLAT})", figure <= FLAT, 2)
 
 
+STALL = 2.0  # "without stalling": what storing and evicting may make of a look-up's p99
+
+
+def store_rows(table, results):
+    ways = {r["way"]: r for r in of(results, "store")}
+    if not ways:
+        return
+    few, many = ways["few"], ways["many"]
+    section = f"Look-up in the store, {many['kernels']} kernels : {few['kernels']}"
+    for member, what in (("p50_us", "p50"), ("p99_us", "p99")):
+        table.add(section, f"{few['kernels']} kernels: {what}", statistics.median(few[member]),
+                  "µs")
+        table.add(section, f"{many['kernels']} kernels: {what}", statistics.median(many[member]),
+                  "µs")
+    table.add(section, "p50", ratio(many["p50_us"], few["p50_us"]), "×", digits=2)
+    section = "Look-up in the store while another thread stores kernels of 20 KiB"
+    for way, name in (("quiet", "nobody stores"), ("filling", "below the limit"),
+                      ("evicting", "at the limit, evicting")):
+        for member, what in (("p50_us", "p50"), ("p99_us", "p99")):
+            table.add(section, f"{name}: {what}", statistics.median(ways[way][member]), "µs")
+    figure = ratio(ways["evicting"]["p99_us"], ways["filling"]["p99_us"])
+    table.add(section, "evicting : below the limit, p99", figure, "×", f"≤ {STALL}",
+              figure <= STALL, 2)
+    table.add(section, "evicting : nobody stores, p99",
+              ratio(ways["evicting"]["p99_us"], ways["quiet"]["p99_us"]), "×", digits=2)
+
+
+PACKINGS = {"bzip2": "bzip2 -9, as MIOpen", "zstd": "zstd without dictionary", "kiln": "kiln"}
+
+
 def disk_rows(table, results):
+    compilers = []
     for r in of(results, "disk"):
-        section = f"{r['objects']} real code objects for {r['target']} on disk"
-        table.add(section, "raw", r["raw_bytes"], "B", digits=0)
-        table.add(section, "MIOpen's bzip2", r["bzip2_bytes"], "B", digits=0)
-        table.add(section, "kiln", r["kiln_bytes"], "B", "< bzip2",
-                  r["kiln_bytes"] < r["bzip2_bytes"], 0)
-        figure = ratio(r["bzip2_us"], r["kiln_us"])
-        table.add(section, "unpacking, bzip2", statistics.median(r["bzip2_us"]), "µs")
-        table.add(section, "unpacking, kiln", statistics.median(r["kiln_us"]), "µs")
-        table.add(section, "unpacking, bzip2 : kiln", figure, "×", "≥ 10", figure >= 10)
+        compiler = (r["target"], r["toolchain"])
+        if "not_run" in r:
+            table.skip(f"packing objects for {r['target']} from {r['toolchain']}", r["not_run"])
+        elif compiler not in compilers:
+            compilers.append(compiler)
+    for target, toolchain in compilers:
+        ways = {r["way"]: r for r in of(results, "disk", target=target, toolchain=toolchain)}
+        disk_compiler(table, f"ResNet-50's {ways['kiln']['objects']} code objects for {target} "
+                      f"({toolchain}), each", ways)
+
+
+def disk_compiler(table, section, ways):
+    kiln, bzip2 = ways["kiln"], ways["bzip2"]
+    table.add(section, "as it is", kiln["raw_bytes"] / kiln["objects"], "B", digits=0)
+    for way, name in PACKINGS.items():
+        r, judged = ways[way], way == "kiln"
+        table.add(section, name, r["bytes"] / r["objects"], "B", "< bzip2" if judged else "",
+                  r["bytes"] < bzip2["bytes"] if judged else None, 0)
+        table.add(section, f"packing, {name}", statistics.median(r["pack_us"]), "µs", digits=0)
+        table.add(section, f"unpacking, {name}", statistics.median(r["unpack_us"]), "µs")
+    table.add(section, "kiln : bzip2, bytes", kiln["bytes"] / bzip2["bytes"], "×", digits=2)
+    table.add(section, "kiln : zstd, bytes", kiln["bytes"] / ways["zstd"]["bytes"], "×", digits=2)
+    figure = ratio(bzip2["unpack_us"], kiln["unpack_us"])
+    table.add(section, "unpacking, bzip2 : kiln", figure, "×", "≥ 10", figure >= 10)
 
 
 SECTIONS = (fetch_rows, batch_rows, stampede_rows, scaling_rows, compile_rows, start_rows,
-            disk_rows)
+            store_rows, disk_rows)
 LATER = (("FindDb of 193590 records", "this version has no tuning databases"),
          ("PerfDb of 148096 rows", "this version has no tuning databases"))
 

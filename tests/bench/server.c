@@ -110,7 +110,7 @@ enum kiln_code kilnd_cache_folder(const struct bench_options *bench, const char 
 
 struct kilnd_paths {
     char program[BENCH_PATH_MOST], cache[BENCH_PATH_MOST], state[BENCH_PATH_MOST];
-    char temp[BENCH_PATH_MOST], config[BENCH_PATH_MOST], log[BENCH_PATH_MOST];
+    char config[BENCH_PATH_MOST], log[BENCH_PATH_MOST];
 };
 
 /* An empty configuration, so that this machine's own is not read. */
@@ -130,16 +130,16 @@ static enum kiln_code kilnd_paths(const struct bench_options *bench, const char 
         const char *leaf;
         char *path;
     } all[] = {
-        { "/state", p->state },   { "/tmp", p->temp }, { "/kilnd.json", p->config },
-        { "/kilnd.log", p->log }, { "/s", socket },
+        { "/state", p->state },
+        { "/kilnd.json", p->config },
+        { "/kilnd.log", p->log },
+        { "/s", socket },
     };
     enum kiln_code rc = bench_path(bench->bin, "kilnd", p->program, err);
     if (!rc)
         rc = kilnd_cache_folder(bench, name, p->cache, err);
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && !rc; i++)
         rc = below(bench, name, all[i].leaf, all[i].path, err);
-    if (!rc)
-        rc = fs_make_folders(p->temp, err);
     return rc ? rc : write_config(p->config, err);
 }
 
@@ -169,10 +169,9 @@ enum kiln_code kilnd_start(const struct bench_options *bench, const struct kilnd
     char workers[16];
     snprintf(workers, sizeof(workers), "%u", options->workers ? options->workers : bench->cpus);
     const char *const argv[] = {
-        p.program,     "--config",  p.config,        "--socket",    s.socket,
-        "--cache-dir", p.cache,     "--state-dir",   p.state,       "--temp-dir",
-        p.temp,        "--workers", workers,         "--hot-limit", "2GiB",
-        "--hot-count", "16384",     "--cache-limit", "64GiB",       NULL,
+        p.program, "--config",    p.config, "--socket",      s.socket, "--cache-dir",
+        p.cache,   "--state-dir", p.state,  "--workers",     workers,  "--hot-limit",
+        "2GiB",    "--hot-count", "16384",  "--cache-limit", "64GiB",  NULL,
     };
     uint64_t start = clock_monotonic_ns();
     rc = spawn(argv, p.log, &s.pid, err);

@@ -57,6 +57,17 @@ class Report(unittest.TestCase):
         row = row_of(table, "compiles")
         self.assertEqual((row["figure"], row["verdict"]), (25, report.MISSES))
 
+    def test_eviction_that_stalls_look_ups_misses(self):
+        def store(way, p99, kernels=1000):
+            return {"bench": "store", "way": way, "kernels": kernels, "size": 2048, "stored": 9,
+                    "evicted": 9, "p50_us": [50, 50, 50], "p99_us": p99}
+        table = report.make_table([store("few", [90, 90, 90]), store("many", [90, 90, 90], 100000),
+                                   store("quiet", [90, 90, 90]), store("filling", [100, 100, 100]),
+                                   store("evicting", [150, 210, 220])])
+        row = row_of(table, "evicting : below the limit, p99")
+        self.assertEqual((row["figure"], row["verdict"]), (2.1, report.MISSES))
+        self.assertEqual(row_of(table, "p50")["figure"], 1)
+
     def test_only_the_largest_store_is_judged(self):
         def store(kernels, ready):
             return {"bench": "start", "kernels": kernels, "size": 2048, "fill_per_s": 1.0,
@@ -67,6 +78,21 @@ class Report(unittest.TestCase):
         judged = [r["verdict"] for r in table.rows if r["what"] == "start to first answer"]
         self.assertEqual(judged, ["", report.MEETS])
         self.assertEqual(row_of(table, "bytes on disk a kernel, beside its object")["figure"], 100)
+
+    def test_objects_on_disk_are_judged_against_bzip2_for_each_compiler(self):
+        def packed(way, size, unpack):
+            return {"bench": "disk", "target": "sm_90", "toolchain": "nvrtc", "way": way,
+                    "objects": 2, "raw_bytes": 2000, "bytes": size, "pack_us": [1.0],
+                    "unpack_us": [unpack]}
+        table = report.make_table([
+            {"bench": "disk", "target": "gfx906", "toolchain": "hiprtc", "not_run": "no hiprtc"},
+            packed("bzip2", 1000, 95.0), packed("zstd", 800, 9.0), packed("kiln", 400, 10.0)])
+        self.assertEqual(row_of(table, "as it is")["figure"], 1000)
+        self.assertEqual(row_of(table, "kiln")["figure"], 200)
+        self.assertEqual(row_of(table, "kiln")["verdict"], report.MEETS)
+        self.assertEqual(row_of(table, "kiln : zstd, bytes")["figure"], 0.5)
+        self.assertEqual(row_of(table, "unpacking, bzip2 : kiln")["verdict"], report.MISSES)
+        self.assertIn("gfx906 from hiprtc: no hiprtc", report.text_of(table))
 
     def test_an_empty_run_prints_no_figure(self):
         table = report.make_table([], [("fetch", "kilnd ended")])

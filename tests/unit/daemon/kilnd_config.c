@@ -403,6 +403,34 @@ static void temporary_files_go_where_the_compilers_user_may_enter(void **state)
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->folder);
 }
 
+static void keys_are_trusted_that_lie_beside_the_configuration(void **state)
+{
+    struct fixture *f = *state;
+    char keys[128];
+    become_a_user(f);
+    setenv("XDG_RUNTIME_DIR", f->folder, 1);
+    setenv("XDG_CACHE_HOME", f->folder, 1);
+    setenv("XDG_STATE_HOME", f->folder, 1);
+
+    must(load(f), f->err);
+
+    snprintf(keys, sizeof(keys), "%s/kiln/trusted-keys.d", f->folder);
+    assert_string_equal(config_text(&f->config, CONFIG_trusted_keys), keys);
+    assert_string_equal(config_text(&f->config, CONFIG_require_signature), "no");
+}
+
+static void a_host_without_kiln_transfer_is_no_mistake_of_the_configuration(void **state)
+{
+    struct fixture *f = *state;
+
+    must(load(f), f->err);
+    assert_says(config_text(&f->config, CONFIG_transfer), "kiln-transfer");
+
+    flag(f, "--transfer=/elsewhere/kiln-transfer");
+    must(load(f), f->err);
+    assert_string_equal(config_text(&f->config, CONFIG_transfer), "/elsewhere/kiln-transfer");
+}
+
 static void compilers_of_root_have_a_user_of_their_own(void **state)
 {
     struct fixture *f = *state;
@@ -485,6 +513,8 @@ int main(void)
         CONFIG_TEST(temporary_files_go_beside_the_socket_where_that_can_be_written_to),
         CONFIG_TEST(a_handed_over_socket_is_the_one_that_is_shown),
         CONFIG_TEST(temporary_files_go_where_the_compilers_user_may_enter),
+        CONFIG_TEST(keys_are_trusted_that_lie_beside_the_configuration),
+        CONFIG_TEST(a_host_without_kiln_transfer_is_no_mistake_of_the_configuration),
         CONFIG_TEST(compilers_of_root_have_a_user_of_their_own),
         CONFIG_TEST(compilers_of_a_user_are_that_users),
         CONFIG_TEST(a_temp_dir_that_was_set_stays),

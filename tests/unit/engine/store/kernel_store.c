@@ -237,6 +237,90 @@ static void filters_by_target_program_and_age(void **state)
                      0);
 }
 
+static void keep(struct fixture *f, unsigned number, struct kernel_record record)
+{
+    struct object *object = object_of(100, number, false);
+    uint64_t evicted = 0;
+    record.key = key_of(number);
+    record.target = "gfx906";
+    if (kernel_store_put(f->store, &record, object, &evicted, &f->err) != KILN_OK)
+        fail_msg("%s", f->err.text);
+    object_unref(object);
+}
+
+static void filters_by_all_that_is_known_of_a_kernel(void **state)
+{
+    struct fixture *f = *state;
+    struct digest toolchain = key_of(70);
+    keep(f, 1,
+         (struct kernel_record){ .uid = 0, .toolchain = "hiprtc", .toolchain_id = toolchain });
+    keep(f, 2, (struct kernel_record){ .uid = 1001, .toolchain = "clang", .pinned = true });
+    keep(f, 3,
+         (struct kernel_record){ .uid = 1001, .database_id = "gfx906_60", .is_private = true });
+    keep(f, 4, (struct kernel_record){ .uid = 0, .database_id = "gfx906_60", .package = "a.kdb" });
+    static const struct {
+        struct kernel_filter filter;
+        unsigned matches, first;
+    } cases[] = {
+        { { .by_uid = true, .uid = 1001 }, 2, 0 },
+        { { .by_uid = true }, 2, 0 }, /* root's */
+        { { .toolchain = "clang" }, 1, 2 },
+        { { .database_id = "gfx906_60" }, 2, 0 },
+        { { .package = "a.kdb" }, 1, 4 },
+        { { .by_scope = true, .scope = 1001 }, 1, 3 },
+        { { .by_scope = true, .scope = 0 }, 0, 0 },
+        { { .by_scope = true, .scope = KERNEL_SCOPE_EVERYONE }, 3, 0 },
+        { { .not_pinned = true }, 3, 0 },
+        { { .by_uid = true, .uid = 1001, .not_pinned = true, .database_id = "gfx906_60" }, 1, 3 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct seen seen = list(f, cases[i].filter, NULL, 9);
+        struct digest first = key_of(cases[i].first);
+        uint64_t count = 0, bytes = 0;
+        assert_int_equal(seen.count, cases[i].matches);
+        assert_true(!cases[i].first || digest_equal(&seen.keys[0], &first));
+        assert_int_equal(
+            kernel_store_clear(f->store, &cases[i].filter, true, &count, &bytes, &f->err), KILN_OK);
+        assert_int_equal(count, cases[i].matches);
+    }
+    assert_int_equal(list(f, (struct kernel_filter){ .toolchain_id = toolchain }, NULL, 9).count,
+                     1);
+    struct digest other = key_of(71);
+    assert_int_equal(list(f, (struct kernel_filter){ .toolchain_id = other }, NULL, 9).count, 0);
+}
+
+static void keeps_what_a_kernel_was_made_of(void **state)
+{
+    struct fixture *f = *state;
+    struct seen seen = { 0 };
+    struct digest key = key_of(1), unknown = { 0 };
+    keep(f, 1,
+         (struct kernel_record){ .source_id = key_of(5),
+                                 .headers_id = key_of(6),
+                                 .version = "0.1.0",
+                                 .package = "a.kdb",
+                                 .program = "a.cl",
+                                 .uid = 77,
+                                 .is_private = true,
+                                 .pinned = true });
+    struct digest source = key_of(5), headers = key_of(6);
+
+    assert_int_equal(kernel_store_show(f->store, &key, see, &seen, &f->err), KILN_OK);
+
+    assert_true(digest_equal(&seen.last.source_id, &source));
+    assert_true(digest_equal(&seen.last.headers_id, &headers));
+    assert_true(seen.last.is_private && seen.last.pinned);
+    assert_int_equal(kernel_record_scope(&seen.last), 77);
+    assert_int_equal(ask(f, "select version = '0.1.0' and package = 'a.kdb' and database_id = ''"
+                            " from kernel"),
+                     1);
+    keep(f, 2, (struct kernel_record){ .program = "b.cl" });
+    key = key_of(2);
+    assert_int_equal(kernel_store_show(f->store, &key, see, &seen, &f->err), KILN_OK);
+    assert_true(digest_equal(&seen.last.source_id, &unknown));
+    assert_int_equal(kernel_record_scope(&seen.last), KERNEL_SCOPE_EVERYONE);
+}
+
 static size_t match(struct fixture *f, const char *prefix, struct digest *keys, size_t most)
 {
     size_t count = 99;
@@ -378,7 +462,7 @@ static void refuses_a_folder_that_everybody_may_write_to(void **state)
 
     assert_int_equal(reopen(f, ROOMY), KILN_DENIED);
 
-    assert_non_null(strstr(f->err.text, "chmod o-w"));
+    assert_non_null(strstr(f->err.text, "chmod go-w"));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -397,6 +481,8 @@ int main(void)
         TEST(shows_everything_known_about_a_kernel),
         TEST(lists_all_kernels_in_pages_by_key),
         TEST(filters_by_target_program_and_age),
+        TEST(filters_by_all_that_is_known_of_a_kernel),
+        TEST(keeps_what_a_kernel_was_made_of),
         TEST(finds_keys_by_the_beginning_of_their_digits),
         TEST(refuses_prefixes_that_are_not_hexadecimal),
         TEST(a_dry_run_tells_what_clearing_would_remove),

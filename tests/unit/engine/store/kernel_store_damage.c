@@ -2,6 +2,7 @@
 #include "store_fixture.h"
 
 #include "common/fs.h"
+#include "engine/digest/sha256.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -12,6 +13,8 @@
 
 #define KERNELS 40u
 #define ROUNDS 250u
+/* About half of the kernels fit. */
+#define TIGHT (400u << 10)
 
 static enum kiln_code quarantine(struct fixture *f, unsigned number)
 {
@@ -125,20 +128,41 @@ static void the_quarantine_stays_small(void **state)
     assert_in_range(ask(f, "select sum(length(bytes)) from quarantine"), 12 << 20, 16 << 20);
 }
 
-static void wrong_counters_are_mended_when_they_matter(void **state)
+static void wrong_counters_are_mended(void **state)
 {
     struct fixture *f = *state;
+    struct kernel_gc nothing = { 0 };
+    struct kernel_gc_result result;
     for (unsigned i = 0; i < 5; i++)
         stored(f, (struct kernel){ .number = i, .size = 5000 });
     meddle(f, "update usage set stored_bytes = 1 << 60", NULL);
+    meddle(f, "update usage_uid set bytes = 7", NULL);
     meddle(f, "delete from recency", NULL);
 
-    stored(f, (struct kernel){ .number = 9, .size = 5000 });
+    assert_int_equal(kernel_store_gc(f->store, &nothing, &result, &f->err), KILN_OK);
 
-    assert_int_equal(usage(f).kernels, 6);
-    assert_int_equal(usage(f).stored_bytes, 30000);
+    assert_int_equal(usage(f).kernels, 5);
+    assert_int_equal(usage(f).stored_bytes, 25000);
+    assert_int_equal(ask(f, "select bytes from usage_uid where uid = 1000"),
+                     usage(f).stored_bytes + usage(f).row_bytes);
+    assert_int_equal(ask(f, "select count(*) from recency where uid = 1000"), 5);
     assert_true(holds(f, 0));
+}
+
+static void kernels_that_eviction_does_not_know_of_are_found_when_room_is_needed(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 8; i++)
+        stored(f, (struct kernel){ .number = i, .size = 100000 });
+    meddle(f, "delete from recency", NULL);
+    meddle(f, "insert into object values (99, x'00', 0, 1, 1, zeroblob(400000))", NULL);
+    assert_int_equal(reopen(f, 1 << 20), KILN_OK);
+
+    stored(f, (struct kernel){ .number = 9, .size = 100000 });
+
     assert_true(holds(f, 9));
+    assert_true(taken(f) <= 1 << 20);
+    assert_int_equal(ask(f, "select count(*) from object where id = 99"), 0);
 }
 
 /* ---- the file itself ---- */
@@ -166,6 +190,16 @@ static void write_image(struct fixture *f, const struct image *image, size_t siz
 
 static void fill_and_close(struct fixture *f, unsigned count)
 {
+    struct object *object = object_of(3000, 77, true);
+    struct kernel_record named = { .key = key_of(1000),
+                                   .program = "a.s.o",
+                                   .options = " -mcpu=gfx90a",
+                                   .database_id = "gfx90a68",
+                                   .uid = 1000,
+                                   .is_private = true };
+    uint64_t evicted = 0;
+    assert_int_equal(kernel_store_import(f->store, &named, object, &evicted, &f->err), KILN_OK);
+    object_unref(object);
     for (unsigned i = 0; i < count; i++)
         stored(f, (struct kernel){
                       .number = i, .size = 2000 + i * 100, .seed = i + 1, .compressible = i % 2 });
@@ -318,19 +352,52 @@ static void ignore(void *context, const struct kernel_record *record)
     *(size_t *)context += strlen(record->target) + strlen(record->options);
 }
 
+static bool ignore_named(void *context, const struct kernel_record *record, struct bytes raw)
+{
+    ignore(context, record);
+    /* Whatever else is damaged, bytes that come are the object's. */
+    struct digest sum = sha256_of(raw);
+    assert_true(raw.size == 0 || digest_equal(&sum, &record->object));
+    return true;
+}
+
+static void ignore_uid(void *context, uint32_t uid, uint64_t kernels, uint64_t bytes)
+{
+    *(size_t *)context += uid + kernels + bytes;
+}
+
+/* Answers may be anything; they must come. */
+static void read_the_rest(struct fixture *f, unsigned round)
+{
+    struct kernel_filter filter = { .target = round % 4 ? "gfx90a" : NULL };
+    struct kernel_record wanted = { .program = "ConvDirectNaive.cl", .options = "-O3" };
+    struct kernel_place place = { 0 };
+    struct kernel_usage u;
+    size_t length = 0;
+    bool end = false;
+    if (kernel_store_usage(f->store, &u, &f->err) ||
+        kernel_store_usage_by_uid(f->store, ignore_uid, &length, &f->err) ||
+        kernel_store_nearest(f->store, &wanted, 1000, ignore, &length, &f->err) ||
+        kernel_store_each_named(f->store, 1000, "gfx90a68", &place, 9, ignore_named, &length, &end,
+                                &f->err) ||
+        kernel_store_list(f->store, &filter, NULL, 100, ignore, &length, &f->err))
+        f->err = KILN_ERR_INIT;
+}
+
 static void use_the_rest(struct fixture *f, unsigned round)
 {
     struct kernel_filter filter = { .target = round % 4 ? "gfx90a" : NULL };
-    struct kernel_usage u;
+    struct kernel_gc gc = { .stale = round % 3, .shrink = round % 5 == 0, .to_bytes = 300000 };
+    struct kernel_gc_result result;
     struct digest keys[4];
     uint64_t count = 0, bytes = 0;
-    size_t length = 0;
-    for (unsigned i = 0; i < 4; i++)
-        keys[i] = key_of(i);
-    /* Answers may be anything; they must come. */
-    if (kernel_store_usage(f->store, &u, &f->err) ||
-        kernel_store_touch(f->store, keys, 4, 1800000000, &f->err) ||
-        kernel_store_list(f->store, &filter, NULL, 100, ignore, &length, &f->err) ||
+    bool more = false;
+    keys_of(0, 3, keys);
+    read_the_rest(f, round);
+    if (kernel_store_touch(f->store, keys, 4, 1800000000, &f->err) ||
+        kernel_store_pin(f->store, keys, 4, round % 2, &count, &f->err) ||
+        kernel_store_tidy(f->store, &more, &f->err) ||
+        (round % 7 == 0 && kernel_store_gc(f->store, &gc, &result, &f->err)) ||
         kernel_store_clear(f->store, &filter, round % 2, &count, &bytes, &f->err))
         f->err = KILN_ERR_INIT;
     assert_true(heals(f));
@@ -355,7 +422,7 @@ static void random_flips_never_crash_and_never_give_a_wrong_object(void **state)
             copy.data[(size_t)lrand48() % area] ^= (uint8_t)(1 + lrand48() % 255);
         }
         write_image(f, &copy, copy.size);
-        if (reopen(f, 64 << 10) != KILN_OK)
+        if (reopen(f, TIGHT) != KILN_OK)
             continue;
         opened++;
         check_round(f, expected);
@@ -371,7 +438,7 @@ static void random_flips_never_crash_and_never_give_a_wrong_object(void **state)
 
 static void store_until_killed(struct fixture *f, unsigned first, int progress)
 {
-    if (reopen(f, 64 << 10) != KILN_OK)
+    if (reopen(f, TIGHT) != KILN_OK)
         _exit(1);
     for (unsigned i = first;; i++) {
         unsigned n = i % KERNELS;
@@ -412,7 +479,7 @@ static void a_killed_writer_leaves_a_whole_store(void **state)
     for (unsigned round = 0; round < 12; round++) {
         kill_a_writer(f, round * 5, 5 + round * 7);
 
-        assert_int_equal(reopen(f, 64 << 10), KILN_OK);
+        assert_int_equal(reopen(f, TIGHT), KILN_OK);
 
         assert_string_equal(f->notice, "");
         check_round(f, expected);
@@ -436,7 +503,8 @@ int main(void)
         TEST(a_kernel_without_its_object_is_damaged),
         TEST(an_intact_kernel_is_not_quarantined),
         TEST(the_quarantine_stays_small),
-        TEST(wrong_counters_are_mended_when_they_matter),
+        TEST(wrong_counters_are_mended),
+        TEST(kernels_that_eviction_does_not_know_of_are_found_when_room_is_needed),
         TEST(a_file_that_is_no_database_is_moved_aside),
         TEST(a_database_of_somebody_else_is_moved_aside),
         TEST(an_empty_file_is_a_fresh_store),

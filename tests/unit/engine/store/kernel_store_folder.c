@@ -239,6 +239,52 @@ static void a_folder_that_may_not_be_written_to_is_refused_with_what_to_set(void
     assert_non_null(strstr(f->err.text, "--cache-dir or XDG_CACHE_HOME"));
 }
 
+static void what_others_may_write_to_is_refused_with_what_to_do(void **state)
+{
+    struct fixture *f = *state;
+    static const mode_t folders[] = { 0770, 0702, 01777, 0720 };
+    static const mode_t plain[] = { 0620, 0602, 0666 };
+    close_store(f);
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        assert_int_equal(chmod(f->folder, folders[i]), 0);
+        assert_int_equal(reopen(f, ROOMY), KILN_DENIED);
+        assert_non_null(strstr(f->err.text, "others than its owner may write to the cache folder"));
+        assert_non_null(strstr(f->err.text, f->folder));
+        assert_non_null(strstr(f->err.text, "chmod go-w"));
+        assert_non_null(strstr(f->err.text, "--cache-dir"));
+    }
+    assert_int_equal(chmod(f->folder, 0755), 0); /* others may look */
+    for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+        assert_int_equal(chmod(f->file, plain[i]), 0);
+        assert_int_equal(reopen(f, ROOMY), KILN_DENIED);
+        assert_non_null(strstr(f->err.text, "others than its owner may write to the kernel cache"));
+        assert_non_null(strstr(f->err.text, f->file));
+        assert_non_null(strstr(f->err.text, "chmod go-w"));
+    }
+    assert_int_equal(chmod(f->file, 0644), 0);
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+}
+
+static void what_belongs_to_somebody_else_is_refused_with_what_to_do(void **state)
+{
+    struct fixture *f = *state;
+    close_store(f);
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(chown(f->folder, 1234, 0), 0);
+    assert_int_equal(reopen(f, ROOMY), KILN_DENIED);
+    assert_non_null(strstr(f->err.text, "the cache folder"));
+    assert_non_null(strstr(f->err.text, "belongs to user 1234; give it to us (chown 0)"));
+
+    assert_int_equal(chown(f->folder, 0, 0) || chown(f->file, 1234, 0), 0);
+    assert_int_equal(reopen(f, ROOMY), KILN_DENIED);
+    assert_non_null(strstr(f->err.text, f->file));
+    assert_non_null(strstr(f->err.text, "belongs to user 1234; give it to us (chown 0)"));
+
+    assert_int_equal(chown(f->file, 0, 0), 0);
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -255,6 +301,8 @@ int main(void)
         TEST(the_lock_does_not_outlive_its_process),
         TEST(programs_that_we_start_do_not_inherit_the_lock),
         TEST(a_folder_that_may_not_be_written_to_is_refused_with_what_to_set),
+        TEST(what_others_may_write_to_is_refused_with_what_to_do),
+        TEST(what_belongs_to_somebody_else_is_refused_with_what_to_do),
     };
     return cmocka_run_group_tests_name("kernel_store_folder", tests, NULL, NULL);
 }

@@ -1,34 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_fixture.h"
 
-#include <signal.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
-/* Five kernels of 10000 bytes fit, also below the room that eviction leaves. */
-#define FIVE 58000u
+/* Six kernels of LARGE bytes fit; for each more, one goes. */
+#define SIX (1u << 20)
+#define LARGE 100000u
+#define NOW 1700000000ull
+
+static struct kernel large(unsigned number, uint64_t last_used)
+{
+    return (struct kernel){ .number = number, .size = LARGE, .last_used = last_used };
+}
 
 static void evicts_what_is_worth_least_first(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(reopen(f, FIVE), KILN_OK);
-    const uint64_t second = 1000000000, day = 86400, now = 1700000000;
-    stored(f,
-           (struct kernel){ .number = 1, .size = 10000, .compile_ns = second, .last_used = now });
-    stored(f, (struct kernel){
-                  .number = 2, .size = 10000, .compile_ns = second, .last_used = now - 2 * day });
-    /* Costs four times as much, so it lasts two weeks longer. */
-    stored(f,
-           (struct kernel){
-               .number = 3, .size = 10000, .compile_ns = 4 * second, .last_used = now - 13 * day });
-    stored(f,
-           (struct kernel){
-               .number = 4, .size = 10000, .compile_ns = 4 * second, .last_used = now - 17 * day });
+    assert_int_equal(reopen(f, SIX), KILN_OK);
+    const uint64_t second = 1000000000, day = 86400;
+    struct kernel four_times[2] = { large(3, NOW - 13 * day), large(4, NOW - 17 * day) };
+    for (unsigned i = 0; i < 2; i++) /* lasts two weeks longer */
+        four_times[i].compile_ns = 4 * second;
+    stored(f, large(1, NOW));
+    stored(f, large(2, NOW - 2 * day));
+    stored(f, four_times[0]);
+    stored(f, four_times[1]);
+    stored(f, large(5, NOW));
 
-    assert_int_equal(stored(f, (struct kernel){ .number = 5, .size = 10000, .last_used = now }), 0);
-    assert_int_equal(stored(f, (struct kernel){ .number = 6, .size = 10000, .last_used = now }), 1);
+    assert_int_equal(stored(f, large(6, NOW)), 0);
+    assert_int_equal(stored(f, large(7, NOW)), 1);
     assert_false(holds(f, 4));
-    assert_int_equal(stored(f, (struct kernel){ .number = 7, .size = 10000, .last_used = now }), 1);
+    assert_int_equal(stored(f, large(8, NOW)), 1);
     assert_false(holds(f, 2));
 
     assert_true(holds(f, 1));
@@ -38,64 +43,122 @@ static void evicts_what_is_worth_least_first(void **state)
 static void a_touched_kernel_outlives_the_others(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(reopen(f, FIVE), KILN_OK);
-    for (unsigned i = 1; i <= 5; i++)
-        stored(f, (struct kernel){ .number = i, .size = 10000, .last_used = 1700000000 + i });
+    assert_int_equal(reopen(f, SIX), KILN_OK);
+    for (unsigned i = 1; i <= 6; i++)
+        stored(f, large(i, NOW + i));
     struct digest keys[] = { key_of(1), key_of(2), key_of(77) };
 
-    assert_int_equal(kernel_store_touch(f->store, keys, 3, 1700001000, &f->err), KILN_OK);
-    stored(f, (struct kernel){ .number = 6, .size = 10000, .last_used = 1700000100 });
+    assert_int_equal(kernel_store_touch(f->store, keys, 3, NOW + 1000, &f->err), KILN_OK);
+    stored(f, large(7, NOW + 100));
 
     assert_true(holds(f, 1));
     assert_true(holds(f, 2));
     assert_false(holds(f, 3));
-    assert_int_equal(ask(f, "select max(last_used) from recency"), 1700001000);
+    assert_int_equal(ask(f, "select max(last_used) from recency"), NOW + 1000);
     assert_int_equal(ask(f, "select sum(uses) from recency"), 2);
 }
 
 static void eviction_leaves_room_below_the_limit(void **state)
 {
     struct fixture *f = *state;
-    const uint64_t limit = 200 * 1700;
-    assert_int_equal(reopen(f, limit), KILN_OK);
+    assert_int_equal(reopen(f, 8 << 20), KILN_OK);
     uint64_t evicted = 0;
     unsigned count = 0;
 
     while (evicted == 0) {
         count++;
-        struct kernel next = { .number = count, .size = 1000, .last_used = 1700000000 + count };
-        evicted = stored(f, next);
+        evicted =
+            stored(f, (struct kernel){ .number = count, .size = 20000, .last_used = NOW + count });
     }
 
-    assert_in_range(evicted, 5, 20);
-    assert_true(usage(f).stored_bytes + usage(f).row_bytes <= limit * 95 / 100);
+    assert_in_range(evicted, 10, 25);
     assert_int_equal(usage(f).kernels, count - evicted);
     assert_true(holds(f, count));
+    for (unsigned i = 1; i < evicted - 3; i++)
+        assert_int_equal(
+            stored(f,
+                   (struct kernel){ .number = 1000 + i, .size = 20000, .last_used = NOW + 1000 }),
+            0);
 }
 
-static void never_exceeds_its_limit(void **state)
+struct watch {
+    struct fixture *f;
+    atomic_bool stop;
+    uint64_t most;
+};
+
+static void *watch_disk(void *context)
+{
+    struct watch *w = context;
+    while (!atomic_load(&w->stop)) {
+        uint64_t now = taken(w->f);
+        w->most = now > w->most ? now : w->most;
+    }
+    return NULL;
+}
+
+/* The files on the disk, at each moment, whatever is stored: small, large, many that go at once. */
+static void never_takes_more_of_the_disk_than_its_limit(void **state)
 {
     struct fixture *f = *state;
-    const uint64_t limit = 100000;
+    const uint64_t limit = 3 << 20;
+    struct watch w = { .f = f };
+    pthread_t thread;
     assert_int_equal(reopen(f, limit), KILN_OK);
-    for (unsigned i = 0; i < 200; i++) {
-        stored(f, (struct kernel){
-                      .number = i, .size = 1 + (i * 7919) % 40000, .compressible = i % 3 == 0 });
-        assert_true(usage(f).stored_bytes + usage(f).row_bytes <= limit);
-        assert_true(holds(f, i));
+    assert_int_equal(pthread_create(&thread, NULL, watch_disk, &w), 0);
+
+    uint64_t missed = 0, after = 0, differs = 0;
+    for (unsigned i = 0; i < 400; i++) {
+        size_t size = i % 20 == 19 ? 600000 : 1 + (i * 7919) % 40000;
+        struct kernel next = { .number = i, .size = size, .compressible = i % 3 == 0 };
+        missed += put(f, next) != KILN_OK || !holds(f, i);
+        after = taken(f) > after ? taken(f) : after;
+        differs += usage(f).taken_bytes != taken(f);
     }
+
+    atomic_store(&w.stop, true); /* before any assertion can end this function */
+    pthread_join(thread, NULL);
+    assert_int_equal(missed, 0);
+    assert_int_equal(differs, 0);
+    assert_in_range(after, limit / 2, limit);
+    assert_in_range(w.most, limit / 2, limit);
+}
+
+static void gives_the_space_of_evicted_kernels_back(void **state)
+{
+    struct fixture *f = *state;
+    bool more = true;
+    assert_int_equal(reopen(f, SIX), KILN_OK);
+    for (unsigned i = 1; i <= 6; i++)
+        stored(f, large(i, NOW + i));
+    struct digest key;
+    for (unsigned i = 1; i <= 4; i++) {
+        key = key_of(i);
+        assert_int_equal(kernel_store_remove(f->store, &key, &f->err), KILN_OK);
+    }
+
+    while (more)
+        assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
+
+    assert_true(ask(f, "pragma freelist_count") <= 64);
+    assert_int_equal(reopen(f, SIX), KILN_OK); /* copies the log back */
+    assert_true(taken(f) < 3 * LARGE + 64 * 4096);
 }
 
 static void refuses_an_object_larger_than_the_whole_cache(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(reopen(f, 4096), KILN_OK);
+    assert_int_equal(reopen(f, SIX), KILN_OK);
     stored(f, (struct kernel){ .number = 1, .size = 100 });
 
-    assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 10000 }), KILN_FULL);
+    assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 900000 }), KILN_FULL);
 
-    assert_non_null(strstr(f->err.text, "limit"));
+    assert_non_null(strstr(f->err.text, "larger than the kernel cache may be"));
+    assert_non_null(strstr(f->err.text, "raise its limit"));
     assert_true(holds(f, 1)); /* nothing was evicted in vain */
+    struct kernel_health health;
+    kernel_store_health(f->store, &health);
+    assert_int_equal(health.state, KERNEL_HEALTH_OK);
 }
 
 static void works_with_a_limit_of_nothing(void **state)
@@ -111,37 +174,150 @@ static void a_smaller_limit_takes_effect_with_the_next_put(void **state)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 20; i++)
-        stored(f, (struct kernel){ .number = i, .size = 10000 });
-    assert_int_equal(reopen(f, FIVE), KILN_OK);
+        stored(f, large(i, NOW));
+    assert_int_equal(reopen(f, SIX), KILN_OK);
 
-    assert_int_equal(stored(f, (struct kernel){ .number = 99, .size = 10000 }), 16);
+    assert_in_range(stored(f, large(99, NOW)), 14, 15);
 
     assert_true(holds(f, 99));
+    assert_true(taken(f) <= SIX);
 }
 
-static void a_full_disk_is_an_error_that_leaves_the_store_whole(void **state)
+/* So that one write does not hold up the others for minutes. */
+static void a_much_smaller_limit_takes_effect_in_steps(void **state)
 {
     struct fixture *f = *state;
-    stored(f, (struct kernel){ .number = 1, .size = 5000 });
-    struct object *large = object_of(4 << 20, 5, false);
-    struct kernel_record record = { .key = key_of(2), .target = "gfx90a", .program = "p" };
-    struct rlimit before, tight = { 0 };
-    uint64_t evicted = 0;
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    tight = (struct rlimit){ .rlim_cur = 1 << 20, .rlim_max = before.rlim_max };
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
+    bool more = true;
+    unsigned steps = 0;
+    for (unsigned i = 0; i < 7000; i++)
+        stored(f, (struct kernel){ .number = i, .size = 64 });
+    assert_int_equal(reopen(f, SIX), KILN_OK);
 
-    enum kiln_code rc = kernel_store_put(f->store, &record, large, &evicted, &f->err);
+    assert_int_equal(import(f, (struct kernel){ .number = 9001, .size = 64 }), KILN_BUSY);
+    assert_int_equal(put(f, (struct kernel){ .number = 9000, .size = 64 }), KILN_OK);
 
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_int_equal(rc, KILN_FULL);
-    assert_non_null(strstr(f->err.text, "disk space"));
+    assert_in_range(usage(f).kernels, 2900, 3000);
+    assert_false(holds(f, 9000));
+    assert_true(kernel_store_take_notice(f->store, f->notice));
+    assert_non_null(strstr(f->notice, "it is being made smaller"));
+    for (; more; steps++)
+        assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
+    assert_in_range(steps, 1, 20);
+    assert_true(taken(f) <= SIX);
+    assert_false(kernel_store_take_notice(f->store, f->notice));
+    stored(f, (struct kernel){ .number = 9000, .size = 64 });
+    assert_true(holds(f, 9000));
+}
+
+static void a_damaged_copy_goes_before_any_kernel(void **state)
+{
+    struct fixture *f = *state;
+    char copy[200];
+    assert_int_equal(reopen(f, SIX), KILN_OK);
+    close_store(f);
+    snprintf(copy, sizeof(copy), "%s.damaged-1", f->file);
+    FILE *file = fopen(copy, "w");
+    assert_non_null(file);
+    for (unsigned i = 0; i < 500000; i++)
+        fputc('x', file);
+    fclose(file);
+    assert_int_equal(reopen(f, SIX), KILN_OK);
+    assert_true(usage(f).taken_bytes > 500000);
+    stored(f, large(1, NOW));
+    assert_int_equal(files(f, "kernels.db.damaged-"), 1);
+
+    for (unsigned i = 2; i <= 6; i++)
+        assert_int_equal(stored(f, large(i, NOW)), 0);
+
+    assert_int_equal(files(f, "kernels.db.damaged-"), 0);
+    assert_int_equal(usage(f).kernels, 6);
+}
+
+/* ---- pins ---- */
+
+static uint64_t pin(struct fixture *f, unsigned from, unsigned to, bool pinned)
+{
+    struct digest keys[16];
+    uint64_t count = 0;
+    keys_of(from, to, keys);
+    assert_int_equal(kernel_store_pin(f->store, keys, to - from + 1, pinned, &count, &f->err),
+                     KILN_OK);
+    return count;
+}
+
+static void pinned_kernels_are_never_evicted(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(reopen(f, SIX), KILN_OK);
+    for (unsigned i = 1; i <= 4; i++)
+        stored(f, large(i, NOW + i));
+    assert_int_equal(pin(f, 1, 2, true), 2);
+    assert_int_equal(pin(f, 50, 52, true), 0); /* not there */
+    assert_int_equal(usage(f).pinned, 2);
+
+    for (unsigned i = 10; i < 30; i++)
+        stored(f, large(i, NOW + i));
+
     assert_true(holds(f, 1));
-    assert_false(holds(f, 2));
-    assert_int_equal(kernel_store_put(f->store, &record, large, &evicted, &f->err), KILN_OK);
     assert_true(holds(f, 2));
-    object_unref(large);
+    assert_false(holds(f, 3));
+    assert_int_equal(pin(f, 1, 1, false), 1);
+    stored(f, large(99, NOW + 99));
+    assert_false(holds(f, 1));
+    assert_true(holds(f, 2));
+}
+
+static void a_pinned_kernel_that_is_stored_again_stays_pinned(void **state)
+{
+    struct fixture *f = *state;
+    stored(f, large(1, NOW));
+    assert_int_equal(pin(f, 1, 1, true), 1);
+
+    stored(f, (struct kernel){ .number = 1, .size = LARGE, .seed = 99 });
+
+    assert_int_equal(usage(f).pinned, 1);
+}
+
+static void a_put_that_only_pinned_kernels_could_make_room_for_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(reopen(f, SIX), KILN_OK);
+    for (unsigned i = 1; i <= 6; i++) {
+        struct kernel k = large(i, NOW + i);
+        k.pinned = i != 3;
+        stored(f, k);
+    }
+
+    assert_int_equal(put(f, (struct kernel){ .number = 7, .size = 300000 }), KILN_FULL);
+
+    assert_non_null(strstr(f->err.text, "pinned kernels take 488.3 KiB of the 1.0 MiB"));
+    assert_non_null(strstr(f->err.text, "unpin some, or raise the limit"));
+    assert_true(holds(f, 3)); /* nothing was evicted in vain */
+    assert_int_equal(stored(f, large(8, NOW)), 1);
+    assert_false(holds(f, 3));
+    assert_int_equal(put(f, large(9, NOW)), KILN_OK); /* 8 makes room */
+    assert_int_equal(pin(f, 9, 9, true), 1);
+    assert_int_equal(put(f, large(10, NOW)), KILN_FULL);
+    assert_non_null(strstr(f->err.text, "pinned"));
+}
+
+static void pins_by_filter_and_spares_them_where_asked(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t count = 0, bytes = 0;
+    for (unsigned i = 0; i < 1200; i++) /* several batches */
+        stored(f,
+               (struct kernel){ .number = i, .size = 64, .target = i % 4 ? "gfx906" : "gfx90a" });
+    struct kernel_filter some = { .target = "gfx90a" }, rest = { .not_pinned = true };
+
+    assert_int_equal(kernel_store_pin_matching(f->store, &some, true, &count, &f->err), KILN_OK);
+    assert_int_equal(count, 300);
+    assert_int_equal(kernel_store_clear(f->store, &rest, false, &count, &bytes, &f->err), KILN_OK);
+
+    assert_int_equal(count, 900);
+    assert_int_equal(usage(f).kernels, 300);
+    assert_int_equal(kernel_store_pin_matching(f->store, &some, false, &count, &f->err), KILN_OK);
+    assert_int_equal(usage(f).pinned, 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -152,11 +328,17 @@ int main(void)
         TEST(evicts_what_is_worth_least_first),
         TEST(a_touched_kernel_outlives_the_others),
         TEST(eviction_leaves_room_below_the_limit),
-        TEST(never_exceeds_its_limit),
+        TEST(never_takes_more_of_the_disk_than_its_limit),
+        TEST(gives_the_space_of_evicted_kernels_back),
         TEST(refuses_an_object_larger_than_the_whole_cache),
         TEST(works_with_a_limit_of_nothing),
         TEST(a_smaller_limit_takes_effect_with_the_next_put),
-        TEST(a_full_disk_is_an_error_that_leaves_the_store_whole),
+        TEST(a_much_smaller_limit_takes_effect_in_steps),
+        TEST(a_damaged_copy_goes_before_any_kernel),
+        TEST(pinned_kernels_are_never_evicted),
+        TEST(a_pinned_kernel_that_is_stored_again_stays_pinned),
+        TEST(a_put_that_only_pinned_kernels_could_make_room_for_is_refused),
+        TEST(pins_by_filter_and_spares_them_where_asked),
     };
     return cmocka_run_group_tests_name("kernel_store_limit", tests, NULL, NULL);
 }

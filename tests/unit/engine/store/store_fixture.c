@@ -2,10 +2,14 @@
 #include "store_fixture.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+int sync_fails_with;
 
 /* Takes libc's place also for SQLite: tests need not survive a power cut, and each sync costs
  * milliseconds, thousands of times. */
@@ -13,7 +17,10 @@
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {
     (void)fd;
-    return 0;
+    if (!sync_fails_with)
+        return 0;
+    errno = sync_fails_with;
+    return -1;
 }
 
 void close_store(struct fixture *f)
@@ -26,9 +33,12 @@ enum kiln_code reopen(struct fixture *f, uint64_t limit)
 {
     close_store(f);
     f->limit = limit;
-    struct kernel_store_options options = {
-        .directory = f->folder, .limit_bytes = limit, .readers = 3, .allow_network_fs = true
-    };
+    struct kernel_store_options options = { .directory = f->folder,
+                                            .limit_bytes = limit,
+                                            .quota_bytes_uid = f->quota,
+                                            .readers = 3,
+                                            .mode = f->mode,
+                                            .allow_network_fs = true };
     return kernel_store_open(&options, &f->store, f->notice, &f->err);
 }
 
@@ -108,22 +118,26 @@ struct object *object_of(size_t size, uint64_t seed, bool compressible)
     return object;
 }
 
-static enum kiln_code put_counting(struct fixture *f, struct kernel k, uint64_t *evicted)
+static enum kiln_code put_counting(struct fixture *f, struct kernel k, bool is_import,
+                                   uint64_t *evicted)
 {
     struct object *object = object_of(k.size, k.seed ? k.seed : k.number, k.compressible);
     struct kernel_record record = {
         .key = key_of(k.number),
-        .toolchain_id = key_of(7),
+        .toolchain_id = key_of(k.toolchain ? (unsigned)k.toolchain : 7),
         .target = k.target ? k.target : "gfx90a",
         .toolchain = "clang",
         .program = k.program ? k.program : "ConvDirectNaive.cl",
         .options = "-O3 -DTYPE=float",
+        .package = k.package,
         .compile_ns = k.compile_ns ? k.compile_ns : 1000000000,
         .created = 1700000000,
         .last_used = k.last_used,
-        .uid = 1000,
+        .uid = k.uid ? k.uid : 1000,
+        .pinned = k.pinned,
     };
-    enum kiln_code rc = kernel_store_put(f->store, &record, object, evicted, &f->err);
+    enum kiln_code rc = is_import ? kernel_store_import(f->store, &record, object, evicted, &f->err)
+                                  : kernel_store_put(f->store, &record, object, evicted, &f->err);
     object_unref(object);
     return rc;
 }
@@ -131,13 +145,19 @@ static enum kiln_code put_counting(struct fixture *f, struct kernel k, uint64_t 
 enum kiln_code put(struct fixture *f, struct kernel kernel)
 {
     uint64_t evicted = 0;
-    return put_counting(f, kernel, &evicted);
+    return put_counting(f, kernel, false, &evicted);
+}
+
+enum kiln_code import(struct fixture *f, struct kernel kernel)
+{
+    uint64_t evicted = 0;
+    return put_counting(f, kernel, true, &evicted);
 }
 
 uint64_t stored(struct fixture *f, struct kernel kernel)
 {
     uint64_t evicted = 0;
-    enum kiln_code rc = put_counting(f, kernel, &evicted);
+    enum kiln_code rc = put_counting(f, kernel, false, &evicted);
     if (rc)
         fail_msg("%s", f->err.text);
     return evicted;
@@ -173,6 +193,22 @@ struct kernel_usage usage(struct fixture *f)
     if (rc)
         fail_msg("%s", f->err.text);
     return u;
+}
+
+static uint64_t blocks_of(const char *path, const char *suffix)
+{
+    char name[200];
+    struct stat seen;
+    snprintf(name, sizeof(name), "%s%s", path, suffix);
+    return stat(name, &seen) == 0 ? (uint64_t)seen.st_blocks * 512 : 0;
+}
+
+uint64_t taken(struct fixture *f) { return blocks_of(f->file, "-wal") + blocks_of(f->file, ""); }
+
+void keys_of(unsigned from, unsigned to, struct digest *keys)
+{
+    for (unsigned i = from; i <= to; i++)
+        keys[i - from] = key_of(i);
 }
 
 static struct db *second_connection(struct fixture *f, const char *const *sql)

@@ -15,12 +15,16 @@
 
 struct fixture {
     char folder[128];
-    char file[160]; /* of kernels.db */
-    uint64_t limit;
+    char file[160];              /* of kernels.db */
+    uint64_t limit, quota;       /* as reopen uses them */
+    enum kernel_store_mode mode; /* likewise */
     struct kernel_store *store;
     char notice[512];
     struct kiln_err err;
 };
+
+/* fdatasync(2) fails with it; 0: it does nothing. */
+extern int sync_fails_with;
 
 /* An open, empty store without a limit that matters. */
 int fixture_setup(void **state);
@@ -43,14 +47,24 @@ struct kernel {
     const char *program;
     uint64_t compile_ns;
     uint64_t last_used;
+    uint32_t uid; /* 0: 1000 */
+    bool pinned;
+    uint64_t toolchain; /* its identity is key_of(this); 0: 7 */
+    const char *package;
 };
 enum kiln_code put(struct fixture *f, struct kernel kernel);
 /* As put, which must work; returns how many were evicted. */
 uint64_t stored(struct fixture *f, struct kernel kernel);
+/* As put, of a kernel that somebody brings. */
+enum kiln_code import(struct fixture *f, struct kernel kernel);
 /* The object's digest equals that of the content |seed| made. */
 bool holds(struct fixture *f, unsigned number);
 bool is_damaged(struct fixture *f, unsigned number);
 struct kernel_usage usage(struct fixture *f);
+/* What kernels.db and its log take on the disk, as stat(2) says. */
+uint64_t taken(struct fixture *f);
+/* Keys of kernels |from| to |to|. */
+void keys_of(unsigned from, unsigned to, struct digest *keys);
 
 /* Runs |sql| on a connection of its own; ?1 is |key| where it is not NULL. */
 void meddle(struct fixture *f, const char *sql, const struct digest *key);

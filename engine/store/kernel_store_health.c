@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/store/kernel_store_parts.h"
+
+#include "common/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+/* Between tries while writing is off: each try costs a compression and a failed transaction, and
+ * nobody should wait long for a disk that has room again. */
+#define RETRY_FIRST_NS 250000000u
+#define RETRY_MOST_NS 8000000000u
+/* Less room than this on the disk, and the next write is likely to fail again. */
+#define ROOM_LEAST (1u << 20)
+
+const char *kernel_health_name(enum kernel_health_state state)
+{
+    static const char *const names[] = { "ok", "full", "read-only", "io-error" };
+    return (size_t)state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+void kernel_store_health(struct kernel_store *store, struct kernel_health *ret_health)
+{
+    pthread_mutex_lock(&store->mutex);
+    *ret_health = store->health;
+    pthread_mutex_unlock(&store->mutex);
+}
+
+static bool disk_is_read_only(const struct kernel_store *store)
+{
+    struct statvfs fs;
+    return statvfs(store->directory, &fs) == 0 && (fs.f_flag & ST_RDONLY);
+}
+
+enum kernel_health_state store_health_of(const struct kernel_store *store, enum kiln_code rc)
+{
+    switch (rc) {
+    case KILN_FULL: return KERNEL_HEALTH_FULL;
+    case KILN_DENIED: return KERNEL_HEALTH_READ_ONLY;
+    case KILN_IO:
+        return disk_is_read_only(store) ? KERNEL_HEALTH_READ_ONLY : KERNEL_HEALTH_IO_ERROR;
+    default: return KERNEL_HEALTH_OK;
+    }
+}
+
+bool store_health_drops(struct kernel_store *store)
+{
+    if (store->health.state == KERNEL_HEALTH_OK || clock_monotonic_ns() >= store->retry_at_ns)
+        return false;
+    pthread_mutex_lock(&store->mutex);
+    store->health.dropped++;
+    pthread_mutex_unlock(&store->mutex);
+    return true;
+}
+
+static void wait_longer(struct kernel_store *store)
+{
+    uint64_t wait = store->retry_after_ns ? 2 * store->retry_after_ns : RETRY_FIRST_NS;
+    store->retry_after_ns = wait < RETRY_MOST_NS ? wait : RETRY_MOST_NS;
+    store->retry_at_ns = clock_monotonic_ns() + store->retry_after_ns;
+}
+
+/* Returns whether this is news. */
+static bool note_failure(struct kernel_store *store, enum kernel_health_state state,
+                         const char *why, bool dropped)
+{
+    wait_longer(store);
+    pthread_mutex_lock(&store->mutex);
+    struct kernel_health *h = &store->health;
+    bool news = h->state != state;
+    if (h->state == KERNEL_HEALTH_OK)
+        *h = (struct kernel_health){ .since = clock_wall_s() };
+    h->state = state;
+    h->dropped += dropped;
+    snprintf(h->text, sizeof(h->text), "%s", why);
+    pthread_mutex_unlock(&store->mutex);
+    return news;
+}
+
+/* A small write may find room in the log where the next kernel would find none. */
+static bool has_room(const struct kernel_store *store)
+{
+    uint64_t wanted = store->wanted_bytes > ROOM_LEAST ? store->wanted_bytes : ROOM_LEAST;
+    struct statvfs fs;
+    return statvfs(store->directory, &fs) != 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= wanted;
+}
+
+static void note_success(struct kernel_store *store)
+{
+    if (store->health.state == KERNEL_HEALTH_OK ||
+        (store->health.state == KERNEL_HEALTH_FULL && !has_room(store)))
+        return;
+    char notice[512];
+    pthread_mutex_lock(&store->mutex);
+    struct kernel_health was = store->health;
+    store->health = (struct kernel_health){ 0 };
+    pthread_mutex_unlock(&store->mutex);
+    uint64_t now = clock_wall_s();
+    snprintf(notice, sizeof(notice),
+             "the kernel cache '%.200s' is written to again; it was %s for %llu s, and %llu writes "
+             "were left out meanwhile",
+             store->path, kernel_health_name(was.state),
+             (unsigned long long)(now > was.since ? now - was.since : 0),
+             (unsigned long long)was.dropped);
+    store_say(store, notice);
+    store->retry_after_ns = 0;
+    store->wanted_bytes = 0;
+}
+
+enum kiln_code store_health_note(struct kernel_store *store, enum store_wish wish,
+                                 enum kiln_code rc, const struct kiln_err *err)
+{
+    enum kernel_health_state state = rc ? store_health_of(store, rc) : KERNEL_HEALTH_OK;
+    if (!rc)
+        note_success(store);
+    if (state == KERNEL_HEALTH_OK)
+        return rc;
+    bool dropped = wish == STORE_UNASKED;
+    bool news = note_failure(store, state, err->text, dropped);
+    return news || !dropped ? rc : KILN_OK;
+}

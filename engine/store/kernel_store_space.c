@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/store/kernel_store_parts.h"
+
+#include <stdio.h>
+
+/*
+ * The limit is of the blocks that the files take, at every moment: kernels.db, which never gets
+ * smaller by itself, and its write-ahead log, which holds each change a second time until it is
+ * copied back.  So the log has its share of the limit, the file may have the rest, and whoever adds
+ * makes room before (kernel_store_room.c).
+ */
+#define PAGE STORE_PAGE
+/* Of the limit: enough for the log's pages twice, so that it is not copied back all the time. */
+#define LOG_SHARE 8u
+#define LOG_MOST (16ull << 20)
+#define LOG_PAGES_LEAST 8u
+#define LOG_PAGES_MOST 1000u
+#define LOG_PAGE_BYTES 4120u
+/* Kernels that are changed in one transaction, and what each may add to the log. */
+#define BATCH_MOST 512u
+#define CHANGED (10u * LOG_PAGE_BYTES)
+/* Pages given back in one step (as in kernel_statements.def), and what that may add to the log:
+ * the page that moves, the one that points to it, and the map of these. */
+#define GIVE_BACK_PAGES 16u
+#define GIVEN_BACK (3u * GIVE_BACK_PAGES * LOG_PAGE_BYTES)
+
+static uint64_t blocks_of(const char *path)
+{
+    struct stat seen;
+    return stat(path, &seen) == 0 ? (uint64_t)seen.st_blocks * 512 : 0;
+}
+
+uint64_t store_taken_bytes(const struct kernel_store *store)
+{
+    return blocks_of(store->path) + blocks_of(store->log_path) +
+           atomic_load(&((struct kernel_store *)store)->copies_bytes);
+}
+
+uint64_t store_log_share(uint64_t limit)
+{
+    return limit / LOG_SHARE < LOG_MOST ? limit / LOG_SHARE : LOG_MOST;
+}
+
+unsigned store_log_pages(uint64_t limit_bytes)
+{
+    uint64_t pages = store_log_share(limit_bytes) / 2 / LOG_PAGE_BYTES;
+    if (pages < LOG_PAGES_LEAST)
+        return LOG_PAGES_LEAST;
+    return pages < LOG_PAGES_MOST ? (unsigned)pages : LOG_PAGES_MOST;
+}
+
+enum kiln_code store_measure(struct kernel_store *store, struct store_space *ret_space,
+                             struct kiln_err *err)
+{
+    uint64_t pages = 0, free_pages = 0;
+    enum kiln_code rc = store_number(store->writer, KERNEL_PAGES, &pages, err);
+    if (!rc)
+        rc = store_number(store->writer, KERNEL_FREE_PAGES, &free_pages, err);
+    if (rc)
+        return rc;
+    *ret_space = (struct store_space){
+        .file = pages * PAGE,
+        .used = pages > free_pages ? (pages - free_pages) * PAGE : 0,
+        .blocks = blocks_of(store->path),
+    };
+    return KILN_OK;
+}
+
+enum kiln_code store_bound_log(struct kernel_store *store, uint64_t most, struct kiln_err *err)
+{
+    return blocks_of(store->log_path) > most ? db_checkpoint(store->writer, err) : KILN_OK;
+}
+
+/* So that |bytes| more stay within the log's share. */
+static enum kiln_code spare_log(struct kernel_store *store, uint64_t bytes, struct kiln_err *err)
+{
+    uint64_t share = store_log_share(store->limit_bytes);
+    return store_bound_log(store, share > bytes ? share - bytes : 0, err);
+}
+
+unsigned store_batch(const struct kernel_store *store)
+{
+    uint64_t fits = store_log_share(store->limit_bytes) / 2 / CHANGED;
+    return fits < 1 ? 1 : fits < BATCH_MOST ? (unsigned)fits : BATCH_MOST;
+}
+
+enum kiln_code store_before_batch(struct kernel_store *store, struct kiln_err *err)
+{
+    return spare_log(store, (uint64_t)store_batch(store) * CHANGED, err);
+}
+
+/* ---- cutting the file ---- */
+
+static enum kiln_code give_back_some(struct kernel_store *store, struct kiln_err *err)
+{
+    enum kiln_code rc = spare_log(store, GIVEN_BACK, err);
+    return rc ? rc : store_run(store, KERNEL_GIVE_BACK, err);
+}
+
+enum kiln_code store_cut(struct kernel_store *store, uint64_t want, uint64_t most,
+                         struct kiln_err *err)
+{
+    struct store_space s;
+    enum kiln_code rc = store_measure(store, &s, err);
+    uint64_t moved = 0, before = UINT64_MAX;
+    while (!rc && s.file > want && s.used < s.file && s.file < before && moved < most) {
+        before = s.file;
+        moved += GIVE_BACK_PAGES;
+        rc = give_back_some(store, err);
+        if (!rc)
+            rc = store_measure(store, &s, err);
+    }
+    return rc || moved == 0 ? rc : db_checkpoint(store->writer, err);
+}
+
+enum kiln_code store_give_back(struct kernel_store *store, struct kiln_err *err)
+{
+    if (!store->giving_back)
+        return KILN_OK;
+    uint64_t free_pages = 0;
+    enum kiln_code rc = store_number(store->writer, KERNEL_FREE_PAGES, &free_pages, err);
+    store->giving_back = !rc && free_pages > GIVE_BACK_PAGES;
+    return store->giving_back ? give_back_some(store, err) : rc;
+}
+
+const char *store_size_text(uint64_t bytes, char text[STORE_SIZE_TEXT])
+{
+    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+    double number = (double)bytes;
+    size_t unit = 0;
+    while (number >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        number /= 1024;
+        unit++;
+    }
+    snprintf(text, STORE_SIZE_TEXT, "%.*f %s", unit ? 1 : 0, number, units[unit]);
+    return text;
+}

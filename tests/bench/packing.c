@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/bench/packing.h"
+
+#include "engine/store/codec_zstd.h"
+
+#include <bzlib.h>
+#include <zstd.h>
+
+#define BZIP2_BLOCK 9 /* as MIOpen: 900 kB */
+#define ZSTD_LEVEL 15 /* as engine/store/codec_zstd.c packs objects of this size */
+
+struct packer {
+    struct codec *codec;     /* owned */
+    ZSTD_CCtx *compressor;   /* owned */
+    ZSTD_DCtx *decompressor; /* owned */
+    char *room;              /* owned */
+    size_t capacity;
+};
+
+enum kiln_code packer_create(struct packer **ret_packer, struct kiln_err *err)
+{
+    KILN_AUTO(packer) struct packer *p = calloc(1, sizeof(*p));
+    if (!p)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make a packer");
+    p->compressor = ZSTD_createCCtx();
+    p->decompressor = ZSTD_createDCtx();
+    if (!p->compressor || !p->decompressor)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make a packer");
+    enum kiln_code rc = codec_create(&p->codec, err);
+    if (!rc)
+        *ret_packer = KILN_TAKE(p);
+    return rc;
+}
+
+void packer_destroy(struct packer *p)
+{
+    if (!p)
+        return;
+    codec_destroy(p->codec);
+    ZSTD_freeCCtx(p->compressor);
+    ZSTD_freeDCtx(p->decompressor);
+    free(p->room);
+    free(p);
+}
+
+const char *packing_name(enum packing packing)
+{
+    static const char *const names[] = { "bzip2", "zstd", "kiln" };
+    return names[packing];
+}
+
+static enum kiln_code reserve(struct packer *p, size_t size, struct kiln_err *err)
+{
+    if (size <= p->capacity)
+        return KILN_OK;
+    free(p->room);
+    p->capacity = 0;
+    p->room = malloc(size);
+    if (!p->room)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot pack an object of %zu bytes", size);
+    p->capacity = size;
+    return KILN_OK;
+}
+
+static enum kiln_code pack_bzip2(struct packer *p, struct bytes raw, struct packed *ret_packed,
+                                 struct kiln_err *err)
+{
+    unsigned size = (unsigned)(raw.size + raw.size / 100 + 600); /* bzip2's own bound */
+    enum kiln_code rc = reserve(p, size, err);
+    if (rc)
+        return rc;
+    if (BZ2_bzBuffToBuffCompress(p->room, &size, (char *)raw.data, (unsigned)raw.size, BZIP2_BLOCK,
+                                 0, 30) != BZ_OK)
+        return kiln_fail(err, KILN_IO, "bzip2 refused an object of %zu bytes", raw.size);
+    *ret_packed = (struct packed){ .bytes = bytes_of(p->room, size) };
+    return KILN_OK;
+}
+
+static enum kiln_code pack_zstd(struct packer *p, struct bytes raw, struct packed *ret_packed,
+                                struct kiln_err *err)
+{
+    enum kiln_code rc = reserve(p, ZSTD_compressBound(raw.size), err);
+    if (rc)
+        return rc;
+    size_t size =
+        ZSTD_compressCCtx(p->compressor, p->room, p->capacity, raw.data, raw.size, ZSTD_LEVEL);
+    if (ZSTD_isError(size))
+        return kiln_fail(err, KILN_IO, "zstd refused an object of %zu bytes", raw.size);
+    *ret_packed = (struct packed){ .bytes = bytes_of(p->room, size) };
+    return KILN_OK;
+}
+
+static enum kiln_code pack_kiln(struct packer *p, struct bytes raw, struct packed *ret_packed,
+                                struct kiln_err *err)
+{
+    enum codec_id id;
+    struct bytes stored;
+    enum kiln_code rc = codec_pack(p->codec, raw, &stored, &id, err);
+    if (!rc)
+        *ret_packed = (struct packed){ .bytes = stored, .codec = id };
+    return rc;
+}
+
+enum kiln_code packer_pack(struct packer *p, enum packing packing, struct bytes raw,
+                           struct packed *ret_packed, struct kiln_err *err)
+{
+    switch (packing) {
+    case PACKING_BZIP2: return pack_bzip2(p, raw, ret_packed, err);
+    case PACKING_ZSTD: return pack_zstd(p, raw, ret_packed, err);
+    default: return pack_kiln(p, raw, ret_packed, err);
+    }
+}
+
+static enum kiln_code unpack_bzip2(struct packer *p, struct bytes packed, size_t raw_size,
+                                   struct bytes *ret_raw, struct kiln_err *err)
+{
+    unsigned size = (unsigned)raw_size;
+    enum kiln_code rc = reserve(p, raw_size, err);
+    if (rc)
+        return rc;
+    if (BZ2_bzBuffToBuffDecompress(p->room, &size, (char *)packed.data, (unsigned)packed.size, 0,
+                                   0) != BZ_OK)
+        return kiln_fail(err, KILN_CORRUPT, "bzip2 cannot unpack");
+    *ret_raw = bytes_of(p->room, size);
+    return KILN_OK;
+}
+
+static enum kiln_code unpack_zstd(struct packer *p, struct bytes packed, size_t raw_size,
+                                  struct bytes *ret_raw, struct kiln_err *err)
+{
+    enum kiln_code rc = reserve(p, raw_size, err);
+    if (rc)
+        return rc;
+    size_t size = ZSTD_decompressDCtx(p->decompressor, p->room, raw_size, packed.data, packed.size);
+    if (ZSTD_isError(size))
+        return kiln_fail(err, KILN_CORRUPT, "zstd cannot unpack");
+    *ret_raw = bytes_of(p->room, size);
+    return KILN_OK;
+}
+
+enum kiln_code packer_unpack(struct packer *p, enum packing packing, const struct packed *packed,
+                             size_t raw_size, struct bytes *ret_raw, struct kiln_err *err)
+{
+    switch (packing) {
+    case PACKING_BZIP2: return unpack_bzip2(p, packed->bytes, raw_size, ret_raw, err);
+    case PACKING_ZSTD: return unpack_zstd(p, packed->bytes, raw_size, ret_raw, err);
+    default: return codec_unpack(p->codec, packed->codec, packed->bytes, raw_size, ret_raw, err);
+    }
+}

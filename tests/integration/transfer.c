@@ -1,0 +1,720 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Real kiln-transfer processes, a real nginx, and a line between them that gets cut.
+ */
+#include "daemon/workers/transfer.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "engine/miopen/kern_db.h"
+#include "engine/transfer/transfer_wire.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/http_script.h"
+#include "tests/support/nginx.h"
+#include "tests/unit/engine/transfer/package_fixture.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ROWS 40
+#define OBJECT_SIZE 20000
+
+/* ---- fixture ---- */
+
+struct fixture {
+    struct package_fixture p;
+    struct nginx nginx;
+    struct http_script line; /* to nginx */
+    unsigned cuts;           /* answers that the line cuts */
+    size_t cut_after;        /* bytes */
+    struct loop *loop;
+    struct lanes *lanes;
+    struct transfers *transfers;
+    struct loop_owner owner;
+    struct loop_timer tick;
+    bool closed;
+    struct kiln_err err;
+};
+
+struct transfer {
+    struct transfer_task task;
+    unsigned ended, attempts, told;
+    char url[160], note[256];
+};
+
+static void on_tick(struct loop_timer *timer) { (void)timer; }
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    memset(&f, 0, sizeof(f));
+    package_fixture_open(&f.p);
+    f.err = KILN_ERR_INIT;
+    f.line.context = &f;
+    must(loop_create(&f.loop, &f.err), f.err);
+    must(lanes_create(f.loop, 2, &f.lanes, &f.err), f.err);
+    loop_timer_init(f.loop, &f.tick, &f.owner, on_tick);
+    loop_timer_start(&f.tick, 5, 5);
+    const struct transfers_options options = { .loop = f.loop,
+                                               .lanes = f.lanes,
+                                               .program = KILN_BIN "/kiln-transfer",
+                                               .at_once = 2,
+                                               .timeout_ms = 600000 };
+    must(transfers_create(&options, &f.transfers, &f.err), f.err);
+    *state = &f;
+    return 0;
+}
+
+static void on_closed(void *context) { ((struct fixture *)context)->closed = true; }
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    loop_timer_close(&f->tick);
+    transfers_close(f->transfers, on_closed, f);
+    loop_run(f->loop);
+    assert_true(f->closed);
+    lanes_destroy(f->lanes);
+    loop_destroy(f->loop);
+    http_script_stop(&f->line);
+    nginx_stop(&f->nginx);
+    assert_is_empty(f->p.staging);
+    package_fixture_close(&f->p);
+    return 0;
+}
+
+static void on_progress(struct transfer_task *task, const struct transfer_progress *progress)
+{
+    struct transfer *t = (struct transfer *)(void *)task;
+    t->told++;
+    t->attempts = progress->attempt > t->attempts ? progress->attempt : t->attempts;
+    if (progress->note[0])
+        snprintf(t->note, sizeof(t->note), "%s", progress->note);
+}
+
+static void on_done(struct transfer_task *task) { ((struct transfer *)(void *)task)->ended++; }
+
+static void prepare(struct fixture *f, struct transfer *t, uint16_t port, const char *name)
+{
+    *t = (struct transfer){ .task = { .job = { .content_fd = -1,
+                                               .manifest_fd = -1,
+                                               .staging = f->p.staging,
+                                               .trusted_keys = f->p.keys,
+                                               .size_limit = 64 << 20 },
+                                      .progress = on_progress,
+                                      .done = on_done } };
+    snprintf(t->url, sizeof(t->url), "http://127.0.0.1:%u/%s", port, name);
+    t->task.job.url = t->url;
+}
+
+static const struct transfer_outcome *run(struct fixture *f, struct transfer *t)
+{
+    transfers_start(f->transfers, &t->task);
+    while (!t->ended)
+        loop_turn(f->loop);
+    return &t->task.outcome;
+}
+
+/* ---- a line that is cut ---- */
+
+static void pass_on(struct fixture *f, int from, int to)
+{
+    char chunk[16384];
+    size_t passed = 0;
+    ssize_t got;
+    while ((got = recv(from, chunk, sizeof(chunk), 0)) > 0) {
+        size_t size = (size_t)got;
+        if (f->cuts > 0 && passed + size >= f->cut_after) {
+            f->cuts--;
+            http_send(to, chunk, f->cut_after - passed);
+            return;
+        }
+        if (!http_send(to, chunk, size))
+            return;
+        passed += size;
+    }
+}
+
+static void answer_by_nginx(struct http_script *s, unsigned number, int fd)
+{
+    struct fixture *f = s->context;
+    (void)number;
+    int nginx = http_connect(f->nginx.port);
+    char *end = strstr(s->request, "\r\n\r\n");
+    if (nginx < 0 || !end)
+        return;
+    http_send(nginx, s->request, (size_t)(end - s->request));
+    http_say(nginx, "\r\nConnection: close\r\n\r\n");
+    pass_on(f, nginx, fd);
+    close(nginx);
+}
+
+static bool serve(struct fixture *f)
+{
+    if (!nginx_start(&f->nginx, f->p.folder, f->p.files, NULL, NULL))
+        return false;
+    f->line.answer = answer_by_nginx;
+    http_script_start(&f->line);
+    return true;
+}
+
+/* ---- tests ---- */
+
+static void a_signed_package_arrives_though_the_line_is_cut_twice(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    package_pack(&f->p, PACKAGE, PACKAGE ".bz2");
+    package_sign(&f->p, PACKAGE ".bz2", "amd", true);
+    if (!serve(f))
+        skip();
+    prepare(f, &t, f->line.port, PACKAGE ".bz2");
+    t.task.job.require_signature = true;
+    f->cut_after = 200000; /* the manifest goes through */
+    f->cuts = 2;
+
+    const struct transfer_outcome *o = run(f, &t);
+
+    must(o->err.code, o->err);
+    struct digest original = package_digest(package_path(&f->p, PACKAGE));
+    struct digest arrived = package_digest(o->path);
+    assert_true(digest_equal(&original, &arrived));
+    assert_string_equal(o->name, PACKAGE);
+    assert_string_equal(o->signer, "amd");
+    assert_int_equal(o->rows, ROWS);
+    assert_int_equal(t.attempts, 3);
+    assert_true(t.note[0]);
+    assert_int_equal(f->cuts, 0);
+    assert_int_equal(nginx_answers(&f->nginx, 206), 2);
+    assert_int_equal(unlink(o->path), 0);
+}
+
+static void progress_comes_no_more_than_five_times_a_second(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t;
+    package_write(&f->p, PACKAGE, 2000, 1000);
+    prepare(f, &t, 0, PACKAGE);
+    snprintf(t.url, sizeof(t.url), "file://%s", package_path(&f->p, PACKAGE));
+    uint64_t begin = clock_monotonic_ns();
+
+    const struct transfer_outcome *o = run(f, &t);
+
+    must(o->err.code, o->err);
+    uint64_t fifths = (clock_monotonic_ns() - begin) / 200000000;
+    assert_in_range(t.told, 2, 2 + fifths); /* each of two stages begins with one */
+    assert_int_equal(unlink(o->path), 0);
+}
+
+static void a_flipped_bit_behind_a_signature_leaves_no_trace(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    package_sign(&f->p, PACKAGE, "amd", true);
+    package_damage(&f->p, PACKAGE);
+    if (!serve(f))
+        skip();
+    prepare(f, &t, f->nginx.port, PACKAGE);
+
+    const struct transfer_outcome *o = run(f, &t);
+
+    assert_int_equal(o->err.code, KILN_CORRUPT);
+    assert_says(o->err.text, "its manifest describes");
+}
+
+static void a_package_that_is_not_there_is_said_with_its_url(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t;
+    if (!serve(f))
+        skip();
+    prepare(f, &t, f->nginx.port, PACKAGE);
+
+    const struct transfer_outcome *o = run(f, &t);
+
+    assert_int_equal(o->err.code, KILN_NOT_FOUND);
+    assert_says(o->err.text, t.url);
+}
+
+static void a_damaged_package_is_called_by_its_name(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t;
+    static const char page[] = "<html>Please log in</html>";
+    char more[4096] = { 0 };
+    FILE *file = fopen(package_path(&f->p, PACKAGE), "w");
+    assert_non_null(file);
+    fwrite(page, 1, sizeof(page), file);
+    fwrite(more, 1, sizeof(more), file);
+    fclose(file);
+    prepare(f, &t, 0, PACKAGE);
+    snprintf(t.url, sizeof(t.url), "file://%s", package_path(&f->p, PACKAGE));
+
+    const struct transfer_outcome *o = run(f, &t);
+
+    assert_int_equal(o->err.code, KILN_CORRUPT);
+    assert_says(o->err.text, "'./" PACKAGE "' is no package");
+}
+
+/* ---- sudden ends ---- */
+
+static void answer_a_little(struct http_script *s, unsigned number, int fd)
+{
+    (void)number;
+    if (strstr(s->request, ".manifest")) {
+        http_say(fd, "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n");
+        return;
+    }
+    http_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nSQLite format 3");
+    http_wait_for_hang_up(fd);
+}
+
+/* The only child that is a transfer. */
+static pid_t find_transfer(void)
+{
+    char path[64], text[512] = "";
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    FILE *children = fopen(path, "r");
+    assert_non_null(children);
+    size_t size = fread(text, 1, sizeof(text) - 1, children);
+    fclose(children);
+    text[size] = '\0';
+    char *rest = NULL;
+    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        char exe[512] = "";
+        snprintf(path, sizeof(path), "/proc/%s/exe", word);
+        if (readlink(path, exe, sizeof(exe) - 1) > 0 && strstr(exe, "/kiln-transfer"))
+            return (pid_t)atoi(word);
+    }
+    return 0;
+}
+
+static unsigned entries_in(const char *folder)
+{
+    unsigned count = 0;
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        count += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+static void a_process_killed_in_the_middle_leaves_no_trace(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t;
+    f->line.answer = answer_a_little;
+    http_script_start(&f->line);
+    prepare(f, &t, f->line.port, PACKAGE);
+    transfers_start(f->transfers, &t.task);
+    while (!t.attempts)
+        loop_turn(f->loop);
+    assert_int_equal(entries_in(f->p.staging), 1);
+
+    assert_int_equal(kill(find_transfer(), SIGKILL), 0);
+    while (!t.ended)
+        loop_turn(f->loop);
+
+    assert_int_equal(t.task.outcome.err.code, KILN_IO);
+    assert_string_equal(t.task.outcome.err.text,
+                        "kiln-transfer died of SIGKILL (Killed) while fetching");
+}
+
+static void a_cancelled_transfer_leaves_no_trace(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t;
+    f->line.answer = answer_a_little;
+    http_script_start(&f->line);
+    prepare(f, &t, f->line.port, PACKAGE);
+    transfers_start(f->transfers, &t.task);
+    while (!t.attempts)
+        loop_turn(f->loop);
+
+    transfers_cancel(f->transfers, &t.task);
+    while (!t.ended)
+        loop_turn(f->loop);
+
+    assert_int_equal(t.task.outcome.err.code, KILN_CANCELLED);
+}
+
+/* A kiln-transfer without a kilnd behind it; its socket. */
+static int start_alone(pid_t *ret_pid, const char *const *arguments)
+{
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    *ret_pid = fork();
+    assert_true(*ret_pid >= 0);
+    if (*ret_pid == 0) {
+        int socket = fcntl(pair[1], F_DUPFD, 10); /* 3 may be its own number */
+        if (dup2(socket, 3) != 3)
+            _exit(126);
+        execv(KILN_BIN "/kiln-transfer", (char *const *)(uintptr_t)arguments);
+        _exit(127);
+    }
+    close(pair[1]);
+    return pair[0];
+}
+
+/* In a folder of its own, until it has begun to fetch. */
+static pid_t start_fetching(struct fixture *f, char folder[160])
+{
+    static const char *const arguments[] = { "kiln-transfer", NULL };
+    pid_t pid;
+    char url[160], progress[1024];
+    snprintf(folder, 160, "%s/alone", f->p.staging);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    snprintf(url, sizeof(url), "http://127.0.0.1:%u/" PACKAGE, f->line.port);
+    const struct transfer_job job = { .url = url,
+                                      .content_fd = -1,
+                                      .manifest_fd = -1,
+                                      .staging = folder,
+                                      .trusted_keys = f->p.keys,
+                                      .size_limit = 1 << 20 };
+    int socket = start_alone(&pid, arguments);
+    must(transfer_send_job(socket, &job, &f->err), f->err);
+    assert_true(recv(socket, progress, sizeof(progress), 0) > 0);
+    assert_int_equal(entries_in(folder), 1);
+    return pid;
+}
+
+static bool is_empty(void *context) { return entries_in(context) == 0; }
+
+static void a_process_that_is_told_to_go_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    char folder[160];
+    f->line.answer = answer_a_little;
+    http_script_start(&f->line);
+    pid_t pid = start_fetching(f, folder);
+
+    assert_int_equal(kill(pid, SIGTERM), 0);
+
+    assert_int_equal(wait_program(pid), 128 + SIGTERM);
+    assert_true(is_empty(folder));
+    assert_int_equal(rmdir(folder), 0); /* which is not its own */
+}
+
+static void a_process_whose_kilnd_dies_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    char folder[160];
+    f->line.answer = answer_a_little;
+    http_script_start(&f->line);
+    snprintf(folder, sizeof(folder), "%s/alone", f->p.staging);
+    pid_t parent = fork();
+    assert_true(parent >= 0);
+    if (parent == 0) {
+        char unused[160];
+        start_fetching(f, unused);
+        kill(getpid(), SIGKILL);
+    }
+
+    assert_int_equal(wait_program(parent), 128 + SIGKILL);
+
+    assert_true(wait_until(is_empty, folder));
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* ---- a full disk ---- */
+
+/* In a mount namespace of its own; 0 when all is as it should be, 77 when it cannot be made. */
+static int copy_to_a_full_disk(const struct fixture *f, const char *name)
+{
+    struct transfer_outcome outcome;
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("tmpfs", f->p.staging, "tmpfs", 0, "size=256k") != 0)
+        return 77;
+    int fd = open(package_path(&f->p, name), O_RDONLY | O_CLOEXEC);
+    const struct transfer_job job = { .content_fd = fd,
+                                      .manifest_fd = -1,
+                                      .name = name,
+                                      .staging = f->p.staging,
+                                      .trusted_keys = f->p.keys,
+                                      .size_limit = 64 << 20 };
+    static const char *const arguments[] = { "kiln-transfer", NULL };
+    pid_t pid;
+    struct kiln_err err = KILN_ERR_INIT;
+    int socket = start_alone(&pid, arguments);
+    if (transfer_send_job(socket, &job, &err))
+        return 1;
+    memset(&outcome, 0, sizeof(outcome));
+    for (bool ended = false; !ended;) {
+        static struct transfer_report report;
+        char first;
+        if (recv(socket, &first, 1, MSG_PEEK) <= 0 ||
+            transfer_receive_report(socket, &report, &err))
+            return 2;
+        ended = report.ended;
+        outcome = report.outcome;
+    }
+    if (outcome.err.code != KILN_FULL || !strstr(outcome.err.text, "No space left"))
+        return 3;
+    return entries_in(f->p.staging) > 0 ? 4 : 0;
+}
+
+static void expect_full_disk(struct fixture *f, const char *name)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(copy_to_a_full_disk(f, name));
+    int status = wait_program(pid);
+    if (status == 77) {
+        print_message("SKIPPED: no mount namespace can be made here\n");
+        skip();
+    }
+    assert_int_equal(status, 0);
+}
+
+static void a_full_disk_is_said_and_left_as_it_was(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+
+    expect_full_disk(f, PACKAGE);
+}
+
+static void a_disk_that_fills_up_while_unpacking_is_said_too(void **state)
+{
+    struct fixture *f = *state;
+    int fd = open(package_path(&f->p, "zeros"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_int_equal(ftruncate(fd, 4 << 20), 0);
+    close(fd);
+    package_pack(&f->p, "zeros", PACKAGE ".bz2");
+
+    expect_full_disk(f, PACKAGE ".bz2");
+}
+
+/* ---- TLS ---- */
+
+static void exec_openssl(const char *certificate, const char *key)
+{
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (dup2(null, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0)
+        _exit(126);
+    execlp("openssl", "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+           "-subj", "/CN=kiln", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out",
+           certificate, (char *)NULL);
+    _exit(127);
+}
+
+static bool make_certificate(struct fixture *f, char certificate[256], char key[256])
+{
+    snprintf(certificate, 256, "%s/certificate.pem", f->p.folder);
+    snprintf(key, 256, "%s/key.pem", f->p.folder);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        exec_openssl(certificate, key);
+    if (wait_program(pid) == 0)
+        return true;
+    print_message("SKIPPED: there is no openssl program here to make a certificate\n");
+    return false;
+}
+
+static void serve_by_tls(struct fixture *f, char certificate[256])
+{
+    char key[256];
+    if (!make_certificate(f, certificate, key) ||
+        !nginx_start(&f->nginx, f->p.folder, f->p.files, certificate, key))
+        skip();
+}
+
+static void a_server_whose_authority_nobody_knows_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t;
+    char certificate[256];
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    serve_by_tls(f, certificate);
+    prepare(f, &t, 0, PACKAGE);
+    snprintf(t.url, sizeof(t.url), "https://127.0.0.1:%u/" PACKAGE, f->nginx.tls_port);
+
+    const struct transfer_outcome *o = run(f, &t);
+
+    assert_int_equal(o->err.code, KILN_DENIED);
+    assert_says(o->err.text, "certificate");
+    assert_says(o->err.text, "SSL_CERT_FILE");
+    assert_int_equal(t.attempts, 0); /* it did not come to fetching: the manifest was first */
+}
+
+static void an_authority_of_ones_own_can_be_named(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t;
+    char certificate[256];
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    serve_by_tls(f, certificate);
+    prepare(f, &t, 0, PACKAGE);
+    snprintf(t.url, sizeof(t.url), "https://127.0.0.1:%u/" PACKAGE, f->nginx.tls_port);
+    setenv("SSL_CERT_FILE", certificate, 1);
+
+    const struct transfer_outcome *o = run(f, &t);
+    unsetenv("SSL_CERT_FILE");
+
+    must(o->err.code, o->err);
+    assert_int_equal(o->rows, ROWS);
+    assert_int_equal(unlink(o->path), 0);
+}
+
+static void a_redirect_from_https_to_http_is_not_followed(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t;
+    char certificate[256];
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    serve_by_tls(f, certificate);
+    prepare(f, &t, 0, PACKAGE);
+    snprintf(t.url, sizeof(t.url), "https://127.0.0.1:%u/plain/" PACKAGE, f->nginx.tls_port);
+    setenv("SSL_CERT_FILE", certificate, 1);
+
+    const struct transfer_outcome *o = run(f, &t);
+    unsetenv("SSL_CERT_FILE");
+
+    assert_int_equal(o->err.code, KILN_DENIED);
+    assert_says(o->err.text, "redirect");
+}
+
+/* ---- snapshots ---- */
+
+static int receive_snapshot(int socket, struct json **ret_json)
+{
+    union {
+        char room[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    char text[2048];
+    struct iovec part = { .iov_base = text, .iov_len = sizeof(text) };
+    struct msghdr message = { .msg_iov = &part,
+                              .msg_iovlen = 1,
+                              .msg_control = &control,
+                              .msg_controllen = sizeof(control) };
+    struct kiln_err err = KILN_ERR_INIT;
+    ssize_t size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    assert_true(size > 0);
+    must(json_parse(bytes_of(text, (size_t)size), "snapshot", ret_json, &err), err);
+    int fd = -1;
+    if (CMSG_FIRSTHDR(&message))
+        memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+    return fd;
+}
+
+static int snapshot(struct fixture *f, const char *path, struct json **ret_json, int *ret_fd)
+{
+    const char *const arguments[] = { "kiln-transfer", "--snapshot", path, NULL };
+    pid_t pid;
+    setenv("TMPDIR", f->p.staging, 1);
+    int socket = start_alone(&pid, arguments);
+    unsetenv("TMPDIR");
+    *ret_fd = receive_snapshot(socket, ret_json);
+    close(socket);
+    return wait_program(pid);
+}
+
+static void a_snapshot_of_a_users_cache_is_passed_on(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(json) struct json *json = NULL;
+    KILN_AUTO(fd) int fd = -1;
+    package_write(&f->p, "gfx90a68.ukdb", 3, 1000);
+    char path[FIXTURE_PATH_MOST];
+    snprintf(path, sizeof(path), "%s", package_path(&f->p, "gfx90a68.ukdb"));
+    uint8_t wal[2] = { 2, 2 }; /* as MIOpen leaves it */
+    int file = open(path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(file, wal, 2, 18), 2);
+    close(file);
+
+    int status = snapshot(f, path, &json, &fd);
+
+    assert_int_equal(status, 0);
+    assert_int_equal(json_get_u64(json, "code", 99), 0);
+    assert_string_equal(json_get_text(json, "name", ""), "gfx90a68.ukdb");
+    assert_true(json_get_bool(json, "merged", false));
+    assert_true(fd >= 0);
+    struct transfer t;
+    prepare(f, &t, 0, "");
+    t.task.job.url = NULL;
+    t.task.job.content_fd = fd;
+    t.task.job.name = "gfx90a68.ukdb";
+    t.task.job.salvage = true;
+    const struct transfer_outcome *o = run(f, &t);
+    must(o->err.code, o->err);
+    assert_int_equal(o->rows, 3);
+    assert_int_equal(o->damaged, 0);
+    assert_int_equal(unlink(o->path), 0);
+}
+
+static void a_snapshot_that_cannot_be_taken_is_said(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(json) struct json *json = NULL;
+    KILN_AUTO(fd) int fd = -1;
+
+    int status = snapshot(f, "/nonexistent/gfx90a68.ukdb", &json, &fd);
+
+    assert_int_equal(status, 1);
+    assert_int_equal(json_get_u64(json, "code", 99), KILN_NOT_FOUND);
+    assert_says(json_get_text(json, "text", ""), "/nonexistent/gfx90a68.ukdb");
+    assert_int_equal(fd, -1);
+}
+
+/* ---- by hand ---- */
+
+static void the_program_says_that_it_is_of_no_use_by_hand(void **state)
+{
+    struct program_result result;
+    struct daemon_process d;
+    (void)state;
+    daemon_process_init(&d);
+
+    run_program(&d, &result, "kiln-transfer", NULL);
+    assert_int_equal(result.status, 2);
+    assert_says(result.output, "started by kilnd");
+    run_program(&d, &result, "kiln-transfer", "--nonsense", NULL);
+    assert_int_equal(result.status, 2);
+    run_program(&d, &result, "kiln-transfer", "--version", NULL);
+    assert_int_equal(result.status, 0);
+
+    daemon_process_remove(&d);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_signed_package_arrives_though_the_line_is_cut_twice),
+        TEST(progress_comes_no_more_than_five_times_a_second),
+        TEST(a_flipped_bit_behind_a_signature_leaves_no_trace),
+        TEST(a_package_that_is_not_there_is_said_with_its_url),
+        TEST(a_damaged_package_is_called_by_its_name),
+        TEST(a_process_killed_in_the_middle_leaves_no_trace),
+        TEST(a_cancelled_transfer_leaves_no_trace),
+        TEST(a_process_that_is_told_to_go_leaves_nothing),
+        TEST(a_process_whose_kilnd_dies_leaves_nothing),
+        TEST(a_full_disk_is_said_and_left_as_it_was),
+        TEST(a_disk_that_fills_up_while_unpacking_is_said_too),
+        TEST(a_server_whose_authority_nobody_knows_is_refused),
+        TEST(an_authority_of_ones_own_can_be_named),
+        TEST(a_redirect_from_https_to_http_is_not_followed),
+        TEST(a_snapshot_of_a_users_cache_is_passed_on),
+        TEST(a_snapshot_that_cannot_be_taken_is_said),
+        TEST(the_program_says_that_it_is_of_no_use_by_hand),
+    };
+    setenv("no_proxy", "127.0.0.1", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+#include "store_fixture.h"
+
+#include <string.h>
+
+#define NOW 1700000000ull
+
+static struct kernel_gc_result gc(struct fixture *f, struct kernel_gc options)
+{
+    struct kernel_gc_result result;
+    if (kernel_store_gc(f->store, &options, &result, &f->err) != KILN_OK)
+        fail_msg("%s", f->err.text);
+    return result;
+}
+
+/* Three of toolchain 7, four of 8, one of an unknown one. */
+static void store_some(struct fixture *f)
+{
+    for (unsigned i = 0; i < 7; i++)
+        stored(f, (struct kernel){ .number = i, .size = 10000, .toolchain = i < 3 ? 7 : 8 });
+    struct object *object = object_of(10000, 99, false);
+    struct kernel_record unknown = { .key = key_of(7), .database_id = "gfx906_60" };
+    uint64_t evicted = 0;
+    assert_int_equal(kernel_store_put(f->store, &unknown, object, &evicted, &f->err), KILN_OK);
+    object_unref(object);
+}
+
+static void removes_what_toolchains_made_that_are_not_here_any_more(void **state)
+{
+    struct fixture *f = *state;
+    struct digest here[] = { key_of(7), key_of(1234) };
+    store_some(f);
+    struct kernel_gc stale = { .stale = true, .toolchains = here, .toolchain_count = 2 };
+    struct kernel_gc tell = stale;
+    tell.dry_run = true;
+
+    struct kernel_gc_result told = gc(f, tell);
+    assert_int_equal(usage(f).kernels, 8);
+    struct kernel_gc_result done = gc(f, stale);
+
+    assert_int_equal(told.stale_kernels, 4);
+    assert_int_equal(told.stale_bytes, 40000);
+    assert_int_equal(told.taken_after, told.taken_before);
+    assert_int_equal(done.stale_kernels, 4);
+    assert_int_equal(done.stale_bytes, 40000);
+    assert_true(done.taken_after + 40000 <= done.taken_before);
+    assert_int_equal(done.taken_after, taken(f));
+    assert_int_equal(usage(f).kernels, 4);
+    assert_true(holds(f, 0));
+    assert_false(holds(f, 3));
+    assert_true(holds(f, 7)); /* named: never stale */
+}
+
+static void spares_pinned_kernels(void **state)
+{
+    struct fixture *f = *state;
+    struct digest key = key_of(3);
+    uint64_t count = 0;
+    store_some(f);
+    assert_int_equal(kernel_store_pin(f->store, &key, 1, true, &count, &f->err), KILN_OK);
+
+    struct kernel_gc_result done = gc(f, (struct kernel_gc){ .stale = true, .shrink = true });
+
+    assert_int_equal(done.stale_kernels, 6); /* no toolchain is here */
+    assert_int_equal(done.evicted_kernels, 1);
+    assert_true(holds(f, 3));
+    assert_int_equal(usage(f).kernels, 1);
+}
+
+static void evicts_the_least_worth_until_the_files_are_small_enough(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 100; i++)
+        stored(f, (struct kernel){ .number = i, .size = 30000, .last_used = NOW + i });
+    const uint64_t to = 1 << 20;
+
+    struct kernel_gc_result told =
+        gc(f, (struct kernel_gc){ .shrink = true, .to_bytes = to, .dry_run = true });
+    assert_int_equal(usage(f).kernels, 100);
+    struct kernel_gc_result done = gc(f, (struct kernel_gc){ .shrink = true, .to_bytes = to });
+
+    assert_true(taken(f) <= to);
+    assert_true(taken(f) > to * 9 / 10);
+    assert_int_equal(done.taken_after, taken(f));
+    assert_int_equal(done.evicted_kernels, 100 - usage(f).kernels);
+    assert_in_range(done.evicted_bytes, 30000 * done.evicted_kernels, 31000 * done.evicted_kernels);
+    assert_in_range(told.evicted_kernels, done.evicted_kernels / 2, 100);
+    assert_true(holds(f, 99));
+    assert_false(holds(f, 0));
+}
+
+static void does_nothing_where_nothing_has_to_go(void **state)
+{
+    struct fixture *f = *state;
+    store_some(f);
+    struct digest here[] = { key_of(7), key_of(8) };
+
+    struct kernel_gc_result done = gc(f, (struct kernel_gc){ .stale = true,
+                                                             .toolchains = here,
+                                                             .toolchain_count = 2,
+                                                             .shrink = true,
+                                                             .to_bytes = ROOMY });
+
+    assert_int_equal(done.stale_kernels + done.evicted_kernels, 0);
+    assert_int_equal(usage(f).kernels, 8);
+}
+
+static void a_goal_of_nothing_leaves_an_empty_store(void **state)
+{
+    struct fixture *f = *state;
+    store_some(f);
+
+    struct kernel_gc_result done = gc(f, (struct kernel_gc){ .shrink = true });
+
+    assert_int_equal(done.evicted_kernels, 8);
+    assert_int_equal(usage(f).kernels + usage(f).objects, 0);
+    assert_true(done.taken_after < 200000);
+    store_some(f);
+    assert_true(holds(f, 1));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(removes_what_toolchains_made_that_are_not_here_any_more),
+        TEST(spares_pinned_kernels),
+        TEST(evicts_the_least_worth_until_the_files_are_small_enough),
+        TEST(does_nothing_where_nothing_has_to_go),
+        TEST(a_goal_of_nothing_leaves_an_empty_store),
+    };
+    return cmocka_run_group_tests_name("kernel_store_gc", tests, NULL, NULL);
+}

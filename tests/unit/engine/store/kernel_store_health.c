@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: MIT */
+/* Disks that are full, read-only or failing: what is stored is served, and writing comes back. */
+#include "store_fixture.h"
+
+#include "common/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- faults, and time ---- */
+
+static struct {
+    char folder[128]; /* where writes fail */
+    int fails_with;   /* 0: they do not */
+    unsigned failed;
+} disk;
+
+static uint64_t now_ns = 1000000000;
+
+uint64_t __wrap_clock_monotonic_ns(void);
+uint64_t __wrap_clock_monotonic_ns(void) { return now_ns; }
+
+static bool is_on_the_disk(int fd)
+{
+    char link[64], path[256] = { 0 };
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    return readlink(link, path, sizeof(path) - 1) > 0 &&
+           strncmp(path, disk.folder, strlen(disk.folder)) == 0;
+}
+
+static bool fails(int fd)
+{
+    if (!disk.fails_with || !is_on_the_disk(fd))
+        return false;
+    disk.failed++;
+    errno = disk.fails_with;
+    return true;
+}
+
+/* These take libc's place also for SQLite. */
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
+__attribute__((visibility("default"))) ssize_t pwrite64(int fd, const void *data, size_t size,
+                                                        off_t at)
+{
+    return fails(fd) ? -1 : (ssize_t)syscall(SYS_pwrite64, fd, data, size, at);
+}
+
+__attribute__((visibility("default"))) ssize_t write(int fd, const void *data, size_t size)
+{
+    return fails(fd) ? -1 : (ssize_t)syscall(SYS_write, fd, data, size);
+}
+
+__attribute__((visibility("default"))) int ftruncate64(int fd, off_t size)
+{
+    return fails(fd) ? -1 : (int)syscall(SYS_ftruncate, fd, size);
+}
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
+
+static void break_disk(const struct fixture *f, int with)
+{
+    snprintf(disk.folder, sizeof(disk.folder), "%s", f->folder);
+    disk.fails_with = with;
+    disk.failed = 0;
+}
+
+static void pass(unsigned milliseconds) { now_ns += milliseconds * 1000000ull; }
+
+static int setup(void **state)
+{
+    disk.fails_with = sync_fails_with = 0;
+    return fixture_setup(state);
+}
+
+static int teardown(void **state)
+{
+    disk.fails_with = sync_fails_with = 0;
+    return fixture_teardown(state);
+}
+
+static struct kernel_health health(struct fixture *f)
+{
+    struct kernel_health h;
+    kernel_store_health(f->store, &h);
+    return h;
+}
+
+static void keep(struct fixture *f, unsigned number)
+{
+    stored(f, (struct kernel){ .number = number, .size = 5000 });
+}
+
+static bool noticed(struct fixture *f, const char *words)
+{
+    return kernel_store_take_notice(f->store, f->notice) && strstr(f->notice, words);
+}
+
+/* ---- while it runs ---- */
+
+static const struct {
+    int errnum;
+    enum kiln_code code;
+    enum kernel_health_state state;
+    const char *name, *words;
+} faults[] = {
+    { EIO, KILN_IO, KERNEL_HEALTH_IO_ERROR, "io-error", "check the disk" },
+    { ENOSPC, KILN_FULL, KERNEL_HEALTH_FULL, "full", "free disk space" },
+    { EDQUOT, KILN_FULL, KERNEL_HEALTH_FULL, "full", "free disk space" },
+    { EFBIG, KILN_FULL, KERNEL_HEALTH_FULL, "full", "free disk space" },
+    { EROFS, KILN_DENIED, KERNEL_HEALTH_READ_ONLY, "read-only", "permissions" },
+};
+
+static void a_write_that_fails_is_told_once_and_reading_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        keep(f, 1);
+        break_disk(f, faults[i].errnum);
+
+        assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 5000 }), faults[i].code);
+        assert_non_null(strstr(f->err.text, faults[i].words));
+        assert_true(disk.failed > 0);
+        unsigned failed = disk.failed;
+        assert_int_equal(put(f, (struct kernel){ .number = 3, .size = 5000 }), KILN_OK);
+
+        assert_int_equal(disk.failed, failed); /* it was not even tried */
+        assert_true(holds(f, 1));
+        assert_false(holds(f, 3));
+        assert_int_equal(health(f).state, faults[i].state);
+        assert_string_equal(kernel_health_name(health(f).state), faults[i].name);
+        assert_non_null(strstr(health(f).text, faults[i].words));
+        assert_int_equal(health(f).dropped, 2);
+        assert_in_range(health(f).since, clock_wall_s() - 60, clock_wall_s());
+        assert_false(kernel_store_take_notice(f->store, f->notice));
+
+        disk.fails_with = 0;
+        pass(10000);
+        keep(f, 2);
+        assert_true(holds(f, 2));
+        assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
+        assert_true(noticed(f, "is written to again"));
+        assert_non_null(strstr(f->notice, faults[i].name));
+        assert_int_equal(reopen(f, ROOMY), KILN_OK);
+        assert_string_equal(f->notice, "");
+    }
+}
+
+/* Thirty seconds in which something is to be written every tenth of a second. */
+static void tries_again_at_growing_intervals(void **state)
+{
+    struct fixture *f = *state;
+    struct digest key = key_of(1);
+    unsigned tries = 0, seen = 0;
+    keep(f, 1);
+    break_disk(f, EIO);
+    for (unsigned i = 0; i < 300; i++) {
+        enum kiln_code rc = kernel_store_touch(f->store, &key, 1, 1700000000 + i, &f->err);
+        assert_int_equal(rc, i == 0 ? KILN_IO : KILN_OK);
+        tries += disk.failed > seen;
+        seen = disk.failed;
+        pass(100);
+    }
+    assert_in_range(tries, 6, 10);
+
+    disk.fails_with = 0;
+    pass(8000);
+    assert_int_equal(kernel_store_touch(f->store, &key, 1, 1800000000, &f->err), KILN_OK);
+
+    assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
+    assert_int_equal(ask(f, "select last_used from recency"), 1800000000);
+}
+
+static void what_somebody_asked_for_is_tried_each_time_and_its_failure_told(void **state)
+{
+    struct fixture *f = *state;
+    struct digest key = key_of(1);
+    struct kernel_filter all = { 0 };
+    struct kernel_gc nothing = { 0 };
+    struct kernel_gc_result result;
+    uint64_t count = 0, bytes = 0;
+    keep(f, 1);
+    break_disk(f, EIO);
+
+    assert_int_equal(kernel_store_remove(f->store, &key, &f->err), KILN_IO);
+    assert_int_equal(kernel_store_clear(f->store, &all, false, &count, &bytes, &f->err), KILN_IO);
+    assert_int_equal(kernel_store_pin(f->store, &key, 1, true, &count, &f->err), KILN_IO);
+    assert_int_equal(kernel_store_gc(f->store, &nothing, &result, &f->err), KILN_IO);
+    assert_int_equal(import(f, (struct kernel){ .number = 2, .size = 5000 }), KILN_IO);
+    assert_non_null(strstr(f->err.text, "taking in a kernel"));
+    assert_int_equal(kernel_store_clear(f->store, &all, true, &count, &bytes, &f->err), KILN_OK);
+    assert_int_equal(count, 1); /* a dry run only reads */
+    assert_int_equal(health(f).dropped, 0);
+    disk.fails_with = 0;
+
+    assert_int_equal(import(f, (struct kernel){ .number = 2, .size = 5000 }), KILN_OK);
+
+    assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
+    assert_true(holds(f, 1));
+    assert_true(holds(f, 2));
+}
+
+static void tidying_brings_writing_back_though_nobody_writes(void **state)
+{
+    struct fixture *f = *state;
+    bool more = false;
+    keep(f, 1);
+    break_disk(f, EIO);
+    assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 5000 }), KILN_IO);
+    pass(10000);
+    assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
+    assert_int_equal(health(f).state, KERNEL_HEALTH_IO_ERROR);
+    disk.fails_with = 0;
+    pass(10000);
+
+    assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
+
+    assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
+    assert_true(noticed(f, "is written to again"));
+    assert_int_equal(usage(f).kernels, 1);
+}
+
+static void a_disk_that_does_not_sync_is_told_and_recovered_from(void **state)
+{
+    struct fixture *f = *state;
+    struct kernel_gc nothing = { 0 };
+    struct kernel_gc_result result;
+    for (unsigned i = 0; i < 20; i++)
+        keep(f, i);
+    struct digest key = key_of(3);
+    assert_int_equal(kernel_store_remove(f->store, &key, &f->err), KILN_OK);
+    sync_fails_with = EIO;
+
+    for (unsigned i = 4; i < 12; i++) {
+        key = key_of(i);
+        assert_int_equal(kernel_store_remove(f->store, &key, &f->err), KILN_OK);
+    }
+    assert_int_equal(kernel_store_gc(f->store, &nothing, &result, &f->err), KILN_IO);
+
+    assert_int_equal(health(f).state, KERNEL_HEALTH_IO_ERROR);
+    assert_true(holds(f, 1));
+    sync_fails_with = 0;
+    assert_int_equal(kernel_store_gc(f->store, &nothing, &result, &f->err), KILN_OK);
+    assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+    assert_int_equal(usage(f).kernels, 11);
+}
+
+/* The log cannot be kept; what it held must be there after a restart all the same. */
+static void what_was_stored_before_a_failure_outlives_a_restart_after_it(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 50; i++)
+        keep(f, i);
+    break_disk(f, ENOSPC);
+    assert_int_equal(put(f, (struct kernel){ .number = 99, .size = 5000 }), KILN_FULL);
+    close_store(f); /* copies nothing back */
+    disk.fails_with = 0;
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    assert_string_equal(f->notice, "");
+    for (unsigned i = 0; i < 50; i++)
+        assert_true(holds(f, i));
+}
+
+static void damage_on_a_disk_that_cannot_be_written_to_leaves_the_rest_readable(void **state)
+{
+    struct fixture *f = *state;
+    struct digest key = key_of(1);
+    keep(f, 1);
+    keep(f, 2);
+    meddle(f,
+           "update object set bytes = x'00' where id = (select object from kernel"
+           " where key = ?1)",
+           &key);
+    break_disk(f, EROFS);
+
+    assert_true(is_damaged(f, 1));
+    assert_int_equal(kernel_store_quarantine(f->store, &key, &f->err), KILN_DENIED);
+    assert_int_equal(kernel_store_quarantine(f->store, &key, &f->err), KILN_OK);
+
+    assert_true(is_damaged(f, 1));
+    assert_true(holds(f, 2));
+    disk.fails_with = 0;
+    pass(10000);
+    assert_int_equal(kernel_store_quarantine(f->store, &key, &f->err), KILN_OK);
+    assert_false(is_damaged(f, 1));
+}
+
+/* ---- real disks ---- */
+
+#define TMPFS "size=6m,mode=0700"
+
+/* A mount namespace of our own, and a small disk at the store's folder. */
+static int disk_setup(void **state)
+{
+    if (setup(state))
+        return -1;
+    struct fixture *f = *state;
+    close_store(f);
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("kiln-test", f->folder, "tmpfs", 0, TMPFS) != 0)
+        return 0; /* not allowed here: the tests are skipped */
+    return reopen(f, ROOMY) == KILN_OK ? 0 : -1;
+}
+
+static int disk_teardown(void **state)
+{
+    struct fixture *f = *state;
+    close_store(f);
+    umount2(f->folder, MNT_DETACH);
+    return teardown(state);
+}
+
+static void fill_disk(struct fixture *f)
+{
+    static const uint8_t page[4096] = { 1 };
+    char name[160];
+    snprintf(name, sizeof(name), "%s/filler", f->folder);
+    int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    while (write(fd, page, sizeof(page)) > 0)
+        continue;
+    assert_int_equal(errno, ENOSPC);
+    close(fd);
+}
+
+static void empty_disk(struct fixture *f)
+{
+    char name[160];
+    snprintf(name, sizeof(name), "%s/filler", f->folder);
+    assert_int_equal(unlink(name), 0);
+}
+
+static void a_full_disk_serves_and_stores_again_when_there_is_room(void **state)
+{
+    struct fixture *f = *state;
+    if (!f->store)
+        skip();
+    keep(f, 1);
+    fill_disk(f);
+
+    assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 400000 }), KILN_FULL);
+    assert_non_null(strstr(f->err.text, "free disk space"));
+    assert_int_equal(health(f).state, KERNEL_HEALTH_FULL);
+    assert_true(holds(f, 1));
+    pass(10000);
+    assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 400000 }), KILN_OK);
+    assert_false(holds(f, 2));
+    empty_disk(f);
+    pass(10000);
+    stored(f, (struct kernel){ .number = 2, .size = 400000 });
+
+    assert_true(holds(f, 2));
+    assert_true(noticed(f, "is written to again; it was full"));
+}
+
+/* Small writes find room in the log: they work, and are no sign that the next kernel will. */
+static void a_full_disk_stays_full_while_only_small_writes_work(void **state)
+{
+    struct fixture *f = *state;
+    struct digest key = key_of(1);
+    if (!f->store)
+        skip();
+    keep(f, 1);
+    for (unsigned i = 0; i < 60; i++) /* a log with room */
+        assert_int_equal(kernel_store_touch(f->store, &key, 1, 1700000000 + i, &f->err), KILN_OK);
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+    keep(f, 3);
+    fill_disk(f);
+    assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 400000 }), KILN_FULL);
+    uint64_t count = 0;
+
+    pass(10000);
+    (void)!kernel_store_pin(f->store, &key, 1, true, &count, &f->err);
+
+    assert_int_equal(health(f).state, KERNEL_HEALTH_FULL);
+    assert_false(kernel_store_take_notice(f->store, f->notice));
+}
+
+static void a_full_disk_can_be_cleared(void **state)
+{
+    struct fixture *f = *state;
+    struct kernel_filter all = { 0 };
+    uint64_t count = 0, bytes = 0;
+    if (!f->store)
+        skip();
+    for (unsigned i = 0; i < 100; i++)
+        keep(f, i);
+    assert_int_equal(reopen(f, ROOMY), KILN_OK); /* an empty log: nothing can be written */
+    fill_disk(f);
+    uint64_t before = taken(f);
+
+    assert_int_equal(kernel_store_clear(f->store, &all, false, &count, &bytes, &f->err), KILN_OK);
+
+    assert_int_equal(count, 100);
+    assert_int_equal(usage(f).kernels, 0);
+    assert_true(taken(f) < before / 2);
+    assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
+    keep(f, 7);
+    assert_true(holds(f, 7));
+    assert_false(holds(f, 8));
+}
+
+static void opening_on_a_full_disk_serves_what_is_there(void **state)
+{
+    struct fixture *f = *state;
+    if (!f->store)
+        skip();
+    keep(f, 1);
+    close_store(f);
+    fill_disk(f);
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    assert_true(holds(f, 1));
+    if (put(f, (struct kernel){ .number = 2, .size = 5000 }) == KILN_OK)
+        assert_false(holds(f, 2));
+    assert_int_equal(health(f).state, KERNEL_HEALTH_FULL);
+    empty_disk(f);
+    pass(10000);
+    keep(f, 2);
+    assert_true(holds(f, 1));
+    assert_true(holds(f, 2));
+    assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
+}
+
+static void opening_an_empty_folder_on_a_full_disk_serves_nothing_until_there_is_room(void **state)
+{
+    struct fixture *f = *state;
+    if (!f->store)
+        skip();
+    close_store(f);
+    umount2(f->folder, MNT_DETACH);
+    assert_int_equal(mount("kiln-test", f->folder, "tmpfs", 0, TMPFS), 0);
+    fill_disk(f);
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    assert_non_null(strstr(f->notice, "not written to, and there is nothing to serve"));
+    assert_false(holds(f, 1));
+    assert_int_equal(usage(f).kernels, 0);
+    assert_int_equal(health(f).state, KERNEL_HEALTH_FULL);
+    empty_disk(f);
+    pass(10000);
+    keep(f, 1);
+    assert_true(holds(f, 1));
+}
+
+static void make_read_only(struct fixture *f, bool read_only)
+{
+    unsigned long flags = MS_REMOUNT | (read_only ? MS_RDONLY : 0);
+    assert_int_equal(mount("kiln-test", f->folder, "tmpfs", flags, TMPFS), 0);
+}
+
+static void opening_on_a_read_only_disk_serves_what_is_there(void **state)
+{
+    struct fixture *f = *state;
+    bool more = false;
+    if (!f->store)
+        skip();
+    keep(f, 1);
+    close_store(f);
+    make_read_only(f, true);
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    assert_non_null(strstr(f->notice, "not written to, what is there is served"));
+    assert_true(holds(f, 1));
+    assert_false(holds(f, 2));
+    assert_int_equal(usage(f).kernels, 1);
+    assert_int_equal(health(f).state, KERNEL_HEALTH_READ_ONLY);
+    assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 5000 }), KILN_OK);
+    pass(10000);
+    assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
+    assert_true(holds(f, 1)); /* a try that fails costs no reader its file */
+    make_read_only(f, false);
+    pass(10000);
+    assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
+    assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
+    assert_true(noticed(f, "is written to again; it was read-only"));
+    keep(f, 2);
+    assert_true(holds(f, 1));
+    assert_true(holds(f, 2));
+}
+
+/* What a killed daemon left in the log counts, too. */
+static void a_log_on_a_read_only_disk_is_read(void **state)
+{
+    struct fixture *f = *state;
+    if (!f->store)
+        skip();
+    keep(f, 1);
+    close_store(f);
+    pid_t child = fork();
+    if (child == 0) {
+        bool fine = reopen(f, ROOMY) == KILN_OK &&
+                    put(f, (struct kernel){ .number = 2, .size = 5000 }) == KILN_OK;
+        _exit(fine ? 0 : 1); /* without closing: the log stays */
+    }
+    int status = 1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(files(f, "kernels.db"), 3);
+    make_read_only(f, true);
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    assert_true(holds(f, 1));
+    assert_true(holds(f, 2));
+    make_read_only(f, false);
+}
+
+static void an_empty_folder_on_a_read_only_disk_serves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    if (!f->store)
+        skip();
+    close_store(f);
+    umount2(f->folder, MNT_DETACH);
+    assert_int_equal(mount("kiln-test", f->folder, "tmpfs", MS_RDONLY, TMPFS), 0);
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    assert_non_null(strstr(f->notice, "Read-only file system"));
+    assert_false(holds(f, 1));
+    assert_int_equal(health(f).state, KERNEL_HEALTH_READ_ONLY);
+}
+
+static void a_folder_without_write_permission_serves_what_is_there(void **state)
+{
+    struct fixture *f = *state;
+    char command[400];
+    if (geteuid() != 0)
+        skip();
+    keep(f, 1);
+    close_store(f);
+    snprintf(command, sizeof(command), "chown -R 65534 '%s' && chmod 0500 '%s'", f->folder,
+             f->folder);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(seteuid(65534), 0);
+
+    enum kiln_code rc = reopen(f, ROOMY);
+    bool served = !rc && holds(f, 1);
+    enum kernel_health_state now = rc ? KERNEL_HEALTH_OK : health(f).state;
+
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(rc, KILN_OK);
+    assert_true(served);
+    assert_int_equal(now, KERNEL_HEALTH_READ_ONLY);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define DISK_TEST(name) cmocka_unit_test_setup_teardown(name, disk_setup, disk_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_write_that_fails_is_told_once_and_reading_goes_on),
+        TEST(tries_again_at_growing_intervals),
+        TEST(what_somebody_asked_for_is_tried_each_time_and_its_failure_told),
+        TEST(tidying_brings_writing_back_though_nobody_writes),
+        TEST(a_disk_that_does_not_sync_is_told_and_recovered_from),
+        TEST(what_was_stored_before_a_failure_outlives_a_restart_after_it),
+        TEST(damage_on_a_disk_that_cannot_be_written_to_leaves_the_rest_readable),
+        DISK_TEST(a_full_disk_serves_and_stores_again_when_there_is_room),
+        DISK_TEST(a_full_disk_stays_full_while_only_small_writes_work),
+        DISK_TEST(a_full_disk_can_be_cleared),
+        DISK_TEST(opening_on_a_full_disk_serves_what_is_there),
+        DISK_TEST(opening_an_empty_folder_on_a_full_disk_serves_nothing_until_there_is_room),
+        DISK_TEST(opening_on_a_read_only_disk_serves_what_is_there),
+        DISK_TEST(a_log_on_a_read_only_disk_is_read),
+        DISK_TEST(an_empty_folder_on_a_read_only_disk_serves_nothing),
+        TEST(a_folder_without_write_permission_serves_what_is_there),
+    };
+    return cmocka_run_group_tests_name("kernel_store_health", tests, NULL, NULL);
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Eight threads that write, and SIGKILL: the store opens clean each time.
+ *
+ * By default a few kills, each after some puts.  KILN_TEST_KILL_SECONDS=120 kills once a second
+ * for so long instead.
+ */
+#include "store_fixture.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WRITERS 8u
+#define KILLS 5u
+#define KERNELS 400u
+/* A third of the kernels fit, so that eviction is killed as well. */
+#define LIMIT (4u << 20)
+#define NAMED 1000u /* keys from here on */
+
+struct lane { /* what the daemon's write lane does: one at a time */
+    struct fixture *f;
+    pthread_mutex_t mutex;
+    int progress;
+};
+
+static struct object *content_of(unsigned number)
+{
+    return object_of(1000 + number * 97, number + 1, number % 2);
+}
+
+static enum kiln_code put_one(struct lane *lane, unsigned number, bool named)
+{
+    struct fixture *f = lane->f;
+    struct object *object = content_of(number);
+    struct kernel_record record = { .key = key_of(named ? NAMED + number : number),
+                                    .target = "gfx90a",
+                                    .program = "conv.cpp",
+                                    .options = "-O3",
+                                    .database_id = named ? "gfx90a68" : "",
+                                    .uid = number % 5,
+                                    .is_private = named && number % 2,
+                                    .compile_ns = 1000000000 };
+    uint64_t evicted = 0;
+    pthread_mutex_lock(&lane->mutex);
+    enum kiln_code rc = kernel_store_put(f->store, &record, object, &evicted, &f->err);
+    pthread_mutex_unlock(&lane->mutex);
+    object_unref(object);
+    return rc;
+}
+
+static enum kiln_code change_one(struct lane *lane, unsigned number)
+{
+    struct fixture *f = lane->f;
+    struct digest key = key_of(number);
+    uint64_t count = 0;
+    bool more = false;
+    enum kiln_code rc = KILN_OK;
+    pthread_mutex_lock(&lane->mutex);
+    switch (number % 4) {
+    case 0: rc = kernel_store_remove(f->store, &key, &f->err); break;
+    case 1: rc = kernel_store_touch(f->store, &key, 1, 1800000000 + number, &f->err); break;
+    case 2: rc = kernel_store_pin(f->store, &key, 1, number % 8 == 2, &count, &f->err); break;
+    default: rc = kernel_store_tidy(f->store, &more, &f->err);
+    }
+    pthread_mutex_unlock(&lane->mutex);
+    return rc == KILN_NOT_FOUND ? KILN_OK : rc;
+}
+
+struct writer {
+    struct lane *lane;
+    unsigned seed;
+};
+
+static void *write_until_killed(void *context)
+{
+    struct writer *w = context;
+    for (;;) {
+        unsigned number = (unsigned)rand_r(&w->seed) % KERNELS;
+        if (put_one(w->lane, number, number % 3 == 0) != KILN_OK ||
+            change_one(w->lane, (unsigned)rand_r(&w->seed) % KERNELS) != KILN_OK ||
+            write(w->lane->progress, ".", 1) != 1) {
+            fprintf(stderr, "a writer failed: %s\n", w->lane->f->err.text);
+            _exit(1);
+        }
+    }
+    return NULL;
+}
+
+static void run_writers(struct fixture *f, unsigned round, int progress)
+{
+    struct lane lane = { .f = f, .mutex = PTHREAD_MUTEX_INITIALIZER, .progress = progress };
+    struct writer writers[WRITERS];
+    pthread_t threads[WRITERS];
+    if (reopen(f, LIMIT) != KILN_OK)
+        _exit(1);
+    for (unsigned i = 0; i < WRITERS; i++) {
+        writers[i] = (struct writer){ .lane = &lane, .seed = round * WRITERS + i + 1 };
+        if (pthread_create(&threads[i], NULL, write_until_killed, &writers[i]) != 0)
+            _exit(1);
+    }
+    pause();
+    _exit(1);
+}
+
+/* Returns how many rounds the writers did. */
+static unsigned read_for_a_second(int progress)
+{
+    char dots[4096];
+    unsigned count = 0;
+    struct timespec now, end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec++;
+    for (;;) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        long left = (end.tv_sec - now.tv_sec) * 1000 + (end.tv_nsec - now.tv_nsec) / 1000000;
+        struct pollfd p = { .fd = progress, .events = POLLIN };
+        if (left <= 0 || poll(&p, 1, (int)left) <= 0)
+            return count;
+        ssize_t got = read(progress, dots, sizeof(dots));
+        if (got <= 0)
+            return count;
+        count += (unsigned)got;
+    }
+}
+
+static unsigned read_some(int progress, unsigned puts)
+{
+    char dot;
+    for (unsigned i = 0; i < puts; i++)
+        assert_int_equal(read(progress, &dot, 1), 1);
+    return puts;
+}
+
+static unsigned kill_writers(struct fixture *f, unsigned round, bool by_time)
+{
+    int ends[2], status = 0;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        run_writers(f, round, ends[1]);
+    close(ends[1]);
+    unsigned done = by_time ? read_for_a_second(ends[0]) : read_some(ends[0], 40 + 60 * round);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    close(ends[0]);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    return done;
+}
+
+/* Returns how many kernels are there. */
+static unsigned check_kernels(struct fixture *f, const struct digest expected[KERNELS])
+{
+    unsigned there = 0;
+    for (unsigned i = 0; i < 2 * KERNELS; i++) {
+        struct digest key = key_of(i < KERNELS ? i : NAMED + i - KERNELS);
+        struct object *object = NULL;
+        bool damaged = false;
+        enum kiln_code rc = kernel_store_get(f->store, &key, &object, &damaged, &f->err);
+        assert_true(rc == KILN_OK || rc == KILN_NOT_FOUND);
+        assert_false(damaged);
+        there += rc == KILN_OK;
+        if (object)
+            assert_true(digest_equal(&object->digest, &expected[i % KERNELS]));
+        object_unref(object);
+    }
+    return there;
+}
+
+static void check_clean(struct fixture *f, const struct digest expected[KERNELS])
+{
+    assert_int_equal(reopen(f, LIMIT), KILN_OK);
+    assert_string_equal(f->notice, "");
+    assert_int_equal(files(f, "kernels.db.damaged-"), 0);
+    assert_int_equal(check_kernels(f, expected), usage(f).kernels);
+    assert_true(taken(f) <= LIMIT);
+    assert_int_equal(ask(f, "select count(*) from quarantine"), 0);
+    assert_int_equal(ask(f, "select count(*) from pragma_integrity_check"
+                            " where integrity_check = 'ok'"),
+                     1);
+    assert_int_equal(usage(f).stored_bytes, ask(f, "select sum(stored_size) from object"));
+    assert_int_equal(usage(f).kernels, ask(f, "select count(*) from recency"));
+    assert_int_equal(ask(f, "select sum(kernels) from usage_uid"), usage(f).kernels);
+    assert_int_equal(ask(f, "select sum(bytes) from usage_uid"),
+                     ask(f, "select sum(k.row_bytes + o.stored_size) from kernel k"
+                            " join object o on o.id = k.object"));
+    close_store(f);
+}
+
+static void eight_killed_writers_leave_a_whole_store(void **state)
+{
+    struct fixture *f = *state;
+    struct digest expected[KERNELS];
+    const char *seconds = getenv("KILN_TEST_KILL_SECONDS");
+    unsigned kills = seconds ? (unsigned)strtoul(seconds, NULL, 10) : KILLS;
+    uint64_t puts = 0;
+    close_store(f);
+    for (unsigned i = 0; i < KERNELS; i++) {
+        struct object *object = content_of(i);
+        expected[i] = object->digest;
+        object_unref(object);
+    }
+
+    for (unsigned i = 0; i < kills; i++) {
+        puts += kill_writers(f, i, seconds != NULL);
+        check_clean(f, expected);
+    }
+
+    print_message("%u kills, %llu puts\n", kills, (unsigned long long)puts);
+    assert_true(puts >= kills);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(eight_killed_writers_leave_a_whole_store, fixture_setup,
+                                        fixture_teardown),
+    };
+    return cmocka_run_group_tests_name("kernel_store_kill", tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/transfer/confine.h"
+
+#include "tests/support/test.h"
+#include "tests/unit/engine/transfer/package_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct fixture {
+    struct package_fixture p;
+    struct transfer_job job;
+    char url[FIXTURE_PATH_MOST + 16];
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    package_fixture_open(&f.p);
+    package_write(&f.p, PACKAGE, 1, 100);
+    package_sign(&f.p, PACKAGE, "amd", true);
+    package_write(&f.p, "other.kdb", 1, 100);
+    snprintf(f.url, sizeof(f.url), "file://%s", package_path(&f.p, PACKAGE));
+    f.job = (struct transfer_job){ .url = f.url,
+                                   .content_fd = -1,
+                                   .manifest_fd = -1,
+                                   .staging = f.p.staging,
+                                   .trusted_keys = f.p.keys };
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    package_fixture_close(&((struct fixture *)*state)->p);
+    return 0;
+}
+
+/* Runs |act| in a confined process; what it returned, or -1 where the kernel cannot confine. */
+static int confined(const struct fixture *f, int (*act)(const struct fixture *f))
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct kiln_err err = KILN_ERR_INIT;
+        enum kiln_code rc = transfer_confine(&f->job, &err);
+        _exit(rc == KILN_UNSUPPORTED ? 100 : rc ? 101 : act(f));
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_not_equal(WEXITSTATUS(status), 101);
+    if (WEXITSTATUS(status) == 100) {
+        print_message("SKIPPED: this kernel has no Landlock\n");
+        skip();
+    }
+    return WEXITSTATUS(status);
+}
+
+static bool opens(const char *path, int flags)
+{
+    int fd = open(path, flags | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+static const char *in(const char *folder, const char *name)
+{
+    static char path[FIXTURE_PATH_MOST];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return path;
+}
+
+static int read_what_is_needed(const struct fixture *f)
+{
+    return !opens(package_path(&f->p, PACKAGE), O_RDONLY)                      ? 1
+           : !opens(package_path(&f->p, PACKAGE ".manifest"), O_RDONLY)        ? 2
+           : !opens(in(f->p.keys, "amd.pub"), O_RDONLY)                        ? 3
+           : !opens(f->p.keys, O_RDONLY | O_DIRECTORY)                         ? 4
+           : !opens("/etc/hosts", O_RDONLY) && access("/etc/hosts", F_OK) == 0 ? 5
+                                                                               : 0;
+}
+
+static void what_a_transfer_needs_can_be_read(void **state)
+{
+    assert_int_equal(confined(*state, read_what_is_needed), 0);
+}
+
+static int read_other_files(const struct fixture *f)
+{
+    return opens(package_path(&f->p, "other.kdb"), O_RDONLY) ? 1
+           : opens(in(f->p.folder, "amd.key"), O_RDONLY)     ? 2
+           : opens("/etc/passwd", O_RDONLY)                  ? 3
+           : opens("/proc/self/environ", O_RDONLY)           ? 4
+           : opens("/", O_RDONLY | O_DIRECTORY)              ? 5
+           : opens(f->p.files, O_RDONLY | O_DIRECTORY)       ? 6
+                                                             : 0;
+}
+
+static void nothing_else_can_be_read(void **state)
+{
+    assert_int_equal(confined(*state, read_other_files), 0);
+}
+
+static int write_to_staging(const struct fixture *f)
+{
+    char from[FIXTURE_PATH_MOST];
+    if (!opens(in(f->p.staging, "file"), O_CREAT | O_RDWR))
+        return 1;
+    strcpy(from, in(f->p.staging, "file"));
+    return rename(from, in(f->p.staging, "renamed")) != 0   ? 2
+           : truncate(in(f->p.staging, "renamed"), 10) != 0 ? 3
+           : unlink(in(f->p.staging, "renamed")) != 0       ? 4
+                                                            : 0;
+}
+
+static void the_staging_folder_can_be_written_to(void **state)
+{
+    assert_int_equal(confined(*state, write_to_staging), 0);
+}
+
+static int write_elsewhere(const struct fixture *f)
+{
+    return opens(in(f->p.folder, "new"), O_CREAT | O_WRONLY)      ? 1
+           : opens(package_path(&f->p, PACKAGE), O_WRONLY)        ? 2
+           : truncate(package_path(&f->p, PACKAGE), 0) == 0       ? 3
+           : unlink(package_path(&f->p, PACKAGE)) == 0            ? 4
+           : opens(in(f->p.keys, "mine.pub"), O_CREAT | O_WRONLY) ? 5
+           : mkdir(in(f->p.staging, "folder"), 0700) == 0         ? 6
+           : symlink("/etc", in(f->p.staging, "link")) == 0       ? 7
+           : mkfifo(in(f->p.staging, "pipe"), 0600) == 0          ? 8
+                                                                  : 0;
+}
+
+static void nothing_else_can_be_written_to(void **state)
+{
+    assert_int_equal(confined(*state, write_elsewhere), 0);
+}
+
+static int start_a_program(const struct fixture *f)
+{
+    (void)f;
+    execl("/bin/true", "true", (char *)NULL);
+    return errno == EACCES ? 0 : 1;
+}
+
+static void no_program_can_be_started(void **state)
+{
+    assert_int_equal(confined(*state, start_a_program), 0);
+}
+
+static int have_privileges(const struct fixture *f)
+{
+    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    (void)f;
+    if (syscall(SYS_capget, &header, data) != 0)
+        return 1;
+    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+        return 2;
+    return data[0].effective || data[0].permitted || data[1].effective || data[1].permitted ? 3 : 0;
+}
+
+static void no_capability_is_left_and_none_can_be_gained(void **state)
+{
+    assert_int_equal(confined(*state, have_privileges), 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(what_a_transfer_needs_can_be_read),
+        TEST(nothing_else_can_be_read),
+        TEST(the_staging_folder_can_be_written_to),
+        TEST(nothing_else_can_be_written_to),
+        TEST(no_program_can_be_started),
+        TEST(no_capability_is_left_and_none_can_be_gained),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A fetch from a server that does what the test says, into a memfd.
+ */
+#include "engine/transfer/fetch.h"
+#include "tests/support/http_script.h"
+#include "tests/support/test.h"
+
+#include <sys/types.h>
+
+#define SIZE 50000
+#define PAUSES_KEPT 64
+
+struct fixture {
+    struct http_script server;
+    struct fetch_policy policy;
+    struct fetch_request request;
+    struct url url;
+    uint64_t limit;
+    uint8_t content[SIZE], other[SIZE]; /* two versions of the file */
+    unsigned ranges;                    /* requests that asked for a part */
+    char etag[64], date[64];            /* "" for none; of the next answers */
+    unsigned cuts;                      /* answers to be cut, each after another |step| */
+    size_t step;
+    int status;        /* instead of the file */
+    const char *extra; /* header lines for that */
+    unsigned failures; /* so many requests get |status| */
+    int fd;
+    long status_seen;
+    struct kiln_err err;
+};
+
+/* What the fetch would have waited, instead of waiting. */
+extern uint64_t pauses[PAUSES_KEPT];
+extern unsigned pause_count;
+
+int fetch_set_up(void **state);
+int fetch_tear_down(void **state);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fetch_set_up, fetch_tear_down)
+
+void serve(struct fixture *f, void (*answer)(struct http_script *script, unsigned number, int fd));
+enum kiln_code get(struct fixture *f, const char *credentials, const char *path);
+void expect_content(struct fixture *f, const uint8_t *content);
+off_t size_of_file(const struct fixture *f);
+
+/* For answers: the head, but for the empty line behind it; the file as a good server sends it, but
+ * for the cuts; |status| as often as |failures| says, then the file. */
+void say_head(struct fixture *f, int fd, const char *status, size_t length);
+void send_file(struct fixture *f, int fd, const uint8_t *content);
+void answer_file(struct http_script *script, unsigned number, int fd);

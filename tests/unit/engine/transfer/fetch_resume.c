@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/* Lost connections: what is asked again, from where, and after how long. */
+#include "tests/unit/engine/transfer/fetch_fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void goes_on_where_a_lost_connection_stopped(void **state)
+{
+    struct fixture *f = *state;
+    strcpy(f->etag, "\"one\"");
+    f->cuts = 2;
+    f->step = 1000;
+    serve(f, answer_file);
+
+    must(get(f, "", "/file"), f->err);
+
+    expect_content(f, f->content);
+    assert_int_equal(f->server.requests, 3);
+    assert_int_equal(f->ranges, 2);
+    assert_true(http_script_was_asked(&f->server, "Range: bytes=2000-"));
+    assert_true(http_script_was_asked(&f->server, "If-Range: \"one\""));
+    assert_int_equal(pause_count, 2);
+}
+
+static void goes_on_by_date_where_there_is_no_etag(void **state)
+{
+    struct fixture *f = *state;
+    strcpy(f->date, "Mon, 01 Jan 2024 00:00:00 GMT");
+    f->cuts = 1;
+    f->step = 1000;
+    serve(f, answer_file);
+
+    must(get(f, "", "/file"), f->err);
+
+    expect_content(f, f->content);
+    assert_true(http_script_was_asked(&f->server, "If-Range: Mon, 01 Jan 2024 00:00:00 GMT"));
+}
+
+static void does_not_trust_a_date_of_the_same_second(void **state)
+{
+    struct fixture *f = *state;
+    strcpy(f->date, "Tue, 02 Jan 2024 00:00:00 GMT");
+    f->cuts = 1;
+    f->step = 1000;
+    serve(f, answer_file);
+
+    must(get(f, "", "/file"), f->err);
+
+    expect_content(f, f->content);
+    assert_int_equal(f->ranges, 0);
+}
+
+static void does_not_trust_a_weak_etag(void **state)
+{
+    struct fixture *f = *state;
+    strcpy(f->etag, "W/\"one\"");
+    strcpy(f->date, "Mon, 01 Jan 2024 00:00:00 GMT");
+    f->cuts = 1;
+    f->step = 1000;
+    serve(f, answer_file);
+
+    must(get(f, "", "/file"), f->err);
+
+    expect_content(f, f->content);
+    assert_int_equal(f->ranges, 0);
+}
+
+static void answer_new_version(struct http_script *s, unsigned number, int fd)
+{
+    struct fixture *f = s->context;
+    if (number == 1) {
+        say_head(f, fd, "200 OK", SIZE);
+        http_say(fd, "\r\n");
+        http_send(fd, f->content, 30000);
+        return;
+    }
+    strcpy(f->etag, "\"two\"");
+    f->ranges += http_script_was_asked(s, "If-Range: \"one\"");
+    say_head(f, fd, "200 OK", SIZE);
+    http_say(fd, "\r\n");
+    http_send(fd, f->other, SIZE);
+}
+
+static void begins_anew_when_the_file_changed_meanwhile(void **state)
+{
+    struct fixture *f = *state;
+    strcpy(f->etag, "\"one\"");
+    serve(f, answer_new_version);
+
+    must(get(f, "", "/file"), f->err);
+
+    expect_content(f, f->other);
+    assert_int_equal(f->server.requests, 2);
+    assert_int_equal(f->ranges, 1);
+}
+
+/* Ignores If-Range and sends a part of the new version. */
+static void answer_wrong_part(struct http_script *s, unsigned number, int fd)
+{
+    struct fixture *f = s->context;
+    if (number == 2)
+        strcpy(f->etag, "\"two\"");
+    f->cuts = number == 1;
+    send_file(f, fd, number == 1 ? f->content : f->other);
+}
+
+static void never_joins_two_versions_even_if_the_server_does(void **state)
+{
+    struct fixture *f = *state;
+    strcpy(f->etag, "\"one\"");
+    f->step = 1000;
+    serve(f, answer_wrong_part);
+
+    must(get(f, "", "/file"), f->err);
+
+    expect_content(f, f->other);
+    assert_int_equal(f->server.requests, 3);
+    assert_false(http_script_was_asked(&f->server, "Range:"));
+}
+
+static void answer_wrong_start(struct http_script *s, unsigned number, int fd)
+{
+    struct fixture *f = s->context;
+    if (number != 2) {
+        f->cuts = number == 1;
+        send_file(f, fd, f->content);
+        return;
+    }
+    say_head(f, fd, "206 Partial Content", SIZE - 500);
+    http_say(fd, "Content-Range: bytes 500-%d/%d\r\n\r\n", SIZE - 1, SIZE);
+    http_send(fd, f->content + 500, SIZE - 500);
+}
+
+static void takes_no_part_that_was_not_asked_for(void **state)
+{
+    struct fixture *f = *state;
+    strcpy(f->etag, "\"one\"");
+    f->step = 1000;
+    serve(f, answer_wrong_start);
+
+    must(get(f, "", "/file"), f->err);
+
+    expect_content(f, f->content);
+    assert_int_equal(f->server.requests, 3);
+}
+
+static void answer_shorter(struct http_script *s, unsigned number, int fd)
+{
+    struct fixture *f = s->context;
+    f->cuts = number == 1;
+    if (number == 2)
+        http_say(fd, "HTTP/1.1 416 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    else
+        send_file(f, fd, f->content);
+}
+
+static void begins_anew_when_there_is_no_such_part_any_more(void **state)
+{
+    struct fixture *f = *state;
+    strcpy(f->etag, "\"one\"");
+    f->step = 1000;
+    serve(f, answer_shorter);
+
+    must(get(f, "", "/file"), f->err);
+
+    expect_content(f, f->content);
+    assert_int_equal(f->server.requests, 3);
+}
+
+static void keeps_on_while_each_attempt_brings_more(void **state)
+{
+    struct fixture *f = *state;
+    strcpy(f->etag, "\"one\"");
+    f->cuts = 49;
+    f->step = 1000;
+    serve(f, answer_file);
+
+    must(get(f, "", "/file"), f->err);
+
+    expect_content(f, f->content);
+    assert_int_equal(f->server.requests, 50);
+}
+
+static void answer_never_more(struct http_script *s, unsigned number, int fd)
+{
+    struct fixture *f = s->context;
+    (void)number;
+    f->cuts = 1;
+    send_file(f, fd, f->content);
+}
+
+static void gives_up_when_attempts_bring_nothing_new(void **state)
+{
+    struct fixture *f = *state;
+    f->step = 1000; /* without a validator each attempt begins at the start */
+    serve(f, answer_never_more);
+
+    assert_int_equal(get(f, "", "/file"), KILN_IO);
+
+    assert_int_equal(f->server.requests, f->policy.barren_most);
+    assert_says(f->err.text, "cannot fetch 'http://127.0.0.1");
+    assert_says(f->err.text, "given up after 5 attempts");
+}
+
+static void pauses_longer_each_time_and_never_twice_the_same(void **state)
+{
+    struct fixture *f = *state;
+    f->status = 503;
+    f->failures = 100;
+    f->policy.barren_most = 11;
+    serve(f, answer_file);
+
+    assert_int_equal(get(f, "", "/file"), KILN_UNAVAILABLE);
+
+    assert_int_equal(pause_count, 10);
+    uint64_t most = f->policy.pause_ms;
+    bool differs = false;
+    for (unsigned i = 0; i < pause_count; i++) {
+        assert_in_range(pauses[i], most / 2, most);
+        differs = differs || pauses[i] != most;
+        most = most * 2 < f->policy.pause_most_ms ? most * 2 : f->policy.pause_most_ms;
+    }
+    assert_true(differs);
+}
+
+static void waits_as_long_as_the_server_asks(void **state)
+{
+    struct fixture *f = *state;
+    f->status = 429;
+    f->failures = 1;
+    f->extra = "Retry-After: 17\r\n";
+    serve(f, answer_file);
+
+    must(get(f, "", "/file"), f->err);
+
+    expect_content(f, f->content);
+    assert_int_equal(pause_count, 1);
+    assert_int_equal(pauses[0], 17000);
+}
+
+static void waits_no_longer_than_its_own_limit(void **state)
+{
+    struct fixture *f = *state;
+    f->status = 503;
+    f->failures = 1;
+    f->extra = "Retry-After: 1000000\r\n";
+    serve(f, answer_file);
+
+    must(get(f, "", "/file"), f->err);
+
+    assert_int_equal(pauses[0], f->policy.pause_most_ms);
+}
+
+static void says_that_nobody_listens(void **state)
+{
+    struct fixture *f = *state;
+    f->server.port = http_free_port();
+    f->policy.barren_most = 2;
+
+    assert_int_equal(get(f, "", "/file"), KILN_UNAVAILABLE);
+
+    f->server.port = 0; /* was never started */
+    assert_says(f->err.text, "Failed to connect");
+    assert_int_equal(f->status_seen, 0);
+    assert_int_equal(pause_count, 1);
+}
+
+static void answer_slowly(struct http_script *s, unsigned number, int fd)
+{
+    struct fixture *f = s->context;
+    (void)number;
+    say_head(f, fd, "200 OK", SIZE);
+    http_say(fd, "\r\n1234567890");
+    http_wait_for_hang_up(fd);
+}
+
+static void cuts_a_server_that_stalls(void **state)
+{
+    struct fixture *f = *state;
+    f->policy.stall_s = 1;
+    f->policy.barren_most = 1;
+    serve(f, answer_slowly);
+
+    assert_int_equal(get(f, "", "/file"), KILN_TIMED_OUT);
+
+    assert_says(f->err.text, "too slow");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(goes_on_where_a_lost_connection_stopped),
+        TEST(goes_on_by_date_where_there_is_no_etag),
+        TEST(does_not_trust_a_date_of_the_same_second),
+        TEST(does_not_trust_a_weak_etag),
+        TEST(begins_anew_when_the_file_changed_meanwhile),
+        TEST(never_joins_two_versions_even_if_the_server_does),
+        TEST(takes_no_part_that_was_not_asked_for),
+        TEST(begins_anew_when_there_is_no_such_part_any_more),
+        TEST(keeps_on_while_each_attempt_brings_more),
+        TEST(gives_up_when_attempts_bring_nothing_new),
+        TEST(pauses_longer_each_time_and_never_twice_the_same),
+        TEST(waits_as_long_as_the_server_asks),
+        TEST(waits_no_longer_than_its_own_limit),
+        TEST(says_that_nobody_listens),
+        TEST(cuts_a_server_that_stalls),
+    };
+    /* What the host's own settings say of proxies is not for loopback. */
+    setenv("no_proxy", "127.0.0.1", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/* What makes a fetched file the right one: SHA-256, manifest, signature. */
+#include "tests/unit/engine/transfer/transfer_fixture.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+static void takes_the_sha256_that_was_asked_for(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    package_pack(&f->p, PACKAGE, PACKAGE ".bz2");
+    from_server(f, PACKAGE ".bz2");
+    struct digest digest = package_digest(package_path(&f->p, PACKAGE ".bz2"));
+    digest_to_hex(&digest, f->hex);
+    f->job.sha256 = f->hex;
+
+    run(f);
+
+    expect_installed(f);
+}
+
+static void refuses_another_sha256(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    from_server(f, PACKAGE);
+    memset(f->hex, 'a', 64);
+    f->job.sha256 = f->hex;
+
+    expect_refused(f, KILN_CORRUPT, "SHA-256");
+}
+
+static void refuses_a_malformed_sha256_before_it_fetches(void **state)
+{
+    struct fixture *f = *state;
+    from_server(f, PACKAGE);
+    f->job.sha256 = "abc";
+
+    expect_refused(f, KILN_INVALID, "64 hexadecimal digits");
+
+    assert_int_equal(f->server.requests, 0);
+}
+
+static void names_who_signed_it(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    package_pack(&f->p, PACKAGE, PACKAGE ".bz2");
+    package_sign(&f->p, PACKAGE ".bz2", "amd", true);
+    from_server(f, PACKAGE ".bz2");
+    f->job.require_signature = true;
+
+    run(f);
+
+    assert_string_equal(f->outcome.signer, "amd");
+    expect_installed(f);
+}
+
+static void takes_the_manifest_that_the_client_opened(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    package_sign(&f->p, PACKAGE, "amd", true);
+    from_descriptor(f, PACKAGE);
+    f->job.manifest_fd = open(package_path(&f->p, PACKAGE ".manifest"), O_RDONLY | O_CLOEXEC);
+    f->job.require_signature = true;
+
+    run(f);
+
+    assert_string_equal(f->outcome.signer, "amd");
+    expect_installed(f);
+}
+
+static void takes_the_manifest_beside_a_file_url(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    package_sign(&f->p, PACKAGE, "amd", true);
+    from_file_url(f, PACKAGE);
+    f->job.require_signature = true;
+
+    run(f);
+
+    assert_string_equal(f->outcome.signer, "amd");
+    expect_installed(f);
+}
+
+static void refuses_a_flipped_bit_in_a_signed_package(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    package_sign(&f->p, PACKAGE, "amd", true);
+    package_damage(&f->p, PACKAGE);
+    from_server(f, PACKAGE);
+
+    expect_refused(f, KILN_CORRUPT, "manifest");
+}
+
+static void refuses_a_key_that_nobody_trusts(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    package_sign(&f->p, PACKAGE, "stranger", false);
+    from_server(f, PACKAGE);
+
+    expect_refused(f, KILN_DENIED, "manifest");
+
+    assert_false(http_script_was_asked(&f->server, "GET /" PACKAGE " HTTP"));
+}
+
+static void refuses_the_signed_manifest_of_another_package(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    package_write(&f->p, "gfx906_60.kdb", ROWS, OBJECT_SIZE);
+    package_sign(&f->p, "gfx906_60.kdb", "amd", true);
+    char from[FIXTURE_PATH_MOST];
+    snprintf(from, sizeof(from), "%s", package_path(&f->p, "gfx906_60.kdb.manifest"));
+    assert_int_equal(rename(from, package_path(&f->p, PACKAGE ".manifest")), 0);
+    from_server(f, PACKAGE);
+
+    expect_refused(f, KILN_NOT_FOUND, PACKAGE);
+}
+
+static void refuses_an_unsigned_package_where_a_signature_is_required(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    f->job.require_signature = true;
+    from_descriptor(f, PACKAGE);
+    expect_refused(f, KILN_DENIED, "require_signature");
+
+    from_file_url(f, PACKAGE);
+    expect_refused(f, KILN_DENIED, "kilnctl pkg sign");
+
+    from_server(f, PACKAGE);
+    expect_refused(f, KILN_DENIED, "require_signature");
+}
+
+static void does_without_a_manifest_that_is_not_there(void **state)
+{
+    static const int statuses[] = { 403, 404, 410 };
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    from_server(f, PACKAGE);
+    for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+        f->manifest_status = statuses[i];
+        run(f);
+        expect_installed(f);
+    }
+}
+
+static void does_not_do_without_a_manifest_that_wants_a_password(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    from_server(f, PACKAGE);
+    f->manifest_status = 401;
+
+    expect_refused(f, KILN_DENIED, PACKAGE ".manifest");
+}
+
+static void does_not_do_without_a_manifest_that_cannot_be_had_now(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    from_server(f, PACKAGE);
+    f->manifest_status = 503;
+
+    expect_refused(f, KILN_UNAVAILABLE, PACKAGE ".manifest");
+}
+
+static void says_why_a_required_manifest_is_not_given(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    from_server(f, PACKAGE);
+    f->manifest_status = 403;
+    f->job.require_signature = true;
+
+    expect_refused(f, KILN_DENIED, "status 403");
+}
+
+static void refuses_a_manifest_that_is_none(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    package_write(&f->p, PACKAGE ".manifest", 1, 10);
+    from_server(f, PACKAGE);
+
+    expect_refused(f, KILN_CORRUPT, "manifest");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(takes_the_sha256_that_was_asked_for),
+        TEST(refuses_another_sha256),
+        TEST(refuses_a_malformed_sha256_before_it_fetches),
+        TEST(names_who_signed_it),
+        TEST(takes_the_manifest_that_the_client_opened),
+        TEST(takes_the_manifest_beside_a_file_url),
+        TEST(refuses_a_flipped_bit_in_a_signed_package),
+        TEST(refuses_a_key_that_nobody_trusts),
+        TEST(refuses_the_signed_manifest_of_another_package),
+        TEST(refuses_an_unsigned_package_where_a_signature_is_required),
+        TEST(does_without_a_manifest_that_is_not_there),
+        TEST(does_not_do_without_a_manifest_that_wants_a_password),
+        TEST(does_not_do_without_a_manifest_that_cannot_be_had_now),
+        TEST(says_why_a_required_manifest_is_not_given),
+        TEST(refuses_a_manifest_that_is_none),
+    };
+    setenv("no_proxy", "127.0.0.1", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/transfer/snapshot.h"
+
+#include "common/cleanup.h"
+#include "engine/miopen/kern_db.h"
+#include "tests/unit/engine/transfer/package_fixture.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CACHE "gfx90a68.ukdb"
+
+struct fixture {
+    struct package_fixture p;
+    sqlite3 *writer; /* owned: another program that has the cache open */
+    struct snapshot taken;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .taken.fd = -1 };
+    package_fixture_open(&f.p);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    sqlite3_close(f->writer);
+    fd_auto(&f->taken.fd);
+    assert_is_empty(f->p.staging);
+    package_fixture_close(&f->p);
+    return 0;
+}
+
+static void say(struct fixture *f, const char *sql)
+{
+    if (sqlite3_exec(f->writer, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(f->writer));
+}
+
+/* One more row, in the log alone. */
+static void open_live(struct fixture *f)
+{
+    package_write(&f->p, CACHE, 3, 2000);
+    assert_int_equal(sqlite3_open(package_path(&f->p, CACHE), &f->writer), SQLITE_OK);
+    say(f, "pragma journal_mode = wal");
+    say(f, "pragma wal_autocheckpoint = 0");
+    say(f, "insert into kern_db (kernel_name, kernel_args, kernel_blob, kernel_hash, "
+           "uncompressed_size) select 'new.o', kernel_args, kernel_blob, kernel_hash, "
+           "uncompressed_size from kern_db limit 1");
+}
+
+static enum kiln_code take(struct fixture *f, const char *name)
+{
+    return snapshot_take(package_path(&f->p, name), f->p.staging, &f->taken, &f->p.err);
+}
+
+static uint64_t rows_of(struct fixture *f, int fd)
+{
+    char copy[FIXTURE_PATH_MOST], chunk[4096];
+    snprintf(copy, sizeof(copy), "%s/opened.kdb", f->p.folder);
+    int to = open(copy, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(to >= 0);
+    ssize_t got;
+    for (off_t at = 0; (got = pread(fd, chunk, sizeof(chunk), at)) > 0; at += got)
+        assert_int_equal(write(to, chunk, (size_t)got), got);
+    close(to);
+    uint64_t rows = 0;
+    KILN_AUTO(kern_db) struct kern_db *db = NULL;
+    must(kern_db_open(copy, KERN_DB_IMMUTABLE, &db, &f->p.err), f->p.err);
+    must(kern_db_count(db, &rows, &f->p.err), f->p.err);
+    return rows;
+}
+
+static void a_cache_that_is_in_use_comes_with_its_log_merged(void **state)
+{
+    struct fixture *f = *state;
+    open_live(f);
+
+    must(take(f, CACHE), f->p.err);
+
+    assert_true(f->taken.merged);
+    assert_string_equal(f->taken.name, CACHE);
+    assert_string_equal(f->taken.note, "");
+    assert_int_equal(rows_of(f, f->taken.fd), 4);
+}
+
+static void a_snapshot_does_not_change_with_its_file(void **state)
+{
+    struct fixture *f = *state;
+    open_live(f);
+    must(take(f, CACHE), f->p.err);
+
+    say(f, "delete from kern_db");
+    say(f, "pragma wal_checkpoint(truncate)");
+
+    assert_int_equal(rows_of(f, f->taken.fd), 4);
+}
+
+static ino_t inode_at(const char *path)
+{
+    struct stat seen;
+    assert_int_equal(stat(path, &seen), 0);
+    return seen.st_ino;
+}
+
+static void expect_the_file_itself(struct fixture *f, const char *name)
+{
+    struct stat seen;
+    assert_int_equal(fstat(f->taken.fd, &seen), 0);
+    assert_int_equal(seen.st_ino, inode_at(package_path(&f->p, name)));
+    assert_false(f->taken.merged);
+}
+
+static void a_package_that_nobody_writes_comes_as_it_is(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, 3, 2000);
+
+    must(take(f, PACKAGE), f->p.err);
+
+    expect_the_file_itself(f, PACKAGE);
+    assert_int_equal(fcntl(f->taken.fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+}
+
+static void a_packed_package_comes_as_it_is(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, 3, 2000);
+    package_pack(&f->p, PACKAGE, PACKAGE ".bz2");
+
+    must(take(f, PACKAGE ".bz2"), f->p.err);
+
+    expect_the_file_itself(f, PACKAGE ".bz2");
+}
+
+static void a_damaged_cache_comes_as_it_is_with_a_note(void **state)
+{
+    struct fixture *f = *state;
+    open_live(f);
+    int fd = open(package_path(&f->p, CACHE), O_WRONLY | O_CLOEXEC);
+    static const char garbage[4000] = { 'x' };
+    assert_int_equal(pwrite(fd, garbage, sizeof(garbage), 96), sizeof(garbage));
+    close(fd);
+    char log[FIXTURE_PATH_MOST];
+    snprintf(log, sizeof(log), "%s-wal", package_path(&f->p, CACHE));
+    fd = open(log, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, garbage, sizeof(garbage), 0), sizeof(garbage));
+    close(fd);
+
+    must(take(f, CACHE), f->p.err);
+
+    expect_the_file_itself(f, CACHE);
+    assert_says(f->taken.note, "damaged");
+    assert_says(f->taken.note, "write-ahead log");
+}
+
+static void what_is_not_there_is_said(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f, CACHE), KILN_NOT_FOUND);
+
+    assert_says(f->p.err.text, CACHE);
+}
+
+static void what_is_no_file_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(mkfifo(package_path(&f->p, CACHE), 0600), 0);
+
+    assert_int_equal(take(f, CACHE), KILN_INVALID);
+
+    assert_says(f->p.err.text, "regular file");
+}
+
+static void a_folder_that_takes_no_copy_is_said(void **state)
+{
+    struct fixture *f = *state;
+    open_live(f);
+
+    enum kiln_code rc =
+        snapshot_take(package_path(&f->p, CACHE), "/nonexistent/folder", &f->taken, &f->p.err);
+
+    assert_int_not_equal(rc, KILN_OK);
+    assert_says(f->p.err.text, "/nonexistent/folder");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_cache_that_is_in_use_comes_with_its_log_merged),
+        TEST(a_snapshot_does_not_change_with_its_file),
+        TEST(a_package_that_nobody_writes_comes_as_it_is),
+        TEST(a_packed_package_comes_as_it_is),
+        TEST(a_damaged_cache_comes_as_it_is_with_a_note),
+        TEST(what_is_not_there_is_said),
+        TEST(what_is_no_file_is_refused),
+        TEST(a_folder_that_takes_no_copy_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
