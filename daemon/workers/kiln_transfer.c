@@ -156,6 +156,8 @@ static int serve(void)
     if (settle(&received.job, &notice, &workplace.outcome.err) == KILN_OK)
         transfer_run(&received.job, &fetch_policy_standard, &sink, &workplace.outcome);
     int status = workplace.outcome.err.code ? EXIT_FAILURE : EXIT_SUCCESS;
+    if (!status)
+        workplace.folder[0] = '\0'; /* the file is kilnd's from here on */
     transfer_send_outcome(SOCKET_FD, &workplace.outcome, notice.text);
     received_job_done(&received);
     return status;

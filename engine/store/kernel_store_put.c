@@ -26,7 +26,8 @@ struct put {
     struct bytes stored;     /* the object packed; borrowed from the codec */
     enum codec_id codec;
     uint64_t texts_size;
-    uint64_t object_id; /* 0: the store has no such object */
+    uint64_t object_id;     /* 0: the store has no such object */
+    uint64_t unreadable_id; /* it has, in a form that only a newer kiln knows */
     uint64_t stored_size;
     uint64_t need;         /* bytes on the disk */
     bool pinned;           /* now, or the kernel in whose place it comes is */
@@ -71,13 +72,16 @@ static enum kiln_code find_object(struct kernel_store *store, struct put *put, s
     query_bind_bytes(&q, 1, digest_view(&put->object->digest));
     bool row = false;
     enum kiln_code rc = query_step(&q, &row, err);
-    put->object_id = 0; /* may be left from before the file was replaced */
+    put->object_id = put->unreadable_id = 0; /* may be left from before the file was replaced */
     if (rc || !row)
         return rc;
     if (!bytes_equal(query_bytes(&q, 2), digest_view(&put->object->digest)))
         return kiln_fail(err, KILN_CORRUPT, "the objects of '%s' are not where its index says",
                          store->path);
-    put->object_id = query_u64(&q, 0);
+    if (codec_knows(query_u64(&q, 3)))
+        put->object_id = query_u64(&q, 0);
+    else
+        put->unreadable_id = query_u64(&q, 0);
     put->stored_size = query_u64(&q, 1);
     return KILN_OK;
 }
@@ -102,6 +106,15 @@ static enum kiln_code find_or_pack(struct kernel_store *store, struct put *put,
     if (!rc && !put->object_id)
         put->stored_size = put->stored.size;
     return rc;
+}
+
+/* The same content cannot be there twice: it goes with its other keys, which are misses as well. */
+static enum kiln_code remove_unreadable(struct kernel_store *store, const struct put *put,
+                                        struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(store->writer, KERNEL_REMOVE_OF_OBJECT);
+    query_bind_u64(&q, 1, put->unreadable_id);
+    return query_run(&q, err);
 }
 
 static enum kiln_code add_object(struct kernel_store *store, struct put *put, struct kiln_err *err)
@@ -284,6 +297,8 @@ static enum kiln_code put_rows(struct kernel_store *store, struct put *put, stru
     if (rc || put->refused)
         return rc;
     rc = find_object(store, put, err);
+    if (!rc && put->unreadable_id)
+        rc = remove_unreadable(store, put, err);
     if (!rc && !put->object_id)
         rc = add_object(store, put, err);
     if (!rc)

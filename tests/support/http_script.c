@@ -85,6 +85,7 @@ static void *serve(void *context)
 void http_script_start(struct http_script *s)
 {
     s->requests = 0;
+    s->running = true;
     s->listen_fd = listen_on_loopback(&s->port);
     assert_int_equal(pipe(s->stop), 0);
     assert_int_equal(pthread_create(&s->thread, NULL, serve, s), 0);
@@ -92,14 +93,14 @@ void http_script_start(struct http_script *s)
 
 void http_script_stop(struct http_script *s)
 {
-    if (s->port == 0)
+    if (!s->running)
         return;
     assert_int_equal(write(s->stop[1], "", 1), 1);
     pthread_join(s->thread, NULL);
     close(s->stop[0]);
     close(s->stop[1]);
     close(s->listen_fd);
-    s->port = 0;
+    s->running = false;
 }
 
 bool http_script_was_asked(const struct http_script *s, const char *line)

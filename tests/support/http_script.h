@@ -5,7 +5,8 @@
  * A web server on loopback that does what a test tells it, rudeness included.
  *
  * Ownership  http_script_stop ends the thread and closes the port
- * Threading  |answer| runs on the server's own thread, one connection at a time
+ * Threading  |answer| runs on the server's own thread, one connection at a time; what it wrote is
+ *            read after http_script_stop
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -19,7 +20,8 @@ struct http_script {
     /* Called for each request with its number from 1; the connection is closed after it. */
     void (*answer)(struct http_script *script, unsigned number, int fd);
     void *context;
-    char request[HTTP_REQUEST_MOST]; /* the one that is being answered; the last one after stop */
+    bool running;
+    char request[HTTP_REQUEST_MOST]; /* the one that is being answered; after stop the last one */
     unsigned requests;               /* ever */
     uint16_t port;
     int listen_fd, stop[2];
@@ -27,9 +29,9 @@ struct http_script {
 };
 
 void http_script_start(struct http_script *script);
-/* Accepts one that was stopped. */
+/* Accepts one that does not run. */
 void http_script_stop(struct http_script *script);
-/* Whether the request under way has this line, or a header line beginning so. */
+/* Whether a line of |request| begins so. */
 bool http_script_was_asked(const struct http_script *script, const char *line);
 
 /* To the client: a client that has gone is not an error. */

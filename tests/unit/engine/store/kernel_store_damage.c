@@ -115,6 +115,23 @@ static void an_intact_kernel_is_not_quarantined(void **state)
     assert_int_equal(ask(f, "select count(*) from quarantine"), 0);
 }
 
+static void an_object_in_a_form_of_a_newer_kiln_is_a_miss_until_it_is_stored_again(void **state)
+{
+    struct fixture *f = *state;
+    stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
+    stored(f, (struct kernel){ .number = 2, .size = 5000, .seed = 9 });
+    meddle(f, "update object set codec = 77", NULL);
+
+    assert_false(holds(f, 1));
+    assert_false(is_damaged(f, 1));
+    stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
+
+    assert_true(holds(f, 1));
+    assert_false(holds(f, 2));
+    assert_int_equal(usage(f).objects, 1);
+    assert_int_equal(files(f, "kernels.db.damaged-"), 0);
+}
+
 static void the_quarantine_stays_small(void **state)
 {
     struct fixture *f = *state;
@@ -502,6 +519,7 @@ int main(void)
         TEST(a_claim_that_names_another_object_is_never_believed),
         TEST(a_kernel_without_its_object_is_damaged),
         TEST(an_intact_kernel_is_not_quarantined),
+        TEST(an_object_in_a_form_of_a_newer_kiln_is_a_miss_until_it_is_stored_again),
         TEST(the_quarantine_stays_small),
         TEST(wrong_counters_are_mended),
         TEST(kernels_that_eviction_does_not_know_of_are_found_when_room_is_needed),

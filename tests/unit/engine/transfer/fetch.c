@@ -60,8 +60,6 @@ static void asks_only_once_for_what_is_refused(void **state)
         assert_int_equal(f->server.requests, 1);
         assert_int_equal(f->status_seen, cases[i].status);
         assert_says(f->err.text, says);
-        http_script_stop(&f->server);
-        url_done(&f->url);
     }
 }
 
@@ -77,8 +75,6 @@ static void asks_again_after_what_may_pass(void **state)
         must(get(f, "", "/file"), f->err);
 
         assert_int_equal(f->server.requests, 2);
-        http_script_stop(&f->server);
-        url_done(&f->url);
     }
 }
 
@@ -218,6 +214,7 @@ static void goes_through_the_proxy_that_the_environment_names(void **state)
 
     enum kiln_code rc = fetch(&f->request, f->fd, NULL, &f->err);
     unsetenv("http_proxy");
+    http_script_stop(&f->server);
 
     must(rc, f->err);
     expect_content(f, f->content);

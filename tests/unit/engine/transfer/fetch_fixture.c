@@ -57,7 +57,10 @@ enum kiln_code get(struct fixture *f, const char *credentials, const char *path)
     must(url_parse(text, &f->url, &err), err);
     f->request =
         (struct fetch_request){ .url = &f->url, .size_limit = f->limit, .policy = &f->policy };
-    return fetch(&f->request, f->fd, &f->status_seen, &f->err);
+    enum kiln_code rc = fetch(&f->request, f->fd, &f->status_seen, &f->err);
+    http_script_stop(&f->server);
+    url_done(&f->url);
+    return rc;
 }
 
 void expect_content(struct fixture *f, const uint8_t *content)

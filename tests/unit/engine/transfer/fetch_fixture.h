@@ -41,6 +41,7 @@ int fetch_tear_down(void **state);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fetch_set_up, fetch_tear_down)
 
 void serve(struct fixture *f, void (*answer)(struct http_script *script, unsigned number, int fd));
+/* The server has stopped afterwards: what it saw can be looked at. */
 enum kiln_code get(struct fixture *f, const char *credentials, const char *path);
 void expect_content(struct fixture *f, const uint8_t *content);
 off_t size_of_file(const struct fixture *f);

@@ -144,9 +144,9 @@ static void does_without_a_manifest_that_is_not_there(void **state)
     static const int statuses[] = { 403, 404, 410 };
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
-    from_server(f, PACKAGE);
     for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
         f->manifest_status = statuses[i];
+        from_server(f, PACKAGE);
         run(f);
         expect_installed(f);
     }
@@ -156,8 +156,8 @@ static void does_not_do_without_a_manifest_that_wants_a_password(void **state)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
-    from_server(f, PACKAGE);
     f->manifest_status = 401;
+    from_server(f, PACKAGE);
 
     expect_refused(f, KILN_DENIED, PACKAGE ".manifest");
 }
@@ -166,8 +166,8 @@ static void does_not_do_without_a_manifest_that_cannot_be_had_now(void **state)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
-    from_server(f, PACKAGE);
     f->manifest_status = 503;
+    from_server(f, PACKAGE);
 
     expect_refused(f, KILN_UNAVAILABLE, PACKAGE ".manifest");
 }
@@ -176,8 +176,8 @@ static void says_why_a_required_manifest_is_not_given(void **state)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
-    from_server(f, PACKAGE);
     f->manifest_status = 403;
+    from_server(f, PACKAGE);
     f->job.require_signature = true;
 
     expect_refused(f, KILN_DENIED, "status 403");

@@ -54,6 +54,7 @@ enum kiln_code run(struct fixture *f)
 {
     const struct transfer_sink sink = { .progress = on_progress, .context = f };
     transfer_run(&f->job, &f->policy, &sink, &f->outcome);
+    http_script_stop(&f->server);
     return f->outcome.err.code;
 }
 

@@ -31,6 +31,7 @@ int transfer_tear_down(void **state);
 void from_descriptor(struct fixture *f, const char *name);
 void from_file_url(struct fixture *f, const char *name);
 void from_server(struct fixture *f, const char *name);
+/* The server has stopped afterwards: what it saw can be looked at. */
 enum kiln_code run(struct fixture *f);
 /* The outcome is PACKAGE, whole, and the one file in staging; removes it. */
 void expect_installed(struct fixture *f);
