@@ -152,7 +152,8 @@ static int set(const struct option *option, const char *text, struct words_left 
 {
     switch (option->kind) {
     case OPTION_FLAG: *(bool *)slot = true; return KILN_E_OK;
-    case OPTION_TEXT: *(const char **)slot = text; return KILN_E_OK;
+    case OPTION_TEXT:
+    case OPTION_VERBATIM: *(const char **)slot = text; return KILN_E_OK;
     case OPTION_NUMBER: return set_number(option, text, slot, err);
     case OPTION_SIZE: return set_size(option, text, slot, err);
     case OPTION_TIME: return set_time(option, text, slot, err);
@@ -171,7 +172,8 @@ static int take(const struct option *option, struct words_left *left, void *valu
     if (option->kind != OPTION_FLAG && !text && left->at < left->argc)
         text = left->argv[left->at++];
     bool is_next = option->kind == OPTION_LIST && text && is_option(text) && !attached(word);
-    if (option->kind != OPTION_FLAG && (!text || !*text || is_next))
+    bool is_empty = !text || (!*text && option->kind != OPTION_VERBATIM);
+    if (option->kind != OPTION_FLAG && (is_empty || is_next))
         return cli_fail(err, KILN_E_INVALID, "--%s needs a value: %s", option->name, option->value);
     return set(option, text, left, (char *)values + option->offset, err);
 }

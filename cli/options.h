@@ -18,12 +18,13 @@
 #include <stdio.h>
 
 enum option_kind {
-    OPTION_FLAG,   /* bool */
-    OPTION_TEXT,   /* const char * */
-    OPTION_NUMBER, /* struct option_number, within least..most */
-    OPTION_SIZE,   /* struct option_number, bytes; units_parse_size */
-    OPTION_TIME,   /* struct option_number, milliseconds; units_parse_time */
-    OPTION_LIST,   /* struct option_list: the value and the words after it, up to the next option */
+    OPTION_FLAG,     /* bool */
+    OPTION_TEXT,     /* const char *, not empty */
+    OPTION_VERBATIM, /* const char *, may be empty */
+    OPTION_NUMBER,   /* struct option_number, within least..most */
+    OPTION_SIZE,     /* struct option_number, bytes; units_parse_size */
+    OPTION_TIME,     /* struct option_number, milliseconds; units_parse_time */
+    OPTION_LIST, /* struct option_list: the value and the words after it, up to the next option */
 };
 
 struct option_number {

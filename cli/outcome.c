@@ -54,5 +54,6 @@ enum exit_status outcome_end(const struct outcome *outcome, int rc, struct kiln_
     if (outcome->json && !outcome->reported)
         print_json(err);
     output_error(stderr, outcome->program, err, exit_status_advice(rc));
-    return exit_status_of(rc);
+    enum exit_status status = exit_status_of(rc);
+    return status == EXIT_NO_DAEMON && outcome->daemon_answers ? EXIT_FAILED : status;
 }

@@ -26,7 +26,8 @@ void outcome_version(const char *program, bool json);
 struct outcome {
     const char *program;
     bool json;
-    bool reported; /* what was printed already holds "error": one document is enough */
+    bool reported;       /* what was printed already holds "error": one document is enough */
+    bool daemon_answers; /* so that what is unavailable is something else */
 };
 
 /* Says what became of |rc| and returns what to exit with.  Nothing is said of success. */

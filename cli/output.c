@@ -85,13 +85,18 @@ static void make_utf8(char *text)
     }
 }
 
+void output_json_text(char *text)
+{
+    make_utf8(text);
+    puts(text);
+}
+
 int output_json(const struct json *json, struct kiln_error *err)
 {
     KILN_AUTO(mem) char *text = json_print(json, false);
     if (!text)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while printing JSON");
-    make_utf8(text);
-    puts(text);
+    output_json_text(text);
     return KILN_E_OK;
 }
 

@@ -30,6 +30,8 @@ void output_lines(FILE *out, const char *indent, const char *text);
 void output_error(FILE *out, const char *program, const struct kiln_error *err, const char *advice);
 /* One line of JSON on standard output; bytes that are no UTF-8 become '?'. */
 CLI_MUST_CHECK int output_json(const struct json *json, struct kiln_error *err);
+/* The same of a text that was put together elsewhere; changes it. */
+void output_json_text(char *text);
 
 enum align { ALIGN_LEFT, ALIGN_RIGHT };
 

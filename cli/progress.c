@@ -43,16 +43,40 @@ static const char *time_left(const struct progress *progress, uint64_t done, uin
     return units_seconds(spent / (double)done * (double)(progress->total - done), text);
 }
 
+static const char *amount(const struct progress *progress, uint64_t count,
+                          char text[UNITS_TEXT_MOST])
+{
+    if (progress->bytes)
+        return units_size(count, text);
+    snprintf(text, UNITS_TEXT_MOST, "%llu", (unsigned long long)count);
+    return text;
+}
+
+static void draw_line(const struct progress *progress, const char *line)
+{
+    fprintf(progress->out, "\r\033[K%.*s", (int)progress->width - 1, line);
+    fflush(progress->out);
+}
+
+static void draw_count(const struct progress *progress, uint64_t done, uint64_t now_ns)
+{
+    char count[UNITS_TEXT_MOST], time[UNITS_TEXT_MOST], line[256];
+    snprintf(line, sizeof(line), "%s %s, %s", progress->label, amount(progress, done, count),
+             units_seconds((double)(now_ns - progress->started_ns) / 1e9, time));
+    draw_line(progress, line);
+}
+
 /* A line that wraps could not be drawn over: the bar gives way first, then the end. */
 static void draw_bar(const struct progress *progress, uint64_t done, uint64_t failed,
                      uint64_t now_ns)
 {
-    char time[UNITS_TEXT_MOST], failures[40] = "", after[128], line[256];
-    char bar[BAR_WIDTH + 1];
+    char time[UNITS_TEXT_MOST], failures[40] = "", after[192], line[384];
+    char count[UNITS_TEXT_MOST], total[UNITS_TEXT_MOST], bar[BAR_WIDTH + 1];
     if (failed > 0)
         snprintf(failures, sizeof(failures), ", %llu failed", (unsigned long long)failed);
-    snprintf(after, sizeof(after), "%llu/%llu%s, %s%s", (unsigned long long)done,
-             (unsigned long long)progress->total, failures, time_left(progress, done, now_ns, time),
+    snprintf(after, sizeof(after), "%s/%s%s, %s%s", amount(progress, done, count),
+             amount(progress, progress->total, total), failures,
+             time_left(progress, done, now_ns, time),
              done > 0 && done < progress->total ? " left" : "");
     size_t others = strlen(progress->label) + strlen(" [] ") + strlen(after) + 1;
     size_t most = progress->width > others ? progress->width - others : 0;
@@ -62,20 +86,20 @@ static void draw_bar(const struct progress *progress, uint64_t done, uint64_t fa
     memset(bar, '#', full);
     bar[width] = '\0';
     snprintf(line, sizeof(line), "%s [%s] %s", progress->label, bar, after);
-    fprintf(progress->out, "\r\033[K%.*s", (int)progress->width - 1, line);
-    fflush(progress->out);
+    draw_line(progress, line);
 }
 
 static void print_tenth(struct progress *progress, uint64_t done, uint64_t failed, uint64_t now_ns)
 {
     unsigned tenths = progress->total ? (unsigned)(done * 10 / progress->total) : 10;
-    if (tenths <= progress->tenths)
+    if (tenths <= progress->tenths || progress->no_total)
         return;
-    char time[UNITS_TEXT_MOST];
+    char time[UNITS_TEXT_MOST], count[UNITS_TEXT_MOST], total[UNITS_TEXT_MOST], failures[40] = "";
     progress->tenths = tenths;
-    fprintf(progress->out, "%s: %llu of %llu done, %llu failed, %s\n", progress->label,
-            (unsigned long long)done, (unsigned long long)progress->total,
-            (unsigned long long)failed,
+    if (!progress->bytes)
+        snprintf(failures, sizeof(failures), " %llu failed,", (unsigned long long)failed);
+    fprintf(progress->out, "%s: %s of %s done,%s %s\n", progress->label,
+            amount(progress, done, count), amount(progress, progress->total, total), failures,
             units_seconds((double)(now_ns - progress->started_ns) / 1e9, time));
     fflush(progress->out);
 }
@@ -86,10 +110,14 @@ void progress_update(struct progress *progress, uint64_t done, uint64_t failed, 
         print_tenth(progress, done, failed, now_ns);
         return;
     }
-    if (done < progress->total && progress->drawn_ns && now_ns - progress->drawn_ns < REDRAW_NS)
+    bool last = done >= progress->total && !progress->no_total;
+    if (!last && progress->drawn_ns && now_ns - progress->drawn_ns < REDRAW_NS)
         return;
     progress->drawn_ns = now_ns;
-    draw_bar(progress, done, failed, now_ns);
+    if (progress->no_total)
+        draw_count(progress, done, now_ns);
+    else
+        draw_bar(progress, done, failed, now_ns);
 }
 
 void progress_clear(struct progress *progress)

@@ -21,9 +21,12 @@ struct progress {
     uint64_t started_ns;
     uint64_t drawn_ns;
     unsigned tenths; /* plain lines printed so far */
+    bool bytes;      /* what is counted: said in KiB, MiB, ... */
+    bool no_total;   /* nobody knows how much there is: no bar, and no plain lines */
 };
 
-/* Draws nothing yet.  |total| may be 0. */
+/* Draws nothing yet.  |total| may be 0.  |bytes| and |no_total| are the caller's to set after it.
+ */
 void progress_init(struct progress *progress, FILE *out, const char *label, uint64_t total,
                    uint64_t now_ns);
 void progress_update(struct progress *progress, uint64_t done, uint64_t failed, uint64_t now_ns);

@@ -175,6 +175,14 @@ const char *units_count(uint64_t count, char text[UNITS_TEXT_MOST])
     return text;
 }
 
+const char *units_kernels(uint64_t count, char text[UNITS_TEXT_MOST])
+{
+    char number[UNITS_TEXT_MOST];
+    snprintf(text, UNITS_TEXT_MOST, "%.22s kernel%s", units_count(count, number),
+             count == 1 ? "" : "s");
+    return text;
+}
+
 const char *units_when(uint64_t epoch_s, char text[UNITS_TEXT_MOST])
 {
     time_t when = (time_t)epoch_s;

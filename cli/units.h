@@ -28,5 +28,6 @@ bool units_parse_number(const char *text, uint64_t most, uint64_t *ret_number);
 const char *units_size(uint64_t bytes, char text[UNITS_TEXT_MOST]);    /* "1.5 MiB" */
 const char *units_seconds(double seconds, char text[UNITS_TEXT_MOST]); /* "12.3 ms", "2 h 05 m" */
 const char *units_count(uint64_t count, char text[UNITS_TEXT_MOST]);   /* "148 096" */
+const char *units_kernels(uint64_t count, char text[UNITS_TEXT_MOST]); /* "1 kernel" */
 /* Seconds since the epoch, in local time: "2026-01-31 14:05"; "-" for 0. */
 const char *units_when(uint64_t epoch_s, char text[UNITS_TEXT_MOST]);

@@ -15,6 +15,13 @@ bool bytes_equal(struct bytes a, struct bytes b)
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
+int bytes_compare(struct bytes a, struct bytes b)
+{
+    size_t shared = a.size < b.size ? a.size : b.size;
+    int order = shared ? memcmp(a.data, b.data, shared) : 0;
+    return order ? order : (a.size > b.size) - (a.size < b.size);
+}
+
 bool bytes_equal_text(struct bytes a, const char *text)
 {
     return bytes_equal(a, bytes_of_text(text));

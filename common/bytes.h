@@ -40,6 +40,8 @@ struct reader {
 struct bytes bytes_of(const void *data, size_t size);
 struct bytes bytes_of_text(const char *text);
 bool bytes_equal(struct bytes a, struct bytes b);
+/* As memcmp, the shorter first where one begins the other. */
+int bytes_compare(struct bytes a, struct bytes b);
 bool bytes_equal_text(struct bytes a, const char *text);
 /* 64-bit FNV-1a: for hash tables, and part of the text of OpenCL targets
  * (common/opencl_target.h), so it stays as it is.  Never for trust. */

@@ -4,7 +4,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -123,6 +126,37 @@ enum kiln_code fs_write_all(int fd, struct bytes content, struct kiln_err *err)
         done += (size_t)put;
     }
     return KILN_OK;
+}
+
+/* Of the folder that |path| lies in: so that the new name is there after a power cut. */
+static enum kiln_code sync_folder_of(const char *path, struct kiln_err *err)
+{
+    KILN_AUTO(mem) char *copy = strdup(path);
+    if (!copy)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot write '%s'", path);
+    KILN_AUTO(fd) int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) != 0)
+        return kiln_fail_errno(err, errno, "cannot sync the folder of '%s'", path);
+    return KILN_OK;
+}
+
+enum kiln_code fs_replace_file(const char *path, struct bytes content, mode_t mode,
+                               struct kiln_err *err)
+{
+    char temporary[PATH_MAX];
+    if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary))
+        return kiln_fail(err, KILN_INVALID, "the path '%.80s...' is too long", path);
+    KILN_AUTO(fd) int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot make a file beside '%s'", path);
+    enum kiln_code rc = fs_write_all(fd, content, err);
+    if (!rc && (fchmod(fd, mode) != 0 || fsync(fd) != 0 || rename(temporary, path) != 0))
+        rc = kiln_fail_errno(err, errno, "cannot replace '%s'", path);
+    if (rc) {
+        unlink(temporary);
+        return kiln_while(err, "writing '%s'", path);
+    }
+    return sync_folder_of(path, err);
 }
 
 enum kiln_code fs_memfd(const char *name, int *ret_fd, struct kiln_err *err)

@@ -10,6 +10,8 @@
 #include "common/bytes.h"
 #include "common/err.h"
 
+#include <sys/types.h>
+
 /* Makes |path| and its missing parents, mode 0700; existing folders are left as they are. */
 KILN_MUST_CHECK enum kiln_code fs_make_folders(const char *path, struct kiln_err *err);
 /* Removes |name|, a file or a folder with all that is in it; |parent_fd| as for unlinkat(2).
@@ -25,6 +27,11 @@ KILN_MUST_CHECK enum kiln_code fs_read_fd(int fd, size_t limit, struct buffer *r
                                           struct kiln_err *err);
 /* All of |content|, through short writes and EINTR. */
 KILN_MUST_CHECK enum kiln_code fs_write_all(int fd, struct bytes content, struct kiln_err *err);
+
+/* Makes |path| hold |content| in one step (a file beside it, renamed), synced to disk with its
+ * folder. */
+KILN_MUST_CHECK enum kiln_code fs_replace_file(const char *path, struct bytes content, mode_t mode,
+                                               struct kiln_err *err);
 
 /* An empty memfd that can be sealed. */
 KILN_MUST_CHECK enum kiln_code fs_memfd(const char *name, int *ret_fd, struct kiln_err *err);

@@ -59,6 +59,12 @@ void json_set_u64(struct json *object, const char *name, uint64_t value)
     json_set(object, name, json_number((double)value));
 }
 
+void json_replace_u64(struct json *object, const char *name, uint64_t value)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(raw(object), name);
+    json_set_u64(object, name, value);
+}
+
 void json_set_number(struct json *object, const char *name, double value)
 {
     json_set(object, name, json_number(value));

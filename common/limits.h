@@ -11,6 +11,8 @@
 #define LIMIT_FRAME_BODY (8u << 20)
 /* Linux passes at most 253 descriptors in one message (SCM_MAX_FD). */
 #define LIMIT_FRAME_DESCRIPTORS 253u
+/* Files that come with one request: a package and its manifest. */
+#define LIMIT_REQUEST_FILES 2u
 /* Requests that one connection may have unanswered. */
 #define LIMIT_REQUESTS_IN_FLIGHT 1024u
 /* Items in one batch. */

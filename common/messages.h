@@ -44,7 +44,8 @@ enum argument_kind {
 };
 
 #define NO_DESCRIPTOR 0xffffu
-#define FETCH_NO_OBJECT 1u
+#define FETCH_NO_OBJECT 1u /* make it be there, send nothing */
+#define FETCH_NO_CACHE 2u  /* compile it: nothing stored is used, nothing is stored */
 
 /* Capabilities, exchanged in hello: bits that either side may rely on once both have them. */
 #define CAPABILITY_INLINE 1u /* small objects may come inside the frame */
@@ -69,6 +70,7 @@ enum argument_kind {
 
 #define MESSAGE_DECLARE_BINARY(name) MESSAGE_DECLARE(name)
 #define MESSAGE_DECLARE_JSON(name)
+#define MESSAGE_DECLARE_JSON_FILES(name)
 #define KILN_REQUEST(name, number, who, body, purpose) MESSAGE_DECLARE_##body(name)
 #define KILN_REPLY(name, number, body, purpose) MESSAGE_DECLARE_##body(name)
 #include "common/messages.def"

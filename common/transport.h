@@ -36,6 +36,10 @@ struct transport_ops {
      * for yet is copied and sent later, from within receive.  KILN_UNAVAILABLE when the other side
      * is gone. */
     enum kiln_code (*send)(struct transport *transport, struct bytes frame, struct kiln_err *err);
+    /* The same with descriptors, borrowed for the call; only when is_sending is false.  KILN_BUSY
+     * when the other side has no room for any of it now.  NULL where descriptors cannot be sent. */
+    enum kiln_code (*send_files)(struct transport *transport, struct bytes frame, const int *files,
+                                 size_t file_count, struct kiln_err *err);
     /* True while an earlier frame is not wholly sent.  Callers hold further ones back then, so
      * that no more than one is ever copied. */
     bool (*is_sending)(struct transport *transport);

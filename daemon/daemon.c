@@ -16,6 +16,7 @@
 /* Threads that read the stores: more would only wait for the disk. */
 #define READERS 4
 #define TICK_MS 1000
+#define PACKAGE_FOLDERS_MOST 32
 /* More would share one line to the same server. */
 #define TRANSFERS_AT_ONCE 2
 /* A stalled one ends much sooner; this is for a server that only just keeps it going. */
@@ -198,15 +199,48 @@ static enum kiln_code open_transfers(struct daemon *d, struct kiln_err *err)
     return rc;
 }
 
+static enum kernel_store_mode store_mode(const struct config *c)
+{
+    const char *word = config_text(c, CONFIG_cache);
+    return strcmp(word, "off") == 0         ? KERNEL_STORE_OFF
+           : strcmp(word, "read-only") == 0 ? KERNEL_STORE_READ_ONLY
+                                            : KERNEL_STORE_ON;
+}
+
+/* The parts of |path|, which is cut up. */
+static void split_path(char *path, const char *ret_folders[PACKAGE_FOLDERS_MOST + 1])
+{
+    size_t count = 0;
+    char *rest = NULL;
+    for (char *at = strtok_r(path, ":", &rest); at; at = strtok_r(NULL, ":", &rest)) {
+        if (count < PACKAGE_FOLDERS_MOST)
+            ret_folders[count++] = at;
+    }
+    ret_folders[count] = NULL;
+}
+
 static enum kiln_code open_engine(struct daemon *d, unsigned hot_count, struct kiln_err *err)
 {
     const struct config *c = d->config;
+    char packages[PATH_TEXT_MOST + 16];
+    char path[PATH_TEXT_MOST];
+    const char *folders[PACKAGE_FOLDERS_MOST + 1];
+    snprintf(packages, sizeof(packages), "%s/packages", config_text(c, CONFIG_state_dir));
+    snprintf(path, sizeof(path), "%s", config_text(c, CONFIG_package_path));
+    split_path(path, folders);
     const struct engine_options options = {
         .executor = &d->executor.base,
         .host = &d->host.base,
         .readers = READERS,
         .cache_directory = config_text(c, CONFIG_cache_dir),
         .store_limit_bytes = config_number(c, CONFIG_cache_limit),
+        .store_limit_bytes_uid = config_number(c, CONFIG_cache_limit_per_uid),
+        .store_mode = store_mode(c),
+        .package_folder = packages,
+        .more_package_folders = folders,
+        .trusted_keys = config_text(c, CONFIG_trusted_keys),
+        .package_limit = config_number(c, CONFIG_package_limit),
+        .require_signature = strcmp(config_text(c, CONFIG_require_signature), "yes") == 0,
         .hot_limit_bytes = config_number(c, CONFIG_hot_limit),
         .hot_limit_count = hot_count,
         .failure_ttl_s = (unsigned)((config_number(c, CONFIG_failure_ttl) + 999) / 1000),
@@ -270,9 +304,9 @@ static enum kiln_code start(struct daemon *d, struct kiln_err *err)
     if (!rc)
         rc = open_transfers(d, err);
     if (!rc)
-        rc = open_engine(d, shares.hot_count, err);
-    if (!rc)
         rc = make_state_folder(d, err);
+    if (!rc)
+        rc = open_engine(d, shares.hot_count, err);
     if (!rc)
         rc = open_server(d, shares.connections, err);
     return rc;

@@ -4,7 +4,7 @@
 /*
  * The process around the engine: what starts and stops in which order.
  *
- * Start  descriptors, signals, socket, temporary folder, pool, engine, state folder, server; then
+ * Start  descriptors, signals, socket, temporary folder, pool, state folder, engine, server; then
  *        READY.  A stop that is asked for meanwhile is done once all is there
  * Stop   (SIGTERM, SIGINT) no more connections and requests; what runs may end, for as long as
  *        drain_timeout says or until a second signal; then sessions, compilers, engine, loop

@@ -85,7 +85,7 @@ static bool may_report(struct host *host)
     return true;
 }
 
-static void report(struct engine_host *base, const char *event, const char *text)
+static void report(struct engine_host *base, const char *event, const char *text, bool trouble)
 {
     struct host *host = self_of(base);
     if (!may_report(host))
@@ -93,7 +93,10 @@ static void report(struct engine_host *base, const char *event, const char *text
     if (host->reports_withheld > 0)
         log_warning("%u messages like the following were withheld", host->reports_withheld);
     host->reports_withheld = 0;
-    log_warning("%s: %s", event, text);
+    if (trouble)
+        log_warning("%s: %s", event, text);
+    else
+        log_info("%s: %s", event, text);
 }
 
 void host_init(struct host *host, const struct config *config, const struct listener *listener)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/engine.h"
 
+#include "engine/service/arrivals.h"
 #include "engine/service/budget.h"
+#include "engine/service/packages.h"
 #include "engine/service/store_tasks.h"
 
 #include <errno.h>
@@ -13,6 +15,8 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
     struct kernel_store_options store = {
         .directory = o->cache_directory,
         .limit_bytes = o->store_limit_bytes,
+        .quota_bytes_uid = o->store_limit_bytes_uid,
+        .mode = o->store_mode,
         .readers = o->readers,
     };
     struct hot_set_options hot = { .limit_bytes = o->hot_limit_bytes,
@@ -31,7 +35,7 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
         rc = failure_memory_create(o->failure_ttl_s, &e->failures, err);
     if (!rc)
         rc = budget_create(o->queue_bytes, o->queue_bytes_uid, &e->budget, err);
-    return rc;
+    return rc ? rc : packages_open(e, o, err);
 }
 
 enum kiln_code engine_open(const struct engine_options *options, struct engine **ret_engine,
@@ -67,6 +71,7 @@ void engine_close(struct engine *e)
     toolchain_table_destroy(e->toolchains);
     hot_set_destroy(e->hot);
     kernel_store_destroy(e->store);
+    packages_close(e);
     buffer_done(&e->records);
     buffer_done(&e->body);
     free(e);
@@ -77,19 +82,26 @@ void engine_start(struct engine *e)
     if (e->notice[0])
         event_report(e, "store_replaced", e->notice);
     toolchains_describe(e);
+    packages_start(e);
 }
 
 void engine_drain(struct engine *e)
 {
     e->draining = true;
     compile_queue_drain(e->queue);
+    arrivals_cancel(e);
     recency_write(e, /* force= */ true);
 }
 
 bool engine_idle(const struct engine *e)
 {
-    return e->tasks_out == 0 && e->flight_count == 0 && !e->probes && !e->callers &&
+    return e->tasks_out == 0 && e->flight_count == 0 && !e->probes && !e->callers && !e->arrivals &&
            compile_queue_running(e->queue) == 0;
 }
 
-void engine_tick(struct engine *e) { recency_write(e, /* force= */ false); }
+void engine_tick(struct engine *e)
+{
+    recency_write(e, /* force= */ false);
+    packages_tick(e);
+    store_tidy(e);
+}

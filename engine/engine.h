@@ -10,6 +10,7 @@
  */
 #include "common/json.h"
 #include "engine/jobs/executor.h"
+#include "engine/store/kernel_store.h"
 
 struct engine;
 
@@ -22,8 +23,8 @@ struct engine_host {
     /* Adds its own counters (clients, worker_crashes, ...) to the answer of 'stats'. */
     void (*add_stats)(struct engine_host *host, struct json *stats);
     /* Something an operator should know: |event| names the kind ("store_error"), |text| is the
-     * sentence.  May come often: the host limits what it writes. */
-    void (*report)(struct engine_host *host, const char *event, const char *text);
+     * sentence; |trouble|: something is wrong.  May come often: the host limits what it writes. */
+    void (*report)(struct engine_host *host, const char *event, const char *text, bool trouble);
 };
 
 struct engine_options {
@@ -32,6 +33,14 @@ struct engine_options {
     unsigned readers;          /* tasks of LANE_READ that the executor runs at once */
     const char *cache_directory;
     uint64_t store_limit_bytes;
+    uint64_t store_limit_bytes_uid; /* 0: none */
+    enum kernel_store_mode store_mode;
+    const char *package_folder;              /* of installed packages */
+    const char *const *more_package_folders; /* only read; NULL-terminated; NULL: none */
+    const char *trusted_keys;                /* folder of public keys */
+    uint64_t package_limit;                  /* bytes of one package */
+    const char *kfd_folder;                  /* NULL: sysfs; tests name another */
+    bool require_signature;                  /* packages without a trusted one are not used */
     uint64_t hot_limit_bytes;
     unsigned hot_limit_count;
     unsigned failure_ttl_s;   /* how long a failed compile is remembered */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/client.h"
+#include "libclient/sized.h"
 
 #include <kiln/admin.h>
 #include <string.h>
 
 #define JSON_REQUEST_JSON(name_, number_) { .name = #name_, .number = (number_) },
+#define JSON_REQUEST_JSON_FILES(name_, number_) JSON_REQUEST_JSON(name_, number_)
 #define JSON_REQUEST_BINARY(name_, number_)
 static const struct {
     const char *name;
@@ -92,6 +94,158 @@ int kiln_admin(struct kiln_client *client, const char *request, const char *json
         return error_argument(err, "kiln_admin needs a place for the answer");
     if (!rc)
         rc = ask(client, request, json, deadline_ns, ret_json, &f);
+    return failure_return(&f, rc, err);
+}
+
+/* ---- one question with files and progress ---- */
+
+struct calling {
+    const struct kiln_admin_call *call; /* borrowed */
+    struct exchange *exchange;          /* owned */
+    struct waiter waiter;
+    struct request request;
+    struct buffer frame; /* owned */
+    char *progress;      /* owned: read and not handed over yet */
+    char *answer;        /* owned */
+    int *files;          /* owned, each of them too: -1 once handed over */
+    size_t file_count;
+};
+
+static void calling_done(struct calling *c)
+{
+    exchange_destroy(c->exchange);
+    waiter_done(&c->waiter);
+    buffer_done(&c->frame);
+    failure_done(&c->request.failure);
+    free(c->progress);
+    free(c->answer);
+    for (size_t i = 0; i < c->file_count; i++) {
+        if (c->files[i] >= 0)
+            close(c->files[i]);
+    }
+    free(c->files);
+}
+
+static enum kiln_code take_files(struct calling *c, const struct reply *reply,
+                                 struct failure *failure)
+{
+    if (reply->descriptor_count == 0)
+        return KILN_OK;
+    if (reply->descriptor_count > c->call->ret_files_most)
+        return kiln_fail(&failure->err, KILN_INVALID,
+                         "kilnd sends %zu files back, kiln_admin_call.ret_files has room for %zu",
+                         reply->descriptor_count, c->call->ret_files_most);
+    c->files = malloc(reply->descriptor_count * sizeof(int));
+    if (!c->files)
+        return kiln_fail(&failure->err, KILN_NO_MEMORY, "no memory for the answer's files");
+    for (size_t i = 0; i < reply->descriptor_count; i++) {
+        c->files[c->file_count++] = reply->descriptors[i];
+        reply->descriptors[i] = -1;
+    }
+    return KILN_OK;
+}
+
+static enum kiln_code accept_called(struct request *request, const struct reply *reply,
+                                    struct failure *failure)
+{
+    struct calling *c = request->context;
+    bool more = reply->header->flags & FRAME_MORE;
+    char **place = more ? &c->progress : &c->answer;
+    free(*place); /* of progress only the latest counts */
+    *place = NULL;
+    enum kiln_code rc = read_json(reply, place, failure);
+    return rc || more ? rc : take_files(c, reply, failure);
+}
+
+static enum kiln_code begin_call(struct kiln_client *client, struct calling *c, uint16_t number,
+                                 struct kiln_err *err)
+{
+    waiter_init(&c->waiter);
+    write_frame(&c->frame, c->call->json);
+    c->request = (struct request){
+        .type = number,
+        .frame = &c->frame,
+        .waiter = &c->waiter,
+        .once = true,
+        .files = c->call->files,
+        .file_count = c->call->file_count,
+        .accept = accept_called,
+        .context = c,
+    };
+    enum kiln_code rc = client_open_exchange(client, &c->exchange, err);
+    return rc ? rc : exchange_submit(c->exchange, &c->request, err);
+}
+
+static enum kiln_code wait_for_answer(struct calling *c, uint64_t deadline_ns,
+                                      struct failure *failure)
+{
+    while (!c->request.ended) {
+        enum kiln_code rc = exchange_wait(c->exchange, &c->waiter, deadline_ns, &failure->err);
+        if (rc)
+            return rc;
+        KILN_AUTO(mem) char *progress = KILN_TAKE(c->progress);
+        if (progress && c->call->progress && c->call->progress(c->call->context, progress))
+            return kiln_fail(&failure->err, KILN_CANCELLED, "cancelled by the caller");
+    }
+    if (c->request.code) {
+        *failure = c->request.failure;
+        c->request.failure.log = NULL;
+    }
+    return c->request.code;
+}
+
+static enum kiln_code run_call(struct kiln_client *client, struct calling *c, uint64_t deadline_ns,
+                               char **ret_json, struct failure *failure)
+{
+    uint16_t number = 0;
+    enum kiln_code rc = find_request(c->call->request, &number, &failure->err);
+    if (rc)
+        return rc;
+    if (number == MESSAGE_events)
+        return kiln_fail(&failure->err, KILN_INVALID, "events come by kiln_events");
+    rc = begin_call(client, c, number, &failure->err);
+    if (!rc)
+        rc = wait_for_answer(c, deadline_ns, failure);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < c->file_count; i++) {
+        c->call->ret_files[i] = c->files[i];
+        c->files[i] = -1;
+    }
+    if (c->call->ret_file_count)
+        *c->call->ret_file_count = c->file_count;
+    *ret_json = KILN_TAKE(c->answer);
+    return KILN_OK;
+}
+
+static const char *call_complaint(const struct kiln_admin_call *call, char **ret_json)
+{
+    if (!call || !sized_is_fine(call->size, SIZED_TO(struct kiln_admin_call, ret_file_count)))
+        return "kiln_admin_call.size is not set: give it sizeof the struct";
+    if (!ret_json)
+        return "kiln_admin_call needs a place for the answer";
+    if (call->file_count > LIMIT_REQUEST_FILES || (call->file_count && !call->files))
+        return "kiln_admin_call.files: at most 2 files go with a request";
+    if (call->ret_files_most && !call->ret_files)
+        return "kiln_admin_call.ret_files is not set";
+    return NULL;
+}
+
+int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
+                    struct kiln_error *err)
+{
+    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    const char *complaint = call_complaint(call, ret_json);
+    if (complaint)
+        return error_argument(err, "%s", complaint);
+    uint64_t deadline_ns;
+    int timeout_ms = call->timeout_ms < 0 ? 0 : call->timeout_ms;
+    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    if (call->timeout_ms < 0)
+        deadline_ns = TRANSPORT_NO_DEADLINE;
+    __attribute__((cleanup(calling_done))) struct calling c = { .call = call };
+    if (!rc)
+        rc = run_call(client, &c, deadline_ns, ret_json, &f);
     return failure_return(&f, rc, err);
 }
 

@@ -264,7 +264,7 @@ static bool append_item(struct chunk *c, size_t index, uint8_t kind, struct byte
 static void write_item(struct batch *b, size_t index, const struct digest *key, struct buffer *body)
 {
     if (b->sources) {
-        source_write(body, source_at(b, index));
+        source_write(body, source_at(b, index), b->client->no_cache ? FETCH_NO_CACHE : 0);
         return;
     }
     message_fetch_write(
@@ -306,6 +306,8 @@ static enum kiln_code begin_item(struct batch *b, size_t index, struct buffer *s
     struct failure f = FAILURE_INIT;
     enum kiln_code rc = b->sources ? source_check(source_at(b, index), &f.err)
                                    : fetch_key(b->keys[index], &key, &f.err);
+    if (!rc && b->keys)
+        rc = client_check_cache(b->client, &f.err);
     __attribute__((cleanup(kernel_auto))) struct kiln_kernel *kernel = NULL;
     if (!rc)
         kernel = b->sources ? fetch_known_source(b->client, source_at(b, index))

@@ -8,7 +8,9 @@
 
 #include <kiln/admin.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define DEFAULT_TIMEOUT_MS 120000
 /* A large job has some thousands of distinct kernels; mapped pages are shared with the daemon. */
@@ -77,6 +79,27 @@ static enum kiln_code read_options(const struct kiln_client_options *options,
     return KILN_OK;
 }
 
+/* As MIOpen takes its switches. */
+static bool is_on(const char *variable)
+{
+    static const char *const on[] = { "1", "yes", "true", "enable", "enabled" };
+    const char *value = getenv(variable);
+    for (size_t i = 0; value && i < sizeof(on) / sizeof(on[0]); i++) {
+        if (strcasecmp(value, on[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+enum kiln_code client_check_cache(const struct kiln_client *client, struct kiln_err *err)
+{
+    if (!client->no_cache)
+        return KILN_OK;
+    return kiln_fail(
+        err, KILN_NOT_FOUND,
+        "stored kernels are not used: KILN_DISABLE_CACHE or MIOPEN_DISABLE_CACHE is set");
+}
+
 static enum kiln_code open_client(const struct kiln_client_options *given,
                                   struct kiln_client **ret_client, struct kiln_err *err)
 {
@@ -87,6 +110,7 @@ static enum kiln_code open_client(const struct kiln_client_options *given,
     KILN_AUTO(kiln_client) struct kiln_client *c = calloc(1, sizeof(*c));
     if (!c)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a client");
+    c->no_cache = is_on("KILN_DISABLE_CACHE") || is_on("MIOPEN_DISABLE_CACHE");
     c->timeout_ms = options.timeout_ms ? options.timeout_ms : DEFAULT_TIMEOUT_MS;
     snprintf(c->software, sizeof(c->software), "libkiln %s%s%s", KILN_VERSION,
              options.name ? " in " : "", options.name ? options.name : "");

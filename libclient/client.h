@@ -19,6 +19,7 @@ struct kiln_client {
     struct table *table;       /* owned */
     struct fork_guard guard;
     int timeout_ms;
+    bool no_cache; /* KILN_DISABLE_CACHE, MIOPEN_DISABLE_CACHE: nothing stored is used */
     char socket_path[256];
     char software[128]; /* for hello */
 };
@@ -27,6 +28,10 @@ struct kiln_client {
  * negative time-out; turns the time-out (0: the client's default) into a deadline. */
 KILN_MUST_CHECK enum kiln_code client_enter(const struct kiln_client *client, int timeout_ms,
                                             uint64_t *ret_deadline_ns, struct kiln_err *err);
+
+/* KILN_NOT_FOUND, saying why, where stored kernels are not to be used. */
+KILN_MUST_CHECK enum kiln_code client_check_cache(const struct kiln_client *client,
+                                                  struct kiln_err *err);
 
 /* A connection of its own to the same daemon, for what may not share the client's. */
 KILN_MUST_CHECK enum kiln_code client_open_exchange(struct kiln_client *client,

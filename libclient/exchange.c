@@ -91,26 +91,50 @@ static void stop_transport(struct exchange *x)
     x->transport->ops->stop(x->transport);
 }
 
+static enum kiln_code send_one(struct transport *t, const struct request *rq, struct kiln_err *err)
+{
+    struct bytes frame = buffer_view(rq->frame);
+    if (rq->file_count == 0)
+        return t->ops->send(t, frame, err);
+    if (!t->ops->send_files)
+        return kiln_fail(err, KILN_UNSUPPORTED, "files cannot be handed over here");
+    return t->ops->send_files(t, frame, rq->files, rq->file_count, err);
+}
+
+/* False when the connection is no good: the reader will see it and connect again. */
+static bool send_request(struct exchange *x, struct request *rq)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    enum kiln_code rc = send_one(x->transport, rq, &err);
+    if (rc && rq->file_count > 0 && rc != KILN_UNAVAILABLE) {
+        end_with(x, rq, &err); /* another connection would not take these files either */
+        return true;
+    }
+    if (rc)
+        return false;
+    rq->sent = true;
+    rq->sends++;
+    x->sent++;
+    x->unsent--;
+    x->status.requests++;
+    return true;
+}
+
 /* What has not gone out yet, as far as the daemon and the socket take it. */
 static void send_waiting(struct exchange *x)
 {
     struct transport *t = x->transport;
-    for (struct request *rq = x->first; rq && x->unsent && !x->broken && !x->stopping;
-         rq = rq->next) {
+    struct request *next;
+    for (struct request *rq = x->first; rq && x->unsent && !x->broken && !x->stopping; rq = next) {
+        next = rq->next;
         if (rq->sent)
             continue;
         if (x->sent >= x->status.greeting.max_in_flight || t->ops->is_sending(t))
             return;
-        struct kiln_err ignored = KILN_ERR_INIT; /* the reader will see it and connect again */
-        if (t->ops->send(t, buffer_view(rq->frame), &ignored)) {
+        if (!send_request(x, rq)) {
             stop_transport(x);
             return;
         }
-        rq->sent = true;
-        rq->sends++;
-        x->sent++;
-        x->unsent--;
-        x->status.requests++;
     }
 }
 
@@ -332,6 +356,8 @@ static enum kiln_code lead(struct exchange *x, struct waiter *me, uint64_t deadl
     if (!x->transport)
         return establish(x, deadline_ns, err);
     send_waiting(x);
+    if (me->news != me->seen)
+        return KILN_OK; /* one of ours could not be sent, and ended */
     struct transport *t = x->transport;
     struct transport_frame frame;
     pthread_mutex_unlock(&x->mutex);
@@ -429,6 +455,7 @@ enum kiln_code exchange_submit(struct exchange *exchange, struct request *reques
         .type = request->type,
         .request_id = request->id,
         .body_size = (uint32_t)(frame->size - FRAME_HEADER_SIZE),
+        .descriptors = (uint16_t)request->file_count,
     };
     frame_header_write(frame->data, &header);
     link_request(exchange, request);

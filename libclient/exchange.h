@@ -54,6 +54,8 @@ struct request {
     uint16_t type;         /* enum message_type */
     struct buffer *frame;  /* borrowed: FRAME_HEADER_SIZE bytes left free, then the body */
     struct waiter *waiter; /* borrowed */
+    const int *files;      /* borrowed: go with it */
+    size_t file_count;     /* at most LIMIT_REQUEST_FILES */
     bool once;             /* fails when the connection dies instead of being sent again */
     /* Reads one frame (an error frame never comes here).  A failure ends the request;
      * KILN_CORRUPT also drops the connection, for one that sends nonsense may send more.  What

@@ -115,6 +115,8 @@ static enum kiln_code by_key(struct kiln_client *client, const char *hex, uint64
 {
     struct digest key;
     enum kiln_code rc = fetch_key(hex, &key, &failure->err);
+    if (!rc)
+        rc = client_check_cache(client, &failure->err);
     if (rc)
         return rc;
     *ret_kernel = fetch_known_key(client, &key);
@@ -148,7 +150,7 @@ static enum kiln_code by_source(struct kiln_client *client, const struct kiln_ke
         return KILN_OK;
     BUFFER_AUTO struct buffer frame;
     client_frame_init(&frame);
-    source_write(&frame, source);
+    source_write(&frame, source, client->no_cache ? FETCH_NO_CACHE : 0);
     struct fetch fetch = { .failure = FAILURE_INIT };
     rc = call(client, MESSAGE_fetch_source, &frame, &fetch, deadline_ns, failure);
     if (rc)
@@ -157,6 +159,70 @@ static enum kiln_code by_source(struct kiln_client *client, const struct kiln_ke
     *ret_kernel = fetch.kernel;
     return KILN_OK;
 }
+
+/* ---- by MIOpen's name ---- */
+
+static struct table_identity name_identity(const struct message_fetch_name *m,
+                                           struct bytes parts[3])
+{
+    parts[0] = m->database_id;
+    parts[1] = m->name;
+    parts[2] = m->args;
+    return (struct table_identity){ .kind = TABLE_NAME, .parts = parts, .count = 3 };
+}
+
+static enum kiln_code by_name(struct kiln_client *client, const struct message_fetch_name *m,
+                              uint64_t deadline_ns, struct kiln_kernel **ret_kernel,
+                              struct failure *failure)
+{
+    struct bytes parts[3];
+    struct table_identity identity = name_identity(m, parts);
+    enum kiln_code rc = client_check_cache(client, &failure->err);
+    if (rc)
+        return rc;
+    *ret_kernel = known(client, identity);
+    if (*ret_kernel)
+        return KILN_OK;
+    BUFFER_AUTO struct buffer frame;
+    client_frame_init(&frame);
+    message_fetch_name_write(&frame, m);
+    struct fetch fetch = { .failure = FAILURE_INIT };
+    rc = call(client, MESSAGE_fetch_name, &frame, &fetch, deadline_ns, failure);
+    if (rc == KILN_NOT_FOUND)
+        return kiln_fail(&failure->err, rc, "no kernel '%.*s' for %.*s here", (int)m->name.size,
+                         (const char *)m->name.data, (int)m->database_id.size,
+                         (const char *)m->database_id.data);
+    if (rc)
+        return rc;
+    table_put(client->table, &identity, kernel_again(fetch.kernel), &kernel_value_ops,
+              fetch.kernel->content->size);
+    *ret_kernel = fetch.kernel;
+    return KILN_OK;
+}
+
+int kiln_kernel_fetch_named(struct kiln_client *client, const char *database_id, const char *name,
+                            const char *args, int timeout_ms, struct kiln_kernel **ret_kernel,
+                            struct kiln_error *err)
+{
+    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    uint64_t deadline_ns;
+    struct kiln_kernel *kernel = NULL;
+    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    if (!rc && (!ret_kernel || !database_id || !name))
+        return error_argument(
+            err, "kiln_kernel_fetch_named needs an id, a name, a place for the kernel");
+    const struct message_fetch_name m = { .inline_limit = LIMIT_INLINE_OBJECT,
+                                          .database_id = bytes_of_text(database_id),
+                                          .name = bytes_of_text(name),
+                                          .args = bytes_of_text(args) };
+    if (!rc)
+        rc = by_name(client, &m, deadline_ns, &kernel, &f);
+    if (!rc)
+        *ret_kernel = kernel;
+    return failure_return(&f, rc, err);
+}
+
+/* ---- the calls ---- */
 
 int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_ms,
                       struct kiln_kernel **ret_kernel, struct kiln_error *err)

@@ -19,9 +19,11 @@ struct wish {
     struct bytes target, database_id, solver, toolchain;
     uint8_t priority;
     bool without_objects;
+    bool no_cache;
 };
 
-static enum kiln_code read_wish(const struct kiln_plan_options *options, struct wish *ret_wish,
+static enum kiln_code read_wish(const struct kiln_client *client,
+                                const struct kiln_plan_options *options, struct wish *ret_wish,
                                 struct kiln_err *err)
 {
     struct kiln_plan_options o;
@@ -40,6 +42,7 @@ static enum kiln_code read_wish(const struct kiln_plan_options *options, struct 
         .toolchain = bytes_of_text(o.toolchain),
         .priority = o.priority == KILN_PREFETCH ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE,
         .without_objects = o.no_objects != 0,
+        .no_cache = client->no_cache,
     };
     return KILN_OK;
 }
@@ -89,7 +92,8 @@ static void write_question(struct buffer *frame, const struct problem *p, const 
     struct message_plan m = {
         .problem = *p,
         .priority = wish->priority,
-        .flags = wish->without_objects ? FETCH_NO_OBJECT : 0,
+        .flags = (uint8_t)((wish->without_objects ? FETCH_NO_OBJECT : 0) |
+                           (wish->no_cache ? FETCH_NO_CACHE : 0)),
         .inline_limit = LIMIT_INLINE_OBJECT,
         .target = wish->target,
         .database_id = wish->database_id,
@@ -159,7 +163,7 @@ static enum kiln_code get(struct kiln_client *client, const struct kiln_problem 
 {
     struct wish wish;
     struct problem p;
-    enum kiln_code rc = read_wish(options, &wish, &failure->err);
+    enum kiln_code rc = read_wish(client, options, &wish, &failure->err);
     if (!rc)
         rc = problem_from_public(problem, &p, &failure->err);
     if (rc)
@@ -317,7 +321,7 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *probl
         .client = client, .problems = problems, .count = count, .ready = ready, .context = context
     };
     if (!rc)
-        rc = read_wish(options, &b.wish, &f.err);
+        rc = read_wish(client, options, &b.wish, &f.err);
     if (rc)
         return failure_return(&f, rc, err);
     if (!ready || (count && !problems))

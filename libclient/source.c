@@ -64,7 +64,7 @@ struct table_identity source_table_identity(const struct source_identity *identi
                                     .count = identity->count };
 }
 
-void source_write(struct buffer *body, const struct kiln_kernel_source *source)
+void source_write(struct buffer *body, const struct kiln_kernel_source *source, uint8_t flags)
 {
     BUFFER_AUTO struct buffer headers;
     buffer_init(&headers, LIMIT_FRAME_BODY);
@@ -77,6 +77,7 @@ void source_write(struct buffer *body, const struct kiln_kernel_source *source)
     body->failed |= headers.failed;
     struct message_fetch_source m = {
         .priority = source->priority == KILN_PREFETCH ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE,
+        .flags = flags,
         .inline_limit = LIMIT_INLINE_OBJECT,
         .toolchain = bytes_of_text(source->toolchain),
         .target = bytes_of_text(source->target),

@@ -24,5 +24,5 @@ KILN_MUST_CHECK enum kiln_code source_check(const struct kiln_kernel_source *sou
 /* Of a checked source. */
 void source_identify(const struct kiln_kernel_source *source, struct source_identity *ret_identity);
 struct table_identity source_table_identity(const struct source_identity *identity);
-/* Appends fetch_source's body.  A body that is too large fails the buffer. */
-void source_write(struct buffer *body, const struct kiln_kernel_source *source);
+/* Appends fetch_source's body, with FETCH_ |flags|.  A body that is too large fails the buffer. */
+void source_write(struct buffer *body, const struct kiln_kernel_source *source, uint8_t flags);

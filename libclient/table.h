@@ -15,7 +15,7 @@
 #include "common/bytes.h"
 #include "common/err.h"
 
-enum table_kind { TABLE_KEY, TABLE_SOURCE, TABLE_PLAN };
+enum table_kind { TABLE_KEY, TABLE_SOURCE, TABLE_PLAN, TABLE_NAME };
 
 struct table_identity {
     enum table_kind kind;

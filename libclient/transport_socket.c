@@ -93,6 +93,54 @@ static enum kiln_code socket_send(struct transport *base, struct bytes frame, st
     return rc;
 }
 
+/* They go with the first byte. */
+static enum kiln_code write_with_files(int fd, struct bytes data, const int *files, size_t count,
+                                       size_t *ret_sent, struct kiln_err *err)
+{
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(LIMIT_REQUEST_FILES * sizeof(int))];
+    } control = { 0 };
+    struct iovec part = { (void *)(uintptr_t)data.data, data.size };
+    struct msghdr message = { .msg_iov = &part,
+                              .msg_iovlen = 1,
+                              .msg_control = control.room,
+                              .msg_controllen = CMSG_SPACE(count * sizeof(int)) };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(c), files, count * sizeof(int));
+    ssize_t n;
+    do
+        n = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ENOMEM))
+        return kiln_fail(err, KILN_BUSY, "kilnd is too busy to take files: ask again");
+    if (n < 0 && errno == EBADF)
+        return kiln_fail(err, KILN_INVALID, "what should go to kilnd is no open file");
+    if (n < 0 && errno == ETOOMANYREFS)
+        return kiln_fail(err, KILN_BUSY,
+                         "too many files of this user are on their way already: ask again");
+    if (n < 0)
+        return kiln_fail(err, KILN_UNAVAILABLE, "cannot hand files to kilnd: %s", strerror(errno));
+    *ret_sent = (size_t)n;
+    return KILN_OK;
+}
+
+static enum kiln_code socket_send_files(struct transport *base, struct bytes frame,
+                                        const int *files, size_t count, struct kiln_err *err)
+{
+    struct transport_socket *s = socket_of(base);
+    size_t sent = 0;
+    pthread_mutex_lock(&s->mutex);
+    enum kiln_code rc = write_with_files(s->fd, frame, files, count, &sent, err);
+    if (!rc && sent < frame.size)
+        rc = keep_rest(s, bytes_of(frame.data + sent, frame.size - sent), err);
+    pthread_mutex_unlock(&s->mutex);
+    return rc;
+}
+
 static enum kiln_code send_rest(struct transport_socket *s, struct kiln_err *err)
 {
     size_t sent = 0;
@@ -334,6 +382,7 @@ static void socket_destroy(struct transport *base)
 static const struct transport_ops socket_ops = {
     .name = "socket",
     .send = socket_send,
+    .send_files = socket_send_files,
     .is_sending = socket_is_sending,
     .receive = socket_receive,
     .stop = socket_stop,

@@ -194,7 +194,9 @@ int main(int argc, char **argv)
     struct kiln_error err = { 0 };
     const char *const *words = (const char *const *)argv + 1;
     int rc = dispatch(argc - 1, words, &call, &err);
-    struct outcome outcome = { "kiln-driver", outcome_wants_json(argc - 1, words), call.reported };
+    struct outcome outcome = { .program = "kiln-driver",
+                               .json = outcome_wants_json(argc - 1, words),
+                               .reported = call.reported };
     driver_call_done(&call);
     return (int)outcome_end(&outcome, rc, &err);
 }

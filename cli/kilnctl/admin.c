@@ -8,22 +8,78 @@
 
 static inline void reply_auto(char **text) { kiln_free(*text); }
 
-int admin_ask(const struct invocation *invocation, const char *request,
-              const struct json *arguments, struct json **ret_reply, struct kiln_error *err)
+static int print_arguments(const char *request, const struct json *arguments, char **ret_text,
+                           struct kiln_error *err)
 {
-    KILN_AUTO(mem) char *text = arguments ? json_print(arguments, false) : NULL;
-    KILN_AUTO(reply) char *reply = NULL;
+    *ret_text = arguments ? json_print(arguments, false) : NULL;
+    if (arguments && !*ret_text)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the request '%s'", request);
+    return KILN_E_OK;
+}
+
+static int parse_reply(const char *request, const char *reply, struct json **ret_reply,
+                       struct kiln_error *err)
+{
     KILN_AUTO(json) struct json *tree = NULL;
     struct kiln_err why = KILN_ERR_INIT;
-    if (arguments && !text)
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the request '%s'", request);
-    int rc = kiln_admin(invocation->client, request, text, 0, &reply, err);
-    if (rc)
-        return rc;
     if (json_parse(bytes_of(reply, strlen(reply)), "kilnd's answer", &tree, &why))
         return cli_fail(err, KILN_E_CORRUPT, "%s", why.text);
     if (!json_is_object(tree))
         return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer to '%s' is no JSON object", request);
     *ret_reply = KILN_TAKE(tree);
     return KILN_E_OK;
+}
+
+int admin_ask(const struct invocation *invocation, const char *request,
+              const struct json *arguments, struct json **ret_reply, struct kiln_error *err)
+{
+    KILN_AUTO(mem) char *text = NULL;
+    KILN_AUTO(reply) char *reply = NULL;
+    int rc = print_arguments(request, arguments, &text, err);
+    if (!rc)
+        rc = kiln_admin(invocation->client, request, text, 0, &reply, err);
+    return rc ? rc : parse_reply(request, reply, ret_reply, err);
+}
+
+static void close_files(const struct admin_call *call, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        close(call->ret_files[i]);
+}
+
+int admin_call(const struct invocation *invocation, const struct admin_call *call,
+               struct json **ret_reply, struct kiln_error *err)
+{
+    KILN_AUTO(mem) char *text = NULL;
+    KILN_AUTO(reply) char *reply = NULL;
+    const int files[] = { call->file, call->second_file };
+    size_t came_back = 0;
+    int rc = print_arguments(call->request, call->arguments, &text, err);
+    if (rc)
+        return rc;
+    bool limited = invocation->common->timeout.given;
+    const struct kiln_admin_call whole = {
+        .size = sizeof(whole),
+        .request = call->request,
+        .json = text,
+        .timeout_ms = limited ? session_timeout_ms(invocation->common) : -1,
+        .files = files,
+        .file_count = (size_t)(files[0] >= 0) + (size_t)(files[1] >= 0),
+        .progress = call->progress ? call_progress_on : NULL,
+        .context = call->progress,
+        .ret_files = call->ret_files,
+        .ret_files_most = call->ret_files_most,
+        .ret_file_count = &came_back,
+    };
+    rc = kiln_admin_call(invocation->client, &whole, &reply, err);
+    if (call->progress)
+        call_progress_end(call->progress);
+    if (rc)
+        return rc;
+    rc = parse_reply(call->request, reply, ret_reply, err);
+    if (rc)
+        close_files(call, came_back);
+    else if (call->ret_file_count)
+        *call->ret_file_count = came_back;
+    return rc;
 }

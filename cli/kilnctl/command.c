@@ -5,10 +5,20 @@
 
 #include <string.h>
 
+/* As the list shows them: a group of commands is one block. */
 static const struct command *const commands[] = {
-    &command_status,      &command_stats,        &command_config,   &command_ping,
-    &command_events,      &command_toolchain_ls, &command_prefetch, &command_kernel_ls,
-    &command_kernel_show, &command_kernel_rm,    &command_clear,
+    &command_status,        &command_stats,        &command_config,       &command_ping,
+    &command_events,        &command_prefetch,     &command_why_miss,     &command_gc,
+    &command_clear,
+
+    &command_toolchain_ls,
+
+    &command_kernel_ls,     &command_kernel_show,  &command_kernel_fetch, &command_kernel_import,
+    &command_kernel_export, &command_kernel_pin,   &command_kernel_unpin, &command_kernel_rm,
+
+    &command_pkg_install,   &command_pkg_ls,       &command_pkg_show,     &command_pkg_verify,
+    &command_pkg_rm,        &command_pkg_coverage, &command_pkg_build,    &command_pkg_sign,
+    &command_pkg_keygen,
 };
 
 const struct command *command_at(size_t index)
@@ -61,14 +71,22 @@ void command_print_help(const struct command *command, FILE *out)
     fprintf(out, "\n%s", exit_status_help());
 }
 
+/* "kernel ls" after a command whose first word is another one. */
+static bool begins_group(const struct command *command, const struct command *before)
+{
+    size_t size = strcspn(command->name, " ");
+    return before && command->name[size] && strncmp(before->name, command->name, size + 1) != 0;
+}
+
 void command_print_list(FILE *out)
 {
-    const struct command *command = NULL;
+    const struct command *command = NULL, *before = NULL;
     fputs("Usage: kilnctl COMMAND [OPTION]... [WORD]...\n\n"
           "Looks after kilnd, the host's service for compiled kernels.\n\nCommands:\n",
           out);
-    for (size_t i = 0; (command = command_at(i)); i++)
-        fprintf(out, "  %-24s%s\n", command->name, command->summary);
+    for (size_t i = 0; (command = command_at(i)); i++, before = command_at(i - 1))
+        fprintf(out, "%s  %-24s%s\n", begins_group(command, before) ? "\n" : "", command->name,
+                command->summary);
     fputs("\n'kilnctl COMMAND --help' says more about one.\n", out);
     print_common(out);
     fprintf(out,

@@ -6,7 +6,10 @@
  *   main.c       finds the command, parses its options, reports how it went
  *   command.[ch] what a command is, the table of them, --help
  *   <name>.c     one command each
- *   admin.[ch]   a JSON request and its answer     show.[ch]  JSON for people
+ *   admin.[ch]   a JSON request and its answer, files and progress with it
+ *   several.[ch] one command over several words    show.[ch]  JSON for people
+ *   snapshot.[ch], new_file.[ch], sign.[ch]        files that are read, written, signed
+ *   prefetch_run.[ch], problem_file.[ch]           problems, for prefetch and pkg build
  *   ../          options, units, tables, progress: shared with kiln-driver
  */
 #include "cli/kilnctl/command.h"
@@ -15,6 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Long enough for a kilnd that is there. */
+#define PING_MS 500
 
 /* The command line in the pieces it is parsed in. */
 struct call {
@@ -25,16 +31,18 @@ struct call {
     size_t used; /* words of the command's name */
     void *options;
     bool reported; /* by the command itself, in its JSON */
+    bool daemon_answers;
 };
 
 /* "kernel" alone: the commands that begin with it. */
 static int fail_group(const char *group, struct kiln_error *err)
 {
-    char names[256] = "";
+    char names[768] = "";
     size_t used = 0, size = strlen(group);
     const struct command *command = NULL;
     for (size_t i = 0; (command = command_at(i)); i++) {
-        if (strncmp(command->name, group, size) != 0 || command->name[size] != ' ')
+        if (strncmp(command->name, group, size) != 0 || command->name[size] != ' ' ||
+            used >= sizeof(names))
             continue;
         used += (size_t)snprintf(names + used, sizeof(names) - used, "%s'kilnctl %s'",
                                  used ? ", " : "", command->name);
@@ -103,6 +111,13 @@ static int parse_command(struct call *call, struct kiln_error *err)
     return call->common.help || call->common.version ? KILN_E_OK : check_words(call, err);
 }
 
+/* Whether there is no kilnd, or something that kilnd needs is not to be had. */
+static void find_out_what_is_unavailable(struct call *call, struct kiln_client *client)
+{
+    struct kiln_error unused = { 0 };
+    call->daemon_answers = kiln_client_ping(client, PING_MS, NULL, &unused) == KILN_E_OK;
+}
+
 static int run_command(struct call *call, struct kiln_error *err)
 {
     __attribute__((cleanup(kiln_client_auto))) struct kiln_client *client = NULL;
@@ -117,7 +132,10 @@ static int run_command(struct call *call, struct kiln_error *err)
         .client = client,
         .reported = &call->reported,
     };
-    return call->command->run(&invocation, err);
+    rc = call->command->run(&invocation, err);
+    if (rc == KILN_E_UNAVAILABLE)
+        find_out_what_is_unavailable(call, client);
+    return rc;
 }
 
 static int run(struct call *call, int argc, const char *const *argv, struct kiln_error *err)
@@ -166,7 +184,10 @@ int main(int argc, char **argv)
     struct kiln_error err = { 0 };
     const char *const *words = (const char *const *)argv + 1;
     int rc = run(&call, argc - 1, words, &err);
-    struct outcome outcome = { "kilnctl", outcome_wants_json(argc - 1, words), call.reported };
+    struct outcome outcome = { .program = "kilnctl",
+                               .json = outcome_wants_json(argc - 1, words),
+                               .reported = call.reported,
+                               .daemon_answers = call.daemon_answers };
     call_done(&call);
     return (int)outcome_end(&outcome, rc, &err);
 }

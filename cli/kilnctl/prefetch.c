@@ -1,24 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/kilnctl/prefetch_check.h"
-#include "cli/kilnctl/prefetch_report.h"
-#include "cli/lines.h"
-#include "cli/now.h"
+#include "cli/kilnctl/prefetch_run.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
-#include "cli/problem_set.h"
-#include "cli/progress.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
-#include <string.h>
-
-/* Problems sent together where --jobs does not say.  Bounded so that one that never comes is
- * noticed within TIMEOUT_MS, not at the end of a long file. */
-#define BATCH 256u
-/* 256 kernels of some seconds each, on a machine of one core. */
-#define TIMEOUT_MS (30 * 60 * 1000)
-/* More threads than this would only wait for each other. */
-#define JOBS_MOST 256
 
 struct prefetch_options {
     const char *target, *database_id, *toolchain, *solver;
@@ -36,259 +19,45 @@ static const struct option options[] = {
     { "solver", 0, OPTION_TEXT, AT(solver), "NAME", "solver to use, else the best that applies", 0,
       0 },
     { "jobs", 'j', OPTION_NUMBER, AT(jobs), "N",
-      "problems to have in flight (as many as kilnd allows)", 1, JOBS_MOST },
+      "problems to have in flight (as many as kilnd allows)", 1, PREFETCH_JOBS_MOST },
 };
 #undef AT
 
-/* One prefetch under way; what the threads share is behind the lock. */
-struct prefetch {
-    struct kiln_client *client;
-    struct kiln_plan_options options;
-    int timeout_ms;
-    struct problem_set problems;
-    pthread_mutex_t lock; /* guards report, progress, broken, err */
-    struct prefetch_report report;
-    struct progress progress;
-    bool json;
-    bool *reported;     /* borrowed: the invocation's */
-    atomic_size_t next; /* first problem that no thread has taken */
-    int broken;         /* the code that ended it before all were answered */
-    struct kiln_error err;
-};
-
-/* Answers of one batch arrive with their place in it. */
-struct batch {
-    struct prefetch *prefetch;
-    size_t first;
-};
-
-static void note_failure(struct prefetch *p, unsigned line, const char *what,
-                         const struct kiln_error *err)
-{
-    size_t before = p->report.recorded;
-    prefetch_report_failure(&p->report, line, what, err);
-    progress_clear(&p->progress);
-    if (!p->json && p->report.recorded > before)
-        prefetch_report_print_failure(&p->report, before, stderr);
-}
-
-static void read_line(struct prefetch *p, const struct line *line, struct kiln_error *err)
-{
-    struct kiln_problem problems[3];
-    struct kiln_error why = { 0 };
-    unsigned count = 0;
-    int rc = kiln_problem_from_driver(line->text, problems, &count, &why);
-    for (unsigned i = 0; !rc && i < count; i++)
-        rc = problem_set_add(&p->problems, &problems[i], line->number, &why);
-    if (rc == KILN_E_NO_MEMORY)
-        *err = why;
-    if (rc)
-        note_failure(p, line->number, line->text, &why);
-}
-
-static int read_problems(struct prefetch *p, const char *path, struct kiln_error *err)
-{
-    LINE_FILE_AUTO struct line_file file = { 0 };
-    int rc = line_file_read(path, &file, err);
-    for (size_t i = 0; !rc && i < file.count; i++) {
-        read_line(p, &file.lines[i], err);
-        rc = err->code;
-    }
-    if (!rc && file.count == 0)
-        rc = cli_fail(err, KILN_E_INVALID, "'%s' holds no MIOpenDriver command lines", path);
-    p->report.lines = file.count;
-    p->report.problems = p->problems.count;
-    p->report.repeats = p->problems.repeats;
-    return rc;
-}
-
-static void note_answer(struct prefetch *p, size_t index, const struct kiln_plan *plan,
-                        const struct kiln_error *why)
-{
-    char text[512] = "";
-    struct kiln_error unused = { 0 };
-    pthread_mutex_lock(&p->lock);
-    if (plan) {
-        prefetch_report_plan(&p->report, plan);
-    } else {
-        if (kiln_problem_to_driver(&p->problems.problems[index], text, sizeof(text), &unused))
-            snprintf(text, sizeof(text), "%s", unused.text);
-        note_failure(p, p->problems.lines[index], text, why);
-    }
-    progress_update(&p->progress, p->report.done + p->report.failed, p->report.failed, now_ns());
-    pthread_mutex_unlock(&p->lock);
-}
-
-static int on_plan(void *context, size_t index, struct kiln_plan *plan,
-                   const struct kiln_error *err)
-{
-    struct batch *batch = context;
-    note_answer(batch->prefetch, batch->first + index, plan, err);
-    return 0;
-}
-
-static int run_batches(struct prefetch *p, struct kiln_error *err)
-{
-    int rc = KILN_E_OK;
-    for (size_t first = atomic_load(&p->next); !rc && first < p->problems.count; first += BATCH) {
-        size_t left = p->problems.count - first;
-        struct batch batch = { .prefetch = p, .first = first };
-        rc = kiln_plan_batch(p->client, p->problems.problems + first, left < BATCH ? left : BATCH,
-                             &p->options, p->timeout_ms, on_plan, &batch, err);
-    }
-    return rc;
-}
-
-static bool is_end(int code)
-{
-    return code == KILN_E_UNAVAILABLE || code == KILN_E_TIMED_OUT || code == KILN_E_DENIED;
-}
-
-static void break_off(struct prefetch *p, const struct kiln_error *why)
-{
-    pthread_mutex_lock(&p->lock);
-    if (!p->broken) {
-        p->broken = why->code;
-        p->err = *why;
-    }
-    pthread_mutex_unlock(&p->lock);
-    atomic_store(&p->next, p->problems.count);
-}
-
-static void *work(void *context)
-{
-    struct prefetch *p = context;
-    for (size_t i = atomic_fetch_add(&p->next, 1); i < p->problems.count;
-         i = atomic_fetch_add(&p->next, 1)) {
-        struct kiln_plan *plan = NULL;
-        struct kiln_error why = { 0 };
-        int rc = kiln_plan_get(p->client, &p->problems.problems[i], &p->options, p->timeout_ms,
-                               &plan, &why);
-        if (is_end(rc))
-            break_off(p, &why);
-        else
-            note_answer(p, i, plan, &why);
-        kiln_plan_unref(plan);
-    }
-    return NULL;
-}
-
-/* One thread a problem in flight; the first one is this. */
-static int run_threads(struct prefetch *p, size_t count, struct kiln_error *err)
-{
-    pthread_t threads[JOBS_MOST];
-    size_t started = 0;
-    while (started + 1 < count && pthread_create(&threads[started], NULL, work, p) == 0)
-        started++;
-    work(p);
-    for (size_t i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
-    if (p->broken)
-        *err = p->err;
-    return p->broken;
-}
-
-/* Whether all that was asked for is there; |rc| is what broke it off, if anything did. */
-static int judge(const struct prefetch *p, int rc, struct kiln_error *err)
-{
-    const struct prefetch_report *r = &p->report;
-    if (rc)
-        return cli_while(err, "after %zu of %zu problems", r->done + r->failed, r->problems);
-    if (r->incomplete)
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory: the report is not complete");
-    if (r->failed)
-        return cli_fail(err, KILN_E_COMPILE_FAILED, "%zu failed, %zu of %zu problems are ready",
-                        r->failed, r->done, r->problems);
-    return KILN_E_OK;
-}
-
-static int print_json(struct prefetch *p, int rc, struct kiln_error *err)
+static int print_json(const struct prefetch *p, const struct invocation *invocation, int rc,
+                      struct kiln_error *err)
 {
     struct kiln_error unused = { 0 };
     KILN_AUTO(json) struct json *json = prefetch_report_json(&p->report);
     if (rc)
         json_set(json, "error", outcome_error_json(err));
     int printed = output_json(json, rc ? &unused : err);
-    *p->reported = rc && !printed;
+    *invocation->reported = rc && !printed;
     return rc ? rc : printed;
-}
-
-static int finish(struct prefetch *p, int rc, struct kiln_error *err)
-{
-    if (rc && p->report.done + p->report.failed == 0)
-        return rc;
-    rc = judge(p, rc, err);
-    if (p->json)
-        return print_json(p, rc, err);
-    prefetch_report_print(&p->report, stdout);
-    return rc;
-}
-
-/* The first problem alone, where it may fail for a reason that all the others share. */
-static int try_first(struct prefetch *p, bool doubtful, struct kiln_error *err)
-{
-    struct kiln_plan *plan = NULL;
-    struct kiln_error why = { 0 };
-    if (p->problems.count == 0)
-        return KILN_E_OK;
-    int rc =
-        kiln_plan_get(p->client, &p->problems.problems[0], &p->options, p->timeout_ms, &plan, &why);
-    if (rc && (doubtful || is_end(rc) || rc == KILN_E_NOT_FOUND)) {
-        *err = why;
-        return rc;
-    }
-    atomic_store(&p->next, 1);
-    note_answer(p, 0, plan, &why);
-    kiln_plan_unref(plan);
-    return KILN_E_OK;
-}
-
-static int prefetch(struct prefetch *p, const struct invocation *invocation, struct kiln_error *err)
-{
-    const struct prefetch_options *o = invocation->options;
-    bool doubtful = false;
-    int rc = prefetch_check(invocation, o->target, o->toolchain, &doubtful, err);
-    if (!rc)
-        rc = read_problems(p, invocation->words[0], err);
-    if (rc)
-        return rc;
-    uint64_t started = now_ns();
-    progress_init(&p->progress, stderr, "prefetch", p->problems.count + p->report.failed, started);
-    if (doubtful || o->solver)
-        rc = try_first(p, doubtful, err);
-    if (rc)
-        return rc;
-    rc = o->jobs.given ? run_threads(p, (size_t)o->jobs.value, err) : run_batches(p, err);
-    progress_clear(&p->progress);
-    p->report.seconds = (double)(now_ns() - started) / 1e9;
-    return finish(p, rc, err);
 }
 
 static int run(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct prefetch_options *o = invocation->options;
+    PREFETCH_AUTO struct prefetch p = { 0 };
     if (!o->target)
         return cli_fail(err, KILN_E_INVALID,
                         "prefetch needs --target: what to compile for, such as gfx90a or sm_90");
-    struct prefetch p = {
-        .client = invocation->client,
-        .options = { .size = sizeof(p.options),
-                     .target = o->target,
-                     .database_id = o->database_id,
-                     .solver = o->solver,
-                     .toolchain = o->toolchain,
-                     .priority = KILN_PREFETCH,
-                     .no_objects = 1 },
-        .timeout_ms = session_timeout_ms(invocation->common),
-        .lock = PTHREAD_MUTEX_INITIALIZER,
-        .json = invocation->common->json,
-        .reported = invocation->reported,
+    const struct prefetch_question question = {
+        .invocation = invocation,
+        .path = invocation->words[0],
+        .target = o->target,
+        .database_id = o->database_id,
+        .toolchain = o->toolchain,
+        .solver = o->solver,
+        .jobs = o->jobs.given ? (size_t)o->jobs.value : 0,
+        .label = "prefetch",
     };
-    if (!p.timeout_ms)
-        p.timeout_ms = TIMEOUT_MS;
-    int rc = prefetch(&p, invocation, err);
-    problem_set_done(&p.problems);
-    prefetch_report_done(&p.report);
+    int rc = prefetch_run(&question, &p, err);
+    if (!p.begun)
+        return rc;
+    if (p.json)
+        return print_json(&p, invocation, rc, err);
+    prefetch_report_print(&p.report, stdout);
     return rc;
 }
 

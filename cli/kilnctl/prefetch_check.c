@@ -80,8 +80,24 @@ static int conclude(const struct verdict *v, const char *target, const char *too
     return rc;
 }
 
-int prefetch_check(const struct invocation *invocation, const char *target, const char *toolchain,
-                   bool *ret_doubtful, struct kiln_error *err)
+/* A package of the target's arch may have the kernels that nothing here can compile: then each
+ * problem finds out. */
+static bool packages_may_serve(const struct invocation *invocation, const char *target)
+{
+    KILN_AUTO(json) struct json *reply = NULL;
+    struct kiln_error ignored = { .code = KILN_E_OK };
+    size_t arch = strcspn(target, ":");
+    if (admin_ask(invocation, "package_list", NULL, &reply, &ignored))
+        return false; /* an older kilnd has none */
+    for (const struct json *j = json_first(json_get(reply, "packages")); j; j = json_next(j)) {
+        if (strncmp(json_get_text(j, "database_id", ""), target, arch) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int check_toolchains(const struct invocation *invocation, const char *target,
+                            const char *toolchain, bool *ret_doubtful, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *ask = json_object();
     KILN_AUTO(json) struct json *reply = NULL;
@@ -95,4 +111,16 @@ int prefetch_check(const struct invocation *invocation, const char *target, cons
     for (const struct json *j = json_first(json_get(reply, "toolchains")); j; j = json_next(j))
         judge(&verdict, j, target, toolchain);
     return conclude(&verdict, target, toolchain, ret_doubtful, err);
+}
+
+int prefetch_check(const struct invocation *invocation, const char *target, const char *toolchain,
+                   bool *ret_doubtful, struct kiln_error *err)
+{
+    int rc = check_toolchains(invocation, target, toolchain, ret_doubtful, err);
+    bool cannot_compile = rc == KILN_E_UNAVAILABLE || rc == KILN_E_UNSUPPORTED;
+    if (!cannot_compile || toolchain || !packages_may_serve(invocation, target))
+        return rc;
+    *err = (struct kiln_error){ .code = KILN_E_OK };
+    *ret_doubtful = false;
+    return KILN_E_OK;
 }

@@ -34,10 +34,10 @@ static const struct {
     const char *ending;
     const char *(*format)(double value, char text[UNITS_TEXT_MOST]);
 } formats[] = {
-    { "bytes", show_size },  { "size", show_size },    { "limit", show_size },
-    { "stored", show_size }, { "_ns", show_ns },       { "_ms", show_ms },
-    { "_s", units_seconds }, { "created", show_when }, { "last_used", show_when },
-    { "time", show_when },
+    { "bytes", show_size },  { "size", show_size },      { "limit", show_size },
+    { "stored", show_size }, { "_ns", show_ns },         { "_ms", show_ms },
+    { "_s", units_seconds }, { "created", show_when },   { "last_used", show_when },
+    { "time", show_when },   { "installed", show_when },
 };
 
 static bool ends_with(const char *name, const char *ending)

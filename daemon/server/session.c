@@ -101,17 +101,48 @@ static void refuse(struct session *s, uint64_t request_id, const struct kiln_err
     session_end(s, END_ANSWERED);
 }
 
+/* The frame's descriptors go to the handler, which takes those that it wants. */
+static enum kiln_code handle_with_files(struct session *s, const struct frame_header *header,
+                                        struct bytes body, struct kiln_err *err)
+{
+    struct caller *caller = &s->caller;
+    for (unsigned i = 0; i < header->descriptors; i++)
+        caller->files[i] = s->files.fds[i];
+    caller->file_count = header->descriptors;
+    if (header->descriptors > 0)
+        s->files.count = 0;
+    enum kiln_code rc = service_handle(s->server->engine, caller, header, body, err);
+    for (unsigned i = 0; i < caller->file_count; i++) {
+        if (caller->files[i] >= 0)
+            close(caller->files[i]);
+    }
+    caller->file_count = 0;
+    return rc;
+}
+
 static void handle(struct session *s, const struct frame_header *header, struct bytes body)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    if (header->descriptors > 0) {
-        kiln_fail(&err, KILN_INVALID, "request '%s' announces %u descriptors: requests have none",
-                  message_name(header->type), header->descriptors);
+    if (header->descriptors > 0 && header->descriptors != s->files.count) {
+        kiln_fail(&err, KILN_INVALID,
+                  "request '%s' announces %u descriptors, %u came with it (at most %u may)",
+                  message_name(header->type), header->descriptors, s->files.count,
+                  LIMIT_REQUEST_FILES);
         refuse(s, header->request_id, &err);
         return;
     }
-    if (service_handle(s->server->engine, &s->caller, header, body, &err) != KILN_OK)
+    if (handle_with_files(s, header, body, &err) != KILN_OK)
         session_end(s, END_ANSWERED);
+}
+
+/* Descriptors that no frame announced, or that nobody will read the frame of. */
+static void drop_strays(struct session *s)
+{
+    bool expected = inbox_is_partial(&s->inbox) && s->end == END_NOT;
+    if (s->files.count == 0 || expected)
+        return;
+    request_files_drop(&s->files);
+    s->server->counts.protocol_errors++;
 }
 
 /* Every whole frame of |received|; the rest stays in the inbox. */
@@ -144,15 +175,15 @@ static void note_partial(struct session *s, bool was_partial, bool had_frames)
         s->frame_ms = loop_now_ms(s->server->loop);
 }
 
-/* Descriptors that nobody asked for: with no room for them the kernel closes them itself. */
 static ssize_t receive(struct session *s, struct iovec *iov, int count)
 {
     struct msghdr m = { .msg_iov = iov, .msg_iovlen = (size_t)count };
     ssize_t got;
     do {
-        got = recvmsg(s->fd, &m, MSG_DONTWAIT);
+        request_files_expect(&s->files, &m);
+        got = recvmsg(s->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     } while (got < 0 && errno == EINTR);
-    if (got >= 0 && (m.msg_flags & MSG_CTRUNC))
+    if (got >= 0 && !request_files_received(&s->files, &m))
         s->server->counts.protocol_errors++;
     return got;
 }
@@ -175,6 +206,7 @@ static void on_readable(struct session *s)
     struct bytes received = inbox_received(&s->inbox, scratch, (size_t)got);
     size_t owed = s->inbox.wanted - s->inbox.size;
     handle_frames(s, received);
+    drop_strays(s);
     note_partial(s, was_partial, received.size > owed || owed == 0);
     want(s);
 }
@@ -266,6 +298,7 @@ void session_close(struct session *s)
 {
     service_leave(s->server->engine, &s->caller);
     inbox_done(&s->inbox);
+    request_files_drop(&s->files);
     outbox_done(&s->outbox);
     account_leave(&s->server->accounts, s->account);
     s->account = NULL;

@@ -14,6 +14,7 @@
 #include "daemon/server/inbox.h"
 #include "daemon/server/outbox.h"
 #include "daemon/server/peer.h"
+#include "daemon/server/request_files.h"
 #include "engine/service/service.h"
 
 struct server;
@@ -35,6 +36,7 @@ struct session {
     int fd; /* owned */
     struct inbox inbox;
     struct outbox outbox;
+    struct request_files files; /* came with the frame that is not whole yet */
     uint64_t joined_ms;
     uint64_t frame_ms; /* when the unfinished frame began */
     uint64_t moved_ms; /* when bytes last went out, or began to wait */

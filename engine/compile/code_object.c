@@ -13,6 +13,7 @@
 #define AMD_FEATURES_SINCE_ABI 2u
 #define AMD_XNACK_SHIFT 8
 #define AMD_SRAMECC_SHIFT 10
+#define AMD_FEATURE_EITHER 1u
 #define AMD_FEATURE_OFF 2u
 #define AMD_FEATURE_ON 3u
 
@@ -119,6 +120,27 @@ enum kiln_code code_object_check(struct bytes object, const struct target *targe
         return kiln_fail(err, KILN_CORRUPT, "the code object for %s is for ELF machine %u, not %u",
                          target->text, image.header.e_machine, machine);
     return amd ? check_amd(&image, target, err) : check_nvidia(&image, target, err);
+}
+
+static bool suits(const struct target *target, const char *name, unsigned bits)
+{
+    const char *at = strstr(target->text, name);
+    if (!at || bits == AMD_FEATURE_EITHER)
+        return true;
+    return bits == (at[strlen(name)] == '+' ? AMD_FEATURE_ON : AMD_FEATURE_OFF);
+}
+
+bool code_object_suits(struct bytes object, const struct target *target)
+{
+    struct elf_image image;
+    if (target->family != TARGET_AMDGPU)
+        return true;
+    if (!elf_image_open(object, &image))
+        return false;
+    unsigned flags = image.header.e_flags;
+    return image.header.e_ident[EI_ABIVERSION] < AMD_FEATURES_SINCE_ABI ||
+           (suits(target, "sramecc", flags >> AMD_SRAMECC_SHIFT & 3u) &&
+            suits(target, "xnack", flags >> AMD_XNACK_SHIFT & 3u));
 }
 
 struct listing {

@@ -15,6 +15,10 @@
 KILN_MUST_CHECK enum kiln_code code_object_check(struct bytes object, const struct target *target,
                                                  struct kiln_err *err);
 
+/* Whether an object that passed its check for the arch runs where |target| says how features are
+ * set: one that was made for either state of a feature does. */
+bool code_object_suits(struct bytes object, const struct target *target);
+
 /* Calls |each| with every kernel entry point's name (AMD: symbols NAME.kd; NVIDIA: sections
  * .text.NAME); returns how many there were, 0 where the format does not say (OpenCL). */
 size_t code_object_kernels(struct bytes object, const struct target *target,

@@ -52,3 +52,13 @@ struct digest kernel_key(const struct compile_job *job, const struct digest *too
     put_number(&s, COMPILE_ABI);
     return sha256_end(&s);
 }
+
+struct digest kernel_source_id(const struct compile_job *job) { return sha256_of(job->source); }
+
+struct digest kernel_headers_id(const struct compile_job *job)
+{
+    struct sha256 s;
+    sha256_init(&s);
+    put_headers(&s, job);
+    return sha256_end(&s);
+}

@@ -18,3 +18,8 @@
 
 /* |job|'s headers must have passed headers_check, its options options_canonicalise. */
 struct digest kernel_key(const struct compile_job *job, const struct digest *toolchain_identity);
+
+/* Parts of a key by themselves, to tell what differs: SHA-256 over the source, and over the headers
+ * in the order of their names. */
+struct digest kernel_source_id(const struct compile_job *job);
+struct digest kernel_headers_id(const struct compile_job *job);

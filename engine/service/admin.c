@@ -9,19 +9,32 @@
 
 const struct admin_member admin_no_members[] = { { 0 } };
 
-void admin_send(struct engine *e, struct caller *caller, uint64_t id, const struct json *answer,
-                uint16_t flags)
+static void send_answer(struct engine *e, struct caller *caller, struct reply *reply,
+                        const struct json *answer)
 {
     KILN_AUTO(mem) char *text = json_print(answer, false);
     if (!text || strlen(text) > LIMIT_FRAME_BODY) {
         struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
-        service_refuse(e, caller, id, &why, NULL);
+        service_refuse(e, caller, reply->request_id, &why, NULL);
         return;
     }
-    struct reply reply = {
-        .type = MESSAGE_json, .request_id = id, .flags = flags, .body = bytes_of_text(text)
-    };
-    caller->ops->reply(caller, &reply);
+    reply->type = MESSAGE_json;
+    reply->body = bytes_of_text(text);
+    caller->ops->reply(caller, reply);
+}
+
+void admin_send(struct engine *e, struct caller *caller, uint64_t id, const struct json *answer,
+                uint16_t flags)
+{
+    struct reply reply = { .request_id = id, .flags = flags };
+    send_answer(e, caller, &reply, answer);
+}
+
+void admin_send_files(struct engine *e, struct caller *caller, uint64_t id,
+                      const struct json *answer, struct object *const *files, size_t file_count)
+{
+    struct reply reply = { .request_id = id, .objects = files, .object_count = file_count };
+    send_answer(e, caller, &reply, answer);
 }
 
 /* ---- the question ---- */
@@ -96,6 +109,8 @@ static void admin_destroy(struct admin *a)
     service_waiter_remove(&a->waiter);
     json_destroy(a->question);
     json_destroy(a->answer);
+    for (size_t i = 0; i < a->file_count; i++)
+        object_unref(a->files[i]);
     free(a);
 }
 
@@ -138,10 +153,12 @@ static void admin_done(struct task *task)
     struct caller *caller = a->waiter.caller;
     uint64_t id = a->waiter.request_id;
     service_waiter_remove(&a->waiter);
+    if (!a->err.code)
+        a->err.code = a->rc; /* an answer without a sentence */
     if (caller && a->rc)
         service_refuse(e, caller, id, &a->err, NULL);
     else if (caller)
-        admin_send(e, caller, id, a->answer, 0);
+        admin_send_files(e, caller, id, a->answer, a->files, a->file_count);
     admin_destroy(a);
 }
 
@@ -160,6 +177,11 @@ enum kiln_code admin_run(struct engine *e, struct caller *caller, const struct f
     a->kind = kind;
     a->question = KILN_TAKE(question);
     a->answer = json_object();
+    a->uid = caller->uid;
+    a->is_admin = caller->role == ROLE_ADMIN;
+    a->toolchains_known = e->described;
+    for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++)
+        a->toolchains[a->toolchain_count++] = toolchain_table_at(e->toolchains, i)->identity;
     a->err = KILN_ERR_INIT;
     a->task = (struct task){ .work = admin_work, .done = admin_done };
     service_waiter_add(&a->waiter, e, caller, header->request_id, cancel_admin);

@@ -18,6 +18,8 @@ struct admin_member { /* what a question may hold */
     enum member_type type;
 };
 
+#define ADMIN_FILES_MOST 64
+
 struct admin;
 
 struct admin_kind {
@@ -39,6 +41,14 @@ struct admin {
     struct json *answer;   /* owned */
     enum kiln_code rc;
     struct kiln_err err;
+    uid_t uid; /* who asked, and whether as an administrator; the caller may have left */
+    bool is_admin;
+    struct digest toolchains[TOOLCHAINS_MOST]; /* identities of those that are here */
+    size_t toolchain_count;
+    bool toolchains_known;
+    struct object *files[ADMIN_FILES_MOST]; /* owned references: descriptors of the answer */
+    size_t file_count;
+    bool hidden;               /* the kernel found is another user's own */
     struct digest key;         /* the kernel it turned out to be about, if it is about one */
     struct kernel_usage usage; /* what stats and status need of the store */
 };
@@ -53,6 +63,14 @@ KILN_MUST_CHECK enum kiln_code admin_run(struct engine *e, struct caller *caller
                                          const struct admin_kind *kind, struct kiln_err *err);
 void admin_send(struct engine *e, struct caller *caller, uint64_t id, const struct json *answer,
                 uint16_t flags);
+/* The same with descriptors. */
+void admin_send_files(struct engine *e, struct caller *caller, uint64_t id,
+                      const struct json *answer, struct object *const *files, size_t file_count);
+/* The one stored kernel whose key begins with |prefix| and that the asker may know of. */
+KILN_MUST_CHECK enum kiln_code admin_find_kernel(struct admin *a, const char *prefix,
+                                                 struct digest *ret_key);
+/* Whether the asker may know of it. */
+bool admin_may_see(const struct admin *a, const struct kernel_record *record);
 /* As answers show a toolchain. */
 struct json *toolchain_to_json(const struct toolchain *tc);
 

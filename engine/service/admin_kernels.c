@@ -11,15 +11,29 @@
 #define MATCHES_SHOWN 2
 
 static const struct admin_member list_members[] = {
-    { "target", MEMBER_TEXT }, { "program", MEMBER_TEXT }, { "older_than_s", MEMBER_COUNT },
-    { "after", MEMBER_TEXT },  { "count", MEMBER_COUNT },  { 0 },
+    { "target", MEMBER_TEXT },
+    { "program", MEMBER_TEXT },
+    { "database_id", MEMBER_TEXT },
+    { "older_than_s", MEMBER_COUNT },
+    { "after", MEMBER_TEXT },
+    { "count", MEMBER_COUNT },
+    { 0 },
 };
 
 static const struct admin_member key_members[] = { { "key", MEMBER_TEXT }, { 0 } };
 
 static const struct admin_member clear_members[] = {
-    { "target", MEMBER_TEXT }, { "program", MEMBER_TEXT }, { "older_than_s", MEMBER_COUNT },
-    { "all", MEMBER_FLAG },    { "dry_run", MEMBER_FLAG }, { 0 },
+    { "target", MEMBER_TEXT },
+    { "program", MEMBER_TEXT },
+    { "name", MEMBER_TEXT },
+    { "toolchain", MEMBER_TEXT },
+    { "database_id", MEMBER_TEXT },
+    { "package", MEMBER_TEXT },
+    { "uid", MEMBER_COUNT },
+    { "older_than_s", MEMBER_COUNT },
+    { "all", MEMBER_FLAG },
+    { "dry_run", MEMBER_FLAG },
+    { 0 },
 };
 
 static struct json *kernel_to_json(const struct kernel_record *r)
@@ -39,6 +53,13 @@ static struct json *kernel_to_json(const struct kernel_record *r)
     json_set_u64(j, "last_used", r->last_used);
     json_set_u64(j, "uses", r->uses);
     json_set_u64(j, "uid", r->uid);
+    if (r->database_id && r->database_id[0])
+        json_set_text(j, "database_id", r->database_id);
+    if (r->package && r->package[0])
+        json_set_text(j, "package", r->package);
+    json_set_text(j, "version", r->version);
+    json_set_bool(j, "pinned", r->pinned);
+    json_set_bool(j, "private", r->is_private);
     return j;
 }
 
@@ -46,9 +67,15 @@ static struct kernel_filter filter_of(const struct json *question)
 {
     uint64_t older = json_get_u64(question, "older_than_s", 0);
     uint64_t now = clock_wall_s();
+    const char *name = json_get_text(question, "name", "");
     return (struct kernel_filter){
         .target = json_get_text(question, "target", ""),
-        .program = json_get_text(question, "program", ""),
+        .program = name[0] ? name : json_get_text(question, "program", ""),
+        .toolchain = json_get_text(question, "toolchain", ""),
+        .database_id = json_get_text(question, "database_id", ""),
+        .package = json_get_text(question, "package", ""),
+        .by_uid = json_get(question, "uid") != NULL,
+        .uid = (uint32_t)json_get_u64(question, "uid", 0),
         /* Older than time itself is nothing: second 1 is before every use there was. */
         .older_than = older == 0    ? 0
                       : older < now ? now - older
@@ -57,8 +84,9 @@ static struct kernel_filter filter_of(const struct json *question)
 }
 
 struct page {
+    const struct admin *admin;
     struct json *kernels;
-    size_t count, most;
+    size_t seen, most;
     size_t bytes;               /* of their options */
     bool more;                  /* one beyond the page was seen */
     char last[DIGEST_HEX_SIZE]; /* key of the page's last */
@@ -67,12 +95,14 @@ struct page {
 static void list_one(void *context, const struct kernel_record *r)
 {
     struct page *page = context;
-    page->more |= page->count == page->most || page->bytes >= LIST_BYTES;
+    page->more |= page->seen == page->most || page->bytes >= LIST_BYTES;
     if (page->more)
         return;
-    page->count++;
-    page->bytes += strlen(r->options);
+    page->seen++;
     digest_to_hex(&r->key, page->last);
+    if (!admin_may_see(page->admin, r))
+        return;
+    page->bytes += strlen(r->options);
     json_append(page->kernels, kernel_to_json(r));
 }
 
@@ -86,7 +116,7 @@ static enum kiln_code work_list(struct admin *a)
     uint64_t count = json_get_u64(a->question, "count", LIST_PAGE);
     if (count == 0 || count > LIST_PAGE)
         count = LIST_PAGE;
-    struct page page = { .kernels = json_array(), .most = (size_t)count };
+    struct page page = { .admin = a, .kernels = json_array(), .most = (size_t)count };
     enum kiln_code rc = kernel_store_list(a->engine->store, &filter, after ? &start : NULL,
                                           page.most + 1, list_one, &page, &a->err);
     if (page.more)
@@ -108,10 +138,30 @@ enum kiln_code handle_kernel_list(struct engine *e, struct caller *caller,
     return admin_run(e, caller, header, body, &kernel_list_kind, err);
 }
 
-/* The one stored kernel whose key begins with the question's. */
-static enum kiln_code find_one(struct admin *a, struct digest *ret_key)
+bool admin_may_see(const struct admin *a, const struct kernel_record *record)
 {
-    const char *prefix = json_get_text(a->question, "key", "");
+    return !record->is_private || record->uid == (uint32_t)a->uid || a->is_admin;
+}
+
+static void look_at(void *context, const struct kernel_record *record)
+{
+    struct admin *a = context;
+    a->hidden = !admin_may_see(a, record);
+}
+
+/* Another user's private kernel is as if it were not there. */
+static enum kiln_code check_visible(struct admin *a, const struct digest *key, const char *prefix)
+{
+    a->hidden = true;
+    enum kiln_code rc = kernel_store_show(a->engine->store, key, look_at, a, &a->err);
+    if (rc == KILN_OK && a->hidden)
+        return kiln_fail(&a->err, KILN_NOT_FOUND, "no stored kernel's key begins with '%s'",
+                         prefix);
+    return rc;
+}
+
+enum kiln_code admin_find_kernel(struct admin *a, const char *prefix, struct digest *ret_key)
+{
     size_t count = 0;
     struct digest keys[MATCHES_SHOWN];
     if (!prefix[0] || strlen(prefix) >= DIGEST_HEX_SIZE ||
@@ -130,7 +180,7 @@ static enum kiln_code find_one(struct admin *a, struct digest *ret_key)
         return kiln_fail(&a->err, KILN_INVALID, "several keys begin with '%s': give more digits",
                          prefix);
     *ret_key = keys[0];
-    return KILN_OK;
+    return check_visible(a, ret_key, prefix);
 }
 
 static void show_one(void *context, const struct kernel_record *r)
@@ -143,13 +193,17 @@ static void show_one(void *context, const struct kernel_record *r)
     json_set_text(a->answer, "object", hex);
     digest_to_hex(&r->toolchain_id, hex);
     json_set_text(a->answer, "toolchain_id", hex);
+    digest_to_hex(&r->source_id, hex);
+    json_set_text(a->answer, "source_id", hex);
+    digest_to_hex(&r->headers_id, hex);
+    json_set_text(a->answer, "headers_id", hex);
     a->key = r->key;
 }
 
 static enum kiln_code work_show(struct admin *a)
 {
     struct digest key;
-    enum kiln_code rc = find_one(a, &key);
+    enum kiln_code rc = admin_find_kernel(a, json_get_text(a->question, "key", ""), &key);
     if (!rc)
         rc = kernel_store_show(a->engine->store, &key, show_one, a, &a->err);
     return rc;
@@ -177,7 +231,7 @@ enum kiln_code handle_kernel_show(struct engine *e, struct caller *caller,
 
 static enum kiln_code work_remove(struct admin *a)
 {
-    enum kiln_code rc = find_one(a, &a->key);
+    enum kiln_code rc = admin_find_kernel(a, json_get_text(a->question, "key", ""), &a->key);
     if (!rc)
         rc = kernel_store_remove(a->engine->store, &a->key, &a->err);
     json_set_u64(a->answer, "removed", rc ? 0 : 1);
@@ -205,9 +259,12 @@ static enum kiln_code work_clear(struct admin *a)
     struct kernel_filter filter = filter_of(a->question);
     bool all = json_get_bool(a->question, "all", false);
     bool dry_run = json_get_bool(a->question, "dry_run", false);
-    if (!all && !filter.target[0] && !filter.program[0] && !filter.older_than)
+    bool some = filter.target[0] || filter.program[0] || filter.toolchain[0] ||
+                filter.database_id[0] || filter.package[0] || filter.by_uid || filter.older_than;
+    if (!all && !some)
         return kiln_fail(&a->err, KILN_INVALID,
-                         "clear what? give target, program, older_than_s or all");
+                         "clear what? give target, name, uid, toolchain, package, older_than_s or "
+                         "all");
     uint64_t count = 0;
     uint64_t bytes = 0;
     enum kiln_code rc =

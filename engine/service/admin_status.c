@@ -19,6 +19,13 @@ static void add_counter(struct json *stats, struct json *hits, const char *name,
         json_set_u64(stats, name, value);
 }
 
+static bool is_writable(struct engine *e)
+{
+    struct kernel_health health;
+    kernel_store_health(e->store, &health);
+    return health.state == KERNEL_HEALTH_OK;
+}
+
 static void finish_stats(struct admin *a)
 {
     struct engine *e = a->engine;
@@ -29,6 +36,8 @@ static void finish_stats(struct admin *a)
     json_set(a->answer, "hits", hits);
     json_set_u64(a->answer, "store_bytes", a->usage.stored_bytes);
     json_set_u64(a->answer, "store_objects", a->usage.objects);
+    json_set_u64(a->answer, "store_taken_bytes", a->usage.taken_bytes);
+    json_set_bool(a->answer, "store_writable", is_writable(e));
     json_set_u64(a->answer, "hot_bytes", hot_set_bytes(e->hot));
     json_set_u64(a->answer, "hot_objects", hot_set_count(e->hot));
     json_set_u64(a->answer, "queued", compile_queue_waiting(e->queue));
@@ -66,13 +75,21 @@ struct json *toolchain_to_json(const struct toolchain *tc)
     return j;
 }
 
-static struct json *describe_store(const struct kernel_usage *usage)
+static struct json *describe_store(struct engine *e, const struct kernel_usage *usage)
 {
+    struct kernel_health health;
+    kernel_store_health(e->store, &health);
     struct json *store = json_object();
     json_set_u64(store, "objects", usage->objects);
     json_set_u64(store, "stored_bytes", usage->stored_bytes);
     json_set_u64(store, "raw_bytes", usage->raw_bytes);
+    json_set_u64(store, "taken_bytes", usage->taken_bytes);
     json_set_u64(store, "limit_bytes", usage->limit_bytes);
+    json_set_u64(store, "kernels", usage->kernels);
+    json_set_u64(store, "pinned", usage->pinned);
+    json_set_text(store, "health", kernel_health_name(health.state));
+    if (health.text[0])
+        json_set_text(store, "trouble", health.text);
     return store;
 }
 
@@ -109,7 +126,7 @@ static void finish_status(struct admin *a)
         json_set_text(a->answer, "toolchains_unknown", e->describe_failure);
     json_set(a->answer, "queue", describe_queue(e));
     json_set(a->answer, "hot", describe_hot_set(e));
-    json_set(a->answer, "store", describe_store(&a->usage));
+    json_set(a->answer, "store", describe_store(e, &a->usage));
     struct json *toolchains = json_array();
     for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++)
         json_append(toolchains, toolchain_to_json(toolchain_table_at(e->toolchains, i)));

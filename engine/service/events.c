@@ -80,7 +80,14 @@ void event_text(struct engine *e, const char *name, const char *text)
 void event_report(struct engine *e, const char *name, const char *text)
 {
     if (e->host)
-        e->host->report(e->host, name, text);
+        e->host->report(e->host, name, text, /* trouble= */ true);
+    event_text(e, name, text);
+}
+
+void event_note(struct engine *e, const char *name, const char *text)
+{
+    if (e->host)
+        e->host->report(e->host, name, text, /* trouble= */ false);
     event_text(e, name, text);
 }
 

@@ -6,6 +6,8 @@
 #include "engine/compile/kernel_key.h"
 #include "engine/service/store_tasks.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 enum stage { LOOKING, QUEUED, SEALING, DELIVERING }; /* QUEUED: waiting for a compiler, or in one */
@@ -15,15 +17,24 @@ struct flight {
     struct task task;           /* look-up, then sealing */
     struct flight *next_in_bucket;
     struct engine *engine;
-    struct digest key;
+    struct digest key;   /* where it stands in the table */
+    struct digest asked; /* the kernel's own: another one when it may not be joined */
     enum stage stage;
-    struct source *source;        /* owned; NULL when asked by key alone */
+    bool no_cache;
+    struct source *source; /* owned; NULL: nothing to compile it from */
+    struct alias *alias;   /* owned; NULL: no name */
+    bool has_shared_key;
+    struct digest shared_key;
     struct fetch_ticket *tickets; /* borrowed list */
     uid_t uid;                    /* who asked first */
     /* Filled on a lane. */
     struct object *object; /* owned reference */
+    enum tier tier;
     enum kiln_code found;
-    bool damaged;
+    bool damaged, shared_damaged;
+    bool is_shared; /* the object is shared_key's */
+    bool packaged;  /* the object is a package's, by the name alone */
+    struct package_found package;
     struct kiln_err err;
 };
 
@@ -52,16 +63,19 @@ static void flight_destroy(struct flight *f)
     compile_outcome_done(&f->order.task.outcome);
     object_unref(f->object);
     source_destroy(f->source);
+    alias_destroy(f->alias);
     free(f);
 }
 
-static struct flight *flight_create(struct engine *e, const struct digest *key, uid_t uid)
+static struct flight *flight_create(struct engine *e, const struct digest *key,
+                                    const struct digest *asked, uid_t uid)
 {
     struct flight *f = calloc(1, sizeof(*f));
     if (!f)
         return NULL;
     f->engine = e;
     f->key = *key;
+    f->asked = *asked;
     f->uid = uid;
     f->err = KILN_ERR_INIT;
     f->order.task.outcome = COMPILE_OUTCOME_INIT;
@@ -108,6 +122,12 @@ static void count_result(struct engine *e, const struct fetch_result *r)
     recency_touch(e, &r->key);
 }
 
+/* What somebody imported for himself is not there for others, also where they know its key. */
+static bool may_have(const struct object *object, uid_t uid)
+{
+    return !object || !object->is_private || object->owner == (uint32_t)uid;
+}
+
 /* Every ticket gets the result; the flight is gone when this returns. */
 static void deliver(struct flight *f, const struct fetch_result *result)
 {
@@ -116,26 +136,56 @@ static void deliver(struct flight *f, const struct fetch_result *result)
     *at = f->next_in_bucket; /* who asks from now on starts afresh */
     f->stage = DELIVERING;
     e->flight_count--;
+    struct fetch_result hidden = { .err = { .code = KILN_NOT_FOUND }, .key = f->asked };
     while (f->tickets) {
         struct fetch_ticket *t = f->tickets;
+        const struct fetch_result *r = may_have(result->object, t->uid) ? result : &hidden;
         detach(t);
-        count_result(e, result);
-        t->ready(t, result);
+        count_result(e, r);
+        t->ready(t, r);
     }
     flight_destroy(f);
 }
 
 static void deliver_failure(struct flight *f, const struct kiln_err *err, const char *log)
 {
-    struct fetch_result result = { .err = *err, .key = f->key, .log = log };
+    struct fetch_result result = { .err = *err, .key = f->asked, .log = log };
     deliver(f, &result);
 }
 
 static void deliver_object(struct flight *f, enum tier tier)
 {
-    struct fetch_result result = { .tier = tier, .key = f->key, .object = f->object };
-    hot_set_insert(f->engine->hot, &f->key, f->object);
+    struct fetch_result result = { .tier = tier, .key = f->asked, .object = f->object };
+    if (!f->no_cache)
+        hot_set_insert(f->engine->hot, &f->asked, f->object);
+    if (f->is_shared)
+        recency_touch(f->engine, &f->shared_key);
     deliver(f, &result);
+}
+
+static struct fetch_ticket *find_named(const struct flight *f)
+{
+    struct fetch_ticket *t = f->tickets;
+    while (t && !t->by_name)
+        t = t->next;
+    return t;
+}
+
+/* A package's row does not say what it was made of: it answers who asked by the name, and nobody
+ * who asked by source.  Those stay. */
+static void deliver_packaged(struct flight *f)
+{
+    struct engine *e = f->engine;
+    const struct fetch_result result = { .tier = TIER_PACKAGE,
+                                         .key = kernel_name_packaged(&f->alias->name),
+                                         .object = f->object };
+    hot_set_insert(e->hot, &result.key, f->object);
+    for (struct fetch_ticket *t = find_named(f); t; t = find_named(f)) {
+        detach(t);
+        count_result(e, &result);
+        t->ready(t, &result);
+    }
+    f->object = object_unref(f->object);
 }
 
 /* ---- compiling ---- */
@@ -174,9 +224,9 @@ static void fail_compile(struct flight *f, const struct kiln_err *why)
     bool lasting = why->code == KILN_COMPILE_FAILED || why->code == KILN_INVALID ||
                    why->code == KILN_CORRUPT; /* the others are this host's moment */
     e->stats.compile_errors++;
-    if (lasting)
-        failure_memory_add(e->failures, &f->key, why, log, clock_monotonic_ns());
-    event_kernel(e, "compile_failed", &f->key, &f->source->job, &f->order.task.outcome);
+    if (lasting && !f->no_cache)
+        failure_memory_add(e->failures, &f->asked, why, log, clock_monotonic_ns());
+    event_kernel(e, "compile_failed", &f->asked, &f->source->job, &f->order.task.outcome);
     deliver_failure(f, why, log);
 }
 
@@ -190,8 +240,9 @@ static void seal_done(struct task *task)
         fail_compile(f, &f->err);
         return;
     }
-    event_kernel(f->engine, "compiled", &f->key, &f->source->job, &f->order.task.outcome);
-    store_later(f->engine, &f->key, KILN_TAKE(f->source), f->object);
+    event_kernel(f->engine, "compiled", &f->asked, &f->source->job, &f->order.task.outcome);
+    if (!f->no_cache)
+        store_later(f->engine, &f->asked, KILN_TAKE(f->source), f->object);
     deliver_object(f, TIER_COMPILED);
 }
 
@@ -224,23 +275,94 @@ static enum priority wanted_priority(const struct flight *f)
     return PRIORITY_PREFETCH;
 }
 
-static void start_compile(struct flight *f)
+static enum kiln_code submit(struct flight *f, struct kiln_err *err)
 {
     f->stage = QUEUED;
     f->order.task.job = f->source->job;
     f->order.uid = f->uid;
     f->order.priority = wanted_priority(f);
     f->order.done = compile_done;
-    if (compile_queue_submit(f->engine->queue, &f->order, &f->err))
-        deliver_failure(f, &f->err, NULL);
+    return compile_queue_submit(f->engine->queue, &f->order, err);
 }
 
 /* ---- looking it up on disk ---- */
 
+static enum kiln_code parse_targets(struct bytes wanted, struct target *ret_target,
+                                    struct target *ret_plain, struct kiln_err *err)
+{
+    char arch[LIMIT_TARGET_TEXT];
+    enum kiln_code rc = target_parse(wanted, ret_target, err);
+    if (rc)
+        return rc;
+    target_arch(ret_target, arch, sizeof(arch));
+    return target_parse(bytes_of_text(arch), ret_plain, err);
+}
+
+/* A package's name says for which arch it is, and nothing of features: an object for another arch
+ * is damage, one for other features a miss. */
+static enum kiln_code check_packaged(struct flight *f, struct bytes raw)
+{
+    struct target target, plain;
+    struct bytes wanted = f->alias->name.target;
+    struct package_found *p = &f->package;
+    struct kiln_err why = KILN_ERR_INIT;
+    if (wanted.size == 0)
+        return KILN_OK;
+    f->packaged = true;
+    if (parse_targets(wanted, &target, &plain, &why) || code_object_check(raw, &plain, &why)) {
+        memcpy(p->damaged, p->package, sizeof(p->damaged));
+        snprintf(p->damage, sizeof(p->damage), "%.255s", why.text);
+        return KILN_NOT_FOUND;
+    }
+    return code_object_suits(raw, &target) ? KILN_OK : KILN_NOT_FOUND;
+}
+
+static void look_by_name(struct flight *f, struct buffer *raw)
+{
+    const struct kernel_name *n = &f->alias->name;
+    f->found = package_set_find_named(f->engine->packages, n->database_id, n->name, n->args, raw,
+                                      &f->package, &f->err);
+    if (!f->found)
+        f->found = check_packaged(f, buffer_view(raw));
+}
+
+static void look_into_packages(struct flight *f)
+{
+    struct package_set *packages = f->engine->packages;
+    BUFFER_AUTO struct buffer raw;
+    buffer_init(&raw, LIMIT_CODE_OBJECT);
+    f->tier = TIER_PACKAGE;
+    f->found = package_set_find_key(packages, &f->asked, &raw, &f->package, &f->err);
+    if (f->found == KILN_NOT_FOUND && f->alias && !f->package.damaged[0])
+        look_by_name(f, &raw);
+    if (!f->found)
+        f->found =
+            object_from_bytes(buffer_view(&raw), f->package.hit.compile_ns, &f->object, &f->err);
+}
+
 static void look_work(struct task *task)
 {
     struct flight *f = flight_of_task(task);
-    f->found = kernel_store_get(f->engine->store, &f->key, &f->object, &f->damaged, &f->err);
+    struct kernel_store *store = f->engine->store;
+    f->tier = TIER_DISK;
+    f->found = kernel_store_get(store, &f->asked, &f->object, &f->damaged, &f->err);
+    if (f->found == KILN_NOT_FOUND && f->has_shared_key) {
+        f->found = kernel_store_get(store, &f->shared_key, &f->object, &f->shared_damaged, &f->err);
+        f->is_shared = !f->found;
+    }
+    if (f->found == KILN_NOT_FOUND)
+        look_into_packages(f);
+}
+
+static void note_damage(struct flight *f)
+{
+    struct engine *e = f->engine;
+    if (f->damaged)
+        quarantine_later(e, &f->asked);
+    if (f->shared_damaged)
+        quarantine_later(e, &f->shared_key);
+    if (f->package.damaged[0])
+        quarantine_package(e, &f->package, f->alias ? &f->alias->name : NULL);
 }
 
 static void look_done(struct task *task)
@@ -248,20 +370,19 @@ static void look_done(struct task *task)
     struct flight *f = flight_of_task(task);
     struct engine *e = f->engine;
     engine_task_ended(e);
-    if (f->damaged)
-        quarantine_later(e, &f->key);
-    if (!f->found) {
-        deliver_object(f, TIER_DISK);
+    note_damage(f);
+    if (!f->found && !f->packaged) {
+        deliver_object(f, f->tier);
         return;
     }
-    if (f->found != KILN_NOT_FOUND)
+    if (!f->found)
+        deliver_packaged(f);
+    else if (f->found != KILN_NOT_FOUND)
         event_report(e, "store_error", f->err.text); /* to the client it is a miss */
     f->err = (struct kiln_err){ .code = KILN_NOT_FOUND };
     if (!f->tickets) {
-        flight_destroy(f); /* everybody left while we looked */
-    } else if (f->source) {
-        start_compile(f);
-    } else {
+        flight_destroy(f); /* everybody is answered, or left while we looked */
+    } else if (!f->source || submit(f, &f->err)) {
         deliver_failure(f, &f->err, NULL);
     }
 }
@@ -283,10 +404,11 @@ static bool answer_failure(struct engine *e, struct fetch_result *ret_result,
     return true;
 }
 
-static bool answer_hot(struct engine *e, const struct digest *key, struct fetch_result *ret_result)
+static bool answer_hot(struct engine *e, const struct digest *key, uid_t uid,
+                       struct fetch_result *ret_result)
 {
     struct object *object = hot_set_find(e->hot, key);
-    if (!object)
+    if (!object || !may_have(object, uid))
         return false;
     *ret_result = (struct fetch_result){ .tier = TIER_HOT, .key = *key, .object = object };
     count_result(e, ret_result);
@@ -306,27 +428,6 @@ static void join_queue(struct flight *f, struct fetch_ticket *ticket)
     compile_queue_share(e->queue, &f->order, ticket->uid);
 }
 
-bool fetch_by_key(struct engine *e, const struct digest *key, struct fetch_ticket *ticket,
-                  struct fetch_result *ret_result)
-{
-    e->stats.fetches++;
-    if (answer_hot(e, key, ret_result))
-        return true;
-    struct flight *f = *find(e, key);
-    if (f) {
-        join_queue(f, ticket);
-        return false;
-    }
-    f = flight_create(e, key, ticket->uid);
-    if (!f) {
-        struct kiln_err err = { .code = KILN_NO_MEMORY, .text = "cannot look up a kernel" };
-        return answer_failure(e, ret_result, key, &err);
-    }
-    attach(f, ticket);
-    look(f);
-    return false;
-}
-
 static bool answer_remembered(struct engine *e, const struct digest *key,
                               struct fetch_result *ret_result)
 {
@@ -339,14 +440,31 @@ static bool answer_remembered(struct engine *e, const struct digest *key,
     return true;
 }
 
-/* Someone is on the way to this kernel already. */
-static enum kiln_code join(struct flight *f, const struct compile_job *job,
-                           const struct toolchain *tc, struct fetch_ticket *ticket,
-                           struct kiln_err *err)
+/* Copies what |want| has and the flight lacks. */
+static enum kiln_code equip(struct flight *f, const struct fetch_want *want, uid_t uid,
+                            struct kiln_err *err)
 {
     struct engine *e = f->engine;
-    if (!f->source && f->stage == LOOKING) {
-        enum kiln_code rc = source_copy(e, ticket->uid, job, tc, &f->source, err);
+    enum kiln_code rc = KILN_OK;
+    if (want->job && !f->source)
+        rc = source_copy(e, uid, want->job, want->tc, &f->source, err);
+    if (!rc && want->name && !f->alias)
+        rc = alias_copy(e, uid, want->name, &f->alias, err);
+    if (!rc && want->shared_key) {
+        f->has_shared_key = true;
+        f->shared_key = *want->shared_key;
+    }
+    return rc;
+}
+
+/* Someone is on the way to this kernel already.  Of a look-up that a lane is at only the source may
+ * be added: the lane does not read it. */
+static enum kiln_code join(struct flight *f, const struct fetch_want *want,
+                           struct fetch_ticket *ticket, struct kiln_err *err)
+{
+    const struct fetch_want source = { .job = want->job, .tc = want->tc };
+    if (f->stage == LOOKING) {
+        enum kiln_code rc = equip(f, &source, ticket->uid, err);
         if (rc)
             return rc;
     }
@@ -354,36 +472,78 @@ static enum kiln_code join(struct flight *f, const struct compile_job *job,
     return KILN_OK;
 }
 
-static enum kiln_code start(struct engine *e, const struct digest *key,
-                            const struct compile_job *job, const struct toolchain *tc,
-                            struct fetch_ticket *ticket, struct kiln_err *err)
+/* A place of its own in the table: nobody joins it. */
+static struct digest apart(struct engine *e, const struct digest *key)
 {
-    struct source *source = NULL;
-    enum kiln_code rc = source_copy(e, ticket->uid, job, tc, &source, err);
-    if (rc)
-        return rc;
-    struct flight *f = flight_create(e, key, ticket->uid);
-    if (!f) {
-        source_destroy(source);
+    struct digest d = *key;
+    uint64_t serial = ++e->apart_serial;
+    for (size_t i = 0; i < sizeof(serial); i++)
+        d.bytes[DIGEST_SIZE - 1 - i] ^= (uint8_t)(serial >> (8 * i));
+    return d;
+}
+
+static enum kiln_code start(struct engine *e, const struct digest *key,
+                            const struct fetch_want *want, struct fetch_ticket *ticket,
+                            struct kiln_err *err)
+{
+    struct digest place = want->no_cache ? apart(e, key) : *key;
+    struct flight *f = flight_create(e, &place, key, ticket->uid);
+    if (!f)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot look up a kernel");
-    }
-    f->source = source;
+    f->no_cache = want->no_cache;
     attach(f, ticket);
-    look(f);
+    enum kiln_code rc = equip(f, want, ticket->uid, err);
+    if (!rc && f->no_cache)
+        rc = submit(f, err);
+    if (rc) {
+        detach(ticket);
+        flight_destroy(f);
+        return rc;
+    }
+    if (!f->no_cache)
+        look(f);
     return KILN_OK;
 }
 
-bool fetch_with_source(struct engine *e, const struct compile_job *job, const struct toolchain *tc,
-                       struct fetch_ticket *ticket, struct fetch_result *ret_result)
+static enum kiln_code join_or_start(struct engine *e, const struct digest *key,
+                                    const struct fetch_want *want, struct fetch_ticket *ticket,
+                                    struct kiln_err *err)
+{
+    struct flight *f = want->no_cache ? NULL : *find(e, key);
+    return f ? join(f, want, ticket, err) : start(e, key, want, ticket, err);
+}
+
+static bool answer_without_looking(struct engine *e, const struct digest *key,
+                                   const struct fetch_want *want, const struct fetch_ticket *ticket,
+                                   struct fetch_result *ret_result)
+{
+    if (want->no_cache)
+        return false;
+    if (answer_hot(e, key, ticket->uid, ret_result)) {
+        if (want->shared_key)
+            recency_touch(e, want->shared_key); /* it may be the one that is hot */
+        return true;
+    }
+    if (ticket->by_name && want->job) {
+        struct digest packaged = kernel_name_packaged(want->name);
+        if (answer_hot(e, &packaged, ticket->uid, ret_result))
+            return true;
+    }
+    return want->job && answer_remembered(e, key, ret_result);
+}
+
+bool fetch_begin(struct engine *e, const struct fetch_want *want, struct fetch_ticket *ticket,
+                 struct fetch_result *ret_result)
 {
     e->stats.fetches++;
-    struct digest key = kernel_key(job, &tc->identity);
-    if (answer_hot(e, &key, ret_result) || answer_remembered(e, &key, ret_result))
+    ticket->by_name = want->name && want->name->target.size > 0;
+    struct digest key = want->job ? kernel_key(want->job, &want->tc->identity) : want->key;
+    if (answer_without_looking(e, &key, want, ticket, ret_result))
         return true;
     struct kiln_err err = KILN_ERR_INIT;
-    struct flight *f = *find(e, &key);
-    enum kiln_code rc = f ? join(f, job, tc, ticket, &err) : start(e, &key, job, tc, ticket, &err);
-    return rc ? answer_failure(e, ret_result, &key, &err) : false;
+    if (join_or_start(e, &key, want, ticket, &err))
+        return answer_failure(e, ret_result, &key, &err);
+    return false;
 }
 
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket)

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * One kernel's way: hot set, store, compilers; and single flight over all of it.
+ * One kernel's way: hot set, store, packages, compilers; and single flight over all of it.
  *
  * Role       however many ask for a key, it is looked up once and compiled once
  * Ownership  a ticket is the asker's and stays valid until ready was called or fetch_cancel
@@ -12,7 +12,7 @@
  *      |--miss, a source is known--> QUEUED --object--> SEALING --> (delivered, stored)
  *      `--miss, none--> (NOT_FOUND)   `--failure--> (delivered, remembered)
  */
-#include "engine/service/internal.h"
+#include "engine/service/alias.h"
 
 struct fetch_result {
     struct kiln_err err; /* code KILN_OK and the rest filled, or why not */
@@ -25,18 +25,28 @@ struct fetch_result {
 struct fetch_ticket {
     uid_t uid;
     enum priority priority;
+    bool by_name; /* fetch_begin's own: what a package has under the want's name will do */
     /* Never from within the call that took the ticket. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
     struct flight *flight; /* borrowed while waiting */
     struct fetch_ticket *next, *previous;
 };
 
-/* Both: true when *ret_result holds the answer already, false when ready will be called.  The
- * result's object is borrowed until the next call into the engine. */
-bool fetch_by_key(struct engine *e, const struct digest *key, struct fetch_ticket *ticket,
-                  struct fetch_result *ret_result);
-/* |job| is copied if it must wait.  Options are canonical, headers checked. */
-bool fetch_with_source(struct engine *e, const struct compile_job *job, const struct toolchain *tc,
-                       struct fetch_ticket *ticket, struct fetch_result *ret_result);
+/* What is wanted, all borrowed for the call; what must wait is copied. */
+struct fetch_want {
+    struct digest key;              /* when there is no job; else worked out */
+    const struct compile_job *job;  /* NULL: nothing to compile it from.  Options are canonical,
+                                       headers checked */
+    const struct toolchain *tc;     /* with a job */
+    const struct kernel_name *name; /* NULL: packages are asked by key alone */
+    const struct digest
+        *shared_key; /* with a name: where everyone's imported kernels have it; NULL */
+    bool no_cache;   /* with a job: nothing stored is used, nothing is stored */
+};
+
+/* True when *ret_result holds the answer already, false when ready will be called.  The result's
+ * object is borrowed until the next call into the engine. */
+bool fetch_begin(struct engine *e, const struct fetch_want *want, struct fetch_ticket *ticket,
+                 struct fetch_result *ret_result);
 /* Forgets the ticket; work that nobody waits for any more is dropped if it has not begun. */
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket);

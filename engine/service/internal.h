@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/jobs/compile_queue.h"
 #include "engine/jobs/failure_memory.h"
+#include "engine/package/package_set.h"
 #include "engine/service/service.h"
 #include "engine/store/hot_set.h"
 #include "engine/store/kernel_store.h"
@@ -37,6 +38,7 @@ struct engine {
     struct engine_host *host;  /* borrowed; may be NULL */
     struct kernel_store *store;
     struct hot_set *hot;
+    struct package_set *packages;
     struct toolchain_table *toolchains;
     struct compile_queue *queue;
     struct failure_memory *failures;
@@ -49,6 +51,7 @@ struct engine {
     struct caller *callers;                 /* borrowed, joined */
     struct flight *flights[FLIGHT_BUCKETS]; /* owned */
     unsigned flight_count;
+    uint64_t apart_serial;                      /* of flights that nobody may join */
     unsigned tasks_out;                         /* handed to a lane and not done */
     struct admin *admins_waiting, **last_admin; /* owned: for their turn on a lane */
     bool admin_runs;
@@ -62,11 +65,24 @@ struct engine {
     bool described;
     bool draining;
 
+    struct arrival *arrivals; /* owned: packages and caches on their way in */
+    unsigned arrival_count;
+    char *package_folder; /* owned */
+    char *staging;        /* owned: folder in it that they arrive in */
+    char *kfd_folder;     /* owned: where the GPUs are told of */
+    char *trusted_keys;   /* owned: folder of public keys */
+    uint64_t package_limit;
+    bool require_signature;
+    bool rescanning; /* a look at the package folders is out */
+    uint64_t rescan_at_ns;
+    bool verifying; /* a package is being checked */
+
     struct digest touched[TOUCHES_MOST]; /* used since the last write of recency, by slot */
     bool is_touched[TOUCHES_MOST];
     unsigned touched_count;
     uint64_t touched_at_ns;
     bool touching; /* a write of recency is out */
+    bool tidying;  /* so is a step of tidying */
 
     struct buffer records, body; /* scratch of the reply being built */
 };
@@ -132,5 +148,7 @@ void event_kernel(struct engine *e, const char *name, const struct digest *key,
 void event_text(struct engine *e, const char *name, const char *text);
 /* The same for what an operator should know of: the host writes it to its log too. */
 void event_report(struct engine *e, const char *name, const char *text);
+/* The same where nothing is wrong. */
+void event_note(struct engine *e, const char *name, const char *text);
 /* After a write to the store: what came of it, and what the store repaired meanwhile. */
 void event_after_write(struct engine *e, enum kiln_code rc, const struct kiln_err *err);

@@ -3,6 +3,7 @@
 #include "engine/compile/headers.h"
 #include "engine/compile/options.h"
 #include "engine/service/outcomes.h"
+#include "engine/store/kernel_name.h"
 
 #include <string.h>
 
@@ -83,11 +84,11 @@ static struct fetch_request *request_create(struct engine *e, struct caller *cal
 struct wanted {
     struct outcome_wish wish;
     enum priority priority;
-    bool has_source;
-    struct digest key;    /* without source */
-    struct target target; /* with one */
+    struct fetch_want want; /* its pointers stay within this */
+    struct target target;   /* with a source */
     struct compile_job job;
-    const struct toolchain *tc;
+    struct kernel_name name; /* with a name */
+    struct digest shared_key;
     struct kiln_err err; /* code not OK: this item cannot be done */
 };
 
@@ -117,7 +118,7 @@ static enum kiln_code check_source(struct engine *e, uid_t uid,
     if (!rc)
         rc = canonical_options(m->options, storage, &w->job.options, err);
     if (!rc)
-        rc = toolchains_resolve(e, uid, &w->target, m->toolchain, &w->tc, err);
+        rc = toolchains_resolve(e, uid, &w->target, m->toolchain, &w->want.tc, err);
     return rc;
 }
 
@@ -128,7 +129,8 @@ static enum kiln_code read_source(struct engine *e, uid_t uid, struct bytes body
     struct reader r = reader_of(body);
     struct message_fetch_source m = message_fetch_source_read(&r);
     struct wanted *w = ret_wanted;
-    w->has_source = true;
+    w->want.job = &w->job;
+    w->want.no_cache = m.flags & FETCH_NO_CACHE;
     w->priority = m.priority ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE;
     w->wish.inline_limit = m.inline_limit;
     w->wish.no_object = m.flags & FETCH_NO_OBJECT;
@@ -138,7 +140,7 @@ static enum kiln_code read_source(struct engine *e, uid_t uid, struct bytes body
     if (rc)
         return rc;
     w->job.kind = COMPILE_KERNEL;
-    w->job.toolchain = bytes_of_text(w->tc->name);
+    w->job.toolchain = bytes_of_text(w->want.tc->name);
     w->job.target = bytes_of_text(w->target.text);
     w->job.program = m.program;
     w->job.source = m.source;
@@ -151,10 +153,45 @@ static enum kiln_code read_key(struct bytes body, struct wanted *ret_wanted)
 {
     struct reader r = reader_of(body);
     struct message_fetch m = message_fetch_read(&r);
-    ret_wanted->has_source = false;
-    ret_wanted->key = m.key;
+    ret_wanted->want.key = m.key;
     ret_wanted->wish.inline_limit = m.inline_limit;
     return message_body_check(&r, MESSAGE_fetch, &ret_wanted->err);
+}
+
+static bool has_nul(struct bytes b) { return b.size && memchr(b.data, '\0', b.size); }
+
+static enum kiln_code check_name(const struct message_fetch_name *m, struct kiln_err *err)
+{
+    struct database_id id;
+    enum kiln_code rc = database_id_parse(m->database_id, &id, err);
+    if (rc)
+        return rc;
+    if (m->name.size == 0 || m->name.size > LIMIT_OPTIONS_TEXT ||
+        m->args.size > LIMIT_OPTIONS_TEXT || has_nul(m->name) || has_nul(m->args))
+        return kiln_fail(err, KILN_INVALID,
+                         "a kernel's name has 1 to %u bytes, its arguments as many at most, and "
+                         "none of them a NUL",
+                         LIMIT_OPTIONS_TEXT);
+    return KILN_OK;
+}
+
+/* First what the caller imported, then what was imported for everyone, then packages. */
+static enum kiln_code read_name(uid_t uid, struct bytes body, struct wanted *w)
+{
+    struct reader r = reader_of(body);
+    struct message_fetch_name m = message_fetch_name_read(&r);
+    w->wish.inline_limit = m.inline_limit;
+    enum kiln_code rc = message_body_check(&r, MESSAGE_fetch_name, &w->err);
+    if (!rc)
+        rc = check_name(&m, &w->err);
+    if (rc)
+        return rc;
+    w->name = (struct kernel_name){ .database_id = m.database_id, .name = m.name, .args = m.args };
+    w->want.key = kernel_name_key(uid, m.database_id, m.name, m.args);
+    w->shared_key = kernel_name_key(KERNEL_SCOPE_EVERYONE, m.database_id, m.name, m.args);
+    w->want.name = &w->name;
+    w->want.shared_key = &w->shared_key;
+    return KILN_OK;
 }
 
 /* True when the answer is at hand. */
@@ -168,9 +205,7 @@ static bool begin(struct engine *e, const struct wanted *w, struct item *item, u
     item->ticket.uid = uid;
     item->ticket.priority = w->priority;
     item->ticket.ready = item_ready;
-    if (w->has_source)
-        return fetch_with_source(e, &w->job, w->tc, &item->ticket, ret_result);
-    return fetch_by_key(e, &w->key, &item->ticket, ret_result);
+    return fetch_begin(e, &w->want, &item->ticket, ret_result);
 }
 
 static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
@@ -211,6 +246,18 @@ enum kiln_code handle_fetch(struct engine *e, struct caller *caller,
     return handle_one(e, caller, header->request_id, &w, err);
 }
 
+enum kiln_code handle_fetch_name(struct engine *e, struct caller *caller,
+                                 const struct frame_header *header, struct bytes body,
+                                 struct kiln_err *err)
+{
+    struct wanted w = { .err = KILN_ERR_INIT };
+    if (read_name(caller->uid, body, &w)) {
+        *err = w.err;
+        return err->code;
+    }
+    return handle_one(e, caller, header->request_id, &w, err);
+}
+
 enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
                                    const struct frame_header *header, struct bytes body,
                                    struct kiln_err *err)
@@ -236,6 +283,8 @@ static enum kiln_code read_item(struct engine *e, uid_t uid, struct reader *item
         return read_key(m.request, w);
     if (m.kind == 1)
         return read_source(e, uid, m.request, storage, w);
+    if (m.kind == 2)
+        return read_name(uid, m.request, w);
     return kiln_fail(&w->err, KILN_INVALID, "batch item of unknown kind %u", (unsigned)m.kind);
 }
 

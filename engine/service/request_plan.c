@@ -6,9 +6,10 @@
  * source, so plans and fetches share the store, single flight and the memory of failures.
  */
 #include "common/clock.h"
-#include "engine/compile/options.h"
 #include "engine/service/outcomes.h"
-#include "engine/solver/solver.h"
+#include "engine/service/program_job.h"
+
+#include <stdio.h>
 
 struct part {                   /* one program of the plan */
     struct fetch_ticket ticket; /* first member */
@@ -22,8 +23,12 @@ struct plan_request {
     struct outcome_wish wish;
     enum priority priority;
     struct solution solution;
-    struct toolchain toolchain; /* a copy */
+    struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
     struct target target;
+    char database_id[DATABASE_ID_MOST];
+    bool use_packages; /* some may have kernels for it by name */
+    bool no_cache;
+    struct kiln_err why_not_compile; /* code not OK: no compiler here can do it */
     uint32_t remaining;
     struct part parts[LIMIT_PLAN_KERNELS];
 };
@@ -125,6 +130,10 @@ static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const
     struct caller *caller = rq->waiter.caller;
     uint64_t id = rq->waiter.request_id;
     struct kiln_err err = *why;
+    if (why->code == KILN_NOT_FOUND && rq->why_not_compile.code) {
+        err = rq->why_not_compile;
+        kiln_while(&err, "no package has it, and it cannot be compiled");
+    }
     kiln_while(&err, "solver %s for %s", rq->solution.solver->name, rq->target.text);
     service_refuse(e, caller, id, &err, log);
     cancel_plan(&rq->waiter);
@@ -155,64 +164,109 @@ static void part_ready(struct fetch_ticket *ticket, const struct fetch_result *r
 
 /* ---- the question ---- */
 
-static void write_headers(struct buffer *out, const struct solution_program *program)
+/* How packages know a program; the buffers hold what the name's views point to. */
+static enum kiln_code name_program(const struct plan_request *rq, const struct program_job *p,
+                                   struct buffer *name, struct buffer *args,
+                                   struct kernel_name *ret_name, struct kiln_err *err)
 {
-    for (uint32_t i = 0; i < program->header_count; i++) {
-        struct message_header h = { .name = bytes_of_text(program->header_names[i]),
-                                    .text = program->header_texts[i] };
-        message_header_write(out, &h);
-    }
+    struct package_source source = program_job_source(&p->job);
+    enum kiln_code rc = package_kernel_name(&source, name, err);
+    if (!rc)
+        rc = package_kernel_args(&source, &rq->target, args, err);
+    *ret_name = (struct kernel_name){ .database_id = bytes_of_text(rq->database_id),
+                                      .name = buffer_view(name),
+                                      .args = buffer_view(args),
+                                      .target = bytes_of_text(rq->target.text) };
+    return rc;
+}
+
+static bool begin_fetch(struct plan_request *rq, const struct program_job *p,
+                        const struct kernel_name *name, struct part *part,
+                        struct fetch_result *ret_result)
+{
+    bool compiles = !rq->why_not_compile.code;
+    struct fetch_want want = {
+        .job = compiles ? &p->job : NULL,
+        .tc = compiles ? &rq->toolchain : NULL,
+        .name = rq->use_packages ? name : NULL,
+        .no_cache = rq->no_cache,
+    };
+    if (!compiles)
+        want.key = kernel_name_packaged(name);
+    return fetch_begin(rq->waiter.engine, &want, &part->ticket, ret_result);
 }
 
 static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *ret_ended,
                                  struct kiln_err *err)
 {
-    struct engine *e = rq->waiter.engine;
-    const struct solution_program *program = &rq->solution.programs[index];
     struct part *part = &rq->parts[index];
-    BUFFER_AUTO struct buffer options, headers;
-    buffer_init(&options, 2 * LIMIT_OPTIONS_TEXT);
-    buffer_init(&headers, LIMIT_FRAME_BODY);
-    enum kiln_code rc = options_canonicalise(bytes_of_text(program->options), &options, err);
+    PROGRAM_JOB_AUTO struct program_job p = { 0 };
+    BUFFER_AUTO struct buffer name_text, args_text;
+    buffer_init(&name_text, LIMIT_OPTIONS_TEXT);
+    buffer_init(&args_text, 2 * LIMIT_OPTIONS_TEXT);
+    struct kernel_name name = { 0 };
+    enum kiln_code rc =
+        program_job_make(&rq->solution.programs[index], &rq->target, &rq->toolchain, &p, err);
+    if (!rc && rq->use_packages)
+        rc = name_program(rq, &p, &name_text, &args_text, &name, err);
     if (rc)
         return rc;
-    write_headers(&headers, program);
-    if (headers.failed)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot gather the headers of '%s'", program->name);
-    struct compile_job job = {
-        .kind = COMPILE_KERNEL,
-        .toolchain = bytes_of_text(rq->toolchain.name),
-        .target = bytes_of_text(rq->target.text),
-        .program = bytes_of_text(program->name),
-        .options = buffer_view(&options),
-        .source = program->source,
-        .header_count = program->header_count,
-        .headers = buffer_view(&headers),
-    };
     part->request = rq;
     part->ticket.uid = rq->waiter.caller->uid;
     part->ticket.priority = rq->priority;
     part->ticket.ready = part_ready;
     struct fetch_result result;
-    if (fetch_with_source(e, &job, &rq->toolchain, &part->ticket, &result))
+    if (begin_fetch(rq, &p, &name, part, &result))
         *ret_ended = take_result(part, &result);
+    return KILN_OK;
+}
+
+/* The id that packages are looked up by: the caller's, who knows its device, else the target's
+ * arch. */
+static enum kiln_code choose_database_id(struct plan_request *rq, struct bytes given,
+                                         struct kiln_err *err)
+{
+    struct database_id id;
+    if (given.size == 0) {
+        target_arch(&rq->target, rq->database_id, sizeof(rq->database_id));
+        return KILN_OK;
+    }
+    enum kiln_code rc = database_id_parse(given, &id, err);
+    if (!rc && !database_id_write(&id, rq->database_id))
+        rc = kiln_fail(err, KILN_INVALID, "the database id is too long");
+    return rc;
+}
+
+/* Where no compiler can do it, or none is here, a package may still have it. */
+static enum kiln_code choose_toolchain(struct engine *e, uid_t uid, const struct message_plan *m,
+                                       struct plan_request *rq, struct kiln_err *err)
+{
+    const struct toolchain *tc = NULL;
+    rq->no_cache = m->flags & FETCH_NO_CACHE;
+    rq->use_packages = !rq->no_cache && m->toolchain.size == 0 &&
+                       package_set_covers(e->packages, bytes_of_text(rq->database_id));
+    enum kiln_code rc = toolchains_resolve(e, uid, &rq->target, m->toolchain, &tc, err);
+    if (!rc)
+        rq->toolchain = *tc;
+    if (!rc || rc == KILN_BUSY || !rq->use_packages)
+        return rc;
+    rq->why_not_compile = *err;
+    *err = KILN_ERR_INIT;
+    snprintf(rq->toolchain.name, sizeof(rq->toolchain.name), "package");
     return KILN_OK;
 }
 
 static enum kiln_code check_plan(struct engine *e, uid_t uid, const struct message_plan *m,
                                  struct plan_request *rq, struct kiln_err *err)
 {
-    const struct toolchain *tc = NULL;
     enum kiln_code rc = problem_check(&m->problem, err);
     if (!rc)
         rc = target_parse(m->target, &rq->target, err);
     if (!rc)
+        rc = choose_database_id(rq, m->database_id, err);
+    if (!rc)
         rc = solver_solve(&m->problem, &rq->target, m->solver, &rq->solution, err);
-    if (!rc)
-        rc = toolchains_resolve(e, uid, &rq->target, m->toolchain, &tc, err);
-    if (!rc)
-        rq->toolchain = *tc;
-    return rc;
+    return rc ? rc : choose_toolchain(e, uid, m, rq, err);
 }
 
 static void begin_parts(struct plan_request *rq)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 enum who { USE, ADMIN };
+enum body { BINARY, JSON, JSON_FILES };
 
 /* Answered at once: they hold no place among the unanswered, so that even a connection with as
  * many as may be can cancel. */
@@ -17,11 +18,12 @@ static bool takes_no_place(unsigned type)
 static const struct route {
     const char *name;
     enum who who;
+    enum body body;
     enum kiln_code (*handle)(struct engine *, struct caller *, const struct frame_header *,
                              struct bytes, struct kiln_err *);
 } routes[] = {
-#define KILN_REQUEST(name_, number, who_, body, purpose) \
-    [number] = { .name = #name_, .who = who_, .handle = handle_##name_ },
+#define KILN_REQUEST(name_, number, who_, body_, purpose) \
+    [number] = { .name = #name_, .who = who_, .body = body_, .handle = handle_##name_ },
 #define KILN_REPLY(name, number, body, purpose)
 #include "common/messages.def"
 #undef KILN_REQUEST
@@ -103,6 +105,8 @@ static enum kiln_code check_request(struct caller *caller, const struct route *r
                          "'%s' needs an administrator: root, the daemon's own user or a member of "
                          "group kiln-admin",
                          route->name);
+    if (caller->file_count > 0 && route->body != JSON_FILES)
+        return kiln_fail(err, KILN_INVALID, "request '%s' takes no descriptors", route->name);
     if (caller->in_flight >= LIMIT_REQUESTS_IN_FLIGHT && !takes_no_place(header->type))
         return kiln_fail(err, KILN_BUSY, "%u requests of this connection are unanswered already",
                          caller->in_flight);
@@ -126,8 +130,11 @@ void service_handle_again(struct engine *e, struct caller *caller,
                           const struct frame_header *header, struct bytes body)
 {
     struct kiln_err why = KILN_ERR_INIT;
-    if (handle(e, caller, header, body, &why))
-        service_refuse(e, caller, header->request_id, &why, NULL);
+    enum kiln_code rc = handle(e, caller, header, body, &why);
+    if (rc == KILN_OK)
+        return;
+    why.code = rc;
+    service_refuse(e, caller, header->request_id, &why, NULL);
 }
 
 enum kiln_code service_handle(struct engine *e, struct caller *caller,
@@ -136,8 +143,10 @@ enum kiln_code service_handle(struct engine *e, struct caller *caller,
 {
     e->stats.requests++;
     struct kiln_err why = KILN_ERR_INIT;
-    if (handle(e, caller, header, body, &why) == KILN_OK)
+    enum kiln_code rc = handle(e, caller, header, body, &why);
+    if (rc == KILN_OK)
         return KILN_OK;
+    why.code = rc;
     service_refuse(e, caller, header->request_id, &why, NULL);
     if (caller->greeted)
         return KILN_OK;

@@ -11,6 +11,7 @@
  *            the answer is at hand, else later; sinks must allow both.
  */
 #include "common/json.h"
+#include "common/limits.h"
 #include "common/messages.h"
 #include "engine/store/object.h"
 
@@ -59,6 +60,10 @@ struct caller {
     gid_t gid;
     pid_t pid;
     enum role role;
+    /* Descriptors that came with the request in hand, owned by the transport but for those that a
+     * handler takes by writing -1. */
+    int files[LIMIT_REQUEST_FILES];
+    unsigned file_count;
     /* The engine's own from here on: zero it. */
     struct service_waiter *waiters; /* owned: unanswered fetches */
     unsigned in_flight;

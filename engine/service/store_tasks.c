@@ -2,7 +2,9 @@
 #include "engine/service/store_tasks.h"
 
 #include "common/clock.h"
+#include "engine/compile/kernel_key.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define RECENCY_EVERY_NS 10000000000u
@@ -23,6 +25,8 @@ struct put_task {
 static void put_work(struct task *task)
 {
     struct put_task *p = (struct put_task *)task;
+    p->record.source_id = kernel_source_id(&p->source->job);
+    p->record.headers_id = kernel_headers_id(&p->source->job);
     p->rc = kernel_store_put(p->engine->store, &p->record, p->object, &p->evicted, &p->err);
 }
 
@@ -62,6 +66,7 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
         .toolchain = text_of(job->toolchain),
         .program = text_of(job->program),
         .options = text_of(job->options),
+        .version = KILN_VERSION,
         .raw_size = object->size,
         .compile_ns = object->compile_ns,
         .created = clock_wall_s(),
@@ -172,5 +177,63 @@ void recency_write(struct engine *e, bool force)
     e->touched_count = 0;
     e->touched_at_ns = now;
     e->touching = true;
+    engine_run(e, LANE_WRITE, &t->task);
+}
+
+/* ---- what is damaged in a package ---- */
+
+void quarantine_package(struct engine *e, const struct package_found *found,
+                        const struct kernel_name *name)
+{
+    char text[512];
+    e->stats.quarantined++;
+    snprintf(text, sizeof(text), "package '%.100s', kernel '%.*s': %.200s", found->damaged,
+             name ? (int)(name->name.size < 100 ? name->name.size : 100) : 0,
+             name ? (const char *)name->name.data : "", found->damage);
+    event_report(e, "quarantined", text);
+}
+
+/* ---- what nobody asks for ---- */
+
+struct tidy_task {
+    struct task task; /* first member */
+    struct engine *engine;
+    bool more;
+    enum kiln_code rc;
+    struct kiln_err err;
+};
+
+static void tidy_work(struct task *task)
+{
+    struct tidy_task *t = (struct tidy_task *)task;
+    t->rc = kernel_store_tidy(t->engine->store, &t->more, &t->err);
+}
+
+static void tidy_done(struct task *task)
+{
+    struct tidy_task *t = (struct tidy_task *)task;
+    struct engine *e = t->engine;
+    engine_task_ended(e);
+    event_after_write(e, t->rc, &t->err);
+    if (t->more && !t->rc && !e->draining) {
+        t->more = false;
+        engine_run(e, LANE_WRITE, &t->task); /* behind what was stored meanwhile */
+        return;
+    }
+    e->tidying = false;
+    free(t);
+}
+
+void store_tidy(struct engine *e)
+{
+    if (e->tidying || e->draining)
+        return;
+    struct tidy_task *t = calloc(1, sizeof(*t));
+    if (!t)
+        return;
+    t->task = (struct task){ .work = tidy_work, .done = tidy_done };
+    t->engine = e;
+    t->err = KILN_ERR_INIT;
+    e->tidying = true;
     engine_run(e, LANE_WRITE, &t->task);
 }

@@ -8,14 +8,21 @@
  *            nobody an answer
  * Threading  the engine's thread
  */
+#include "engine/service/alias.h"
 #include "engine/service/source.h"
 
 /* Takes |source|; adds a reference to |object|. */
 void store_later(struct engine *e, const struct digest *key, struct source *source,
                  struct object *object);
 void quarantine_later(struct engine *e, const struct digest *key);
+/* A row of a package: the package stays as it is, what was wrong is kept beside the store's own.
+ * |name| may be NULL. */
+void quarantine_package(struct engine *e, const struct package_found *found,
+                        const struct kernel_name *name);
 
 /* Marks a use; written with the next recency. */
 void recency_touch(struct engine *e, const struct digest *key);
 /* Writes the marks if that is due; |force| writes them anyway. */
 void recency_write(struct engine *e, bool force);
+/* Now and then: one short step of what nobody asks for (kernel_store_tidy). */
+void store_tidy(struct engine *e);

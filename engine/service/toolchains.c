@@ -238,8 +238,20 @@ static void describe_done(struct compile_order *order)
     end_probe(p);
 }
 
+static bool compilers_are_off(struct engine *e)
+{
+    if (e->executor->ops->compile_slots(e->executor) > 0)
+        return false;
+    snprintf(e->describe_failure, sizeof(e->describe_failure),
+             "compilers are switched off (the setting 'workers' is 0)");
+    e->describe_at_ns = UINT64_MAX;
+    return true;
+}
+
 void toolchains_describe(struct engine *e)
 {
+    if (compilers_are_off(e))
+        return;
     for (struct probe *p = e->probes; p; p = p->next) {
         if (!p->target.text[0])
             return;

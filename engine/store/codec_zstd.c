@@ -174,7 +174,7 @@ static enum kiln_code unpack_zstd(struct codec *codec, uint64_t id, struct bytes
     if (ZSTD_getFrameContentSize(stored.data, stored.size) != raw_size)
         return kiln_fail(err, KILN_CORRUPT, "a stored code object is not one of %llu bytes",
                          (unsigned long long)raw_size);
-    const ZSTD_DDict *digested;
+    const ZSTD_DDict *digested = NULL;
     enum kiln_code rc = prepare(codec, id, raw_size, &digested, err);
     if (rc)
         return rc;

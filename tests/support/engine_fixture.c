@@ -1,16 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/engine_fixture.h"
 
+#include "common/fs.h"
+#include "engine/service/internal.h"
+
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <dirent.h>
-#include <sys/stat.h>
+/* ---- the process around it ---- */
 
-static void open_engine(struct engine_fixture *f)
+static struct json *no_settings(struct engine_host *host)
 {
-    struct engine_options options = {
+    (void)host;
+    return json_object();
+}
+
+static void add_nothing(struct engine_host *host, struct json *answer)
+{
+    (void)host;
+    (void)answer;
+}
+
+static void keep_report(struct engine_host *host, const char *event, const char *text, bool trouble)
+{
+    struct engine_fixture *f =
+        (struct engine_fixture *)(void *)((char *)host - offsetof(struct engine_fixture, host));
+    if (f->report_count == REPORTS_KEPT)
+        return;
+    struct kept_report *report = &f->reports[f->report_count++];
+    snprintf(report->event, sizeof(report->event), "%s", event);
+    snprintf(report->text, sizeof(report->text), "%s", text);
+    report->trouble = trouble;
+}
+
+const char *engine_fixture_reported(const struct engine_fixture *f, const char *event)
+{
+    for (size_t i = f->report_count; i-- > 0;) {
+        if (strcmp(f->reports[i].event, event) == 0)
+            return f->reports[i].text;
+    }
+    return NULL;
+}
+
+/* ---- open and close ---- */
+
+static void fill_options(struct engine_fixture *f)
+{
+    f->host = (struct engine_host){ .config = no_settings,
+                                    .add_status = add_nothing,
+                                    .add_stats = add_nothing,
+                                    .report = keep_report };
+    f->options = (struct engine_options){
         .executor = &f->executor.base,
+        .host = &f->host,
         .readers = 1,
         .cache_directory = f->folder,
         .store_limit_bytes = 64u << 20,
@@ -21,8 +65,16 @@ static void open_engine(struct engine_fixture *f)
         .queue_limit_uid = 100,
         .queue_bytes = 1u << 20,
         .queue_bytes_uid = 100u << 10,
+        .package_folder = f->packages,
+        .trusted_keys = f->folder,
+        .package_limit = 16u << 20,
+        .kfd_folder = f->gpus,
     };
-    must(engine_open(&options, &f->engine, &f->err), f->err);
+}
+
+static void open_engine(struct engine_fixture *f)
+{
+    must(engine_open(&f->options, &f->engine, &f->err), f->err);
     engine_start(f->engine);
 }
 
@@ -32,23 +84,30 @@ void engine_fixture_open(struct engine_fixture *f, bool describe)
     f->err = KILN_ERR_INIT;
     snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-test-engine-XXXXXX");
     assert_non_null(mkdtemp(f->folder));
+    snprintf(f->packages, sizeof(f->packages), "%s/packages", f->folder);
+    snprintf(f->gpus, sizeof(f->gpus), "%s/gpus", f->folder);
     fake_executor_init(&f->executor, 1);
+    fill_options(f);
     open_engine(f);
     if (describe)
         engine_fixture_describe(f);
 }
 
-void engine_fixture_describe(struct engine_fixture *f)
+void engine_fixture_describe_as(struct engine_fixture *f, const char *json)
 {
     struct compile_task *task = fake_executor_next_compile(&f->executor);
     assert_non_null(task);
     assert_int_equal(task->job.kind, COMPILE_DESCRIBE);
-    fake_executor_compile(
-        &f->executor,
-        bytes_of_text("{\"toolchains\":[{\"name\":\"opencl\",\"version\":\"test\",\"path\":\"/x\","
-                      "\"family\":\"opencl\",\"only_target\":\"" FIXTURE_TARGET "\",\"identity\":"
-                      "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}]}"));
+    fake_executor_compile(&f->executor, bytes_of_text(json));
     fake_executor_run_tasks(&f->executor);
+}
+
+void engine_fixture_describe(struct engine_fixture *f)
+{
+    engine_fixture_describe_as(
+        f, "{\"toolchains\":[{\"name\":\"opencl\",\"version\":\"test\",\"path\":\"/x\","
+           "\"family\":\"opencl\",\"only_target\":\"" FIXTURE_TARGET "\",\"identity\":"
+           "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}]}");
 }
 
 static void close_engine(struct engine_fixture *f)
@@ -69,14 +128,25 @@ void engine_fixture_reopen(struct engine_fixture *f)
 void engine_fixture_close(struct engine_fixture *f)
 {
     close_engine(f);
-    DIR *dir = opendir(f->folder);
+    fs_remove_tree(AT_FDCWD, f->folder);
+}
+
+void engine_fixture_rescan(struct engine_fixture *f)
+{
+    f->engine->rescan_at_ns = 0;
+    engine_tick(f->engine);
+    fake_executor_run_tasks(&f->executor);
+}
+
+unsigned engine_fixture_staged(const struct engine_fixture *f)
+{
+    unsigned count = 0;
+    DIR *dir = opendir(f->engine->staging);
     assert_non_null(dir);
-    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
-        if (entry->d_name[0] != '.')
-            unlinkat(dirfd(dir), entry->d_name, 0);
-    }
+    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
+        count += entry->d_name[0] != '.';
     closedir(dir);
-    assert_int_equal(rmdir(f->folder), 0);
+    return count;
 }
 
 /* ---- callers ---- */
@@ -106,8 +176,13 @@ static void keep(struct caller *caller, const struct reply *reply)
                                  .flags = reply->flags,
                                  .object_count = reply->object_count };
     keep_body(kept, reply);
-    if (reply->object_count)
-        kept->first_object_size = reply->objects[0]->size;
+    if (reply->object_count == 0)
+        return;
+    kept->first_object_size = reply->objects[0]->size;
+    kept->objects = calloc(reply->object_count, sizeof(struct object *));
+    assert_non_null(kept->objects);
+    for (size_t i = 0; i < reply->object_count; i++)
+        kept->objects[i] = object_ref(reply->objects[i]);
 }
 
 static const struct caller_ops ops = { .reply = keep };
@@ -123,8 +198,13 @@ void test_caller_join(struct test_caller *c, struct engine_fixture *f, uid_t uid
 
 void test_caller_forget_replies(struct test_caller *c)
 {
-    for (size_t i = 0; i < c->reply_count; i++)
-        free((void *)(uintptr_t)c->replies[i].body.data);
+    for (size_t i = 0; i < c->reply_count; i++) {
+        struct kept_reply *kept = &c->replies[i];
+        free((void *)(uintptr_t)kept->body.data);
+        for (size_t k = 0; kept->objects && k < kept->object_count; k++)
+            object_unref(kept->objects[k]);
+        free(kept->objects);
+    }
     c->reply_count = 0;
 }
 
@@ -142,6 +222,66 @@ enum kiln_code test_caller_send(struct test_caller *c, struct engine_fixture *f,
                                    .request_id = id,
                                    .body_size = (uint32_t)body.size };
     return service_handle(f->engine, &c->base, &header, body, &f->err);
+}
+
+enum kiln_code test_caller_send_files(struct test_caller *c, struct engine_fixture *f,
+                                      enum message_type type, uint64_t id, struct bytes body,
+                                      const int *files, unsigned file_count)
+{
+    assert_true(file_count <= LIMIT_REQUEST_FILES);
+    for (unsigned i = 0; i < file_count; i++)
+        c->base.files[i] = files[i];
+    c->base.file_count = file_count;
+    enum kiln_code rc = test_caller_send(c, f, type, id, body);
+    for (unsigned i = 0; i < file_count; i++) {
+        if (c->base.files[i] >= 0)
+            close(c->base.files[i]);
+    }
+    c->base.file_count = 0;
+    return rc;
+}
+
+struct json *test_caller_ask(struct test_caller *c, struct engine_fixture *f,
+                             enum message_type type, const char *json)
+{
+    test_caller_forget_replies(c);
+    must(test_caller_send(c, f, type, 5, bytes_of_text(json ? json : "")), f->err);
+    fake_executor_run_tasks(&f->executor);
+    assert_true(c->reply_count > 0);
+    return reply_json(c, c->reply_count - 1);
+}
+
+void test_caller_refused(struct test_caller *c, struct engine_fixture *f, enum message_type type,
+                         const char *json, enum kiln_code code, const char *words)
+{
+    test_caller_forget_replies(c);
+    must(test_caller_send(c, f, type, 5, bytes_of_text(json)), f->err);
+    fake_executor_run_tasks(&f->executor);
+    assert_int_equal(c->reply_count, 1);
+    assert_reply_refuses(c, 0, code, words);
+}
+
+void test_caller_cancel(struct test_caller *c, struct engine_fixture *f, uint64_t id)
+{
+    struct message_cancel m = { .cancelled_id = id };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    message_cancel_write(&b, &m);
+    must(test_caller_send(c, f, MESSAGE_cancel, id + 1000, buffer_view(&b)), f->err);
+}
+
+void test_caller_want_named(struct test_caller *c, struct engine_fixture *f,
+                            const char *database_id, const char *name, const char *args)
+{
+    struct message_fetch_name m = { .inline_limit = LIMIT_INLINE_OBJECT,
+                                    .database_id = bytes_of_text(database_id),
+                                    .name = bytes_of_text(name),
+                                    .args = bytes_of_text(args) };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100000);
+    message_fetch_name_write(&b, &m);
+    must(test_caller_send(c, f, MESSAGE_fetch_name, 7, buffer_view(&b)), f->err);
+    fake_executor_run_tasks(&f->executor);
 }
 
 enum kiln_code test_caller_hello(struct test_caller *c, struct engine_fixture *f)
@@ -193,6 +333,45 @@ struct message_error reply_error(const struct test_caller *c, size_t index)
     struct message_error m = message_error_read(&r);
     assert_false(r.failed);
     return m;
+}
+
+struct message_outcome last_outcome(const struct test_caller *c)
+{
+    assert_true(c->reply_count > 0);
+    return reply_outcome(c, c->reply_count - 1);
+}
+
+void assert_reply_refuses(const struct test_caller *c, size_t index, enum kiln_code code,
+                          const char *words)
+{
+    struct message_error e = reply_error(c, index);
+    KILN_AUTO(mem) char *text = bytes_to_text(e.text);
+    if (e.code != code)
+        fail_msg("code %d, not %d: '%s'", e.code, (int)code, text);
+    assert_says(text, words);
+}
+
+struct json *reply_json(const struct test_caller *c, size_t index)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct json *json = NULL;
+    assert_true(index < c->reply_count);
+    if (c->replies[index].type == MESSAGE_error) {
+        KILN_AUTO(mem) char *text = bytes_to_text(reply_error(c, index).text);
+        fail_msg("refused: '%s'", text);
+    }
+    assert_int_equal(c->replies[index].type, MESSAGE_json);
+    must(json_parse(c->replies[index].body, "reply", &json, &err), err);
+    return json;
+}
+
+void reply_object(const struct test_caller *c, size_t index, size_t number,
+                  struct buffer *ret_content)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    assert_true(index < c->reply_count && number < c->replies[index].object_count);
+    const struct object *object = c->replies[index].objects[number];
+    must(fs_read_fd(object->fd, object->size, ret_content, &err), err);
 }
 
 uint64_t engine_fixture_stat(struct engine_fixture *f, const char *name)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/fake_executor.h"
 
-#include "common/cleanup.h"
 #include "common/fs.h"
+#include "engine/digest/sha256.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
@@ -41,19 +41,18 @@ static void take_transfer(struct executor *executor, struct transfer_task *task)
     f->transfers_handed_over++;
 }
 
+/* It is ended when the test says so: done never comes from within the call. */
 static void cancel_transfer(struct executor *executor, struct transfer_task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
-    struct transfer_task **at = &f->transfers;
-    while (*at && *at != task)
-        at = &(*at)->next;
-    if (!*at)
-        return; /* over already */
-    *at = task->next;
-    if (!*at)
-        f->last_transfer = at;
-    task->next = f->cancelled;
-    f->cancelled = task;
+    for (const struct transfer_task *t = f->transfers; t; t = t->next) {
+        if (t != task)
+            continue;
+        kiln_fail(&task->outcome.err, KILN_CANCELLED, "cancelled");
+        f->transfers_cancelled++;
+        return;
+    }
+    fail_msg("a transfer that is not under way was cancelled");
 }
 
 static const struct executor_ops ops = {
@@ -72,30 +71,24 @@ void fake_executor_init(struct fake_executor *f, unsigned slots)
     f->last_transfer = &f->transfers;
 }
 
-static void end_cancelled(struct fake_executor *f)
+bool fake_executor_run_task(struct fake_executor *f)
 {
-    while (f->cancelled) {
-        struct transfer_task *task = f->cancelled;
-        f->cancelled = task->next;
-        task->outcome = (struct transfer_outcome){ .err = KILN_ERR_INIT };
-        kiln_fail(&task->outcome.err, KILN_CANCELLED, "the transfer was cancelled");
-        task->done(task);
-    }
+    struct task *task = f->tasks;
+    if (!task)
+        return false;
+    f->tasks = task->next;
+    if (!f->tasks)
+        f->last_task = &f->tasks;
+    task->work(task);
+    task->done(task);
+    return true;
 }
 
 unsigned fake_executor_run_tasks(struct fake_executor *f)
 {
     unsigned count = 0;
-    end_cancelled(f);
-    while (f->tasks) {
-        struct task *task = f->tasks;
-        f->tasks = task->next;
-        if (!f->tasks)
-            f->last_task = &f->tasks;
-        task->work(task);
-        task->done(task);
+    while (fake_executor_run_task(f))
         count++;
-    }
     return count;
 }
 
@@ -137,6 +130,8 @@ void fake_executor_fail(struct fake_executor *f, enum compile_end end, const cha
     task->done(task);
 }
 
+/* ---- transfers ---- */
+
 struct transfer_task *fake_executor_next_transfer(struct fake_executor *f) { return f->transfers; }
 
 static struct transfer_task *pop_transfer(struct fake_executor *f)
@@ -149,41 +144,41 @@ static struct transfer_task *pop_transfer(struct fake_executor *f)
     return task;
 }
 
-void fake_executor_tell_progress(struct fake_executor *f, const char *stage, uint64_t done,
-                                 uint64_t total)
+void fake_executor_transfer_progress(struct fake_executor *f, const char *stage, uint64_t done,
+                                     uint64_t total)
 {
+    assert_non_null(f->transfers);
     const struct transfer_progress progress = {
         .stage = stage, .done = done, .total = total, .attempt = 1, .note = ""
     };
-    assert_non_null(f->transfers);
-    if (f->transfers->progress)
-        f->transfers->progress(f->transfers, &progress);
+    f->transfers->progress(f->transfers, &progress);
 }
 
-void fake_executor_transfer(struct fake_executor *f, struct bytes content,
-                            const struct transfer_outcome *like)
+void fake_executor_transfer(struct fake_executor *f, const char *content_path, const char *name,
+                            const char *signer)
 {
     struct transfer_task *task = pop_transfer(f);
-    static unsigned made;
-    struct kiln_err err = KILN_ERR_INIT;
     struct transfer_outcome *o = &task->outcome;
-    *o = *like;
-    o->err = KILN_ERR_INIT;
-    if (o->name[0] == '\0')
-        snprintf(o->name, sizeof(o->name), "%s", task->job.name ? task->job.name : "gfx90a68.kdb");
-    must(fs_make_folders(task->job.staging, &err), err);
-    snprintf(o->path, sizeof(o->path), "%s/fake-%u.file", task->job.staging, ++made);
-    KILN_AUTO(fd) int fd = open(o->path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
-    assert_true(fd >= 0);
-    must(fs_write_all(fd, content, &err), err);
-    o->size = content.size;
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, 64u << 20);
+    must(fs_read_file(content_path, content.limit, &content, &err), err);
+    *o = (struct transfer_outcome){ .err = KILN_ERR_INIT, .size = content.size };
+    snprintf(o->path, sizeof(o->path), "%s/arrived-%u", task->job.staging,
+             f->transfers_handed_over);
+    snprintf(o->name, sizeof(o->name), "%s", name);
+    snprintf(o->signer, sizeof(o->signer), "%s", signer);
+    snprintf(o->source, sizeof(o->source), "%s", task->job.url ? task->job.url : "");
+    must(fs_replace_file(o->path, buffer_view(&content), 0600, &err), err);
+    struct digest sha256 = sha256_of(buffer_view(&content));
+    digest_to_hex(&sha256, o->sha256);
     task->done(task);
 }
 
-void fake_executor_fail_transfer(struct fake_executor *f, enum kiln_code code, const char *text)
+void fake_executor_transfer_fail(struct fake_executor *f, enum kiln_code code, const char *text)
 {
     struct transfer_task *task = pop_transfer(f);
-    task->outcome = (struct transfer_outcome){ .err = KILN_ERR_INIT };
-    kiln_fail(&task->outcome.err, code, "%s", text);
+    if (!task->outcome.err.code)
+        kiln_fail(&task->outcome.err, code, "%s", text);
     task->done(task);
 }

@@ -60,6 +60,15 @@ int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kerne
                              int timeout_ms, struct kiln_kernel **ret_kernel,
                              struct kiln_error *err);
 
+/* A kernel by MIOpen's name for it: a database id ("gfx906_60", "gfx90a68", "gfx90a"), the kernel's
+ * name
+ * ("conv3x3.s.o") and its arguments, verbatim.  What this user imported comes first, then what was
+ * imported for everyone, then packages of that id, then those of its plain arch.  KILN_E_NOT_FOUND
+ * on a miss. */
+int kiln_kernel_fetch_named(struct kiln_client *client, const char *database_id, const char *name,
+                            const char *args, int timeout_ms, struct kiln_kernel **ret_kernel,
+                            struct kiln_error *err);
+
 /* Called once for each item of a batch, in the order they are ready, on the calling thread.
  * |kernel| (borrowed: ref it to keep it) is NULL on failure, |err| then says why; |err| is NULL
  * otherwise.  May call the library with the same client. */

@@ -10,7 +10,7 @@
 
 struct values {
     bool all;
-    const char *target;
+    const char *target, *args;
     struct option_number count, age, size;
     struct option_list probe;
 };
@@ -19,6 +19,7 @@ struct values {
 static const struct option options[] = {
     { "all", 'a', OPTION_FLAG, AT(all), NULL, "everything", 0, 0 },
     { "target", 0, OPTION_TEXT, AT(target), "TARGET", "for this target", 0, 0 },
+    { "args", 0, OPTION_VERBATIM, AT(args), "TEXT", "as it is", 0, 0 },
     { "count", 'c', OPTION_NUMBER, AT(count), "N", "how many", 1, 10 },
     { "age", 0, OPTION_TIME, AT(age), "TIME", "how old", 0, 0 },
     { "size", 0, OPTION_SIZE, AT(size), "SIZE", "how large", 0, 0 },
@@ -167,6 +168,17 @@ static void a_value_that_is_missing_is_asked_for(void **state)
     assert_int_equal(PARSE(f, "--target="), KILN_E_INVALID);
 }
 
+static void a_verbatim_text_may_be_empty_but_not_missing(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(PARSE(f, "--args", ""), KILN_E_OK);
+    assert_string_equal(f->values.args, "");
+    assert_int_equal(PARSE(f, "--args", "  -x "), KILN_E_OK);
+    assert_string_equal(f->values.args, "  -x ");
+    assert_int_equal(PARSE(f, "--args"), KILN_E_INVALID);
+}
+
 static void a_list_does_not_begin_with_an_option(void **state)
 {
     struct fixture *f = *state;
@@ -218,6 +230,7 @@ int main(void)
         T(the_first_word_ends_the_options_where_asked),
         T(values_that_do_not_fit_are_named),
         T(a_value_that_is_missing_is_asked_for),
+        T(a_verbatim_text_may_be_empty_but_not_missing),
         T(a_list_does_not_begin_with_an_option),
         T(a_value_may_look_like_an_option),
         T(help_has_a_line_for_every_option),

@@ -92,6 +92,16 @@ static void a_failure_that_was_reported_as_json_is_not_reported_again(void **sta
     assert_string_equal(f->texts[1], "kilnctl: half of it\n");
 }
 
+static void what_is_unavailable_is_no_missing_daemon_where_one_answers(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_error err = { .code = KILN_E_UNAVAILABLE, .text = "no such server" };
+    struct outcome outcome = { .program = "kilnctl" };
+    assert_int_equal(end(f, &outcome, KILN_E_UNAVAILABLE, &err), 3);
+    outcome.daemon_answers = true;
+    assert_int_equal(end(f, &outcome, KILN_E_UNAVAILABLE, &err), 1);
+}
+
 static void a_compilers_log_goes_with_the_error(void **state)
 {
     struct kiln_error err = { .code = KILN_E_COMPILE_FAILED, .log = "x.c:1: no" };
@@ -154,6 +164,7 @@ int main(void)
         T(a_failure_is_a_sentence_and_a_status),
         T(a_failure_is_an_object_too_where_json_was_asked_for),
         T(a_failure_that_was_reported_as_json_is_not_reported_again),
+        T(what_is_unavailable_is_no_missing_daemon_where_one_answers),
         T(a_compilers_log_goes_with_the_error),
         T(success_says_nothing),
         T(json_is_seen_anywhere_but_among_plain_words),

@@ -136,6 +136,36 @@ static void progress_of_nothing_is_done_at_once(void **state)
     assert_string_equal(printed(f), "prefetch: 0 of 0 done, 0 failed, 0 s\n");
 }
 
+static void progress_of_bytes_is_told_in_their_units(void **state)
+{
+    struct fixture *f = *state;
+    struct progress progress;
+    progress_init(&progress, f->out, "fetching", 2u << 20, 0);
+    progress.bytes = true;
+    progress_update(&progress, 1u << 20, 0, SECOND);
+    progress.width = 80;
+    progress_update(&progress, 2u << 20, 0, 2 * SECOND);
+    assert_string_equal(printed(f), "fetching: 1.0 MiB of 2.0 MiB done, 1.00 s\n"
+                                    "\r\033[Kfetching [##############################] "
+                                    "2.0 MiB/2.0 MiB, 2.00 s");
+}
+
+static void progress_of_nobody_knows_how_much_is_a_count_on_terminals_only(void **state)
+{
+    struct fixture *f = *state;
+    struct progress progress;
+    progress_init(&progress, f->out, "fetching", 0, 0);
+    progress.bytes = true;
+    progress.no_total = true;
+    progress_update(&progress, 1u << 20, 0, SECOND);
+    progress.width = 80;
+    progress_update(&progress, 1u << 20, 0, SECOND);
+    progress_update(&progress, 2u << 20, 0, SECOND + 1); /* too soon */
+    progress_update(&progress, 3u << 20, 0, 2 * SECOND);
+    assert_string_equal(printed(f), "\r\033[Kfetching 1.0 MiB, 1.00 s"
+                                    "\r\033[Kfetching 3.0 MiB, 2.00 s");
+}
+
 static void a_terminal_gets_a_bar_that_redraws_itself(void **state)
 {
     struct fixture *f = *state;
@@ -190,6 +220,8 @@ int main(void)
         T(an_error_names_program_sentence_log_and_advice),
         T(progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal),
         T(progress_of_nothing_is_done_at_once),
+        T(progress_of_bytes_is_told_in_their_units),
+        T(progress_of_nobody_knows_how_much_is_a_count_on_terminals_only),
         T(a_terminal_gets_a_bar_that_redraws_itself),
         T(a_bar_in_a_narrow_terminal_stays_on_its_line),
         T(every_code_has_an_exit_status_and_zero_is_success_alone),

@@ -114,6 +114,9 @@ static void counts_are_grouped_by_thousands(void **state)
     assert_string_equal(units_count(999, text), "999");
     assert_string_equal(units_count(148096, text), "148 096");
     assert_string_equal(units_count(UINT64_MAX, text), "18 446 744 073 709 551 615");
+    assert_string_equal(units_kernels(0, text), "0 kernels");
+    assert_string_equal(units_kernels(1, text), "1 kernel");
+    assert_string_equal(units_kernels(148096, text), "148 096 kernels");
 }
 
 static void a_time_that_never_was_is_a_dash(void **state)

@@ -130,7 +130,7 @@ static void a_value_of_the_wrong_type_is_refused_with_file_and_key(void **state)
 static void bad_values_are_refused_by_flag_and_by_variable(void **state)
 {
     static const char *const bad[] = {
-        "--workers=0",
+        "--workers=1025",
         "--workers=1.5",
         "--workers=-1",
         "--hot-limit=5 bananas",

@@ -122,7 +122,7 @@ static void a_request_that_announces_descriptors_is_refused(void **state)
     const struct frame_header header = { .type = MESSAGE_fetch, .request_id = 3, .descriptors = 1 };
     frame_header_write(raw, &header);
     send_raw(f->client, raw, sizeof(raw));
-    assert_refused(f, f->client, 3, "requests have none");
+    assert_refused(f, f->client, 3, "announces 1 descriptors, 0 came with it");
     assert_true(is_closed(f, f->client));
 }
 
@@ -135,24 +135,6 @@ static void the_connection_is_closed_when_the_service_says_so(void **state)
     assert_int_equal(service.left, 1);
 }
 
-static void send_with_descriptor(int fd, const void *data, size_t size, int passed)
-{
-    union {
-        struct cmsghdr align;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = { 0 };
-    struct iovec iov = { (void *)(uintptr_t)data, size };
-    struct msghdr m = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
-    };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &passed, sizeof(int));
-    assert_int_equal(sendmsg(fd, &m, MSG_NOSIGNAL), (ssize_t)size);
-}
-
 static void descriptors_that_nobody_asked_for_are_closed(void **state)
 {
     struct fixture *f = *state;
@@ -162,7 +144,7 @@ static void descriptors_that_nobody_asked_for_are_closed(void **state)
     assert_int_equal(pipe2(pipe_ends, O_CLOEXEC), 0);
     size_t size = put_frame(raw, MESSAGE_ping, 1, "", 0);
 
-    send_with_descriptor(f->client, raw, size, pipe_ends[1]);
+    send_files(f->client, raw, size, &pipe_ends[1], 1);
     close(pipe_ends[1]);
     assert_int_equal(take_header(f, f->client).type, MESSAGE_pong);
 

@@ -39,6 +39,16 @@ void answer(struct caller *caller, uint64_t id, enum message_type type, struct b
     caller->ops->reply(caller, &reply);
 }
 
+static void look_at_files(struct caller *caller)
+{
+    service.file_count = caller->file_count;
+    for (unsigned i = 0; i < caller->file_count; i++) {
+        service.files[i] = service.takes_files ? caller->files[i] : -1;
+        if (service.takes_files)
+            caller->files[i] = -1;
+    }
+}
+
 enum kiln_code service_handle(struct engine *engine, struct caller *caller,
                               const struct frame_header *header, struct bytes body,
                               struct kiln_err *err)
@@ -49,6 +59,7 @@ enum kiln_code service_handle(struct engine *engine, struct caller *caller,
     service.in_order += header->request_id == service.last_id + 1;
     service.last_id = header->request_id;
     service.last_body = body.size;
+    look_at_files(caller);
     if (service.refuse)
         return kiln_fail(err, KILN_INVALID, "say hello first");
     switch (header->type) {
@@ -112,9 +123,17 @@ int join(struct fixture *f)
 
 size_t put_frame(uint8_t *raw, enum message_type type, uint64_t id, const void *body, size_t size)
 {
-    const struct frame_header header = {
-        .version = FRAME_VERSION, .type = type, .request_id = id, .body_size = (uint32_t)size
-    };
+    return put_frame_with_files(raw, type, id, body, size, /* descriptors= */ 0);
+}
+
+size_t put_frame_with_files(uint8_t *raw, enum message_type type, uint64_t id, const void *body,
+                            size_t size, unsigned descriptors)
+{
+    const struct frame_header header = { .version = FRAME_VERSION,
+                                         .type = type,
+                                         .request_id = id,
+                                         .body_size = (uint32_t)size,
+                                         .descriptors = (uint16_t)descriptors };
     frame_header_write(raw, &header);
     if (size)
         memcpy(raw + FRAME_HEADER_SIZE, body, size);
@@ -124,6 +143,23 @@ size_t put_frame(uint8_t *raw, enum message_type type, uint64_t id, const void *
 void send_raw(int fd, const void *data, size_t size)
 {
     assert_int_equal(send(fd, data, size, MSG_NOSIGNAL), (ssize_t)size);
+}
+
+void send_files(int fd, const void *data, size_t size, const int *files, unsigned count)
+{
+    char control[CMSG_SPACE(8 * sizeof(int))] __attribute__((aligned(8))) = { 0 };
+    struct iovec iov = { (void *)(uintptr_t)data, size };
+    struct msghdr m = { .msg_iov = &iov,
+                        .msg_iovlen = 1,
+                        .msg_control = control,
+                        .msg_controllen = CMSG_SPACE(count * sizeof(int)) };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    assert_true(count > 0 && count <= 8);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(c), files, count * sizeof(int));
+    assert_int_equal(sendmsg(fd, &m, MSG_NOSIGNAL), (ssize_t)size);
 }
 
 void ask(int fd, enum message_type type, uint64_t id, const char *body)

@@ -4,6 +4,7 @@
 /*
  * A server with one client over a service that counts and answers as the request's type says:
  * hello is noted, fetch gets an object, plan waits for answer_the_waiting, all else is a ping.
+ * What it took of a request's files is the test's to close.
  */
 #include "daemon/server/server.h"
 #include "tests/support/test.h"
@@ -18,6 +19,9 @@ struct fake_service {
     size_t reply_size; /* of the answer to a ping; 0: as long as the ping */
     struct object *object;
     bool refuse;
+    bool takes_files;    /* keeps the descriptors that come with a request */
+    unsigned file_count; /* of the last request */
+    int files[LIMIT_REQUEST_FILES];
     unsigned references; /* that queued replies hold */
 };
 
@@ -48,7 +52,12 @@ int dial(struct fixture *f);
 /* Dials and waits until the service knows of it. */
 int join(struct fixture *f);
 size_t put_frame(uint8_t *raw, enum message_type type, uint64_t id, const void *body, size_t size);
+/* The same, announcing descriptors. */
+size_t put_frame_with_files(uint8_t *raw, enum message_type type, uint64_t id, const void *body,
+                            size_t size, unsigned descriptors);
 void send_raw(int fd, const void *data, size_t size);
+/* The same with descriptors, at the first byte of |data|. */
+void send_files(int fd, const void *data, size_t size, const int *files, unsigned count);
 void ask(int fd, enum message_type type, uint64_t id, const char *body);
 /* Turns the loop until |size| bytes came or the connection ended; how many came. */
 size_t take(struct fixture *f, int fd, void *data, size_t size);

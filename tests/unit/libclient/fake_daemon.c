@@ -163,17 +163,43 @@ static bool read_all(int peer, void *to, size_t size)
     return size == 0 || recv(peer, to, size, MSG_WAITALL) == (ssize_t)size;
 }
 
+/* The header, and what came with its first byte. */
+static bool read_header(struct fake_request *rq, uint8_t raw[FRAME_HEADER_SIZE])
+{
+    char control[CMSG_SPACE(sizeof(rq->files))] __attribute__((aligned(8)));
+    struct iovec iov = { raw, FRAME_HEADER_SIZE };
+    struct msghdr message = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+    };
+    if (recvmsg(rq->peer, &message, MSG_WAITALL | MSG_CMSG_CLOEXEC) != FRAME_HEADER_SIZE)
+        return false;
+    const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    if (c && c->cmsg_type == SCM_RIGHTS) {
+        rq->file_count = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(rq->files, CMSG_DATA(c), rq->file_count * sizeof(int));
+    }
+    return true;
+}
+
+static void close_files(struct fake_request *rq)
+{
+    while (rq->file_count > 0)
+        close(rq->files[--rq->file_count]);
+}
+
 /* False when the connection is over. */
 static bool serve_one(struct fake_daemon *d, int *peer)
 {
     uint8_t raw[FRAME_HEADER_SIZE];
     struct kiln_err err = KILN_ERR_INIT;
     struct fake_request rq = { .daemon = d, .peer = *peer };
-    if (!read_all(*peer, raw, sizeof(raw)) || frame_header_read(raw, &rq.header, &err))
+    if (!read_header(&rq, raw) || frame_header_read(raw, &rq.header, &err))
         return false;
     KILN_AUTO(mem) uint8_t *body = malloc(rq.header.body_size + 1);
-    if (!read_all(*peer, body, rq.header.body_size))
+    if (!read_all(*peer, body, rq.header.body_size)) {
+        close_files(&rq);
         return false;
+    }
     rq.body = bytes_of(body, rq.header.body_size);
     if (rq.header.type == MESSAGE_hello) {
         greet(&rq);
@@ -183,6 +209,7 @@ static bool serve_one(struct fake_daemon *d, int *peer)
         atomic_fetch_add(&d->requests, 1);
         d->handle(&rq);
     }
+    close_files(&rq);
     return rq.peer >= 0;
 }
 

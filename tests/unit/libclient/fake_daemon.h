@@ -23,6 +23,8 @@ struct fake_request { /* borrowed by the handler for its call */
     int peer; /* the socket to answer on */
     struct frame_header header;
     struct bytes body;
+    int files[LIMIT_REQUEST_FILES]; /* that came with it; closed when the handler returns */
+    unsigned file_count;
 };
 
 struct fake_daemon {

@@ -19,6 +19,7 @@
 struct fixture {
     struct transport *transport;
     int peer;
+    int same; /* another descriptor of the transport's own socket */
     struct kiln_err err;
     struct transport_frame frame;
 };
@@ -29,6 +30,7 @@ static int set_up(void **state)
     int ends[2];
     f = (struct fixture){ .err = KILN_ERR_INIT };
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    f.same = dup(ends[0]);
     must(transport_socket_adopt(ends[0], &f.transport, &f.err), f.err);
     f.peer = ends[1];
     *state = &f;
@@ -39,6 +41,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     transport_destroy(f->transport);
+    close(f->same);
     if (f->peer >= 0)
         close(f->peer);
     return 0;
@@ -322,6 +325,72 @@ static void a_socket_of_another_user_is_that_users_alone(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static enum kiln_code send_files(struct fixture *f, const int *files, size_t count)
+{
+    return f->transport->ops->send_files(f->transport, bytes_of("frame", 5), files, count, &f->err);
+}
+
+static void files_go_with_the_first_byte(void **state)
+{
+    struct fixture *f = *state;
+    int ends[2];
+    char control[CMSG_SPACE(4 * sizeof(int))] __attribute__((aligned(8)));
+    char data[5];
+    struct iovec iov = { data, sizeof(data) };
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+    };
+    assert_int_equal(pipe(ends), 0);
+    must(send_files(f, ends, 2), f->err);
+    close(ends[0]);
+    close(ends[1]);
+    assert_false(f->transport->ops->is_sending(f->transport));
+    assert_int_equal(recvmsg(f->peer, &m, 0), 5);
+    assert_memory_equal(data, "frame", 5);
+    const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    assert_non_null(c);
+    assert_int_equal(c->cmsg_len, CMSG_LEN(2 * sizeof(int)));
+    memcpy(ends, CMSG_DATA(c), sizeof(ends));
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    assert_int_equal(read(ends[0], data, 1), 1);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void files_that_find_no_room_are_put_off_whole(void **state)
+{
+    struct fixture *f = *state;
+    static const char filler[4096];
+    while (send(f->same, filler, sizeof(filler), MSG_DONTWAIT) > 0)
+        continue;
+    while (send(f->same, filler, 1, MSG_DONTWAIT) > 0)
+        continue;
+    assert_int_equal(send_files(f, &f->peer, 1), KILN_BUSY);
+    assert_says(f->err.text, "ask again");
+    assert_false(f->transport->ops->is_sending(f->transport));
+}
+
+static void what_is_no_file_is_not_sent(void **state)
+{
+    struct fixture *f = *state;
+    const int files[] = { f->peer, -1 };
+    char byte;
+    assert_int_equal(send_files(f, files, 2), KILN_INVALID);
+    assert_int_equal(recv(f->peer, &byte, 1, MSG_DONTWAIT), -1);
+}
+
+static void files_for_a_peer_that_is_gone_are_not_sent(void **state)
+{
+    struct fixture *f = *state;
+    int ends[2];
+    close(f->peer);
+    f->peer = -1;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(send_files(f, ends, 2), KILN_UNAVAILABLE);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +406,10 @@ int main(void)
         cmocka_unit_test(who_is_refused_is_told_the_group_that_would_help),
         cmocka_unit_test(a_socket_that_is_roots_alone_needs_an_administrator),
         cmocka_unit_test(a_socket_of_another_user_is_that_users_alone),
+        TEST(files_go_with_the_first_byte),
+        TEST(files_that_find_no_room_are_put_off_whole),
+        TEST(what_is_no_file_is_not_sent),
+        TEST(files_for_a_peer_that_is_gone_are_not_sent),
     };
     return cmocka_run_group_tests_name("client transport", tests, NULL, NULL);
 }

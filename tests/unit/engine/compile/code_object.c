@@ -81,6 +81,27 @@ static void checks_the_features_that_a_target_names(void **state)
     assert_says(err.text, "sramecc-");
 }
 
+static void what_is_for_either_state_of_a_feature_suits_both(void **state)
+{
+    (void)state;
+    struct small_elf either = elf_of(MACHINE_AMDGPU, 0x3f | 0x100 | 0x400, 3),
+                     off = elf_of(MACHINE_AMDGPU, 0x3f | 0x200 | 0x400, 3),
+                     old = elf_of(MACHINE_AMDGPU, 0x3f, 1);
+    struct target plain = target_of("gfx90a"), with = target_of("gfx90a:sramecc+:xnack+"),
+                  without = target_of("gfx90a:xnack-"), cl = target_of("opencl:cpu");
+    struct bytes object = bytes_of(&either, sizeof(either));
+    assert_true(code_object_suits(object, &plain));
+    assert_true(code_object_suits(object, &with));
+    assert_true(code_object_suits(object, &without));
+    object = bytes_of(&off, sizeof(off));
+    assert_true(code_object_suits(object, &plain));
+    assert_false(code_object_suits(object, &with));
+    assert_true(code_object_suits(object, &without));
+    assert_true(code_object_suits(bytes_of(&old, sizeof(old)), &with)); /* does not say */
+    assert_false(code_object_suits(bytes_of_text("text"), &plain));
+    assert_true(code_object_suits(bytes_of_text("text"), &cl));
+}
+
 static void believes_a_processor_newer_than_its_table(void **state)
 {
     (void)state;
@@ -208,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accepts_an_amd_object_for_its_arch),
         cmocka_unit_test(checks_the_features_that_a_target_names),
+        cmocka_unit_test(what_is_for_either_state_of_a_feature_suits_both),
         cmocka_unit_test(believes_a_processor_newer_than_its_table),
         cmocka_unit_test(reads_the_sm_number_of_old_and_new_cubins),
         cmocka_unit_test(refuses_objects_of_another_machine),

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/call_progress.h"
+
+#include "cli/now.h"
+#include "cli/output.h"
+#include "common/json.h"
+
+#include <string.h>
+
+void call_progress_init(struct call_progress *progress, const char *what)
+{
+    *progress = (struct call_progress){ .what = what };
+}
+
+static bool counts_bytes(const char *stage)
+{
+    return strcmp(stage, "fetching") == 0 || strcmp(stage, "unpacking") == 0;
+}
+
+/* What went wrong before is said once, at the attempt that follows it. */
+static void say_note(const struct call_progress *p, const char *note)
+{
+    char line[768];
+    snprintf(line, sizeof(line), "%.100s: %.500s; attempt %llu", p->what, note,
+             (unsigned long long)p->attempt);
+    output_clean(line, false);
+    fprintf(stderr, "%s\n", line);
+}
+
+static void begin_stage(struct call_progress *p, const char *stage, uint64_t attempt,
+                        const char *note)
+{
+    call_progress_end(p);
+    snprintf(p->stage, sizeof(p->stage), "%s", stage);
+    p->attempt = attempt;
+    if (*note)
+        say_note(p, note);
+    snprintf(p->label, sizeof(p->label), "%.90s: %s", p->what, p->stage);
+    output_clean(p->label, false);
+    progress_init(&p->bar, stderr, p->label, 0, now_ns());
+    p->bar.bytes = counts_bytes(p->stage);
+}
+
+int call_progress_on(void *context, const char *json)
+{
+    struct call_progress *p = context;
+    KILN_AUTO(json) struct json *tree = NULL;
+    struct kiln_err why = KILN_ERR_INIT;
+    if (json_parse(bytes_of_text(json), "kilnd's progress", &tree, &why))
+        return 0; /* not worth ending the work for */
+    const struct json *said = json_get(tree, "progress");
+    const char *stage = json_get_text(said, "stage", "");
+    uint64_t attempt = json_get_u64(said, "attempt", 1);
+    if (!*stage)
+        return 0;
+    if (strncmp(stage, p->stage, sizeof(p->stage) - 1) != 0 || attempt != p->attempt)
+        begin_stage(p, stage, attempt, json_get_text(said, "note", ""));
+    p->bar.total = json_get_u64(said, "total", 0);
+    p->bar.no_total = p->bar.total == 0;
+    progress_update(&p->bar, json_get_u64(said, "done", 0), 0, now_ns());
+    return 0;
+}
+
+void call_progress_end(struct call_progress *progress)
+{
+    if (*progress->stage)
+        progress_clear(&progress->bar);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * How far kilnd is with a long request, from what it says meanwhile:
+ * {"progress": {"stage", "done", "total", "attempt", "note"}}.
+ *
+ * Ownership  a plain value; the name of what is at work is borrowed
+ * Threading  one thread
+ */
+#include "cli/progress.h"
+
+struct call_progress {
+    const char *what; /* borrowed: "gfx90a68.kdb" */
+    struct progress bar;
+    char label[128]; /* "gfx90a68.kdb: fetching" */
+    char stage[32];  /* "" before the first word of it */
+    uint64_t attempt;
+};
+
+void call_progress_init(struct call_progress *progress, const char *what);
+/* For kiln_admin_call.progress, with a struct call_progress as its context.  Returns 0. */
+int call_progress_on(void *context, const char *json);
+/* Takes the bar away. */
+void call_progress_end(struct call_progress *progress);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/confirm.h"
+
+#include "cli/units.h"
+#include "common/json.h"
+
+#include <unistd.h>
+
+int confirm_possible(bool yes, bool dry_run, struct kiln_error *err)
+{
+    if (yes || dry_run || (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)))
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_INVALID,
+                    "there is no terminal to ask on: add --yes to drop without being asked, or "
+                    "--dry-run to see what would go");
+}
+
+void confirm_say(FILE *out, const char *before, const struct json *answer, const char *after)
+{
+    char count[UNITS_TEXT_MOST], size[UNITS_TEXT_MOST];
+    fprintf(out, "%s%s, %s%s", before, units_kernels(json_get_u64(answer, "kernels", 0), count),
+            units_size(json_get_u64(answer, "bytes", 0), size), after);
+    fflush(out);
+}
+
+int confirm_drop(const struct json *dry_run_answer, struct kiln_error *err)
+{
+    char answer[16] = "";
+    confirm_say(stderr, "drop ", dry_run_answer, "? [y/N] ");
+    if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
+        return cli_fail(err, KILN_E_CANCELLED, "nothing was dropped");
+    return KILN_E_OK;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/new_file.h"
+#include "cli/kilnctl/several.h"
+#include "cli/kilnctl/snapshot.h"
+#include "cli/output.h"
+#include "cli/units.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Descriptors that one message may carry (SCM_MAX_FD). */
+#define FILES_MOST 253
+
+struct export_options {
+    const char *format, *database_id;
+    bool force;
+};
+
+#define AT(field) offsetof(struct export_options, field)
+static const struct option options[] = {
+    { "format", 0, OPTION_TEXT, AT(format), "NAME", "what to write: ukdb, MIOpen's (ukdb)", 0, 0 },
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
+      "only the kernels for this device, such as gfx90a68", 0, 0 },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace files that are there", 0, 0 },
+};
+#undef AT
+
+/* What came back. */
+struct files {
+    int fds[FILES_MOST]; /* owned */
+    size_t count;
+};
+
+static void files_done(struct files *files)
+{
+    for (size_t i = 0; i < files->count; i++)
+        close(files->fds[i]);
+}
+
+static int ask_daemon(const struct invocation *invocation, struct files *files,
+                      struct json **ret_reply, struct kiln_error *err)
+{
+    const struct export_options *o = invocation->options;
+    KILN_AUTO(json) struct json *ask = json_object();
+    json_set_text(ask, "format", o->format ? o->format : "ukdb");
+    if (o->database_id)
+        json_set_text(ask, "database_id", o->database_id);
+    const struct admin_call call = {
+        ADMIN_CALL_INIT,         .request = "kernel_export",   .arguments = ask,
+        .ret_files = files->fds, .ret_files_most = FILES_MOST, .ret_file_count = &files->count
+    };
+    return admin_call(invocation, &call, ret_reply, err);
+}
+
+/* The name comes from outside, and becomes a path. */
+static bool is_file_name(const char *name)
+{
+    return *name && *name != '.' && !strchr(name, '/') && strlen(name) < 128;
+}
+
+/* What a log beside an older file holds would be played into the new one. */
+static int check_unused(const char *path, struct kiln_error *err)
+{
+    if (!snapshot_has_log(path))
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_BUSY,
+                    "'%s' is in use (there is a log beside it): end the programs that use it, or "
+                    "export into another folder",
+                    path);
+}
+
+static int write_one(const struct export_options *o, const char *folder, const struct json *entry,
+                     const struct files *files, char path[PATH_MAX], struct kiln_error *err)
+{
+    const char *name = json_get_text(entry, "name", "");
+    uint64_t descriptor = json_get_u64(entry, "descriptor", UINT64_MAX);
+    if (!is_file_name(name) || descriptor >= files->count)
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no file that it sent");
+    if (snprintf(path, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
+        return cli_fail(err, KILN_E_INVALID, "'%s' is too long a path", folder);
+    const struct new_file file = { .path = path,
+                                   .replace = o->force,
+                                   .from = files->fds[descriptor] };
+    int rc = check_unused(path, err);
+    if (!rc && !o->force && access(path, F_OK) == 0)
+        rc = cli_fail(err, KILN_E_IO,
+                      "there is a '%s' already: export into another folder, or give --force to "
+                      "replace it",
+                      path);
+    return rc ? rc : new_file_write(&file, err);
+}
+
+static void print(const struct json *entry, const char *path)
+{
+    char line[512], count[UNITS_TEXT_MOST], damaged[64] = "";
+    uint64_t bad = json_get_u64(entry, "damaged", 0);
+    if (bad)
+        snprintf(damaged, sizeof(damaged), ", %llu damaged ones left out", (unsigned long long)bad);
+    snprintf(line, sizeof(line), "%.300s: %s%s", path,
+             units_kernels(json_get_u64(entry, "kernels", 0), count), damaged);
+    output_clean(line, false);
+    puts(line);
+}
+
+static struct json *written_json(const struct json *entry, const char *path)
+{
+    struct json *json = json_object();
+    json_set_text(json, "file", path);
+    json_set_u64(json, "kernels", json_get_u64(entry, "kernels", 0));
+    json_set_u64(json, "damaged", json_get_u64(entry, "damaged", 0));
+    return json;
+}
+
+static int write_all(const struct invocation *invocation, const struct json *entries,
+                     const struct files *files, struct kiln_error *err)
+{
+    SEVERAL_AUTO struct several several;
+    KILN_AUTO(json) struct json *json = json_object();
+    struct json *written = json_array();
+    json_set(json, "files", written);
+    several_init(&several, invocation, "file");
+    for (const struct json *j = json_first(entries); j; j = json_next(j)) {
+        char path[PATH_MAX] = "";
+        struct kiln_error why = { 0 };
+        int rc = write_one(invocation->options, invocation->words[0], j, files, path, &why);
+        several_note(&several, path, rc, &why);
+        if (rc)
+            continue;
+        json_append(written, written_json(j, path));
+        if (!invocation->common->json)
+            print(j, path);
+    }
+    return several_end(&several, json, err);
+}
+
+static int make_folder(const char *folder, struct kiln_error *err)
+{
+    if (mkdir(folder, 0777) == 0 || errno == EEXIST)
+        return KILN_E_OK;
+    return cli_fail_errno(err, errno, "cannot make the folder '%s'", folder);
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *reply = NULL;
+    __attribute__((cleanup(files_done))) struct files files = { .count = 0 };
+    int rc = ask_daemon(invocation, &files, &reply, err);
+    const struct json *entries = json_get(reply, "files");
+    if (!rc && json_count(entries) == 0)
+        rc = cli_fail(err, KILN_E_NOT_FOUND,
+                      "there are no imported kernels to export; 'kilnctl kernel import' imports "
+                      "MIOpen's caches");
+    if (!rc)
+        rc = make_folder(invocation->words[0], err);
+    return rc ? rc : write_all(invocation, entries, &files, err);
+}
+
+const struct command command_kernel_export = {
+    .name = "kernel export",
+    .words = "DIR",
+    .summary = "write kernels into caches that MIOpen reads",
+    .help = "Writes the imported kernels that you may use into DIR, one file a device, such as "
+            "gfx90a68.ukdb.\n"
+            "An unmodified MIOpen that runs with MIOPEN_CUSTOM_CACHE_DIR=DIR starts with them.",
+    .least_words = 1,
+    .most_words = 1,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct export_options),
+    .run = run,
+};

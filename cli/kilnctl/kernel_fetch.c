@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/key_prefix.h"
+#include "cli/kilnctl/new_file.h"
+#include "cli/output.h"
+#include "cli/tiers.h"
+#include "cli/units.h"
+
+#include <string.h>
+
+struct fetch_options {
+    const char *database_id, *name, *args, *output;
+};
+
+#define AT(field) offsetof(struct fetch_options, field)
+static const struct option options[] = {
+    { "output", 'o', OPTION_TEXT, AT(output), "FILE",
+      "where to write the code object; '-': standard output (needed)", 0, 0 },
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "MIOpen's name of the device: gfx90a68", 0,
+      0 },
+    { "name", 0, OPTION_TEXT, AT(name), "NAME", "MIOpen's name of the kernel: conv3x3.s.o", 0, 0 },
+    { "args", 0, OPTION_VERBATIM, AT(args), "TEXT", "its arguments, verbatim: blanks count", 0, 0 },
+};
+#undef AT
+
+static int check(const struct invocation *invocation, struct kiln_error *err)
+{
+    const struct fetch_options *o = invocation->options;
+    bool by_key = invocation->word_count > 0;
+    bool by_name = o->database_id && o->name;
+    if (by_key ? o->database_id || o->name || o->args : !by_name)
+        return cli_fail(err, KILN_E_INVALID,
+                        "fetch what? give a KEY, or else --db-id, --name and --args");
+    if (!o->output)
+        return cli_fail(err, KILN_E_INVALID,
+                        "give --output: the file to write, or - for standard "
+                        "output");
+    if (strcmp(o->output, "-") == 0 && invocation->common->json)
+        return cli_fail(err, KILN_E_INVALID,
+                        "standard output cannot take both the code object and --json");
+    return KILN_E_OK;
+}
+
+static int fetch_by_key(const struct invocation *invocation, struct kiln_kernel **ret_kernel,
+                        struct kiln_error *err)
+{
+    char key[KEY_DIGITS + 1];
+    int rc = key_prefix_complete(invocation, invocation->words[0], key, err);
+    if (!rc)
+        rc = kiln_kernel_fetch(invocation->client, key, 0, ret_kernel, err);
+    if (rc == KILN_E_NOT_FOUND && !*err->text)
+        return cli_fail(err, rc, "nobody here has the kernel '%s'; 'kilnctl why-miss' compares",
+                        invocation->words[0]);
+    return rc;
+}
+
+static int fetch_by_name(const struct invocation *invocation, struct kiln_kernel **ret_kernel,
+                         struct kiln_error *err)
+{
+    const struct fetch_options *o = invocation->options;
+    int rc = kiln_kernel_fetch_named(invocation->client, o->database_id, o->name,
+                                     o->args ? o->args : "", 0, ret_kernel, err);
+    if (rc == KILN_E_NOT_FOUND)
+        return cli_fail(err, rc,
+                        "neither imported kernels nor packages for '%.60s' have '%.100s' with "
+                        "these arguments; blanks in them count: 'kilnctl pkg show NAME --rows' "
+                        "shows them between quotes",
+                        o->database_id, o->name);
+    return rc;
+}
+
+static int write_out(const char *path, const struct kiln_kernel *kernel, struct kiln_error *err)
+{
+    const void *data = kiln_kernel_data(kernel);
+    size_t size = kiln_kernel_size(kernel);
+    if (strcmp(path, "-") == 0)
+        return fwrite(data, 1, size, stdout) == size
+                   ? KILN_E_OK
+                   : cli_fail(err, KILN_E_IO, "cannot write to standard output");
+    const struct new_file file = {
+        .path = path, .replace = true, .from = -1, .data = data, .size = size
+    };
+    return new_file_write(&file, err);
+}
+
+static int print_json(const char *path, const struct kiln_kernel *kernel, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *json = json_object();
+    json_set_text(json, "file", path);
+    json_set_text(json, "key", kiln_kernel_key(kernel));
+    json_set_u64(json, "size", kiln_kernel_size(kernel));
+    json_set_text(json, "tier", tier_name(kiln_kernel_tier(kernel)));
+    return output_json(json, err);
+}
+
+static inline void kernel_auto(struct kiln_kernel **kernel) { kiln_kernel_unref(*kernel); }
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    const struct fetch_options *o = invocation->options;
+    KILN_AUTO(kernel) struct kiln_kernel *kernel = NULL;
+    int rc = check(invocation, err);
+    if (!rc)
+        rc = invocation->word_count > 0 ? fetch_by_key(invocation, &kernel, err)
+                                        : fetch_by_name(invocation, &kernel, err);
+    if (!rc)
+        rc = write_out(o->output, kernel, err);
+    if (rc || strcmp(o->output, "-") == 0)
+        return rc;
+    if (invocation->common->json)
+        return print_json(o->output, kernel, err);
+    char size[UNITS_TEXT_MOST];
+    printf("%s: %s, from: %s\n", o->output, units_size(kiln_kernel_size(kernel), size),
+           tier_name(kiln_kernel_tier(kernel)));
+    return KILN_E_OK;
+}
+
+const struct command command_kernel_fetch = {
+    .name = "kernel fetch",
+    .words = "[KEY]",
+    .summary = "write one kernel's code object to a file",
+    .help = "Writes the code object of the kernel KEY (its beginning is enough for a stored one), "
+            "or of the\n"
+            "kernel that MIOpen knows as NAME with the arguments TEXT on the device ID: from what "
+            "you\n"
+            "imported, then from what was imported for everyone, then from the packages.  Never "
+            "compiles.",
+    .most_words = 1,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct fetch_options),
+    .run = run,
+};

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* kernel pin and kernel unpin. */
+#include "cli/kilnctl/key_prefix.h"
+#include "cli/output.h"
+#include "cli/units.h"
+
+/* Keys in one request; kilnd reads 64 KiB of it. */
+#define KEYS_AT_ONCE 500u
+
+struct pin_options {
+    const char *target, *name, *database_id;
+};
+
+#define AT(field) offsetof(struct pin_options, field)
+static const struct option options[] = {
+    { "target", 0, OPTION_TEXT, AT(target), "TARGET", "the kernels for this target", 0, 0 },
+    { "name", 0, OPTION_TEXT, AT(name), "NAME", "the kernels of this program", 0, 0 },
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "the imported kernels for this device", 0,
+      0 },
+};
+#undef AT
+
+static int check(const struct invocation *invocation, struct kiln_error *err)
+{
+    const struct pin_options *o = invocation->options;
+    bool filtered = o->target || o->name || o->database_id;
+    if (filtered == (invocation->word_count > 0))
+        return cli_fail(err, KILN_E_INVALID,
+                        "which kernels? give KEY..., or else --target, --name or --db-id");
+    for (size_t i = 0; i < invocation->word_count; i++) {
+        int rc = key_prefix_check(invocation->words[i], err);
+        if (rc)
+            return rc;
+    }
+    return KILN_E_OK;
+}
+
+static int ask_daemon(const struct invocation *invocation, struct json *ask, bool pin,
+                      uint64_t *kernels, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *reply = NULL;
+    json_set_bool(ask, "pin", pin);
+    int rc = admin_ask(invocation, "kernel_pin", ask, &reply, err);
+    if (!rc)
+        *kernels += json_get_u64(reply, "kernels", 0);
+    return rc;
+}
+
+static int pin_keys(const struct invocation *invocation, bool pin, uint64_t *kernels,
+                    struct kiln_error *err)
+{
+    int rc = KILN_E_OK;
+    for (size_t at = 0; !rc && at < invocation->word_count; at += KEYS_AT_ONCE) {
+        KILN_AUTO(json) struct json *ask = json_object();
+        struct json *keys = json_array();
+        for (size_t i = at; i < invocation->word_count && i < at + KEYS_AT_ONCE; i++)
+            json_append(keys, json_text(invocation->words[i]));
+        json_set(ask, "keys", keys);
+        rc = ask_daemon(invocation, ask, pin, kernels, err);
+    }
+    return rc && *kernels ? cli_while(err, "after %llu kernels", (unsigned long long)*kernels) : rc;
+}
+
+static int pin_matching(const struct invocation *invocation, bool pin, uint64_t *kernels,
+                        struct kiln_error *err)
+{
+    const struct pin_options *o = invocation->options;
+    KILN_AUTO(json) struct json *ask = json_object();
+    if (o->target)
+        json_set_text(ask, "target", o->target);
+    if (o->name)
+        json_set_text(ask, "name", o->name);
+    if (o->database_id)
+        json_set_text(ask, "database_id", o->database_id);
+    return ask_daemon(invocation, ask, pin, kernels, err);
+}
+
+static int pin_or_unpin(const struct invocation *invocation, bool pin, struct kiln_error *err)
+{
+    uint64_t kernels = 0;
+    int rc = check(invocation, err);
+    if (!rc)
+        rc = invocation->word_count > 0 ? pin_keys(invocation, pin, &kernels, err)
+                                        : pin_matching(invocation, pin, &kernels, err);
+    if (rc)
+        return rc;
+    if (invocation->common->json) {
+        KILN_AUTO(json) struct json *json = json_object();
+        json_set_bool(json, "pinned", pin);
+        json_set_u64(json, "kernels", kernels);
+        return output_json(json, err);
+    }
+    char count[UNITS_TEXT_MOST];
+    printf("%s %s\n", units_kernels(kernels, count), pin ? "pinned" : "no longer pinned");
+    return KILN_E_OK;
+}
+
+static int pin(const struct invocation *invocation, struct kiln_error *err)
+{
+    return pin_or_unpin(invocation, true, err);
+}
+
+static int unpin(const struct invocation *invocation, struct kiln_error *err)
+{
+    return pin_or_unpin(invocation, false, err);
+}
+
+const struct command command_kernel_pin = {
+    .name = "kernel pin",
+    .words = "[KEY-PREFIX...]",
+    .summary = "keep kernels whatever else needs the room",
+    .help = "Pinned kernels are not evicted, and 'gc' leaves them.  'kernel rm' and 'clear' drop "
+            "them like\n"
+            "others.",
+    .most_words = SIZE_MAX,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct pin_options),
+    .run = pin,
+};
+
+const struct command command_kernel_unpin = {
+    .name = "kernel unpin",
+    .words = "[KEY-PREFIX...]",
+    .summary = "let pinned kernels be evicted again",
+    .help = "The kernels named, or all that match, count like others again.",
+    .most_words = SIZE_MAX,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct pin_options),
+    .run = unpin,
+};

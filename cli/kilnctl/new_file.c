@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/new_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define COPY_SIZE (1u << 20)
+
+const char *new_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static int write_all(int fd, const void *data, size_t size)
+{
+    const char *at = data;
+    while (size > 0) {
+        ssize_t put = write(fd, at, size);
+        if (put < 0 && errno != EINTR)
+            return errno;
+        if (put > 0) {
+            at += put;
+            size -= (size_t)put;
+        }
+    }
+    return 0;
+}
+
+static int copy_all(int fd, int from)
+{
+    char *part = malloc(COPY_SIZE);
+    int errnum = part ? 0 : ENOMEM;
+    for (off_t at = 0; !errnum;) {
+        ssize_t got = pread(from, part, COPY_SIZE, at);
+        if (got == 0)
+            break;
+        if (got < 0)
+            errnum = errno == EINTR ? 0 : errno;
+        else
+            errnum = write_all(fd, part, (size_t)got);
+        at += got > 0 ? got : 0;
+    }
+    free(part);
+    return errnum;
+}
+
+static int fill(int fd, const struct new_file *file)
+{
+    mode_t mask = umask(0);
+    umask(mask);
+    int errnum = file->from >= 0 ? copy_all(fd, file->from) : write_all(fd, file->data, file->size);
+    if (!errnum && (fchmod(fd, 0666 & ~mask) != 0 || fsync(fd) != 0))
+        errnum = errno;
+    return errnum;
+}
+
+/* Not every filesystem can rename without replacing; those that cannot have links as a rule. */
+static int move(const char *from, const struct new_file *file)
+{
+    if (file->replace)
+        return rename(from, file->path) == 0 ? 0 : errno;
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, file->path, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return errno;
+    if (link(from, file->path) != 0)
+        return errno;
+    unlink(from);
+    return 0;
+}
+
+/* The rename, too, is to outlive a power cut; where folders cannot be synced nothing is lost. */
+static void sync_folder(const char *path)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof(folder), "%.*s.", (int)(new_file_name(path) - path), path);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    fsync(fd);
+    close(fd);
+}
+
+static int fail_write(const struct new_file *file, int errnum, struct kiln_error *err)
+{
+    if (errnum == EEXIST)
+        return cli_fail(err, KILN_E_IO, "there is a '%s' already", file->path);
+    cli_fail_errno(err, errnum, "cannot write '%s'", file->path);
+    if (errnum == ENOSPC || errnum == EDQUOT)
+        err->code = KILN_E_FULL;
+    return err->code;
+}
+
+int new_file_write(const struct new_file *file, struct kiln_error *err)
+{
+    char beside[PATH_MAX];
+    const char *name = new_file_name(file->path);
+    int size = snprintf(beside, sizeof(beside), "%.*s.%.200s.XXXXXX", (int)(name - file->path),
+                        file->path, name);
+    struct stat seen;
+    if (!*name || size < 0 || (size_t)size >= sizeof(beside))
+        return cli_fail(err, KILN_E_INVALID, "'%s' cannot be a file's name", file->path);
+    bool there = lstat(file->path, &seen) == 0;
+    if (there && !S_ISREG(seen.st_mode)) /* moving over a device or a link would take it away */
+        return cli_fail(err, KILN_E_INVALID, "'%s' is there and is no regular file", file->path);
+    if (there && !file->replace)
+        return fail_write(file, EEXIST, err);
+    int fd = mkostemp(beside, O_CLOEXEC);
+    if (fd < 0)
+        return fail_write(file, errno, err);
+    int errnum = fill(fd, file);
+    if (close(fd) != 0 && !errnum)
+        errnum = errno;
+    if (!errnum)
+        errnum = move(beside, file);
+    if (errnum) {
+        unlink(beside);
+        return fail_write(file, errnum, err);
+    }
+    sync_folder(file->path);
+    return KILN_E_OK;
+}

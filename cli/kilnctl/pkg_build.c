@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/nap.h"
+#include "cli/kilnctl/new_file.h"
+#include "cli/kilnctl/prefetch_run.h"
+#include "cli/kilnctl/problem_file.h"
+#include "cli/kilnctl/sign.h"
+#include "cli/outcome.h"
+#include "cli/output.h"
+#include "cli/units.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* kilnd may still be finding out which compiler can do the target: a matter of seconds. */
+#define TRIES_MOST 10
+#define NAP_MS 1000
+
+struct build_options {
+    const char *target, *database_id, *problems, *output, *format, *toolchain, *key;
+    bool keep_going;
+};
+
+#define AT(field) offsetof(struct build_options, field)
+static const struct option options[] = {
+    { "target", 't', OPTION_TEXT, AT(target), "TARGET",
+      "what to compile for: gfx90a, gfx1100, ... (needed)", 0, 0 },
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
+      "MIOpen's name of the device: gfx90a68 for 104 compute units", 0, 0 },
+    { "problems", 0, OPTION_TEXT, AT(problems), "FILE",
+      "MIOpenDriver command lines, as prefetch reads them (needed)", 0, 0 },
+    { "output", 'o', OPTION_TEXT, AT(output), "OUT", "the package to write (needed)", 0, 0 },
+    { "format", 0, OPTION_TEXT, AT(format), "NAME",
+      "kdb, MIOpen's, or kiln, with sources' and compilers' identities (as OUT ends)", 0, 0 },
+    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "compiler to use; see 'toolchain ls'", 0,
+      0 },
+    { "key", 0, OPTION_TEXT, AT(key), "FILE",
+      "sign it with this secret key: writes OUT" SIGN_SUFFIX " as well", 0, 0 },
+    { "keep-going", 'k', OPTION_FLAG, AT(keep_going), NULL,
+      "write what could be built although something failed", 0, 0 },
+};
+#undef AT
+
+struct build {
+    const struct invocation *invocation; /* borrowed */
+    const struct build_options *o;       /* borrowed */
+    const char *format;
+    struct prefetch prefetch; /* owned */
+    struct json *reply;       /* owned; NULL before kilnd built it */
+    int package;              /* owned: what came back; -1 */
+    char *manifest;           /* owned; NULL: not signed */
+    bool written;
+    uint64_t failures; /* that kilnd met beyond the prefetch's */
+};
+
+static void build_done(struct build *b)
+{
+    prefetch_done(&b->prefetch);
+    json_destroy(b->reply);
+    fd_auto(&b->package);
+    free(b->manifest);
+}
+
+/* ---- the question ---- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t size = strlen(text), ending = strlen(end);
+    return size >= ending && strcmp(text + size - ending, end) == 0;
+}
+
+static int check(struct build *b, struct kiln_error *err)
+{
+    const struct build_options *o = b->o;
+    const char *missing = !o->target     ? "--target: what to compile for, such as gfx90a"
+                          : !o->problems ? "--problems: a file of MIOpenDriver command lines"
+                          : !o->output   ? "--output: the package to write, such as gfx90a68.kdb"
+                                         : NULL;
+    if (missing)
+        return cli_fail(err, KILN_E_INVALID, "pkg build needs %s", missing);
+    b->format = o->format ? o->format : ends_with(o->output, ".kpkg") ? "kiln" : "kdb";
+    if (strcmp(b->format, "kdb") != 0 && strcmp(b->format, "kiln") != 0)
+        return cli_fail(err, KILN_E_INVALID, "there is no format '%s': kdb or kiln", b->format);
+    size_t arch = strcspn(o->target, ":");
+    if (o->database_id && strncmp(o->database_id, o->target, arch) != 0)
+        return cli_fail(err, KILN_E_INVALID,
+                        "--db-id '%s' is another device's than --target '%s': an id begins with "
+                        "the target's processor, as gfx90a68 does with gfx90a",
+                        o->database_id, o->target);
+    return o->key ? sign_check_key(o->key, err) : KILN_E_OK;
+}
+
+/* A package applies by its name alone, and so may be of no use under another. */
+static void advise_on_name(const struct build *b)
+{
+    const char *name = new_file_name(b->o->output), *id = b->o->database_id;
+    const char *ending = strcmp(b->format, "kiln") == 0 ? ".kpkg" : ".kdb";
+    char text[512];
+    bool named = !id || (strncmp(name, id, strlen(id)) == 0 && name[strlen(id)] == '.');
+    if (named && ends_with(name, ending))
+        return;
+    snprintf(text, sizeof(text), "kilnctl: to apply to %.64s it must be installed as '%.64s%s'",
+             id ? id : "a device", id ? id : "<database id>", ending);
+    output_clean(text, false);
+    fprintf(stderr, "%s\n", text);
+}
+
+static int prefetch_all(struct build *b, struct kiln_error *err)
+{
+    const struct prefetch_question question = {
+        .invocation = b->invocation,
+        .path = b->o->problems,
+        .target = b->o->target,
+        .database_id = b->o->database_id,
+        .toolchain = b->o->toolchain,
+        .label = "kernels",
+    };
+    return prefetch_run(&question, &b->prefetch, err);
+}
+
+/* ---- kilnd's part ---- */
+
+static int ask_once(struct build *b, const struct json *ask, int problems, struct kiln_error *err)
+{
+    struct call_progress progress;
+    size_t count = 0;
+    call_progress_init(&progress, new_file_name(b->o->output));
+    const struct admin_call call = { .request = "package_build",
+                                     .arguments = ask,
+                                     .file = problems,
+                                     .second_file = -1,
+                                     .progress = &progress,
+                                     .ret_files = &b->package,
+                                     .ret_files_most = 1,
+                                     .ret_file_count = &count };
+    int rc = admin_call(b->invocation, &call, &b->reply, err);
+    if (!rc && count == 0)
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer came without the package");
+    return rc;
+}
+
+static int ask_daemon(struct build *b, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *ask = json_object();
+    KILN_AUTO(fd) int problems = -1;
+    int rc = problem_file_make(&b->prefetch.problems, &problems, err);
+    if (rc)
+        return rc;
+    json_set_text(ask, "target", b->o->target);
+    json_set_text(ask, "format", b->format);
+    if (b->o->database_id)
+        json_set_text(ask, "database_id", b->o->database_id);
+    if (b->o->toolchain)
+        json_set_text(ask, "toolchain", b->o->toolchain);
+    for (unsigned tries = 0; tries < TRIES_MOST; tries++) {
+        if (tries)
+            nap_ms(NAP_MS);
+        rc = ask_once(b, ask, problems, err);
+        if (rc != KILN_E_BUSY)
+            break;
+    }
+    if (!rc)
+        b->failures = json_get_u64(b->reply, "failures", 0);
+    return rc ? cli_while(err, "building the package") : KILN_E_OK;
+}
+
+/* Those of the prefetch were told as they came. */
+static void print_failures(const struct build *b)
+{
+    const struct json *failed = json_get(b->reply, "failed");
+    if (b->prefetch.report.failed > 0 || b->prefetch.json)
+        return;
+    for (const struct json *j = json_first(failed); j; j = json_next(j)) {
+        char line[768];
+        snprintf(line, sizeof(line), "%.512s", json_get_text(j, "text", "?"));
+        output_clean(line, false);
+        fprintf(stderr, "%s\n", line);
+        output_lines(stderr, "    ", json_get_text(j, "problem", "?"));
+    }
+}
+
+/* ---- the files ---- */
+
+static int write_files(struct build *b, struct kiln_error *err)
+{
+    const char *out = b->o->output;
+    const struct new_file file = { .path = out, .replace = true, .from = b->package };
+    int rc = KILN_E_OK;
+    if (b->o->key)
+        rc = sign_manifest(b->o->key, b->package, new_file_name(out), &b->manifest, err);
+    if (!rc)
+        rc = new_file_write(&file, err);
+    b->written = !rc;
+    if (!rc && b->manifest)
+        rc = sign_write_manifest(out, b->manifest, err);
+    return rc;
+}
+
+/* It would have the new package refused. */
+static void advise_on_old_manifest(const struct build *b)
+{
+    char path[PATH_MAX];
+    int size = snprintf(path, sizeof(path), "%s" SIGN_SUFFIX, b->o->output);
+    if (b->manifest || size < 0 || (size_t)size >= sizeof(path) || access(path, F_OK) != 0)
+        return;
+    output_clean(path, false);
+    fprintf(stderr,
+            "kilnctl: '%s' is of an earlier package: remove it, or sign this one with "
+            "'kilnctl pkg sign'\n",
+            path);
+}
+
+static int build(struct build *b, struct kiln_error *err)
+{
+    int rc = check(b, err);
+    if (!rc)
+        rc = prefetch_all(b, err);
+    bool some = rc == KILN_E_COMPILE_FAILED && b->prefetch.report.done > 0;
+    if (some && !b->o->keep_going)
+        return cli_fail(err, rc,
+                        "%zu failed, %zu of %zu problems are ready: nothing was written; "
+                        "--keep-going writes those",
+                        b->prefetch.report.failed, b->prefetch.report.done,
+                        b->prefetch.report.problems);
+    if (rc && !some)
+        return rc;
+    rc = ask_daemon(b, err);
+    if (rc)
+        return rc;
+    print_failures(b);
+    uint64_t failed = b->prefetch.report.failed;
+    failed = failed > b->failures ? failed : b->failures;
+    if (failed && !b->o->keep_going)
+        return cli_fail(err, KILN_E_COMPILE_FAILED,
+                        "%llu problem%s could not be built: nothing was written; --keep-going "
+                        "writes the others",
+                        (unsigned long long)failed, failed == 1 ? "" : "s");
+    rc = write_files(b, err);
+    if (!rc && failed)
+        return cli_fail(err, KILN_E_COMPILE_FAILED, "%llu problem%s could not be built",
+                        (unsigned long long)failed, failed == 1 ? "" : "s");
+    return rc;
+}
+
+/* ---- telling ---- */
+
+static void print(const struct build *b)
+{
+    char line[1024], kernels[UNITS_TEXT_MOST], size[UNITS_TEXT_MOST];
+    snprintf(line, sizeof(line), "wrote '%.400s': %s, %s%s", b->o->output,
+             units_kernels(json_get_u64(b->reply, "kernels", 0), kernels),
+             units_size(json_get_u64(b->reply, "size", 0), size), b->manifest ? ", signed" : "");
+    output_clean(line, false);
+    puts(line);
+}
+
+static struct json *result_json(const struct build *b)
+{
+    struct json *json = json_object();
+    json_set_text(json, "file", b->o->output);
+    json_set_text(json, "format", b->format);
+    json_set_u64(json, "kernels", json_get_u64(b->reply, "kernels", 0));
+    json_set_u64(json, "size", json_get_u64(b->reply, "size", 0));
+    json_set_bool(json, "signed", b->manifest != NULL);
+    return json;
+}
+
+static int print_json(const struct build *b, int rc, struct kiln_error *err)
+{
+    struct kiln_error unused = { 0 };
+    KILN_AUTO(json) struct json *json = json_object();
+    if (b->written)
+        json_set(json, "package", result_json(b));
+    json_set(json, "prefetch", prefetch_report_json(&b->prefetch.report));
+    if (rc)
+        json_set(json, "error", outcome_error_json(err));
+    int printed = output_json(json, rc ? &unused : err);
+    *b->invocation->reported = rc && !printed;
+    return rc ? rc : printed;
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    __attribute__((cleanup(build_done))) struct build b = { .invocation = invocation,
+                                                            .o = invocation->options,
+                                                            .package = -1 };
+    int rc = build(&b, err);
+    if (b.written) {
+        advise_on_name(&b);
+        advise_on_old_manifest(&b);
+    }
+    if (invocation->common->json)
+        return b.prefetch.begun ? print_json(&b, rc, err) : rc;
+    if (b.written)
+        print(&b);
+    return rc;
+}
+
+const struct command command_pkg_build = {
+    .name = "pkg build",
+    .words = "",
+    .summary = "compile problems into a package; needs no GPU",
+    .help = "Has every kernel compiled that the problems in FILE need ('-': standard input), and "
+            "writes them\n"
+            "into the package OUT, for hosts that shall not compile.  Any target that a compiler "
+            "of this\n"
+            "host can build will do.  The same inputs make the same bytes.  Nothing is written "
+            "when\n"
+            "anything failed, unless with --keep-going; the exit status is 1 even then.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct build_options),
+    .run = run,
+};

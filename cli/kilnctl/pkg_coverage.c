@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/output.h"
+
+#include <string.h>
+
+static enum colour colour_of(const char *coverage)
+{
+    if (strcmp(coverage, "exact") == 0)
+        return COLOUR_GREEN;
+    return strcmp(coverage, "none") == 0 ? COLOUR_RED : COLOUR_YELLOW;
+}
+
+static void add_row(struct table *table, const struct json *gpu)
+{
+    const char *coverage = json_get_text(gpu, "coverage", "?");
+    const char *package = json_get_text(gpu, "package", "");
+    table_cell(table, "%llu", (unsigned long long)json_get_u64(gpu, "node", 0));
+    table_cell(table, "%s", json_get_text(gpu, "arch", "-"));
+    table_cell(table, "%llu", (unsigned long long)json_get_u64(gpu, "compute_units", 0));
+    table_cell(table, "%s", json_get_text(gpu, "database_id", "-"));
+    table_cell_in(table, colour_of(coverage), "%s", coverage);
+    table_cell(table, "%s", *package ? package : "-");
+}
+
+/* Alike GPUs have the same sentence: once is enough. */
+static void print_sentences(const struct json *gpus)
+{
+    for (const struct json *j = json_first(gpus); j; j = json_next(j)) {
+        const char *sentence = json_get_text(j, "sentence", "");
+        const struct json *before = json_first(gpus);
+        while (before != j && strcmp(json_get_text(before, "sentence", ""), sentence) != 0)
+            before = json_next(before);
+        if (!*sentence || before != j)
+            continue;
+        putchar('\n');
+        output_lines(stdout, "", sentence);
+    }
+}
+
+static int print(const struct json *reply, struct kiln_error *err)
+{
+    static const struct column columns[] = {
+        { "NODE", ALIGN_RIGHT }, { "ARCH", ALIGN_LEFT },     { "UNITS", ALIGN_RIGHT },
+        { "ID", ALIGN_LEFT },    { "COVERAGE", ALIGN_LEFT }, { "PACKAGE", ALIGN_LEFT },
+    };
+    const struct json *gpus = json_get(reply, "gpus");
+    const char *skipped = json_get_text(reply, "skipped", "");
+    int rc = KILN_E_OK;
+    if (json_count(gpus) == 0) {
+        puts("this host has no AMD GPU that its driver shows");
+    } else {
+        __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 6);
+        for (const struct json *j = json_first(gpus); j; j = json_next(j))
+            add_row(table, j);
+        rc = table_print(table, stdout, err);
+        print_sentences(gpus);
+    }
+    if (*skipped)
+        output_lines(stdout, "left out: ", skipped);
+    return rc;
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *reply = NULL;
+    int rc = admin_ask(invocation, "package_coverage", NULL, &reply, err);
+    if (rc)
+        return rc;
+    return invocation->common->json ? output_json(reply, err) : print(reply, err);
+}
+
+const struct command command_pkg_coverage = {
+    .name = "pkg coverage",
+    .words = "",
+    .summary = "which packages fit the GPUs of this host",
+    .help = "Says for each AMD GPU of this host whether a package applies to it:\n"
+            "  exact      one for its processor and its number of compute units\n"
+            "  arch       one for its processor, whatever the number\n"
+            "  other-...  only for its processor with another number: not used\n"
+            "  none       none at all: kernels are compiled when they are first needed",
+    .run = run,
+};

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/new_file.h"
+#include "cli/kilnctl/sign.h"
+#include "cli/kilnctl/snapshot.h"
+#include "cli/output.h"
+#include "cli/units.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHA256_DIGITS 64
+
+struct install_options {
+    const char *name, *sha256, *manifest;
+};
+
+#define AT(field) offsetof(struct install_options, field)
+static const struct option options[] = {
+    { "name", 0, OPTION_TEXT, AT(name), "NAME",
+      "what to call it, such as gfx90a68.kdb (as PATH or URL ends)", 0, 0 },
+    { "sha256", 0, OPTION_TEXT, AT(sha256), "HEX", "refuse it unless this is its SHA-256", 0, 0 },
+    { "manifest", 0, OPTION_TEXT, AT(manifest), "FILE",
+      "its signed manifest (PATH.manifest where there is one)", 0, 0 },
+};
+#undef AT
+
+/* What goes to kilnd beside the words. */
+struct luggage {
+    int package, manifest; /* owned; -1 */
+};
+
+static void luggage_done(struct luggage *l)
+{
+    fd_auto(&l->package);
+    fd_auto(&l->manifest);
+}
+
+/* "https://...", "file:///..." */
+static bool is_url(const char *word)
+{
+    size_t scheme = 0;
+    while (isalnum((unsigned char)word[scheme]) ||
+           (scheme && strchr("+.-", word[scheme]) && word[scheme]))
+        scheme++;
+    return scheme > 1 && strncmp(word + scheme, "://", 3) == 0;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t size = strlen(text), ending = strlen(end);
+    return size >= ending && strcmp(text + size - ending, end) == 0;
+}
+
+static int open_manifest(const char *path, const char *given, int *ret_fd, struct kiln_error *err)
+{
+    char beside[PATH_MAX];
+    int size = snprintf(beside, sizeof(beside), "%s" SIGN_SUFFIX, path);
+    if (given)
+        return snapshot_open_plain(given, ret_fd, err);
+    if (size < 0 || (size_t)size >= sizeof(beside) || access(beside, F_OK) != 0)
+        return KILN_E_OK;
+    return snapshot_open_plain(beside, ret_fd, err);
+}
+
+/* MIOpen may have a user's cache open; what was signed or summed up must come as it is. */
+static int open_package(const char *path, bool as_it_is, int *ret_fd, struct kiln_error *err)
+{
+    struct snapshot snapshot;
+    bool log = snapshot_has_log(path);
+    if (log && as_it_is)
+        return cli_fail(err, KILN_E_INVALID,
+                        "'%s' is in use (there is a log beside it, which no manifest or SHA-256 "
+                        "covers): end the programs that use it, or install without those",
+                        path);
+    if (as_it_is || !(log || ends_with(path, ".ukdb")))
+        return snapshot_open_plain(path, ret_fd, err);
+    int rc = snapshot_open(path, &snapshot, err);
+    if (!rc && *snapshot.note)
+        fprintf(stderr, "kilnctl: %s\n", snapshot.note);
+    if (!rc)
+        *ret_fd = snapshot.fd;
+    return rc;
+}
+
+static int open_path(const struct install_options *o, const char *path, struct json *ask,
+                     struct luggage *luggage, struct kiln_error *err)
+{
+    int rc = open_manifest(path, o->manifest, &luggage->manifest, err);
+    bool as_it_is = luggage->manifest >= 0 || o->sha256;
+    if (!rc)
+        rc = open_package(path, as_it_is, &luggage->package, err);
+    if (rc)
+        return rc;
+    char *full = realpath(path, NULL);
+    json_set_text(ask, "name", o->name ? o->name : new_file_name(path));
+    json_set_text(ask, "source", full ? full : path);
+    free(full);
+    return KILN_E_OK;
+}
+
+static int set_url(const struct install_options *o, const char *url, struct json *ask,
+                   struct kiln_error *err)
+{
+    if (o->manifest)
+        return cli_fail(err, KILN_E_INVALID,
+                        "--manifest goes with a PATH: the manifest of a URL is fetched from "
+                        "URL" SIGN_SUFFIX);
+    json_set_text(ask, "url", url);
+    if (o->name)
+        json_set_text(ask, "name", o->name);
+    return KILN_E_OK;
+}
+
+/* Digits in either case; kilnd wants them small. */
+static int set_sha256(const char *given, struct json *ask, struct kiln_error *err)
+{
+    char small[SHA256_DIGITS + 1] = "";
+    size_t size = strlen(given);
+    if (size != SHA256_DIGITS || strspn(given, "0123456789abcdefABCDEF") != size)
+        return cli_fail(err, KILN_E_INVALID,
+                        "'%.80s' of --sha256 is not 64 hexadecimal digits, as sha256sum prints",
+                        given);
+    for (size_t i = 0; i < size; i++)
+        small[i] = (char)tolower((unsigned char)given[i]);
+    json_set_text(ask, "sha256", small);
+    return KILN_E_OK;
+}
+
+static int install(const struct invocation *invocation, struct json **ret_reply,
+                   struct kiln_error *err)
+{
+    const struct install_options *o = invocation->options;
+    const char *word = invocation->words[0];
+    KILN_AUTO(json) struct json *ask = json_object();
+    __attribute__((cleanup(luggage_done))) struct luggage luggage = { -1, -1 };
+    int rc = o->sha256 ? set_sha256(o->sha256, ask, err) : KILN_E_OK;
+    if (!rc)
+        rc = is_url(word) ? set_url(o, word, ask, err) : open_path(o, word, ask, &luggage, err);
+    if (rc)
+        return rc;
+    struct call_progress progress;
+    call_progress_init(&progress, new_file_name(word));
+    const struct admin_call call = { .request = "package_install",
+                                     .arguments = ask,
+                                     .file = luggage.package,
+                                     .second_file = luggage.manifest,
+                                     .progress = &progress };
+    return admin_call(invocation, &call, ret_reply, err);
+}
+
+static void print(const struct json *package)
+{
+    char line[1024], kernels[UNITS_TEXT_MOST], size[UNITS_TEXT_MOST];
+    const char *signer = json_get_text(package, "signer", "");
+    snprintf(line, sizeof(line), "installed '%.255s' for %.64s: %s, %s, %s%.64s%s",
+             json_get_text(package, "name", "?"), json_get_text(package, "database_id", "?"),
+             units_kernels(json_get_u64(package, "kernels", 0), kernels),
+             units_size(json_get_u64(package, "size", 0), size),
+             *signer ? "signed by '" : "not signed", signer, *signer ? "'" : "");
+    output_clean(line, false);
+    puts(line);
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *reply = NULL;
+    int rc = install(invocation, &reply, err);
+    if (rc)
+        return rc;
+    if (invocation->common->json)
+        return output_json(reply, err);
+    print(reply);
+    return KILN_E_OK;
+}
+
+const struct command command_pkg_install = {
+    .name = "pkg install",
+    .words = "PATH|URL",
+    .summary = "install a package of precompiled kernels",
+    .help = "Installs a .kdb, .kdb.bz2, .ukdb or .kpkg file, or what a URL (https, http, file) "
+            "leads to.\n"
+            "Every kernel of it is checked first; nothing is installed when any is damaged.  "
+            "PATH is\n"
+            "opened with your rights, a URL with kilnd's.  What is cut off is resumed and tried "
+            "again.\n"
+            "\n"
+            "A package applies to the GPUs that its name says: gfx90a68.kdb to gfx90a with 104 "
+            "compute\n"
+            "units (hexadecimal; up to 64 it is decimal: gfx906_60), gfx90a.kdb to any gfx90a.",
+    .least_words = 1,
+    .most_words = 1,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct install_options),
+    .run = run,
+};

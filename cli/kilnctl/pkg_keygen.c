@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/command.h"
+#include "cli/kilnctl/sign.h"
+#include "cli/output.h"
+
+struct keygen_options {
+    const char *folder;
+};
+
+static const struct option options[] = {
+    { "folder", 0, OPTION_TEXT, offsetof(struct keygen_options, folder), "DIR",
+      "where to write them (the working folder)", 0, 0 },
+};
+
+static int print_json(const char *folder, const char *name, struct kiln_error *err)
+{
+    char path[1024];
+    KILN_AUTO(json) struct json *json = json_object();
+    snprintf(path, sizeof(path), "%s/%s.key", folder, name);
+    json_set_text(json, "secret", path);
+    snprintf(path, sizeof(path), "%s/%s.pub", folder, name);
+    json_set_text(json, "public", path);
+    return output_json(json, err);
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    const struct keygen_options *o = invocation->options;
+    const char *folder = o->folder ? o->folder : ".", *name = invocation->words[0];
+    int rc = sign_make_key(folder, name, err);
+    if (rc)
+        return rc;
+    if (invocation->common->json)
+        return print_json(folder, name, err);
+    printf("%s/%s.key  the secret key: keep it to yourself; 'kilnctl pkg sign --key' takes it\n"
+           "%s/%s.pub  the public key: goes into the folder trusted_keys ('kilnctl config' tells "
+           "where) of every host that shall trust it\n",
+           folder, name, folder, name);
+    return KILN_E_OK;
+}
+
+const struct command command_pkg_keygen = {
+    .name = "pkg keygen",
+    .words = "NAME",
+    .summary = "make a pair of keys for signing packages",
+    .help = "Writes NAME.key (Ed25519, readable by you alone) and NAME.pub.  Needs no kilnd, and "
+            "never\n"
+            "replaces a key.",
+    .least_words = 1,
+    .most_words = 1,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct keygen_options),
+    .run = run,
+};

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/output.h"
+#include "cli/units.h"
+
+static void add_row(struct table *table, const struct json *package)
+{
+    char kernels[UNITS_TEXT_MOST], size[UNITS_TEXT_MOST], when[UNITS_TEXT_MOST];
+    const char *signer = json_get_text(package, "signer", "");
+    table_cell_in(table, COLOUR_BOLD, "%s", json_get_text(package, "name", "-"));
+    table_cell(table, "%s", json_get_text(package, "format", "-"));
+    table_cell(table, "%s", json_get_text(package, "database_id", "-"));
+    table_cell(table, "%s", units_count(json_get_u64(package, "kernels", 0), kernels));
+    table_cell(table, "%s", units_size(json_get_u64(package, "size", 0), size));
+    table_cell(table, "%s", *signer ? signer : "-");
+    table_cell(table, "%s", units_when(json_get_u64(package, "installed", 0), when));
+    table_cell(table, "%s", json_get_text(package, "path", "-"));
+}
+
+static int print(const struct json *packages, struct kiln_error *err)
+{
+    static const struct column columns[] = {
+        { "NAME", ALIGN_LEFT },      { "FORMAT", ALIGN_LEFT }, { "FOR", ALIGN_LEFT },
+        { "KERNELS", ALIGN_RIGHT },  { "SIZE", ALIGN_RIGHT },  { "SIGNED BY", ALIGN_LEFT },
+        { "INSTALLED", ALIGN_LEFT }, { "PATH", ALIGN_LEFT },
+    };
+    if (json_count(packages) == 0) {
+        puts("no packages are installed: 'kilnctl pkg install' installs one, 'kilnctl pkg "
+             "coverage' tells which the GPUs here would use");
+        return KILN_E_OK;
+    }
+    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 8);
+    for (const struct json *j = json_first(packages); j; j = json_next(j))
+        add_row(table, j);
+    return table_print(table, stdout, err);
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *reply = NULL;
+    int rc = admin_ask(invocation, "package_list", NULL, &reply, err);
+    if (rc)
+        return rc;
+    return invocation->common->json ? output_json(reply, err)
+                                    : print(json_get(reply, "packages"), err);
+}
+
+const struct command command_pkg_ls = {
+    .name = "pkg ls",
+    .words = "",
+    .summary = "the installed packages",
+    .help = "Lists the packages of precompiled kernels that kilnd serves from: those that 'pkg "
+            "install'\n"
+            "installed, and those it found in the folders of the setting package_path.",
+    .run = run,
+};

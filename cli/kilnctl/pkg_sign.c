@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/new_file.h"
+#include "cli/kilnctl/several.h"
+#include "cli/kilnctl/sign.h"
+#include "cli/kilnctl/snapshot.h"
+#include "cli/output.h"
+
+struct sign_options {
+    const char *key;
+};
+
+static const struct option options[] = {
+    { "key", 0, OPTION_TEXT, offsetof(struct sign_options, key), "FILE",
+      "the secret key, as 'pkg keygen' made it (needed)", 0, 0 },
+};
+
+static int sign_one(const char *key, const char *path, struct kiln_error *err)
+{
+    KILN_AUTO(fd) int fd = -1;
+    KILN_AUTO(mem) char *manifest = NULL;
+    if (snapshot_has_log(path))
+        return cli_fail(err, KILN_E_INVALID,
+                        "'%s' is in use (there is a log beside it, which would not be signed): end "
+                        "the programs that use it",
+                        path);
+    int rc = snapshot_open_plain(path, &fd, err);
+    if (!rc)
+        rc = sign_manifest(key, fd, new_file_name(path), &manifest, err);
+    return rc ? rc : sign_write_manifest(path, manifest, err);
+}
+
+static void note_signed(const struct invocation *invocation, const char *path, struct json *list)
+{
+    char line[1024];
+    snprintf(line, sizeof(line), "%.900s" SIGN_SUFFIX, path);
+    json_append(list, json_text(line));
+    if (invocation->common->json)
+        return;
+    output_clean(line, false);
+    printf("wrote '%s'\n", line);
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    const struct sign_options *o = invocation->options;
+    int rc = o->key
+                 ? sign_check_key(o->key, err)
+                 : cli_fail(err, KILN_E_INVALID,
+                            "pkg sign needs --key: a secret key; 'kilnctl pkg keygen' makes one");
+    if (rc)
+        return rc;
+    SEVERAL_AUTO struct several packages;
+    KILN_AUTO(json) struct json *json = json_object();
+    struct json *manifests = json_array();
+    json_set(json, "manifests", manifests);
+    several_init(&packages, invocation, "package");
+    for (size_t i = 0; i < invocation->word_count; i++) {
+        struct kiln_error why = { 0 };
+        rc = sign_one(o->key, invocation->words[i], &why);
+        several_note(&packages, invocation->words[i], rc, &why);
+        if (!rc)
+            note_signed(invocation, invocation->words[i], manifests);
+    }
+    return several_end(&packages, json, err);
+}
+
+const struct command command_pkg_sign = {
+    .name = "pkg sign",
+    .words = "PACKAGE...",
+    .summary = "sign packages, so that others can trust them",
+    .help = "Writes PACKAGE" SIGN_SUFFIX
+            " beside each package: its name, size and SHA-256, signed with your\n"
+            "secret key.  'pkg install' fetches and checks it.  Needs no kilnd.",
+    .least_words = 1,
+    .most_words = SIZE_MAX,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct sign_options),
+    .run = run,
+};

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/prefetch_run.h"
+
+#include "cli/kilnctl/prefetch_check.h"
+#include "cli/lines.h"
+#include "cli/now.h"
+
+#include <string.h>
+
+/* Problems sent together where no number of jobs is given.  Bounded so that one that never comes is
+ * noticed within TIMEOUT_MS, not at the end of a long file. */
+#define BATCH 256u
+/* 256 kernels of some seconds each, on a machine of one core. */
+#define TIMEOUT_MS (30 * 60 * 1000)
+
+/* Answers of one batch arrive with their place in it. */
+struct batch {
+    struct prefetch *prefetch;
+    size_t first;
+};
+
+static void note_failure(struct prefetch *p, unsigned line, const char *what,
+                         const struct kiln_error *err)
+{
+    size_t before = p->report.recorded;
+    prefetch_report_failure(&p->report, line, what, err);
+    progress_clear(&p->progress);
+    if (!p->json && p->report.recorded > before)
+        prefetch_report_print_failure(&p->report, before, stderr);
+}
+
+static void read_line(struct prefetch *p, const struct line *line, struct kiln_error *err)
+{
+    struct kiln_problem problems[3];
+    struct kiln_error why = { 0 };
+    unsigned count = 0;
+    int rc = kiln_problem_from_driver(line->text, problems, &count, &why);
+    for (unsigned i = 0; !rc && i < count; i++)
+        rc = problem_set_add(&p->problems, &problems[i], line->number, &why);
+    if (rc == KILN_E_NO_MEMORY)
+        *err = why;
+    if (rc)
+        note_failure(p, line->number, line->text, &why);
+}
+
+static int read_problems(struct prefetch *p, const char *path, struct kiln_error *err)
+{
+    LINE_FILE_AUTO struct line_file file = { 0 };
+    int rc = line_file_read(path, &file, err);
+    for (size_t i = 0; !rc && i < file.count; i++) {
+        read_line(p, &file.lines[i], err);
+        rc = err->code;
+    }
+    if (!rc && file.count == 0)
+        rc = cli_fail(err, KILN_E_INVALID, "'%s' holds no MIOpenDriver command lines", path);
+    p->report.lines = file.count;
+    p->report.problems = p->problems.count;
+    p->report.repeats = p->problems.repeats;
+    return rc;
+}
+
+static void note_answer(struct prefetch *p, size_t index, const struct kiln_plan *plan,
+                        const struct kiln_error *why)
+{
+    char text[512] = "";
+    struct kiln_error unused = { 0 };
+    pthread_mutex_lock(&p->lock);
+    if (plan) {
+        prefetch_report_plan(&p->report, plan);
+    } else {
+        if (kiln_problem_to_driver(&p->problems.problems[index], text, sizeof(text), &unused))
+            snprintf(text, sizeof(text), "%s", unused.text);
+        note_failure(p, p->problems.lines[index], text, why);
+    }
+    progress_update(&p->progress, p->report.done + p->report.failed, p->report.failed, now_ns());
+    pthread_mutex_unlock(&p->lock);
+}
+
+static int on_plan(void *context, size_t index, struct kiln_plan *plan,
+                   const struct kiln_error *err)
+{
+    struct batch *batch = context;
+    note_answer(batch->prefetch, batch->first + index, plan, err);
+    return 0;
+}
+
+static int run_batches(struct prefetch *p, struct kiln_error *err)
+{
+    int rc = KILN_E_OK;
+    for (size_t first = atomic_load(&p->next); !rc && first < p->problems.count; first += BATCH) {
+        size_t left = p->problems.count - first;
+        struct batch batch = { .prefetch = p, .first = first };
+        rc = kiln_plan_batch(p->client, p->problems.problems + first, left < BATCH ? left : BATCH,
+                             &p->options, p->timeout_ms, on_plan, &batch, err);
+    }
+    return rc;
+}
+
+static bool is_end(int code)
+{
+    return code == KILN_E_UNAVAILABLE || code == KILN_E_TIMED_OUT || code == KILN_E_DENIED;
+}
+
+static void break_off(struct prefetch *p, const struct kiln_error *why)
+{
+    pthread_mutex_lock(&p->lock);
+    if (!p->broken) {
+        p->broken = why->code;
+        p->err = *why;
+    }
+    pthread_mutex_unlock(&p->lock);
+    atomic_store(&p->next, p->problems.count);
+}
+
+static void *work(void *context)
+{
+    struct prefetch *p = context;
+    for (size_t i = atomic_fetch_add(&p->next, 1); i < p->problems.count;
+         i = atomic_fetch_add(&p->next, 1)) {
+        struct kiln_plan *plan = NULL;
+        struct kiln_error why = { 0 };
+        int rc = kiln_plan_get(p->client, &p->problems.problems[i], &p->options, p->timeout_ms,
+                               &plan, &why);
+        if (is_end(rc))
+            break_off(p, &why);
+        else
+            note_answer(p, i, plan, &why);
+        kiln_plan_unref(plan);
+    }
+    return NULL;
+}
+
+/* One thread a problem in flight; the first one is this. */
+static int run_threads(struct prefetch *p, size_t count, struct kiln_error *err)
+{
+    pthread_t threads[PREFETCH_JOBS_MOST];
+    size_t started = 0;
+    while (started + 1 < count && pthread_create(&threads[started], NULL, work, p) == 0)
+        started++;
+    work(p);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    if (p->broken)
+        *err = p->err;
+    return p->broken;
+}
+
+/* Whether all that was asked for is there; |rc| is what broke it off, if anything did. */
+static int judge(const struct prefetch *p, int rc, struct kiln_error *err)
+{
+    const struct prefetch_report *r = &p->report;
+    if (rc)
+        return cli_while(err, "after %zu of %zu problems", r->done + r->failed, r->problems);
+    if (r->incomplete)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory: the report is not complete");
+    if (r->failed)
+        return cli_fail(err, KILN_E_COMPILE_FAILED, "%zu failed, %zu of %zu problems are ready",
+                        r->failed, r->done, r->problems);
+    return KILN_E_OK;
+}
+
+/* The first problem alone, where it may fail for a reason that all the others share. */
+static int try_first(struct prefetch *p, bool doubtful, struct kiln_error *err)
+{
+    struct kiln_plan *plan = NULL;
+    struct kiln_error why = { 0 };
+    if (p->problems.count == 0)
+        return KILN_E_OK;
+    int rc =
+        kiln_plan_get(p->client, &p->problems.problems[0], &p->options, p->timeout_ms, &plan, &why);
+    if (rc && (doubtful || is_end(rc) || rc == KILN_E_NOT_FOUND)) {
+        *err = why;
+        return rc;
+    }
+    atomic_store(&p->next, 1);
+    note_answer(p, 0, plan, &why);
+    kiln_plan_unref(plan);
+    return KILN_E_OK;
+}
+
+static int run_all(struct prefetch *p, size_t jobs, bool doubtful, struct kiln_error *err)
+{
+    uint64_t started = now_ns();
+    progress_init(&p->progress, stderr, p->label, p->problems.count + p->report.failed, started);
+    int rc = doubtful || p->options.solver ? try_first(p, doubtful, err) : KILN_E_OK;
+    if (rc)
+        return rc;
+    rc = jobs ? run_threads(p, jobs, err) : run_batches(p, err);
+    progress_clear(&p->progress);
+    p->report.seconds = (double)(now_ns() - started) / 1e9;
+    p->begun = !rc || p->report.done + p->report.failed > 0;
+    return p->begun ? judge(p, rc, err) : rc;
+}
+
+int prefetch_run(const struct prefetch_question *question, struct prefetch *ret_prefetch,
+                 struct kiln_error *err)
+{
+    const struct invocation *invocation = question->invocation;
+    struct prefetch *p = ret_prefetch;
+    bool doubtful = false;
+    int timeout_ms = session_timeout_ms(invocation->common);
+    *p = (struct prefetch){
+        .client = invocation->client,
+        .options = { .size = sizeof(p->options),
+                     .target = question->target,
+                     .database_id = question->database_id,
+                     .solver = question->solver,
+                     .toolchain = question->toolchain,
+                     .priority = KILN_PREFETCH,
+                     .no_objects = 1 },
+        .timeout_ms = timeout_ms ? timeout_ms : TIMEOUT_MS,
+        .label = question->label,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+        .json = invocation->common->json,
+    };
+    int rc = prefetch_check(invocation, question->target, question->toolchain, &doubtful, err);
+    if (!rc)
+        rc = read_problems(p, question->path, err);
+    return rc ? rc : run_all(p, question->jobs, doubtful, err);
+}
+
+void prefetch_done(struct prefetch *p)
+{
+    problem_set_done(&p->problems);
+    prefetch_report_done(&p->report);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/sign.h"
+
+#include "cli/kilnctl/new_file.h"
+#include "engine/digest/sha256.h"
+#include "engine/package/manifest.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PART (1u << 20)
+
+/* The codes are the same numbers: both are common/err_codes.def's. */
+static int fail_as(struct kiln_error *err, const struct kiln_err *why)
+{
+    return cli_fail(err, why->code, "%s", why->text);
+}
+
+static int hash(int fd, uint64_t *ret_size, struct digest *ret_sha256, struct kiln_error *err)
+{
+    KILN_AUTO(mem) unsigned char *part = malloc(PART);
+    struct sha256 sha256;
+    off_t at = 0;
+    if (!part)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for reading a package");
+    sha256_init(&sha256);
+    for (;;) {
+        ssize_t got = pread(fd, part, PART, at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return cli_fail_errno(err, errno, "cannot read the package");
+        if (got == 0)
+            break;
+        sha256_put(&sha256, bytes_of(part, (size_t)got));
+        at += got;
+    }
+    *ret_size = (uint64_t)at;
+    *ret_sha256 = sha256_end(&sha256);
+    return KILN_E_OK;
+}
+
+static int sign(const char *key_file, const struct manifest_entry *entry, char **ret_text,
+                struct kiln_error *err)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer manifest;
+    buffer_init(&manifest, MANIFEST_MOST);
+    if (manifest_sign(key_file, entry, 1, &manifest, &why))
+        return fail_as(err, &why);
+    *ret_text = bytes_to_text(buffer_view(&manifest));
+    return *ret_text ? KILN_E_OK : cli_fail(err, KILN_E_NO_MEMORY, "out of memory for a manifest");
+}
+
+int sign_manifest(const char *key_file, int fd, const char *name, char **ret_text,
+                  struct kiln_error *err)
+{
+    struct manifest_entry entry = { .name = name };
+    int rc = hash(fd, &entry.size, &entry.sha256, err);
+    return rc ? rc : sign(key_file, &entry, ret_text, err);
+}
+
+int sign_check_key(const char *key_file, struct kiln_error *err)
+{
+    const struct manifest_entry entry = { .name = "try" };
+    KILN_AUTO(mem) char *unused = NULL;
+    return sign(key_file, &entry, &unused, err);
+}
+
+int sign_write_manifest(const char *path, const char *manifest, struct kiln_error *err)
+{
+    char beside[PATH_MAX];
+    int size = snprintf(beside, sizeof(beside), "%s" SIGN_SUFFIX, path);
+    if (size < 0 || (size_t)size >= sizeof(beside))
+        return cli_fail(err, KILN_E_INVALID, "'%s' is too long a path", path);
+    const struct new_file file = {
+        .path = beside, .replace = true, .from = -1, .data = manifest, .size = strlen(manifest)
+    };
+    return new_file_write(&file, err);
+}
+
+int sign_make_key(const char *folder, const char *name, struct kiln_error *err)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc = manifest_keygen(folder, name, &why);
+    if (rc == KILN_BUSY) /* for good: waiting would not help */
+        return cli_fail(err, KILN_E_INVALID, "%s: choose another name, or --folder", why.text);
+    return rc ? fail_as(err, &why) : KILN_E_OK;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/snapshot.h"
+
+#include "cli/kilnctl/snapshot_program.h"
+#include "cli/output.h"
+#include "common/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define SOCKET_FD 3             /* where the program looks for it */
+#define ANSWER_MOST (32u << 10) /* bytes of one packet */
+
+/* ---- files ---- */
+
+static bool has_beside(const char *path, const char *suffix)
+{
+    char beside[PATH_MAX];
+    struct stat seen;
+    int size = snprintf(beside, sizeof(beside), "%s%s", path, suffix);
+    return size > 0 && (size_t)size < sizeof(beside) && stat(beside, &seen) == 0 &&
+           seen.st_size > 0;
+}
+
+bool snapshot_has_log(const char *path)
+{
+    return has_beside(path, "-wal") || has_beside(path, "-journal");
+}
+
+static int check_regular(const char *path, int fd, struct kiln_error *err)
+{
+    struct stat seen;
+    if (fstat(fd, &seen) != 0)
+        return cli_fail_errno(err, errno, "cannot look at '%s'", path);
+    if (!S_ISREG(seen.st_mode))
+        return cli_fail(err, KILN_E_INVALID, "'%s' is not a regular file", path);
+    return KILN_E_OK;
+}
+
+int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err)
+{
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return cli_fail(err, KILN_E_NOT_FOUND, "there is no '%s'", path);
+    if (fd < 0)
+        return cli_fail_errno(err, errno, "cannot open '%s'", path);
+    int rc = check_regular(path, fd, err);
+    if (rc)
+        return rc;
+    *ret_fd = fd;
+    fd = -1;
+    return KILN_E_OK;
+}
+
+/* ---- the program ---- */
+
+/* Both ends close on exec; only the child's copy, which is descriptor 3 there, does not. */
+static int start(const char *program, const char *path, int socket, pid_t *ret_pid,
+                 struct kiln_error *err)
+{
+    char *const argv[] = { (char *)(uintptr_t) "kiln-transfer", (char *)(uintptr_t) "--snapshot",
+                           (char *)(uintptr_t)path, NULL };
+    posix_spawn_file_actions_t actions;
+    int errnum = posix_spawn_file_actions_init(&actions);
+    if (errnum)
+        return cli_fail_errno(err, errnum, "cannot start '%s'", program);
+    errnum = posix_spawn_file_actions_adddup2(&actions, socket, SOCKET_FD);
+    if (!errnum)
+        errnum = posix_spawn(ret_pid, program, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return errnum ? cli_fail_errno(err, errnum, "cannot start '%s'", program) : KILN_E_OK;
+}
+
+/* ---- its answer ---- */
+
+static int take_descriptor(struct msghdr *message)
+{
+    int fd = -1;
+    for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head; head = CMSG_NXTHDR(message, head))
+        if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+            head->cmsg_len == CMSG_LEN(sizeof(int)))
+            memcpy(&fd, CMSG_DATA(head), sizeof(fd));
+    return fd;
+}
+
+/* Its text, terminated; 0 bytes when the program ended without a word. */
+static ssize_t receive(int socket, char text[ANSWER_MOST + 1], int *ret_fd)
+{
+    union {
+        char room[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = { 0 };
+    struct iovec part = { .iov_base = text, .iov_len = ANSWER_MOST };
+    struct msghdr message = { .msg_iov = &part,
+                              .msg_iovlen = 1,
+                              .msg_control = control.room,
+                              .msg_controllen = sizeof(control.room) };
+    ssize_t got;
+    do
+        got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    if (got > 0)
+        *ret_fd = take_descriptor(&message);
+    text[got > 0 ? got : 0] = '\0';
+    return got;
+}
+
+static int read_answer(const char *path, const char *text, int fd, struct snapshot *snapshot,
+                       struct kiln_error *err)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    KILN_AUTO(json) struct json *json = NULL;
+    if (json_parse(bytes_of_text(text), "kiln-transfer's answer", &json, &why))
+        return cli_fail(err, KILN_E_CORRUPT, "%s", why.text);
+    int code = (int)json_get_u64(json, "code", KILN_E_CORRUPT);
+    if (code)
+        return cli_fail(err, code, "%s", json_get_text(json, "text", kiln_error_text(code)));
+    if (fd < 0)
+        return cli_fail(err, KILN_E_CORRUPT, "kiln-transfer opened no file");
+    snapshot->merged = json_get_bool(json, "merged", false);
+    snprintf(snapshot->note, sizeof(snapshot->note), "%s", json_get_text(json, "note", ""));
+    output_clean(snapshot->note, false);
+    return check_regular(path, fd, err);
+}
+
+static int wait_for_end(pid_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status;
+}
+
+static int converse(const char *path, int socket, pid_t pid, struct snapshot *snapshot,
+                    struct kiln_error *err)
+{
+    KILN_AUTO(mem) char *text = malloc(ANSWER_MOST + 1);
+    KILN_AUTO(fd) int fd = -1;
+    ssize_t got = text ? receive(socket, text, &fd) : 0;
+    int status = wait_for_end(pid);
+    if (!text)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while opening '%s'", path);
+    if (got <= 0)
+        return cli_fail(err, KILN_E_IO,
+                        "kiln-transfer, which opens '%s', ended without an answer (%s %d)", path,
+                        WIFSIGNALED(status) ? "signal" : "status",
+                        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    int rc = read_answer(path, text, fd, snapshot, err);
+    if (rc)
+        return rc;
+    snapshot->fd = fd;
+    fd = -1;
+    return KILN_E_OK;
+}
+
+static int run_program(const char *path, const char *program, struct snapshot *snapshot,
+                       struct kiln_error *err)
+{
+    int pair[2];
+    pid_t pid = 0;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return cli_fail_errno(err, errno, "cannot talk to '%s'", program);
+    KILN_AUTO(fd) int ours = pair[0];
+    int rc = start(program, path, pair[1], &pid, err);
+    close(pair[1]); /* so that its end is noticed */
+    return rc ? rc : converse(path, ours, pid, snapshot, err);
+}
+
+int snapshot_open(const char *path, struct snapshot *ret_snapshot, struct kiln_error *err)
+{
+    struct snapshot snapshot = { .fd = -1 };
+    char program[PATH_MAX];
+    int rc = KILN_E_OK;
+    if (snapshot_program_find(program))
+        rc = run_program(path, program, &snapshot, err);
+    else if (snapshot_has_log(path))
+        rc = cli_fail(err, KILN_E_UNSUPPORTED,
+                      "'%s' is in use (there is a log beside it), and the program kiln-transfer, "
+                      "which would read it safely, is not installed with kilnctl: install it, or "
+                      "end the programs that use the file",
+                      path);
+    else
+        rc = snapshot_open_plain(path, &snapshot.fd, err);
+    if (!rc)
+        *ret_snapshot = snapshot;
+    return rc;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/key_prefix.h"
+#include "cli/output.h"
+
+#include <kiln/problem.h>
+
+#include <string.h>
+
+/* -F 0 asks for three at once. */
+#define PROBLEMS_MOST 3
+#define LINE_MOST 4096
+
+struct why_options {
+    const char *target, *toolchain, *database_id;
+};
+
+#define AT(field) offsetof(struct why_options, field)
+static const struct option options[] = {
+    { "target", 't', OPTION_TEXT, AT(target), "TARGET",
+      "what a PROBLEM's kernels are for: gfx90a, sm_90, ... (needed with it)", 0, 0 },
+    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "compiler that would make them", 0, 0 },
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "MIOpen's name of the device: gfx90a68", 0,
+      0 },
+};
+#undef AT
+
+/* ---- the question ---- */
+
+static bool is_key(const struct invocation *invocation)
+{
+    const char *word = invocation->words[0];
+    return invocation->word_count == 1 && *word &&
+           strspn(word, "0123456789abcdefABCDEF") == strlen(word);
+}
+
+static void set_text(struct json *json, const char *name, const char *text)
+{
+    if (text)
+        json_set_text(json, name, text);
+}
+
+static int ask(const struct invocation *invocation, const char *member, const char *text,
+               struct json *answers, struct kiln_error *err)
+{
+    const struct why_options *o = invocation->options;
+    KILN_AUTO(json) struct json *question = json_object();
+    struct json *reply = NULL;
+    json_set_text(question, member, text);
+    set_text(question, "target", o->target);
+    set_text(question, "toolchain", o->toolchain);
+    set_text(question, "database_id", o->database_id);
+    int rc = admin_ask(invocation, "why_miss", question, &reply, err);
+    if (rc)
+        return rc;
+    if (strcmp(member, "problem") == 0)
+        json_set_text(reply, member, text);
+    json_append(answers, reply);
+    return KILN_E_OK;
+}
+
+static int ask_key(const struct invocation *invocation, struct json *answers,
+                   struct kiln_error *err)
+{
+    const struct why_options *o = invocation->options;
+    char key[KEY_DIGITS + 1];
+    if (o->target || o->toolchain || o->database_id)
+        return cli_fail(err, KILN_E_INVALID,
+                        "a key covers target and toolchain already: --target, --toolchain and "
+                        "--db-id go with a PROBLEM");
+    int rc = key_prefix_complete(invocation, invocation->words[0], key, err);
+    if (rc == KILN_E_NOT_FOUND)
+        return cli_fail(err, rc,
+                        "no stored kernel's key begins with '%s': of one that is not stored give "
+                        "all %d digits",
+                        invocation->words[0], KEY_DIGITS);
+    return rc ? rc : ask(invocation, "key", key, answers, err);
+}
+
+/* A command line in quotes is one word; behind "--" it is many. */
+static int join(const struct invocation *invocation, char line[LINE_MOST], struct kiln_error *err)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < invocation->word_count && used < LINE_MOST; i++)
+        used += (size_t)snprintf(line + used, LINE_MOST - used, "%s%s", i ? " " : "",
+                                 invocation->words[i]);
+    return used < LINE_MOST ? KILN_E_OK
+                            : cli_fail(err, KILN_E_INVALID, "the command line is too long");
+}
+
+static int ask_problems(const struct invocation *invocation, struct json *answers,
+                        struct kiln_error *err)
+{
+    const struct why_options *o = invocation->options;
+    struct kiln_problem problems[PROBLEMS_MOST];
+    unsigned count = 0;
+    char line[LINE_MOST];
+    if (!o->target)
+        return cli_fail(err, KILN_E_INVALID,
+                        "why-miss needs --target with a PROBLEM: what its kernels are for, such as "
+                        "gfx90a");
+    int rc = join(invocation, line, err);
+    if (!rc)
+        rc = kiln_problem_from_driver(line, problems, &count, err);
+    for (unsigned i = 0; !rc && i < count; i++) {
+        rc = kiln_problem_to_driver(&problems[i], line, sizeof(line), err);
+        if (!rc)
+            rc = ask(invocation, "problem", line, answers, err);
+    }
+    return rc;
+}
+
+/* ---- the answer ---- */
+
+/* The texts may be long: each has a line of its own, the last of the row. */
+static void add_part(struct table *table, const struct json *difference)
+{
+    static const char *const sides[] = { "wanted", "there" };
+    for (size_t i = 0; i < 2; i++) {
+        const char *text = json_get_text(difference, sides[i], "");
+        table_cell_in(table, COLOUR_YELLOW, "  %s",
+                      i == 0 ? json_get_text(difference, "part", "?") : "");
+        table_cell(table, "%s", sides[i]);
+        table_cell(table, "%s", *text ? text : "-");
+    }
+}
+
+static int print_nearest(const struct json *nearest, struct kiln_error *err)
+{
+    static const struct column columns[] = { { NULL, ALIGN_LEFT },
+                                             { NULL, ALIGN_LEFT },
+                                             { NULL, ALIGN_LEFT } };
+    char line[512] = "nearest ";
+    size_t used = strlen(line);
+    used += (size_t)snprintf(line + used, 16, "%.12s", json_get_text(nearest, "key", "?"));
+    for (const struct json *j = json_first(json_get(nearest, "same")); j && used < sizeof(line);
+         j = json_next(j))
+        used +=
+            (size_t)snprintf(line + used, sizeof(line) - used, "%s%s",
+                             j == json_first(json_get(nearest, "same")) ? ", with the same " : ", ",
+                             json_as_text(j, "?"));
+    output_lines(stdout, "", line);
+    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 3);
+    for (const struct json *j = json_first(json_get(nearest, "different")); j; j = json_next(j))
+        add_part(table, j);
+    return table_print(table, stdout, err);
+}
+
+static int print_one(const struct json *answer, struct kiln_error *err)
+{
+    int rc = KILN_E_OK;
+    output_lines(stdout, "", json_get_text(answer, "problem", ""));
+    output_lines(stdout, "key ", json_get_text(answer, "key", "?"));
+    output_lines(stdout, "", json_get_text(answer, "sentence", ""));
+    if (json_get_bool(answer, "found", false))
+        return KILN_E_OK;
+    for (const struct json *j = json_first(json_get(answer, "nearest")); j && !rc; j = json_next(j))
+        rc = print_nearest(j, err);
+    return rc;
+}
+
+static int print(const struct json *answers, struct kiln_error *err)
+{
+    int rc = KILN_E_OK;
+    for (const struct json *j = json_first(answers); j && !rc; j = json_next(j)) {
+        if (j != json_first(answers))
+            putchar('\n');
+        rc = print_one(j, err);
+    }
+    return rc;
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *json = json_object();
+    struct json *answers = json_array();
+    json_set(json, "answers", answers);
+    int rc = is_key(invocation) ? ask_key(invocation, answers, err)
+                                : ask_problems(invocation, answers, err);
+    if (rc)
+        return rc;
+    return invocation->common->json ? output_json(json, err) : print(answers, err);
+}
+
+const struct command command_why_miss = {
+    .name = "why-miss",
+    .words = "KEY|PROBLEM",
+    .summary = "why a kernel is not found: the nearest one, and what differs",
+    .help = "Compares the kernel KEY, or those that PROBLEM (a MIOpenDriver command line, in "
+            "quotes or behind\n"
+            "--) needs on --target, with the nearest stored ones: by toolchain, options, headers, "
+            "features,\n"
+            "compute units and source.",
+    .least_words = 1,
+    .most_words = SIZE_MAX,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct why_options),
+    .run = run,
+};

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/arrivals.h"
+
+#include <string.h>
+
+/* Each is a process that downloads and checks. */
+#define ARRIVALS_MOST 16
+
+#define STOPPING "kilnd is stopping: ask again"
+
+static struct arrival *arrival_of_task(struct task *t)
+{
+    return (struct arrival *)(void *)((char *)t - offsetof(struct arrival, task));
+}
+
+static struct arrival *arrival_of_transfer(struct transfer_task *t)
+{
+    return (struct arrival *)(void *)((char *)t - offsetof(struct arrival, transfer));
+}
+
+static void arrival_destroy(struct arrival *a)
+{
+    struct engine *e = a->engine;
+    service_waiter_remove(&a->waiter);
+    *(a->previous ? &a->previous->next : &e->arrivals) = a->next;
+    if (a->next)
+        a->next->previous = a->previous;
+    e->arrival_count--;
+    for (size_t i = 0; i < LIMIT_REQUEST_FILES; i++) {
+        if (a->files[i] >= 0)
+            close(a->files[i]);
+    }
+    if (a->transfer.outcome.path[0])
+        unlink(a->transfer.outcome.path);
+    json_destroy(a->question);
+    json_destroy(a->answer);
+    free(a);
+}
+
+void arrival_taken(struct arrival *a) { a->transfer.outcome.path[0] = '\0'; }
+
+static void answer(struct arrival *a)
+{
+    struct engine *e = a->engine;
+    struct caller *caller = a->waiter.caller;
+    uint64_t id = a->waiter.request_id;
+    service_waiter_remove(&a->waiter);
+    if (caller && a->rc)
+        service_refuse(e, caller, id, &a->err, NULL);
+    else if (caller)
+        admin_send(e, caller, id, a->answer, 0);
+    arrival_destroy(a);
+}
+
+/* ---- taking the checked file ---- */
+
+static void take_work(struct task *task)
+{
+    struct arrival *a = arrival_of_task(task);
+    a->more = false;
+    a->rc = a->kind->take(a, &a->more, &a->err);
+}
+
+static void take_done(struct task *task)
+{
+    struct arrival *a = arrival_of_task(task);
+    struct engine *e = a->engine;
+    engine_task_ended(e);
+    if (!a->rc && a->more && !e->draining && a->waiter.caller) {
+        engine_run(e, LANE_WRITE, &a->task); /* others' writes come in between */
+        return;
+    }
+    if (!a->rc && a->more)
+        a->rc = kiln_fail(&a->err, KILN_UNAVAILABLE, STOPPING);
+    if (a->kind->finish)
+        a->kind->finish(a);
+    answer(a);
+}
+
+/* ---- the transfer ---- */
+
+static void on_progress(struct transfer_task *transfer, const struct transfer_progress *p)
+{
+    struct arrival *a = arrival_of_transfer(transfer);
+    if (!a->waiter.caller)
+        return;
+    KILN_AUTO(json) struct json *j = json_object();
+    struct json *progress = json_object();
+    json_set_text(progress, "stage", p->stage);
+    json_set_u64(progress, "done", p->done);
+    json_set_u64(progress, "total", p->total);
+    json_set_u64(progress, "attempt", p->attempt);
+    json_set_text(progress, "note", p->note);
+    json_set(j, "progress", progress);
+    admin_send(a->engine, a->waiter.caller, a->waiter.request_id, j, FRAME_MORE);
+}
+
+static void on_transferred(struct transfer_task *transfer)
+{
+    struct arrival *a = arrival_of_transfer(transfer);
+    a->err = transfer->outcome.err;
+    if (!a->err.code && !a->waiter.caller)
+        a->err.code = KILN_CANCELLED; /* it had arrived when the caller left */
+    if (a->err.code == KILN_CANCELLED && a->engine->draining)
+        kiln_fail(&a->err, KILN_UNAVAILABLE, STOPPING);
+    a->rc = a->err.code;
+    if (a->rc) {
+        answer(a);
+        return;
+    }
+    a->task = (struct task){ .work = take_work, .done = take_done };
+    engine_run(a->engine, LANE_WRITE, &a->task);
+}
+
+/* The caller left: what is on its way is of no use. */
+static void cancel_arrival(struct service_waiter *w)
+{
+    struct arrival *a = (struct arrival *)w;
+    service_waiter_remove(w);
+    if (!a->task.work)
+        a->engine->executor->ops->transfer_cancel(a->engine->executor, &a->transfer);
+}
+
+void arrivals_cancel(struct engine *e)
+{
+    for (struct arrival *a = e->arrivals; a; a = a->next) {
+        if (!a->task.work)
+            e->executor->ops->transfer_cancel(e->executor, &a->transfer);
+    }
+}
+
+static enum kiln_code check_question(struct engine *e, const struct caller *caller, const char *url,
+                                     struct kiln_err *err)
+{
+    if (!e->executor->ops->transfer)
+        return kiln_fail(err, KILN_UNSUPPORTED, "this kiln cannot fetch packages");
+    if (e->draining)
+        return kiln_fail(err, KILN_UNAVAILABLE, STOPPING);
+    if (e->arrival_count >= ARRIVALS_MOST)
+        return kiln_fail(err, KILN_BUSY, "%u packages and caches are on their way in already",
+                         e->arrival_count);
+    if (url && caller->file_count > 0)
+        return kiln_fail(err, KILN_INVALID, "a URL and a file came: give one of them");
+    if (!url && caller->file_count == 0)
+        return kiln_fail(err, KILN_INVALID, "neither a URL nor a file came");
+    return KILN_OK;
+}
+
+static void fill_job(struct arrival *a)
+{
+    const struct json *q = a->question;
+    struct engine *e = a->engine;
+    a->transfer.job = (struct transfer_job){
+        .url = json_get_text(q, "url", NULL),
+        .content_fd = a->files[0],
+        .manifest_fd = a->files[1],
+        .name = json_get_text(q, "name", NULL),
+        .sha256 = json_get_text(q, "sha256", NULL),
+        .staging = e->staging,
+        .trusted_keys = e->trusted_keys,
+        .size_limit = e->package_limit,
+        .require_signature = e->require_signature && !a->kind->salvage,
+        .salvage = a->kind->salvage,
+    };
+    a->transfer.outcome.err = KILN_ERR_INIT;
+    a->transfer.progress = on_progress;
+    a->transfer.done = on_transferred;
+}
+
+enum kiln_code arrival_begin(struct engine *e, struct caller *caller,
+                             const struct frame_header *header, const struct arrival_kind *kind,
+                             struct json *question, struct kiln_err *err)
+{
+    KILN_AUTO(json) struct json *owned = question;
+    enum kiln_code rc = check_question(e, caller, json_get_text(question, "url", NULL), err);
+    if (rc)
+        return rc;
+    struct arrival *a = calloc(1, sizeof(*a));
+    if (!a)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request");
+    a->engine = e;
+    a->kind = kind;
+    a->question = KILN_TAKE(owned);
+    a->answer = json_object();
+    a->err = KILN_ERR_INIT;
+    a->uid = caller->uid;
+    a->is_admin = caller->role == ROLE_ADMIN;
+    for (unsigned i = 0; i < LIMIT_REQUEST_FILES; i++) {
+        a->files[i] = i < caller->file_count ? caller->files[i] : -1;
+        caller->files[i] = -1;
+    }
+    a->next = e->arrivals;
+    if (a->next)
+        a->next->previous = a;
+    e->arrivals = a;
+    e->arrival_count++;
+    fill_job(a);
+    service_waiter_add(&a->waiter, e, caller, header->request_id, cancel_arrival);
+    e->executor->ops->transfer(e->executor, &a->transfer);
+    return KILN_OK;
+}

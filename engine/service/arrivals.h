@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Files on their way in: packages to install, MIOpen's caches to import.
+ *
+ * Role       has kiln-transfer fetch, unpack and check a file (the executor's transfer), tells its
+ *            progress, then hands the checked file to what wants it
+ * Ownership  an arrival lives until its last task is done, also when its caller left; the staged
+ *            file is removed unless it was moved away
+ * Threading  the engine's thread; work runs on the write lane
+ */
+#include "engine/service/admin.h"
+
+struct arrival;
+
+struct arrival_kind {
+    const struct admin_member *members; /* of the question */
+    bool salvage;                       /* as transfer_job.salvage */
+    /* On the write lane, again and again until *ret_more stays false: takes the checked file. */
+    enum kiln_code (*take)(struct arrival *a, bool *ret_more, struct kiln_err *err);
+    /* On the engine's thread after it; may be NULL. */
+    void (*finish)(struct arrival *a);
+};
+
+struct arrival {
+    struct service_waiter waiter; /* first member */
+    struct transfer_task transfer;
+    struct task task;
+    const struct arrival_kind *kind;
+    struct engine *engine;
+    struct arrival *next, *previous; /* the engine's list */
+    int files[LIMIT_REQUEST_FILES];  /* owned; -1 */
+    struct json *question;           /* owned; the job borrows from it */
+    struct json *answer;             /* owned; take fills it */
+    uid_t uid;
+    bool is_admin;
+    bool more;
+    enum kiln_code rc;
+    struct kiln_err err;
+    uint64_t after, taken; /* take's own: where it stands */
+};
+
+/* Answers later.  |url| borrowed from |question|, which is taken over; NULL: the file that came
+ * with the request. */
+KILN_MUST_CHECK enum kiln_code arrival_begin(struct engine *e, struct caller *caller,
+                                             const struct frame_header *header,
+                                             const struct arrival_kind *kind, struct json *question,
+                                             struct kiln_err *err);
+/* The staged file was moved away. */
+void arrival_taken(struct arrival *a);
+/* Ends them all early. */
+void arrivals_cancel(struct engine *e);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The packages of this host, as the engine keeps an eye on them.
+ *
+ * Role       looks at the folders now and then, tells what came and went, and once a boot which
+ * GPUs have no package Threading  the engine's thread
+ */
+#include "engine/service/internal.h"
+
+/* Before the first request is answered: what is installed counts from the start. */
+KILN_MUST_CHECK enum kiln_code packages_open(struct engine *e, const struct engine_options *options,
+                                             struct kiln_err *err);
+void packages_close(struct engine *e);
+/* Tells of GPUs that no package fits, unless that was told since the last boot. */
+void packages_start(struct engine *e);
+/* About once a second. */
+void packages_tick(struct engine *e);

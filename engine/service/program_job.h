@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A solver's program as a job for a compiler: options in canonical order, headers gathered.
+ *
+ * Ownership  the job's views point into the program (static data) and into this; program_job_done
+ * Threading  plain values
+ */
+#include "common/target.h"
+#include "engine/compile/compile_job.h"
+#include "engine/compile/toolchain.h"
+#include "engine/package/kernel_name.h"
+#include "engine/solver/solver.h"
+
+struct program_job {
+    struct buffer options, headers; /* owned */
+    struct compile_job job;
+};
+
+/* |target| and |tc| are borrowed by the job. */
+KILN_MUST_CHECK enum kiln_code program_job_make(const struct solution_program *program,
+                                                const struct target *target,
+                                                const struct toolchain *tc,
+                                                struct program_job *ret_job, struct kiln_err *err);
+/* Accepts a zeroed one. */
+void program_job_done(struct program_job *job);
+#define PROGRAM_JOB_AUTO __attribute__((cleanup(program_job_done)))
+
+/* What packages call the job's kernel is made of this (engine/package/kernel_name.h). */
+struct package_source program_job_source(const struct compile_job *job);

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: MIT */
+
+/* kilnctl pkg build, sign and keygen against a libkiln of this file's own; keys and manifests are
+ * real. */
+#include "cli/kilnctl/nap.h"
+#include "engine/package/manifest.h"
+#include "tests/support/test.h"
+#include "tests/unit/cli/kilnctl_fake.h"
+#include "tests/unit/cli/scratch_folder.h"
+
+#include <kiln/plan.h>
+
+static struct {
+    unsigned naps;
+    unsigned plans;
+    int plan_code; /* of every second problem; KILN_E_OK: all are there */
+    struct kiln_plan_options options;
+} seen;
+
+void nap_ms(unsigned ms)
+{
+    (void)ms;
+    seen.naps++;
+}
+
+struct kiln_plan {
+    char key[65];
+};
+
+int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *problems, size_t count,
+                    const struct kiln_plan_options *options, int timeout_ms, kiln_plan_ready *ready,
+                    void *context, struct kiln_error *err)
+{
+    (void)client, (void)problems, (void)timeout_ms, (void)err;
+    seen.options = *options;
+    for (size_t i = 0; i < count; i++) {
+        struct kiln_plan plan = { .key = "" };
+        struct kiln_error why = { .code = seen.plan_code, .text = "clang refused it" };
+        snprintf(plan.key, sizeof(plan.key), "%064zx", i + 1);
+        seen.plans++;
+        bool fails = seen.plan_code && i % 2 == 1;
+        if (ready(context, i, fails ? NULL : &plan, fails ? &why : NULL))
+            return KILN_E_OK;
+    }
+    return KILN_E_OK;
+}
+
+void kiln_plan_unref(struct kiln_plan *plan) { (void)plan; }
+unsigned kiln_plan_object_count(const struct kiln_plan *plan) { return plan ? 1 : 0; }
+const char *kiln_plan_object_key(const struct kiln_plan *plan, unsigned index)
+{
+    (void)index;
+    return plan->key;
+}
+int kiln_plan_object_tier(const struct kiln_plan *plan, unsigned index)
+{
+    (void)plan, (void)index;
+    return KILN_TIER_DISK;
+}
+uint64_t kiln_plan_object_compile_ns(const struct kiln_plan *plan, unsigned index)
+{
+    (void)plan, (void)index;
+    return 0;
+}
+
+/* ---- the fixture ---- */
+
+struct fixture {
+    struct command_run run;
+    struct scratch_folder folder;
+    struct told told;
+    char problems[512], out[512], key[512], pub[512], text[4096];
+};
+
+#define LINES                                       \
+    "./bin/MIOpenDriver conv -n 1 -c 8 -k 8 -F 1\n" \
+    "MIOpenDriver conv -n 2 -c 8 -k 8 -F 1\n"
+
+#define TOOLCHAINS                                                              \
+    "{\"toolchains\":[{\"name\":\"clang\",\"targets\":[{\"target\":\"gfx90a\"," \
+    "\"works\":true}]}]}"
+
+#define BUILT "{\"kernels\":2,\"size\":7,\"failed\":[],\"failures\":0}"
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    memset(&fake, 0, sizeof(fake));
+    memset(&seen, 0, sizeof(seen));
+    fake.answers[0].reply = TOOLCHAINS;
+    fake.answers[1] = (struct fake_answer){ .reply = BUILT, .files = { "package" } };
+    scratch_folder_make(&f->folder);
+    scratch_write(&f->folder, "problems", LINES);
+    scratch_path(&f->folder, "problems", f->problems);
+    scratch_path(&f->folder, "gfx90a68.kdb", f->out);
+    scratch_path(&f->folder, "ops.key", f->key);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    scratch_folder_remove(&f->folder);
+    free(f);
+    return 0;
+}
+
+#define BUILD(f, ...)                                                                       \
+    RUN(&(f)->run, "pkg", "build", "--target", "gfx90a", "--problems", (f)->problems, "-o", \
+        (f)->out, __VA_ARGS__)
+
+/* What it says on standard error is in |told|. */
+#define BUILD_TOLD(f, rc, ...)      \
+    told_begin(&(f)->told);         \
+    int rc = BUILD(f, __VA_ARGS__); \
+    told_end(&(f)->told)
+
+static const char *content(struct fixture *f, const char *name)
+{
+    return scratch_read(&f->folder, name, f->text, sizeof(f->text));
+}
+
+/* ---- build ---- */
+
+static void every_kernel_is_made_to_be_there_before_the_package_is_asked_for(void **state)
+{
+    struct fixture *f = *state;
+    BUILD_TOLD(f, rc, "--db-id", "gfx90a68", "--toolchain", "clang");
+    assert_int_equal(rc, KILN_E_OK);
+    assert_int_equal(seen.plans, 2);
+    assert_string_equal(seen.options.target, "gfx90a");
+    assert_string_equal(seen.options.toolchain, "clang");
+    assert_int_equal(seen.options.no_objects, 1);
+    assert_string_equal(fake.requests[1],
+                        "package_build {\"target\":\"gfx90a\",\"format\":\"kdb\",\"database_id\":"
+                        "\"gfx90a68\",\"toolchain\":\"clang\"}");
+    assert_int_equal(fake.timeouts[1], -1);
+    assert_string_equal(content(f, "gfx90a68.kdb"), "package");
+    assert_says(f->run.printed, "gfx90a68.kdb': 2 kernels, 7 B\n");
+    assert_says(f->told.text, "kernels: 2 of 2 done");
+    assert_int_equal(scratch_folder_count(&f->folder), 2);
+}
+
+static uint32_t number(const char *at)
+{
+    const unsigned char *b = (const unsigned char *)at;
+    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+static void problems_go_as_sealed_memory_of_25_numbers_each(void **state)
+{
+    struct fixture *f = *state;
+    BUILD_TOLD(f, rc, "--json");
+    assert_int_equal(rc, KILN_E_OK);
+    assert_int_equal(fake.sent_sizes[1][0], 2 * 100);
+    assert_int_equal(fake.seals[1], F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+    const char *second = fake.sent[1][0] + 100;
+    assert_int_equal(number(second), KILN_FORWARD);
+    assert_int_equal(number(second + 4), 2);      /* spatial dimensions */
+    assert_int_equal(number(second + 6 * 4), 2);  /* n */
+    assert_int_equal(number(second + 7 * 4), 8);  /* c */
+    assert_int_equal(number(second + 22 * 4), 1); /* dilation's depth, the last but two */
+}
+
+static void a_package_as_json_is_told_with_its_kernels(void **state)
+{
+    struct fixture *f = *state;
+    BUILD_TOLD(f, rc, "--json");
+    assert_int_equal(rc, KILN_E_OK);
+    assert_int_equal(strncmp(f->run.printed, "{\"package\":{\"file\":\"", 20), 0);
+    assert_says(f->run.printed, "\"format\":\"kdb\",\"kernels\":2,\"size\":7,\"signed\":false},"
+                                "\"prefetch\":{\"lines\":2,\"problems\":2,");
+}
+
+static void a_daemon_that_is_busy_is_asked_again(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[3] = fake.answers[1];
+    fake.answers[1] = fake.answers[2] = (struct fake_answer){ .code = KILN_E_BUSY };
+    BUILD_TOLD(f, rc, "--format", "kdb");
+    assert_int_equal(rc, KILN_E_OK);
+    assert_int_equal(seen.naps, 2);
+    assert_string_equal(content(f, "gfx90a68.kdb"), "package");
+}
+
+static void a_daemon_that_stays_busy_is_not_asked_for_ever(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 1; i <= 10; i++)
+        fake.answers[i] = (struct fake_answer){ .code = KILN_E_BUSY };
+    BUILD_TOLD(f, rc, "--format", "kdb");
+    assert_int_equal(rc, KILN_E_BUSY);
+    assert_int_equal(fake.asked, 11);
+    assert_false(scratch_has(&f->folder, "gfx90a68.kdb"));
+}
+
+static void nothing_is_written_when_a_problem_failed(void **state)
+{
+    struct fixture *f = *state;
+    seen.plan_code = KILN_E_COMPILE_FAILED;
+    BUILD_TOLD(f, rc, "--json");
+    assert_int_equal(rc, KILN_E_COMPILE_FAILED);
+    assert_says(f->run.err.text, "1 failed, 1 of 2 problems are ready: nothing was written; "
+                                 "--keep-going");
+    assert_int_equal(fake.asked, 1);
+    assert_false(scratch_has(&f->folder, "gfx90a68.kdb"));
+    assert_int_equal(strncmp(f->run.printed, "{\"prefetch\":{", 13), 0);
+    assert_says(f->run.printed, "\"error\":{\"code\":\"COMPILE_FAILED\"");
+    assert_true(f->run.reported);
+}
+
+static void with_keep_going_the_others_are_written_and_it_still_fails(void **state)
+{
+    struct fixture *f = *state;
+    seen.plan_code = KILN_E_COMPILE_FAILED;
+    fake.answers[1].reply =
+        "{\"kernels\":1,\"size\":7,\"failures\":1,\"failed\":[{\"problem\":\"conv\","
+        "\"code\":\"COMPILE_FAILED\",\"text\":\"again\"}]}";
+    BUILD_TOLD(f, rc, "--keep-going");
+    assert_int_equal(rc, KILN_E_COMPILE_FAILED);
+    assert_string_equal(f->run.err.text, "1 problem could not be built");
+    assert_string_equal(content(f, "gfx90a68.kdb"), "package");
+    assert_says(f->run.printed, ": 1 kernel, 7 B\n");
+    assert_says(f->told.text, "line 2: clang refused it");
+    assert_null(strstr(f->told.text, "again")); /* that line's failure was told */
+}
+
+static void failures_that_only_the_build_met_are_told_and_nothing_is_written(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[1].reply = "{\"kernels\":1,\"size\":7,\"failures\":1,\"failed\":[{\"problem\":"
+                            "\"conv -n 2\",\"text\":\"too \\u001blate\"}]}";
+    BUILD_TOLD(f, rc, "--format", "kdb");
+    assert_int_equal(rc, KILN_E_COMPILE_FAILED);
+    assert_says(f->told.text, "too ?late\n    conv -n 2\n");
+    assert_says(f->run.err.text, "1 problem could not be built: nothing was written");
+    assert_false(scratch_has(&f->folder, "gfx90a68.kdb"));
+}
+
+static void keep_going_needs_something_that_worked(void **state)
+{
+    struct fixture *f = *state;
+    scratch_write(&f->folder, "problems", "conv --frobnicate\n");
+    BUILD_TOLD(f, rc, "--keep-going");
+    assert_int_equal(rc, KILN_E_COMPILE_FAILED);
+    assert_int_equal(fake.asked, 1);
+    assert_false(scratch_has(&f->folder, "gfx90a68.kdb"));
+}
+
+static void an_answer_without_a_package_is_corrupt(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[1].files[0] = NULL;
+    BUILD_TOLD(f, rc, "--format", "kdb");
+    assert_int_equal(rc, KILN_E_CORRUPT);
+    assert_says(f->run.err.text, "came without the package");
+    assert_false(scratch_has(&f->folder, "gfx90a68.kdb"));
+}
+
+static void what_a_build_needs_is_asked_for_before_anybody_else(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "pkg", "build", "--problems", "p", "-o", "o"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "--target");
+    assert_int_equal(RUN(&f->run, "pkg", "build", "-t", "gfx90a", "-o", "o"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "--problems");
+    assert_int_equal(RUN(&f->run, "pkg", "build", "-t", "gfx90a", "--problems", "p"),
+                     KILN_E_INVALID);
+    assert_says(f->run.err.text, "--output");
+    assert_int_equal(BUILD(f, "--format", "tar"), KILN_E_INVALID);
+    assert_int_equal(BUILD(f, "--db-id", "gfx906_60"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "'gfx906_60' is another device's");
+    assert_int_equal(fake.asked, 0);
+}
+
+static void the_name_of_the_package_chooses_its_format(void **state)
+{
+    struct fixture *f = *state;
+    scratch_path(&f->folder, "gfx90a68.kpkg", f->out);
+    BUILD_TOLD(f, rc, "--db-id", "gfx90a68");
+    assert_int_equal(rc, KILN_E_OK);
+    assert_says(fake.requests[1], "\"format\":\"kiln\"");
+    assert_null(strstr(f->told.text, "installed as"));
+}
+
+static void a_name_that_would_not_apply_is_pointed_out(void **state)
+{
+    struct fixture *f = *state;
+    scratch_path(&f->folder, "mine.kdb", f->out);
+    BUILD_TOLD(f, rc, "--db-id", "gfx90a68");
+    assert_int_equal(rc, KILN_E_OK);
+    assert_says(f->told.text, "it must be installed as 'gfx90a68.kdb'");
+    assert_string_equal(content(f, "mine.kdb"), "package");
+}
+
+static void an_old_manifest_beside_a_new_package_is_pointed_out(void **state)
+{
+    struct fixture *f = *state;
+    scratch_write(&f->folder, "gfx90a68.kdb.manifest", "old");
+    BUILD_TOLD(f, rc, "--format", "kdb");
+    assert_int_equal(rc, KILN_E_OK);
+    assert_says(f->told.text, "gfx90a68.kdb.manifest' is of an earlier package");
+}
+
+/* ---- keys and signatures ---- */
+
+static void make_key(struct fixture *f)
+{
+    assert_int_equal(RUN(&f->run, "pkg", "keygen", "ops", "--folder", f->folder.path), KILN_E_OK);
+}
+
+/* The manifest |name|.manifest as kilnd would check it. */
+static enum kiln_code check_manifest(struct fixture *f, const char *name,
+                                     struct manifest_file *ret_file)
+{
+    char beside[128], signer[KEY_NAME_MOST];
+    struct kiln_err err = KILN_ERR_INIT;
+    snprintf(beside, sizeof(beside), "%s.manifest", name);
+    return manifest_check(bytes_of_text(content(f, beside)), f->folder.path, name, ret_file, signer,
+                          &err);
+}
+
+static void a_pair_of_keys_is_made_and_never_replaced(void **state)
+{
+    struct fixture *f = *state;
+    struct stat found;
+    make_key(f);
+    assert_says(f->run.printed, "ops.key  the secret key");
+    assert_int_equal(stat(f->key, &found), 0);
+    assert_int_equal(found.st_mode & 0777, 0600);
+    assert_true(scratch_has(&f->folder, "ops.pub"));
+    assert_int_equal(RUN(&f->run, "pkg", "keygen", "ops", "--folder", f->folder.path),
+                     KILN_E_INVALID);
+    assert_says(f->run.err.text, "choose another name");
+    assert_int_equal(RUN(&f->run, "pkg", "keygen", "../ops", "--folder", f->folder.path),
+                     KILN_E_INVALID);
+    assert_int_equal(RUN(&f->run, "pkg", "keygen", "two", "--folder", f->folder.path, "--json"),
+                     KILN_E_OK);
+    assert_says(f->run.printed, "/two.key\",\"public\":\"");
+    assert_int_equal(fake.asked, 0);
+}
+
+static void a_package_built_with_a_key_has_a_manifest_that_holds(void **state)
+{
+    struct fixture *f = *state;
+    struct manifest_file file;
+    make_key(f);
+    BUILD_TOLD(f, rc, "--key", f->key);
+    assert_int_equal(rc, KILN_E_OK);
+    assert_int_equal(check_manifest(f, "gfx90a68.kdb", &file), KILN_OK);
+    assert_int_equal(file.size, strlen("package"));
+    assert_says(f->run.printed, ", signed\n");
+}
+
+static void a_key_that_cannot_sign_is_told_of_before_anything_is_compiled(void **state)
+{
+    struct fixture *f = *state;
+    scratch_write(&f->folder, "ops.key", "{}");
+    assert_int_equal(chmod(f->key, 0600), 0);
+    assert_int_not_equal(BUILD(f, "--key", f->key), KILN_E_OK);
+    assert_int_not_equal(BUILD(f, "--key", "/nonexistent/key"), KILN_E_OK);
+    assert_int_equal(fake.asked, 0);
+    assert_int_equal(seen.plans, 0);
+}
+
+static void packages_are_signed_and_one_that_is_missing_does_not_stop_the_others(void **state)
+{
+    struct fixture *f = *state;
+    struct manifest_file file;
+    make_key(f);
+    scratch_write(&f->folder, "gfx90a68.kdb", "four");
+    int rc = RUN(&f->run, "pkg", "sign", "--key", f->key, "/nonexistent/a.kdb", f->out);
+    assert_int_equal(rc, KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "/nonexistent/a.kdb");
+    assert_says(f->run.printed, "gfx90a68.kdb.manifest'\n");
+    assert_int_equal(check_manifest(f, "gfx90a68.kdb", &file), KILN_OK);
+    assert_int_equal(file.size, 4);
+}
+
+static void signing_as_json_lists_the_manifests(void **state)
+{
+    struct fixture *f = *state;
+    make_key(f);
+    scratch_write(&f->folder, "gfx90a68.kdb", "four");
+    assert_int_equal(RUN(&f->run, "pkg", "sign", "--key", f->key, f->out, "--json"), KILN_E_OK);
+    assert_int_equal(strncmp(f->run.printed, "{\"manifests\":[\"", 15), 0);
+    assert_says(f->run.printed, "gfx90a68.kdb.manifest\"],\"failures\":[]}\n");
+}
+
+static void a_package_in_use_is_not_signed(void **state)
+{
+    struct fixture *f = *state;
+    make_key(f);
+    scratch_write(&f->folder, "gfx90a68.kdb", "four");
+    scratch_write(&f->folder, "gfx90a68.kdb-wal", "log");
+    assert_int_equal(RUN(&f->run, "pkg", "sign", "--key", f->key, f->out), KILN_E_INVALID);
+    assert_false(scratch_has(&f->folder, "gfx90a68.kdb.manifest"));
+}
+
+static void signing_needs_a_key_that_only_its_owner_reads(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "pkg", "sign", f->problems), KILN_E_INVALID);
+    assert_says(f->run.err.text, "'kilnctl pkg keygen' makes one");
+    make_key(f);
+    assert_int_equal(chmod(f->key, 0644), 0);
+    assert_int_equal(RUN(&f->run, "pkg", "sign", f->problems, "--key", f->key), KILN_E_DENIED);
+    assert_false(scratch_has(&f->folder, "problems.manifest"));
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(every_kernel_is_made_to_be_there_before_the_package_is_asked_for),
+        T(problems_go_as_sealed_memory_of_25_numbers_each),
+        T(a_package_as_json_is_told_with_its_kernels),
+        T(a_daemon_that_is_busy_is_asked_again),
+        T(a_daemon_that_stays_busy_is_not_asked_for_ever),
+        T(nothing_is_written_when_a_problem_failed),
+        T(with_keep_going_the_others_are_written_and_it_still_fails),
+        T(failures_that_only_the_build_met_are_told_and_nothing_is_written),
+        T(keep_going_needs_something_that_worked),
+        T(an_answer_without_a_package_is_corrupt),
+        T(what_a_build_needs_is_asked_for_before_anybody_else),
+        T(the_name_of_the_package_chooses_its_format),
+        T(a_name_that_would_not_apply_is_pointed_out),
+        T(an_old_manifest_beside_a_new_package_is_pointed_out),
+        T(a_pair_of_keys_is_made_and_never_replaced),
+        T(a_package_built_with_a_key_has_a_manifest_that_holds),
+        T(a_key_that_cannot_sign_is_told_of_before_anything_is_compiled),
+        T(packages_are_signed_and_one_that_is_missing_does_not_stop_the_others),
+        T(signing_as_json_lists_the_manifests),
+        T(a_package_in_use_is_not_signed),
+        T(signing_needs_a_key_that_only_its_owner_reads),
+    };
+    return cmocka_run_group_tests_name("kilnctl.build", tests, NULL, NULL);
+}

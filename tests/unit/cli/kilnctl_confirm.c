@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Asking before kernels are dropped, on a terminal that a test holds the other end of. */
+#include "cli/kilnctl/confirm.h"
+#include "tests/support/test.h"
+#include "tests/unit/cli/kilnctl_fake.h"
+
+#include <termios.h>
+
+struct fixture {
+    struct command_run run;
+    int terminal; /* our end */
+    int old_in, old_err;
+    char asked[512]; /* what the user saw */
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    memset(&fake, 0, sizeof(fake));
+    f->terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    assert_true(f->terminal >= 0);
+    assert_int_equal(grantpt(f->terminal), 0);
+    assert_int_equal(unlockpt(f->terminal), 0);
+    int theirs = open(ptsname(f->terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    struct termios settings;
+    assert_int_equal(tcgetattr(theirs, &settings), 0);
+    settings.c_lflag &= ~(tcflag_t)ECHO;
+    settings.c_oflag &= ~(tcflag_t)OPOST;
+    assert_int_equal(tcsetattr(theirs, TCSANOW, &settings), 0);
+    fflush(stderr);
+    f->old_in = dup(STDIN_FILENO);
+    f->old_err = dup(STDERR_FILENO);
+    dup2(theirs, STDIN_FILENO);
+    dup2(theirs, STDERR_FILENO);
+    close(theirs);
+    clearerr(stdin);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    dup2(f->old_in, STDIN_FILENO);
+    dup2(f->old_err, STDERR_FILENO);
+    close(f->old_in);
+    close(f->old_err);
+    close(f->terminal);
+    free(f);
+    return 0;
+}
+
+/* Runs with |answer| typed ahead; what it asked is in |asked|. */
+static int gc_with(struct fixture *f, const char *answer)
+{
+    assert_int_equal(write(f->terminal, answer, strlen(answer)), strlen(answer));
+    int rc = RUN(&f->run, "gc", "--stale");
+    fcntl(f->terminal, F_SETFL, O_NONBLOCK);
+    ssize_t got = read(f->terminal, f->asked, sizeof(f->asked) - 1);
+    f->asked[got > 0 ? got : 0] = '\0';
+    return rc;
+}
+
+static void a_yes_on_the_terminal_drops_what_was_asked_about(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"kernels\":3,\"bytes\":4096,\"dry_run\":true}";
+    fake.answers[1].reply = "{\"kernels\":3,\"bytes\":4096,\"store_bytes\":0}";
+    assert_int_equal(gc_with(f, "yes\n"), KILN_E_OK);
+    assert_string_equal(f->asked, "drop 3 kernels, 4.0 KiB? [y/N] ");
+    assert_string_equal(fake.requests[0], "gc {\"stale\":true,\"dry_run\":true}");
+    assert_string_equal(fake.requests[1], "gc {\"stale\":true,\"dry_run\":false}");
+}
+
+static void anything_else_drops_nothing(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = fake.answers[1].reply = fake.answers[2].reply = "{\"kernels\":3}";
+    assert_int_equal(gc_with(f, "\n"), KILN_E_CANCELLED);
+    assert_string_equal(f->run.err.text, "nothing was dropped");
+    assert_int_equal(gc_with(f, "no\n"), KILN_E_CANCELLED);
+    assert_int_equal(gc_with(f, "\004"), KILN_E_CANCELLED); /* end of input */
+    assert_int_equal(fake.asked, 3);
+}
+
+static void nothing_to_lose_is_not_asked_about(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"kernels\":0}";
+    fake.answers[1].reply = "{\"kernels\":0,\"store_bytes\":0}";
+    assert_int_equal(gc_with(f, ""), KILN_E_OK);
+    assert_string_equal(f->asked, "");
+}
+
+static void a_question_that_cannot_be_counted_is_not_asked(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].code = KILN_E_DENIED;
+    assert_int_equal(gc_with(f, ""), KILN_E_DENIED);
+    assert_int_equal(fake.asked, 1);
+}
+
+static void without_a_terminal_yes_or_a_dry_run_must_be_given(void **state)
+{
+    struct fixture *f = *state;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    assert_int_equal(confirm_possible(false, false, &f->run.err), KILN_E_OK);
+    dup2(null, STDIN_FILENO);
+    close(null);
+    assert_int_equal(confirm_possible(false, false, &f->run.err), KILN_E_INVALID);
+    assert_says(f->run.err.text, "--yes");
+    assert_int_equal(confirm_possible(true, false, &f->run.err), KILN_E_OK);
+    assert_int_equal(confirm_possible(false, true, &f->run.err), KILN_E_OK);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(a_yes_on_the_terminal_drops_what_was_asked_about),
+        T(anything_else_drops_nothing),
+        T(nothing_to_lose_is_not_asked_about),
+        T(a_question_that_cannot_be_counted_is_not_asked),
+        T(without_a_terminal_yes_or_a_dry_run_must_be_given),
+    };
+    return cmocka_run_group_tests_name("kilnctl.confirm", tests, NULL, NULL);
+}

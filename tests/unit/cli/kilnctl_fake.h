@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A libkiln for tests of kilnctl's commands: administration requests answered from a script, one
+ * answer after the other.  Include in one file of a test only.
+ */
+#include "tests/unit/cli/kilnctl_run.h"
+
+#include <kiln/admin.h>
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define FAKE_MOST 16
+#define FAKE_FILES 3
+
+struct fake_answer {
+    const char *reply; /* NULL: fails with |code| */
+    int code;
+    const char *text;              /* of the failure; NULL: "the fake says no" */
+    const char *progress[4];       /* told before it, up to NULL */
+    const char *files[FAKE_FILES]; /* contents of the files that come back, up to NULL */
+};
+
+static struct fake {
+    struct fake_answer answers[FAKE_MOST];
+    unsigned asked;
+    char requests[FAKE_MOST][2048]; /* "name arguments" */
+    int timeouts[FAKE_MOST];
+    size_t file_counts[FAKE_MOST];
+    char sent[FAKE_MOST][2][8192]; /* what the files that went along hold */
+    size_t sent_sizes[FAKE_MOST][2];
+    int seals[FAKE_MOST]; /* of the first of them; -1: none can be had */
+} fake;
+
+static const struct fake_answer *fake_next(const char *request, const char *json, int timeout_ms)
+{
+    assert_true(fake.asked < FAKE_MOST);
+    snprintf(fake.requests[fake.asked], sizeof(fake.requests[0]), "%s %s", request,
+             json ? json : "-");
+    fake.timeouts[fake.asked] = timeout_ms;
+    return &fake.answers[fake.asked++];
+}
+
+static int fake_end(const struct fake_answer *answer, char **ret_json, struct kiln_error *err)
+{
+    if (answer->reply) {
+        *ret_json = strdup(answer->reply);
+        return KILN_E_OK;
+    }
+    assert_int_not_equal(answer->code, KILN_E_OK);
+    *err = (struct kiln_error){ .code = answer->code };
+    snprintf(err->text, sizeof(err->text), "%s", answer->text ? answer->text : "the fake says no");
+    return answer->code;
+}
+
+int kiln_admin(struct kiln_client *client, const char *request, const char *json, int timeout_ms,
+               char **ret_json, struct kiln_error *err)
+{
+    (void)client;
+    return fake_end(fake_next(request, json, timeout_ms), ret_json, err);
+}
+
+static int fake_file(const char *content)
+{
+    int fd = memfd_create("fake", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, content, strlen(content)), strlen(content));
+    return fd;
+}
+
+int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
+                    struct kiln_error *err)
+{
+    unsigned at = fake.asked;
+    const struct fake_answer *answer = fake_next(call->request, call->json, call->timeout_ms);
+    size_t count = 0;
+    (void)client;
+    assert_int_equal(call->size, sizeof(*call));
+    assert_true(call->file_count <= 2);
+    fake.file_counts[at] = call->file_count;
+    for (size_t i = 0; i < call->file_count; i++) {
+        ssize_t got = pread(call->files[i], fake.sent[at][i], sizeof(fake.sent[at][i]), 0);
+        assert_true(got >= 0);
+        fake.sent_sizes[at][i] = (size_t)got;
+    }
+    fake.seals[at] = call->file_count ? fcntl(call->files[0], F_GET_SEALS) : -1;
+    for (size_t i = 0; answer->progress[i] && call->progress; i++)
+        assert_int_equal(call->progress(call->context, answer->progress[i]), 0);
+    for (; answer->reply && count < FAKE_FILES && answer->files[count]; count++) {
+        assert_true(count < call->ret_files_most);
+        call->ret_files[count] = fake_file(answer->files[count]);
+    }
+    if (call->ret_file_count)
+        *call->ret_file_count = count;
+    return fake_end(answer, ret_json, err);
+}
+
+void kiln_free(void *pointer) { free(pointer); }
+
+/* Standard error of a piece of a test, to be looked at. */
+struct told {
+    int fd;
+    FILE *captured;
+    char text[16384];
+};
+
+static inline void told_begin(struct told *told)
+{
+    fflush(stderr);
+    told->captured = tmpfile();
+    told->fd = dup(STDERR_FILENO);
+    dup2(fileno(told->captured), STDERR_FILENO);
+}
+
+static inline void told_end(struct told *told)
+{
+    fflush(stderr);
+    dup2(told->fd, STDERR_FILENO);
+    close(told->fd);
+    rewind(told->captured);
+    told->text[fread(told->text, 1, sizeof(told->text) - 1, told->captured)] = '\0';
+    fclose(told->captured);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/new_file.h"
+#include "tests/support/test.h"
+#include "tests/unit/cli/scratch_folder.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+/* The descriptor whose fsync fails; see --wrap in the CMakeLists. */
+static int sync_fails;
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+    if (!sync_fails)
+        return __real_fsync(fd);
+    errno = sync_fails;
+    return -1;
+}
+
+struct fixture {
+    struct scratch_folder folder;
+    char path[512], text[64];
+    struct kiln_error err;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    scratch_folder_make(&f->folder);
+    scratch_path(&f->folder, "out", f->path);
+    sync_fails = 0;
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    scratch_folder_remove(&f->folder);
+    free(f);
+    return 0;
+}
+
+static int write_text(struct fixture *f, const char *text, bool replace)
+{
+    const struct new_file file = {
+        .path = f->path, .replace = replace, .from = -1, .data = text, .size = strlen(text)
+    };
+    return new_file_write(&file, &f->err);
+}
+
+static const char *content(struct fixture *f)
+{
+    return scratch_read(&f->folder, "out", f->text, sizeof(f->text));
+}
+
+static void a_file_is_written_with_the_mode_that_the_umask_leaves(void **state)
+{
+    struct fixture *f = *state;
+    struct stat seen;
+    mode_t mask = umask(0027);
+    int rc = write_text(f, "all of it", false);
+    umask(mask);
+    must(rc, f->err);
+    assert_string_equal(content(f), "all of it");
+    assert_int_equal(stat(f->path, &seen), 0);
+    assert_int_equal(seen.st_mode & 0777, 0640);
+    assert_int_equal(scratch_folder_count(&f->folder), 1);
+}
+
+static void a_file_gets_all_of_a_descriptor_from_its_start(void **state)
+{
+    struct fixture *f = *state;
+    int fd = memfd_create("content", MFD_CLOEXEC);
+    const struct new_file file = { .path = f->path, .replace = true, .from = fd };
+    assert_int_equal(write(fd, "descriptor", 10), 10);
+    int rc = new_file_write(&file, &f->err);
+    close(fd);
+    must(rc, f->err);
+    assert_string_equal(content(f), "descriptor");
+}
+
+static void a_file_that_is_there_is_kept_unless_it_may_be_replaced(void **state)
+{
+    struct fixture *f = *state;
+    must(write_text(f, "old", false), f->err);
+    assert_int_equal(write_text(f, "new", false), KILN_E_IO);
+    assert_says(f->err.text, "already");
+    assert_string_equal(content(f), "old");
+    must(write_text(f, "new", true), f->err);
+    assert_string_equal(content(f), "new");
+    assert_int_equal(scratch_folder_count(&f->folder), 1);
+}
+
+static void a_disk_that_fails_leaves_the_old_file_and_nothing_else(void **state)
+{
+    struct fixture *f = *state;
+    must(write_text(f, "old", false), f->err);
+    sync_fails = ENOSPC;
+    assert_int_equal(write_text(f, "new", true), KILN_E_FULL);
+    sync_fails = EIO;
+    assert_int_equal(write_text(f, "new", true), KILN_E_IO);
+    assert_string_equal(content(f), "old");
+    assert_int_equal(scratch_folder_count(&f->folder), 1);
+}
+
+static void what_is_no_regular_file_is_not_moved_away(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(symlink("/dev/null", f->path), 0);
+    assert_int_equal(write_text(f, "new", true), KILN_E_INVALID);
+    assert_says(f->err.text, "is no regular file");
+    struct stat seen;
+    assert_int_equal(lstat(f->path, &seen), 0);
+    assert_true(S_ISLNK(seen.st_mode));
+}
+
+static void a_folder_that_is_not_there_is_an_error_that_names_the_file(void **state)
+{
+    struct fixture *f = *state;
+    snprintf(f->path, sizeof(f->path), "%s/none/out", f->folder.path);
+    assert_int_equal(write_text(f, "x", true), KILN_E_IO);
+    assert_says(f->err.text, f->path);
+    snprintf(f->path, sizeof(f->path), "%s/", f->folder.path);
+    assert_int_equal(write_text(f, "x", true), KILN_E_INVALID);
+}
+
+static void a_file_of_the_working_folder_needs_no_path(void **state)
+{
+    struct fixture *f = *state;
+    char before[512];
+    assert_non_null(getcwd(before, sizeof(before)));
+    assert_int_equal(chdir(f->folder.path), 0);
+    snprintf(f->path, sizeof(f->path), "out");
+    int rc = write_text(f, "here", false);
+    assert_int_equal(chdir(before), 0);
+    must(rc, f->err);
+    assert_string_equal(content(f), "here");
+    assert_string_equal(new_file_name("a/b/c"), "c");
+    assert_string_equal(new_file_name("c"), "c");
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(a_file_is_written_with_the_mode_that_the_umask_leaves),
+        T(a_file_gets_all_of_a_descriptor_from_its_start),
+        T(a_file_that_is_there_is_kept_unless_it_may_be_replaced),
+        T(a_disk_that_fails_leaves_the_old_file_and_nothing_else),
+        T(what_is_no_regular_file_is_not_moved_away),
+        T(a_folder_that_is_not_there_is_an_error_that_names_the_file),
+        T(a_file_of_the_working_folder_needs_no_path),
+    };
+    return cmocka_run_group_tests_name("kilnctl.new_file", tests, NULL, NULL);
+}

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: MIT */
+
+/* kilnctl pkg install, ls, show, verify, rm and coverage against a libkiln of this file's own. */
+#include "tests/support/test.h"
+#include "tests/unit/cli/fake_transfer.h"
+#include "tests/unit/cli/kilnctl_fake.h"
+#include "tests/unit/cli/scratch_folder.h"
+
+struct fixture {
+    struct command_run run;
+    struct scratch_folder folder;
+    struct told told;
+    char path[512]; /* of a package in the folder */
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    memset(&fake, 0, sizeof(fake));
+    fake_transfer_is_here = false;
+    scratch_folder_make(&f->folder);
+    scratch_write(&f->folder, "gfx90a68.kdb", "package");
+    scratch_path(&f->folder, "gfx90a68.kdb", f->path);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    scratch_folder_remove(&f->folder);
+    free(f);
+    return 0;
+}
+
+#define INSTALLED                                                                               \
+    "{\"name\":\"gfx90a68.kdb\",\"database_id\":\"gfx90a68\",\"kernels\":978,\"size\":1572864," \
+    "\"signer\":\"\"}"
+
+/* ---- install ---- */
+
+static void a_package_goes_to_kilnd_as_an_open_file_with_its_name_and_source(void **state)
+{
+    struct fixture *f = *state;
+    char expected[1024];
+    fake.answers[0].reply = INSTALLED;
+
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
+
+    snprintf(expected, sizeof(expected),
+             "package_install {\"name\":\"gfx90a68.kdb\",\"source\":\"%s\"}", f->path);
+    assert_string_equal(fake.requests[0], expected);
+    assert_int_equal(fake.file_counts[0], 1);
+    assert_string_equal(fake.sent[0][0], "package");
+    assert_int_equal(fake.timeouts[0], -1); /* as long as it takes */
+    assert_string_equal(f->run.printed, "installed 'gfx90a68.kdb' for gfx90a68: 978 kernels, "
+                                        "1.5 MiB, not signed\n");
+}
+
+static void an_installed_package_as_json_is_what_kilnd_said(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = INSTALLED;
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--json"), KILN_E_OK);
+    assert_string_equal(f->run.printed, INSTALLED "\n");
+}
+
+static void a_package_may_be_given_another_name(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply =
+        "{\"name\":\"gfx90a.kdb\",\"database_id\":\"gfx90a\",\"signer\":\"ops\"}";
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--name", "gfx90a.kdb"), KILN_E_OK);
+    assert_says(fake.requests[0], "{\"name\":\"gfx90a.kdb\",");
+    assert_says(f->run.printed, ", signed by 'ops'\n");
+}
+
+static void a_manifest_beside_a_package_goes_with_it(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = INSTALLED;
+    scratch_write(&f->folder, "gfx90a68.kdb.manifest", "manifest");
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
+    assert_int_equal(fake.file_counts[0], 2);
+    assert_string_equal(fake.sent[0][1], "manifest");
+}
+
+static void a_manifest_given_is_the_one_that_goes(void **state)
+{
+    struct fixture *f = *state;
+    char path[512];
+    fake.answers[0].reply = INSTALLED;
+    scratch_write(&f->folder, "gfx90a68.kdb.manifest", "beside");
+    scratch_write(&f->folder, "other", "given");
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--manifest",
+                         scratch_path(&f->folder, "other", path)),
+                     KILN_E_OK);
+    assert_string_equal(fake.sent[0][1], "given");
+}
+
+static void a_manifest_that_is_not_there_is_named_before_kilnd_is_asked(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--manifest", "/nonexistent/m"),
+                     KILN_E_NOT_FOUND);
+    assert_string_equal(f->run.err.text, "there is no '/nonexistent/m'");
+    assert_int_equal(fake.asked, 0);
+}
+
+static void a_package_that_is_not_there_or_no_file_is_named(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "pkg", "install", "/nonexistent/x.kdb"), KILN_E_NOT_FOUND);
+    assert_string_equal(f->run.err.text, "there is no '/nonexistent/x.kdb'");
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->folder.path), KILN_E_INVALID);
+    assert_says(f->run.err.text, "is not a regular file");
+    assert_int_equal(fake.asked, 0);
+}
+
+static void a_url_goes_as_it_is_and_without_a_file(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = fake.answers[1].reply = INSTALLED;
+    assert_int_equal(RUN(&f->run, "pkg", "install", "https://h/p/gfx90a68.kdb.bz2"), KILN_E_OK);
+    assert_int_equal(RUN(&f->run, "pkg", "install", "file:///p/a.kdb", "--name", "b.kdb"),
+                     KILN_E_OK);
+    assert_string_equal(fake.requests[0],
+                        "package_install {\"url\":\"https://h/p/gfx90a68.kdb.bz2\"}");
+    assert_string_equal(fake.requests[1],
+                        "package_install {\"url\":\"file:///p/a.kdb\",\"name\":\"b.kdb\"}");
+    assert_int_equal(fake.file_counts[0], 0);
+}
+
+static void a_manifest_of_a_url_is_not_ours_to_send(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "pkg", "install", "https://h/a.kdb", "--manifest", f->path),
+                     KILN_E_INVALID);
+    assert_says(f->run.err.text, "fetched from URL.manifest");
+    assert_int_equal(fake.asked, 0);
+}
+
+#define SUM "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static void a_sum_is_checked_to_be_one_and_sent_in_small_letters(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = INSTALLED;
+    assert_int_equal(RUN(&f->run, "pkg", "install", "https://h/a.kdb", "--sha256", SUM), KILN_E_OK);
+    assert_says(fake.requests[0], "\"sha256\":\"0123456789abcdef0123456789abcdef"
+                                  "0123456789abcdef0123456789abcdef\"");
+    assert_int_equal(RUN(&f->run, "pkg", "install", "https://h/a.kdb", "--sha256", "abc"),
+                     KILN_E_INVALID);
+    assert_says(f->run.err.text, "'abc' of --sha256 is not 64 hexadecimal digits");
+    assert_int_equal(fake.asked, 1);
+}
+
+static void a_package_with_a_log_is_not_installed_without_the_program_that_merges(void **state)
+{
+    struct fixture *f = *state;
+    scratch_write(&f->folder, "gfx90a68.kdb-wal", "log");
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_UNSUPPORTED);
+    assert_says(f->run.err.text, "kiln-transfer");
+    assert_int_equal(fake.asked, 0);
+}
+
+static void a_users_cache_is_installed_by_way_of_a_snapshot(void **state)
+{
+    struct fixture *f = *state;
+    char path[512];
+    fake_transfer_is_here = true;
+    setenv(FAKE_TRANSFER, "merge", 1);
+    fake.answers[0].reply = INSTALLED;
+    scratch_write(&f->folder, "gfx90a68.ukdb", "cache");
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "pkg", "install", scratch_path(&f->folder, "gfx90a68.ukdb", path));
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_OK);
+    assert_string_equal(fake.sent[0][0], "cache");
+    assert_string_equal(f->told.text, "kilnctl: one?page\n"); /* what the snapshot lacks */
+}
+
+static void a_package_at_rest_needs_no_snapshot(void **state)
+{
+    struct fixture *f = *state;
+    fake_transfer_is_here = true;
+    setenv(FAKE_TRANSFER, "refuse", 1);
+    fake.answers[0].reply = INSTALLED;
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
+}
+
+static void a_package_with_a_log_goes_with_no_sum_or_manifest(void **state)
+{
+    struct fixture *f = *state;
+    scratch_write(&f->folder, "gfx90a68.kdb-wal", "log");
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--sha256", SUM), KILN_E_INVALID);
+    assert_says(f->run.err.text, "end the programs that use it");
+    scratch_write(&f->folder, "gfx90a68.kdb.manifest", "manifest");
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_INVALID);
+    assert_int_equal(fake.asked, 0);
+}
+
+static void what_kilnd_has_against_a_package_is_the_error(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .code = KILN_E_DENIED, .text = "it is not signed" };
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_DENIED);
+    assert_string_equal(f->run.err.text, "it is not signed");
+    assert_string_equal(f->run.printed, "");
+}
+
+static void an_install_tells_how_far_it_is_and_why_it_tries_again(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){
+        .reply = INSTALLED,
+        .progress = { "{\"progress\":{\"stage\":\"fetching\",\"done\":1048576,\"total\":2097152,"
+                      "\"attempt\":1,\"note\":\"\"}}",
+                      "{\"progress\":{\"stage\":\"fetching\",\"done\":1048576,\"total\":2097152,"
+                      "\"attempt\":2,\"note\":\"the server \\u001b[1mhung up\"}}",
+                      "{\"progress\":{\"stage\":\"checking\",\"done\":978,\"total\":978}}" },
+    };
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "pkg", "install", "http://h/gfx90a68.kdb");
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_OK);
+    assert_says(f->told.text, "gfx90a68.kdb: fetching: 1.0 MiB of 2.0 MiB done, ");
+    assert_says(f->told.text, "gfx90a68.kdb: the server ?[1mhung up; attempt 2\n");
+    assert_says(f->told.text, "gfx90a68.kdb: checking: 978 of 978 done, 0 failed, ");
+}
+
+static void progress_that_is_nonsense_is_let_pass(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){
+        .reply = INSTALLED,
+        .progress = { "{", "{\"progress\":7}", "{\"progress\":{\"stage\":\"unpacking\"}}" },
+    };
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "pkg", "install", "http://h/gfx90a68.kdb");
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_OK);
+    assert_string_equal(f->told.text, ""); /* nobody knows how much there is to unpack */
+}
+
+static void the_time_given_bounds_an_install(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = INSTALLED;
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--timeout", "5m"), KILN_E_OK);
+    assert_int_equal(fake.timeouts[0], 300000);
+}
+
+/* ---- ls ---- */
+
+static void packages_are_listed_with_what_they_are_for(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply =
+        "{\"packages\":[{\"name\":\"gfx90a68.kdb\",\"path\":\"/p/gfx90a68.kdb\",\"format\":\"kdb\","
+        "\"database_id\":\"gfx90a68\",\"kernels\":978,\"size\":1048576,\"signer\":\"ops\","
+        "\"installed\":0}]}";
+    assert_int_equal(RUN(&f->run, "pkg", "ls"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "package_list -");
+    assert_says(f->run.printed, "NAME          FORMAT  FOR       KERNELS     SIZE  SIGNED BY");
+    assert_says(f->run.printed, "gfx90a68.kdb  kdb     gfx90a68      978  1.0 MiB  ops");
+}
+
+static void a_list_of_no_packages_says_what_to_do(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = fake.answers[1].reply = "{\"packages\":[]}";
+    assert_int_equal(RUN(&f->run, "pkg", "ls"), KILN_E_OK);
+    assert_says(f->run.printed, "'kilnctl pkg install' installs one");
+    assert_int_equal(RUN(&f->run, "pkg", "ls", "--json"), KILN_E_OK);
+    assert_string_equal(f->run.printed, "{\"packages\":[]}\n");
+}
+
+/* ---- show ---- */
+
+static void a_package_is_shown_without_its_kernels_unless_asked(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"name\":\"a.kdb\",\"size\":2048,\"kernels\":978}";
+    assert_int_equal(RUN(&f->run, "pkg", "show", "a.kdb"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "package_show {\"name\":\"a.kdb\",\"count\":0}");
+    assert_string_equal(f->run.printed, "name     a.kdb\nsize     2.0 KiB\nkernels  978\n");
+}
+
+static void script_rows_of_two_pages(void)
+{
+    fake.answers[0].reply = "{\"name\":\"a.kdb\"}";
+    fake.answers[1].reply = "{\"name\":\"a.kdb\",\"next\":2,\"rows\":["
+                            "{\"id\":1,\"name\":\"n1\",\"args\":\"  -a  -b\",\"size\":2048},"
+                            "{\"id\":2,\"name\":\"n2\",\"args\":\"\"}]}";
+    fake.answers[2].reply = "{\"name\":\"a.kdb\",\"rows\":[{\"id\":5,\"name\":\"n5\"}]}";
+}
+
+static void rows_of_a_package_are_listed_over_all_pages_with_their_blanks(void **state)
+{
+    struct fixture *f = *state;
+    script_rows_of_two_pages();
+    assert_int_equal(RUN(&f->run, "pkg", "show", "a.kdb", "--rows"), KILN_E_OK);
+    assert_string_equal(fake.requests[1], "package_show {\"name\":\"a.kdb\"}");
+    assert_string_equal(fake.requests[2], "package_show {\"name\":\"a.kdb\",\"after\":2}");
+    assert_says(f->run.printed, "name  a.kdb\n\nROW ");
+    assert_says(f->run.printed, "  1  2.0 KiB     0 B  n1    '  -a  -b'\n");
+    assert_says(f->run.printed, "n5    ''\n");
+}
+
+static void rows_of_a_package_as_json_are_one_object(void **state)
+{
+    struct fixture *f = *state;
+    script_rows_of_two_pages();
+    assert_int_equal(RUN(&f->run, "pkg", "show", "a.kdb", "--rows", "--json"), KILN_E_OK);
+    assert_string_equal(f->run.printed,
+                        "{\"name\":\"a.kdb\",\"rows\":["
+                        "{\"id\":1,\"name\":\"n1\",\"args\":\"  -a  -b\",\"size\":2048},"
+                        "{\"id\":2,\"name\":\"n2\",\"args\":\"\"},{\"id\":5,\"name\":\"n5\"}]}\n");
+}
+
+static void rows_without_end_are_an_error_and_print_nothing(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"name\":\"a.kdb\"}";
+    fake.answers[1].reply = fake.answers[2].reply = "{\"next\":2,\"rows\":[{\"id\":2}]}";
+    assert_int_equal(RUN(&f->run, "pkg", "show", "a.kdb", "--rows", "--json"), KILN_E_CORRUPT);
+    assert_string_equal(f->run.printed, "");
+}
+
+static void a_list_of_rows_that_breaks_off_prints_nothing(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"name\":\"a.kdb\"}";
+    fake.answers[1].reply = "{\"next\":2,\"rows\":[{\"id\":2}]}";
+    fake.answers[2].code = KILN_E_TIMED_OUT;
+    assert_int_equal(RUN(&f->run, "pkg", "show", "a.kdb", "--rows"), KILN_E_TIMED_OUT);
+    assert_string_equal(f->run.printed, "");
+}
+
+/* ---- verify ---- */
+
+static void a_package_that_is_whole_verifies(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"name\":\"a.kdb\",\"kernels\":1200,\"good\":1200,\"damaged\":0,"
+                            "\"first\":\"\"}";
+    assert_int_equal(RUN(&f->run, "pkg", "verify", "a.kdb"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "package_verify {\"name\":\"a.kdb\"}");
+    assert_int_equal(fake.timeouts[0], -1);
+    assert_string_equal(f->run.printed, "a.kdb: 1 200 kernels, all good\n");
+}
+
+static void verifying_goes_on_after_damage_and_fails_in_the_end(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"name\":\"a.kdb\",\"kernels\":9,\"good\":7,\"damaged\":2,"
+                            "\"first\":\"row 3: its md5 is another\"}";
+    fake.answers[1].reply = "{\"name\":\"b.kdb\",\"kernels\":1,\"good\":1,\"damaged\":0}";
+    assert_int_equal(RUN(&f->run, "pkg", "verify", "a.kdb", "b.kdb"), KILN_E_CORRUPT);
+    assert_says(f->run.err.text, "2 of 9 kernels of 'a.kdb' are damaged (row 3: its md5 is "
+                                 "another)");
+    assert_says(f->run.err.text, "install the package again");
+    assert_string_equal(f->run.printed, "b.kdb: 1 kernel, all good\n");
+}
+
+static void verifying_as_json_has_every_report_and_the_error(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"name\":\"a.kdb\",\"kernels\":9,\"damaged\":2}";
+    fake.answers[1].code = KILN_E_NOT_FOUND;
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "pkg", "verify", "a.kdb", "c.kdb", "--json");
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_CORRUPT);
+    assert_says(f->run.printed,
+                "{\"packages\":[{\"name\":\"a.kdb\",\"kernels\":9,\"damaged\":2}],\"failures\":[");
+    assert_says(f->run.printed, "\"package\":\"c.kdb\"}]");
+    assert_says(f->run.printed, "\"error\":{\"code\":\"CORRUPT\"");
+    assert_true(f->run.reported);
+    assert_says(f->told.text,
+                "kilnctl: the fake says no\n"); /* of the second; main has the first */
+}
+
+/* ---- rm ---- */
+
+static void packages_are_removed_and_those_that_are_not_there_named(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] =
+        (struct fake_answer){ .code = KILN_E_NOT_FOUND, .text = "no package 'a.kdb' is installed" };
+    fake.answers[1].reply = "{\"name\":\"b.kdb\"}";
+    assert_int_equal(RUN(&f->run, "pkg", "rm", "a.kdb", "b.kdb"), KILN_E_NOT_FOUND);
+    assert_string_equal(fake.requests[1], "package_remove {\"name\":\"b.kdb\"}");
+    assert_string_equal(f->run.err.text, "no package 'a.kdb' is installed");
+    assert_string_equal(f->run.printed, "removed 'b.kdb'\n");
+}
+
+static void removing_packages_as_json_lists_both(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].code = KILN_E_NOT_FOUND;
+    fake.answers[1].reply = "{\"name\":\"b.kdb\"}";
+    assert_int_equal(RUN(&f->run, "pkg", "rm", "a.kdb", "b.kdb", "--json"), KILN_E_NOT_FOUND);
+    assert_says(f->run.printed, "{\"removed\":[\"b.kdb\"],\"failures\":[{\"code\":\"NOT_FOUND\"");
+    assert_true(f->run.reported);
+}
+
+static void removing_packages_stops_where_it_is_not_permitted(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].code = KILN_E_DENIED;
+    assert_int_equal(RUN(&f->run, "pkg", "rm", "a.kdb", "b.kdb", "--json"), KILN_E_DENIED);
+    assert_int_equal(fake.asked, 1);
+    assert_string_equal(f->run.printed, "");
+    assert_false(f->run.reported);
+}
+
+/* ---- coverage ---- */
+
+#define GPU(node, coverage, package, sentence)                                                   \
+    "{\"node\":" node ",\"arch\":\"gfx90a\",\"compute_units\":104,\"database_id\":\"gfx90a68\"," \
+    "\"coverage\":\"" coverage "\",\"package\":\"" package "\",\"sentence\":\"" sentence "\"}"
+
+static void coverage_lists_each_gpu_and_says_once_what_to_do(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"gpus\":[" GPU("1", "none", "", "install one") "," GPU(
+        "2", "none", "", "install one") "," GPU("3", "exact", "gfx90a68.kdb",
+                                                "") "],"
+                                                    "\"skipped\":\"\"}";
+    assert_int_equal(RUN(&f->run, "pkg", "coverage"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "package_coverage -");
+    assert_string_equal(f->run.printed, "NODE  ARCH    UNITS  ID        COVERAGE  PACKAGE\n"
+                                        "   1  gfx90a    104  gfx90a68  none      -\n"
+                                        "   2  gfx90a    104  gfx90a68  none      -\n"
+                                        "   3  gfx90a    104  gfx90a68  exact     gfx90a68.kdb\n"
+                                        "\ninstall one\n");
+}
+
+static void a_host_without_gpus_is_covered_by_a_sentence(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"gpus\":[],\"skipped\":\"node 3 has no simd_count\"}";
+    assert_int_equal(RUN(&f->run, "pkg", "coverage"), KILN_E_OK);
+    assert_string_equal(f->run.printed, "this host has no AMD GPU that its driver shows\n"
+                                        "left out: node 3 has no simd_count\n");
+}
+
+int main(int argc, char **argv)
+{
+    FAKE_TRANSFER_MAIN(argc, argv);
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(a_package_goes_to_kilnd_as_an_open_file_with_its_name_and_source),
+        T(an_installed_package_as_json_is_what_kilnd_said),
+        T(a_package_may_be_given_another_name),
+        T(a_manifest_beside_a_package_goes_with_it),
+        T(a_manifest_given_is_the_one_that_goes),
+        T(a_manifest_that_is_not_there_is_named_before_kilnd_is_asked),
+        T(a_package_that_is_not_there_or_no_file_is_named),
+        T(a_url_goes_as_it_is_and_without_a_file),
+        T(a_manifest_of_a_url_is_not_ours_to_send),
+        T(a_sum_is_checked_to_be_one_and_sent_in_small_letters),
+        T(a_package_with_a_log_is_not_installed_without_the_program_that_merges),
+        T(a_users_cache_is_installed_by_way_of_a_snapshot),
+        T(a_package_at_rest_needs_no_snapshot),
+        T(a_package_with_a_log_goes_with_no_sum_or_manifest),
+        T(what_kilnd_has_against_a_package_is_the_error),
+        T(an_install_tells_how_far_it_is_and_why_it_tries_again),
+        T(progress_that_is_nonsense_is_let_pass),
+        T(the_time_given_bounds_an_install),
+        T(packages_are_listed_with_what_they_are_for),
+        T(a_list_of_no_packages_says_what_to_do),
+        T(a_package_is_shown_without_its_kernels_unless_asked),
+        T(rows_of_a_package_are_listed_over_all_pages_with_their_blanks),
+        T(rows_of_a_package_as_json_are_one_object),
+        T(rows_without_end_are_an_error_and_print_nothing),
+        T(a_list_of_rows_that_breaks_off_prints_nothing),
+        T(a_package_that_is_whole_verifies),
+        T(verifying_goes_on_after_damage_and_fails_in_the_end),
+        T(verifying_as_json_has_every_report_and_the_error),
+        T(packages_are_removed_and_those_that_are_not_there_named),
+        T(removing_packages_as_json_lists_both),
+        T(removing_packages_stops_where_it_is_not_permitted),
+        T(coverage_lists_each_gpu_and_says_once_what_to_do),
+        T(a_host_without_gpus_is_covered_by_a_sentence),
+    };
+    return cmocka_run_group_tests_name("kilnctl.packages", tests, NULL, NULL);
+}

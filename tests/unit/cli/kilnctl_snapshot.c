@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Files that somebody may have open, by way of a kiln-transfer that is this program itself. */
+#include "cli/kilnctl/snapshot.h"
+#include "tests/support/test.h"
+#include "tests/unit/cli/fake_transfer.h"
+#include "tests/unit/cli/scratch_folder.h"
+
+struct fixture {
+    struct scratch_folder folder;
+    char path[512];
+    struct snapshot snapshot;
+    struct kiln_error err;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    scratch_folder_make(&f->folder);
+    scratch_write(&f->folder, "a.ukdb", "cache");
+    scratch_path(&f->folder, "a.ukdb", f->path);
+    f->snapshot.fd = -1;
+    fake_transfer_is_here = true;
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    if (f->snapshot.fd >= 0)
+        close(f->snapshot.fd);
+    scratch_folder_remove(&f->folder);
+    free(f);
+    return 0;
+}
+
+static int open_with(struct fixture *f, const char *behaviour)
+{
+    setenv(FAKE_TRANSFER, behaviour, 1);
+    return snapshot_open(f->path, &f->snapshot, &f->err);
+}
+
+static void the_program_opens_the_file_and_says_what_it_lacks(void **state)
+{
+    struct fixture *f = *state;
+    char text[16] = "";
+    must(open_with(f, "merge"), f->err);
+    assert_int_equal(pread(f->snapshot.fd, text, sizeof(text), 0), 5);
+    assert_string_equal(text, "cache");
+    assert_true(f->snapshot.merged);
+    assert_string_equal(f->snapshot.note, "one?page");
+    assert_true(fcntl(f->snapshot.fd, F_GETFD) & FD_CLOEXEC);
+}
+
+static void what_the_program_refuses_is_refused_with_its_words(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(open_with(f, "refuse"), KILN_E_IO);
+    assert_string_equal(f->err.text, "cannot open it");
+}
+
+static void an_answer_without_a_file_or_that_is_none_is_corrupt(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(open_with(f, "forget"), KILN_E_CORRUPT);
+    assert_int_equal(open_with(f, "babble"), KILN_E_CORRUPT);
+    assert_int_equal(open_with(f, "folder"), KILN_E_INVALID);
+    assert_int_equal(f->snapshot.fd, -1);
+}
+
+static void a_program_that_ends_without_a_word_is_told_of_with_its_status(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(open_with(f, "leave"), KILN_E_IO);
+    assert_says(f->err.text, "ended without an answer (status 7)");
+    assert_int_equal(open_with(f, "die"), KILN_E_IO);
+    assert_says(f->err.text, "ended without an answer (signal 9)");
+}
+
+static void no_descriptors_are_left_behind_by_failures(void **state)
+{
+    struct fixture *f = *state;
+    int before = dup(0);
+    close(before);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(open_with(f, "folder"), KILN_E_INVALID);
+        assert_int_equal(open_with(f, "babble"), KILN_E_CORRUPT);
+    }
+    int after = dup(0);
+    close(after);
+    assert_int_equal(after, before);
+}
+
+static void without_the_program_a_file_at_rest_is_opened_as_it_is(void **state)
+{
+    struct fixture *f = *state;
+    fake_transfer_is_here = false;
+    scratch_write(&f->folder, "a.ukdb-wal", ""); /* of no bytes: nothing is in it */
+    must(snapshot_open(f->path, &f->snapshot, &f->err), f->err);
+    assert_false(f->snapshot.merged);
+    assert_string_equal(f->snapshot.note, "");
+}
+
+static void without_the_program_a_file_in_use_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    fake_transfer_is_here = false;
+    scratch_write(&f->folder, "a.ukdb-journal", "log");
+    assert_int_equal(snapshot_open(f->path, &f->snapshot, &f->err), KILN_E_UNSUPPORTED);
+    assert_says(f->err.text, "end the programs that use the file");
+}
+
+static void a_pipe_is_no_file_and_is_not_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    char path[512];
+    int fd = -1;
+    assert_int_equal(mkfifo(scratch_path(&f->folder, "pipe", path), 0600), 0);
+    assert_int_equal(snapshot_open_plain(path, &fd, &f->err), KILN_E_INVALID);
+    assert_int_equal(fd, -1);
+}
+
+int main(int argc, char **argv)
+{
+    FAKE_TRANSFER_MAIN(argc, argv);
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(the_program_opens_the_file_and_says_what_it_lacks),
+        T(what_the_program_refuses_is_refused_with_its_words),
+        T(an_answer_without_a_file_or_that_is_none_is_corrupt),
+        T(a_program_that_ends_without_a_word_is_told_of_with_its_status),
+        T(no_descriptors_are_left_behind_by_failures),
+        T(without_the_program_a_file_at_rest_is_opened_as_it_is),
+        T(without_the_program_a_file_in_use_is_refused),
+        T(a_pipe_is_no_file_and_is_not_waited_for),
+    };
+    return cmocka_run_group_tests_name("kilnctl.snapshot", tests, NULL, NULL);
+}

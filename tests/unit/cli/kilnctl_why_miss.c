@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+
+/* kilnctl why-miss, gc and the choices of clear against a libkiln of this file's own. */
+#include "tests/support/test.h"
+#include "tests/unit/cli/kilnctl_fake.h"
+
+struct fixture {
+    struct command_run run;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    memset(&fake, 0, sizeof(fake));
+    *state = f;
+    return f ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    free(f);
+    return 0;
+}
+
+/* ---- why-miss ---- */
+
+#define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define NEAREST                                                                                  \
+    "{\"found\":false,\"key\":\"" KEY "\",\"sentence\":\"it is not in the store\","              \
+    "\"nearest\":[{\"key\":\"ffee0011223344\",\"same\":[\"program\",\"target\"],\"different\":[" \
+    "{\"part\":\"features\",\"wanted\":\":xnack-\",\"there\":\"\"},"                             \
+    "{\"part\":\"options\",\"wanted\":\"-DA=1\",\"there\":\"-DA=2\"}]}]}"
+
+static void a_missing_key_is_compared_part_by_part(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = NEAREST;
+    assert_int_equal(RUN(&f->run, "why-miss", KEY), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "why_miss {\"key\":\"" KEY "\"}");
+    assert_string_equal(f->run.printed, "key " KEY "\n"
+                                        "it is not in the store\n"
+                                        "nearest ffee00112233, with the same program, target\n"
+                                        "  features  wanted  :xnack-\n"
+                                        "            there   -\n"
+                                        "  options   wanted  -DA=1\n"
+                                        "            there   -DA=2\n");
+}
+
+static void a_key_in_capitals_is_the_same_key(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = NEAREST;
+    assert_int_equal(RUN(&f->run, "why-miss",
+                         "00112233445566778899AABBCCDDEEFF00112233445566778899AABBCCDDEEFF"),
+                     KILN_E_OK);
+    assert_string_equal(fake.requests[0], "why_miss {\"key\":\"" KEY "\"}");
+}
+
+static void a_kernel_that_is_there_is_not_compared(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"key\":\"" KEY "\"}";
+    fake.answers[1].reply = "{\"found\":true,\"key\":\"" KEY "\",\"sentence\":\"it is there\","
+                            "\"nearest\":[{\"key\":\"ff\",\"different\":[]}]}";
+    assert_int_equal(RUN(&f->run, "why-miss", "0011"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "kernel_show {\"key\":\"0011\"}");
+    assert_string_equal(f->run.printed, "key " KEY "\nit is there\n");
+}
+
+static void of_a_kernel_that_is_not_stored_all_digits_are_needed(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].code = KILN_E_NOT_FOUND;
+    assert_int_equal(RUN(&f->run, "why-miss", "0011"), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "give all 64 digits");
+}
+
+static void a_problem_is_asked_about_for_a_target(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = NEAREST;
+    int rc = RUN(&f->run, "why-miss", "./bin/MIOpenDriver conv -n 1 -c 8 -k 8 -F 1", "--target",
+                 "gfx90a", "--toolchain", "clang", "--db-id", "gfx90a68", "--json");
+    assert_int_equal(rc, KILN_E_OK);
+    assert_says(fake.requests[0], "why_miss {\"problem\":\"");
+    assert_says(fake.requests[0], "conv ");
+    assert_says(fake.requests[0], "-F 1");
+    assert_says(fake.requests[0], "\"target\":\"gfx90a\",\"toolchain\":\"clang\",\"database_id\":"
+                                  "\"gfx90a68\"}");
+    assert_int_equal(strncmp(f->run.printed, "{\"answers\":[{\"found\":false,", 27), 0);
+    assert_says(f->run.printed, "\"problem\":\"");
+}
+
+static void a_line_of_three_problems_is_three_questions(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = fake.answers[1].reply = fake.answers[2].reply = NEAREST;
+    int rc = RUN(&f->run, "why-miss", "-t", "gfx90a", "--", "conv", "-n", "1", "-c", "8", "-k", "8",
+                 "-F", "0");
+    assert_int_equal(rc, KILN_E_OK);
+    assert_int_equal(fake.asked, 3);
+    assert_says(fake.requests[0], "-F 1");
+    assert_says(fake.requests[1], "-F 2");
+    assert_says(fake.requests[2], "-F 4");
+}
+
+static void a_problem_without_a_target_or_that_is_none_is_refused_here(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "why-miss", "conv -n 1"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "--target");
+    assert_int_equal(RUN(&f->run, "why-miss", "pool -n 1", "--target", "gfx90a"), KILN_E_INVALID);
+    assert_int_equal(RUN(&f->run, "why-miss", KEY, "--target", "gfx90a"), KILN_E_INVALID);
+    assert_int_equal(fake.asked, 0);
+}
+
+/* ---- gc ---- */
+
+#define COLLECTED "{\"kernels\":3,\"bytes\":4096,\"dry_run\":false,\"store_bytes\":1048576}"
+
+static void gc_with_yes_says_what_went_and_what_is_left(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = COLLECTED;
+    assert_int_equal(RUN(&f->run, "gc", "--stale", "--to", "1M", "--yes"), KILN_E_OK);
+    assert_string_equal(fake.requests[0],
+                        "gc {\"stale\":true,\"to_bytes\":1048576,\"dry_run\":false}");
+    assert_string_equal(f->run.printed, "dropped 3 kernels, 4.0 KiB; the store takes 1.0 MiB\n");
+}
+
+static void a_dry_run_of_gc_says_so_to_both_sides(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"kernels\":1,\"bytes\":0,\"dry_run\":true,\"store_bytes\":0}";
+    assert_int_equal(RUN(&f->run, "gc", "--to", "0", "--dry-run"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "gc {\"to_bytes\":0,\"dry_run\":true}");
+    assert_string_equal(f->run.printed, "would drop 1 kernel, 0 B; the store takes 0 B\n");
+}
+
+static void gc_as_json_is_what_kilnd_said(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = COLLECTED;
+    assert_int_equal(RUN(&f->run, "gc", "-y", "--json"), KILN_E_OK);
+    assert_string_equal(f->run.printed, COLLECTED "\n");
+}
+
+static void gc_that_kilnd_refuses_fails_with_its_words(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .code = KILN_E_UNAVAILABLE, .text = "not known" };
+    assert_int_equal(RUN(&f->run, "gc", "--stale", "-y"), KILN_E_UNAVAILABLE);
+    assert_string_equal(f->run.err.text, "not known");
+}
+
+/* ---- clear ---- */
+
+static void clear_chooses_by_name_user_toolchain_and_package(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"kernels\":1,\"bytes\":10}";
+    int rc = RUN(&f->run, "clear", "--name", "n.o", "--uid", "0", "--toolchain", "miopen",
+                 "--package", "a.ukdb", "-n");
+    assert_int_equal(rc, KILN_E_OK);
+    assert_string_equal(fake.requests[0],
+                        "clear {\"name\":\"n.o\",\"toolchain\":\"miopen\",\"package\":\"a.ukdb\","
+                        "\"uid\":0,\"dry_run\":true}");
+    assert_string_equal(f->run.printed, "would drop 1 kernel, 10 B\n");
+}
+
+static void clear_of_all_leaves_nothing_to_choose(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "clear", "--all", "--uid", "0", "-y"), KILN_E_INVALID);
+    assert_string_equal(f->run.err.text, "--all leaves nothing for --uid to choose");
+    assert_int_equal(fake.asked, 0);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(a_missing_key_is_compared_part_by_part),
+        T(a_key_in_capitals_is_the_same_key),
+        T(a_kernel_that_is_there_is_not_compared),
+        T(of_a_kernel_that_is_not_stored_all_digits_are_needed),
+        T(a_problem_is_asked_about_for_a_target),
+        T(a_line_of_three_problems_is_three_questions),
+        T(a_problem_without_a_target_or_that_is_none_is_refused_here),
+        T(gc_with_yes_says_what_went_and_what_is_left),
+        T(a_dry_run_of_gc_says_so_to_both_sides),
+        T(gc_as_json_is_what_kilnd_said),
+        T(gc_that_kilnd_refuses_fails_with_its_words),
+        T(clear_chooses_by_name_user_toolchain_and_package),
+        T(clear_of_all_leaves_nothing_to_choose),
+    };
+    return cmocka_run_group_tests_name("kilnctl.why_miss", tests, NULL, NULL);
+}

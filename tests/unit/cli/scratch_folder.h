@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* A folder of a test's own, with files in it. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct scratch_folder {
+    char path[256];
+};
+
+static inline void scratch_folder_make(struct scratch_folder *f)
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(f->path, sizeof(f->path), "%s/kiln_cli_XXXXXX", base && *base ? base : "/tmp");
+    assert_non_null(mkdtemp(f->path));
+}
+
+/* How many files lie in it. */
+static inline unsigned scratch_folder_count(const struct scratch_folder *f)
+{
+    unsigned count = 0;
+    DIR *folder = opendir(f->path);
+    assert_non_null(folder);
+    for (struct dirent *e = readdir(folder); e; e = readdir(folder))
+        count += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    closedir(folder);
+    return count;
+}
+
+static inline const char *scratch_path(const struct scratch_folder *f, const char *name,
+                                       char path[512])
+{
+    snprintf(path, 512, "%s/%s", f->path, name);
+    return path;
+}
+
+static inline void scratch_write(const struct scratch_folder *f, const char *name, const char *text)
+{
+    char path[512];
+    FILE *out = fopen(scratch_path(f, name, path), "we");
+    assert_non_null(out);
+    fputs(text, out);
+    fclose(out);
+}
+
+/* "" when it is not there. */
+static inline const char *scratch_read(const struct scratch_folder *f, const char *name, char *text,
+                                       size_t size)
+{
+    char path[512];
+    FILE *in = fopen(scratch_path(f, name, path), "re");
+    text[in ? fread(text, 1, size - 1, in) : 0] = '\0';
+    if (in)
+        fclose(in);
+    return text;
+}
+
+static inline bool scratch_has(const struct scratch_folder *f, const char *name)
+{
+    char path[512];
+    return access(scratch_path(f, name, path), F_OK) == 0;
+}
+
+/* It and all in it, one level deep of folders included. */
+static inline void scratch_folder_remove(const struct scratch_folder *f)
+{
+    DIR *folder = opendir(f->path);
+    for (struct dirent *e = folder ? readdir(folder) : NULL; e; e = readdir(folder)) {
+        struct scratch_folder inner;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        int size = snprintf(inner.path, sizeof(inner.path), "%s/%s", f->path, e->d_name);
+        assert_true(size > 0 && (size_t)size < sizeof(inner.path));
+        if (unlink(inner.path) != 0)
+            scratch_folder_remove(&inner);
+    }
+    if (folder)
+        closedir(folder);
+    rmdir(f->path);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* Descriptors off a received message: kept up to the limit, the others closed. */
+#include "daemon/server/request_files.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+struct fixture {
+    struct request_files files;
+    int ends[2];     /* of a socket pair */
+    int reading;     /* of a pipe: at its end once nobody has a copy of |writing| */
+    int writing[16]; /* copies; -1 once sent */
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    int pipe_ends[2];
+    memset(&f, 0, sizeof(f));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f.ends), 0);
+    assert_int_equal(pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK), 0);
+    f.reading = pipe_ends[0];
+    for (size_t i = 0; i < 16; i++)
+        f.writing[i] = fcntl(pipe_ends[1], F_DUPFD_CLOEXEC, 0);
+    close(pipe_ends[1]);
+    *state = &f;
+    return 0;
+}
+
+static bool nobody_holds_one(const struct fixture *f)
+{
+    char byte;
+    return read(f->reading, &byte, 1) == 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    request_files_drop(&f->files);
+    for (size_t i = 0; i < 16; i++) {
+        if (f->writing[i] >= 0)
+            close(f->writing[i]);
+    }
+    assert_true(nobody_holds_one(f));
+    close(f->reading);
+    close(f->ends[0]);
+    close(f->ends[1]);
+    return 0;
+}
+
+/* One byte and |count| copies, which are then only in the message. */
+static void give(struct fixture *f, unsigned count)
+{
+    char control[CMSG_SPACE(16 * sizeof(int))] __attribute__((aligned(8))) = { 0 };
+    char one = 1;
+    struct iovec iov = { &one, 1 };
+    struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+    int fds[16];
+    unsigned found = 0;
+    for (size_t i = 0; i < 16 && found < count; i++) {
+        if (f->writing[i] < 0)
+            continue;
+        fds[found++] = f->writing[i];
+        f->writing[i] = -1;
+    }
+    assert_int_equal(found, count);
+    if (count) {
+        m.msg_control = control;
+        m.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(c), fds, count * sizeof(int));
+    }
+    assert_int_equal(sendmsg(f->ends[0], &m, MSG_NOSIGNAL), 1);
+    for (unsigned i = 0; i < count; i++)
+        close(fds[i]);
+}
+
+static bool receive(struct fixture *f)
+{
+    char byte;
+    struct iovec iov = { &byte, 1 };
+    struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+    request_files_expect(&f->files, &m);
+    assert_int_equal(recvmsg(f->ends[1], &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC), 1);
+    return request_files_received(&f->files, &m);
+}
+
+static void give_up_the_rest(struct fixture *f)
+{
+    for (size_t i = 0; i < 16; i++) {
+        if (f->writing[i] >= 0)
+            close(f->writing[i]);
+        f->writing[i] = -1;
+    }
+}
+
+static void a_message_without_descriptors_leaves_what_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    give(f, 0);
+    assert_true(receive(f));
+    assert_int_equal(f->files.count, 0);
+    give(f, 1);
+    assert_true(receive(f));
+    give(f, 0);
+    assert_true(receive(f));
+    assert_int_equal(f->files.count, 1);
+}
+
+static void as_many_as_a_request_may_have_are_kept_and_close_on_exec(void **state)
+{
+    struct fixture *f = *state;
+    give(f, LIMIT_REQUEST_FILES);
+    give_up_the_rest(f);
+    assert_true(receive(f));
+    assert_int_equal(f->files.count, LIMIT_REQUEST_FILES);
+    for (unsigned i = 0; i < f->files.count; i++)
+        assert_true(fcntl(f->files.fds[i], F_GETFD) & FD_CLOEXEC);
+    assert_false(nobody_holds_one(f));
+
+    request_files_drop(&f->files);
+
+    assert_int_equal(f->files.count, 0);
+    assert_true(nobody_holds_one(f));
+}
+
+static void more_than_that_in_one_message_is_told_and_none_is_leaked(void **state)
+{
+    struct fixture *f = *state;
+    give(f, 10);
+    give_up_the_rest(f);
+    assert_false(receive(f));
+    assert_true(f->files.count <= LIMIT_REQUEST_FILES);
+    request_files_drop(&f->files);
+    assert_true(nobody_holds_one(f));
+}
+
+static void more_than_that_in_several_messages_is_told_and_none_is_leaked(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < LIMIT_REQUEST_FILES; i++) {
+        give(f, 1);
+        assert_true(receive(f));
+    }
+    give(f, 1);
+    assert_false(receive(f));
+    assert_int_equal(f->files.count, LIMIT_REQUEST_FILES);
+    give(f, 2);
+    assert_false(receive(f));
+    give_up_the_rest(f);
+    request_files_drop(&f->files);
+    assert_true(nobody_holds_one(f));
+}
+
+static void nothing_kept_is_dropped_without_harm(void **state)
+{
+    struct fixture *f = *state;
+    request_files_drop(&f->files);
+    request_files_drop(&f->files);
+    assert_int_equal(f->files.count, 0);
+}
+
+#define FILES_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FILES_TEST(a_message_without_descriptors_leaves_what_is_kept),
+        FILES_TEST(as_many_as_a_request_may_have_are_kept_and_close_on_exec),
+        FILES_TEST(more_than_that_in_one_message_is_told_and_none_is_leaked),
+        FILES_TEST(more_than_that_in_several_messages_is_told_and_none_is_leaked),
+        FILES_TEST(nothing_kept_is_dropped_without_harm),
+    };
+    return cmocka_run_group_tests_name("request files", tests, NULL, NULL);
+}

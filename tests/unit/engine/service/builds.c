@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: MIT */
+/* Packages built from problems, with no GPU: what is in them, what cannot be built, and how a build
+ * ends early. */
+#include "tests/unit/engine/service/kernel_files.h"
+
+#include "common/fs.h"
+#include "engine/service/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define QUESTION "{\"target\":\"" FIXTURE_TARGET "\"}"
+
+struct fixture {
+    struct engine_fixture engine;
+    struct test_caller user;
+    char made[100], again[100];
+    unsigned descriptors;
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    f.descriptors = open_descriptors();
+    engine_fixture_open(&f.engine, true);
+    test_caller_join(&f.user, &f.engine, 1000, ROLE_USE);
+    must(test_caller_hello(&f.user, &f.engine), f.engine.err);
+    snprintf(f.made, sizeof(f.made), "%s/made.kdb", f.engine.folder);
+    snprintf(f.again, sizeof(f.again), "%s/again.kdb", f.engine.folder);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_leave(&f->user, &f->engine);
+    while (fake_executor_next_compile(&f->engine.executor))
+        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+    assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
+    engine_fixture_close(&f->engine);
+    assert_int_equal(open_descriptors(), f->descriptors);
+    return 0;
+}
+
+static int problems_file(const struct problem *problems, size_t count)
+{
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1u << 20);
+    for (size_t i = 0; i < count; i++)
+        problem_write(&b, &problems[i]);
+    return sealed_file(buffer_view(&b));
+}
+
+static void begin_with(struct fixture *f, const char *question, int file)
+{
+    test_caller_forget_replies(&f->user);
+    must(test_caller_send_files(&f->user, &f->engine, MESSAGE_package_build, 3,
+                                bytes_of_text(question), &file, 1),
+         f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+/* Problems with |channels|; 0 ends the list. */
+static void begin(struct fixture *f, const char *question, const uint32_t *channels)
+{
+    struct problem problems[16];
+    size_t count = 0;
+    for (; channels[count]; count++)
+        problems[count] = small_problem(channels[count]);
+    begin_with(f, question, problems_file(problems, count));
+}
+
+/* Every compile gets the object "for " and its options, so that each has its own. */
+static unsigned compile_all(struct fixture *f)
+{
+    unsigned count = 0;
+    for (; fake_executor_next_compile(&f->engine.executor); count++) {
+        const struct compile_job *job = &fake_executor_next_compile(&f->engine.executor)->job;
+        BUFFER_AUTO struct buffer content;
+        buffer_init(&content, 1u << 16);
+        buffer_put(&content, "for ", 4);
+        buffer_put(&content, job->options.data, job->options.size);
+        fake_executor_compile(&f->engine.executor, buffer_view(&content));
+        fake_executor_run_tasks(&f->engine.executor);
+    }
+    return count;
+}
+
+static struct json *answer_of(struct fixture *f)
+{
+    assert_true(f->user.reply_count > 0);
+    return reply_json(&f->user, f->user.reply_count - 1);
+}
+
+static void keep_package(struct fixture *f, const char *path)
+{
+    assert_int_equal(f->user.replies[f->user.reply_count - 1].object_count, 1);
+    write_object(&f->user, f->user.reply_count - 1, 0, path);
+}
+
+struct listing {
+    size_t rows;
+    char last_name[256], last_args[2048];
+};
+
+static bool check_row(void *context, const struct kern_row *row)
+{
+    struct listing *l = context;
+    struct kiln_err err = KILN_ERR_INIT;
+    char name[256], args[2048];
+    snprintf(name, sizeof(name), "%.*s", (int)row->name.size, (const char *)row->name.data);
+    snprintf(args, sizeof(args), "%.*s", (int)row->args.size, (const char *)row->args.data);
+    int order = strcmp(l->last_name, name);
+    assert_true(order < 0 || (order == 0 && strcmp(l->last_args, args) < 0)); /* and no repeats */
+    memcpy(l->last_name, name, sizeof(name));
+    memcpy(l->last_args, args, sizeof(args));
+    BUFFER_AUTO struct buffer raw;
+    buffer_init(&raw, 1u << 20);
+    must(kern_row_unpack(row, &raw, &err), err);
+    assert_int_equal(memcmp(raw.data, "for ", 4), 0);
+    assert_true(bytes_equal(bytes_of(raw.data + 4, raw.size - 4), row->args));
+    l->rows++;
+    return true;
+}
+
+static size_t check_package(const char *path)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(kern_db) struct kern_db *db = NULL;
+    struct listing listing = { 0 };
+    uint64_t lost = 0;
+    must(kern_db_open(path, KERN_DB_IMMUTABLE, &db, &err), err);
+    must(kern_db_each(db, 0, 1000, check_row, &listing, &lost, &err), err);
+    return listing.rows;
+}
+
+static void assert_same_bytes(const char *a, const char *b)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer x, y;
+    buffer_init(&x, 64u << 20);
+    buffer_init(&y, 64u << 20);
+    must(fs_read_file(a, x.limit, &x, &err), err);
+    must(fs_read_file(b, y.limit, &y, &err), err);
+    assert_true(bytes_equal(buffer_view(&x), buffer_view(&y)));
+}
+
+/* ---- what is in it ---- */
+
+static void several_problems_give_each_kernel_once_and_sorted(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, QUESTION, (const uint32_t[]){ 32, 8, 16, 8, 32, 0 });
+    assert_int_equal(compile_all(f), 3);
+
+    KILN_AUTO(json) struct json *answer = answer_of(f);
+    assert_int_equal(json_get_u64(answer, "kernels", 0), 3);
+    assert_int_equal(json_get_u64(answer, "failures", 9), 0);
+    assert_int_equal(json_count(json_get(answer, "failed")), 0);
+    keep_package(f, f->made);
+    assert_int_equal(json_get_u64(answer, "size", 0),
+                     f->user.replies[f->user.reply_count - 1].first_object_size);
+    assert_int_equal(check_package(f->made), 3);
+}
+
+static void what_is_asked_for_in_another_order_gives_the_same_bytes(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const formats[] = { "kdb", "kiln" };
+    for (size_t i = 0; i < 2; i++) {
+        char question[100];
+        snprintf(question, sizeof(question),
+                 "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"%s\"}", formats[i]);
+        begin(f, question, (const uint32_t[]){ 8, 16, 32, 0 });
+        compile_all(f);
+        keep_package(f, f->made);
+        begin(f, question, (const uint32_t[]){ 32, 8, 32, 16, 0 });
+        assert_int_equal(compile_all(f), 0); /* they are in the store now */
+        keep_package(f, f->again);
+        assert_same_bytes(f->made, f->again);
+    }
+}
+
+static void what_a_package_holds_answers_the_plans_it_was_built_for(void **state)
+{
+    struct fixture *f = *state;
+    struct problem problem = small_problem(8);
+    struct program_names names;
+    program_names_find(&problem, FIXTURE_TARGET, NULL, &names);
+    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    compile_all(f);
+    keep_package(f, f->made);
+
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(kern_db) struct kern_db *db = NULL;
+    BUFFER_AUTO struct buffer raw;
+    buffer_init(&raw, 1u << 20);
+    bool damaged = false;
+    must(kern_db_open(f->made, KERN_DB_IMMUTABLE, &db, &err), err);
+    must(kern_db_find(db, bytes_of_text((const char *)names.name.data),
+                      bytes_of_text((const char *)names.args.data), &raw, &damaged, &err),
+         err);
+    program_names_done(&names);
+}
+
+static bool check_kiln_row(void *context, const struct package_row *row)
+{
+    size_t *rows = context;
+    static const struct digest none;
+    assert_false(digest_equal(&row->key, &none));
+    assert_false(digest_equal(&row->toolchain_id, &none));
+    assert_string_equal(row->target, FIXTURE_TARGET);
+    assert_string_equal(row->toolchain, "opencl");
+    (*rows)++;
+    return true;
+}
+
+static void kilns_own_format_states_key_and_toolchain_of_each(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"kiln\",\"database_id\":\"gfx90a68\"}",
+          (const uint32_t[]){ 8, 16, 0 });
+    compile_all(f);
+    char path[200];
+    snprintf(path, sizeof(path), "%s/gfx90a68.kpkg", f->engine.folder);
+    keep_package(f, path);
+
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(package) struct package *package = NULL;
+    const struct package_options options = { .path = path, .readers = 1 };
+    size_t rows = 0;
+    must(package_open(&options, &package, &err), err);
+    must(package_each(package, 0, 100, check_kiln_row, &rows, &err), err);
+    assert_int_equal(rows, 2);
+}
+
+/* So that |bytes| of requests and |compiles| may wait. */
+static void reopen(struct fixture *f, uint64_t bytes, unsigned compiles)
+{
+    test_caller_leave(&f->user, &f->engine);
+    f->engine.options.queue_bytes_uid = bytes;
+    f->engine.options.queue_bytes = bytes;
+    f->engine.options.queue_limit_uid = compiles;
+    engine_fixture_reopen(&f->engine);
+    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
+    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
+}
+
+static void begin_many(struct fixture *f, uint32_t count)
+{
+    static struct problem problems[300];
+    for (uint32_t i = 0; i < count; i++)
+        problems[i] = small_problem(8 + i);
+    begin_with(f, QUESTION, problems_file(problems, count));
+}
+
+static void more_than_are_begun_at_once_are_all_built(void **state)
+{
+    struct fixture *f = *state;
+    reopen(f, 64u << 20, 1000);
+    begin_many(f, 300);
+    assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 255); /* and one is compiled */
+    assert_int_equal(compile_all(f), 300);
+    KILN_AUTO(json) struct json *answer = answer_of(f);
+    assert_int_equal(json_get_u64(answer, "kernels", 0), 300);
+    assert_int_equal(json_get_u64(answer, "failures", 9), 0);
+}
+
+static void a_queue_that_is_full_slows_a_build_down_and_costs_it_nothing(void **state)
+{
+    struct fixture *f = *state;
+    reopen(f, 64u << 20, /* compiles= */ 10);
+    begin_many(f, 60);
+    assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 10);
+    assert_int_equal(compile_all(f), 60);
+    KILN_AUTO(json) struct json *answer = answer_of(f);
+    assert_int_equal(json_get_u64(answer, "kernels", 0), 60);
+    assert_int_equal(json_get_u64(answer, "failures", 9), 0);
+}
+
+static void a_queue_that_others_have_filled_is_told_as_a_failure(void **state)
+{
+    struct fixture *f = *state;
+    reopen(f, 64u << 20, 1);
+    test_caller_want(&f->user, &f->engine, 1, "running.cl", PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_want(&f->user, &f->engine, 2, "waiting.cl", PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
+    size_t last = f->user.reply_count - 1;
+    assert_int_equal(f->user.replies[last].flags, 0);
+    assert_reply_refuses(&f->user, last, KILN_UNSUPPORTED, "none of the problems could be built: ");
+}
+
+static void problems_that_are_kept_are_bounded_in_bytes(void **state)
+{
+    struct fixture *f = *state;
+    begin_many(f, 100);
+    assert_int_equal(f->user.reply_count, 1);
+    assert_reply_refuses(&f->user, 0, KILN_BUSY, "keeping 100 problems: ");
+}
+
+static void progress_comes_before_the_package(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
+    assert_int_equal(f->user.reply_count, 1);
+    assert_int_equal(f->user.replies[0].flags, FRAME_MORE);
+    KILN_AUTO(json) struct json *first = reply_json(&f->user, 0);
+    assert_string_equal(json_get_text(json_get(first, "progress"), "stage", ""), "compiling");
+    assert_int_equal(json_get_u64(json_get(first, "progress"), "total", 0), 2);
+    compile_all(f);
+    assert_int_equal(f->user.replies[f->user.reply_count - 1].flags, 0);
+}
+
+/* ---- what cannot be built ---- */
+
+static void failures_are_listed_and_the_rest_is_built(void **state)
+{
+    struct fixture *f = *state;
+    struct problem problems[] = { small_problem(8), small_problem(16), small_problem(32) };
+    problems[1].n = 0; /* makes no sense */
+    begin_with(f, QUESTION, problems_file(problems, 3));
+    fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", "log");
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(compile_all(f), 1);
+
+    KILN_AUTO(json) struct json *answer = answer_of(f);
+    assert_int_equal(json_get_u64(answer, "kernels", 0), 1);
+    assert_int_equal(json_get_u64(answer, "failures", 0), 2);
+    const struct json *first = json_first(json_get(answer, "failed"));
+    assert_string_equal(json_get_text(first, "code", ""), "INVALID");
+    const struct json *second = json_next(first);
+    assert_string_equal(json_get_text(second, "code", ""), "COMPILE_FAILED");
+    assert_says(json_get_text(second, "text", ""), "the worker died of SIGABRT");
+    assert_says(json_get_text(second, "problem", ""), "-c 8");
+}
+
+static void when_none_could_be_built_it_is_said_why(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
+    size_t last = f->user.reply_count - 1;
+    assert_reply_refuses(&f->user, last, KILN_UNSUPPORTED,
+                         "none of the problems could be built: it does not compile");
+
+    struct problem senseless = small_problem(8);
+    senseless.n = 0;
+    begin_with(f, QUESTION, problems_file(&senseless, 1));
+    last = f->user.reply_count - 1;
+    assert_reply_refuses(&f->user, last, KILN_UNSUPPORTED, "none of the problems could be built: ");
+}
+
+static void more_failures_than_are_shown_are_counted(void **state)
+{
+    struct fixture *f = *state;
+    reopen(f, 64u << 20, 100);
+    static struct problem problems[151];
+    for (size_t i = 0; i < 151; i++)
+        problems[i] = small_problem(i < 150 ? 0 : 8);
+    begin_with(f, QUESTION, problems_file(problems, 151));
+    compile_all(f);
+    KILN_AUTO(json) struct json *answer = answer_of(f);
+    assert_int_equal(json_get_u64(answer, "failures", 0), 150);
+    assert_int_equal(json_count(json_get(answer, "failed")), 100);
+}
+
+static void a_target_that_no_compiler_does_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, "{\"target\":\"gfx90a\"}", (const uint32_t[]){ 8, 0 });
+    assert_int_equal(f->user.reply_count, 1);
+    assert_reply_refuses(&f->user, 0, KILN_UNSUPPORTED, "gfx90a");
+}
+
+static void questions_that_make_no_sense_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *question, *says;
+    } bad[] = {
+        { "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"zip\"}", "no package format 'zip'" },
+        { "{\"target\":\"" FIXTURE_TARGET "\",\"database_id\":\"mi210\"}", "mi210" },
+        { "{\"target\":\"toaster\"}", "toaster" },
+        { "{}", "target" },
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        begin(f, bad[i].question, (const uint32_t[]){ 8, 0 });
+        assert_reply_refuses(&f->user, 0, KILN_INVALID, bad[i].says);
+    }
+}
+
+/* ---- the file ---- */
+
+static void a_file_that_others_may_still_change_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer b;
+    struct problem problem = small_problem(8);
+    buffer_init(&b, 1000);
+    problem_write(&b, &problem);
+    int memfd = -1;
+    must(fs_memfd("open", &memfd, &err), err);
+    must(fs_write_all(memfd, buffer_view(&b), &err), err);
+    begin_with(f, QUESTION, memfd);
+    assert_reply_refuses(&f->user, 0, KILN_INVALID, "must come as a sealed memory file");
+
+    FILE *file = tmpfile();
+    assert_int_equal(fwrite(b.data, 1, b.size, file), b.size);
+    assert_int_equal(fflush(file), 0);
+    begin_with(f, QUESTION, dup(fileno(file)));
+    fclose(file);
+    assert_reply_refuses(&f->user, 0, KILN_INVALID, "must come as a sealed memory file");
+
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    begin_with(f, QUESTION, ends[0]);
+    close(ends[1]);
+    assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
+}
+
+static void a_file_that_holds_no_problems_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    begin_with(f, QUESTION, sealed_file(bytes_of_text("")));
+    assert_reply_refuses(&f->user, 0, KILN_INVALID, "is no list of problems");
+    begin_with(f, QUESTION, sealed_file(bytes_of_text("a hundred bytes are one, this is less")));
+    assert_reply_refuses(&f->user, 0, KILN_INVALID, "is no list of problems");
+}
+
+static void exactly_one_file_must_come(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_refused(&f->user, &f->engine, MESSAGE_package_build, QUESTION, KILN_INVALID,
+                        "one file with the problems must come with it");
+    struct problem problem = small_problem(8);
+    const int files[] = { problems_file(&problem, 1), problems_file(&problem, 1) };
+    test_caller_forget_replies(&f->user);
+    must(test_caller_send_files(&f->user, &f->engine, MESSAGE_package_build, 3,
+                                bytes_of_text(QUESTION), files, 2),
+         f->engine.err);
+    assert_reply_refuses(&f->user, 0, KILN_INVALID, "one file with the problems");
+}
+
+/* ---- ended early ---- */
+
+static void who_leaves_while_kernels_are_compiled_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 1);
+
+    test_caller_leave(&f->user, &f->engine);
+
+    assert_int_equal(engine_fixture_stat(&f->engine, "queued"), 0);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object")); /* ran already */
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_null(fake_executor_next_compile(&f->engine.executor));
+    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
+}
+
+static void who_leaves_while_the_package_is_written_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    compile_all(f);
+    test_caller_forget_replies(&f->user);
+    struct problem problem = small_problem(8);
+    const int file = problems_file(&problem, 1);
+    must(test_caller_send_files(&f->user, &f->engine, MESSAGE_package_build, 3,
+                                bytes_of_text(QUESTION), &file, 1),
+         f->engine.err); /* all of it is hot: the package is being written at once */
+
+    test_caller_leave(&f->user, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
+}
+
+static void a_cancelled_build_is_answered_once(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
+    size_t told = f->user.reply_count;
+    test_caller_cancel(&f->user, &f->engine, 3);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->user.reply_count, told + 1);
+    assert_int_equal(reply_error(&f->user, told).code, KILN_CANCELLED);
+}
+
+static void a_daemon_that_stops_ends_the_build(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
+    engine_drain(f->engine.engine);
+    fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "no worker", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
+    size_t last = f->user.reply_count - 1;
+    assert_int_equal(f->user.replies[last].flags, 0);
+    assert_int_equal(f->user.replies[last].type, MESSAGE_error);
+}
+
+#define BUILD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BUILD_TEST(several_problems_give_each_kernel_once_and_sorted),
+        BUILD_TEST(what_is_asked_for_in_another_order_gives_the_same_bytes),
+        BUILD_TEST(what_a_package_holds_answers_the_plans_it_was_built_for),
+        BUILD_TEST(kilns_own_format_states_key_and_toolchain_of_each),
+        BUILD_TEST(more_than_are_begun_at_once_are_all_built),
+        BUILD_TEST(a_queue_that_is_full_slows_a_build_down_and_costs_it_nothing),
+        BUILD_TEST(a_queue_that_others_have_filled_is_told_as_a_failure),
+        BUILD_TEST(problems_that_are_kept_are_bounded_in_bytes),
+        BUILD_TEST(progress_comes_before_the_package),
+        BUILD_TEST(failures_are_listed_and_the_rest_is_built),
+        BUILD_TEST(when_none_could_be_built_it_is_said_why),
+        BUILD_TEST(more_failures_than_are_shown_are_counted),
+        BUILD_TEST(a_target_that_no_compiler_does_is_refused),
+        BUILD_TEST(questions_that_make_no_sense_are_refused),
+        BUILD_TEST(a_file_that_others_may_still_change_is_refused),
+        BUILD_TEST(a_file_that_holds_no_problems_is_refused),
+        BUILD_TEST(exactly_one_file_must_come),
+        BUILD_TEST(who_leaves_while_kernels_are_compiled_leaves_nothing),
+        BUILD_TEST(who_leaves_while_the_package_is_written_leaves_nothing),
+        BUILD_TEST(a_cancelled_build_is_answered_once),
+        BUILD_TEST(a_daemon_that_stops_ends_the_build),
+    };
+    return cmocka_run_group_tests_name("builds", tests, NULL, NULL);
+}

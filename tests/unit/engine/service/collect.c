@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/* What goes out of the store on request, and what is kept: gc, pin, clear. */
+#include "tests/unit/engine/service/kernel_files.h"
+
+#include "common/fs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ARGS "  -mcpu=gfx906"
+
+struct fixture {
+    struct engine_fixture engine;
+    struct test_caller ann, bob, admin;
+    char cache[100];
+};
+
+static void join(struct fixture *f)
+{
+    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
+    test_caller_join(&f->bob, &f->engine, 1001, ROLE_USE);
+    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
+    must(test_caller_hello(&f->ann, &f->engine), f->engine.err);
+    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
+    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+}
+
+static void leave(struct fixture *f)
+{
+    test_caller_leave(&f->ann, &f->engine);
+    test_caller_leave(&f->bob, &f->engine);
+    test_caller_leave(&f->admin, &f->engine);
+}
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    engine_fixture_open(&f.engine, true);
+    join(&f);
+    snprintf(f.cache, sizeof(f.cache), "%s/user.ukdb", f.engine.folder);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    leave(f);
+    while (fake_executor_next_compile(&f->engine.executor))
+        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
+    engine_fixture_close(&f->engine);
+    return 0;
+}
+
+static struct digest compile(struct fixture *f, struct test_caller *c, const char *program)
+{
+    char content[64];
+    snprintf(content, sizeof(content), "the object of %s", program);
+    test_caller_forget_replies(c);
+    test_caller_want(c, &f->engine, 1, program, PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
+    fake_executor_run_tasks(&f->engine.executor);
+    return last_outcome(c).key;
+}
+
+static void import(struct fixture *f, struct test_caller *c, const char *name, const char *kernel,
+                   const char *question)
+{
+    const struct kernel_row row = TEXT_KERNEL(kernel, ARGS, kernel);
+    unlink(f->cache);
+    write_kernel_file(f->cache, &row, 1);
+    const int file = open_copy(f->cache);
+    test_caller_forget_replies(c);
+    must(test_caller_send_files(c, &f->engine, MESSAGE_kernel_import, 3, bytes_of_text(question),
+                                &file, 1),
+         f->engine.err);
+    fake_executor_transfer(&f->engine.executor, f->cache, name, "");
+    fake_executor_run_tasks(&f->engine.executor);
+    json_destroy(reply_json(c, 0));
+}
+
+static struct json *admin(struct fixture *f, enum message_type type, const char *question)
+{
+    return test_caller_ask(&f->admin, &f->engine, type, question);
+}
+
+/* "kernels" of the answer. */
+static uint64_t count_of(struct fixture *f, enum message_type type, const char *question)
+{
+    KILN_AUTO(json) struct json *answer = admin(f, type, question);
+    return json_get_u64(answer, "kernels", 99);
+}
+
+static bool is_stored(struct fixture *f, const char *program)
+{
+    char question[100];
+    snprintf(question, sizeof(question), "{\"program\":\"%s\"}", program);
+    KILN_AUTO(json) struct json *list = admin(f, MESSAGE_kernel_list, question);
+    return json_count(json_get(list, "kernels")) == 1;
+}
+
+/* ---- gc ---- */
+
+static void describe_as(struct fixture *f, const char *identity)
+{
+    char json[400];
+    leave(f);
+    fake_executor_run_tasks(&f->engine.executor);
+    engine_close(f->engine.engine);
+    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
+    engine_start(f->engine.engine);
+    snprintf(json, sizeof(json),
+             "{\"toolchains\":[{\"name\":\"opencl\",\"version\":\"2\",\"path\":\"/x\","
+             "\"family\":\"opencl\",\"only_target\":\"" FIXTURE_TARGET "\",\"identity\":\"%s\"}]}",
+             identity);
+    engine_fixture_describe_as(&f->engine, json);
+    join(f);
+}
+
+#define UPGRADED "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
+
+static void what_toolchains_made_that_are_gone_is_stale(void **state)
+{
+    struct fixture *f = *state;
+    compile(f, &f->ann, "old.cl");
+    import(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
+    describe_as(f, UPGRADED);
+    compile(f, &f->ann, "new.cl");
+
+    KILN_AUTO(json) struct json *dry = admin(f, MESSAGE_gc, "{\"stale\":true,\"dry_run\":true}");
+    assert_int_equal(json_get_u64(dry, "stale_kernels", 9), 1);
+    assert_true(json_get_bool(dry, "dry_run", false));
+    assert_true(is_stored(f, "old.cl"));
+
+    KILN_AUTO(json) struct json *gone = admin(f, MESSAGE_gc, "{\"stale\":true}");
+    assert_int_equal(json_get_u64(gone, "stale_kernels", 9), 1);
+    assert_int_equal(json_get_u64(gone, "kernels", 9), 1);
+    assert_false(is_stored(f, "old.cl"));
+    assert_true(is_stored(f, "new.cl"));
+    assert_true(is_stored(f, "named.o")); /* whose toolchain nobody knows */
+}
+
+static void two_versions_of_a_toolchain_live_side_by_side(void **state)
+{
+    struct fixture *f = *state;
+    compile(f, &f->ann, "k.cl");
+    describe_as(f, UPGRADED);
+    test_caller_want(&f->ann, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 0); /* the old one's object is not for the new one */
+    fake_executor_compile(&f->engine.executor, bytes_of_text("by the new one"));
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(engine_fixture_stat(&f->engine, "store_objects"), 2);
+}
+
+static void while_toolchains_are_not_known_nothing_is_stale(void **state)
+{
+    struct fixture *f = *state;
+    compile(f, &f->ann, "k.cl");
+    leave(f);
+    engine_close(f->engine.engine);
+    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
+    engine_start(f->engine.engine);
+    join(f);
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_gc, "{\"stale\":true}", KILN_UNAVAILABLE,
+                        "it is not known which compilers are here");
+    assert_int_equal(count_of(f, MESSAGE_gc, "{}"), 0);
+    assert_true(is_stored(f, "k.cl"));
+}
+
+static void shrinking_to_nothing_spares_what_is_pinned(void **state)
+{
+    struct fixture *f = *state;
+    compile(f, &f->ann, "a.cl");
+    compile(f, &f->ann, "b.cl");
+    assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"name\":\"b.cl\"}"), 1);
+    KILN_AUTO(json) struct json *answer = admin(f, MESSAGE_gc, "{\"to_bytes\":0}");
+    assert_int_equal(json_get_u64(answer, "evicted_kernels", 9), 1);
+    assert_false(is_stored(f, "a.cl"));
+    assert_true(is_stored(f, "b.cl"));
+    assert_int_equal(engine_fixture_stat(&f->engine, "evictions"), 1);
+}
+
+static void subscribers_hear_of_a_collection_that_dropped_something(void **state)
+{
+    struct fixture *f = *state;
+    compile(f, &f->ann, "a.cl");
+    json_destroy(test_caller_ask(&f->bob, &f->engine, MESSAGE_events, NULL));
+    test_caller_forget_replies(&f->bob);
+    json_destroy(admin(f, MESSAGE_gc, "{}"));
+    json_destroy(admin(f, MESSAGE_gc, "{\"to_bytes\":0,\"dry_run\":true}"));
+    assert_int_equal(f->bob.reply_count, 0);
+    json_destroy(admin(f, MESSAGE_gc, "{\"to_bytes\":0}"));
+    assert_int_equal(f->bob.reply_count, 1);
+}
+
+/* ---- pin ---- */
+
+static void kernels_are_pinned_by_key_and_let_go_again(void **state)
+{
+    struct fixture *f = *state;
+    struct digest key = compile(f, &f->ann, "a.cl");
+    char hex[DIGEST_HEX_SIZE], question[200];
+    digest_to_hex(&key, hex);
+    snprintf(question, sizeof(question), "{\"keys\":[\"%.12s\"]}", hex);
+    assert_int_equal(count_of(f, MESSAGE_kernel_pin, question), 1);
+    snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
+    KILN_AUTO(json) struct json *pinned = admin(f, MESSAGE_kernel_show, question);
+    assert_true(json_get_bool(pinned, "pinned", false));
+
+    snprintf(question, sizeof(question), "{\"keys\":[\"%s\"],\"pin\":false}", hex);
+    assert_int_equal(count_of(f, MESSAGE_kernel_pin, question), 1);
+    assert_int_equal(count_of(f, MESSAGE_gc, "{\"to_bytes\":0}"), 1);
+}
+
+static void kernels_are_pinned_by_target_name_and_database_id(void **state)
+{
+    struct fixture *f = *state;
+    compile(f, &f->ann, "a.cl");
+    compile(f, &f->ann, "b.cl");
+    import(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
+    assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"target\":\"" FIXTURE_TARGET "\"}"), 2);
+    assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"database_id\":\"gfx906_60\"}"), 1);
+    assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"name\":\"none.cl\"}"), 0);
+    assert_int_equal(count_of(f, MESSAGE_gc, "{\"to_bytes\":0}"), 0);
+}
+
+static void pinning_needs_to_be_told_what(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{}", KILN_INVALID, "pin what?");
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin,
+                        "{\"keys\":[\"ab\"],\"name\":\"x\"}", KILN_INVALID, "pin what?");
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{\"keys\":[\"xyz\"]}",
+                        KILN_INVALID, "'xyz' is not a key");
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{\"keys\":[\"ab\"]}",
+                        KILN_NOT_FOUND, "no stored kernel's key begins with 'ab'");
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_pin, "{\"name\":\"x\"}", KILN_DENIED,
+                        "needs an administrator");
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_gc, "{}", KILN_DENIED,
+                        "needs an administrator");
+}
+
+/* ---- clear ---- */
+
+/* a.cl of ann, b.cl of bob, both by opencl; named.o of ann out of gfx906_60.ukdb, other.o of
+ * everyone out of gfx90a68.ukdb. */
+static void fill(struct fixture *f)
+{
+    compile(f, &f->ann, "a.cl");
+    compile(f, &f->bob, "b.cl");
+    import(f, &f->ann, "gfx906_60.ukdb", "named.o", "{}");
+    import(f, &f->admin, "gfx90a68.ukdb", "other.o", "{\"for_all\":true}");
+}
+
+static void clearing_takes_what_matches_and_nothing_else(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *question;
+        const char *gone; /* letters of those that go: a, b, n, o */
+    } cases[] = {
+        { "{\"name\":\"a.cl\"}", "a" },
+        { "{\"name\":\"named.o\"}", "n" },
+        { "{\"uid\":1000}", "an" },
+        { "{\"uid\":0}", "o" },
+        { "{\"toolchain\":\"opencl\"}", "ab" },
+        { "{\"toolchain\":\"miopen\"}", "no" },
+        { "{\"package\":\"gfx90a68.ukdb\"}", "o" },
+        { "{\"database_id\":\"gfx906_60\"}", "n" },
+        { "{\"target\":\"" FIXTURE_TARGET "\"}", "ab" },
+        { "{\"uid\":1000,\"toolchain\":\"opencl\"}", "a" },
+        { "{\"uid\":1001,\"package\":\"gfx90a68.ukdb\"}", "" },
+        { "{\"all\":true}", "abno" },
+    };
+    static const char *const programs[] = { "a.cl", "b.cl", "named.o", "other.o" };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        json_destroy(admin(f, MESSAGE_clear, "{\"all\":true}"));
+        fill(f);
+        char dry[200];
+        snprintf(dry, sizeof(dry), "{\"dry_run\":true,%s", cases[i].question + 1);
+        assert_int_equal(count_of(f, MESSAGE_clear, dry), strlen(cases[i].gone));
+        assert_int_equal(count_of(f, MESSAGE_clear, cases[i].question), strlen(cases[i].gone));
+        for (size_t k = 0; k < sizeof(programs) / sizeof(programs[0]); k++)
+            assert_int_equal(is_stored(f, programs[k]), !strchr(cases[i].gone, programs[k][0]));
+    }
+}
+
+static void what_was_cleared_is_not_hot_any_more(void **state)
+{
+    struct fixture *f = *state;
+    fill(f);
+    test_caller_want_named(&f->ann, &f->engine, "gfx906_60", "named.o", ARGS);
+    assert_int_equal(last_outcome(&f->ann).code, KILN_OK);
+    assert_int_equal(count_of(f, MESSAGE_clear, "{\"package\":\"gfx906_60.ukdb\"}"), 1);
+    test_caller_want_named(&f->ann, &f->engine, "gfx906_60", "named.o", ARGS);
+    assert_int_equal(last_outcome(&f->ann).code, KILN_NOT_FOUND);
+}
+
+static void clearing_nothing_in_particular_names_what_may_be_given(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_clear, "{\"dry_run\":true}", KILN_INVALID,
+                        "give target, name, uid, toolchain, package, older_than_s or all");
+}
+
+#define COLLECT_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        COLLECT_TEST(what_toolchains_made_that_are_gone_is_stale),
+        COLLECT_TEST(two_versions_of_a_toolchain_live_side_by_side),
+        COLLECT_TEST(while_toolchains_are_not_known_nothing_is_stale),
+        COLLECT_TEST(shrinking_to_nothing_spares_what_is_pinned),
+        COLLECT_TEST(subscribers_hear_of_a_collection_that_dropped_something),
+        COLLECT_TEST(kernels_are_pinned_by_key_and_let_go_again),
+        COLLECT_TEST(kernels_are_pinned_by_target_name_and_database_id),
+        COLLECT_TEST(pinning_needs_to_be_told_what),
+        COLLECT_TEST(clearing_takes_what_matches_and_nothing_else),
+        COLLECT_TEST(what_was_cleared_is_not_hot_any_more),
+        COLLECT_TEST(clearing_nothing_in_particular_names_what_may_be_given),
+    };
+    return cmocka_run_group_tests_name("collect", tests, NULL, NULL);
+}

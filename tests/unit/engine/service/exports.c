@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/* Imported kernels as MIOpen's caches again: which ones, in which order, and that nothing is
+ * changed on the way. */
+#include "tests/unit/engine/service/kernel_files.h"
+
+#include "common/fs.h"
+#include "engine/service/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ARGS "  -mcpu=gfx906"
+#define MANY 600 /* more than two steps of an export */
+
+struct fixture {
+    struct engine_fixture engine;
+    struct test_caller ann, bob, admin;
+    char cache[100], exported[100], again[100];
+    unsigned descriptors;
+};
+
+static void join(struct fixture *f)
+{
+    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
+    test_caller_join(&f->bob, &f->engine, 1001, ROLE_USE);
+    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
+    must(test_caller_hello(&f->ann, &f->engine), f->engine.err);
+    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
+    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+}
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    f.descriptors = open_descriptors();
+    engine_fixture_open(&f.engine, true);
+    join(&f);
+    snprintf(f.cache, sizeof(f.cache), "%s/user.ukdb", f.engine.folder);
+    snprintf(f.exported, sizeof(f.exported), "%s/exported.ukdb", f.engine.folder);
+    snprintf(f.again, sizeof(f.again), "%s/again.ukdb", f.engine.folder);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_leave(&f->ann, &f->engine);
+    test_caller_leave(&f->bob, &f->engine);
+    test_caller_leave(&f->admin, &f->engine);
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+    engine_fixture_close(&f->engine);
+    assert_int_equal(open_descriptors(), f->descriptors);
+    return 0;
+}
+
+static void import_file(struct fixture *f, struct test_caller *c, const char *path,
+                        const char *name, const char *question)
+{
+    const int file = open_copy(path);
+    test_caller_forget_replies(c);
+    must(test_caller_send_files(c, &f->engine, MESSAGE_kernel_import, 3, bytes_of_text(question),
+                                &file, 1),
+         f->engine.err);
+    fake_executor_transfer(&f->engine.executor, path, name, "");
+    fake_executor_run_tasks(&f->engine.executor);
+    json_destroy(reply_json(c, 0));
+}
+
+static void import(struct fixture *f, struct test_caller *c, const char *id,
+                   const struct kernel_row *rows, size_t count, const char *question)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "%s.ukdb", id);
+    unlink(f->cache);
+    write_kernel_file(f->cache, rows, count);
+    import_file(f, c, f->cache, name, question);
+}
+
+/* The one file that comes back. */
+static void export(struct fixture *f, struct test_caller *c, const char *path)
+{
+    KILN_AUTO(json)
+    struct json *answer = test_caller_ask(c, &f->engine, MESSAGE_kernel_export, NULL);
+    assert_int_equal(json_count(json_get(answer, "files")), 1);
+    assert_int_equal(c->replies[0].object_count, 1);
+    write_object(c, 0, 0, path);
+}
+
+static void assert_same_bytes(const char *a, const char *b)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer x, y;
+    buffer_init(&x, 64u << 20);
+    buffer_init(&y, 64u << 20);
+    must(fs_read_file(a, x.limit, &x, &err), err);
+    must(fs_read_file(b, y.limit, &y, &err), err);
+    assert_true(bytes_equal(buffer_view(&x), buffer_view(&y)));
+}
+
+static const struct kernel_row three[] = {
+    TEXT_KERNEL("z.o", ARGS, "first in the file, last by name"),
+    TEXT_KERNEL("a.o", ARGS, "second"),
+    TEXT_KERNEL("a.o", " -mcpu=gfx906", "the same name, another blank"),
+};
+
+static void what_was_imported_comes_back_in_its_order(void **state)
+{
+    struct fixture *f = *state;
+    import(f, &f->ann, "gfx906_60", three, 3, "{}");
+    export(f, &f->ann, f->exported);
+    assert_kernel_file(f->exported, three, 3);
+
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    const struct json *file = json_first(json_get(answer, "files"));
+    assert_string_equal(json_get_text(file, "name", ""), "gfx906_60.ukdb");
+    assert_int_equal(json_get_u64(file, "kernels", 0), 3);
+    assert_int_equal(json_get_u64(file, "damaged", 9), 0);
+    assert_int_equal(json_get_u64(file, "descriptor", 9), 0);
+}
+
+static void import_and_export_again_give_the_same_file(void **state)
+{
+    struct fixture *f = *state;
+    static char names[MANY][16], contents[MANY][64];
+    static struct kernel_row rows[MANY];
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof(names[i]), "k%u.o", i * 7919 % MANY);
+        snprintf(contents[i], sizeof(contents[i]), "object %u %u %u", i, i * i, i * 31);
+        rows[i] = (struct kernel_row)TEXT_KERNEL(names[i], ARGS, contents[i]);
+    }
+    import(f, &f->ann, "gfx906_60", rows, MANY, "{}");
+    export(f, &f->ann, f->exported);
+    assert_kernel_file(f->exported, rows, MANY);
+
+    import_file(f, &f->bob, f->exported, "gfx906_60.ukdb", "{}");
+    export(f, &f->bob, f->again);
+    assert_same_bytes(f->exported, f->again);
+
+    export(f, &f->ann, f->again); /* nor does asking twice change anything */
+    assert_same_bytes(f->exported, f->again);
+}
+
+static void objects_of_every_size_come_back_byte_for_byte(void **state)
+{
+    struct fixture *f = *state;
+    static char large[200000], one[] = "x";
+    for (size_t i = 0; i < sizeof(large); i++)
+        large[i] = (char)(i % 251 ? i * i >> 7 : 0);
+    static struct kernel_row rows[3];
+    rows[0] = (struct kernel_row){ "large.o", "", large, sizeof(large) };
+    rows[1] = (struct kernel_row){ "one.o", "", one, 1 };
+    rows[2] = (struct kernel_row){ "nul.o", "", large, 1 }; /* a single NUL */
+    large[0] = '\0';
+    import(f, &f->ann, "gfx906_60", rows, 3, "{}");
+    export(f, &f->ann, f->exported);
+    assert_kernel_file(f->exported, rows, 3);
+}
+
+static void each_database_id_is_a_file_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    import(f, &f->ann, "gfx906_60", three, 3, "{}");
+    import(f, &f->ann, "gfx90a68", three, 1, "{}");
+    KILN_AUTO(json)
+    struct json *answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL);
+    assert_int_equal(json_count(json_get(answer, "files")), 2);
+    assert_int_equal(f->ann.replies[0].object_count, 2);
+    for (const struct json *file = json_first(json_get(answer, "files")); file;
+         file = json_next(file)) {
+        bool mi210 = strcmp(json_get_text(file, "name", ""), "gfx90a68.ukdb") == 0;
+        write_object(&f->ann, 0, json_get_u64(file, "descriptor", 9), f->exported);
+        assert_kernel_file(f->exported, three, mi210 ? 1 : 3);
+    }
+
+    KILN_AUTO(json)
+    struct json *one = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export,
+                                       "{\"database_id\":\"gfx90a68\"}");
+    assert_int_equal(json_count(json_get(one, "files")), 1);
+}
+
+static void everyones_are_exported_too_unless_ones_own_replace_them(void **state)
+{
+    struct fixture *f = *state;
+    const struct kernel_row shared[] = { TEXT_KERNEL("a.o", ARGS, "a of all"),
+                                         TEXT_KERNEL("b.o", ARGS, "b of all") };
+    const struct kernel_row own[] = { TEXT_KERNEL("b.o", ARGS, "b of ann") };
+    const struct kernel_row both[] = { own[0], shared[0] };
+    import(f, &f->admin, "gfx906_60", shared, 2, "{\"for_all\":true}");
+    import(f, &f->ann, "gfx906_60", own, 1, "{}");
+
+    export(f, &f->ann, f->exported);
+    assert_kernel_file(f->exported, both, 2);
+    export(f, &f->bob, f->again);
+    assert_kernel_file(f->again, shared, 2);
+}
+
+static void what_others_imported_for_themselves_is_not_exported(void **state)
+{
+    struct fixture *f = *state;
+    import(f, &f->ann, "gfx906_60", three, 3, "{}");
+    test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_export, "{}", KILN_NOT_FOUND,
+                        "there are no imported kernels to export");
+    test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_export,
+                        "{\"database_id\":\"gfx906_60\"}", KILN_NOT_FOUND, "of gfx906_60");
+}
+
+static void what_is_compiled_here_is_not_exported(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_want(&f->ann, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "", KILN_NOT_FOUND,
+                        "there are no imported kernels");
+}
+
+static void another_format_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"format\":\"zip\"}",
+                        KILN_INVALID, "there is no format 'zip' to export: ukdb");
+}
+
+static void a_damaged_kernel_is_left_out_and_counted(void **state)
+{
+    struct fixture *f = *state;
+    const struct kernel_row rows[] = { TEXT_KERNEL("a.o", ARGS, "this object will be damaged"),
+                                       TEXT_KERNEL("b.o", ARGS, "this object stays well") };
+    import(f, &f->ann, "gfx906_60", rows, 2, "{}");
+    test_caller_leave(&f->ann, &f->engine);
+    test_caller_leave(&f->bob, &f->engine);
+    test_caller_leave(&f->admin, &f->engine);
+    engine_close(f->engine.engine);
+    char path[100];
+    snprintf(path, sizeof(path), "%s/kernels.db", f->engine.folder);
+    flip_bit(path, bytes_of_text("this object will be damaged"));
+    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
+    engine_start(f->engine.engine);
+    engine_fixture_describe(&f->engine);
+    join(f);
+
+    KILN_AUTO(json)
+    struct json *answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL);
+    const struct json *file = json_first(json_get(answer, "files"));
+    assert_int_equal(json_get_u64(file, "kernels", 0), 1);
+    assert_int_equal(json_get_u64(file, "damaged", 0), 1);
+    write_object(&f->ann, 0, 0, f->exported);
+    assert_kernel_file(f->exported, &rows[1], 1);
+}
+
+static void more_than_a_frames_worth_of_ids_must_be_named(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 65; i++) {
+        char id[32];
+        snprintf(id, sizeof(id), "gfx90a%x", 70 + i);
+        import(f, &f->ann, id, three, 1, "{}");
+    }
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_FULL,
+                        "more than 64 database ids: name one of them");
+    KILN_AUTO(json)
+    struct json *one = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export,
+                                       "{\"database_id\":\"gfx90a46\"}");
+    assert_int_equal(json_count(json_get(one, "files")), 1);
+}
+
+static void who_leaves_during_an_export_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    import(f, &f->ann, "gfx906_60", three, 3, "{}");
+    must(test_caller_send(&f->ann, &f->engine, MESSAGE_kernel_export, 9, (struct bytes){ 0 }),
+         f->engine.err);
+    test_caller_leave(&f->ann, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE); /* the teardown counts descriptors */
+}
+
+#define EXPORT_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EXPORT_TEST(what_was_imported_comes_back_in_its_order),
+        EXPORT_TEST(import_and_export_again_give_the_same_file),
+        EXPORT_TEST(objects_of_every_size_come_back_byte_for_byte),
+        EXPORT_TEST(each_database_id_is_a_file_of_its_own),
+        EXPORT_TEST(everyones_are_exported_too_unless_ones_own_replace_them),
+        EXPORT_TEST(what_others_imported_for_themselves_is_not_exported),
+        EXPORT_TEST(what_is_compiled_here_is_not_exported),
+        EXPORT_TEST(another_format_is_refused),
+        EXPORT_TEST(a_damaged_kernel_is_left_out_and_counted),
+        EXPORT_TEST(more_than_a_frames_worth_of_ids_must_be_named),
+        EXPORT_TEST(who_leaves_during_an_export_leaves_nothing),
+    };
+    return cmocka_run_group_tests_name("exports", tests, NULL, NULL);
+}

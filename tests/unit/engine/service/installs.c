@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: MIT */
+/* Packages on their way in, and what is asked about those that are there. */
+#include "tests/unit/engine/service/kernel_files.h"
+
+#include "common/fs.h"
+#include "engine/service/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define URL "{\"url\":\"https://example.org/gfx90a68.kdb.bz2\"}"
+
+static const struct kernel_row rows[] = { TEXT_KERNEL("a.o", " -mcpu=gfx90a", "the first object"),
+                                          TEXT_KERNEL("b.o", " -mcpu=gfx90a", "the second object"),
+                                          TEXT_KERNEL("c.o", " -mcpu=gfx90a", "the third object") };
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+struct fixture {
+    struct engine_fixture engine;
+    struct test_caller user, admin;
+    char made[100]; /* a package, ready to be brought */
+    unsigned descriptors;
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    f.descriptors = open_descriptors();
+    engine_fixture_open(&f.engine, true);
+    test_caller_join(&f.user, &f.engine, 1000, ROLE_USE);
+    test_caller_join(&f.admin, &f.engine, 0, ROLE_ADMIN);
+    must(test_caller_hello(&f.user, &f.engine), f.engine.err);
+    must(test_caller_hello(&f.admin, &f.engine), f.engine.err);
+    snprintf(f.made, sizeof(f.made), "%s/made.kdb", f.engine.folder);
+    write_kernel_file(f.made, rows, ROWS);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->admin, &f->engine);
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+    engine_fixture_close(&f->engine);
+    assert_int_equal(open_descriptors(), f->descriptors);
+    return 0;
+}
+
+static void begin(struct fixture *f, const char *question)
+{
+    test_caller_forget_replies(&f->admin);
+    must(test_caller_send(&f->admin, &f->engine, MESSAGE_package_install, 3,
+                          bytes_of_text(question)),
+         f->engine.err);
+}
+
+static void install(struct fixture *f, const char *name)
+{
+    begin(f, URL);
+    fake_executor_transfer(&f->engine.executor, f->made, name, "");
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static bool serves(struct fixture *f, const char *name)
+{
+    test_caller_forget_replies(&f->user);
+    test_caller_want_named(&f->user, &f->engine, "gfx90a68", name, " -mcpu=gfx90a");
+    return last_outcome(&f->user).code == KILN_OK;
+}
+
+static bool is_there(const struct fixture *f, const char *file_name)
+{
+    return access(package_path(&f->engine, file_name), F_OK) == 0;
+}
+
+/* ---- in ---- */
+
+static void what_was_fetched_is_installed_and_serves(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, URL);
+    assert_false(serves(f, "a.o"));
+
+    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "release");
+    fake_executor_run_tasks(&f->engine.executor);
+
+    KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
+    assert_string_equal(json_get_text(answer, "name", ""), "gfx90a68.kdb");
+    assert_string_equal(json_get_text(answer, "database_id", ""), "gfx90a68");
+    assert_string_equal(json_get_text(answer, "signer", ""), "release");
+    assert_string_equal(json_get_text(answer, "source", ""),
+                        "https://example.org/gfx90a68.kdb.bz2");
+    assert_true(serves(f, "a.o"));
+    assert_string_equal(engine_fixture_reported(&f->engine, "package_installed"), "gfx90a68.kdb");
+}
+
+static void the_transfer_is_told_all_that_it_must_know(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, "{\"url\":\"http://h/x\",\"name\":\"gfx90a.kdb\",\"sha256\":\"00ff\"}");
+    const struct transfer_job *job = &fake_executor_next_transfer(&f->engine.executor)->job;
+    assert_string_equal(job->url, "http://h/x");
+    assert_string_equal(job->name, "gfx90a.kdb");
+    assert_string_equal(job->sha256, "00ff");
+    assert_string_equal(job->staging, f->engine.engine->staging);
+    assert_string_equal(job->trusted_keys, f->engine.folder);
+    assert_int_equal(job->size_limit, f->engine.options.package_limit);
+    assert_int_equal(job->content_fd, -1);
+    assert_int_equal(job->manifest_fd, -1);
+    assert_false(job->salvage);
+    assert_false(job->require_signature);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
+}
+
+static void a_file_that_came_with_the_request_is_what_is_transferred(void **state)
+{
+    struct fixture *f = *state;
+    const int files[] = { open_copy(f->made), sealed_file(bytes_of_text("manifest")) };
+    test_caller_forget_replies(&f->admin);
+    must(test_caller_send_files(&f->admin, &f->engine, MESSAGE_package_install, 3,
+                                bytes_of_text("{\"name\":\"gfx90a68.kdb\",\"source\":\"/a/b\"}"),
+                                files, 2),
+         f->engine.err);
+
+    const struct transfer_job *job = &fake_executor_next_transfer(&f->engine.executor)->job;
+    assert_null(job->url);
+    assert_int_equal(job->content_fd, files[0]);
+    assert_int_equal(job->manifest_fd, files[1]);
+    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    fake_executor_run_tasks(&f->engine.executor);
+    KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
+    assert_string_equal(json_get_text(answer, "source", ""), "/a/b");
+}
+
+static void progress_is_told_as_it_comes(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, URL);
+    fake_executor_transfer_progress(&f->engine.executor, "fetching", 10, 100);
+    fake_executor_transfer_progress(&f->engine.executor, "checking", 2, 3);
+    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(f->admin.reply_count, 3);
+    KILN_AUTO(json) struct json *first = reply_json(&f->admin, 0);
+    const struct json *progress = json_get(first, "progress");
+    assert_string_equal(json_get_text(progress, "stage", ""), "fetching");
+    assert_int_equal(json_get_u64(progress, "done", 0), 10);
+    assert_int_equal(json_get_u64(progress, "total", 0), 100);
+    assert_int_equal(f->admin.replies[0].flags, FRAME_MORE);
+    assert_int_equal(f->admin.replies[1].flags, FRAME_MORE);
+    assert_int_equal(f->admin.replies[2].flags, 0);
+}
+
+static void why_a_transfer_failed_is_told(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, URL);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_CORRUPT, "row 7 is damaged");
+    assert_int_equal(f->admin.reply_count, 1);
+    assert_reply_refuses(&f->admin, 0, KILN_CORRUPT, "row 7 is damaged");
+    assert_false(is_there(f, "gfx90a68.kdb"));
+}
+
+static void what_turns_out_to_be_no_package_leaves_no_trace(void **state)
+{
+    struct fixture *f = *state;
+    install(f, "gfx90a68.kdb");
+    struct kiln_err err = KILN_ERR_INIT;
+    char junk[200] = { 0 };
+    must(fs_replace_file(f->made, bytes_of(junk, sizeof(junk)), 0600, &err), err);
+
+    install(f, "gfx90a68.kdb");
+
+    assert_reply_refuses(&f->admin, 0, KILN_CORRUPT, "installing 'gfx90a68.kdb'");
+    assert_true(serves(f, "a.o")); /* what was there before */
+}
+
+static void a_name_that_is_no_packages_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const names[] = { "kernels.zip", "../gfx90a68.kdb", ".gfx90a68.kdb",
+                                         "mi210.kdb" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        install(f, names[i]);
+        assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
+        assert_int_equal(engine_fixture_staged(&f->engine), 0);
+    }
+}
+
+static void a_url_or_a_file_is_needed_and_not_both(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, "{}", KILN_INVALID,
+                        "neither a URL nor a file came");
+    const int file = open_copy(f->made);
+    test_caller_forget_replies(&f->admin);
+    must(test_caller_send_files(&f->admin, &f->engine, MESSAGE_package_install, 3,
+                                bytes_of_text(URL), &file, 1),
+         f->engine.err);
+    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "a URL and a file came");
+    assert_int_equal(f->engine.executor.transfers_handed_over, 0);
+}
+
+static void users_may_look_at_packages_but_not_change_them(void **state)
+{
+    struct fixture *f = *state;
+    static const unsigned denied[] = { MESSAGE_package_install, MESSAGE_package_remove,
+                                       MESSAGE_package_verify };
+    for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]); i++)
+        test_caller_refused(&f->user, &f->engine, (enum message_type)denied[i], URL, KILN_DENIED,
+                            "needs an administrator");
+    json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_package_list, NULL));
+    json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_package_coverage, NULL));
+}
+
+static void a_request_that_takes_no_files_refuses_them(void **state)
+{
+    struct fixture *f = *state;
+    const int file = open_copy(f->made);
+    test_caller_forget_replies(&f->admin);
+    must(test_caller_send_files(&f->admin, &f->engine, MESSAGE_package_list, 3, (struct bytes){ 0 },
+                                &file, 1),
+         f->engine.err);
+    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "'package_list' takes no descriptors");
+}
+
+static void only_so_many_may_be_on_their_way(void **state)
+{
+    struct fixture *f = *state;
+    for (uint64_t id = 0; id < 16; id++)
+        must(test_caller_send(&f->admin, &f->engine, MESSAGE_package_install, id,
+                              bytes_of_text(URL)),
+             f->engine.err);
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_BUSY,
+                        "16 packages and caches are on their way in already");
+    while (fake_executor_next_transfer(&f->engine.executor))
+        fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
+    begin(f, URL);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
+    assert_reply_refuses(&f->admin, 0, KILN_IO, "the line is dead"); /* there is room again */
+}
+
+static void without_transfers_it_is_said(void **state)
+{
+    struct fixture *f = *state;
+    const struct executor_ops *all = f->engine.executor.base.ops;
+    struct executor_ops some = *all;
+    some.transfer = NULL;
+    f->engine.executor.base.ops = &some;
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_UNSUPPORTED,
+                        "cannot fetch packages");
+    f->engine.executor.base.ops = all;
+}
+
+/* ---- ended early ---- */
+
+static void whoever_leaves_has_the_transfer_cancelled(void **state)
+{
+    struct fixture *f = *state;
+    const int file = open_copy(f->made);
+    must(test_caller_send_files(&f->admin, &f->engine, MESSAGE_package_install, 3,
+                                bytes_of_text("{\"name\":\"gfx90a68.kdb\"}"), &file, 1),
+         f->engine.err);
+
+    test_caller_leave(&f->admin, &f->engine);
+
+    assert_int_equal(f->engine.executor.transfers_cancelled, 1);
+    assert_false(engine_idle(f->engine.engine)); /* until it has ended */
+    fake_executor_transfer_progress(&f->engine.executor, "fetching", 1, 2);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
+    assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
+    assert_null(f->engine.engine->arrivals);
+    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
+}
+
+static void who_leaves_while_it_is_moved_in_gets_no_answer_and_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, URL);
+    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    assert_int_equal(engine_fixture_staged(&f->engine), 1);
+
+    test_caller_leave(&f->admin, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(f->engine.executor.transfers_cancelled, 0);
+    assert_int_equal(f->admin.reply_count, 0);
+    assert_true(is_there(f, "gfx90a68.kdb"));
+    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
+}
+
+static void what_was_cancelled_is_answered_once_and_not_installed(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, URL);
+    test_caller_cancel(&f->admin, &f->engine, 3);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
+    assert_int_equal(f->admin.reply_count, 1);
+    assert_int_equal(reply_error(&f->admin, 0).code, KILN_CANCELLED);
+
+    begin(f, URL);
+    test_caller_cancel(&f->admin, &f->engine, 3);
+    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", ""); /* it was over */
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->admin.reply_count, 1);
+    assert_false(is_there(f, "gfx90a68.kdb"));
+}
+
+static void a_daemon_that_stops_ends_transfers_and_takes_no_more(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, URL);
+
+    engine_drain(f->engine.engine);
+
+    assert_int_equal(f->engine.executor.transfers_cancelled, 1);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
+    assert_int_equal(reply_error(&f->admin, 0).code, KILN_UNAVAILABLE);
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_UNAVAILABLE,
+                        "kilnd is stopping");
+}
+
+static void what_an_earlier_daemon_left_half_arrived_is_removed(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_err err = KILN_ERR_INIT;
+    char path[200];
+    snprintf(path, sizeof(path), "%s/half", f->engine.engine->staging);
+    must(fs_replace_file(path, bytes_of_text("half"), 0600, &err), err);
+    assert_int_equal(engine_fixture_staged(&f->engine), 1);
+    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->admin, &f->engine);
+
+    engine_fixture_reopen(&f->engine);
+
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
+    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
+}
+
+/* ---- looking ---- */
+
+static void packages_are_listed_and_shown_a_page_at_a_time(void **state)
+{
+    struct fixture *f = *state;
+    install(f, "gfx90a68.kdb");
+    KILN_AUTO(json)
+    struct json *list = test_caller_ask(&f->user, &f->engine, MESSAGE_package_list, NULL);
+    assert_int_equal(json_count(json_get(list, "packages")), 1);
+    const struct json *info = json_first(json_get(list, "packages"));
+    assert_string_equal(json_get_text(info, "name", ""), "gfx90a68.kdb");
+    assert_int_equal(json_get_u64(info, "kernels", 0), ROWS);
+
+    KILN_AUTO(json)
+    struct json *page = test_caller_ask(&f->user, &f->engine, MESSAGE_package_show,
+                                        "{\"name\":\"gfx90a68.kdb\",\"count\":2}");
+    assert_int_equal(json_get_u64(page, "kernels", 0), ROWS);
+    assert_int_equal(json_count(json_get(page, "rows")), 2);
+    assert_string_equal(json_get_text(json_first(json_get(page, "rows")), "name", ""), "a.o");
+    assert_string_equal(json_get_text(json_first(json_get(page, "rows")), "args", ""),
+                        " -mcpu=gfx90a");
+    char next[100];
+    snprintf(next, sizeof(next), "{\"name\":\"gfx90a68.kdb\",\"count\":2,\"after\":%u}",
+             (unsigned)json_get_u64(page, "next", 0));
+    KILN_AUTO(json)
+    struct json *rest = test_caller_ask(&f->user, &f->engine, MESSAGE_package_show, next);
+    assert_int_equal(json_count(json_get(rest, "rows")), 1);
+    assert_string_equal(json_get_text(json_first(json_get(rest, "rows")), "name", ""), "c.o");
+    assert_null(json_get(rest, "next"));
+}
+
+static void what_is_not_installed_is_not_found(void **state)
+{
+    struct fixture *f = *state;
+    static const unsigned types[] = { MESSAGE_package_show, MESSAGE_package_verify,
+                                      MESSAGE_package_remove };
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        test_caller_refused(&f->admin, &f->engine, (enum message_type)types[i],
+                            "{\"name\":\"gfx90a68.kdb\"}", KILN_NOT_FOUND, "gfx90a68.kdb");
+}
+
+static void verifying_counts_what_is_well_and_what_is_damaged(void **state)
+{
+    struct fixture *f = *state;
+    install(f, "gfx90a68.kdb");
+    KILN_AUTO(json)
+    struct json *well = test_caller_ask(&f->admin, &f->engine, MESSAGE_package_verify,
+                                        "{\"name\":\"gfx90a68.kdb\"}");
+    assert_int_equal(json_get_u64(well, "kernels", 0), ROWS);
+    assert_int_equal(json_get_u64(well, "good", 0), ROWS);
+    assert_int_equal(json_get_u64(well, "damaged", 9), 0);
+
+    put_package(&f->engine, "gfx90a6e.kdb", rows, ROWS);
+    flip_bit(package_path(&f->engine, "gfx90a6e.kdb"), bytes_of_text("the second object"));
+    engine_fixture_rescan(&f->engine);
+    KILN_AUTO(json)
+    struct json *ill = test_caller_ask(&f->admin, &f->engine, MESSAGE_package_verify,
+                                       "{\"name\":\"gfx90a6e.kdb\"}");
+    assert_int_equal(json_get_u64(ill, "good", 0), ROWS - 1);
+    assert_int_equal(json_get_u64(ill, "damaged", 0), 1);
+    assert_says(json_get_text(ill, "first", ""), "b.o");
+}
+
+static void one_package_is_verified_at_a_time_also_when_its_asker_leaves(void **state)
+{
+    struct fixture *f = *state;
+    install(f, "gfx90a68.kdb");
+    test_caller_forget_replies(&f->admin);
+    static const char question[] = "{\"name\":\"gfx90a68.kdb\"}";
+    must(
+        test_caller_send(&f->admin, &f->engine, MESSAGE_package_verify, 1, bytes_of_text(question)),
+        f->engine.err);
+    must(
+        test_caller_send(&f->admin, &f->engine, MESSAGE_package_verify, 2, bytes_of_text(question)),
+        f->engine.err);
+    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "being verified already");
+
+    test_caller_leave(&f->admin, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
+    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+    json_destroy(test_caller_ask(&f->admin, &f->engine, MESSAGE_package_verify, question));
+}
+
+static void a_removed_package_serves_no_more(void **state)
+{
+    struct fixture *f = *state;
+    install(f, "gfx90a68.kdb");
+    assert_true(serves(f, "a.o"));
+    KILN_AUTO(json)
+    struct json *gone = test_caller_ask(&f->admin, &f->engine, MESSAGE_package_remove,
+                                        "{\"name\":\"gfx90a68.kdb\"}");
+    assert_string_equal(json_get_text(gone, "name", ""), "gfx90a68.kdb");
+    assert_false(serves(f, "a.o")); /* nor is it hot */
+    assert_false(is_there(f, "gfx90a68.kdb"));
+    assert_string_equal(engine_fixture_reported(&f->engine, "package_removed"), "gfx90a68.kdb");
+}
+
+static void coverage_says_how_each_package_fits_each_gpu(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_err err = KILN_ERR_INIT;
+    char path[200];
+    snprintf(path, sizeof(path), "%s/1", f->engine.gpus);
+    must(fs_make_folders(path, &err), err);
+    snprintf(path, sizeof(path), "%s/1/properties", f->engine.gpus);
+    must(fs_replace_file(path,
+                         bytes_of_text("cpu_cores_count 0\nsimd_count 416\nsimd_per_cu 4\n"
+                                       "gfx_target_version 90010\nvendor_id 4098\n"
+                                       "device_id 29711\nunique_id 81985529216486895\n"),
+                         0644, &err),
+         err);
+    install(f, "gfx90a6e.kdb");
+    KILN_AUTO(json)
+    struct json *lacks = test_caller_ask(&f->user, &f->engine, MESSAGE_package_coverage, NULL);
+    const struct json *gpu = json_first(json_get(lacks, "gpus"));
+    assert_string_equal(json_get_text(gpu, "database_id", ""), "gfx90a68");
+    assert_string_equal(json_get_text(gpu, "coverage", ""), "other-cus");
+    assert_says(json_get_text(gpu, "sentence", ""),
+                "Missing system database file: gfx90a68.kdb Performance may degrade.");
+
+    install(f, "gfx90a68.kdb");
+    KILN_AUTO(json)
+    struct json *has = test_caller_ask(&f->user, &f->engine, MESSAGE_package_coverage, NULL);
+    gpu = json_first(json_get(has, "gpus"));
+    assert_string_equal(json_get_text(gpu, "coverage", ""), "exact");
+    assert_string_equal(json_get_text(gpu, "sentence", "?"), "");
+    assert_int_equal(json_count(json_get(gpu, "packages")), 2);
+}
+
+#define INSTALL_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        INSTALL_TEST(what_was_fetched_is_installed_and_serves),
+        INSTALL_TEST(the_transfer_is_told_all_that_it_must_know),
+        INSTALL_TEST(a_file_that_came_with_the_request_is_what_is_transferred),
+        INSTALL_TEST(progress_is_told_as_it_comes),
+        INSTALL_TEST(why_a_transfer_failed_is_told),
+        INSTALL_TEST(what_turns_out_to_be_no_package_leaves_no_trace),
+        INSTALL_TEST(a_name_that_is_no_packages_is_refused),
+        INSTALL_TEST(a_url_or_a_file_is_needed_and_not_both),
+        INSTALL_TEST(users_may_look_at_packages_but_not_change_them),
+        INSTALL_TEST(a_request_that_takes_no_files_refuses_them),
+        INSTALL_TEST(only_so_many_may_be_on_their_way),
+        INSTALL_TEST(without_transfers_it_is_said),
+        INSTALL_TEST(whoever_leaves_has_the_transfer_cancelled),
+        INSTALL_TEST(who_leaves_while_it_is_moved_in_gets_no_answer_and_leaves_nothing),
+        INSTALL_TEST(what_was_cancelled_is_answered_once_and_not_installed),
+        INSTALL_TEST(a_daemon_that_stops_ends_transfers_and_takes_no_more),
+        INSTALL_TEST(what_an_earlier_daemon_left_half_arrived_is_removed),
+        INSTALL_TEST(packages_are_listed_and_shown_a_page_at_a_time),
+        INSTALL_TEST(what_is_not_installed_is_not_found),
+        INSTALL_TEST(verifying_counts_what_is_well_and_what_is_damaged),
+        INSTALL_TEST(one_package_is_verified_at_a_time_also_when_its_asker_leaves),
+        INSTALL_TEST(a_removed_package_serves_no_more),
+        INSTALL_TEST(coverage_says_how_each_package_fits_each_gpu),
+    };
+    return cmocka_run_group_tests_name("installs", tests, NULL, NULL);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* FETCH_NO_CACHE: a compile for the asker alone, of which nothing stays. */
+#include "tests/unit/engine/service/kernel_files.h"
+
+#include <string.h>
+
+struct fixture {
+    struct engine_fixture engine;
+    struct test_caller a, b;
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    engine_fixture_open(&f.engine, true);
+    test_caller_join(&f.a, &f.engine, 1000, ROLE_USE);
+    test_caller_join(&f.b, &f.engine, 1001, ROLE_USE);
+    must(test_caller_hello(&f.a, &f.engine), f.engine.err);
+    must(test_caller_hello(&f.b, &f.engine), f.engine.err);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_leave(&f->a, &f->engine);
+    test_caller_leave(&f->b, &f->engine);
+    while (fake_executor_next_compile(&f->engine.executor))
+        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
+    engine_fixture_close(&f->engine);
+    return 0;
+}
+
+/* The same kernel as test_caller_want asks for. */
+static void want_fresh(struct fixture *f, struct test_caller *c, uint64_t id)
+{
+    struct message_fetch_source m = {
+        .flags = FETCH_NO_CACHE,
+        .inline_limit = 100,
+        .target = bytes_of_text(FIXTURE_TARGET),
+        .program = bytes_of_text("k.cl"),
+        .source = bytes_of_text("kernel void k() {}"),
+    };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 10000);
+    message_fetch_source_write(&b, &m);
+    must(test_caller_send(c, &f->engine, MESSAGE_fetch_source, id, buffer_view(&b)), f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void want(struct fixture *f, struct test_caller *c, uint64_t id)
+{
+    test_caller_want(c, &f->engine, id, "k.cl", PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void compile(struct fixture *f, const char *content)
+{
+    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static uint64_t stat(struct fixture *f, const char *name)
+{
+    return engine_fixture_stat(&f->engine, name);
+}
+
+static void asked_twice_it_is_compiled_twice_and_nothing_is_stored(void **state)
+{
+    struct fixture *f = *state;
+    want_fresh(f, &f->a, 1);
+    compile(f, "first");
+    want_fresh(f, &f->a, 2);
+    compile(f, "second");
+    assert_true(bytes_equal_text(reply_outcome(&f->a, 0).content, "first"));
+    assert_true(bytes_equal_text(reply_outcome(&f->a, 1).content, "second"));
+    assert_int_equal(reply_outcome(&f->a, 1).tier, TIER_COMPILED);
+    assert_int_equal(stat(f, "compiles"), 2);
+    assert_int_equal(stat(f, "store_objects"), 0);
+    assert_int_equal(stat(f, "hot_objects"), 0);
+}
+
+static void what_is_hot_or_stored_is_not_used(void **state)
+{
+    struct fixture *f = *state;
+    want(f, &f->a, 1);
+    compile(f, "stored");
+    want_fresh(f, &f->a, 2);
+    compile(f, "fresh");
+    assert_true(bytes_equal_text(reply_outcome(&f->a, 1).content, "fresh"));
+    want(f, &f->a, 3);
+    assert_int_equal(reply_outcome(&f->a, 2).tier, TIER_HOT);
+    assert_int_equal(f->a.replies[2].first_object_size, strlen("stored"));
+}
+
+static void nobody_joins_it_and_it_joins_nobody(void **state)
+{
+    struct fixture *f = *state;
+    want_fresh(f, &f->a, 1); /* takes the one compiler */
+    want(f, &f->b, 1);
+    want_fresh(f, &f->b, 2);
+    assert_int_equal(stat(f, "coalesced"), 0);
+    assert_int_equal(stat(f, "queued"), 2);
+    compile(f, "of a alone");
+    assert_int_equal(f->a.reply_count, 1);
+    assert_int_equal(f->b.reply_count, 0);
+    compile(f, "one");
+    compile(f, "two");
+    assert_int_equal(f->b.reply_count, 2);
+    assert_int_equal(stat(f, "store_objects"), 1); /* of who may use the cache */
+}
+
+static void its_failure_is_not_remembered_and_remembered_ones_do_not_count(void **state)
+{
+    struct fixture *f = *state;
+    want_fresh(f, &f->a, 1);
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
+    want(f, &f->a, 2);
+    assert_int_equal(f->a.reply_count, 1); /* it is tried */
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
+    want_fresh(f, &f->a, 3);
+    compile(f, "this time it does");
+    assert_int_equal(reply_outcome(&f->a, 2).code, KILN_OK);
+    want(f, &f->a, 4);
+    assert_int_equal(reply_outcome(&f->a, 3).code, KILN_COMPILE_FAILED);
+    assert_int_equal(stat(f, "remembered_failures"), 1);
+}
+
+static void who_leaves_takes_it_off_the_queue(void **state)
+{
+    struct fixture *f = *state;
+    want_fresh(f, &f->b, 1); /* runs */
+    want_fresh(f, &f->a, 1);
+    want_fresh(f, &f->a, 2);
+    assert_int_equal(stat(f, "queued"), 2);
+    test_caller_leave(&f->a, &f->engine);
+    assert_int_equal(stat(f, "queued"), 0);
+    compile(f, "object");
+    assert_int_equal(f->b.reply_count, 1);
+    assert_int_equal(stat(f, "queued_bytes"), 0);
+    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
+}
+
+static void a_plan_is_compiled_for_its_asker_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct message_plan m = { .problem = small_problem(8),
+                              .inline_limit = 100,
+                              .target = bytes_of_text(FIXTURE_TARGET) };
+    send_plan(&f->a, &f->engine, 1, &m);
+    compile(f, "stored");
+    m.flags = FETCH_NO_CACHE;
+    send_plan(&f->a, &f->engine, 2, &m);
+    compile(f, "fresh");
+    assert_int_equal(planned_outcome(&f->a, 1).tier, TIER_COMPILED);
+    assert_true(bytes_equal_text(planned_outcome(&f->a, 1).content, "fresh"));
+    m.flags = 0;
+    send_plan(&f->a, &f->engine, 3, &m);
+    assert_true(bytes_equal_text(planned_outcome(&f->a, 2).content, "stored"));
+}
+
+#define NO_CACHE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        NO_CACHE_TEST(asked_twice_it_is_compiled_twice_and_nothing_is_stored),
+        NO_CACHE_TEST(what_is_hot_or_stored_is_not_used),
+        NO_CACHE_TEST(nobody_joins_it_and_it_joins_nobody),
+        NO_CACHE_TEST(its_failure_is_not_remembered_and_remembered_ones_do_not_count),
+        NO_CACHE_TEST(who_leaves_takes_it_off_the_queue),
+        NO_CACHE_TEST(a_plan_is_compiled_for_its_asker_alone),
+    };
+    return cmocka_run_group_tests_name("no cache", tests, NULL, NULL);
+}

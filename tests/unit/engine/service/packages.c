@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels that packages have, asked for by MIOpen's name: which package answers, and what damage
+ * costs. */
+#include "engine/service/packages.h"
+#include "tests/unit/engine/service/kernel_files.h"
+
+#include "common/fs.h"
+#include "engine/package/manifest.h"
+#include "engine/service/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MI210 "gfx90a68"
+
+struct fixture {
+    struct engine_fixture engine;
+    struct test_caller user, admin;
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    engine_fixture_open(&f.engine, true);
+    test_caller_join(&f.user, &f.engine, 1000, ROLE_USE);
+    test_caller_join(&f.admin, &f.engine, 0, ROLE_ADMIN);
+    must(test_caller_hello(&f.user, &f.engine), f.engine.err);
+    must(test_caller_hello(&f.admin, &f.engine), f.engine.err);
+    *state = &f;
+    return 0;
+}
+
+static void leave(struct fixture *f)
+{
+    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->admin, &f->engine);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    leave(f);
+    engine_fixture_close(&f->engine);
+    return 0;
+}
+
+static void reopen(struct fixture *f)
+{
+    leave(f);
+    engine_fixture_reopen(&f->engine);
+    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
+    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
+    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
+    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+}
+
+/* A package of one kernel, and the engine knows of it. */
+static void put_one(struct fixture *f, const char *file_name, const char *name, const char *content)
+{
+    const struct kernel_row row = TEXT_KERNEL(name, " -mcpu=gfx90a", content);
+    put_package(&f->engine, file_name, &row, 1);
+    engine_fixture_rescan(&f->engine);
+}
+
+static struct message_outcome ask(struct fixture *f, const char *id, const char *name)
+{
+    test_caller_forget_replies(&f->user);
+    test_caller_want_named(&f->user, &f->engine, id, name, " -mcpu=gfx90a");
+    return last_outcome(&f->user);
+}
+
+static uint64_t stat(struct fixture *f, const char *name)
+{
+    return engine_fixture_stat(&f->engine, name);
+}
+
+static void assert_content(struct message_outcome o, enum tier tier, const char *content)
+{
+    assert_int_equal(o.code, KILN_OK);
+    assert_int_equal(o.tier, tier);
+    assert_true(bytes_equal_text(o.content, content));
+}
+
+static void a_kernel_of_a_package_is_served_by_its_name_and_then_hot(void **state)
+{
+    struct fixture *f = *state;
+    put_one(f, "gfx90a68.kdb", "conv.o", "the object");
+
+    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+    assert_content(ask(f, MI210, "conv.o"), TIER_HOT, "the object");
+
+    assert_int_equal(stat(f, "hits.package"), 1);
+    assert_int_equal(stat(f, "hits.hot"), 1);
+    assert_int_equal(stat(f, "compiles"), 0);
+}
+
+static void every_blank_of_the_arguments_counts(void **state)
+{
+    struct fixture *f = *state;
+    const struct kernel_row rows[] = { TEXT_KERNEL("conv.o", " -mcpu=gfx90a", "one blank"),
+                                       TEXT_KERNEL("conv.o", "  -mcpu=gfx90a", "two blanks") };
+    put_package(&f->engine, "gfx90a68.kdb", rows, 2);
+    engine_fixture_rescan(&f->engine);
+
+    test_caller_want_named(&f->user, &f->engine, MI210, "conv.o", rows[1].args);
+    test_caller_want_named(&f->user, &f->engine, MI210, "conv.o", rows[0].args);
+    test_caller_want_named(&f->user, &f->engine, MI210, "conv.o", "-mcpu=gfx90a");
+
+    assert_content(reply_outcome(&f->user, 0), TIER_PACKAGE, "two blanks");
+    assert_content(reply_outcome(&f->user, 1), TIER_PACKAGE, "one blank");
+    assert_int_equal(reply_outcome(&f->user, 2).code, KILN_NOT_FOUND);
+}
+
+static void the_exact_id_is_asked_before_the_plain_arch(void **state)
+{
+    struct fixture *f = *state;
+    put_one(f, "gfx90a.kdb", "conv.o", "for any compute units");
+    put_one(f, "gfx90a68.kdb", "conv.o", "for 104 compute units");
+    put_one(f, "gfx90a.more.kdb", "only-here.o", "for any");
+
+    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "for 104 compute units");
+    assert_content(ask(f, "gfx90a6e", "conv.o"), TIER_PACKAGE, "for any compute units");
+    assert_content(ask(f, MI210, "only-here.o"), TIER_PACKAGE, "for any");
+}
+
+static void other_compute_units_are_a_miss(void **state)
+{
+    struct fixture *f = *state;
+    put_one(f, "gfx90a6e.kdb", "conv.o", "for 110 compute units");
+
+    assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
+    assert_int_equal(ask(f, "gfx90a", "conv.o").code, KILN_NOT_FOUND);
+
+    assert_int_equal(stat(f, "misses"), 2);
+}
+
+static void a_flipped_bit_is_a_miss_that_is_counted_and_told_and_the_others_are_served(void **state)
+{
+    struct fixture *f = *state;
+    const struct kernel_row rows[] = { TEXT_KERNEL("bad.o", " -mcpu=gfx90a", "this one is damaged"),
+                                       TEXT_KERNEL("good.o", " -mcpu=gfx90a", "this one is well") };
+    put_package(&f->engine, "gfx90a68.kdb", rows, 2);
+    flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text(rows[0].content));
+    engine_fixture_rescan(&f->engine);
+
+    assert_int_equal(ask(f, MI210, "bad.o").code, KILN_NOT_FOUND);
+    assert_content(ask(f, MI210, "good.o"), TIER_PACKAGE, "this one is well");
+
+    assert_int_equal(stat(f, "quarantined"), 1);
+    const char *told = engine_fixture_reported(&f->engine, "quarantined");
+    assert_non_null(told);
+    assert_says(told, "package 'gfx90a68.kdb', kernel 'bad.o': ");
+}
+
+static void what_one_package_has_damaged_the_next_may_have(void **state)
+{
+    struct fixture *f = *state;
+    put_one(f, "gfx90a.kdb", "conv.o", "of the plain arch");
+    put_one(f, "gfx90a68.kdb", "conv.o", "of the exact id");
+    flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("of the exact id"));
+    engine_fixture_rescan(&f->engine);
+
+    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "of the plain arch");
+
+    assert_int_equal(stat(f, "quarantined"), 1);
+}
+
+static void packages_come_and_go_while_it_runs(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
+
+    put_one(f, "gfx90a68.kdb", "conv.o", "the object");
+    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+    assert_says(engine_fixture_reported(&f->engine, "package_appeared"), "'gfx90a68.kdb'");
+
+    unlink(package_path(&f->engine, "gfx90a68.kdb"));
+    engine_fixture_rescan(&f->engine);
+    assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND); /* nor is it hot */
+    assert_says(engine_fixture_reported(&f->engine, "package_gone"), "'gfx90a68.kdb'");
+}
+
+static void a_package_that_is_replaced_answers_with_what_is_in_it_now(void **state)
+{
+    struct fixture *f = *state;
+    put_one(f, "gfx90a68.kdb", "conv.o", "the old object");
+    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the old object");
+
+    put_one(f, "gfx90a68.kdb", "conv.o", "the new object");
+
+    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the new object");
+}
+
+static void what_is_installed_counts_from_the_start(void **state)
+{
+    struct fixture *f = *state;
+    put_one(f, "gfx90a68.kdb", "conv.o", "the object");
+
+    reopen(f);
+
+    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+}
+
+static void a_file_that_is_no_package_is_refused_once_and_the_others_serve(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_err err = KILN_ERR_INIT;
+    char text[200];
+    memset(text, 'x', sizeof(text));
+    must(fs_replace_file(package_path(&f->engine, "gfx906_60.kdb"), bytes_of(text, sizeof(text)),
+                         0644, &err),
+         err);
+    put_one(f, "gfx90a68.kdb", "conv.o", "the object");
+    assert_says(engine_fixture_reported(&f->engine, "package_refused"), "is not a SQLite file");
+    size_t told = f->engine.report_count;
+
+    engine_fixture_rescan(&f->engine);
+
+    assert_int_equal(f->engine.report_count, told);
+    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+}
+
+static void the_folders_are_looked_at_now_and_then_and_never_twice_at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct engine *e = f->engine.engine;
+    packages_tick(e);
+    fake_executor_run_tasks(&f->engine.executor);
+    packages_tick(e);
+    assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0); /* not due */
+
+    e->rescan_at_ns = 0;
+    packages_tick(e);
+    e->rescan_at_ns = 0;
+    packages_tick(e);
+
+    assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
+}
+
+static void a_folder_that_cannot_be_read_is_told_of(void **state)
+{
+    struct fixture *f = *state;
+    static char other[100];
+    static const char *others[] = { other, NULL };
+    snprintf(other, sizeof(other), "%s/loop", f->engine.folder);
+    assert_int_equal(symlink(other, other), 0); /* ELOOP, for root too */
+    f->engine.options.more_package_folders = others;
+
+    reopen(f);
+
+    assert_says(engine_fixture_reported(&f->engine, "package_refused"), "cannot look for packages");
+}
+
+/* ---- names ---- */
+
+static void what_is_no_name_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    static char huge[LIMIT_OPTIONS_TEXT + 2];
+    memset(huge, 'x', sizeof(huge) - 1);
+    const struct {
+        struct bytes id, name, args;
+    } bad[] = {
+        { bytes_of_text("gfx90a68"), bytes_of_text(""), bytes_of_text("-a") },
+        { bytes_of_text("gfx90a68"), bytes_of_text(huge), bytes_of_text("-a") },
+        { bytes_of_text("gfx90a68"), bytes_of_text("k.o"), bytes_of_text(huge) },
+        { bytes_of_text("gfx90a68"), bytes_of("k\0o", 3), bytes_of_text("-a") },
+        { bytes_of_text("gfx90a68"), bytes_of_text("k.o"), bytes_of("-\0a", 3) },
+        { bytes_of_text("../etc"), bytes_of_text("k.o"), bytes_of_text("-a") },
+        { bytes_of_text(""), bytes_of_text("k.o"), bytes_of_text("-a") },
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct message_fetch_name m = { .database_id = bad[i].id,
+                                        .name = bad[i].name,
+                                        .args = bad[i].args };
+        BUFFER_AUTO struct buffer b;
+        buffer_init(&b, 100000);
+        message_fetch_name_write(&b, &m);
+        test_caller_forget_replies(&f->user);
+        must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch_name, i, buffer_view(&b)),
+             f->engine.err);
+        assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
+    }
+    assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
+}
+
+static void put_named_item(struct buffer *items, const char *name)
+{
+    struct message_fetch_name m = { .inline_limit = 100,
+                                    .database_id = bytes_of_text(MI210),
+                                    .name = bytes_of_text(name),
+                                    .args = bytes_of_text(" -mcpu=gfx90a") };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1000);
+    message_fetch_name_write(&b, &m);
+    struct message_batch_item item = { .kind = 2, .request = buffer_view(&b) };
+    message_batch_item_write(items, &item);
+}
+
+static void a_batch_may_ask_by_name(void **state)
+{
+    struct fixture *f = *state;
+    put_one(f, "gfx90a68.kdb", "conv.o", "the object");
+    BUFFER_AUTO struct buffer items, b;
+    buffer_init(&items, 10000);
+    buffer_init(&b, 10000);
+    put_named_item(&items, "conv.o");
+    put_named_item(&items, "none.o");
+    put_named_item(&items, ""); /* is refused by itself */
+    struct message_batch m = { .count = 3, .items = buffer_view(&items) };
+    message_batch_write(&b, &m);
+
+    must(test_caller_send(&f->user, &f->engine, MESSAGE_batch, 9, buffer_view(&b)), f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(f->user.reply_count, 3);
+    assert_int_equal(reply_outcome(&f->user, 0).index, 2);
+    assert_int_equal(reply_outcome(&f->user, 0).code, KILN_INVALID);
+    assert_content(reply_outcome(&f->user, 1), TIER_PACKAGE, "the object");
+    assert_int_equal(reply_outcome(&f->user, 2).index, 1);
+    assert_int_equal(reply_outcome(&f->user, 2).code, KILN_NOT_FOUND);
+    assert_int_equal(f->user.replies[2].flags, 0);
+}
+
+static void askers_of_one_name_cost_one_look(void **state)
+{
+    struct fixture *f = *state;
+    put_one(f, "gfx90a68.kdb", "conv.o", "the object");
+    struct message_fetch_name m = { .inline_limit = 100,
+                                    .database_id = bytes_of_text(MI210),
+                                    .name = bytes_of_text("conv.o"),
+                                    .args = bytes_of_text(" -mcpu=gfx90a") };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1000);
+    message_fetch_name_write(&b, &m);
+
+    for (uint64_t id = 0; id < 3; id++)
+        must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch_name, id, buffer_view(&b)),
+             f->engine.err);
+
+    assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
+    assert_int_equal(f->user.reply_count, 3);
+    assert_int_equal(stat(f, "coalesced"), 2);
+    assert_int_equal(stat(f, "queued_bytes"), 0); /* the copy of its name is given back */
+}
+
+static void whoever_leaves_while_a_package_is_looked_into_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    put_one(f, "gfx90a68.kdb", "conv.o", "the object");
+    struct message_fetch_name m = { .database_id = bytes_of_text(MI210),
+                                    .name = bytes_of_text("conv.o") };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1000);
+    message_fetch_name_write(&b, &m);
+    must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch_name, 1, buffer_view(&b)),
+         f->engine.err);
+
+    test_caller_leave(&f->user, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(stat(f, "cancelled"), 1);
+    assert_int_equal(stat(f, "queued_bytes"), 0);
+    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
+}
+
+/* ---- signed packages ---- */
+
+/* A .kpkg of one kernel with |key|, in the fixture's folder. */
+static void write_kpkg(const char *path, const struct digest *key)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(package_writer) struct package_writer *writer = NULL;
+    const struct package_entry entry = {
+        .name = bytes_of_text("conv.cl.o"),
+        .args = bytes_of_text("-mcpu=gfx90a"),
+        .raw = bytes_of_text("the signed object"),
+        .key = *key,
+        .toolchain_id = { { 7 } },
+        .target = bytes_of_text("gfx90a"),
+        .toolchain = bytes_of_text("clang"),
+        .program = bytes_of_text("conv.cl"),
+        .options = bytes_of_text(""),
+        .source = bytes_of_text("source"),
+    };
+    unlink(path);
+    must(package_writer_create(path, PACKAGE_KILN, &writer, &err), err);
+    must(package_writer_add(writer, &entry, &err), err);
+    must(package_writer_finish(writer, &err), err);
+}
+
+/* Installs it as if kiln-transfer had found it signed by |signer|. */
+static void install(struct fixture *f, const char *path, const char *name, const char *signer)
+{
+    test_caller_forget_replies(&f->admin);
+    must(test_caller_send(&f->admin, &f->engine, MESSAGE_package_install, 3,
+                          bytes_of_text("{\"url\":\"file:///tmp/x\"}")),
+         f->engine.err);
+    fake_executor_transfer(&f->engine.executor, path, name, signer);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static struct message_outcome ask_key(struct fixture *f, const struct digest *key)
+{
+    struct message_fetch m = { .key = *key, .inline_limit = 100 };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    message_fetch_write(&b, &m);
+    test_caller_forget_replies(&f->user);
+    must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch, 4, buffer_view(&b)), f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+    return last_outcome(&f->user);
+}
+
+static void a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_err err = KILN_ERR_INIT;
+    const struct digest key = { { 1, 2, 3 } };
+    char path[100];
+    snprintf(path, sizeof(path), "%s/made.kpkg", f->engine.folder);
+    must(manifest_keygen(f->engine.folder, "release", &err), err);
+    write_kpkg(path, &key);
+
+    install(f, path, "gfx90a68.kpkg", "");
+    assert_int_equal(ask_key(f, &key).code, KILN_NOT_FOUND);
+    install(f, path, "gfx90a68.kpkg", "somebody"); /* whose key is not trusted here */
+    assert_int_equal(ask_key(f, &key).code, KILN_NOT_FOUND);
+    install(f, path, "gfx90a68.kpkg", "release");
+    assert_content(ask_key(f, &key), TIER_PACKAGE, "the signed object");
+
+    test_caller_forget_replies(&f->user);
+    test_caller_want_named(&f->user, &f->engine, MI210, "conv.cl.o", "-mcpu=gfx90a");
+    assert_content(last_outcome(&f->user), TIER_PACKAGE, "the signed object");
+}
+
+static void where_signatures_are_required_others_are_not_used_and_it_is_said(void **state)
+{
+    struct fixture *f = *state;
+    put_one(f, "gfx90a68.kdb", "conv.o", "the object");
+    f->engine.options.require_signature = true;
+
+    reopen(f);
+
+    assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
+    assert_says(engine_fixture_reported(&f->engine, "package_refused"),
+                "is not signed and require-signature is set");
+}
+
+/* ---- GPUs without a package ---- */
+
+static void add_gpu(struct fixture *f, unsigned node, const char *version, unsigned simds)
+{
+    char path[200], text[300];
+    struct kiln_err err = KILN_ERR_INIT;
+    snprintf(path, sizeof(path), "%s/%u", f->engine.gpus, node);
+    must(fs_make_folders(path, &err), err);
+    snprintf(path, sizeof(path), "%s/%u/properties", f->engine.gpus, node);
+    snprintf(text, sizeof(text),
+             "cpu_cores_count 0\nsimd_count %u\nsimd_per_cu 4\ngfx_target_version %s\n"
+             "vendor_id 4098\ndevice_id 29711\nunique_id 81985529216486895\n",
+             simds, version);
+    must(fs_replace_file(path, bytes_of_text(text), 0644, &err), err);
+}
+
+static size_t missing_told(const struct fixture *f)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < f->engine.report_count; i++)
+        count += strcmp(f->engine.reports[i].event, "package_missing") == 0;
+    return count;
+}
+
+static void a_gpu_without_a_package_is_told_of_once_a_boot(void **state)
+{
+    struct fixture *f = *state;
+    add_gpu(f, 1, "90010", 416);
+    add_gpu(f, 2, "90010", 416); /* alike: one line for both */
+    add_gpu(f, 3, "90006", 240);
+    reopen(f);
+    assert_int_equal(missing_told(f), 2);
+    assert_says(engine_fixture_reported(&f->engine, "package_missing"),
+                "Missing system database file: gfx906_60.kdb Performance may degrade.");
+
+    reopen(f); /* kilnd starts again, the host did not */
+    assert_int_equal(missing_told(f), 2);
+}
+
+static void a_gpu_that_a_package_fits_is_not_missed(void **state)
+{
+    struct fixture *f = *state;
+    add_gpu(f, 1, "90010", 416);
+    put_one(f, "gfx90a68.kdb", "conv.o", "the object");
+
+    reopen(f);
+
+    assert_int_equal(missing_told(f), 0);
+}
+
+static void a_gpu_that_comes_to_lack_its_package_is_told_of_again(void **state)
+{
+    struct fixture *f = *state;
+    add_gpu(f, 1, "90010", 416);
+    reopen(f);
+    assert_int_equal(missing_told(f), 1);
+
+    add_gpu(f, 2, "90006", 240);
+    reopen(f);
+
+    assert_int_equal(missing_told(f), 3); /* what is to be said is another thing now */
+}
+
+#define PACKAGES_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PACKAGES_TEST(a_kernel_of_a_package_is_served_by_its_name_and_then_hot),
+        PACKAGES_TEST(every_blank_of_the_arguments_counts),
+        PACKAGES_TEST(the_exact_id_is_asked_before_the_plain_arch),
+        PACKAGES_TEST(other_compute_units_are_a_miss),
+        PACKAGES_TEST(a_flipped_bit_is_a_miss_that_is_counted_and_told_and_the_others_are_served),
+        PACKAGES_TEST(what_one_package_has_damaged_the_next_may_have),
+        PACKAGES_TEST(packages_come_and_go_while_it_runs),
+        PACKAGES_TEST(a_package_that_is_replaced_answers_with_what_is_in_it_now),
+        PACKAGES_TEST(what_is_installed_counts_from_the_start),
+        PACKAGES_TEST(a_file_that_is_no_package_is_refused_once_and_the_others_serve),
+        PACKAGES_TEST(the_folders_are_looked_at_now_and_then_and_never_twice_at_once),
+        PACKAGES_TEST(a_folder_that_cannot_be_read_is_told_of),
+        PACKAGES_TEST(what_is_no_name_is_refused),
+        PACKAGES_TEST(a_batch_may_ask_by_name),
+        PACKAGES_TEST(askers_of_one_name_cost_one_look),
+        PACKAGES_TEST(whoever_leaves_while_a_package_is_looked_into_leaves_nothing),
+        PACKAGES_TEST(a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone),
+        PACKAGES_TEST(where_signatures_are_required_others_are_not_used_and_it_is_said),
+        PACKAGES_TEST(a_gpu_without_a_package_is_told_of_once_a_boot),
+        PACKAGES_TEST(a_gpu_that_a_package_fits_is_not_missed),
+        PACKAGES_TEST(a_gpu_that_comes_to_lack_its_package_is_told_of_again),
+    };
+    return cmocka_run_group_tests_name("packages", tests, NULL, NULL);
+}

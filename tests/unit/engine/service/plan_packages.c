@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+/* Plans whose kernels come out of packages, and requests that must not get them from there. */
+#include "tests/unit/engine/service/kernel_files.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MI210 "gfx90a68"
+
+struct fixture {
+    struct engine_fixture engine;
+    struct test_caller a, b;
+    struct program_names names; /* what a plan for the small problem asks packages for */
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    struct problem problem = small_problem(8);
+    memset(&f, 0, sizeof(f));
+    engine_fixture_open(&f.engine, false);
+    program_names_find(&problem, "gfx90a", NULL, &f.names);
+    test_caller_join(&f.a, &f.engine, 1000, ROLE_USE);
+    test_caller_join(&f.b, &f.engine, 1001, ROLE_USE);
+    must(test_caller_hello(&f.a, &f.engine), f.engine.err);
+    must(test_caller_hello(&f.b, &f.engine), f.engine.err);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_leave(&f->a, &f->engine);
+    test_caller_leave(&f->b, &f->engine);
+    while (fake_executor_next_compile(&f->engine.executor))
+        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
+    engine_fixture_close(&f->engine);
+    program_names_done(&f->names);
+    return 0;
+}
+
+/* A host with clang, which can do gfx90a. */
+static void describe_clang(struct fixture *f)
+{
+    engine_fixture_describe_as(
+        &f->engine,
+        "{\"toolchains\":[{\"name\":\"clang\",\"version\":\"1\",\"path\":\"/x\",\"family\":\"amdgpu"
+        "\",\"identity\":"
+        "\"aaaaaaaabbbbbbbbaaaaaaaabbbbbbbbaaaaaaaabbbbbbbbaaaaaaaabbbbbbbb\"}]}");
+}
+
+static void answer_probe(struct fixture *f)
+{
+    struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
+    assert_non_null(task);
+    assert_int_equal(task->job.kind, COMPILE_PROBE);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void put_content(struct fixture *f, const char *file_name, struct bytes content)
+{
+    const struct kernel_row row = { .name = (const char *)f->names.name.data,
+                                    .args = (const char *)f->names.args.data,
+                                    .content = (const char *)content.data,
+                                    .size = content.size };
+    put_package(&f->engine, file_name, &row, 1);
+    engine_fixture_rescan(&f->engine);
+}
+
+/* What the small problem needs, in a package, for devices with xnack or without. */
+static struct amd_object put_kernel(struct fixture *f, const char *file_name)
+{
+    struct amd_object object = amd_object(AMD_XNACK_EITHER, "from the package");
+    put_content(f, file_name, bytes_of(object.bytes, sizeof(object.bytes)));
+    return object;
+}
+
+static struct message_plan plan_for(const char *database_id)
+{
+    return (struct message_plan){ .problem = small_problem(8),
+                                  .inline_limit = 1000,
+                                  .target = bytes_of_text("gfx90a"),
+                                  .database_id = bytes_of_text(database_id) };
+}
+
+static void plan(struct fixture *f, struct test_caller *c, const struct message_plan *m)
+{
+    test_caller_forget_replies(c);
+    send_plan(c, &f->engine, 8, m);
+}
+
+/* The source of the same kernel, by itself. */
+static void want_source(struct fixture *f, struct test_caller *c)
+{
+    const struct solution_program *p = &f->names.program;
+    BUFFER_AUTO struct buffer headers, b;
+    buffer_init(&headers, 1u << 20);
+    buffer_init(&b, 1u << 20);
+    for (uint32_t i = 0; i < p->header_count; i++) {
+        struct message_header h = { .name = bytes_of_text(p->header_names[i]),
+                                    .text = p->header_texts[i] };
+        message_header_write(&headers, &h);
+    }
+    struct message_fetch_source m = {
+        .target = bytes_of_text("gfx90a"),
+        .program = bytes_of_text(p->name),
+        .options = bytes_of_text(p->options),
+        .source = p->source,
+        .header_count = p->header_count,
+        .headers = buffer_view(&headers),
+    };
+    message_fetch_source_write(&b, &m);
+    must(test_caller_send(c, &f->engine, MESSAGE_fetch_source, 9, buffer_view(&b)), f->engine.err);
+}
+
+static uint64_t stat(struct fixture *f, const char *name)
+{
+    return engine_fixture_stat(&f->engine, name);
+}
+
+static bool is_compiling(struct fixture *f)
+{
+    const struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
+    return task && task->job.kind == COMPILE_KERNEL;
+}
+
+/* ---- with no compiler for it ---- */
+
+static void without_a_compiler_a_plan_is_served_wholly_from_a_package(void **state)
+{
+    struct fixture *f = *state;
+    engine_fixture_describe(&f->engine); /* OpenCL alone */
+    struct amd_object object = put_kernel(f, "gfx90a68.kdb");
+    struct message_plan m = plan_for(MI210);
+
+    plan(f, &f->a, &m);
+
+    struct message_outcome o = planned_outcome(&f->a, 0);
+    assert_int_equal(o.tier, TIER_PACKAGE);
+    assert_true(bytes_equal(o.content, bytes_of(object.bytes, sizeof(object.bytes))));
+    struct reader r = reader_of(f->a.replies[0].body);
+    assert_true(bytes_equal_text(message_planned_read(&r).toolchain, "package"));
+    plan(f, &f->b, &m);
+    assert_int_equal(planned_outcome(&f->b, 0).tier, TIER_HOT);
+    assert_int_equal(stat(f, "compiles"), 0);
+    assert_int_equal(f->engine.executor.compiles_handed_over, 1); /* the describe: no probe */
+}
+
+static void with_the_compilers_switched_off_too(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_leave(&f->a, &f->engine);
+    test_caller_leave(&f->b, &f->engine);
+    fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "no worker", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
+    engine_close(f->engine.engine);
+    f->engine.executor.slots = 0;
+    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
+    engine_start(f->engine.engine);
+    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
+    test_caller_join(&f->b, &f->engine, 1001, ROLE_USE);
+    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
+    must(test_caller_hello(&f->b, &f->engine), f->engine.err);
+    struct message_plan m = plan_for(MI210);
+    plan(f, &f->a, &m);
+    assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "compilers are switched off");
+
+    put_kernel(f, "gfx90a68.kdb");
+    plan(f, &f->a, &m);
+
+    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+    assert_null(fake_executor_next_compile(&f->engine.executor));
+}
+
+static void a_plan_that_names_no_database_id_asks_for_the_plain_arch(void **state)
+{
+    struct fixture *f = *state;
+    engine_fixture_describe(&f->engine);
+    put_kernel(f, "gfx90a.kdb");
+    struct message_plan m = plan_for("");
+
+    plan(f, &f->a, &m);
+
+    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+}
+
+static void without_the_package_it_is_said_why_it_cannot_be_compiled(void **state)
+{
+    struct fixture *f = *state;
+    engine_fixture_describe(&f->engine);
+    struct message_plan m = plan_for(MI210);
+
+    plan(f, &f->a, &m);
+
+    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "gfx90a");
+}
+
+static void a_package_that_lacks_the_kernel_leads_to_the_same_sentence(void **state)
+{
+    struct fixture *f = *state;
+    engine_fixture_describe(&f->engine);
+    const struct kernel_row other = TEXT_KERNEL("other.o", " -mcpu=gfx90a", "another kernel");
+    put_package(&f->engine, "gfx90a68.kdb", &other, 1);
+    engine_fixture_rescan(&f->engine);
+    struct message_plan m = plan_for(MI210);
+
+    plan(f, &f->a, &m);
+
+    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED,
+                         "no package has it, and it cannot be compiled: ");
+    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "solver ConvDirectNaive for gfx90a: ");
+}
+
+static void a_damaged_row_is_as_if_it_were_not_there(void **state)
+{
+    struct fixture *f = *state;
+    engine_fixture_describe(&f->engine);
+    put_kernel(f, "gfx90a68.kdb");
+    flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("from the package"));
+    engine_fixture_rescan(&f->engine);
+    struct message_plan m = plan_for(MI210);
+
+    plan(f, &f->a, &m);
+
+    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package has it");
+    assert_int_equal(stat(f, "quarantined"), 1);
+}
+
+static void a_database_id_that_is_none_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    engine_fixture_describe(&f->engine);
+    struct message_plan m = plan_for("mi210");
+
+    plan(f, &f->a, &m);
+
+    assert_int_equal(reply_error(&f->a, 0).code, KILN_INVALID);
+}
+
+static void a_plan_that_may_use_no_cache_uses_no_package(void **state)
+{
+    struct fixture *f = *state;
+    engine_fixture_describe(&f->engine);
+    put_kernel(f, "gfx90a68.kdb");
+    struct message_plan m = plan_for(MI210);
+    m.flags = FETCH_NO_CACHE;
+
+    plan(f, &f->a, &m);
+
+    assert_int_equal(reply_error(&f->a, 0).code, KILN_UNSUPPORTED);
+}
+
+/* ---- what the object is ---- */
+
+static void an_object_for_another_arch_is_damage(void **state)
+{
+    struct fixture *f = *state;
+    engine_fixture_describe(&f->engine);
+    put_content(f, "gfx90a68.kdb", bytes_of_text("no code object at all"));
+    struct message_plan m = plan_for(MI210);
+
+    plan(f, &f->a, &m);
+
+    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package has it");
+    assert_int_equal(stat(f, "quarantined"), 1);
+    assert_says(engine_fixture_reported(&f->engine, "quarantined"), "is not a 64-bit ELF file");
+}
+
+static void an_object_for_other_features_is_a_miss_and_no_damage(void **state)
+{
+    struct fixture *f = *state;
+    engine_fixture_describe(&f->engine);
+    struct amd_object object = amd_object(AMD_XNACK_ON, "for xnack+ alone");
+    put_content(f, "gfx90a68.kdb", bytes_of(object.bytes, sizeof(object.bytes)));
+    struct message_plan m = plan_for(MI210);
+
+    m.target = bytes_of_text("gfx90a:xnack-");
+    plan(f, &f->a, &m);
+    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package has it");
+    m.target = bytes_of_text("gfx90a:xnack+");
+    plan(f, &f->a, &m);
+    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+
+    m.target = bytes_of_text("gfx90a:xnack-");
+    plan(f, &f->b, &m); /* what is hot now is not for it either */
+    assert_int_equal(reply_error(&f->b, 0).code, KILN_UNSUPPORTED);
+    assert_int_equal(stat(f, "quarantined"), 0);
+}
+
+static void an_object_for_either_state_of_a_feature_serves_both(void **state)
+{
+    struct fixture *f = *state;
+    engine_fixture_describe(&f->engine);
+    put_kernel(f, "gfx90a68.kdb");
+    static const char *const targets[] = { "gfx90a", "gfx90a:xnack-", "gfx90a:xnack+" };
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        struct message_plan m = plan_for(MI210);
+        m.target = bytes_of_text(targets[i]);
+        plan(f, &f->a, &m);
+        assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+    }
+}
+
+/* ---- with a compiler ---- */
+
+static void with_a_compiler_the_package_is_asked_first(void **state)
+{
+    struct fixture *f = *state;
+    describe_clang(f);
+    put_kernel(f, "gfx90a68.kdb");
+    struct message_plan m = plan_for(MI210);
+
+    plan(f, &f->a, &m);
+    answer_probe(f);
+
+    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(stat(f, "compiles"), 0);
+    plan(f, &f->a, &m);
+    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_HOT);
+}
+
+static void what_the_package_lacks_is_compiled(void **state)
+{
+    struct fixture *f = *state;
+    describe_clang(f);
+    put_kernel(f, "gfx90a68.kdb");
+    struct message_plan m = plan_for(MI210);
+    m.problem = small_problem(16);
+
+    plan(f, &f->a, &m);
+    answer_probe(f);
+
+    assert_int_equal(f->a.reply_count, 0);
+    assert_true(is_compiling(f));
+}
+
+static void a_forced_toolchain_uses_no_package(void **state)
+{
+    struct fixture *f = *state;
+    describe_clang(f);
+    put_kernel(f, "gfx90a68.kdb");
+    struct message_plan m = plan_for(MI210);
+    m.toolchain = bytes_of_text("clang");
+
+    plan(f, &f->a, &m);
+
+    assert_true(is_compiling(f));
+    assert_int_equal(f->a.reply_count, 0);
+}
+
+/* A package states no source: what is hot of it answers only who asked by name. */
+static void a_packages_object_is_not_the_answer_to_a_source(void **state)
+{
+    struct fixture *f = *state;
+    describe_clang(f);
+    put_kernel(f, "gfx90a68.kdb");
+    struct message_plan m = plan_for(MI210);
+    plan(f, &f->a, &m);
+    answer_probe(f);
+    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+
+    test_caller_forget_replies(&f->b);
+    want_source(f, &f->b);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(f->b.reply_count, 0);
+    assert_true(is_compiling(f));
+}
+
+static void nor_to_a_plan_with_a_forced_toolchain_that_comes_later(void **state)
+{
+    struct fixture *f = *state;
+    describe_clang(f);
+    put_kernel(f, "gfx90a68.kdb");
+    struct message_plan m = plan_for(MI210);
+    plan(f, &f->a, &m);
+    answer_probe(f);
+    m.toolchain = bytes_of_text("clang");
+
+    plan(f, &f->a, &m);
+
+    assert_true(is_compiling(f));
+    assert_int_equal(f->a.reply_count, 0);
+}
+
+static void nor_to_whoever_joins_while_packages_are_looked_into(void **state)
+{
+    struct fixture *f = *state;
+    describe_clang(f);
+    put_kernel(f, "gfx90a68.kdb");
+    struct message_plan m = plan_for(MI210);
+    m.toolchain = bytes_of_text("clang"); /* so that clang is known to do it */
+    plan(f, &f->b, &m);
+    fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "not now", NULL);
+    test_caller_forget_replies(&f->b);
+    m.toolchain = bytes_of_text("");
+    plan(f, &f->a, &m);
+    answer_probe(f);
+    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+    unlink(package_path(&f->engine, "gfx90a68.kdb")); /* so that it is not hot any more */
+    engine_fixture_rescan(&f->engine);
+    put_kernel(f, "gfx90a68.kdb");
+    test_caller_forget_replies(&f->a);
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 10000);
+    message_plan_write(&b, &m);
+
+    must(test_caller_send(&f->a, &f->engine, MESSAGE_plan, 1, buffer_view(&b)), f->engine.err);
+    want_source(f, &f->b); /* the look-up of it is under way */
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(f->b.reply_count, 0);
+    assert_true(is_compiling(f));
+}
+
+#define PLAN_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PLAN_TEST(without_a_compiler_a_plan_is_served_wholly_from_a_package),
+        PLAN_TEST(with_the_compilers_switched_off_too),
+        PLAN_TEST(a_plan_that_names_no_database_id_asks_for_the_plain_arch),
+        PLAN_TEST(without_the_package_it_is_said_why_it_cannot_be_compiled),
+        PLAN_TEST(a_package_that_lacks_the_kernel_leads_to_the_same_sentence),
+        PLAN_TEST(a_damaged_row_is_as_if_it_were_not_there),
+        PLAN_TEST(a_database_id_that_is_none_is_refused),
+        PLAN_TEST(a_plan_that_may_use_no_cache_uses_no_package),
+        PLAN_TEST(an_object_for_another_arch_is_damage),
+        PLAN_TEST(an_object_for_other_features_is_a_miss_and_no_damage),
+        PLAN_TEST(an_object_for_either_state_of_a_feature_serves_both),
+        PLAN_TEST(with_a_compiler_the_package_is_asked_first),
+        PLAN_TEST(what_the_package_lacks_is_compiled),
+        PLAN_TEST(a_forced_toolchain_uses_no_package),
+        PLAN_TEST(a_packages_object_is_not_the_answer_to_a_source),
+        PLAN_TEST(nor_to_a_plan_with_a_forced_toolchain_that_comes_later),
+        PLAN_TEST(nor_to_whoever_joins_while_packages_are_looked_into),
+    };
+    return cmocka_run_group_tests_name("plans and packages", tests, NULL, NULL);
+}

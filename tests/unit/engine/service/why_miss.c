@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/* Why a kernel is missing: the nearest one that is stored, and each part of the key that differs.
+ */
+#include "tests/unit/engine/service/kernel_files.h"
+
+#include "engine/store/kernel_name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LINE "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 3 -x 3 -p 0 -q 0 -u 1 -v 1 -l 1 -j 1 -g 1 -F 1"
+#define PROBLEM_QUESTION "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET "\"}"
+#define OPENCL                                                                      \
+    "{\"name\":\"opencl\",\"version\":\"1\",\"path\":\"/x\",\"family\":\"opencl\"," \
+    "\"only_target\":\"" FIXTURE_TARGET "\",\"identity\":\""
+#define CLANG                                                                      \
+    "{\"name\":\"clang\",\"version\":\"1\",\"path\":\"/x\",\"family\":\"amdgpu\"," \
+    "\"identity\":\""
+#define ONE "1111111111111111111111111111111111111111111111111111111111111111\"}"
+#define TWO "2222222222222222222222222222222222222222222222222222222222222222\"}"
+
+struct fixture {
+    struct engine_fixture engine;
+    struct test_caller ann, bob;
+};
+
+static void join(struct fixture *f)
+{
+    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
+    test_caller_join(&f->bob, &f->engine, 1001, ROLE_USE);
+    must(test_caller_hello(&f->ann, &f->engine), f->engine.err);
+    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
+}
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    engine_fixture_open(&f.engine, false);
+    engine_fixture_describe_as(&f.engine, "{\"toolchains\":[" OPENCL ONE "," CLANG ONE "]}");
+    join(&f);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_leave(&f->ann, &f->engine);
+    test_caller_leave(&f->bob, &f->engine);
+    while (fake_executor_next_compile(&f->engine.executor))
+        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
+    engine_fixture_close(&f->engine);
+    return 0;
+}
+
+/* Another kilnd over the same store, whose compilers are others. */
+static void upgrade(struct fixture *f, const char *toolchains)
+{
+    test_caller_leave(&f->ann, &f->engine);
+    test_caller_leave(&f->bob, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    engine_close(f->engine.engine);
+    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
+    engine_start(f->engine.engine);
+    engine_fixture_describe_as(&f->engine, toolchains);
+    join(f);
+}
+
+static void finish_compiles(struct fixture *f, struct bytes object)
+{
+    while (fake_executor_next_compile(&f->engine.executor)) {
+        fake_executor_compile(&f->engine.executor, object);
+        fake_executor_run_tasks(&f->engine.executor);
+    }
+}
+
+/* Compiles what a plan for the problem of |channels| on |target| needs. */
+static struct digest plan(struct fixture *f, uint32_t channels, const char *target,
+                          struct bytes object)
+{
+    struct message_plan m = { .problem = small_problem(channels), .target = bytes_of_text(target) };
+    test_caller_forget_replies(&f->ann);
+    send_plan(&f->ann, &f->engine, 1, &m);
+    finish_compiles(f, object);
+    return planned_outcome(&f->ann, 0).key;
+}
+
+static struct digest plan_opencl(struct fixture *f, uint32_t channels)
+{
+    return plan(f, channels, FIXTURE_TARGET, bytes_of_text("object"));
+}
+
+/* The same kernel made of another source, or with another header. */
+static void fetch_variant(struct fixture *f, const char *source, const char *header)
+{
+    struct problem problem = small_problem(8);
+    struct program_names names;
+    program_names_find(&problem, FIXTURE_TARGET, NULL, &names);
+    const struct solution_program *p = &names.program;
+    BUFFER_AUTO struct buffer headers, b;
+    buffer_init(&headers, 1u << 20);
+    buffer_init(&b, 1u << 20);
+    struct message_header h = { .name = bytes_of_text(p->header_names[0]),
+                                .text = header ? bytes_of_text(header) : p->header_texts[0] };
+    message_header_write(&headers, &h);
+    struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
+                                      .program = bytes_of_text(p->name),
+                                      .options = bytes_of_text(p->options),
+                                      .source = source ? bytes_of_text(source) : p->source,
+                                      .header_count = 1,
+                                      .headers = buffer_view(&headers) };
+    message_fetch_source_write(&b, &m);
+    must(test_caller_send(&f->ann, &f->engine, MESSAGE_fetch_source, 2, buffer_view(&b)),
+         f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+    finish_compiles(f, bytes_of_text("object"));
+    program_names_done(&names);
+}
+
+static struct json *ask(struct fixture *f, struct test_caller *c, const char *question)
+{
+    struct json *answer = test_caller_ask(c, &f->engine, MESSAGE_why_miss, question);
+    assert_non_null(json_get(answer, "key"));
+    return answer;
+}
+
+static struct json *ask_key(struct fixture *f, struct test_caller *c, const struct digest *key)
+{
+    char hex[DIGEST_HEX_SIZE], question[100];
+    digest_to_hex(key, hex);
+    snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
+    return ask(f, c, question);
+}
+
+/* Of the nearest: the one part that differs. */
+static const struct json *only_difference(const struct json *answer, const char *part)
+{
+    const struct json *nearest = json_first(json_get(answer, "nearest"));
+    assert_non_null(nearest);
+    const struct json *different = json_get(nearest, "different");
+    KILN_AUTO(mem) char *all = json_print(different, false);
+    if (json_count(different) != 1)
+        fail_msg("not only '%s' differs: %s", part, all);
+    assert_string_equal(json_get_text(json_first(different), "part", ""), part);
+    return json_first(different);
+}
+
+/* ---- by problem ---- */
+
+static void what_is_there_is_said_to_be_there(void **state)
+{
+    struct fixture *f = *state;
+    struct digest key = plan_opencl(f, 8);
+    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
+    char hex[DIGEST_HEX_SIZE];
+    digest_to_hex(&key, hex);
+    assert_string_equal(json_get_text(answer, "key", ""), hex);
+    assert_true(json_get_bool(answer, "found", false));
+    assert_says(json_get_text(answer, "sentence", ""), "a fetch of it is a hit");
+}
+
+static void in_an_empty_store_nothing_is_near(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
+    assert_false(json_get_bool(answer, "found", true));
+    assert_int_equal(json_count(json_get(answer, "nearest")), 0);
+    assert_says(json_get_text(answer, "sentence", ""), "nothing like it");
+}
+
+static void another_option_is_named_and_no_more_than_that(void **state)
+{
+    struct fixture *f = *state;
+    plan_opencl(f, 16);
+    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
+    const struct json *d = only_difference(answer, "options");
+    assert_says(json_get_text(d, "wanted", ""), "-DKILN_C=8");
+    assert_says(json_get_text(d, "there", ""), "-DKILN_C=16");
+    assert_null(strstr(json_get_text(d, "there", ""), "-DKILN_FILTER_H"));
+    assert_says(json_get_text(answer, "sentence", ""), "the nearest that are there differ");
+}
+
+static void an_upgraded_toolchain_is_named(void **state)
+{
+    struct fixture *f = *state;
+    plan_opencl(f, 8);
+    upgrade(f, "{\"toolchains\":[" OPENCL TWO "]}");
+    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
+    const struct json *d = only_difference(answer, "toolchain version");
+    assert_int_equal(json_get_text(d, "wanted", "")[0], '2');
+    assert_int_equal(json_get_text(d, "there", "")[0], '1');
+}
+
+static void an_edited_source_is_named(void **state)
+{
+    struct fixture *f = *state;
+    fetch_variant(f, "kernel void edited() {}", NULL);
+    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
+    only_difference(answer, "source");
+}
+
+static void an_edited_header_is_named(void **state)
+{
+    struct fixture *f = *state;
+    fetch_variant(f, NULL, "#define EDITED 1");
+    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
+    only_difference(answer, "headers");
+}
+
+static void other_features_of_the_target_are_named(void **state)
+{
+    struct fixture *f = *state;
+    struct amd_object object = amd_object(AMD_XNACK_OFF, "xnack-");
+    plan(f, 8, "gfx90a:xnack-", bytes_of(object.bytes, sizeof(object.bytes)));
+    static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx90a:xnack+\","
+                                   "\"toolchain\":\"clang\"}";
+    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, question);
+    const struct json *d = only_difference(answer, "features");
+    assert_string_equal(json_get_text(d, "wanted", ""), ":xnack+");
+    assert_string_equal(json_get_text(d, "there", ""), ":xnack-");
+}
+
+static void another_arch_is_named_as_another_target(void **state)
+{
+    struct fixture *f = *state;
+    struct amd_object object = amd_object(0, "gfx90a");
+    plan(f, 8, "gfx90a", bytes_of(object.bytes, sizeof(object.bytes)));
+    static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx942\","
+                                   "\"toolchain\":\"clang\"}";
+    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, question);
+    const struct json *d = only_difference(answer, "target");
+    assert_string_equal(json_get_text(d, "wanted", ""), "gfx942");
+    assert_string_equal(json_get_text(d, "there", ""), "gfx90a");
+}
+
+static void a_question_waits_until_the_toolchain_is_known(void **state)
+{
+    struct fixture *f = *state;
+    static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx90a\"}";
+    must(test_caller_send(&f->ann, &f->engine, MESSAGE_why_miss, 4, bytes_of_text(question)),
+         f->engine.err);
+    assert_int_equal(f->ann.reply_count, 0);
+    finish_compiles(f, bytes_of_text("object")); /* the probe */
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_false(json_get_bool(answer, "found", true));
+}
+
+/* ---- by key ---- */
+
+static void of_a_stored_key_it_is_said_that_it_is_there_and_what_is_near(void **state)
+{
+    struct fixture *f = *state;
+    struct digest key = plan_opencl(f, 8);
+    plan_opencl(f, 16);
+    KILN_AUTO(json) struct json *answer = ask_key(f, &f->ann, &key);
+    assert_true(json_get_bool(answer, "found", false));
+    only_difference(answer, "options");
+}
+
+static void of_an_unknown_key_nothing_is_known(void **state)
+{
+    struct fixture *f = *state;
+    struct digest key = { { 1, 2, 3 } };
+    plan_opencl(f, 8);
+    KILN_AUTO(json) struct json *answer = ask_key(f, &f->ann, &key);
+    assert_false(json_get_bool(answer, "found", true));
+    assert_int_equal(json_count(json_get(answer, "nearest")), 0);
+    assert_says(json_get_text(answer, "sentence", ""), "ask with the problem");
+}
+
+static void import(struct fixture *f, const char *file_name)
+{
+    const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
+    char path[100];
+    snprintf(path, sizeof(path), "%s/user.ukdb", f->engine.folder);
+    unlink(path);
+    write_kernel_file(path, &row, 1);
+    const int file = open_copy(path);
+    test_caller_forget_replies(&f->ann);
+    must(test_caller_send_files(&f->ann, &f->engine, MESSAGE_kernel_import, 3, bytes_of_text("{}"),
+                                &file, 1),
+         f->engine.err);
+    fake_executor_transfer(&f->engine.executor, path, file_name, "");
+    fake_executor_run_tasks(&f->engine.executor);
+    json_destroy(reply_json(&f->ann, 0));
+}
+
+static struct digest named_key(const char *id)
+{
+    return kernel_name_key(1000, bytes_of_text(id), bytes_of_text("conv.o"),
+                           bytes_of_text(" -mcpu=gfx906"));
+}
+
+static const struct json *find_part(const struct json *list, const char *part)
+{
+    const struct json *d = json_first(list);
+    while (d && strcmp(json_get_text(d, "part", ""), part) != 0)
+        d = json_next(d);
+    return d;
+}
+
+static void other_compute_units_are_named(void **state)
+{
+    struct fixture *f = *state;
+    import(f, "gfx906_60.ukdb");
+    import(f, "gfx906_64.ukdb");
+    struct digest key = named_key("gfx906_60");
+    KILN_AUTO(json) struct json *answer = ask_key(f, &f->ann, &key);
+    const struct json *nearest = json_first(json_get(answer, "nearest"));
+    const struct json *d = find_part(json_get(nearest, "different"), "compute units");
+    assert_non_null(d);
+    assert_string_equal(json_get_text(d, "wanted", ""), "gfx906_60");
+    assert_string_equal(json_get_text(d, "there", ""), "gfx906_64");
+}
+
+static void what_others_imported_for_themselves_is_neither_found_nor_near(void **state)
+{
+    struct fixture *f = *state;
+    import(f, "gfx906_60.ukdb");
+    import(f, "gfx906_64.ukdb");
+    struct digest key = named_key("gfx906_60");
+    KILN_AUTO(json) struct json *answer = ask_key(f, &f->bob, &key);
+    assert_false(json_get_bool(answer, "found", true));
+    assert_int_equal(json_count(json_get(answer, "nearest")), 0);
+}
+
+/* ---- questions ---- */
+
+static void questions_that_make_no_sense_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *question;
+        enum kiln_code code;
+        const char *says;
+    } bad[] = {
+        { "{}", KILN_INVALID, "give a key, or a problem" },
+        { "{\"key\":\"ab\",\"problem\":\"conv\"}", KILN_INVALID, "give a key, or a problem" },
+        { "{\"key\":\"abc\"}", KILN_INVALID, "'abc' is not a key" },
+        { "{\"problem\":\"conv -n\",\"target\":\"" FIXTURE_TARGET "\"}", KILN_INVALID,
+          "batchsize" },
+        { "{\"problem\":\"" LINE "\"}", KILN_INVALID, "target" },
+        { "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET "\",\"toolchain\":\"gcc\"}",
+          KILN_NOT_FOUND, "gcc" },
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        test_caller_refused(&f->ann, &f->engine, MESSAGE_why_miss, bad[i].question, bad[i].code,
+                            bad[i].says);
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_why_miss,
+                        "{\"problem\":\"# a comment\",\"target\":\"" FIXTURE_TARGET "\"}",
+                        KILN_INVALID, "problem");
+}
+
+static void who_leaves_before_the_answer_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    must(
+        test_caller_send(&f->ann, &f->engine, MESSAGE_why_miss, 4, bytes_of_text(PROBLEM_QUESTION)),
+        f->engine.err);
+    test_caller_leave(&f->ann, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
+}
+
+#define WHY_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WHY_TEST(what_is_there_is_said_to_be_there),
+        WHY_TEST(in_an_empty_store_nothing_is_near),
+        WHY_TEST(another_option_is_named_and_no_more_than_that),
+        WHY_TEST(an_upgraded_toolchain_is_named),
+        WHY_TEST(an_edited_source_is_named),
+        WHY_TEST(an_edited_header_is_named),
+        WHY_TEST(other_features_of_the_target_are_named),
+        WHY_TEST(another_arch_is_named_as_another_target),
+        WHY_TEST(a_question_waits_until_the_toolchain_is_known),
+        WHY_TEST(of_a_stored_key_it_is_said_that_it_is_there_and_what_is_near),
+        WHY_TEST(of_an_unknown_key_nothing_is_known),
+        WHY_TEST(other_compute_units_are_named),
+        WHY_TEST(what_others_imported_for_themselves_is_neither_found_nor_near),
+        WHY_TEST(questions_that_make_no_sense_are_refused),
+        WHY_TEST(who_leaves_before_the_answer_leaves_nothing),
+    };
+    return cmocka_run_group_tests_name("why miss", tests, NULL, NULL);
+}

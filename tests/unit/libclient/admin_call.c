@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/* Administration with files and progress: what goes out, what comes back, and that no descriptor is
+ * left open however it ends. */
+#include "common/fs.h"
+#include "tests/support/test.h"
+#include "tests/unit/libclient/fake_daemon.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+
+struct fixture {
+    struct fake_daemon daemon;
+    struct kiln_client *client;
+    struct kiln_error err;
+    struct kiln_admin_call call;
+    char *json; /* the answer */
+    int files[4], ret_files[4];
+    size_t ret_file_count;
+    unsigned told;        /* calls of progress */
+    unsigned enough;      /* progress ends the call at so many; 0: never */
+    unsigned descriptors; /* of this process, before */
+    unsigned announced;   /* by the last request */
+    char came[2][32];     /* contents of its files */
+    unsigned files_back;  /* with the answer */
+    bool files_with_progress;
+};
+
+static unsigned open_descriptors(void)
+{
+    unsigned count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+static void note_files(struct fixture *f, const struct fake_request *rq)
+{
+    f->announced = rq->header.descriptors;
+    for (unsigned i = 0; i < rq->file_count; i++) {
+        ssize_t size = pread(rq->files[i], f->came[i], sizeof(f->came[i]) - 1, 0);
+        f->came[i][size > 0 ? size : 0] = '\0';
+    }
+}
+
+static void send_back(struct fake_request *rq, uint16_t flags, const char *json, unsigned count)
+{
+    int files[8];
+    for (unsigned i = 0; i < count; i++)
+        files[i] = fake_memfd(bytes_of(&"abcdefgh"[i], 1), true);
+    fake_reply(rq, MESSAGE_json, flags, bytes_of_text(json), files, count);
+    for (unsigned i = 0; i < count; i++)
+        close(files[i]);
+}
+
+/* Three times progress, then the answer. */
+static void work(struct fake_request *rq)
+{
+    struct fixture *f = rq->daemon->context;
+    note_files(f, rq);
+    for (unsigned i = 0; i < 3; i++)
+        send_back(rq, FRAME_MORE, "{\"progress\":{}}", f->files_with_progress ? 1 : 0);
+    send_back(rq, 0, "{\"done\":true}", f->files_back);
+}
+
+static void answer(struct fake_request *rq)
+{
+    switch (rq->header.type) {
+    case MESSAGE_package_build: work(rq); break;
+    case MESSAGE_package_install:
+        fake_reply_error(rq, KILN_CORRUPT, "row 7 is damaged", NULL);
+        break;
+    case MESSAGE_kernel_export:
+        fake_reply(rq, MESSAGE_json, 0, bytes_of("a\0b", 3), NULL, 0);
+        break;
+    case MESSAGE_kernel_import: break; /* never answers */
+    case MESSAGE_package_verify: fake_hang_up(rq); break;
+    default: fake_reply(rq, MESSAGE_json, 0, rq->body, NULL, 0); break;
+    }
+}
+
+static int count_progress(void *context, const char *json)
+{
+    struct fixture *f = context;
+    assert_string_equal(json, "{\"progress\":{}}");
+    f->told++;
+    return f->enough && f->told >= f->enough;
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .daemon = { .handle = answer } };
+    f.daemon.context = &f;
+    fake_daemon_start(&f.daemon);
+    f.client = fake_client(&f.daemon);
+    f.call = (struct kiln_admin_call){
+        .size = sizeof(f.call),
+        .request = "package_build",
+        .files = f.files,
+        .progress = count_progress,
+        .context = &f,
+        .ret_files = f.ret_files,
+        .ret_files_most = 4,
+        .ret_file_count = &f.ret_file_count,
+    };
+    f.descriptors = open_descriptors();
+    *state = &f;
+    return 0;
+}
+
+/* The fake daemon closes its end of a connection on its own thread, when it comes to it. */
+static void let_the_daemon_go(struct fixture *f)
+{
+    kiln_client_close(f->client);
+    fake_daemon_stop(&f->daemon);
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    kiln_free(f->json);
+    let_the_daemon_go(f);
+    assert_true(open_descriptors() <= f->descriptors);
+    return 0;
+}
+
+static int call(struct fixture *f)
+{
+    kiln_free(f->json);
+    f->json = NULL;
+    f->ret_file_count = 99;
+    return kiln_admin_call(f->client, &f->call, &f->json, &f->err);
+}
+
+static char content_of(int fd)
+{
+    char byte = 0;
+    assert_int_equal(pread(fd, &byte, 1, 0), 1);
+    return byte;
+}
+
+static void json_goes_out_and_comes_back_on_a_connection_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    f->call.request = "gc";
+    f->call.json = "{\"stale\":true}";
+    must(call(f), f->err);
+    assert_string_equal(f->json, "{\"stale\":true}");
+    assert_int_equal(f->ret_file_count, 0);
+    f->call.json = NULL;
+    must(call(f), f->err);
+    assert_string_equal(f->json, "{}");
+    assert_int_equal(f->daemon.connections, 2);
+}
+
+static void progress_comes_before_the_answer_and_may_be_left_out(void **state)
+{
+    struct fixture *f = *state;
+    must(call(f), f->err);
+    assert_true(f->told >= 1 && f->told <= 3); /* only the latest counts where several came */
+    assert_string_equal(f->json, "{\"done\":true}");
+    f->call.progress = NULL;
+    must(call(f), f->err);
+    assert_string_equal(f->json, "{\"done\":true}");
+}
+
+static void files_go_with_the_request_and_stay_the_callers(void **state)
+{
+    struct fixture *f = *state;
+    f->files[0] = fake_memfd(bytes_of_text("a package"), true);
+    f->files[1] = fake_memfd(bytes_of_text("its manifest"), true);
+    for (size_t count = 0; count <= 2; count++) {
+        f->call.file_count = count;
+        memset(f->came, 0, sizeof(f->came));
+        must(call(f), f->err);
+        assert_int_equal(f->announced, count);
+        assert_string_equal(f->came[0], count > 0 ? "a package" : "");
+        assert_string_equal(f->came[1], count > 1 ? "its manifest" : "");
+    }
+    assert_int_equal(content_of(f->files[0]), 'a');
+    close(f->files[0]);
+    close(f->files[1]);
+}
+
+static void a_large_question_goes_out_whole_with_its_file(void **state)
+{
+    struct fixture *f = *state;
+    static char json[3u << 20];
+    memset(json, ' ', sizeof(json) - 1);
+    memcpy(json, "{}", 2);
+    f->files[0] = fake_memfd(bytes_of_text("file"), true);
+    f->call.file_count = 1;
+    f->call.json = json;
+    f->call.request = "gc";
+    must(call(f), f->err);
+    assert_int_equal(strlen(f->json), sizeof(json) - 1);
+    close(f->files[0]);
+}
+
+static void files_come_back_with_the_answer_and_are_the_callers(void **state)
+{
+    struct fixture *f = *state;
+    f->files_back = 3;
+    must(call(f), f->err);
+    assert_int_equal(f->ret_file_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(content_of(f->ret_files[i]), "abc"[i]);
+        assert_true(fcntl(f->ret_files[i], F_GETFD) & FD_CLOEXEC);
+        close(f->ret_files[i]);
+    }
+}
+
+static void files_that_nobody_counts_still_come(void **state)
+{
+    struct fixture *f = *state;
+    f->files_back = 1;
+    f->call.ret_file_count = NULL;
+    must(call(f), f->err);
+    assert_int_equal(content_of(f->ret_files[0]), 'a');
+    close(f->ret_files[0]);
+}
+
+static void more_files_than_there_is_room_for_are_an_error_and_closed(void **state)
+{
+    struct fixture *f = *state;
+    f->files_back = 5;
+    assert_int_equal(call(f), KILN_E_INVALID);
+    assert_says(f->err.text, "kilnd sends 5 files back, kiln_admin_call.ret_files has room for 4");
+    assert_null(f->json);
+    f->call.ret_files = NULL;
+    f->call.ret_files_most = 0;
+    f->files_back = 1;
+    assert_int_equal(call(f), KILN_E_INVALID); /* the teardown counts descriptors */
+}
+
+static void files_that_come_with_progress_are_closed(void **state)
+{
+    struct fixture *f = *state;
+    f->files_with_progress = true;
+    must(call(f), f->err);
+    assert_int_equal(f->ret_file_count, 0);
+}
+
+static void who_has_enough_ends_the_call(void **state)
+{
+    struct fixture *f = *state;
+    f->enough = 1;
+    f->files_back = 2;
+    assert_int_equal(call(f), KILN_E_CANCELLED);
+    assert_int_equal(f->told, 1);
+    assert_null(f->json);
+}
+
+static void a_refusal_keeps_its_code_and_sentence(void **state)
+{
+    struct fixture *f = *state;
+    f->call.request = "package_install";
+    assert_int_equal(call(f), KILN_E_CORRUPT);
+    assert_says(f->err.text, "row 7 is damaged");
+    assert_int_equal(f->daemon.requests, 1);
+}
+
+static void an_answer_that_is_no_json_is_an_error(void **state)
+{
+    struct fixture *f = *state;
+    f->call.request = "kernel_export";
+    assert_int_equal(call(f), KILN_E_CORRUPT);
+    assert_null(f->json);
+}
+
+static void it_ends_when_its_time_is_over(void **state)
+{
+    struct fixture *f = *state;
+    f->call.request = "kernel_import";
+    f->call.timeout_ms = 30;
+    assert_int_equal(call(f), KILN_E_TIMED_OUT);
+}
+
+static void a_daemon_that_goes_ends_it_and_it_is_not_asked_for_twice(void **state)
+{
+    struct fixture *f = *state;
+    f->call.request = "package_verify";
+    f->call.timeout_ms = -1;
+    assert_int_equal(call(f), KILN_E_UNAVAILABLE);
+    assert_int_equal(f->daemon.requests, 1);
+    fake_daemon_kill(&f->daemon);
+    assert_int_equal(call(f), KILN_E_UNAVAILABLE);
+}
+
+static void what_is_no_open_file_is_refused_at_once(void **state)
+{
+    struct fixture *f = *state;
+    f->files[0] = -1;
+    f->call.file_count = 1;
+    f->call.timeout_ms = -1; /* for ever, if it were tried again and again */
+    assert_int_equal(call(f), KILN_E_INVALID);
+    assert_says(f->err.text, "no open file");
+    assert_int_equal(f->daemon.requests, 0);
+}
+
+static void calls_that_make_no_sense_are_refused_before_connecting(void **state)
+{
+    struct fixture *f = *state;
+    const struct kiln_admin_call good = f->call;
+    assert_int_equal(kiln_admin_call(f->client, NULL, &f->json, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_admin_call(f->client, &good, NULL, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_admin_call(NULL, &good, &f->json, &f->err), KILN_E_INVALID);
+    f->call.size = 0;
+    assert_int_equal(call(f), KILN_E_INVALID);
+    f->call = good;
+    f->call.file_count = 3;
+    assert_int_equal(call(f), KILN_E_INVALID);
+    assert_says(f->err.text, "at most 2 files");
+    f->call.file_count = 1;
+    f->call.files = NULL;
+    assert_int_equal(call(f), KILN_E_INVALID);
+    f->call = good;
+    f->call.ret_files = NULL;
+    assert_int_equal(call(f), KILN_E_INVALID);
+    f->call = good;
+    static const char *const requests[] = { NULL, "", "fetch", "plan", "events", "no_such" };
+    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+        f->call.request = requests[i];
+        assert_int_equal(call(f), KILN_E_INVALID);
+    }
+    assert_int_equal(f->daemon.connections, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(json_goes_out_and_comes_back_on_a_connection_of_its_own),
+        TEST(progress_comes_before_the_answer_and_may_be_left_out),
+        TEST(files_go_with_the_request_and_stay_the_callers),
+        TEST(a_large_question_goes_out_whole_with_its_file),
+        TEST(files_come_back_with_the_answer_and_are_the_callers),
+        TEST(files_that_nobody_counts_still_come),
+        TEST(more_files_than_there_is_room_for_are_an_error_and_closed),
+        TEST(files_that_come_with_progress_are_closed),
+        TEST(who_has_enough_ends_the_call),
+        TEST(a_refusal_keeps_its_code_and_sentence),
+        TEST(an_answer_that_is_no_json_is_an_error),
+        TEST(it_ends_when_its_time_is_over),
+        TEST(a_daemon_that_goes_ends_it_and_it_is_not_asked_for_twice),
+        TEST(what_is_no_open_file_is_refused_at_once),
+        TEST(calls_that_make_no_sense_are_refused_before_connecting),
+    };
+    return cmocka_run_group_tests_name("admin call", tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels by MIOpen's name for them. */
+#include "tests/support/test.h"
+#include "tests/unit/libclient/fake_daemon.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ID "gfx90a68"
+
+struct fixture {
+    struct fake_daemon daemon;
+    struct kiln_client *client;
+    struct kiln_error err;
+    struct kiln_kernel *kernel;
+    char asked[256]; /* the last: id, name and arguments, with | between them */
+};
+
+static void note_question(struct fixture *f, const struct message_fetch_name *m)
+{
+    snprintf(f->asked, sizeof(f->asked), "%.*s|%.*s|%.*s", (int)m->database_id.size,
+             (const char *)m->database_id.data, (int)m->name.size, (const char *)m->name.data,
+             (int)m->args.size, (const char *)m->args.data);
+}
+
+/* Every name but "none.o" is there, and its object is what was asked. */
+static void answer(struct fake_request *rq)
+{
+    struct fixture *f = rq->daemon->context;
+    struct reader r = reader_of(rq->body);
+    struct message_fetch_name m = message_fetch_name_read(&r);
+    struct fake_outcomes o = { 0 };
+    struct digest key = fake_key(5);
+    if (rq->header.type != MESSAGE_fetch_name || r.failed || reader_left(&r)) {
+        fake_reply_error(rq, KILN_INVALID, "not what the test asks", NULL);
+        return;
+    }
+    note_question(f, &m);
+    struct message_outcome outcome = fake_inline_outcome(0, &key, bytes_of_text(f->asked));
+    if (bytes_equal_text(m.name, "none.o"))
+        outcome = (struct message_outcome){ .code = KILN_NOT_FOUND, .descriptor = NO_DESCRIPTOR };
+    if (m.inline_limit != LIMIT_INLINE_OBJECT)
+        outcome.code = KILN_INVALID;
+    fake_outcome_add(&o, &outcome);
+    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .daemon = { .handle = answer } };
+    f.daemon.context = &f;
+    fake_daemon_start(&f.daemon);
+    f.client = fake_client(&f.daemon);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    kiln_kernel_unref(f->kernel);
+    kiln_client_close(f->client);
+    fake_daemon_stop(&f->daemon);
+    return 0;
+}
+
+static int fetch(struct fixture *f, const char *id, const char *name, const char *args)
+{
+    kiln_kernel_unref(f->kernel);
+    f->kernel = NULL;
+    return kiln_kernel_fetch_named(f->client, id, name, args, 0, &f->kernel, &f->err);
+}
+
+static bool is_object(const struct fixture *f, const char *content)
+{
+    return f->kernel && kiln_kernel_size(f->kernel) == strlen(content) &&
+           memcmp(kiln_kernel_data(f->kernel), content, strlen(content)) == 0;
+}
+
+static void name_and_arguments_go_out_to_the_last_blank(void **state)
+{
+    struct fixture *f = *state;
+    must(fetch(f, ID, "conv 3x3.s.o", "  -mcpu=gfx90a  "), f->err);
+    assert_string_equal(f->asked, ID "|conv 3x3.s.o|  -mcpu=gfx90a  ");
+    assert_true(is_object(f, f->asked));
+    must(fetch(f, ID, "plain.o", NULL), f->err); /* no arguments */
+    assert_string_equal(f->asked, ID "|plain.o|");
+}
+
+static void the_second_time_it_does_not_leave_the_process(void **state)
+{
+    struct fixture *f = *state;
+    must(fetch(f, ID, "conv.o", "-a"), f->err);
+    assert_int_equal(f->daemon.requests, 1);
+    must(fetch(f, ID, "conv.o", "-a"), f->err);
+    assert_int_equal(f->daemon.requests, 1);
+    assert_true(is_object(f, ID "|conv.o|-a"));
+}
+
+static void every_part_of_the_name_counts(void **state)
+{
+    struct fixture *f = *state;
+    must(fetch(f, ID, "conv.o", "-a"), f->err);
+    must(fetch(f, ID, "conv.o", " -a"), f->err);
+    assert_true(is_object(f, ID "|conv.o| -a"));
+    must(fetch(f, ID, "conv.o-", "a"), f->err);
+    assert_true(is_object(f, ID "|conv.o-|a"));
+    must(fetch(f, "gfx90a6e", "conv.o", "-a"), f->err);
+    assert_true(is_object(f, "gfx90a6e|conv.o|-a"));
+    assert_int_equal(f->daemon.requests, 4);
+}
+
+static void a_miss_names_what_is_missing_and_is_asked_again(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(fetch(f, ID, "none.o", ""), KILN_E_NOT_FOUND);
+    assert_null(f->kernel);
+    assert_says(f->err.text, "no kernel 'none.o' for gfx90a68 here");
+    assert_int_equal(fetch(f, ID, "none.o", ""), KILN_E_NOT_FOUND);
+    assert_int_equal(f->daemon.requests, 2);
+}
+
+static void arguments_that_are_missing_are_refused_before_asking(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(fetch(f, NULL, "conv.o", ""), KILN_E_INVALID);
+    assert_int_equal(fetch(f, ID, NULL, ""), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch_named(f->client, ID, "conv.o", "", 0, NULL, &f->err),
+                     KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch_named(NULL, ID, "conv.o", "", 0, &f->kernel, &f->err),
+                     KILN_E_INVALID);
+    assert_int_equal(f->daemon.requests, 0);
+}
+
+static void without_a_daemon_it_is_said(void **state)
+{
+    struct fixture *f = *state;
+    fake_daemon_kill(&f->daemon);
+    assert_int_equal(fetch(f, ID, "conv.o", ""), KILN_E_UNAVAILABLE);
+    assert_null(f->kernel);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(name_and_arguments_go_out_to_the_last_blank),
+        TEST(the_second_time_it_does_not_leave_the_process),
+        TEST(every_part_of_the_name_counts),
+        TEST(a_miss_names_what_is_missing_and_is_asked_again),
+        TEST(arguments_that_are_missing_are_refused_before_asking),
+        TEST(without_a_daemon_it_is_said),
+    };
+    return cmocka_run_group_tests_name("fetch by name", tests, NULL, NULL);
+}
