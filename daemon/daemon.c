@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/daemon.h"
 
+#include "common/fs.h"
 #include "common/log.h"
 #include "daemon/descriptors.h"
 #include "daemon/executor_uv.h"
@@ -153,8 +154,10 @@ static enum kiln_code open_socket(struct daemon *d, struct kiln_err *err)
 
 static enum kiln_code make_state_folder(const struct daemon *d, struct kiln_err *err)
 {
-    return folder_make(config_text(d->config, CONFIG_state_dir), 0700, "the state folder",
-                       geteuid() == 0 ? "--state-dir" : "--state-dir or XDG_STATE_HOME", err);
+    const char *path = config_text(d->config, CONFIG_state_dir);
+    const char *setting = geteuid() == 0 ? "--state-dir" : "--state-dir or XDG_STATE_HOME";
+    enum kiln_code rc = folder_make(path, 0700, "the state folder", setting, err);
+    return rc ? rc : fs_refuse_network(path, "the state folder (--state-dir)", err);
 }
 
 static enum kiln_code open_pool(struct daemon *d, struct kiln_err *err)

@@ -47,7 +47,6 @@ enum kiln_code engine_open(const struct engine_options *options, struct engine *
     e->executor = options->executor;
     e->host = options->host;
     e->hot_limit_bytes = options->hot_limit_bytes;
-    e->last_admin = &e->admins_waiting;
     buffer_init(&e->records, LIMIT_FRAME_BODY);
     buffer_init(&e->body, LIMIT_FRAME_BODY);
     enum kiln_code rc = open_parts(e, options, err);

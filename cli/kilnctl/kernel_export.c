@@ -16,7 +16,7 @@
 #define FILES_MOST 253
 
 struct export_options {
-    const char *format, *database_id;
+    const char *format, *database_id, *miopen;
     bool force;
 };
 
@@ -25,6 +25,8 @@ static const struct option options[] = {
     { "format", 0, OPTION_TEXT, AT(format), "NAME", "what to write: ukdb, MIOpen's (ukdb)", 0, 0 },
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
       "only the kernels for this device, such as gfx90a68", 0, 0 },
+    { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
+      "only the kernels imported with this version", 0, 0 },
     { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace files that are there", 0, 0 },
 };
 #undef AT
@@ -49,6 +51,8 @@ static int ask_daemon(const struct invocation *invocation, struct files *files,
     json_set_text(ask, "format", o->format ? o->format : "ukdb");
     if (o->database_id)
         json_set_text(ask, "database_id", o->database_id);
+    if (o->miopen)
+        json_set_text(ask, "version", o->miopen);
     const struct admin_call call = {
         ADMIN_CALL_INIT,         .request = "kernel_export",   .arguments = ask,
         .ret_files = files->fds, .ret_files_most = FILES_MOST, .ret_file_count = &files->count

@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct import_options {
-    const char *database_id;
+    const char *database_id, *miopen;
     bool for_all;
 };
 
@@ -18,6 +18,8 @@ struct import_options {
 static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
       "the device they are for, such as gfx90a68 (as the file is called)", 0, 0 },
+    { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
+      "the MIOpen that wrote them, such as 2.17.0: kept apart from other versions'", 0, 0 },
     { "for-all", 0, OPTION_FLAG, AT(for_all), NULL,
       "let every user of this host have them (administrators)", 0, 0 },
 };
@@ -31,6 +33,8 @@ static struct json *question(const struct import_options *o, const char *path)
     json_set_text(ask, "source", full ? full : path);
     if (o->database_id)
         json_set_text(ask, "database_id", o->database_id);
+    if (o->miopen)
+        json_set_text(ask, "version", o->miopen);
     if (o->for_all)
         json_set_bool(ask, "for_all", true);
     free(full);
@@ -66,12 +70,26 @@ static int judge(const struct json *reply, const char *path, const char *note,
 {
     uint64_t damaged = json_get_u64(reply, "damaged", 0), lost = json_get_u64(reply, "lost", 0);
     const char *first = json_get_text(reply, "first", "");
-    if (damaged + lost == 0 && !*note)
+    bool unknown = json_get_bool(reply, "lost_unknown", false);
+    if (damaged + lost == 0 && !unknown && !*note)
         return KILN_E_OK;
+    if (damaged + lost == 0 && unknown)
+        return cli_fail(err, KILN_E_CORRUPT,
+                        "'%.100s' is damaged: %llu imported, others may be lost, how many is not "
+                        "known%s%.160s",
+                        path, (unsigned long long)json_get_u64(reply, "imported", 0),
+                        *note ? "; " : "", note);
     return cli_fail(
         err, KILN_E_CORRUPT, "'%.100s': %llu imported, %llu damaged, %llu lost%s%.160s%s%.160s",
         path, (unsigned long long)json_get_u64(reply, "imported", 0), (unsigned long long)damaged,
         (unsigned long long)lost, *first ? "; " : "", first, *note ? "; " : "", note);
+}
+
+static void print_count(const struct json *reply, const char *member, const char *what)
+{
+    uint64_t count = json_get_u64(reply, member, 0);
+    if (count > 0)
+        printf("  %llu %s\n", (unsigned long long)count, what);
 }
 
 static void print(const struct json *reply, const char *path)
@@ -83,6 +101,8 @@ static void print(const struct json *reply, const char *path)
              json_get_text(reply, "database_id", "?"), all ? "every user" : "you alone");
     output_clean(line, false);
     puts(line);
+    print_count(reply, "replaced", "replaced others of the same name");
+    print_count(reply, "evicted", "others had to go to make room");
 }
 
 struct sums {

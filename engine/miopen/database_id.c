@@ -108,6 +108,34 @@ enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,
     return KILN_OK;
 }
 
+static bool is_version(struct bytes text)
+{
+    if (text.size == 0 || text.size > DATABASE_VERSION_MOST)
+        return false;
+    for (size_t i = 0; i < text.size; i++) {
+        uint8_t c = text.data[i], letter = c | 0x20;
+        if (!(letter >= 'a' && letter <= 'z') && !(c >= '0' && c <= '9') && c != '.' && c != '_' &&
+            c != '-')
+            return false;
+    }
+    return true;
+}
+
+enum kiln_code database_id_split(struct bytes text, struct bytes *ret_id, struct bytes *ret_version,
+                                 struct kiln_err *err)
+{
+    const uint8_t *at = text.size ? memchr(text.data, '@', text.size) : NULL;
+    size_t id = at ? (size_t)(at - text.data) : text.size;
+    *ret_id = bytes_of(text.data, id);
+    *ret_version = at ? bytes_of(at + 1, text.size - id - 1) : (struct bytes){ 0 };
+    if (at && !is_version(*ret_version))
+        return kiln_fail(err, KILN_INVALID,
+                         "a version of MIOpen has 1 to %d letters, digits, '.', '_' and '-', as "
+                         "'3.2.0'",
+                         DATABASE_VERSION_MOST);
+    return KILN_OK;
+}
+
 enum kiln_code database_id_of_file(const char *file_name, struct database_id *ret_id,
                                    struct kiln_err *err)
 {

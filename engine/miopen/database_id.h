@@ -9,12 +9,18 @@
  *   gfx906:xnack+, 60  gfx906_xnack_60 xnack only where it is on
  *   gfx90a             gfx90a          no compute units: for every device of the arch
  *
+ * Where kernels of several versions of MIOpen are kept apart, "@" and the version follow:
+ * "gfx906_60@3.2.0".  MIOpen itself knows no such id.
+ *
  * Threading  plain values
  */
 #include "common/bytes.h"
 #include "common/err.h"
 
 #define DATABASE_ID_MOST 32 /* with the terminating NUL */
+
+#define DATABASE_VERSION_MOST 40 /* letters, digits and ". _ -" */
+#define VERSIONED_ID_MOST (DATABASE_ID_MOST + 1 + DATABASE_VERSION_MOST)
 
 struct database_id {
     char device[DATABASE_ID_MOST]; /* "gfx906", "gfx906_xnack" */
@@ -27,6 +33,10 @@ bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MOST]
  * what an id looks like. */
 KILN_MUST_CHECK enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,
                                                  struct kiln_err *err);
+/* The parts of |text|, which they are borrowed from; without a version |ret_version| is empty.  The
+ * id is not looked at.  KILN_INVALID with what a version looks like. */
+KILN_MUST_CHECK enum kiln_code database_id_split(struct bytes text, struct bytes *ret_id,
+                                                 struct bytes *ret_version, struct kiln_err *err);
 /* The id at the start of a package's file name: "gfx90a68.kdb", "gfx906_60.ukdb",
  * "gfx906_60.kdb.bz2", "gfx90a68.kpkg". */
 KILN_MUST_CHECK enum kiln_code database_id_of_file(const char *file_name,

@@ -69,7 +69,7 @@ static enum kiln_code open_sqlite(struct kern_db *db, const char *path, struct k
     return query_step(&q, &db->indexed, err);
 }
 
-/* A live file that SQLite does not take may still have rows in it. */
+/* A file that SQLite does not take may still have rows in it. */
 static enum kiln_code open_damaged(struct kern_db *db, struct kiln_err *err)
 {
     struct kiln_err why = *err;
@@ -126,6 +126,16 @@ static enum kiln_code open_live(struct kern_db *db, struct kiln_err *err)
                : rc;
 }
 
+static enum kiln_code open_in_place(struct kern_db *db, const char *path, bool salvage,
+                                    struct kiln_err *err)
+{
+    enum kiln_code rc = open_file(db, path, err);
+    if (rc)
+        return rc;
+    rc = open_sqlite(db, path, err);
+    return rc == KILN_CORRUPT && salvage ? open_damaged(db, err) : rc;
+}
+
 enum kiln_code kern_db_open(const char *path, enum kern_db_mode mode, struct kern_db **ret_db,
                             struct kiln_err *err)
 {
@@ -134,13 +144,9 @@ enum kiln_code kern_db_open(const char *path, enum kern_db_mode mode, struct ker
         *db = (struct kern_db){ .fd = -1, .path = strdup(path) };
     if (!db || !db->path)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", path);
-    enum kiln_code rc = KILN_OK;
-    if (mode == KERN_DB_LIVE)
-        rc = open_live(db, err);
-    else
-        rc = open_file(db, path, err);
-    if (!rc && mode == KERN_DB_IMMUTABLE)
-        rc = open_sqlite(db, path, err);
+    enum kiln_code rc = mode == KERN_DB_LIVE
+                            ? open_live(db, err)
+                            : open_in_place(db, path, mode == KERN_DB_SALVAGE, err);
     if (!rc)
         *ret_db = KILN_TAKE(db);
     return rc;

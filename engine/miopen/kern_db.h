@@ -22,6 +22,9 @@ enum kern_db_mode {
      * are not written to.  Reads a copy made at this moment, in TMPDIR, /var/tmp or /tmp.  A file
      * that SQLite does not take opens too, if any row can be found in it. */
     KERN_DB_LIVE,
+    /* As immutable, without a copy; but a file that SQLite does not take opens too, if any row can
+     * be found in it. */
+    KERN_DB_SALVAGE,
 };
 
 struct kern_db;

@@ -6,6 +6,9 @@
 
 /* No question is longer; parsing megabytes would hold up everybody else. */
 #define QUESTION_MOST (64u << 10)
+/* Of one user, waiting or running. */
+#define UNANSWERED_MOST 4
+#define UNANSWERED_MOST_ADMIN 32
 
 const struct admin_member admin_no_members[] = { { 0 } };
 
@@ -114,25 +117,76 @@ static void admin_destroy(struct admin *a)
     free(a);
 }
 
-static void cancel_admin(struct service_waiter *w) { service_waiter_remove(w); } /* freed in done */
-
 static struct admin *admin_of_task(struct task *t)
 {
     return (struct admin *)(void *)((char *)t - offsetof(struct admin, task));
 }
 
-/* Those that read take turns: scans of the whole store must not take every reader from the fetches
- * that look up one kernel. */
-static void start_next(struct engine *e)
+/* Scans of the whole store take turns, so that they do not take every reader from the fetches that
+ * look up one kernel; and what is quick does not wait for them, nor for the write lane. */
+static struct admin_turn *turn_of(const struct admin *a)
 {
-    struct admin *a = e->admins_waiting;
-    if (!a || e->admin_runs)
+    bool slow = a->kind->scans || a->kind->lane == LANE_WRITE;
+    return &a->engine->admin_turns[slow ? ADMIN_SCANS : ADMIN_QUICK];
+}
+
+static void start_next(struct admin_turn *turn)
+{
+    struct admin *a = turn->waiting;
+    if (!a || turn->running)
         return;
-    e->admins_waiting = a->next_waiting;
-    if (!e->admins_waiting)
-        e->last_admin = &e->admins_waiting;
-    e->admin_runs = true;
-    engine_run(e, a->kind->lane, &a->task);
+    turn->waiting = a->next_waiting;
+    turn->running = a;
+    engine_run(a->engine, a->kind->lane, &a->task);
+}
+
+static void wait_for_turn(struct admin *a)
+{
+    struct admin **at = &turn_of(a)->waiting;
+    while (*at)
+        at = &(*at)->next_waiting;
+    *at = a;
+}
+
+/* Nobody wants the answer: what has not begun does not begin. */
+static void cancel_admin(struct service_waiter *w)
+{
+    struct admin *a = (struct admin *)w;
+    struct admin_turn *turn = turn_of(a);
+    service_waiter_remove(w);
+    if (turn->running == a)
+        return; /* freed in done */
+    struct admin **at = &turn->waiting;
+    while (*at != a)
+        at = &(*at)->next_waiting;
+    *at = a->next_waiting;
+    admin_destroy(a);
+}
+
+/* Also those that run for a caller who left: leaving and coming again is no way around it. */
+static unsigned count_of_uid(const struct engine *e, uid_t uid)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < ADMIN_TURNS; i++) {
+        const struct admin_turn *turn = &e->admin_turns[i];
+        count += turn->running && turn->running->uid == uid;
+        for (const struct admin *a = turn->waiting; a; a = a->next_waiting)
+            count += a->uid == uid;
+    }
+    return count;
+}
+
+static enum kiln_code check_place(const struct engine *e, const struct caller *caller,
+                                  struct kiln_err *err)
+{
+    unsigned most = caller->role == ROLE_ADMIN ? UNANSWERED_MOST_ADMIN : UNANSWERED_MOST;
+    unsigned count = count_of_uid(e, caller->uid);
+    if (count < most)
+        return KILN_OK;
+    return kiln_fail(err, KILN_BUSY,
+                     "%u administrative requests of user %u are unanswered, %u may be: ask again "
+                     "when they are done",
+                     count, (unsigned)caller->uid, most);
 }
 
 static void admin_work(struct task *task)
@@ -145,9 +199,10 @@ static void admin_done(struct task *task)
 {
     struct admin *a = admin_of_task(task);
     struct engine *e = a->engine;
+    struct admin_turn *turn = turn_of(a);
     engine_task_ended(e);
-    e->admin_runs = false;
-    start_next(e);
+    turn->running = NULL;
+    start_next(turn);
     if (!a->rc && a->kind->finish)
         a->kind->finish(a);
     struct caller *caller = a->waiter.caller;
@@ -167,6 +222,8 @@ enum kiln_code admin_run(struct engine *e, struct caller *caller, const struct f
 {
     KILN_AUTO(json) struct json *question = NULL;
     enum kiln_code rc = admin_read(header, body, kind->members, &question, err);
+    if (!rc)
+        rc = check_place(e, caller, err);
     if (rc)
         return rc;
     struct admin *a = calloc(1, sizeof(*a));
@@ -185,8 +242,7 @@ enum kiln_code admin_run(struct engine *e, struct caller *caller, const struct f
     a->err = KILN_ERR_INIT;
     a->task = (struct task){ .work = admin_work, .done = admin_done };
     service_waiter_add(&a->waiter, e, caller, header->request_id, cancel_admin);
-    *e->last_admin = a;
-    e->last_admin = &a->next_waiting;
-    start_next(e);
+    wait_for_turn(a);
+    start_next(turn_of(a));
     return KILN_OK;
 }

@@ -24,6 +24,7 @@ struct admin;
 
 struct admin_kind {
     enum lane lane;
+    bool scans; /* the store, as a whole: it may take seconds */
     const struct admin_member *members;
     /* On the lane; fills answer, or returns a code and fills err. */
     enum kiln_code (*work)(struct admin *a);
@@ -48,7 +49,6 @@ struct admin {
     bool toolchains_known;
     struct object *files[ADMIN_FILES_MOST]; /* owned references: descriptors of the answer */
     size_t file_count;
-    bool hidden;               /* the kernel found is another user's own */
     struct digest key;         /* the kernel it turned out to be about, if it is about one */
     struct kernel_usage usage; /* what stats and status need of the store */
 };

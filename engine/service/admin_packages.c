@@ -67,7 +67,7 @@ static void finish_package(struct arrival *a)
 {
     if (a->rc)
         return;
-    hot_set_clear(a->engine->hot); /* one of the same name may have been replaced */
+    engine_forget_hot(a->engine); /* one of the same name may have been replaced */
     event_note(a->engine, "package_installed", json_get_text(a->answer, "name", ""));
 }
 
@@ -225,7 +225,7 @@ static enum kiln_code work_remove(struct admin *a)
 
 static void finish_remove(struct admin *a)
 {
-    hot_set_clear(a->engine->hot); /* it does not know which package an object is from */
+    engine_forget_hot(a->engine); /* it does not know which package an object is from */
     event_note(a->engine, "package_removed", json_get_text(a->answer, "name", ""));
 }
 

@@ -4,15 +4,24 @@
  * differ.
  *
  * Asked with a key, the stored kernel of that key is what is wanted; asked with a problem, what a
- * plan for it would fetch.
+ * plan for it would fetch: of several programs the first that is missing.
  */
 #include "common/driver_line.h"
+#include "engine/compile/code_object.h"
 #include "engine/compile/kernel_key.h"
 #include "engine/service/admin.h"
+#include "engine/service/alias.h"
 #include "engine/service/program_job.h"
 
 #include <stdio.h>
 #include <string.h>
+
+struct wanted_program {
+    struct digest key;
+    struct kernel_record record; /* its texts are static, why's, or: */
+    char *options;               /* owned */
+    struct buffer name, args;    /* how packages know it */
+};
 
 struct why {
     struct service_waiter waiter; /* first member */
@@ -22,10 +31,18 @@ struct why {
     struct json *nearest;           /* owned until it is in the answer */
     uid_t uid;
     bool is_admin;
+    struct target target;
+    struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
+    char database_id[DATABASE_ID_MOST];
+    bool use_packages;
+    struct kiln_err why_not_compile; /* code not OK: no compiler here can do it */
+    uint32_t program_count;          /* 0: asked by key */
+    struct wanted_program programs[LIMIT_PLAN_KERNELS];
     struct digest key;
     bool found;
-    struct kernel_record wanted; /* its texts lie in: */
-    char *texts[5];              /* owned: target, toolchain, program, options, database id */
+    char package[PACKAGE_NAME_MOST]; /* which has it; "": none */
+    struct kernel_record wanted;     /* its texts lie in: */
+    char *texts[5];                  /* owned: target, toolchain, program, options, database id */
     enum kiln_code rc;
     struct kiln_err err;
 };
@@ -38,10 +55,14 @@ static void why_destroy(struct why *w)
     json_destroy(w->nearest);
     for (size_t i = 0; i < sizeof(w->texts) / sizeof(w->texts[0]); i++)
         free(w->texts[i]);
+    for (uint32_t i = 0; i < w->program_count; i++) {
+        free(w->programs[i].options);
+        buffer_done(&w->programs[i].name);
+        buffer_done(&w->programs[i].args);
+    }
     free(w);
 }
 
-/* Takes over a copy of each text. */
 static enum kiln_code want(struct why *w, const struct kernel_record *record)
 {
     const char *texts[] = { record->target, record->toolchain, record->program, record->options,
@@ -168,7 +189,9 @@ static void compare_one(void *context, const struct kernel_record *there)
     struct comparison c = { .same = json_array(), .different = json_array() };
     compare_texts(&c, "program", wanted->program, there->program);
     compare_targets(&c, wanted->target, there->target);
-    compare_texts(&c, "compute units", wanted->database_id, there->database_id);
+    /* What was compiled here is bound to none. */
+    if (w->program_count == 0 || there->database_id[0])
+        compare_texts(&c, "compute units", wanted->database_id, there->database_id);
     compare_texts(&c, "toolchain", wanted->toolchain, there->toolchain);
     compare_digests(&c, "toolchain version", &wanted->toolchain_id, &there->toolchain_id);
     compare_options(&c, wanted->options, there->options);
@@ -189,38 +212,96 @@ static void take_stored(void *context, const struct kernel_record *record)
     struct why *w = context;
     bool visible = !record->is_private || record->uid == (uint32_t)w->uid || w->is_admin;
     w->found = visible;
-    if (visible && !w->wanted.program)
+    if (visible && !w->program_count)
         w->rc = want(w, record);
 }
 
-static const char *sentence_of(const struct why *w)
+/* As a plan takes it: a row for the same arch whose features are others is a miss. */
+static void look_into_packages(struct why *w, const struct wanted_program *p)
 {
-    if (w->found)
-        return "it is in the store: a fetch of it is a hit";
-    if (!w->wanted.program)
-        return "no stored kernel has this key, and what it was made from is not known: ask with "
-               "the "
-               "problem";
-    return json_count(w->nearest) ? "it is not in the store; the nearest that are there differ"
-                                  : "it is not in the store, and nothing like it is";
+    struct package_set *packages = w->engine->packages;
+    struct package_found there = { 0 };
+    BUFFER_AUTO struct buffer raw;
+    buffer_init(&raw, LIMIT_CODE_OBJECT);
+    bool hit = !package_set_find_key(packages, &w->key, &raw, &there, &w->err);
+    if (!hit && p && w->use_packages) {
+        raw.size = 0;
+        hit =
+            !package_set_find_named(packages, bytes_of_text(w->database_id), buffer_view(&p->name),
+                                    buffer_view(&p->args), &raw, &there, &w->err) &&
+            code_object_suits(buffer_view(&raw), &w->target);
+    }
+    w->err = KILN_ERR_INIT;
+    if (!hit)
+        return;
+    w->found = true;
+    memcpy(w->package, there.package, sizeof(w->package));
+}
+
+static enum kiln_code look_for(struct why *w, const struct wanted_program *p)
+{
+    enum kiln_code rc = kernel_store_show(w->engine->store, &w->key, take_stored, w, &w->err);
+    if (rc && rc != KILN_NOT_FOUND)
+        return rc;
+    if (!w->found)
+        look_into_packages(w, p);
+    return w->rc;
+}
+
+/* The first that is missing; when none is, the first. */
+static enum kiln_code look_for_programs(struct why *w)
+{
+    uint32_t index = 0;
+    w->found = true;
+    for (uint32_t i = 0; w->found && i < w->program_count; i++) {
+        w->found = false;
+        w->key = w->programs[i].key;
+        enum kiln_code rc = look_for(w, &w->programs[i]);
+        if (rc)
+            return rc;
+        index = w->found ? 0 : i;
+    }
+    w->key = w->programs[index].key;
+    return want(w, &w->programs[index].record);
+}
+
+static void write_sentence(const struct why *w, char *ret_text, size_t size)
+{
+    if (w->package[0])
+        snprintf(ret_text, size, "an installed package has it (%s): a fetch of it is a hit",
+                 w->package);
+    else if (w->found)
+        snprintf(ret_text, size, "it is in the store: a fetch of it is a hit");
+    else if (!w->wanted.program)
+        snprintf(ret_text, size,
+                 "no stored kernel has this key, and what it was made from is not known: ask with "
+                 "the problem");
+    else if (w->why_not_compile.code)
+        snprintf(ret_text, size, "no package has it, and it cannot be compiled: %s",
+                 w->why_not_compile.text);
+    else if (json_count(w->nearest))
+        snprintf(ret_text, size, "it is not in the store; the nearest that are there differ");
+    else
+        snprintf(ret_text, size, "it is not in the store, and nothing like it is");
 }
 
 static void why_work(struct task *task)
 {
     struct why *w = (struct why *)(void *)((char *)task - offsetof(struct why, task));
-    struct kernel_store *store = w->engine->store;
-    char hex[DIGEST_HEX_SIZE];
-    enum kiln_code rc = kernel_store_show(store, &w->key, take_stored, w, &w->err);
-    if (rc == KILN_NOT_FOUND)
-        rc = KILN_OK;
-    if (!rc && !w->rc && w->wanted.program)
-        rc = kernel_store_nearest(store, &w->wanted, (uint32_t)w->uid, compare_one, w, &w->err);
+    char hex[DIGEST_HEX_SIZE], sentence[700];
+    enum kiln_code rc = w->program_count ? look_for_programs(w) : look_for(w, NULL);
+    if (!rc && w->wanted.program)
+        rc = kernel_store_nearest(w->engine->store, &w->wanted, (uint32_t)w->uid, compare_one, w,
+                                  &w->err);
     if (rc && rc != KILN_NOT_FOUND)
         w->rc = rc;
     digest_to_hex(&w->key, hex);
+    write_sentence(w, sentence, sizeof(sentence));
     json_set_text(w->answer, "key", hex);
     json_set_bool(w->answer, "found", w->found);
-    json_set_text(w->answer, "sentence", sentence_of(w));
+    if (w->found)
+        json_set_text(w->answer, "tier", tier_name(w->package[0] ? TIER_PACKAGE : TIER_DISK));
+    json_set_text(w->answer, "sentence", sentence);
     json_set(w->answer, "nearest", KILN_TAKE(w->nearest));
 }
 
@@ -247,53 +328,104 @@ static const struct admin_member why_members[] = {
 };
 
 static enum kiln_code want_program(struct why *w, const struct solution_program *program,
-                                   const struct target *target, const struct toolchain *tc,
                                    struct kiln_err *err)
 {
-    PROGRAM_JOB_AUTO struct program_job p = { 0 };
-    enum kiln_code rc = program_job_make(program, target, tc, &p, err);
+    const struct toolchain *tc = &w->toolchain;
+    struct wanted_program *p = &w->programs[w->program_count++];
+    buffer_init(&p->name, LIMIT_OPTIONS_TEXT);
+    buffer_init(&p->args, 2 * LIMIT_OPTIONS_TEXT);
+    PROGRAM_JOB_AUTO struct program_job job = { 0 };
+    enum kiln_code rc = program_job_make(program, &w->target, tc, &job, err);
     if (rc)
         return rc;
-    KILN_AUTO(mem) char *options = bytes_to_text(p.job.options);
-    const struct kernel_record record = {
+    const struct package_source source = program_job_source(&job.job);
+    rc = package_kernel_name(&source, &p->name, err);
+    if (!rc)
+        rc = package_kernel_args(&source, &w->target, &p->args, err);
+    p->options = bytes_to_text(job.job.options);
+    if (!rc && !p->options)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot keep a program's options");
+    p->record = (struct kernel_record){
         .toolchain_id = tc->identity,
-        .source_id = kernel_source_id(&p.job),
-        .headers_id = kernel_headers_id(&p.job),
-        .target = target->text,
+        .source_id = kernel_source_id(&job.job),
+        .headers_id = kernel_headers_id(&job.job),
+        .target = w->target.text,
         .toolchain = tc->name,
         .program = program->name,
-        .options = options ? options : "",
+        .options = p->options,
+        .database_id = json_get_text(w->question, "database_id", ""),
     };
-    w->key = kernel_key(&p.job, &tc->identity);
-    rc = want(w, &record);
-    *err = w->err;
+    const struct kernel_name name = { .database_id = bytes_of_text(w->database_id),
+                                      .name = buffer_view(&p->name),
+                                      .args = buffer_view(&p->args),
+                                      .target = bytes_of_text(w->target.text) };
+    p->key =
+        w->why_not_compile.code ? kernel_name_packaged(&name) : kernel_key(&job.job, &tc->identity);
     return rc;
+}
+
+/* As plans choose it. */
+static enum kiln_code choose_database_id(struct why *w, struct kiln_err *err)
+{
+    struct database_id id;
+    const char *given = json_get_text(w->question, "database_id", "");
+    if (!given[0]) {
+        target_arch(&w->target, w->database_id, sizeof(w->database_id));
+        return KILN_OK;
+    }
+    enum kiln_code rc = database_id_parse(bytes_of_text(given), &id, err);
+    if (!rc && !database_id_write(&id, w->database_id))
+        rc = kiln_fail(err, KILN_INVALID, "the database id is too long");
+    return rc;
+}
+
+static enum kiln_code choose_toolchain(struct why *w, struct kiln_err *err)
+{
+    const char *forced = json_get_text(w->question, "toolchain", "");
+    const struct toolchain *tc = NULL;
+    w->use_packages =
+        !forced[0] && package_set_covers(w->engine->packages, bytes_of_text(w->database_id));
+    enum kiln_code rc =
+        toolchains_resolve(w->engine, w->uid, &w->target, bytes_of_text(forced), &tc, err);
+    if (!rc)
+        w->toolchain = *tc;
+    if (!rc || rc == KILN_BUSY || !w->use_packages)
+        return rc;
+    w->why_not_compile = *err;
+    *err = KILN_ERR_INIT;
+    snprintf(w->toolchain.name, sizeof(w->toolchain.name), "package");
+    return KILN_OK;
+}
+
+static enum kiln_code read_problem(const struct why *w, struct problem *ret_problem,
+                                   struct kiln_err *err)
+{
+    struct driver_line line;
+    enum kiln_code rc =
+        driver_line_parse(bytes_of_text(json_get_text(w->question, "problem", "")), &line, err);
+    if (rc == KILN_NOT_FOUND || (!rc && !driver_line_problem(&line, 0, ret_problem)))
+        rc = kiln_fail(err, KILN_INVALID, "the line states no problem");
+    return rc ? rc : problem_check(ret_problem, err);
 }
 
 static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
 {
-    const struct json *q = w->question;
-    struct driver_line line;
     struct problem problem;
-    struct target target;
-    const struct toolchain *tc = NULL;
-    enum kiln_code rc =
-        driver_line_parse(bytes_of_text(json_get_text(q, "problem", "")), &line, err);
-    if (rc == KILN_NOT_FOUND || (!rc && !driver_line_problem(&line, 0, &problem)))
-        rc = kiln_fail(err, KILN_INVALID, "the line states no problem");
-    if (!rc)
-        rc = problem_check(&problem, err);
-    if (!rc)
-        rc = target_parse(bytes_of_text(json_get_text(q, "target", "")), &target, err);
     KILN_AUTO(mem) struct solution *s = calloc(1, sizeof(*s));
-    if (!rc && !s)
-        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot plan the problem");
+    if (!s)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot plan the problem");
+    enum kiln_code rc = read_problem(w, &problem, err);
     if (!rc)
-        rc = solver_solve(&problem, &target, (struct bytes){ 0 }, s, err);
+        rc = target_parse(bytes_of_text(json_get_text(w->question, "target", "")), &w->target, err);
     if (!rc)
-        rc = toolchains_resolve(w->engine, w->uid, &target,
-                                bytes_of_text(json_get_text(q, "toolchain", "")), &tc, err);
-    return rc ? rc : want_program(w, &s->programs[0], &target, tc, err);
+        rc = choose_database_id(w, err);
+    if (!rc)
+        rc = solver_solve(&problem, &w->target, (struct bytes){ 0 }, s, err);
+    if (!rc)
+        rc = choose_toolchain(w, err);
+    for (uint32_t i = 0; !rc && i < s->program_count; i++)
+        rc = want_program(w, &s->programs[i], err);
+    return rc;
 }
 
 static enum kiln_code want_what_is_asked(struct why *w, struct kiln_err *err)
@@ -324,6 +456,7 @@ enum kiln_code handle_why_miss(struct engine *e, struct caller *caller,
     w->answer = json_object();
     w->nearest = json_array();
     w->err = KILN_ERR_INIT;
+    w->why_not_compile = KILN_ERR_INIT;
     enum kiln_code rc = admin_read(header, body, why_members, &w->question, err);
     if (!rc)
         rc = want_what_is_asked(w, err);

@@ -5,6 +5,10 @@
 
 /* Each is a process that downloads and checks. */
 #define ARRIVALS_MOST 16
+/* Of those, only for administrators: users' imports must not keep packages out. */
+#define ARRIVALS_FOR_ADMINS 4
+/* A user's, who is no administrator. */
+#define ARRIVALS_OF_ONE_USER 2
 
 #define STOPPING "kilnd is stopping: ask again"
 
@@ -30,6 +34,8 @@ static void arrival_destroy(struct arrival *a)
         if (a->files[i] >= 0)
             close(a->files[i]);
     }
+    if (a->state)
+        a->kind->state_destroy(a->state);
     if (a->transfer.outcome.path[0])
         unlink(a->transfer.outcome.path);
     json_destroy(a->question);
@@ -66,6 +72,8 @@ static void take_done(struct task *task)
     struct arrival *a = arrival_of_task(task);
     struct engine *e = a->engine;
     engine_task_ended(e);
+    if (a->kind->taken)
+        a->kind->taken(a);
     if (!a->rc && a->more && !e->draining && a->waiter.caller) {
         engine_run(e, LANE_WRITE, &a->task); /* others' writes come in between */
         return;
@@ -129,6 +137,31 @@ void arrivals_cancel(struct engine *e)
     }
 }
 
+static unsigned count_of_user(const struct engine *e, uid_t uid)
+{
+    unsigned count = 0;
+    for (const struct arrival *a = e->arrivals; a; a = a->next)
+        count += a->uid == uid;
+    return count;
+}
+
+static enum kiln_code check_room(const struct engine *e, const struct caller *caller,
+                                 struct kiln_err *err)
+{
+    bool is_admin = caller->role == ROLE_ADMIN;
+    if (!is_admin && count_of_user(e, caller->uid) >= ARRIVALS_OF_ONE_USER)
+        return kiln_fail(err, KILN_BUSY,
+                         "%d imports of yours (uid %u) are under way, as many as a user may have "
+                         "at once: ask again when one has ended",
+                         ARRIVALS_OF_ONE_USER, (unsigned)caller->uid);
+    if (e->arrival_count >= ARRIVALS_MOST - (is_admin ? 0 : ARRIVALS_FOR_ADMINS))
+        return kiln_fail(err, KILN_BUSY,
+                         "%u packages and caches are on their way in already: ask again when some "
+                         "have ended",
+                         e->arrival_count);
+    return KILN_OK;
+}
+
 static enum kiln_code check_question(struct engine *e, const struct caller *caller, const char *url,
                                      struct kiln_err *err)
 {
@@ -136,9 +169,9 @@ static enum kiln_code check_question(struct engine *e, const struct caller *call
         return kiln_fail(err, KILN_UNSUPPORTED, "this kiln cannot fetch packages");
     if (e->draining)
         return kiln_fail(err, KILN_UNAVAILABLE, STOPPING);
-    if (e->arrival_count >= ARRIVALS_MOST)
-        return kiln_fail(err, KILN_BUSY, "%u packages and caches are on their way in already",
-                         e->arrival_count);
+    enum kiln_code rc = check_room(e, caller, err);
+    if (rc)
+        return rc;
     if (url && caller->file_count > 0)
         return kiln_fail(err, KILN_INVALID, "a URL and a file came: give one of them");
     if (!url && caller->file_count == 0)
@@ -158,7 +191,7 @@ static void fill_job(struct arrival *a)
         .sha256 = json_get_text(q, "sha256", NULL),
         .staging = e->staging,
         .trusted_keys = e->trusted_keys,
-        .size_limit = e->package_limit,
+        .size_limit = a->kind->salvage ? e->import_limit : e->package_limit,
         .require_signature = e->require_signature && !a->kind->salvage,
         .salvage = a->kind->salvage,
     };

@@ -21,6 +21,10 @@ struct arrival_kind {
     enum kiln_code (*take)(struct arrival *a, bool *ret_more, struct kiln_err *err);
     /* On the engine's thread after it; may be NULL. */
     void (*finish)(struct arrival *a);
+    /* On the engine's thread after each take that ended well or badly; may be NULL. */
+    void (*taken)(struct arrival *a);
+    /* Of |state|, at the end, when nothing is on a lane; may be NULL. */
+    void (*state_destroy)(void *state);
 };
 
 struct arrival {
@@ -38,7 +42,7 @@ struct arrival {
     bool more;
     enum kiln_code rc;
     struct kiln_err err;
-    uint64_t after, taken; /* take's own: where it stands */
+    void *state; /* take's own: where it stands */
 };
 
 /* Answers later.  |url| borrowed from |question|, which is taken over; NULL: the file that came

@@ -4,8 +4,10 @@
 #include "common/clock.h"
 #include "engine/compile/code_object.h"
 #include "engine/compile/kernel_key.h"
+#include "engine/digest/sha256.h"
 #include "engine/service/store_tasks.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,12 +19,14 @@ struct flight {
     struct task task;           /* look-up, then sealing */
     struct flight *next_in_bucket;
     struct engine *engine;
-    struct digest key;   /* where it stands in the table */
-    struct digest asked; /* the kernel's own: another one when it may not be joined */
+    struct digest place; /* in the table: who asks for the same joins */
+    bool in_table;
+    struct digest asked; /* the kernel's key */
     enum stage stage;
     bool no_cache;
     struct source *source; /* owned; NULL: nothing to compile it from */
     struct alias *alias;   /* owned; NULL: no name */
+    uint64_t generation;   /* of the hot set, when the look-up began */
     bool has_shared_key;
     struct digest shared_key;
     struct fetch_ticket *tickets; /* borrowed list */
@@ -45,21 +49,37 @@ static struct flight *flight_of_task(struct task *t)
 
 /* ---- the table of flights ---- */
 
-static struct flight **find(struct engine *e, const struct digest *key)
+static struct flight **find(struct engine *e, const struct digest *place)
 {
-    struct flight **at = &e->flights[digest_hash(key) % FLIGHT_BUCKETS];
-    while (*at && !digest_equal(&(*at)->key, key))
+    struct flight **at = &e->flights[digest_hash(place) % FLIGHT_BUCKETS];
+    while (*at && !digest_equal(&(*at)->place, place))
         at = &(*at)->next_in_bucket;
     return at;
 }
 
+static void leave_table(struct flight *f)
+{
+    if (f->in_table)
+        *find(f->engine, &f->place) = f->next_in_bucket;
+    f->in_table = false;
+}
+
+/* Nobody may be there. */
+static void enter_table(struct flight *f, const struct digest *place)
+{
+    leave_table(f);
+    struct flight **at = find(f->engine, place);
+    assert(!*at);
+    f->place = *place;
+    f->next_in_bucket = NULL;
+    f->in_table = true;
+    *at = f;
+}
+
 static void flight_destroy(struct flight *f)
 {
-    struct flight **at = find(f->engine, &f->key);
-    if (*at == f) {
-        *at = f->next_in_bucket;
-        f->engine->flight_count--;
-    }
+    leave_table(f);
+    f->engine->flight_count--;
     compile_outcome_done(&f->order.task.outcome);
     object_unref(f->object);
     source_destroy(f->source);
@@ -67,21 +87,34 @@ static void flight_destroy(struct flight *f)
     free(f);
 }
 
-static struct flight *flight_create(struct engine *e, const struct digest *key,
-                                    const struct digest *asked, uid_t uid)
+static struct flight *flight_create(struct engine *e, const struct digest *asked, uid_t uid)
 {
     struct flight *f = calloc(1, sizeof(*f));
     if (!f)
         return NULL;
     f->engine = e;
-    f->key = *key;
     f->asked = *asked;
     f->uid = uid;
     f->err = KILN_ERR_INIT;
     f->order.task.outcome = COMPILE_OUTCOME_INIT;
-    *find(e, key) = f;
     e->flight_count++;
     return f;
+}
+
+/* Who asks by a name is served by what packages have under it, so only the same question is
+ * joined; what must be compiled is compiled once all the same (compile_or_join). */
+static struct digest place_of(const struct digest *key, const struct fetch_want *want)
+{
+    struct sha256 s;
+    if (!want->name)
+        return *key;
+    sha256_init(&s);
+    sha256_put_sized(&s, bytes_of(key->bytes, DIGEST_SIZE));
+    sha256_put_sized(&s, want->name->database_id);
+    sha256_put_sized(&s, want->name->name);
+    sha256_put_sized(&s, want->name->args);
+    sha256_put_sized(&s, want->name->target);
+    return sha256_end(&s);
 }
 
 /* ---- tickets ---- */
@@ -132,10 +165,8 @@ static bool may_have(const struct object *object, uid_t uid)
 static void deliver(struct flight *f, const struct fetch_result *result)
 {
     struct engine *e = f->engine;
-    struct flight **at = find(e, &f->key);
-    *at = f->next_in_bucket; /* who asks from now on starts afresh */
+    leave_table(f); /* who asks from now on starts afresh */
     f->stage = DELIVERING;
-    e->flight_count--;
     struct fetch_result hidden = { .err = { .code = KILN_NOT_FOUND }, .key = f->asked };
     while (f->tickets) {
         struct fetch_ticket *t = f->tickets;
@@ -153,39 +184,30 @@ static void deliver_failure(struct flight *f, const struct kiln_err *err, const 
     deliver(f, &result);
 }
 
+/* What was removed while it was looked up must not come back. */
+static void keep_hot(struct flight *f, const struct digest *key)
+{
+    if (!f->no_cache && f->generation == f->engine->hot_generation)
+        hot_set_insert(f->engine->hot, key, f->object);
+}
+
 static void deliver_object(struct flight *f, enum tier tier)
 {
     struct fetch_result result = { .tier = tier, .key = f->asked, .object = f->object };
-    if (!f->no_cache)
-        hot_set_insert(f->engine->hot, &f->asked, f->object);
+    keep_hot(f, &f->asked);
     if (f->is_shared)
         recency_touch(f->engine, &f->shared_key);
     deliver(f, &result);
 }
 
-static struct fetch_ticket *find_named(const struct flight *f)
-{
-    struct fetch_ticket *t = f->tickets;
-    while (t && !t->by_name)
-        t = t->next;
-    return t;
-}
-
-/* A package's row does not say what it was made of: it answers who asked by the name, and nobody
- * who asked by source.  Those stay. */
+/* A package's row does not say what it was made of: it answers those who ask by the name. */
 static void deliver_packaged(struct flight *f)
 {
-    struct engine *e = f->engine;
     const struct fetch_result result = { .tier = TIER_PACKAGE,
                                          .key = kernel_name_packaged(&f->alias->name),
                                          .object = f->object };
-    hot_set_insert(e->hot, &result.key, f->object);
-    for (struct fetch_ticket *t = find_named(f); t; t = find_named(f)) {
-        detach(t);
-        count_result(e, &result);
-        t->ready(t, &result);
-    }
-    f->object = object_unref(f->object);
+    keep_hot(f, &result.key);
+    deliver(f, &result);
 }
 
 /* ---- compiling ---- */
@@ -365,31 +387,36 @@ static void note_damage(struct flight *f)
         quarantine_package(e, &f->package, f->alias ? &f->alias->name : NULL);
 }
 
+static void compile_or_join(struct flight *f);
+
 static void look_done(struct task *task)
 {
     struct flight *f = flight_of_task(task);
     struct engine *e = f->engine;
     engine_task_ended(e);
     note_damage(f);
-    if (!f->found && !f->packaged) {
-        deliver_object(f, f->tier);
+    if (!f->found) {
+        if (f->packaged)
+            deliver_packaged(f);
+        else
+            deliver_object(f, f->tier);
         return;
     }
-    if (!f->found)
-        deliver_packaged(f);
-    else if (f->found != KILN_NOT_FOUND)
+    if (f->found != KILN_NOT_FOUND)
         event_report(e, "store_error", f->err.text); /* to the client it is a miss */
     f->err = (struct kiln_err){ .code = KILN_NOT_FOUND };
-    if (!f->tickets) {
-        flight_destroy(f); /* everybody is answered, or left while we looked */
-    } else if (!f->source || submit(f, &f->err)) {
+    if (!f->tickets)
+        flight_destroy(f); /* everybody left while we looked */
+    else if (f->source)
+        compile_or_join(f);
+    else
         deliver_failure(f, &f->err, NULL);
-    }
 }
 
 static void look(struct flight *f)
 {
     f->stage = LOOKING;
+    f->generation = f->engine->hot_generation;
     f->task = (struct task){ .work = look_work, .done = look_done };
     engine_run(f->engine, LANE_READ, &f->task);
 }
@@ -426,6 +453,26 @@ static void join_queue(struct flight *f, struct fetch_ticket *ticket)
     if (ticket->priority == PRIORITY_INTERACTIVE)
         compile_queue_promote(e->queue, &f->order);
     compile_queue_share(e->queue, &f->order, ticket->uid);
+}
+
+/* However it was asked for, a kernel is compiled once. */
+static void compile_or_join(struct flight *f)
+{
+    struct flight *other = *find(f->engine, &f->asked);
+    if (!other || other == f) {
+        enter_table(f, &f->asked);
+        if (submit(f, &f->err))
+            deliver_failure(f, &f->err, NULL);
+        return;
+    }
+    if (!other->source && other->stage == LOOKING)
+        other->source = KILN_TAKE(f->source);
+    while (f->tickets) {
+        struct fetch_ticket *t = f->tickets;
+        detach(t);
+        join_queue(other, t);
+    }
+    flight_destroy(f);
 }
 
 static bool answer_remembered(struct engine *e, const struct digest *key,
@@ -472,44 +519,43 @@ static enum kiln_code join(struct flight *f, const struct fetch_want *want,
     return KILN_OK;
 }
 
-/* A place of its own in the table: nobody joins it. */
-static struct digest apart(struct engine *e, const struct digest *key)
+static enum kiln_code begin_flight(struct flight *f, const struct fetch_want *want, uid_t uid,
+                                   struct kiln_err *err)
 {
-    struct digest d = *key;
-    uint64_t serial = ++e->apart_serial;
-    for (size_t i = 0; i < sizeof(serial); i++)
-        d.bytes[DIGEST_SIZE - 1 - i] ^= (uint8_t)(serial >> (8 * i));
-    return d;
+    f->no_cache = want->no_cache;
+    enum kiln_code rc = equip(f, want, uid, err);
+    if (rc)
+        return rc;
+    if (f->no_cache)
+        return submit(f, err); /* never in the table: nobody joins it */
+    struct digest place = place_of(&f->asked, want);
+    enter_table(f, &place);
+    look(f);
+    return KILN_OK;
 }
 
 static enum kiln_code start(struct engine *e, const struct digest *key,
                             const struct fetch_want *want, struct fetch_ticket *ticket,
                             struct kiln_err *err)
 {
-    struct digest place = want->no_cache ? apart(e, key) : *key;
-    struct flight *f = flight_create(e, &place, key, ticket->uid);
+    struct flight *f = flight_create(e, key, ticket->uid);
     if (!f)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot look up a kernel");
-    f->no_cache = want->no_cache;
     attach(f, ticket);
-    enum kiln_code rc = equip(f, want, ticket->uid, err);
-    if (!rc && f->no_cache)
-        rc = submit(f, err);
-    if (rc) {
-        detach(ticket);
-        flight_destroy(f);
-        return rc;
-    }
-    if (!f->no_cache)
-        look(f);
-    return KILN_OK;
+    enum kiln_code rc = begin_flight(f, want, ticket->uid, err);
+    if (!rc)
+        return KILN_OK;
+    detach(ticket);
+    flight_destroy(f);
+    return rc;
 }
 
 static enum kiln_code join_or_start(struct engine *e, const struct digest *key,
                                     const struct fetch_want *want, struct fetch_ticket *ticket,
                                     struct kiln_err *err)
 {
-    struct flight *f = want->no_cache ? NULL : *find(e, key);
+    struct digest place = place_of(key, want);
+    struct flight *f = want->no_cache ? NULL : *find(e, &place);
     return f ? join(f, want, ticket, err) : start(e, key, want, ticket, err);
 }
 
@@ -524,7 +570,7 @@ static bool answer_without_looking(struct engine *e, const struct digest *key,
             recency_touch(e, want->shared_key); /* it may be the one that is hot */
         return true;
     }
-    if (ticket->by_name && want->job) {
+    if (want->job && want->name && want->name->target.size > 0) {
         struct digest packaged = kernel_name_packaged(want->name);
         if (answer_hot(e, &packaged, ticket->uid, ret_result))
             return true;
@@ -536,7 +582,6 @@ bool fetch_begin(struct engine *e, const struct fetch_want *want, struct fetch_t
                  struct fetch_result *ret_result)
 {
     e->stats.fetches++;
-    ticket->by_name = want->name && want->name->target.size > 0;
     struct digest key = want->job ? kernel_key(want->job, &want->tc->identity) : want->key;
     if (answer_without_looking(e, &key, want, ticket, ret_result))
         return true;

@@ -25,7 +25,6 @@ struct fetch_result {
 struct fetch_ticket {
     uid_t uid;
     enum priority priority;
-    bool by_name; /* fetch_begin's own: what a package has under the want's name will do */
     /* Never from within the call that took the ticket. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
     struct flight *flight; /* borrowed while waiting */

@@ -26,6 +26,14 @@ struct stats {
 
 #define DOUBTS_MOST 64
 
+/* Administrative requests of one kind take turns; the kinds do not wait for each other. */
+enum { ADMIN_QUICK, ADMIN_SCANS, ADMIN_TURNS };
+
+struct admin_turn {
+    struct admin *waiting; /* owned list, first come first */
+    struct admin *running; /* owned; on a lane */
+};
+
 /* A probe that failed for a reason that may pass. */
 struct doubt {
     char toolchain[16];
@@ -38,6 +46,8 @@ struct engine {
     struct engine_host *host;  /* borrowed; may be NULL */
     struct kernel_store *store;
     struct hot_set *hot;
+    uint64_t
+        hot_generation; /* of what it may hold: look-ups under way when it changed are not kept */
     struct package_set *packages;
     struct toolchain_table *toolchains;
     struct compile_queue *queue;
@@ -51,10 +61,10 @@ struct engine {
     struct caller *callers;                 /* borrowed, joined */
     struct flight *flights[FLIGHT_BUCKETS]; /* owned */
     unsigned flight_count;
-    uint64_t apart_serial;                      /* of flights that nobody may join */
-    unsigned tasks_out;                         /* handed to a lane and not done */
-    struct admin *admins_waiting, **last_admin; /* owned: for their turn on a lane */
-    bool admin_runs;
+    unsigned tasks_out; /* handed to a lane and not done */
+    struct admin_turn admin_turns[ADMIN_TURNS];
+    struct build *build_waiting; /* borrowed list: for a step of theirs, one at a time */
+    bool build_runs;
 
     struct parked *parked;   /* owned: requests that wait for a toolchain */
     struct probe *probes;    /* owned: describes and probes under way */
@@ -72,6 +82,7 @@ struct engine {
     char *kfd_folder;     /* owned: where the GPUs are told of */
     char *trusted_keys;   /* owned: folder of public keys */
     uint64_t package_limit;
+    uint64_t import_limit; /* bytes of a cache that a user brings */
     bool require_signature;
     bool rescanning; /* a look at the package folders is out */
     uint64_t rescan_at_ns;
@@ -90,6 +101,10 @@ struct engine {
 /* tasks.c: runs |task| on a lane and counts it; its done calls engine_task_ended first. */
 void engine_run(struct engine *e, enum lane lane, struct task *task);
 void engine_task_ended(struct engine *e);
+
+/* tasks.c: something was removed or replaced, so what is hot counts no more; all of it, for the hot
+ * set does not know where an object is from. */
+void engine_forget_hot(struct engine *e);
 
 /* One unanswered request of a caller.  First member of what holds the rest. */
 struct service_waiter {

@@ -81,7 +81,7 @@ static void rescan_done(struct task *task)
     engine_task_ended(e);
     e->rescanning = false;
     if (r->changed)
-        hot_set_clear(e->hot); /* it does not know which package an object is from */
+        engine_forget_hot(e); /* it does not know which package an object is from */
     tell_events(r);
     free(r);
 }
@@ -186,6 +186,16 @@ void packages_start(struct engine *e)
 
 /* ---- open and close ---- */
 
+/* Objects are kept compressed: a cache larger than this could not be kept, whoever brings it. */
+#define IMPORT_OF_STORE 4
+
+static uint64_t import_limit(const struct engine_options *o)
+{
+    uint64_t store = o->store_limit_bytes;
+    bool smaller = store > 0 && store < o->package_limit / IMPORT_OF_STORE;
+    return smaller ? store * IMPORT_OF_STORE : o->package_limit;
+}
+
 enum kiln_code packages_open(struct engine *e, const struct engine_options *o, struct kiln_err *err)
 {
     const struct package_set_options options = {
@@ -197,6 +207,7 @@ enum kiln_code packages_open(struct engine *e, const struct engine_options *o, s
     };
     e->require_signature = o->require_signature;
     e->package_limit = o->package_limit;
+    e->import_limit = import_limit(o);
     e->package_folder = strdup(o->package_folder);
     e->trusted_keys = strdup(o->trusted_keys ? o->trusted_keys : "");
     e->kfd_folder = strdup(o->kfd_folder ? o->kfd_folder : KFD_FOLDER);

@@ -160,10 +160,16 @@ static enum kiln_code read_key(struct bytes body, struct wanted *ret_wanted)
 
 static bool has_nul(struct bytes b) { return b.size && memchr(b.data, '\0', b.size); }
 
-static enum kiln_code check_name(const struct message_fetch_name *m, struct kiln_err *err)
+/* |ret_id| is the database id without the version that tells imports of one MIOpen from another's:
+ * packages have none. */
+static enum kiln_code check_name(const struct message_fetch_name *m, struct bytes *ret_id,
+                                 struct kiln_err *err)
 {
     struct database_id id;
-    enum kiln_code rc = database_id_parse(m->database_id, &id, err);
+    struct bytes version;
+    enum kiln_code rc = database_id_split(m->database_id, ret_id, &version, err);
+    if (!rc)
+        rc = database_id_parse(*ret_id, &id, err);
     if (rc)
         return rc;
     if (m->name.size == 0 || m->name.size > LIMIT_OPTIONS_TEXT ||
@@ -182,11 +188,12 @@ static enum kiln_code read_name(uid_t uid, struct bytes body, struct wanted *w)
     struct message_fetch_name m = message_fetch_name_read(&r);
     w->wish.inline_limit = m.inline_limit;
     enum kiln_code rc = message_body_check(&r, MESSAGE_fetch_name, &w->err);
+    struct bytes id;
     if (!rc)
-        rc = check_name(&m, &w->err);
+        rc = check_name(&m, &id, &w->err);
     if (rc)
         return rc;
-    w->name = (struct kernel_name){ .database_id = m.database_id, .name = m.name, .args = m.args };
+    w->name = (struct kernel_name){ .database_id = id, .name = m.name, .args = m.args };
     w->want.key = kernel_name_key(uid, m.database_id, m.name, m.args);
     w->shared_key = kernel_name_key(KERNEL_SCOPE_EVERYONE, m.database_id, m.name, m.args);
     w->want.name = &w->name;

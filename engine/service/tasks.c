@@ -8,3 +8,9 @@ void engine_run(struct engine *e, enum lane lane, struct task *task)
 }
 
 void engine_task_ended(struct engine *e) { e->tasks_out--; }
+
+void engine_forget_hot(struct engine *e)
+{
+    hot_set_clear(e->hot);
+    e->hot_generation++;
+}

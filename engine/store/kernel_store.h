@@ -185,10 +185,12 @@ KILN_MUST_CHECK enum kiln_code kernel_store_list(struct kernel_store *store,
                                                  const struct digest *after, size_t count,
                                                  void (*each)(void *, const struct kernel_record *),
                                                  void *context, struct kiln_err *err);
-/* Keys whose hexadecimal form begins with |prefix| (1 to 64 digits), at most |most| of them. */
+/* Keys whose hexadecimal form begins with |prefix| (1 to 64 digits), at most |most| of them: of
+ * what everyone may have and what is private to |uid|; with NULL of all. */
 KILN_MUST_CHECK enum kiln_code kernel_store_match(struct kernel_store *store, const char *prefix,
-                                                  struct digest *ret_keys, size_t most,
-                                                  size_t *ret_count, struct kiln_err *err);
+                                                  const uint32_t *uid, struct digest *ret_keys,
+                                                  size_t most, size_t *ret_count,
+                                                  struct kiln_err *err);
 
 struct kernel_place { /* how far an export is; zeroed: at its beginning */
     bool everyones;   /* |uid|'s own are done */

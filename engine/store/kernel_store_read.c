@@ -188,8 +188,8 @@ static bool prefix_range(const char *prefix, struct digest range[2])
 }
 
 enum kiln_code kernel_store_match(struct kernel_store *store, const char *prefix,
-                                  struct digest *ret_keys, size_t most, size_t *ret_count,
-                                  struct kiln_err *err)
+                                  const uint32_t *uid, struct digest *ret_keys, size_t most,
+                                  size_t *ret_count, struct kiln_err *err)
 {
     struct digest range[2];
     if (!prefix_range(prefix, range))
@@ -206,6 +206,7 @@ enum kiln_code kernel_store_match(struct kernel_store *store, const char *prefix
     query_bind_bytes(&q, 1, digest_view(&range[0]));
     query_bind_bytes(&q, 2, digest_view(&range[1]));
     query_bind_u64(&q, 3, most);
+    query_bind_i64(&q, 4, uid ? (int64_t)*uid : -1);
     size_t found = 0;
     for (bool row = true; !rc && row && found < most;) {
         rc = query_step(&q, &row, err);

@@ -71,7 +71,7 @@ static enum kiln_code count_what_is_left(const char *path, const struct transfer
     uint64_t lost = 0;
     struct kiln_err ignored = KILN_ERR_INIT;
     KILN_AUTO(kern_db) struct kern_db *db = NULL;
-    enum kiln_code rc = kern_db_open(path, KERN_DB_IMMUTABLE, &db, err);
+    enum kiln_code rc = kern_db_open(path, KERN_DB_SALVAGE, &db, err);
     if (rc)
         return rc;
     if (kern_db_count(db, &r.total, &ignored))

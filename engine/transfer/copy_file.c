@@ -38,12 +38,10 @@ static enum kiln_code look_at(int fd, uint64_t *ret_size, struct kiln_err *err)
     return KILN_OK;
 }
 
-static enum kiln_code refuse_size(uint64_t limit, struct kiln_err *err)
+static enum kiln_code refuse_size(const struct copy_limit *limit, struct kiln_err *err)
 {
-    return kiln_fail(err, KILN_FULL,
-                     "the file is larger than %llu bytes, the setting "
-                     "package_limit",
-                     (unsigned long long)limit);
+    return kiln_fail(err, KILN_FULL, "the file is larger than %llu bytes, %s",
+                     (unsigned long long)limit->bytes, limit->name);
 }
 
 static void tell(const struct transfer_sink *sink, uint64_t done, uint64_t total)
@@ -54,12 +52,12 @@ static void tell(const struct transfer_sink *sink, uint64_t done, uint64_t total
     sink->progress(sink->context, &progress);
 }
 
-enum kiln_code copy_file(int from_fd, int to_fd, uint64_t limit, const struct transfer_sink *sink,
-                         struct kiln_err *err)
+enum kiln_code copy_file(int from_fd, int to_fd, const struct copy_limit *limit,
+                         const struct transfer_sink *sink, struct kiln_err *err)
 {
     uint64_t at = 0, total = 0;
     enum kiln_code rc = look_at(from_fd, &total, err);
-    if (!rc && total > limit)
+    if (!rc && total > limit->bytes)
         return refuse_size(limit, err);
     KILN_AUTO(mem) uint8_t *chunk = malloc(CHUNK);
     if (!chunk)
@@ -69,7 +67,7 @@ enum kiln_code copy_file(int from_fd, int to_fd, uint64_t limit, const struct tr
         rc = read_at(from_fd, chunk, at, &size, err);
         if (rc || size == 0)
             break;
-        if (size > limit - at)
+        if (size > limit->bytes - at)
             return refuse_size(limit, err);
         rc = fs_write_all(to_fd, bytes_of(chunk, size), err);
         if (rc)

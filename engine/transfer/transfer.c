@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #define BZIP2_SUFFIX ".bz2"
 
@@ -22,12 +23,13 @@ struct transfer {
     const struct transfer_job *job;
     const struct fetch_policy *policy;
     const struct transfer_sink *sink;
-    struct url url;   /* owned; without text for a descriptor */
-    int source_fd;    /* borrowed or, for a file: URL, opened_fd; -1 for http */
-    int opened_fd;    /* owned */
-    int folder_fd;    /* owned: staging */
-    int file_fd;      /* owned: what was fetched, then what was unpacked */
-    uint64_t fetched; /* bytes */
+    struct url url;          /* owned; without text for a descriptor */
+    int source_fd;           /* borrowed or, for a file: URL, opened_fd; -1 for http */
+    int opened_fd;           /* owned */
+    int folder_fd;           /* owned: staging */
+    int file_fd;             /* owned: what was fetched, then what was unpacked */
+    uint64_t fetched;        /* bytes */
+    struct copy_limit limit; /* as fetched and as unpacked */
     struct provenance provenance;
     struct transfer_outcome *outcome;
     struct kiln_err *err; /* outcome's */
@@ -95,6 +97,23 @@ static enum kiln_code open_file(struct transfer *t, const char *name)
     return KILN_OK;
 }
 
+/* Anybody may bring a cache: what he brings, packed and unpacked, leaves room for others. */
+static void choose_limit(struct transfer *t)
+{
+    struct statvfs disk;
+    t->limit = (struct copy_limit){ t->job->size_limit, "the setting package_limit" };
+    if (!t->job->salvage)
+        return;
+    t->limit.name = "the most for a cache to import: the setting package_limit, or four times the "
+                    "setting cache_limit where that is less";
+    if (fstatvfs(t->folder_fd, &disk) != 0)
+        return;
+    uint64_t half = (uint64_t)disk.f_bavail * disk.f_frsize / 2;
+    if (half < t->limit.bytes)
+        t->limit = (struct copy_limit){ half, "half of what is free on the disk of kilnd's state "
+                                              "folder: make room there" };
+}
+
 static enum kiln_code open_staging(struct transfer *t)
 {
     t->folder_fd = open(t->job->staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -102,6 +121,7 @@ static enum kiln_code open_staging(struct transfer *t)
         return kiln_fail_errno(t->err, errno, "cannot open the folder '%s'", t->job->staging);
     int size = snprintf(t->outcome->path, sizeof(t->outcome->path), "%s/%s", t->job->staging,
                         t->outcome->name);
+    choose_limit(t);
     if (size < 0 || (size_t)size >= sizeof(t->outcome->path))
         return kiln_fail(t->err, KILN_INVALID, "the path of '%.80s' would be too long",
                          t->outcome->name);
@@ -113,13 +133,12 @@ static enum kiln_code open_staging(struct transfer *t)
 static enum kiln_code get(struct transfer *t)
 {
     if (t->source_fd >= 0) {
-        enum kiln_code rc =
-            copy_file(t->source_fd, t->file_fd, t->job->size_limit, t->sink, t->err);
+        enum kiln_code rc = copy_file(t->source_fd, t->file_fd, &t->limit, t->sink, t->err);
         return rc && t->url.text ? kiln_while(t->err, "fetching '%s'", t->url.shown) : rc;
     }
     const struct fetch_request request = {
         .url = &t->url,
-        .size_limit = t->job->size_limit,
+        .size_limit = t->limit.bytes,
         .policy = t->policy,
         .progress = t->sink->progress,
         .context = t->sink->context,
@@ -175,9 +194,10 @@ static enum kiln_code unpack(struct transfer *t)
         return rc;
     if (lseek(packed, 0, SEEK_SET) < 0)
         return kiln_fail_errno(t->err, errno, "cannot read what was fetched");
-    rc = bzip2_unpack_file(packed, t->file_fd, t->job->size_limit, on_unpacked, t, t->err);
+    choose_limit(t); /* what was fetched takes room beside it */
+    rc = bzip2_unpack_file(packed, t->file_fd, t->limit.bytes, on_unpacked, t, t->err);
     if (rc == KILN_FULL)
-        return kiln_while(t->err, "unpacking (setting package_limit)");
+        return kiln_while(t->err, "unpacking (the limit is %s)", t->limit.name);
     if (rc)
         return kiln_while(t->err, "unpacking");
     unlinkat(t->folder_fd, TRANSFER_FETCHED, 0);

@@ -121,6 +121,29 @@ _Noreturn static void become_daemon(const struct fixture *f)
     _exit(127);
 }
 
+static void a_state_folder_on_a_network_filesystem_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    f->daemon.keep_log = true;
+    f->daemon.pid = fork();
+    if (f->daemon.pid == 0) {
+        char log[256];
+        snprintf(log, sizeof(log), "%s/kilnd.log", f->daemon.folder);
+        int fd = open(log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        dup2(fd, STDOUT_FILENO);
+        dup2(fd, STDERR_FILENO);
+        setenv("LD_PRELOAD", KILN_BIN "/../tests/fake_filesystem.so", 1);
+        setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
+        setenv("KILN_TEST_F_TYPE", "0x6969", 1);
+        become_daemon(f);
+    }
+    assert_int_equal(daemon_process_wait(&f->daemon), 1);
+    KILN_AUTO(mem) char *text = read_log(f);
+    assert_says(text, "/state' is on a network filesystem (nfs)");
+    assert_says(text, "set the state folder (--state-dir) to a folder on a local disk");
+    assert_int_equal(leftovers(f), 0);
+}
+
 /* A signal that is blocked and waits comes the moment that kilnd lets it. */
 static void a_stop_that_waits_before_it_starts_is_done_in_order(void **state)
 {
@@ -444,6 +467,7 @@ int main(void)
         LIFECYCLE_TEST(starts_answers_and_leaves_nothing_behind_at_sigterm),
         LIFECYCLE_TEST(sigint_ends_it_like_sigterm),
         LIFECYCLE_TEST(sighup_changes_nothing_and_says_so),
+        LIFECYCLE_TEST(a_state_folder_on_a_network_filesystem_is_refused),
         LIFECYCLE_TEST(a_stop_that_waits_before_it_starts_is_done_in_order),
         LIFECYCLE_TEST(a_stop_while_it_makes_its_socket_leaves_nothing_behind),
         LIFECYCLE_TEST(systemd_is_told_when_it_is_ready_and_when_it_stops),

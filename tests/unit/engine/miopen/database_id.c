@@ -121,6 +121,27 @@ static void says_which_file_names_no_device(void **state)
     assert_says(err.text, "is a path");
 }
 
+static void splits_a_version_off(void **state)
+{
+    (void)state;
+    struct bytes id, version;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(database_id_split(bytes_of_text("gfx906_60@3.2.0-a_B"), &id, &version, &err), err);
+    assert_true(bytes_equal_text(id, "gfx906_60"));
+    assert_true(bytes_equal_text(version, "3.2.0-a_B"));
+    must(database_id_split(bytes_of_text("gfx906_60"), &id, &version, &err), err);
+    assert_true(bytes_equal_text(id, "gfx906_60"));
+    assert_int_equal(version.size, 0);
+    static const char *const wrong[] = { "gfx906@", "gfx906@3@2", "gfx906@../x",
+                                         "gfx906@12345678901234567890123456789012345678901" };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(database_id_split(bytes_of_text(wrong[i]), &id, &version, &err),
+                         KILN_INVALID);
+        assert_says(err.text, "as '3.2.0'");
+    }
+    assert_int_equal(database_id_split(bytes_of("a@3\0", 4), &id, &version, &err), KILN_INVALID);
+}
+
 static void tells_when_there_is_no_room(void **state)
 {
     (void)state;
@@ -139,6 +160,7 @@ int main(void)
         cmocka_unit_test(a_nul_inside_is_no_digit),
         cmocka_unit_test(finds_the_id_in_a_file_name),
         cmocka_unit_test(says_which_file_names_no_device),
+        cmocka_unit_test(splits_a_version_off),
         cmocka_unit_test(tells_when_there_is_no_room),
     };
     return cmocka_run_group_tests_name("database_id", tests, NULL, NULL);

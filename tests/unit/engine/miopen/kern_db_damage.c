@@ -148,6 +148,22 @@ static void goes_on_behind_a_damaged_page(void **state)
     assert_int_equal(l.latest, ROWS);
 }
 
+/* Page 1: without it SQLite knows of no table. */
+static void reads_in_place_what_sqlite_does_not_take(void **state)
+{
+    struct fixture *f = *state;
+    add_rows(f, ROWS);
+    write_rows(f, NULL, NULL);
+    wipe_page(f, 1);
+    assert_int_equal(kern_db_open(f->path, KERN_DB_IMMUTABLE, &f->db, &f->err), KILN_CORRUPT);
+    open_db(f, KERN_DB_SALVAGE);
+
+    struct listing l = list_rows(f, 0, UINT64_MAX);
+
+    assert_true(l.good >= ROWS - 12);
+    assert_true(kern_db_is_damaged(f->db));
+}
+
 /* A page of the table, of the index or of overflow: whichever it is. */
 static void any_one_damaged_page_costs_few_rows(void **state)
 {
@@ -349,6 +365,7 @@ int main(void)
         TEST(a_flipped_bit_never_gives_another_object),
         TEST(a_flipped_bit_in_a_live_file_never_gives_another_object),
         TEST(goes_on_behind_a_damaged_page),
+        TEST(reads_in_place_what_sqlite_does_not_take),
         TEST(any_one_damaged_page_costs_few_rows),
         TEST(saves_what_is_left_of_a_file_cut_short),
         TEST(lists_a_damaged_file_in_parts_as_at_once),

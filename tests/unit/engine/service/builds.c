@@ -137,17 +137,6 @@ static size_t check_package(const char *path)
     return listing.rows;
 }
 
-static void assert_same_bytes(const char *a, const char *b)
-{
-    struct kiln_err err = KILN_ERR_INIT;
-    BUFFER_AUTO struct buffer x, y;
-    buffer_init(&x, 64u << 20);
-    buffer_init(&y, 64u << 20);
-    must(fs_read_file(a, x.limit, &x, &err), err);
-    must(fs_read_file(b, y.limit, &y, &err), err);
-    assert_true(bytes_equal(buffer_view(&x), buffer_view(&y)));
-}
-
 /* ---- what is in it ---- */
 
 static void several_problems_give_each_kernel_once_and_sorted(void **state)
@@ -336,7 +325,7 @@ static void failures_are_listed_and_the_rest_is_built(void **state)
     const struct json *second = json_next(first);
     assert_string_equal(json_get_text(second, "code", ""), "COMPILE_FAILED");
     assert_says(json_get_text(second, "text", ""), "the worker died of SIGABRT");
-    assert_says(json_get_text(second, "problem", ""), "-c 8");
+    assert_says(json_get_text(second, "problem", ""), "-c 32"); /* the first of a package's rows */
 }
 
 static void when_none_could_be_built_it_is_said_why(void **state)
@@ -448,6 +437,137 @@ static void exactly_one_file_must_come(void **state)
     assert_reply_refuses(&f->user, 0, KILN_INVALID, "one file with the problems");
 }
 
+static void more_problems_than_one_build_may_have_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    enum { MANY = 20001 };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, MANY * PROBLEM_WIRE_SIZE);
+    struct problem problem = small_problem(8);
+    for (unsigned i = 0; i < MANY; i++)
+        problem_write(&b, &problem);
+    begin_with(f, QUESTION, sealed_file(buffer_view(&b)));
+    assert_int_equal(f->user.reply_count, 1);
+    KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->user, 0).text);
+    assert_says(text, "reading the problems (at most 20000)");
+}
+
+/* ---- in turns of the loop ---- */
+
+static void begin_quietly(struct fixture *f, struct test_caller *c, const struct problem *problems,
+                          size_t count)
+{
+    const int file = problems_file(problems, count);
+    must(test_caller_send_files(c, &f->engine, MESSAGE_package_build, 3, bytes_of_text(QUESTION),
+                                &file, 1),
+         f->engine.err);
+}
+
+static void equal_problems_are_fetched_once(void **state)
+{
+    struct fixture *f = *state;
+    static struct problem problems[300];
+    reopen(f, 64u << 20, 1000);
+    for (size_t i = 0; i < 300; i++)
+        problems[i] = small_problem(8);
+    begin_with(f, QUESTION, problems_file(problems, 300));
+    assert_int_equal(compile_all(f), 1);
+    KILN_AUTO(json) struct json *answer = answer_of(f);
+    assert_int_equal(json_get_u64(answer, "kernels", 0), 1);
+    assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), 1);
+}
+
+static void of_many_kernels_few_are_held_at_a_time(void **state)
+{
+    struct fixture *f = *state;
+    static struct problem problems[600];
+    reopen(f, 64u << 20, 1000);
+    for (uint32_t i = 0; i < 600; i++)
+        problems[i] = small_problem(8 + i);
+    begin_with(f, QUESTION, problems_file(problems, 600));
+    assert_int_equal(compile_all(f), 600);
+    uint64_t fetches = engine_fixture_stat(&f->engine, "fetches");
+    test_caller_forget_replies(&f->user);
+    unsigned before = open_descriptors();
+
+    begin_quietly(f, &f->user, problems, 600);
+
+    while (fake_executor_run_task(&f->engine.executor))
+        assert_in_range(open_descriptors(), 0, before + 256 + 20);
+    KILN_AUTO(json) struct json *answer = answer_of(f);
+    assert_int_equal(json_get_u64(answer, "kernels", 0), 600);
+    assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), fetches + 600);
+}
+
+/* With every kernel hot nothing but the steps lets the loop turn. */
+static void kernels_that_are_hot_are_taken_in_several_turns_of_the_loop(void **state)
+{
+    struct fixture *f = *state;
+    static struct problem problems[200];
+    f->engine.options.hot_limit_count = 1000;
+    f->engine.options.hot_limit_bytes = 64u << 20;
+    reopen(f, 64u << 20, 1000);
+    for (uint32_t i = 0; i < 200; i++)
+        problems[i] = small_problem(8 + i);
+    begin_with(f, QUESTION, problems_file(problems, 200));
+    assert_int_equal(compile_all(f), 200);
+    test_caller_forget_replies(&f->user);
+
+    begin_quietly(f, &f->user, problems, 200);
+
+    assert_int_equal(fake_executor_run_tasks(&f->engine.executor),
+                     1 + 4); /* 64 a turn; one solves */
+    KILN_AUTO(json) struct json *answer = answer_of(f);
+    assert_int_equal(json_get_u64(answer, "kernels", 0), 200);
+    assert_int_equal(engine_fixture_stat(&f->engine, "hits.hot"), 200);
+}
+
+static unsigned tasks_out(struct fixture *f)
+{
+    unsigned count = 0;
+    for (const struct task *t = f->engine.executor.tasks; t; t = t->next)
+        count++;
+    return count;
+}
+
+static void one_build_at_a_time_is_at_a_lane(void **state)
+{
+    struct fixture *f = *state;
+    struct test_caller other;
+    struct problem problem = small_problem(8);
+    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    compile_all(f);
+    test_caller_join(&other, &f->engine, 1001, ROLE_USE);
+    must(test_caller_hello(&other, &f->engine), f->engine.err);
+    test_caller_forget_replies(&f->user);
+
+    begin_quietly(f, &f->user, &problem, 1);
+    begin_quietly(f, &other, &problem, 1);
+
+    assert_int_equal(tasks_out(f), 1);
+    while (fake_executor_run_task(&f->engine.executor))
+        assert_in_range(tasks_out(f), 0, 1);
+    assert_int_equal(f->user.replies[f->user.reply_count - 1].object_count, 1);
+    assert_int_equal(other.replies[other.reply_count - 1].object_count, 1);
+    test_caller_leave(&other, &f->engine);
+}
+
+static void who_leaves_while_his_build_waits_for_its_turn_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct test_caller other;
+    struct problem problem = small_problem(8);
+    test_caller_join(&other, &f->engine, 1001, ROLE_USE);
+    must(test_caller_hello(&other, &f->engine), f->engine.err);
+    begin_quietly(f, &f->user, &problem, 1);
+    begin_quietly(f, &other, &problem, 1);
+    test_caller_leave(&other, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(compile_all(f), 1);
+    KILN_AUTO(json) struct json *answer = answer_of(f);
+    assert_int_equal(json_get_u64(answer, "kernels", 0), 1);
+}
+
 /* ---- ended early ---- */
 
 static void who_leaves_while_kernels_are_compiled_leaves_nothing(void **state)
@@ -497,16 +617,39 @@ static void a_cancelled_build_is_answered_once(void **state)
     assert_int_equal(reply_error(&f->user, told).code, KILN_CANCELLED);
 }
 
-static void a_daemon_that_stops_ends_the_build(void **state)
+static void a_daemon_that_stops_ends_the_build_also_where_some_of_it_is_there(void **state)
 {
     struct fixture *f = *state;
     begin(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+    fake_executor_run_tasks(&f->engine.executor);
     engine_drain(f->engine.engine);
-    fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "no worker", NULL);
     fake_executor_run_tasks(&f->engine.executor);
     size_t last = f->user.reply_count - 1;
     assert_int_equal(f->user.replies[last].flags, 0);
-    assert_int_equal(f->user.replies[last].type, MESSAGE_error);
+    assert_reply_refuses(&f->user, last, KILN_UNAVAILABLE, "kilnd is stopping: ask again");
+
+    begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
+    assert_reply_refuses(&f->user, 0, KILN_UNAVAILABLE, "kilnd is stopping: ask again");
+}
+
+static void a_daemon_that_stops_while_the_package_is_written_sends_no_part_of_it(void **state)
+{
+    struct fixture *f = *state;
+    static struct problem problems[200];
+    reopen(f, 64u << 20, 1000);
+    for (uint32_t i = 0; i < 200; i++)
+        problems[i] = small_problem(8 + i);
+    begin_with(f, QUESTION, problems_file(problems, 200));
+    compile_all(f);
+    test_caller_forget_replies(&f->user);
+    begin_quietly(f, &f->user, problems, 200);
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* solves */
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* writes the first rows */
+    engine_drain(f->engine.engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_reply_refuses(&f->user, f->user.reply_count - 1, KILN_UNAVAILABLE,
+                         "kilnd is stopping: ask again");
 }
 
 #define BUILD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -534,7 +677,14 @@ int main(void)
         BUILD_TEST(who_leaves_while_kernels_are_compiled_leaves_nothing),
         BUILD_TEST(who_leaves_while_the_package_is_written_leaves_nothing),
         BUILD_TEST(a_cancelled_build_is_answered_once),
-        BUILD_TEST(a_daemon_that_stops_ends_the_build),
+        BUILD_TEST(a_daemon_that_stops_ends_the_build_also_where_some_of_it_is_there),
+        BUILD_TEST(a_daemon_that_stops_while_the_package_is_written_sends_no_part_of_it),
+        BUILD_TEST(more_problems_than_one_build_may_have_are_refused),
+        BUILD_TEST(equal_problems_are_fetched_once),
+        BUILD_TEST(of_many_kernels_few_are_held_at_a_time),
+        BUILD_TEST(kernels_that_are_hot_are_taken_in_several_turns_of_the_loop),
+        BUILD_TEST(one_build_at_a_time_is_at_a_lane),
+        BUILD_TEST(who_leaves_while_his_build_waits_for_its_turn_leaves_nothing),
     };
     return cmocka_run_group_tests_name("builds", tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "tests/unit/engine/service/kernel_files.h"
 
 #include "common/fs.h"
+#include "engine/store/kernel_name.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -242,6 +243,34 @@ static void pinning_needs_to_be_told_what(void **state)
                         "needs an administrator");
 }
 
+static void what_others_have_for_themselves_makes_no_key_ambiguous(void **state)
+{
+    struct fixture *f = *state;
+    struct digest key = compile(f, &f->bob, "a.cl"), private;
+    char hex[DIGEST_HEX_SIZE], question[100], name[32];
+    unsigned number = 0;
+    do { /* one of ann's whose key begins with the same digit */
+        snprintf(name, sizeof(name), "k%u.o", number++);
+        private = kernel_name_key(1000, bytes_of_text("gfx906_60"), bytes_of_text(name),
+                                  bytes_of_text(ARGS));
+    } while (private.bytes[0] >> 4 != key.bytes[0] >> 4);
+    import(f, &f->ann, "gfx906_60.ukdb", name, "{}");
+    digest_to_hex(&key, hex);
+    snprintf(question, sizeof(question), "{\"key\":\"%.1s\"}", hex);
+
+    KILN_AUTO(json)
+    struct json *shown = test_caller_ask(&f->bob, &f->engine, MESSAGE_kernel_show, question);
+    assert_string_equal(json_get_text(shown, "key", ""), hex);
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_show, question, KILN_INVALID,
+                        "several keys begin with");
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_show, question, KILN_INVALID,
+                        "several keys begin with");
+    digest_to_hex(&private, hex);
+    snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
+    test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_show, question, KILN_NOT_FOUND,
+                        "no stored kernel's key begins with");
+}
+
 /* ---- clear ---- */
 
 /* a.cl of ann, b.cl of bob, both by opencl; named.o of ann out of gfx906_60.ukdb, other.o of
@@ -311,6 +340,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         COLLECT_TEST(what_toolchains_made_that_are_gone_is_stale),
+        COLLECT_TEST(what_others_have_for_themselves_makes_no_key_ambiguous),
         COLLECT_TEST(two_versions_of_a_toolchain_live_side_by_side),
         COLLECT_TEST(while_toolchains_are_not_known_nothing_is_stale),
         COLLECT_TEST(shrinking_to_nothing_spares_what_is_pinned),

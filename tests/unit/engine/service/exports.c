@@ -87,17 +87,6 @@ static void export(struct fixture *f, struct test_caller *c, const char *path)
     write_object(c, 0, 0, path);
 }
 
-static void assert_same_bytes(const char *a, const char *b)
-{
-    struct kiln_err err = KILN_ERR_INIT;
-    BUFFER_AUTO struct buffer x, y;
-    buffer_init(&x, 64u << 20);
-    buffer_init(&y, 64u << 20);
-    must(fs_read_file(a, x.limit, &x, &err), err);
-    must(fs_read_file(b, y.limit, &y, &err), err);
-    assert_true(bytes_equal(buffer_view(&x), buffer_view(&y)));
-}
-
 static const struct kernel_row three[] = {
     TEXT_KERNEL("z.o", ARGS, "first in the file, last by name"),
     TEXT_KERNEL("a.o", ARGS, "second"),
@@ -117,6 +106,39 @@ static void what_was_imported_comes_back_in_its_order(void **state)
     assert_int_equal(json_get_u64(file, "kernels", 0), 3);
     assert_int_equal(json_get_u64(file, "damaged", 9), 0);
     assert_int_equal(json_get_u64(file, "descriptor", 9), 0);
+}
+
+/* The one file's name and first kernel. */
+static void expect_exported(struct fixture *f, const char *question, const char *name,
+                            const struct kernel_row *row)
+{
+    KILN_AUTO(json)
+    struct json *answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, question);
+    assert_int_equal(json_count(json_get(answer, "files")), 1);
+    assert_string_equal(json_get_text(json_first(json_get(answer, "files")), "name", ""), name);
+    write_object(&f->ann, 0, 0, f->exported);
+    assert_kernel_file(f->exported, row, 1);
+    unlink(f->exported);
+}
+
+static void versions_of_miopen_are_exported_each_by_itself(void **state)
+{
+    struct fixture *f = *state;
+    static const struct kernel_row old = TEXT_KERNEL("a.o", ARGS, "of an old MIOpen");
+    static const struct kernel_row new = TEXT_KERNEL("a.o", ARGS, "of a new MIOpen");
+    import(f, &f->ann, "gfx906_60", &old, 1, "{\"version\":\"3.2\"}");
+    expect_exported(f, "{}", "gfx906_60@3.2.ukdb", &old);
+    import(f, &f->ann, "gfx906_60", &new, 1, "{\"version\":\"3.3\"}");
+
+    expect_exported(f, "{\"version\":\"3.2\"}", "gfx906_60.ukdb", &old);
+    expect_exported(f, "{\"version\":\"3.3\",\"database_id\":\"gfx906_60\"}", "gfx906_60.ukdb",
+                    &new);
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
+                        "{\"database_id\":\"gfx906_60\"}", KILN_NOT_FOUND, "to export");
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"version\":\"3.4\"}",
+                        KILN_NOT_FOUND, "to export");
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"version\":\"../x\"}",
+                        KILN_INVALID, "a version of MIOpen has");
 }
 
 static void import_and_export_again_give_the_same_file(void **state)
@@ -283,6 +305,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         EXPORT_TEST(what_was_imported_comes_back_in_its_order),
+        EXPORT_TEST(versions_of_miopen_are_exported_each_by_itself),
         EXPORT_TEST(import_and_export_again_give_the_same_file),
         EXPORT_TEST(objects_of_every_size_come_back_byte_for_byte),
         EXPORT_TEST(each_database_id_is_a_file_of_its_own),

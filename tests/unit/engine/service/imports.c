@@ -3,15 +3,20 @@
  * early. */
 #include "tests/unit/engine/service/kernel_files.h"
 
+#include "common/fs.h"
 #include "engine/service/internal.h"
 #include "engine/service/store_tasks.h"
 #include "engine/store/kernel_name.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ID "gfx906_60"
 #define ARGS "  -mcpu=gfx906"
+#define LARGE (64u << 10)
+#define LARGE_COUNT 20
 #define MANY 600 /* rows: more than two steps of an import */
 
 struct fixture {
@@ -107,6 +112,30 @@ static void import_one(struct fixture *f, struct test_caller *c, const char *que
     write_cache(f, &row, 1);
     import(f, c, question);
     json_destroy(reply_json(c, 0));
+}
+
+#define PAGE 4096
+
+/* Where the page begins that holds |content|. */
+static size_t page_of(const struct fixture *f, const char *content)
+{
+    BUFFER_AUTO struct buffer file;
+    struct kiln_err err = KILN_ERR_INIT;
+    buffer_init(&file, 16u << 20);
+    must(fs_read_file(f->cache, 16u << 20, &file, &err), err);
+    const uint8_t *at = memmem(file.data, file.size, content, strlen(content));
+    assert_non_null(at);
+    return (size_t)(at - file.data) / PAGE * PAGE;
+}
+
+static void overwrite(const struct fixture *f, size_t at, size_t size)
+{
+    uint8_t bytes[PAGE];
+    memset(bytes, 0xee, sizeof(bytes));
+    int fd = open(f->cache, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && size <= sizeof(bytes));
+    assert_int_equal(pwrite(fd, bytes, size, (off_t)at), size);
+    close(fd);
 }
 
 static struct message_outcome ask(struct fixture *f, struct test_caller *c, const char *name)
@@ -285,6 +314,73 @@ static void the_use_of_everyones_kernel_counts_also_when_it_is_hot(void **state)
     assert_true(uses(f) > from_disk);
 }
 
+static uint64_t replaced_by(struct fixture *f, const char *content)
+{
+    const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, content);
+    write_cache(f, &row, 1);
+    import(f, &f->ann, "{}");
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_int_equal(json_get_u64(answer, "imported", 0), 1);
+    return json_get_u64(answer, "replaced", 9);
+}
+
+static void what_an_import_replaces_by_other_bytes_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    import_one(f, &f->bob, "{}", "of bob");
+    assert_int_equal(replaced_by(f, "of one MIOpen"), 0);
+    assert_int_equal(replaced_by(f, "of one MIOpen"), 0);
+    assert_int_equal(replaced_by(f, "of another MIOpen"), 1);
+}
+
+static void versions_of_miopen_do_not_replace_each_other(void **state)
+{
+    struct fixture *f = *state;
+    import_one(f, &f->ann, "{}", "of no version");
+    import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
+    const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of another version");
+    write_cache(f, &row, 1);
+    import(f, &f->ann, "{\"version\":\"3.3.0-a_B\"}");
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+
+    assert_int_equal(json_get_u64(answer, "replaced", 9), 0);
+    assert_string_equal(json_get_text(answer, "database_id", ""), ID "@3.3.0-a_B");
+    assert_int_equal(listed(f, &f->ann), 3);
+    assert_true(gets(f, &f->ann, "of no version"));
+}
+
+static void what_is_no_version_is_refused_before_the_file_is_taken(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const questions[] = {
+        "{\"version\":\"\"}",
+        "{\"version\":\"3@2\"}",
+        "{\"version\":\"3/2\"}",
+        "{\"version\":\"3 2\"}",
+        "{\"version\":\"12345678901234567890123456789012345678901\"}",
+    };
+    write_many(f, 1);
+    for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+        begin(f, &f->ann, questions[i]);
+        assert_reply_refuses(&f->ann, 0, KILN_INVALID, "a version of MIOpen has 1 to 40 letters");
+    }
+    assert_int_equal(f->engine.executor.transfers_handed_over, 0);
+}
+
+static void what_others_have_hot_stays_hot(void **state)
+{
+    struct fixture *f = *state;
+    import_one(f, &f->bob, "{}", "of bob");
+    assert_true(gets(f, &f->bob, "of bob"));
+    assert_true(gets(f, &f->bob, "of bob"));
+    assert_int_equal(last_outcome(&f->bob).tier, TIER_HOT);
+
+    import_one(f, &f->ann, "{}", "of ann");
+
+    assert_true(gets(f, &f->bob, "of bob"));
+    assert_int_equal(last_outcome(&f->bob).tier, TIER_HOT);
+}
+
 /* ---- which GPU they are for ---- */
 
 static void the_database_id_may_be_given_for_files_of_another_name(void **state)
@@ -373,6 +469,48 @@ static void what_is_damaged_in_the_store_later_is_a_miss_counted_once(void **sta
     assert_int_equal(listed(f, &f->ann), 0);
 }
 
+/* Page 1 says where everything is; MIOpen's caches are often damaged there. */
+static void a_cache_damaged_at_its_head_is_salvaged(void **state)
+{
+    struct fixture *f = *state;
+    write_many(f, 20);
+    overwrite(f, 0, 100);
+    import(f, &f->ann, "{}");
+
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_int_equal(json_get_u64(answer, "imported", 0), 20);
+    assert_int_equal(json_get_u64(answer, "lost", 9), 0);
+    assert_true(json_get_bool(answer, "file_damaged", false));
+    assert_true(json_get_bool(answer, "lost_unknown", false));
+    assert_int_equal(ask(f, &f->ann, "k19.o").code, KILN_OK);
+}
+
+static void lost_rows_are_counted_once_in_all_steps(void **state)
+{
+    struct fixture *f = *state;
+    write_many(f, MANY);
+    overwrite(f, page_of(f, "the object of kernel number 400"), PAGE);
+    import(f, &f->ann, "{}");
+
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    uint64_t imported = json_get_u64(answer, "imported", 0);
+    assert_true(imported > MANY - 100 && imported < MANY);
+    assert_int_equal(imported + json_get_u64(answer, "lost", 0), MANY);
+    assert_true(json_get_bool(answer, "file_damaged", false));
+    assert_false(json_get_bool(answer, "lost_unknown", false)); /* the index names them */
+}
+
+static void a_cache_without_damage_is_not_called_damaged(void **state)
+{
+    struct fixture *f = *state;
+    write_many(f, 20);
+    import(f, &f->ann, "{}");
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_null(json_get(answer, "file_damaged"));
+    assert_null(json_get(answer, "lost_unknown"));
+    assert_int_equal(json_get_u64(answer, "evicted", 9), 0);
+}
+
 static void a_cache_that_cannot_be_read_at_all_is_an_error(void **state)
 {
     struct fixture *f = *state;
@@ -430,6 +568,112 @@ static void beyond_the_quota_it_is_said_how_much_and_what_to_do(void **state)
     assert_true(listed(f, &f->ann) > 0);    /* what fitted stays */
     import_one(f, &f->bob, "{}", "of bob"); /* another's quota is his own */
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
+}
+
+/* Kernels of 64 KiB that do not compress, from |seed|. */
+static void write_large(struct fixture *f, unsigned count, uint32_t seed)
+{
+    static uint8_t contents[LARGE_COUNT][LARGE];
+    static char names[LARGE_COUNT][16];
+    static struct kernel_row rows[LARGE_COUNT];
+    assert_true(count <= LARGE_COUNT);
+    for (unsigned i = 0; i < count; i++) {
+        for (size_t at = 0; at < LARGE; at++) {
+            seed = seed * 1664525u + 1013904223u;
+            contents[i][at] = (uint8_t)(seed >> 24);
+        }
+        snprintf(names[i], sizeof(names[i]), "k%u.o", i);
+        rows[i] = (struct kernel_row){ names[i], ARGS, (const char *)contents[i], LARGE };
+    }
+    write_cache(f, rows, count);
+}
+
+static void what_had_to_go_for_an_import_is_told_and_counted(void **state)
+{
+    struct fixture *f = *state;
+    leave(f);
+    f->engine.options.store_limit_bytes = 2u << 20;
+    engine_fixture_reopen(&f->engine);
+    join(f);
+    write_large(f, LARGE_COUNT, 1);
+    import(f, &f->ann, "{}");
+    json_destroy(reply_json(&f->ann, 0));
+    write_large(f, LARGE_COUNT, 2);
+    import(f, &f->bob, "{}");
+
+    KILN_AUTO(json) struct json *answer = reply_json(&f->bob, 0);
+    uint64_t evicted = json_get_u64(answer, "evicted", 0);
+    assert_int_equal(json_get_u64(answer, "imported", 0), LARGE_COUNT);
+    assert_true(evicted > 0 && evicted <= LARGE_COUNT);
+    assert_int_equal(stat(f, "evictions"), evicted);
+}
+
+/* ---- how large, how many ---- */
+
+static void a_cache_that_the_store_could_never_hold_is_not_copied(void **state)
+{
+    struct fixture *f = *state;
+    leave(f);
+    f->engine.options.store_limit_bytes = 2u << 20;
+    f->engine.options.package_limit = 1u << 30;
+    engine_fixture_reopen(&f->engine);
+    join(f);
+    write_many(f, 1);
+    begin(f, &f->ann, "{}");
+    assert_int_equal(fake_executor_next_transfer(&f->engine.executor)->job.size_limit, 8u << 20);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_FULL, "too large");
+    leave(f);
+    f->engine.options.package_limit = 1u << 20;
+    engine_fixture_reopen(&f->engine);
+    join(f);
+    begin(f, &f->ann, "{}");
+    assert_int_equal(fake_executor_next_transfer(&f->engine.executor)->job.size_limit, 1u << 20);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_FULL, "too large");
+}
+
+static void a_user_has_two_on_their_way_at_most(void **state)
+{
+    struct fixture *f = *state;
+    write_many(f, 1);
+    begin(f, &f->ann, "{}");
+    begin(f, &f->ann, "{}");
+    begin(f, &f->ann, "{}");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "2 imports of yours (uid 1000) are under way");
+    begin(f, &f->bob, "{}");
+    assert_int_equal(f->bob.reply_count, 0);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
+    begin(f, &f->ann, "{}");
+    assert_int_equal(f->ann.reply_count, 0);
+    while (fake_executor_next_transfer(&f->engine.executor))
+        fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
+}
+
+#define USERS 6
+
+static void users_leave_room_for_administrators(void **state)
+{
+    struct fixture *f = *state;
+    struct test_caller users[USERS];
+    write_many(f, 1);
+    for (unsigned i = 0; i < USERS; i++) {
+        test_caller_join(&users[i], &f->engine, 2000 + i, ROLE_USE);
+        must(test_caller_hello(&users[i], &f->engine), f->engine.err);
+        begin(f, &users[i], "{}");
+        begin(f, &users[i], "{}");
+        assert_int_equal(users[i].reply_count, 0);
+    }
+    begin(f, &f->ann, "{}");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "12 packages and caches are on their way");
+    for (int i = 0; i < 4; i++) {
+        begin(f, &f->admin, "{}");
+        assert_int_equal(f->admin.reply_count, 0);
+    }
+    begin(f, &f->admin, "{}");
+    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "16 packages and caches are on their way");
+    while (fake_executor_next_transfer(&f->engine.executor))
+        fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
+    for (unsigned i = 0; i < USERS; i++)
+        test_caller_leave(&users[i], &f->engine);
 }
 
 /* ---- ended early ---- */
@@ -506,15 +750,26 @@ int main(void)
         IMPORT_TEST(ones_own_goes_before_everyones_and_both_before_packages),
         IMPORT_TEST(the_same_name_imported_again_is_replaced),
         IMPORT_TEST(the_use_of_everyones_kernel_counts_also_when_it_is_hot),
+        IMPORT_TEST(what_an_import_replaces_by_other_bytes_is_counted),
+        IMPORT_TEST(versions_of_miopen_do_not_replace_each_other),
+        IMPORT_TEST(what_is_no_version_is_refused_before_the_file_is_taken),
+        IMPORT_TEST(what_others_have_hot_stays_hot),
         IMPORT_TEST(the_database_id_may_be_given_for_files_of_another_name),
         IMPORT_TEST(imports_salvage_and_need_no_signature),
         IMPORT_TEST(a_cache_comes_as_a_file_alone),
         IMPORT_TEST(damaged_rows_are_counted_and_the_rest_is_imported),
         IMPORT_TEST(what_is_damaged_in_the_store_later_is_a_miss_counted_once),
+        IMPORT_TEST(a_cache_damaged_at_its_head_is_salvaged),
+        IMPORT_TEST(lost_rows_are_counted_once_in_all_steps),
+        IMPORT_TEST(a_cache_without_damage_is_not_called_damaged),
         IMPORT_TEST(a_cache_that_cannot_be_read_at_all_is_an_error),
         IMPORT_TEST(many_rows_are_imported_in_steps_and_others_get_their_turn),
         IMPORT_TEST(as_many_rows_as_a_step_takes_are_imported_once),
         IMPORT_TEST(beyond_the_quota_it_is_said_how_much_and_what_to_do),
+        IMPORT_TEST(what_had_to_go_for_an_import_is_told_and_counted),
+        IMPORT_TEST(a_cache_that_the_store_could_never_hold_is_not_copied),
+        IMPORT_TEST(a_user_has_two_on_their_way_at_most),
+        IMPORT_TEST(users_leave_room_for_administrators),
         IMPORT_TEST(who_leaves_during_the_transfer_has_it_cancelled),
         IMPORT_TEST(who_leaves_during_the_import_ends_it_after_the_step),
         IMPORT_TEST(a_cancelled_import_is_answered_once),

@@ -441,38 +441,6 @@ static void a_removed_package_serves_no_more(void **state)
     assert_string_equal(engine_fixture_reported(&f->engine, "package_removed"), "gfx90a68.kdb");
 }
 
-static void coverage_says_how_each_package_fits_each_gpu(void **state)
-{
-    struct fixture *f = *state;
-    struct kiln_err err = KILN_ERR_INIT;
-    char path[200];
-    snprintf(path, sizeof(path), "%s/1", f->engine.gpus);
-    must(fs_make_folders(path, &err), err);
-    snprintf(path, sizeof(path), "%s/1/properties", f->engine.gpus);
-    must(fs_replace_file(path,
-                         bytes_of_text("cpu_cores_count 0\nsimd_count 416\nsimd_per_cu 4\n"
-                                       "gfx_target_version 90010\nvendor_id 4098\n"
-                                       "device_id 29711\nunique_id 81985529216486895\n"),
-                         0644, &err),
-         err);
-    install(f, "gfx90a6e.kdb");
-    KILN_AUTO(json)
-    struct json *lacks = test_caller_ask(&f->user, &f->engine, MESSAGE_package_coverage, NULL);
-    const struct json *gpu = json_first(json_get(lacks, "gpus"));
-    assert_string_equal(json_get_text(gpu, "database_id", ""), "gfx90a68");
-    assert_string_equal(json_get_text(gpu, "coverage", ""), "other-cus");
-    assert_says(json_get_text(gpu, "sentence", ""),
-                "Missing system database file: gfx90a68.kdb Performance may degrade.");
-
-    install(f, "gfx90a68.kdb");
-    KILN_AUTO(json)
-    struct json *has = test_caller_ask(&f->user, &f->engine, MESSAGE_package_coverage, NULL);
-    gpu = json_first(json_get(has, "gpus"));
-    assert_string_equal(json_get_text(gpu, "coverage", ""), "exact");
-    assert_string_equal(json_get_text(gpu, "sentence", "?"), "");
-    assert_int_equal(json_count(json_get(gpu, "packages")), 2);
-}
-
 #define INSTALL_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -500,7 +468,6 @@ int main(void)
         INSTALL_TEST(verifying_counts_what_is_well_and_what_is_damaged),
         INSTALL_TEST(one_package_is_verified_at_a_time_also_when_its_asker_leaves),
         INSTALL_TEST(a_removed_package_serves_no_more),
-        INSTALL_TEST(coverage_says_how_each_package_fits_each_gpu),
     };
     return cmocka_run_group_tests_name("installs", tests, NULL, NULL);
 }

@@ -86,6 +86,14 @@ static void read_whole(const char *path, struct buffer *ret_content)
     must(fs_read_file(path, FILE_MOST, ret_content, &err), err);
 }
 
+void assert_same_bytes(const char *path, const char *other)
+{
+    BUFFER_AUTO struct buffer a, b;
+    read_whole(path, &a);
+    read_whole(other, &b);
+    assert_true(bytes_equal(buffer_view(&a), buffer_view(&b)));
+}
+
 void flip_bit(const char *path, struct bytes content)
 {
     struct kiln_err err = KILN_ERR_INIT;

@@ -33,6 +33,7 @@ struct amd_object amd_object(unsigned features, const char *mark);
 void write_kernel_file(const char *path, const struct kernel_row *rows, size_t count);
 /* Every row of |path| is as in |rows|, in that order, and checks out. */
 void assert_kernel_file(const char *path, const struct kernel_row *rows, size_t count);
+void assert_same_bytes(const char *path, const char *other);
 /* Flips one bit where |path| holds |content|. */
 void flip_bit(const char *path, struct bytes content);
 /* A sealed memory file with the bytes of |path|; the caller's. */

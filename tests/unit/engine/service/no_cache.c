@@ -111,6 +111,31 @@ static void nobody_joins_it_and_it_joins_nobody(void **state)
     assert_int_equal(stat(f, "store_objects"), 1); /* of who may use the cache */
 }
 
+/* Look-ups that a stranger has under way, of keys near to it and of its own. */
+static void look_ups_of_its_key_and_of_others_disturb_nothing(void **state)
+{
+    struct fixture *f = *state;
+    want_fresh(f, &f->a, 1);
+    compile(f, "first");
+    struct message_fetch m = { .key = reply_outcome(&f->a, 0).key, .inline_limit = 100 };
+    for (uint8_t i = 0; i < 16; i++) {
+        BUFFER_AUTO struct buffer b;
+        buffer_init(&b, 100);
+        m.key.bytes[DIGEST_SIZE - 1] ^= i;
+        message_fetch_write(&b, &m);
+        m.key.bytes[DIGEST_SIZE - 1] ^= i;
+        must(test_caller_send(&f->b, &f->engine, MESSAGE_fetch, i + 1u, buffer_view(&b)),
+             f->engine.err);
+    }
+    want_fresh(f, &f->a, 2);
+    compile(f, "second");
+    assert_int_equal(f->b.reply_count, 16);
+    for (size_t i = 0; i < 16; i++)
+        assert_int_equal(reply_outcome(&f->b, i).code, KILN_NOT_FOUND);
+    assert_true(bytes_equal_text(reply_outcome(&f->a, 1).content, "second"));
+    assert_int_equal(stat(f, "coalesced"), 0);
+}
+
 static void its_failure_is_not_remembered_and_remembered_ones_do_not_count(void **state)
 {
     struct fixture *f = *state;
@@ -168,6 +193,7 @@ int main(void)
         NO_CACHE_TEST(asked_twice_it_is_compiled_twice_and_nothing_is_stored),
         NO_CACHE_TEST(what_is_hot_or_stored_is_not_used),
         NO_CACHE_TEST(nobody_joins_it_and_it_joins_nobody),
+        NO_CACHE_TEST(look_ups_of_its_key_and_of_others_disturb_nothing),
         NO_CACHE_TEST(its_failure_is_not_remembered_and_remembered_ones_do_not_count),
         NO_CACHE_TEST(who_leaves_takes_it_off_the_queue),
         NO_CACHE_TEST(a_plan_is_compiled_for_its_asker_alone),

@@ -447,69 +447,6 @@ static void where_signatures_are_required_others_are_not_used_and_it_is_said(voi
                 "is not signed and require-signature is set");
 }
 
-/* ---- GPUs without a package ---- */
-
-static void add_gpu(struct fixture *f, unsigned node, const char *version, unsigned simds)
-{
-    char path[200], text[300];
-    struct kiln_err err = KILN_ERR_INIT;
-    snprintf(path, sizeof(path), "%s/%u", f->engine.gpus, node);
-    must(fs_make_folders(path, &err), err);
-    snprintf(path, sizeof(path), "%s/%u/properties", f->engine.gpus, node);
-    snprintf(text, sizeof(text),
-             "cpu_cores_count 0\nsimd_count %u\nsimd_per_cu 4\ngfx_target_version %s\n"
-             "vendor_id 4098\ndevice_id 29711\nunique_id 81985529216486895\n",
-             simds, version);
-    must(fs_replace_file(path, bytes_of_text(text), 0644, &err), err);
-}
-
-static size_t missing_told(const struct fixture *f)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < f->engine.report_count; i++)
-        count += strcmp(f->engine.reports[i].event, "package_missing") == 0;
-    return count;
-}
-
-static void a_gpu_without_a_package_is_told_of_once_a_boot(void **state)
-{
-    struct fixture *f = *state;
-    add_gpu(f, 1, "90010", 416);
-    add_gpu(f, 2, "90010", 416); /* alike: one line for both */
-    add_gpu(f, 3, "90006", 240);
-    reopen(f);
-    assert_int_equal(missing_told(f), 2);
-    assert_says(engine_fixture_reported(&f->engine, "package_missing"),
-                "Missing system database file: gfx906_60.kdb Performance may degrade.");
-
-    reopen(f); /* kilnd starts again, the host did not */
-    assert_int_equal(missing_told(f), 2);
-}
-
-static void a_gpu_that_a_package_fits_is_not_missed(void **state)
-{
-    struct fixture *f = *state;
-    add_gpu(f, 1, "90010", 416);
-    put_one(f, "gfx90a68.kdb", "conv.o", "the object");
-
-    reopen(f);
-
-    assert_int_equal(missing_told(f), 0);
-}
-
-static void a_gpu_that_comes_to_lack_its_package_is_told_of_again(void **state)
-{
-    struct fixture *f = *state;
-    add_gpu(f, 1, "90010", 416);
-    reopen(f);
-    assert_int_equal(missing_told(f), 1);
-
-    add_gpu(f, 2, "90006", 240);
-    reopen(f);
-
-    assert_int_equal(missing_told(f), 3); /* what is to be said is another thing now */
-}
-
 #define PACKAGES_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -533,9 +470,6 @@ int main(void)
         PACKAGES_TEST(whoever_leaves_while_a_package_is_looked_into_leaves_nothing),
         PACKAGES_TEST(a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone),
         PACKAGES_TEST(where_signatures_are_required_others_are_not_used_and_it_is_said),
-        PACKAGES_TEST(a_gpu_without_a_package_is_told_of_once_a_boot),
-        PACKAGES_TEST(a_gpu_that_a_package_fits_is_not_missed),
-        PACKAGES_TEST(a_gpu_that_comes_to_lack_its_package_is_told_of_again),
     };
     return cmocka_run_group_tests_name("packages", tests, NULL, NULL);
 }

@@ -282,6 +282,84 @@ static void subscribers_hear_of_what_happens_and_others_do_not(void **state)
     assert_int_equal(f->admin.reply_count, 1); /* the kernel alone */
 }
 
+static void send_only(struct fixture *f, struct test_caller *c, uint64_t id, enum message_type type)
+{
+    must(test_caller_send(c, &f->engine, type, id, bytes_of_text("{}")), f->engine.err);
+}
+
+static unsigned tasks_out(struct fixture *f)
+{
+    unsigned count = 0;
+    for (const struct task *t = f->engine.executor.tasks; t; t = t->next)
+        count++;
+    return count;
+}
+
+static void what_is_quick_does_not_wait_for_a_scan_of_the_store(void **state)
+{
+    struct fixture *f = *state;
+    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_forget_replies(&f->user);
+    send_only(f, &f->user, 1, MESSAGE_kernel_list);
+    send_only(f, &f->user, 2, MESSAGE_kernel_list);
+    send_only(f, &f->user, 3, MESSAGE_stats);
+    send_only(f, &f->user, 4, MESSAGE_stats);
+    assert_int_equal(tasks_out(f), 2); /* one of each */
+    assert_true(fake_executor_run_task(&f->engine.executor));
+    assert_true(fake_executor_run_task(&f->engine.executor));
+    assert_int_equal(f->user.replies[0].request_id, 1);
+    assert_int_equal(f->user.replies[1].request_id, 3);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->user.reply_count, 4);
+}
+
+static void what_waits_for_a_caller_who_left_is_never_begun(void **state)
+{
+    struct fixture *f = *state;
+    struct test_caller fickle;
+    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_join(&fickle, &f->engine, 1001, ROLE_USE);
+    must(test_caller_hello(&fickle, &f->engine), f->engine.err);
+    send_only(f, &fickle, 1, MESSAGE_kernel_list);
+    send_only(f, &fickle, 2, MESSAGE_kernel_list);
+    send_only(f, &fickle, 3, MESSAGE_kernel_export);
+    test_caller_forget_replies(&f->user);
+    send_only(f, &f->user, 4, MESSAGE_kernel_list);
+    test_caller_leave(&fickle, &f->engine);
+    assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 2); /* one had begun */
+    assert_int_equal(f->user.reply_count, 1);
+    assert_int_equal(f->user.replies[0].request_id, 4);
+}
+
+static void one_user_may_have_few_administrative_requests_unanswered(void **state)
+{
+    struct fixture *f = *state;
+    struct test_caller again;
+    fake_executor_run_tasks(&f->engine.executor);
+    for (uint64_t i = 0; i < 4; i++)
+        send_only(f, &f->user, i, i % 2 ? MESSAGE_kernel_list : MESSAGE_stats);
+    test_caller_join(&again, &f->engine, 1000, ROLE_USE); /* another connection is no way around */
+    must(test_caller_hello(&again, &f->engine), f->engine.err);
+    test_caller_forget_replies(&again);
+    send_only(f, &again, 9, MESSAGE_stats);
+    assert_reply_refuses(&again, 0, KILN_BUSY,
+                         "4 administrative requests of user 1000 are unanswered, 4 may be");
+
+    test_caller_forget_replies(&f->admin);
+    for (uint64_t i = 0; i < 32; i++)
+        send_only(f, &f->admin, i, MESSAGE_kernel_list);
+    assert_int_equal(f->admin.reply_count, 0);
+    send_only(f, &f->admin, 99, MESSAGE_kernel_list);
+    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "32 administrative requests of user 0");
+
+    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_forget_replies(&again);
+    send_only(f, &again, 10, MESSAGE_stats);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(again.replies[0].type, MESSAGE_json);
+    test_caller_leave(&again, &f->engine);
+}
+
 #define SERVICE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -302,6 +380,9 @@ int main(void)
         SERVICE_TEST(hello_is_said_once),
         SERVICE_TEST(every_request_of_the_table_answers_an_empty_body),
         SERVICE_TEST(too_many_unanswered_requests_are_refused_one_by_one),
+        SERVICE_TEST(what_is_quick_does_not_wait_for_a_scan_of_the_store),
+        SERVICE_TEST(what_waits_for_a_caller_who_left_is_never_begun),
+        SERVICE_TEST(one_user_may_have_few_administrative_requests_unanswered),
         SERVICE_TEST(subscribers_hear_of_what_happens_and_others_do_not),
     };
     return cmocka_run_group_tests_name("service", tests, NULL, NULL);

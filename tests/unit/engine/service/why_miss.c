@@ -324,6 +324,99 @@ static void what_others_imported_for_themselves_is_neither_found_nor_near(void *
     assert_int_equal(json_count(json_get(answer, "nearest")), 0);
 }
 
+/* ---- in packages ---- */
+
+static void put_small_problem(struct fixture *f, const char *file_name, unsigned features)
+{
+    struct problem problem = small_problem(8);
+    struct program_names names;
+    struct amd_object object = amd_object(features, "of a package");
+    program_names_find(&problem, "gfx90a", NULL, &names);
+    const struct kernel_row row = { .name = (const char *)names.name.data,
+                                    .args = (const char *)names.args.data,
+                                    .content = (const char *)object.bytes,
+                                    .size = sizeof(object.bytes) };
+    put_package(&f->engine, file_name, &row, 1);
+    engine_fixture_rescan(&f->engine);
+    program_names_done(&names);
+}
+
+/* On MI210, when the probe was answered. */
+static struct json *ask_mi210(struct fixture *f, const char *more)
+{
+    char question[400];
+    snprintf(question, sizeof(question),
+             "{\"problem\":\"" LINE "\",\"target\":\"gfx90a\",\"database_id\":\"gfx90a68\"%s}",
+             more);
+    test_caller_forget_replies(&f->ann);
+    must(test_caller_send(&f->ann, &f->engine, MESSAGE_why_miss, 4, bytes_of_text(question)),
+         f->engine.err);
+    finish_compiles(f, bytes_of_text("object"));
+    fake_executor_run_tasks(&f->engine.executor);
+    return reply_json(&f->ann, f->ann.reply_count - 1);
+}
+
+static void what_a_package_has_is_said_to_be_there(void **state)
+{
+    struct fixture *f = *state;
+    put_small_problem(f, "gfx90a68.kdb", AMD_XNACK_EITHER);
+    KILN_AUTO(json) struct json *answer = ask_mi210(f, "");
+    assert_true(json_get_bool(answer, "found", false));
+    assert_string_equal(json_get_text(answer, "tier", ""), "package");
+    assert_says(json_get_text(answer, "sentence", ""),
+                "an installed package has it (gfx90a68.kdb)");
+
+    KILN_AUTO(json) struct json *forced = ask_mi210(f, ",\"toolchain\":\"clang\"");
+    assert_false(json_get_bool(forced, "found", true)); /* a plan that forces one asks no package */
+}
+
+static void a_package_of_other_compute_units_does_not_have_it(void **state)
+{
+    struct fixture *f = *state;
+    put_small_problem(f, "gfx90a6e.kdb", AMD_XNACK_EITHER);
+    KILN_AUTO(json) struct json *answer = ask_mi210(f, "");
+    assert_false(json_get_bool(answer, "found", true));
+    assert_null(json_get(answer, "tier"));
+}
+
+static void without_a_compiler_and_not_in_the_package_both_are_said(void **state)
+{
+    struct fixture *f = *state;
+    const struct kernel_row other = TEXT_KERNEL("conv.o", " -mcpu=gfx90a", "the object");
+    put_package(&f->engine, "gfx90a68.kdb", &other, 1);
+    upgrade(f, "{\"toolchains\":[" OPENCL ONE "]}");
+    engine_fixture_rescan(&f->engine);
+    KILN_AUTO(json) struct json *answer = ask_mi210(f, "");
+    assert_false(json_get_bool(answer, "found", true));
+    assert_says(json_get_text(answer, "sentence", ""),
+                "no package has it, and it cannot be compiled: ");
+}
+
+static void what_was_compiled_is_bound_to_no_compute_units(void **state)
+{
+    struct fixture *f = *state;
+    plan_opencl(f, 16);
+    KILN_AUTO(json)
+    struct json *answer = ask(f, &f->ann,
+                              "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET
+                              "\",\"database_id\":\"gfx90a68\"}");
+    only_difference(answer, "options");
+}
+
+static void an_imported_kernel_for_other_compute_units_is_named_by_them(void **state)
+{
+    struct fixture *f = *state;
+    import(f, "gfx906_60.ukdb");
+    KILN_AUTO(json)
+    struct json *answer = ask(f, &f->ann,
+                              "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET
+                              "\",\"database_id\":\"gfx906_64\"}");
+    const struct json *nearest = json_first(json_get(answer, "nearest"));
+    const struct json *d = find_part(json_get(nearest, "different"), "compute units");
+    assert_non_null(d);
+    assert_string_equal(json_get_text(d, "wanted", ""), "gfx906_64");
+}
+
 /* ---- questions ---- */
 
 static void questions_that_make_no_sense_are_refused(void **state)
@@ -342,6 +435,8 @@ static void questions_that_make_no_sense_are_refused(void **state)
         { "{\"problem\":\"" LINE "\"}", KILN_INVALID, "target" },
         { "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET "\",\"toolchain\":\"gcc\"}",
           KILN_NOT_FOUND, "gcc" },
+        { "{\"problem\":\"" LINE "\",\"target\":\"" FIXTURE_TARGET "\",\"database_id\":\"mi210\"}",
+          KILN_INVALID, "mi210" },
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         test_caller_refused(&f->ann, &f->engine, MESSAGE_why_miss, bad[i].question, bad[i].code,
@@ -380,6 +475,11 @@ int main(void)
         WHY_TEST(of_an_unknown_key_nothing_is_known),
         WHY_TEST(other_compute_units_are_named),
         WHY_TEST(what_others_imported_for_themselves_is_neither_found_nor_near),
+        WHY_TEST(what_a_package_has_is_said_to_be_there),
+        WHY_TEST(a_package_of_other_compute_units_does_not_have_it),
+        WHY_TEST(without_a_compiler_and_not_in_the_package_both_are_said),
+        WHY_TEST(what_was_compiled_is_bound_to_no_compute_units),
+        WHY_TEST(an_imported_kernel_for_other_compute_units_is_named_by_them),
         WHY_TEST(questions_that_make_no_sense_are_refused),
         WHY_TEST(who_leaves_before_the_answer_leaves_nothing),
     };

@@ -324,7 +324,8 @@ static void keeps_what_a_kernel_was_made_of(void **state)
 static size_t match(struct fixture *f, const char *prefix, struct digest *keys, size_t most)
 {
     size_t count = 99;
-    assert_int_equal(kernel_store_match(f->store, prefix, keys, most, &count, &f->err), KILN_OK);
+    assert_int_equal(kernel_store_match(f->store, prefix, NULL, keys, most, &count, &f->err),
+                     KILN_OK);
     return count;
 }
 
@@ -357,7 +358,7 @@ static void refuses_prefixes_that_are_not_hexadecimal(void **state)
     struct digest key;
     size_t count = 0;
     for (size_t i = 0; i < 4; i++)
-        assert_int_equal(kernel_store_match(f->store, wrong[i], &key, 1, &count, &f->err),
+        assert_int_equal(kernel_store_match(f->store, wrong[i], NULL, &key, 1, &count, &f->err),
                          KILN_INVALID);
 }
 

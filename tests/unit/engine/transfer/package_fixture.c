@@ -35,7 +35,7 @@ void package_fixture_close(struct package_fixture *f) { fs_remove_tree(AT_FDCWD,
 const char *package_path(const struct package_fixture *f, const char *name)
 {
     static char path[FIXTURE_PATH_MOST];
-    snprintf(path, sizeof(path), "%s/%s", f->files, name);
+    snprintf(path, sizeof(path), "%s/%.200s", f->files, name);
     return path;
 }
 

@@ -8,7 +8,7 @@
 #include "engine/transfer/transfer.h"
 #include "tests/support/test.h"
 
-#define FIXTURE_PATH_MOST 256
+#define FIXTURE_PATH_MOST 512
 #define PACKAGE "gfx90a68.kdb"
 
 struct package_fixture {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* ---- where it may come from ---- */
@@ -208,6 +209,69 @@ static void refuses_what_unpacks_beyond_the_limit(void **state)
     expect_refused(f, KILN_FULL, "package_limit");
 }
 
+static uint64_t free_blocks; /* on every disk; 0: what is true */
+
+int __real_fstatvfs(int fd, struct statvfs *ret_seen);
+int __wrap_fstatvfs(int fd, struct statvfs *ret_seen);
+int __wrap_fstatvfs(int fd, struct statvfs *ret_seen)
+{
+    int rc = __real_fstatvfs(fd, ret_seen);
+    if (rc == 0 && free_blocks > 0) {
+        ret_seen->f_frsize = 1000;
+        ret_seen->f_bavail = free_blocks;
+    }
+    return rc;
+}
+
+/* An administrator's package may fill the disk, anybody's cache may not. */
+static void a_users_cache_takes_half_of_the_free_disk_at_most(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    from_descriptor(f, PACKAGE);
+    free_blocks = 100;
+    enum kiln_code as_package = run(f);
+    assert_int_equal(unlink(f->outcome.path), 0);
+    f->job.salvage = true;
+    enum kiln_code as_cache = run(f);
+    free_blocks = 0;
+
+    assert_int_equal(as_package, KILN_OK);
+    assert_int_equal(as_cache, KILN_FULL);
+    assert_says(f->outcome.err.text, "larger than 50000 bytes, half of what is free");
+    assert_is_empty(f->p.staging);
+}
+
+static void a_users_cache_unpacks_to_half_of_the_free_disk_at_most(void **state)
+{
+    struct fixture *f = *state;
+    int fd = open(package_path(&f->p, "zeros"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, 8 << 20), 0);
+    close(fd);
+    package_pack(&f->p, "zeros", PACKAGE ".bz2");
+    from_descriptor(f, PACKAGE ".bz2");
+    f->job.salvage = true;
+    free_blocks = 2000;
+    enum kiln_code rc = run(f);
+    free_blocks = 0;
+
+    assert_int_equal(rc, KILN_FULL);
+    assert_says(f->outcome.err.text, "half of what is free");
+    assert_is_empty(f->p.staging);
+}
+
+static void a_users_cache_beyond_the_limit_is_told_which(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    from_descriptor(f, PACKAGE);
+    f->job.salvage = true;
+    f->job.size_limit = 50000;
+
+    expect_refused(f, KILN_FULL, "four times the setting cache_limit");
+}
+
 static bool shrinks;
 static unsigned reads;
 
@@ -290,6 +354,37 @@ static void counts_damage_where_it_is_to_save_what_is_left(void **state)
 
     assert_int_equal(f->outcome.damaged, 1);
     expect_installed(f);
+}
+
+static void counts_what_is_left_of_a_cache_damaged_at_its_head(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    int fd = open(package_path(&f->p, PACKAGE), O_WRONLY | O_CLOEXEC);
+    char wrong[100];
+    memset(wrong, 0xee, sizeof(wrong));
+    assert_int_equal(pwrite(fd, wrong, sizeof(wrong), 0), sizeof(wrong));
+    close(fd);
+    from_descriptor(f, PACKAGE);
+    expect_refused(f, KILN_CORRUPT, "SQLite");
+    f->job.salvage = true;
+
+    run(f);
+
+    assert_int_equal(f->outcome.damaged, 0);
+    expect_installed(f);
+}
+
+static void refuses_a_cache_in_which_no_row_is_left(void **state)
+{
+    struct fixture *f = *state;
+    int fd = open(package_path(&f->p, PACKAGE), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_int_equal(ftruncate(fd, 1 << 20), 0);
+    close(fd);
+    from_descriptor(f, PACKAGE);
+    f->job.salvage = true;
+
+    expect_refused(f, KILN_CORRUPT, "no kernel database");
 }
 
 static void takes_any_name_of_a_users_cache(void **state)
@@ -380,10 +475,15 @@ int main(void)
         TEST(says_that_the_server_has_no_such_package),
         TEST(refuses_a_file_beyond_the_limit),
         TEST(refuses_what_unpacks_beyond_the_limit),
+        TEST(a_users_cache_takes_half_of_the_free_disk_at_most),
+        TEST(a_users_cache_unpacks_to_half_of_the_free_disk_at_most),
+        TEST(a_users_cache_beyond_the_limit_is_told_which),
         TEST(survives_a_file_that_shrinks_while_it_is_copied),
         TEST(says_that_the_disk_is_full),
         TEST(refuses_a_damaged_object_and_says_which),
         TEST(counts_damage_where_it_is_to_save_what_is_left),
+        TEST(counts_what_is_left_of_a_cache_damaged_at_its_head),
+        TEST(refuses_a_cache_in_which_no_row_is_left),
         TEST(takes_any_name_of_a_users_cache),
         TEST(refuses_a_package_that_was_cut_off),
         TEST(refuses_bzip2_that_was_cut_off),

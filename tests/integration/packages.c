@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Packages from one end to the other, by the real programs: built without a GPU, signed, fetched
+ * over a line that breaks, refused when anything is wrong, served where nothing is compiled.
+ *
+ * KILN_TEST_NETWORK names another file of problems than the smoke network: ResNet-50's takes
+ * a minute.
+ */
+#include "tests/integration/cut_line.h"
+#include "tests/integration/steps.h"
+#include "tests/support/nginx.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KDB "gfx906_60.kdb"
+#define OTHER_KDB "gfx90a68.kdb"
+#define KPKG "gfx90a68.kpkg"
+#define PATH_MOST 192
+
+struct product {
+    const char *file, *target, *database_id;
+};
+
+static const struct product products[] = {
+    { KDB, "gfx906", "gfx906_60" },
+    { OTHER_KDB, "gfx90a", "gfx90a68" },
+    { KPKG, "gfx90a", "gfx90a68" },
+};
+
+struct fixture {
+    struct daemon_process daemon;
+    struct program_result result;
+    struct nginx nginx;
+    struct cut_line line;
+    char keys[PATH_MOST];   /* of which the daemon trusts */
+    char files[PATH_MOST];  /* the packages, their manifests, and the secret key */
+    char state[PATH_MOST];  /* the daemon's */
+    char vendor[PATH_MOST]; /* where others put packages; not made */
+};
+
+static struct fixture builder; /* made the packages that all tests take */
+
+static const char *network(void)
+{
+    const char *named = getenv("KILN_TEST_NETWORK");
+    return named ? named : KILN_SOURCE "/scripts/networks/smoke.txt";
+}
+
+static const char *file(const struct fixture *f, const char *name)
+{
+    static char paths[4][PATH_MOST + 64];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof(paths[0]), "%s/%s", f->files, name);
+    return path;
+}
+
+static const char *url(const struct fixture *f, uint16_t port, const char *name)
+{
+    static char text[128];
+    (void)f;
+    snprintf(text, sizeof(text), "http://127.0.0.1:%u/%s", port, name);
+    return text;
+}
+
+/* ---- building ---- */
+
+static void open_fixture(struct fixture *f)
+{
+    memset(f, 0, sizeof(*f));
+    daemon_process_init(&f->daemon);
+    snprintf(f->keys, sizeof(f->keys), "%s/keys", f->daemon.folder);
+    snprintf(f->files, sizeof(f->files), "%s/files", f->daemon.folder);
+    snprintf(f->state, sizeof(f->state), "%s/state", f->daemon.folder);
+    snprintf(f->vendor, sizeof(f->vendor), "%s/vendor", f->daemon.folder);
+    assert_int_equal(mkdir(f->keys, 0700), 0);
+    assert_int_equal(mkdir(f->files, 0755), 0);
+    f->daemon.arguments[0] = "--trusted-keys";
+    f->daemon.arguments[1] = f->keys;
+}
+
+static void close_fixture(struct fixture *f)
+{
+    cut_line_stop(&f->line);
+    nginx_stop(&f->nginx);
+    daemon_process_remove(&f->daemon);
+}
+
+/* Returns how many kernels it has. */
+static unsigned long long build(struct fixture *f, const struct product *p)
+{
+    kilnctl_ok(f, "pkg", "build", "--target", p->target, "--db-id", p->database_id, "--problems",
+               network(), "--output", file(f, p->file), "--key", file(f, "ops.key"), "--json");
+    KILN_AUTO(json) struct json *built = printed_json(&f->result);
+    unsigned long long kernels = json_get_u64(json_get(built, "package"), "kernels", 0);
+    assert_true(kernels > 0);
+    return kernels;
+}
+
+static int build_all(void **state)
+{
+    (void)state;
+    struct fixture *f = &builder;
+    open_fixture(f);
+    daemon_process_start(&f->daemon);
+    kilnctl_ok(f, "pkg", "keygen", "ops", "--folder", f->files);
+    kilnctl_ok(f, "pkg", "keygen", "stranger", "--folder", f->files);
+    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++)
+        build(f, &products[i]);
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    return 0;
+}
+
+static int remove_all(void **state)
+{
+    (void)state;
+    close_fixture(&builder);
+    return 0;
+}
+
+/* A daemon's worth of folders, with copies of what was built; it trusts "ops". */
+static int setup(void **state)
+{
+    static struct fixture f;
+    open_fixture(&f);
+    shell(f.files, "cp '%s'/* . && cp ops.pub '%s'", builder.files, f.keys);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    close_fixture(*state);
+    return 0;
+}
+
+static void start_with(struct fixture *f, const char *flag, const char *value)
+{
+    f->daemon.arguments[2] = flag;
+    f->daemon.arguments[3] = value;
+    daemon_process_start(&f->daemon);
+}
+
+static void serve_files(struct fixture *f)
+{
+    if (!nginx_start(&f->nginx, f->daemon.folder, f->files, NULL, NULL))
+        skip();
+}
+
+/* ---- what a build makes ---- */
+
+static void the_same_inputs_make_the_same_bytes(void **state)
+{
+    struct fixture *f = *state;
+    unsigned long long kernels = 0;
+    shell(f->files, "mkdir first && mv gfx* first");
+    start_with(f, "--workers", "1"); /* other order, and nothing in its cache */
+
+    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
+        kernels += build(f, &products[i]);
+        shell(f->files, "cmp first/%s %s && cmp first/%s.manifest %s.manifest", products[i].file,
+              products[i].file, products[i].file, products[i].file);
+    }
+
+    assert_true(daemon_stat(&f->daemon, "compiles") > 0);
+    assert_true(daemon_stat(&f->daemon, "compiles") < kernels); /* both gfx90a packages share */
+}
+
+/* As MIOpen's own tools would look at it. */
+static void a_built_kdb_is_a_database_of_miopens(void **state)
+{
+    struct fixture *f = *state;
+    shell_says("ok", f->files, "sqlite3 " KDB " 'pragma integrity_check'");
+    shell_says("id kernel_name kernel_args kernel_blob kernel_hash uncompressed_size", f->files,
+               "sqlite3 " KDB " \"select group_concat(name, ' ') from "
+               "pragma_table_info('kern_db')\"");
+    shell_says("idx_kern_db 1 kernel_name,kernel_args", f->files,
+               "sqlite3 " KDB " \"select name || ' ' || [unique] || ' ' || (select "
+               "group_concat(name) from pragma_index_info('idx_kern_db')) from "
+               "pragma_index_list('kern_db')\"");
+    shell_says(" 01 01", f->files, "od -An -tx1 -j18 -N2 " KDB); /* no log: it may lie read-only */
+    shell_says("0", f->files,
+               "sqlite3 " KDB " \"select count(*) from kern_db where kernel_args not like "
+               "'%%-mcpu=gfx906' or kernel_name not like '%%.o'\"");
+    shell(f->files,
+          "set -e; mkdir raw; sqlite3 " KDB " \"select writefile('raw/' || id || '.bz2', "
+          "kernel_blob) from kern_db\" >/dev/null; bzip2 -d raw/*; cd raw; "
+          "sqlite3 ../" KDB " \"select kernel_hash || '  ' || id from kern_db\" >sums; "
+          "md5sum --quiet -c sums; for o in [0-9]*; do test $(stat -c %%s $o) = "
+          "$(sqlite3 ../" KDB " \"select uncompressed_size from kern_db where id = $o\"); done");
+}
+
+/* ---- where nothing is compiled ---- */
+
+/* Another kilnd of this host: the same packages, an empty cache, no compilers. */
+static void restart_without_compilers(struct fixture *f)
+{
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    shell(f->daemon.folder, "rm -r cache");
+    start_with(f, "--workers", "0");
+}
+
+static void prefetch(struct fixture *f, const char *target, const char *database_id)
+{
+    kilnctl(f, "prefetch", network(), "--target", target, "--db-id", database_id, "--json");
+}
+
+static void expect_served_by_packages(struct fixture *f, const struct product *p)
+{
+    unsigned long long before = daemon_stat(&f->daemon, "hits.package");
+    unsigned long long fetches = daemon_stat(&f->daemon, "fetches");
+    prefetch(f, p->target, p->database_id);
+    expect_status(&f->result, 0, "");
+    KILN_AUTO(json) struct json *done = printed_json(&f->result);
+    unsigned long long kernels = json_get_u64(done, "kernels", 0);
+    assert_true(kernels > 0);
+    assert_int_equal(json_get_u64(done, "compiles", 99), 0);
+    assert_int_equal(json_get_u64(json_get(done, "hits_by_tier"), "package", 0), kernels);
+    assert_int_equal(daemon_stat(&f->daemon, "hits.package") - before, kernels);
+    assert_int_equal(daemon_stat(&f->daemon, "fetches") - fetches, kernels);
+    assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
+    assert_int_equal(daemon_stat(&f->daemon, "misses"), 0);
+}
+
+static void expect_nothing_served(struct fixture *f, const struct product *p)
+{
+    prefetch(f, p->target, p->database_id);
+    expect_status(&f->result, 1, "compilers are switched off (the setting 'workers' is 0)");
+}
+
+static void packages_from_urls_serve_a_host_without_compilers(void **state)
+{
+    struct fixture *f = *state;
+    serve_files(f);
+    daemon_process_start(&f->daemon);
+    struct stat seen;
+    assert_int_equal(stat(file(f, KDB), &seen), 0);
+    cut_line_start(&f->line, f->nginx.port, 2, (size_t)seen.st_size / 3); /* manifests are short */
+
+    kilnctl_ok(f, "pkg", "install", url(f, f->line.script.port, KDB));
+    assert_says(f->result.output, "signed by 'ops'");
+    cut_line_stop(&f->line);
+    assert_int_equal(f->line.cuts, 0);
+    assert_int_equal(nginx_answers(&f->nginx, 206), 2); /* went on where it was cut */
+    kilnctl_ok(f, "pkg", "install", url(f, f->nginx.port, OTHER_KDB));
+    shell(f->state,
+          "cmp packages/" KDB " '%s'/" KDB " && cmp packages/" OTHER_KDB " '%s'/" OTHER_KDB
+          " && test -z \"$(ls packages/incoming)\"",
+          f->files, f->files);
+
+    restart_without_compilers(f);
+    expect_served_by_packages(f, &products[0]);
+    expect_served_by_packages(f, &products[1]);
+
+    kilnctl_ok(f, "pkg", "rm", KDB);
+    expect_nothing_served(f, &products[0]); /* not from memory either */
+    kilnctl_ok(f, "pkg", "ls");
+    assert_null(strstr(f->result.output, KDB));
+    prefetch(f, "gfx90a", "gfx90a68");
+    expect_status(&f->result, 0, "");
+}
+
+static void a_package_of_kilns_own_format_serves_as_well(void **state)
+{
+    struct fixture *f = *state;
+    daemon_process_start(&f->daemon);
+    kilnctl_ok(f, "pkg", "install", file(f, KPKG));
+    kilnctl_ok(f, "pkg", "verify", KPKG);
+    restart_without_compilers(f);
+    expect_served_by_packages(f, &products[2]);
+    kilnctl_ok(f, "pkg", "rm", KPKG);
+    expect_nothing_served(f, &products[2]);
+}
+
+static void other_compute_units_are_another_device(void **state)
+{
+    struct fixture *f = *state;
+    const struct product other = { .target = "gfx90a", .database_id = "gfx90a6e" };
+    start_with(f, "--workers", "0");
+    kilnctl_ok(f, "pkg", "install", file(f, OTHER_KDB));
+    expect_nothing_served(f, &other);
+
+    /* What is called after the arch alone is for all of it. */
+    shell(f->files, "cp " OTHER_KDB " gfx90a.kdb");
+    kilnctl_ok(f, "pkg", "sign", "--key", file(f, "ops.key"), file(f, "gfx90a.kdb"));
+    kilnctl_ok(f, "pkg", "install", file(f, "gfx90a.kdb"));
+    expect_served_by_packages(f, &other);
+}
+
+/* ---- refusals ---- */
+
+static void flip(const struct fixture *f, const char *name, size_t at)
+{
+    FILE *target = fopen(file(f, name), "r+");
+    assert_non_null(target);
+    assert_int_equal(fseek(target, (long)at, SEEK_SET), 0);
+    int byte = fgetc(target);
+    assert_true(byte != EOF);
+    assert_int_equal(fseek(target, (long)at, SEEK_SET), 0);
+    assert_true(fputc(byte ^ 1, target) != EOF);
+    assert_int_equal(fclose(target), 0);
+}
+
+static size_t size_of(const struct fixture *f, const char *name)
+{
+    struct stat seen;
+    assert_int_equal(stat(file(f, name), &seen), 0);
+    return (size_t)seen.st_size;
+}
+
+/* Where |text| begins in a file. */
+static size_t place_of(const struct fixture *f, const char *name, const char *text)
+{
+    KILN_AUTO(mem) char *found = shell_text(f->files, "grep -abo '%s' %s", text, name);
+    return (size_t)strtoul(found, NULL, 10);
+}
+
+/* Damage is exit status 1, what nobody vouches for 4. */
+static void expect_refused(struct fixture *f, const char *from, const char *words)
+{
+    char *before = describe_files(f->state);
+    kilnctl(f, "pkg", "install", from);
+    assert_true(f->result.status == 1 || f->result.status == 4);
+    assert_says(f->result.output, words);
+    expect_files(f->state, before);
+}
+
+static void what_is_wrong_about_a_download_refuses_it_without_a_trace(void **state)
+{
+    struct fixture *f = *state;
+    serve_files(f);
+    start_with(f, "--workers", "0");
+    const char *from = url(f, f->nginx.port, KDB);
+    size_t middle = size_of(f, KDB) / 2;
+    size_t digits = place_of(f, KDB ".manifest", "sha256") + strlen("sha256\\\":\\\"");
+    size_t signature = place_of(f, KDB ".manifest", "\"signature\"") + 20;
+
+    flip(f, KDB, middle);
+    expect_refused(f, from, "its manifest describes");
+    flip(f, KDB, middle);
+
+    flip(f, KDB ".manifest", digits);
+    expect_refused(f, from, "signature");
+    flip(f, KDB ".manifest", digits);
+
+    flip(f, KDB ".manifest", signature);
+    expect_refused(f, from, "signature");
+    flip(f, KDB ".manifest", signature);
+
+    kilnctl_ok(f, "pkg", "sign", "--key", file(f, "stranger.key"), file(f, KDB));
+    expect_refused(f, from, "key");
+    expect_nothing_served(f, &products[0]);
+
+    shell(f->keys, "cp '%s' .", file(f, "stranger.pub"));
+    kilnctl_ok(f, "pkg", "install", from); /* so that alone was it */
+    assert_says(f->result.output, "signed by 'stranger'");
+}
+
+/* Some bytes of the package, every byte of the manifest that says something. */
+static void each_flipped_byte_is_noticed_and_the_old_package_stays(void **state)
+{
+    struct fixture *f = *state;
+    start_with(f, "--workers", "0");
+    kilnctl_ok(f, "pkg", "install", file(f, KDB));
+    size_t size = size_of(f, KDB);
+    for (size_t i = 0; i < 16; i++) {
+        size_t at = (size - 1) * i / 15;
+        flip(f, KDB, at);
+        expect_refused(f, file(f, KDB), KDB);
+        flip(f, KDB, at);
+    }
+    KILN_AUTO(mem) char *manifest = shell_text(f->files, "cat " KDB ".manifest");
+    for (size_t at = 0; manifest[at]; at += 5) {
+        at += strspn(manifest + at, " \t\n");
+        if (!manifest[at])
+            break;
+        flip(f, KDB ".manifest", at);
+        expect_refused(f, file(f, KDB), "manifest");
+        flip(f, KDB ".manifest", at);
+    }
+    expect_served_by_packages(f, &products[0]);
+}
+
+static void a_kilnd_killed_while_it_fetches_leaves_no_trace(void **state)
+{
+    struct fixture *f = *state;
+    int fd;
+    serve_files(f);
+    start_with(f, "--workers", "0");
+    char *before = describe_files(f->state);
+    cut_line_start(&f->line, f->nginx.port, 1000, 5000); /* never gets on */
+    pid_t install = start_program(&f->daemon, &fd, "kilnctl", "pkg", "install",
+                                  url(f, f->line.script.port, KDB), NULL);
+    char text[4096];
+    FILE *told = fdopen(fd, "r");
+    while (fgets(text, sizeof(text), told) && !strstr(text, "fetching"))
+        ;
+    shell(f->state, "test -n \"$(ls packages/incoming)\"");
+
+    daemon_process_kill(&f->daemon);
+    while (fgets(text, sizeof(text), told))
+        ;
+    fclose(told);
+    assert_int_equal(wait_program(install), 3);
+    daemon_process_start(&f->daemon);
+
+    expect_files(f->state, before);
+    kilnctl_ok(f, "pkg", "ls", "--json");
+    assert_says(f->result.output, "\"packages\":[]");
+}
+
+/* ---- policy ---- */
+
+/* Packages are looked for every two seconds. */
+struct listing {
+    struct fixture *f;
+    const char *name;
+    bool wanted;
+};
+
+static bool is_as_wanted(void *context)
+{
+    struct listing *l = context;
+    kilnctl_ok(l->f, "pkg", "ls", "--json");
+    return (strstr(l->f->result.output, l->name) != NULL) == l->wanted;
+}
+
+static void expect_listed(struct fixture *f, const char *name, bool wanted)
+{
+    struct listing listing = { f, name, wanted };
+    if (!wait_until(is_as_wanted, &listing))
+        fail_msg("'%s' is %s: %s", name, wanted ? "not listed" : "still listed", f->result.output);
+}
+
+static void where_signatures_are_required_nothing_unsigned_counts(void **state)
+{
+    struct fixture *f = *state;
+    shell(f->files, "mkdir ../vendor && cp " KDB " ../vendor && rm " KDB ".manifest");
+    f->daemon.arguments[4] = "--package-path";
+    f->daemon.arguments[5] = f->vendor;
+    f->daemon.arguments[6] = "--require-signature";
+    f->daemon.arguments[7] = "yes";
+    start_with(f, "--workers", "0");
+
+    expect_refused(f, file(f, KDB), "signed manifest");
+    kilnctl_ok(f, "pkg", "install", file(f, OTHER_KDB));
+    expect_served_by_packages(f, &products[1]);
+    expect_nothing_served(f, &products[0]);
+    shell(f->keys, "rm ops.pub"); /* trust withdrawn */
+    expect_listed(f, OTHER_KDB, false);
+    expect_nothing_served(f, &products[1]);
+
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    f->daemon.arguments[7] = "no";
+    daemon_process_start(&f->daemon);
+    expect_served_by_packages(f, &products[0]); /* the vendor's */
+    kilnctl_ok(f, "pkg", "install", file(f, KDB));
+    assert_says(f->result.output, "not signed");
+}
+
+/* ---- folders that others look after ---- */
+
+static void a_package_put_into_a_folder_comes_and_goes(void **state)
+{
+    struct fixture *f = *state;
+    f->daemon.arguments[4] = "--package-path";
+    f->daemon.arguments[5] = f->vendor;
+    start_with(f, "--workers", "0");
+    expect_nothing_served(f, &products[0]);
+
+    shell(f->daemon.folder, "mkdir vendor && cp files/" KDB " vendor");
+    expect_listed(f, KDB, true);
+    expect_served_by_packages(f, &products[0]);
+    kilnctl_fails(f, 4, "was not installed by kiln", "pkg", "rm", KDB);
+
+    shell(f->vendor, "rm " KDB);
+    expect_listed(f, KDB, false);
+    expect_nothing_served(f, &products[0]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_same_inputs_make_the_same_bytes),
+        TEST(a_built_kdb_is_a_database_of_miopens),
+        TEST(packages_from_urls_serve_a_host_without_compilers),
+        TEST(a_package_of_kilns_own_format_serves_as_well),
+        TEST(other_compute_units_are_another_device),
+        TEST(what_is_wrong_about_a_download_refuses_it_without_a_trace),
+        TEST(each_flipped_byte_is_noticed_and_the_old_package_stays),
+        TEST(a_kilnd_killed_while_it_fetches_leaves_no_trace),
+        TEST(where_signatures_are_required_nothing_unsigned_counts),
+        TEST(a_package_put_into_a_folder_comes_and_goes),
+    };
+    setenv("no_proxy", "127.0.0.1,localhost", 1);
+    return cmocka_run_group_tests_name("packages", tests, build_all, remove_all);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/integration/steps.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COMMAND_MOST 2048
+#define OUTPUT_MOST (4u << 20)
+
+void expect_status(const struct program_result *result, int status, const char *words)
+{
+    if (result->status != status)
+        fail_msg("exit status %d instead of %d: '%s'", result->status, status, result->output);
+    assert_says(result->output, words);
+}
+
+/* What is told meanwhile is on other lines. */
+struct json *printed_json(const struct program_result *result)
+{
+    const char *last = NULL;
+    for (const char *line = result->output; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        last = *line == '{' ? line : last;
+    }
+    if (!last)
+        fail_msg("no JSON in '%s'", result->output);
+    struct kiln_err err = KILN_ERR_INIT;
+    struct json *json = NULL;
+    must(json_parse(bytes_of(last, strcspn(last, "\n")), "output", &json, &err), err);
+    return json;
+}
+
+/* ---- plain tools ---- */
+
+KILN_PRINTF(3, 0)
+static void command_in(const char *folder, char command[COMMAND_MOST], const char *format,
+                       va_list args)
+{
+    int used = snprintf(command, COMMAND_MOST, "cd '%s' && ", folder);
+    int more = vsnprintf(command + used, (size_t)(COMMAND_MOST - used), format, args);
+    assert_true(more >= 0 && used + more < COMMAND_MOST);
+}
+
+static char *output_of(const char *command)
+{
+    FILE *output = popen(command, "re"); // NOLINT(cert-env33-c): plain tools are the oracle
+    assert_non_null(output);
+    char *text = calloc(1, OUTPUT_MOST);
+    assert_non_null(text);
+    size_t size = fread(text, 1, OUTPUT_MOST - 1, output);
+    text[size] = '\0';
+    if (pclose(output) != 0)
+        fail_msg("failed: %s: '%.2000s'", command, text);
+    return text;
+}
+
+void shell(const char *folder, const char *format, ...)
+{
+    char command[COMMAND_MOST];
+    va_list args;
+    va_start(args, format);
+    command_in(folder, command, format, args);
+    va_end(args);
+    free(output_of(command));
+}
+
+char *shell_text(const char *folder, const char *format, ...)
+{
+    char command[COMMAND_MOST];
+    va_list args;
+    va_start(args, format);
+    command_in(folder, command, format, args);
+    va_end(args);
+    return output_of(command);
+}
+
+void shell_says(const char *expected, const char *folder, const char *format, ...)
+{
+    char command[COMMAND_MOST];
+    va_list args;
+    va_start(args, format);
+    command_in(folder, command, format, args);
+    va_end(args);
+    KILN_AUTO(mem) char *text = output_of(command);
+    for (size_t size = strlen(text); size > 0 && text[size - 1] == '\n'; size--)
+        text[size - 1] = '\0';
+    assert_string_equal(text, expected);
+}
+
+/* ---- folders ---- */
+
+char *describe_files(const char *folder)
+{
+    return shell_text(folder, "find . -type f -printf '%%p %%s %%m\\n' | LC_ALL=C sort; "
+                              "find . -type f -exec sha256sum {} + | LC_ALL=C sort");
+}
+
+void expect_files(const char *folder, char *before)
+{
+    KILN_AUTO(mem) char *then = before;
+    KILN_AUTO(mem) char *now = describe_files(folder);
+    assert_string_equal(now, then);
+}
+
+unsigned long long disk_used(const char *folder)
+{
+    KILN_AUTO(mem) char *text = shell_text(folder, "du -s -B1 .");
+    return strtoull(text, NULL, 10);
+}
+
+void daemon_status(struct daemon_process *d, const char *part, const char *member, char text[512])
+{
+    static struct program_result result;
+    run_program(d, &result, "kilnctl", "status", "--json", NULL);
+    expect_status(&result, 0, "");
+    KILN_AUTO(json) struct json *status = result_json(&result);
+    const struct json *value = json_get(json_get(status, part), member);
+    KILN_AUTO(mem) char *printed = value ? json_print(value, false) : NULL;
+    snprintf(text, 512, "%s", printed ? printed : "");
+}
