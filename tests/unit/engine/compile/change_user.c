@@ -137,6 +137,14 @@ static void whoever_is_that_user_already_stays_it(void **state)
     expect_the_user_alone(&seen);
 }
 
+/* The thread sanitizer has a thread of its own, which would keep the right: libc ends a process
+ * whose threads disagree about their user. */
+#ifdef __SANITIZE_THREAD__
+#define THREADS_OF_ITS_OWN true
+#else
+#define THREADS_OF_ITS_OWN false
+#endif
+
 /* As in a container that may not change users. */
 static void lose_the_right(void)
 {
@@ -149,6 +157,8 @@ static void root_that_may_not_change_users_is_told_the_setting_and_what_it_lacks
 {
     (void)state;
     need_root();
+    if (THREADS_OF_ITS_OWN)
+        skip();
     struct seen seen = become(lose_the_right);
     assert_int_equal(seen.code, KILN_DENIED);
     assert_says(seen.err.text, "cannot become user 4321 and group 5432");
