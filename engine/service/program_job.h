@@ -24,7 +24,7 @@ KILN_MUST_CHECK enum kiln_code program_job_make(const struct solution_program *p
                                                 const struct toolchain *tc,
                                                 struct program_job *ret_job, struct kiln_err *err);
 /* Accepts a zeroed one. */
-void program_job_done(struct program_job *job);
+void program_job_done(struct program_job *p);
 #define PROGRAM_JOB_AUTO __attribute__((cleanup(program_job_done)))
 
 /* What packages call the job's kernel is made of this (engine/package/kernel_name.h). */

@@ -50,7 +50,9 @@ static enum kiln_code tell(struct walk *w, const struct query *q, struct kiln_er
     if (rc && rc != KILN_CORRUPT)
         return rc;
     w->left--;
-    w->stopped = !w->each(w->context, &record, rc ? (struct bytes){ 0 } : raw);
+    if (rc)
+        raw = bytes_of(NULL, 0);
+    w->stopped = !w->each(w->context, &record, raw);
     return KILN_OK;
 }
 

@@ -146,7 +146,7 @@ static bool fits(const struct store_space *s, uint64_t need, uint64_t most)
 static enum kiln_code leave_out_spare(struct kernel_store *store, uint64_t *most,
                                       struct kiln_err *err)
 {
-    struct store_space s;
+    struct store_space s = { 0 };
     enum kiln_code rc = db_checkpoint(store->writer, err);
     if (!rc)
         rc = store_measure(store, &s, err);

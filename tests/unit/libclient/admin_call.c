@@ -191,7 +191,8 @@ static void a_large_question_goes_out_whole_with_its_file(void **state)
     struct fixture *f = *state;
     static char json[3u << 20];
     memset(json, ' ', sizeof(json) - 1);
-    memcpy(json, "{}", 2);
+    json[0] = '{';
+    json[1] = '}';
     f->files[0] = fake_memfd(bytes_of_text("file"), true);
     f->call.file_count = 1;
     f->call.json = json;
