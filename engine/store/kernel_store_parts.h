@@ -96,6 +96,7 @@ struct kernel_store {
     struct store_reader *idle; /* owned */
     unsigned out;              /* readers in use */
     bool open;                 /* readers may be taken */
+    bool exchanging;           /* readers for new ones: who wants one waits */
     bool nothing_there;        /* there is nothing to read: all is a miss */
     enum store_access access;  /* of the readers */
     struct kernel_health health;

@@ -37,13 +37,19 @@ enum kiln_code store_readers_open(struct kernel_store *store, enum store_access 
             return rc;
         }
     }
-    store_readers_close(store);
     pthread_mutex_lock(&store->mutex);
+    store->exchanging = true; /* who wants one now waits for a new one, and is not refused */
+    while (store->out > 0)
+        pthread_cond_wait(&store->returned, &store->mutex);
+    struct store_reader *old = store->idle;
     store->idle = list;
     store->open = true;
     store->nothing_there = false;
     store->access = access;
+    store->exchanging = false;
+    pthread_cond_broadcast(&store->returned);
     pthread_mutex_unlock(&store->mutex);
+    destroy_all(old);
     return KILN_OK;
 }
 
@@ -71,7 +77,7 @@ enum kiln_code store_reader_take(struct kernel_store *store, struct store_reader
                                  struct kiln_err *err)
 {
     pthread_mutex_lock(&store->mutex);
-    while (store->open && !store->idle)
+    while (store->exchanging || (store->open && !store->idle))
         pthread_cond_wait(&store->returned, &store->mutex);
     struct store_reader *reader = store->open ? store->idle : NULL;
     if (reader) {

@@ -291,6 +291,21 @@ static void other_compute_units_are_another_device(void **state)
     expect_served_by_packages(f, &other);
 }
 
+static void a_client_whose_cache_is_off_takes_nothing_from_packages(void **state)
+{
+    struct fixture *f = *state;
+    start_with(f, "--workers", "0");
+    kilnctl_ok(f, "pkg", "install", file(f, KDB));
+    setenv("MIOPEN_DISABLE_CACHE", "1", 1);
+    expect_nothing_served(f, &products[0]);
+    unsetenv("MIOPEN_DISABLE_CACHE");
+    setenv("KILN_DISABLE_CACHE", "enable", 1);
+    expect_nothing_served(f, &products[0]);
+    unsetenv("KILN_DISABLE_CACHE");
+    prefetch(f, products[0].target, products[0].database_id);
+    expect_status(&f->result, 0, "");
+}
+
 /* ---- refusals ---- */
 
 static void flip(const struct fixture *f, const char *name, size_t at)
@@ -492,6 +507,7 @@ int main(void)
         TEST(packages_from_urls_serve_a_host_without_compilers),
         TEST(a_package_of_kilns_own_format_serves_as_well),
         TEST(other_compute_units_are_another_device),
+        TEST(a_client_whose_cache_is_off_takes_nothing_from_packages),
         TEST(what_is_wrong_about_a_download_refuses_it_without_a_trace),
         TEST(each_flipped_byte_is_noticed_and_the_old_package_stays),
         TEST(a_kilnd_killed_while_it_fetches_leaves_no_trace),

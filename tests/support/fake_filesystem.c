@@ -3,18 +3,27 @@
 /*
  * statfs(2) that names the filesystem type a test wants, for programs that are started with this
  * in LD_PRELOAD, and for tests that link it.  KILN_TEST_F_TYPE: the type, "0x6969" for NFS;
- * without it the true one.  So what refuses a network filesystem needs no hook for tests.
+ * without it the true one.  KILN_TEST_F_FOLDER: only for paths that begin so.  So what refuses a
+ * network filesystem needs no hook for tests.
  */
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+static bool is_meant(const char *path)
+{
+    const char *folder = getenv("KILN_TEST_F_FOLDER");
+    return !folder || strncmp(path, folder, strlen(folder)) == 0;
+}
 
 static int ask(const char *path, struct statfs *ret_seen)
 {
     int rc = (int)syscall(SYS_statfs, path, ret_seen);
     const char *wanted = getenv("KILN_TEST_F_TYPE");
-    if (rc == 0 && wanted)
+    if (rc == 0 && wanted && is_meant(path))
         ret_seen->f_type = (__typeof__(ret_seen->f_type))strtoul(wanted, NULL, 0);
     return rc;
 }

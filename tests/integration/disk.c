@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A disk that fills up, is read-only, or is another machine's: kilnd goes on serving and says so,
+ * or refuses to start and says what to set.
+ */
+#include "tests/integration/numbered.h"
+#include "tests/integration/steps.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct fixture {
+    struct daemon_process daemon;
+    struct program_result result;
+    char cache[128];
+    bool mounted;
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    memset(&f, 0, sizeof(f));
+    daemon_process_init(&f.daemon);
+    snprintf(f.cache, sizeof(f.cache), "%s/cache", f.daemon.folder);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    unsetenv("LD_PRELOAD");
+    unsetenv("ASAN_OPTIONS");
+    if (f->daemon.pid)
+        daemon_process_stop(&f->daemon); /* before its disk goes */
+    if (f->mounted)
+        umount2(f->cache, MNT_DETACH);
+    daemon_process_remove(&f->daemon);
+    return 0;
+}
+
+/* A small disk under the cache folder, which this process and those it starts see, nobody else. */
+static void mount_disk(struct fixture *f, const char *options)
+{
+    assert_int_equal(mkdir(f->cache, 0700), 0);
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("tmpfs", f->cache, "tmpfs", 0, options) != 0) {
+        print_message("SKIPPED: no filesystem can be mounted here\n");
+        skip();
+    }
+    f->mounted = true;
+}
+
+static void start(struct fixture *f)
+{
+    static const char *const arguments[] = { "--hot-limit", "0", "--cache-limit", "64MiB" };
+    memcpy(f->daemon.arguments, arguments, sizeof(arguments));
+    daemon_process_start(&f->daemon);
+}
+
+static void restart(struct fixture *f)
+{
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    start(f);
+}
+
+struct health {
+    struct fixture *f;
+    const char *wanted;
+    char is[512];
+};
+
+static bool is_as_wanted(void *context)
+{
+    struct health *health = context;
+    daemon_status(&health->f->daemon, "store", "health", health->is);
+    return strcmp(health->is, health->wanted) == 0;
+}
+
+static void expect_health(struct fixture *f, const char *wanted)
+{
+    struct health health = { .f = f, .wanted = wanted };
+    if (!wait_until(is_as_wanted, &health))
+        fail_msg("the store's health is %s and stays it, not %s", health.is, wanted);
+}
+
+static void expect_trouble(struct fixture *f, const char *words)
+{
+    char trouble[512];
+    daemon_status(&f->daemon, "store", "trouble", trouble);
+    assert_says(trouble, words);
+    kilnctl_ok(f, "stats", "--json");
+    assert_says(f->result.output, "\"store_writable\":false");
+}
+
+struct kernel_kept {
+    struct fixture *f;
+    unsigned number;
+};
+
+static bool is_kept(void *context)
+{
+    struct kernel_kept *kept = context;
+    return numbered_tier(&kept->f->daemon, kept->number) == KILN_TIER_DISK;
+}
+
+/* What is compiled from now on is stored, after it was answered. */
+static void expect_kept(struct fixture *f, unsigned number)
+{
+    struct kernel_kept kept = { f, number };
+    assert_int_equal(numbered_tier(&f->daemon, number), KILN_TIER_COMPILED);
+    assert_true(wait_until(is_kept, &kept));
+}
+
+static void a_full_disk_is_said_and_served_through_until_it_has_room(void **state)
+{
+    struct fixture *f = *state;
+    mount_disk(f, "size=8m,mode=0700");
+    start(f);
+    assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
+    assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_COMPILED);
+    numbered_stored(&f->daemon, 2);
+    shell(f->cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
+
+    for (unsigned n = 2; n < 6; n++)
+        assert_int_equal(numbered_tier(&f->daemon, n), KILN_TIER_COMPILED);
+
+    expect_health(f, "\"full\"");
+    expect_trouble(f, "free disk space");
+    assert_true(daemon_stat(&f->daemon, "store_errors") > 0);
+    assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
+    assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_DISK);
+
+    shell(f->cache, "rm filler");
+
+    expect_health(f, "\"ok\""); /* by itself */
+    expect_kept(f, 7);
+    restart(f);
+    assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
+    assert_int_equal(numbered_tier(&f->daemon, 7), KILN_TIER_DISK);
+}
+
+static void a_disk_that_is_full_from_the_start_keeps_nobody_from_work(void **state)
+{
+    struct fixture *f = *state;
+    mount_disk(f, "size=8m,mode=0700");
+    shell(f->cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
+    start(f);
+
+    assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
+
+    expect_health(f, "\"full\"");
+    shell(f->cache, "rm filler");
+    expect_health(f, "\"ok\"");
+    expect_kept(f, 1);
+}
+
+static void remount(struct fixture *f, unsigned long flags)
+{
+    if (mount("tmpfs", f->cache, "tmpfs", MS_REMOUNT | flags, "") != 0)
+        fail_msg("cannot remount '%s'", f->cache);
+}
+
+static void a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not(void **state)
+{
+    struct fixture *f = *state;
+    mount_disk(f, "size=8m,mode=0700");
+    start(f);
+    assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
+    numbered_stored(&f->daemon, 1);
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    remount(f, MS_RDONLY);
+    start(f);
+
+    expect_health(f, "\"read-only\"");
+    expect_trouble(f, "Read-only file system");
+    assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
+    assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_COMPILED);
+
+    remount(f, 0);
+
+    expect_health(f, "\"ok\"");
+    expect_kept(f, 2);
+}
+
+/* ---- filesystems of other machines ---- */
+
+/* To kilnd all below |folder| is on a filesystem of type |type|. */
+static void pretend(const char *type, const char *folder)
+{
+    const char *options = getenv("ASAN_OPTIONS");
+    char more[512];
+    snprintf(more, sizeof(more), "%s:verify_asan_link_order=0", options ? options : "");
+    setenv("ASAN_OPTIONS", more, 1);
+    setenv("LD_PRELOAD", KILN_BIN "/../tests/fake_filesystem.so", 1);
+    setenv("KILN_TEST_F_TYPE", type, 1);
+    setenv("KILN_TEST_F_FOLDER", folder, 1);
+}
+
+static void expect_refused(struct fixture *f, const char *folder, const char *name,
+                           const char *setting)
+{
+    char state[128];
+    snprintf(state, sizeof(state), "%s/state", f->daemon.folder);
+    run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--cache-dir",
+                f->cache, "--state-dir", state, NULL);
+    assert_true(f->result.status == 1);
+    assert_says(f->result.output, folder);
+    assert_says(f->result.output, name);
+    assert_says(f->result.output, setting);
+}
+
+static void a_network_filesystem_is_refused_under_either_folder(void **state)
+{
+    struct fixture *f = *state;
+    char folder[128];
+    pretend("0x6969", f->cache);
+    expect_refused(f, f->cache, "(nfs)", "--cache-dir");
+    pretend("0x0bd00bd0", f->cache);
+    expect_refused(f, f->cache, "(lustre)", "--cache-dir");
+    snprintf(folder, sizeof(folder), "%s/state", f->daemon.folder);
+    pretend("0x6969", folder);
+    expect_refused(f, folder, "(nfs)", "--state-dir");
+
+    pretend("0x6969", "/absent"); /* so that nothing else refused it */
+    daemon_process_start(&f->daemon);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_full_disk_is_said_and_served_through_until_it_has_room),
+        TEST(a_disk_that_is_full_from_the_start_keeps_nobody_from_work),
+        TEST(a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not),
+        TEST(a_network_filesystem_is_refused_under_either_folder),
+    };
+    return cmocka_run_group_tests_name("disk", tests, NULL, NULL);
+}

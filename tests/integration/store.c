@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernel store behind the real programs: its limit, what is dropped and what stays, its
+ * switches, and why a kernel is missing.
+ */
+#include "tests/integration/numbered.h"
+#include "tests/integration/steps.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LIMIT (1024u * 1024u)
+/* Beside kernels.db and its log, which the limit is of: the log's index, the tag, the lock, the
+ * folder itself. */
+#define BESIDE (32768u + 3 * 4096u)
+#define SMOKE KILN_SOURCE "/scripts/networks/smoke.txt"
+#define PROBLEM(k)                                                                         \
+    "conv -n 2 -c 8 -H 14 -W 13 -k " k " -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -l 1 -j 1 -m conv " \
+    "-g 1 -F 1 -t 1"
+
+struct fixture {
+    struct daemon_process daemon;
+    struct program_result result;
+    char cache[128];
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    memset(&f, 0, sizeof(f));
+    daemon_process_init(&f.daemon);
+    snprintf(f.cache, sizeof(f.cache), "%s/cache", f.daemon.folder);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    daemon_process_remove(&f->daemon);
+    return 0;
+}
+
+/* Without memory of its own: what is served is served from disk. */
+static void start(struct fixture *f, const char *flag, const char *value)
+{
+    f->daemon.arguments[0] = "--hot-limit";
+    f->daemon.arguments[1] = "0";
+    f->daemon.arguments[2] = flag;
+    f->daemon.arguments[3] = value;
+    daemon_process_start(&f->daemon);
+}
+
+static void restart(struct fixture *f, const char *flag, const char *value)
+{
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    start(f, flag, value);
+}
+
+/* The folder never takes more than |most|. */
+static void fill(struct fixture *f, unsigned from, unsigned to, unsigned long long most)
+{
+    struct kiln_client *client = numbered_client(&f->daemon);
+    for (unsigned n = from; n < to; n++) {
+        assert_int_equal(numbered_fetch(client, n, NULL), KILN_TIER_COMPILED);
+        assert_in_range(disk_used(f->cache), 0, most);
+    }
+    kiln_client_close(client);
+}
+
+static void pin(struct fixture *f, unsigned number)
+{
+    char key[65];
+    struct kiln_client *client = numbered_client(&f->daemon);
+    assert_int_equal(numbered_fetch(client, number, key), KILN_TIER_DISK);
+    kiln_client_close(client);
+    kilnctl_ok(f, "kernel", "pin", key);
+}
+
+/* ---- the limit ---- */
+
+/* How many of the first |all| come from disk; what was evicted is compiled again. */
+static unsigned long long stored_among(struct fixture *f, unsigned all)
+{
+    unsigned long long count = 0;
+    struct kiln_client *client = numbered_client(&f->daemon);
+    for (unsigned n = 0; n < all; n++)
+        count += numbered_fetch(client, n, NULL) == KILN_TIER_DISK;
+    kiln_client_close(client);
+    return count;
+}
+
+static void a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned(void **state)
+{
+    struct fixture *f = *state;
+    const unsigned first = 4, all = 44;
+    start(f, "--cache-limit", "1MiB");
+    fill(f, 0, first, LIMIT + BESIDE);
+    numbered_stored(&f->daemon, first);
+    pin(f, 0);
+    pin(f, 1);
+
+    fill(f, first, all, LIMIT + BESIDE);
+
+    unsigned long long evictions = daemon_stat(&f->daemon, "evictions");
+    assert_in_range(evictions, all - LIMIT / NUMBERED_BYTES, all - 8);
+    numbered_stored(&f->daemon, all - (unsigned)evictions);
+    assert_int_equal(daemon_stat(&f->daemon, "store_errors"), 0);
+    assert_in_range(daemon_stat(&f->daemon, "store_taken_bytes"), LIMIT / 2, LIMIT);
+    restart(f, "--cache-limit", "1MiB");
+    assert_in_range(disk_used(f->cache), LIMIT / 2, LIMIT + BESIDE);
+    assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
+    assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_DISK);
+    restart(f, "--cache", "read-only"); /* so that asking changes nothing */
+    assert_int_equal(stored_among(f, all), all - evictions);
+}
+
+/* ---- gc ---- */
+
+static unsigned long long told(struct fixture *f, const char *member)
+{
+    KILN_AUTO(json) struct json *json = printed_json(&f->result);
+    if (!json_get(json, member))
+        fail_msg("no '%s' in '%s'", member, f->result.output);
+    return json_get_u64(json, member, 0);
+}
+
+static void gc_to_a_size_leaves_that_much_and_what_is_pinned(void **state)
+{
+    struct fixture *f = *state;
+    const unsigned all = 12;
+    start(f, NULL, NULL);
+    fill(f, 0, all, UINT64_MAX);
+    numbered_stored(&f->daemon, all);
+    pin(f, 3);
+
+    kilnctl_ok(f, "gc", "--to", "300K", "--dry-run", "--json");
+    assert_int_equal(told(f, "evicted_kernels") > 0, true);
+    numbered_stored(&f->daemon, all);
+    kilnctl_fails(f, 2, "--yes", "gc", "--to", "300K");
+    numbered_stored(&f->daemon, all);
+
+    kilnctl_ok(f, "gc", "--to", "300K", "--yes", "--json");
+    unsigned long long evicted = told(f, "evicted_kernels");
+    assert_in_range(evicted, all - 300 * 1024 / NUMBERED_BYTES, all - 1);
+    assert_in_range(told(f, "store_bytes"), 1, 300 * 1024);
+    numbered_stored(&f->daemon, all - (unsigned)evicted);
+    assert_in_range(disk_used(f->cache), 1, 300 * 1024 + BESIDE);
+    assert_int_equal(numbered_tier(&f->daemon, 3), KILN_TIER_DISK);
+}
+
+/* What another version of that compiler, gone since, would have left. */
+static void make_stale(struct fixture *f, const char *where)
+{
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    shell(f->cache,
+          "sqlite3 kernels.db \"update kernel set key = randomblob(32), toolchain_id = "
+          "x'0101010101010101010101010101010101010101010101010101010101010101' where %s\"",
+          where);
+    start(f, NULL, NULL);
+}
+
+static void gc_drops_what_compilers_made_that_are_gone(void **state)
+{
+    struct fixture *f = *state;
+    start(f, NULL, NULL);
+    fill(f, 0, 3, UINT64_MAX);
+    numbered_stored(&f->daemon, 3);
+    make_stale(f, "id in (select id from kernel order by id limit 2)");
+    kilnctl_ok(f, "toolchain", "ls"); /* waits until they are known */
+
+    kilnctl_ok(f, "gc", "--stale", "--dry-run", "--json");
+    assert_int_equal(told(f, "stale_kernels"), 2);
+    numbered_stored(&f->daemon, 3);
+    kilnctl_ok(f, "gc", "--stale", "--yes", "--json");
+    assert_int_equal(told(f, "stale_kernels"), 2);
+
+    numbered_stored(&f->daemon, 1);
+    assert_int_equal(numbered_tier(&f->daemon, 2), KILN_TIER_DISK);
+    assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
+}
+
+/* ---- switches ---- */
+
+static void a_cache_that_is_off_keeps_nothing_and_memory_serves(void **state)
+{
+    struct fixture *f = *state;
+    f->daemon.arguments[0] = "--cache";
+    f->daemon.arguments[1] = "off";
+    daemon_process_start(&f->daemon);
+    assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_COMPILED);
+    assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_HOT);
+    kilnctl_fails(f, 1, "cache = on", "clear", "--all", "--yes");
+    shell(f->daemon.folder, "test -z \"$(find cache -type f 2>/dev/null)\"");
+
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    daemon_process_start(&f->daemon);
+    assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_COMPILED);
+}
+
+static void a_read_only_cache_serves_what_it_has_and_changes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    start(f, NULL, NULL);
+    fill(f, 0, 2, UINT64_MAX);
+    numbered_stored(&f->daemon, 2);
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    char *before = describe_files(f->cache);
+    start(f, "--cache", "read-only");
+
+    assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
+    assert_int_equal(numbered_tier(&f->daemon, 7), KILN_TIER_COMPILED);
+    assert_int_equal(numbered_tier(&f->daemon, 7), KILN_TIER_COMPILED);
+    kilnctl_fails(f, 4, "cache = on", "clear", "--all", "--yes");
+    kilnctl_fails(f, 4, "cache = on", "kernel", "pin", "--target", NUMBERED_TARGET);
+
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    expect_files(f->cache, before);
+}
+
+/* By a client that is opened with |name| set. */
+static int tier_with(struct fixture *f, const char *name, const char *value, unsigned number)
+{
+    setenv(name, value, 1);
+    int tier = numbered_tier(&f->daemon, number);
+    unsetenv(name);
+    return tier;
+}
+
+static void a_client_whose_cache_is_off_neither_uses_nor_fills_it(void **state)
+{
+    static const char *const names[] = { "KILN_DISABLE_CACHE", "MIOPEN_DISABLE_CACHE" };
+    struct fixture *f = *state;
+    daemon_process_start(&f->daemon);
+    assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
+    numbered_stored(&f->daemon, 1);
+
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(tier_with(f, names[i], "1", 0), KILN_TIER_COMPILED);
+        assert_int_equal(tier_with(f, names[i], "yes", 0), KILN_TIER_COMPILED);
+        assert_int_equal(tier_with(f, names[i], "1", 9), KILN_TIER_COMPILED);
+        assert_int_equal(tier_with(f, names[i], "0", 0), KILN_TIER_HOT);
+    }
+    assert_int_equal(daemon_stat(&f->daemon, "compiles"), 1 + 2 * 3);
+    assert_int_equal(daemon_stat(&f->daemon, "store_objects"), 1);
+
+    setenv("MIOPEN_DISABLE_CACHE", "true", 1); /* a program of its own honours it, too */
+    kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a");
+    kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--json");
+    unsetenv("MIOPEN_DISABLE_CACHE");
+    assert_int_equal(told(f, "compiles"), told(f, "kernels"));
+    assert_int_equal(daemon_stat(&f->daemon, "store_objects"), 1);
+    assert_int_equal(numbered_tier(&f->daemon, 9), KILN_TIER_COMPILED); /* nobody kept it */
+}
+
+/* ---- why a kernel is missing ---- */
+
+/* The parts in which the nearest kernel differs, as "options, source"; "found" where it is there.
+ */
+static void expect_parts(struct fixture *f, const char *expected, const char *problem,
+                         const char *target, const char *toolchain)
+{
+    char parts[512] = "";
+    size_t used = 0;
+    kilnctl_ok(f, "why-miss", problem, "--target", target, "--toolchain", toolchain, "--json");
+    KILN_AUTO(json) struct json *json = printed_json(&f->result);
+    const struct json *answer = json_first(json_get(json, "answers"));
+    const struct json *nearest = json_first(json_get(answer, "nearest"));
+    const struct json *part = json_first(json_get(nearest, "different"));
+    for (; part && used < sizeof(parts); part = json_next(part))
+        used += (size_t)snprintf(parts + used, sizeof(parts) - used, "%s%s", used ? ", " : "",
+                                 json_get_text(part, "part", "?"));
+    assert_string_equal(json_get_bool(answer, "found", false) ? "found" : parts, expected);
+}
+
+static void why_miss_names_each_part_that_differs(void **state)
+{
+    struct fixture *f = *state;
+    start(f, NULL, NULL);
+    expect_parts(f, "", PROBLEM("16"), "gfx90a", "hiprtc"); /* nothing is near */
+    kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--toolchain", "hiprtc");
+    numbered_stored(&f->daemon, 4);
+
+    expect_parts(f, "found", PROBLEM("16"), "gfx90a", "hiprtc");
+    expect_parts(f, "options", PROBLEM("32"), "gfx90a", "hiprtc");
+    expect_parts(f, "features", PROBLEM("16"), "gfx90a:xnack-", "hiprtc");
+    expect_parts(f, "target", PROBLEM("16"), "gfx906", "hiprtc");
+    expect_parts(f, "toolchain, toolchain version", PROBLEM("16"), "gfx90a", "clang");
+    make_stale(f, "1");
+    expect_parts(f, "toolchain version", PROBLEM("16"), "gfx90a", "hiprtc");
+}
+
+/* The options of PROBLEM("16")'s kernel, as a stored one has them; owned by the caller. */
+static char *find_options(struct fixture *f)
+{
+    kilnctl_ok(f, "kernel", "ls", "--json");
+    KILN_AUTO(json) struct json *listed = printed_json(&f->result);
+    for (const struct json *j = json_first(json_get(listed, "kernels")); j; j = json_next(j)) {
+        if (strstr(json_get_text(j, "options", ""), "-DKILN_K=16 "))
+            return strdup(json_get_text(j, "options", ""));
+    }
+    fail_msg("no such kernel in '%s'", f->result.output);
+    return NULL;
+}
+
+static void store_edited(struct fixture *f, const char *options)
+{
+    const struct kiln_header header = { .name = "kiln/prelude.h", .text = "#define EDITED 1\n" };
+    const struct kiln_kernel_source edited = {
+        .size = sizeof(edited),
+        .target = "gfx90a",
+        .toolchain = "hiprtc",
+        .program = "conv_direct_naive.cl",
+        .options = options,
+        .source = "#include \"kiln/prelude.h\"\nextern \"C\" __global__ void f() {}\n",
+        .headers = &header,
+        .header_count = 1,
+    };
+    struct kiln_client *client = numbered_client(&f->daemon);
+    struct kiln_kernel *kernel = NULL;
+    struct kiln_error err = { 0 };
+    must(kiln_kernel_fetch_source(client, &edited, 0, &kernel, &err), err);
+    kiln_kernel_unref(kernel);
+    kiln_client_close(client);
+    numbered_stored(&f->daemon, 1);
+}
+
+static void why_miss_names_an_edited_source_and_header(void **state)
+{
+    struct fixture *f = *state;
+    start(f, NULL, NULL);
+    kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--toolchain", "hiprtc");
+    numbered_stored(&f->daemon, 4);
+    KILN_AUTO(mem) char *options = find_options(f);
+    kilnctl_ok(f, "clear", "--all", "--yes");
+
+    store_edited(f, options);
+
+    expect_parts(f, "source, headers", PROBLEM("16"), "gfx90a", "hiprtc");
+}
+
+static void why_miss_names_other_compute_units(void **state)
+{
+    struct fixture *f = *state;
+    char package[160];
+    start(f, NULL, NULL);
+    snprintf(package, sizeof(package), "%s/gfx90a68.kdb", f->daemon.folder);
+    kilnctl_ok(f, "pkg", "build", "--target", "gfx90a", "--db-id", "gfx90a68", "--problems", SMOKE,
+               "-o", package, "--toolchain", "hiprtc");
+    kilnctl_ok(f, "clear", "--all", "--yes");
+    kilnctl_ok(f, "kernel", "import", package);
+
+    kilnctl_ok(f, "why-miss", PROBLEM("16"), "--target", "gfx90a", "--db-id", "gfx90a6e", "--json");
+
+    assert_says(f->result.output,
+                "{\"part\":\"compute units\",\"wanted\":\"gfx90a6e\",\"there\":\"gfx90a68\"}");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned),
+        TEST(gc_to_a_size_leaves_that_much_and_what_is_pinned),
+        TEST(gc_drops_what_compilers_made_that_are_gone),
+        TEST(a_cache_that_is_off_keeps_nothing_and_memory_serves),
+        TEST(a_read_only_cache_serves_what_it_has_and_changes_nothing),
+        TEST(a_client_whose_cache_is_off_neither_uses_nor_fills_it),
+        TEST(why_miss_names_each_part_that_differs),
+        TEST(why_miss_names_an_edited_source_and_header),
+        TEST(why_miss_names_other_compute_units),
+    };
+    return cmocka_run_group_tests_name("store", tests, NULL, NULL);
+}
