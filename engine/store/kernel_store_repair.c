@@ -129,6 +129,14 @@ static enum kiln_code reopen(struct kernel_store *store, const char *damage, cha
     return store_open_mending(store, store->removed ? NULL : damage, notice, err);
 }
 
+/* SQLite has one index of the log for all connections of a process: one that could not be written to
+ * when the first of them opened it stays so until the last has closed it. */
+static bool readers_stand_in_the_way(const struct kernel_store *store)
+{
+    uint64_t log = 0;
+    return store_file_size(store, STORE_LOG, &log) && faccessat(store->folder, ".", W_OK, 0) == 0;
+}
+
 enum kiln_code store_start_anew(struct kernel_store *store, const char *damage,
                                 struct kiln_err *err)
 {
@@ -136,7 +144,8 @@ enum kiln_code store_start_anew(struct kernel_store *store, const char *damage,
     if (store->inode && !store_file_is_in_place(store))
         store->removed = true; /* until it is told */
     /* While only writing fails, readers go on until there is something better. */
-    bool keeps_readers = !store->writer && !damage && !store->removed;
+    bool keeps_readers =
+        !store->writer && !damage && !store->removed && !readers_stand_in_the_way(store);
     if (!keeps_readers)
         store_close_all(store);
     enum kiln_code rc = reopen(store, damage, notice, err);
@@ -151,7 +160,7 @@ enum kiln_code store_start_anew(struct kernel_store *store, const char *damage,
     store->removed = false;
     atomic_store(&store->file_damaged, false);
     if (*notice)
-        store_say(store, notice);
+        store_say(store, KERNEL_NOTICE_REPLACED, notice);
     return KILN_OK;
 }
 

@@ -495,6 +495,7 @@ static void opening_on_a_read_only_disk_serves_what_is_there(void **state)
 static void a_log_on_a_read_only_disk_is_read(void **state)
 {
     struct fixture *f = *state;
+    bool more = false;
     if (!f->store)
         skip();
     keep(f, 1);
@@ -516,6 +517,11 @@ static void a_log_on_a_read_only_disk_is_read(void **state)
     assert_true(holds(f, 1));
     assert_true(holds(f, 2));
     make_read_only(f, false);
+    pass(10000);
+    assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
+    assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
+    keep(f, 3);
+    assert_true(holds(f, 2));
 }
 
 static void an_empty_folder_on_a_read_only_disk_serves_nothing(void **state)
