@@ -31,15 +31,22 @@ void progress_init(struct progress *progress, FILE *out, const char *label, uint
         .width = terminal_width(out),
         .total = total,
         .started_ns = now_ns,
+        .counted_ns = now_ns,
     };
+}
+
+static const char *time_spent(const struct progress *progress, uint64_t now_ns,
+                              char text[UNITS_TEXT_MOST])
+{
+    return units_seconds((double)(now_ns - progress->started_ns) / 1e9, text);
 }
 
 static const char *time_left(const struct progress *progress, uint64_t done, uint64_t now_ns,
                              char text[UNITS_TEXT_MOST])
 {
-    double spent = (double)(now_ns - progress->started_ns) / 1e9;
     if (done == 0 || done >= progress->total)
-        return units_seconds(spent, text);
+        return time_spent(progress, now_ns, text);
+    double spent = (double)(now_ns - progress->counted_ns) / 1e9;
     return units_seconds(spent / (double)done * (double)(progress->total - done), text);
 }
 
@@ -62,7 +69,7 @@ static void draw_count(const struct progress *progress, uint64_t done, uint64_t 
 {
     char count[UNITS_TEXT_MOST], time[UNITS_TEXT_MOST], line[256];
     snprintf(line, sizeof(line), "%s %s, %s", progress->label, amount(progress, done, count),
-             units_seconds((double)(now_ns - progress->started_ns) / 1e9, time));
+             time_spent(progress, now_ns, time));
     draw_line(progress, line);
 }
 
@@ -96,11 +103,11 @@ static void print_tenth(struct progress *progress, uint64_t done, uint64_t faile
         return;
     char time[UNITS_TEXT_MOST], count[UNITS_TEXT_MOST], total[UNITS_TEXT_MOST], failures[40] = "";
     progress->tenths = tenths;
-    if (!progress->bytes)
+    if (failed > 0)
         snprintf(failures, sizeof(failures), " %llu failed,", (unsigned long long)failed);
     fprintf(progress->out, "%s: %s of %s done,%s %s\n", progress->label,
             amount(progress, done, count), amount(progress, progress->total, total), failures,
-            units_seconds((double)(now_ns - progress->started_ns) / 1e9, time));
+            time_spent(progress, now_ns, time));
     fflush(progress->out);
 }
 
@@ -118,6 +125,12 @@ void progress_update(struct progress *progress, uint64_t done, uint64_t failed, 
         draw_count(progress, done, now_ns);
     else
         draw_bar(progress, done, failed, now_ns);
+}
+
+void progress_finish(struct progress *progress, uint64_t now_ns)
+{
+    if (progress->width == 0 && progress->total > 0)
+        print_tenth(progress, progress->total, 0, now_ns);
 }
 
 void progress_clear(struct progress *progress)

@@ -14,3 +14,5 @@ install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT kiln-
 # Not in the programs' folder: MIOpen may have one of that name there.
 install(PROGRAMS scripts/install_precompiled_kernels.sh
   DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln COMPONENT kiln-tools)
+install(PROGRAMS scripts/slurm/prolog.sh scripts/slurm/task-prolog.sh scripts/slurm/epilog.sh
+  DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln/slurm COMPONENT kiln-tools)

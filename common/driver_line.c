@@ -297,6 +297,7 @@ static bool program_type(const char *word, enum data_type *ret_type)
         { "conv", TYPE_FLOAT32 },
         { "convfp16", TYPE_FLOAT16 },
         { "convbfp16", TYPE_BFLOAT16 },
+        { "convint8", TYPE_INT8 },
     };
     for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
         if (strcmp(word, programs[i].word) == 0) {
@@ -319,7 +320,8 @@ enum kiln_code driver_words_parse(const char *const *words, size_t count,
         return rc ? rc : build(&g, type, ret_line, err);
     }
     return kiln_fail(err, KILN_INVALID,
-                     "no conv, convfp16 or convbfp16 in '%.60s%s': other operations are not kiln's",
+                     "no conv, convfp16, convbfp16 or convint8 in '%.60s%s': other operations are "
+                     "not kiln's",
                      count ? words[0] : "", count > 1 ? " ..." : "");
 }
 

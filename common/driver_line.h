@@ -26,8 +26,8 @@ struct driver_line {
 };
 
 /* |words| are the command line's, program and "conv" included; anything before the word conv,
- * convfp16 or convbfp16 is a path or a log prefix and skipped.  The sentence names the flag and
- * the value. */
+ * convfp16, convbfp16 or convint8 is a path or a log prefix and skipped.  The sentence names the
+ * flag and the value. */
 KILN_MUST_CHECK enum kiln_code driver_words_parse(const char *const *words, size_t count,
                                                   struct driver_line *ret_line,
                                                   struct kiln_err *err);

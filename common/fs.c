@@ -128,6 +128,14 @@ enum kiln_code fs_write_all(int fd, struct bytes content, struct kiln_err *err)
     return KILN_OK;
 }
 
+void fs_write_pid(int fd)
+{
+    char text[32];
+    int size = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)size, 0) < 0)
+        return;
+}
+
 /* Of the folder that |path| lies in: so that the new name is there after a power cut. */
 static enum kiln_code sync_folder_of(const char *path, struct kiln_err *err)
 {

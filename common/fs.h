@@ -28,6 +28,10 @@ KILN_MUST_CHECK enum kiln_code fs_read_fd(int fd, size_t limit, struct buffer *r
 /* All of |content|, through short writes and EINTR. */
 KILN_MUST_CHECK enum kiln_code fs_write_all(int fd, struct bytes content, struct kiln_err *err);
 
+/* Makes our pid all that the lock file |fd| holds, for the sentence that another process prints;
+ * best effort. */
+void fs_write_pid(int fd);
+
 /* Makes |path| hold |content| in one step (a file beside it, renamed), synced to disk with its
  * folder. */
 KILN_MUST_CHECK enum kiln_code fs_replace_file(const char *path, struct bytes content, mode_t mode,

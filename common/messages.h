@@ -47,6 +47,19 @@ enum argument_kind {
 #define FETCH_NO_OBJECT 1u /* make it be there, send nothing */
 #define FETCH_NO_CACHE 2u  /* compile it: nothing stored is used, nothing is stored */
 
+#define TUNING_NEAREST 1u      /* of tuning_get: else a neighbour, see the ratios */
+#define TUNING_MEASUREMENTS 2u /* with who measured each entry, where and when */
+#define TUNING_STALE 1u        /* of an answer: by another driver or toolchain than the asker's */
+#define TUNING_NEAR 2u         /* it is another problem's: of another batch or spatial size */
+#define LEASE_SHARE 1u         /* of tuning_lease: take a share where somebody has begun */
+#define LEASE_WAIT 2u          /* where nothing is to be had now, answer later */
+
+enum lease_outcome {
+    LEASE_OUTCOME_GRANTED, /* measure the share, then report */
+    LEASE_OUTCOME_TAKEN, /* others tune it, and no share is left: what is known may be asked for */
+    LEASE_OUTCOME_DONE,  /* every candidate was measured; the best is recorded, where one ran */
+};
+
 /* Capabilities, exchanged in hello: bits that either side may rely on once both have them. */
 #define CAPABILITY_INLINE 1u /* small objects may come inside the frame */
 #define CAPABILITIES_HERE CAPABILITY_INLINE

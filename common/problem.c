@@ -49,7 +49,7 @@ static enum kiln_code check_numbers(const struct problem *p, struct kiln_err *er
     const struct bound bounds[] = {
         { "direction", p->direction, 0, DIRECTION_BACKWARD_WEIGHTS },
         { "spatial_dim", p->spatial_dims, 2, 3 },
-        { "data type", p->type, 0, TYPE_BFLOAT16 },
+        { "data type", p->type, 0, TYPE_INT8 },
         { "in_layout", p->x_layout, 0, LAYOUT_CHANNELS_LAST },
         { "fil_layout", p->w_layout, 0, LAYOUT_CHANNELS_LAST },
         { "out_layout", p->y_layout, 0, LAYOUT_CHANNELS_LAST },
@@ -158,12 +158,19 @@ double problem_flops(const struct problem *p)
            p->filter.w;
 }
 
-size_t data_type_size(enum data_type type) { return type == TYPE_FLOAT32 ? 4 : 2; }
+size_t data_type_size(enum data_type type)
+{
+    switch (type) {
+    case TYPE_FLOAT32: return 4;
+    case TYPE_INT8: return 1;
+    default: return 2;
+    }
+}
 
 const char *data_type_name(enum data_type type)
 {
-    static const char *const names[] = { "fp32", "fp16", "bf16" };
-    return (size_t)type < 3 ? names[type] : "?";
+    static const char *const names[] = { "fp32", "fp16", "bf16", "int8" };
+    return (size_t)type < 4 ? names[type] : "?";
 }
 
 const char *direction_name(enum direction direction)
@@ -188,9 +195,9 @@ _Static_assert(sizeof(struct problem) == PROBLEM_WIRE_SIZE, "a problem is its 25
 
 static size_t put_sizes(const struct problem *p, char *text, size_t size)
 {
-    static const char *const programs[] = { "conv", "convfp16", "convbfp16" };
+    static const char *const programs[] = { "conv", "convfp16", "convbfp16", "convint8" };
     int at = snprintf(text, size, "%s -n %u -c %u -H %u -W %u -k %u -y %u -x %u",
-                      p->type < 3 ? programs[p->type] : "conv", (unsigned)p->n, (unsigned)p->c,
+                      p->type < 4 ? programs[p->type] : "conv", (unsigned)p->n, (unsigned)p->c,
                       (unsigned)p->in.h, (unsigned)p->in.w, (unsigned)p->k, (unsigned)p->filter.h,
                       (unsigned)p->filter.w);
     at += snprintf(text + at, size - (size_t)at,

@@ -14,14 +14,14 @@
  * are in.d = filter.d = stride.d = dilation.d = 1, pad.d = 0.
  *
  * A transposed convolution (MIOpenDriver's -m trans) is the same arithmetic with x and y
- * exchanged, so it has no representation of its own: problem_from_driver() exchanges.
+ * exchanged, so it has no representation of its own: common/driver_line.c exchanges.
  */
 #include "common/bytes.h"
 #include "common/err.h"
 
 enum direction { DIRECTION_FORWARD, DIRECTION_BACKWARD_DATA, DIRECTION_BACKWARD_WEIGHTS };
 enum layout { LAYOUT_CHANNELS_FIRST, LAYOUT_CHANNELS_LAST }; /* NC[D]HW, N[D]HWC */
-enum data_type { TYPE_FLOAT32, TYPE_FLOAT16, TYPE_BFLOAT16 };
+enum data_type { TYPE_FLOAT32, TYPE_FLOAT16, TYPE_BFLOAT16, TYPE_INT8 };
 
 struct extent { /* depth, height, width */
     uint32_t d, h, w;
@@ -51,7 +51,7 @@ uint64_t problem_y_elements(const struct problem *p);
 double problem_flops(const struct problem *p);
 
 size_t data_type_size(enum data_type type);           /* bytes */
-const char *data_type_name(enum data_type type);      /* "fp32", "fp16", "bf16" */
+const char *data_type_name(enum data_type type);      /* "fp32", "fp16", "bf16", "int8" */
 const char *direction_name(enum direction direction); /* "F", "B", "W" */
 /* "NCHW", "NHWC", "NCDHW" or "NDHWC". */
 const char *layout_name(enum layout layout, uint32_t spatial_dims);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/config.h"
 
-#include "daemon/workers/compiler_user.h"
+#include "daemon/workers/worker_user.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -78,23 +78,23 @@ static uint64_t cache_limit(const char *folder)
 }
 
 /* In a folder where everybody may rename what is ours, temporary files are nobody's. */
-static bool takes_files(const char *folder, const struct compiler_user *user)
+static bool takes_files(const char *folder, const struct worker_user *user)
 {
     char found[PATH_TEXT_MOST];
     struct stat seen;
     return find_existing(folder, found, &seen) && S_ISDIR(seen.st_mode) &&
            (!(seen.st_mode & S_IWOTH) || (seen.st_mode & S_ISVTX)) &&
            faccessat(AT_FDCWD, found, W_OK | X_OK, AT_EACCESS) == 0 &&
-           compiler_user_may_enter(user, found);
+           worker_user_may_enter(user, found);
 }
 
 /* One that is not known is refused when kilnd starts. */
-static struct compiler_user user_of(const struct config *c)
+static struct worker_user user_of(const struct config *c)
 {
-    struct compiler_user user = { 0 };
+    struct worker_user user = { 0 };
     struct kiln_err ignored = KILN_ERR_INIT;
-    if (compiler_user_find(config_text(c, CONFIG_compiler_user), &user, &ignored))
-        return (struct compiler_user){ .other = false };
+    if (worker_user_find(&worker_compilers, config_text(c, CONFIG_compiler_user), &user, &ignored))
+        return (struct worker_user){ .other = false };
     return user;
 }
 
@@ -102,7 +102,7 @@ static void fill_temp(struct config *c)
 {
     char *folder = c->entries[CONFIG_temp_dir].value.text;
     const char *general = getenv("TMPDIR");
-    struct compiler_user user = user_of(c);
+    struct worker_user user = user_of(c);
     folder_of(config_text(c, CONFIG_socket), folder);
     if (takes_files(folder, &user))
         return;
@@ -141,7 +141,10 @@ static enum kiln_code fill_folders(struct config *c, struct kiln_err *err)
         rc = paths_state_folder(e[CONFIG_state_dir].value.text, err);
     if (!rc && is_unset(c, CONFIG_compiler_user) && geteuid() == 0)
         snprintf(e[CONFIG_compiler_user].value.text, sizeof(e->value.text), "%s",
-                 compiler_user_standard());
+                 worker_user_standard(&worker_compilers));
+    if (!rc && is_unset(c, CONFIG_transfer_user) && geteuid() == 0)
+        snprintf(e[CONFIG_transfer_user].value.text, sizeof(e->value.text), "%s",
+                 worker_user_standard(&worker_transfers));
     if (!rc && is_unset(c, CONFIG_temp_dir))
         fill_temp(c);
     if (!rc && is_unset(c, CONFIG_compiler))

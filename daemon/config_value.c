@@ -22,6 +22,10 @@ static const struct unit sizes[] = {
     { "GB", 1000000000ull },
     { "MB", 1000000ull },
     { "kB", 1000ull },
+    { "T", 1ull << 40 },
+    { "G", 1ull << 30 },
+    { "M", 1ull << 20 },
+    { "K", 1ull << 10 },
     { "B", 1 },
     { "", 1 },
     { NULL, 0 },
@@ -38,7 +42,7 @@ static const struct {
     const struct unit *units;
     const char *looks_like;
 } types[] = {
-    [SETTING_SIZE] = { sizes, "a size such as 512MiB or 20GB" },
+    [SETTING_SIZE] = { sizes, "a size such as 512MiB, 20GB or 20G" },
     [SETTING_DURATION] = { durations, "a duration such as 30s, 10m or 1h" },
     [SETTING_COUNT] = { counts, "a whole number" },
 };

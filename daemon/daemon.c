@@ -19,9 +19,18 @@
 #define TICK_MS 1000
 #define PACKAGE_FOLDERS_MOST 32
 /* More would share one line to the same server. */
-#define TRANSFERS_AT_ONCE 2
+#define TRANSFERS_AT_ONCE 3
+/* Of those: users' imports must not keep packages out. */
+#define TRANSFERS_FOR_ADMINS 1
+/* Of one user: they would wait for hours. */
+#define TRANSFERS_WAITING_UID 16
 /* A stalled one ends much sooner; this is for a server that only just keeps it going. */
 #define TRANSFER_MOST_MS (24u * 3600 * 1000)
+/* Longer than anything that does not tell: libcurl's stalls (a minute), a pause between two tries
+ * (another), the sum or the sync of 8 GiB on a slow disk. */
+#define TRANSFER_SILENCE_MS (10u * 60 * 1000)
+/* A process that has nothing left to do but to end. */
+#define TRANSFER_EXIT_MS 5000
 /* While stopping: how often we look whether what runs has ended. */
 #define DRAIN_TICK_MS 10
 
@@ -34,6 +43,8 @@ struct daemon {
     struct listener listener;
     struct pool *pool;
     struct transfers *transfers;
+    struct worker_user transfers_user;
+    struct closer *closer;
     struct executor_uv executor;
     struct host host;
     struct engine *engine;
@@ -157,14 +168,17 @@ static enum kiln_code make_state_folder(const struct daemon *d, struct kiln_err 
     const char *path = config_text(d->config, CONFIG_state_dir);
     const char *setting = geteuid() == 0 ? "--state-dir" : "--state-dir or XDG_STATE_HOME";
     enum kiln_code rc = folder_make(path, 0700, "the state folder", setting, err);
-    return rc ? rc : fs_refuse_network(path, "the state folder (--state-dir)", err);
+    char what[64];
+    snprintf(what, sizeof(what), "the state folder (%s)", setting);
+    return rc ? rc : fs_refuse_network(path, what, err);
 }
 
 static enum kiln_code open_pool(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
-    struct compiler_user user;
-    enum kiln_code rc = compiler_user_find(config_text(c, CONFIG_compiler_user), &user, err);
+    struct worker_user user;
+    enum kiln_code rc =
+        worker_user_find(&worker_compilers, config_text(c, CONFIG_compiler_user), &user, err);
     if (rc)
         return rc;
     const struct pool_options options = {
@@ -189,16 +203,27 @@ static enum kiln_code open_pool(struct daemon *d, struct kiln_err *err)
 
 static enum kiln_code open_transfers(struct daemon *d, struct kiln_err *err)
 {
+    enum kiln_code rc = worker_user_find(
+        &worker_transfers, config_text(d->config, CONFIG_transfer_user), &d->transfers_user, err);
+    if (rc)
+        return rc;
     const struct transfers_options options = {
+        .user = d->transfers_user,
         .loop = d->loop,
         .lanes = d->lanes,
         .program = config_text(d->config, CONFIG_transfer),
         .at_once = TRANSFERS_AT_ONCE,
+        .for_admins = TRANSFERS_FOR_ADMINS,
+        .waiting_most_uid = TRANSFERS_WAITING_UID,
         .timeout_ms = TRANSFER_MOST_MS,
+        .silence_ms = TRANSFER_SILENCE_MS,
+        .exit_ms = TRANSFER_EXIT_MS,
     };
-    enum kiln_code rc = transfers_create(&options, &d->transfers, err);
+    rc = transfers_create(&options, &d->transfers, err);
     if (!rc)
-        executor_uv_init(&d->executor, d->lanes, d->pool, d->transfers);
+        rc = closer_create(&CLOSER_LIMITS_DEFAULT, &d->closer, err);
+    if (!rc)
+        executor_uv_init(&d->executor, d->lanes, d->pool, d->transfers, d->closer);
     return rc;
 }
 
@@ -208,6 +233,14 @@ static enum kernel_store_mode store_mode(const struct config *c)
     return strcmp(word, "off") == 0         ? KERNEL_STORE_OFF
            : strcmp(word, "read-only") == 0 ? KERNEL_STORE_READ_ONLY
                                             : KERNEL_STORE_ON;
+}
+
+static enum tuning_stale tuning_stale(const struct config *c)
+{
+    const char *word = config_text(c, CONFIG_tuning_stale);
+    return strcmp(word, "trust") == 0    ? TUNING_TRUST
+           : strcmp(word, "ignore") == 0 ? TUNING_IGNORE
+                                         : TUNING_WARN;
 }
 
 /* The parts of |path|, which is cut up. */
@@ -239,6 +272,10 @@ static enum kiln_code open_engine(struct daemon *d, unsigned hot_count, struct k
         .store_limit_bytes = config_number(c, CONFIG_cache_limit),
         .store_limit_bytes_uid = config_number(c, CONFIG_cache_limit_per_uid),
         .store_mode = store_mode(c),
+        .state_directory = config_text(c, CONFIG_state_dir),
+        .tuning_records_per_uid = config_number(c, CONFIG_tuning_records_per_uid),
+        .tuning_bytes_per_uid = config_number(c, CONFIG_tuning_bytes_per_uid),
+        .tuning_stale = tuning_stale(c),
         .package_folder = packages,
         .more_package_folders = folders,
         .trusted_keys = config_text(c, CONFIG_trusted_keys),
@@ -260,7 +297,14 @@ static enum kiln_code open_server(struct daemon *d, unsigned connections, struct
     struct server_limits limits = SERVER_LIMITS_DEFAULT;
     limits.connections = connections;
     limits.connections_per_uid = (unsigned)config_number(d->config, CONFIG_connections_per_uid);
-    return server_create(d->loop, d->engine, &d->listener, &limits, &d->server, err);
+    const struct server_options options = { .loop = d->loop,
+                                            .engine = d->engine,
+                                            .listener = &d->listener,
+                                            .closer = d->closer,
+                                            .publish_group =
+                                                config_text(d->config, CONFIG_publish_group),
+                                            .limits = &limits };
+    return server_create(&options, &d->server, err);
 }
 
 /* Whoever started us may have had them blocked, and one may be waiting already. */
@@ -327,12 +371,26 @@ static void warn_of_root_only(const struct daemon *d)
 
 static void tell_compilers_user(const struct daemon *d)
 {
-    struct compiler_user user = pool_confinement(d->pool).user;
+    struct worker_user user = pool_confinement(d->pool).user;
     if (user.other)
         log_info("compilers run as '%s' (uid %u)", user.name, (unsigned)user.uid);
     else if (user.uid == 0)
         log_warning("compilers run as root: a source may quote what only root may read in folders "
                     "of the system; name another user with --compiler-user");
+}
+
+static void tell_transfers_user(const struct daemon *d)
+{
+    const struct worker_user *user = &d->transfers_user;
+    struct worker_user compilers = pool_confinement(d->pool).user;
+    if (user->other && compilers.other && compilers.uid == user->uid)
+        log_info("transfers run as '%s' (uid %u), as compilers do: 'useradd --system --shell "
+                 "/usr/sbin/nologin %s' gives them a user of their own",
+                 user->name, (unsigned)user->uid, worker_transfers.account);
+    else if (user->other)
+        log_info("transfers run as '%s' (uid %u)", user->name, (unsigned)user->uid);
+    else if (user->uid == 0)
+        log_warning("transfers run as root: name another user with --transfer-user");
 }
 
 static void serve(struct daemon *d)
@@ -345,6 +403,7 @@ static void serve(struct daemon *d)
              d->listener.path, (int)getpid(), pool_counts(d->pool).total);
     warn_of_root_only(d);
     tell_compilers_user(d);
+    tell_transfers_user(d);
     notify_manager("READY=1");
     loop_run(d->loop);
 }
@@ -378,6 +437,7 @@ int daemon_run(struct config *config)
         loop_run(d.loop);
     }
     listener_close(&d.listener);
+    closer_destroy(d.closer);
     lanes_destroy(d.lanes);
     loop_destroy(d.loop);
     if (!rc)

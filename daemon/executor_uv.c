@@ -31,18 +31,24 @@ static void transfer_cancel(struct executor *base, struct transfer_task *task)
     transfers_cancel(self_of(base)->transfers, task);
 }
 
+static void close_file(struct executor *base, uid_t uid, int fd)
+{
+    closer_take(self_of(base)->closer, uid, fd);
+}
+
 static const struct executor_ops ops = {
     .run = run,
     .compile = compile,
     .compile_slots = compile_slots,
     .transfer = transfer,
     .transfer_cancel = transfer_cancel,
+    .close_file = close_file,
 };
 
 void executor_uv_init(struct executor_uv *executor, struct lanes *lanes, struct pool *pool,
-                      struct transfers *transfers)
+                      struct transfers *transfers, struct closer *closer)
 {
     *executor = (struct executor_uv){
-        .base.ops = &ops, .lanes = lanes, .pool = pool, .transfers = transfers
+        .base.ops = &ops, .lanes = lanes, .pool = pool, .transfers = transfers, .closer = closer
     };
 }

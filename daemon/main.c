@@ -24,7 +24,7 @@
  *   workers/         pool        which compiler gets which job; restarts
  *                    worker      one kiln-compiler process; its states: worker_state
  *                    worker_end  why one ended, in words
- *                    compiler_user   whom compilers run as
+ *                    worker_user  whom compilers and transfers run as
  *                    temp_folder
  *                    kiln_compiler.c  that program itself; what it does: engine/compile/worker.c
  *

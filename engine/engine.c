@@ -3,8 +3,12 @@
 
 #include "engine/service/arrivals.h"
 #include "engine/service/budget.h"
+#include "engine/service/handed_files.h"
+#include "engine/service/leases.h"
 #include "engine/service/packages.h"
 #include "engine/service/store_tasks.h"
+#include "engine/service/tuning_opening.h"
+#include "engine/service/tuning_queue.h"
 
 #include <errno.h>
 #include <sys/random.h>
@@ -35,6 +39,10 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
         rc = failure_memory_create(o->failure_ttl_s, &e->failures, err);
     if (!rc)
         rc = budget_create(o->queue_bytes, o->queue_bytes_uid, &e->budget, err);
+    if (!rc)
+        rc = handed_files_create(&e->handed, err);
+    if (!rc)
+        rc = tuning_opening_begin(e, o, err);
     return rc ? rc : packages_open(e, o, err);
 }
 
@@ -64,6 +72,7 @@ void engine_close(struct engine *e)
 {
     if (!e)
         return;
+    handed_files_destroy(e->handed);
     budget_destroy(e->budget);
     failure_memory_destroy(e->failures);
     compile_queue_destroy(e->queue);
@@ -71,6 +80,7 @@ void engine_close(struct engine *e)
     hot_set_destroy(e->hot);
     kernel_store_destroy(e->store);
     packages_close(e);
+    tuning_opening_end(e);
     buffer_done(&e->records);
     buffer_done(&e->body);
     free(e);
@@ -79,7 +89,8 @@ void engine_close(struct engine *e)
 void engine_start(struct engine *e)
 {
     if (e->notice[0])
-        event_report(e, "store_replaced", e->notice);
+        event_store(e, kernel_store_opening(e->store), e->notice);
+    tuning_opening_tell(e);
     toolchains_describe(e);
     packages_start(e);
 }
@@ -89,6 +100,8 @@ void engine_drain(struct engine *e)
     e->draining = true;
     compile_queue_drain(e->queue);
     arrivals_cancel(e);
+    leases_drain(e);
+    tuning_queue_drain(e);
     recency_write(e, /* force= */ true);
 }
 
@@ -103,4 +116,8 @@ void engine_tick(struct engine *e)
     recency_write(e, /* force= */ false);
     packages_tick(e);
     store_tidy(e);
+    handed_files_tick(e);
+    tuning_opening_tick(e);
+    tuning_queue_tick(e);
+    leases_tick(e);
 }

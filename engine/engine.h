@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "engine/jobs/executor.h"
 #include "engine/store/kernel_store.h"
+#include "engine/tuning/tuning.h"
 
 struct engine;
 
@@ -35,6 +36,9 @@ struct engine_options {
     uint64_t store_limit_bytes;
     uint64_t store_limit_bytes_uid; /* 0: none */
     enum kernel_store_mode store_mode;
+    const char *state_directory; /* of tuning.db; NULL: there are no tuning records */
+    uint64_t tuning_records_per_uid, tuning_bytes_per_uid; /* 0: no limit */
+    enum tuning_stale tuning_stale;
     const char *package_folder;              /* of installed packages */
     const char *const *more_package_folders; /* only read; NULL-terminated; NULL: none */
     const char *trusted_keys;                /* folder of public keys */

@@ -29,6 +29,7 @@ struct reply { /* one frame, for its owner */
     int *descriptors; /* write -1 to take one; the others are closed after accept */
     size_t descriptor_count;
     uint64_t capabilities;      /* of the connection it came by */
+    uint64_t connection;        /* its number, never 0 */
     struct kernel_block *block; /* borrowed: where its kernels go; NULL: each has its own memory */
 };
 
@@ -57,6 +58,7 @@ struct request {
     const int *files;      /* borrowed: go with it */
     size_t file_count;     /* at most LIMIT_REQUEST_FILES */
     bool once;             /* fails when the connection dies instead of being sent again */
+    uint64_t connection;   /* the only one it may go by, else KILN_NOT_FOUND; 0: any */
     /* Reads one frame (an error frame never comes here).  A failure ends the request;
      * KILN_CORRUPT also drops the connection, for one that sends nonsense may send more.  What
      * reply_puts_off(), returned for the last frame, does not end it: the next daemon is asked. */
@@ -99,7 +101,7 @@ void exchange_destroy(struct exchange *exchange);
 KILN_DEFINE_AUTO(exchange)
 
 /* Starts |request|: writes its frame's header, sends it if there is a connection.  Does not wait.
- * Fails only when the body is too large. */
+ * Fails only when the body is too large, or its one connection is gone. */
 KILN_MUST_CHECK enum kiln_code exchange_submit(struct exchange *exchange, struct request *request,
                                                struct kiln_err *err);
 /* Until at least one frame was accepted, or one request ended, for |waiter|.  A failure (no

@@ -11,7 +11,7 @@ _Static_assert((int)KILN_BACKWARD_DATA == (int)DIRECTION_BACKWARD_DATA &&
                    (int)KILN_BACKWARD_WEIGHTS == (int)DIRECTION_BACKWARD_WEIGHTS &&
                    (int)KILN_CHANNELS_LAST == (int)LAYOUT_CHANNELS_LAST &&
                    (int)KILN_FLOAT16 == (int)TYPE_FLOAT16 &&
-                   (int)KILN_BFLOAT16 == (int)TYPE_BFLOAT16 &&
+                   (int)KILN_BFLOAT16 == (int)TYPE_BFLOAT16 && (int)KILN_INT8 == (int)TYPE_INT8 &&
                    sizeof(((struct kiln_driver_line *)0)->solver) == DRIVER_SOLVER_MOST,
                "<kiln/problem.h> differs from common/problem.h");
 

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-#include "libclient/transport_socket.h"
+#include "libclient/transport_socket_parts.h"
 
 #include "common/clock.h"
+#include "libclient/transport_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/un.h>
+#include <unistd.h>
 
 /* Room for a small object's frame several times over.  Larger frames need more, which is kept up to
  * the second figure: a batch's frames of a quarter megabyte come in a row, and memory given back
@@ -27,141 +23,6 @@
  * comes at once; only then can it be woken by someone whose frame did not go out whole. */
 #define READ_SLICE_MS 50
 #define MS 1000000ull
-
-struct transport_socket {
-    struct transport base;
-    int fd;      /* owned */
-    int wake_fd; /* owned eventfd: output began to wait while a thread was in poll */
-
-    /* The reader's own. */
-    uint8_t *input; /* owned */
-    size_t capacity, begin, end;
-    size_t consumed;                              /* size of the frame handed out last */
-    int descriptors[2 * LIMIT_FRAME_DESCRIPTORS]; /* owned, in the order they came */
-    size_t descriptor_count, descriptors_out;     /* _out: handed out with the last frame */
-
-    pthread_mutex_t mutex; /* of what follows */
-    struct buffer output;  /* what the socket had no room for */
-    size_t output_sent;
-    atomic_bool is_sending;
-};
-
-static struct transport_socket *socket_of(struct transport *base)
-{
-    return (struct transport_socket *)base;
-}
-
-/* ---- sending ---- */
-
-/* How much went out; 0 when there is no room now. */
-static enum kiln_code write_some(int fd, struct bytes data, size_t *ret_sent, struct kiln_err *err)
-{
-    ssize_t n;
-    do
-        n = send(fd, data.data, data.size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
-    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != ENOMEM)
-        return kiln_fail(err, KILN_UNAVAILABLE, "kilnd closed the connection: %s", strerror(errno));
-    *ret_sent = n < 0 ? 0 : (size_t)n;
-    return KILN_OK;
-}
-
-static enum kiln_code keep_rest(struct transport_socket *s, struct bytes rest, struct kiln_err *err)
-{
-    buffer_put(&s->output, rest.data, rest.size);
-    if (s->output.failed)
-        return kiln_fail(err, KILN_UNAVAILABLE,
-                         "no memory to keep a request that kilnd is too "
-                         "busy to read");
-    atomic_store(&s->is_sending, true);
-    uint64_t one = 1;
-    (void)!write(s->wake_fd, &one, sizeof(one));
-    return KILN_OK;
-}
-
-static enum kiln_code socket_send(struct transport *base, struct bytes frame, struct kiln_err *err)
-{
-    struct transport_socket *s = socket_of(base);
-    size_t sent = 0;
-    pthread_mutex_lock(&s->mutex);
-    enum kiln_code rc = KILN_OK;
-    if (s->output.size == 0)
-        rc = write_some(s->fd, frame, &sent, err);
-    if (!rc && sent < frame.size)
-        rc = keep_rest(s, bytes_of(frame.data + sent, frame.size - sent), err);
-    pthread_mutex_unlock(&s->mutex);
-    return rc;
-}
-
-/* They go with the first byte. */
-static enum kiln_code write_with_files(int fd, struct bytes data, const int *files, size_t count,
-                                       size_t *ret_sent, struct kiln_err *err)
-{
-    union {
-        struct cmsghdr align;
-        char room[CMSG_SPACE(LIMIT_REQUEST_FILES * sizeof(int))];
-    } control = { 0 };
-    struct iovec part = { (void *)(uintptr_t)data.data, data.size };
-    struct msghdr message = { .msg_iov = &part,
-                              .msg_iovlen = 1,
-                              .msg_control = control.room,
-                              .msg_controllen = CMSG_SPACE(count * sizeof(int)) };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(count * sizeof(int));
-    memcpy(CMSG_DATA(c), files, count * sizeof(int));
-    ssize_t n;
-    do
-        n = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ENOMEM))
-        return kiln_fail(err, KILN_BUSY, "kilnd is too busy to take files: ask again");
-    if (n < 0 && errno == EBADF)
-        return kiln_fail(err, KILN_INVALID, "what should go to kilnd is no open file");
-    if (n < 0 && errno == ETOOMANYREFS)
-        return kiln_fail(err, KILN_BUSY,
-                         "too many files of this user are on their way already: ask again");
-    if (n < 0)
-        return kiln_fail(err, KILN_UNAVAILABLE, "cannot hand files to kilnd: %s", strerror(errno));
-    *ret_sent = (size_t)n;
-    return KILN_OK;
-}
-
-static enum kiln_code socket_send_files(struct transport *base, struct bytes frame,
-                                        const int *files, size_t count, struct kiln_err *err)
-{
-    struct transport_socket *s = socket_of(base);
-    size_t sent = 0;
-    pthread_mutex_lock(&s->mutex);
-    enum kiln_code rc = write_with_files(s->fd, frame, files, count, &sent, err);
-    if (!rc && sent < frame.size)
-        rc = keep_rest(s, bytes_of(frame.data + sent, frame.size - sent), err);
-    pthread_mutex_unlock(&s->mutex);
-    return rc;
-}
-
-static enum kiln_code send_rest(struct transport_socket *s, struct kiln_err *err)
-{
-    size_t sent = 0;
-    pthread_mutex_lock(&s->mutex);
-    struct bytes rest = bytes_of(s->output.data + s->output_sent, s->output.size - s->output_sent);
-    enum kiln_code rc = rest.size ? write_some(s->fd, rest, &sent, err) : KILN_OK;
-    s->output_sent += sent;
-    if (!rc && s->output_sent == s->output.size) {
-        buffer_done(&s->output);
-        buffer_init(&s->output, SIZE_MAX);
-        s->output_sent = 0;
-        atomic_store(&s->is_sending, false);
-    }
-    pthread_mutex_unlock(&s->mutex);
-    return rc;
-}
-
-static bool socket_is_sending(struct transport *base)
-{
-    return atomic_load(&socket_of(base)->is_sending);
-}
 
 /* ---- receiving ---- */
 
@@ -254,7 +115,7 @@ static enum kiln_code wait_readable(struct transport_socket *s, uint64_t deadlin
             (void)!read(s->wake_fd, &count, sizeof(count));
         }
         if (fds[0].revents & POLLOUT) {
-            enum kiln_code rc = send_rest(s, err);
+            enum kiln_code rc = socket_send_rest(s, err);
             if (rc)
                 return rc;
             if (!atomic_load(&s->is_sending) && !(fds[0].revents & ~POLLOUT))
@@ -422,91 +283,4 @@ enum kiln_code transport_socket_adopt(int fd, struct transport **ret_transport,
     owned = -1;
     *ret_transport = KILN_TAKE(base);
     return KILN_OK;
-}
-
-enum kiln_code transport_socket_check(const char *path, struct kiln_err *err)
-{
-    size_t most = sizeof(((struct sockaddr_un *)0)->sun_path) - 1;
-    if (strlen(path) == 0)
-        return kiln_fail(err, KILN_INVALID, "the socket path is empty");
-    if (strlen(path) > most)
-        return kiln_fail(err, KILN_INVALID,
-                         "socket path '%s' has %zu characters, a socket's may have %zu", path,
-                         strlen(path), most);
-    return KILN_OK;
-}
-
-/* By its name, or its number where no group has it. */
-static void name_group(gid_t gid, char *text, size_t size)
-{
-    char room[1024]; /* a group of many members does not fit, and goes by its number */
-    struct group group, *found = NULL;
-    if (getgrgid_r(gid, &group, room, sizeof(room), &found) == 0 && found)
-        snprintf(text, size, "%s", found->gr_name);
-    else
-        snprintf(text, size, "%u", (unsigned)gid);
-}
-
-/* Says what would help: who is let in by a group, who by nothing. */
-static enum kiln_code refused(const char *path, struct kiln_err *err)
-{
-    struct stat seen;
-    char group[64];
-    if (stat(path, &seen) != 0)
-        return kiln_fail_errno(err, errno, "this user may not reach kilnd's socket '%s'", path);
-    name_group(seen.st_gid, group, sizeof(group));
-    if (seen.st_gid != 0 && (seen.st_mode & S_IWGRP))
-        return kiln_fail(err, KILN_DENIED,
-                         "this user may not connect to kilnd at '%s': ask to be let into the group "
-                         "'%s' ('usermod -aG %s USER'; counts from the next login)",
-                         path, group, group);
-    if (seen.st_uid == 0)
-        return kiln_fail(
-            err, KILN_DENIED,
-            "only root may connect to kilnd at '%s': ask an administrator to open it "
-            "to a group ('groupadd --system kiln', 'usermod -aG kiln USER', then start "
-            "kilnd again)",
-            path);
-    return kiln_fail(err, KILN_DENIED,
-                     "the kilnd at '%s' is for user %u alone: point KILN_SOCKET at another, or "
-                     "start one of your own with 'kilnd'",
-                     path, (unsigned)seen.st_uid);
-}
-
-static enum kiln_code connect_failed(int errnum, const char *path, struct kiln_err *err)
-{
-    switch (errnum) {
-    case ENOENT:
-    case ECONNREFUSED:
-    case ENOTDIR:
-        return kiln_fail(err, KILN_UNAVAILABLE,
-                         "no kilnd at '%s' (%s): start one with 'kilnd --socket %s', or point "
-                         "KILN_SOCKET at the one that runs",
-                         path, strerror(errnum), path);
-    case EAGAIN:
-        return kiln_fail(err, KILN_BUSY, "kilnd at '%s' has no room for a new connection yet",
-                         path);
-    case EACCES:
-    case EPERM: return refused(path, err);
-    default: return kiln_fail_errno(err, errnum, "cannot connect to kilnd at '%s'", path);
-    }
-}
-
-enum kiln_code transport_socket_connect(const char *path, struct transport **ret_transport,
-                                        struct kiln_err *err)
-{
-    enum kiln_code rc = transport_socket_check(path, err);
-    if (rc)
-        return rc;
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    memcpy(address.sun_path, path, strlen(path));
-    __attribute__((cleanup(fd_auto))) int fd =
-        socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot make a socket");
-    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-        return connect_failed(errno, path, err);
-    int taken = fd;
-    fd = -1;
-    return transport_socket_adopt(taken, ret_transport, err);
 }

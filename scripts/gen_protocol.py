@@ -40,7 +40,7 @@ REPLY = re.compile(r'^KILN_REPLY\((\w+),\s*(\d+),\s*(\w+),\s*"(.*?)"\)', re.M)
 FIELDS = re.compile(r"(/\*(?:(?!\*/).)*\*/\s*\n)?#define KILN_FIELDS_(\w+)\(F\)"
                     r"((?:[^\n]*\\\n)*[^\n]*)", re.S)
 FIELD = re.compile(r"F\((\w+),\s*(\w+)\)\s*(/\*.*?\*/)?")
-RECORDS = re.compile(r"^#define KILN_RECORDS\(R\)(.*)$", re.M)
+RECORDS = re.compile(r"^#define KILN_RECORDS\(R\)((?:.*\\\n)*.*)$", re.M)
 
 
 def messages():
@@ -92,7 +92,7 @@ STAT = re.compile(r'^STAT\((\w+),\s*"(.*?)"\)', re.M)
 
 def generate_counters():
     text = (tree.ROOT / "engine/service/stats.def").read_text()
-    return table(("counter", "what it counts"), [(f"`{name.replace('hits_', 'hits.', 1)}`", purpose)
+    return table(("counter", "what it counts"), [(f"`{re.sub('^hits_', 'hits.', name)}`", purpose)
                                      for name, purpose in STAT.findall(text)])
 
 
@@ -149,6 +149,7 @@ ENUMS = (
     ("tier", "messages.h", "tier", "TIER_"),
     ("role", "messages.h", "role", "ROLE_"),
     ("priority", "messages.h", "priority", "PRIORITY_"),
+    ("lease outcome", "messages.h", "lease_outcome", "LEASE_OUTCOME_"),
     ("argument kind", "messages.h", "argument_kind", "ARGUMENT_"),
 )
 
@@ -160,7 +161,7 @@ def generate_enums():
     return table(("enumeration", "value", "name", ""), rows)
 
 
-CONSTANT = re.compile(r"^#define (FRAME_VERSION\w*|FRAME_MORE|FRAME_STOPPING|NO_DESCRIPTOR|FETCH_\w+|"
+CONSTANT = re.compile(r"^#define (FRAME_VERSION\w*|FRAME_MORE|FRAME_STOPPING|NO_DESCRIPTOR|FETCH_\w+|TUNING_\w+|LEASE_[A-Z]+|"
                       r"CAPABILITY_\w+) (\w+)[ \t]*(/\*.*?\*/)?$", re.M)
 
 

@@ -19,9 +19,11 @@ Finds the GPUs of this host and their compute units, and installs for each kind 
   --url TEMPLATE where else to look: {arch}, {cu} and {database_id} are replaced, as in
                  https://example.org/{database_id}.kdb.bz2 (variable KILN_PACKAGE_URL)
   --kfd FOLDER   read the GPUs from here (default: /sys/class/kfd/kfd/topology/nodes)
-  --dry-run      print what would be done, and change nothing
+  --dry-run      print what would be done, and change nothing; every name that the package manager
+                 would be asked for, as its lists are brought up to date first
 
-Ends with 0 when there is a package for every kind of GPU, else with 1.
+Ends with 0 when there is a package for every kind of GPU, in a dry run something to try, else
+with 1.
 EOF
 }
 
@@ -168,18 +170,28 @@ run_as_root() {
     fi
 }
 
-install_package() {
+install_command() {
     case "$manager" in
-    apt-get) run_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y "$1" ;;
-    dnf | yum) run_as_root "$manager" -y install "$1" ;;
-    zypper) run_as_root zypper --non-interactive install "$1" ;;
+    apt-get) echo "env DEBIAN_FRONTEND=noninteractive apt-get install -y $1" ;;
+    dnf | yum) echo "$manager -y install $1" ;;
+    zypper) echo "zypper --non-interactive install $1" ;;
     esac
+}
+
+install_package() {
+    local words
+    read -ra words < <(install_command "$1")
+    run_as_root "${words[@]}"
 }
 
 from_distribution() {
     local name
     while read -r name; do
-        is_known "$name" || continue
+        if ! is_known "$name"; then
+            [[ $dry_run == no || -z $manager ]] ||
+                say "would try, once $manager knows it: $(install_command "$name")"
+            continue
+        fi
         install_package "$name" </dev/null && return 0
         complain "'$manager' could not install '$name'; its message above says why"
     done < <(package_names "$1" "$2")
@@ -246,7 +258,8 @@ missing=0
 for kind in "${kinds[@]}"; do
     read -r gpu units <<<"$kind"
     say "looks for $(database_id "$gpu" "$units")"
-    if ! from_distribution "$gpu" "$units" && ! from_url "$gpu" "$units"; then
+    if ! from_distribution "$gpu" "$units" && ! from_url "$gpu" "$units" &&
+        [[ $dry_run == no || -z $manager ]]; then
         missing=$((missing + 1))
         explain "$gpu" "$units"
     fi

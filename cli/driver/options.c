@@ -28,7 +28,7 @@ static const struct option options[] = {
 static bool is_conv(const char *word)
 {
     return strcmp(word, "conv") == 0 || strcmp(word, "convfp16") == 0 ||
-           strcmp(word, "convbfp16") == 0;
+           strcmp(word, "convbfp16") == 0 || strcmp(word, "convint8") == 0;
 }
 
 /* "/opt/rocm/bin/MIOpenDriver conv ..." pasted as it was logged. */
@@ -56,7 +56,8 @@ static int find_command(struct driver_call *call, const struct option_list *befo
         call->command = DRIVER_DEVICES;
     else
         return cli_fail(err, KILN_E_INVALID,
-                        "'%s' is not one of conv, convfp16, convbfp16, run, devices", word);
+                        "'%s' is not one of conv, convfp16, convbfp16, convint8, run, devices",
+                        word);
     return KILN_E_OK;
 }
 
@@ -112,7 +113,8 @@ static void print_flags(FILE *out)
 {
     struct option flag = { .kind = OPTION_TEXT };
     struct option_table table = { &flag, 1, NULL };
-    fputs("Flags of conv, convfp16 and convbfp16, as MIOpenDriver has them, each with a value:\n",
+    fputs("Flags of conv, convfp16, convbfp16 and convint8, as MIOpenDriver has them, each with a "
+          "value:\n",
           out);
     for (unsigned i = 0; (flag.help = kiln_driver_flag(i, &flag.letter, &flag.name)); i++)
         options_print_help(&table, out);
@@ -123,7 +125,7 @@ void driver_print_help(FILE *out)
     struct option_table own = { options, OPTION_COUNT, NULL };
     struct option_table common = { session_option_table, SESSION_OPTION_COUNT, NULL };
     fputs(
-        "Usage: kiln-driver conv|convfp16|convbfp16 [FLAG VALUE]... [OPTION]...\n"
+        "Usage: kiln-driver conv|convfp16|convbfp16|convint8 [FLAG VALUE]... [OPTION]...\n"
         "       kiln-driver run FILE [OPTION]...\n"
         "       kiln-driver devices [--json]\n\n"
         "Runs convolutions on a device of this host with kernels from kilnd, times and verifies\n"

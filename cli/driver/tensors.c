@@ -18,6 +18,10 @@ int tensors_output(const struct kiln_problem *problem)
 static int measure_tensors(const struct kiln_problem *problem, struct tensors *t,
                            struct kiln_error *err)
 {
+    if (problem->type > KILN_BFLOAT16)
+        return cli_fail(err, KILN_E_UNSUPPORTED,
+                        "kiln-driver makes and verifies no tensors of 8-bit integers: give conv, "
+                        "convfp16 or convbfp16");
     int rc = KILN_E_OK;
     t->output = tensors_output(problem);
     for (int i = 0; i < 3 && !rc; i++)

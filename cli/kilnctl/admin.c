@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/admin.h"
 
+#include "cli/kilnctl/db_progress.h"
+
 #include <kiln/admin.h>
 
 #include <stdio.h>
@@ -65,15 +67,18 @@ int admin_call(const struct invocation *invocation, const struct admin_call *cal
         .timeout_ms = limited ? session_timeout_ms(invocation->common) : -1,
         .files = files,
         .file_count = (size_t)(files[0] >= 0) + (size_t)(files[1] >= 0),
-        .progress = call->progress ? call_progress_on : NULL,
-        .context = call->progress,
+        .progress = call->db_progress ? db_progress_on
+                    : call->progress  ? call_progress_on
+                                      : NULL,
+        .context = call->db_progress ? (void *)call->db_progress : (void *)call->progress,
         .ret_files = call->ret_files,
         .ret_files_most = call->ret_files_most,
         .ret_file_count = &came_back,
     };
     rc = kiln_admin_call(invocation->client, &whole, &reply, err);
-    if (call->progress)
-        call_progress_end(call->progress);
+    struct call_progress *bar = call->db_progress ? &call->db_progress->bar : call->progress;
+    if (bar)
+        (rc ? call_progress_end : call_progress_finish)(bar);
     if (rc)
         return rc;
     rc = parse_reply(call->request, reply, ret_reply, err);

@@ -15,13 +15,15 @@ CLI_MUST_CHECK int admin_ask(const struct invocation *invocation, const char *re
                              struct kiln_error *err);
 
 /* A request with more to it. */
+struct db_progress;
 struct admin_call {
     const char *request;
-    const struct json *arguments;   /* NULL: none */
-    int file;                       /* goes with it; -1: none */
-    int second_file;                /* likewise */
-    struct call_progress *progress; /* NULL: not shown */
-    int *ret_files;                 /* what comes back, the caller's to close */
+    const struct json *arguments;    /* NULL: none */
+    int file;                        /* goes with it; -1: none */
+    int second_file;                 /* likewise */
+    struct call_progress *progress;  /* NULL: not shown */
+    struct db_progress *db_progress; /* instead of |progress|; NULL */
+    int *ret_files;                  /* what comes back, the caller's to close */
     size_t ret_files_most;
     size_t *ret_file_count;
 };

@@ -9,12 +9,16 @@
 
 void call_progress_init(struct call_progress *progress, const char *what)
 {
-    *progress = (struct call_progress){ .what = what };
+    *progress = (struct call_progress){ .what = what, .started_ns = now_ns() };
 }
 
 static bool counts_bytes(const char *stage)
 {
-    return strcmp(stage, "fetching") == 0 || strcmp(stage, "unpacking") == 0;
+    static const char *const of_bytes[] = { "fetching", "unpacking" }; /* "fetching ..." too */
+    for (size_t i = 0; i < sizeof(of_bytes) / sizeof(of_bytes[0]); i++)
+        if (strncmp(stage, of_bytes[i], strlen(of_bytes[i])) == 0)
+            return true;
+    return false;
 }
 
 /* What went wrong before is said once, at the attempt that follows it. */
@@ -27,10 +31,18 @@ static void say_note(const struct call_progress *p, const char *note)
     fprintf(stderr, "%s\n", line);
 }
 
+static bool is_stage(const struct call_progress *p, const char *stage)
+{
+    return strncmp(stage, p->stage, sizeof(p->stage) - 1) == 0;
+}
+
 static void begin_stage(struct call_progress *p, const char *stage, uint64_t attempt,
                         const char *note)
 {
-    call_progress_end(p);
+    if (is_stage(p, stage)) /* another attempt: what it was about is not done */
+        call_progress_end(p);
+    else
+        call_progress_finish(p);
     snprintf(p->stage, sizeof(p->stage), "%s", stage);
     p->attempt = attempt;
     if (*note)
@@ -38,6 +50,7 @@ static void begin_stage(struct call_progress *p, const char *stage, uint64_t att
     snprintf(p->label, sizeof(p->label), "%.90s: %s", p->what, p->stage);
     output_clean(p->label, false);
     progress_init(&p->bar, stderr, p->label, 0, now_ns());
+    p->bar.started_ns = p->started_ns;
     p->bar.bytes = counts_bytes(p->stage);
 }
 
@@ -53,7 +66,7 @@ int call_progress_on(void *context, const char *json)
     uint64_t attempt = json_get_u64(said, "attempt", 1);
     if (!*stage)
         return 0;
-    if (strncmp(stage, p->stage, sizeof(p->stage) - 1) != 0 || attempt != p->attempt)
+    if (!is_stage(p, stage) || attempt != p->attempt)
         begin_stage(p, stage, attempt, json_get_text(said, "note", ""));
     p->bar.total = json_get_u64(said, "total", 0);
     p->bar.no_total = p->bar.total == 0;
@@ -65,4 +78,11 @@ void call_progress_end(struct call_progress *progress)
 {
     if (*progress->stage)
         progress_clear(&progress->bar);
+}
+
+void call_progress_finish(struct call_progress *progress)
+{
+    if (*progress->stage)
+        progress_finish(&progress->bar, now_ns());
+    call_progress_end(progress);
 }

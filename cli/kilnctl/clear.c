@@ -5,9 +5,9 @@
 #include "cli/units.h"
 
 struct clear_options {
-    const char *target, *name, *toolchain, *package;
+    const char *target, *name, *toolchain, *package, *database_id;
     struct option_number older_than, uid;
-    bool all, dry_run, yes;
+    bool own, all, dry_run, yes;
 };
 
 #define AT(field) offsetof(struct clear_options, field)
@@ -23,6 +23,11 @@ static const struct option options[] = {
       "kernels that this compiler made; 'miopen': imported ones", 0, 0 },
     { "package", 0, OPTION_TEXT, AT(package), "NAME",
       "kernels that came from this package or imported file", 0, 0 },
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
+      "imported kernels for this device: gfx90a68, or of one MIOpen gfx90a68@2.17.0", 0, 0 },
+    { "own", 0, OPTION_FLAG, AT(own), NULL,
+      "only kernels that you imported for yourself; the one choice that needs no administrator", 0,
+      0 },
     { "all", 0, OPTION_FLAG, AT(all), NULL, "every kernel", 0, 0 },
     { "dry-run", 'n', OPTION_FLAG, AT(dry_run), NULL, "only say what would be dropped", 0, 0 },
     { "yes", 'y', OPTION_FLAG, AT(yes), NULL, "do not ask", 0, 0 },
@@ -44,6 +49,9 @@ static int ask_daemon(const struct invocation *invocation, bool dry_run, struct 
     set_text(ask, "name", o->name);
     set_text(ask, "toolchain", o->toolchain);
     set_text(ask, "package", o->package);
+    set_text(ask, "database_id", o->database_id);
+    if (o->own)
+        json_set_bool(ask, "own", true);
     if (o->uid.given)
         json_set_u64(ask, "uid", o->uid.value);
     if (o->older_than.given)
@@ -70,6 +78,8 @@ static const char *chosen_by(const struct clear_options *o)
            : o->uid.given        ? "--uid"
            : o->toolchain        ? "--toolchain"
            : o->package          ? "--package"
+           : o->database_id      ? "--db-id"
+           : o->own              ? "--own"
                                  : NULL;
 }
 
@@ -79,7 +89,7 @@ static int check(const struct clear_options *o, struct kiln_error *err)
     if (!o->all && !chosen)
         return cli_fail(err, KILN_E_INVALID,
                         "nothing chosen to drop: give --target, --older-than, --name, --uid, "
-                        "--toolchain, --package or --all");
+                        "--toolchain, --package, --db-id, --own or --all");
     if (o->all && chosen)
         return cli_fail(err, KILN_E_INVALID, "--all leaves nothing for %s to choose", chosen);
     return confirm_possible(o->yes, o->dry_run, err);
@@ -105,12 +115,16 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_clear = {
     .name = "clear",
     .words = "",
-    .summary = "drop stored kernels by target, name, user, age, toolchain or package",
+    .summary = "drop stored kernels by target, name, user, age, toolchain, device or package",
     .help = "Drops the stored kernels that match everything given.  Asks first on a terminal; "
             "elsewhere\n"
             "--yes is needed.  Dropped kernels are compiled again when somebody asks for them.  To "
             "make\n"
-            "room without choosing kernels, see 'kilnctl gc'; installed packages are not touched.",
+            "room without choosing kernels, see 'kilnctl gc'; installed packages are not touched.\n"
+            "\n"
+            "Administrators drop anybody's kernels.  With --own, everyone drops those that he "
+            "imported for\n"
+            "himself.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct clear_options),

@@ -7,18 +7,24 @@
 
 /* As the list shows them: a group of commands is one block. */
 static const struct command *const commands[] = {
-    &command_status,        &command_stats,        &command_config,       &command_ping,
-    &command_events,        &command_prefetch,     &command_why_miss,     &command_gc,
+    &command_status,         &command_stats,          &command_config,       &command_ping,
+    &command_events,         &command_prefetch,       &command_why_miss,     &command_gc,
     &command_clear,
 
     &command_toolchain_ls,
 
-    &command_kernel_ls,     &command_kernel_show,  &command_kernel_fetch, &command_kernel_import,
-    &command_kernel_export, &command_kernel_pin,   &command_kernel_unpin, &command_kernel_rm,
+    &command_kernel_ls,      &command_kernel_show,    &command_kernel_fetch, &command_kernel_import,
+    &command_kernel_export,  &command_kernel_pin,     &command_kernel_unpin, &command_kernel_rm,
 
-    &command_pkg_install,   &command_pkg_ls,       &command_pkg_show,     &command_pkg_verify,
-    &command_pkg_rm,        &command_pkg_coverage, &command_pkg_build,    &command_pkg_sign,
+    &command_pkg_install,    &command_pkg_ls,         &command_pkg_show,     &command_pkg_verify,
+    &command_pkg_rm,         &command_pkg_coverage,   &command_pkg_build,    &command_pkg_sign,
     &command_pkg_keygen,
+
+    &command_db_import,      &command_db_merge,       &command_db_export,    &command_db_get,
+    &command_db_diff,        &command_db_promote,     &command_db_rm,        &command_db_stats,
+    &command_db_verify,      &command_db_vacuum,      &command_db_backup,
+
+    &command_miopen_overlay, &command_miopen_harvest,
 };
 
 const struct command *command_at(size_t index)
@@ -49,6 +55,21 @@ const struct command *command_find(const char *const *words, size_t count, size_
             return command;
     }
     return NULL;
+}
+
+static bool is_of_group(const struct command *command, const char *group)
+{
+    size_t size = strlen(group);
+    return strncmp(command->name, group, size) == 0 && command->name[size] == ' ';
+}
+
+bool command_is_group(const char *group)
+{
+    const struct command *command = NULL;
+    for (size_t i = 0; (command = command_at(i)); i++)
+        if (is_of_group(command, group))
+            return true;
+    return false;
 }
 
 static void print_common(FILE *out)
@@ -94,4 +115,16 @@ void command_print_list(FILE *out)
             "  KILN_SOCKET             kilnd's socket, where --socket does not say\n"
             "  NO_COLOR                when not empty: no colours\n\n%s",
             exit_status_help());
+}
+
+void command_print_group(const char *group, FILE *out)
+{
+    const struct command *command = NULL;
+    fprintf(out, "Usage: kilnctl %s COMMAND [OPTION]... [WORD]...\n\nCommands:\n", group);
+    for (size_t i = 0; (command = command_at(i)); i++)
+        if (is_of_group(command, group))
+            fprintf(out, "  %-24s%s\n", command->name, command->summary);
+    fprintf(out, "\n'kilnctl %s COMMAND --help' says more about one.\n", group);
+    print_common(out);
+    fprintf(out, "\n%s", exit_status_help());
 }

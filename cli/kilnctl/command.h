@@ -37,7 +37,10 @@ extern const struct command command_status, command_stats, command_config, comma
     command_why_miss, command_kernel_ls, command_kernel_show, command_kernel_fetch,
     command_kernel_import, command_kernel_export, command_kernel_pin, command_kernel_unpin,
     command_kernel_rm, command_pkg_install, command_pkg_ls, command_pkg_show, command_pkg_verify,
-    command_pkg_rm, command_pkg_coverage, command_pkg_build, command_pkg_sign, command_pkg_keygen;
+    command_pkg_rm, command_pkg_coverage, command_pkg_build, command_pkg_sign, command_pkg_keygen,
+    command_db_import, command_db_export, command_db_get, command_db_promote, command_db_rm,
+    command_db_diff, command_db_merge, command_db_stats, command_db_vacuum, command_db_verify,
+    command_db_backup, command_miopen_overlay, command_miopen_harvest;
 
 /* NULL after the last. */
 const struct command *command_at(size_t index);
@@ -45,3 +48,6 @@ const struct command *command_at(size_t index);
 const struct command *command_find(const char *const *words, size_t count, size_t *ret_used);
 void command_print_help(const struct command *command, FILE *out);
 void command_print_list(FILE *out);
+/* Whether a command's name has more words than |group|, and begins with it. */
+bool command_is_group(const char *group);
+void command_print_group(const char *group, FILE *out);

@@ -44,6 +44,19 @@ static int confirm(const struct invocation *invocation, struct kiln_error *err)
     return confirm_drop(reply, err);
 }
 
+static void say(const struct gc_options *o, const struct json *reply)
+{
+    char after[256], size[UNITS_TEXT_MOST], wanted[UNITS_TEXT_MOST], missed[128] = "";
+    uint64_t taken = json_get_u64(reply, "store_bytes", 0);
+    if (o->to.given && !o->dry_run && taken > o->to.value)
+        snprintf(missed, sizeof(missed),
+                 ", more than --to %s: what is pinned stays, "
+                 "and the empty file",
+                 units_size(o->to.value, wanted));
+    snprintf(after, sizeof(after), "; the store takes %s%s\n", units_size(taken, size), missed);
+    confirm_say(stdout, o->dry_run ? "would drop " : "dropped ", reply, after);
+}
+
 static int run(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct gc_options *o = invocation->options;
@@ -57,10 +70,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         return rc;
     if (invocation->common->json)
         return output_json(reply, err);
-    char after[64], size[UNITS_TEXT_MOST];
-    snprintf(after, sizeof(after), "; the store takes %s\n",
-             units_size(json_get_u64(reply, "store_bytes", 0), size));
-    confirm_say(stdout, o->dry_run ? "would drop " : "dropped ", reply, after);
+    say(o, reply);
     return KILN_E_OK;
 }
 

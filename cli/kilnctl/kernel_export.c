@@ -26,7 +26,7 @@ static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
       "only the kernels for this device, such as gfx90a68", 0, 0 },
     { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
-      "only the kernels imported with this version", 0, 0 },
+      "only the kernels imported with this version; none: those without one", 0, 0 },
     { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace files that are there", 0, 0 },
 };
 #undef AT
@@ -66,6 +66,30 @@ static bool is_file_name(const char *name)
     return *name && *name != '.' && !strchr(name, '/') && strlen(name) < 128;
 }
 
+/* How a file is called here: as MIOpen looks for it. */
+struct place {
+    char path[PATH_MAX];
+    char version[64]; /* of MIOpen; "" when the kernels are of none */
+};
+
+static int choose_place(const char *folder, const struct json *entry, struct place *ret_place,
+                        struct kiln_error *err)
+{
+    const char *name = json_get_text(entry, "name", "");
+    const char *at = strchr(name, '@'), *ending = strrchr(name, '.');
+    if (!is_file_name(name) || !ending || (at && at > ending))
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no file that it sent");
+    *ret_place = (struct place){ .path = "" };
+    if (at)
+        snprintf(ret_place->version, sizeof(ret_place->version), "%.*s", (int)(ending - at - 1),
+                 at + 1);
+    const char *slash = folder[0] && folder[strlen(folder) - 1] == '/' ? "" : "/";
+    if (snprintf(ret_place->path, PATH_MAX, "%s%s%.*s%s", folder, slash,
+                 at ? (int)(at - name) : (int)strlen(name), name, at ? ending : "") >= PATH_MAX)
+        return cli_fail(err, KILN_E_INVALID, "'%s' is too long a path", folder);
+    return KILN_E_OK;
+}
+
 /* What a log beside an older file holds would be played into the new one. */
 static int check_unused(const char *path, struct kiln_error *err)
 {
@@ -73,19 +97,16 @@ static int check_unused(const char *path, struct kiln_error *err)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_BUSY,
                     "'%s' is in use (there is a log beside it): end the programs that use it, or "
-                    "export into another folder",
+                    "export into another folder; where a program left the log behind, remove both",
                     path);
 }
 
-static int write_one(const struct export_options *o, const char *folder, const struct json *entry,
-                     const struct files *files, char path[PATH_MAX], struct kiln_error *err)
+static int write_one(const struct export_options *o, const struct json *entry,
+                     const struct files *files, const char *path, struct kiln_error *err)
 {
-    const char *name = json_get_text(entry, "name", "");
     uint64_t descriptor = json_get_u64(entry, "descriptor", UINT64_MAX);
-    if (!is_file_name(name) || descriptor >= files->count)
+    if (descriptor >= files->count)
         return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no file that it sent");
-    if (snprintf(path, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
-        return cli_fail(err, KILN_E_INVALID, "'%s' is too long a path", folder);
     const struct new_file file = { .path = path,
                                    .replace = o->force,
                                    .from = files->fds[descriptor] };
@@ -98,24 +119,28 @@ static int write_one(const struct export_options *o, const char *folder, const s
     return rc ? rc : new_file_write(&file, err);
 }
 
-static void print(const struct json *entry, const char *path)
+static void print(const struct json *entry, const struct place *place)
 {
-    char line[512], count[UNITS_TEXT_MOST], damaged[64] = "";
+    char line[PATH_MAX + 256], count[UNITS_TEXT_MOST], damaged[64] = "", version[80] = "";
     uint64_t bad = json_get_u64(entry, "damaged", 0);
     if (bad)
         snprintf(damaged, sizeof(damaged), ", %llu damaged ones left out", (unsigned long long)bad);
-    snprintf(line, sizeof(line), "%.300s: %s%s", path,
-             units_kernels(json_get_u64(entry, "kernels", 0), count), damaged);
+    if (place->version[0])
+        snprintf(version, sizeof(version), " of MIOpen %s", place->version);
+    snprintf(line, sizeof(line), "%s: %s%s%s", place->path,
+             units_kernels(json_get_u64(entry, "kernels", 0), count), version, damaged);
     output_clean(line, false);
     puts(line);
 }
 
-static struct json *written_json(const struct json *entry, const char *path)
+static struct json *written_json(const struct json *entry, const struct place *place)
 {
     struct json *json = json_object();
-    json_set_text(json, "file", path);
+    json_set_text(json, "file", place->path);
     json_set_u64(json, "kernels", json_get_u64(entry, "kernels", 0));
     json_set_u64(json, "damaged", json_get_u64(entry, "damaged", 0));
+    if (place->version[0])
+        json_set_text(json, "version", place->version);
     return json;
 }
 
@@ -128,15 +153,17 @@ static int write_all(const struct invocation *invocation, const struct json *ent
     json_set(json, "files", written);
     several_init(&several, invocation, "file");
     for (const struct json *j = json_first(entries); j; j = json_next(j)) {
-        char path[PATH_MAX] = "";
+        struct place place = { .path = "" };
         struct kiln_error why = { 0 };
-        int rc = write_one(invocation->options, invocation->words[0], j, files, path, &why);
-        several_note(&several, path, rc, &why);
+        int rc = choose_place(invocation->words[0], j, &place, &why);
+        if (!rc)
+            rc = write_one(invocation->options, j, files, place.path, &why);
+        several_note(&several, place.path, rc, &why);
         if (rc)
             continue;
-        json_append(written, written_json(j, path));
+        json_append(written, written_json(j, &place));
         if (!invocation->common->json)
-            print(j, path);
+            print(j, &place);
     }
     return several_end(&several, json, err);
 }
@@ -169,6 +196,7 @@ const struct command command_kernel_export = {
     .summary = "write kernels into caches that MIOpen reads",
     .help = "Writes the imported kernels that you may use into DIR, one file a device, such as "
             "gfx90a68.ukdb.\n"
+            "Where they are of several versions of MIOpen, --miopen must name the one to write.\n"
             "An unmodified MIOpen that runs with MIOPEN_CUSTOM_CACHE_DIR=DIR starts with them.",
     .least_words = 1,
     .most_words = 1,

@@ -5,6 +5,7 @@
 #include "cli/tiers.h"
 #include "cli/units.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct fetch_options {
@@ -15,8 +16,8 @@ struct fetch_options {
 static const struct option options[] = {
     { "output", 'o', OPTION_TEXT, AT(output), "FILE",
       "where to write the code object; '-': standard output (needed)", 0, 0 },
-    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "MIOpen's name of the device: gfx90a68", 0,
-      0 },
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
+      "MIOpen's name of the device: gfx90a68 (gfx90a68@2.17.0: kept as of that MIOpen)", 0, 0 },
     { "name", 0, OPTION_TEXT, AT(name), "NAME", "MIOpen's name of the kernel: conv3x3.s.o", 0, 0 },
     { "args", 0, OPTION_VERBATIM, AT(args), "TEXT", "its arguments, verbatim: blanks count", 0, 0 },
 };
@@ -53,19 +54,72 @@ static int fetch_by_key(const struct invocation *invocation, struct kiln_kernel 
     return rc;
 }
 
+/* Listed at once: of one name there are a few. */
+#define LISTED_MOST 500u
+
+/* Whether |list|, as find_versions writes it, has |version|. */
+static bool has_version(const char *list, const char *version)
+{
+    size_t size = strlen(version);
+    for (const char *at = list; *at; at += strspn(at, ", ")) {
+        size_t found = strcspn(at, ",");
+        if (found == size && memcmp(at, version, size) == 0)
+            return true;
+        at += found;
+    }
+    return false;
+}
+
+/* Appends the versions of MIOpen that the kernel is kept as of: "2.17.0, 3.2.0"; "" when none. */
+static void find_versions(const struct invocation *invocation, char *text, size_t size)
+{
+    const struct fetch_options *o = invocation->options;
+    KILN_AUTO(json) struct json *ask = json_object();
+    KILN_AUTO(json) struct json *reply = NULL;
+    struct kiln_error unused = { 0 };
+    size_t used = 0;
+    text[0] = '\0';
+    json_set_text(ask, "database_id", o->database_id);
+    json_set_text(ask, "program", o->name);
+    json_set_u64(ask, "count", LISTED_MOST);
+    if (admin_ask(invocation, "kernel_list", ask, &reply, &unused))
+        return; /* the miss is what is told of */
+    for (const struct json *j = json_first(json_get(reply, "kernels")); j && used < size;
+         j = json_next(j)) {
+        const char *at = strchr(json_get_text(j, "database_id", ""), '@');
+        bool same = strcmp(json_get_text(j, "options", ""), o->args ? o->args : "") == 0;
+        if (at && same && !has_version(text, at + 1))
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", at + 1);
+    }
+}
+
+static int fail_named(const struct invocation *invocation, struct kiln_error *err)
+{
+    const struct fetch_options *o = invocation->options;
+    char versions[160] = "";
+    if (!strchr(o->database_id, '@'))
+        find_versions(invocation, versions, sizeof(versions));
+    if (*versions)
+        return cli_fail(err, KILN_E_NOT_FOUND,
+                        "'%.100s' with these arguments is kept apart for versions of MIOpen: %s; "
+                        "name one: --db-id %.60s@%.*s",
+                        o->name, versions, o->database_id, (int)strcspn(versions, ","), versions);
+    return cli_fail(err, KILN_E_NOT_FOUND,
+                    "neither imported kernels nor packages for '%.60s' have '%.100s' with these "
+                    "arguments; blanks in them count: 'kilnctl pkg show NAME --rows' shows them "
+                    "between quotes",
+                    o->database_id, o->name);
+}
+
 static int fetch_by_name(const struct invocation *invocation, struct kiln_kernel **ret_kernel,
                          struct kiln_error *err)
 {
     const struct fetch_options *o = invocation->options;
     int rc = kiln_kernel_fetch_named(invocation->client, o->database_id, o->name,
                                      o->args ? o->args : "", 0, ret_kernel, err);
-    if (rc == KILN_E_NOT_FOUND)
-        return cli_fail(err, rc,
-                        "neither imported kernels nor packages for '%.60s' have '%.100s' with "
-                        "these arguments; blanks in them count: 'kilnctl pkg show NAME --rows' "
-                        "shows them between quotes",
-                        o->database_id, o->name);
-    return rc;
+    /* Where stored kernels are not used libkiln says so, and nothing else is worth telling. */
+    bool unused = getenv("KILN_DISABLE_CACHE") || getenv("MIOPEN_DISABLE_CACHE");
+    return rc == KILN_E_NOT_FOUND && !(unused && *err->text) ? fail_named(invocation, err) : rc;
 }
 
 static int write_out(const char *path, const struct kiln_kernel *kernel, struct kiln_error *err)

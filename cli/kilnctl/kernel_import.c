@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/miopen_version.h"
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/several.h"
 #include "cli/kilnctl/snapshot.h"
@@ -19,25 +20,35 @@ static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
       "the device they are for, such as gfx90a68 (as the file is called)", 0, 0 },
     { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
-      "the MIOpen that wrote them, such as 2.17.0: kept apart from other versions'", 0, 0 },
+      "the MIOpen that wrote them, such as 2.17.0.a82233c22, or none (what the cache's folder is "
+      "called)",
+      0, 0 },
     { "for-all", 0, OPTION_FLAG, AT(for_all), NULL,
       "let every user of this host have them (administrators)", 0, 0 },
 };
 #undef AT
 
+/* What is kept of a version is kept apart from other versions'. */
+static void set_version(struct json *ask, const struct import_options *o, const char *full)
+{
+    char found[MIOPEN_VERSION_MOST];
+    if (o->miopen && strcmp(o->miopen, "none") != 0)
+        json_set_text(ask, "version", o->miopen);
+    else if (!o->miopen && miopen_version_of_path(full, found))
+        json_set_text(ask, "version", found);
+}
+
 static struct json *question(const struct import_options *o, const char *path)
 {
     struct json *ask = json_object();
-    char *full = realpath(path, NULL);
+    KILN_AUTO(mem) char *full = realpath(path, NULL);
     json_set_text(ask, "name", new_file_name(path));
     json_set_text(ask, "source", full ? full : path);
     if (o->database_id)
         json_set_text(ask, "database_id", o->database_id);
-    if (o->miopen)
-        json_set_text(ask, "version", o->miopen);
+    set_version(ask, o, full ? full : path);
     if (o->for_all)
         json_set_bool(ask, "for_all", true);
-    free(full);
     return ask;
 }
 
@@ -59,9 +70,17 @@ static int send(const struct invocation *invocation, const char *path, char ret_
                                      .progress = &progress };
     rc = admin_call(invocation, &call, ret_reply, err);
     close(snapshot.fd);
+    if (!rc && json_get(ask, "version"))
+        json_set_text(*ret_reply, "version", json_get_text(ask, "version", ""));
     if (!rc)
         snprintf(ret_note, 512, "%s", snapshot.note);
     return rc;
+}
+
+/* Where the tree of a file is damaged nothing says how many rows hung on it. */
+static bool is_least(const struct json *reply)
+{
+    return json_get_bool(reply, "lost_at_least", false);
 }
 
 /* What could not be had is a failure of that file, though the rest of it is in. */
@@ -70,19 +89,21 @@ static int judge(const struct json *reply, const char *path, const char *note,
 {
     uint64_t damaged = json_get_u64(reply, "damaged", 0), lost = json_get_u64(reply, "lost", 0);
     const char *first = json_get_text(reply, "first", "");
-    bool unknown = json_get_bool(reply, "lost_unknown", false);
+    bool unknown = is_least(reply);
     if (damaged + lost == 0 && !unknown && !*note)
         return KILN_E_OK;
-    if (damaged + lost == 0 && unknown)
+    if (lost == 0 && unknown)
         return cli_fail(err, KILN_E_CORRUPT,
-                        "'%.100s' is damaged: %llu imported, others may be lost, how many is not "
-                        "known%s%.160s",
+                        "'%.100s' is damaged: %llu imported, %llu damaged, others may be lost, how "
+                        "many is not known%s%.140s%s%.140s",
                         path, (unsigned long long)json_get_u64(reply, "imported", 0),
-                        *note ? "; " : "", note);
-    return cli_fail(
-        err, KILN_E_CORRUPT, "'%.100s': %llu imported, %llu damaged, %llu lost%s%.160s%s%.160s",
-        path, (unsigned long long)json_get_u64(reply, "imported", 0), (unsigned long long)damaged,
-        (unsigned long long)lost, *first ? "; " : "", first, *note ? "; " : "", note);
+                        (unsigned long long)damaged, *first ? "; " : "", first, *note ? "; " : "",
+                        note);
+    return cli_fail(err, KILN_E_CORRUPT,
+                    "'%.100s': %llu imported, %llu damaged, %s%llu lost%s%.140s%s%.140s", path,
+                    (unsigned long long)json_get_u64(reply, "imported", 0),
+                    (unsigned long long)damaged, unknown ? "at least " : "",
+                    (unsigned long long)lost, *first ? "; " : "", first, *note ? "; " : "", note);
 }
 
 static void print_count(const struct json *reply, const char *member, const char *what)
@@ -92,21 +113,53 @@ static void print_count(const struct json *reply, const char *member, const char
         printf("  %llu %s\n", (unsigned long long)count, what);
 }
 
+/* --json has the others, as many as kilnd told. */
+#define ROWS_SHOWN 10u
+
+static void print_damaged(const struct json *reply)
+{
+    const struct json *rows = json_get(reply, "damaged_rows");
+    uint64_t damaged = json_get_u64(reply, "damaged", 0);
+    uint64_t shown = 0;
+    for (const struct json *j = json_first(rows); j && shown < ROWS_SHOWN; j = json_next(j)) {
+        char line[768];
+        const char *why = json_get_text(j, "why", "?");
+        if (strncmp(why, "row ", 4) == 0) /* names it already */
+            snprintf(line, sizeof(line), "%.700s", why);
+        else
+            snprintf(line, sizeof(line), "row %llu, '%.255s': %.400s",
+                     (unsigned long long)json_get_u64(j, "id", 0), json_get_text(j, "name", "?"),
+                     why);
+        output_clean(line, false);
+        output_lines(stdout, "  damaged: ", line);
+        shown++;
+    }
+    if (shown > 0 && damaged > shown)
+        printf("  and %llu more%s\n", (unsigned long long)(damaged - shown),
+               json_count(rows) > shown ? "; --json names more of them" : "");
+}
+
 static void print(const struct json *reply, const char *path)
 {
-    char line[512], count[UNITS_TEXT_MOST];
+    char line[600], count[UNITS_TEXT_MOST], kept[80] = "";
+    const char *version = json_get_text(reply, "version", "");
+    const char *id = json_get_text(reply, "database_id", "?");
     bool all = strcmp(json_get_text(reply, "scope", ""), "everyone") == 0;
-    snprintf(line, sizeof(line), "%.255s: %s for %.64s imported, for %s", path,
-             units_kernels(json_get_u64(reply, "imported", 0), count),
-             json_get_text(reply, "database_id", "?"), all ? "every user" : "you alone");
+    if (*version)
+        snprintf(kept, sizeof(kept), ", kept as MIOpen %.48s", version);
+    snprintf(line, sizeof(line), "%.255s: %s for %.*s imported, for %s%s", path,
+             units_kernels(json_get_u64(reply, "imported", 0), count), (int)strcspn(id, "@"), id,
+             all ? "every user" : "you alone", kept);
     output_clean(line, false);
     puts(line);
     print_count(reply, "replaced", "replaced others of the same name");
     print_count(reply, "evicted", "others had to go to make room");
+    print_damaged(reply);
 }
 
 struct sums {
     uint64_t imported, damaged, lost;
+    bool least; /* of some file: more may be lost than |lost| says */
 };
 
 static void add(struct sums *sums, const struct json *reply)
@@ -114,6 +167,7 @@ static void add(struct sums *sums, const struct json *reply)
     sums->imported += json_get_u64(reply, "imported", 0);
     sums->damaged += json_get_u64(reply, "damaged", 0);
     sums->lost += json_get_u64(reply, "lost", 0);
+    sums->least |= is_least(reply);
 }
 
 /* |ret_reply| is there even where some of the file was lost. */
@@ -153,6 +207,8 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     json_set_u64(json, "imported", sums.imported);
     json_set_u64(json, "damaged", sums.damaged);
     json_set_u64(json, "lost", sums.lost);
+    if (sums.least)
+        json_set_bool(json, "lost_at_least", true);
     return several_end(&files, json, err);
 }
 
@@ -160,13 +216,21 @@ const struct command command_kernel_import = {
     .name = "kernel import",
     .words = "FILE...",
     .summary = "take over the kernels of MIOpen's caches",
-    .help = "Reads MIOpen's per-user caches, such as ~/.cache/miopen/*/*.ukdb, also while MIOpen "
-            "has them\n"
-            "open, and puts their kernels into the store: for you alone, or with --for-all for "
-            "everyone.\n"
-            "The files stay as they are.  Of a damaged one all is taken that can be read; what was "
-            "lost\n"
-            "is told, and the exit status is 1.",
+    .help =
+        "Reads MIOpen's per-user caches, such as ~/.cache/miopen/*/*.ukdb, also while MIOpen "
+        "has them\n"
+        "open, and puts their kernels into the store: for you alone, or with --for-all for "
+        "everyone.\n"
+        "A cache in a folder called as MIOpen calls it, 2.17.0.a82233c22, is kept as of that build "
+        "and\n"
+        "apart from others': its kernels are those of gfx90a68@2.17.0.a82233c22, and of gfx90a68 "
+        "as\n"
+        "long as there is no other version.  --miopen names another; --miopen none keeps them "
+        "under\n"
+        "the plain name.\n"
+        "The files stay as they are.  Of a damaged one all is taken that can be read; what was "
+        "lost\n"
+        "is told, and the exit status is 1.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,

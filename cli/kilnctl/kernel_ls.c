@@ -10,7 +10,7 @@
 #define KEY_SHOWN 12
 
 struct ls_options {
-    const char *target, *program;
+    const char *target, *program, *database_id;
     struct option_number older_than, larger_than, limit;
 };
 
@@ -18,6 +18,8 @@ struct ls_options {
 static const struct option options[] = {
     { "target", 0, OPTION_TEXT, AT(target), "TARGET", "only kernels for this target", 0, 0 },
     { "program", 0, OPTION_TEXT, AT(program), "NAME", "only kernels of this program", 0, 0 },
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
+      "only those imported for this device: gfx90a68, or of one MIOpen gfx90a68@2.17.0", 0, 0 },
     { "older-than", 0, OPTION_TIME, AT(older_than), "TIME",
       "only kernels that nobody used for this long, such as 30d or 12h", 0, 0 },
     { "larger-than", 0, OPTION_SIZE, AT(larger_than), "SIZE",
@@ -41,6 +43,8 @@ static struct json *arguments(const struct ls_options *o, const char *after)
         json_set_text(json, "target", o->target);
     if (o->program)
         json_set_text(json, "program", o->program);
+    if (o->database_id)
+        json_set_text(json, "database_id", o->database_id);
     if (o->older_than.given)
         json_set_u64(json, "older_than_s", units_whole_seconds(o->older_than.value));
     if (*after)
@@ -52,12 +56,15 @@ static struct json *arguments(const struct ls_options *o, const char *after)
 static void add_row(struct table *table, const struct json *kernel)
 {
     char size[UNITS_TEXT_MOST], compile[UNITS_TEXT_MOST], used[UNITS_TEXT_MOST];
+    const char *database_id = json_get_text(kernel, "database_id", "");
+    double compile_s = json_get_number(kernel, "compile_s", 0); /* 0: others compiled it */
     table_cell(table, "%.*s", KEY_SHOWN, json_get_text(kernel, "key", "-"));
     table_cell(table, "%.40s", json_get_text(kernel, "target", "-"));
+    table_cell(table, "%s", *database_id ? database_id : "-");
     table_cell(table, "%s", json_get_text(kernel, "toolchain", "-"));
     table_cell(table, "%s", json_get_text(kernel, "program", "-"));
     table_cell(table, "%s", units_size(json_get_u64(kernel, "size", 0), size));
-    table_cell(table, "%s", units_seconds(json_get_number(kernel, "compile_s", 0), compile));
+    table_cell(table, "%s", compile_s > 0 ? units_seconds(compile_s, compile) : "-");
     table_cell(table, "%llu", (unsigned long long)json_get_u64(kernel, "uses", 0));
     table_cell(table, "%s", units_when(json_get_u64(kernel, "last_used", 0), used));
 }
@@ -118,11 +125,11 @@ static int list_pages(const struct invocation *invocation, struct listing *listi
 static int list_table(const struct invocation *invocation, struct kiln_error *err)
 {
     static const struct column columns[] = {
-        { "KEY", ALIGN_LEFT },     { "TARGET", ALIGN_LEFT },    { "TOOLCHAIN", ALIGN_LEFT },
-        { "PROGRAM", ALIGN_LEFT }, { "SIZE", ALIGN_RIGHT },     { "COMPILED IN", ALIGN_RIGHT },
-        { "USES", ALIGN_RIGHT },   { "LAST USED", ALIGN_LEFT },
+        { "KEY", ALIGN_LEFT },          { "TARGET", ALIGN_LEFT },  { "DB ID", ALIGN_LEFT },
+        { "TOOLCHAIN", ALIGN_LEFT },    { "PROGRAM", ALIGN_LEFT }, { "SIZE", ALIGN_RIGHT },
+        { "COMPILED IN", ALIGN_RIGHT }, { "USES", ALIGN_RIGHT },   { "LAST USED", ALIGN_LEFT },
     };
-    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 8);
+    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 9);
     if (!table)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while listing kernels");
     struct listing listing = { .options = invocation->options, .table = table };

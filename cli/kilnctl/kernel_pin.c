@@ -72,7 +72,11 @@ static int pin_matching(const struct invocation *invocation, bool pin, uint64_t 
         json_set_text(ask, "name", o->name);
     if (o->database_id)
         json_set_text(ask, "database_id", o->database_id);
-    return ask_daemon(invocation, ask, pin, kernels, err);
+    int rc = ask_daemon(invocation, ask, pin, kernels, err);
+    if (!rc && *kernels == 0)
+        return cli_fail(err, KILN_E_NOT_FOUND,
+                        "no stored kernel matches; 'kilnctl kernel ls' lists them");
+    return rc;
 }
 
 static int pin_or_unpin(const struct invocation *invocation, bool pin, struct kiln_error *err)

@@ -35,7 +35,8 @@ const struct command command_kernel_rm = {
     .summary = "drop stored kernels by key",
     .help =
         "Drops each kernel whose key begins with a KEY-PREFIX.  A prefix that more than one key\n"
-        "begins with drops nothing.",
+        "begins with drops nothing.  Without being an administrator you may drop those that you\n"
+        "imported for yourself.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .run = run,

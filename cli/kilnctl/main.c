@@ -10,6 +10,8 @@
  *   several.[ch] one command over several words    show.[ch]  JSON for people
  *   snapshot.[ch], new_file.[ch], sign.[ch]        files that are read, written, signed
  *   prefetch_run.[ch], problem_file.[ch]           problems, for prefetch and pkg build
+ *   db_file.[ch], db_send.[ch], db_exported.[ch]   tuning files, in and out
+ *   overlay*.[ch]                                  a folder for MIOpen as it is
  *   ../          options, units, tables, progress: shared with kiln-driver
  */
 #include "cli/kilnctl/command.h"
@@ -28,7 +30,8 @@ struct call {
     struct option_list before; /* from the command's name on */
     struct option_list words;
     const struct command *command;
-    size_t used; /* words of the command's name */
+    const char *group; /* whose help is wanted; NULL: of no group */
+    size_t used;       /* words of the command's name */
     void *options;
     bool reported; /* by the command itself, in its JSON */
     bool daemon_answers;
@@ -79,6 +82,17 @@ static int check_words(const struct call *call, struct kiln_error *err)
     return KILN_E_OK;
 }
 
+/* "pkg --help", "--help pkg", "help pkg". */
+static const char *wanted_group(struct call *call, size_t skip)
+{
+    const struct option_list *before = &call->before;
+    const char *after = before->count == skip + 2 ? before->words[skip + 1] : "";
+    bool help = strcmp(after, "--help") == 0 || strcmp(after, "-h") == 0;
+    bool wanted = (help || (before->count == skip + 1 && call->common.help)) &&
+                  command_is_group(before->words[skip]);
+    return wanted ? before->words[skip] : NULL;
+}
+
 static int parse_common(struct call *call, int argc, const char *const *argv,
                         struct kiln_error *err)
 {
@@ -92,8 +106,9 @@ static int parse_common(struct call *call, int argc, const char *const *argv,
     call->command = call->before.count > skip ? command_find(call->before.words + skip,
                                                              call->before.count - skip, &call->used)
                                               : NULL;
+    call->group = call->command ? NULL : wanted_group(call, skip);
     bool list = call->common.help && call->before.count == skip;
-    return call->command || list ? KILN_E_OK : fail_no_command(call, err);
+    return call->command || call->group || list ? KILN_E_OK : fail_no_command(call, err);
 }
 
 static int parse_command(struct call *call, struct kiln_error *err)
@@ -146,6 +161,8 @@ static int run(struct call *call, int argc, const char *const *argv, struct kiln
     if (!call->command || call->common.version) {
         if (call->common.version)
             outcome_version("kilnctl", call->common.json);
+        else if (call->group)
+            command_print_group(call->group, stdout);
         else
             command_print_list(stdout);
         return KILN_E_OK;

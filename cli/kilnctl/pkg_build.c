@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/built_name.h"
 #include "cli/kilnctl/nap.h"
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/prefetch_run.h"
@@ -81,16 +82,17 @@ static int check(struct build *b, struct kiln_error *err)
     b->format = o->format ? o->format : ends_with(o->output, ".kpkg") ? "kiln" : "kdb";
     if (strcmp(b->format, "kdb") != 0 && strcmp(b->format, "kiln") != 0)
         return cli_fail(err, KILN_E_INVALID, "there is no format '%s': kdb or kiln", b->format);
-    size_t arch = strcspn(o->target, ":");
-    if (o->database_id && strncmp(o->database_id, o->target, arch) != 0)
-        return cli_fail(err, KILN_E_INVALID,
-                        "--db-id '%s' is another device's than --target '%s': an id begins with "
-                        "the target's processor, as gfx90a68 does with gfx90a",
-                        o->database_id, o->target);
+    const struct built_name name = { .file = new_file_name(o->output),
+                                     .target = o->target,
+                                     .database_id = o->database_id,
+                                     .kilns = strcmp(b->format, "kiln") == 0 };
+    int rc = built_name_check(&name, err);
+    if (rc)
+        return rc;
     return o->key ? sign_check_key(o->key, err) : KILN_E_OK;
 }
 
-/* A package applies by its name alone, and so may be of no use under another. */
+/* Without a database id the name was checked before. */
 static void advise_on_name(const struct build *b)
 {
     const char *name = new_file_name(b->o->output), *id = b->o->database_id;
@@ -99,7 +101,9 @@ static void advise_on_name(const struct build *b)
     bool named = !id || (strncmp(name, id, strlen(id)) == 0 && name[strlen(id)] == '.');
     if (named && ends_with(name, ending))
         return;
-    snprintf(text, sizeof(text), "kilnctl: to apply to %.64s it must be installed as '%.64s%s'",
+    snprintf(text, sizeof(text),
+             "kilnctl: to apply to %.64s it must be installed as '%.64s%s': 'kilnctl pkg install "
+             "--name' does",
              id ? id : "a device", id ? id : "<database id>", ending);
     output_clean(text, false);
     fprintf(stderr, "%s\n", text);

@@ -11,16 +11,31 @@ static enum colour colour_of(const char *coverage)
     return strcmp(coverage, "none") == 0 ? COLOUR_RED : COLOUR_YELLOW;
 }
 
+/* Those that answer: kilnd also tells of some that are for other numbers of compute units. */
+static void join_packages(const struct json *gpu, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (const struct json *j = json_first(json_get(gpu, "packages")); j && used < size;
+         j = json_next(j)) {
+        const char *fit = json_get_text(j, "fit", "");
+        if (strcmp(fit, "exact") == 0 || strcmp(fit, "arch") == 0)
+            used += (size_t)snprintf(text + used, size - used, "%s%.255s", used ? ", " : "",
+                                     json_get_text(j, "name", "?"));
+    }
+}
+
 static void add_row(struct table *table, const struct json *gpu)
 {
+    char packages[1024];
     const char *coverage = json_get_text(gpu, "coverage", "?");
-    const char *package = json_get_text(gpu, "package", "");
+    join_packages(gpu, packages, sizeof(packages));
     table_cell(table, "%llu", (unsigned long long)json_get_u64(gpu, "node", 0));
     table_cell(table, "%s", json_get_text(gpu, "arch", "-"));
     table_cell(table, "%llu", (unsigned long long)json_get_u64(gpu, "compute_units", 0));
     table_cell(table, "%s", json_get_text(gpu, "database_id", "-"));
     table_cell_in(table, colour_of(coverage), "%s", coverage);
-    table_cell(table, "%s", *package ? package : "-");
+    table_cell(table, "%s", *packages ? packages : "-");
 }
 
 /* Alike GPUs have the same sentence: once is enough. */
@@ -42,7 +57,7 @@ static int print(const struct json *reply, struct kiln_error *err)
 {
     static const struct column columns[] = {
         { "NODE", ALIGN_RIGHT }, { "ARCH", ALIGN_LEFT },     { "UNITS", ALIGN_RIGHT },
-        { "ID", ALIGN_LEFT },    { "COVERAGE", ALIGN_LEFT }, { "PACKAGE", ALIGN_LEFT },
+        { "ID", ALIGN_LEFT },    { "COVERAGE", ALIGN_LEFT }, { "PACKAGES", ALIGN_LEFT },
     };
     const struct json *gpus = json_get(reply, "gpus");
     const char *skipped = json_get_text(reply, "skipped", "");

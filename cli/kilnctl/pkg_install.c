@@ -3,18 +3,17 @@
 #include "cli/kilnctl/new_file.h"
 #include "cli/kilnctl/sign.h"
 #include "cli/kilnctl/snapshot.h"
+#include "cli/kilnctl/url.h"
 #include "cli/output.h"
 #include "cli/units.h"
 
-#include <ctype.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SHA256_DIGITS 64
-
 struct install_options {
     const char *name, *sha256, *manifest;
+    bool replace_signed;
 };
 
 #define AT(field) offsetof(struct install_options, field)
@@ -24,6 +23,8 @@ static const struct option options[] = {
     { "sha256", 0, OPTION_TEXT, AT(sha256), "HEX", "refuse it unless this is its SHA-256", 0, 0 },
     { "manifest", 0, OPTION_TEXT, AT(manifest), "FILE",
       "its signed manifest (PATH.manifest where there is one)", 0, 0 },
+    { "replace-signed", 0, OPTION_FLAG, AT(replace_signed), NULL,
+      "also put an unsigned package in the place of a signed one", 0, 0 },
 };
 #undef AT
 
@@ -36,16 +37,6 @@ static void luggage_done(struct luggage *l)
 {
     fd_auto(&l->package);
     fd_auto(&l->manifest);
-}
-
-/* "https://...", "file:///..." */
-static bool is_url(const char *word)
-{
-    size_t scheme = 0;
-    while (isalnum((unsigned char)word[scheme]) ||
-           (scheme && strchr("+.-", word[scheme]) && word[scheme]))
-        scheme++;
-    return scheme > 1 && strncmp(word + scheme, "://", 3) == 0;
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -114,21 +105,6 @@ static int set_url(const struct install_options *o, const char *url, struct json
     return KILN_E_OK;
 }
 
-/* Digits in either case; kilnd wants them small. */
-static int set_sha256(const char *given, struct json *ask, struct kiln_error *err)
-{
-    char small[SHA256_DIGITS + 1] = "";
-    size_t size = strlen(given);
-    if (size != SHA256_DIGITS || strspn(given, "0123456789abcdefABCDEF") != size)
-        return cli_fail(err, KILN_E_INVALID,
-                        "'%.80s' of --sha256 is not 64 hexadecimal digits, as sha256sum prints",
-                        given);
-    for (size_t i = 0; i < size; i++)
-        small[i] = (char)tolower((unsigned char)given[i]);
-    json_set_text(ask, "sha256", small);
-    return KILN_E_OK;
-}
-
 static int install(const struct invocation *invocation, struct json **ret_reply,
                    struct kiln_error *err)
 {
@@ -136,13 +112,16 @@ static int install(const struct invocation *invocation, struct json **ret_reply,
     const char *word = invocation->words[0];
     KILN_AUTO(json) struct json *ask = json_object();
     __attribute__((cleanup(luggage_done))) struct luggage luggage = { -1, -1 };
-    int rc = o->sha256 ? set_sha256(o->sha256, ask, err) : KILN_E_OK;
+    int rc = o->sha256 ? url_set_sha256(o->sha256, ask, err) : KILN_E_OK;
     if (!rc)
-        rc = is_url(word) ? set_url(o, word, ask, err) : open_path(o, word, ask, &luggage, err);
+        rc = url_is(word) ? set_url(o, word, ask, err) : open_path(o, word, ask, &luggage, err);
     if (rc)
         return rc;
+    if (o->replace_signed)
+        json_set_bool(ask, "replace_signed", true);
     struct call_progress progress;
-    call_progress_init(&progress, new_file_name(word));
+    char label[URL_LABEL_MOST];
+    call_progress_init(&progress, url_label(word, label));
     const struct admin_call call = { .request = "package_install",
                                      .arguments = ask,
                                      .file = luggage.package,

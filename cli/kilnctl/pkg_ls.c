@@ -17,22 +17,45 @@ static void add_row(struct table *table, const struct json *package)
     table_cell(table, "%s", json_get_text(package, "path", "-"));
 }
 
-static int print(const struct json *packages, struct kiln_error *err)
+/* They are in a folder of packages, and a user may well wonder why nothing comes from them. */
+static void print_refused(const struct json *refused)
+{
+    for (const struct json *j = json_first(refused); j; j = json_next(j)) {
+        char line[1536];
+        snprintf(line, sizeof(line), "'%.255s' in '%.512s': %.600s", json_get_text(j, "name", "?"),
+                 json_get_text(j, "folder", "?"), json_get_text(j, "why", "?"));
+        output_clean(line, false);
+        output_lines(stdout, "not used: ", line);
+    }
+}
+
+static int print_packages(const struct json *packages, struct kiln_error *err)
 {
     static const struct column columns[] = {
         { "NAME", ALIGN_LEFT },      { "FORMAT", ALIGN_LEFT }, { "FOR", ALIGN_LEFT },
         { "KERNELS", ALIGN_RIGHT },  { "SIZE", ALIGN_RIGHT },  { "SIGNED BY", ALIGN_LEFT },
         { "INSTALLED", ALIGN_LEFT }, { "PATH", ALIGN_LEFT },
     };
-    if (json_count(packages) == 0) {
-        puts("no packages are installed: 'kilnctl pkg install' installs one, 'kilnctl pkg "
-             "coverage' tells which the GPUs here would use");
-        return KILN_E_OK;
-    }
     __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 8);
     for (const struct json *j = json_first(packages); j; j = json_next(j))
         add_row(table, j);
     return table_print(table, stdout, err);
+}
+
+static int print(const struct json *reply, struct kiln_error *err)
+{
+    const struct json *packages = json_get(reply, "packages"),
+                      *refused = json_get(reply, "refused");
+    bool none = json_count(packages) == 0, some_refused = json_count(refused) > 0;
+    int rc = none ? KILN_E_OK : print_packages(packages, err);
+    if (none)
+        puts(some_refused ? "none of the packages that are here is used"
+                          : "no packages are installed: 'kilnctl pkg install' installs one, "
+                            "'kilnctl pkg coverage' tells which the GPUs here would use");
+    if (some_refused)
+        putchar('\n');
+    print_refused(refused);
+    return rc;
 }
 
 static int run(const struct invocation *invocation, struct kiln_error *err)
@@ -41,8 +64,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     int rc = admin_ask(invocation, "package_list", NULL, &reply, err);
     if (rc)
         return rc;
-    return invocation->common->json ? output_json(reply, err)
-                                    : print(json_get(reply, "packages"), err);
+    return invocation->common->json ? output_json(reply, err) : print(reply, err);
 }
 
 const struct command command_pkg_ls = {
@@ -51,6 +73,8 @@ const struct command command_pkg_ls = {
     .summary = "the installed packages",
     .help = "Lists the packages of precompiled kernels that kilnd serves from: those that 'pkg "
             "install'\n"
-            "installed, and those it found in the folders of the setting package_path.",
+            "installed, and those it found in the folders of the setting package_path; below them "
+            "the files\n"
+            "in these folders that it does not use, and why.",
     .run = run,
 };

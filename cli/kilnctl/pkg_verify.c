@@ -13,6 +13,13 @@ static void print(const struct json *report)
              units_kernels(json_get_u64(report, "kernels", 0), kernels));
     output_clean(line, false);
     puts(line);
+    /* It was damaged when it was looked up, and is not any more: the disk, or memory. */
+    for (const struct json *j = json_first(json_get(report, "quarantine")); j; j = json_next(j)) {
+        snprintf(line, sizeof(line), "  failed before: %.160s: %.300s",
+                 json_get_text(j, "kernel", "?"), json_get_text(j, "text", ""));
+        output_clean(line, false);
+        puts(line);
+    }
 }
 
 static int judge(const struct json *report, const char *name, struct kiln_error *err)

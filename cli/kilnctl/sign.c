@@ -2,10 +2,12 @@
 #include "cli/kilnctl/sign.h"
 
 #include "cli/kilnctl/new_file.h"
+#include "common/json.h"
 #include "engine/digest/sha256.h"
 #include "engine/package/manifest.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,14 +44,37 @@ static int hash(int fd, uint64_t *ret_size, struct digest *ret_sha256, struct ki
     return KILN_E_OK;
 }
 
+/* The format of NAME.pub; docs/formats/manifest.md. */
+#define PUBLIC_FORMAT "kiln-public-key-1"
+#define KEY_MOST 4096
+
+/* The two halves lie side by side, and are easily mixed up. */
+static bool is_public_key(const char *key_file)
+{
+    KILN_AUTO(fd) int fd = open(key_file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    KILN_AUTO(json) struct json *json = NULL;
+    struct kiln_err unused = KILN_ERR_INIT;
+    char text[KEY_MOST];
+    ssize_t got = fd < 0 ? -1 : pread(fd, text, sizeof(text), 0);
+    if (got < 0 || json_parse(bytes_of(text, (size_t)got), "a key", &json, &unused))
+        return false;
+    return strcmp(json_get_text(json, "format", ""), PUBLIC_FORMAT) == 0;
+}
+
 static int sign(const char *key_file, const struct manifest_entry *entry, char **ret_text,
                 struct kiln_error *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer manifest;
     buffer_init(&manifest, MANIFEST_MOST);
-    if (manifest_sign(key_file, entry, 1, &manifest, &why))
+    if (manifest_sign(key_file, entry, 1, &manifest, &why)) {
+        if (is_public_key(key_file))
+            return cli_fail(err, KILN_E_INVALID,
+                            "'%s' is a public key, which only checks signatures: sign with the "
+                            "secret one, NAME.key",
+                            key_file);
         return fail_as(err, &why);
+    }
     *ret_text = bytes_to_text(buffer_view(&manifest));
     return *ret_text ? KILN_E_OK : cli_fail(err, KILN_E_NO_MEMORY, "out of memory for a manifest");
 }
@@ -86,6 +111,6 @@ int sign_make_key(const char *folder, const char *name, struct kiln_error *err)
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = manifest_keygen(folder, name, &why);
     if (rc == KILN_BUSY) /* for good: waiting would not help */
-        return cli_fail(err, KILN_E_INVALID, "%s: choose another name, or --folder", why.text);
+        return cli_fail(err, KILN_E_IO, "%s: choose another name, or --folder", why.text);
     return rc ? fail_as(err, &why) : KILN_E_OK;
 }

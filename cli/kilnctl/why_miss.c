@@ -131,7 +131,10 @@ static int print_nearest(const struct json *nearest, struct kiln_error *err)
                                              { NULL, ALIGN_LEFT } };
     char line[512] = "nearest ";
     size_t used = strlen(line);
-    used += (size_t)snprintf(line + used, 16, "%.12s", json_get_text(nearest, "key", "?"));
+    const char *key = json_get_text(nearest, "key", NULL);
+    used += (size_t)(key ? snprintf(line + used, 16, "%.12s", key)
+                         : snprintf(line + used, 160, "package %.140s",
+                                    json_get_text(nearest, "package", "?")));
     for (const struct json *j = json_first(json_get(nearest, "same")); j && used < sizeof(line);
          j = json_next(j))
         used +=

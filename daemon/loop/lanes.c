@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LANE_COUNT (LANE_WRITE + 1)
-
 struct slot { /* one thread's worth of work */
     uv_work_t work;
     struct lanes *lanes;
@@ -25,8 +23,8 @@ struct queue {
 struct lanes {
     struct loop *loop;
     unsigned out;
-    struct queue queues[LANE_COUNT];
-    struct slot slots[]; /* readers, then the writer */
+    struct queue queues[LANES];
+    struct slot slots[]; /* readers, then one of each lane that keeps an order */
 };
 
 static void start_waiting(struct lanes *lanes, enum lane lane);
@@ -66,11 +64,14 @@ static void start_waiting(struct lanes *lanes, enum lane lane)
     }
 }
 
-/* libuv reads its pool's size once, at the first work; the writer must not wait for readers. */
+/* Lanes that run one task at a time. */
+#define ORDERED (LANES - 1)
+
+/* libuv reads its pool's size once, at the first work; writers must not wait for readers. */
 static void size_pool(unsigned readers)
 {
     char size[16];
-    snprintf(size, sizeof(size), "%u", readers + 1);
+    snprintf(size, sizeof(size), "%u", readers + ORDERED);
     setenv("UV_THREADPOOL_SIZE", size, 0);
 }
 
@@ -85,16 +86,17 @@ static void add_slot(struct lanes *lanes, struct slot *slot, enum lane lane)
 enum kiln_code lanes_create(struct loop *loop, unsigned readers, struct lanes **ret_lanes,
                             struct kiln_err *err)
 {
-    struct lanes *lanes = calloc(1, sizeof(*lanes) + (readers + 1) * sizeof(struct slot));
+    struct lanes *lanes = calloc(1, sizeof(*lanes) + (readers + ORDERED) * sizeof(struct slot));
     if (!lanes)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the lanes for blocking work");
     size_pool(readers);
     lanes->loop = loop;
-    for (unsigned i = 0; i < LANE_COUNT; i++)
+    for (unsigned i = 0; i < LANES; i++)
         lanes->queues[i].last = &lanes->queues[i].first;
     for (unsigned i = 0; i < readers; i++)
         add_slot(lanes, &lanes->slots[i], LANE_READ);
     add_slot(lanes, &lanes->slots[readers], LANE_WRITE);
+    add_slot(lanes, &lanes->slots[readers + 1], LANE_TUNING);
     *ret_lanes = lanes;
     return KILN_OK;
 }

@@ -156,14 +156,6 @@ static bool is_same_file(int fd, const char *path)
            by_fd.st_ino == by_name.st_ino;
 }
 
-static void write_pid(int fd)
-{
-    char text[32];
-    int size = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)size, 0) < 0)
-        return; /* only for the sentence that another daemon prints */
-}
-
 static enum kiln_code take_lock(const struct sockaddr_un *address, int *ret_fd,
                                 struct kiln_err *err)
 {
@@ -179,7 +171,7 @@ static enum kiln_code take_lock(const struct sockaddr_un *address, int *ret_fd,
             return refuse_locked(address, fd, err);
         if (!is_same_file(fd, path))
             continue;
-        write_pid(fd);
+        fs_write_pid(fd);
         *ret_fd = fd;
         fd = -1;
         return KILN_OK;

@@ -11,11 +11,15 @@
 /* Supplementary groups looked at without allocating; Linux allows 65536. */
 #define GROUPS_USUAL 64
 
-gid_t peer_admin_group(void)
+static gid_t group_named(const char *name)
 {
-    const struct group *group = getgrnam(ADMIN_GROUP);
+    const struct group *group = name && *name ? getgrnam(name) : NULL;
     return group ? group->gr_gid : PEER_NO_GROUP;
 }
+
+gid_t peer_admin_group(void) { return group_named(ADMIN_GROUP); }
+
+gid_t peer_publish_group(const char *name) { return group_named(name); }
 
 static bool holds(const gid_t *groups, size_t count, gid_t wanted)
 {
@@ -40,16 +44,20 @@ static bool is_member(int fd, gid_t wanted)
     return holds(many, size / sizeof(*many), wanted);
 }
 
-static enum role role_of(int fd, const struct ucred *who, gid_t admin_group)
+static bool is_in(int fd, const struct ucred *who, gid_t group)
 {
-    if (who->uid == 0 || who->uid == geteuid())
-        return ROLE_ADMIN;
-    if (admin_group != PEER_NO_GROUP && (who->gid == admin_group || is_member(fd, admin_group)))
-        return ROLE_ADMIN;
-    return ROLE_USE;
+    return group != PEER_NO_GROUP && (who->gid == group || is_member(fd, group));
 }
 
-enum kiln_code peer_of(int fd, gid_t admin_group, struct peer *ret_peer, struct kiln_err *err)
+static enum role role_of(int fd, const struct ucred *who, const struct peer_groups *groups)
+{
+    if (who->uid == 0 || who->uid == geteuid() || is_in(fd, who, groups->admin))
+        return ROLE_ADMIN;
+    return is_in(fd, who, groups->publish) ? ROLE_PUBLISH : ROLE_USE;
+}
+
+enum kiln_code peer_of(int fd, const struct peer_groups *groups, struct peer *ret_peer,
+                       struct kiln_err *err)
 {
     struct ucred who;
     socklen_t size = sizeof(who);
@@ -59,7 +67,7 @@ enum kiln_code peer_of(int fd, gid_t admin_group, struct peer *ret_peer, struct 
         .uid = who.uid,
         .gid = who.gid,
         .pid = who.pid,
-        .role = role_of(fd, &who, admin_group),
+        .role = role_of(fd, &who, groups),
     };
     return KILN_OK;
 }

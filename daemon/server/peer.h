@@ -24,8 +24,16 @@ struct peer {
 /* The group whose members are administrators; PEER_NO_GROUP when the host has none.  Asks the name
  * service: at start only. */
 gid_t peer_admin_group(void);
-/* ADMIN for root, for our own user and for members of |admin_group|; USE for others. */
-KILN_MUST_CHECK enum kiln_code peer_of(int fd, gid_t admin_group, struct peer *ret_peer,
-                                       struct kiln_err *err);
+/* That of this name, whose members may change what all users share: PEER_NO_GROUP for NULL, "" and
+ * one that the host has not.  Asks the name service too. */
+gid_t peer_publish_group(const char *name);
+
+struct peer_groups {
+    gid_t admin, publish; /* PEER_NO_GROUP: nobody */
+};
+/* ADMIN for root, for our own user and for members of |groups.admin|; PUBLISH for members of
+ * |groups.publish|; USE for others. */
+KILN_MUST_CHECK enum kiln_code peer_of(int fd, const struct peer_groups *groups,
+                                       struct peer *ret_peer, struct kiln_err *err);
 /* The pid at the other end; 0 when it cannot be told. */
 pid_t peer_pid(int fd);

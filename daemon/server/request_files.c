@@ -2,18 +2,22 @@
 #include "daemon/server/request_files.h"
 
 #include <string.h>
-#include <unistd.h>
 
-void request_files_expect(struct request_files *files, struct msghdr *message)
+void request_files_init(struct request_files *files, struct closer *closer, uid_t uid)
 {
-    message->msg_control = files->room;
-    message->msg_controllen = sizeof(files->room);
+    *files = (struct request_files){ .closer = closer, .uid = uid };
+}
+
+void request_files_expect(struct request_files_room *room, struct msghdr *message)
+{
+    message->msg_control = room->bytes;
+    message->msg_controllen = sizeof(room->bytes);
 }
 
 static bool keep(struct request_files *files, int fd)
 {
     if (files->count == LIMIT_REQUEST_FILES) {
-        close(fd);
+        closer_take(files->closer, files->uid, fd);
         return false;
     }
     files->fds[files->count++] = fd;
@@ -28,6 +32,7 @@ bool request_files_received(struct request_files *files, const struct msghdr *me
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
         size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        closer_charge(files->closer, files->uid, (unsigned)count);
         for (size_t i = 0; i < count; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
@@ -40,5 +45,5 @@ bool request_files_received(struct request_files *files, const struct msghdr *me
 void request_files_drop(struct request_files *files)
 {
     while (files->count > 0)
-        close(files->fds[--files->count]);
+        closer_take(files->closer, files->uid, files->fds[--files->count]);
 }

@@ -4,7 +4,8 @@
 /*
  * Descriptors that come with a request (a package to install).
  *
- * Role       takes them off a received message, keeps them until their frame is whole
+ * Role       takes them off a received message, keeps them until their frame is whole; what it does
+ *            not keep goes to the closer, as a close may block
  * Ownership  owns those it keeps; embed it
  * Threading  the loop's thread
  *
@@ -12,8 +13,8 @@
  * the last frame that began in it.
  */
 #include "common/limits.h"
+#include "daemon/closer.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include <sys/socket.h>
@@ -21,11 +22,19 @@
 struct request_files {
     int fds[LIMIT_REQUEST_FILES];
     unsigned count;
-    _Alignas(struct cmsghdr) char room[CMSG_SPACE(LIMIT_REQUEST_FILES * sizeof(int))];
+    struct closer *closer; /* borrowed */
+    uid_t uid;             /* who sends them */
 };
 
-/* Lets |message| receive as many as a request may have; the kernel closes what is beyond. */
-void request_files_expect(struct request_files *files, struct msghdr *message);
+/* As many as a message may have: what did not fit the kernel would close, on the loop. */
+struct request_files_room {
+    _Alignas(struct cmsghdr) char bytes[CMSG_SPACE(LIMIT_FRAME_DESCRIPTORS * sizeof(int))];
+};
+
+/* |uid| has joined the closer, and is not full whenever a message is received. */
+void request_files_init(struct request_files *files, struct closer *closer, uid_t uid);
+/* Lets |message| receive them; |room| is used until request_files_received. */
+void request_files_expect(struct request_files_room *room, struct msghdr *message);
 /* After recvmsg.  False when more came than may. */
 bool request_files_received(struct request_files *files, const struct msghdr *message);
 /* Closes what is kept. */

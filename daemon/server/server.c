@@ -16,7 +16,7 @@
 /* ---- who comes ---- */
 
 /* Best effort: a peer that cannot even take this much is only closed. */
-static void refuse(struct server *server, int fd, const struct kiln_err *why)
+static void refuse(struct server *server, int fd, uid_t uid, const struct kiln_err *why)
 {
     uint8_t raw[FRAME_HEADER_SIZE + 1024];
     struct buffer body = { .data = raw + FRAME_HEADER_SIZE,
@@ -31,7 +31,7 @@ static void refuse(struct server *server, int fd, const struct kiln_err *why)
     frame_header_write(raw, &header);
     ssize_t sent = send(fd, raw, FRAME_HEADER_SIZE + body.size, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)sent;
-    close(fd);
+    closer_take_socket(server->closer, uid, fd);
     server->counts.connections_refused++;
     log_debug("%s", why->text);
 }
@@ -57,12 +57,15 @@ static void unlink_session(struct server *server, struct session *s)
 }
 
 /* On failure |fd| is still the caller's, to be refused. */
-static enum kiln_code welcome(struct server *server, int fd, struct kiln_err *err)
+static enum kiln_code welcome(struct server *server, int fd, uid_t *ret_uid, struct kiln_err *err)
 {
     struct peer peer;
-    enum kiln_code rc = peer_of(fd, server->admin_group, &peer, err);
+    enum kiln_code rc = peer_of(fd, &server->groups, &peer, err);
     if (rc)
         return rc;
+    *ret_uid = peer.uid;
+    if (closer_is_full(server->closer, peer.uid))
+        return closer_refuse(peer.uid, err);
     if (server->counts.clients >= server->limits.connections)
         return kiln_fail(err, KILN_BUSY,
                          "kilnd has %u connections, the limit (setting connections)",
@@ -92,7 +95,7 @@ static void refuse_for_want_of_descriptors(struct server *server)
         close(server->spare_fd);
     int fd = accept4(server->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0)
-        refuse(server, fd, &err);
+        refuse(server, fd, geteuid(), &err);
     server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     log_warning("%s", err.text);
 }
@@ -105,8 +108,9 @@ static bool accept_one(struct server *server)
     if (fd < 0)
         return false;
     struct kiln_err err = KILN_ERR_INIT;
-    if (welcome(server, fd, &err) != KILN_OK)
-        refuse(server, fd, &err);
+    uid_t uid = geteuid(); /* until it is known */
+    if (welcome(server, fd, &uid, &err) != KILN_OK)
+        refuse(server, fd, uid, &err);
     return true;
 }
 
@@ -192,20 +196,24 @@ static void on_closed(struct loop_owner *owner)
         closed(context);
 }
 
-enum kiln_code server_create(struct loop *loop, struct engine *engine, struct listener *listener,
-                             const struct server_limits *limits, struct server **ret_server,
+enum kiln_code server_create(const struct server_options *options, struct server **ret_server,
                              struct kiln_err *err)
 {
+    struct loop *loop = options->loop;
+    struct listener *listener = options->listener;
+    const struct server_limits *limits = options->limits;
     KILN_AUTO(mem) struct server *server = calloc(1, sizeof(*server));
     if (!server)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the server");
     server->loop = loop;
-    server->engine = engine;
+    server->engine = options->engine;
+    server->closer = options->closer;
     server->listener = listener;
     server->limits = *limits;
     server->accounts = (struct accounts){ .connections_most = limits->connections_per_uid,
                                           .bytes_most = limits->bytes_per_uid };
-    server->admin_group = peer_admin_group();
+    server->groups.admin = peer_admin_group();
+    server->groups.publish = peer_publish_group(options->publish_group);
     server->owner.gone = on_closed;
     enum kiln_code rc =
         loop_watch_init(loop, &server->watch, &server->owner, listener->fd, on_connection, err);

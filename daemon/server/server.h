@@ -52,12 +52,13 @@ struct server_counts {
 struct server {
     struct loop *loop;         /* borrowed */
     struct engine *engine;     /* borrowed */
+    struct closer *closer;     /* borrowed */
     struct listener *listener; /* borrowed; NULL once no more are accepted */
     struct server_limits limits;
     struct server_counts counts;
     struct accounts accounts;
     struct session *sessions; /* owned list */
-    gid_t admin_group;
+    struct peer_groups groups;
     int spare_fd; /* owned: given up for a moment when descriptors run out, to refuse politely */
     bool draining;
     struct loop_owner owner;
@@ -70,9 +71,16 @@ struct server {
     uint8_t scratch[SERVER_SCRATCH];
 };
 
-KILN_MUST_CHECK enum kiln_code server_create(struct loop *loop, struct engine *engine,
-                                             struct listener *listener,
-                                             const struct server_limits *limits,
+struct server_options {
+    struct loop *loop; /* borrowed, like all that follow */
+    struct engine *engine;
+    struct listener *listener;
+    struct closer *closer;              /* until the loop has ended */
+    const char *publish_group;          /* its name; NULL, "": none */
+    const struct server_limits *limits; /* copied */
+};
+
+KILN_MUST_CHECK enum kiln_code server_create(const struct server_options *options,
                                              struct server **ret_server, struct kiln_err *err);
 /* Accepts no more, reads no more requests; answers what was asked.  Sessions end as they become
  * idle. */

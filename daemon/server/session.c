@@ -114,7 +114,7 @@ static enum kiln_code handle_with_files(struct session *s, const struct frame_he
     enum kiln_code rc = service_handle(s->server->engine, caller, header, body, err);
     for (unsigned i = 0; i < caller->file_count; i++) {
         if (caller->files[i] >= 0)
-            close(caller->files[i]);
+            closer_take(s->closer, caller->uid, caller->files[i]);
     }
     caller->file_count = 0;
     return rc;
@@ -178,9 +178,10 @@ static void note_partial(struct session *s, bool was_partial, bool had_frames)
 static ssize_t receive(struct session *s, struct iovec *iov, int count)
 {
     struct msghdr m = { .msg_iov = iov, .msg_iovlen = (size_t)count };
+    struct request_files_room room;
     ssize_t got;
     do {
-        request_files_expect(&s->files, &m);
+        request_files_expect(&room, &m);
         got = recvmsg(s->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     } while (got < 0 && errno == EINTR);
     if (got >= 0 && !request_files_received(&s->files, &m))
@@ -191,6 +192,12 @@ static ssize_t receive(struct session *s, struct iovec *iov, int count)
 /* One read a turn: a peer that floods waits for its turn like the others. */
 static void on_readable(struct session *s)
 {
+    if (closer_is_full(s->closer, s->caller.uid)) { /* what comes might have more */
+        struct kiln_err err = KILN_ERR_INIT;
+        closer_refuse(s->caller.uid, &err);
+        refuse(s, /* request_id= */ 0, &err);
+        return;
+    }
     struct bytes scratch = bytes_of(s->server->scratch, sizeof(s->server->scratch));
     struct iovec iov[2];
     int count = inbox_room(&s->inbox, scratch, iov);
@@ -267,7 +274,8 @@ void session_check_time(struct session *s, uint64_t now_ms)
 static void on_gone(struct loop_owner *owner)
 {
     struct session *s = LOOP_OWNER_OF(struct session, owner, owner);
-    close(s->fd);
+    closer_take_socket(s->closer, s->caller.uid, s->fd);
+    closer_leave(s->closer, s->caller.uid);
     free(s);
 }
 
@@ -278,13 +286,23 @@ enum kiln_code session_open(struct server *server, int fd, const struct peer *pe
     KILN_AUTO(mem) struct session *s = calloc(1, sizeof(*s));
     if (!s)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for another connection");
-    *s = (struct session){ .server = server, .account = account, .fd = fd, .owner.gone = on_gone };
+    *s = (struct session){ .server = server,
+                           .closer = server->closer,
+                           .account = account,
+                           .fd = fd,
+                           .owner.gone = on_gone };
+    request_files_init(&s->files, server->closer, peer->uid);
     s->caller = (struct caller){
         .ops = &caller_ops, .uid = peer->uid, .gid = peer->gid, .pid = peer->pid, .role = peer->role
     };
-    enum kiln_code rc = loop_watch_init(server->loop, &s->watch, &s->owner, fd, on_ready, err);
+    enum kiln_code rc = closer_join(server->closer, peer->uid, err);
     if (rc)
         return rc;
+    rc = loop_watch_init(server->loop, &s->watch, &s->owner, fd, on_ready, err);
+    if (rc) {
+        closer_leave(server->closer, peer->uid);
+        return rc;
+    }
     inbox_init(&s->inbox, account);
     outbox_init(&s->outbox, account, server->limits.bytes_per_session);
     s->joined_ms = loop_now_ms(server->loop);

@@ -30,6 +30,7 @@ enum session_end { /* why it is to be closed; decides what is counted */
 struct session {
     struct caller caller;    /* the engine's view of us */
     struct server *server;   /* borrowed */
+    struct closer *closer;   /* borrowed; outlives the server */
     struct account *account; /* borrowed */
     struct loop_owner owner;
     struct loop_watch watch;

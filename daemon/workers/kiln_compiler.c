@@ -13,11 +13,11 @@
  * It is started by kilnd, as kilnd's user: what it may not do it gives up itself, before it looks
  * at a toolchain or a job.
  */
-#include "engine/compile/change_user.h"
 #include "engine/compile/compiler.h"
 #include "engine/compile/confine.h"
 #include "engine/compile/process_limits.h"
 #include "engine/compile/worker_wire.h"
+#include "engine/sandbox/change_user.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -205,7 +205,7 @@ static enum kiln_code give_up_rights(const struct arguments_given *given, struct
         rc = process_limits_apply(&limits, err);
     if (rc || !given->user)
         return rc;
-    rc = change_user(given->uid, given->gid, err);
+    rc = change_user(given->uid, given->gid, "compiler_user", err);
     if (!rc && access("/proc/self/exe", X_OK) != 0)
         rc = kiln_fail_errno(err, errno,
                              "user %u may not run this very program, which starts itself anew for "

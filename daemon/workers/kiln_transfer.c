@@ -2,7 +2,7 @@
 /*
  * kiln-transfer: a process that gets one package, checks it, and ends.
  *
- *     kiln-transfer                   the socket is descriptor 3; started by kilnd
+ *     kiln-transfer [--user UID:GID]  the socket is descriptor 3; started by kilnd
  *     kiln-transfer --snapshot PATH   likewise; started by kilnctl, with its user's rights
  *
  *   main          arguments, then the one thing to do
@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "engine/transfer/confine.h"
+#include "engine/transfer/reach.h"
 #include "engine/transfer/transfer.h"
 #include "engine/transfer/transfer_wire.h"
 
@@ -32,6 +33,8 @@
 #define EXIT_SURROUNDINGS 4
 /* libcurl's connections, SQLite, the staged files. */
 #define FILES_MOST 128
+/* Of its user, whose threads count: libcurl looks names up in some.  Not for root. */
+#define PROCESSES_MOST 4096
 /* One object of the largest allowed, packed and unpacked, and what libraries need. */
 #define MEMORY_MOST (2ull << 30)
 #define PROGRESS_EVERY_NS 200000000u
@@ -58,6 +61,7 @@ static void on_terminate(int signal)
 {
     if (workplace.folder[0] && chdir(workplace.folder) == 0) {
         unlink(TRANSFER_FETCHED);
+        unlink(TRANSFER_MANIFEST);
         unlink(SNAPSHOT_COPY);
         unlink(SNAPSHOT_COPY "-journal");
         if (workplace.outcome.name[0])
@@ -114,53 +118,65 @@ static bool set_limits(const struct transfer_job *job)
 {
     signal(SIGXFSZ, SIG_IGN); /* a write beyond it is an error that can be told */
     return set_limit(RLIMIT_FSIZE, job->size_limit) && set_limit(RLIMIT_CORE, 0) &&
-           set_limit(RLIMIT_NOFILE, FILES_MOST) &&
+           set_limit(RLIMIT_NOFILE, FILES_MOST) && set_limit(RLIMIT_NPROC, PROCESSES_MOST) &&
            (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MOST));
 }
 
-/* |ret_notice| is left alone when all is as it should be. */
-static enum kiln_code settle(struct transfer_job *job, struct kiln_err *ret_notice,
-                             struct kiln_err *err)
+/* The system tells of a parent's end only those who asked before it. */
+static void die_with_parent(int number)
 {
+    struct ucred peer = { 0 };
+    socklen_t size = sizeof(peer);
+    prctl(PR_SET_PDEATHSIG, number);
+    if (getsockopt(SOCKET_FD, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 &&
+        peer.pid != getppid())
+        raise(number);
+}
+
+/* |ret_notice| is left alone when all is as it should be. */
+static enum kiln_code settle(struct received_job *received, const struct transfer_user *user,
+                             struct kiln_err *ret_notice, struct kiln_err *err)
+{
+    struct transfer_job *job = &received->job;
     umask(0022);
     if (!take_place(job->staging))
         return kiln_fail(err, KILN_INVALID, "the folder '%s' is too long", job->staging);
     if (!set_limits(job))
         return kiln_fail(err, KILN_UNAVAILABLE, "cannot set the limits of a transfer process");
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = transfer_confine(job, &why);
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* after that: what changes credentials clears it */
+    enum kiln_code rc = transfer_reach(received, user, err);
+    if (rc)
+        return rc;
+    if (user)
+        strcpy(workplace.folder, "."); /* that user may not enter those above it */
+    rc = transfer_confine(job, user, &why);
+    die_with_parent(SIGTERM); /* after that: what changes credentials clears it */
     if (rc == KILN_UNSUPPORTED)
-        kiln_fail(ret_notice, rc, "transfers may open whatever kilnd's user may: %s", why.text);
+        kiln_fail(ret_notice, rc, "transfers may open whatever user %u may: %s", (unsigned)getuid(),
+                  why.text);
     else if (rc)
         *err = why;
-    if (rc && rc != KILN_UNSUPPORTED)
-        return rc;
-    if (chdir(job->staging) != 0)
-        return kiln_fail_errno(err, errno, "cannot enter the folder '%s'", job->staging);
-    job->staging = "."; /* so that sentences name the package, not a folder that will be gone */
-    return KILN_OK;
+    return rc == KILN_UNSUPPORTED ? KILN_OK : rc;
 }
 
-static int serve(void)
+static int serve(const struct transfer_user *user)
 {
     struct received_job received;
     struct kiln_err err = KILN_ERR_INIT, notice = KILN_ERR_INIT;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    die_with_parent(SIGKILL);
     if (transfer_receive_job(SOCKET_FD, &received, &err)) {
         fprintf(stderr, "kiln-transfer: %s\n", err.text);
         return EXIT_SURROUNDINGS;
     }
     struct reporter reporter = { 0 };
     const struct transfer_sink sink = { .progress = report, .context = &reporter };
-    if (settle(&received.job, &notice, &workplace.outcome.err) == KILN_OK)
+    if (settle(&received, user, &notice, &workplace.outcome.err) == KILN_OK)
         transfer_run(&received.job, &fetch_policy_standard, &sink, &workplace.outcome);
     int status = workplace.outcome.err.code ? EXIT_FAILURE : EXIT_SUCCESS;
     if (!status)
         workplace.folder[0] = '\0'; /* the file is kilnd's from here on */
     transfer_send_outcome(SOCKET_FD, &workplace.outcome, notice.text);
-    received_job_done(&received);
-    return status;
+    _exit(status); /* no file is closed before kilnd knows: that may wait for ever */
 }
 
 /* ---- a snapshot ---- */
@@ -182,7 +198,7 @@ static int snapshot(const char *path)
     char folder[512];
     struct snapshot taken;
     struct kiln_err err = KILN_ERR_INIT;
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    die_with_parent(SIGTERM);
     enum kiln_code rc = make_folder(folder, &err);
     if (!rc) {
         take_place(folder);
@@ -197,8 +213,9 @@ static int snapshot(const char *path)
 
 static int usage(FILE *to, int status)
 {
-    fprintf(to, "usage: kiln-transfer [--snapshot PATH]\n"
+    fprintf(to, "usage: kiln-transfer [--user UID:GID | --snapshot PATH]\n"
                 "Started by kilnd and kilnctl with a socket as descriptor 3; of no use by hand.\n"
+                "  --user UID:GID   becomes that user and group once it has what it needs\n"
                 "  --snapshot PATH  opens one kernel database, merged with its write-ahead log,\n"
                 "                   and passes it on\n"
                 "  --version        prints the version\n");
@@ -212,18 +229,31 @@ static bool has_socket(void)
            fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC) == 0;
 }
 
+static bool read_user(const char *text, struct transfer_user *ret_user)
+{
+    return sscanf(text, "%u:%u", &ret_user->uid, &ret_user->gid) == 2;
+}
+
 int main(int argc, char **argv)
 {
     static const struct option known[] = {
         { "snapshot", required_argument, NULL, 's' },
+        { "user", required_argument, NULL, 'u' },
         { "version", no_argument, NULL, 'V' },
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
     const char *path = NULL;
+    struct transfer_user user;
+    bool other = false;
     for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
         switch (c) {
         case 's': path = optarg; break;
+        case 'u':
+            if (!read_user(optarg, &user))
+                return usage(stderr, EXIT_USAGE);
+            other = true;
+            break;
         case 'h': return usage(stdout, 0);
         case 'V': return printf("kiln-transfer %s\n", KILN_VERSION) > 0 ? 0 : 1;
         default: return usage(stderr, EXIT_USAGE);
@@ -237,5 +267,5 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     signal(SIGPIPE, SIG_IGN); /* servers hang up */
-    return path ? snapshot(path) : serve();
+    return path ? snapshot(path) : serve(other ? &user : NULL);
 }

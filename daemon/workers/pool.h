@@ -18,7 +18,7 @@ struct pool_options {
     struct lanes *lanes;          /* borrowed */
     const char *program;          /* path of kiln-compiler; copied */
     const char *temp_base;        /* folder for temporary files; made if absent */
-    struct compiler_user user;    /* whom workers become */
+    struct worker_user user;      /* whom workers become */
     unsigned workers;             /* at least 1 */
     struct process_limits limits; /* limits.jobs: a worker is replaced after so many */
     uint64_t timeout_ms;          /* wall clock of one job */
@@ -34,7 +34,7 @@ struct pool_counts {
 };
 
 struct pool_confinement { /* what keeps compilers from files that are none of theirs */
-    struct compiler_user user;
+    struct worker_user user;
     bool known; /* a worker has said: */
     bool landlock;
 };

@@ -86,7 +86,7 @@ static enum kiln_code let_in(const struct temp_root *root, struct kiln_err *err)
         return KILN_OK;
     if (fchmod(root->fd, 0711) < 0)
         return kiln_fail_errno(err, errno, "cannot set the mode of '%s'", root->path);
-    if (compiler_user_may_enter(&root->user, root->path))
+    if (worker_user_may_enter(&root->user, root->path))
         return KILN_OK;
     return kiln_fail(err, KILN_DENIED,
                      "user '%s', which compilers run as, may not enter '%s': let it pass through "
@@ -94,7 +94,7 @@ static enum kiln_code let_in(const struct temp_root *root, struct kiln_err *err)
                      root->user.name, root->path);
 }
 
-enum kiln_code temp_root_open(const char *base, const struct compiler_user *user,
+enum kiln_code temp_root_open(const char *base, const struct worker_user *user,
                               struct temp_root *ret_root, struct kiln_err *err)
 {
     enum kiln_code rc = folder_make_mode(base, temp_base_mode(user), err);

@@ -13,24 +13,24 @@
  */
 #include "common/err.h"
 #include "common/paths.h"
-#include "daemon/workers/compiler_user.h"
+#include "daemon/workers/worker_user.h"
 
 struct temp_root {
     char path[PATH_TEXT_MOST];
     int fd; /* owned, holds the lock; -1 when closed */
     unsigned made;
-    struct compiler_user user; /* owns the folders below it */
+    struct worker_user user; /* owns the folders below it */
 };
 
 /* Of a folder made to hold temporary ones. */
-static inline mode_t temp_base_mode(const struct compiler_user *user)
+static inline mode_t temp_base_mode(const struct worker_user *user)
 {
     return user->other ? 0711 : 0700;
 }
 
 /* Makes <base>/kilnd-XXXXXX after removing those of dead daemons of this user.  KILN_DENIED, saying
  * what to do, where |user| may not enter it. */
-KILN_MUST_CHECK enum kiln_code temp_root_open(const char *base, const struct compiler_user *user,
+KILN_MUST_CHECK enum kiln_code temp_root_open(const char *base, const struct worker_user *user,
                                               struct temp_root *ret_root, struct kiln_err *err);
 /* Removes it with all that is in it. */
 void temp_root_close(struct temp_root *root);

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Processes of one user that cannot be ended; beyond it no more are started for that user. */
+#define ORPHANS_MOST_UID 2
+
 struct list {
     struct transfer_task *first, **last;
 };
@@ -12,8 +15,8 @@ struct list {
 struct transfers {
     char *program; /* owned */
     struct transfer_process_options options;
-    unsigned at_once;
-    struct transfer_process *processes;
+    unsigned at_once, for_admins, waiting_most_uid;
+    struct transfer_process *processes, *orphans;
     unsigned running, out;
     struct list waiting, ended; /* ended: their done callbacks are due */
     struct loop_owner owner;
@@ -28,6 +31,30 @@ static void append(struct list *list, struct transfer_task *task)
     task->next = NULL;
     *list->last = task;
     list->last = &task->next;
+}
+
+static unsigned count_of(const struct transfer_process *first, uid_t uid)
+{
+    unsigned count = 0;
+    for (const struct transfer_process *p = first; p; p = p->next)
+        count += p->uid == uid;
+    return count;
+}
+
+static unsigned count_of_users(const struct transfers *t)
+{
+    unsigned count = 0;
+    for (const struct transfer_process *p = t->processes; p; p = p->next)
+        count += !p->is_admin;
+    return count;
+}
+
+static unsigned waiting_of(const struct transfers *t, uid_t uid)
+{
+    unsigned count = 0;
+    for (const struct transfer_task *task = t->waiting.first; task; task = task->next)
+        count += task->uid == uid;
+    return count;
 }
 
 static struct transfer_task *take_first(struct list *list)
@@ -52,6 +79,38 @@ static bool take_out(struct list *list, struct transfer_task *task)
     return true;
 }
 
+static bool may_start(const struct transfers *t, const struct transfer_task *task)
+{
+    unsigned most = t->at_once - (task->is_admin ? 0 : t->for_admins);
+    unsigned running = task->is_admin ? t->running : count_of_users(t);
+    return running < most && t->running < t->at_once &&
+           count_of(t->processes, task->uid) < (most > 1 ? most - 1 : 1);
+}
+
+/* The first that may run now; NULL when there is none. */
+static struct transfer_task *find_next(const struct transfers *t)
+{
+    struct transfer_task *task = t->waiting.first;
+    while (task && !t->stopping && !may_start(t, task))
+        task = task->next;
+    return task;
+}
+
+/* Whose turn it was comes behind the others with all that he has waiting, in its order. */
+static void end_turn(struct transfers *t, uid_t uid)
+{
+    struct transfer_task *rest = t->waiting.first;
+    struct list others = { .last = &others.first }, own = { .last = &own.first };
+    while (rest) {
+        struct transfer_task *task = rest;
+        rest = task->next;
+        append(task->uid == uid ? &own : &others, task);
+    }
+    *others.last = own.first;
+    t->waiting.first = others.first;
+    t->waiting.last = own.first ? own.last : others.first ? others.last : &t->waiting.first;
+}
+
 KILN_PRINTF(4, 5)
 static void end_without_process(struct transfers *t, struct transfer_task *task,
                                 enum kiln_code code, const char *fmt, ...)
@@ -69,6 +128,11 @@ static void start_one(struct transfers *t, struct transfer_task *task)
     struct transfer_process *p = NULL;
     if (t->stopping)
         end_without_process(t, task, KILN_UNAVAILABLE, "kilnd is shutting down");
+    else if (count_of(t->orphans, task->uid) >= ORPHANS_MOST_UID)
+        end_without_process(t, task, KILN_BUSY,
+                            "%u transfers of user %u cannot be ended, as the filesystem that they "
+                            "read from does not answer: ask again when it does",
+                            count_of(t->orphans, task->uid), (unsigned)task->uid);
     else if (!(p = transfer_process_start(&t->options, t, task)))
         end_without_process(t, task, KILN_NO_MEMORY, "cannot start kiln-transfer");
     if (!p)
@@ -76,33 +140,54 @@ static void start_one(struct transfers *t, struct transfer_task *task)
     p->next = t->processes;
     t->processes = p;
     t->running++;
+    end_turn(t, task->uid);
 }
 
 static void on_settle(struct loop_timer *timer)
 {
     struct transfers *t = LOOP_OWNER_OF(struct transfers, settle, timer);
-    while (t->waiting.first && (t->running < t->at_once || t->stopping))
-        start_one(t, take_first(&t->waiting));
+    for (struct transfer_task *task; (task = find_next(t));) {
+        take_out(&t->waiting, task);
+        start_one(t, task);
+    }
     while (t->ended.first) {
         struct transfer_task *task = take_first(&t->ended);
         t->out--;
         task->done(task);
     }
-    if (t->closing && t->out == 0 && t->running == 0)
+    if (t->closing && t->out == 0 && t->running == 0 && !t->orphans)
         loop_timer_close(&t->settle);
-    else if (t->ended.first || (t->waiting.first && t->running < t->at_once))
+    else if (t->ended.first || find_next(t))
         loop_timer_start(&t->settle, 0, 0); /* the callbacks brought more */
+}
+
+static void take_process_out(struct transfer_process **at, const struct transfer_process *p)
+{
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
 }
 
 static void on_ended(struct transfer_process *p)
 {
     struct transfers *t = p->context;
-    struct transfer_process **at = &t->processes;
-    while (*at != p)
-        at = &(*at)->next;
-    *at = p->next;
+    take_process_out(&t->processes, p);
     t->running--;
     append(&t->ended, p->task);
+    if (p->is_orphan) {
+        p->next = t->orphans;
+        t->orphans = p;
+    }
+    if (p->is_orphan && t->closing)
+        transfer_process_abandon(p);
+    loop_timer_start(&t->settle, 0, 0);
+}
+
+static void on_process_gone(struct transfer_process *p)
+{
+    struct transfers *t = p->context;
+    if (p->is_orphan)
+        take_process_out(&t->orphans, p);
     loop_timer_start(&t->settle, 0, 0);
 }
 
@@ -128,6 +213,8 @@ enum kiln_code transfers_create(const struct transfers_options *options,
     }
     t->program = program;
     t->at_once = options->at_once;
+    t->for_admins = options->for_admins;
+    t->waiting_most_uid = options->waiting_most_uid;
     t->waiting.last = &t->waiting.first;
     t->ended.last = &t->ended.first;
     t->owner.gone = on_closed;
@@ -135,8 +222,13 @@ enum kiln_code transfers_create(const struct transfers_options *options,
         .loop = options->loop,
         .lanes = options->lanes,
         .program = program,
+        .user = options->user,
+        .disk_part = 2 * options->at_once, /* half stays, however many take their share */
         .timeout_ms = options->timeout_ms,
+        .silence_ms = options->silence_ms,
+        .exit_ms = options->exit_ms,
         .ended = on_ended,
+        .gone = on_process_gone,
     };
     loop_timer_init(options->loop, &t->settle, &t->owner, on_settle);
     *ret_transfers = t;
@@ -145,8 +237,15 @@ enum kiln_code transfers_create(const struct transfers_options *options,
 
 void transfers_start(struct transfers *t, struct transfer_task *task)
 {
-    append(&t->waiting, task);
     t->out++;
+    unsigned waiting = waiting_of(t, task->uid);
+    if (waiting >= t->waiting_most_uid)
+        end_without_process(t, task, KILN_BUSY,
+                            "%u transfers of user %u wait already, as many as may: ask again when "
+                            "some have ended",
+                            waiting, (unsigned)task->uid);
+    else
+        append(&t->waiting, task);
     loop_timer_start(&t->settle, 0, 0);
 }
 
@@ -179,4 +278,6 @@ void transfers_close(struct transfers *t, void (*closed)(void *context), void *c
     t->closing = true;
     t->closed = closed;
     t->context = context;
+    for (struct transfer_process *p = t->orphans; p; p = p->next)
+        transfer_process_abandon(p);
 }

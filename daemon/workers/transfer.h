@@ -2,8 +2,12 @@
 #pragma once
 
 /*
- * Transfers: a few kiln-transfer processes at a time, the others wait in order.
+ * Transfers: a few kiln-transfer processes at a time; users take turns.
  *
+ * Role       one process is left to the other users whatever one user asks for, so a user whose
+ *            transfers last for hours costs others nothing; what waits goes round by user
+ *            A process that cannot be ended is no longer counted among those that run: a few of
+ *            one user are borne with, then that user waits until they end
  * Ownership  owns the processes; borrows tasks until their done callback
  * Threading  the loop's thread; done callbacks never run from within a call
  */
@@ -12,11 +16,16 @@
 struct transfers;
 
 struct transfers_options {
-    struct loop *loop;   /* borrowed */
-    struct lanes *lanes; /* borrowed */
-    const char *program; /* path of kiln-transfer; copied */
-    unsigned at_once;    /* at least 1 */
-    uint64_t timeout_ms; /* wall clock of one transfer */
+    struct loop *loop;         /* borrowed */
+    struct lanes *lanes;       /* borrowed */
+    const char *program;       /* path of kiln-transfer; copied */
+    struct worker_user user;   /* whom its processes become */
+    unsigned at_once;          /* at least 1 */
+    unsigned for_admins;       /* of those; one user has one less of the rest, but at least 1 */
+    unsigned waiting_most_uid; /* of one user; beyond it KILN_BUSY */
+    uint64_t timeout_ms;       /* wall clock of one transfer */
+    uint64_t silence_ms;       /* without a word from its process */
+    uint64_t exit_ms;          /* as in transfer_process_options */
 };
 
 KILN_MUST_CHECK enum kiln_code transfers_create(const struct transfers_options *options,
@@ -29,6 +38,7 @@ void transfers_cancel(struct transfers *transfers, struct transfer_task *task);
 unsigned transfers_out(const struct transfers *transfers);
 /* Ends what runs; that, what waits and what comes later ends as KILN_UNAVAILABLE. */
 void transfers_stop(struct transfers *transfers);
-/* Stops; |closed| is called, never from within, once all is gone and freed.  No task may be handed
+/* Stops; |closed| is called, never from within, once all is gone and freed, but for processes that
+ * cannot be ended.  No task may be handed
  * in any more. */
 void transfers_close(struct transfers *transfers, void (*closed)(void *context), void *context);

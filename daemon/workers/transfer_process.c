@@ -18,21 +18,55 @@ static struct kiln_err *err_of(struct transfer_process *p) { return &p->task->ou
 
 /* ---- the end: one file out of the folder, or nothing ---- */
 
-/* The folder was the process's to fill: what lies there need not be a file. */
+/* It becomes kilnd's own; another name of it would be another way to write to it. */
+static bool make_ours(const char *path, struct stat *ret_seen)
+{
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return fd >= 0 && fstat(fd, ret_seen) == 0 && S_ISREG(ret_seen->st_mode) &&
+           fchown(fd, geteuid(), getegid()) == 0 && fchmod(fd, 0644) == 0 &&
+           fstat(fd, ret_seen) == 0 && ret_seen->st_nlink == 1;
+}
+
+/* The folder was the process's to fill: what lies there need not be a file.  It is looked at where
+ * nothing that the process may have left running can put another in its place. */
 static enum kiln_code take_file(struct transfer_process *p)
 {
     struct transfer_outcome *o = &p->task->outcome;
     char made[TRANSFER_FOLDER_MOST + sizeof(o->name) + 1];
     struct stat seen;
     snprintf(made, sizeof(made), "%s/%s", p->folder, o->name);
-    if (lstat(made, &seen) != 0 || !S_ISREG(seen.st_mode))
-        return kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s'", made);
     if ((size_t)snprintf(o->path, sizeof(o->path), "%s.file", p->folder) >= sizeof(o->path))
         return kiln_fail(&o->err, KILN_INVALID, "the folder '%s' is too long", p->folder);
     if (rename(made, o->path) != 0)
-        return kiln_fail_errno(&o->err, errno, "cannot move '%s' to '%s'", made, o->path);
+        return kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s' (%s)", made,
+                         strerror(errno));
+    if (!make_ours(o->path, &seen)) {
+        fs_remove_tree(AT_FDCWD, o->path);
+        return kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s'", made);
+    }
     o->size = (uint64_t)seen.st_size;
     return KILN_OK;
+}
+
+/* Without it, or with half of it, nobody has signed the file. */
+static void take_manifest(struct transfer_process *p)
+{
+    struct transfer_outcome *o = &p->task->outcome;
+    char path[TRANSFER_FOLDER_MOST + sizeof(TRANSFER_MANIFEST)];
+    struct stat seen;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct buffer content;
+    snprintf(path, sizeof(path), "%s/" TRANSFER_MANIFEST, p->folder);
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &seen) != 0 || !S_ISREG(seen.st_mode))
+        return;
+    buffer_init(&content, TRANSFER_MANIFEST_MOST);
+    if (fs_read_fd(fd, TRANSFER_MANIFEST_MOST, &content, &ignored)) {
+        buffer_done(&content);
+        return;
+    }
+    o->manifest_size = content.size;
+    o->manifest = content.data;
 }
 
 static void clear(struct task *task)
@@ -40,15 +74,19 @@ static void clear(struct task *task)
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, work, task);
     if (p->folder[0] == '\0')
         return;
-    if (err_of(p)->code || take_file(p))
+    if (p->task && (err_of(p)->code || take_file(p)))
         p->task->outcome.path[0] = '\0';
+    else if (p->task)
+        take_manifest(p);
     fs_remove_tree(AT_FDCWD, p->folder);
 }
 
 static void on_cleared(struct task *task)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, work, task);
-    p->options->ended(p);
+    if (!p->is_orphan)
+        p->options->ended(p);
+    p->options->gone(p);
     free(p);
 }
 
@@ -70,7 +108,10 @@ static void close_handles(struct transfer_process *p)
 {
     loop_watch_close(&p->watch);
     loop_timer_close(&p->deadline);
-    loop_process_close(&p->process);
+    loop_timer_close(&p->silence);
+    loop_timer_close(&p->killed);
+    if (!p->is_orphan)
+        loop_process_close(&p->process);
     fd_auto(&p->socket);
     p->socket = -1;
 }
@@ -84,6 +125,12 @@ static void say_stop(struct transfer_process *p)
     case STOP_DEADLINE:
         kiln_fail(err, KILN_TIMED_OUT, "the transfer took longer than %.1f hours",
                   (double)p->options->timeout_ms / 3.6e6);
+        break;
+    case STOP_SILENCE:
+        kiln_fail(err, KILN_TIMED_OUT,
+                  "kiln-transfer made no progress for %.0f seconds while %s, and was ended: is the "
+                  "disk of kilnd's state folder, or the filesystem that the file comes from, hung?",
+                  (double)p->options->silence_ms / 1e3, p->stage);
         break;
     default:
         kiln_fail(err, KILN_IO, "kiln-transfer answered what is not an answer while %s", p->stage);
@@ -102,22 +149,61 @@ static void say_death(struct transfer_process *p, int status, int number)
                   number ? 128 + number : status, p->stage);
 }
 
+static void say_orphan(struct transfer_process *p)
+{
+    if (p->stop == STOP_CANCELLED || p->stop == STOP_SHUTDOWN)
+        say_stop(p);
+    else
+        kiln_fail(err_of(p), KILN_TIMED_OUT,
+                  "kiln-transfer was killed while %s and is still there: the filesystem that the "
+                  "file comes from does not answer; copy the file to another one",
+                  p->stage);
+}
+
+static void on_still_there(struct loop_timer *timer)
+{
+    struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, killed, timer);
+    say_orphan(p);
+    log_warning("kiln-transfer, pid %d, cannot be ended: a filesystem that user %u brings files "
+                "from does not answer",
+                (int)p->process.pid, (unsigned)p->uid);
+    p->is_orphan = true;
+    close_handles(p);
+    p->options->ended(p);
+    p->task = NULL;
+}
+
+static void end_process(struct transfer_process *p)
+{
+    if (!p->running)
+        return;
+    loop_process_kill(&p->process);
+    loop_timer_start(&p->killed, p->options->exit_ms, 0);
+}
+
 void transfer_process_stop(struct transfer_process *p, enum transfer_stop why)
 {
-    if (p->stop || p->told)
+    if (p->stop)
         return;
     p->stop = why;
-    if (p->running)
-        loop_process_kill(&p->process);
+    end_process(p);
 }
+
+void transfer_process_abandon(struct transfer_process *p) { loop_process_close(&p->process); }
 
 static void on_deadline(struct loop_timer *timer)
 {
     transfer_process_stop(LOOP_OWNER_OF(struct transfer_process, deadline, timer), STOP_DEADLINE);
 }
 
+static void on_silence(struct loop_timer *timer)
+{
+    transfer_process_stop(LOOP_OWNER_OF(struct transfer_process, silence, timer), STOP_SILENCE);
+}
+
 static void on_progress(struct transfer_process *p, const struct transfer_progress *progress)
 {
+    loop_timer_start(&p->silence, p->options->silence_ms, 0);
     snprintf(p->stage, sizeof(p->stage), "%s", progress->stage);
     if (p->task->progress && !p->stop)
         p->task->progress(p->task, progress);
@@ -143,6 +229,9 @@ static bool read_report(struct transfer_process *p)
         log_warning("%s", report.notice);
     p->task->outcome = report.outcome;
     p->told = true;
+    snprintf(p->stage, sizeof(p->stage), "closing files");
+    loop_watch_want(&p->watch, 0);
+    loop_timer_start(&p->silence, p->options->exit_ms, 0);
     return false;
 }
 
@@ -158,9 +247,15 @@ static void on_socket(struct loop_watch *watch, unsigned events)
 static void on_exit_status(struct loop_process *process, int status, int number)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, process, process);
+    p->running = false;
+    loop_process_kill(process); /* what it may have started */
+    if (p->is_orphan) {
+        loop_process_close(process);
+        return;
+    }
     while (!p->told && !p->stop && read_report(p)) {
     }
-    if (p->stop)
+    if (p->stop && !p->told)
         say_stop(p);
     else if (!p->told)
         say_death(p, status, number);
@@ -180,6 +275,12 @@ static void make_folder(struct task *task)
         kiln_fail(err_of(p), KILN_INVALID, "the folder '%.100s...' is too long", staging);
     else if (!mkdtemp(p->folder))
         kiln_fail_errno(err_of(p), errno, "cannot make a folder in '%s'", staging);
+    else if (p->options->user.other &&
+             chown(p->folder, p->options->user.uid, p->options->user.gid) != 0) {
+        kiln_fail_errno(err_of(p), errno, "cannot give '%s' to user %u (setting transfer_user)",
+                        p->folder, (unsigned)p->options->user.uid);
+        rmdir(p->folder);
+    }
     if (err_of(p)->code)
         p->folder[0] = '\0';
 }
@@ -188,17 +289,23 @@ static enum kiln_code give_job(struct transfer_process *p)
 {
     struct transfer_job job = p->task->job;
     job.staging = p->folder;
+    job.disk_part = p->options->disk_part;
     return transfer_send_job(p->socket, &job, err_of(p));
 }
 
 static enum kiln_code run_program(struct transfer_process *p, int their_fd)
 {
-    static const char *const arguments[] = { "kiln-transfer", NULL };
     const struct transfer_process_options *o = p->options;
+    char user[32];
+    snprintf(user, sizeof(user), "%u:%u", (unsigned)o->user.uid, (unsigned)o->user.gid);
+    const char *const arguments[] = { "kiln-transfer", o->user.other ? "--user" : NULL, user,
+                                      NULL };
     const struct loop_spawn spawn = { .program = o->program,
                                       .arguments = arguments,
                                       .fd_3 = their_fd };
     loop_timer_init(o->loop, &p->deadline, &p->owner, on_deadline);
+    loop_timer_init(o->loop, &p->silence, &p->owner, on_silence);
+    loop_timer_init(o->loop, &p->killed, &p->owner, on_still_there);
     enum kiln_code rc =
         loop_watch_init(o->loop, &p->watch, &p->owner, p->socket, on_socket, err_of(p));
     if (!rc)
@@ -231,11 +338,12 @@ static void start(struct transfer_process *p)
     }
     if (give_job(p)) { /* what it has to say to that comes with its exit */
         p->told = true;
-        loop_process_kill(&p->process);
+        end_process(p);
         return;
     }
     loop_watch_want(&p->watch, WATCH_READ);
     loop_timer_start(&p->deadline, p->options->timeout_ms, 0);
+    loop_timer_start(&p->silence, p->options->silence_ms, 0);
 }
 
 static void on_folder_made(struct task *task)
@@ -259,6 +367,8 @@ struct transfer_process *transfer_process_start(const struct transfer_process_op
         .options = options,
         .context = context,
         .task = task,
+        .uid = task->uid,
+        .is_admin = task->is_admin,
         .work = { .work = make_folder, .done = on_folder_made },
         .owner = { .gone = on_handles_closed },
         .socket = -1,

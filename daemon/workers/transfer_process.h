@@ -7,28 +7,39 @@
  * Role       makes a private folder for it, starts it, hands over the job, passes its progress on,
  *            watches the clock, and turns whatever it does, dying included, into an outcome with
  *            one file or nothing left behind
- * Ownership  frees itself after |ended|; borrows options and the task
- * Threading  the loop's thread; |ended| never comes from within a call
+ * Ownership  frees itself after |gone|; borrows options, and the task until |ended|
+ * Threading  the loop's thread; neither comes from within a call
  *
- *   PREPARING --folder made--> RUNNING --exit--> CLEARING --folder removed--> ended
+ *   PREPARING --folder made--> RUNNING --exit--> CLEARING --folder removed--> ended, gone
  *   PREPARING --stopped, or it cannot be started---^
+ *   RUNNING --killed, and still there--> ended --exit, or abandoned--> CLEARING --> gone
+ *
+ * A process that waits for a filesystem which does not answer does not die of SIGKILL.  It is an
+ * orphan then: nobody waits for it.
  */
 #include "daemon/loop/lanes.h"
 #include "daemon/loop/process.h"
 #include "daemon/loop/timer.h"
 #include "daemon/loop/watch.h"
+#include "daemon/workers/worker_user.h"
 
 #define TRANSFER_FOLDER_MOST 512
 
 struct transfer_process;
 
 struct transfer_process_options {
-    struct loop *loop;   /* borrowed */
-    struct lanes *lanes; /* borrowed */
-    const char *program; /* borrowed */
-    uint64_t timeout_ms; /* wall clock of one transfer */
-    /* The task's outcome is filled; the process is freed after this. */
+    struct loop *loop;       /* borrowed */
+    struct lanes *lanes;     /* borrowed */
+    const char *program;     /* borrowed */
+    struct worker_user user; /* whom it becomes, and whose its folder is */
+    unsigned disk_part;      /* as in transfer_job */
+    uint64_t timeout_ms;     /* wall clock of one transfer */
+    uint64_t silence_ms;     /* without progress: killed */
+    uint64_t exit_ms;        /* from its outcome to its end, and from SIGKILL to its end */
+    /* The task's outcome is filled; an orphan is still there. */
     void (*ended)(struct transfer_process *process);
+    /* Freed after this. */
+    void (*gone)(struct transfer_process *process);
 };
 
 enum transfer_stop { /* why it is ended early */
@@ -36,20 +47,23 @@ enum transfer_stop { /* why it is ended early */
                      STOP_CANCELLED,
                      STOP_SHUTDOWN,
                      STOP_DEADLINE,
+                     STOP_SILENCE,
                      STOP_NONSENSE,
 };
 
 struct transfer_process {
     const struct transfer_process_options *options; /* borrowed */
     void *context;                                  /* whoever listens to |ended| */
-    struct transfer_task *task;                     /* borrowed */
-    struct task work;                               /* making and removing the folder */
+    struct transfer_task *task;                     /* borrowed; NULL once it ended */
+    uid_t uid;                                      /* who asked */
+    bool is_admin;
+    struct task work; /* making and removing the folder */
     struct loop_owner owner;
     struct loop_process process;
     struct loop_watch watch;
-    struct loop_timer deadline;
+    struct loop_timer deadline, silence, killed;
     int socket; /* owned; -1 */
-    bool running, told;
+    bool running, told, is_orphan;
     enum transfer_stop stop;
     char folder[TRANSFER_FOLDER_MOST]; /* below the job's staging folder; "" when there is none */
     char stage[16];                    /* what it was at last */
@@ -59,5 +73,7 @@ struct transfer_process {
 /* NULL when out of memory. */
 struct transfer_process *transfer_process_start(const struct transfer_process_options *options,
                                                 void *context, struct transfer_task *task);
-/* Too late once it told its outcome. */
+/* Kills it; an outcome that it told before stays. */
 void transfer_process_stop(struct transfer_process *process, enum transfer_stop why);
+/* Of an orphan: lets go of it. */
+void transfer_process_abandon(struct transfer_process *process);

@@ -184,7 +184,7 @@ static void on_handles_closed(struct loop_owner *owner)
 static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_err *err)
 {
     const struct process_limits *limits = &w->options->limits;
-    const struct compiler_user *user = &w->options->temp->user;
+    const struct worker_user *user = &w->options->temp->user;
     char jobs[16], bounds[80], who[32];
     snprintf(jobs, sizeof(jobs), "%u", limits->jobs);
     snprintf(bounds, sizeof(bounds), "%" PRIu64 ",%" PRIu64 ",%" PRIu64, limits->cpu_s,

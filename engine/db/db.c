@@ -194,6 +194,14 @@ uint64_t db_last_id(const struct db *db) { return (uint64_t)sqlite3_last_insert_
 
 void db_forget_pages(struct db *db) { sqlite3_db_release_memory(db->handle); }
 
+enum kiln_code db_checkpoint_now(struct db *db, struct kiln_err *err)
+{
+    sqlite3_busy_timeout(db->handle, 0);
+    enum kiln_code rc = db_checkpoint(db, err);
+    sqlite3_busy_timeout(db->handle, BUSY_MS);
+    return rc;
+}
+
 enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err)
 {
     errno = 0;

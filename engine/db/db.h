@@ -69,9 +69,11 @@ uint64_t db_changes(const struct db *db);
 uint64_t db_last_id(const struct db *db);
 /* The next read sees the file, not a page read earlier. */
 void db_forget_pages(struct db *db);
-/* Copies the write-ahead log into the file and cuts it to nothing; a reader in the way only means
- * that it is done later. */
+/* Copies the write-ahead log into the file and cuts it to nothing.  Where readers are in the way it
+ * waits some seconds; they only mean that it is done later. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err);
+/* The same without waiting, for where others wait: copies what no reader needs. */
+KILN_MUST_CHECK enum kiln_code db_checkpoint_now(struct db *db, struct kiln_err *err);
 
 /* A write transaction; rolled back at the end of its scope unless it was committed. */
 struct transaction {

@@ -208,8 +208,9 @@ static bool columns_next(struct columns *c, uint64_t *ret_at)
     return c->body >= *ret_at;
 }
 
-/* A record's header must account for each of its bytes: hardly any damage passes that. */
-static bool describe(const uint8_t *record, struct page_cell *cell)
+/* A record's header must account for each of its bytes: hardly any damage passes that.  |looked_at|
+ * grows by the bytes that were walked through. */
+static bool describe(const uint8_t *record, struct page_cell *cell, uint64_t *looked_at)
 {
     struct columns c;
     uint64_t at = 0;
@@ -219,12 +220,13 @@ static bool describe(const uint8_t *record, struct page_cell *cell)
         if (cell->columns < PAGE_COLUMNS_MOST)
             cell->kinds[cell->columns++] = (uint8_t)kind_of_type(c.type);
     }
+    *looked_at += (uint64_t)(c.at - record);
     return c.at == c.end && c.body == cell->size;
 }
 
 /* The cell at |at| of the loaded page. */
 static bool read_cell(const struct page_scan *scan, uint32_t at, uint8_t type,
-                      struct page_cell *ret_cell)
+                      struct page_cell *ret_cell, uint64_t *looked_at)
 {
     struct page_cell cell = { .in_index = type != TABLE_LEAF, .page = scan->loaded };
     const uint8_t *from = scan->page + at, *end = scan->page + scan->page_size;
@@ -244,7 +246,14 @@ static bool read_cell(const struct page_scan *scan, uint32_t at, uint8_t type,
         return false;
     cell.overflow = whole ? 0 : be32(from + cell.local);
     *ret_cell = cell;
-    return describe(from, ret_cell);
+    return describe(from, ret_cell, looked_at);
+}
+
+/* Two cells of an honest page share no byte, so that all of them together are no longer than the
+ * page.  Headers are counted by themselves: one that is damaged may seem longer than it was. */
+static bool is_crowded(const struct page_scan *scan, uint64_t of_cells, uint64_t of_headers)
+{
+    return of_cells > scan->page_size || of_headers > scan->page_size;
 }
 
 static bool cells_of_page(struct page_scan *scan,
@@ -257,11 +266,16 @@ static bool cells_of_page(struct page_scan *scan,
         return true;
     uint32_t pointers = start + (type == INDEX_INNER ? 12 : 8);
     uint32_t count = be16(header + 3);
+    uint64_t of_cells = 0, of_headers = 0;
     for (uint32_t i = 0; i < count && pointers + 2 * i + 2 <= scan->page_size; i++) {
         uint32_t at = be16(scan->page + pointers + 2 * (size_t)i);
         struct page_cell cell;
-        if (at >= pointers && at < scan->page_size && read_cell(scan, at, type, &cell) &&
-            !each(context, &cell))
+        bool is_one =
+            at >= pointers && at < scan->page_size && read_cell(scan, at, type, &cell, &of_headers);
+        of_cells += is_one ? cell.local : 0;
+        if (is_crowded(scan, of_cells, of_headers))
+            return true; /* damaged, or made to keep us busy */
+        if (is_one && !each(context, &cell))
             return false;
         load_page(scan, page); /* |each| may have read another one */
     }

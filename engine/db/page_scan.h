@@ -41,7 +41,8 @@ struct page_cell { /* one record, and where it lies */
     uint8_t kinds[PAGE_COLUMNS_MOST];   /* enum page_kind */
 };
 
-/* Every record whose header makes sense, in no order.  |each| returns false to stop. */
+/* Every record whose header makes sense, in no order.  |each| returns false to stop.  Of a page
+ * whose records overlap, no more than would fill it. */
 void page_scan_each(struct page_scan *scan,
                     bool (*each)(void *context, const struct page_cell *cell), void *context);
 

@@ -17,11 +17,15 @@
  * over meanwhile, every page that a checkpoint changed under us is in the log that we copied, and
  * recovery puts the log's version over whatever we caught.  A log that starts over gets another
  * header (new salts): the header is compared before and after.
+ *
+ * Pages of a transaction that has not ended may be written anew in their place.  A copy that caught
+ * some of them before and its end after that looks like a damaged log, and is made again.
  */
 
 #define LOCK_WAIT_MS 5000
 #define LOCK_PAUSE_MS 5
-#define ATTEMPTS 8 /* a log starts over once in a thousand pages: two in a row are rare */
+#define ATTEMPTS 8      /* a log starts over once in a thousand pages: two in a row are rare */
+#define TORN_ATTEMPTS 5 /* a log that looks damaged may only have been written to meanwhile */
 #define CHUNK (256 << 10)
 #define LOG_HEADER 32
 
@@ -249,9 +253,15 @@ static bool same_header(const struct log_header *a, const struct log_header *b)
     return a->size == b->size && memcmp(a->bytes, b->bytes, LOG_HEADER) == 0;
 }
 
-static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_consistent,
+struct copied {
+    bool consistent; /* as far as the log's header tells */
+    bool damaged;    /* the log */
+};
+
+static enum kiln_code copy_once(struct source *s, const char *to, struct copied *ret_copied,
                                 struct kiln_err *err)
 {
+    struct log_state log = { 0 };
     struct log_header before = { 0 }, after = { 0 };
     KILN_AUTO(mem) char *from_log = beside(s->path, "-wal");
     KILN_AUTO(mem) char *to_log = beside(to, "-wal");
@@ -267,24 +277,28 @@ static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_cons
     if (!rc)
         rc = read_log_header(from_log, &after, err);
     if (!rc)
-        *ret_consistent = same_header(&before, &after);
+        rc = log_look(to_log, &log, err);
+    if (!rc)
+        *ret_copied = (struct copied){ same_header(&before, &after), log.damaged };
     return rc;
 }
 
 enum kiln_code db_snapshot(const char *from, const char *to, struct kiln_err *err)
 {
     __attribute__((cleanup(source_done))) struct source s = { 0 };
-    bool consistent = false;
+    struct copied copied = { 0 };
+    bool done = false;
     enum kiln_code rc = open_source(&s, from, err);
     if (!rc && access(to, F_OK) == 0) /* the clean-up below is for what we made */
         return kiln_fail_errno(err, EEXIST, "cannot make '%s'", to);
     if (!rc)
         rc = lock_source(&s, err);
-    for (int attempt = 0; !rc && !consistent && attempt < ATTEMPTS; attempt++) {
+    for (int attempt = 1; !rc && !done && attempt <= ATTEMPTS; attempt++) {
         db_snapshot_remove(to);
-        rc = copy_once(&s, to, &consistent, err);
+        rc = copy_once(&s, to, &copied, err);
+        done = copied.consistent && (!copied.damaged || attempt >= TORN_ATTEMPTS);
     }
-    if (!rc && !consistent)
+    if (!rc && !done)
         rc = kiln_fail(err, KILN_BUSY,
                        "cannot copy '%s': it is written to all the time; try again "
                        "later",
@@ -317,12 +331,43 @@ enum kiln_code db_snapshot_merge(const char *path, struct kiln_err *err)
     return rc ? rc : check_merged(path, err);
 }
 
-void db_snapshot_remove(const char *path)
+/* SQLite shall not find them beside a file that has all that is in them. */
+static void remove_beside(const char *path)
 {
-    static const char *const suffixes[] = { "", "-wal", "-shm", "-journal" };
+    static const char *const suffixes[] = { "-wal", "-shm", "-journal" };
     for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
         KILN_AUTO(mem) char *name = beside(path, suffixes[i]);
         if (name)
             unlink(name);
     }
+}
+
+enum kiln_code db_snapshot_save(const char *path, struct log_state *ret_log, struct kiln_err *err)
+{
+    struct log_state log = { 0 };
+    struct kiln_err why = KILN_ERR_INIT;
+    KILN_AUTO(mem) char *log_path = beside(path, "-wal");
+    if (!log_path)
+        return out_of_memory(path, err);
+    enum kiln_code rc = log_look(log_path, &log, err);
+    bool readable = log.pages > log.lost;
+    bool by_hand = log.damaged && readable;
+    enum kiln_code merged = rc || by_hand ? rc : db_snapshot_merge(path, &why);
+    if (!rc && merged && (merged != KILN_CORRUPT || !readable)) {
+        *err = why;
+        rc = merged;
+    }
+    if (!rc && (merged || by_hand))
+        rc = log_apply(log_path, path, err);
+    if (rc)
+        return rc;
+    remove_beside(path);
+    *ret_log = log;
+    return KILN_OK;
+}
+
+void db_snapshot_remove(const char *path)
+{
+    unlink(path);
+    remove_beside(path);
 }

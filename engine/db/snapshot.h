@@ -12,7 +12,7 @@
  * SQLite itself cannot do that: reading a file in WAL mode makes or changes its -wal and -shm, and
  * fails where these are not writable.
  */
-#include "common/err.h"
+#include "engine/db/log_salvage.h"
 
 /* The file, and its log or journal where there is one, as |to| and |to|-wal or -journal, mode
  * 0600; |to| must not exist.  On failure nothing is left.  KILN_BUSY: locked, or written to all
@@ -23,5 +23,10 @@ KILN_MUST_CHECK enum kiln_code db_snapshot(const char *from, const char *to, str
  * alone and is in rollback mode: readable with no other file beside it.  KILN_CORRUPT: SQLite does
  * not take it for a database; the copy stays. */
 KILN_MUST_CHECK enum kiln_code db_snapshot_merge(const char *path, struct kiln_err *err);
+/* The same for what may be damaged: of a log that recovery would not take whole, or a file that
+ * SQLite does not take, each page of the log that can be read is put into the file, and |ret_log|
+ * tells what was lost.  KILN_CORRUPT: SQLite does not take the file, and it has no log. */
+KILN_MUST_CHECK enum kiln_code db_snapshot_save(const char *path, struct log_state *ret_log,
+                                                struct kiln_err *err);
 /* The copy and what belongs to it; best effort. */
 void db_snapshot_remove(const char *path);

@@ -15,9 +15,13 @@
 #include "engine/compile/compile_job.h"
 #include "engine/transfer/transfer_job.h"
 
+#include <sys/types.h>
+
 enum lane {
-    LANE_READ,  /* several at once */
-    LANE_WRITE, /* one at a time, in order */
+    LANE_READ,   /* several at once */
+    LANE_WRITE,  /* one at a time, in order */
+    LANE_TUNING, /* the same, beside LANE_WRITE: tuning.db and the databases imported into it */
+    LANES
 };
 
 struct task {
@@ -35,6 +39,8 @@ struct compile_task {
 
 struct transfer_task {
     struct transfer_job job;
+    uid_t uid;     /* who asked: users take turns */
+    bool is_admin; /* likewise: a place is kept for them */
     struct transfer_outcome outcome;
     /* On the loop, any number of times before done. */
     void (*progress)(struct transfer_task *task, const struct transfer_progress *progress);
@@ -54,6 +60,8 @@ struct executor_ops {
     void (*transfer)(struct executor *executor, struct transfer_task *task);
     /* Ends it early; done still comes, with KILN_CANCELLED unless it was over. */
     void (*transfer_cancel)(struct executor *executor, struct transfer_task *task);
+    /* Closes what |uid| sent, where that may block.  NULL: close(2) will do. */
+    void (*close_file)(struct executor *executor, uid_t uid, int fd);
 };
 
 struct executor {

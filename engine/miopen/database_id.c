@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/database_id.h"
 
+#include "common/target.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +21,8 @@ static enum kiln_code refuse(struct bytes text, const char *why, struct kiln_err
     int shown = text.size > 80 ? 80 : (int)text.size;
     return kiln_fail(err, KILN_INVALID,
                      "'%.*s' is not a database id: %s (an id is an arch and its compute units, "
-                     "decimal after '_' up to 64, hexadecimal above: gfx906_60, gfx90a68)",
+                     "decimal after '_' up to 64, hexadecimal above: gfx906_60, gfx90a68; for "
+                     "NVIDIA's GPUs it is the target: sm_90)",
                      shown, (const char *)text.data, why);
 }
 
@@ -89,11 +92,30 @@ static bool units_of(struct bytes text, unsigned *ret_units)
     return true;
 }
 
+static bool is_nvidias(struct bytes text)
+{
+    struct target target;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    return text.size < DATABASE_ID_MOST && target_parse(text, &target, &ignored) == KILN_OK &&
+           target.family == TARGET_NVIDIA &&
+           bytes_equal(text, bytes_of_text(target.text)); /* one spelling for each */
+}
+
+bool database_id_is_miopens(const struct database_id *id)
+{
+    return arch_length(bytes_of_text(id->device)) > 0;
+}
+
 enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,
                                  struct kiln_err *err)
 {
     struct database_id id = { .compute_units = 0 };
     size_t device = arch_length(text);
+    if (device == 0 && is_nvidias(text)) {
+        memcpy(id.device, text.data, text.size);
+        *ret_id = id;
+        return KILN_OK;
+    }
     if (device == 0)
         return refuse(text, "it begins with no arch that kiln knows", err);
     if (starts_with(bytes_of(text.data + device, text.size - device), XNACK_SUFFIX))
@@ -121,6 +143,16 @@ static bool is_version(struct bytes text)
     return true;
 }
 
+enum kiln_code database_version_check(struct bytes version, struct kiln_err *err)
+{
+    if (is_version(version))
+        return KILN_OK;
+    return kiln_fail(err, KILN_INVALID,
+                     "a version of MIOpen has 1 to %d letters, digits, '.', '_' and '-', as "
+                     "'3.2.0'",
+                     DATABASE_VERSION_MOST);
+}
+
 enum kiln_code database_id_split(struct bytes text, struct bytes *ret_id, struct bytes *ret_version,
                                  struct kiln_err *err)
 {
@@ -128,20 +160,35 @@ enum kiln_code database_id_split(struct bytes text, struct bytes *ret_id, struct
     size_t id = at ? (size_t)(at - text.data) : text.size;
     *ret_id = bytes_of(text.data, id);
     *ret_version = at ? bytes_of(at + 1, text.size - id - 1) : (struct bytes){ 0 };
-    if (at && !is_version(*ret_version))
-        return kiln_fail(err, KILN_INVALID,
-                         "a version of MIOpen has 1 to %d letters, digits, '.', '_' and '-', as "
-                         "'3.2.0'",
-                         DATABASE_VERSION_MOST);
-    return KILN_OK;
+    return at ? database_version_check(*ret_version, err) : KILN_OK;
+}
+
+void database_id_join(const char *id, const char *version, char text[VERSIONED_ID_MOST])
+{
+    snprintf(text, VERSIONED_ID_MOST, "%s%s%s", id, version[0] ? "@" : "", version);
+}
+
+static bool is_kilns_file(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && strcmp(dot, ".kpkg") == 0;
 }
 
 enum kiln_code database_id_of_file(const char *file_name, struct database_id *ret_id,
                                    struct kiln_err *err)
 {
+    struct database_id id;
     if (strchr(file_name, '/'))
         return kiln_fail(err, KILN_INVALID, "'%.200s' is a path, not a file name", file_name);
-    enum kiln_code rc =
-        database_id_parse(bytes_of(file_name, strcspn(file_name, ".")), ret_id, err);
-    return rc ? kiln_while(err, "the file name '%.200s' tells no device", file_name) : KILN_OK;
+    enum kiln_code rc = database_id_parse(bytes_of(file_name, strcspn(file_name, ".")), &id, err);
+    if (rc)
+        return kiln_while(err, "the file name '%.200s' tells no device", file_name);
+    if (!database_id_is_miopens(&id) && !is_kilns_file(file_name))
+        return kiln_fail(err, KILN_INVALID,
+                         "'%.200s' has the name of one of MIOpen's files, which are for AMD's GPUs "
+                         "only: packages for %s have kiln's own format (kilnctl pkg build --format "
+                         "kiln -o %s.kpkg)",
+                         file_name, id.device, id.device);
+    *ret_id = id;
+    return KILN_OK;
 }

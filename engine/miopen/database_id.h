@@ -9,6 +9,9 @@
  *   gfx906:xnack+, 60  gfx906_xnack_60 xnack only where it is on
  *   gfx90a             gfx90a          no compute units: for every device of the arch
  *
+ * kiln's own packages are for NVIDIA's GPUs too; there the target itself is the id: sm_90.  MIOpen
+ * knows no such id, so none of its files has one.
+ *
  * Where kernels of several versions of MIOpen are kept apart, "@" and the version follow:
  * "gfx906_60@3.2.0".  MIOpen itself knows no such id.
  *
@@ -37,8 +40,14 @@ KILN_MUST_CHECK enum kiln_code database_id_parse(struct bytes text, struct datab
  * id is not looked at.  KILN_INVALID with what a version looks like. */
 KILN_MUST_CHECK enum kiln_code database_id_split(struct bytes text, struct bytes *ret_id,
                                                  struct bytes *ret_version, struct kiln_err *err);
+/* The other way round; "" is no version.  Cut where a version is too long: check it before. */
+void database_id_join(const char *id, const char *version, char text[VERSIONED_ID_MOST]);
+KILN_MUST_CHECK enum kiln_code database_version_check(struct bytes version, struct kiln_err *err);
+/* Whether MIOpen knows such an id: its files are for AMD's GPUs. */
+bool database_id_is_miopens(const struct database_id *id);
 /* The id at the start of a package's file name: "gfx90a68.kdb", "gfx906_60.ukdb",
- * "gfx906_60.kdb.bz2", "gfx90a68.kpkg". */
+ * "gfx906_60.kdb.bz2", "gfx90a68.kpkg", "sm_90.kpkg".  KILN_INVALID also where the name is that of
+ * one of MIOpen's files and the id none of MIOpen's. */
 KILN_MUST_CHECK enum kiln_code database_id_of_file(const char *file_name,
                                                    struct database_id *ret_id,
                                                    struct kiln_err *err);

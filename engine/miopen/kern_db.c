@@ -96,12 +96,14 @@ static enum kiln_code make_temp_folder(char folder[FOLDER_MOST], struct kiln_err
 
 static enum kiln_code open_copy(struct kern_db *db, const char *copy, struct kiln_err *err)
 {
+    struct log_state log = { 0 };
     enum kiln_code rc = db_snapshot(db->path, copy, err);
     if (!rc) {
-        rc = db_snapshot_merge(copy, err);
+        rc = db_snapshot_save(copy, &log, err);
         if (rc == KILN_CORRUPT) /* then it is read as it is */
             rc = KILN_OK;
     }
+    db->log_damaged = log.damaged;
     if (!rc)
         rc = open_file(db, copy, err);
     if (!rc)
@@ -164,16 +166,20 @@ void kern_db_destroy(struct kern_db *db)
     free(db);
 }
 
-enum kiln_code kern_db_copy(const char *from, const char *to, struct kiln_err *err)
+enum kiln_code kern_db_copy(const char *from, const char *to, uint64_t *ret_lost,
+                            struct kiln_err *err)
 {
+    struct log_state log = { 0 };
     enum kiln_code rc = db_snapshot(from, to, err);
     if (rc)
         return rc;
-    rc = db_snapshot_merge(to, err);
+    rc = db_snapshot_save(to, &log, err);
     if (!rc)
         rc = db_sync_file(to, err);
     if (rc)
         db_snapshot_remove(to);
+    else
+        *ret_lost = log.lost;
     return rc ? kiln_while(err, "copying '%s'", from) : KILN_OK;
 }
 

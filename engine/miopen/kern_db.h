@@ -62,14 +62,19 @@ KILN_MUST_CHECK enum kiln_code kern_db_each(struct kern_db *db, uint64_t after, 
                                             bool (*each)(void *context, const struct kern_row *row),
                                             void *context, uint64_t *ret_lost,
                                             struct kiln_err *err);
-/* Whether kern_db_open or kern_db_each has met damage: there may have been more rows than anything
- * in the file still tells. */
+/* Reads the whole file once, so that later calls of kern_db_each find no damage that was not known:
+ * to be done where it may take long. */
+KILN_MUST_CHECK enum kiln_code kern_db_examine(struct kern_db *db, struct kiln_err *err);
+/* Whether kern_db_open, kern_db_examine or kern_db_each has met damage: there may have been more
+ * rows than anything in the file still tells. */
 bool kern_db_is_damaged(const struct kern_db *db);
 KILN_MUST_CHECK enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows,
                                              struct kiln_err *err);
 /* A consistent copy of a live file, its write-ahead log merged, as one immutable file at |to|,
- * which must not exist; mode 0600. */
-KILN_MUST_CHECK enum kiln_code kern_db_copy(const char *from, const char *to, struct kiln_err *err);
+ * which must not exist; mode 0600.  Of a damaged log goes in what can be read, |ret_lost| is how
+ * many of its pages cannot.  KILN_CORRUPT: no database, and no log beside it. */
+KILN_MUST_CHECK enum kiln_code kern_db_copy(const char *from, const char *to, uint64_t *ret_lost,
+                                            struct kiln_err *err);
 
 /* ---- writing ---- */
 

@@ -103,6 +103,24 @@ static enum kiln_code list_by_pages(struct kern_db *db, struct listing *l,
     return rc;
 }
 
+static bool pass_over(void *context, const struct kern_row *row)
+{
+    (void)context, (void)row;
+    return true;
+}
+
+enum kiln_code kern_db_examine(struct kern_db *db, struct kiln_err *err)
+{
+    struct listing l = { .left = UINT64_MAX };
+    if (db->salvage)
+        return KILN_OK;
+    db->listed = 0;
+    enum kiln_code rc = compare_counts(db, err);
+    if (!rc)
+        rc = list_by_sqlite(db, &l, pass_over, NULL, err);
+    return rc == KILN_CORRUPT ? kern_salvage_open(db->fd, &db->salvage, err) : rc;
+}
+
 enum kiln_code kern_db_each(struct kern_db *db, uint64_t after, uint64_t count,
                             bool (*each)(void *context, const struct kern_row *row), void *context,
                             uint64_t *ret_lost, struct kiln_err *err)
@@ -122,4 +140,4 @@ enum kiln_code kern_db_each(struct kern_db *db, uint64_t after, uint64_t count,
     return rc;
 }
 
-bool kern_db_is_damaged(const struct kern_db *db) { return db->salvage != NULL; }
+bool kern_db_is_damaged(const struct kern_db *db) { return db->log_damaged || db->salvage != NULL; }

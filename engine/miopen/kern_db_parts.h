@@ -19,12 +19,13 @@ enum kern_db_statement {
 };
 
 struct kern_db {
-    char *path;    /* owned; as the caller names the file */
-    int fd;        /* owned; the file, or the copy of a live one */
-    uint64_t size; /* of the file, bytes */
-    struct db *db; /* owned; NULL: SQLite does not take the file, only |salvage| reads it */
-    bool indexed;  /* by name and arguments */
-    bool compared; /* index and table have been counted */
+    char *path;       /* owned; as the caller names the file */
+    int fd;           /* owned; the file, or the copy of a live one */
+    uint64_t size;    /* of the file, bytes */
+    struct db *db;    /* owned; NULL: SQLite does not take the file, only |salvage| reads it */
+    bool indexed;     /* by name and arguments */
+    bool log_damaged; /* of a live file */
+    bool compared;    /* index and table have been counted */
     struct kern_salvage *salvage; /* owned; NULL as long as no damage has been met */
     uint64_t listed;              /* bytes of the rows given out since the first */
 };

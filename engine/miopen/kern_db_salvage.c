@@ -9,6 +9,8 @@
 /* Of rows and of index entries; the largest of AMD's packages has some ten thousand. */
 #define FOUND_MOST (1u << 20)
 #define RECORD_MOST (LIMIT_CODE_OBJECT + 4u * KERN_DB_TEXT_MOST)
+/* Of one id, rows and index entries that are looked at: pages that were freed may hold a few. */
+#define OF_ONE_ID_MOST 64
 
 struct found_key { /* what the index says */
     int64_t id;
@@ -64,7 +66,7 @@ static bool on_cell(void *context, const struct page_cell *cell)
                                  .hash = hash_of(v[0].bytes, v[1].bytes) };
         buffer_put(&s->keys, &key, sizeof(key));
     }
-    return true;
+    return !s->rows.failed && !s->keys.failed;
 }
 
 static int by_id(int64_t a, int64_t b) { return (a > b) - (a < b); }
@@ -198,9 +200,9 @@ static bool next_group(const struct kern_salvage *s, size_t *row, size_t *key, s
         id = keys[*key].id;
     struct group g = { .id = id, .rows = rows + *row, .keys = keys + *key };
     while (*row < rows_end && rows[*row].id == id)
-        ++*row, g.row_count++;
+        ++*row, g.row_count += g.row_count < OF_ONE_ID_MOST;
     while (*key < keys_end && keys[*key].id == id)
-        ++*key, g.key_count++;
+        ++*key, g.key_count += g.key_count < OF_ONE_ID_MOST;
     *ret_g = g;
     return true;
 }

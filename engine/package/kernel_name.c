@@ -1,49 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/kernel_name.h"
 
-#include "common/messages.h"
-#include "engine/digest/sha256.h"
+#include "common/limits.h"
+#include "engine/digest/sha256_headers.h"
 
 #include <string.h>
 
 #define NAME_DIGITS 12 /* 48 bits: beside the program's name, enough to tell its versions apart */
-
-static int by_name(const void *left, const void *right)
-{
-    struct bytes a = ((const struct message_header *)left)->name;
-    struct bytes b = ((const struct message_header *)right)->name;
-    size_t common = a.size < b.size ? a.size : b.size;
-    int order = common ? memcmp(a.data, b.data, common) : 0;
-    return order ? order : (a.size > b.size) - (a.size < b.size);
-}
-
-static void put_number(struct sha256 *s, uint32_t value)
-{
-    uint8_t raw[4];
-    for (size_t i = 0; i < sizeof(raw); i++)
-        raw[i] = (uint8_t)(value >> (8 * i));
-    sha256_put_sized(s, bytes_of(raw, sizeof(raw)));
-}
-
-static enum kiln_code put_headers(struct sha256 *s, const struct package_source *source,
-                                  struct kiln_err *err)
-{
-    struct message_header headers[LIMIT_HEADERS];
-    struct reader r = reader_of(source->headers);
-    for (uint32_t i = 0; i < source->header_count && i < LIMIT_HEADERS; i++)
-        headers[i] = message_header_read(&r);
-    if (r.failed || reader_left(&r) || source->header_count > LIMIT_HEADERS)
-        return kiln_fail(err, KILN_INVALID, "the headers of '%.*s' are not %u whole records",
-                         (int)source->program.size, (const char *)source->program.data,
-                         (unsigned)source->header_count);
-    qsort(headers, source->header_count, sizeof(headers[0]), by_name);
-    put_number(s, source->header_count);
-    for (uint32_t i = 0; i < source->header_count; i++) {
-        sha256_put_sized(s, headers[i].name);
-        sha256_put_sized(s, headers[i].text);
-    }
-    return KILN_OK;
-}
 
 static bool has_nul(struct bytes text) { return text.size && memchr(text.data, '\0', text.size); }
 
@@ -58,10 +21,11 @@ enum kiln_code package_kernel_name(const struct package_source *source, struct b
     sha256_init(&s);
     sha256_put_sized(&s, bytes_of_text("kiln-kernel-name-1"));
     sha256_put_sized(&s, source->source);
-    enum kiln_code rc = put_headers(&s, source, err);
-    if (rc)
-        return rc;
-    put_number(&s, source->abi);
+    if (!sha256_put_headers(&s, source->headers, source->header_count))
+        return kiln_fail(err, KILN_INVALID, "the headers of '%.*s' are not %u whole records",
+                         (int)source->program.size, (const char *)source->program.data,
+                         (unsigned)source->header_count);
+    sha256_put_number(&s, source->abi);
     struct digest digest = sha256_end(&s);
     char hex[DIGEST_HEX_SIZE];
     digest_to_hex(&digest, hex);

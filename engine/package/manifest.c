@@ -78,12 +78,12 @@ static bool try_key(void *context, const struct public_key *key)
     return !v->genuine;
 }
 
-static enum kiln_code check_signature(const struct statement *s, const char *trusted_folder,
+static enum kiln_code check_signature(const struct statement *s, const struct manifest_trust *trust,
                                       char signer[KEY_NAME_MOST], struct kiln_err *err)
 {
     struct verdict v = { .statement = s };
     struct trusted_keys keys;
-    enum kiln_code rc = keys_each(trusted_folder, try_key, &v, &keys, err);
+    enum kiln_code rc = keys_each(trust->folder, try_key, &v, &keys, err);
     if (rc)
         return rc;
     if (!v.known)
@@ -91,8 +91,8 @@ static enum kiln_code check_signature(const struct statement *s, const char *tru
             err, KILN_DENIED,
             "it is signed with the key %.16s, which is none of the %u in '%s'%s%s%s: if "
             "you trust that key, put its .pub file there",
-            s->key_id, keys.good, trusted_folder, keys.bad ? " ('" : "", keys.first_bad,
-            keys.bad ? "' holds no key)" : "");
+            s->key_id, keys.good, trust->shown ? trust->shown : trust->folder,
+            keys.bad ? " ('" : "", keys.first_bad, keys.bad ? "' holds no key)" : "");
     if (!v.genuine)
         return kiln_fail(err, KILN_DENIED,
                          "the signature is not that of '%s': the manifest was changed after it was "
@@ -157,7 +157,7 @@ static enum kiln_code find_file(const char *text, const char *file_name, const c
     return KILN_OK;
 }
 
-enum kiln_code manifest_check(struct bytes manifest, const char *trusted_folder,
+enum kiln_code manifest_check(struct bytes manifest, const struct manifest_trust *trust,
                               const char *file_name, struct manifest_file *ret_file,
                               char ret_signer[KEY_NAME_MOST], struct kiln_err *err)
 {
@@ -165,7 +165,7 @@ enum kiln_code manifest_check(struct bytes manifest, const char *trusted_folder,
     char signer[KEY_NAME_MOST];
     enum kiln_code rc = statement_read(manifest, &s, err);
     if (!rc) {
-        rc = check_signature(&s, trusted_folder, signer, err);
+        rc = check_signature(&s, trust, signer, err);
         if (!rc)
             rc = find_file(s.text, file_name, signer, ret_file, err);
         statement_done(&s);

@@ -5,12 +5,12 @@
  * Signed manifests: which files are genuine, and who says so.  docs/formats/manifest.md.
  *
  *   PACKAGE.manifest  {"manifest": "<JSON text>", "key_id": "<16 hex>", "signature": "<128 hex>"}
- *                     the signature covers exactly the bytes of the member "manifest", whose JSON
- * is
- *                     {"format": "kiln-manifest-1", "files": [{"name", "size", "sha256"}]}
+ *                     the signature covers exactly the bytes of the member "manifest", whose
+ *                     JSON is {"format": "kiln-manifest-1", "files": [...]}, each of those
+ *                     {"name", "size", "sha256"}
  *   NAME.pub          {"format": "kiln-public-key-1", "name", "key_id", "key": "<64 hex>"}
- *   NAME.key          {"format": "kiln-secret-key-1", "name", "key_id", "secret": "<64 hex>"}, mode
- * 0600
+ *   NAME.key          {"format": "kiln-secret-key-1", "name", "key_id", "secret": "<64 hex>"};
+ *                     mode 0600
  *
  * The key id is the first 8 bytes of the SHA-256 of the public key.
  * Threading  pure functions but for the files they read
@@ -26,10 +26,16 @@ struct manifest_file { /* what a manifest says of one file */
     struct digest sha256;
 };
 
-/* Checks the signature by the keys of |trusted_folder| (*.pub) and finds |file_name|.  KILN_DENIED:
+struct manifest_trust {
+    const char *folder; /* of *.pub */
+    const char *shown;  /* what sentences call it, where it is a copy; NULL: as it is called */
+};
+
+/* Checks the signature by the trusted keys and finds |file_name|.  KILN_DENIED:
  * no trusted key made it, or the signature is wrong; KILN_CORRUPT: no manifest; KILN_NOT_FOUND: it
  * does not name that file.  Each sentence says what to do. */
-KILN_MUST_CHECK enum kiln_code manifest_check(struct bytes manifest, const char *trusted_folder,
+KILN_MUST_CHECK enum kiln_code manifest_check(struct bytes manifest,
+                                              const struct manifest_trust *trust,
                                               const char *file_name, struct manifest_file *ret_file,
                                               char ret_signer[KEY_NAME_MOST], struct kiln_err *err);
 struct manifest_entry {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/package.h"
 
+#include "engine/package/damaged_rows.h"
 #include "engine/package/package_file.h"
 #include "engine/package/package_format.h"
 
@@ -27,40 +28,8 @@ struct package {
     bool replaced;            /* another file has the name now: no further connections */
     bool counted;
     uint64_t rows;
+    struct damaged_rows damaged;
 };
-
-static const struct {
-    const char *suffix;
-    const struct package_ops *ops;
-} formats[] = {
-    { ".kdb", &package_kdb_ops },
-    { ".ukdb", &package_kdb_ops },
-    { ".kpkg", &package_kiln_ops },
-};
-
-static const struct package_ops *ops_of(const char *file_name)
-{
-    size_t size = strlen(file_name);
-    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
-        size_t suffix = strlen(formats[i].suffix);
-        if (size > suffix && strcmp(file_name + size - suffix, formats[i].suffix) == 0)
-            return formats[i].ops;
-    }
-    return NULL;
-}
-
-bool package_format_of(const char *file_name, enum package_format *ret_format)
-{
-    const struct package_ops *ops = ops_of(file_name);
-    if (ops)
-        *ret_format = ops->format;
-    return ops;
-}
-
-const char *package_format_name(enum package_format format)
-{
-    return format == PACKAGE_KDB ? package_kdb_ops.name : package_kiln_ops.name;
-}
 
 /* ---- opening ---- */
 
@@ -70,7 +39,7 @@ static enum kiln_code state(struct package *package, const struct package_option
     struct package_info *info = &package->info;
     const char *slash = strrchr(options->path, '/');
     const char *name = options->name ? options->name : slash ? slash + 1 : options->path;
-    package->ops = ops_of(name);
+    package->ops = package_ops_of(name);
     if (!package->ops)
         return kiln_fail(err, KILN_INVALID,
                          "'%s' is not named like a package: gfx90a68.kdb, .ukdb or .kpkg",
@@ -220,6 +189,44 @@ static void give_back(struct package *package, struct connection *connection)
     pthread_mutex_unlock(&package->mutex);
 }
 
+/* ---- rows that are known to be damaged ---- */
+
+/* False for all where none is known: what was asked for is then not even hashed. */
+static bool has_damaged_rows(struct package *package)
+{
+    pthread_mutex_lock(&package->mutex);
+    bool any = package->damaged.count > 0;
+    pthread_mutex_unlock(&package->mutex);
+    return any;
+}
+
+static bool is_known_damaged(struct package *package, const struct digest *asked)
+{
+    pthread_mutex_lock(&package->mutex);
+    bool known = damaged_rows_has(&package->damaged, asked);
+    pthread_mutex_unlock(&package->mutex);
+    return known;
+}
+
+static void note_damaged(struct package *package, const struct digest *asked)
+{
+    pthread_mutex_lock(&package->mutex);
+    damaged_rows_add(&package->damaged, asked);
+    pthread_mutex_unlock(&package->mutex);
+}
+
+void package_shun(struct package *package, struct bytes name, struct bytes args)
+{
+    struct digest asked = damaged_rows_name(name, args);
+    note_damaged(package, &asked);
+}
+
+/* The disk may do better the next time; what was read and is wrong stays wrong. */
+static bool is_lasting(enum kiln_code rc, bool damaged)
+{
+    return damaged || rc == KILN_CORRUPT || rc == KILN_UNSUPPORTED;
+}
+
 /* ---- answering ---- */
 
 /* What a damaged file does to a look-up is a miss; only this process's own trouble is not. */
@@ -240,10 +247,18 @@ enum kiln_code package_find_named(struct package *package, struct bytes name, st
                                   bool *ret_damaged, struct kiln_err *err)
 {
     bool damaged = false;
+    *ret_damaged = false;
+    if (has_damaged_rows(package)) {
+        struct digest asked = damaged_rows_name(name, args);
+        if (is_known_damaged(package, &asked))
+            return KILN_NOT_FOUND;
+    }
     struct connection *connection = take(package);
     enum kiln_code rc =
         package->ops->find_named(connection->inner, name, args, ret_raw, &damaged, err);
     give_back(package, connection);
+    if (is_lasting(rc, damaged))
+        package_shun(package, name, args);
     if (!rc)
         *ret_hit = (struct package_hit){ 0 };
     return settle(package, rc, damaged, ret_damaged, err);
@@ -255,11 +270,13 @@ enum kiln_code package_find_key(struct package *package, const struct digest *ke
 {
     bool damaged = false;
     *ret_damaged = false;
-    if (!package->trusted || !package->ops->find_key)
+    if (!package->trusted || !package->ops->find_key || is_known_damaged(package, key))
         return KILN_NOT_FOUND;
     struct connection *connection = take(package);
     enum kiln_code rc = package->ops->find_key(connection->inner, key, ret_raw, &damaged, err);
     give_back(package, connection);
+    if (is_lasting(rc, damaged))
+        note_damaged(package, key);
     if (!rc)
         *ret_hit = (struct package_hit){ 0 };
     return settle(package, rc, damaged, ret_damaged, err);

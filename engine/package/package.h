@@ -31,6 +31,12 @@ enum package_format { PACKAGE_KDB, PACKAGE_KILN };
 bool package_format_of(const char *file_name, enum package_format *ret_format);
 const char *package_format_name(enum package_format format); /* "kdb", "kiln" */
 
+/* Whether a file that was signed as |signed_name| may be installed as |name|: they tell one
+ * database id and one format.  KILN_DENIED, for whoever signs packages says for which device they
+ * are. */
+KILN_MUST_CHECK enum kiln_code package_names_agree(const char *signed_name, const char *name,
+                                                   struct kiln_err *err);
+
 struct package_record { /* what was checked when kiln installed it (FILE.json) */
     struct digest sha256;
     uint64_t rows;
@@ -80,11 +86,15 @@ struct package_hit {
 };
 
 /* Both append the raw object.  KILN_NOT_FOUND without a sentence on a miss; with a sentence and
- * |ret_damaged| when something was there and failed its check. */
+ * |ret_damaged| when something was there and failed its check.  A row that failed is told once: it
+ * is not unpacked again while the package is open (package_check looks at it again). */
 KILN_MUST_CHECK enum kiln_code package_find_named(struct package *package, struct bytes name,
                                                   struct bytes args, struct buffer *ret_raw,
                                                   struct package_hit *ret_hit, bool *ret_damaged,
                                                   struct kiln_err *err);
+/* From now on that row is a miss, and not looked at: for whoever finds that the object under it is
+ * not what it should be. */
+void package_shun(struct package *package, struct bytes name, struct bytes args);
 /* A miss unless the package is trusted. */
 KILN_MUST_CHECK enum kiln_code package_find_key(struct package *package, const struct digest *key,
                                                 struct buffer *ret_raw, struct package_hit *ret_hit,

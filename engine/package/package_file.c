@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define HEADER_SIZE 100 /* of a SQLite file */
 #define PATH_MOST 4096
@@ -69,12 +70,22 @@ static uint64_t stated_size(const uint8_t *header)
     return valid ? page * number_at(header, 28) : 0;
 }
 
+static const char sqlite_magic[16] = "SQLite format 3";
+
+static enum kiln_code refuse_other(const char *path, const uint8_t *header, struct kiln_err *err)
+{
+    return kiln_fail(err, KILN_CORRUPT, "'%s' is no package: it is not a SQLite file%s", path,
+                     header[0] == '<'
+                         ? ", but begins as a web page does: is the URL right, or must "
+                           "one log in there?"
+                         : "");
+}
+
 static enum kiln_code check_header(const char *path, const uint8_t *header,
                                    const struct file_identity *identity, struct kiln_err *err)
 {
-    static const char magic[16] = "SQLite format 3";
-    if (memcmp(header, magic, sizeof(magic)) != 0)
-        return kiln_fail(err, KILN_CORRUPT, "'%s' is no package: it is not a SQLite file", path);
+    if (memcmp(header, sqlite_magic, sizeof(sqlite_magic)) != 0)
+        return refuse_other(path, header, err);
     uint64_t stated = stated_size(header);
     if (identity->size < stated)
         return kiln_fail(err, KILN_BUSY,
@@ -100,6 +111,9 @@ static enum kiln_code read_header(int fd, const char *path, uint8_t header[HEADE
             continue;
         if (got < 0)
             return kiln_fail_errno(err, errno, "cannot read '%s'", path);
+        size_t compared = have < sizeof(sqlite_magic) ? have : sizeof(sqlite_magic);
+        if (got == 0 && memcmp(header, sqlite_magic, compared) != 0)
+            return refuse_other(path, header, err);
         if (got == 0)
             return kiln_fail(err, KILN_BUSY,
                              "'%s' is not whole: it has %zu bytes; if nobody is copying it, fetch "

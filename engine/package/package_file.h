@@ -9,8 +9,6 @@
 #include "common/digest.h"
 #include "common/err.h"
 
-#include <sys/stat.h>
-
 struct file_identity { /* a file that was changed or replaced has another one */
     uint64_t device, inode, size;
     int64_t modified_ns;

@@ -39,5 +39,7 @@ struct package_ops {
 
 extern const struct package_ops package_kdb_ops, package_kiln_ops;
 
+/* The format that a file's name states; NULL for other files. */
+const struct package_ops *package_ops_of(const char *file_name);
 /* Notes one damaged row in |report|. */
 void package_report_damage(struct package_report *report, const struct kiln_err *why);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- views ---- */
 
@@ -141,6 +142,7 @@ enum kiln_code package_set_create(const struct package_set_options *options,
     if (!set)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the packages");
     pthread_mutex_init(&set->mutex, NULL);
+    pthread_mutex_init(&set->refusals_mutex, NULL);
     enum kiln_code rc = copy_options(set, options, err);
     if (!rc && !(set->view = view_create(0)))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the packages");
@@ -165,6 +167,7 @@ void package_set_destroy(struct package_set *set)
     free(set->unreadable);
     free(set->keys_folder);
     pthread_mutex_destroy(&set->mutex);
+    pthread_mutex_destroy(&set->refusals_mutex);
     free(set);
 }
 
@@ -183,6 +186,19 @@ void package_set_list(struct package_set *set,
         each(context, &info);
     }
     view_return(set, view);
+}
+
+void package_set_list_refused(struct package_set *set,
+                              void (*each)(void *context, const char *folder, const char *name,
+                                           const char *why),
+                              void *context)
+{
+    pthread_mutex_lock(&set->refusals_mutex);
+    for (size_t i = 0; i < set->refusal_count; i++) {
+        const struct refusal *refusal = &set->refusals[i];
+        each(context, set->folders[refusal->folder], refusal->name, refusal->text);
+    }
+    pthread_mutex_unlock(&set->refusals_mutex);
 }
 
 static void list_names(const struct view *view, char names[256])

@@ -7,14 +7,16 @@
  * Role       looks into folders for packages, opens what appeared, lets go of what went, answers by
  *            MIOpen's rule: the database id with its compute units first, then the plain arch
  * Ownership  owns the packages; one that is in use by a look-up goes when that ends
- * Threading  find, covers, list, use, coverage: any thread, several at once.  rescan, adopt,
- *            remove: one thread at a time (the write lane)
+ * Threading  find, covers, list, list_refused, use, coverage, check: any thread, several at once.
+ * rescan, adopt, remove: one thread at a time (the write lane)
  *
  * The first folder is kiln's own (installed packages, FILE and FILE.json with what was checked);
  * others (a distribution's) are only read.  Packages of one id are asked in the order of their
  * folders, then of their names.
  */
+#include "engine/package/manifest.h"
 #include "engine/package/package.h"
+#include "engine/package/package_file.h"
 
 struct package_set;
 
@@ -48,11 +50,15 @@ KILN_MUST_CHECK enum kiln_code package_set_rescan(
     struct package_set *set, void (*changed)(void *context, const struct package_change *),
     void (*refused)(void *context, const char *text), void *context, struct kiln_err *err);
 
+#define PACKAGE_ROW_TEXT 160 /* longer names are cut */
+
 struct package_found {
     char package[PACKAGE_NAME_MOST]; /* which one had it */
     struct package_hit hit;
     char damaged[PACKAGE_NAME_MOST]; /* one whose row failed its check on the way; "" when none */
     char damage[256];                /* the sentence about it */
+    char damaged_row[PACKAGE_ROW_TEXT]; /* which one: its kernel's name, or its key; "" when the
+                                           package itself found nothing wrong */
 };
 /* KILN_NOT_FOUND without a sentence.  A damaged row is as if it were not there: the next package
  * that fits is asked, and |ret_found| tells of it in either case (it is always written). */
@@ -67,6 +73,16 @@ KILN_MUST_CHECK enum kiln_code package_set_find_key(struct package_set *set,
                                                     struct buffer *ret_raw,
                                                     struct package_found *ret_found,
                                                     struct kiln_err *err);
+/* The first package for the same arch but other compute units that has such a row, right: MIOpen's
+ * rule asks none of them.  KILN_NOT_FOUND without a sentence. */
+KILN_MUST_CHECK enum kiln_code package_set_find_elsewhere(struct package_set *set,
+                                                          struct bytes database_id,
+                                                          struct bytes name, struct bytes args,
+                                                          char ret_package[PACKAGE_NAME_MOST],
+                                                          char ret_id[DATABASE_ID_MOST]);
+/* As package_shun, of every package with that file name. */
+void package_set_shun(struct package_set *set, const char *package, struct bytes name,
+                      struct bytes args);
 /* Whether any package could answer for this database id. */
 bool package_set_covers(struct package_set *set, struct bytes database_id);
 /* Whether any signed kiln package is there: find_key is a miss otherwise. */
@@ -75,6 +91,12 @@ bool package_set_has_keys(struct package_set *set);
 /* In the order in which they are asked.  Rows are counted where they were not: not for the loop. */
 void package_set_list(struct package_set *set,
                       void (*each)(void *context, const struct package_info *info), void *context);
+/* Files named like packages that are not used, in no order: |folder| and name, and the sentence
+ * that says why not and what to do.  |each| must not call the set. */
+void package_set_list_refused(struct package_set *set,
+                              void (*each)(void *context, const char *folder, const char *name,
+                                           const char *why),
+                              void *context);
 /* Calls |use| with the package of that file name, which stays open meanwhile.  KILN_NOT_FOUND
  * naming what is installed. */
 KILN_MUST_CHECK enum kiln_code package_set_use(struct package_set *set, const char *name,
@@ -87,14 +109,35 @@ struct package_arrival { /* a file that kiln-transfer has fetched, unpacked and 
     const char *path;    /* in own_folder/incoming: on the same filesystem */
     const char *name;    /* "gfx90a68.kdb" */
     struct digest sha256;
-    const char *signer; /* "" when unsigned */
-    const char *source; /* URL or path, for show */
+    struct bytes manifest; /* empty: none */
+    const char *fetched;   /* what the manifest calls the file, packed perhaps */
+    const char *wanted;    /* the SHA-256 that who installs it gave, in digits; NULL */
+    bool may_be_packed;    /* |wanted| and the manifest speak of a .bz2 */
+    const char *source;    /* URL or path, for show */
+    bool replace_signed;   /* also one that a trusted key signed, where none signed this */
 };
-/* Checks its hash once more, opens it, moves it into place (rename, synced); one of the same name
- * is replaced in the same step.  What was there before stays untouched on failure, and the arrival
- * stays where it is. */
+
+struct package_checked { /* a file that was found to be the arrival, and nobody else may change */
+    struct file_identity identity;
+    uint64_t rows;
+    char signer[KEY_NAME_MOST]; /* "" when unsigned */
+};
+/* All of an arrival's checks that read the whole file: takes it over, hashes it once more, compares
+ * that with what was asked for and with the manifest, whose signature it checks, opens it and
+ * counts its rows.  A packed file is gone: it is the manifest's as far as kiln-transfer says,
+ * unless the manifest names the unpacked one, too.  Any thread: gigabytes must not hold up the
+ * write lane. */
+KILN_MUST_CHECK enum kiln_code package_set_check(const struct package_set *set,
+                                                 const struct package_arrival *arrival,
+                                                 struct package_checked *ret_checked,
+                                                 struct kiln_err *err);
+/* Moves what was checked into place (rename, synced) and opens it; one of the same name is replaced
+ * in the same step.  KILN_CORRUPT when the file is no longer the one that was checked.  What was
+ * there before stays untouched on failure, and the arrival stays where it is.  KILN_DENIED where it
+ * would take the place of one that a trusted key signed without being signed itself. */
 KILN_MUST_CHECK enum kiln_code package_set_adopt(struct package_set *set,
                                                  const struct package_arrival *arrival,
+                                                 const struct package_checked *checked,
                                                  struct package_info *ret_info,
                                                  struct kiln_err *err);
 /* KILN_DENIED for a package of another folder: it says how to remove that.  A file of kiln's own

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/package_set_parts.h"
 
+#include "common/limits.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -66,13 +68,16 @@ bool package_set_has_keys(struct package_set *set)
 /* One package's answer.  True when that settles it: the package had the object, or this process is
  * in trouble. */
 static bool note_answer(const struct member *member, enum kiln_code rc, bool damaged,
-                        const struct kiln_err *why, struct package_found *found,
+                        struct bytes row, const struct kiln_err *why, struct package_found *found,
                         struct kiln_err *err)
 {
     const char *name = package_info(member->package)->name;
     if (damaged && !found->damaged[0]) {
         snprintf(found->damaged, sizeof(found->damaged), "%s", name);
         snprintf(found->damage, sizeof(found->damage), "%.255s", why->text);
+        snprintf(found->damaged_row, sizeof(found->damaged_row), "%.*s",
+                 (int)(row.size < PACKAGE_ROW_TEXT ? row.size : PACKAGE_ROW_TEXT - 1),
+                 (const char *)row.data);
     }
     if (!rc)
         snprintf(found->package, sizeof(found->package), "%s", name);
@@ -101,11 +106,44 @@ enum kiln_code package_set_find_named(struct package_set *set, struct bytes data
             struct kiln_err why = KILN_ERR_INIT;
             rc = package_find_named(member->package, name, args, ret_raw, &ret_found->hit, &damaged,
                                     &why);
-            settled = note_answer(member, rc, damaged, &why, ret_found, err);
+            settled = note_answer(member, rc, damaged, name, &why, ret_found, err);
         }
     }
     view_return(set, view);
     return rc;
+}
+
+static bool has_row(struct member *member, struct bytes name, struct bytes args)
+{
+    struct package_hit hit;
+    bool damaged = false;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer raw;
+    buffer_init(&raw, LIMIT_CODE_OBJECT);
+    return package_find_named(member->package, name, args, &raw, &hit, &damaged, &ignored) ==
+           KILN_OK;
+}
+
+enum kiln_code package_set_find_elsewhere(struct package_set *set, struct bytes database_id,
+                                          struct bytes name, struct bytes args,
+                                          char ret_package[PACKAGE_NAME_MOST],
+                                          char ret_id[DATABASE_ID_MOST])
+{
+    struct wanted wanted;
+    if (!parse_id(database_id, &wanted))
+        return KILN_NOT_FOUND;
+    struct view *view = view_take(set);
+    bool found = false;
+    for (size_t i = 0; i < view->count && !found; i++) {
+        struct member *member = view->members[i];
+        found = fit_of(member, &wanted) == PACKAGE_FIT_OTHER_CUS && has_row(member, name, args);
+        if (!found)
+            continue;
+        snprintf(ret_package, PACKAGE_NAME_MOST, "%s", package_info(member->package)->name);
+        snprintf(ret_id, DATABASE_ID_MOST, "%s", member->id);
+    }
+    view_return(set, view);
+    return found ? KILN_OK : KILN_NOT_FOUND;
 }
 
 enum kiln_code package_set_find_key(struct package_set *set, const struct digest *key,
@@ -113,6 +151,8 @@ enum kiln_code package_set_find_key(struct package_set *set, const struct digest
                                     struct kiln_err *err)
 {
     *ret_found = (struct package_found){ 0 };
+    char hex[DIGEST_HEX_SIZE];
+    digest_to_hex(key, hex);
     struct view *view = view_take(set);
     enum kiln_code rc = KILN_NOT_FOUND;
     bool settled = false;
@@ -121,10 +161,21 @@ enum kiln_code package_set_find_key(struct package_set *set, const struct digest
         bool damaged = false;
         struct kiln_err why = KILN_ERR_INIT;
         rc = package_find_key(member->package, key, ret_raw, &ret_found->hit, &damaged, &why);
-        settled = note_answer(member, rc, damaged, &why, ret_found, err);
+        settled = note_answer(member, rc, damaged, bytes_of_text(hex), &why, ret_found, err);
     }
     view_return(set, view);
     return rc;
+}
+
+void package_set_shun(struct package_set *set, const char *package, struct bytes name,
+                      struct bytes args)
+{
+    struct view *view = view_take(set);
+    for (size_t i = 0; i < view->count; i++) {
+        if (strcmp(package_info(view->members[i]->package)->name, package) == 0)
+            package_shun(view->members[i]->package, name, args);
+    }
+    view_return(set, view);
 }
 
 /* ---- coverage ---- */

@@ -10,8 +10,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define OWN 0 /* the folder that kiln installs into */
+#define PACKED_SUFFIX ".bz2"
 
 /* ---- the file that arrived ---- */
 
@@ -44,6 +46,13 @@ static enum kiln_code take_over(int fd, const char *path, struct kiln_err *err)
     return refuse_writers(fd, path, err);
 }
 
+static enum kiln_code refuse_changed(const struct package_arrival *arrival, struct kiln_err *err)
+{
+    return kiln_fail(err, KILN_CORRUPT,
+                     "'%s' is not what was fetched: it changed since it was checked; try again",
+                     arrival->path);
+}
+
 static enum kiln_code check_arrival(const struct package_arrival *arrival,
                                     struct file_identity *ret_identity, struct kiln_err *err)
 {
@@ -56,9 +65,7 @@ static enum kiln_code check_arrival(const struct package_arrival *arrival,
     if (!rc)
         rc = package_file_hash(fd, &sha256, err);
     if (!rc && !digest_equal(&sha256, &arrival->sha256))
-        rc = kiln_fail(err, KILN_CORRUPT,
-                       "'%s' is not what was fetched: it changed since it was checked; try again",
-                       arrival->path);
+        rc = refuse_changed(arrival, err);
     if (!rc && fsync(fd) != 0)
         rc = kiln_fail_errno(err, errno, "cannot sync '%s'", arrival->path);
     if (!rc && !file_identity_at(AT_FDCWD, arrival->path, ret_identity))
@@ -66,8 +73,7 @@ static enum kiln_code check_arrival(const struct package_arrival *arrival,
     return rc;
 }
 
-static enum kiln_code check_name(const struct package_set *set,
-                                 const struct package_arrival *arrival, struct kiln_err *err)
+static enum kiln_code check_name(const struct package_arrival *arrival, struct kiln_err *err)
 {
     enum package_format format;
     struct database_id id;
@@ -78,13 +84,75 @@ static enum kiln_code check_name(const struct package_set *set,
                          "'%.200s' is no name for a package: gfx90a68.kdb, gfx90a68.ukdb or "
                          "gfx90a68.kpkg",
                          name);
-    enum kiln_code rc = database_id_of_file(name, &id, err);
-    if (!rc && set->require_signature && !signer_is_trusted(set, arrival->signer))
-        rc = kiln_fail(err, KILN_DENIED,
-                       "'%s' is not signed by a trusted key and require-signature is set: put its "
-                       "manifest beside it and the signer's .pub file into '%s'",
-                       name, set->keys_folder);
-    return rc;
+    return database_id_of_file(name, &id, err);
+}
+
+/* ---- what it must be ---- */
+
+static enum kiln_code refuse_other(const char *who, struct kiln_err *err)
+{
+    return kiln_fail(err, KILN_CORRUPT,
+                     "its SHA-256 is not the one that %s: fetch it again from where you trust; one "
+                     "that is packed needs a name that ends in " PACKED_SUFFIX,
+                     who);
+}
+
+static enum kiln_code check_wanted(const struct package_arrival *arrival, struct kiln_err *err)
+{
+    struct digest wanted;
+    if (!arrival->wanted || arrival->may_be_packed)
+        return KILN_OK;
+    if (digest_from_hex(arrival->wanted, &wanted) && digest_equal(&wanted, &arrival->sha256))
+        return KILN_OK;
+    return refuse_other("was asked for", err);
+}
+
+/* Of |name| without the suffix; whether it had it. */
+static bool unpacked_name(const char *name, char ret_name[PACKAGE_NAME_MOST])
+{
+    size_t suffix = strlen(PACKED_SUFFIX);
+    int size = snprintf(ret_name, PACKAGE_NAME_MOST, "%s", name);
+    if (size >= PACKAGE_NAME_MOST || (size_t)size <= suffix ||
+        strcmp(ret_name + (size_t)size - suffix, PACKED_SUFFIX) != 0)
+        return false;
+    ret_name[(size_t)size - suffix] = '\0';
+    return true;
+}
+
+static enum kiln_code check_manifest(const struct package_set *set,
+                                     const struct package_arrival *arrival,
+                                     char ret_signer[KEY_NAME_MOST], struct kiln_err *err)
+{
+    const struct manifest_trust trust = { .folder = set->keys_folder };
+    char name[PACKAGE_NAME_MOST];
+    struct manifest_file file;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    bool packed = unpacked_name(arrival->fetched, name) && arrival->may_be_packed;
+    enum kiln_code rc =
+        manifest_check(arrival->manifest, &trust, arrival->fetched, &file, ret_signer, err);
+    if (!rc)
+        rc = package_names_agree(name, arrival->name, err);
+    if (rc || digest_equal(&file.sha256, &arrival->sha256))
+        return rc;
+    if (packed && (manifest_check(arrival->manifest, &trust, name, &file, ret_signer, &ignored) ||
+                   digest_equal(&file.sha256, &arrival->sha256)))
+        return KILN_OK;
+    return refuse_other("its manifest states", err);
+}
+
+static enum kiln_code check_signature(const struct package_set *set,
+                                      const struct package_arrival *arrival,
+                                      char ret_signer[KEY_NAME_MOST], struct kiln_err *err)
+{
+    if (arrival->manifest.size > 0)
+        return check_manifest(set, arrival, ret_signer, err);
+    ret_signer[0] = '\0';
+    if (!set->require_signature)
+        return KILN_OK;
+    return kiln_fail(err, KILN_DENIED,
+                     "'%s' is not signed by a trusted key and require-signature is set: put its "
+                     "manifest beside it and the signer's .pub file into '%s'",
+                     arrival->name, set->keys_folder);
 }
 
 /* Opens it where it is, to see that it is a package. */
@@ -95,6 +163,26 @@ static enum kiln_code count_rows(const struct package_arrival *arrival, uint64_t
     KILN_AUTO(package) struct package *package = NULL;
     enum kiln_code rc = package_open(&options, &package, err);
     return rc ? rc : package_rows(package, ret_rows, err);
+}
+
+enum kiln_code package_set_check(const struct package_set *set,
+                                 const struct package_arrival *arrival,
+                                 struct package_checked *ret_checked, struct kiln_err *err)
+{
+    struct package_checked checked = { .rows = 0 };
+    enum kiln_code rc = check_name(arrival, err);
+    if (!rc)
+        rc = check_wanted(arrival, err);
+    if (!rc)
+        rc = check_signature(set, arrival, checked.signer, err);
+    if (!rc)
+        rc = check_arrival(arrival, &checked.identity, err);
+    if (!rc)
+        rc = count_rows(arrival, &checked.rows, err);
+    if (rc)
+        return kiln_while(err, "installing '%s'", arrival->name);
+    *ret_checked = checked;
+    return KILN_OK;
 }
 
 /* ---- into place ---- */
@@ -139,33 +227,69 @@ static enum kiln_code exchange(struct package_set *set, const struct member *wit
     return KILN_OK;
 }
 
+static enum kiln_code is_still_what_was_checked(const struct package_arrival *arrival,
+                                                const struct package_checked *checked,
+                                                struct kiln_err *err)
+{
+    struct file_identity now;
+    if (file_identity_at(AT_FDCWD, arrival->path, &now) &&
+        file_identity_equal(&now, &checked->identity))
+        return KILN_OK;
+    return refuse_changed(arrival, err);
+}
+
+/* Whoever can bring a file under that name would else make a signature worth nothing. */
+static enum kiln_code keep_signed(const struct package_set *set,
+                                  const struct package_arrival *arrival,
+                                  const struct package_checked *checked, struct kiln_err *err)
+{
+    const struct member *there = view_find(set->view, OWN, arrival->name);
+    if (!there || !there->signature_counts || arrival->replace_signed ||
+        signer_is_trusted(set, checked->signer))
+        return KILN_OK;
+    return kiln_fail(err, KILN_DENIED,
+                     "the one that is installed is signed by '%s', what came is not signed by any "
+                     "trusted key: install it with its manifest, or say that it may take the "
+                     "signed one's place (kilnctl pkg install --replace-signed)",
+                     package_info(there->package)->signer);
+}
+
+/* What is in place now, for all look-ups that begin from here on. */
+static enum kiln_code show_it(struct package_set *set, const char *name,
+                              struct package_info *ret_info, struct kiln_err *err)
+{
+    KILN_AUTO(member) struct member *member = NULL;
+    enum kiln_code rc = member_open(set, OWN, name, &member, err);
+    if (rc)
+        return rc;
+    struct package_info info = *package_info(member->package);
+    rc = exchange(set, view_find(set->view, OWN, name), member, err);
+    if (rc)
+        return rc;
+    KILN_TAKE(member); /* the view has it */
+    *ret_info = info;
+    return KILN_OK;
+}
+
 enum kiln_code package_set_adopt(struct package_set *set, const struct package_arrival *arrival,
+                                 const struct package_checked *checked,
                                  struct package_info *ret_info, struct kiln_err *err)
 {
-    struct file_identity identity;
-    struct package_record record = { .sha256 = arrival->sha256, .installed = clock_wall_s() };
-    snprintf(record.signer, sizeof(record.signer), "%s", arrival->signer);
+    struct package_record record = { .sha256 = arrival->sha256,
+                                     .rows = checked->rows,
+                                     .installed = clock_wall_s() };
+    snprintf(record.signer, sizeof(record.signer), "%s", checked->signer);
     snprintf(record.source, sizeof(record.source), "%s", arrival->source);
-    enum kiln_code rc = check_name(set, arrival, err);
+    enum kiln_code rc = keep_signed(set, arrival, checked, err);
     if (!rc)
-        rc = check_arrival(arrival, &identity, err);
+        rc = is_still_what_was_checked(arrival, checked, err);
     if (!rc)
-        rc = count_rows(arrival, &record.rows, err);
+        rc = move_in(set, arrival, &checked->identity, &record, err);
     if (!rc)
-        rc = move_in(set, arrival, &identity, &record, err);
-    KILN_AUTO(member) struct member *member = NULL;
-    if (!rc)
-        rc = member_open(set, OWN, arrival->name, &member, err);
-    struct package_info info;
-    if (!rc) {
-        info = *package_info(member->package);
-        rc = exchange(set, view_find(set->view, OWN, arrival->name), member, err);
-    }
+        rc = show_it(set, arrival->name, ret_info, err);
     if (rc)
         return kiln_while(err, "installing '%s'", arrival->name);
-    KILN_TAKE(member); /* the view has it */
     refusal_forget(set, OWN, arrival->name);
-    *ret_info = info;
     return KILN_OK;
 }
 

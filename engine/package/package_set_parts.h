@@ -7,7 +7,6 @@
  * A view is all packages at one moment.  Look-ups hold the one they began with; the write lane puts
  * another in its place.  A member goes with the last view that has it.
  */
-#include "engine/package/package_file.h"
 #include "engine/package/package_set.h"
 
 #include <pthread.h>
@@ -47,8 +46,9 @@ struct package_set {
     int64_t keys_changed_ns;
     unsigned readers;
     bool require_signature;
-    struct refusal *refusals; /* owned */
+    struct refusal *refusals; /* owned; written under refusals_mutex, so that all may read there */
     size_t refusal_count;
+    pthread_mutex_t refusals_mutex;
     bool *unreadable; /* owned; a folder that could not be read, and that was told */
 };
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* A folder of more files than this is not one for packages. */
 #define FILES_MOST 4096
@@ -144,8 +145,10 @@ static struct refusal *refusal_find(struct package_set *set, size_t folder, cons
 
 static void refusal_drop(struct package_set *set, struct refusal *refusal)
 {
+    pthread_mutex_lock(&set->refusals_mutex);
     free(refusal->name);
     *refusal = set->refusals[--set->refusal_count];
+    pthread_mutex_unlock(&set->refusals_mutex);
 }
 
 void refusal_forget(struct package_set *set, size_t folder, const char *name)
@@ -155,6 +158,7 @@ void refusal_forget(struct package_set *set, size_t folder, const char *name)
         refusal_drop(set, refusal);
 }
 
+/* Under the refusals' mutex, as the next. */
 static struct refusal *refusal_add(struct package_set *set, const struct file *file)
 {
     struct refusal *grown =
@@ -170,21 +174,28 @@ static struct refusal *refusal_add(struct package_set *set, const struct file *f
     return refusal;
 }
 
+static void refusal_note(struct package_set *set, const struct file *file,
+                         const struct kiln_err *why)
+{
+    struct refusal *refusal = refusal_find(set, file->folder, file->name);
+    if (!refusal)
+        refusal = refusal_add(set, file);
+    if (!refusal)
+        return; /* it is tried, and told, again */
+    refusal->identity = file->identity;
+    refusal->told = why->code != KILN_BUSY;
+    refusal->seen = true;
+    snprintf(refusal->text, sizeof(refusal->text), "%.500s", why->text);
+}
+
 /* A file that is not whole is perhaps being copied: it is told at the next rescan that finds it
  * unchanged. */
 static void refuse(struct scan *s, const struct file *file, const struct kiln_err *why)
 {
-    struct refusal *refusal = refusal_find(s->set, file->folder, file->name);
-    if (!refusal)
-        refusal = refusal_add(s->set, file);
-    bool now = why->code != KILN_BUSY;
-    if (refusal) { /* else it is tried, and told, again */
-        refusal->identity = file->identity;
-        refusal->told = now;
-        refusal->seen = true;
-        snprintf(refusal->text, sizeof(refusal->text), "%.500s", why->text);
-    }
-    if (now)
+    pthread_mutex_lock(&s->set->refusals_mutex);
+    refusal_note(s->set, file, why);
+    pthread_mutex_unlock(&s->set->refusals_mutex);
+    if (why->code != KILN_BUSY)
         tell_refused(s, why->text);
 }
 

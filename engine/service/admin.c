@@ -105,15 +105,53 @@ enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
     return KILN_OK;
 }
 
+/* ---- how many ---- */
+
+static unsigned count_of_uid(const struct engine *e, uid_t uid)
+{
+    unsigned count = 0;
+    for (const struct admin_place *p = e->admin_places; p; p = p->next)
+        count += p->uid == uid;
+    return count;
+}
+
+enum kiln_code admin_place_take(struct admin_place *place, struct engine *e,
+                                const struct caller *caller, struct kiln_err *err)
+{
+    unsigned most = caller->role == ROLE_ADMIN ? UNANSWERED_MOST_ADMIN : UNANSWERED_MOST;
+    unsigned count = count_of_uid(e, caller->uid);
+    if (count >= most)
+        return kiln_fail(err, KILN_BUSY,
+                         "%u administrative requests of user %u are unanswered, %u may be: ask "
+                         "again when they are done",
+                         count, (unsigned)caller->uid, most);
+    *place = (struct admin_place){ .engine = e, .uid = caller->uid, .next = e->admin_places };
+    e->admin_places = place;
+    return KILN_OK;
+}
+
+void admin_place_give(struct admin_place *place)
+{
+    if (!place->engine)
+        return;
+    struct admin_place **at = &place->engine->admin_places;
+    while (*at != place)
+        at = &(*at)->next;
+    *at = place->next;
+    place->engine = NULL;
+}
+
 /* ---- running on a lane ---- */
 
 static void admin_destroy(struct admin *a)
 {
     service_waiter_remove(&a->waiter);
+    admin_place_give(&a->place);
     json_destroy(a->question);
     json_destroy(a->answer);
     for (size_t i = 0; i < a->file_count; i++)
         object_unref(a->files[i]);
+    free(a->damaged);
     free(a);
 }
 
@@ -163,32 +201,6 @@ static void cancel_admin(struct service_waiter *w)
     admin_destroy(a);
 }
 
-/* Also those that run for a caller who left: leaving and coming again is no way around it. */
-static unsigned count_of_uid(const struct engine *e, uid_t uid)
-{
-    unsigned count = 0;
-    for (size_t i = 0; i < ADMIN_TURNS; i++) {
-        const struct admin_turn *turn = &e->admin_turns[i];
-        count += turn->running && turn->running->uid == uid;
-        for (const struct admin *a = turn->waiting; a; a = a->next_waiting)
-            count += a->uid == uid;
-    }
-    return count;
-}
-
-static enum kiln_code check_place(const struct engine *e, const struct caller *caller,
-                                  struct kiln_err *err)
-{
-    unsigned most = caller->role == ROLE_ADMIN ? UNANSWERED_MOST_ADMIN : UNANSWERED_MOST;
-    unsigned count = count_of_uid(e, caller->uid);
-    if (count < most)
-        return KILN_OK;
-    return kiln_fail(err, KILN_BUSY,
-                     "%u administrative requests of user %u are unanswered, %u may be: ask again "
-                     "when they are done",
-                     count, (unsigned)caller->uid, most);
-}
-
 static void admin_work(struct task *task)
 {
     struct admin *a = admin_of_task(task);
@@ -205,6 +217,10 @@ static void admin_done(struct task *task)
     start_next(turn);
     if (!a->rc && a->kind->finish)
         a->kind->finish(a);
+    if (a->kind->ended)
+        a->kind->ended(a);
+    if (a->kind->lane == LANE_WRITE)
+        event_after_write(e, KILN_OK, &a->err); /* a failure is the asker's to hear */
     struct caller *caller = a->waiter.caller;
     uint64_t id = a->waiter.request_id;
     service_waiter_remove(&a->waiter);
@@ -222,14 +238,17 @@ enum kiln_code admin_run(struct engine *e, struct caller *caller, const struct f
 {
     KILN_AUTO(json) struct json *question = NULL;
     enum kiln_code rc = admin_read(header, body, kind->members, &question, err);
-    if (!rc)
-        rc = check_place(e, caller, err);
     if (rc)
         return rc;
     struct admin *a = calloc(1, sizeof(*a));
     if (!a)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request '%s'",
                          message_name(header->type));
+    rc = admin_place_take(&a->place, e, caller, err);
+    if (rc) {
+        free(a);
+        return rc;
+    }
     a->engine = e;
     a->kind = kind;
     a->question = KILN_TAKE(question);

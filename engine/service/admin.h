@@ -22,19 +22,34 @@ struct admin_member { /* what a question may hold */
 
 struct admin;
 
+/* One of the few administrative requests that a user may have unanswered, or running although he
+ * left: leaving and coming again is no way around it.  Zero it. */
+struct admin_place {
+    struct engine *engine; /* NULL: none is taken */
+    uid_t uid;
+    struct admin_place *next;
+};
+/* KILN_BUSY, saying how many there may be. */
+KILN_MUST_CHECK enum kiln_code admin_place_take(struct admin_place *place, struct engine *e,
+                                                const struct caller *caller, struct kiln_err *err);
+void admin_place_give(struct admin_place *place);
+
 struct admin_kind {
     enum lane lane;
     bool scans; /* the store, as a whole: it may take seconds */
     const struct admin_member *members;
     /* On the lane; fills answer, or returns a code and fills err. */
     enum kiln_code (*work)(struct admin *a);
-    /* On the engine's thread after it; may be NULL. */
+    /* On the engine's thread after it, where it ended well; may be NULL. */
     void (*finish)(struct admin *a);
+    /* The same however it ended. */
+    void (*ended)(struct admin *a);
 };
 
 struct admin {
     struct service_waiter waiter; /* first member */
     struct task task;
+    struct admin_place place;
     struct engine *engine;
     struct admin *next_waiting; /* for its turn */
     const struct admin_kind *kind;
@@ -49,6 +64,8 @@ struct admin {
     bool toolchains_known;
     struct object *files[ADMIN_FILES_MOST]; /* owned references: descriptors of the answer */
     size_t file_count;
+    struct digest *damaged; /* owned: keys of kernels that failed their check */
+    size_t damaged_count;
     struct digest key;         /* the kernel it turned out to be about, if it is about one */
     struct kernel_usage usage; /* what stats and status need of the store */
 };

@@ -29,6 +29,10 @@ static enum kiln_code work_gc(struct admin *a)
     struct kernel_gc_result r = { 0 };
     enum kiln_code rc = kernel_store_gc(a->engine->store, &gc, &r, &a->err);
     json_set_bool(a->answer, "dry_run", gc.dry_run);
+    if (gc.shrink)
+        json_set_bool(a->answer, "target_missed", r.missed);
+    if (gc.shrink && gc.dry_run)
+        json_set_bool(a->answer, "estimate", true);
     json_set_u64(a->answer, "kernels", r.stale_kernels + r.evicted_kernels);
     json_set_u64(a->answer, "bytes", r.stale_bytes + r.evicted_bytes);
     json_set_u64(a->answer, "stale_kernels", r.stale_kernels);

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests kernel_import and kernel_export: MIOpen's per-user caches in and out. */
+/* The request kernel_import: MIOpen's per-user caches. */
 #include "common/clock.h"
 #include "engine/miopen/kern_db.h"
 #include "engine/service/arrivals.h"
-#include "engine/service/file_object.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 /* Kernels of one task on a lane: others' work comes in between. */
 #define KERNELS_A_STEP 256
-
-/* ---- import ---- */
+/* Damaged ones that the answer names. */
+#define DAMAGED_NAMED 200
 
 static const struct admin_member import_members[] = {
     { "name", MEMBER_TEXT },    { "database_id", MEMBER_TEXT }, { "version", MEMBER_TEXT },
@@ -24,8 +22,10 @@ static const struct admin_member import_members[] = {
 struct import {
     struct kern_db *db;                 /* owned; used on the write lane */
     uint64_t after;                     /* row id: where it stands */
+    uint64_t begun;                     /* seconds since the epoch; all its kernels are as old */
     struct digest keys[KERNELS_A_STEP]; /* imported in this step */
     size_t key_count;
+    struct json *damaged_rows; /* owned until it is in the answer */
 };
 
 struct import_step {
@@ -39,10 +39,28 @@ struct import_step {
     struct kiln_err *err;
 };
 
-static void note_damage(struct import_step *s, const struct kiln_err *why)
+static void name_damaged(struct json *rows, const struct kern_row *row, const struct kiln_err *why)
+{
+    char name[PACKAGE_ROW_TEXT];
+    if (json_count(rows) >= DAMAGED_NAMED)
+        return;
+    size_t size = row->name.size < sizeof(name) ? row->name.size : sizeof(name) - 1;
+    snprintf(name, sizeof(name), "%.*s", (int)size, (const char *)row->name.data);
+    struct json *j = json_object();
+    json_set_u64(j, "id", row->id);
+    json_set_text(j, "name", name);
+    json_set_text(j, "why", why->text);
+    json_append(rows, j);
+}
+
+static void note_damage(struct import_step *s, const struct kern_row *row,
+                        const struct kiln_err *why)
 {
     if (s->damaged++ == 0)
         snprintf(s->first, sizeof(s->first), "%.250s", why->text);
+    if (!s->import->damaged_rows)
+        s->import->damaged_rows = json_array();
+    name_damaged(s->import->damaged_rows, row, why);
 }
 
 struct other {
@@ -91,8 +109,8 @@ static enum kiln_code store_row(struct import_step *s, const struct kern_row *ro
         .package = a->transfer.outcome.name,
         .version = KILN_VERSION,
         .raw_size = raw.size,
-        .created = clock_wall_s(),
-        .last_used = clock_wall_s(),
+        .created = s->import->begun,
+        .last_used = s->import->begun,
         .uid = (uint32_t)a->uid,
         .is_private = !for_all,
     };
@@ -113,12 +131,20 @@ static bool import_row(void *context, const struct kern_row *row)
     s->rows++;
     s->import->after = row->id;
     if (kern_row_unpack(row, &raw, &why)) {
-        note_damage(s, &why);
+        note_damage(s, row, &why);
         return true;
     }
-    s->rc = store_row(s, row, buffer_view(&raw), s->err);
-    s->imported += !s->rc;
-    return !s->rc;
+    enum kiln_code rc = store_row(s, row, buffer_view(&raw), &why);
+    if (rc == KILN_INVALID) { /* the row's fault, not the store's: the others are none the worse */
+        kiln_while(&why, "row %llu", (unsigned long long)row->id);
+        note_damage(s, row, &why);
+        return true;
+    }
+    if (rc)
+        *s->err = why;
+    s->rc = rc;
+    s->imported += !rc;
+    return !rc;
 }
 
 /* Answers count over all steps. */
@@ -132,6 +158,7 @@ static void import_destroy(void *state)
 {
     struct import *import = state;
     kern_db_destroy(import->db);
+    json_destroy(import->damaged_rows);
     free(import);
 }
 
@@ -144,6 +171,8 @@ static enum kiln_code open_cache(struct arrival *a, struct import **ret_import,
         import = calloc(1, sizeof(*import));
     if (!import)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot import a cache");
+    if (!import->begun)
+        import->begun = clock_wall_s();
     a->state = import;
     *ret_import = import;
     return import->db ? KILN_OK
@@ -161,13 +190,26 @@ static void answer_counts(struct json *answer, const struct import_step *s, uint
         json_set_text(answer, "first", s->first);
 }
 
-/* Where nothing names the lost rows any more, none is counted. */
+/* Counted are the lost rows that something in the file still names: there may have been more. */
 static void answer_damage(struct json *answer, bool is_last)
 {
     if (!json_get(answer, "file_damaged"))
         json_set_bool(answer, "file_damaged", true);
-    if (is_last && json_get_u64(answer, "lost", 0) == 0)
+    if (!is_last)
+        return;
+    json_set_bool(answer, "lost_at_least", true);
+    if (json_get_u64(answer, "lost", 0) == 0)
         json_set_bool(answer, "lost_unknown", true);
+}
+
+static enum kiln_code stopped_short(const struct arrival *a, struct kiln_err *err)
+{
+    uint64_t imported = json_get_u64(a->answer, "imported", 0);
+    uint64_t done = imported + json_get_u64(a->answer, "damaged", 0);
+    uint64_t rows = a->transfer.outcome.rows;
+    return kiln_while(err, "importing '%s': %llu kernels were imported and stay, %llu were not",
+                      a->transfer.outcome.name, (unsigned long long)imported,
+                      (unsigned long long)(rows > done ? rows - done : 1));
 }
 
 static enum kiln_code import_step(struct arrival *a, struct import_step *s, bool *ret_more,
@@ -184,11 +226,10 @@ static enum kiln_code import_step(struct arrival *a, struct import_step *s, bool
     if (!*ret_more || rc) {
         kern_db_destroy(import->db);
         import->db = NULL;
+        if (import->damaged_rows)
+            json_set(a->answer, "damaged_rows", KILN_TAKE(import->damaged_rows));
     }
-    if (s->rc)
-        return kiln_while(err, "importing '%s', after %llu kernels", a->transfer.outcome.name,
-                          (unsigned long long)json_get_u64(a->answer, "imported", 0));
-    return rc;
+    return s->rc ? stopped_short(a, err) : rc;
 }
 
 static enum kiln_code find_gpu(const struct arrival *a, char gpu[DATABASE_ID_MOST],
@@ -198,6 +239,8 @@ static enum kiln_code find_gpu(const struct arrival *a, char gpu[DATABASE_ID_MOS
     const char *given = json_get_text(a->question, "database_id", "");
     enum kiln_code rc = given[0] ? database_id_parse(bytes_of_text(given), &id, err)
                                  : database_id_of_file(a->transfer.outcome.name, &id, err);
+    if (!rc && !database_id_is_miopens(&id))
+        rc = kiln_fail(err, KILN_INVALID, "MIOpen has no caches for '%.40s'", id.device);
     if (!rc && !database_id_write(&id, gpu))
         rc = kiln_fail(err, KILN_INVALID, "the database id is too long");
     return rc ? kiln_while(err, "which GPU '%s' is for (give its database id)",
@@ -205,20 +248,15 @@ static enum kiln_code find_gpu(const struct arrival *a, char gpu[DATABASE_ID_MOS
               : KILN_OK;
 }
 
-/* Cut where a version is too long: check_version has refused that. */
-static void add_version(const struct json *question, const char *gpu, char text[VERSIONED_ID_MOST])
+/* What takes time: the write lane has others waiting. */
+static enum kiln_code check_cache(struct arrival *a, struct kiln_err *err)
 {
-    const char *version = json_get_text(question, "version", "");
-    snprintf(text, VERSIONED_ID_MOST, "%s%s%s", gpu, version[0] ? "@" : "", version);
-}
-
-/* Before anything is fetched or read for it. */
-static enum kiln_code check_version(const struct json *question, struct kiln_err *err)
-{
-    char text[2 * VERSIONED_ID_MOST];
-    struct bytes id, version;
-    snprintf(text, sizeof(text), "@%s", json_get_text(question, "version", "x"));
-    return database_id_split(bytes_of_text(text), &id, &version, err);
+    char gpu[DATABASE_ID_MOST];
+    struct import *import = NULL;
+    enum kiln_code rc = find_gpu(a, gpu, err);
+    if (!rc)
+        rc = open_cache(a, &import, err);
+    return rc ? rc : kern_db_examine(import->db, err);
 }
 
 static enum kiln_code take_cache(struct arrival *a, bool *ret_more, struct kiln_err *err)
@@ -227,7 +265,7 @@ static enum kiln_code take_cache(struct arrival *a, bool *ret_more, struct kiln_
     enum kiln_code rc = find_gpu(a, gpu, err);
     if (rc)
         return rc;
-    add_version(a->question, gpu, text);
+    database_id_join(gpu, json_get_text(a->question, "version", ""), text);
     if (!json_get(a->answer, "database_id")) {
         json_set_text(a->answer, "database_id", text);
         json_set_text(a->answer, "scope",
@@ -254,14 +292,17 @@ static void forget_replaced(struct arrival *a)
 static void finish_import(struct arrival *a)
 {
     a->engine->stats.evictions += json_get_u64(a->answer, "evicted", 0);
-    /* Everyone's may be hot under the key of each user who asked for it. */
-    if (json_get_bool(a->question, "for_all", false) && json_get_u64(a->answer, "imported", 0) > 0)
+    /* Everyone's may be hot under the key of each user who asked for it, a version's under the
+     * plain id as long as there was no other. */
+    if ((json_get_bool(a->question, "for_all", false) || json_get(a->question, "version")) &&
+        json_get_u64(a->answer, "imported", 0) > 0)
         engine_forget_hot(a->engine);
 }
 
 static const struct arrival_kind import_kind = {
     .members = import_members,
     .salvage = true,
+    .check = check_cache,
     .take = take_cache,
     .taken = forget_replaced,
     .finish = finish_import,
@@ -280,173 +321,10 @@ enum kiln_code handle_kernel_import(struct engine *e, struct caller *caller,
                          "only an administrator may import for everyone; without that the kernels "
                          "are yours alone");
     }
-    if (!rc && check_version(question, err)) {
+    if (!rc &&
+        database_version_check(bytes_of_text(json_get_text(question, "version", "any")), err)) {
         json_destroy(question);
         return err->code;
     }
     return rc ? rc : arrival_begin(e, caller, header, &import_kind, question, err);
-}
-
-/* ---- export ---- */
-
-static const struct admin_member export_members[] = {
-    { "database_id", MEMBER_TEXT }, { "version", MEMBER_TEXT }, { "format", MEMBER_TEXT }, { 0 }
-};
-
-struct ids { /* database ids that the caller has kernels of */
-    char list[ADMIN_FILES_MOST][VERSIONED_ID_MOST];
-    size_t count;
-    const char *version; /* borrowed: of this one only; "": all */
-    bool more;
-    struct digest last; /* where the listing stands */
-    uint64_t seen;
-};
-
-static bool is_of_version(const char *database_id, const char *version)
-{
-    const char *at = strchr(database_id, '@');
-    return !version[0] || (at && strcmp(at + 1, version) == 0);
-}
-
-static void note_id(void *context, const struct kernel_record *r)
-{
-    struct ids *ids = context;
-    ids->last = r->key;
-    ids->seen++;
-    if (!r->database_id[0] || strlen(r->database_id) >= VERSIONED_ID_MOST ||
-        !is_of_version(r->database_id, ids->version))
-        return;
-    for (size_t i = 0; i < ids->count; i++) {
-        if (strcmp(ids->list[i], r->database_id) == 0)
-            return;
-    }
-    if (ids->count < ADMIN_FILES_MOST)
-        snprintf(ids->list[ids->count++], VERSIONED_ID_MOST, "%s", r->database_id);
-    else
-        ids->more = true;
-}
-
-#define LIST_STEP 1000
-
-static enum kiln_code gather_ids(struct admin *a, uint64_t scope, struct ids *ids)
-{
-    const struct kernel_filter filter = { .by_scope = true, .scope = scope };
-    enum kiln_code rc = KILN_OK;
-    bool first = true;
-    for (uint64_t got = LIST_STEP; !rc && got == LIST_STEP; first = false) {
-        struct digest after = ids->last;
-        ids->seen = 0;
-        rc = kernel_store_list(a->engine->store, &filter, first ? NULL : &after, LIST_STEP, note_id,
-                               ids, &a->err);
-        got = ids->seen;
-    }
-    return rc;
-}
-
-struct export_file {
-    struct kern_db_writer *writer; /* borrowed */
-    uint64_t kernels, damaged;
-    enum kiln_code rc;
-    struct kiln_err *err;
-};
-
-static bool export_one(void *context, const struct kernel_record *r, struct bytes raw)
-{
-    struct export_file *x = context;
-    if (raw.size == 0) {
-        x->damaged++; /* compiled again by MIOpen: a cache need not be whole */
-        return true;
-    }
-    x->rc = kern_db_writer_add(x->writer, bytes_of_text(r->program), bytes_of_text(r->options), raw,
-                               x->err);
-    x->kernels += !x->rc;
-    return !x->rc;
-}
-
-static enum kiln_code write_cache(struct admin *a, const char *id, const char *path,
-                                  struct export_file *x)
-{
-    KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = NULL;
-    enum kiln_code rc = kern_db_create(path, &writer, &a->err);
-    struct kernel_place place = { 0 };
-    x->writer = writer;
-    x->err = &a->err;
-    for (bool end = false; !rc && !end;) {
-        rc = kernel_store_each_named(a->engine->store, (uint32_t)a->uid, id, &place, KERNELS_A_STEP,
-                                     export_one, x, &end, &a->err);
-        if (!rc)
-            rc = x->rc;
-    }
-    return rc ? rc : kern_db_writer_finish(writer, &a->err);
-}
-
-static enum kiln_code export_id(struct admin *a, const char *id, struct json *files)
-{
-    char path[PATH_MAX], name[VERSIONED_ID_MOST + 8];
-    const char *version = json_get_text(a->question, "version", "");
-    /* Who names a version wants the file that MIOpen looks for. */
-    int shown = version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
-    struct export_file x = { 0 };
-    snprintf(path, sizeof(path), "%s/export-%p-%zu", a->engine->staging, (void *)a, a->file_count);
-    enum kiln_code rc = write_cache(a, id, path, &x);
-    if (!rc && x.kernels > 0)
-        rc = object_of_file(path, &a->files[a->file_count], &a->err);
-    unlink(path);
-    if (rc || x.kernels == 0)
-        return rc;
-    struct json *file = json_object();
-    snprintf(name, sizeof(name), "%.*s.ukdb", shown, id);
-    json_set_text(file, "name", name);
-    json_set_u64(file, "kernels", x.kernels);
-    json_set_u64(file, "damaged", x.damaged);
-    json_set_u64(file, "descriptor", a->file_count++);
-    json_append(files, file);
-    return KILN_OK;
-}
-
-static enum kiln_code work_export(struct admin *a)
-{
-    const char *id = json_get_text(a->question, "database_id", "");
-    const char *format = json_get_text(a->question, "format", "ukdb");
-    if (strcmp(format, "ukdb") != 0)
-        return kiln_fail(&a->err, KILN_INVALID, "there is no format '%.40s' to export: ukdb",
-                         format);
-    KILN_AUTO(mem) struct ids *ids = calloc(1, sizeof(*ids));
-    if (!ids)
-        return kiln_fail(&a->err, KILN_NO_MEMORY, "cannot export");
-    enum kiln_code rc = check_version(a->question, &a->err);
-    if (rc)
-        return rc;
-    ids->version = json_get_text(a->question, "version", "");
-    if (id[0] && strlen(id) < DATABASE_ID_MOST)
-        add_version(a->question, id, ids->list[ids->count++]);
-    else
-        rc = gather_ids(a, a->uid, ids);
-    if (!rc && !id[0])
-        rc = gather_ids(a, KERNEL_SCOPE_EVERYONE, ids);
-    if (!rc && ids->more)
-        rc = kiln_fail(&a->err, KILN_FULL, "more than %d database ids: name one of them",
-                       ADMIN_FILES_MOST);
-    struct json *files = json_array();
-    json_set(a->answer, "files", files);
-    for (size_t i = 0; !rc && i < ids->count; i++)
-        rc = export_id(a, ids->list[i], files);
-    if (!rc && a->file_count == 0)
-        rc = kiln_fail(&a->err, KILN_NOT_FOUND, "there are no imported kernels%s%s to export",
-                       id[0] ? " of " : "", id);
-    return rc;
-}
-
-static const struct admin_kind export_kind = {
-    .lane = LANE_READ,
-    .scans = true,
-    .members = export_members,
-    .work = work_export,
-};
-
-enum kiln_code handle_kernel_export(struct engine *e, struct caller *caller,
-                                    const struct frame_header *header, struct bytes body,
-                                    struct kiln_err *err)
-{
-    return admin_run(e, caller, header, body, &export_kind, err);
 }

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* One answer ends at so many kernels or, as options may have 16 KiB, at so many bytes of them. */
+/* One answer ends at so many kernels or, as options and names may have 16 KiB, at so many bytes of
+ * them. */
 #define LIST_PAGE 1000
 #define LIST_BYTES (1u << 20)
 #define MATCHES_SHOWN 2
@@ -23,17 +24,10 @@ static const struct admin_member list_members[] = {
 static const struct admin_member key_members[] = { { "key", MEMBER_TEXT }, { 0 } };
 
 static const struct admin_member clear_members[] = {
-    { "target", MEMBER_TEXT },
-    { "program", MEMBER_TEXT },
-    { "name", MEMBER_TEXT },
-    { "toolchain", MEMBER_TEXT },
-    { "database_id", MEMBER_TEXT },
-    { "package", MEMBER_TEXT },
-    { "uid", MEMBER_COUNT },
-    { "older_than_s", MEMBER_COUNT },
-    { "all", MEMBER_FLAG },
-    { "dry_run", MEMBER_FLAG },
-    { 0 },
+    { "target", MEMBER_TEXT },    { "program", MEMBER_TEXT },       { "name", MEMBER_TEXT },
+    { "toolchain", MEMBER_TEXT }, { "database_id", MEMBER_TEXT },   { "package", MEMBER_TEXT },
+    { "uid", MEMBER_COUNT },      { "older_than_s", MEMBER_COUNT }, { "own", MEMBER_FLAG },
+    { "all", MEMBER_FLAG },       { "dry_run", MEMBER_FLAG },       { 0 },
 };
 
 static struct json *kernel_to_json(const struct kernel_record *r)
@@ -87,7 +81,7 @@ struct page {
     const struct admin *admin;
     struct json *kernels;
     size_t seen, most;
-    size_t bytes;               /* of their options */
+    size_t bytes;               /* of their options and names */
     bool more;                  /* one beyond the page was seen */
     char last[DIGEST_HEX_SIZE]; /* key of the page's last */
 };
@@ -102,7 +96,7 @@ static void list_one(void *context, const struct kernel_record *r)
     digest_to_hex(&r->key, page->last);
     if (!admin_may_see(page->admin, r))
         return;
-    page->bytes += strlen(r->options);
+    page->bytes += strlen(r->options) + strlen(r->program);
     json_append(page->kernels, kernel_to_json(r));
 }
 
@@ -215,9 +209,31 @@ enum kiln_code handle_kernel_show(struct engine *e, struct caller *caller,
     return admin_run(e, caller, header, body, &kernel_show_kind, err);
 }
 
+static void note_owner(void *context, const struct kernel_record *r)
+{
+    struct admin *a = context;
+    bool own = r->is_private && r->uid == (uint32_t)a->uid;
+    a->rc = own ? KILN_OK
+                : kiln_fail(&a->err, KILN_DENIED,
+                            "others use this kernel, too: removing it needs an "
+                            "administrator (" ADMINISTRATORS "); you may remove your own private "
+                            "ones");
+}
+
+/* Whoever is no administrator removes what answers nobody else. */
+static enum kiln_code check_owner(struct admin *a)
+{
+    if (a->is_admin)
+        return KILN_OK;
+    enum kiln_code rc = kernel_store_show(a->engine->store, &a->key, note_owner, a, &a->err);
+    return rc ? rc : a->rc;
+}
+
 static enum kiln_code work_remove(struct admin *a)
 {
     enum kiln_code rc = admin_find_kernel(a, json_get_text(a->question, "key", ""), &a->key);
+    if (!rc)
+        rc = check_owner(a);
     if (!rc)
         rc = kernel_store_remove(a->engine->store, &a->key, &a->err);
     json_set_u64(a->answer, "removed", rc ? 0 : 1);
@@ -241,17 +257,31 @@ enum kiln_code handle_kernel_remove(struct engine *e, struct caller *caller,
     return admin_run(e, caller, header, body, &kernel_remove_kind, err);
 }
 
+static enum kiln_code check_clear(struct admin *a, const struct kernel_filter *filter)
+{
+    bool some = filter->target[0] || filter->program[0] || filter->toolchain[0] ||
+                filter->database_id[0] || filter->package[0] || filter->by_uid ||
+                filter->by_scope || filter->older_than;
+    if (!a->is_admin && !filter->by_scope)
+        return kiln_fail(&a->err, KILN_DENIED,
+                         "clearing kernels that others use, too, needs an administrator "
+                         "(" ADMINISTRATORS "); your own private ones you may drop with 'kilnctl "
+                         "clear --own'");
+    if (!some && !json_get_bool(a->question, "all", false))
+        return kiln_fail(&a->err, KILN_INVALID,
+                         "clear what? give target, name, uid, toolchain, database_id, package, "
+                         "older_than_s, own or all");
+    return KILN_OK;
+}
+
 static enum kiln_code work_clear(struct admin *a)
 {
     struct kernel_filter filter = filter_of(a->question);
-    bool all = json_get_bool(a->question, "all", false);
     bool dry_run = json_get_bool(a->question, "dry_run", false);
-    bool some = filter.target[0] || filter.program[0] || filter.toolchain[0] ||
-                filter.database_id[0] || filter.package[0] || filter.by_uid || filter.older_than;
-    if (!all && !some)
-        return kiln_fail(&a->err, KILN_INVALID,
-                         "clear what? give target, name, uid, toolchain, package, older_than_s or "
-                         "all");
+    filter.by_scope = json_get_bool(a->question, "own", false);
+    filter.scope = (uint64_t)a->uid;
+    if (check_clear(a, &filter))
+        return a->err.code;
     uint64_t count = 0;
     uint64_t bytes = 0;
     enum kiln_code rc =
@@ -263,13 +293,16 @@ static enum kiln_code work_clear(struct admin *a)
 }
 
 /* The hot set knows keys only, so whatever was cleared, all of it goes: the disk fills it again.
- * Failures are forgotten as well: who clears wants a fresh try. */
+ * Failures are forgotten as well: an administrator who clears wants a fresh try. */
 static void finish_clear(struct admin *a)
 {
-    if (json_get_bool(a->answer, "dry_run", false))
+    bool own = json_get_bool(a->question, "own", false);
+    if (json_get_bool(a->answer, "dry_run", false) ||
+        (own && json_get_u64(a->answer, "kernels", 0) == 0))
         return;
     engine_forget_hot(a->engine);
-    failure_memory_clear(a->engine->failures);
+    if (!own)
+        failure_memory_clear(a->engine->failures);
     event_text(a->engine, "cleared", "kernels were cleared by request");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The requests about packages: install, list, show, verify, remove, coverage. */
+/* The requests about packages: install, list, show, remove, coverage. */
 #include "engine/service/arrivals.h"
 #include "engine/topology/kfd.h"
 
@@ -32,33 +32,70 @@ static struct json *info_to_json(const struct package_info *info)
 /* ---- install ---- */
 
 static const struct admin_member install_members[] = {
-    { "url", MEMBER_TEXT },
-    { "name", MEMBER_TEXT },
-    { "sha256", MEMBER_TEXT },
-    { "source", MEMBER_TEXT },
-    { 0 },
+    { "url", MEMBER_TEXT },    { "name", MEMBER_TEXT },           { "sha256", MEMBER_TEXT },
+    { "source", MEMBER_TEXT }, { "replace_signed", MEMBER_FLAG }, { 0 },
 };
+
+/* As it is fetched; what is unpacked then has no SHA-256 that anybody stated. */
+static bool may_be_packed(const struct transfer_job *job)
+{
+    const char *text = job->url ? job->url : job->name ? job->name : "";
+    size_t size = job->url ? strcspn(text, "?#") : strlen(text);
+    return size > 4 && memcmp(text + size - 4, ".bz2", 4) == 0;
+}
+
+static enum kiln_code describe_arrival(const struct arrival *a, struct package_arrival *ret_arrival,
+                                       struct kiln_err *err)
+{
+    const struct transfer_outcome *o = &a->transfer.outcome;
+    const char *url = json_get_text(a->question, "url", NULL);
+    *ret_arrival = (struct package_arrival){
+        .path = o->path,
+        .name = o->name,
+        .manifest = bytes_of(o->manifest, o->manifest_size),
+        .fetched = o->fetched,
+        .wanted = a->transfer.job.sha256,
+        .may_be_packed = may_be_packed(&a->transfer.job),
+        .source = url ? o->source : json_get_text(a->question, "source", ""),
+        .replace_signed = json_get_bool(a->question, "replace_signed", false),
+    };
+    if (!digest_from_hex(o->sha256, &ret_arrival->sha256))
+        return kiln_fail(err, KILN_CORRUPT, "the transfer's SHA-256 is none");
+    return KILN_OK;
+}
+
+static enum kiln_code check_package(struct arrival *a, struct kiln_err *err)
+{
+    struct package_arrival arrival;
+    struct package_checked *checked = calloc(1, sizeof(*checked));
+    a->state = checked;
+    if (!checked)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot install a package");
+    enum kiln_code rc = describe_arrival(a, &arrival, err);
+    return rc ? rc : package_set_check(a->engine->packages, &arrival, checked, err);
+}
+
+/* What is in place is installed, or removed, whether or not that can be written down. */
+static void forget_damage(struct engine *e, const char *name)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (kernel_store_quarantine_forget(e->store, name, &ignored))
+        return;
+}
 
 static enum kiln_code take_package(struct arrival *a, bool *ret_more, struct kiln_err *err)
 {
     (void)ret_more;
-    const struct transfer_outcome *o = &a->transfer.outcome;
-    const char *url = json_get_text(a->question, "url", NULL);
-    struct package_arrival arrival = {
-        .path = o->path,
-        .name = o->name,
-        .signer = o->signer,
-        .source = url ? o->source : json_get_text(a->question, "source", ""),
-    };
-    if (!digest_from_hex(o->sha256, &arrival.sha256))
-        return kiln_fail(err, KILN_CORRUPT, "the transfer's SHA-256 is none");
+    struct package_arrival arrival;
     struct package_info info;
-    enum kiln_code rc = package_set_adopt(a->engine->packages, &arrival, &info, err);
+    enum kiln_code rc = describe_arrival(a, &arrival, err);
+    if (!rc)
+        rc = package_set_adopt(a->engine->packages, &arrival, a->state, &info, err);
     if (rc)
         return rc;
     arrival_taken(a);
+    forget_damage(a->engine, info.name);
     json_destroy(a->answer);
-    info.rows = o->rows;
     a->answer = info_to_json(&info);
     return KILN_OK;
 }
@@ -73,8 +110,10 @@ static void finish_package(struct arrival *a)
 
 static const struct arrival_kind install_kind = {
     .members = install_members,
+    .check = check_package,
     .take = take_package,
     .finish = finish_package,
+    .state_destroy = free,
 };
 
 enum kiln_code handle_package_install(struct engine *e, struct caller *caller,
@@ -93,11 +132,22 @@ static void list_one(void *context, const struct package_info *info)
     json_append(context, info_to_json(info));
 }
 
+static void list_refused(void *context, const char *folder, const char *name, const char *why)
+{
+    struct json *j = json_object();
+    json_set_text(j, "name", name);
+    json_set_text(j, "folder", folder);
+    json_set_text(j, "why", why);
+    json_append(context, j);
+}
+
 static enum kiln_code work_list(struct admin *a)
 {
-    struct json *list = json_array();
+    struct json *list = json_array(), *refused = json_array();
     package_set_list(a->engine->packages, list_one, list);
+    package_set_list_refused(a->engine->packages, list_refused, refused);
     json_set(a->answer, "packages", list);
+    json_set(a->answer, "refused", refused);
     return KILN_OK;
 }
 
@@ -218,6 +268,7 @@ static enum kiln_code work_remove(struct admin *a)
                                            json_get_text(a->question, "name", ""), &info, &a->err);
     if (rc)
         return rc;
+    forget_damage(a->engine, info.name);
     json_destroy(a->answer);
     a->answer = info_to_json(&info);
     return KILN_OK;
@@ -305,92 +356,4 @@ enum kiln_code handle_package_coverage(struct engine *e, struct caller *caller,
                                        struct kiln_err *err)
 {
     return admin_run(e, caller, header, body, &coverage_kind, err);
-}
-
-/* ---- verify: as long as it takes, so not in turn with the others ---- */
-
-struct verify {
-    struct service_waiter waiter; /* first member */
-    struct task task;
-    struct engine *engine;
-    struct json *question; /* owned */
-    struct package_report report;
-    enum kiln_code rc;
-    struct kiln_err err;
-};
-
-static enum kiln_code check_package(void *context, struct package *package, struct kiln_err *err)
-{
-    struct verify *v = context;
-    return package_check(package, /* progress= */ NULL, NULL, &v->report, err);
-}
-
-static struct verify *verify_of_task(struct task *t)
-{
-    return (struct verify *)(void *)((char *)t - offsetof(struct verify, task));
-}
-
-static void verify_work(struct task *task)
-{
-    struct verify *v = verify_of_task(task);
-    v->rc = package_set_use(v->engine->packages, json_get_text(v->question, "name", ""),
-                            check_package, v, &v->err);
-}
-
-static struct json *report_to_json(const struct verify *v)
-{
-    struct json *j = json_object();
-    json_set_text(j, "name", json_get_text(v->question, "name", ""));
-    json_set_u64(j, "kernels", v->report.rows);
-    json_set_u64(j, "good", v->report.good);
-    json_set_u64(j, "damaged", v->report.damaged);
-    json_set_text(j, "first", v->report.first);
-    json_set_bool(j, "file_changed", v->report.file_changed);
-    return j;
-}
-
-static void verify_done(struct task *task)
-{
-    struct verify *v = verify_of_task(task);
-    struct engine *e = v->engine;
-    engine_task_ended(e);
-    e->verifying = false;
-    struct caller *caller = v->waiter.caller;
-    uint64_t id = v->waiter.request_id;
-    service_waiter_remove(&v->waiter);
-    KILN_AUTO(json) struct json *answer = report_to_json(v);
-    if (caller && v->rc)
-        service_refuse(e, caller, id, &v->err, NULL);
-    else if (caller)
-        admin_send(e, caller, id, answer, 0);
-    json_destroy(v->question);
-    free(v);
-}
-
-static void cancel_verify(struct service_waiter *w)
-{
-    service_waiter_remove(w);
-} /* ends by itself */
-
-enum kiln_code handle_package_verify(struct engine *e, struct caller *caller,
-                                     const struct frame_header *header, struct bytes body,
-                                     struct kiln_err *err)
-{
-    KILN_AUTO(json) struct json *question = NULL;
-    enum kiln_code rc = admin_read(header, body, name_members, &question, err);
-    if (rc)
-        return rc;
-    if (e->verifying)
-        return kiln_fail(err, KILN_BUSY, "a package is being verified already: ask again later");
-    struct verify *v = calloc(1, sizeof(*v));
-    if (!v)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request");
-    v->engine = e;
-    v->question = KILN_TAKE(question);
-    v->err = KILN_ERR_INIT;
-    v->task = (struct task){ .work = verify_work, .done = verify_done };
-    service_waiter_add(&v->waiter, e, caller, header->request_id, cancel_verify);
-    e->verifying = true;
-    engine_run(e, LANE_READ, &v->task);
-    return KILN_OK;
 }

@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "engine/service/admin.h"
 #include "engine/service/budget.h"
+#include "engine/service/tuning_opening.h"
 
 #include <string.h>
 
@@ -36,6 +37,7 @@ static void finish_stats(struct admin *a)
     json_set(a->answer, "hits", hits);
     json_set_u64(a->answer, "store_bytes", a->usage.stored_bytes);
     json_set_u64(a->answer, "store_objects", a->usage.objects);
+    json_set_u64(a->answer, "store_quarantined", a->usage.quarantined);
     json_set_u64(a->answer, "store_taken_bytes", a->usage.taken_bytes);
     json_set_bool(a->answer, "store_writable", is_writable(e));
     json_set_u64(a->answer, "hot_bytes", hot_set_bytes(e->hot));
@@ -80,6 +82,7 @@ static struct json *describe_store(struct engine *e, const struct kernel_usage *
     struct kernel_health health;
     kernel_store_health(e->store, &health);
     struct json *store = json_object();
+    json_set_text(store, "mode", kernel_store_mode_name(kernel_store_mode(e->store)));
     json_set_u64(store, "objects", usage->objects);
     json_set_u64(store, "stored_bytes", usage->stored_bytes);
     json_set_u64(store, "raw_bytes", usage->raw_bytes);
@@ -87,6 +90,7 @@ static struct json *describe_store(struct engine *e, const struct kernel_usage *
     json_set_u64(store, "limit_bytes", usage->limit_bytes);
     json_set_u64(store, "kernels", usage->kernels);
     json_set_u64(store, "pinned", usage->pinned);
+    json_set_u64(store, "quarantined", usage->quarantined);
     json_set_text(store, "health", kernel_health_name(health.state));
     if (health.text[0])
         json_set_text(store, "trouble", health.text);
@@ -127,6 +131,7 @@ static void finish_status(struct admin *a)
     json_set(a->answer, "queue", describe_queue(e));
     json_set(a->answer, "hot", describe_hot_set(e));
     json_set(a->answer, "store", describe_store(e, &a->usage));
+    json_set(a->answer, "tuning", tuning_opening_describe(e));
     struct json *toolchains = json_array();
     for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++)
         json_append(toolchains, toolchain_to_json(toolchain_table_at(e->toolchains, i)));

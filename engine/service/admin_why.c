@@ -4,7 +4,8 @@
  * differ.
  *
  * Asked with a key, the stored kernel of that key is what is wanted; asked with a problem, what a
- * plan for it would fetch: of several programs the first that is missing.
+ * plan for it would fetch: of several programs the first that is missing; asked with MIOpen's name
+ * for it, what was imported or lies in packages under that.
  */
 #include "common/driver_line.h"
 #include "engine/compile/code_object.h"
@@ -12,6 +13,7 @@
 #include "engine/service/admin.h"
 #include "engine/service/alias.h"
 #include "engine/service/program_job.h"
+#include "engine/store/kernel_name.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,12 +22,19 @@ struct wanted_program {
     struct digest key;
     struct kernel_record record; /* its texts are static, why's, or: */
     char *options;               /* owned */
-    struct buffer name, args;    /* how packages know it */
+    struct buffer name, args;    /* how packages and imported caches know it */
+    char *name_text, *args_text; /* owned: the same */
+};
+
+struct known_toolchain {
+    struct digest identity;
+    char version[64];
 };
 
 struct why {
     struct service_waiter waiter; /* first member */
     struct task task;
+    struct admin_place place;
     struct engine *engine;
     struct json *question, *answer; /* owned */
     struct json *nearest;           /* owned until it is in the answer */
@@ -36,19 +45,27 @@ struct why {
     char database_id[DATABASE_ID_MOST];
     bool use_packages;
     struct kiln_err why_not_compile; /* code not OK: no compiler here can do it */
+    bool by_name;                    /* the one program is MIOpen's name for it */
     uint32_t program_count;          /* 0: asked by key */
     struct wanted_program programs[LIMIT_PLAN_KERNELS];
     struct digest key;
     bool found;
-    char package[PACKAGE_NAME_MOST]; /* which has it; "": none */
-    struct kernel_record wanted;     /* its texts lie in: */
-    char *texts[5];                  /* owned: target, toolchain, program, options, database id */
+    char package[PACKAGE_NAME_MOST];   /* which has it; "": none */
+    char elsewhere[PACKAGE_NAME_MOST]; /* which has it for other compute units; "": none */
+    char elsewhere_id[DATABASE_ID_MOST];
+    struct known_toolchain here[TOOLCHAINS_MOST];
+    size_t here_count;
+    bool namesakes_told;                  /* what was imported as |missing| is among the nearest */
+    const struct wanted_program *missing; /* of |programs|: what the nearest are compared with */
+    struct kernel_record wanted;          /* its texts lie in: */
+    char *texts[5]; /* owned: target, toolchain, program, options, database id */
     enum kiln_code rc;
     struct kiln_err err;
 };
 
 static void why_destroy(struct why *w)
 {
+    admin_place_give(&w->place);
     service_waiter_remove(&w->waiter);
     json_destroy(w->question);
     json_destroy(w->answer);
@@ -57,6 +74,8 @@ static void why_destroy(struct why *w)
         free(w->texts[i]);
     for (uint32_t i = 0; i < w->program_count; i++) {
         free(w->programs[i].options);
+        free(w->programs[i].name_text);
+        free(w->programs[i].args_text);
         buffer_done(&w->programs[i].name);
         buffer_done(&w->programs[i].args);
     }
@@ -102,17 +121,50 @@ static void compare_texts(struct comparison *c, const char *part, const char *wa
     json_append(c->different, j);
 }
 
+#define SHORT_DIGEST 12 /* digits: to tell two apart by eye */
+
 /* Zeros: not known, so not compared. */
+static bool are_known(const struct digest *a, const struct digest *b)
+{
+    static const struct digest unknown;
+    return !digest_equal(a, &unknown) && !digest_equal(b, &unknown);
+}
+
 static void compare_digests(struct comparison *c, const char *part, const struct digest *wanted,
                             const struct digest *there)
 {
-    static const struct digest unknown;
     char a[DIGEST_HEX_SIZE], b[DIGEST_HEX_SIZE];
-    if (digest_equal(wanted, &unknown) || digest_equal(there, &unknown))
+    if (!are_known(wanted, there))
         return;
     digest_to_hex(wanted, a);
     digest_to_hex(there, b);
+    a[SHORT_DIGEST] = b[SHORT_DIGEST] = '\0';
     compare_texts(c, part, a, b);
+}
+
+/* "AMD clang version 15.0.0 (1f2e3d4c5b6a)"; of one that is not here any more nothing but its
+ * identity is known. */
+static void show_version(const struct why *w, const struct digest *identity, char text[128])
+{
+    char hex[DIGEST_HEX_SIZE];
+    const char *version = "not here any more";
+    digest_to_hex(identity, hex);
+    for (size_t i = 0; i < w->here_count; i++) {
+        if (digest_equal(&w->here[i].identity, identity))
+            version = w->here[i].version;
+    }
+    snprintf(text, 128, "%s (%.*s)", version, SHORT_DIGEST, hex);
+}
+
+static void compare_versions(const struct why *w, struct comparison *c,
+                             const struct kernel_record *there)
+{
+    char a[128], b[128];
+    if (!are_known(&w->wanted.toolchain_id, &there->toolchain_id))
+        return;
+    show_version(w, &w->wanted.toolchain_id, a);
+    show_version(w, &there->toolchain_id, b);
+    compare_texts(c, "toolchain version", a, b);
 }
 
 static bool has_word(const char *words, const char *word, size_t length)
@@ -179,24 +231,68 @@ static void compare_targets(struct comparison *c, const char *wanted, const char
     compare_texts(c, "features", wanted_features, there_features);
 }
 
+/* A kernel of MIOpen's is known by its name, arguments and device; what compiled it is not known.
+ * "gfx906_60@3.2.0" is the device and the version of MIOpen. */
+static void compare_names(struct comparison *c, const char *const wanted[3],
+                          const struct kernel_record *there)
+{
+    size_t a = strcspn(wanted[2], "@"), b = strcspn(there->database_id, "@");
+    char a_id[DATABASE_ID_MOST], b_id[DATABASE_ID_MOST];
+    snprintf(a_id, sizeof(a_id), "%.*s", (int)a, wanted[2]);
+    snprintf(b_id, sizeof(b_id), "%.*s", (int)b, there->database_id);
+    compare_texts(c, "program", wanted[0], there->program);
+    compare_texts(c, "compute units", a_id, b_id);
+    if (wanted[2][a] || there->database_id[b])
+        compare_texts(c, "MIOpen version", wanted[2][a] ? wanted[2] + a + 1 : "",
+                      there->database_id[b] ? there->database_id + b + 1 : "");
+    compare_options(c, wanted[1], there->options);
+}
+
+static void compare_made(const struct why *w, struct comparison *c,
+                         const struct kernel_record *there)
+{
+    const struct kernel_record *wanted = &w->wanted;
+    compare_texts(c, "program", wanted->program, there->program);
+    compare_targets(c, wanted->target, there->target);
+    compare_texts(c, "toolchain", wanted->toolchain, there->toolchain);
+    compare_versions(w, c, there);
+    compare_options(c, wanted->options, there->options);
+    compare_digests(c, "source", &wanted->source_id, &there->source_id);
+    compare_digests(c, "headers", &wanted->headers_id, &there->headers_id);
+}
+
+/* What it is called by those who ask for it by name; false when it has no such name. */
+static bool name_wanted(const struct why *w, const char *ret_names[3])
+{
+    const struct wanted_program *p = w->missing;
+    if (!p && !w->wanted.database_id[0])
+        return false;
+    ret_names[0] = p ? p->name_text : w->wanted.program;
+    ret_names[1] = p ? p->args_text : w->wanted.options;
+    ret_names[2] = p && !w->by_name ? w->database_id : w->wanted.database_id;
+    return true;
+}
+
+static bool is_told(const struct why *w, const struct kernel_record *there)
+{
+    return w->namesakes_told && strcmp(there->program, w->missing->name_text) == 0;
+}
+
 static void compare_one(void *context, const struct kernel_record *there)
 {
     struct why *w = context;
-    const struct kernel_record *wanted = &w->wanted;
+    const char *names[3] = { "", "", "" };
     char hex[DIGEST_HEX_SIZE];
-    if (digest_equal(&there->key, &w->key))
+    bool is_named = there->database_id[0];
+    bool made = !w->by_name && (w->missing || !w->wanted.database_id[0]);
+    bool comparable = is_named ? name_wanted(w, names) && !is_told(w, there) : made;
+    if (digest_equal(&there->key, &w->key) || !comparable)
         return;
     struct comparison c = { .same = json_array(), .different = json_array() };
-    compare_texts(&c, "program", wanted->program, there->program);
-    compare_targets(&c, wanted->target, there->target);
-    /* What was compiled here is bound to none. */
-    if (w->program_count == 0 || there->database_id[0])
-        compare_texts(&c, "compute units", wanted->database_id, there->database_id);
-    compare_texts(&c, "toolchain", wanted->toolchain, there->toolchain);
-    compare_digests(&c, "toolchain version", &wanted->toolchain_id, &there->toolchain_id);
-    compare_options(&c, wanted->options, there->options);
-    compare_digests(&c, "source", &wanted->source_id, &there->source_id);
-    compare_digests(&c, "headers", &wanted->headers_id, &there->headers_id);
+    if (is_named)
+        compare_names(&c, names, there);
+    else
+        compare_made(w, &c, there);
     struct json *j = json_object();
     digest_to_hex(&there->key, hex);
     json_set_text(j, "key", hex);
@@ -229,18 +325,48 @@ static void look_into_packages(struct why *w, const struct wanted_program *p)
         hit =
             !package_set_find_named(packages, bytes_of_text(w->database_id), buffer_view(&p->name),
                                     buffer_view(&p->args), &raw, &there, &w->err) &&
-            code_object_suits(buffer_view(&raw), &w->target);
+            (w->by_name || code_object_suits(buffer_view(&raw), &w->target));
     }
     w->err = KILN_ERR_INIT;
+    if (!hit && p && !w->elsewhere[0] &&
+        package_set_find_elsewhere(packages, bytes_of_text(w->database_id), buffer_view(&p->name),
+                                   buffer_view(&p->args), w->elsewhere, w->elsewhere_id))
+        w->elsewhere[0] = '\0';
     if (!hit)
         return;
     w->found = true;
     memcpy(w->package, there.package, sizeof(w->package));
 }
 
+/* As a fetch by name: the asker's own, then everyone's, then those of the only version. */
+static enum kiln_code look_by_name(struct why *w, const struct wanted_program *p)
+{
+    struct kernel_store *store = w->engine->store;
+    const uint64_t scopes[] = { w->uid, KERNEL_SCOPE_EVERYONE };
+    char only[KERNEL_VERSIONED_ID_MOST] = "";
+    const char *given = p->record.database_id;
+    if (!strchr(given, '@') &&
+        kernel_store_only_version(store, (uint32_t)w->uid, bytes_of_text(given), only, &w->err))
+        only[0] = '\0';
+    const char *const ids[] = { given, only };
+    enum kiln_code rc = KILN_NOT_FOUND;
+    for (size_t i = 0; rc == KILN_NOT_FOUND && i < 4; i++) {
+        const char *id = ids[i / 2];
+        struct digest key = kernel_name_key(scopes[i % 2], bytes_of_text(id), buffer_view(&p->name),
+                                            buffer_view(&p->args));
+        if (id[0])
+            rc = kernel_store_show(store, &key, take_stored, w, &w->err);
+        if (!rc)
+            w->key = key;
+    }
+    return rc;
+}
+
 static enum kiln_code look_for(struct why *w, const struct wanted_program *p)
 {
-    enum kiln_code rc = kernel_store_show(w->engine->store, &w->key, take_stored, w, &w->err);
+    enum kiln_code rc = w->by_name
+                            ? look_by_name(w, p)
+                            : kernel_store_show(w->engine->store, &w->key, take_stored, w, &w->err);
     if (rc && rc != KILN_NOT_FOUND)
         return rc;
     if (!w->found)
@@ -261,7 +387,9 @@ static enum kiln_code look_for_programs(struct why *w)
             return rc;
         index = w->found ? 0 : i;
     }
-    w->key = w->programs[index].key;
+    w->missing = &w->programs[index];
+    if (!w->by_name)
+        w->key = w->programs[index].key;
     return want(w, &w->programs[index].record);
 }
 
@@ -272,6 +400,11 @@ static void write_sentence(const struct why *w, char *ret_text, size_t size)
                  w->package);
     else if (w->found)
         snprintf(ret_text, size, "it is in the store: a fetch of it is a hit");
+    else if (w->elsewhere[0])
+        snprintf(ret_text, size,
+                 "it is not in the store, and no package for %s has it; one for other compute "
+                 "units has it, which is not asked, as MIOpen asks none: %s, for %s",
+                 w->database_id, w->elsewhere, w->elsewhere_id);
     else if (!w->wanted.program)
         snprintf(ret_text, size,
                  "no stored kernel has this key, and what it was made from is not known: ask with "
@@ -285,11 +418,51 @@ static void write_sentence(const struct why *w, char *ret_text, size_t size)
         snprintf(ret_text, size, "it is not in the store, and nothing like it is");
 }
 
+static void name_elsewhere(struct why *w)
+{
+    if (w->found || !w->elsewhere[0])
+        return;
+    struct comparison c = { .same = json_array(), .different = json_array() };
+    json_append(c.same, json_text("program"));
+    json_append(c.same, json_text("options"));
+    compare_texts(&c, "compute units", w->database_id, w->elsewhere_id);
+    struct json *j = json_object();
+    json_set_text(j, "package", w->elsewhere);
+    json_set(j, "same", c.same);
+    json_set(j, "different", c.different);
+    json_append(w->nearest, j);
+}
+
+static void compare_namesake(void *context, const struct kernel_record *there)
+{
+    const struct why *w = context;
+    if (there->database_id[0] && strcmp(there->program, w->missing->name_text) == 0)
+        compare_one(context, there);
+}
+
+/* What was imported under the name that packages have for it. */
+static enum kiln_code find_namesakes(struct why *w)
+{
+    const struct wanted_program *p = w->missing;
+    if (!p || w->by_name || w->found)
+        return KILN_OK;
+    const struct kernel_record named = { .program = p->name_text,
+                                         .options = p->args_text,
+                                         .database_id = w->database_id };
+    enum kiln_code rc = kernel_store_nearest(w->engine->store, &named, (uint32_t)w->uid,
+                                             compare_namesake, w, &w->err);
+    w->namesakes_told = true;
+    return rc == KILN_NOT_FOUND ? KILN_OK : rc;
+}
+
 static void why_work(struct task *task)
 {
     struct why *w = (struct why *)(void *)((char *)task - offsetof(struct why, task));
-    char hex[DIGEST_HEX_SIZE], sentence[700];
+    char hex[DIGEST_HEX_SIZE], sentence[1024];
     enum kiln_code rc = w->program_count ? look_for_programs(w) : look_for(w, NULL);
+    name_elsewhere(w);
+    if (!rc)
+        rc = find_namesakes(w);
     if (!rc && w->wanted.program)
         rc = kernel_store_nearest(w->engine->store, &w->wanted, (uint32_t)w->uid, compare_one, w,
                                   &w->err);
@@ -323,9 +496,20 @@ static void why_done(struct task *task)
 /* ---- the question ---- */
 
 static const struct admin_member why_members[] = {
-    { "key", MEMBER_TEXT },       { "problem", MEMBER_TEXT },     { "target", MEMBER_TEXT },
-    { "toolchain", MEMBER_TEXT }, { "database_id", MEMBER_TEXT }, { 0 },
+    { "key", MEMBER_TEXT },         { "problem", MEMBER_TEXT },
+    { "name", MEMBER_TEXT },        { "args", MEMBER_TEXT },
+    { "target", MEMBER_TEXT },      { "toolchain", MEMBER_TEXT },
+    { "database_id", MEMBER_TEXT }, { 0 },
 };
+
+static enum kiln_code keep_name(struct wanted_program *p, struct kiln_err *err)
+{
+    p->name_text = bytes_to_text(buffer_view(&p->name));
+    p->args_text = bytes_to_text(buffer_view(&p->args));
+    return p->name_text && p->args_text
+               ? KILN_OK
+               : kiln_fail(err, KILN_NO_MEMORY, "cannot keep a kernel's name");
+}
 
 static enum kiln_code want_program(struct why *w, const struct solution_program *program,
                                    struct kiln_err *err)
@@ -342,6 +526,8 @@ static enum kiln_code want_program(struct why *w, const struct solution_program 
     rc = package_kernel_name(&source, &p->name, err);
     if (!rc)
         rc = package_kernel_args(&source, &w->target, &p->args, err);
+    if (!rc)
+        rc = keep_name(p, err);
     p->options = bytes_to_text(job.job.options);
     if (!rc && !p->options)
         rc = kiln_fail(err, KILN_NO_MEMORY, "cannot keep a program's options");
@@ -389,7 +575,7 @@ static enum kiln_code choose_toolchain(struct why *w, struct kiln_err *err)
         toolchains_resolve(w->engine, w->uid, &w->target, bytes_of_text(forced), &tc, err);
     if (!rc)
         w->toolchain = *tc;
-    if (!rc || rc == KILN_BUSY || !w->use_packages)
+    if (!rc || rc == KILN_BUSY || forced[0])
         return rc;
     w->why_not_compile = *err;
     *err = KILN_ERR_INIT;
@@ -428,17 +614,63 @@ static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
     return rc;
 }
 
+static enum kiln_code want_name(struct why *w, struct kiln_err *err)
+{
+    const char *given = json_get_text(w->question, "database_id", "");
+    struct bytes plain, version;
+    struct database_id id;
+    struct wanted_program *p = &w->programs[w->program_count++];
+    buffer_init(&p->name, LIMIT_OPTIONS_TEXT);
+    buffer_init(&p->args, LIMIT_OPTIONS_TEXT);
+    w->by_name = w->use_packages = true;
+    enum kiln_code rc = database_id_split(bytes_of_text(given), &plain, &version, err);
+    if (!rc)
+        rc = database_id_parse(plain, &id, err);
+    if (rc || !database_id_write(&id, w->database_id))
+        return rc ? kiln_while(err, "which device is it for")
+                  : kiln_fail(err, KILN_INVALID, "the database id is too long");
+    const char *name = json_get_text(w->question, "name", "");
+    const char *args = json_get_text(w->question, "args", "");
+    buffer_put(&p->name, name, strlen(name));
+    buffer_put(&p->args, args, strlen(args));
+    if (p->name.failed || p->args.failed)
+        return kiln_fail(err, KILN_INVALID, "a kernel's name and arguments have at most %u bytes",
+                         LIMIT_OPTIONS_TEXT);
+    rc = keep_name(p, err);
+    p->record = (struct kernel_record){ .program = p->name_text,
+                                        .options = p->args_text,
+                                        .database_id = given };
+    w->key =
+        kernel_name_key(w->uid, bytes_of_text(given), buffer_view(&p->name), buffer_view(&p->args));
+    return rc;
+}
+
 static enum kiln_code want_what_is_asked(struct why *w, struct kiln_err *err)
 {
     const char *key = json_get_text(w->question, "key", NULL);
-    bool problem = json_get(w->question, "problem") != NULL;
-    if (!key == !problem)
-        return kiln_fail(err, KILN_INVALID, "why is what missing? give a key, or a problem");
+    bool problem = json_get(w->question, "problem"), name = json_get(w->question, "name");
+    if ((key != NULL) + problem + name != 1)
+        return kiln_fail(err, KILN_INVALID,
+                         "why is what missing? give a key, or a problem, or a kernel's name with "
+                         "its args and database_id");
+    if (name)
+        return want_name(w, err);
     if (problem)
         return want_problem(w, err);
     if (!digest_from_hex(key, &w->key))
         return kiln_fail(err, KILN_INVALID, "'%.70s' is not a key: 64 hexadecimal digits", key);
     return KILN_OK;
+}
+
+static void note_toolchains(struct why *w)
+{
+    const struct toolchain_table *table = w->engine->toolchains;
+    for (size_t i = 0; i < toolchain_table_count(table) && i < TOOLCHAINS_MOST; i++) {
+        const struct toolchain *tc = toolchain_table_at(table, i);
+        struct known_toolchain *here = &w->here[w->here_count++];
+        here->identity = tc->identity;
+        snprintf(here->version, sizeof(here->version), "%.63s", tc->version);
+    }
 }
 
 static void cancel_why(struct service_waiter *w) { service_waiter_remove(w); } /* freed in done */
@@ -457,9 +689,15 @@ enum kiln_code handle_why_miss(struct engine *e, struct caller *caller,
     w->nearest = json_array();
     w->err = KILN_ERR_INIT;
     w->why_not_compile = KILN_ERR_INIT;
+    note_toolchains(w);
     enum kiln_code rc = admin_read(header, body, why_members, &w->question, err);
     if (!rc)
-        rc = want_what_is_asked(w, err);
+        rc = admin_place_take(&w->place, e, caller, err);
+    if (rc) {
+        why_destroy(w);
+        return rc;
+    }
+    rc = want_what_is_asked(w, err);
     if (rc) {
         why_destroy(w);
         return rc == KILN_BUSY ? toolchains_park(e, caller, header, body, err) : rc;

@@ -22,30 +22,64 @@ static struct arrival *arrival_of_transfer(struct transfer_task *t)
     return (struct arrival *)(void *)((char *)t - offsetof(struct arrival, transfer));
 }
 
-static void arrival_destroy(struct arrival *a)
+static void close_file(struct arrival *a, int fd)
+{
+    struct executor *executor = a->engine->executor;
+    if (executor->ops->close_file)
+        executor->ops->close_file(executor, a->uid, fd);
+    else
+        close(fd);
+}
+
+static void arrival_free(struct arrival *a)
 {
     struct engine *e = a->engine;
-    service_waiter_remove(&a->waiter);
     *(a->previous ? &a->previous->next : &e->arrivals) = a->next;
     if (a->next)
         a->next->previous = a->previous;
     e->arrival_count--;
-    for (size_t i = 0; i < LIMIT_REQUEST_FILES; i++) {
-        if (a->files[i] >= 0)
-            close(a->files[i]);
-    }
+    json_destroy(a->question);
+    json_destroy(a->answer);
+    free(a->transfer.outcome.manifest);
+    free(a);
+}
+
+static void clear_work(struct task *task)
+{
+    struct arrival *a = arrival_of_task(task);
     if (a->state)
         a->kind->state_destroy(a->state);
     if (a->transfer.outcome.path[0])
         unlink(a->transfer.outcome.path);
-    json_destroy(a->question);
-    json_destroy(a->answer);
-    free(a);
+}
+
+static void clear_done(struct task *task)
+{
+    struct arrival *a = arrival_of_task(task);
+    engine_task_ended(a->engine);
+    arrival_free(a);
+}
+
+/* Gigabytes take their time to be removed. */
+static void arrival_destroy(struct arrival *a)
+{
+    service_waiter_remove(&a->waiter);
+    for (size_t i = 0; i < LIMIT_REQUEST_FILES; i++) {
+        if (a->files[i] >= 0)
+            close_file(a, a->files[i]);
+        a->files[i] = -1;
+    }
+    if (!a->state && !a->transfer.outcome.path[0]) {
+        arrival_free(a);
+        return;
+    }
+    a->task = (struct task){ .work = clear_work, .done = clear_done };
+    engine_run(a->engine, LANE_READ, &a->task);
 }
 
 void arrival_taken(struct arrival *a) { a->transfer.outcome.path[0] = '\0'; }
 
-static void answer(struct arrival *a)
+void arrival_end(struct arrival *a)
 {
     struct engine *e = a->engine;
     struct caller *caller = a->waiter.caller;
@@ -74,6 +108,7 @@ static void take_done(struct task *task)
     engine_task_ended(e);
     if (a->kind->taken)
         a->kind->taken(a);
+    event_after_write(e, KILN_OK, &a->err); /* a failure is the asker's to hear */
     if (!a->rc && a->more && !e->draining && a->waiter.caller) {
         engine_run(e, LANE_WRITE, &a->task); /* others' writes come in between */
         return;
@@ -82,7 +117,43 @@ static void take_done(struct task *task)
         a->rc = kiln_fail(&a->err, KILN_UNAVAILABLE, STOPPING);
     if (a->kind->finish)
         a->kind->finish(a);
-    answer(a);
+    arrival_end(a);
+}
+
+static void take(struct arrival *a)
+{
+    a->task = (struct task){ .work = take_work, .done = take_done };
+    engine_run(a->engine, LANE_WRITE, &a->task);
+}
+
+static void check_work(struct task *task)
+{
+    struct arrival *a = arrival_of_task(task);
+    a->rc = a->kind->check(a, &a->err);
+}
+
+static void check_done(struct task *task)
+{
+    struct arrival *a = arrival_of_task(task);
+    engine_task_ended(a->engine);
+    if (!a->rc && a->engine->draining)
+        a->rc = kiln_fail(&a->err, KILN_UNAVAILABLE, STOPPING);
+    else if (!a->rc && !a->waiter.caller)
+        a->rc = a->err.code = KILN_CANCELLED;
+    if (a->rc)
+        arrival_end(a);
+    else
+        take(a);
+}
+
+static void check_then_take(struct arrival *a)
+{
+    if (!a->kind->check) {
+        take(a);
+        return;
+    }
+    a->task = (struct task){ .work = check_work, .done = check_done };
+    engine_run(a->engine, LANE_READ, &a->task);
 }
 
 /* ---- the transfer ---- */
@@ -106,6 +177,7 @@ static void on_progress(struct transfer_task *transfer, const struct transfer_pr
 static void on_transferred(struct transfer_task *transfer)
 {
     struct arrival *a = arrival_of_transfer(transfer);
+    a->has_arrived = true;
     a->err = transfer->outcome.err;
     if (!a->err.code && !a->waiter.caller)
         a->err.code = KILN_CANCELLED; /* it had arrived when the caller left */
@@ -113,11 +185,13 @@ static void on_transferred(struct transfer_task *transfer)
         kiln_fail(&a->err, KILN_UNAVAILABLE, STOPPING);
     a->rc = a->err.code;
     if (a->rc) {
-        answer(a);
+        arrival_end(a);
         return;
     }
-    a->task = (struct task){ .work = take_work, .done = take_done };
-    engine_run(a->engine, LANE_WRITE, &a->task);
+    if (a->kind->pass)
+        a->kind->pass(a);
+    else
+        check_then_take(a);
 }
 
 /* The caller left: what is on its way is of no use. */
@@ -125,14 +199,14 @@ static void cancel_arrival(struct service_waiter *w)
 {
     struct arrival *a = (struct arrival *)w;
     service_waiter_remove(w);
-    if (!a->task.work)
+    if (!a->has_arrived)
         a->engine->executor->ops->transfer_cancel(a->engine->executor, &a->transfer);
 }
 
 void arrivals_cancel(struct engine *e)
 {
     for (struct arrival *a = e->arrivals; a; a = a->next) {
-        if (!a->task.work)
+        if (!a->has_arrived)
             e->executor->ops->transfer_cancel(e->executor, &a->transfer);
     }
 }
@@ -186,7 +260,7 @@ static void fill_job(struct arrival *a)
     a->transfer.job = (struct transfer_job){
         .url = json_get_text(q, "url", NULL),
         .content_fd = a->files[0],
-        .manifest_fd = a->files[1],
+        .manifest_fd = a->kind->unchecked ? -1 : a->files[1],
         .name = json_get_text(q, "name", NULL),
         .sha256 = json_get_text(q, "sha256", NULL),
         .staging = e->staging,
@@ -194,10 +268,26 @@ static void fill_job(struct arrival *a)
         .size_limit = a->kind->salvage ? e->import_limit : e->package_limit,
         .require_signature = e->require_signature && !a->kind->salvage,
         .salvage = a->kind->salvage,
+        .unchecked = a->kind->unchecked,
     };
+    if (a->kind->size_limit && a->kind->size_limit < a->transfer.job.size_limit)
+        a->transfer.job.size_limit = a->kind->size_limit;
+    a->transfer.uid = a->uid;
+    a->transfer.is_admin = a->is_admin;
     a->transfer.outcome.err = KILN_ERR_INIT;
     a->transfer.progress = on_progress;
     a->transfer.done = on_transferred;
+}
+
+void arrival_next(struct arrival *a, unsigned index, const char *name)
+{
+    fill_job(a);
+    a->transfer.job.content_fd = a->files[index];
+    a->transfer.job.name = name;
+    free(a->transfer.outcome.manifest);
+    a->transfer.outcome = (struct transfer_outcome){ .err = KILN_ERR_INIT };
+    a->has_arrived = false;
+    a->engine->executor->ops->transfer(a->engine->executor, &a->transfer);
 }
 
 enum kiln_code arrival_begin(struct engine *e, struct caller *caller,
@@ -218,6 +308,7 @@ enum kiln_code arrival_begin(struct engine *e, struct caller *caller,
     a->err = KILN_ERR_INIT;
     a->uid = caller->uid;
     a->is_admin = caller->role == ROLE_ADMIN;
+    a->role = caller->role;
     for (unsigned i = 0; i < LIMIT_REQUEST_FILES; i++) {
         a->files[i] = i < caller->file_count ? caller->files[i] : -1;
         caller->files[i] = -1;

@@ -91,11 +91,20 @@ void event_note(struct engine *e, const char *name, const char *text)
     event_text(e, name, text);
 }
 
+void event_store(struct engine *e, enum kernel_notice kind, const char *text)
+{
+    switch (kind) {
+    case KERNEL_NOTICE_REPLACED: event_report(e, "store_replaced", text); break;
+    case KERNEL_NOTICE_TROUBLE: event_report(e, "store_trouble", text); break;
+    case KERNEL_NOTICE_RECOVERED: event_note(e, "store_recovered", text); break;
+    case KERNEL_NOTICE_NONE: break;
+    }
+}
+
 void event_after_write(struct engine *e, enum kiln_code rc, const struct kiln_err *err)
 {
     char notice[512];
-    if (kernel_store_take_notice(e->store, notice))
-        event_report(e, "store_replaced", notice);
+    event_store(e, kernel_store_take_notice(e->store, notice), notice);
     if (!rc)
         return;
     e->stats.store_errors++;

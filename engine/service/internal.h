@@ -14,6 +14,8 @@
 #include "engine/service/service.h"
 #include "engine/store/hot_set.h"
 #include "engine/store/kernel_store.h"
+#include "engine/tuning/lease.h"
+#include "engine/tuning/tuning.h"
 
 #define FLIGHT_BUCKETS 16384 /* as many as the queue's default limit divided by six */
 #define TOUCHES_MOST 4096    /* kernels whose use is remembered between two writes of recency */
@@ -25,6 +27,7 @@ struct stats {
 };
 
 #define DOUBTS_MOST 64
+#define ADMINISTRATORS "root, the daemon's own user or a member of group kiln-admin"
 
 /* Administrative requests of one kind take turns; the kinds do not wait for each other. */
 enum { ADMIN_QUICK, ADMIN_SCANS, ADMIN_TURNS };
@@ -63,7 +66,9 @@ struct engine {
     unsigned flight_count;
     unsigned tasks_out; /* handed to a lane and not done */
     struct admin_turn admin_turns[ADMIN_TURNS];
-    struct build *build_waiting; /* borrowed list: for a step of theirs, one at a time */
+    struct admin_place *admin_places; /* borrowed list: what users have unanswered */
+    struct build *builds;             /* borrowed list: from the question to the end */
+    struct build *build_waiting;      /* borrowed list: for a step of theirs, one at a time */
     bool build_runs;
 
     struct parked *parked;   /* owned: requests that wait for a toolchain */
@@ -74,6 +79,9 @@ struct engine {
     char describe_failure[512];
     bool described;
     bool draining;
+
+    struct handed_files *handed; /* owned: what went out with answers and is still open */
+    bool sweeping;               /* a look at them is out */
 
     struct arrival *arrivals; /* owned: packages and caches on their way in */
     unsigned arrival_count;
@@ -87,6 +95,20 @@ struct engine {
     bool rescanning; /* a look at the package folders is out */
     uint64_t rescan_at_ns;
     bool verifying; /* a package is being checked */
+
+    struct tuning *tuning; /* owned; NULL: it could not be opened, |tuning_trouble| says why */
+    struct tuning_options tuning_options; /* its folder is owned */
+    char tuning_trouble[512];
+    char tuning_notice[512];            /* what opening it had to say; "" when nothing */
+    uint64_t tuning_retry_ns;           /* when to try again to open it */
+    bool tuning_opening;                /* that is out */
+    struct tuning_turn *tuning_turns;   /* borrowed list: changes that wait for their turn */
+    struct tuning_turn *tuning_running; /* borrowed */
+    struct tuning_turn *tuning_paused;  /* borrowed: a long one between two of its steps */
+    uint64_t tuning_rounds[2];          /* of long and of short ones: the round being served */
+    unsigned tuning_shorts;             /* short ones since the last step of a long one */
+    struct lease_table *leases;         /* owned */
+    struct lease_wish *lease_wishes;    /* borrowed list: who waits for a lease */
 
     struct digest touched[TOUCHES_MOST]; /* used since the last write of recency, by slot */
     bool is_touched[TOUCHES_MOST];
@@ -165,5 +187,7 @@ void event_text(struct engine *e, const char *name, const char *text);
 void event_report(struct engine *e, const char *name, const char *text);
 /* The same where nothing is wrong. */
 void event_note(struct engine *e, const char *name, const char *text);
+/* What the store had to say of itself. */
+void event_store(struct engine *e, enum kernel_notice kind, const char *text);
 /* After a write to the store: what came of it, and what the store repaired meanwhile. */
 void event_after_write(struct engine *e, enum kiln_code rc, const struct kiln_err *err);

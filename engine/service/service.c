@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/internal.h"
+#include "engine/service/leases.h"
 
 #include <stdio.h>
 
@@ -47,6 +48,7 @@ void service_leave(struct engine *e, struct caller *caller)
     if (caller->next)
         caller->next->previous = caller->previous;
     caller->next = caller->previous = NULL;
+    leases_leave(e, caller);
 }
 
 void service_waiter_add(struct service_waiter *w, struct engine *e, struct caller *caller,
@@ -95,16 +97,31 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
     caller->ops->reply(caller, &reply);
 }
 
+/* What people know the request by: the command that sends it. */
+static const char *command_of(unsigned type)
+{
+    static const char *const commands[] = {
+        [MESSAGE_package_install] = "kilnctl pkg install",
+        [MESSAGE_package_verify] = "kilnctl pkg verify",
+        [MESSAGE_package_remove] = "kilnctl pkg rm",
+        [MESSAGE_kernel_pin] = "kilnctl kernel pin",
+        [MESSAGE_gc] = "kilnctl gc",
+        [MESSAGE_tuning_promote] = "kilnctl db promote",
+        [MESSAGE_tuning_vacuum] = "kilnctl db vacuum",
+        [MESSAGE_tuning_backup] = "kilnctl db backup",
+    };
+    bool known = type < sizeof(commands) / sizeof(commands[0]) && commands[type];
+    return known ? commands[type] : message_name(type);
+}
+
 static enum kiln_code check_request(struct caller *caller, const struct route *route,
                                     const struct frame_header *header, struct kiln_err *err)
 {
     if (!route)
         return kiln_fail(err, KILN_INVALID, "unknown request type %u", (unsigned)header->type);
     if (route->who == ADMIN && caller->role != ROLE_ADMIN)
-        return kiln_fail(err, KILN_DENIED,
-                         "'%s' needs an administrator: root, the daemon's own user or a member of "
-                         "group kiln-admin",
-                         route->name);
+        return kiln_fail(err, KILN_DENIED, "'%s' needs an administrator: %s",
+                         command_of(header->type), ADMINISTRATORS);
     if (caller->file_count > 0 && route->body != JSON_FILES)
         return kiln_fail(err, KILN_INVALID, "request '%s' takes no descriptors", route->name);
     if (caller->in_flight >= LIMIT_REQUESTS_IN_FLIGHT && !takes_no_place(header->type))

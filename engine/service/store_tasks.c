@@ -182,15 +182,60 @@ void recency_write(struct engine *e, bool force)
 
 /* ---- what is damaged in a package ---- */
 
+struct packaged_task {
+    struct task task; /* first member */
+    struct engine *engine;
+    struct package_found found; /* damaged, damage, damaged_row */
+    enum kiln_code rc;
+    struct kiln_err err;
+};
+
+static void packaged_work(struct task *task)
+{
+    struct packaged_task *p = (struct packaged_task *)task;
+    const struct kernel_damage damage = { .package = p->found.damaged,
+                                          .row = p->found.damaged_row,
+                                          .reason = p->found.damage };
+    p->rc = kernel_store_quarantine_packaged(p->engine->store, &damage, &p->err);
+}
+
+static void packaged_done(struct task *task)
+{
+    struct packaged_task *p = (struct packaged_task *)task;
+    engine_task_ended(p->engine);
+    event_after_write(p->engine, p->rc, &p->err);
+    free(p);
+}
+
+static void keep_for_inspection(struct engine *e, const struct package_found *found)
+{
+    struct packaged_task *p = calloc(1, sizeof(*p));
+    if (!p)
+        return; /* it was told */
+    p->task = (struct task){ .work = packaged_work, .done = packaged_done };
+    p->engine = e;
+    p->found = *found;
+    p->err = KILN_ERR_INIT;
+    engine_run(e, LANE_WRITE, &p->task);
+}
+
 void quarantine_package(struct engine *e, const struct package_found *found,
                         const struct kernel_name *name)
 {
     char text[512];
+    struct package_found copy = *found;
+    bool unknown_to_package = !copy.damaged_row[0] && name;
+    if (unknown_to_package) {
+        package_set_shun(e->packages, copy.damaged, name->name, name->args);
+        snprintf(copy.damaged_row, sizeof(copy.damaged_row), "%.*s",
+                 (int)(name->name.size < PACKAGE_ROW_TEXT ? name->name.size : PACKAGE_ROW_TEXT - 1),
+                 (const char *)name->name.data);
+    }
     e->stats.quarantined++;
-    snprintf(text, sizeof(text), "package '%.100s', kernel '%.*s': %.200s", found->damaged,
-             name ? (int)(name->name.size < 100 ? name->name.size : 100) : 0,
-             name ? (const char *)name->name.data : "", found->damage);
+    snprintf(text, sizeof(text), "package '%.100s', kernel '%.100s': %.200s", copy.damaged,
+             copy.damaged_row, copy.damage);
     event_report(e, "quarantined", text);
+    keep_for_inspection(e, &copy);
 }
 
 /* ---- what nobody asks for ---- */

@@ -16,7 +16,8 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
                  struct object *object);
 void quarantine_later(struct engine *e, const struct digest *key);
 /* A row of a package: the package stays as it is, what was wrong is kept beside the store's own.
- * |name| may be NULL. */
+ * |name| is what was asked for where somebody else than the package found it wrong, so that it is
+ * not looked at again; it may be NULL. */
 void quarantine_package(struct engine *e, const struct package_found *found,
                         const struct kernel_name *name);
 

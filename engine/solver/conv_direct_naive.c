@@ -25,7 +25,9 @@ static bool fits(uint32_t in, uint32_t filter, uint32_t pad, uint32_t stride, ui
 
 static bool applies(const struct problem *p, const struct target *target)
 {
-    (void)target; /* the kernel's dialect covers every family */
+    (void)target;             /* the kernel's dialect covers every family */
+    if (p->type == TYPE_INT8) /* not in kernels/prelude.h */
+        return false;
     return fits(p->in.d, p->filter.d, p->pad.d, p->stride.d, p->dilation.d) &&
            fits(p->in.h, p->filter.h, p->pad.h, p->stride.h, p->dilation.h) &&
            fits(p->in.w, p->filter.w, p->pad.w, p->stride.w, p->dilation.w);

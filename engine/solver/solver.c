@@ -39,12 +39,13 @@ static enum kiln_code fail_unknown(struct bytes name, struct kiln_err *err)
 }
 
 static enum kiln_code fail_unsupported(const struct problem *problem, const struct target *target,
-                                       const char *solver, struct kiln_err *err)
+                                       const char *who_can_or_cannot, struct kiln_err *err)
 {
     char line[384];
     problem_to_driver(problem, line, sizeof(line));
-    return kiln_fail(err, KILN_UNSUPPORTED, "%s cannot solve this problem on '%s': %s", solver,
-                     target->text, line);
+    return kiln_fail(err, KILN_UNSUPPORTED, "%s solve this %s problem on '%s': %s",
+                     who_can_or_cannot, data_type_name((enum data_type)problem->type), target->text,
+                     line);
 }
 
 enum kiln_code solver_solve(const struct problem *problem, const struct target *target,
@@ -57,12 +58,15 @@ enum kiln_code solver_solve(const struct problem *problem, const struct target *
     if (forced.size == 0) {
         const struct solver *first = first_that_applies(problem, target);
         return first ? first->solve(problem, target, ret_solution, err)
-                     : fail_unsupported(problem, target, "no solver", err);
+                     : fail_unsupported(problem, target, "no solver can", err);
     }
     const struct solver *named = find(forced);
     if (!named)
         return fail_unknown(forced, err);
-    if (!named->applies(problem, target))
-        return fail_unsupported(problem, target, named->name, err);
+    if (!named->applies(problem, target)) {
+        char cannot[80];
+        snprintf(cannot, sizeof(cannot), "%s cannot", named->name);
+        return fail_unsupported(problem, target, cannot, err);
+    }
     return named->solve(problem, target, ret_solution, err);
 }

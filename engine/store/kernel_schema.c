@@ -5,10 +5,16 @@ extern const unsigned char schema_kernels_0001[];
 extern const unsigned long schema_kernels_0001_size;
 extern const unsigned char schema_kernels_0002[];
 extern const unsigned long schema_kernels_0002_size;
+extern const unsigned char schema_kernels_0003[];
+extern const unsigned long schema_kernels_0003_size;
+extern const unsigned char schema_kernels_0004[];
+extern const unsigned long schema_kernels_0004_size;
 
 static const struct db_migration migrations[] = {
     { schema_kernels_0001, &schema_kernels_0001_size },
     { schema_kernels_0002, &schema_kernels_0002_size },
+    { schema_kernels_0003, &schema_kernels_0003_size },
+    { schema_kernels_0004, &schema_kernels_0004_size },
 };
 
 const struct db_schema kernel_schema = {

@@ -82,6 +82,7 @@ enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *e
 static enum kiln_code open_without_writing(struct kernel_store *store, struct kiln_err *why,
                                            char notice[512])
 {
+    store->opening = KERNEL_NOTICE_TROUBLE;
     struct kiln_err err = KILN_ERR_INIT;
     enum kernel_health_state state = store_health_of(store, why->code);
     if (state == KERNEL_HEALTH_OK || store_folder_look(store, &err) != KILN_OK)
@@ -101,6 +102,7 @@ static enum kiln_code open_to_write(struct kernel_store *store, char notice[512]
     enum kiln_code rc = store_folder_open(store, err);
     if (!rc)
         rc = store_open_mending(store, /* damage= */ NULL, notice, err);
+    store->opening = notice[0] ? KERNEL_NOTICE_REPLACED : KERNEL_NOTICE_NONE;
     return rc ? open_without_writing(store, err, notice) : KILN_OK;
 }
 
@@ -111,6 +113,7 @@ static enum kiln_code open_to_read(struct kernel_store *store, char notice[512],
     if (rc)
         return rc;
     rc = store_open_reading(store, err);
+    store->opening = rc ? KERNEL_NOTICE_TROUBLE : KERNEL_NOTICE_NONE;
     if (rc == KILN_NOT_FOUND)
         snprintf(notice, 512,
                  "there is no kernel cache '%.300s', and it is to be read only: "
@@ -226,20 +229,23 @@ enum kiln_code store_write(struct kernel_store *store, enum store_wish wish, sto
 
 /* ---- notices ---- */
 
-void store_say(struct kernel_store *store, const char *text)
+enum kernel_notice kernel_store_opening(const struct kernel_store *store) { return store->opening; }
+
+void store_say(struct kernel_store *store, enum kernel_notice kind, const char *text)
 {
     pthread_mutex_lock(&store->mutex);
+    store->notice_kind = kind;
     snprintf(store->notice, sizeof(store->notice), "%s", text);
     pthread_mutex_unlock(&store->mutex);
 }
 
-bool kernel_store_take_notice(struct kernel_store *store, char ret_notice[512])
+enum kernel_notice kernel_store_take_notice(struct kernel_store *store, char ret_notice[512])
 {
     pthread_mutex_lock(&store->mutex);
-    bool any = store->notice[0] != '\0';
-    if (any)
+    enum kernel_notice kind = store->notice_kind;
+    if (kind)
         memcpy(ret_notice, store->notice, sizeof(store->notice));
-    store->notice[0] = '\0';
+    store->notice_kind = KERNEL_NOTICE_NONE;
     pthread_mutex_unlock(&store->mutex);
-    return any;
+    return kind;
 }

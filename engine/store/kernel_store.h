@@ -76,7 +76,7 @@ struct kernel_filter {          /* all zero matches everything; what is set must
     const char *target;         /* "gfx90a" matches gfx90a:xnack- too */
     const char *program;        /* the whole name, of a program or a named kernel */
     const char *toolchain;      /* its name */
-    const char *database_id;    /* of named kernels */
+    const char *database_id;    /* of named kernels; "gfx906_60" matches gfx906_60@3.2.0 too */
     const char *package;        /* file name */
     struct digest toolchain_id; /* zeros: any */
     uint64_t older_than;        /* last used before this second; 0: any */
@@ -95,6 +95,7 @@ struct kernel_usage {
     uint64_t taken_bytes;  /* blocks of kernels.db, its log, and a damaged copy moved aside */
     uint64_t kernels;      /* keys */
     uint64_t pinned;       /* keys */
+    uint64_t quarantined;  /* rows that failed their check and are kept, the packages' too */
     uint64_t row_bytes;    /* what the rows about them are counted as, in quotas */
 };
 
@@ -106,11 +107,21 @@ KILN_MUST_CHECK enum kiln_code kernel_store_open(const struct kernel_store_optio
                                                  struct kernel_store **ret_store,
                                                  char ret_notice[512], struct kiln_err *err);
 void kernel_store_destroy(struct kernel_store *store);
+enum kernel_store_mode kernel_store_mode(const struct kernel_store *store);
+const char *kernel_store_mode_name(enum kernel_store_mode mode); /* "on", "read-only", "off" */
 KILN_DEFINE_AUTO(kernel_store)
 
-/* Once after each repair made while running, and when writing works again: what happened, for the
- * log.  Any thread. */
-bool kernel_store_take_notice(struct kernel_store *store, char ret_notice[512]);
+enum kernel_notice {
+    KERNEL_NOTICE_NONE,
+    KERNEL_NOTICE_REPLACED,  /* the file was damaged, removed or exchanged: another one is used */
+    KERNEL_NOTICE_TROUBLE,   /* it is beyond its limit, so that nothing new is taken for a while; or
+                                what somebody waited for was the first write that failed */
+    KERNEL_NOTICE_RECOVERED, /* it is written to again */
+};
+/* Of which kind opening's |ret_notice| was. */
+enum kernel_notice kernel_store_opening(const struct kernel_store *store);
+/* Once after each of them; |ret_notice| says what happened, for the log.  Any thread. */
+enum kernel_notice kernel_store_take_notice(struct kernel_store *store, char ret_notice[512]);
 
 /* ---- health ---- */
 
@@ -145,15 +156,18 @@ KILN_MUST_CHECK enum kiln_code kernel_store_get(struct kernel_store *store,
                                                 struct object **ret_object, bool *ret_damaged,
                                                 struct kiln_err *err);
 /* Stores |object| under |record|'s key; evicts first where limit or quota demand it (a quota only
- * that uid's own) and adds the number of evicted kernels to |ret_evicted|.  KILN_FULL when the
- * object alone exceeds limit or quota, when only pinned kernels could make room, or when the disk
- * is full. */
+ * that uid's own; the limit those of a uid that has more than half of it, then anybody's) and adds
+ * the number of evicted kernels to |ret_evicted|.  KILN_FULL when the object alone exceeds limit or
+ * quota, when only pinned kernels could make room, or when the disk is full. */
 KILN_MUST_CHECK enum kiln_code kernel_store_put(struct kernel_store *store,
                                                 const struct kernel_record *record,
                                                 const struct object *object, uint64_t *ret_evicted,
                                                 struct kiln_err *err);
-/* As put, of something that somebody brings: nothing of theirs is evicted for it.  KILN_FULL beyond
- * the quota, saying how much the uid has and what to do. */
+/* As put, of something that somebody brings.  For the quota nothing of theirs is evicted: KILN_FULL
+ * beyond it, saying how much the uid has and what to do.  For a private one only private kernels of
+ * the same uid go (all of the uid's, where it has more than half of the limit), last used before
+ * |record|'s last_used (so that of what is brought together none pushes out another): KILN_FULL
+ * when that does not make enough room. */
 KILN_MUST_CHECK enum kiln_code kernel_store_import(struct kernel_store *store,
                                                    const struct kernel_record *record,
                                                    const struct object *object,
@@ -163,6 +177,26 @@ KILN_MUST_CHECK enum kiln_code kernel_store_import(struct kernel_store *store,
 KILN_MUST_CHECK enum kiln_code kernel_store_quarantine(struct kernel_store *store,
                                                        const struct digest *key,
                                                        struct kiln_err *err);
+
+struct kernel_damage {   /* of a row of a package, which stays where it is; texts are borrowed */
+    const char *package; /* file name */
+    const char *row;     /* the kernel's name, or its key in hexadecimal */
+    const char *reason;  /* a sentence */
+    uint64_t found;      /* seconds since the epoch; put takes no notice */
+};
+/* Remembers it (bounded, the oldest go; the same row once). */
+KILN_MUST_CHECK enum kiln_code kernel_store_quarantine_packaged(struct kernel_store *store,
+                                                                const struct kernel_damage *damage,
+                                                                struct kiln_err *err);
+/* |package| was replaced or removed: forgets what is remembered of it. */
+KILN_MUST_CHECK enum kiln_code kernel_store_quarantine_forget(struct kernel_store *store,
+                                                              const char *package,
+                                                              struct kiln_err *err);
+/* What is remembered of |package|, the newest first. */
+KILN_MUST_CHECK enum kiln_code kernel_store_quarantine_of(
+    struct kernel_store *store, const char *package,
+    void (*each)(void *context, const struct kernel_damage *damage), void *context,
+    struct kiln_err *err);
 /* Recency: |keys| were used at |now| (seconds since the epoch). */
 KILN_MUST_CHECK enum kiln_code kernel_store_touch(struct kernel_store *store,
                                                   const struct digest *keys, size_t count,
@@ -196,6 +230,14 @@ struct kernel_place { /* how far an export is; zeroed: at its beginning */
     bool everyones;   /* |uid|'s own are done */
     uint64_t id;
 };
+
+#define KERNEL_VERSIONED_ID_MOST 128 /* letters of "gfx90a68@2.17.0.a82233c22", with their end */
+/* "gfx90a68@VERSION", when the uid and everyone together have named kernels of this device under
+ * one version alone and under none without one; else KILN_NOT_FOUND without a sentence. */
+KILN_MUST_CHECK enum kiln_code kernel_store_only_version(struct kernel_store *store, uint32_t uid,
+                                                         struct bytes database_id,
+                                                         char ret_id[KERNEL_VERSIONED_ID_MOST],
+                                                         struct kiln_err *err);
 
 /* Calls |each| for at most |count| named kernels of |database_id| that |uid| may have: its own,
  * then everyone's that none of its own replaces, each kind in the order in which they were stored.
@@ -246,6 +288,7 @@ struct kernel_gc_result {
     uint64_t stale_kernels, stale_bytes;     /* bytes: of objects, compressed */
     uint64_t evicted_kernels, evicted_bytes; /* with their rows */
     uint64_t taken_before, taken_after;      /* blocks; after a dry run both are the same */
+    bool missed; /* more than |to_bytes| stays: pinned kernels, or the file's own tables */
 };
 
 /* Spares pinned kernels; named ones, and others whose toolchain is not known, are never stale. Also

@@ -11,10 +11,15 @@
  * sorts kernels by worth at any time: an index holds the order, and no eviction scans or sorts.
  */
 #define WEEK_S 604800.0
+/* Of the limit, one part in so many for one user where others need the room: so nobody takes what
+ * all others have, and a host with one user has all of it for him. */
+#define USER_SHARE 2
 /* Cost unknown: as cheap as any compile gets. */
 #define COMPILE_NS_LEAST 1000000u
 /* Cost unknown of a kernel that only MIOpen can make again: between its assembler's 150 ms and its
- * HIP compiler's 1700 ms. */
+ * HIP compiler's 1700 ms.  Its file does not say which of the two made it, and less credit would
+ * have a whole cache go before the cheapest compile of kiln's own.  It is a guess that nobody can
+ * raise, and who brings private kernels pushes out none but his own with it (store_own). */
 #define COMPILE_NS_NAMED 500000000u
 
 int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t stored_size,
@@ -35,6 +40,30 @@ enum kiln_code store_evict_one(struct kernel_store *store, const uint32_t *uid, 
     enum kiln_code rc = query_run(&q, err);
     if (!rc)
         *ret_gone = db_changes(store->writer) > 0;
+    return rc;
+}
+
+enum kiln_code store_evict_own(struct kernel_store *store, const struct store_own *own,
+                               bool *ret_gone, struct kiln_err *err)
+{
+    QUERY_AUTO struct query q =
+        query_of(store->writer, own->shared_too ? KERNEL_EVICT_OWN : KERNEL_EVICT_PRIVATE);
+    query_bind_u64(&q, 1, own->uid);
+    query_bind_u64(&q, 2, own->before);
+    enum kiln_code rc = query_run(&q, err);
+    if (!rc)
+        *ret_gone = db_changes(store->writer) > 0;
+    return rc;
+}
+
+enum kiln_code store_find_hog(struct kernel_store *store, uint32_t *ret_uid, bool *ret_any,
+                              struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(store->writer, KERNEL_HOG);
+    query_bind_u64(&q, 1, store->limit_bytes / USER_SHARE);
+    enum kiln_code rc = query_step(&q, ret_any, err);
+    if (!rc && *ret_any)
+        *ret_uid = (uint32_t)query_u64(&q, 0);
     return rc;
 }
 

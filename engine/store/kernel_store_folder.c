@@ -108,14 +108,6 @@ static enum kiln_code refuse_locked(const struct kernel_store *store, int fd, st
                      who, store->directory);
 }
 
-static void write_pid(int fd)
-{
-    char text[32];
-    int size = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)size, 0) < 0)
-        return; /* only for the sentence that another daemon prints */
-}
-
 /* The file stays when we end: removing it would need care against one who just opened it. */
 static enum kiln_code take_lock(struct kernel_store *store, bool writing, struct kiln_err *err)
 {
@@ -132,7 +124,7 @@ static enum kiln_code take_lock(struct kernel_store *store, bool writing, struct
                                     : kiln_fail_errno(err, errno, "cannot lock '%s/" LOCK_NAME "'",
                                                       store->directory);
     if (writing)
-        write_pid(fd);
+        fs_write_pid(fd);
     store->lock = fd;
     fd = -1;
     return KILN_OK;

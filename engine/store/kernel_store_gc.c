@@ -100,6 +100,7 @@ static enum kiln_code gc_work(struct kernel_store *store, void *context, struct 
     if (!rc && gc->options->shrink)
         rc = shrink(store, gc, err);
     gc->result.taken_after = store_taken_bytes(store);
+    gc->result.missed = gc->options->shrink && gc->result.taken_after > gc->options->to_bytes;
     return rc;
 }
 
@@ -133,6 +134,7 @@ static enum kiln_code estimate(struct db *db, struct gc *gc, struct kiln_err *er
         r->evicted_bytes += bytes;
         left -= bytes < left ? bytes : left;
     }
+    r->missed = left > gc->options->to_bytes;
     return rc;
 }
 

@@ -20,6 +20,14 @@ const char *kernel_health_name(enum kernel_health_state state)
     return (size_t)state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
 }
 
+const char *kernel_store_mode_name(enum kernel_store_mode mode)
+{
+    static const char *const names[] = { "on", "read-only", "off" };
+    return (size_t)mode < sizeof(names) / sizeof(names[0]) ? names[mode] : "?";
+}
+
+enum kernel_store_mode kernel_store_mode(const struct kernel_store *store) { return store->mode; }
+
 void kernel_store_health(struct kernel_store *store, struct kernel_health *ret_health)
 {
     pthread_mutex_lock(&store->mutex);
@@ -103,7 +111,7 @@ static void note_success(struct kernel_store *store)
              store->path, kernel_health_name(was.state),
              (unsigned long long)(now > was.since ? now - was.since : 0),
              (unsigned long long)was.dropped);
-    store_say(store, notice);
+    store_say(store, KERNEL_NOTICE_RECOVERED, notice);
     store->retry_after_ns = 0;
     store->wanted_bytes = 0;
 }
@@ -118,5 +126,7 @@ enum kiln_code store_health_note(struct kernel_store *store, enum store_wish wis
         return rc;
     bool dropped = wish == STORE_UNASKED;
     bool news = note_failure(store, state, err->text, dropped);
+    if (news && !dropped) /* only who asked hears of it: the log should, too */
+        store_say(store, KERNEL_NOTICE_TROUBLE, err->text);
     return news || !dropped ? rc : KILN_OK;
 }

@@ -68,6 +68,7 @@ struct kernel_store {
     uint64_t limit_bytes;
     uint64_t quota_bytes_uid;
     enum kernel_store_mode mode;
+    enum kernel_notice opening; /* what opening had to say */
     unsigned reader_count;
     bool allow_network_fs;
 
@@ -100,6 +101,7 @@ struct kernel_store {
     bool nothing_there;        /* there is nothing to read: all is a miss */
     enum store_access access;  /* of the readers */
     struct kernel_health health;
+    enum kernel_notice notice_kind; /* of |notice| */
     char notice[512];
 };
 
@@ -186,7 +188,7 @@ bool store_health_drops(struct kernel_store *store);
  * ones too where somebody asked. */
 enum kiln_code store_health_note(struct kernel_store *store, enum store_wish wish,
                                  enum kiln_code rc, const struct kiln_err *err);
-void store_say(struct kernel_store *store, const char *text);
+void store_say(struct kernel_store *store, enum kernel_notice kind, const char *text);
 
 /* ---- rows ---- */
 
@@ -257,6 +259,18 @@ int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t store
  * |ret_gone| false: there is none, or only pinned ones. */
 KILN_MUST_CHECK enum kiln_code store_evict_one(struct kernel_store *store, const uint32_t *uid,
                                                bool *ret_gone, struct kiln_err *err);
+struct store_own {   /* what a private kernel may push out */
+    uint32_t uid;    /* whose private ones */
+    uint64_t before; /* last used before this second: not what came with it */
+    bool shared_too; /* the user has more than his share: what he had compiled goes as well */
+};
+/* The same among these. */
+KILN_MUST_CHECK enum kiln_code store_evict_own(struct kernel_store *store,
+                                               const struct store_own *own, bool *ret_gone,
+                                               struct kiln_err *err);
+/* The user who has more than his share of the limit; false when nobody has. */
+KILN_MUST_CHECK enum kiln_code store_find_hog(struct kernel_store *store, uint32_t *ret_uid,
+                                              bool *ret_any, struct kiln_err *err);
 /* Makes counters and recency agree with the rows again. */
 KILN_MUST_CHECK enum kiln_code store_mend(struct kernel_store *store, struct kiln_err *err);
 
@@ -279,10 +293,12 @@ struct store_room {
     uint64_t evicted;
     bool never; /* it does not fit, whatever goes */
     bool later; /* the file is being made smaller and is not yet small enough */
-    char why[240];
+    char why[320];
 };
-/* Before a transaction that adds |need| bytes: makes room for them, in transactions of its own. */
+/* Before a transaction that adds |need| bytes: makes room for them, in transactions of its own;
+ * with |own| (may be NULL) only what it names is evicted. */
 KILN_MUST_CHECK enum kiln_code store_make_room(struct kernel_store *store, uint64_t need,
+                                               const struct store_own *own,
                                                struct store_room *ret_room, struct kiln_err *err);
 /* What a kernel's rows and |stored_size| bytes of object take at most. */
 uint64_t store_need(uint64_t stored_size, uint64_t texts_size);

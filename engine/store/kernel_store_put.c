@@ -46,7 +46,9 @@ static enum kiln_code check_record(const struct kernel_record *r, uint64_t *ret_
     } texts[] = {
         { "target", length(r->target), LIMIT_TARGET_TEXT },
         { "toolchain", length(r->toolchain), LIMIT_PROGRAM_NAME },
-        { "program", length(r->program), LIMIT_PROGRAM_NAME },
+        /* A named kernel may be called whatever it may be asked for by. */
+        { "program", length(r->program),
+          length(r->database_id) ? LIMIT_OPTIONS_TEXT : LIMIT_PROGRAM_NAME },
         { "options", length(r->options), LIMIT_OPTIONS_TEXT },
         { "database id", length(r->database_id), DATABASE_ID_MOST },
         { "package", length(r->package), LIMIT_PROGRAM_NAME },
@@ -190,6 +192,7 @@ static enum kiln_code add_rows(struct kernel_store *store, const struct put *put
         store_keep_until(last_used, compile_ns, put->stored_size, length(r->database_id) > 0));
     query_bind_u64(&q, 5, r->uid);
     query_bind_u64(&q, 6, put->pinned);
+    query_bind_i64(&q, 7, store_scope_number(kernel_record_scope(r)));
     return query_run(&q, err);
 }
 
@@ -226,7 +229,8 @@ static enum kiln_code refuse_quota(const struct kernel_store *store, struct put 
     char has_text[STORE_SIZE_TEXT], quota[STORE_SIZE_TEXT], wants[STORE_SIZE_TEXT];
     snprintf(why, sizeof(why),
              "user %u has %s of the %s that one user's kernels may take, and this one takes %s%s: "
-             "make room with 'kilnctl clear --uid %u' or 'kilnctl gc', or raise the quota",
+             "drop private ones of your own with 'kilnctl clear --own', or have an administrator "
+             "run 'kilnctl clear --uid %u' or raise cache_limit_per_uid",
              (unsigned)put->record->uid, store_size_text(has, has_text),
              store_size_text(store->quota_bytes_uid, quota),
              store_size_text(row_bytes(put) + put->stored_size, wants), that,
@@ -313,12 +317,26 @@ static enum kiln_code put_rows(struct kernel_store *store, struct put *put, stru
     return KILN_OK;
 }
 
+static enum kiln_code note_share(struct kernel_store *store, struct store_own *own,
+                                 struct kiln_err *err)
+{
+    uint32_t hog = 0;
+    bool any = false;
+    enum kiln_code rc = store_find_hog(store, &hog, &any, err);
+    own->shared_too = any && hog == own->uid;
+    return rc;
+}
+
 static enum kiln_code make_room(struct kernel_store *store, struct put *put, struct kiln_err *err)
 {
     struct store_room room = { 0 };
     bool had_object = put->object_id != 0;
     put->need = store_need(had_object ? 0 : put->stored_size, put->texts_size);
-    enum kiln_code rc = store_make_room(store, put->need, &room, err);
+    struct store_own own = { .uid = put->record->uid, .before = put->record->last_used };
+    bool own_only = put->is_import && put->record->is_private;
+    enum kiln_code rc = own_only ? note_share(store, &own, err) : KILN_OK;
+    if (!rc)
+        rc = store_make_room(store, put->need, own_only ? &own : NULL, &room, err);
     put->evicted += room.evicted;
     if (!rc && (room.never || room.later))
         return refuse(put, room.never ? KILN_FULL : KILN_BUSY, room.why);

@@ -2,6 +2,9 @@
 #include "engine/store/kernel_store_parts.h"
 
 #include "common/clock.h"
+#include "common/limits.h"
+
+#include <stdio.h>
 
 #define ROWS_MOST 64u
 #define BYTES_MOST (16u << 20)
@@ -79,4 +82,77 @@ enum kiln_code kernel_store_quarantine(struct kernel_store *store, const struct 
     struct digest copy = *key;
     enum kiln_code rc = store_write(store, STORE_UNASKED, quarantine_work, &copy, err);
     return rc ? kiln_while(err, "moving a damaged kernel out of the way") : KILN_OK;
+}
+
+/* ---- rows of packages ---- */
+
+static enum kiln_code packaged_work(struct kernel_store *store, void *context, struct kiln_err *err)
+{
+    const struct kernel_damage *damage = context;
+    TRANSACTION_AUTO struct transaction t = { 0 };
+    enum kiln_code rc = transaction_begin(&t, store->writer, err);
+    static const enum kernel_statement steps[] = { KERNEL_FORGET_PACKAGED,
+                                                   KERNEL_QUARANTINE_PACKAGED };
+    for (size_t i = 0; !rc && i < sizeof(steps) / sizeof(steps[0]); i++) {
+        QUERY_AUTO struct query q = query_of(store->writer, steps[i]);
+        query_bind_text(&q, 1, damage->package);
+        query_bind_text(&q, 2, damage->row);
+        if (steps[i] == KERNEL_QUARANTINE_PACKAGED) {
+            query_bind_u64(&q, 3, clock_wall_s());
+            query_bind_text(&q, 4, damage->reason);
+        }
+        rc = query_run(&q, err);
+    }
+    if (!rc)
+        rc = bound_quarantine(store, err);
+    return rc ? rc : transaction_commit(&t, err);
+}
+
+enum kiln_code kernel_store_quarantine_packaged(struct kernel_store *store,
+                                                const struct kernel_damage *damage,
+                                                struct kiln_err *err)
+{
+    struct kernel_damage copy = *damage;
+    enum kiln_code rc = store_write(store, STORE_UNASKED, packaged_work, &copy, err);
+    return rc ? kiln_while(err, "noting what is damaged in '%.100s'", damage->package) : KILN_OK;
+}
+
+static enum kiln_code forget_work(struct kernel_store *store, void *context, struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(store->writer, KERNEL_FORGET_PACKAGE);
+    query_bind_text(&q, 1, context);
+    return query_run(&q, err);
+}
+
+enum kiln_code kernel_store_quarantine_forget(struct kernel_store *store, const char *package,
+                                              struct kiln_err *err)
+{
+    char name[LIMIT_PROGRAM_NAME + 1];
+    snprintf(name, sizeof(name), "%s", package);
+    enum kiln_code rc = store_write(store, STORE_UNASKED, forget_work, name, err);
+    return rc ? kiln_while(err, "forgetting what was damaged in '%.100s'", package) : KILN_OK;
+}
+
+enum kiln_code kernel_store_quarantine_of(struct kernel_store *store, const char *package,
+                                          void (*each)(void *context,
+                                                       const struct kernel_damage *damage),
+                                          void *context, struct kiln_err *err)
+{
+    KILN_AUTO(store_reader) struct store_reader *reader = NULL;
+    enum kiln_code rc = store_reader_take(store, &reader, err);
+    if (rc || !reader)
+        return rc;
+    QUERY_AUTO struct query q = query_of(reader->db, KERNEL_QUARANTINE_OF);
+    query_bind_text(&q, 1, package);
+    query_bind_u64(&q, 2, ROWS_MOST);
+    for (bool row = true; !rc && row;) {
+        rc = query_step(&q, &row, err);
+        const struct kernel_damage damage = { .found = query_u64(&q, 0),
+                                              .reason = query_text(&q, 1),
+                                              .package = query_text(&q, 2),
+                                              .row = query_text(&q, 3) };
+        if (!rc && row)
+            each(context, &damage);
+    }
+    return store_note_read(store, rc);
 }

@@ -243,7 +243,8 @@ enum kiln_code store_usage(struct db *db, struct kernel_usage *ret_usage, struct
                                             .stored_bytes = query_u64(&q, 2),
                                             .raw_bytes = query_u64(&q, 3),
                                             .row_bytes = query_u64(&q, 4),
-                                            .pinned = query_u64(&q, 5) };
+                                            .pinned = query_u64(&q, 5),
+                                            .quarantined = query_u64(&q, 6) };
     return KILN_OK;
 }
 

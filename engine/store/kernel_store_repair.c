@@ -129,8 +129,8 @@ static enum kiln_code reopen(struct kernel_store *store, const char *damage, cha
     return store_open_mending(store, store->removed ? NULL : damage, notice, err);
 }
 
-/* SQLite has one index of the log for all connections of a process: one that could not be written to
- * when the first of them opened it stays so until the last has closed it. */
+/* SQLite has one index of the log for all connections of a process: one that could not be written
+ * to when the first of them opened it stays so until the last has closed it. */
 static bool readers_stand_in_the_way(const struct kernel_store *store)
 {
     uint64_t log = 0;

@@ -36,9 +36,10 @@ uint64_t store_need(uint64_t stored_size, uint64_t texts_size)
 /* ---- evicting ---- */
 
 struct goal {
-    uint64_t enough;           /* stop when at most so many bytes of the file are used */
-    uint64_t must;             /* more than this, and it was in vain */
-    uint64_t extra_most, most; /* kernels: below |must|, and in all */
+    const struct store_own *own; /* NULL: whichever is worth least goes */
+    uint64_t enough;             /* stop when at most so many bytes of the file are used */
+    uint64_t must;               /* more than this, and it was in vain */
+    uint64_t extra_most, most;   /* kernels: below |must|, and in all */
     /* so far */
     uint64_t used, evicted, extra;
     bool mended, none_left;
@@ -53,12 +54,27 @@ static bool is_reached(const struct goal *g)
 /* Kernels that eviction does not know of, objects of no kernel, and last the evidence of damage. */
 static enum kiln_code find_more(struct kernel_store *store, struct goal *g, struct kiln_err *err)
 {
-    g->none_left = g->mended;
-    if (g->mended)
+    g->none_left = g->mended || g->own;
+    if (g->none_left)
         return KILN_OK;
     g->mended = true;
     enum kiln_code rc = store_mend(store, err);
     return rc ? rc : store_run(store, KERNEL_FORGET_QUARANTINE, err);
+}
+
+/* Whoever has more than his share goes first; where all of his is pinned, whichever is worth
+ * least. */
+static enum kiln_code evict_fairly(struct kernel_store *store, bool *ret_gone, struct kiln_err *err)
+{
+    uint32_t uid = 0;
+    bool any = false, gone = false;
+    enum kiln_code rc = store_find_hog(store, &uid, &any, err);
+    if (!rc && any)
+        rc = store_evict_one(store, &uid, &gone, err);
+    if (!rc && !gone)
+        rc = store_evict_one(store, /* uid= */ NULL, &gone, err);
+    *ret_gone = gone;
+    return rc;
 }
 
 static enum kiln_code evict_batch(struct kernel_store *store, struct goal *g, struct kiln_err *err)
@@ -71,7 +87,7 @@ static enum kiln_code evict_batch(struct kernel_store *store, struct goal *g, st
     for (unsigned i = 0; !rc && i < batch && !is_reached(g); i++) {
         struct store_space s = { 0 };
         bool gone = false;
-        rc = store_evict_one(store, /* uid= */ NULL, &gone, err);
+        rc = g->own ? store_evict_own(store, g->own, &gone, err) : evict_fairly(store, &gone, err);
         if (!rc && !gone)
             rc = find_more(store, g, err);
         if (!rc)
@@ -122,6 +138,20 @@ static void refuse(const struct kernel_store *store, uint64_t need, struct store
                  store_size_text(need, a), limit);
 }
 
+static void refuse_own(const struct kernel_store *store, const struct store_own *own,
+                       struct store_room *room)
+{
+    char taken[STORE_SIZE_TEXT], limit[STORE_SIZE_TEXT];
+    room->never = true;
+    snprintf(room->why, sizeof(room->why),
+             "the kernel cache is full (%s of %s), and what a user imports pushes out no other "
+             "user's kernels: make room among your own with 'kilnctl clear --own', or have an "
+             "administrator run 'kilnctl clear --uid %u' or 'kilnctl gc --to SIZE', or raise "
+             "cache_limit",
+             store_size_text(store_taken_bytes(store), taken),
+             store_size_text(store->limit_bytes, limit), (unsigned)own->uid);
+}
+
 static void put_off(struct kernel_store *store, struct store_room *room)
 {
     char taken[STORE_SIZE_TEXT], limit[STORE_SIZE_TEXT];
@@ -132,7 +162,7 @@ static void put_off(struct kernel_store *store, struct store_room *room)
              store_size_text(store_taken_bytes(store), taken),
              store_size_text(store->limit_bytes, limit));
     if (!store->shrinking)
-        store_say(store, room->why);
+        store_say(store, KERNEL_NOTICE_TROUBLE, room->why);
     store->shrinking = true;
 }
 
@@ -147,7 +177,7 @@ static enum kiln_code leave_out_spare(struct kernel_store *store, uint64_t *most
                                       struct kiln_err *err)
 {
     struct store_space s = { 0 };
-    enum kiln_code rc = db_checkpoint(store->writer, err);
+    enum kiln_code rc = db_checkpoint_now(store->writer, err);
     if (!rc)
         rc = store_measure(store, &s, err);
     uint64_t spare = !rc && s.blocks > s.file ? s.blocks - s.file : 0;
@@ -155,8 +185,19 @@ static enum kiln_code leave_out_spare(struct kernel_store *store, uint64_t *most
     return rc;
 }
 
+/* Of a user's own none goes that need not. */
+static struct goal goal_of(uint64_t need, uint64_t most, const struct store_own *own)
+{
+    uint64_t below = most - most / ROOM_SHARE;
+    struct goal goal = { .own = own, .must = most - need, .most = EVICT_MOST };
+    goal.enough = own ? goal.must : below > need ? below - need : 0;
+    goal.extra_most = own ? 0 : EXTRA_MOST;
+    return goal;
+}
+
 static enum kiln_code make_smaller(struct kernel_store *store, uint64_t need, uint64_t most,
-                                   struct store_room *room, struct kiln_err *err)
+                                   const struct store_own *own, struct store_room *room,
+                                   struct kiln_err *err)
 {
     uint64_t pinned = 0;
     struct store_space s;
@@ -169,12 +210,8 @@ static enum kiln_code make_smaller(struct kernel_store *store, uint64_t need, ui
         rc = store_measure(store, &s, err);
     if (rc)
         return rc;
-    struct goal goal = { .must = most - need,
-                         .enough =
-                             most - most / ROOM_SHARE > need ? most - most / ROOM_SHARE - need : 0,
-                         .extra_most = EXTRA_MOST,
-                         .most = EVICT_MOST,
-                         .used = s.used };
+    struct goal goal = goal_of(need, most, own);
+    goal.used = s.used;
     if (s.used > goal.must)
         rc = evict(store, &goal, err);
     room->evicted = goal.evicted;
@@ -185,7 +222,7 @@ static enum kiln_code make_smaller(struct kernel_store *store, uint64_t need, ui
     if (rc)
         return rc;
     if (goal.none_left && s.used > goal.must)
-        refuse(store, need, room);
+        own ? refuse_own(store, own, room) : refuse(store, need, room);
     else if (s.used > goal.must || (s.file > most && s.used < s.file))
         put_off(store, room);
     else
@@ -194,7 +231,8 @@ static enum kiln_code make_smaller(struct kernel_store *store, uint64_t need, ui
 }
 
 enum kiln_code store_make_room(struct kernel_store *store, uint64_t need,
-                               struct store_room *ret_room, struct kiln_err *err)
+                               const struct store_own *own, struct store_room *ret_room,
+                               struct kiln_err *err)
 {
     *ret_room = (struct store_room){ 0 };
     uint64_t share = store_log_share(store->limit_bytes), log_need = need + TOUCHED;
@@ -213,7 +251,7 @@ enum kiln_code store_make_room(struct kernel_store *store, uint64_t need,
         return KILN_OK;
     rc = leave_out_spare(store, &most, err);
     if (!rc)
-        rc = make_smaller(store, need, most, ret_room, err);
+        rc = make_smaller(store, need, most, own, ret_room, err);
     return rc ? rc : store_bound_log(store, reserve - log_need, err);
 }
 
@@ -275,7 +313,7 @@ static enum kiln_code tidy_work(struct kernel_store *store, void *context, struc
     if (store->health.state != KERNEL_HEALTH_OK)
         rc = try_to_write(store, err);
     if (!rc)
-        rc = store_make_room(store, 0, &room, err);
+        rc = store_make_room(store, 0, /* own= */ NULL, &room, err);
     for (unsigned i = 0; !rc && store->giving_back && i < GIVE_BACK_STEPS; i++)
         rc = store_give_back(store, err);
     *more = !rc && (store->giving_back || room.later);

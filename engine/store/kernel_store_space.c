@@ -68,7 +68,7 @@ enum kiln_code store_measure(struct kernel_store *store, struct store_space *ret
 
 enum kiln_code store_bound_log(struct kernel_store *store, uint64_t most, struct kiln_err *err)
 {
-    return blocks_of(store->log_path) > most ? db_checkpoint(store->writer, err) : KILN_OK;
+    return blocks_of(store->log_path) > most ? db_checkpoint_now(store->writer, err) : KILN_OK;
 }
 
 /* So that |bytes| more stay within the log's share. */
@@ -110,7 +110,7 @@ enum kiln_code store_cut(struct kernel_store *store, uint64_t want, uint64_t mos
         if (!rc)
             rc = store_measure(store, &s, err);
     }
-    return rc || moved == 0 ? rc : db_checkpoint(store->writer, err);
+    return rc || moved == 0 ? rc : db_checkpoint_now(store->writer, err);
 }
 
 enum kiln_code store_give_back(struct kernel_store *store, struct kiln_err *err)

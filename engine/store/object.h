@@ -38,7 +38,7 @@ KILN_MUST_CHECK enum kiln_code object_from_memfd(int fd, uint64_t compile_ns,
 KILN_MUST_CHECK enum kiln_code object_from_bytes(struct bytes content, uint64_t compile_ns,
                                                  struct object **ret_object, struct kiln_err *err);
 /* For bytes whose digest the caller has just checked: takes over the sealed |fd| also on failure.
- */
+ * A file that nobody writes to any more does as well, where it only goes out as a descriptor. */
 KILN_MUST_CHECK enum kiln_code object_from_checked(int fd, uint64_t size,
                                                    const struct digest *digest, uint64_t compile_ns,
                                                    struct object **ret_object,

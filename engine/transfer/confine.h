@@ -12,9 +12,17 @@
  */
 #include "engine/transfer/transfer_job.h"
 
-/* The staging folder may be written to; what may be read: a file: URL's file and its manifest, the
- * trusted keys, certificate authorities, the resolver's files, system libraries.
- * KILN_UNSUPPORTED when the kernel has no Landlock (before 5.13, or switched off); the rest is done
- * then. */
+#include <sys/types.h>
+
+struct transfer_user {
+    uid_t uid;
+    gid_t gid;
+};
+
+/* Becomes |user| for good; NULL: stays who it is.  The staging folder may be written to; what may
+ * be read: a file: URL's file and its manifest, the trusted keys, certificate authorities, the
+ * resolver's files, system libraries. KILN_UNSUPPORTED when the kernel has no Landlock
+ * (before 5.13, or switched off); the rest is done then. */
 KILN_MUST_CHECK enum kiln_code transfer_confine(const struct transfer_job *job,
+                                                const struct transfer_user *user,
                                                 struct kiln_err *err);

@@ -284,6 +284,13 @@ static void refuse_status(struct attempt *a, uint64_t *ret_wait_s)
            "the server answered with status %ld", status);
 }
 
+/* libcurl has one code for a handshake that cannot succeed and for a connection lost during one. */
+static bool was_cut_off(const char *reason)
+{
+    return strstr(reason, "reset") || strstr(reason, "SYSCALL") || strstr(reason, "closed") ||
+           strstr(reason, "timed out");
+}
+
 static void refuse_curl(struct attempt *a, CURLcode failed)
 {
     static const struct {
@@ -301,6 +308,8 @@ static void refuse_curl(struct attempt *a, CURLcode failed)
           "; if its authority is to be trusted, put that into the system's certificates, or name "
           "it by SSL_CERT_FILE in kilnd's environment" },
         { CURLE_SSL_CACERT_BADFILE, ATTEMPT_FINAL, KILN_DENIED, "" },
+        { CURLE_SSL_CONNECT_ERROR, ATTEMPT_FINAL, KILN_IO,
+          "; is that a server for https? one for http alone is asked by an http:// URL" },
         { CURLE_UNSUPPORTED_PROTOCOL, ATTEMPT_FINAL, KILN_DENIED,
           "; it redirects to what is not followed" },
         { CURLE_TOO_MANY_REDIRECTS, ATTEMPT_FINAL, KILN_IO, "" },
@@ -309,7 +318,7 @@ static void refuse_curl(struct attempt *a, CURLcode failed)
     };
     const char *reason = *a->reason ? a->reason : curl_easy_strerror(failed);
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        if (known[i].failed != failed)
+        if (known[i].failed != failed || (failed == CURLE_SSL_CONNECT_ERROR && was_cut_off(reason)))
             continue;
         refuse(a, known[i].end, known[i].code, "%s%s", reason, known[i].advice);
         return;
@@ -323,6 +332,8 @@ static enum attempt_end judge(struct attempt *a, CURLcode failed, uint64_t *ret_
         return a->end; /* a callback refused */
     if (failed == CURLE_HTTP_RETURNED_ERROR)
         refuse_status(a, ret_wait_s);
+    else if (failed && !a->begun && content_length(a) > a->request->size_limit)
+        refuse_size(a); /* it was stated, though nothing of it came */
     else if (failed)
         refuse_curl(a, failed);
     else if ((a->begun || begin_body(a)) && a->part->whole > 0 && a->part->size != a->part->whole)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define MANIFEST_SUFFIX ".manifest"
+_Static_assert(TRANSFER_MANIFEST_MOST == MANIFEST_MOST, "every manifest can be handed on");
 
 static enum kiln_code read_manifest(int fd, struct buffer *manifest, struct kiln_err *err)
 {
@@ -86,25 +87,24 @@ static enum kiln_code refuse_unsigned(const char *name, struct kiln_err *err)
 
 enum kiln_code provenance_find(const struct transfer_job *job, const struct url *url,
                                const char *fetched_name, const struct fetch_policy *policy,
-                               struct provenance *ret_provenance, struct kiln_err *err)
+                               struct provenance *ret_provenance, struct buffer *ret_manifest,
+                               struct kiln_err *err)
 {
     struct provenance p = { .has_sha256 = job->sha256 };
     struct manifest_file file;
-    BUFFER_AUTO struct buffer manifest;
-    buffer_init(&manifest, MANIFEST_MOST);
     if (job->sha256 && !digest_from_hex(job->sha256, &p.sha256))
         return kiln_fail(err, KILN_INVALID, "'%.80s' is no SHA-256: that is 64 hexadecimal digits",
                          job->sha256);
-    enum kiln_code rc = find_manifest(job, url, policy, &manifest, &p.has_manifest, err);
+    enum kiln_code rc = find_manifest(job, url, policy, ret_manifest, &p.has_manifest, err);
     if (rc)
         return rc;
     if (!p.has_manifest && job->require_signature)
         return refuse_unsigned(fetched_name, err);
+    const struct manifest_trust trust = { job->trusted_keys, job->keys_shown };
     if (p.has_manifest)
-        rc = manifest_check(buffer_view(&manifest), job->trusted_keys, fetched_name, &file,
-                            p.signer, err);
+        rc = manifest_check(buffer_view(ret_manifest), &trust, fetched_name, &file, p.signer, err);
     if (rc)
-        return kiln_while(err, "the manifest of '%.100s'", fetched_name);
+        return rc;
     if (p.has_manifest) {
         p.size = file.size;
         p.signed_sha256 = file.sha256;

@@ -18,13 +18,14 @@ struct provenance {
     char signer[64]; /* "" when unsigned */
 };
 
-/* |url| NULL: the manifest can only be job->manifest_fd.  |fetched_name| is what the manifest calls
- * the file.  KILN_DENIED when a signature is required and there is none, or it is not good. */
+/* Appends the manifest, where there is one.  |url| NULL: the manifest can only be job->manifest_fd.
+ * |fetched_name| is what the manifest calls the file.  KILN_DENIED when a signature is required and
+ * there is none, or it is not good. */
 KILN_MUST_CHECK enum kiln_code provenance_find(const struct transfer_job *job,
                                                const struct url *url, const char *fetched_name,
                                                const struct fetch_policy *policy,
                                                struct provenance *ret_provenance,
-                                               struct kiln_err *err);
+                                               struct buffer *ret_manifest, struct kiln_err *err);
 /* KILN_CORRUPT when the file is another one. */
 KILN_MUST_CHECK enum kiln_code provenance_check(const struct provenance *provenance, uint64_t size,
                                                 const struct digest *sha256, struct kiln_err *err);

@@ -29,11 +29,10 @@ static off_t size_beside(const char *path, const char *suffix)
 static bool may_be_live(const char *path, int fd)
 {
     uint8_t head[HEADER_READ];
-    if (pread(fd, head, sizeof(head), 0) != (ssize_t)sizeof(head) ||
-        memcmp(head, MAGIC, sizeof(MAGIC)) != 0)
-        return false;
-    return head[WRITE_VERSION] == 2 || size_beside(path, "-wal") > 0 ||
-           size_beside(path, "-journal") > 0;
+    if (size_beside(path, "-wal") > 0 || size_beside(path, "-journal") > 0)
+        return true;
+    return pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+           memcmp(head, MAGIC, sizeof(MAGIC)) == 0 && head[WRITE_VERSION] == 2;
 }
 
 static enum kiln_code open_file(const char *path, int *ret_fd, struct kiln_err *err)
@@ -66,7 +65,8 @@ static enum kiln_code copy(struct snapshot *s, const char *path, const char *fol
     if ((size_t)snprintf(to, sizeof(to), "%s/" SNAPSHOT_COPY, folder) >= sizeof(to))
         return kiln_fail(err, KILN_INVALID, "the folder '%s' is too long", folder);
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = kern_db_copy(path, to, &why);
+    uint64_t lost = 0;
+    enum kiln_code rc = kern_db_copy(path, to, &lost, &why);
     if (rc == KILN_CORRUPT) {
         say_what_is_missing(s, path, &why);
         unlink(to);
@@ -83,6 +83,12 @@ static enum kiln_code copy(struct snapshot *s, const char *path, const char *fol
     close(s->fd);
     s->fd = fd;
     s->merged = true;
+    if (lost > 0)
+        snprintf(
+            s->note, sizeof(s->note),
+            "the write-ahead log of '%s' is damaged: %llu of its pages are lost, and with them "
+            "the kernels they held",
+            s->name, (unsigned long long)lost);
     return KILN_OK;
 }
 

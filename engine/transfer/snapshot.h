@@ -20,8 +20,9 @@ struct snapshot {
     char note[512]; /* what cannot be had of it; "" as a rule */
 };
 
-/* A SQLite file in WAL mode, or with a journal beside it, is copied into |folder| (and stays there
- * nameless); a damaged one, which cannot be, comes as it is, with a note, as any other file does.
+/* A SQLite file in WAL mode, or with a log or journal beside it, is copied into |folder| (and stays
+ * there nameless); a damaged one, which cannot be, comes as it is, with a note, as any other file
+ * does.
  */
 KILN_MUST_CHECK enum kiln_code snapshot_take(const char *path, const char *folder,
                                              struct snapshot *ret_snapshot, struct kiln_err *err);

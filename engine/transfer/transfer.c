@@ -5,6 +5,7 @@
 #include "common/fs.h"
 #include "engine/miopen/bzip2.h"
 #include "engine/miopen/database_id.h"
+#include "engine/package/package.h"
 #include "engine/transfer/check_rows.h"
 #include "engine/transfer/copy_file.h"
 #include "engine/transfer/provenance.h"
@@ -18,6 +19,7 @@
 #include <sys/statvfs.h>
 
 #define BZIP2_SUFFIX ".bz2"
+#define NAME_SIZE sizeof(((struct transfer_outcome *)0)->name)
 
 struct transfer {
     const struct transfer_job *job;
@@ -31,6 +33,7 @@ struct transfer {
     uint64_t fetched;        /* bytes */
     struct copy_limit limit; /* as fetched and as unpacked */
     struct provenance provenance;
+    struct buffer manifest; /* owned; empty where there is none */
     struct transfer_outcome *outcome;
     struct kiln_err *err; /* outcome's */
 };
@@ -38,6 +41,7 @@ struct transfer {
 static void transfer_done(struct transfer *t)
 {
     url_done(&t->url);
+    buffer_done(&t->manifest);
     fd_auto(&t->opened_fd);
     fd_auto(&t->folder_fd);
     fd_auto(&t->file_fd);
@@ -50,7 +54,16 @@ static const char *fetched_name(const struct transfer *t)
     return t->url.name[0] ? t->url.name : t->job->name;
 }
 
-/* As the package will be called: without the suffix of what it came in. */
+/* Of a file name: without the suffix of what the package came in. */
+static void unpacked_name(const char *name, char ret_name[NAME_SIZE])
+{
+    size_t suffix = strlen(BZIP2_SUFFIX), length = strlen(name);
+    memcpy(ret_name, name, length + 1);
+    if (length > suffix && strcmp(ret_name + length - suffix, BZIP2_SUFFIX) == 0)
+        ret_name[length - suffix] = '\0';
+}
+
+/* As the package will be called. */
 static enum kiln_code choose_name(struct transfer *t)
 {
     const char *name = t->job->name ? t->job->name : t->url.name;
@@ -59,12 +72,20 @@ static enum kiln_code choose_name(struct transfer *t)
         return kiln_fail(
             t->err, KILN_INVALID,
             "there is no file name to call the package by: give one, as 'gfx90a68.kdb'");
-    char *chosen = t->outcome->name;
-    size_t suffix = strlen(BZIP2_SUFFIX), length = strlen(name);
-    memcpy(chosen, name, length + 1);
-    if (length > suffix && strcmp(chosen + length - suffix, BZIP2_SUFFIX) == 0)
-        chosen[length - suffix] = '\0';
-    return t->job->salvage ? KILN_OK : database_id_of_file(chosen, &id, t->err);
+    unpacked_name(name, t->outcome->name);
+    return t->job->salvage ? KILN_OK : database_id_of_file(t->outcome->name, &id, t->err);
+}
+
+/* What a signature covers is used for what it was signed for. */
+static enum kiln_code check_signed_name(struct transfer *t)
+{
+    char signed_name[NAME_SIZE];
+    if (!t->provenance.has_manifest || t->job->salvage)
+        return KILN_OK;
+    if (!transfer_is_file_name(fetched_name(t)))
+        return kiln_fail(t->err, KILN_DENIED, "the manifest signs no file name");
+    unpacked_name(fetched_name(t), signed_name);
+    return package_names_agree(signed_name, t->outcome->name, t->err);
 }
 
 static enum kiln_code open_source(struct transfer *t)
@@ -79,6 +100,9 @@ static enum kiln_code open_source(struct transfer *t)
         return rc;
     snprintf(t->outcome->source, sizeof(t->outcome->source), "%s", t->url.shown);
     if (t->url.scheme != URL_FILE)
+        return KILN_OK;
+    t->source_fd = t->job->content_fd; /* opened when more could be */
+    if (t->source_fd >= 0)
         return KILN_OK;
     /* Not to wait for the other end of a pipe. */
     t->opened_fd = open(t->url.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -106,12 +130,15 @@ static void choose_limit(struct transfer *t)
         return;
     t->limit.name = "the most for a cache to import: the setting package_limit, or four times the "
                     "setting cache_limit where that is less";
+    if (t->job->unchecked)
+        t->limit.name = "the most for a tuning file";
     if (fstatvfs(t->folder_fd, &disk) != 0)
         return;
-    uint64_t half = (uint64_t)disk.f_bavail * disk.f_frsize / 2;
-    if (half < t->limit.bytes)
-        t->limit = (struct copy_limit){ half, "half of what is free on the disk of kilnd's state "
-                                              "folder: make room there" };
+    uint64_t free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+    uint64_t most = free_bytes / (t->job->disk_part ? t->job->disk_part : 2);
+    if (most < t->limit.bytes)
+        t->limit = (struct copy_limit){ most, "its share of what is free on the disk of kilnd's "
+                                              "state folder: make room there" };
 }
 
 static enum kiln_code open_staging(struct transfer *t)
@@ -150,7 +177,9 @@ static enum kiln_code get_and_verify(struct transfer *t)
 {
     struct digest sha256;
     enum kiln_code rc = provenance_find(t->job, t->url.text ? &t->url : NULL, fetched_name(t),
-                                        t->policy, &t->provenance, t->err);
+                                        t->policy, &t->provenance, &t->manifest, t->err);
+    if (!rc)
+        rc = check_signed_name(t);
     if (!rc)
         rc = open_file(t, TRANSFER_FETCHED);
     if (!rc)
@@ -222,8 +251,22 @@ static enum kiln_code finish_file(struct transfer *t)
         return rc;
     if (fchmod(t->file_fd, 0644) < 0 || fsync(t->file_fd) < 0)
         return kiln_fail_errno(t->err, errno, "cannot write '%s' to the disk", t->outcome->name);
+    if (t->job->unchecked)
+        return KILN_OK;
     return check_rows(t->outcome->path, t->job->salvage, t->sink, &t->outcome->rows,
                       &t->outcome->damaged, t->err);
+}
+
+static enum kiln_code hand_manifest_on(struct transfer *t)
+{
+    if (!t->provenance.has_manifest)
+        return KILN_OK;
+    snprintf(t->outcome->fetched, sizeof(t->outcome->fetched), "%s", fetched_name(t));
+    KILN_AUTO(fd)
+    int fd = openat(t->folder_fd, TRANSFER_MANIFEST, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return kiln_fail_errno(t->err, errno, "cannot make a file in '%s'", t->job->staging);
+    return fs_write_all(fd, buffer_view(&t->manifest), t->err);
 }
 
 static enum kiln_code carry_out(struct transfer *t)
@@ -235,7 +278,9 @@ static enum kiln_code carry_out(struct transfer *t)
         rc = open_staging(t);
     if (!rc)
         rc = get_and_verify(t);
-    return rc ? rc : finish_file(t);
+    if (!rc)
+        rc = finish_file(t);
+    return rc ? rc : hand_manifest_on(t);
 }
 
 void transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
@@ -253,9 +298,11 @@ void transfer_run(const struct transfer_job *job, const struct fetch_policy *pol
         .outcome = ret_outcome,
         .err = &ret_outcome->err,
     };
+    buffer_init(&t.manifest, TRANSFER_MANIFEST_MOST);
     enum kiln_code rc = carry_out(&t);
     if (rc && t.folder_fd >= 0) {
         unlinkat(t.folder_fd, TRANSFER_FETCHED, 0);
+        unlinkat(t.folder_fd, TRANSFER_MANIFEST, 0);
         unlinkat(t.folder_fd, ret_outcome->name, 0);
     }
     if (!rc)

@@ -11,19 +11,24 @@
  */
 #include "common/err.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct transfer_job {
     const char *url;          /* https, http or file; NULL: |content_fd| */
-    int content_fd;           /* borrowed: a file that the client opened; -1 */
+    int content_fd;           /* borrowed: a file that the client opened, or a file: URL's; -1 */
     int manifest_fd;          /* borrowed likewise: its signed manifest; -1: none was given */
     const char *name;         /* the package's file name; NULL: the URL's last part */
     const char *sha256;       /* 64 hexadecimal digits that the file as fetched must have; NULL */
     const char *staging;      /* folder to put the result into */
     const char *trusted_keys; /* folder of *.pub */
-    uint64_t size_limit;      /* bytes, as fetched and as unpacked */
+    const char *keys_shown; /* what sentences call it, where it is a copy; NULL: as it is called */
+    uint64_t size_limit;    /* bytes, as fetched and as unpacked */
+    unsigned disk_part;     /* of what is free on its disk a user's file gets one in so many */
     bool require_signature;
-    bool salvage; /* damaged rows are counted, not refused: a user's cache that is imported */
+    bool salvage;   /* damaged rows are counted, not refused: a user's cache that is imported */
+    bool unchecked; /* with salvage: no database of kernels, so its rows are whoever reads it's to
+                       check */
 };
 
 struct transfer_progress {
@@ -32,6 +37,11 @@ struct transfer_progress {
     unsigned attempt;     /* from 1 */
     const char *note;     /* what went wrong before this attempt; "" */
 };
+
+/* The manifest that was checked, in staging: whoever trusts no process that met strangers checks it
+ * once more. */
+#define TRANSFER_MANIFEST ".manifest"
+#define TRANSFER_MANIFEST_MOST (256u << 10)
 
 struct transfer_outcome {
     struct kiln_err err; /* KILN_OK and the rest filled, or why not: nothing is left behind then */
@@ -42,4 +52,7 @@ struct transfer_outcome {
     char source[256]; /* the URL without credentials and query; "" for a descriptor */
     uint64_t size;    /* bytes */
     uint64_t rows, damaged;
+    char fetched[256]; /* what the manifest calls it: "gfx90a68.kdb.bz2" */
+    uint8_t *manifest; /* owned by whoever gets the outcome; NULL when there is none */
+    size_t manifest_size;
 };

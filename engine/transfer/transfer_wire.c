@@ -109,6 +109,8 @@ enum kiln_code transfer_send_job(int socket, const struct transfer_job *job, str
     json_set_u64(text, "size_limit", job->size_limit);
     json_set_bool(text, "require_signature", job->require_signature);
     json_set_bool(text, "salvage", job->salvage);
+    json_set_bool(text, "unchecked", job->unchecked);
+    json_set_u64(text, "disk_part", job->disk_part);
     json_set_bool(text, "content", job->content_fd >= 0);
     json_set_bool(text, "manifest", job->manifest_fd >= 0);
     if (job->content_fd >= 0)
@@ -140,6 +142,8 @@ static struct transfer_job job_of(const struct received_job *j)
         .size_limit = json_get_u64(text, "size_limit", 0),
         .require_signature = json_get_bool(text, "require_signature", true),
         .salvage = json_get_bool(text, "salvage", false),
+        .unchecked = json_get_bool(text, "unchecked", false),
+        .disk_part = (unsigned)json_get_u64(text, "disk_part", 0),
     };
 }
 
@@ -190,6 +194,7 @@ void transfer_send_outcome(int socket, const struct transfer_outcome *outcome, c
     json_set_text(text, "sha256", outcome->sha256);
     json_set_text(text, "signer", outcome->signer);
     json_set_text(text, "source", outcome->source);
+    json_set_text(text, "fetched", outcome->fetched);
     json_set_u64(text, "size", outcome->size);
     json_set_u64(text, "rows", outcome->rows);
     json_set_u64(text, "damaged", outcome->damaged);
@@ -248,7 +253,8 @@ static bool read_outcome(const struct json *text, struct transfer_outcome *o)
         !take_text(text, "name", o->name, sizeof(o->name)) ||
         !take_text(text, "sha256", o->sha256, sizeof(o->sha256)) ||
         !take_text(text, "signer", o->signer, sizeof(o->signer)) ||
-        !take_text(text, "source", o->source, sizeof(o->source)))
+        !take_text(text, "source", o->source, sizeof(o->source)) ||
+        !take_text(text, "fetched", o->fetched, sizeof(o->fetched)))
         return false;
     if (o->err.code != KILN_OK)
         return strcmp(kiln_code_name(o->err.code), "?") != 0 && o->err.text[0];

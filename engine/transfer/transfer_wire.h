@@ -9,13 +9,14 @@
  *              "require_signature", "salvage", "content", "manifest"}; the last two say which
  *              descriptors come along, in that order
  *   progress  {"stage", "done", "total", "attempt", "note"}
- *   outcome   {"code", "text", "name", "sha256", "signer", "source", "size", "rows", "damaged",
- *              "notice"}
- *   snapshot  {"code", "text", "name", "merged", "note"}, with the file's descriptor where code is
- * 0
+ *   outcome   {"code", "text", "name", "sha256", "signer", "source", "fetched", "size", "rows",
+ *              "damaged", "notice"}
+ *   snapshot  {"code", "text", "name", "merged", "note"}, with the file's descriptor where "code"
+ *              is 0
  *
  * Ownership  a job that was received is the receiver's to finish; a report is a plain value that
- * may not be copied Threading  plain values
+ *            may not be copied
+ * Threading  plain values
  *
  * A process that parsed what a stranger sent is hostile itself: its answers are checked.  It does
  * not say where the file is: kilnd knows.

@@ -238,7 +238,7 @@ enum kiln_code bench_fan_out(unsigned count, bench_client *client, void *context
                          CLIENTS_MOST);
     struct fan_out f = { 0 };
     size_t size = count * sizeof(struct kiln_err);
-    void *errors;
+    void *errors = NULL;
     enum kiln_code rc = bench_shared(size, &errors, err);
     if (rc)
         return rc;

@@ -260,17 +260,141 @@ def disk_compiler(table, section, ways):
     table.add(section, "unpacking, bzip2 : kiln", figure, "×", "≥ 10", figure >= 10)
 
 
+# ---- tuning databases ----
+
+TUNING_WAYS = {
+    "miopen": "MIOpen's way, text in a hash map of the process",
+    "miopen-kept": "MIOpen's way, database kept open",
+    "miopen-fresh": "MIOpen's way, database opened each time",
+    "round-trip": "bare round trip, nothing sent back",
+    "same-bytes": "bare round trip, as many bytes back",
+    "event-loop": "bare round trip, as many bytes back from one event loop",
+    "engine": "kiln, in the daemon",
+    "kiln": "kiln, over the socket",
+}
+TUNING_LOOK_UP_BUDGET = {"find": 2, "perf": 5}  # µs, in the daemon
+IMPORT_BUDGET, FIRST_BUDGET_MS, TUNING_BATCH_BUDGET_US = 3, 1, 2
+
+
+def tuning_name(r):
+    size = f"FindDb of {r['records']} records" if r["kind"] == "find" else \
+        f"PerfDb of {r['rows']} rows"
+    return f"{size} ({r['file'] if r['genuine'] else 'made up'})"
+
+
+def processes_text(count):
+    return "one process" if count == 1 else f"{count} processes at once"
+
+
+def tuning_rows(table, results):
+    for kind in ("find", "perf"):
+        for add_rows in (import_rows, first_rows, tuning_look_up_rows, tuning_batch_rows):
+            add_rows(table, [r for r in results if r.get("kind") == kind])
+
+
+def import_rows(table, results):
+    for r in of(results, "tuning_import"):
+        section = f"{tuning_name(r)}: import"
+        table.add(section, "import", statistics.median(r["import_s"]), "s", digits=2)
+        table.add(section, "lines or rows that are none", r["bad"], digits=0)
+        table.add(section, "the file", r["bytes"] / (1 << 20), "MiB")
+        table.add(section, "kiln's index", r["index_bytes"] / (1 << 20), "MiB")
+        if "wc_s" not in r:
+            continue
+        table.add(section, "wc", statistics.median(r["wc_s"]), "s", digits=2)
+        for member, what in (("sort_c_s", "sort, C locale"), ("sort_s", "sort, this locale")):
+            judged = member == "sort_c_s"
+            table.add(section, what, statistics.median(r[member]), "s", digits=2)
+            figure = ratio(r["import_s"], [a + b for a, b in zip(r["wc_s"], r[member])])
+            table.add(section, f"import : wc and {what}", figure, "×",
+                      f"≤ {IMPORT_BUDGET}" if judged else "",
+                      figure <= IMPORT_BUDGET if judged else None, 2)
+
+
+def first_rows(table, results):
+    for r in of(results, "tuning_first"):
+        section = f"{tuning_name(r)}: the first answer of a new process, " \
+                  f"{processes_text(r['processes'])}"
+        name, time = TUNING_WAYS[r["way"]], statistics.median(r["ms"])
+        kept, own = statistics.median(r["kept_bytes"]), statistics.median(r["own_kib"])
+        if r["way"] == "engine":
+            table.add(section, "kiln's daemon after a restart: opening, first look-up", time, "ms",
+                      digits=2)
+        elif r["greeted"]:  # what a connection takes is in the other lines
+            name += ", connected before"
+            table.add(section, f"{name}: time", time, "ms", digits=2)
+            table.add(section, f"{name}: memory kept", kept, "B", "= 0", kept <= 0, 0)
+        else:
+            judged = r["way"] == "kiln" and r["processes"] == 1
+            table.add(section, f"{name}: time", time, "ms",
+                      f"≤ {FIRST_BUDGET_MS}" if judged else "",
+                      time <= FIRST_BUDGET_MS if judged else None, 2)
+            table.add(section, f"{name}: memory kept", kept / 1024, "KiB", digits=0)
+            table.add(section, f"{name}: own pages added", own, "KiB", digits=0)
+            table.add(section, f"{name}: resident pages added",
+                      statistics.median(r["resident_kib"]), "KiB", digits=0)
+
+
+def tuning_look_up_rows(table, results):
+    settings = []
+    for r in of(results, "tuning_look_up"):
+        setting = (r["processes"], r["one_cpu"])
+        if setting not in settings:
+            settings.append(setting)
+    for processes, one_cpu in settings:
+        ways = {r["way"]: r for r in of(results, "tuning_look_up", processes=processes,
+                                        one_cpu=one_cpu)}
+        place = ", all on one CPU" if one_cpu else ""
+        section = f"{tuning_name(next(iter(ways.values())))}: a look-up, " \
+                  f"{processes_text(processes)}{place}"
+        tuning_setting(table, section, ways, processes)
+
+
+def tuning_setting(table, section, ways, processes):
+    for way, r in ways.items():
+        mean, name = statistics.median(r["mean_us"]), TUNING_WAYS[way]
+        digits = 2 if mean < 1000 else 0
+        most = TUNING_LOOK_UP_BUDGET[r["kind"]] if way == "engine" else None
+        table.add(section, f"{name}: mean", mean, "µs", f"≤ {most}" if most else "",
+                  mean <= most if most else None, digits)
+        table.add(section, f"{name}: p50", statistics.median(r["p50_us"]), "µs", digits=digits)
+        table.add(section, f"{name}: p99", statistics.median(r["p99_us"]), "µs", digits=digits)
+        if processes > 1:
+            table.add(section, f"{name}: rate", statistics.median(r["per_s"]), "/s", digits=0)
+    for way in ("round-trip", "same-bytes", "event-loop"):
+        if "kiln" in ways and way in ways:
+            judged = processes == 1 and way == "same-bytes"
+            figure = ratio(ways["kiln"]["p50_us"], ways[way]["p50_us"])
+            table.add(section, f"kiln : {TUNING_WAYS[way]}, p50", figure, "×",
+                      f"≤ {ROUND_TRIP_BUDGET}" if judged else "",
+                      figure <= ROUND_TRIP_BUDGET if judged else None, 2)
+    for above in ("miopen", "miopen-kept", "miopen-fresh"):
+        for below in ("engine", "kiln"):
+            if above in ways and below in ways:
+                figure = ratio(ways[above]["mean_us"], ways[below]["mean_us"])
+                table.add(section, f"{TUNING_WAYS[above]} : {TUNING_WAYS[below]}, mean", figure,
+                          "×", digits=2 if figure < 100 else 0)
+
+
+def tuning_batch_rows(table, results):
+    for r in of(results, "tuning_batch"):
+        place = ", all on one CPU" if r["one_cpu"] else ""
+        section = f"{tuning_name(r)}: a batch of {r['items']}{place}"
+        each = statistics.median(r["each_us"])
+        table.add(section, "a batch of one", statistics.median(r["one_us"]), "µs")
+        table.add(section, "each of the whole batch", each, "µs", f"≤ {TUNING_BATCH_BUDGET_US}",
+                  each <= TUNING_BATCH_BUDGET_US, 2)
+
+
 SECTIONS = (fetch_rows, batch_rows, stampede_rows, scaling_rows, compile_rows, start_rows,
-            store_rows, disk_rows)
-LATER = (("FindDb of 193590 records", "this version has no tuning databases"),
-         ("PerfDb of 148096 rows", "this version has no tuning databases"))
+            store_rows, disk_rows, tuning_rows)
 
 
 def make_table(results, not_run=()):
     table = Table()
     for add_rows in SECTIONS:
         add_rows(table, results)
-    for what, why in (*not_run, *LATER):
+    for what, why in not_run:
         table.skip(what, why)
     return table
 

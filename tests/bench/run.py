@@ -16,7 +16,7 @@ import sys
 
 import report
 
-PROGRAMS = ("fetch", "batch", "cold", "compile", "start", "store", "disk")
+PROGRAMS = ("fetch", "batch", "cold", "compile", "start", "store", "disk", "tuning")
 PROGRAM_MOST_S = 240
 
 

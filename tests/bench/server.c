@@ -106,6 +106,13 @@ enum kiln_code kilnd_cache_folder(const struct bench_options *bench, const char 
     return rc ? rc : fs_make_folders(path, err);
 }
 
+enum kiln_code kilnd_state_folder(const struct bench_options *bench, const char *name,
+                                  char path[BENCH_PATH_MOST], struct kiln_err *err)
+{
+    enum kiln_code rc = below(bench, name, "/state", path, err);
+    return rc ? rc : fs_make_folders(path, err);
+}
+
 /* ---- kilnd ---- */
 
 struct kilnd_paths {

@@ -30,6 +30,10 @@ KILN_MUST_CHECK enum kiln_code kilnd_start(const struct bench_options *bench,
 KILN_MUST_CHECK enum kiln_code kilnd_cache_folder(const struct bench_options *bench,
                                                   const char *name, char path[BENCH_PATH_MOST],
                                                   struct kiln_err *err);
+/* The folder of its tuning.db, likewise. */
+KILN_MUST_CHECK enum kiln_code kilnd_state_folder(const struct bench_options *bench,
+                                                  const char *name, char path[BENCH_PATH_MOST],
+                                                  struct kiln_err *err);
 /* KILN_UNAVAILABLE when there is no redis-server here.  Nothing is kept on disk. */
 KILN_MUST_CHECK enum kiln_code redis_start(const struct bench_options *bench,
                                            struct server *ret_server, struct kiln_err *err);

@@ -142,7 +142,7 @@ static enum kiln_code open_way(const struct subject_ops *ops, const struct subje
 static enum kiln_code open_fresh(const struct subject_place *place, struct subject **ret_subject,
                                  struct kiln_err *err)
 {
-    struct miopen_subject *s;
+    struct miopen_subject *s = NULL;
     enum kiln_code rc = open_way(&subject_miopen_fresh, place, &s, err);
     if (!rc)
         *ret_subject = &s->base;
@@ -152,7 +152,7 @@ static enum kiln_code open_fresh(const struct subject_place *place, struct subje
 static enum kiln_code open_kept(const struct subject_place *place, struct subject **ret_subject,
                                 struct kiln_err *err)
 {
-    struct miopen_subject *s;
+    struct miopen_subject *s = NULL;
     enum kiln_code rc = open_way(&subject_miopen_kept, place, &s, err);
     if (rc)
         return rc;

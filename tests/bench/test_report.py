@@ -15,6 +15,11 @@ def row_of(table, what):
     return next(r for r in table.rows if r["what"] == what)
 
 
+def tuned(bench, kind="find", **members):
+    return {"bench": bench, "kind": kind, "file": "gfx90a68.HIP.fdb.txt", "genuine": True,
+            "records": 193590, "rows": 648924, "bytes": 60 << 20, **members}
+
+
 DESCRIPTOR = f"kiln : {report.WAYS['descriptor']}, p50"
 
 
@@ -93,6 +98,50 @@ class Report(unittest.TestCase):
         self.assertEqual(row_of(table, "kiln : zstd, bytes")["figure"], 0.5)
         self.assertEqual(row_of(table, "unpacking, bzip2 : kiln")["verdict"], report.MISSES)
         self.assertIn("gfx906 from hiprtc: no hiprtc", report.text_of(table))
+
+    def test_an_import_is_judged_by_its_turns_against_wc_and_the_quicker_sort(self):
+        table = report.make_table([tuned("tuning_import", imported=9, bad=0, index_bytes=1 << 20,
+                                         wc_s=[1.0, 2.0, 1.0], sort_c_s=[1.0, 1.0, 1.0],
+                                         sort_s=[9.0, 9.0, 9.0], import_s=[5.8, 9.3, 6.2])])
+        row = row_of(table, "import : wc and sort, C locale")
+        self.assertEqual((row["figure"], row["verdict"]), (3.1, report.MISSES))
+        self.assertEqual(row_of(table, "import : wc and sort, this locale")["verdict"], "")
+
+    def test_a_byte_that_a_first_answer_leaves_behind_misses(self):
+        def first(kept, greeted):
+            return tuned("tuning_first", way="kiln", greeted=greeted, processes=1,
+                         ms=[0.9, 0.9, 1.1], resident_kib=[99], own_kib=[8], kept_bytes=[kept],
+                         more_own_kib=[0])
+        name = report.TUNING_WAYS["kiln"]
+        table = report.make_table([first(40960, False), first(1, True)])
+        self.assertEqual(row_of(table, f"{name}: time")["verdict"], report.MEETS)
+        self.assertEqual(row_of(table, f"{name}: memory kept")["verdict"], "")
+        kept = row_of(table, f"{name}, connected before: memory kept")
+        self.assertEqual((kept["figure"], kept["verdict"]), (1, report.MISSES))
+
+    def test_each_kind_of_database_has_its_own_look_up_budget(self):
+        def looked_up(way, kind, micros, processes=1):
+            return tuned("tuning_look_up", kind=kind, way=way, processes=processes, one_cpu=False,
+                         questions=9, mean_us=[micros], p50_us=[micros], p99_us=[micros],
+                         per_s=[1.0])
+        find, perf = (report.make_table([looked_up("engine", kind, 4.0)])
+                      for kind in ("find", "perf"))
+        self.assertEqual(find.rows[0]["verdict"], report.MISSES)
+        self.assertEqual(perf.rows[0]["verdict"], report.MEETS)
+        over = report.make_table([looked_up("same-bytes", "find", 10.0),
+                                  looked_up("kiln", "find", 16.0)])
+        trip = f"kiln : {report.TUNING_WAYS['same-bytes']}, p50"
+        self.assertEqual(row_of(over, trip)["verdict"], report.MISSES)
+        many = report.make_table([looked_up("same-bytes", "find", 10.0, 8),
+                                  looked_up("kiln", "find", 16.0, 8)])
+        self.assertEqual(row_of(many, trip)["verdict"], "")
+
+    def test_made_up_databases_are_called_so(self):
+        batch = tuned("tuning_batch", items=1000, one_cpu=False, one_us=[9.0], each_us=[1.9])
+        batch["genuine"] = False
+        table = report.make_table([batch])
+        self.assertIn("(made up)", table.rows[0]["section"])
+        self.assertEqual(row_of(table, "each of the whole batch")["verdict"], report.MEETS)
 
     def test_an_empty_run_prints_no_figure(self):
         table = report.make_table([], [("fetch", "kilnd ended")])

@@ -441,7 +441,9 @@ static bool is_as_wanted(void *context)
 {
     struct listing *l = context;
     kilnctl_ok(l->f, "pkg", "ls", "--json");
-    return (strstr(l->f->result.output, l->name) != NULL) == l->wanted;
+    KILN_AUTO(json) struct json *told = printed_json(&l->f->result);
+    KILN_AUTO(mem) char *used = json_print(json_get(told, "packages"), false);
+    return (strstr(used, l->name) != NULL) == l->wanted;
 }
 
 static void expect_listed(struct fixture *f, const char *name, bool wanted)

@@ -66,11 +66,18 @@ static int set_up(void **state)
     must(lanes_create(f.loop, 2, &f.lanes, &f.err), f.err);
     loop_timer_init(f.loop, &f.tick, &f.owner, on_tick);
     loop_timer_start(&f.tick, 5, 5);
-    const struct transfers_options options = { .loop = f.loop,
-                                               .lanes = f.lanes,
-                                               .program = KILN_BIN "/kiln-transfer",
-                                               .at_once = 2,
-                                               .timeout_ms = 600000 };
+    const bool root = geteuid() == 0; /* then as another user, who may enter none of our folders */
+    const struct transfers_options options = {
+        .loop = f.loop,
+        .lanes = f.lanes,
+        .program = KILN_BIN "/kiln-transfer",
+        .user = { .uid = 65534, .gid = 65534, .other = root },
+        .at_once = 2,
+        .waiting_most_uid = 16,
+        .timeout_ms = 600000,
+        .silence_ms = 600000,
+        .exit_ms = 60000,
+    };
     must(transfers_create(&options, &f.transfers, &f.err), f.err);
     *state = &f;
     return 0;
@@ -103,7 +110,12 @@ static void on_progress(struct transfer_task *task, const struct transfer_progre
         snprintf(t->note, sizeof(t->note), "%s", progress->note);
 }
 
-static void on_done(struct transfer_task *task) { ((struct transfer *)(void *)task)->ended++; }
+static void on_done(struct transfer_task *task)
+{
+    ((struct transfer *)(void *)task)->ended++;
+    free(task->outcome.manifest); /* ours now */
+    task->outcome.manifest = NULL;
+}
 
 static void prepare(struct fixture *f, struct transfer *t, uint16_t port, const char *name)
 {
@@ -314,6 +326,39 @@ static unsigned entries_in(const char *folder)
     if (dir)
         closedir(dir);
     return count;
+}
+
+static bool has_line(const char *text, const char *line) { return strstr(text, line); }
+
+static void its_process_is_another_user_who_can_gain_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t;
+    char path[64], status[4096] = "";
+    if (geteuid() != 0)
+        skip();
+    f->line.answer = answer_a_little;
+    http_script_start(&f->line);
+    prepare(f, &t, f->line.port, PACKAGE);
+    transfers_start(f->transfers, &t.task);
+    while (!t.attempts)
+        loop_turn(f->loop);
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)find_transfer());
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_true(fread(status, 1, sizeof(status) - 1, file) > 0);
+    fclose(file);
+    transfers_cancel(f->transfers, &t.task);
+    while (!t.ended)
+        loop_turn(f->loop);
+
+    assert_true(has_line(status, "\nUid:\t65534\t65534\t65534\t65534\n"));
+    assert_true(has_line(status, "\nGid:\t65534\t65534\t65534\t65534\n"));
+    assert_true(has_line(status, "\nGroups:\t \n"));
+    assert_true(has_line(status, "\nCapPrm:\t0000000000000000\n"));
+    assert_true(has_line(status, "\nCapEff:\t0000000000000000\n"));
+    assert_true(has_line(status, "\nNoNewPrivs:\t1\n"));
 }
 
 static void a_process_killed_in_the_middle_leaves_no_trace(void **state)
@@ -538,6 +583,22 @@ static void serve_by_tls(struct fixture *f, char certificate[256])
         skip();
 }
 
+/* Opening a pipe may wait, opening a device may do something. */
+static void what_is_no_file_is_not_opened(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t;
+    prepare(f, &t, 0, "");
+    assert_int_equal(mkfifo(package_path(&f->p, PACKAGE), 0600), 0);
+    snprintf(t.url, sizeof(t.url), "file://%s", package_path(&f->p, PACKAGE));
+
+    const struct transfer_outcome *o = run(f, &t);
+
+    assert_int_equal(o->err.code, KILN_INVALID);
+    assert_says(o->err.text, "is not a regular file");
+    assert_int_equal(entries_in(f->p.staging), 0);
+}
+
 static void a_server_whose_authority_nobody_knows_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -705,12 +766,14 @@ int main(void)
         TEST(a_flipped_bit_behind_a_signature_leaves_no_trace),
         TEST(a_package_that_is_not_there_is_said_with_its_url),
         TEST(a_damaged_package_is_called_by_its_name),
+        TEST(its_process_is_another_user_who_can_gain_nothing),
         TEST(a_process_killed_in_the_middle_leaves_no_trace),
         TEST(a_cancelled_transfer_leaves_no_trace),
         TEST(a_process_that_is_told_to_go_leaves_nothing),
         TEST(a_process_whose_kilnd_dies_leaves_nothing),
         TEST(a_full_disk_is_said_and_left_as_it_was),
         TEST(a_disk_that_fills_up_while_unpacking_is_said_too),
+        TEST(what_is_no_file_is_not_opened),
         TEST(a_server_whose_authority_nobody_knows_is_refused),
         TEST(an_authority_of_ones_own_can_be_named),
         TEST(a_redirect_from_https_to_http_is_not_followed),

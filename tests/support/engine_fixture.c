@@ -66,6 +66,9 @@ static void fill_options(struct engine_fixture *f)
         .queue_bytes = 1u << 20,
         .queue_bytes_uid = 100u << 10,
         .package_folder = f->packages,
+        .state_directory = f->state,
+        .tuning_records_per_uid = 1000,
+        .tuning_stale = TUNING_WARN,
         .trusted_keys = f->folder,
         .package_limit = 16u << 20,
         .kfd_folder = f->gpus,
@@ -85,6 +88,7 @@ void engine_fixture_open(struct engine_fixture *f, bool describe)
     snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-test-engine-XXXXXX");
     assert_non_null(mkdtemp(f->folder));
     snprintf(f->packages, sizeof(f->packages), "%s/packages", f->folder);
+    snprintf(f->state, sizeof(f->state), "%s/state", f->folder);
     snprintf(f->gpus, sizeof(f->gpus), "%s/gpus", f->folder);
     fake_executor_init(&f->executor, 1);
     fill_options(f);

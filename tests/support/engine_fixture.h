@@ -47,6 +47,7 @@ struct engine_fixture {
     size_t report_count;
     char folder[64];
     char packages[80]; /* in it: of installed packages */
+    char state[80];    /* in it: the state folder, with tuning.db */
     char gpus[80];     /* in it: what the engine takes for the topology of GPUs */
     struct kiln_err err;
 };

@@ -3,6 +3,7 @@
 
 #include "common/fs.h"
 #include "engine/digest/sha256.h"
+#include "engine/package/manifest.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 static void take_task(struct executor *executor, enum lane lane, struct task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
-    (void)lane;
+    f->tasks_of[lane]++;
     task->next = NULL;
     *f->last_task = task;
     f->last_task = &task->next;
@@ -154,6 +155,25 @@ void fake_executor_transfer_progress(struct fake_executor *f, const char *stage,
     f->transfers->progress(f->transfers, &progress);
 }
 
+/* With the key that lies among the trusted ones; without it |signer| stays a mere word. */
+static void sign(const struct transfer_task *task, const char *signer, struct transfer_outcome *o,
+                 const struct digest *sha256)
+{
+    char key[512];
+    struct buffer manifest;
+    struct kiln_err err = KILN_ERR_INIT;
+    const struct manifest_entry entry = { .name = o->name, .size = o->size, .sha256 = *sha256 };
+    snprintf(key, sizeof(key), "%s/%s.key", task->job.trusted_keys, signer);
+    snprintf(o->signer, sizeof(o->signer), "%s", signer);
+    snprintf(o->fetched, sizeof(o->fetched), "%s", o->name);
+    if (!signer[0] || access(key, R_OK) != 0)
+        return;
+    buffer_init(&manifest, MANIFEST_MOST);
+    must(manifest_sign(key, &entry, 1, &manifest, &err), err);
+    o->manifest = manifest.data;
+    o->manifest_size = manifest.size;
+}
+
 void fake_executor_transfer(struct fake_executor *f, const char *content_path, const char *name,
                             const char *signer)
 {
@@ -167,11 +187,11 @@ void fake_executor_transfer(struct fake_executor *f, const char *content_path, c
     snprintf(o->path, sizeof(o->path), "%s/arrived-%u", task->job.staging,
              f->transfers_handed_over);
     snprintf(o->name, sizeof(o->name), "%s", name);
-    snprintf(o->signer, sizeof(o->signer), "%s", signer);
     snprintf(o->source, sizeof(o->source), "%s", task->job.url ? task->job.url : "");
     must(fs_replace_file(o->path, buffer_view(&content), 0600, &err), err);
     struct digest sha256 = sha256_of(buffer_view(&content));
     digest_to_hex(&sha256, o->sha256);
+    sign(task, signer, o, &sha256);
     task->done(task);
 }
 

@@ -15,6 +15,7 @@ struct fake_executor {
     struct task *tasks, **last_task;
     struct compile_task *compiles, **last_compile;
     struct transfer_task *transfers, **last_transfer;
+    unsigned tasks_of[LANES];       /* handed over ever, by lane */
     unsigned compiles_handed_over;  /* ever */
     unsigned transfers_handed_over; /* ever */
     unsigned transfers_cancelled;   /* ever */

@@ -31,7 +31,7 @@ struct kiln_admin_call {
      * the call with KILN_E_CANCELLED. */
     int (*progress)(void *context, const char *json);
     void *context;
-    int *ret_files; /* receives what comes back, the caller's to close; read-only memory files */
+    int *ret_files; /* receives what comes back, the caller's to close; open for reading */
     size_t ret_files_most;
     size_t *ret_file_count;
 };

@@ -11,5 +11,6 @@
 #include <kiln/plan.h>
 #include <kiln/problem.h>
 #include <kiln/run.h>
+#include <kiln/tuning.h>
 
 #endif

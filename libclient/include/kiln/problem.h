@@ -19,7 +19,7 @@ extern "C" {
 
 enum { KILN_FORWARD = 0, KILN_BACKWARD_DATA = 1, KILN_BACKWARD_WEIGHTS = 2 };
 enum { KILN_CHANNELS_FIRST = 0, KILN_CHANNELS_LAST = 1 }; /* NC[D]HW, N[D]HWC */
-enum { KILN_FLOAT32 = 0, KILN_FLOAT16 = 1, KILN_BFLOAT16 = 2 };
+enum { KILN_FLOAT32 = 0, KILN_FLOAT16 = 1, KILN_BFLOAT16 = 2, KILN_INT8 = 3 };
 enum { KILN_TENSOR_X = 0, KILN_TENSOR_W = 1, KILN_TENSOR_Y = 2 };
 
 struct kiln_problem {
@@ -44,11 +44,11 @@ struct kiln_driver_line {
     char solver[64];                 /* -S as given, a name or MIOpen's number; "": the best */
 };
 
-/* Reads "conv -n 64 -c 3 ...", with anything in front of conv, convfp16 or convbfp16: a path to the
- * program, or what MIOPEN_ENABLE_LOGGING_CMD=1 logs there.  What is not given has MIOpenDriver's
- * default, flags that mean nothing here are skipped; an unknown flag, a bad value and an
- * impossible problem are KILN_E_INVALID (or _UNSUPPORTED) and named.  KILN_E_NOT_FOUND for a blank
- * line or a comment (#). */
+/* Reads "conv -n 64 -c 3 ...", with anything in front of conv, convfp16, convbfp16 or convint8: a
+ * path to the program, or what MIOPEN_ENABLE_LOGGING_CMD=1 logs there.  What is not given has
+ * MIOpenDriver's default, flags that mean nothing here are skipped; an unknown flag, a bad value
+ * and an impossible problem are KILN_E_INVALID (or _UNSUPPORTED) and named.  KILN_E_NOT_FOUND for a
+ * blank line or a comment (#). */
 int kiln_driver_line_parse(const char *line, struct kiln_driver_line *ret_line,
                            struct kiln_error *err);
 /* The same for words that are taken apart already, such as a program's arguments. */

@@ -347,6 +347,15 @@ static void a_problem_larger_than_memory_is_refused_before_anything_is_taken(voi
     assert_int_equal(fake.launches, 0);
 }
 
+static void tensors_of_8_bit_integers_are_refused_whoever_planned_for_them(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.type = KILN_INT8;
+    assert_int_equal(run(f, 1), KILN_E_UNSUPPORTED);
+    assert_non_null(strstr(f->m.err.text, "8-bit integers"));
+    assert_int_equal(fake.launches, 0);
+}
+
 static void totals_add_up_what_the_problems_cost(void **state)
 {
     struct fixture *f = *state;
@@ -388,6 +397,7 @@ int main(void)
         T(the_solver_asked_for_is_the_one_planned_with),
         T(failures_on_the_way_are_kept_with_their_step),
         T(a_problem_larger_than_memory_is_refused_before_anything_is_taken),
+        T(tensors_of_8_bit_integers_are_refused_whoever_planned_for_them),
         T(totals_add_up_what_the_problems_cost),
     };
     return cmocka_run_group_tests_name("driver.measure", tests, NULL, NULL);

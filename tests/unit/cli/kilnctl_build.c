@@ -272,7 +272,52 @@ static void what_a_build_needs_is_asked_for_before_anybody_else(void **state)
     assert_int_equal(BUILD(f, "--format", "tar"), KILN_E_INVALID);
     assert_int_equal(BUILD(f, "--db-id", "gfx906_60"), KILN_E_INVALID);
     assert_says(f->run.err.text, "'gfx906_60' is another device's");
+    assert_int_equal(BUILD(f, "--db-id", "gfx90a_104"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "--db-id: 'gfx90a_104' is not a database id");
     assert_int_equal(fake.asked, 0);
+}
+
+/* The error of a build into |name|, which is to be refused before anything is asked or compiled. */
+static const char *refused(struct fixture *f, const char *target, const char *name)
+{
+    scratch_path(&f->folder, name, f->out);
+    assert_int_equal(
+        RUN(&f->run, "pkg", "build", "--target", target, "--problems", f->problems, "-o", f->out),
+        KILN_E_INVALID);
+    assert_int_equal(fake.asked, 0);
+    assert_int_equal(seen.plans, 0);
+    return f->run.err.text;
+}
+
+static void a_package_that_no_gpu_would_use_is_not_built(void **state)
+{
+    struct fixture *f = *state;
+    assert_says(refused(f, "gfx90a", "out.kdb"),
+                "'out.kdb' names none that kiln knows: call it gfx90a.kdb");
+    assert_says(f->run.err.text, "--db-id");
+    assert_says(refused(f, "gfx90a:xnack+", "gfx908_60.kdb"), "names another device than --target");
+    assert_says(refused(f, "gfx90a", "out.kpkg"), "call it gfx90a.kpkg, or give --db-id");
+}
+
+static void miopens_format_is_not_built_for_gpus_that_miopen_does_not_know(void **state)
+{
+    struct fixture *f = *state;
+    assert_says(refused(f, "sm_90", "sm_90.kdb"), "give --format kiln --output sm_90.kpkg");
+}
+
+static void kilns_format_is_built_for_nvidias_gpus_by_the_targets_name(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"nvrtc\",\"targets\":[{\"target\":"
+                            "\"sm_90\",\"works\":true}]}]}";
+    scratch_path(&f->folder, "sm_90.kpkg", f->out);
+    told_begin(&f->told);
+    int rc =
+        RUN(&f->run, "pkg", "build", "--target", "sm_90", "--problems", f->problems, "-o", f->out);
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_OK);
+    assert_says(fake.requests[1], "\"target\":\"sm_90\",\"format\":\"kiln\"");
+    assert_null(strstr(f->told.text, "installed as"));
 }
 
 static void the_name_of_the_package_chooses_its_format(void **state)
@@ -318,8 +363,8 @@ static enum kiln_code check_manifest(struct fixture *f, const char *name,
     char beside[128], signer[KEY_NAME_MOST];
     struct kiln_err err = KILN_ERR_INIT;
     snprintf(beside, sizeof(beside), "%s.manifest", name);
-    return manifest_check(bytes_of_text(content(f, beside)), f->folder.path, name, ret_file, signer,
-                          &err);
+    const struct manifest_trust trust = { .folder = f->folder.path };
+    return manifest_check(bytes_of_text(content(f, beside)), &trust, name, ret_file, signer, &err);
 }
 
 static void a_pair_of_keys_is_made_and_never_replaced(void **state)
@@ -331,8 +376,7 @@ static void a_pair_of_keys_is_made_and_never_replaced(void **state)
     assert_int_equal(stat(f->key, &found), 0);
     assert_int_equal(found.st_mode & 0777, 0600);
     assert_true(scratch_has(&f->folder, "ops.pub"));
-    assert_int_equal(RUN(&f->run, "pkg", "keygen", "ops", "--folder", f->folder.path),
-                     KILN_E_INVALID);
+    assert_int_equal(RUN(&f->run, "pkg", "keygen", "ops", "--folder", f->folder.path), KILN_E_IO);
     assert_says(f->run.err.text, "choose another name");
     assert_int_equal(RUN(&f->run, "pkg", "keygen", "../ops", "--folder", f->folder.path),
                      KILN_E_INVALID);
@@ -410,6 +454,19 @@ static void signing_needs_a_key_that_only_its_owner_reads(void **state)
     assert_false(scratch_has(&f->folder, "problems.manifest"));
 }
 
+static void a_public_key_given_for_signing_is_called_one(void **state)
+{
+    struct fixture *f = *state;
+    make_key(f);
+    scratch_path(&f->folder, "ops.pub", f->pub);
+    assert_int_equal(RUN(&f->run, "pkg", "sign", f->problems, "--key", f->pub), KILN_E_INVALID);
+    assert_says(f->run.err.text, "ops.pub' is a public key");
+    assert_int_equal(chmod(f->pub, 0600), 0);
+    assert_int_equal(BUILD(f, "--key", f->pub), KILN_E_INVALID);
+    assert_says(f->run.err.text, "sign with the secret one");
+    assert_false(scratch_has(&f->folder, "problems.manifest"));
+}
+
 int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -425,6 +482,9 @@ int main(void)
         T(keep_going_needs_something_that_worked),
         T(an_answer_without_a_package_is_corrupt),
         T(what_a_build_needs_is_asked_for_before_anybody_else),
+        T(a_package_that_no_gpu_would_use_is_not_built),
+        T(miopens_format_is_not_built_for_gpus_that_miopen_does_not_know),
+        T(kilns_format_is_built_for_nvidias_gpus_by_the_targets_name),
         T(the_name_of_the_package_chooses_its_format),
         T(a_name_that_would_not_apply_is_pointed_out),
         T(an_old_manifest_beside_a_new_package_is_pointed_out),
@@ -435,6 +495,7 @@ int main(void)
         T(signing_as_json_lists_the_manifests),
         T(a_package_in_use_is_not_signed),
         T(signing_needs_a_key_that_only_its_owner_reads),
+        T(a_public_key_given_for_signing_is_called_one),
     };
     return cmocka_run_group_tests_name("kilnctl.build", tests, NULL, NULL);
 }

@@ -33,6 +33,12 @@ int kiln_admin(struct kiln_client *client, const char *request, const char *json
     return KILN_E_OK;
 }
 
+int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
+                    struct kiln_error *err)
+{
+    return kiln_admin(client, call->request, call->json, call->timeout_ms, ret_json, err);
+}
+
 void kiln_free(void *pointer) { free(pointer); }
 
 struct fixture {
@@ -168,6 +174,23 @@ static void kernels_are_listed_over_all_pages(void **state)
     assert_non_null(strstr(fake.requests[1], "\"after\":\"bb\""));
 }
 
+static void imported_kernels_are_listed_with_their_id_and_no_time_of_compiling(void **state)
+{
+    struct fixture *f = *state;
+    fake.replies[0] = "{\"kernels\":[{\"key\":\"aa\",\"target\":\"gfx906\",\"compile_s\":0,"
+                      "\"database_id\":\"gfx906_60@3.2.0\"},{\"key\":\"bb\",\"target\":\"gfx906\","
+                      "\"compile_s\":2}]}";
+    assert_int_equal(RUN(&f->run, "kernel", "ls", "--db-id", "gfx906_60"), KILN_E_OK);
+    assert_string_equal(fake.requests[0],
+                        "kernel_list {\"database_id\":\"gfx906_60\",\"count\":500}");
+    assert_non_null(strstr(f->run.printed, "KEY  TARGET  DB ID            TOOLCHAIN"));
+    assert_non_null(strstr(f->run.printed, "aa   gfx906  gfx906_60@3.2.0  -"));
+    assert_non_null(strstr(f->run.printed, "            -     0  -\n"));
+    assert_null(strstr(f->run.printed, " 0 s"));
+    assert_non_null(strstr(f->run.printed, "bb   gfx906  -  "));
+    assert_non_null(strstr(f->run.printed, "2.00 s"));
+}
+
 static void the_limit_of_a_list_stops_the_asking(void **state)
 {
     struct fixture *f = *state;
@@ -244,6 +267,20 @@ static void clear_with_yes_does_not_ask(void **state)
                                           "\"dry_run\":false}");
 }
 
+static void clear_of_ones_own_kernels_says_so_to_kilnd_and_chooses_further(void **state)
+{
+    struct fixture *f = *state;
+    fake.replies[0] = fake.replies[1] = "{\"kernels\":1,\"bytes\":0,\"dry_run\":false}";
+    assert_int_equal(RUN(&f->run, "clear", "--own", "--yes"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "clear {\"own\":true,\"dry_run\":false}");
+    assert_int_equal(RUN(&f->run, "clear", "--own", "--db-id", "gfx906_60@3.2.0", "--yes"),
+                     KILN_E_OK);
+    assert_string_equal(fake.requests[1], "clear {\"database_id\":\"gfx906_60@3.2.0\",\"own\":true,"
+                                          "\"dry_run\":false}");
+    assert_int_equal(RUN(&f->run, "clear", "--own", "--all", "--yes"), KILN_E_INVALID);
+    assert_int_equal(fake.asked, 2);
+}
+
 static void a_dry_run_of_clear_says_so_to_both_sides(void **state)
 {
     struct fixture *f = *state;
@@ -251,6 +288,22 @@ static void a_dry_run_of_clear_says_so_to_both_sides(void **state)
     assert_int_equal(RUN(&f->run, "clear", "--all", "--dry-run"), KILN_E_OK);
     assert_string_equal(f->run.printed, "would drop 3 kernels, 4.0 KiB\n");
     assert_string_equal(fake.requests[0], "clear {\"all\":true,\"dry_run\":true}");
+}
+
+static void gc_says_where_the_size_asked_for_was_missed(void **state)
+{
+    struct fixture *f = *state;
+    fake.replies[0] = "{\"kernels\":3,\"bytes\":4096,\"store_bytes\":8192}";
+    fake.replies[1] = "{\"kernels\":3,\"bytes\":4096,\"store_bytes\":2048}";
+    fake.replies[2] = "{\"kernels\":0,\"bytes\":0,\"store_bytes\":8192}";
+    assert_int_equal(RUN(&f->run, "gc", "--to", "4K", "--yes"), KILN_E_OK);
+    assert_string_equal(f->run.printed,
+                        "dropped 3 kernels, 4.0 KiB; the store takes 8.0 KiB, more than --to 4.0 "
+                        "KiB: what is pinned stays, and the empty file\n");
+    assert_int_equal(RUN(&f->run, "gc", "--to", "4K", "--yes"), KILN_E_OK);
+    assert_string_equal(f->run.printed, "dropped 3 kernels, 4.0 KiB; the store takes 2.0 KiB\n");
+    assert_int_equal(RUN(&f->run, "gc", "--yes"), KILN_E_OK);
+    assert_string_equal(f->run.printed, "dropped 0 kernels, 0 B; the store takes 8.0 KiB\n");
 }
 
 static void toolchains_are_probed_for_the_targets_given(void **state)
@@ -317,6 +370,7 @@ int main(void)
         T(an_answer_that_is_no_json_is_refused),
         T(config_shows_value_and_origin),
         T(kernels_are_listed_over_all_pages),
+        T(imported_kernels_are_listed_with_their_id_and_no_time_of_compiling),
         T(the_limit_of_a_list_stops_the_asking),
         T(a_list_without_end_is_an_error_and_prints_nothing),
         T(a_key_prefix_is_checked_before_anybody_is_asked),
@@ -325,7 +379,9 @@ int main(void)
         T(removing_stops_where_it_is_not_permitted_and_leaves_the_report_to_main),
         T(clear_drops_nothing_that_was_not_chosen),
         T(clear_with_yes_does_not_ask),
+        T(clear_of_ones_own_kernels_says_so_to_kilnd_and_chooses_further),
         T(a_dry_run_of_clear_says_so_to_both_sides),
+        T(gc_says_where_the_size_asked_for_was_missed),
         T(toolchains_are_probed_for_the_targets_given),
         T(toolchains_tried_for_all_targets_have_no_hint_to_do_so),
         T(terminal_escapes_in_an_answer_are_defused),

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* kilnctl kernel import, export, fetch, pin and unpin against a libkiln of this file's own. */
+/* kilnctl kernel fetch, pin and unpin against a libkiln of this file's own. */
 #include "tests/support/test.h"
-#include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_folder.h"
 
@@ -69,8 +68,7 @@ int kiln_kernel_tier(const struct kiln_kernel *kernel)
 struct fixture {
     struct command_run run;
     struct scratch_folder folder;
-    struct told told;
-    char first[512], second[512], out[512], text[256];
+    char out[512], text[256];
 };
 
 static int set_up(void **state)
@@ -78,13 +76,8 @@ static int set_up(void **state)
     struct fixture *f = calloc(1, sizeof(*f));
     assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
-    fake_transfer_is_here = false;
     memset(&fake_kernels, 0, sizeof(fake_kernels));
     scratch_folder_make(&f->folder);
-    scratch_write(&f->folder, "gfx90a68.ukdb", "first");
-    scratch_write(&f->folder, "gfx906_60.ukdb", "second");
-    scratch_path(&f->folder, "gfx90a68.ukdb", f->first);
-    scratch_path(&f->folder, "gfx906_60.ukdb", f->second);
     scratch_path(&f->folder, "out", f->out);
     *state = f;
     return 0;
@@ -96,226 +89,6 @@ static int tear_down(void **state)
     scratch_folder_remove(&f->folder);
     free(f);
     return 0;
-}
-
-/* ---- import ---- */
-
-#define ALL_IN \
-    "{\"imported\":978,\"damaged\":0,\"lost\":0,\"database_id\":\"gfx90a68\",\"scope\":\"own\"}"
-#define SOME_LOST                                                                         \
-    "{\"imported\":970,\"damaged\":5,\"lost\":3,\"first\":\"row 7: its md5 is another\"," \
-    "\"database_id\":\"gfx90a68\",\"scope\":\"everyone\"}"
-
-static void a_cache_goes_to_kilnd_as_an_open_file_with_its_name_and_source(void **state)
-{
-    struct fixture *f = *state;
-    char expected[1024];
-    fake.answers[0].reply = ALL_IN;
-
-    assert_int_equal(RUN(&f->run, "kernel", "import", f->first), KILN_E_OK);
-
-    snprintf(expected, sizeof(expected),
-             "kernel_import {\"name\":\"gfx90a68.ukdb\",\"source\":\"%s\"}", f->first);
-    assert_string_equal(fake.requests[0], expected);
-    assert_int_equal(fake.file_counts[0], 1);
-    assert_string_equal(fake.sent[0][0], "first");
-    assert_int_equal(fake.timeouts[0], -1);
-    assert_says(f->run.printed,
-                "gfx90a68.ukdb: 978 kernels for gfx90a68 imported, for you alone\n");
-}
-
-static void an_import_for_everyone_of_another_device_says_so_to_kilnd(void **state)
-{
-    struct fixture *f = *state;
-    fake.answers[0].reply = "{\"imported\":1,\"database_id\":\"gfx90a6e\",\"scope\":\"everyone\"}";
-    assert_int_equal(RUN(&f->run, "kernel", "import", "--for-all", "--db-id", "gfx90a6e", f->first),
-                     KILN_E_OK);
-    assert_says(fake.requests[0], ",\"database_id\":\"gfx90a6e\",\"for_all\":true}");
-    assert_says(f->run.printed, "1 kernel for gfx90a6e imported, for every user\n");
-}
-
-static void an_import_goes_on_after_a_bad_file_and_fails_in_the_end(void **state)
-{
-    struct fixture *f = *state;
-    fake.answers[0] = (struct fake_answer){ .code = KILN_E_CORRUPT, .text = "no kernel database" };
-    fake.answers[1].reply = ALL_IN;
-    assert_int_equal(RUN(&f->run, "kernel", "import", f->second, f->first, "--json"),
-                     KILN_E_CORRUPT);
-    assert_int_equal(fake.asked, 2);
-    assert_says(f->run.err.text, "gfx906_60.ukdb: no kernel database");
-    assert_says(f->run.printed, "{\"files\":[{\"imported\":978,");
-    assert_says(f->run.printed, "\"imported\":978,\"damaged\":0,\"lost\":0,\"failures\":[{\"code\":"
-                                "\"CORRUPT\"");
-    assert_true(f->run.reported);
-}
-
-static void what_was_lost_of_a_cache_is_told_and_fails(void **state)
-{
-    struct fixture *f = *state;
-    fake.answers[0].reply = SOME_LOST;
-    assert_int_equal(RUN(&f->run, "kernel", "import", f->first), KILN_E_CORRUPT);
-    assert_says(f->run.err.text, "970 imported, 5 damaged, 3 lost; row 7: its md5 is another");
-    assert_says(f->run.printed, "970 kernels");
-}
-
-static void what_was_lost_as_json_counts_all_files_together(void **state)
-{
-    struct fixture *f = *state;
-    fake.answers[0].reply = SOME_LOST;
-    fake.answers[1].reply = SOME_LOST;
-    told_begin(&f->told);
-    int rc = RUN(&f->run, "kernel", "import", f->first, f->second, "--json");
-    told_end(&f->told);
-    assert_int_equal(rc, KILN_E_CORRUPT);
-    assert_says(f->run.printed, "\"imported\":1940,\"damaged\":10,\"lost\":6,");
-    assert_says(f->run.printed, "\"error\":{\"code\":\"CORRUPT\"");
-    assert_says(f->told.text, "gfx906_60.ukdb': 970 imported");
-}
-
-static void what_the_snapshot_lacks_is_a_loss_too(void **state)
-{
-    struct fixture *f = *state;
-    fake_transfer_is_here = true;
-    setenv(FAKE_TRANSFER, "merge", 1);
-    fake.answers[0].reply = ALL_IN;
-    scratch_write(&f->folder, "gfx90a68.ukdb-wal", "log");
-    assert_int_equal(RUN(&f->run, "kernel", "import", f->first, "--json"), KILN_E_CORRUPT);
-    assert_string_equal(fake.sent[0][0], "first");
-    assert_says(f->run.err.text, "978 imported, 0 damaged, 0 lost; one?page");
-    assert_says(f->run.printed, "\"note\":\"one?page\"");
-}
-
-static void a_cache_that_cannot_be_opened_is_not_sent(void **state)
-{
-    struct fixture *f = *state;
-    fake_transfer_is_here = true;
-    setenv(FAKE_TRANSFER, "refuse", 1);
-    assert_int_equal(RUN(&f->run, "kernel", "import", f->first), KILN_E_IO);
-    assert_says(f->run.err.text, "gfx90a68.ukdb: cannot open it");
-    assert_int_equal(fake.asked, 0);
-}
-
-static void a_cache_that_is_not_there_does_not_keep_the_others_out(void **state)
-{
-    struct fixture *f = *state;
-    fake.answers[0].reply = ALL_IN;
-    assert_int_equal(RUN(&f->run, "kernel", "import", "/nonexistent/a.ukdb", f->first),
-                     KILN_E_NOT_FOUND);
-    assert_int_equal(fake.asked, 1);
-    assert_says(f->run.err.text, "there is no '/nonexistent/a.ukdb'");
-}
-
-static void an_import_that_is_not_permitted_ends_at_once(void **state)
-{
-    struct fixture *f = *state;
-    fake.answers[0].code = KILN_E_DENIED;
-    assert_int_equal(RUN(&f->run, "kernel", "import", "--for-all", f->first, f->second),
-                     KILN_E_DENIED);
-    assert_int_equal(fake.asked, 1);
-}
-
-/* ---- export ---- */
-
-#define EXPORTED                                                                               \
-    "{\"files\":[{\"name\":\"gfx90a68.ukdb\",\"kernels\":978,\"damaged\":0,\"descriptor\":0}," \
-    "{\"name\":\"gfx906_60.ukdb\",\"kernels\":7,\"damaged\":2,\"descriptor\":1}]}"
-
-static void exported_caches_are_written_under_their_names(void **state)
-{
-    struct fixture *f = *state;
-    fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
-
-    assert_int_equal(RUN(&f->run, "kernel", "export", "--format", "ukdb", f->out), KILN_E_OK);
-
-    assert_string_equal(fake.requests[0], "kernel_export {\"format\":\"ukdb\"}");
-    assert_string_equal(scratch_read(&f->folder, "out/gfx90a68.ukdb", f->text, 256), "new 0");
-    assert_string_equal(scratch_read(&f->folder, "out/gfx906_60.ukdb", f->text, 256), "new 1");
-    assert_says(f->run.printed, "/out/gfx90a68.ukdb: 978 kernels\n");
-    assert_says(f->run.printed, "/out/gfx906_60.ukdb: 7 kernels, 2 damaged ones left out\n");
-}
-
-static void an_export_of_one_device_as_json_lists_its_file(void **state)
-{
-    struct fixture *f = *state;
-    fake.answers[0] = (struct fake_answer){
-        .reply = "{\"files\":[{\"name\":\"gfx90a68.ukdb\",\"kernels\":1,\"descriptor\":0}]}",
-        .files = { "x" },
-    };
-    assert_int_equal(RUN(&f->run, "kernel", "export", f->out, "--db-id", "gfx90a68", "--json"),
-                     KILN_E_OK);
-    assert_says(fake.requests[0], "\"database_id\":\"gfx90a68\"");
-    assert_says(f->run.printed, "/out/gfx90a68.ukdb\",\"kernels\":1,\"damaged\":0}],"
-                                "\"failures\":[]}\n");
-}
-
-static void an_export_keeps_files_that_are_there_and_writes_the_others(void **state)
-{
-    struct fixture *f = *state;
-    fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
-    assert_int_equal(unlink(f->second), 0);
-    assert_int_equal(RUN(&f->run, "kernel", "export", f->folder.path, "--json"), KILN_E_IO);
-    assert_says(f->run.err.text, "--force");
-    assert_string_equal(scratch_read(&f->folder, "gfx90a68.ukdb", f->text, 256), "first");
-    assert_string_equal(scratch_read(&f->folder, "gfx906_60.ukdb", f->text, 256), "new 1");
-    assert_says(f->run.printed, "\"error\":{\"code\":\"IO\"");
-}
-
-static void an_export_with_force_replaces_files(void **state)
-{
-    struct fixture *f = *state;
-    fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
-    assert_int_equal(RUN(&f->run, "kernel", "export", f->folder.path, "--force"), KILN_E_OK);
-    assert_string_equal(scratch_read(&f->folder, "gfx90a68.ukdb", f->text, 256), "new 0");
-}
-
-static void an_export_never_replaces_a_cache_that_is_in_use(void **state)
-{
-    struct fixture *f = *state;
-    fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
-    scratch_write(&f->folder, "gfx90a68.ukdb-wal", "log");
-    assert_int_equal(RUN(&f->run, "kernel", "export", f->folder.path, "--force"), KILN_E_BUSY);
-    assert_says(f->run.err.text, "is in use");
-    assert_string_equal(scratch_read(&f->folder, "gfx90a68.ukdb", f->text, 256), "first");
-}
-
-static void an_export_writes_nowhere_but_into_its_folder(void **state)
-{
-    static const char *const replies[] = {
-        "{\"files\":[{\"name\":\"../evil.ukdb\",\"descriptor\":0}]}",
-        "{\"files\":[{\"name\":\".hidden\",\"descriptor\":0}]}",
-        "{\"files\":[{\"name\":\"\",\"descriptor\":0}]}",
-        "{\"files\":[{\"name\":\"a.ukdb\",\"descriptor\":1}]}",
-        "{\"files\":[{\"name\":\"a.ukdb\"}]}",
-    };
-    struct fixture *f = *state;
-    for (unsigned i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {
-        fake.answers[i] = (struct fake_answer){ .reply = replies[i], .files = { "x" } };
-        assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_CORRUPT);
-    }
-    assert_int_equal(scratch_folder_count(&f->folder), 3); /* with the empty folder */
-}
-
-static void an_export_of_nothing_makes_no_folder(void **state)
-{
-    struct fixture *f = *state;
-    fake.answers[0].code = KILN_E_NOT_FOUND;
-    fake.answers[1].reply = "{\"files\":[]}";
-    assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_NOT_FOUND);
-    assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_NOT_FOUND);
-    assert_says(f->run.err.text, "'kilnctl kernel import'");
-    assert_false(scratch_has(&f->folder, "out"));
-}
-
-static void files_of_an_answer_that_cannot_be_read_are_closed(void **state)
-{
-    struct fixture *f = *state;
-    int before = dup(0);
-    close(before);
-    fake.answers[0] = (struct fake_answer){ .reply = "[", .files = { "x", "y" } };
-    assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_CORRUPT);
-    int after = dup(0);
-    close(after);
-    assert_int_equal(after, before);
 }
 
 /* ---- fetch ---- */
@@ -368,11 +141,70 @@ static void a_kernel_that_nobody_has_is_told_of_and_nothing_is_written(void **st
     fake_kernels.code = KILN_E_NOT_FOUND;
     assert_int_equal(RUN(&f->run, "kernel", "fetch", KEY, "-o", f->out), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "why-miss");
+    fake.answers[0].reply = "{\"kernels\":[]}";
     assert_int_equal(
         RUN(&f->run, "kernel", "fetch", "--db-id", "gfx906_60", "--name", "n", "-o", f->out),
         KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "blanks in them count");
     assert_false(scratch_has(&f->folder, "out"));
+}
+
+#define ROW(id, args) \
+    "{\"key\":\"aa\",\"database_id\":\"" id "\",\"program\":\"n\",\"options\":\"" args "\"}"
+
+static void a_plain_id_that_misses_names_the_versions_that_have_the_kernel(void **state)
+{
+    struct fixture *f = *state;
+    fake_kernels.code = KILN_E_NOT_FOUND;
+    fake_kernels.text = "no kernel 'n' for gfx906_60 here"; /* kilnd's own sentence */
+    fake.answers[0].reply =
+        "{\"kernels\":[" ROW("gfx906_60@2.17.0", "-a") "," ROW("gfx906_60@2.17", "-a") "," ROW(
+            "gfx906_60@2.17.0", "-a") "," ROW("gfx906_60@3.2.0", "-a") "," ROW("gfx906_60@3.5.0",
+                                                                               "-b") "]}";
+    assert_int_equal(RUN(&f->run, "kernel", "fetch", "--db-id", "gfx906_60", "--name", "n",
+                         "--args", "-a", "-o", f->out),
+                     KILN_E_NOT_FOUND);
+    assert_string_equal(fake.requests[0], "kernel_list {\"database_id\":\"gfx906_60\","
+                                          "\"program\":\"n\",\"count\":500}");
+    assert_says(f->run.err.text, "2.17.0, 2.17, 3.2.0; name one: --db-id gfx906_60@2.17.0");
+}
+
+static void a_miss_of_one_version_is_not_looked_up_again(void **state)
+{
+    struct fixture *f = *state;
+    fake_kernels.code = KILN_E_NOT_FOUND;
+    assert_int_equal(
+        RUN(&f->run, "kernel", "fetch", "--db-id", "gfx906_60@3.2.0", "--name", "n", "-o", f->out),
+        KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "packages for 'gfx906_60@3.2.0'");
+    assert_int_equal(fake.asked, 0);
+}
+
+static void a_miss_is_told_although_the_versions_cannot_be_listed(void **state)
+{
+    struct fixture *f = *state;
+    fake_kernels.code = KILN_E_NOT_FOUND;
+    fake.answers[0].code = KILN_E_BUSY;
+    assert_int_equal(
+        RUN(&f->run, "kernel", "fetch", "--db-id", "gfx906_60", "--name", "n", "-o", f->out),
+        KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "blanks in them count");
+}
+
+static void a_fetch_that_the_environment_kept_from_asking_says_so(void **state)
+{
+    struct fixture *f = *state;
+    fake_kernels.code = KILN_E_NOT_FOUND;
+    fake_kernels.text = "stored kernels are not used: KILN_DISABLE_CACHE is set";
+    assert_int_equal(setenv("KILN_DISABLE_CACHE", "1", 1), 0);
+    assert_int_equal(
+        RUN(&f->run, "kernel", "fetch", "--db-id", "gfx906_60", "--name", "n", "-o", f->out),
+        KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "KILN_DISABLE_CACHE is set");
+    assert_int_equal(RUN(&f->run, "kernel", "fetch", KEY, "-o", f->out), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "KILN_DISABLE_CACHE is set");
+    unsetenv("KILN_DISABLE_CACHE");
+    assert_int_equal(fake.asked, 0);
 }
 
 static void a_fetch_needs_to_know_what_and_where_to(void **state)
@@ -437,6 +269,16 @@ static void pinning_needs_keys_or_a_choice_and_not_both(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
+static void a_choice_that_no_kernel_matches_is_not_found(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = fake.answers[1].reply = "{\"pinned\":true,\"kernels\":0}";
+    assert_int_equal(RUN(&f->run, "kernel", "pin", "--db-id", "gfx90a68"), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "no stored kernel matches");
+    assert_int_equal(RUN(&f->run, "kernel", "unpin", "--name", "n.o"), KILN_E_NOT_FOUND);
+    assert_string_equal(f->run.printed, "");
+}
+
 static void many_keys_are_pinned_in_requests_that_kilnd_reads(void **state)
 {
     struct fixture *f = *state;
@@ -451,39 +293,26 @@ static void many_keys_are_pinned_in_requests_that_kilnd_reads(void **state)
     assert_string_equal(f->run.printed, "");
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    FAKE_TRANSFER_MAIN(argc, argv);
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        T(a_cache_goes_to_kilnd_as_an_open_file_with_its_name_and_source),
-        T(an_import_for_everyone_of_another_device_says_so_to_kilnd),
-        T(an_import_goes_on_after_a_bad_file_and_fails_in_the_end),
-        T(what_was_lost_of_a_cache_is_told_and_fails),
-        T(what_was_lost_as_json_counts_all_files_together),
-        T(what_the_snapshot_lacks_is_a_loss_too),
-        T(a_cache_that_cannot_be_opened_is_not_sent),
-        T(a_cache_that_is_not_there_does_not_keep_the_others_out),
-        T(an_import_that_is_not_permitted_ends_at_once),
-        T(exported_caches_are_written_under_their_names),
-        T(an_export_of_one_device_as_json_lists_its_file),
-        T(an_export_keeps_files_that_are_there_and_writes_the_others),
-        T(an_export_with_force_replaces_files),
-        T(an_export_never_replaces_a_cache_that_is_in_use),
-        T(an_export_writes_nowhere_but_into_its_folder),
-        T(an_export_of_nothing_makes_no_folder),
-        T(files_of_an_answer_that_cannot_be_read_are_closed),
         T(a_kernel_is_fetched_by_name_and_arguments_to_the_blank),
         T(a_kernel_may_have_no_arguments),
         T(a_whole_key_is_fetched_without_being_looked_up),
         T(the_beginning_of_a_key_is_completed_first),
         T(a_kernel_that_nobody_has_is_told_of_and_nothing_is_written),
+        T(a_plain_id_that_misses_names_the_versions_that_have_the_kernel),
+        T(a_miss_of_one_version_is_not_looked_up_again),
+        T(a_miss_is_told_although_the_versions_cannot_be_listed),
+        T(a_fetch_that_the_environment_kept_from_asking_says_so),
         T(a_fetch_needs_to_know_what_and_where_to),
         T(a_kernel_may_go_to_standard_output),
         T(kernels_are_pinned_by_key),
         T(kernels_are_unpinned_by_target),
         T(kernels_are_pinned_by_name_and_device_and_told_as_json),
         T(pinning_needs_keys_or_a_choice_and_not_both),
+        T(a_choice_that_no_kernel_matches_is_not_found),
         T(many_keys_are_pinned_in_requests_that_kilnd_reads),
     };
     return cmocka_run_group_tests_name("kilnctl.kernels", tests, NULL, NULL);

@@ -132,6 +132,16 @@ static void a_url_goes_as_it_is_and_without_a_file(void **state)
     assert_int_equal(fake.file_counts[0], 0);
 }
 
+static void a_signed_package_is_given_up_only_when_that_is_said(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = fake.answers[1].reply = INSTALLED;
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--replace-signed"), KILN_E_OK);
+    assert_null(strstr(fake.requests[0], "replace_signed"));
+    assert_says(fake.requests[1], ",\"replace_signed\":true}");
+}
+
 static void a_manifest_of_a_url_is_not_ours_to_send(void **state)
 {
     struct fixture *f = *state;
@@ -227,7 +237,59 @@ static void an_install_tells_how_far_it_is_and_why_it_tries_again(void **state)
     assert_int_equal(rc, KILN_E_OK);
     assert_says(f->told.text, "gfx90a68.kdb: fetching: 1.0 MiB of 2.0 MiB done, ");
     assert_says(f->told.text, "gfx90a68.kdb: the server ?[1mhung up; attempt 2\n");
-    assert_says(f->told.text, "gfx90a68.kdb: checking: 978 of 978 done, 0 failed, ");
+    assert_says(f->told.text, "gfx90a68.kdb: fetching: 2.0 MiB of 2.0 MiB done, ");
+    assert_says(f->told.text, "gfx90a68.kdb: checking: 978 of 978 done, ");
+    assert_null(strstr(f->told.text, "failed"));
+}
+
+#define CHECKED_HALF                                                          \
+    {                                                                         \
+        "{\"progress\":{\"stage\":\"checking\",\"done\":500,\"total\":1000}}" \
+    }
+
+static void the_last_stage_is_told_to_its_end_only_where_the_install_came_to_one(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };
+    fake.answers[1] = (struct fake_answer){ .code = KILN_E_CORRUPT, .progress = CHECKED_HALF };
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "pkg", "install", f->path);
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_OK);
+    assert_says(f->told.text, "checking: 1000 of 1000 done, ");
+    told_begin(&f->told);
+    rc = RUN(&f->run, "pkg", "install", f->path);
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_CORRUPT);
+    assert_says(f->told.text, "checking: 500 of 1000 done, ");
+    assert_null(strstr(f->told.text, "1000 of 1000"));
+}
+
+static void nothing_of_a_urls_credentials_or_query_is_shown(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "pkg", "install", "http://me:secret@h/p/gfx90a68.kdb?sig=abc/def#frag");
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_OK);
+    assert_says(fake.requests[0],
+                "me:secret@h/p/gfx90a68.kdb?sig=abc/def#frag"); /* kilnd needs it */
+    assert_int_equal(strncmp(f->told.text, "gfx90a68.kdb: checking", 22), 0);
+    assert_null(strstr(f->told.text, "secret"));
+    assert_null(strstr(f->told.text, "abc"));
+    assert_null(strstr(f->told.text, "def"));
+}
+
+static void a_url_that_ends_in_its_host_shows_no_credentials_either(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "pkg", "install", "http://me:se/cret@h");
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_OK);
+    assert_null(strstr(f->told.text, "cret@"));
 }
 
 static void progress_that_is_nonsense_is_let_pass(void **state)
@@ -265,6 +327,26 @@ static void packages_are_listed_with_what_they_are_for(void **state)
     assert_string_equal(fake.requests[0], "package_list -");
     assert_says(f->run.printed, "NAME          FORMAT  FOR       KERNELS     SIZE  SIGNED BY");
     assert_says(f->run.printed, "gfx90a68.kdb  kdb     gfx90a68      978  1.0 MiB  ops");
+}
+
+#define REFUSED                                                                              \
+    "\"refused\":[{\"name\":\"gfx906_60.kdb.bz2\",\"folder\":\"/opt/db\",\"why\":\"packed: " \
+    "\\u001b[2Jinstall it\"}]}"
+
+static void packages_that_are_not_used_are_listed_with_the_reason(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"packages\":[{\"name\":\"gfx90a68.kdb\"}]," REFUSED;
+    fake.answers[1].reply = fake.answers[2].reply = "{\"packages\":[]," REFUSED;
+    assert_int_equal(RUN(&f->run, "pkg", "ls"), KILN_E_OK);
+    assert_says(f->run.printed, "gfx90a68.kdb  -");
+    assert_says(f->run.printed,
+                "\n\nnot used: 'gfx906_60.kdb.bz2' in '/opt/db': packed: ?[2Jinstall it\n");
+    assert_int_equal(RUN(&f->run, "pkg", "ls"), KILN_E_OK);
+    assert_says(f->run.printed, "none of the packages that are here is used\n\nnot used: 'gfx906");
+    assert_null(strstr(f->run.printed, "no packages are installed"));
+    assert_int_equal(RUN(&f->run, "pkg", "ls", "--json"), KILN_E_OK);
+    assert_says(f->run.printed, "\"folder\":\"/opt/db\",\"why\":");
 }
 
 static void a_list_of_no_packages_says_what_to_do(void **state)
@@ -419,24 +501,36 @@ static void removing_packages_stops_where_it_is_not_permitted(void **state)
 
 /* ---- coverage ---- */
 
-#define GPU(node, coverage, package, sentence)                                                   \
-    "{\"node\":" node ",\"arch\":\"gfx90a\",\"compute_units\":104,\"database_id\":\"gfx90a68\"," \
-    "\"coverage\":\"" coverage "\",\"package\":\"" package "\",\"sentence\":\"" sentence "\"}"
+#define GPU(node, coverage, packages, sentence)                                             \
+    "{\"node\":" node ",\"arch\":\"gfx90a\",\"compute_units\":104,\"uuid\":\"u" node        \
+    "\",\"database_id\":\"gfx90a68\",\"coverage\":\"" coverage "\",\"packages\":[" packages \
+    "],\"sentence\":\"" sentence "\"}"
+#define PACKAGE(name, fit) "{\"name\":\"" name "\",\"fit\":\"" fit "\"}"
 
 static void coverage_lists_each_gpu_and_says_once_what_to_do(void **state)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"gpus\":[" GPU("1", "none", "", "install one") "," GPU(
-        "2", "none", "", "install one") "," GPU("3", "exact", "gfx90a68.kdb",
-                                                "") "],"
-                                                    "\"skipped\":\"\"}";
+        "2", "other-cus", PACKAGE("gfx90a6e.kdb", "other-cus"),
+        "install one") "],\"skipped\":\"\"}";
     assert_int_equal(RUN(&f->run, "pkg", "coverage"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "package_coverage -");
-    assert_string_equal(f->run.printed, "NODE  ARCH    UNITS  ID        COVERAGE  PACKAGE\n"
-                                        "   1  gfx90a    104  gfx90a68  none      -\n"
-                                        "   2  gfx90a    104  gfx90a68  none      -\n"
-                                        "   3  gfx90a    104  gfx90a68  exact     gfx90a68.kdb\n"
+    assert_string_equal(f->run.printed, "NODE  ARCH    UNITS  ID        COVERAGE   PACKAGES\n"
+                                        "   1  gfx90a    104  gfx90a68  none       -\n"
+                                        "   2  gfx90a    104  gfx90a68  other-cus  -\n"
                                         "\ninstall one\n");
+}
+
+static void coverage_names_the_packages_that_apply_to_a_gpu(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply =
+        "{\"gpus\":[" GPU("3", "exact",
+                          PACKAGE("gfx90a68.kdb", "exact") "," PACKAGE(
+                              "gfx90a.kdb", "arch") "," PACKAGE("gfx90a6e.kdb", "other-cus"),
+                          "") "]}";
+    assert_int_equal(RUN(&f->run, "pkg", "coverage"), KILN_E_OK);
+    assert_says(f->run.printed, "gfx90a68  exact     gfx90a68.kdb, gfx90a.kdb\n");
 }
 
 static void a_host_without_gpus_is_covered_by_a_sentence(void **state)
@@ -461,6 +555,7 @@ int main(int argc, char **argv)
         T(a_manifest_that_is_not_there_is_named_before_kilnd_is_asked),
         T(a_package_that_is_not_there_or_no_file_is_named),
         T(a_url_goes_as_it_is_and_without_a_file),
+        T(a_signed_package_is_given_up_only_when_that_is_said),
         T(a_manifest_of_a_url_is_not_ours_to_send),
         T(a_sum_is_checked_to_be_one_and_sent_in_small_letters),
         T(a_package_with_a_log_is_not_installed_without_the_program_that_merges),
@@ -469,9 +564,13 @@ int main(int argc, char **argv)
         T(a_package_with_a_log_goes_with_no_sum_or_manifest),
         T(what_kilnd_has_against_a_package_is_the_error),
         T(an_install_tells_how_far_it_is_and_why_it_tries_again),
+        T(the_last_stage_is_told_to_its_end_only_where_the_install_came_to_one),
+        T(nothing_of_a_urls_credentials_or_query_is_shown),
+        T(a_url_that_ends_in_its_host_shows_no_credentials_either),
         T(progress_that_is_nonsense_is_let_pass),
         T(the_time_given_bounds_an_install),
         T(packages_are_listed_with_what_they_are_for),
+        T(packages_that_are_not_used_are_listed_with_the_reason),
         T(a_list_of_no_packages_says_what_to_do),
         T(a_package_is_shown_without_its_kernels_unless_asked),
         T(rows_of_a_package_are_listed_over_all_pages_with_their_blanks),
@@ -485,6 +584,7 @@ int main(int argc, char **argv)
         T(removing_packages_as_json_lists_both),
         T(removing_packages_stops_where_it_is_not_permitted),
         T(coverage_lists_each_gpu_and_says_once_what_to_do),
+        T(coverage_names_the_packages_that_apply_to_a_gpu),
         T(a_host_without_gpus_is_covered_by_a_sentence),
     };
     return cmocka_run_group_tests_name("kilnctl.packages", tests, NULL, NULL);

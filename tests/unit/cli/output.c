@@ -123,7 +123,7 @@ static void progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal(
         lines++;
     assert_int_equal(lines, 10);
     assert_null(strpbrk(text, "\r\033"));
-    assert_non_null(strstr(text, "prefetch: 7 of 69 done, 0 failed, 3.50 s\n"));
+    assert_non_null(strstr(text, "prefetch: 7 of 69 done, 3.50 s\n"));
     assert_non_null(strstr(text, "prefetch: 69 of 69 done, 1 failed, 34.5 s\n"));
 }
 
@@ -133,7 +133,7 @@ static void progress_of_nothing_is_done_at_once(void **state)
     struct progress progress;
     progress_init(&progress, f->out, "prefetch", 0, 0);
     progress_update(&progress, 0, 0, 0);
-    assert_string_equal(printed(f), "prefetch: 0 of 0 done, 0 failed, 0 s\n");
+    assert_string_equal(printed(f), "prefetch: 0 of 0 done, 0 s\n");
 }
 
 static void progress_of_bytes_is_told_in_their_units(void **state)
@@ -148,6 +148,46 @@ static void progress_of_bytes_is_told_in_their_units(void **state)
     assert_string_equal(printed(f), "fetching: 1.0 MiB of 2.0 MiB done, 1.00 s\n"
                                     "\r\033[Kfetching [##############################] "
                                     "2.0 MiB/2.0 MiB, 2.00 s");
+}
+
+static void the_time_told_is_the_commands_and_the_time_left_that_of_what_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct progress progress;
+    progress_init(&progress, f->out, "checking", 10, 60 * SECOND);
+    progress.started_ns = 10 * SECOND;
+    progress_update(&progress, 5, 0, 62 * SECOND);
+    progress.width = 80;
+    progress_update(&progress, 5, 0, 62 * SECOND);
+    assert_string_equal(printed(f), "checking: 5 of 10 done, 52.0 s\n"
+                                    "\r\033[Kchecking [###############...............] 5/10, "
+                                    "2.00 s left");
+}
+
+static void progress_that_stopped_short_is_finished_once(void **state)
+{
+    struct fixture *f = *state;
+    struct progress progress;
+    progress_init(&progress, f->out, "fetching", 3u << 20, 0);
+    progress.bytes = true;
+    progress_update(&progress, 1u << 20, 0, SECOND);
+    progress_finish(&progress, 2 * SECOND);
+    progress_finish(&progress, 3 * SECOND);
+    assert_string_equal(printed(f), "fetching: 1.0 MiB of 3.0 MiB done, 1.00 s\n"
+                                    "fetching: 3.0 MiB of 3.0 MiB done, 2.00 s\n");
+}
+
+static void progress_without_an_end_is_not_finished(void **state)
+{
+    struct fixture *f = *state;
+    struct progress progress;
+    progress_init(&progress, f->out, "unpacking", 0, 0);
+    progress.no_total = true;
+    progress_finish(&progress, SECOND);
+    progress_init(&progress, f->out, "fetching", 10, 0);
+    progress.width = 80;
+    progress_finish(&progress, SECOND); /* the bar is cleared instead */
+    assert_string_equal(printed(f), "");
 }
 
 static void progress_of_nobody_knows_how_much_is_a_count_on_terminals_only(void **state)
@@ -221,6 +261,9 @@ int main(void)
         T(progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal),
         T(progress_of_nothing_is_done_at_once),
         T(progress_of_bytes_is_told_in_their_units),
+        T(the_time_told_is_the_commands_and_the_time_left_that_of_what_is_counted),
+        T(progress_that_stopped_short_is_finished_once),
+        T(progress_without_an_end_is_not_finished),
         T(progress_of_nobody_knows_how_much_is_a_count_on_terminals_only),
         T(a_terminal_gets_a_bar_that_redraws_itself),
         T(a_bar_in_a_narrow_terminal_stays_on_its_line),

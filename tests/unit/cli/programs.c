@@ -160,7 +160,8 @@ static void every_command_of_kilnctl_has_its_error_in_json_too(void **state)
         { { "pkg", "verify", "a.kdb", "--json" }, 3, "UNAVAILABLE" },
         { { "pkg", "rm", "a.kdb", "b.kdb", "--json" }, 3, "UNAVAILABLE" },
         { { "pkg", "coverage", "--json" }, 3, "UNAVAILABLE" },
-        { { "pkg", "build", "-tgfx90a", "--problems", network, "-o/nonexistent/x", "--json" },
+        { { "pkg", "build", "-tgfx90a", "--problems", network, "-o/nonexistent/gfx90a.kdb",
+            "--json" },
           3,
           "UNAVAILABLE" },
         { { "pkg", "sign", network, "--key", "/nonexistent/x", "--json" }, 5, "NOT_FOUND" },
@@ -236,6 +237,28 @@ static void clear_without_a_terminal_needs_yes(void **state)
     assert_non_null(strstr(f->complained, "--yes"));
 }
 
+static void help_of_a_group_lists_its_commands_alone(void **state)
+{
+    static const char *const groups[] = { "pkg", "kernel", "db", "miopen", "toolchain" };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+        assert_int_equal(KILNCTL(f, groups[i], "--help"), 0);
+        assert_non_null(strstr(f->printed, groups[i]));
+        assert_string_equal(f->complained, "");
+    }
+    assert_int_equal(KILNCTL(f, "pkg", "-h"), 0);
+    assert_non_null(strstr(f->printed, "\n  pkg coverage "));
+    assert_null(strstr(f->printed, "kernel rm"));
+    assert_non_null(strstr(f->printed, "'kilnctl pkg COMMAND --help'"));
+    assert_int_equal(KILNCTL(f, "help", "kernel"), 0);
+    assert_non_null(strstr(f->printed, "\n  kernel rm "));
+    assert_int_equal(KILNCTL(f, "--help", "kernel"), 0);
+    assert_non_null(strstr(f->printed, "\n  kernel rm "));
+    assert_int_equal(KILNCTL(f, "kernel"), 2);
+    assert_int_equal(KILNCTL(f, "frob", "--help"), 2);
+    assert_int_equal(KILNCTL(f, "kernel", "frob", "--help"), 2);
+}
+
 static void help_lists_commands_and_exit_statuses(void **state)
 {
     struct fixture *f = *state;
@@ -295,6 +318,7 @@ int main(void)
         T(the_socket_given_is_the_one_looked_for),
         T(what_is_not_understood_has_status_2),
         T(clear_without_a_terminal_needs_yes),
+        T(help_of_a_group_lists_its_commands_alone),
         T(help_lists_commands_and_exit_statuses),
         T(the_driver_needs_something_it_can_do),
         T(a_command_line_at_fault_is_named_before_any_device),

@@ -111,6 +111,8 @@ static void what_it_writes_it_reads_back(void **state)
         "1",
         "convfp16 -n 7 -c 8 -H 5 -W 1 -k 16 -y 2 -x 1 -p 0 -q 3 -u 2 -v 3 -l 2 -j 1 -m conv -g 8 "
         "--in_layout NHWC --fil_layout NHWC --out_layout NHWC -F 2",
+        "convint8 -n 1 -c 4 -H 5 -W 5 -k 16 -y 1 -x 1 -p 0 -q 0 -u 1 -v 1 -l 1 -j 1 -m conv -g 1 "
+        "-F 1",
         "convbfp16 -n 2 -c 4 -H 9 -W 9 -k 6 -y 3 -x 3 -p 0 -q 0 -u 1 -v 1 -l 1 -j 1 -m conv -g 2 "
         "--spatial_dim 3 --in_d 8 --fil_d 3 --pad_d 1 --conv_stride_d 2 --dilation_d 1 -F 4",
     };
@@ -176,7 +178,7 @@ static void names_what_it_does_not_understand(void **state)
         const char *says;
     } bad[] = {
         { "pool -n 1", "other operations" },
-        { "convint8 -n 1", "no conv, convfp16 or convbfp16" },
+        { "convfp64 -n 1", "no conv, convfp16, convbfp16 or convint8" },
         { "conv -n", "--batchsize needs a value" },
         { "conv -n x", "value 'x' of --batchsize" },
         { "conv -n -4", "value '-4' of --batchsize" },

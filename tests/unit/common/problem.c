@@ -85,6 +85,31 @@ static void sizes_that_would_overflow_are_refused_and_not_wrapped(void **state)
     assert_int_equal(problem_check(&p, &err), KILN_INVALID);
 }
 
+static void knows_name_and_size_of_every_type(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t size;
+    } types[] = { [TYPE_FLOAT32] = { "fp32", 4 },
+                  [TYPE_FLOAT16] = { "fp16", 2 },
+                  [TYPE_BFLOAT16] = { "bf16", 2 },
+                  [TYPE_INT8] = { "int8", 1 } };
+    struct kiln_err err = KILN_ERR_INIT;
+    for (uint32_t type = 0; type <= TYPE_INT8; type++) {
+        struct problem p = resnet_first();
+        p.type = type;
+        must(problem_check(&p, &err), err);
+        assert_string_equal(data_type_name((enum data_type)type), types[type].name);
+        assert_int_equal(data_type_size((enum data_type)type), types[type].size);
+    }
+    struct problem p = resnet_first();
+    p.type = TYPE_INT8 + 1;
+    assert_int_equal(problem_check(&p, &err), KILN_INVALID);
+    assert_says(err.text, "data type is 4");
+    assert_string_equal(data_type_name((enum data_type)p.type), "?");
+}
+
 static void survives_the_wire(void **state)
 {
     (void)state;
@@ -108,6 +133,7 @@ int main(void)
         cmocka_unit_test(names_the_field_that_is_wrong),
         cmocka_unit_test(refuses_an_empty_output_and_tensors_beyond_31_bits),
         cmocka_unit_test(sizes_that_would_overflow_are_refused_and_not_wrapped),
+        cmocka_unit_test(knows_name_and_size_of_every_type),
         cmocka_unit_test(survives_the_wire),
     };
     return cmocka_run_group_tests_name("problem", tests, NULL, NULL);

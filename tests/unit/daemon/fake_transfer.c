@@ -20,6 +20,7 @@
 #define SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 static struct received_job received;
+static const char *told_user = "nobody";
 static struct transfer_outcome outcome = { .sha256 = SHA256, .signer = "amd", .rows = 3 };
 
 static void put_file(const char *name, const char *content)
@@ -59,6 +60,14 @@ static void hang(void)
         pause();
 }
 
+static void tell_on(void)
+{
+    for (;;) {
+        say_progress("fetching");
+        usleep(20000);
+    }
+}
+
 static void babble(void)
 {
     if (send(SOCKET_FD, "babble", 6, 0) < 0)
@@ -90,6 +99,46 @@ static void succeed_and_die(void)
     abort();
 }
 
+static void succeed_with_a_manifest(void)
+{
+    put_file(TRANSFER_MANIFEST, "who says so");
+    succeed();
+}
+
+static void succeed_with_a_link_for_a_manifest(void)
+{
+    char path[1024];
+    snprintf(path, sizeof(path), "%s/" TRANSFER_MANIFEST, received.job.staging);
+    if (symlink("/etc/passwd", path) < 0)
+        _exit(87);
+    succeed();
+}
+
+static void succeed_and_stay(void)
+{
+    succeed();
+    for (;;)
+        pause();
+}
+
+static void say_two_outcomes(void)
+{
+    succeed();
+    fail();
+}
+
+/* Its file says which process it leaves behind. */
+static void leave_a_process(void)
+{
+    char text[32];
+    pid_t child = fork();
+    while (child == 0)
+        pause();
+    snprintf(text, sizeof(text), "%d", (int)child);
+    put_file(received.job.name, text);
+    transfer_send_outcome(SOCKET_FD, &outcome, "");
+}
+
 static void copy(void)
 {
     char text[64] = "";
@@ -103,9 +152,37 @@ static void copy(void)
     transfer_send_outcome(SOCKET_FD, &outcome, "");
 }
 
+/* Whom it was told to become, and whose its folder is. */
+static void say_user(void)
+{
+    char text[64];
+    struct stat seen;
+    if (stat(received.job.staging, &seen) != 0)
+        _exit(84);
+    snprintf(text, sizeof(text), "%s folder of %u:%u", told_user, (unsigned)seen.st_uid,
+             (unsigned)seen.st_gid);
+    put_file(received.job.name, text);
+    char path[1024];
+    snprintf(path, sizeof(path), "%s/%s", received.job.staging, received.job.name);
+    if (chown(path, seen.st_uid, seen.st_gid) != 0)
+        _exit(85);
+    transfer_send_outcome(SOCKET_FD, &outcome, "");
+}
+
+static void succeed_with_two_names(void)
+{
+    char path[1024], other[1100];
+    put_file(received.job.name, "package");
+    snprintf(path, sizeof(path), "%s/%s", received.job.staging, received.job.name);
+    snprintf(other, sizeof(other), "%s/other", received.job.staging);
+    if (link(path, other) != 0)
+        _exit(86);
+    transfer_send_outcome(SOCKET_FD, &outcome, "");
+}
+
 static void exit_with_seven(void) { _exit(7); }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const struct {
         const char *url;
@@ -116,15 +193,25 @@ int main(void)
         { "dies", abort },
         { "leaves", exit_with_seven },
         { "hangs", hang },
+        { "tells on", tell_on },
         { "babbles", babble },
         { "links", succeed_with_a_link },
         { "lies", succeed_without_a_file },
         { "escapes", escape },
         { "good, then dies", succeed_and_die },
+        { "signed", succeed_with_a_manifest },
+        { "signed by a link", succeed_with_a_link_for_a_manifest },
+        { "good, then stays", succeed_and_stay },
+        { "says two things", say_two_outcomes },
+        { "leaves a process", leave_a_process },
         { "copy", copy },
+        { "whose", say_user },
+        { "two names", succeed_with_two_names },
     };
     struct kiln_err err = KILN_ERR_INIT;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (argc > 2 && strcmp(argv[1], "--user") == 0)
+        told_user = argv[2];
     if (transfer_receive_job(SOCKET_FD, &received, &err))
         return 84;
     snprintf(outcome.name, sizeof(outcome.name), "%s", received.job.name);

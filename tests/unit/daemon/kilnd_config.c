@@ -201,6 +201,16 @@ static void a_flag_without_its_value_is_refused(void **state)
     assert_string_equal(f->err.text, "flag '--socket' needs a value");
 }
 
+static void sizes_may_be_short_as_kilnctl_takes_them(void **state)
+{
+    struct fixture *f = *state;
+    configure(f, "{\"hot_limit\": \"64K\", \"cache_limit\": \"300M\", \"compile_memory\": \"2G\"}");
+    assert_int_equal(load(f), KILN_OK);
+    assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 64u << 10);
+    assert_int_equal(config_number(&f->config, CONFIG_cache_limit), 300u << 20);
+    assert_int_equal(config_number(&f->config, CONFIG_compile_memory), 2ull << 30);
+}
+
 static void sizes_know_decimal_and_binary_units(void **state)
 {
     struct fixture *f = *state;
@@ -499,6 +509,7 @@ int main(void)
         CONFIG_TEST(a_key_that_is_there_twice_is_refused_with_file_and_key),
         CONFIG_TEST(limits_under_which_no_compiler_could_start_are_refused),
         CONFIG_TEST(a_flag_without_its_value_is_refused),
+        CONFIG_TEST(sizes_may_be_short_as_kilnctl_takes_them),
         CONFIG_TEST(sizes_know_decimal_and_binary_units),
         CONFIG_TEST(durations_know_their_units),
         CONFIG_TEST(relative_folders_become_absolute),

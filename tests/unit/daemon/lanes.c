@@ -70,7 +70,7 @@ static int set_up(void **state)
     seen.loop_thread = pthread_self();
     must(loop_create(&f.loop, &f.err), f.err);
     must(lanes_create(f.loop, READERS, &f.lanes, &f.err), f.err);
-    executor_uv_init(&f.executor, f.lanes, NULL, NULL);
+    executor_uv_init(&f.executor, f.lanes, NULL, NULL, /* closer= */ NULL);
     *state = &f;
     return 0;
 }
@@ -92,13 +92,12 @@ static void run(struct fixture *f, enum lane lane, struct counted *c)
     assert_false(c->done); /* never within the call */
 }
 
-static void writes_run_one_at_a_time_and_in_order(void **state)
+static void run_in_order(struct fixture *f, enum lane lane)
 {
-    struct fixture *f = *state;
     struct counted tasks[TASKS];
     for (int i = 0; i < TASKS; i++) {
         tasks[i] = (struct counted){ .task = { .work = work, .done = done } };
-        run(f, LANE_WRITE, &tasks[i]);
+        run(f, lane, &tasks[i]);
     }
 
     loop_run(f->loop);
@@ -107,6 +106,16 @@ static void writes_run_one_at_a_time_and_in_order(void **state)
     assert_int_equal(seen.done, TASKS);
     for (unsigned i = 0; i < TASKS; i++)
         assert_int_equal(tasks[i].started, i);
+}
+
+static void writes_run_one_at_a_time_and_in_order(void **state)
+{
+    run_in_order(*state, LANE_WRITE);
+}
+
+static void changes_of_tuning_records_run_one_at_a_time_and_in_order(void **state)
+{
+    run_in_order(*state, LANE_TUNING);
 }
 
 static void reads_run_beside_each_other_up_to_their_number(void **state)
@@ -126,20 +135,21 @@ static void reads_run_beside_each_other_up_to_their_number(void **state)
     pthread_barrier_destroy(&seen.together);
 }
 
-/* The readers hold every thread of theirs until the writer has run. */
-static void a_write_does_not_wait_for_readers(void **state)
+/* All hold their threads until the last has come. */
+static void no_lane_waits_for_another(void **state)
 {
     struct fixture *f = *state;
-    struct counted tasks[READERS + 1];
-    pthread_barrier_init(&seen.together, NULL, READERS + 1);
-    for (int i = 0; i <= READERS; i++) {
+    static const enum lane order[] = { LANE_READ, LANE_READ, LANE_WRITE, LANE_TUNING };
+    struct counted tasks[READERS + 2];
+    pthread_barrier_init(&seen.together, NULL, READERS + 2);
+    for (int i = 0; i < READERS + 2; i++) {
         tasks[i] = (struct counted){ .task = { .work = work_with_another, .done = done } };
-        run(f, i < READERS ? LANE_READ : LANE_WRITE, &tasks[i]);
+        run(f, order[i], &tasks[i]);
     }
 
     loop_run(f->loop);
 
-    assert_int_equal(seen.done, READERS + 1);
+    assert_int_equal(seen.done, READERS + 2);
     pthread_barrier_destroy(&seen.together);
 }
 
@@ -149,8 +159,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LANES_TEST(writes_run_one_at_a_time_and_in_order),
+        LANES_TEST(changes_of_tuning_records_run_one_at_a_time_and_in_order),
         LANES_TEST(reads_run_beside_each_other_up_to_their_number),
-        LANES_TEST(a_write_does_not_wait_for_readers),
+        LANES_TEST(no_lane_waits_for_another),
     };
     return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
 }

@@ -288,7 +288,7 @@ static int is_ours(const struct dirent *entry) { return strncmp(entry->d_name, "
 
 static void let_others_pass(struct fixture *f)
 {
-    f->options.user = (struct compiler_user){ .uid = 4321, .gid = 5432, .other = true };
+    f->options.user = (struct worker_user){ .uid = 4321, .gid = 5432, .other = true };
     strcpy(f->options.user.name, "kiln-worker");
     assert_int_equal(chmod(f->folder, 0711), 0);
 }

@@ -230,7 +230,11 @@ int set_up(void **state)
     snprintf(f.path, sizeof(f.path), "%s/kilnd.sock", f.folder);
     assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
     assert_int_equal(listener_open(f.path, "", &f.listener, &f.err), KILN_OK);
-    assert_int_equal(server_create(f.loop, NULL, &f.listener, &limits, &f.server, &f.err), KILN_OK);
+    assert_int_equal(closer_create(&CLOSER_LIMITS_DEFAULT, &f.closer, &f.err), KILN_OK);
+    const struct server_options options = {
+        .loop = f.loop, .listener = &f.listener, .closer = f.closer, .limits = &limits
+    };
+    assert_int_equal(server_create(&options, &f.server, &f.err), KILN_OK);
     f.object.fd = memfd_create("object", MFD_CLOEXEC);
     assert_int_equal(write(f.object.fd, "code", 4), 4);
     service.object = &f.object;
@@ -249,6 +253,7 @@ int tear_down(void **state)
     assert_true(f->closed);
     assert_int_equal(service.left, service.joined);
     assert_int_equal(service.references, 0);
+    closer_destroy(f->closer);
     loop_destroy(f->loop);
     listener_close(&f->listener);
     close(f->object.fd);

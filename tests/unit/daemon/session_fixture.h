@@ -32,6 +32,7 @@ struct fixture {
     char path[100];
     struct loop *loop;
     struct listener listener;
+    struct closer *closer;
     struct server *server;
     struct object object;
     int client;

@@ -1,167 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/workers/transfer.h"
+#include "tests/unit/daemon/transfers_fixture.h"
 
 #include "common/cleanup.h"
 #include "common/fs.h"
-#include "tests/support/test.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
-
-#define READERS 2
-
-/* ---- fixture ---- */
-
-struct fixture {
-    struct loop *loop;
-    struct lanes *lanes;
-    struct transfers *transfers;
-    struct transfers_options options;
-    char folder[64], staging[96];
-    struct loop_owner owner;
-    struct loop_timer tick; /* so that a turn of the loop ends though nothing happens */
-    bool closed;
-    struct kiln_err err;
-};
-
-struct transfer {
-    struct transfer_task task;
-    unsigned ended, told;
-    char stage[16];
-};
-
-static void on_done(struct transfer_task *task) { ((struct transfer *)(void *)task)->ended++; }
-
-static void on_progress(struct transfer_task *task, const struct transfer_progress *progress)
-{
-    struct transfer *t = (struct transfer *)(void *)task;
-    t->told++;
-    snprintf(t->stage, sizeof(t->stage), "%s", progress->stage);
-}
-
-static struct transfer transfer_of(const struct fixture *f, const char *url)
-{
-    return (struct transfer){
-        .task = { .job = { .url = url,
-                           .content_fd = -1,
-                           .manifest_fd = -1,
-                           .name = "gfx90a68.kdb",
-                           .staging = f->staging,
-                           .trusted_keys = "/nonexistent",
-                           .size_limit = 1 << 20 },
-                  .progress = on_progress,
-                  .done = on_done },
-    };
-}
-
-static void on_tick(struct loop_timer *timer) { (void)timer; }
-
-static int set_up(void **state)
-{
-    static struct fixture f;
-    f = (struct fixture){ .folder = "/tmp/kiln-transfers-XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.folder));
-    snprintf(f.staging, sizeof(f.staging), "%s/a/staging", f.folder);
-    must(loop_create(&f.loop, &f.err), f.err);
-    must(lanes_create(f.loop, READERS, &f.lanes, &f.err), f.err);
-    loop_timer_init(f.loop, &f.tick, &f.owner, on_tick);
-    loop_timer_start(&f.tick, 1, 1);
-    f.options = (struct transfers_options){
-        .loop = f.loop,
-        .lanes = f.lanes,
-        .program = FAKE_TRANSFER,
-        .at_once = 2,
-        .timeout_ms = 60000,
-    };
-    *state = &f;
-    return 0;
-}
-
-static void open_transfers(struct fixture *f)
-{
-    must(transfers_create(&f->options, &f->transfers, &f->err), f->err);
-}
-
-static void on_closed(void *context) { ((struct fixture *)context)->closed = true; }
-
-static void close_transfers(struct fixture *f)
-{
-    loop_timer_close(&f->tick);
-    transfers_close(f->transfers, on_closed, f);
-    assert_false(f->closed);
-    loop_run(f->loop);
-    assert_true(f->closed);
-    f->transfers = NULL;
-}
-
-static unsigned files_in_staging(const struct fixture *f)
-{
-    unsigned count = 0;
-    DIR *dir = opendir(f->staging);
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        count += e->d_name[0] != '.';
-    if (dir)
-        closedir(dir);
-    return count;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    if (f->transfers)
-        close_transfers(f);
-    assert_int_equal(lanes_out(f->lanes), 0);
-    lanes_destroy(f->lanes);
-    loop_destroy(f->loop);
-    unsigned left = files_in_staging(f);
-    fs_remove_tree(AT_FDCWD, f->folder);
-    assert_int_equal(left, 0);
-    return 0;
-}
-
-static void wait_for(struct fixture *f, const struct transfer *t)
-{
-    while (!t->ended)
-        loop_turn(f->loop);
-}
-
-static struct transfer_outcome *run(struct fixture *f, struct transfer *t)
-{
-    if (!f->transfers)
-        open_transfers(f);
-    transfers_start(f->transfers, &t->task);
-    wait_for(f, t);
-    assert_int_equal(transfers_out(f->transfers), 0);
-    return &t->task.outcome;
-}
-
-static void expect_failure(struct fixture *f, const char *url, enum kiln_code code,
-                           const char *says)
-{
-    struct transfer t = transfer_of(f, url);
-    struct transfer_outcome *o = run(f, &t);
-    assert_int_equal(o->err.code, code);
-    assert_says(o->err.text, says);
-    assert_string_equal(o->path, "");
-    assert_int_equal(files_in_staging(f), 0);
-}
-
-static void take_result(const struct transfer_outcome *o, const char *content)
-{
-    char got[64] = "";
-    FILE *file = fopen(o->path, "r");
-    assert_non_null(file);
-    assert_non_null(fgets(got, sizeof(got), file));
-    fclose(file);
-    assert_string_equal(got, content);
-    assert_int_equal(unlink(o->path), 0);
-}
-
-/* ---- tests ---- */
+#include <sys/wait.h>
 
 static void a_transfer_leaves_one_file_in_staging(void **state)
 {
@@ -177,6 +28,24 @@ static void a_transfer_leaves_one_file_in_staging(void **state)
     assert_string_equal(o->signer, "amd");
     assert_int_equal(o->rows, 3);
     assert_int_equal(o->size, strlen("package"));
+    take_result(o, "package");
+}
+
+static void the_manifest_that_was_checked_comes_with_the_file(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t = transfer_of(f, "signed"), linked = transfer_of(f, "signed by a link");
+
+    struct transfer_outcome *o = run(f, &t);
+    must(o->err.code, o->err);
+    assert_int_equal(o->manifest_size, strlen("who says so"));
+    assert_memory_equal(o->manifest, "who says so", o->manifest_size);
+    free(o->manifest);
+    take_result(o, "package");
+
+    o = run(f, &linked);
+    must(o->err.code, o->err);
+    assert_null(o->manifest);
     take_result(o, "package");
 }
 
@@ -222,6 +91,24 @@ static void descriptors_reach_the_process(void **state)
     take_result(o, "from the client");
 }
 
+static void another_users_process_has_its_folder_and_its_file_becomes_ours(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t = transfer_of(f, "whose");
+    struct stat seen;
+    if (geteuid() != 0)
+        skip();
+    f->options.user = (struct worker_user){ .uid = 4321, .gid = 5432, .other = true };
+
+    struct transfer_outcome *o = run(f, &t);
+
+    must(o->err.code, o->err);
+    assert_int_equal(stat(o->path, &seen), 0);
+    assert_int_equal(seen.st_uid, 0);
+    assert_int_equal(seen.st_mode & 07777, 0644);
+    take_result(o, "4321:5432 folder of 4321:5432");
+}
+
 static void what_the_process_says_of_a_failure_is_the_outcome(void **state)
 {
     expect_failure(*state, "damaged", KILN_CORRUPT, "row 7 is damaged");
@@ -247,6 +134,7 @@ static void a_file_that_is_none_is_not_taken(void **state)
 {
     expect_failure(*state, "links", KILN_IO, "left no file");
     expect_failure(*state, "lies", KILN_IO, "left no file");
+    expect_failure(*state, "two names", KILN_IO, "left no file");
 }
 
 static void a_name_that_leads_elsewhere_is_nonsense(void **state)
@@ -271,6 +159,23 @@ static void a_transfer_takes_no_longer_than_it_may(void **state)
     f->options.timeout_ms = 50;
 
     expect_failure(f, "hangs", KILN_TIMED_OUT, "took longer than");
+}
+
+static void a_process_that_makes_no_progress_is_ended(void **state)
+{
+    struct fixture *f = *state;
+    f->options.silence_ms = 50;
+
+    expect_failure(f, "hangs", KILN_TIMED_OUT, "made no progress");
+}
+
+static void a_process_that_goes_on_telling_is_not_silent(void **state)
+{
+    struct fixture *f = *state;
+    f->options.silence_ms = 1000;
+    f->options.timeout_ms = 1500;
+
+    expect_failure(f, "tells on", KILN_TIMED_OUT, "took longer than");
 }
 
 static void a_running_transfer_can_be_cancelled(void **state)
@@ -357,6 +262,7 @@ static void several_run_at_once(void **state)
 {
     struct fixture *f = *state;
     struct transfer first = transfer_of(f, "hangs"), second = transfer_of(f, "hangs");
+    second.task.uid = 7;
     open_transfers(f);
     transfers_start(f->transfers, &first.task);
     transfers_start(f->transfers, &second.task);
@@ -367,6 +273,87 @@ static void several_run_at_once(void **state)
     transfers_stop(f->transfers);
     wait_for(f, &first);
     wait_for(f, &second);
+}
+
+static void one_user_leaves_a_process_to_the_others(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer own[] = { transfer_of(f, "hangs"), transfer_of(f, "hangs") },
+                    other = transfer_of(f, "good");
+    open_transfers(f);
+    transfers_start(f->transfers, &own[0].task);
+    transfers_start(f->transfers, &own[1].task);
+    while (!own[0].told)
+        loop_turn(f->loop);
+    other.task.uid = 7;
+
+    struct transfer_outcome *o = &other.task.outcome;
+    transfers_start(f->transfers, &other.task);
+    wait_for(f, &other);
+
+    must(o->err.code, o->err);
+    take_result(o, "package");
+    assert_int_equal(own[1].told, 0);
+    end(f, &own[0]);
+    while (!own[1].told)
+        loop_turn(f->loop);
+    end(f, &own[1]);
+}
+
+static void users_take_turns(void **state)
+{
+    struct fixture *f = *state;
+    f->options.at_once = 1;
+    struct transfer own[] = { transfer_of(f, "hangs"), transfer_of(f, "hangs"),
+                              transfer_of(f, "hangs") },
+                    other = transfer_of(f, "hangs");
+    other.task.uid = 7;
+    open_transfers(f);
+    for (size_t i = 0; i < 3; i++)
+        transfers_start(f->transfers, &own[i].task);
+    while (!own[0].told)
+        loop_turn(f->loop);
+    transfers_start(f->transfers, &other.task);
+    end(f, &own[0]);
+    while (!own[1].told)
+        loop_turn(f->loop);
+
+    end(f, &own[1]);
+    while (!other.told) /* before the third, which came before it */
+        loop_turn(f->loop);
+
+    assert_int_equal(own[2].told, 0);
+    end(f, &other);
+    while (!own[2].told)
+        loop_turn(f->loop);
+    end(f, &own[2]);
+}
+
+static void a_user_may_have_so_many_waiting_and_others_still_come(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer own[5], other = transfer_of(f, "good");
+    open_transfers(f);
+    own[0] = transfer_of(f, "hangs");
+    transfers_start(f->transfers, &own[0].task);
+    while (!own[0].told)
+        loop_turn(f->loop);
+    for (size_t i = 1; i < 5; i++) {
+        own[i] = transfer_of(f, "hangs");
+        transfers_start(f->transfers, &own[i].task);
+    }
+    assert_int_equal(own[4].ended, 0); /* not within the call */
+    wait_for(f, &own[4]);
+    other.task.uid = 7;
+    transfers_start(f->transfers, &other.task);
+    wait_for(f, &other);
+
+    assert_int_equal(own[4].task.outcome.err.code, KILN_BUSY);
+    assert_says(own[4].task.outcome.err.text, "3 transfers of user 0 wait already");
+    must(other.task.outcome.err.code, other.task.outcome.err);
+    take_result(&other.task.outcome, "package");
+    for (size_t i = 3; i + 1 > 0; i--)
+        end(f, &own[i]);
 }
 
 static void cancelling_what_is_over_does_nothing(void **state)
@@ -442,12 +429,13 @@ static void a_staging_folder_that_cannot_be_made_is_said(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_transfer_leaves_one_file_in_staging),
+        TEST(the_manifest_that_was_checked_comes_with_the_file),
         TEST(progress_is_passed_on),
         TEST(nothing_is_called_back_from_within_a_call),
         TEST(descriptors_reach_the_process),
+        TEST(another_users_process_has_its_folder_and_its_file_becomes_ours),
         TEST(what_the_process_says_of_a_failure_is_the_outcome),
         TEST(a_process_that_dies_leaves_nothing),
         TEST(a_process_that_leaves_without_a_word_is_a_failure),
@@ -459,7 +447,12 @@ int main(void)
         TEST(a_running_transfer_can_be_cancelled),
         TEST(a_transfer_that_is_being_started_can_be_cancelled),
         TEST(transfers_beyond_the_limit_wait_and_can_be_cancelled),
+        TEST(a_process_that_makes_no_progress_is_ended),
+        TEST(a_process_that_goes_on_telling_is_not_silent),
         TEST(several_run_at_once),
+        TEST(one_user_leaves_a_process_to_the_others),
+        TEST(users_take_turns),
+        TEST(a_user_may_have_so_many_waiting_and_others_still_come),
         TEST(cancelling_what_is_over_does_nothing),
         TEST(a_stop_ends_what_runs_and_what_waits),
         TEST(closing_waits_for_what_runs),

@@ -54,9 +54,7 @@ static int tear_down(void **state)
 
 static void start(struct fixture *f, void (*handle)(struct fake_request *))
 {
-    f->daemon.handle = handle;
-    fake_daemon_start(&f->daemon);
-    f->client = fake_client(&f->daemon);
+    f->client = fake_daemon_serve(&f->daemon, handle, f);
 }
 
 static void on_ready(void *context, size_t index, struct kiln_kernel *kernel,

@@ -39,9 +39,7 @@ static int tear_down(void **state)
 
 static void start(struct fixture *f, void (*handle)(struct fake_request *))
 {
-    f->daemon.handle = handle;
-    fake_daemon_start(&f->daemon);
-    f->client = fake_client(&f->daemon);
+    f->client = fake_daemon_serve(&f->daemon, handle, f);
 }
 
 static atomic_uint connects; /* attempts of this process */

@@ -293,3 +293,12 @@ struct kiln_client *fake_client(const struct fake_daemon *d)
     must(kiln_client_open(&options, &client, &err), err);
     return client;
 }
+
+struct kiln_client *fake_daemon_serve(struct fake_daemon *d, void (*handle)(struct fake_request *),
+                                      void *context)
+{
+    d->handle = handle;
+    d->context = context;
+    fake_daemon_start(d);
+    return fake_client(d);
+}

@@ -85,3 +85,7 @@ int fake_memfd(struct bytes content, bool sealed);
 
 /* A client of |d|; asserts that it opens. */
 struct kiln_client *fake_client(const struct fake_daemon *d);
+/* Starts |d|, whose requests |handle| answers and find |context| in it; a client of it comes back.
+ */
+struct kiln_client *fake_daemon_serve(struct fake_daemon *d, void (*handle)(struct fake_request *),
+                                      void *context);

@@ -36,10 +36,7 @@ static int tear_down(void **state)
 
 static void start(struct fixture *f, void (*handle)(struct fake_request *))
 {
-    f->daemon.handle = handle;
-    f->daemon.context = f;
-    fake_daemon_start(&f->daemon);
-    f->client = fake_client(&f->daemon);
+    f->client = fake_daemon_serve(&f->daemon, handle, f);
 }
 
 static int fetch(struct fixture *f, struct kiln_kernel **ret_kernel)

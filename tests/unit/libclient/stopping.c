@@ -24,7 +24,6 @@ static int set_up(void **state)
     f = (struct fixture){ .keys = { fake_key(1), fake_key(2) }, .stops = 1 };
     for (size_t i = 0; i < 2; i++)
         digest_to_hex(&f.keys[i], f.hex[i]);
-    f.daemon.context = &f;
     *state = &f;
     return 0;
 }
@@ -39,9 +38,7 @@ static int tear_down(void **state)
 
 static void start(struct fixture *f, void (*handle)(struct fake_request *))
 {
-    f->daemon.handle = handle;
-    fake_daemon_start(&f->daemon);
-    f->client = fake_client(&f->daemon);
+    f->client = fake_daemon_serve(&f->daemon, handle, f);
 }
 
 /* As kilnd closes a connection once it has answered everything on it; what then accepts the next

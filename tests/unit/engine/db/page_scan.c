@@ -141,6 +141,70 @@ static void finds_what_sqlite_finds(void **state)
     f->fd = -1;
 }
 
+#define LARGE_PAGE 65536
+#define POINTERS 30000
+#define CELL_AT 64000
+
+static bool count_cell(void *context, const struct page_cell *cell)
+{
+    size_t *count = context;
+    *count += cell->columns == 1;
+    return true;
+}
+
+static void put16(uint8_t *at, unsigned value)
+{
+    at[0] = (uint8_t)(value >> 8);
+    at[1] = (uint8_t)value;
+}
+
+/* Two pages; in the second, |pointers| name the cell at |cell_at|, and one more the last cell. */
+static size_t cells_of_crafted(struct fixture *f, const uint8_t *cell, size_t size,
+                               unsigned cell_at, unsigned pointers)
+{
+    static uint8_t file[2 * LARGE_PAGE];
+    static const uint8_t last[] = { 4, 7, 2, 16, 'a', 'b' }; /* size, id, a blob of two bytes */
+    uint8_t *page = file + LARGE_PAGE;
+    size_t count = 0;
+    memset(file, 0, sizeof(file));
+    put16(file + 16, 1); /* pages of 64 KiB */
+    page[0] = 13;        /* a leaf of a table */
+    put16(page + 3, pointers + 1);
+    for (unsigned i = 0; i < pointers; i++)
+        put16(page + 8 + 2 * (size_t)i, cell_at);
+    put16(page + 8 + 2 * (size_t)pointers, LARGE_PAGE - sizeof(last));
+    memcpy(page + cell_at, cell, size);
+    memcpy(page + LARGE_PAGE - sizeof(last), last, sizeof(last));
+    f->fd = open(f->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    must(fs_write_all(f->fd, bytes_of(file, sizeof(file)), &f->err), f->err);
+    KILN_AUTO(page_scan) struct page_scan *scan = NULL;
+    must(page_scan_open(f->fd, &scan, &f->err), f->err);
+    page_scan_each(scan, count_cell, &count);
+    close(f->fd);
+    f->fd = -1;
+    return count;
+}
+
+static void of_a_page_that_names_one_cell_often_no_more_is_told_than_would_fill_it(void **state)
+{
+    struct fixture *f = *state;
+    const uint8_t cell[] = { 12, 1, 2, 32, '0', '1', '2', '3', '4', '5', '6', '7', '8', '9' };
+    assert_int_equal(cells_of_crafted(f, cell, sizeof(cell), CELL_AT, 3), 4);
+    assert_in_range(cells_of_crafted(f, cell, sizeof(cell), CELL_AT, POINTERS), 5000,
+                    LARGE_PAGE / 12);
+}
+
+/* A record of 40 000 bytes that says its header is all of it, and lies about the last column. */
+static void a_page_whose_long_headers_overlap_is_given_up(void **state)
+{
+    struct fixture *f = *state;
+    static uint8_t cell[40005] = { 0x82, 0xb8, 0x40, 1, 0x82, 0xb8, 0x40 };
+    memset(cell + 7, 0, sizeof(cell) - 7);
+    cell[7] = 32;
+    assert_int_equal(cells_of_crafted(f, cell, sizeof(cell), 20000, 1), 1);
+    assert_int_equal(cells_of_crafted(f, cell, sizeof(cell), 20000, 2), 0);
+}
+
 static void leaves_out_pages_that_are_free(void **state)
 {
     struct fixture *f = *state;
@@ -298,6 +362,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(finds_what_sqlite_finds),
         TEST(leaves_out_pages_that_are_free),
+        TEST(of_a_page_that_names_one_cell_often_no_more_is_told_than_would_fill_it),
+        TEST(a_page_whose_long_headers_overlap_is_given_up),
         TEST(a_free_list_that_is_wrong_hides_nothing),
         TEST(a_header_that_is_wrong_hides_nothing),
         TEST(stops_when_told),

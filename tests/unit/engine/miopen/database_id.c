@@ -71,7 +71,10 @@ static void refuses_every_other_spelling(void **state)
         "gfx90a_+60",
         "gfx90a_6 0",
         "gfx90a_68x",
-        "sm_90",
+        "sm_9",
+        "sm_90_60",
+        "SM_90",
+        "opencl:x",
         "gfx906:60",
         "gfx906__60",
         "gfx90a_xnackx",
@@ -93,6 +96,29 @@ static void a_nul_inside_is_no_digit(void **state)
     struct database_id id;
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(database_id_parse(bytes_of("gfx90a\0", 7), &id, &err), KILN_INVALID);
+}
+
+static void nvidias_targets_are_ids_of_kilns_own_packages_alone(void **state)
+{
+    (void)state;
+    static const char *const own[] = { "sm_90.kpkg", "sm_90a.kpkg" };
+    static const char *const miopens[] = { "sm_90.kdb", "sm_90.ukdb", "sm_90.kdb.bz2", "sm_90" };
+    struct database_id id;
+    struct kiln_err err = KILN_ERR_INIT;
+    char text[DATABASE_ID_MOST];
+    for (size_t i = 0; i < 2; i++) {
+        must(database_id_of_file(own[i], &id, &err), err);
+        assert_false(database_id_is_miopens(&id));
+        assert_true(database_id_write(&id, text));
+        assert_int_equal(strncmp(text, own[i], strlen(text)), 0);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        err = KILN_ERR_INIT;
+        assert_int_equal(database_id_of_file(miopens[i], &id, &err), KILN_INVALID);
+        assert_says(err.text, "for AMD's GPUs only");
+    }
+    must(database_id_of_file("gfx90a68.kdb", &id, &err), err);
+    assert_true(database_id_is_miopens(&id));
 }
 
 static void finds_the_id_in_a_file_name(void **state)
@@ -159,6 +185,7 @@ int main(void)
         cmocka_unit_test(refuses_every_other_spelling),
         cmocka_unit_test(a_nul_inside_is_no_digit),
         cmocka_unit_test(finds_the_id_in_a_file_name),
+        cmocka_unit_test(nvidias_targets_are_ids_of_kilns_own_packages_alone),
         cmocka_unit_test(says_which_file_names_no_device),
         cmocka_unit_test(splits_a_version_off),
         cmocka_unit_test(tells_when_there_is_no_room),

@@ -39,14 +39,15 @@ static void flip(struct flips *s, uint64_t bit)
     assert_int_equal(pwrite(s->fd, &byte, 1, (off_t)(bit / 8)), 1);
 }
 
-/* find_row and list_rows fail the test where anything but the right object comes out. */
+/* Every row by its key.  find_row and list_rows fail the test where anything but the right object
+ * comes out. */
 static void look_around(struct flips *s, bool list)
 {
     struct fixture *f = s->f;
     s->opened++;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < f->count; i++) {
         bool damaged = false;
-        enum kiln_code rc = find_row(f, next_random(s) % f->count, &damaged);
+        enum kiln_code rc = find_row(f, i, &damaged);
         assert_true(rc == KILN_OK || rc == KILN_NOT_FOUND);
         s->found += rc == KILN_OK;
         s->damaged += damaged;
@@ -84,7 +85,8 @@ static void flip_bits(struct fixture *f, enum kern_db_mode mode, size_t count, u
     close(s.fd);
     print_message("seed %llu: %zu flips, opened %zu, found %zu, damage noticed %zu, listed %zu\n",
                   (unsigned long long)seed, count, s.opened, s.found, s.damaged, s.listed);
-    assert_true(s.opened > count / 2 && s.found > s.opened && s.damaged > 0);
+    assert_true(s.opened > count / 2 && s.damaged > 0);
+    assert_true(s.found > s.opened * (f->count - 5));
 }
 
 static void a_flipped_bit_never_gives_another_object(void **state)

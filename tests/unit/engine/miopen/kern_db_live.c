@@ -287,9 +287,10 @@ static void a_copy_stands_alone(void **state)
     struct fixture *f = *state;
     struct writer w;
     char copy[PATH_MOST];
+    uint64_t lost = 0;
     begin_live_file(f, &w);
     snprintf(copy, sizeof(copy), "%s/copy.kdb", f->folder);
-    must(kern_db_copy(f->path, copy, &f->err), f->err);
+    must(kern_db_copy(f->path, copy, &lost, &f->err), f->err);
     writer_kill(&w);
     assert_string_equal(output_of(f, "sqlite3 copy.kdb 'pragma integrity_check'"), "ok");
     assert_string_equal(output_of(f, "head -c 20 copy.kdb | tail -c 2 | od -An -tx1"), " 01 01");
@@ -305,11 +306,12 @@ static void a_copy_replaces_nothing(void **state)
 {
     struct fixture *f = *state;
     char copy[PATH_MOST];
+    uint64_t lost = 0;
     add_rows(f, 5);
     write_rows(f, NULL, NULL);
     snprintf(copy, sizeof(copy), "%s/copy.kdb", f->folder);
     run(f, "echo mine > copy.kdb; echo mine > copy.kdb-wal");
-    assert_int_equal(kern_db_copy(f->path, copy, &f->err), KILN_IO);
+    assert_int_equal(kern_db_copy(f->path, copy, &lost, &f->err), KILN_IO);
     assert_says(f->err.text, "File exists");
     assert_string_equal(output_of(f, "cat copy.kdb copy.kdb-wal | tr -d '\\n'"), "minemine");
 }
@@ -318,14 +320,15 @@ static void a_copy_of_something_else_is_refused_and_gone(void **state)
 {
     struct fixture *f = *state;
     char copy[PATH_MOST];
+    uint64_t lost = 0;
     snprintf(copy, sizeof(copy), "%s/copy.kdb", f->folder);
-    assert_int_equal(kern_db_copy(f->path, copy, &f->err), KILN_NOT_FOUND);
+    assert_int_equal(kern_db_copy(f->path, copy, &lost, &f->err), KILN_NOT_FOUND);
     run(f, "head -c 9000 /dev/urandom > %s", f->path);
-    assert_int_equal(kern_db_copy(f->path, copy, &f->err), KILN_CORRUPT);
+    assert_int_equal(kern_db_copy(f->path, copy, &lost, &f->err), KILN_CORRUPT);
     assert_says(f->err.text, f->path);
     run(f, "test ! -e copy.kdb");
     snprintf(copy, sizeof(copy), "%s/absent/copy.kdb", f->folder);
-    assert_int_equal(kern_db_copy(f->path, copy, &f->err), KILN_NOT_FOUND);
+    assert_int_equal(kern_db_copy(f->path, copy, &lost, &f->err), KILN_NOT_FOUND);
     assert_says(f->err.text, "absent/copy.kdb");
 }
 

@@ -97,7 +97,8 @@ static void sign_two(struct fixture *f)
 
 static enum kiln_code check_bytes(struct fixture *f, struct bytes manifest, const char *name)
 {
-    return manifest_check(manifest, f->trusted, name, &f->file, f->signer, &f->err);
+    const struct manifest_trust trust = { .folder = f->trusted };
+    return manifest_check(manifest, &trust, name, &f->file, f->signer, &f->err);
 }
 
 static enum kiln_code check(struct fixture *f, const char *name)

@@ -47,6 +47,12 @@ const char *path_in(const char *folder, const char *name); /* static, eight at o
 void write_file(const char *path, struct bytes content);
 struct buffer read_file(const char *path); /* owned memory */
 
+/* Checked, then adopted. */
+enum kiln_code adopt_into(struct fixture *f, const struct package_arrival *arrival,
+                          struct package_info *ret_info);
+/* A manifest of the file that arrives, called |name|, by the trusted key |signer|; the caller's. */
+struct buffer sign(struct fixture *f, const struct package_arrival *arrival, const char *name,
+                   const char *signer);
 /* Into incoming, then adopted. */
 enum kiln_code install(struct fixture *f, const char *name, unsigned first, unsigned count,
                        const char *signer);

@@ -41,15 +41,14 @@ static struct package_arrival arrival_of(struct fixture *f, const char *path, co
     return (struct package_arrival){ .path = path,
                                      .name = name,
                                      .sha256 = sha256_of(buffer_view(&content)),
-                                     .signer = "",
+                                     .fetched = name,
                                      .source = "" };
 }
 
 static enum kiln_code adopt(struct fixture *f, const struct package_arrival *arrival)
 {
     struct package_info info;
-    f->err = KILN_ERR_INIT;
-    return package_set_adopt(f->set, arrival, &info, &f->err);
+    return adopt_into(f, arrival, &info);
 }
 
 static enum kiln_code remove_package(struct fixture *f, const char *name,
@@ -98,11 +97,12 @@ static void tells_what_was_installed(void **state)
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
     struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
-    arrival.signer = "alice";
+    BUFFER_AUTO struct buffer manifest = sign(f, &arrival, "gfx90a68.kdb", "alice");
+    arrival.manifest = buffer_view(&manifest);
     arrival.source = "https://example.org/gfx90a68.kdb.bz2";
     struct package_info info;
 
-    must(package_set_adopt(f->set, &arrival, &info, &f->err), f->err);
+    must(adopt_into(f, &arrival, &info), f->err);
 
     assert_string_equal(info.name, "gfx90a68.kdb");
     assert_string_equal(info.path, path_in(f->own, "gfx90a68.kdb"));
@@ -138,7 +138,10 @@ static void a_package_of_the_same_name_is_replaced(void **state)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
-    must(install(f, "gfx90a68.kpkg", 5, 5, ""), f->err);
+    const char *path = put_package(f, f->incoming, "gfx90a68.kpkg", 5, 5);
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kpkg");
+    arrival.replace_signed = true;
+    must(adopt(f, &arrival), f->err);
 
     assert_false(has(f, MI210, 3));
     assert_true(has(f, MI210, 7));
@@ -172,6 +175,27 @@ static void assert_untouched(struct fixture *f, const char *arrived)
     assert_int_equal(files_in(f, "gfx90a68.kdb"), 2);
     rescan(f);
     assert_int_equal(f->came + f->went + f->refused, 0);
+}
+
+static void refuses_a_file_that_changed_between_the_check_and_its_turn(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    struct package_checked checked;
+    struct package_info info;
+    must(package_set_check(f->set, &arrival, &checked, &f->err), f->err);
+    assert_int_equal(checked.rows, 5);
+    BUFFER_AUTO struct buffer content = read_file(path);
+    assert_int_equal(unlink(path), 0);
+    write_file(path, buffer_view(&content));
+
+    assert_int_equal(package_set_adopt(f->set, &arrival, &checked, &info, &f->err), KILN_CORRUPT);
+
+    assert_non_null(strstr(f->err.text, "changed since it was checked"));
+    assert_true(has(f, MI210, 3)); /* what was there answers on */
+    assert_true(is_there(f->incoming, "gfx90a68.kdb"));
 }
 
 static void refuses_a_file_that_changed_since_it_was_checked(void **state)
@@ -280,7 +304,8 @@ static void a_crash_between_file_and_record_costs_nothing(void **state)
     must(install(f, "gfx90a68.kpkg", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kpkg", 5, 5);
     struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kpkg");
-    arrival.signer = "alice";
+    BUFFER_AUTO struct buffer manifest = sign(f, &arrival, "gfx90a68.kpkg", "alice");
+    arrival.manifest = buffer_view(&manifest);
     renames_until_crash = 1;
     assert_int_equal(adopt(f, &arrival), KILN_IO);
     renames_until_crash = -1;
@@ -293,6 +318,91 @@ static void a_crash_between_file_and_record_costs_nothing(void **state)
     assert_int_equal(f->refused, 0);
     assert_true(has_key(f, 7));
     assert_int_equal(files_in(f, "gfx90a68.kpkg"), 2);
+}
+
+/* ---- what the process that fetched it says is not believed ---- */
+
+static enum kiln_code adopt_signed_as(struct fixture *f, struct package_arrival *arrival,
+                                      const char *signed_name)
+{
+    BUFFER_AUTO struct buffer manifest = sign(f, arrival, signed_name, "alice");
+    arrival->manifest = buffer_view(&manifest);
+    arrival->fetched = signed_name;
+    return adopt(f, arrival);
+}
+
+static void a_file_that_its_genuine_manifest_does_not_describe_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
+    struct package_arrival other = arrival_of(f, path, "gfx90a68.kdb"), arrival = other;
+    other.sha256 = (struct digest){ { 1 } };
+    BUFFER_AUTO struct buffer manifest = sign(f, &other, "gfx90a68.kdb", "alice");
+    arrival.manifest = buffer_view(&manifest);
+    arrival.may_be_packed = true; /* its name says that it is not */
+
+    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    assert_says(f->err.text, "is not the one that its manifest states");
+    assert_false(is_there(f->own, "gfx90a68.kdb"));
+}
+
+static void a_manifest_that_was_changed_or_is_nobodys_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    BUFFER_AUTO struct buffer manifest = sign(f, &arrival, "gfx90a68.kdb", "alice");
+    arrival.manifest = buffer_view(&manifest);
+    char *digits = memmem(manifest.data, manifest.size, "sha256", 6);
+    digits[12] = digits[12] == '0' ? '1' : '0';
+    assert_int_equal(adopt(f, &arrival), KILN_DENIED);
+    assert_says(f->err.text, "the manifest was changed after it was signed");
+
+    arrival.manifest = bytes_of_text("{}");
+    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    assert_false(is_there(f->own, "gfx90a68.kdb"));
+}
+
+static void a_manifest_of_another_device_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    assert_int_equal(adopt_signed_as(f, &arrival, "gfx906_60.kdb"), KILN_DENIED);
+    assert_says(f->err.text, "the manifest signs this file as 'gfx906_60.kdb'");
+}
+
+static void what_was_packed_is_its_manifests_where_it_was_asked_for_packed(void **state)
+{
+    struct fixture *f = *state;
+    struct package_info info;
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb"), packed = arrival;
+    packed.sha256 = (struct digest){ { 1 } };
+    BUFFER_AUTO struct buffer manifest = sign(f, &packed, "gfx90a68.kdb.bz2", "alice");
+    arrival.manifest = buffer_view(&manifest);
+    arrival.fetched = "gfx90a68.kdb.bz2";
+    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+
+    arrival.may_be_packed = true;
+    must(adopt_into(f, &arrival, &info), f->err);
+    assert_string_equal(info.signer, "alice");
+}
+
+static void the_sha256_that_was_asked_for_is_compared(void **state)
+{
+    struct fixture *f = *state;
+    char digits[DIGEST_HEX_SIZE];
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    const struct digest another = { { 1 } };
+    digest_to_hex(&another, digits);
+    arrival.wanted = digits;
+    assert_int_equal(adopt(f, &arrival), KILN_CORRUPT);
+    assert_says(f->err.text, "is not the one that was asked for");
+
+    digest_to_hex(&arrival.sha256, digits);
+    must(adopt(f, &arrival), f->err);
 }
 
 /* ---- what was installed changes ---- */
@@ -427,6 +537,36 @@ static void says_why_an_unsigned_package_is_refused(void **state)
     assert_int_equal(f->refused, 0);
 }
 
+static void a_signed_package_gives_way_to_an_unsigned_one_only_when_told_to(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
+
+    assert_int_equal(install(f, "gfx90a68.kdb", 5, 5, ""), KILN_DENIED);
+    assert_says(f->err.text, "is signed by 'alice', what came is not signed by any trusted key");
+    assert_says(f->err.text, "--replace-signed");
+    assert_int_equal(install(f, "gfx90a68.kdb", 5, 5, "mallory"), KILN_DENIED);
+    assert_true(has(f, MI210, 3));
+
+    const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
+    struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
+    arrival.replace_signed = true;
+    must(adopt(f, &arrival), f->err);
+    assert_true(has(f, MI210, 7));
+    must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err); /* unsigned ones replace each other */
+    must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
+}
+
+static void a_signature_whose_key_went_protects_nothing(void **state)
+{
+    struct fixture *f = *state;
+    must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
+    assert_int_equal(unlink(path_in(f->keys, "alice.pub")), 0);
+    rescan(f);
+
+    must(install(f, "gfx90a68.kdb", 5, 5, ""), f->err);
+}
+
 /* ---- removing ---- */
 
 static void a_removed_package_leaves_nothing(void **state)
@@ -535,6 +675,7 @@ int main(void)
         TEST(a_package_of_the_same_name_is_replaced),
         TEST(an_arrival_may_be_called_otherwise),
         TEST(refuses_a_file_that_changed_since_it_was_checked),
+        TEST(refuses_a_file_that_changed_between_the_check_and_its_turn),
         TEST(refuses_a_file_that_somebody_still_writes),
         TEST(refuses_what_is_no_plain_file),
         TEST(refuses_a_file_that_is_no_package),
@@ -544,10 +685,17 @@ int main(void)
         TEST(a_file_that_was_changed_since_is_refused),
         TEST(a_restored_backup_is_recognised_by_its_hash),
         TEST(a_record_that_makes_no_sense_vouches_for_nothing),
+        TEST(a_file_that_its_genuine_manifest_does_not_describe_is_refused),
+        TEST(a_manifest_that_was_changed_or_is_nobodys_is_refused),
+        TEST(a_manifest_of_another_device_is_refused),
+        TEST(what_was_packed_is_its_manifests_where_it_was_asked_for_packed),
+        TEST(the_sha256_that_was_asked_for_is_compared),
         TEST(without_a_record_nothing_is_believed_of_keys),
         TEST(a_signature_counts_while_its_key_is_trusted),
         TEST(unsigned_packages_are_refused_where_signatures_are_required),
         TEST(says_why_an_unsigned_package_is_refused),
+        TEST(a_signed_package_gives_way_to_an_unsigned_one_only_when_told_to),
+        TEST(a_signature_whose_key_went_protects_nothing),
         TEST(a_removed_package_leaves_nothing),
         TEST(a_distributions_package_is_not_kilns_to_remove),
         TEST(a_refused_file_of_its_own_folder_can_be_removed),

@@ -87,13 +87,46 @@ static void goes_on_to_the_next_package_after_a_damaged_row(void **state)
     assert_string_equal(f->found.damaged, "gfx90a68.a.kpkg");
     assert_says(f->found.damage, "looking into the package 'gfx90a68.a.kpkg'");
     assert_string_equal(f->found.package, "");
+    assert_true(strlen(f->found.damaged_row) > 0);
     put_package(f, f->other, "gfx90a.kdb", 1, 1);
     rescan(f);
     assert_true(has(f, MI210, 1));
-    assert_string_equal(f->found.damaged, "gfx90a68.a.kpkg");
+    assert_string_equal(f->found.damaged, ""); /* known, and not looked at again */
     assert_string_equal(f->found.package, "gfx90a.kdb");
     assert_true(has(f, "gfx90a", 1));
     assert_string_equal(f->found.damaged, ""); /* what was told before is not told again */
+}
+
+static void a_damaged_row_is_looked_at_again_when_the_package_was_replaced(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->other, "gfx90a68.kpkg", 1, 2);
+    damage(path, 1);
+    rescan(f);
+    assert_false(has(f, MI210, 1));
+    assert_true(has(f, MI210, 2)); /* its other rows are not affected */
+
+    put_package(f, f->other, "gfx90a68.kpkg", 1, 2);
+    rescan(f);
+
+    assert_true(has(f, MI210, 1));
+}
+
+static void what_is_shunned_is_a_miss_in_that_package_alone(void **state)
+{
+    struct fixture *f = *state;
+    put_package(f, f->other, "gfx90a68.kdb", 1, 2);
+    put_package(f, f->other, "gfx90a.kdb", 1, 2);
+    rescan(f);
+    struct kernel_text text = text_of(1);
+
+    package_set_shun(f->set, "gfx90a68.kdb", bytes_of_text(text.name), bytes_of_text(text.args));
+
+    assert_true(has(f, MI210, 1));
+    assert_string_equal(f->found.package, "gfx90a.kdb");
+    assert_string_equal(f->found.damaged, "");
+    assert_true(has(f, MI210, 2));
+    assert_string_equal(f->found.package, "gfx90a68.kdb");
 }
 
 static void says_when_there_is_no_memory_for_an_object(void **state)
@@ -221,6 +254,52 @@ static void a_file_that_is_no_package_is_told_once_until_it_changes(void **state
     rescan(f);
     assert_int_equal(f->refused, 0);
     assert_int_equal(f->came, 1);
+}
+
+struct refused_files {
+    unsigned count;
+    char folder[200], name[PACKAGE_NAME_MOST], why[600];
+};
+
+static void note_refused(void *context, const char *folder, const char *name, const char *why)
+{
+    struct refused_files *files = context;
+    files->count++;
+    snprintf(files->folder, sizeof(files->folder), "%s", folder);
+    snprintf(files->name, sizeof(files->name), "%s", name);
+    snprintf(files->why, sizeof(files->why), "%s", why);
+}
+
+static struct refused_files list_refused(struct fixture *f)
+{
+    struct refused_files files = { .count = 0 };
+    package_set_list_refused(f->set, note_refused, &files);
+    return files;
+}
+
+static void files_that_are_not_used_are_listed_with_why_until_they_are(void **state)
+{
+    struct fixture *f = *state;
+    put_package(f, f->other, "gfx90a68.kdb", 0, 5);
+    write_file(path_in(f->other, "gfx906_60.kdb.bz2"), bytes_of_text("BZh9"));
+    rescan(f);
+
+    struct refused_files files = list_refused(f);
+    assert_int_equal(files.count, 1);
+    assert_string_equal(files.folder, f->other);
+    assert_string_equal(files.name, "gfx906_60.kdb.bz2");
+    assert_says(files.why, "kilnctl pkg install");
+
+    f->require_signature = true;
+    must(open_set(f), f->err);
+    rescan(f);
+    assert_int_equal(list_refused(f).count, 2);
+    assert_int_equal(unlink(path_in(f->other, "gfx906_60.kdb.bz2")), 0);
+    rescan(f);
+    files = list_refused(f);
+    assert_int_equal(files.count, 1);
+    assert_string_equal(files.name, "gfx90a68.kdb");
+    assert_says(files.why, "is not signed and require-signature is set");
 }
 
 static void nothing_is_said_while_a_file_is_being_copied(void **state)
@@ -563,12 +642,15 @@ int main(void)
         TEST(what_is_no_database_id_has_no_packages),
         TEST(its_own_folder_is_asked_first_then_the_order_of_names),
         TEST(goes_on_to_the_next_package_after_a_damaged_row),
+        TEST(a_damaged_row_is_looked_at_again_when_the_package_was_replaced),
+        TEST(what_is_shunned_is_a_miss_in_that_package_alone),
         TEST(says_when_there_is_no_memory_for_an_object),
         TEST(packages_come_and_go),
         TEST(a_replaced_package_went_and_came),
         TEST(where_nothing_changed_no_file_is_opened),
         TEST(folders_may_appear_later),
         TEST(a_file_that_is_no_package_is_told_once_until_it_changes),
+        TEST(files_that_are_not_used_are_listed_with_why_until_they_are),
         TEST(nothing_is_said_while_a_file_is_being_copied),
         TEST(a_copy_that_stopped_is_told_once),
         TEST(a_package_overwritten_in_place_is_let_go),

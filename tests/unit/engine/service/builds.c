@@ -568,6 +568,57 @@ static void who_leaves_while_his_build_waits_for_its_turn_leaves_nothing(void **
     assert_int_equal(json_get_u64(answer, "kernels", 0), 1);
 }
 
+static void a_user_has_one_build_at_a_time_and_others_have_theirs(void **state)
+{
+    struct fixture *f = *state;
+    struct test_caller again, other;
+    const struct problem problem = small_problem(8);
+    test_caller_join(&again, &f->engine, 1000, ROLE_USE); /* another connection is no way around */
+    test_caller_join(&other, &f->engine, 1001, ROLE_USE);
+    must(test_caller_hello(&again, &f->engine), f->engine.err);
+    must(test_caller_hello(&other, &f->engine), f->engine.err);
+    test_caller_forget_replies(&again);
+    test_caller_forget_replies(&other);
+    begin_quietly(f, &f->user, &problem, 1);
+
+    begin_quietly(f, &again, &problem, 1);
+    begin_quietly(f, &other, &problem, 1);
+
+    assert_reply_refuses(&again, 0, KILN_BUSY,
+                         "a package is being built for user 1000 already, and each user may have "
+                         "one at a time");
+    assert_int_equal(other.reply_count, 0);
+    fake_executor_run_tasks(&f->engine.executor);
+    compile_all(f);
+    json_destroy(answer_of(f));
+    test_caller_forget_replies(&again);
+    begin_quietly(f, &again, &problem, 1);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(again.replies[again.reply_count - 1].object_count, 1);
+    test_caller_leave(&again, &f->engine);
+    test_caller_leave(&other, &f->engine);
+}
+
+/* What runs on a lane for him runs on; a user who comes and goes must not pile that up. */
+static void whoever_leaves_a_build_that_runs_has_no_second_before_it_ended(void **state)
+{
+    struct fixture *f = *state;
+    const struct problem problem = small_problem(8);
+    begin_quietly(f, &f->user, &problem, 1);
+    test_caller_leave(&f->user, &f->engine);
+    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
+    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
+    test_caller_forget_replies(&f->user);
+
+    begin_quietly(f, &f->user, &problem, 1);
+
+    assert_reply_refuses(&f->user, 0, KILN_BUSY, "ask again when it is done");
+    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_forget_replies(&f->user);
+    begin_quietly(f, &f->user, &problem, 1);
+    assert_int_equal(f->user.reply_count, 0);
+}
+
 /* ---- ended early ---- */
 
 static void who_leaves_while_kernels_are_compiled_leaves_nothing(void **state)
@@ -685,6 +736,8 @@ int main(void)
         BUILD_TEST(kernels_that_are_hot_are_taken_in_several_turns_of_the_loop),
         BUILD_TEST(one_build_at_a_time_is_at_a_lane),
         BUILD_TEST(who_leaves_while_his_build_waits_for_its_turn_leaves_nothing),
+        BUILD_TEST(a_user_has_one_build_at_a_time_and_others_have_theirs),
+        BUILD_TEST(whoever_leaves_a_build_that_runs_has_no_second_before_it_ended),
     };
     return cmocka_run_group_tests_name("builds", tests, NULL, NULL);
 }

@@ -178,6 +178,7 @@ static void shrinking_to_nothing_spares_what_is_pinned(void **state)
     assert_int_equal(count_of(f, MESSAGE_kernel_pin, "{\"name\":\"b.cl\"}"), 1);
     KILN_AUTO(json) struct json *answer = admin(f, MESSAGE_gc, "{\"to_bytes\":0}");
     assert_int_equal(json_get_u64(answer, "evicted_kernels", 9), 1);
+    assert_true(json_get_bool(answer, "target_missed", false));
     assert_false(is_stored(f, "a.cl"));
     assert_true(is_stored(f, "b.cl"));
     assert_int_equal(engine_fixture_stat(&f->engine, "evictions"), 1);
@@ -330,8 +331,9 @@ static void what_was_cleared_is_not_hot_any_more(void **state)
 static void clearing_nothing_in_particular_names_what_may_be_given(void **state)
 {
     struct fixture *f = *state;
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_clear, "{\"dry_run\":true}", KILN_INVALID,
-                        "give target, name, uid, toolchain, package, older_than_s or all");
+    test_caller_refused(
+        &f->admin, &f->engine, MESSAGE_clear, "{\"dry_run\":true}", KILN_INVALID,
+        "give target, name, uid, toolchain, database_id, package, older_than_s, own or all");
 }
 
 #define COLLECT_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

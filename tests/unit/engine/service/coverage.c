@@ -1,64 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Which packages fit the GPUs of this host, and what is said of those that have none. */
-#include "tests/unit/engine/service/kernel_files.h"
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"
 
 #include <stdio.h>
 #include <string.h>
 
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller user, admin;
-};
-
-static int setup(void **state)
-{
-    static struct fixture f;
-    engine_fixture_open(&f.engine, true);
-    test_caller_join(&f.user, &f.engine, 1000, ROLE_USE);
-    test_caller_join(&f.admin, &f.engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f.user, &f.engine), f.engine.err);
-    must(test_caller_hello(&f.admin, &f.engine), f.engine.err);
-    *state = &f;
-    return 0;
-}
-
-static void leave(struct fixture *f)
-{
-    test_caller_leave(&f->user, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    leave(f);
-    engine_fixture_close(&f->engine);
-    return 0;
-}
-
-static void reopen(struct fixture *f)
-{
-    leave(f);
-    engine_fixture_reopen(&f->engine);
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
-}
-
-/* A package of one kernel, and the engine knows of it. */
-static void put_one(struct fixture *f, const char *file_name, const char *name, const char *content)
-{
-    const struct kernel_row row = TEXT_KERNEL(name, " -mcpu=gfx90a", content);
-    put_package(&f->engine, file_name, &row, 1);
-    engine_fixture_rescan(&f->engine);
-}
-
 /* ---- GPUs without a package ---- */
 
-static void add_gpu(struct fixture *f, unsigned node, const char *version, unsigned simds)
+static void add_gpu(struct users *f, unsigned node, const char *version, unsigned simds)
 {
     char path[200], text[300];
     struct kiln_err err = KILN_ERR_INIT;
@@ -72,7 +23,7 @@ static void add_gpu(struct fixture *f, unsigned node, const char *version, unsig
     must(fs_replace_file(path, bytes_of_text(text), 0644, &err), err);
 }
 
-static size_t missing_told(const struct fixture *f)
+static size_t missing_told(const struct users *f)
 {
     size_t count = 0;
     for (size_t i = 0; i < f->engine.report_count; i++)
@@ -82,46 +33,46 @@ static size_t missing_told(const struct fixture *f)
 
 static void a_gpu_without_a_package_is_told_of_once_a_boot(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
     add_gpu(f, 2, "90010", 416); /* alike: one line for both */
     add_gpu(f, 3, "90006", 240);
-    reopen(f);
+    users_reopen(f);
     assert_int_equal(missing_told(f), 2);
     assert_says(engine_fixture_reported(&f->engine, "package_missing"),
                 "Missing system database file: gfx906_60.kdb Performance may degrade.");
 
-    reopen(f); /* kilnd starts again, the host did not */
+    users_reopen(f); /* kilnd starts again, the host did not */
     assert_int_equal(missing_told(f), 2);
 }
 
 static void a_gpu_that_a_package_fits_is_not_missed(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
 
-    reopen(f);
+    users_reopen(f);
 
     assert_int_equal(missing_told(f), 0);
 }
 
 static void a_gpu_that_comes_to_lack_its_package_is_told_of_again(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
-    reopen(f);
+    users_reopen(f);
     assert_int_equal(missing_told(f), 1);
 
     add_gpu(f, 2, "90006", 240);
-    reopen(f);
+    users_reopen(f);
 
     assert_int_equal(missing_told(f), 3); /* what is to be said is another thing now */
 }
 
 static void a_gpu_that_cannot_be_understood_is_named_and_the_others_are_shown(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
     add_gpu(f, 2, "nonsense", 416);
     KILN_AUTO(json)
@@ -132,7 +83,7 @@ static void a_gpu_that_cannot_be_understood_is_named_and_the_others_are_shown(vo
 
 static void a_host_without_gpus_has_none(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     KILN_AUTO(json)
     struct json *answer = test_caller_ask(&f->user, &f->engine, MESSAGE_package_coverage, NULL);
     assert_int_equal(json_count(json_get(answer, "gpus")), 0);
@@ -141,7 +92,7 @@ static void a_host_without_gpus_has_none(void **state)
 
 static void coverage_says_how_each_package_fits_each_gpu(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
     put_one(f, "gfx90a6e.kdb", "conv.o", "for 110 compute units");
     KILN_AUTO(json)
@@ -161,7 +112,7 @@ static void coverage_says_how_each_package_fits_each_gpu(void **state)
     assert_int_equal(json_count(json_get(gpu, "packages")), 2);
 }
 
-#define COVERAGE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define COVERAGE_TEST(name) cmocka_unit_test_setup_teardown(name, users_setup, users_teardown)
 
 int main(void)
 {

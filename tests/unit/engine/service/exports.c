@@ -4,10 +4,14 @@
 #include "tests/unit/engine/service/kernel_files.h"
 
 #include "common/fs.h"
+#include "engine/service/file_object.h"
+#include "engine/service/handed_files.h"
 #include "engine/service/internal.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define ARGS "  -mcpu=gfx906"
 #define MANY 600 /* more than two steps of an export */
@@ -134,11 +138,40 @@ static void versions_of_miopen_are_exported_each_by_itself(void **state)
     expect_exported(f, "{\"version\":\"3.3\",\"database_id\":\"gfx906_60\"}", "gfx906_60.ukdb",
                     &new);
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
-                        "{\"database_id\":\"gfx906_60\"}", KILN_NOT_FOUND, "to export");
+                        "{\"database_id\":\"gfx906_60\"}", KILN_INVALID,
+                        "of 'gfx906_60' there are kernels of several versions of MIOpen");
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_INVALID,
+                        "name one version of 3.");
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"version\":\"none\"}",
+                        KILN_NOT_FOUND, "to export");
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"version\":\"3.4\"}",
                         KILN_NOT_FOUND, "to export");
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"version\":\"../x\"}",
                         KILN_INVALID, "a version of MIOpen has");
+}
+
+static void kernels_of_no_version_are_exported_beside_others_when_asked_for(void **state)
+{
+    struct fixture *f = *state;
+    static const struct kernel_row plain = TEXT_KERNEL("a.o", ARGS, "of no version");
+    static const struct kernel_row new = TEXT_KERNEL("a.o", ARGS, "of a new MIOpen");
+    import(f, &f->ann, "gfx906_60", &plain, 1, "{}");
+    import(f, &f->ann, "gfx906_60", &new, 1, "{\"version\":\"3.3\"}");
+
+    expect_exported(f, "{\"version\":\"none\"}", "gfx906_60.ukdb", &plain);
+    expect_exported(f, "{\"version\":\"none\",\"database_id\":\"gfx906_60\"}", "gfx906_60.ukdb",
+                    &plain);
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_INVALID, "none");
+}
+
+static void the_only_version_of_a_device_need_not_be_named(void **state)
+{
+    struct fixture *f = *state;
+    static const struct kernel_row row = TEXT_KERNEL("a.o", ARGS, "of a new MIOpen");
+    import(f, &f->ann, "gfx906_60", &row, 1, "{\"version\":\"3.3\"}");
+    import(f, &f->ann, "gfx908", &row, 1, "{\"version\":\"3.2\"}");
+
+    expect_exported(f, "{\"database_id\":\"gfx906_60\"}", "gfx906_60@3.3.ukdb", &row);
 }
 
 static void import_and_export_again_give_the_same_file(void **state)
@@ -270,6 +303,100 @@ static void a_damaged_kernel_is_left_out_and_counted(void **state)
     assert_int_equal(json_get_u64(file, "damaged", 0), 1);
     write_object(&f->ann, 0, 0, f->exported);
     assert_kernel_file(f->exported, &rows[1], 1);
+
+    assert_int_equal(engine_fixture_stat(&f->engine, "quarantined"), 1); /* and out of the way */
+    json_destroy(answer);
+    answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL);
+    assert_int_equal(json_get_u64(json_first(json_get(answer, "files")), "damaged", 9), 0);
+    assert_int_equal(engine_fixture_stat(&f->engine, "quarantined"), 1);
+}
+
+/* What is built or exported is a file on the disk, and no limit of memory is one of it. */
+static void a_file_larger_than_any_code_object_is_handed_over(void **state)
+{
+    struct fixture *f = *state;
+    const off_t size = (off_t)LIMIT_CODE_OBJECT + 4097;
+    int fd = open(f->cache, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, size), 0);
+    assert_int_equal(pwrite(fd, "end", 3, size - 3), 3);
+    close(fd);
+    struct object *object = NULL;
+
+    must(object_of_file(f->cache, &object, &f->engine.err), f->engine.err);
+    unlink(f->cache);
+
+    char end[3];
+    struct stat seen;
+    assert_int_equal(object->size, size);
+    assert_int_equal(fstat(object->fd, &seen), 0);
+    assert_int_equal(seen.st_size, size);
+    assert_int_equal(pread(object->fd, end, 3, size - 3), 3);
+    assert_memory_equal(end, "end", 3);
+    assert_int_equal(fcntl(object->fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+    assert_int_equal(lseek(object->fd, 0, SEEK_CUR), 0);
+    object_unref(object);
+}
+
+static void a_file_counts_for_who_asked_until_it_is_closed(void **state)
+{
+    struct fixture *f = *state;
+    struct handed_files *handed = f->engine.engine->handed;
+    import(f, &f->ann, "gfx906_60", three, 3, "{}");
+    json_destroy(test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL));
+    engine_tick(f->engine.engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(handed_files_count(handed), 1);
+
+    test_caller_forget_replies(&f->ann);
+    engine_tick(f->engine.engine);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(handed_files_count(handed), 0);
+}
+
+static void who_has_too_many_files_open_is_told_to_close_them(void **state)
+{
+    struct fixture *f = *state;
+    struct handed_files *handed = f->engine.engine->handed;
+    const struct handed_to to = { .uid = f->ann.base.uid };
+    static struct object *kept[HANDED_FILES_MOST_UID];
+    import(f, &f->ann, "gfx906_60", three, 3, "{}");
+    for (unsigned i = 0; i < HANDED_FILES_MOST_UID; i++) {
+        close(open(f->again, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+        assert_int_equal(truncate(f->again, LIMIT_INLINE_OBJECT + 1), 0);
+        must(handed_files_give(handed, f->again, &to, &kept[i], &f->engine.err), f->engine.err);
+        unlink(f->again);
+    }
+
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_BUSY,
+                        "exported files open");
+
+    for (unsigned i = 0; i < HANDED_FILES_MOST_UID; i++)
+        object_unref(kept[i]);
+    export(f, &f->ann, f->exported);
+}
+
+static void an_id_that_is_none_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    import(f, &f->ann, "gfx906_60", three, 3, "{}");
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
+                        "{\"database_id\":\"no such id\"}", KILN_INVALID, "no such id");
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
+                        "{\"database_id\":\"gfx906_60000000000000000000000000000\"}", KILN_INVALID,
+                        "gfx906_6000");
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
+                        "{\"database_id\":\"gfx906_60@1\",\"version\":\"2\"}", KILN_INVALID,
+                        "has a version already");
+}
+
+static void a_file_that_is_gone_cannot_be_handed_over(void **state)
+{
+    struct fixture *f = *state;
+    struct object *object = NULL;
+    assert_int_equal(object_of_file(f->cache, &object, &f->engine.err), KILN_NOT_FOUND);
+    assert_non_null(strstr(f->engine.err.text, f->cache));
 }
 
 static void more_than_a_frames_worth_of_ids_must_be_named(void **state)
@@ -306,6 +433,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EXPORT_TEST(what_was_imported_comes_back_in_its_order),
         EXPORT_TEST(versions_of_miopen_are_exported_each_by_itself),
+        EXPORT_TEST(kernels_of_no_version_are_exported_beside_others_when_asked_for),
+        EXPORT_TEST(the_only_version_of_a_device_need_not_be_named),
         EXPORT_TEST(import_and_export_again_give_the_same_file),
         EXPORT_TEST(objects_of_every_size_come_back_byte_for_byte),
         EXPORT_TEST(each_database_id_is_a_file_of_its_own),
@@ -314,8 +443,13 @@ int main(void)
         EXPORT_TEST(what_is_compiled_here_is_not_exported),
         EXPORT_TEST(another_format_is_refused),
         EXPORT_TEST(a_damaged_kernel_is_left_out_and_counted),
+        EXPORT_TEST(a_file_larger_than_any_code_object_is_handed_over),
+        EXPORT_TEST(a_file_that_is_gone_cannot_be_handed_over),
         EXPORT_TEST(more_than_a_frames_worth_of_ids_must_be_named),
         EXPORT_TEST(who_leaves_during_an_export_leaves_nothing),
+        EXPORT_TEST(a_file_counts_for_who_asked_until_it_is_closed),
+        EXPORT_TEST(who_has_too_many_files_open_is_told_to_close_them),
+        EXPORT_TEST(an_id_that_is_none_is_refused),
     };
     return cmocka_run_group_tests_name("exports", tests, NULL, NULL);
 }

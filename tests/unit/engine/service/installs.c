@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Packages on their way in, and what is asked about those that are there. */
+#include "engine/package/manifest.h"
 #include "tests/unit/engine/service/kernel_files.h"
 
 #include "common/fs.h"
@@ -81,6 +82,8 @@ static bool is_there(const struct fixture *f, const char *file_name)
 static void what_was_fetched_is_installed_and_serves(void **state)
 {
     struct fixture *f = *state;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(manifest_keygen(f->engine.folder, "release", &err), err);
     begin(f, URL);
     assert_false(serves(f, "a.o"));
 
@@ -95,6 +98,61 @@ static void what_was_fetched_is_installed_and_serves(void **state)
                         "https://example.org/gfx90a68.kdb.bz2");
     assert_true(serves(f, "a.o"));
     assert_string_equal(engine_fixture_reported(&f->engine, "package_installed"), "gfx90a68.kdb");
+}
+
+static void a_file_that_is_not_used_is_listed_beside_the_packages(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_err err = KILN_ERR_INIT;
+    install(f, "gfx90a68.kdb");
+    must(fs_replace_file(package_path(&f->engine, "gfx906_60.kdb"),
+                         bytes_of_text("junk, 20 bytes."), 0644, &err),
+         err);
+    engine_fixture_rescan(&f->engine);
+    engine_fixture_rescan(&f->engine); /* it did not grow meanwhile */
+
+    KILN_AUTO(json)
+    struct json *answer = test_caller_ask(&f->user, &f->engine, MESSAGE_package_list, "{}");
+
+    assert_int_equal(json_count(json_get(answer, "packages")), 1);
+    const struct json *refused = json_get(answer, "refused");
+    assert_int_equal(json_count(refused), 1);
+    assert_string_equal(json_get_text(json_first(refused), "name", ""), "gfx906_60.kdb");
+    assert_says(json_get_text(json_first(refused), "why", ""), "gfx906_60.kdb");
+    assert_true(json_get_text(json_first(refused), "folder", "")[0] == '/');
+}
+
+/* Gigabytes take seconds to hash: what was compiled meanwhile is not kept waiting. */
+static void only_the_move_into_place_waits_for_the_write_lane(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, URL);
+    unsigned reads = f->engine.executor.tasks_of[LANE_READ];
+    unsigned writes = f->engine.executor.tasks_of[LANE_WRITE];
+
+    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+
+    assert_int_equal(f->engine.executor.tasks_of[LANE_READ], reads + 1);
+    assert_int_equal(f->engine.executor.tasks_of[LANE_WRITE], writes);
+    assert_true(fake_executor_run_task(&f->engine.executor));
+    assert_false(is_there(f, "gfx90a68.kdb"));
+    assert_int_equal(f->engine.executor.tasks_of[LANE_WRITE], writes + 1);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_true(is_there(f, "gfx90a68.kdb"));
+}
+
+static void who_leaves_while_it_is_checked_leaves_nothing_behind(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, URL);
+    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+
+    test_caller_leave(&f->admin, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_false(is_there(f, "gfx90a68.kdb"));
+    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
+    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
 }
 
 static void the_transfer_is_told_all_that_it_must_know(void **state)
@@ -283,6 +341,7 @@ static void who_leaves_while_it_is_moved_in_gets_no_answer_and_leaves_nothing(vo
     begin(f, URL);
     fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* it is checked */
 
     test_caller_leave(&f->admin, &f->engine);
     fake_executor_run_tasks(&f->engine.executor);
@@ -304,8 +363,12 @@ static void what_was_cancelled_is_answered_once_and_not_installed(void **state)
 
     begin(f, URL);
     test_caller_cancel(&f->admin, &f->engine, 3);
+    unsigned reads = f->engine.executor.tasks_of[LANE_READ];
     fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", ""); /* it was over */
+    assert_int_equal(engine_fixture_staged(&f->engine), 1); /* the loop removes no files */
+    assert_int_equal(f->engine.executor.tasks_of[LANE_READ], reads + 1);
     fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
     assert_int_equal(f->admin.reply_count, 1);
     assert_false(is_there(f, "gfx90a68.kdb"));
 }
@@ -405,6 +468,39 @@ static void verifying_counts_what_is_well_and_what_is_damaged(void **state)
     assert_says(json_get_text(ill, "first", ""), "b.o");
 }
 
+/* Of a package that lies there: one row, which was looked up since. */
+static void damage_a_row(struct fixture *f)
+{
+    put_package(&f->engine, "gfx90a68.kdb", rows, ROWS);
+    flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("the first object"));
+    engine_fixture_rescan(&f->engine);
+    assert_false(serves(f, "a.o"));
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 1);
+}
+
+static void installing_a_package_again_mends_it_and_forgets_what_was_damaged(void **state)
+{
+    struct fixture *f = *state;
+    damage_a_row(f);
+
+    install(f, "gfx90a68.kdb");
+
+    assert_true(serves(f, "a.o"));
+    assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 0);
+}
+
+static void removing_a_package_forgets_what_was_damaged(void **state)
+{
+    struct fixture *f = *state;
+    damage_a_row(f);
+
+    json_destroy(test_caller_ask(&f->admin, &f->engine, MESSAGE_package_remove,
+                                 "{\"name\":\"gfx90a68.kdb\"}"));
+
+    assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 0);
+}
+
 static void one_package_is_verified_at_a_time_also_when_its_asker_leaves(void **state)
 {
     struct fixture *f = *state;
@@ -447,6 +543,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         INSTALL_TEST(what_was_fetched_is_installed_and_serves),
+        INSTALL_TEST(a_file_that_is_not_used_is_listed_beside_the_packages),
+        INSTALL_TEST(only_the_move_into_place_waits_for_the_write_lane),
+        INSTALL_TEST(who_leaves_while_it_is_checked_leaves_nothing_behind),
         INSTALL_TEST(the_transfer_is_told_all_that_it_must_know),
         INSTALL_TEST(a_file_that_came_with_the_request_is_what_is_transferred),
         INSTALL_TEST(progress_is_told_as_it_comes),
@@ -466,6 +565,8 @@ int main(void)
         INSTALL_TEST(packages_are_listed_and_shown_a_page_at_a_time),
         INSTALL_TEST(what_is_not_installed_is_not_found),
         INSTALL_TEST(verifying_counts_what_is_well_and_what_is_damaged),
+        INSTALL_TEST(installing_a_package_again_mends_it_and_forgets_what_was_damaged),
+        INSTALL_TEST(removing_a_package_forgets_what_was_damaged),
         INSTALL_TEST(one_package_is_verified_at_a_time_also_when_its_asker_leaves),
         INSTALL_TEST(a_removed_package_serves_no_more),
     };

@@ -2,74 +2,26 @@
 /* Kernels that packages have, asked for by MIOpen's name: which package answers, and what damage
  * costs. */
 #include "engine/service/packages.h"
-#include "tests/unit/engine/service/kernel_files.h"
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"
 #include "engine/package/manifest.h"
 #include "engine/service/internal.h"
+#include "engine/store/kernel_name.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define MI210 "gfx90a68"
 
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller user, admin;
-};
-
-static int setup(void **state)
-{
-    static struct fixture f;
-    engine_fixture_open(&f.engine, true);
-    test_caller_join(&f.user, &f.engine, 1000, ROLE_USE);
-    test_caller_join(&f.admin, &f.engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f.user, &f.engine), f.engine.err);
-    must(test_caller_hello(&f.admin, &f.engine), f.engine.err);
-    *state = &f;
-    return 0;
-}
-
-static void leave(struct fixture *f)
-{
-    test_caller_leave(&f->user, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    leave(f);
-    engine_fixture_close(&f->engine);
-    return 0;
-}
-
-static void reopen(struct fixture *f)
-{
-    leave(f);
-    engine_fixture_reopen(&f->engine);
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
-    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
-}
-
-/* A package of one kernel, and the engine knows of it. */
-static void put_one(struct fixture *f, const char *file_name, const char *name, const char *content)
-{
-    const struct kernel_row row = TEXT_KERNEL(name, " -mcpu=gfx90a", content);
-    put_package(&f->engine, file_name, &row, 1);
-    engine_fixture_rescan(&f->engine);
-}
-
-static struct message_outcome ask(struct fixture *f, const char *id, const char *name)
+static struct message_outcome ask(struct users *f, const char *id, const char *name)
 {
     test_caller_forget_replies(&f->user);
     test_caller_want_named(&f->user, &f->engine, id, name, " -mcpu=gfx90a");
     return last_outcome(&f->user);
 }
 
-static uint64_t stat(struct fixture *f, const char *name)
+static uint64_t counter(struct users *f, const char *name)
 {
     return engine_fixture_stat(&f->engine, name);
 }
@@ -83,20 +35,20 @@ static void assert_content(struct message_outcome o, enum tier tier, const char 
 
 static void a_kernel_of_a_package_is_served_by_its_name_and_then_hot(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
 
     assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
     assert_content(ask(f, MI210, "conv.o"), TIER_HOT, "the object");
 
-    assert_int_equal(stat(f, "hits.package"), 1);
-    assert_int_equal(stat(f, "hits.hot"), 1);
-    assert_int_equal(stat(f, "compiles"), 0);
+    assert_int_equal(counter(f, "hits.package"), 1);
+    assert_int_equal(counter(f, "hits.hot"), 1);
+    assert_int_equal(counter(f, "compiles"), 0);
 }
 
 static void every_blank_of_the_arguments_counts(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("conv.o", " -mcpu=gfx90a", "one blank"),
                                        TEXT_KERNEL("conv.o", "  -mcpu=gfx90a", "two blanks") };
     put_package(&f->engine, "gfx90a68.kdb", rows, 2);
@@ -113,7 +65,7 @@ static void every_blank_of_the_arguments_counts(void **state)
 
 static void the_exact_id_is_asked_before_the_plain_arch(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     put_one(f, "gfx90a.kdb", "conv.o", "for any compute units");
     put_one(f, "gfx90a68.kdb", "conv.o", "for 104 compute units");
     put_one(f, "gfx90a.more.kdb", "only-here.o", "for any");
@@ -125,18 +77,18 @@ static void the_exact_id_is_asked_before_the_plain_arch(void **state)
 
 static void other_compute_units_are_a_miss(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     put_one(f, "gfx90a6e.kdb", "conv.o", "for 110 compute units");
 
     assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
     assert_int_equal(ask(f, "gfx90a", "conv.o").code, KILN_NOT_FOUND);
 
-    assert_int_equal(stat(f, "misses"), 2);
+    assert_int_equal(counter(f, "misses"), 2);
 }
 
 static void a_flipped_bit_is_a_miss_that_is_counted_and_told_and_the_others_are_served(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("bad.o", " -mcpu=gfx90a", "this one is damaged"),
                                        TEXT_KERNEL("good.o", " -mcpu=gfx90a", "this one is well") };
     put_package(&f->engine, "gfx90a68.kdb", rows, 2);
@@ -146,15 +98,47 @@ static void a_flipped_bit_is_a_miss_that_is_counted_and_told_and_the_others_are_
     assert_int_equal(ask(f, MI210, "bad.o").code, KILN_NOT_FOUND);
     assert_content(ask(f, MI210, "good.o"), TIER_PACKAGE, "this one is well");
 
-    assert_int_equal(stat(f, "quarantined"), 1);
+    assert_int_equal(counter(f, "quarantined"), 1);
     const char *told = engine_fixture_reported(&f->engine, "quarantined");
     assert_non_null(told);
     assert_says(told, "package 'gfx90a68.kdb', kernel 'bad.o': ");
 }
 
+static void what_is_damaged_in_a_package_is_kept_in_quarantine_and_not_unpacked_again(void **state)
+{
+    struct users *f = *state;
+    put_one(f, "gfx90a68.kdb", "bad.o", "this one is damaged");
+    flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("this one is damaged"));
+    engine_fixture_rescan(&f->engine);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(ask(f, MI210, "bad.o").code, KILN_NOT_FOUND);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(counter(f, "quarantined"), 1);
+    assert_int_equal(counter(f, "store_quarantined"), 1);
+    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->admin, &f->engine);
+    engine_fixture_reopen(&f->engine); /* it is in the store */
+    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
+    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
+    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
+    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+    KILN_AUTO(json)
+    struct json *answer = test_caller_ask(&f->admin, &f->engine, MESSAGE_package_verify,
+                                          "{\"name\":\"gfx90a68.kdb\"}");
+    const struct json *row = json_first(json_get(answer, "quarantine"));
+    assert_int_equal(json_count(json_get(answer, "quarantine")), 1);
+    assert_string_equal(json_get_text(row, "kernel", ""), "bad.o");
+    assert_says(json_get_text(row, "text", ""), "gfx90a68.kdb");
+    assert_true(json_get_u64(row, "found", 0) > 0);
+    assert_int_equal(ask(f, MI210, "bad.o").code, KILN_NOT_FOUND);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(counter(f, "store_quarantined"), 1); /* the same row is kept once */
+}
+
 static void what_one_package_has_damaged_the_next_may_have(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     put_one(f, "gfx90a.kdb", "conv.o", "of the plain arch");
     put_one(f, "gfx90a68.kdb", "conv.o", "of the exact id");
     flip_bit(package_path(&f->engine, "gfx90a68.kdb"), bytes_of_text("of the exact id"));
@@ -162,12 +146,12 @@ static void what_one_package_has_damaged_the_next_may_have(void **state)
 
     assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "of the plain arch");
 
-    assert_int_equal(stat(f, "quarantined"), 1);
+    assert_int_equal(counter(f, "quarantined"), 1);
 }
 
 static void packages_come_and_go_while_it_runs(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
 
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -182,7 +166,7 @@ static void packages_come_and_go_while_it_runs(void **state)
 
 static void a_package_that_is_replaced_answers_with_what_is_in_it_now(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the old object");
     assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the old object");
 
@@ -193,17 +177,17 @@ static void a_package_that_is_replaced_answers_with_what_is_in_it_now(void **sta
 
 static void what_is_installed_counts_from_the_start(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
 
-    reopen(f);
+    users_reopen(f);
 
     assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
 }
 
 static void a_file_that_is_no_package_is_refused_once_and_the_others_serve(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     char text[200];
     memset(text, 'x', sizeof(text));
@@ -222,7 +206,7 @@ static void a_file_that_is_no_package_is_refused_once_and_the_others_serve(void 
 
 static void the_folders_are_looked_at_now_and_then_and_never_twice_at_once(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct engine *e = f->engine.engine;
     packages_tick(e);
     fake_executor_run_tasks(&f->engine.executor);
@@ -239,14 +223,14 @@ static void the_folders_are_looked_at_now_and_then_and_never_twice_at_once(void 
 
 static void a_folder_that_cannot_be_read_is_told_of(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static char other[100];
     static const char *others[] = { other, NULL };
     snprintf(other, sizeof(other), "%s/loop", f->engine.folder);
     assert_int_equal(symlink(other, other), 0); /* ELOOP, for root too */
     f->engine.options.more_package_folders = others;
 
-    reopen(f);
+    users_reopen(f);
 
     assert_says(engine_fixture_reported(&f->engine, "package_refused"), "cannot look for packages");
 }
@@ -255,7 +239,7 @@ static void a_folder_that_cannot_be_read_is_told_of(void **state)
 
 static void what_is_no_name_is_refused(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static char huge[LIMIT_OPTIONS_TEXT + 2];
     memset(huge, 'x', sizeof(huge) - 1);
     const struct {
@@ -299,7 +283,7 @@ static void put_named_item(struct buffer *items, const char *name)
 
 static void a_batch_may_ask_by_name(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
     BUFFER_AUTO struct buffer items, b;
     buffer_init(&items, 10000);
@@ -324,7 +308,7 @@ static void a_batch_may_ask_by_name(void **state)
 
 static void askers_of_one_name_cost_one_look(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
     struct message_fetch_name m = { .inline_limit = 100,
                                     .database_id = bytes_of_text(MI210),
@@ -340,13 +324,13 @@ static void askers_of_one_name_cost_one_look(void **state)
 
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
     assert_int_equal(f->user.reply_count, 3);
-    assert_int_equal(stat(f, "coalesced"), 2);
-    assert_int_equal(stat(f, "queued_bytes"), 0); /* the copy of its name is given back */
+    assert_int_equal(counter(f, "coalesced"), 2);
+    assert_int_equal(counter(f, "queued_bytes"), 0); /* the copy of its name is given back */
 }
 
 static void whoever_leaves_while_a_package_is_looked_into_leaves_nothing(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
     struct message_fetch_name m = { .database_id = bytes_of_text(MI210),
                                     .name = bytes_of_text("conv.o") };
@@ -359,8 +343,8 @@ static void whoever_leaves_while_a_package_is_looked_into_leaves_nothing(void **
     test_caller_leave(&f->user, &f->engine);
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_int_equal(stat(f, "cancelled"), 1);
-    assert_int_equal(stat(f, "queued_bytes"), 0);
+    assert_int_equal(counter(f, "cancelled"), 1);
+    assert_int_equal(counter(f, "queued_bytes"), 0);
     test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
 }
 
@@ -390,7 +374,7 @@ static void write_kpkg(const char *path, const struct digest *key)
 }
 
 /* Installs it as if kiln-transfer had found it signed by |signer|. */
-static void install(struct fixture *f, const char *path, const char *name, const char *signer)
+static void install(struct users *f, const char *path, const char *name, const char *signer)
 {
     test_caller_forget_replies(&f->admin);
     must(test_caller_send(&f->admin, &f->engine, MESSAGE_package_install, 3,
@@ -400,7 +384,7 @@ static void install(struct fixture *f, const char *path, const char *name, const
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static struct message_outcome ask_key(struct fixture *f, const struct digest *key)
+static struct message_outcome ask_key(struct users *f, const struct digest *key)
 {
     struct message_fetch m = { .key = *key, .inline_limit = 100 };
     BUFFER_AUTO struct buffer b;
@@ -414,7 +398,7 @@ static struct message_outcome ask_key(struct fixture *f, const struct digest *ke
 
 static void a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     const struct digest key = { { 1, 2, 3 } };
     char path[100];
@@ -434,20 +418,41 @@ static void a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone(vo
     assert_content(last_outcome(&f->user), TIER_PACKAGE, "the signed object");
 }
 
+/* Of the ways to a kernel each is tried, whatever became of the one before. */
+static void what_a_package_has_damaged_under_the_key_another_may_have_under_the_name(void **state)
+{
+    struct users *f = *state;
+    struct kiln_err err = KILN_ERR_INIT;
+    const struct digest key = kernel_name_key(1000, bytes_of_text(MI210), bytes_of_text("conv.o"),
+                                              bytes_of_text(" -mcpu=gfx90a"));
+    char path[100];
+    snprintf(path, sizeof(path), "%s/made.kpkg", f->engine.folder);
+    put_one(f, "gfx90a68.kdb", "conv.o", "the object");
+    must(manifest_keygen(f->engine.folder, "release", &err), err);
+    write_kpkg(path, &key);
+    flip_bit(path, bytes_of_text("the signed object"));
+    install(f, path, "gfx90a68.kpkg", "release");
+
+    assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
+
+    assert_int_equal(counter(f, "quarantined"), 1);
+    assert_says(engine_fixture_reported(&f->engine, "quarantined"), "package 'gfx90a68.kpkg'");
+}
+
 static void where_signatures_are_required_others_are_not_used_and_it_is_said(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
     f->engine.options.require_signature = true;
 
-    reopen(f);
+    users_reopen(f);
 
     assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
     assert_says(engine_fixture_reported(&f->engine, "package_refused"),
                 "is not signed and require-signature is set");
 }
 
-#define PACKAGES_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define PACKAGES_TEST(name) cmocka_unit_test_setup_teardown(name, users_setup, users_teardown)
 
 int main(void)
 {
@@ -457,6 +462,7 @@ int main(void)
         PACKAGES_TEST(the_exact_id_is_asked_before_the_plain_arch),
         PACKAGES_TEST(other_compute_units_are_a_miss),
         PACKAGES_TEST(a_flipped_bit_is_a_miss_that_is_counted_and_told_and_the_others_are_served),
+        PACKAGES_TEST(what_is_damaged_in_a_package_is_kept_in_quarantine_and_not_unpacked_again),
         PACKAGES_TEST(what_one_package_has_damaged_the_next_may_have),
         PACKAGES_TEST(packages_come_and_go_while_it_runs),
         PACKAGES_TEST(a_package_that_is_replaced_answers_with_what_is_in_it_now),
@@ -469,6 +475,7 @@ int main(void)
         PACKAGES_TEST(askers_of_one_name_cost_one_look),
         PACKAGES_TEST(whoever_leaves_while_a_package_is_looked_into_leaves_nothing),
         PACKAGES_TEST(a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone),
+        PACKAGES_TEST(what_a_package_has_damaged_under_the_key_another_may_have_under_the_name),
         PACKAGES_TEST(where_signatures_are_required_others_are_not_used_and_it_is_said),
     };
     return cmocka_run_group_tests_name("packages", tests, NULL, NULL);

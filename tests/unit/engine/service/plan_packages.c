@@ -2,6 +2,7 @@
 /* Plans whose kernels come out of packages, and requests that must not get them from there. */
 #include "tests/unit/engine/service/kernel_files.h"
 
+#include <elf.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -266,6 +267,77 @@ static void an_object_for_another_arch_is_damage(void **state)
     assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package has it");
     assert_int_equal(stat(f, "quarantined"), 1);
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), "is not a 64-bit ELF file");
+    plan(f, &f->a, &m);
+    assert_int_equal(stat(f, "quarantined"), 1); /* it is known now */
+}
+
+/* ---- NVIDIA ---- */
+
+/* As NVRTC of CUDA 12 and earlier marks it. */
+static void make_cubin(unsigned sm, uint8_t cubin[AMD_OBJECT_MOST])
+{
+    struct amd_object o = amd_object(0, "a cubin from the package");
+    Elf64_Ehdr header;
+    memcpy(&header, o.bytes, sizeof(header));
+    header.e_machine = 190; /* EM_CUDA */
+    header.e_flags = sm;
+    header.e_ident[EI_ABIVERSION] = 7;
+    memcpy(o.bytes, &header, sizeof(header));
+    memcpy(cubin, o.bytes, sizeof(o.bytes));
+}
+
+/* |file_name| in the folder of packages, in kiln's own format. */
+static void put_kilns_package(struct fixture *f, const char *file_name,
+                              const struct program_names *names, struct bytes raw)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    char path[120];
+    snprintf(path, sizeof(path), "%s/made.kpkg", f->engine.folder);
+    KILN_AUTO(package_writer) struct package_writer *writer = NULL;
+    const struct package_entry entry = {
+        .name = bytes_of_text((const char *)names->name.data),
+        .args = bytes_of_text((const char *)names->args.data),
+        .raw = raw,
+        .target = bytes_of_text("sm_90"),
+        .toolchain = bytes_of_text("nvrtc"),
+        .program = bytes_of_text(names->program.name),
+        .options = bytes_of_text(names->program.options),
+        .source = names->program.source,
+    };
+    must(package_writer_create(path, PACKAGE_KILN, &writer, &err), err);
+    must(package_writer_add(writer, &entry, &err), err);
+    must(package_writer_finish(writer, &err), err);
+    assert_int_equal(rename(path, package_path(&f->engine, file_name)), 0);
+    engine_fixture_rescan(&f->engine);
+}
+
+static void a_plan_for_nvidia_is_served_from_kilns_own_package(void **state)
+{
+    struct fixture *f = *state;
+    const struct problem problem = small_problem(8);
+    struct program_names names;
+    uint8_t cubin[AMD_OBJECT_MOST];
+    engine_fixture_describe(&f->engine);
+    make_cubin(90, cubin);
+    program_names_find(&problem, "sm_90", NULL, &names);
+    put_kilns_package(f, "sm_90.kpkg", &names, bytes_of(cubin, sizeof(cubin)));
+    program_names_done(&names);
+    struct message_plan m = plan_for("");
+    m.target = bytes_of_text("sm_90");
+
+    plan(f, &f->a, &m);
+
+    struct message_outcome o = planned_outcome(&f->a, 0);
+    assert_int_equal(o.code, KILN_OK);
+    assert_int_equal(o.tier, TIER_PACKAGE);
+    assert_true(bytes_equal(o.content, bytes_of(cubin, sizeof(cubin))));
+    m.database_id = bytes_of_text("sm_90"); /* said by the client, who knows its device */
+    plan(f, &f->a, &m);
+    assert_int_equal(planned_outcome(&f->a, 0).code, KILN_OK);
+    m.target = bytes_of_text("sm_80"); /* which is another device */
+    m.database_id = (struct bytes){ 0 };
+    plan(f, &f->a, &m);
+    assert_int_not_equal(reply_error(&f->a, 0).code, KILN_OK);
 }
 
 static void an_object_for_other_features_is_a_miss_and_no_damage(void **state)
@@ -430,6 +502,7 @@ int main(void)
         PLAN_TEST(a_database_id_that_is_none_is_refused),
         PLAN_TEST(a_plan_that_may_use_no_cache_uses_no_package),
         PLAN_TEST(an_object_for_another_arch_is_damage),
+        PLAN_TEST(a_plan_for_nvidia_is_served_from_kilns_own_package),
         PLAN_TEST(an_object_for_other_features_is_a_miss_and_no_damage),
         PLAN_TEST(an_object_for_either_state_of_a_feature_serves_both),
         PLAN_TEST(with_a_compiler_the_package_is_asked_first),

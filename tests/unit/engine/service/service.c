@@ -1,39 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The way in: hello, roles, limits, what is refused and how. */
-#include "tests/support/engine_fixture.h"
+#include "tests/unit/engine/service/users_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
 
-struct fixture {
-    struct engine_fixture engine;
-    struct test_caller user;  /* greeted, uid 1000 */
-    struct test_caller admin; /* greeted, uid 0 */
-};
-
-static int setup(void **state)
-{
-    static struct fixture f;
-    engine_fixture_open(&f.engine, true);
-    test_caller_join(&f.user, &f.engine, 1000, ROLE_USE);
-    test_caller_join(&f.admin, &f.engine, 0, ROLE_ADMIN);
-    must(test_caller_hello(&f.user, &f.engine), f.engine.err);
-    must(test_caller_hello(&f.admin, &f.engine), f.engine.err);
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    test_caller_leave(&f->user, &f->engine);
-    test_caller_leave(&f->admin, &f->engine);
-    engine_fixture_close(&f->engine);
-    return 0;
-}
-
-static enum kiln_code send(struct fixture *f, struct test_caller *c, unsigned type,
-                           const char *body)
+static enum kiln_code send(struct users *f, struct test_caller *c, unsigned type, const char *body)
 {
     test_caller_forget_replies(c);
     enum kiln_code rc =
@@ -44,7 +16,7 @@ static enum kiln_code send(struct fixture *f, struct test_caller *c, unsigned ty
 
 static void whoever_does_not_say_hello_first_is_told_and_closed(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct test_caller rude;
     test_caller_join(&rude, &f->engine, 1000, ROLE_USE);
     assert_int_equal(send(f, &rude, MESSAGE_ping, ""), KILN_INVALID);
@@ -54,7 +26,7 @@ static void whoever_does_not_say_hello_first_is_told_and_closed(void **state)
 
 static void a_client_from_the_future_is_told_which_versions_meet(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct test_caller future;
     test_caller_join(&future, &f->engine, 1000, ROLE_USE);
     struct message_hello m = { .oldest_version = 7, .newest_version = 9 };
@@ -72,7 +44,7 @@ static void a_client_from_the_future_is_told_which_versions_meet(void **state)
 
 static void a_newer_client_that_still_speaks_our_version_is_welcome(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct test_caller newer;
     test_caller_join(&newer, &f->engine, 1000, ROLE_USE);
     struct message_hello m = { .oldest_version = 1, .newest_version = 9, .capabilities = ~0ull };
@@ -92,7 +64,7 @@ static void a_newer_client_that_still_speaks_our_version_is_welcome(void **state
 
 static void unknown_requests_are_refused_and_the_connection_lives(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     must(send(f, &f->user, 9999, ""), f->engine.err);
     assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
     assert_int_equal(f->user.replies[0].request_id, 5);
@@ -103,7 +75,7 @@ static void unknown_requests_are_refused_and_the_connection_lives(void **state)
 
 static void a_ping_comes_back_unchanged(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct message_ping m = { .payload = bytes_of_text("anyone there") };
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 100);
@@ -115,20 +87,40 @@ static void a_ping_comes_back_unchanged(void **state)
 
 static void users_may_look_but_only_admins_may_clear(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     must(send(f, &f->user, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_DENIED);
-    must(send(f, &f->user, MESSAGE_kernel_remove, "{\"key\":\"ab\"}"), f->engine.err);
-    assert_int_equal(reply_error(&f->user, 0).code, KILN_DENIED);
+    assert_reply_refuses(&f->user, 0, KILN_DENIED, "kilnctl clear --own");
+    must(send(f, &f->user, MESSAGE_clear, "{\"uid\":1000}"), f->engine.err);
+    assert_reply_refuses(&f->user, 0, KILN_DENIED, "needs an administrator");
+    must(send(f, &f->user, MESSAGE_package_remove, "{\"name\":\"x.kdb\"}"), f->engine.err);
+    assert_reply_refuses(&f->user, 0, KILN_DENIED, "'kilnctl pkg rm' needs an administrator");
     must(send(f, &f->user, MESSAGE_kernel_list, ""), f->engine.err);
     assert_int_equal(f->user.replies[0].type, MESSAGE_json);
     must(send(f, &f->admin, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
     assert_int_equal(f->admin.replies[0].type, MESSAGE_json);
 }
 
+static void status_says_how_the_store_is_used(void **state)
+{
+    struct users *f = *state;
+    static const struct {
+        enum kernel_store_mode mode;
+        const char *name;
+    } modes[] = { { KERNEL_STORE_ON, "on" },
+                  { KERNEL_STORE_READ_ONLY, "read-only" },
+                  { KERNEL_STORE_OFF, "off" } };
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        f->engine.options.store_mode = modes[i].mode;
+        users_reopen(f);
+        KILN_AUTO(json)
+        struct json *status = test_caller_ask(&f->user, &f->engine, MESSAGE_status, "{}");
+        assert_string_equal(json_get_text(json_get(status, "store"), "mode", ""), modes[i].name);
+    }
+}
+
 static void json_that_is_none_is_refused_with_the_requests_name(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const char *const bad[] = { "{", "[]", "{} {}", "7" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         must(send(f, &f->admin, MESSAGE_clear, bad[i]), f->engine.err);
@@ -141,14 +133,14 @@ static void json_that_is_none_is_refused_with_the_requests_name(void **state)
 
 static void clearing_needs_to_be_told_what(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     must(send(f, &f->admin, MESSAGE_clear, "{}"), f->engine.err);
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
 }
 
 static void a_member_of_the_wrong_type_or_name_is_refused_by_name(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const struct {
         const char *body;
         const char *says;
@@ -172,7 +164,7 @@ static void a_member_of_the_wrong_type_or_name_is_refused_by_name(void **state)
 
 static void a_question_of_megabytes_is_refused_before_it_is_parsed(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static char large[100001];
     memset(large, ' ', sizeof(large) - 1);
     must(send(f, &f->user, MESSAGE_kernel_list, large), f->engine.err);
@@ -183,7 +175,7 @@ static void a_question_of_megabytes_is_refused_before_it_is_parsed(void **state)
 
 static void older_than_time_itself_clears_nothing(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     test_caller_want(&f->user, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
@@ -196,7 +188,7 @@ static void older_than_time_itself_clears_nothing(void **state)
 
 static void listing_gives_pages_and_says_when_there_are_more(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const char *const programs[] = { "a.cl", "b.cl" };
     for (size_t i = 0; i < 2; i++) {
         test_caller_want(&f->user, &f->engine, i, programs[i], PRIORITY_INTERACTIVE);
@@ -214,7 +206,7 @@ static void listing_gives_pages_and_says_when_there_are_more(void **state)
 
 static void hello_is_said_once(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct message_hello m = { .oldest_version = 1, .newest_version = 1 };
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 100);
@@ -225,7 +217,7 @@ static void hello_is_said_once(void **state)
 
 static void every_request_of_the_table_answers_an_empty_body(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     static const unsigned types[] = {
 #define KILN_REQUEST(name, number, who, body, purpose) number,
 #define KILN_REPLY(name, number, body, purpose)
@@ -243,7 +235,7 @@ static void every_request_of_the_table_answers_an_empty_body(void **state)
 
 static void too_many_unanswered_requests_are_refused_one_by_one(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     for (unsigned i = 0; i < LIMIT_REQUESTS_IN_FLIGHT; i++) {
         char program[32];
         snprintf(program, sizeof(program), "p%u.cl", i % 50);
@@ -266,7 +258,7 @@ static void too_many_unanswered_requests_are_refused_one_by_one(void **state)
 
 static void subscribers_hear_of_what_happens_and_others_do_not(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     must(send(f, &f->user, MESSAGE_events, ""), f->engine.err);
     assert_int_equal(f->user.replies[0].flags, FRAME_MORE);
     test_caller_forget_replies(&f->user);
@@ -282,12 +274,12 @@ static void subscribers_hear_of_what_happens_and_others_do_not(void **state)
     assert_int_equal(f->admin.reply_count, 1); /* the kernel alone */
 }
 
-static void send_only(struct fixture *f, struct test_caller *c, uint64_t id, enum message_type type)
+static void send_only(struct users *f, struct test_caller *c, uint64_t id, enum message_type type)
 {
     must(test_caller_send(c, &f->engine, type, id, bytes_of_text("{}")), f->engine.err);
 }
 
-static unsigned tasks_out(struct fixture *f)
+static unsigned tasks_out(struct users *f)
 {
     unsigned count = 0;
     for (const struct task *t = f->engine.executor.tasks; t; t = t->next)
@@ -297,7 +289,7 @@ static unsigned tasks_out(struct fixture *f)
 
 static void what_is_quick_does_not_wait_for_a_scan_of_the_store(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_forget_replies(&f->user);
     send_only(f, &f->user, 1, MESSAGE_kernel_list);
@@ -315,7 +307,7 @@ static void what_is_quick_does_not_wait_for_a_scan_of_the_store(void **state)
 
 static void what_waits_for_a_caller_who_left_is_never_begun(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct test_caller fickle;
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_join(&fickle, &f->engine, 1001, ROLE_USE);
@@ -333,7 +325,7 @@ static void what_waits_for_a_caller_who_left_is_never_begun(void **state)
 
 static void one_user_may_have_few_administrative_requests_unanswered(void **state)
 {
-    struct fixture *f = *state;
+    struct users *f = *state;
     struct test_caller again;
     fake_executor_run_tasks(&f->engine.executor);
     for (uint64_t i = 0; i < 4; i++)
@@ -360,7 +352,7 @@ static void one_user_may_have_few_administrative_requests_unanswered(void **stat
     test_caller_leave(&again, &f->engine);
 }
 
-#define SERVICE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define SERVICE_TEST(name) cmocka_unit_test_setup_teardown(name, users_setup, users_teardown)
 
 int main(void)
 {
@@ -371,6 +363,7 @@ int main(void)
         SERVICE_TEST(unknown_requests_are_refused_and_the_connection_lives),
         SERVICE_TEST(a_ping_comes_back_unchanged),
         SERVICE_TEST(users_may_look_but_only_admins_may_clear),
+        SERVICE_TEST(status_says_how_the_store_is_used),
         SERVICE_TEST(json_that_is_none_is_refused_with_the_requests_name),
         SERVICE_TEST(clearing_needs_to_be_told_what),
         SERVICE_TEST(a_member_of_the_wrong_type_or_name_is_refused_by_name),

@@ -187,8 +187,8 @@ static void an_upgraded_toolchain_is_named(void **state)
     upgrade(f, "{\"toolchains\":[" OPENCL TWO "]}");
     KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
     const struct json *d = only_difference(answer, "toolchain version");
-    assert_int_equal(json_get_text(d, "wanted", "")[0], '2');
-    assert_int_equal(json_get_text(d, "there", "")[0], '1');
+    assert_string_equal(json_get_text(d, "wanted", ""), "1 (222222222222)");
+    assert_string_equal(json_get_text(d, "there", ""), "not here any more (111111111111)");
 }
 
 static void an_edited_source_is_named(void **state)
@@ -377,6 +377,69 @@ static void a_package_of_other_compute_units_does_not_have_it(void **state)
     KILN_AUTO(json) struct json *answer = ask_mi210(f, "");
     assert_false(json_get_bool(answer, "found", true));
     assert_null(json_get(answer, "tier"));
+    assert_says(json_get_text(answer, "sentence", ""), "gfx90a6e.kdb, for gfx90a6e");
+    const struct json *d = only_difference(answer, "compute units");
+    assert_string_equal(json_get_text(d, "wanted", ""), "gfx90a68");
+    assert_string_equal(json_get_text(d, "there", ""), "gfx90a6e");
+    assert_string_equal(json_get_text(json_first(json_get(answer, "nearest")), "package", ""),
+                        "gfx90a6e.kdb");
+}
+
+static void without_any_compiler_packages_of_other_compute_units_are_looked_into(void **state)
+{
+    struct fixture *f = *state;
+    put_small_problem(f, "gfx90a6e.kdb", AMD_XNACK_EITHER);
+    upgrade(f, "{\"toolchains\":[]}");
+    engine_fixture_rescan(&f->engine);
+    KILN_AUTO(json) struct json *answer = ask_mi210(f, "");
+    assert_false(json_get_bool(answer, "found", true));
+    assert_says(json_get_text(answer, "sentence", ""), "gfx90a6e.kdb, for gfx90a6e");
+}
+
+/* ---- by MIOpen's name ---- */
+
+#define NAMED(id, name) \
+    "{\"database_id\":\"" id "\",\"name\":\"" name "\",\"args\":\" -mcpu=gfx906\"}"
+
+static void what_was_imported_is_found_by_its_name(void **state)
+{
+    struct fixture *f = *state;
+    import(f, "gfx906_60.ukdb");
+    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, NAMED("gfx906_60", "conv.o"));
+    assert_true(json_get_bool(answer, "found", false));
+    assert_string_equal(json_get_text(answer, "tier", ""), "disk");
+    KILN_AUTO(json) struct json *others = ask(f, &f->bob, NAMED("gfx906_60", "conv.o"));
+    assert_false(json_get_bool(others, "found", true));
+    assert_int_equal(json_count(json_get(others, "nearest")), 0);
+}
+
+static void what_a_package_has_is_found_by_its_name(void **state)
+{
+    struct fixture *f = *state;
+    const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
+    put_package(&f->engine, "gfx906_60.kdb", &row, 1);
+    engine_fixture_rescan(&f->engine);
+    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, NAMED("gfx906_60", "conv.o"));
+    assert_string_equal(json_get_text(answer, "tier", ""), "package");
+    KILN_AUTO(json) struct json *elsewhere = ask(f, &f->ann, NAMED("gfx906_64", "conv.o"));
+    assert_false(json_get_bool(elsewhere, "found", true));
+    assert_string_equal(json_get_text(only_difference(elsewhere, "compute units"), "there", ""),
+                        "gfx906_60");
+}
+
+static void a_named_kernel_is_compared_by_what_names_say(void **state)
+{
+    struct fixture *f = *state;
+    import(f, "gfx906_60.ukdb");
+    plan_opencl(f, 8); /* made from a source: nothing to compare a name with */
+    KILN_AUTO(json) struct json *answer = ask(f, &f->ann, NAMED("gfx906_64", "conv.o"));
+    assert_int_equal(json_count(json_get(answer, "nearest")), 1);
+    only_difference(answer, "compute units");
+    KILN_AUTO(json) struct json *version = ask(f, &f->ann, NAMED("gfx906_60@3.2", "conv.o"));
+    assert_string_equal(json_get_text(only_difference(version, "MIOpen version"), "wanted", ""),
+                        "3.2");
+    KILN_AUTO(json) struct json *name = ask(f, &f->ann, NAMED("gfx906_60", "conv2.o"));
+    only_difference(name, "program");
 }
 
 static void without_a_compiler_and_not_in_the_package_both_are_said(void **state)
@@ -430,6 +493,8 @@ static void questions_that_make_no_sense_are_refused(void **state)
         { "{}", KILN_INVALID, "give a key, or a problem" },
         { "{\"key\":\"ab\",\"problem\":\"conv\"}", KILN_INVALID, "give a key, or a problem" },
         { "{\"key\":\"abc\"}", KILN_INVALID, "'abc' is not a key" },
+        { "{\"name\":\"conv.o\"}", KILN_INVALID, "which device is it for" },
+        { "{\"name\":\"conv.o\",\"key\":\"ab\"}", KILN_INVALID, "or a kernel's name" },
         { "{\"problem\":\"conv -n\",\"target\":\"" FIXTURE_TARGET "\"}", KILN_INVALID,
           "batchsize" },
         { "{\"problem\":\"" LINE "\"}", KILN_INVALID, "target" },
@@ -457,6 +522,30 @@ static void who_leaves_before_the_answer_leaves_nothing(void **state)
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
+static void questions_count_as_administrative_requests(void **state)
+{
+    struct fixture *f = *state;
+    struct test_caller again;
+    const struct bytes question = bytes_of_text(PROBLEM_QUESTION);
+    for (uint64_t i = 0; i < 3; i++)
+        must(test_caller_send(&f->ann, &f->engine, MESSAGE_why_miss, i, question), f->engine.err);
+    must(test_caller_send(&f->ann, &f->engine, MESSAGE_stats, 4, bytes_of_text("")), f->engine.err);
+    test_caller_join(&again, &f->engine, 1000, ROLE_USE);
+    must(test_caller_hello(&again, &f->engine), f->engine.err);
+    test_caller_forget_replies(&again);
+
+    must(test_caller_send(&again, &f->engine, MESSAGE_why_miss, 5, question), f->engine.err);
+
+    assert_reply_refuses(&again, 0, KILN_BUSY,
+                         "4 administrative requests of user 1000 are unanswered, 4 may be");
+    fake_executor_run_tasks(&f->engine.executor);
+    test_caller_forget_replies(&again);
+    must(test_caller_send(&again, &f->engine, MESSAGE_why_miss, 6, question), f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+    json_destroy(reply_json(&again, 0));
+    test_caller_leave(&again, &f->engine);
+}
+
 #define WHY_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -477,10 +566,15 @@ int main(void)
         WHY_TEST(what_others_imported_for_themselves_is_neither_found_nor_near),
         WHY_TEST(what_a_package_has_is_said_to_be_there),
         WHY_TEST(a_package_of_other_compute_units_does_not_have_it),
+        WHY_TEST(without_any_compiler_packages_of_other_compute_units_are_looked_into),
+        WHY_TEST(what_was_imported_is_found_by_its_name),
+        WHY_TEST(what_a_package_has_is_found_by_its_name),
+        WHY_TEST(a_named_kernel_is_compared_by_what_names_say),
         WHY_TEST(without_a_compiler_and_not_in_the_package_both_are_said),
         WHY_TEST(what_was_compiled_is_bound_to_no_compute_units),
         WHY_TEST(an_imported_kernel_for_other_compute_units_is_named_by_them),
         WHY_TEST(questions_that_make_no_sense_are_refused),
+        WHY_TEST(questions_count_as_administrative_requests),
         WHY_TEST(who_leaves_before_the_answer_leaves_nothing),
     };
     return cmocka_run_group_tests_name("why miss", tests, NULL, NULL);

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/solver/solver.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
+#include "tests/support/test.h"
 
-#include <cmocka.h>
+#include <string.h>
 
 struct fixture {
     struct problem problem; /* ResNet-50's second convolution, batch 4 */
@@ -188,6 +185,17 @@ static void an_unknown_name_is_refused_with_those_there_are(void **state)
                         "no solver is called 'ConvWinograd'; there are: ConvDirectNaive");
 }
 
+static void eight_bit_integers_are_refused_by_name(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.type = TYPE_INT8;
+    assert_int_equal(solve(f, ""), KILN_UNSUPPORTED);
+    assert_says(f->err.text, "no solver can solve this int8 problem on");
+    assert_says(f->err.text, "convint8 -n");
+    assert_int_equal(solve(f, "ConvDirectNaive"), KILN_UNSUPPORTED);
+    assert_says(f->err.text, "ConvDirectNaive cannot solve this int8 problem on");
+}
+
 static void a_meaningless_problem_is_refused_before_any_solver_sees_it(void **state)
 {
     struct fixture *f = *state;
@@ -225,6 +233,7 @@ int main(void)
         SOLVER_TEST(brings_the_source_and_the_prelude_it_includes),
         SOLVER_TEST(a_solver_can_be_forced_by_name),
         SOLVER_TEST(an_unknown_name_is_refused_with_those_there_are),
+        SOLVER_TEST(eight_bit_integers_are_refused_by_name),
         SOLVER_TEST(a_meaningless_problem_is_refused_before_any_solver_sees_it),
         SOLVER_TEST(does_not_apply_where_coordinates_exceed_32_bits),
     };

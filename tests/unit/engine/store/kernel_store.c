@@ -446,6 +446,24 @@ static void remembers_probes_over_a_restart(void **state)
     assert_string_equal(seen.detail, "aborts");
 }
 
+/* What fails is tried again at the price of one probe; what works would be built anew. */
+static void of_many_probes_those_that_worked_stay_longest(void **state)
+{
+    struct fixture *f = *state;
+    struct digest id = key_of(3), other = key_of(4);
+    meddle(f,
+           "with recursive n (i) as (select 1 union all select i + 1 from n where i < 1500)"
+           " insert into probe select ?1, 'sm_' || i, i = 1, '', i from n",
+           &id);
+
+    assert_int_equal(kernel_store_probe_put(f->store, &other, "sm_90", true, NULL, &f->err),
+                     KILN_OK);
+
+    assert_int_equal(ask(f, "select count(*) from probe"), 1024);
+    assert_int_equal(ask(f, "select count(*) from probe where works = 1"), 2);
+    assert_int_equal(ask(f, "select min(made) from probe where works = 0"), 1500 - 1022 + 1);
+}
+
 static void makes_its_folder_private_and_marks_it_as_a_cache(void **state)
 {
     struct fixture *f = *state;
@@ -489,6 +507,7 @@ int main(void)
         TEST(a_dry_run_tells_what_clearing_would_remove),
         TEST(clearing_all_gives_the_disk_back),
         TEST(remembers_probes_over_a_restart),
+        TEST(of_many_probes_those_that_worked_stay_longest),
         TEST(makes_its_folder_private_and_marks_it_as_a_cache),
         TEST(refuses_a_folder_that_everybody_may_write_to),
     };

@@ -339,7 +339,7 @@ static void a_file_damaged_while_open_is_replaced_by_the_next_write(void **state
     assert_int_equal(quarantine(f, 3), KILN_OK);
 
     assert_int_equal(files(f, "kernels.db.damaged-"), 1);
-    assert_true(kernel_store_take_notice(f->store, f->notice));
+    assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_REPLACED);
     assert_non_null(strstr(f->notice, "moved to"));
     assert_false(kernel_store_take_notice(f->store, f->notice));
     assert_false(is_damaged(f, 3));
@@ -508,11 +508,82 @@ static void a_killed_writer_leaves_a_whole_store(void **state)
         object_unref(expected[i]);
 }
 
+/* ---- rows of packages ---- */
+
+struct damages {
+    unsigned count;
+    char first_row[64], first_reason[64], package[64];
+};
+
+static void see_damage(void *context, const struct kernel_damage *damage)
+{
+    struct damages *seen = context;
+    if (seen->count++ > 0)
+        return;
+    snprintf(seen->first_row, sizeof(seen->first_row), "%s", damage->row);
+    snprintf(seen->first_reason, sizeof(seen->first_reason), "%s", damage->reason);
+    snprintf(seen->package, sizeof(seen->package), "%s", damage->package);
+    assert_true(damage->found > 0);
+}
+
+static struct damages damages_of(struct fixture *f, const char *package)
+{
+    struct damages seen = { 0 };
+    assert_int_equal(kernel_store_quarantine_of(f->store, package, see_damage, &seen, &f->err),
+                     KILN_OK);
+    return seen;
+}
+
+static void note_damage(struct fixture *f, const char *package, const char *row, const char *why)
+{
+    const struct kernel_damage damage = { .package = package, .row = row, .reason = why };
+    assert_int_equal(kernel_store_quarantine_packaged(f->store, &damage, &f->err), KILN_OK);
+}
+
+static void damage_in_a_package_is_kept_once_for_each_row_over_a_restart(void **state)
+{
+    struct fixture *f = *state;
+    note_damage(f, "gfx90a68.kdb", "a.o", "its md5 is another");
+    note_damage(f, "gfx90a68.kdb", "b.o", "it is cut short");
+    note_damage(f, "gfx90a68.kdb", "a.o", "its size is another");
+    note_damage(f, "gfx906_60.kdb", "a.o", "elsewhere");
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    struct damages seen = damages_of(f, "gfx90a68.kdb");
+    assert_int_equal(seen.count, 2);
+    assert_string_equal(seen.first_row, "a.o");
+    assert_string_equal(seen.first_reason, "its size is another");
+    assert_string_equal(seen.package, "gfx90a68.kdb");
+    assert_int_equal(usage(f).quarantined, 3);
+    assert_int_equal(damages_of(f, "none.kdb").count, 0);
+}
+
+static void damage_in_packages_is_bounded_and_forgotten_with_the_package(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 100; i++) {
+        char row[16];
+        snprintf(row, sizeof(row), "k%u.o", i);
+        note_damage(f, "gfx90a68.kdb", row, "it is damaged");
+    }
+    note_damage(f, "gfx906_60.kdb", "a.o", "elsewhere");
+    assert_int_equal(damages_of(f, "gfx90a68.kdb").count, 63);
+    assert_string_equal(damages_of(f, "gfx90a68.kdb").first_row, "k99.o");
+
+    assert_int_equal(kernel_store_quarantine_forget(f->store, "gfx90a68.kdb", &f->err), KILN_OK);
+
+    assert_int_equal(damages_of(f, "gfx90a68.kdb").count, 0);
+    assert_int_equal(usage(f).quarantined, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(damage_in_a_package_is_kept_once_for_each_row_over_a_restart),
+        TEST(damage_in_packages_is_bounded_and_forgotten_with_the_package),
         TEST(damaged_bytes_are_a_miss_that_asks_for_quarantine),
         TEST(quarantine_keeps_the_evidence_and_the_counters_right),
         TEST(a_damaged_object_takes_all_its_keys_along),

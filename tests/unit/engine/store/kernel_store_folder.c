@@ -19,8 +19,8 @@ static void keep(struct fixture *f, unsigned number)
 
 static bool noticed(struct fixture *f, const char *words)
 {
-    return kernel_store_take_notice(f->store, f->notice) && strstr(f->notice, words) &&
-           strstr(f->notice, f->file);
+    return kernel_store_take_notice(f->store, f->notice) == KERNEL_NOTICE_REPLACED &&
+           strstr(f->notice, words) && strstr(f->notice, f->file);
 }
 
 static void a_removed_file_is_made_anew_by_the_next_write(void **state)

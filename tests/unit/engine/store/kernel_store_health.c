@@ -99,7 +99,8 @@ static void keep(struct fixture *f, unsigned number)
 
 static bool noticed(struct fixture *f, const char *words)
 {
-    return kernel_store_take_notice(f->store, f->notice) && strstr(f->notice, words);
+    return kernel_store_take_notice(f->store, f->notice) == KERNEL_NOTICE_RECOVERED &&
+           strstr(f->notice, words);
 }
 
 /* ---- while it runs ---- */
@@ -189,6 +190,8 @@ static void what_somebody_asked_for_is_tried_each_time_and_its_failure_told(void
     break_disk(f, EIO);
 
     assert_int_equal(kernel_store_remove(f->store, &key, &f->err), KILN_IO);
+    assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_TROUBLE);
+    assert_string_equal(f->notice, health(f).text); /* for the log: once, at its onset */
     assert_int_equal(kernel_store_clear(f->store, &all, false, &count, &bytes, &f->err), KILN_IO);
     assert_int_equal(kernel_store_pin(f->store, &key, 1, true, &count, &f->err), KILN_IO);
     assert_int_equal(kernel_store_gc(f->store, &nothing, &result, &f->err), KILN_IO);
@@ -197,6 +200,7 @@ static void what_somebody_asked_for_is_tried_each_time_and_its_failure_told(void
     assert_int_equal(kernel_store_clear(f->store, &all, true, &count, &bytes, &f->err), KILN_OK);
     assert_int_equal(count, 1); /* a dry run only reads */
     assert_int_equal(health(f).dropped, 0);
+    assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_NONE);
     disk.fails_with = 0;
 
     assert_int_equal(import(f, (struct kernel){ .number = 2, .size = 5000 }), KILN_OK);

@@ -198,7 +198,7 @@ static void a_much_smaller_limit_takes_effect_in_steps(void **state)
 
     assert_in_range(usage(f).kernels, 2900, 3000);
     assert_false(holds(f, 9000));
-    assert_true(kernel_store_take_notice(f->store, f->notice));
+    assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_TROUBLE);
     assert_non_null(strstr(f->notice, "it is being made smaller"));
     for (; more; steps++)
         assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);

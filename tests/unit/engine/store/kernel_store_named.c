@@ -142,6 +142,43 @@ static void exports_in_the_order_of_import_word_for_word(void **state)
     }
 }
 
+struct cut {
+    struct fixture *f;
+    size_t told, refused;
+};
+
+/* The first column says whether a reader was in the way. */
+static bool cut_log(void *context, const struct kernel_record *record, struct bytes raw)
+{
+    struct cut *cut = context;
+    struct digest sum = sha256_of(raw);
+    cut->told++;
+    cut->refused += ask(cut->f, "pragma wal_checkpoint(truncate)") != 0;
+    assert_string_equal(record->program, "k.s.o"); /* and all of it is still there */
+    assert_string_equal(record->database_id, DEVICE);
+    assert_true(digest_equal(&sum, &record->object));
+    return true;
+}
+
+static void an_export_that_takes_long_holds_up_no_writer(void **state)
+{
+    struct fixture *f = *state;
+    struct kernel_place place = { 0 };
+    struct cut cut = { .f = f };
+    bool end = false;
+    static const char *const args[] = { " -mcpu=gfx906", "-mcpu=gfx906", "  -A  -B ", "" };
+    for (unsigned i = 0; i < 4; i++)
+        import_named(f, (struct named){ "k.s.o", args[i], ANNA, i % 2, .seed = i + 1 });
+
+    assert_int_equal(
+        kernel_store_each_named(f->store, ANNA, DEVICE, &place, 1000, cut_log, &cut, &end, &f->err),
+        KILN_OK);
+
+    assert_true(end);
+    assert_int_equal(cut.told, 4);
+    assert_int_equal(cut.refused, 0);
+}
+
 static void exports_own_kernels_first_and_then_those_of_everyone_that_they_do_not_replace(
     void **state)
 {
@@ -415,6 +452,7 @@ int main(void)
         TEST(a_name_key_covers_every_field_as_it_is),
         TEST(a_name_key_is_the_documented_sum),
         TEST(exports_in_the_order_of_import_word_for_word),
+        TEST(an_export_that_takes_long_holds_up_no_writer),
         TEST(exports_own_kernels_first_and_then_those_of_everyone_that_they_do_not_replace),
         TEST(exports_page_by_page_without_loss_or_repetition),
         TEST(a_damaged_object_is_told_without_its_bytes),

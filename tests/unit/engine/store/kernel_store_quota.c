@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What one user's kernels may take. */
 #include "store_fixture.h"
+#include "tests/support/test.h"
 
+#include "engine/store/kernel_store_parts.h"
+
+#include <stdio.h>
 #include <string.h>
 
 #define ANNA 1001u
@@ -112,7 +116,8 @@ static void an_import_beyond_the_quota_is_refused_with_what_to_do(void **state)
 
     assert_non_null(strstr(f->err.text, "user 1001 has 33.9 KiB of the 39.1 KiB"));
     assert_non_null(strstr(f->err.text, "kilnctl clear --uid 1001"));
-    assert_non_null(strstr(f->err.text, "kilnctl gc"));
+    assert_non_null(strstr(f->err.text, "kilnctl clear --own"));
+    assert_null(strstr(f->err.text, "kilnctl gc"));
     assert_int_equal(share_of(f, ANNA).kernels, 3);
     assert_true(holds(f, 11));
     assert_false(holds(f, 14));
@@ -180,6 +185,203 @@ static void a_smaller_quota_takes_effect_with_the_next_put(void **state)
     assert_true(holds(f, 99));
 }
 
+/* ---- what a user brings, in a store that is full ---- */
+
+#define SMALL (2u << 20)
+#define LARGE 60000u
+
+static struct kernel large(uint32_t uid, unsigned number, uint64_t last_used, bool is_private)
+{
+    return (struct kernel){ .number = number,
+                            .size = LARGE,
+                            .uid = uid,
+                            .last_used = last_used,
+                            .is_private = is_private };
+}
+
+/* Bert's, for everyone, until one had to go. */
+static void fill_with_berts(struct fixture *f)
+{
+    f->quota = 0;
+    assert_int_equal(reopen(f, SMALL), KILN_OK);
+    for (unsigned i = 100; stored(f, large(BERT, i, NOW - 9000, false)) == 0; i++)
+        assert_true(i < 200);
+}
+
+/* As many as there is room for; how many that was. */
+static unsigned bring(struct fixture *f, unsigned first, uint64_t now)
+{
+    unsigned count = 0;
+    while (import(f, large(ANNA, first + count, now, true)) == KILN_OK)
+        count++;
+    assert_int_equal(f->err.code, KILN_FULL);
+    assert_non_null(strstr(f->err.text, "pushes out no other user's kernels"));
+    assert_non_null(strstr(f->err.text, "kilnctl clear --uid 1001"));
+    return count;
+}
+
+static void what_a_user_brings_pushes_out_no_other_users_kernels(void **state)
+{
+    struct fixture *f = *state;
+    fill_with_berts(f);
+    uint64_t before = share_of(f, BERT).kernels;
+
+    unsigned count = bring(f, 1, NOW);
+
+    assert_int_equal(share_of(f, BERT).kernels, before);
+    assert_int_equal(share_of(f, ANNA).kernels, count);
+    assert_true(taken(f) <= SMALL);
+    assert_true(stored(f, large(ANNA, 99, NOW, false)) > 0); /* what is compiled may */
+}
+
+/* ---- without a quota: half of the limit ---- */
+
+static void who_has_more_than_half_of_a_full_store_makes_room_for_others(void **state)
+{
+    struct fixture *f = *state;
+    f->quota = 0;
+    assert_int_equal(reopen(f, SMALL), KILN_OK);
+    for (unsigned i = 1; i <= 5; i++)
+        stored(f, large(ANNA, i, NOW - 90000, false)); /* worth less than any of Bert's */
+    for (unsigned i = 100; stored(f, large(BERT, i, NOW, false)) == 0; i++)
+        assert_true(i < 200);
+    uint64_t berts = share_of(f, BERT).kernels;
+    assert_true(share_of(f, BERT).bytes > SMALL / 2);
+
+    stored(f, large(ANNA, 6, NOW, false));
+    stored(f, large(BERT, 201, NOW, false));
+
+    assert_int_equal(share_of(f, ANNA).kernels, 6);
+    assert_in_range(share_of(f, BERT).kernels, 1, berts);
+}
+
+static void who_is_alone_has_all_of_it(void **state)
+{
+    struct fixture *f = *state;
+    fill_with_berts(f);
+    for (unsigned i = 300; i < 340; i++)
+        stored(f, large(BERT, i, NOW, false));
+    assert_true(share_of(f, BERT).bytes > SMALL / 2);
+    assert_in_range(taken(f), SMALL * 3 / 4, SMALL);
+    assert_true(holds(f, 339));
+    assert_false(holds(f, 100));
+}
+
+/* Else a full cache of one's own would be closed to what one brings. */
+static void who_has_more_than_half_brings_in_place_of_what_he_compiled(void **state)
+{
+    struct fixture *f = *state;
+    fill_with_berts(f);
+
+    for (unsigned i = 300; i < 310; i++)
+        assert_int_equal(import(f, large(BERT, i, NOW, true)), KILN_OK);
+
+    assert_true(holds(f, 300));
+    assert_true(holds(f, 309));
+}
+
+static void what_a_user_brought_before_goes_first_and_what_came_with_it_stays(void **state)
+{
+    struct fixture *f = *state;
+    fill_with_berts(f);
+    uint64_t before = share_of(f, BERT).kernels;
+    unsigned old = bring(f, 1, NOW - 1000);
+    assert_true(old > 0);
+
+    unsigned fresh = bring(f, 50, NOW);
+
+    assert_int_equal(fresh, old);
+    assert_int_equal(share_of(f, ANNA).kernels, fresh);
+    assert_true(holds(f, 50));
+    assert_false(holds(f, 1));
+    assert_int_equal(share_of(f, BERT).kernels, before);
+}
+
+static void what_a_user_compiled_for_all_and_what_is_pinned_stays_for_what_he_brings(void **state)
+{
+    struct fixture *f = *state;
+    fill_with_berts(f);
+    stored(f, large(ANNA, 99, NOW - 5000, false));
+    struct kernel pinned = large(ANNA, 98, NOW - 5000, true);
+    pinned.pinned = true;
+    stored(f, pinned);
+
+    bring(f, 1, NOW);
+
+    assert_true(holds(f, 99));
+    assert_true(holds(f, 98));
+}
+
+/* ---- how it is found ---- */
+
+static bool plan_names(struct fixture *f, enum kernel_statement statement, const char *index)
+{
+    char sql[1000];
+    const char *const explain = sql;
+    struct db *db = NULL;
+    struct db_options options = { .path = f->file,
+                                  .statements = &explain,
+                                  .statement_count = 1,
+                                  .value_most = 1 << 20,
+                                  .cache_kib = 64 };
+    bool names = false, row = true;
+    snprintf(sql, sizeof(sql), "explain query plan %s", kernel_statements[statement]);
+    must(db_open(&options, &db, &f->err), f->err);
+    struct query q = query_of(db, 0);
+    while (row) {
+        must(query_step(&q, &row, &f->err), f->err);
+        names |= row && strstr(query_text(&q, 3), index);
+        assert_null(row ? strstr(query_text(&q, 3), "TEMP B-TREE") : NULL);
+    }
+    query_done(&q);
+    db_destroy(db);
+    return names;
+}
+
+/* However many kernels a user had compiled for everyone. */
+static void what_goes_for_an_import_is_found_without_looking_at_other_kernels(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(plan_names(f, KERNEL_EVICT_PRIVATE, "INDEX recency_private (uid=?)"));
+    assert_true(plan_names(f, KERNEL_EVICT_OWN, "INDEX recency_of_uid (uid=?)"));
+}
+
+static void of_a_store_of_schema_3_private_kernels_are_known_as_such(void **state)
+{
+    struct fixture *f = *state;
+    f->quota = 0;
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+    assert_int_equal(import(f, large(ANNA, 1, NOW, true)), KILN_OK);
+    stored(f, large(ANNA, 2, NOW, false));
+    close_store(f);
+    meddle(f, "drop index recency_private", NULL);
+    meddle(f, "alter table recency drop column scope", NULL);
+    meddle(f, "pragma user_version = 3", NULL);
+
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    assert_string_equal(f->notice, "");
+    assert_int_equal(ask(f, "select count(*) from recency where scope = 1001"), 1);
+    assert_int_equal(ask(f, "select count(*) from recency where scope = -1"), 1);
+}
+
+static void a_wrong_scope_is_mended(void **state)
+{
+    struct fixture *f = *state;
+    struct kernel_gc nothing = { 0 };
+    struct kernel_gc_result result;
+    f->quota = 0;
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+    assert_int_equal(import(f, large(ANNA, 1, NOW, true)), KILN_OK);
+    stored(f, large(ANNA, 2, NOW, false));
+    meddle(f, "update recency set scope = case scope when -1 then 7 else -1 end", NULL);
+
+    must(kernel_store_gc(f->store, &nothing, &result, &f->err), f->err);
+
+    assert_int_equal(ask(f, "select count(*) from recency where scope = 1001"), 1);
+    assert_int_equal(ask(f, "select count(*) from recency where scope = -1"), 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
 
 int main(void)
@@ -193,6 +395,15 @@ int main(void)
         TEST(pinned_kernels_are_not_evicted_for_the_quota),
         TEST(a_put_that_fails_for_the_quota_keeps_the_older_kernel_of_its_key),
         TEST(a_smaller_quota_takes_effect_with_the_next_put),
+        TEST(what_a_user_brings_pushes_out_no_other_users_kernels),
+        TEST(who_has_more_than_half_of_a_full_store_makes_room_for_others),
+        TEST(who_is_alone_has_all_of_it),
+        TEST(who_has_more_than_half_brings_in_place_of_what_he_compiled),
+        TEST(what_a_user_brought_before_goes_first_and_what_came_with_it_stays),
+        TEST(what_a_user_compiled_for_all_and_what_is_pinned_stays_for_what_he_brings),
+        TEST(what_goes_for_an_import_is_found_without_looking_at_other_kernels),
+        TEST(of_a_store_of_schema_3_private_kernels_are_known_as_such),
+        TEST(a_wrong_scope_is_mended),
     };
     return cmocka_run_group_tests_name("kernel_store_quota", tests, NULL, NULL);
 }

@@ -135,6 +135,7 @@ static enum kiln_code put_counting(struct fixture *f, struct kernel k, bool is_i
         .last_used = k.last_used,
         .uid = k.uid ? k.uid : 1000,
         .pinned = k.pinned,
+        .is_private = k.is_private,
     };
     enum kiln_code rc = is_import ? kernel_store_import(f->store, &record, object, evicted, &f->err)
                                   : kernel_store_put(f->store, &record, object, evicted, &f->err);

@@ -48,7 +48,7 @@ struct kernel {
     uint64_t compile_ns;
     uint64_t last_used;
     uint32_t uid; /* 0: 1000 */
-    bool pinned;
+    bool pinned, is_private;
     uint64_t toolchain; /* its identity is key_of(this); 0: 7 */
     const char *package;
 };

@@ -52,7 +52,7 @@ static int confined(const struct fixture *f, int (*act)(const struct fixture *f)
     assert_true(pid >= 0);
     if (pid == 0) {
         struct kiln_err err = KILN_ERR_INIT;
-        enum kiln_code rc = transfer_confine(&f->job, &err);
+        enum kiln_code rc = transfer_confine(&f->job, NULL, &err);
         _exit(rc == KILN_UNSUPPORTED ? 100 : rc ? 101 : act(f));
     }
     int status = 0;

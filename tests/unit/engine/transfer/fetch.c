@@ -2,9 +2,11 @@
 #include "tests/unit/engine/transfer/fetch_fixture.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* ---- whole files ---- */
@@ -89,6 +91,67 @@ static void refuses_a_size_beyond_the_limit_before_taking_any_of_it(void **state
     assert_int_equal(size_of_file(f), 0);
     assert_int_equal(f->server.requests, 1);
     assert_says(f->err.text, "package_limit");
+}
+
+static void answer_large_head(struct http_script *s, unsigned number, int fd)
+{
+    (void)s, (void)number;
+    http_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 21474836480\r\nConnection: close\r\n\r\n");
+}
+
+static void refuses_a_stated_size_beyond_the_limit_though_nothing_of_it_comes(void **state)
+{
+    struct fixture *f = *state;
+    f->limit = SIZE;
+    serve(f, answer_large_head);
+
+    assert_int_equal(get(f, "", "/file"), KILN_FULL);
+
+    assert_int_equal(f->server.requests, 1);
+    assert_says(f->err.text, "package_limit");
+}
+
+/* Answers each handshake with words, until its listener is shut down. */
+static void *talk_without_tls(void *context)
+{
+    const int *listener = context;
+    int fd;
+    while ((fd = accept(*listener, NULL, NULL)) >= 0) {
+        char hello[4096];
+        if (read(fd, hello, sizeof(hello)) > 0)
+            http_say(fd, "HTTP/1.1 400 Bad Request\r\n\r\n");
+        shutdown(fd, SHUT_WR);
+        http_wait_for_hang_up(fd);
+        close(fd);
+    }
+    return NULL;
+}
+
+static void does_not_try_https_again_where_http_answers(void **state)
+{
+    struct fixture *f = *state;
+    char text[100];
+    pthread_t server;
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof(at);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, size), 0);
+    assert_int_equal(listen(listener, 4), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+    assert_int_equal(pthread_create(&server, NULL, talk_without_tls, &listener), 0);
+    snprintf(text, sizeof(text), "https://127.0.0.1:%u/file", (unsigned)ntohs(at.sin_port));
+    must(url_parse(text, &f->url, &f->err), f->err);
+
+    f->request = (struct fetch_request){ .url = &f->url, .size_limit = SIZE, .policy = &f->policy };
+    enum kiln_code rc = fetch(&f->request, f->fd, &f->status_seen, &f->err);
+    shutdown(listener, SHUT_RDWR);
+    pthread_join(server, NULL);
+    close(listener);
+    url_done(&f->url);
+
+    assert_int_equal(rc, KILN_IO);
+    assert_int_equal(pause_count, 0);
+    assert_says(f->err.text, "is that a server for https?");
 }
 
 static void takes_exactly_the_limit(void **state)
@@ -317,6 +380,8 @@ int main(void)
         TEST(asks_only_once_for_what_is_refused),
         TEST(asks_again_after_what_may_pass),
         TEST(refuses_a_size_beyond_the_limit_before_taking_any_of_it),
+        TEST(refuses_a_stated_size_beyond_the_limit_though_nothing_of_it_comes),
+        TEST(does_not_try_https_again_where_http_answers),
         TEST(takes_exactly_the_limit),
         TEST(stops_an_endless_body_at_the_limit),
         TEST(takes_no_part_for_the_whole),

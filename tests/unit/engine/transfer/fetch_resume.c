@@ -5,17 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* In the end, however often it must be asked for. */
+static void expect_fetched(struct fixture *f, void (*answer)(struct http_script *, unsigned, int),
+                           const uint8_t *content)
+{
+    serve(f, answer);
+    must(get(f, "", "/file"), f->err);
+    expect_content(f, content);
+}
+
 static void goes_on_where_a_lost_connection_stopped(void **state)
 {
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
     f->cuts = 2;
     f->step = 1000;
-    serve(f, answer_file);
 
-    must(get(f, "", "/file"), f->err);
+    expect_fetched(f, answer_file, f->content);
 
-    expect_content(f, f->content);
     assert_int_equal(f->server.requests, 3);
     assert_int_equal(f->ranges, 2);
     assert_true(http_script_was_asked(&f->server, "Range: bytes=2000-"));
@@ -29,11 +36,9 @@ static void goes_on_by_date_where_there_is_no_etag(void **state)
     strcpy(f->date, "Mon, 01 Jan 2024 00:00:00 GMT");
     f->cuts = 1;
     f->step = 1000;
-    serve(f, answer_file);
 
-    must(get(f, "", "/file"), f->err);
+    expect_fetched(f, answer_file, f->content);
 
-    expect_content(f, f->content);
     assert_true(http_script_was_asked(&f->server, "If-Range: Mon, 01 Jan 2024 00:00:00 GMT"));
 }
 
@@ -43,11 +48,9 @@ static void does_not_trust_a_date_of_the_same_second(void **state)
     strcpy(f->date, "Tue, 02 Jan 2024 00:00:00 GMT");
     f->cuts = 1;
     f->step = 1000;
-    serve(f, answer_file);
 
-    must(get(f, "", "/file"), f->err);
+    expect_fetched(f, answer_file, f->content);
 
-    expect_content(f, f->content);
     assert_int_equal(f->ranges, 0);
 }
 
@@ -58,11 +61,9 @@ static void does_not_trust_a_weak_etag(void **state)
     strcpy(f->date, "Mon, 01 Jan 2024 00:00:00 GMT");
     f->cuts = 1;
     f->step = 1000;
-    serve(f, answer_file);
 
-    must(get(f, "", "/file"), f->err);
+    expect_fetched(f, answer_file, f->content);
 
-    expect_content(f, f->content);
     assert_int_equal(f->ranges, 0);
 }
 
@@ -86,11 +87,9 @@ static void begins_anew_when_the_file_changed_meanwhile(void **state)
 {
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
-    serve(f, answer_new_version);
 
-    must(get(f, "", "/file"), f->err);
+    expect_fetched(f, answer_new_version, f->other);
 
-    expect_content(f, f->other);
     assert_int_equal(f->server.requests, 2);
     assert_int_equal(f->ranges, 1);
 }
@@ -110,11 +109,9 @@ static void never_joins_two_versions_even_if_the_server_does(void **state)
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
     f->step = 1000;
-    serve(f, answer_wrong_part);
 
-    must(get(f, "", "/file"), f->err);
+    expect_fetched(f, answer_wrong_part, f->other);
 
-    expect_content(f, f->other);
     assert_int_equal(f->server.requests, 3);
     assert_false(http_script_was_asked(&f->server, "Range:"));
 }
@@ -137,11 +134,9 @@ static void takes_no_part_that_was_not_asked_for(void **state)
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
     f->step = 1000;
-    serve(f, answer_wrong_start);
 
-    must(get(f, "", "/file"), f->err);
+    expect_fetched(f, answer_wrong_start, f->content);
 
-    expect_content(f, f->content);
     assert_int_equal(f->server.requests, 3);
 }
 
@@ -160,11 +155,9 @@ static void begins_anew_when_there_is_no_such_part_any_more(void **state)
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
     f->step = 1000;
-    serve(f, answer_shorter);
 
-    must(get(f, "", "/file"), f->err);
+    expect_fetched(f, answer_shorter, f->content);
 
-    expect_content(f, f->content);
     assert_int_equal(f->server.requests, 3);
 }
 
@@ -174,11 +167,9 @@ static void keeps_on_while_each_attempt_brings_more(void **state)
     strcpy(f->etag, "\"one\"");
     f->cuts = 49;
     f->step = 1000;
-    serve(f, answer_file);
 
-    must(get(f, "", "/file"), f->err);
+    expect_fetched(f, answer_file, f->content);
 
-    expect_content(f, f->content);
     assert_int_equal(f->server.requests, 50);
 }
 
@@ -230,11 +221,9 @@ static void waits_as_long_as_the_server_asks(void **state)
     f->status = 429;
     f->failures = 1;
     f->extra = "Retry-After: 17\r\n";
-    serve(f, answer_file);
 
-    must(get(f, "", "/file"), f->err);
+    expect_fetched(f, answer_file, f->content);
 
-    expect_content(f, f->content);
     assert_int_equal(pause_count, 1);
     assert_int_equal(pauses[0], 17000);
 }

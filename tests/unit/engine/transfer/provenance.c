@@ -110,6 +110,23 @@ static void refuses_a_key_that_nobody_trusts(void **state)
     assert_false(http_script_was_asked(&f->server, "GET /" PACKAGE " HTTP"));
 }
 
+/* kiln-transfer reads a copy where it is another user; people put keys into the folder itself. */
+static void names_the_folder_that_a_copy_of_the_keys_is_of(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    package_sign(&f->p, PACKAGE, "stranger", false);
+    from_server(f, PACKAGE);
+    f->job.keys_shown = "/etc/kiln/trusted";
+
+    expect_refused(f, KILN_DENIED, "which is none of the 0 in '/etc/kiln/trusted'");
+
+    const char *once = "the manifest of '" PACKAGE "'";
+    const char *first = strstr(f->outcome.err.text, once);
+    assert_non_null(first);
+    assert_null(strstr(first + 1, once));
+}
+
 static void refuses_the_signed_manifest_of_another_package(void **state)
 {
     struct fixture *f = *state;
@@ -122,6 +139,41 @@ static void refuses_the_signed_manifest_of_another_package(void **state)
     from_server(f, PACKAGE);
 
     expect_refused(f, KILN_NOT_FOUND, PACKAGE);
+}
+
+/* A signature says for which device a package is: its name does. */
+static void a_signed_package_goes_by_no_name_of_another_device_or_format(void **state)
+{
+    static const char *const others[] = { "gfx90a.kdb", "gfx906_60.kdb", "gfx90a68.kpkg" };
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    package_sign(&f->p, PACKAGE, "amd", true);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        from_server(f, PACKAGE);
+        f->job.name = others[i];
+        expect_refused(f, KILN_DENIED, "signs this file as 'gfx90a68.kdb'");
+        assert_non_null(strstr(f->outcome.err.text, others[i]));
+    }
+    package_write(&f->p, "latest", ROWS, OBJECT_SIZE);
+    package_sign(&f->p, "latest", "amd2", true);
+    from_server(f, "latest");
+    f->job.name = PACKAGE;
+    expect_refused(f, KILN_DENIED, "signs this file as 'latest'");
+}
+
+static void a_signed_package_goes_by_another_name_of_the_same_device(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    package_pack(&f->p, PACKAGE, "gfx90a68.rocm7.kdb.bz2");
+    package_sign(&f->p, "gfx90a68.rocm7.kdb.bz2", "amd", true);
+    from_server(f, "gfx90a68.rocm7.kdb.bz2");
+    f->job.name = PACKAGE;
+
+    run(f);
+
+    assert_string_equal(f->outcome.signer, "amd");
+    expect_installed(f);
 }
 
 static void refuses_an_unsigned_package_where_a_signature_is_required(void **state)
@@ -204,7 +256,10 @@ int main(void)
         TEST(takes_the_manifest_beside_a_file_url),
         TEST(refuses_a_flipped_bit_in_a_signed_package),
         TEST(refuses_a_key_that_nobody_trusts),
+        TEST(names_the_folder_that_a_copy_of_the_keys_is_of),
         TEST(refuses_the_signed_manifest_of_another_package),
+        TEST(a_signed_package_goes_by_no_name_of_another_device_or_format),
+        TEST(a_signed_package_goes_by_another_name_of_the_same_device),
         TEST(refuses_an_unsigned_package_where_a_signature_is_required),
         TEST(does_without_a_manifest_that_is_not_there),
         TEST(does_not_do_without_a_manifest_that_wants_a_password),

@@ -146,8 +146,8 @@ static void a_damaged_cache_comes_as_it_is_with_a_note(void **state)
     struct fixture *f = *state;
     open_live(f);
     int fd = open(package_path(&f->p, CACHE), O_WRONLY | O_CLOEXEC);
-    static const char garbage[4000] = { 'x' };
-    assert_int_equal(pwrite(fd, garbage, sizeof(garbage), 96), sizeof(garbage));
+    static const char garbage[100000] = { 'x' };
+    assert_int_equal(pwrite(fd, garbage, 4000, 96), 4000);
     close(fd);
     char log[FIXTURE_PATH_MOST];
     snprintf(log, sizeof(log), "%s-wal", package_path(&f->p, CACHE));
@@ -160,6 +160,23 @@ static void a_damaged_cache_comes_as_it_is_with_a_note(void **state)
     expect_the_file_itself(f, CACHE);
     assert_says(f->taken.note, "damaged");
     assert_says(f->taken.note, "write-ahead log");
+}
+
+static void a_cache_whose_log_is_damaged_comes_with_the_rest_of_it(void **state)
+{
+    struct fixture *f = *state;
+    char log[FIXTURE_PATH_MOST];
+    open_live(f);
+    snprintf(log, sizeof(log), "%s-wal", package_path(&f->p, CACHE));
+    int fd = open(log, O_WRONLY | O_CLOEXEC);
+    static const char garbage[4000] = { 'x' };
+    assert_int_equal(pwrite(fd, garbage, sizeof(garbage), 0), sizeof(garbage));
+    close(fd);
+
+    must(take(f, CACHE), f->p.err);
+
+    assert_true(f->taken.merged);
+    assert_says(f->taken.note, "write-ahead log of '" CACHE "' is damaged: 2 of its pages");
 }
 
 static void what_is_not_there_is_said(void **state)
@@ -202,6 +219,7 @@ int main(void)
         TEST(a_package_that_nobody_writes_comes_as_it_is),
         TEST(a_packed_package_comes_as_it_is),
         TEST(a_damaged_cache_comes_as_it_is_with_a_note),
+        TEST(a_cache_whose_log_is_damaged_comes_with_the_rest_of_it),
         TEST(what_is_not_there_is_said),
         TEST(what_is_no_file_is_refused),
         TEST(a_folder_that_takes_no_copy_is_said),

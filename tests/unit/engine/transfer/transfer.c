@@ -238,7 +238,23 @@ static void a_users_cache_takes_half_of_the_free_disk_at_most(void **state)
 
     assert_int_equal(as_package, KILN_OK);
     assert_int_equal(as_cache, KILN_FULL);
-    assert_says(f->outcome.err.text, "larger than 50000 bytes, half of what is free");
+    assert_says(f->outcome.err.text, "larger than 50000 bytes, its share of what is free");
+    assert_is_empty(f->p.staging);
+}
+
+static void where_several_run_at_once_each_takes_its_share(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    from_descriptor(f, PACKAGE);
+    f->job.salvage = true;
+    f->job.disk_part = 6;
+    free_blocks = 60;
+    enum kiln_code rc = run(f);
+    free_blocks = 0;
+
+    assert_int_equal(rc, KILN_FULL);
+    assert_says(f->outcome.err.text, "larger than 10000 bytes, its share of what is free");
     assert_is_empty(f->p.staging);
 }
 
@@ -257,7 +273,7 @@ static void a_users_cache_unpacks_to_half_of_the_free_disk_at_most(void **state)
     free_blocks = 0;
 
     assert_int_equal(rc, KILN_FULL);
-    assert_says(f->outcome.err.text, "half of what is free");
+    assert_says(f->outcome.err.text, "its share of what is free");
     assert_is_empty(f->p.staging);
 }
 
@@ -270,6 +286,37 @@ static void a_users_cache_beyond_the_limit_is_told_which(void **state)
     f->job.size_limit = 50000;
 
     expect_refused(f, KILN_FULL, "four times the setting cache_limit");
+}
+
+static void takes_a_tuning_file_and_looks_for_no_kernels_in_it(void **state)
+{
+    struct fixture *f = *state;
+    int fd = open(package_path(&f->p, "a.txt"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "key=value\n", 10), 10);
+    close(fd);
+    package_pack(&f->p, "a.txt", "gfx90a68.HIP.fdb.txt.bz2");
+    from_descriptor(f, "gfx90a68.HIP.fdb.txt.bz2");
+    f->job.salvage = true;
+    f->job.unchecked = true;
+
+    must(run(f), f->outcome.err);
+
+    assert_string_equal(f->outcome.name, "gfx90a68.HIP.fdb.txt");
+    assert_int_equal(f->outcome.size, 10);
+    assert_int_equal(f->outcome.rows, 0);
+}
+
+static void says_how_large_a_tuning_file_may_be(void **state)
+{
+    struct fixture *f = *state;
+    package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
+    from_descriptor(f, PACKAGE);
+    f->job.salvage = true;
+    f->job.unchecked = true;
+    f->job.size_limit = 50000;
+
+    expect_refused(f, KILN_FULL, "the most for a tuning file");
 }
 
 static bool shrinks;
@@ -435,6 +482,18 @@ static void refuses_what_is_no_database(void **state)
     expect_refused(f, KILN_CORRUPT, "SQLite");
 }
 
+static void says_of_a_short_web_page_that_it_is_no_package(void **state)
+{
+    struct fixture *f = *state;
+    static const char page[] = "<html>Log in</html>";
+    int fd = open(package_path(&f->p, PACKAGE), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, page, sizeof(page)), sizeof(page));
+    close(fd);
+    from_descriptor(f, PACKAGE);
+
+    expect_refused(f, KILN_CORRUPT, "is no package: it is not a SQLite file, but begins as a web");
+}
+
 static void refuses_an_empty_file(void **state)
 {
     struct fixture *f = *state;
@@ -476,8 +535,11 @@ int main(void)
         TEST(refuses_a_file_beyond_the_limit),
         TEST(refuses_what_unpacks_beyond_the_limit),
         TEST(a_users_cache_takes_half_of_the_free_disk_at_most),
+        TEST(where_several_run_at_once_each_takes_its_share),
         TEST(a_users_cache_unpacks_to_half_of_the_free_disk_at_most),
         TEST(a_users_cache_beyond_the_limit_is_told_which),
+        TEST(takes_a_tuning_file_and_looks_for_no_kernels_in_it),
+        TEST(says_how_large_a_tuning_file_may_be),
         TEST(survives_a_file_that_shrinks_while_it_is_copied),
         TEST(says_that_the_disk_is_full),
         TEST(refuses_a_damaged_object_and_says_which),
@@ -488,6 +550,7 @@ int main(void)
         TEST(refuses_a_package_that_was_cut_off),
         TEST(refuses_bzip2_that_was_cut_off),
         TEST(refuses_what_is_no_database),
+        TEST(says_of_a_short_web_page_that_it_is_no_package),
         TEST(refuses_an_empty_file),
         TEST(says_that_the_staging_folder_is_gone),
     };

@@ -115,6 +115,9 @@ void expect_installed(struct fixture *f)
     digest_to_hex(&digest, hex);
     assert_string_equal(f->outcome.sha256, hex);
     assert_int_equal(f->outcome.rows, ROWS);
+    snprintf(whole, sizeof(whole), "%s/" TRANSFER_MANIFEST, f->p.staging);
+    assert_int_equal(unlink(whole) == 0, f->outcome.signer[0] != '\0'); /* handed on */
+    snprintf(whole, sizeof(whole), "%s/" PACKAGE, f->p.staging);
     assert_int_equal(unlink(whole), 0);
     assert_is_empty(f->p.staging);
 }

@@ -70,6 +70,7 @@ static void a_job_arrives_as_it_was_sent(void **state)
         .size_limit = 1ull << 50,
         .require_signature = true,
         .salvage = true,
+        .unchecked = true,
     };
     struct received_job got;
 
@@ -82,7 +83,7 @@ static void a_job_arrives_as_it_was_sent(void **state)
     assert_string_equal(got.job.staging, sent.staging);
     assert_string_equal(got.job.trusted_keys, sent.trusted_keys);
     assert_int_equal(got.job.size_limit, sent.size_limit);
-    assert_true(got.job.require_signature && got.job.salvage);
+    assert_true(got.job.require_signature && got.job.salvage && got.job.unchecked);
     assert_int_equal(inode_of(got.job.content_fd), inode_of(content));
     assert_int_equal(inode_of(got.job.manifest_fd), inode_of(manifest));
     assert_true(fcntl(got.job.content_fd, F_GETFD) & FD_CLOEXEC);
@@ -177,6 +178,7 @@ static void an_outcome_arrives_as_it_was_told(void **state)
         .sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         .signer = "amd",
         .source = "https://h/x.kdb",
+        .fetched = "gfx90a68.kdb.bz2",
         .size = 5,
         .rows = 6,
         .damaged = 7,
@@ -192,6 +194,7 @@ static void an_outcome_arrives_as_it_was_told(void **state)
     assert_string_equal(got.outcome.sha256, told.sha256);
     assert_string_equal(got.outcome.signer, told.signer);
     assert_string_equal(got.outcome.source, told.source);
+    assert_string_equal(got.outcome.fetched, told.fetched);
     assert_int_equal(got.outcome.size, 5);
     assert_int_equal(got.outcome.rows, 6);
     assert_int_equal(got.outcome.damaged, 7);
@@ -211,9 +214,10 @@ static void a_failure_arrives_with_its_sentence(void **state)
     assert_string_equal(got.outcome.err.text, "row 7 is damaged");
 }
 
-#define GOOD_TAIL                                                                        \
-    "\"sha256\":\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\","   \
-    "\"signer\":\"\",\"source\":\"\",\"text\":\"\",\"size\":1,\"rows\":1,\"damaged\":0," \
+#define GOOD_TAIL                                                                           \
+    "\"sha256\":\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\","      \
+    "\"signer\":\"\",\"source\":\"\",\"fetched\":\"\",\"text\":\"\",\"size\":1,\"rows\":1," \
+    "\"damaged\":0,"                                                                        \
     "\"notice\":\"\"}"
 
 static void nonsense_from_a_process_is_refused(void **state)

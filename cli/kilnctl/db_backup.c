@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/db_words.h"
+#include "cli/kilnctl/new_file.h"
+#include "cli/output.h"
+#include "cli/units.h"
+
+struct backup_options {
+    bool force;
+};
+
+#define AT(field) offsetof(struct backup_options, field)
+static const struct option options[] = {
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace FILE where it is there", 0, 0 },
+};
+#undef AT
+
+/* Known before kilnd makes a copy. */
+static int check_free(const struct backup_options *o, const char *path, struct kiln_error *err)
+{
+    if (o->force || access(path, F_OK) != 0)
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_IO,
+                    "there is a '%s' already: name another file, or give --force to replace it",
+                    path);
+}
+
+static int report(const struct invocation *invocation, const char *path, uint64_t bytes,
+                  struct kiln_error *err)
+{
+    char size[UNITS_TEXT_MOST];
+    if (!invocation->common->json) {
+        db_say("%.900s: %s", path, units_size(bytes, size));
+        return KILN_E_OK;
+    }
+    KILN_AUTO(json) struct json *json = json_object();
+    json_set_text(json, "file", path);
+    json_set_u64(json, "bytes", bytes);
+    return output_json(json, err);
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    const struct backup_options *o = invocation->options;
+    const char *path = invocation->words[0];
+    KILN_AUTO(json) struct json *reply = NULL;
+    KILN_AUTO(fd) int fd = -1;
+    size_t count = 0;
+    const struct admin_call call = { ADMIN_CALL_INIT, .request = "tuning_backup", .ret_files = &fd,
+                                     .ret_files_most = 1, .ret_file_count = &count };
+    int rc = check_free(o, path, err);
+    if (!rc)
+        rc = admin_call(invocation, &call, &reply, err);
+    if (!rc && count != 1)
+        rc = cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no copy of tuning.db with it");
+    const struct new_file file = { .path = path, .replace = o->force, .from = fd };
+    if (!rc)
+        rc = new_file_write(&file, err);
+    return rc ? rc : report(invocation, path, json_get_u64(reply, "bytes", 0), err);
+}
+
+const struct command command_db_backup = {
+    .name = "db backup",
+    .words = "FILE",
+    .summary = "a consistent copy of tuning.db, while kilnd runs",
+    .help = "Writes all that users and the host recorded into FILE, whole and on the disk, or not "
+            "at all.  To go\n"
+            "back to it, stop kilnd and put FILE in the place of tuning.db in its state folder "
+            "(without the\n"
+            "-wal and -shm beside it).  Imported system databases are not in it: import them "
+            "again.  For\n"
+            "administrators.",
+    .least_words = 1,
+    .most_words = 1,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct backup_options),
+    .run = run,
+};

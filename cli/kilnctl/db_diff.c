@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/db_file.h"
+#include "cli/kilnctl/db_progress.h"
+#include "cli/kilnctl/db_words.h"
+#include "cli/kilnctl/new_file.h"
+#include "cli/output.h"
+
+#include <string.h>
+
+struct diff_options {
+    const char *database_id, *kind, *backend;
+    struct option_number uid;
+};
+
+#define AT(field) offsetof(struct diff_options, field)
+static const struct option options[] = {
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "the device (as a file of the two is called)",
+      0, 0 },
+    { "kind", 0, OPTION_TEXT, AT(kind), "KIND", "find or perf (as a file of the two is called)", 0,
+      0 },
+    { "backend", 0, OPTION_TEXT, AT(backend), "NAME", "of FindDb: HIP or OpenCL", 0, 0 },
+    { "uid", 0, OPTION_NUMBER, AT(uid), "UID", "the user tier of this one (administrators; you)", 0,
+      UINT32_MAX - 1 },
+};
+#undef AT
+
+/* What goes with the request, and the key that differences were last printed of. */
+struct comparison {
+    int fds[2]; /* owned; -1 */
+    size_t count;
+    char key[1100];
+};
+
+static void comparison_done(struct comparison *c)
+{
+    fd_auto(&c->fds[0]);
+    fd_auto(&c->fds[1]);
+}
+
+/* ---- the question ---- */
+
+/* What is missing of device and kind, a file's name tells. */
+static void take_name(const char *path, struct db_file_name *what)
+{
+    struct db_file_name name;
+    if (!db_file_name(path, &name))
+        return;
+    if (!*what->database_id)
+        memcpy(what->database_id, name.database_id, sizeof(what->database_id));
+    if (!*what->kind)
+        memcpy(what->kind, name.kind, sizeof(what->kind));
+    if (!*what->backend)
+        memcpy(what->backend, name.backend, sizeof(what->backend));
+}
+
+static int set_side(struct json *ask, const char *word, bool is_a, struct comparison *c,
+                    struct db_file_name *what, struct kiln_error *err)
+{
+    char note[DB_NOTE_MOST] = "";
+    if (db_word_is(word, DB_TIERS)) {
+        json_set_text(ask, is_a ? "a_tier" : "b_tier", word);
+        return KILN_E_OK;
+    }
+    int rc = db_file_open(word, &c->fds[c->count], note, err);
+    if (rc == KILN_E_NOT_FOUND)
+        return cli_fail(err, rc, "there is no file '%.200s', and it is no tier (%s)", word,
+                        DB_TIERS);
+    if (rc)
+        return rc;
+    c->count++;
+    if (*note)
+        fprintf(stderr, "kilnctl: %s\n", note);
+    json_set_text(ask, is_a ? "a_name" : "b_name", new_file_name(word));
+    take_name(word, what);
+    return KILN_E_OK;
+}
+
+static int question(const struct invocation *invocation, struct json *ask, struct comparison *c,
+                    struct kiln_error *err)
+{
+    const struct diff_options *o = invocation->options;
+    struct db_file_name what = { .kind = "" };
+    snprintf(what.database_id, sizeof(what.database_id), "%s",
+             o->database_id ? o->database_id : "");
+    snprintf(what.kind, sizeof(what.kind), "%s", o->kind ? o->kind : "");
+    snprintf(what.backend, sizeof(what.backend), "%s", o->backend ? o->backend : "");
+    int rc = db_check_word("kind", o->kind, DB_KINDS, err);
+    for (size_t i = 0; i < 2 && !rc; i++)
+        rc = set_side(ask, invocation->words[i], i == 0, c, &what, err);
+    if (!rc && (!*what.database_id || !*what.kind))
+        rc = cli_fail(err, KILN_E_INVALID,
+                      "db diff needs --db-id and --kind where no file's name tells them: such as "
+                      "--db-id gfx90a68 --kind find");
+    if (rc)
+        return rc;
+    json_set_text(ask, "kind", what.kind);
+    json_set_text(ask, "database_id", what.database_id);
+    if (*what.backend && strcmp(what.kind, "find") == 0)
+        json_set_text(ask, "backend", what.backend);
+    if (o->uid.given)
+        json_set_u64(ask, "uid", o->uid.value);
+    return KILN_E_OK;
+}
+
+/* ---- the answer ---- */
+
+static const char *side(const struct json *item, const char *name, char text[64])
+{
+    const struct json *value = json_get(item, name);
+    if (json_is_number(value))
+        snprintf(text, 64, "%.6g", json_as_number(value, 0));
+    return json_is_number(value) ? text : json_as_text(value, "-");
+}
+
+static void print_difference(void *context, const struct json *item)
+{
+    struct comparison *c = context;
+    char a[64], b[64];
+    const char *key = json_get_text(item, "key", "?");
+    const char *what = json_get_text(item, "what", "?");
+    if (strncmp(key, c->key, sizeof(c->key) - 1) != 0) {
+        snprintf(c->key, sizeof(c->key), "%s", key);
+        db_say("%s", key);
+    }
+    if (json_get(item, "a") || json_get(item, "b"))
+        db_say("  %-32.200s %-10.32s %.600s | %.600s", json_get_text(item, "solver", "-"), what,
+               side(item, "a", a), side(item, "b", b));
+    else
+        db_say("  %-32.200s %.32s", json_get_text(item, "solver", "-"), what);
+}
+
+static void print_sums(const struct json *reply)
+{
+    char a[DB_WHO_MOST], b[DB_WHO_MOST];
+    uint64_t untold = json_get_u64(reply, "left_out", 0);
+    if (untold > 0)
+        db_say("%llu more differences are not listed", (unsigned long long)untold);
+    db_say("a: %s, b: %s: %llu the same, %llu different, %llu only in a, %llu only in b",
+           db_count(json_get_u64(reply, "a_records", 0), "record", a),
+           db_count(json_get_u64(reply, "b_records", 0), "record", b),
+           (unsigned long long)json_get_u64(reply, "same", 0),
+           (unsigned long long)json_get_u64(reply, "different", 0),
+           (unsigned long long)json_get_u64(reply, "only_a", 0),
+           (unsigned long long)json_get_u64(reply, "only_b", 0));
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    static const struct db_list list = { "differences", print_difference, .even_with_json = false };
+    __attribute__((cleanup(comparison_done))) struct comparison c = { .fds = { -1, -1 } };
+    KILN_AUTO(json) struct json *ask = json_object(), *reply = NULL;
+    DB_PROGRESS_AUTO struct db_progress progress;
+    db_progress_init(&progress, "diff", &list, 1, &c, invocation->common->json);
+    int rc = question(invocation, ask, &c, err);
+    const struct admin_call call = { .request = "tuning_diff",
+                                     .arguments = ask,
+                                     .file = c.fds[0],
+                                     .second_file = c.fds[1],
+                                     .db_progress = &progress };
+    if (!rc)
+        rc = admin_call(invocation, &call, &reply, err);
+    if (rc)
+        return rc;
+    if (!invocation->common->json) {
+        print_sums(reply);
+        return KILN_E_OK;
+    }
+    db_progress_give(&progress, 0, reply, "differences");
+    return output_json(reply, err);
+}
+
+const struct command command_db_diff = {
+    .name = "db diff",
+    .words = "A B",
+    .summary = "what differs between two tiers, a tier and a file, or two files",
+    .help = "A and B are each a tier (system, host, user) or a tuning file; a file that is called "
+            "like a tier\n"
+            "is ./user.  Prints the keys that differ, and of each the solvers: in A alone, in B "
+            "alone, or what\n"
+            "is recorded of them, A | B.  The exit status is 0 whether or not they differ; counts "
+            "are in the\n"
+            "last line and in --json.",
+    .least_words = 2,
+    .most_words = 2,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct diff_options),
+    .run = run,
+};

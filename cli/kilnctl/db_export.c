@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/db_exported.h"
+#include "cli/kilnctl/db_words.h"
+#include "cli/kilnctl/several.h"
+#include "cli/units.h"
+
+struct export_options {
+    const char *database_id, *kind, *backend, *tier, *dialect, *format, *miopen;
+    bool merged, force;
+};
+
+#define AT(field) offsetof(struct export_options, field)
+static const struct option options[] = {
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "only of this device, such as gfx90a68", 0,
+      0 },
+    { "kind", 0, OPTION_TEXT, AT(kind), "KIND", "only find or perf", 0, 0 },
+    { "backend", 0, OPTION_TEXT, AT(backend), "NAME", "FindDb only of HIP or OpenCL", 0, 0 },
+    { "tier", 0, OPTION_TEXT, AT(tier), "TIER", "system, host or user: you (system)", 0, 0 },
+    { "merged", 0, OPTION_FLAG, AT(merged), NULL,
+      "of the tier and those below it, as a look-up joins them", 0, 0 },
+    { "dialect", 0, OPTION_TEXT, AT(dialect), "NAME",
+      "write all of FindDb in this one, old or new (each record as it is)", 0, 0 },
+    { "format", 0, OPTION_TEXT, AT(format), "NAME", "of PerfDb, sqlite or text (sqlite)", 0, 0 },
+    { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
+      "for the names of user files: the MIOpen that shall read them, such as 2.17.0.a82233c22", 0,
+      0 },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace files that are there", 0, 0 },
+};
+#undef AT
+
+static int check(const struct export_options *o, struct kiln_error *err)
+{
+    int rc = db_check_word("tier", o->tier, DB_TIERS, err);
+    if (!rc)
+        rc = db_check_word("kind", o->kind, DB_KINDS, err);
+    if (!rc)
+        rc = db_check_word("dialect", o->dialect, DB_DIALECTS, err);
+    return rc ? rc : db_check_word("format", o->format, DB_FORMATS, err);
+}
+
+static int ask_daemon(const struct invocation *invocation, struct db_exported *ret_exported,
+                      struct kiln_error *err)
+{
+    const struct export_options *o = invocation->options;
+    KILN_AUTO(json) struct json *ask = json_object();
+    db_set_text(ask, "kind", o->kind);
+    db_set_text(ask, "database_id", o->database_id);
+    db_set_text(ask, "backend", o->backend);
+    json_set_text(ask, "tier", o->tier ? o->tier : "system");
+    if (o->merged)
+        json_set_bool(ask, "merged", true);
+    db_set_text(ask, "dialect", o->dialect);
+    db_set_text(ask, "format", o->format);
+    db_set_text(ask, "version", o->miopen);
+    int rc = db_exported_get(invocation, ask, ret_exported, err);
+    if (rc == KILN_E_NOT_FOUND)
+        return cli_fail(err, rc,
+                        "nothing of this is recorded in the %s tier; 'kilnctl db stats' tells what "
+                        "there is",
+                        o->tier ? o->tier : "system");
+    return rc;
+}
+
+static struct json *written_json(const struct json *entry, const char *path)
+{
+    struct json *json = json_object();
+    json_set_text(json, "file", path);
+    json_set_text(json, "kind", json_get_text(entry, "kind", ""));
+    json_set_text(json, "database_id", json_get_text(entry, "database_id", ""));
+    json_set_text(json, "backend", json_get_text(entry, "backend", ""));
+    json_set_u64(json, "records", json_get_u64(entry, "records", 0));
+    json_set_u64(json, "bytes", json_get_u64(entry, "bytes", 0));
+    return json;
+}
+
+static void print(const struct json *entry, const char *path)
+{
+    char count[DB_WHO_MOST], size[UNITS_TEXT_MOST];
+    db_say("%.900s: %s, %s", path, db_count(json_get_u64(entry, "records", 0), "record", count),
+           units_size(json_get_u64(entry, "bytes", 0), size));
+}
+
+static int write_all(const struct invocation *invocation, const struct db_exported *exported,
+                     struct kiln_error *err)
+{
+    const struct export_options *o = invocation->options;
+    SEVERAL_AUTO struct several several;
+    KILN_AUTO(json) struct json *json = json_object();
+    struct json *written = json_array();
+    json_set(json, "files", written);
+    several_init(&several, invocation, "file");
+    for (size_t i = 0; i < exported->count; i++) {
+        const struct json *entry = db_exported_entry(exported, i);
+        char path[PATH_MAX] = "";
+        struct kiln_error why = { 0 };
+        int rc =
+            db_exported_path(invocation->words[0], json_get_text(entry, "name", ""), path, &why);
+        if (!rc)
+            rc = db_exported_write(exported, i, path, o->force, &why);
+        several_note(&several, path, rc, &why);
+        if (rc)
+            continue;
+        json_append(written, written_json(entry, path));
+        if (!invocation->common->json)
+            print(entry, path);
+    }
+    return several_end(&several, json, err);
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    DB_EXPORTED_AUTO struct db_exported exported = { .count = 0 };
+    int rc = check(invocation->options, err);
+    if (!rc)
+        rc = ask_daemon(invocation, &exported, err);
+    if (!rc)
+        rc = db_make_folder(invocation->words[0], err);
+    return rc ? rc : write_all(invocation, &exported, err);
+}
+
+const struct command command_db_export = {
+    .name = "db export",
+    .words = "FOLDER",
+    .summary = "write records as files that MIOpen reads",
+    .help = "Writes FindDb and PerfDb files into FOLDER, called as MIOpen looks for them.  An "
+            "imported system\n"
+            "database that nothing changed comes out as it went in, byte for byte where MIOpen "
+            "itself would\n"
+            "have written it so.\n"
+            "\n"
+            "--dialect old is for MIOpen before ROCm 5.6, which keeps one solver an algorithm; "
+            "--format text\n"
+            "for MIOpen from ROCm 6.2 on.",
+    .least_words = 1,
+    .most_words = 1,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct export_options),
+    .run = run,
+};

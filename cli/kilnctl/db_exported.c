@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/db_exported.h"
+
+#include "cli/kilnctl/new_file.h"
+#include "cli/kilnctl/snapshot.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void db_exported_done(struct db_exported *exported)
+{
+    for (size_t i = 0; i < exported->count; i++)
+        close(exported->fds[i]);
+    json_destroy(exported->answer);
+    *exported = (struct db_exported){ .count = 0 };
+}
+
+int db_exported_get(const struct invocation *invocation, const struct json *ask,
+                    struct db_exported *ret_exported, struct kiln_error *err)
+{
+    DB_EXPORTED_AUTO struct db_exported exported = { .count = 0 };
+    const struct admin_call call = { ADMIN_CALL_INIT,
+                                     .request = "tuning_export",
+                                     .arguments = ask,
+                                     .ret_files = exported.fds,
+                                     .ret_files_most = DB_EXPORTED_MOST,
+                                     .ret_file_count = &exported.count };
+    int rc = admin_call(invocation, &call, &exported.answer, err);
+    if (rc)
+        return rc;
+    if (json_count(json_get(exported.answer, "files")) != exported.count)
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names other files than it sent");
+    if (exported.count == 0)
+        return cli_fail(err, KILN_E_NOT_FOUND, "nothing is recorded that could be written");
+    *ret_exported = exported;
+    exported = (struct db_exported){ .count = 0 };
+    return KILN_E_OK;
+}
+
+const struct json *db_exported_entry(const struct db_exported *exported, size_t index)
+{
+    const struct json *entry = json_first(json_get(exported->answer, "files"));
+    for (size_t i = 0; i < index && entry; i++)
+        entry = json_next(entry);
+    return entry;
+}
+
+int db_exported_path(const char *folder, const char *name, char ret_path[PATH_MAX],
+                     struct kiln_error *err)
+{
+    size_t size = strlen(folder);
+    const char *slash = size > 0 && folder[size - 1] == '/' ? "" : "/";
+    if (!*name || *name == '.' || strchr(name, '/') || strlen(name) >= 128)
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no file that it sent");
+    if (snprintf(ret_path, PATH_MAX, "%s%s%s", folder, slash, name) >= PATH_MAX)
+        return cli_fail(err, KILN_E_INVALID, "'%s' is too long a path", folder);
+    return KILN_E_OK;
+}
+
+int db_exported_write(const struct db_exported *exported, size_t index, const char *path,
+                      bool replace, struct kiln_error *err)
+{
+    const struct new_file file = { .path = path, .replace = replace, .from = exported->fds[index] };
+    if (!replace && access(path, F_OK) == 0)
+        return cli_fail(err, KILN_E_IO,
+                        "there is a '%s' already: choose another folder, or give --force to "
+                        "replace it",
+                        path);
+    /* What a log beside an older database holds would be played into the new one. */
+    if (snapshot_has_log(path))
+        return cli_fail(err, KILN_E_BUSY,
+                        "'%s' is in use (there is a log beside it): end the programs that use it, "
+                        "or choose another folder",
+                        path);
+    return new_file_write(&file, err);
+}
+
+int db_make_folder(const char *folder, struct kiln_error *err)
+{
+    if (mkdir(folder, 0777) == 0 || errno == EEXIST)
+        return KILN_E_OK;
+    return cli_fail_errno(err, errno, "cannot make the folder '%s'", folder);
+}

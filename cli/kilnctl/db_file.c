@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/db_file.h"
+
+#include "cli/kilnctl/new_file.h"
+#include "cli/kilnctl/snapshot.h"
+#include "cli/output.h"
+#include "engine/miopen/tuning_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- names ---- */
+
+static bool parse(const char *path, struct tuning_file_name *ret_name)
+{
+    struct kiln_err unused = KILN_ERR_INIT;
+    return tuning_file_name_parse(new_file_name(path), ret_name, &unused) == KILN_OK;
+}
+
+bool db_file_name(const char *name, struct db_file_name *ret_name)
+{
+    struct tuning_file_name parsed;
+    if (!parse(name, &parsed))
+        return false;
+    *ret_name = (struct db_file_name){ .is_user = parsed.is_user,
+                                       .is_sqlite = parsed.format == TUNING_SQLITE };
+    snprintf(ret_name->kind, sizeof(ret_name->kind), "%s", tuning_kind_name(parsed.kind));
+    snprintf(ret_name->database_id, sizeof(ret_name->database_id), "%s", parsed.database_id);
+    snprintf(ret_name->backend, sizeof(ret_name->backend), "%s", parsed.backend);
+    return true;
+}
+
+bool db_file_system_name(const char *name, char ret_name[128])
+{
+    struct tuning_file_name parsed;
+    if (!parse(name, &parsed))
+        return false;
+    parsed.is_user = false;
+    parsed.version[0] = '\0';
+    tuning_file_name_write(&parsed, ret_name);
+    return true;
+}
+
+/* ---- folders ---- */
+
+void db_files_done(struct db_files *files)
+{
+    for (size_t i = 0; i < files->count; i++)
+        free(files->paths[i]);
+    free(files->paths);
+    *files = (struct db_files){ .paths = NULL };
+}
+
+static int add(struct db_files *files, const char *folder, const char *name, struct kiln_error *err)
+{
+    char **grown = realloc(files->paths, (files->count + 1) * sizeof(*grown));
+    char *path = NULL;
+    bool slash = *folder && folder[strlen(folder) - 1] != '/';
+    if (grown)
+        files->paths = grown;
+    if (!grown || asprintf(&path, "%s%s%s", folder, slash ? "/" : "", name) < 0)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the names in '%s'", folder);
+    files->paths[files->count++] = path;
+    return KILN_E_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* A name that would do but for its device is no stranger's file: it is told. */
+static void tell_unknown(const char *folder, const char *name)
+{
+    struct tuning_file_name unused;
+    char other[300], line[600];
+    const char *rest = strchr(name, '.');
+    snprintf(other, sizeof(other), "gfx906_60%s", rest ? rest : "");
+    if (*name == '.' || !parse(other, &unused))
+        return;
+    snprintf(line, sizeof(line),
+             "kilnctl: '%.200s' in '%.250s' is left out: its name begins with no database id that "
+             "kiln knows; name it by itself, with --db-id",
+             name, folder);
+    output_clean(line, false);
+    fprintf(stderr, "%s\n", line);
+}
+
+static int list(const char *folder, struct db_files *files, struct kiln_error *err)
+{
+    struct tuning_file_name unused;
+    int rc = KILN_E_OK;
+    DIR *open = opendir(folder);
+    if (!open)
+        return cli_fail_errno(err, errno, "cannot read the folder '%s'", folder);
+    for (struct dirent *e = readdir(open); e && !rc; e = readdir(open)) {
+        if (parse(e->d_name, &unused))
+            rc = add(files, folder, e->d_name, err);
+        else
+            tell_unknown(folder, e->d_name);
+    }
+    closedir(open);
+    if (!rc && files->count == 0)
+        rc = cli_fail(err, KILN_E_NOT_FOUND,
+                      "there is no tuning file in '%s': their names are like "
+                      "gfx90a68.HIP.fdb.txt, gfx90a68.db",
+                      folder);
+    if (files->count > 0)
+        qsort(files->paths, files->count, sizeof(*files->paths), by_name);
+    return rc;
+}
+
+int db_files_of(const char *word, struct db_files *ret_files, struct kiln_error *err)
+{
+    struct db_files files = { .paths = NULL };
+    struct stat seen;
+    bool is_folder = stat(word, &seen) == 0 && S_ISDIR(seen.st_mode);
+    int rc = is_folder ? list(word, &files, err) : add(&files, "", word, err);
+    if (rc)
+        db_files_done(&files);
+    else
+        *ret_files = files;
+    return rc;
+}
+
+/* ---- open ---- */
+
+int db_file_open(const char *path, int *ret_fd, char ret_note[DB_NOTE_MOST], struct kiln_error *err)
+{
+    struct tuning_file_name name;
+    struct snapshot snapshot;
+    bool miopens = parse(path, &name) && name.format == TUNING_SQLITE && name.is_user &&
+                   !strstr(new_file_name(path), ".bz2");
+    *ret_note = '\0';
+    if (!miopens && !snapshot_has_log(path))
+        return snapshot_open_plain(path, ret_fd, err);
+    int rc = snapshot_open(path, &snapshot, err);
+    if (rc)
+        return rc;
+    snprintf(ret_note, DB_NOTE_MOST, "%s", snapshot.note);
+    *ret_fd = snapshot.fd;
+    return KILN_E_OK;
+}

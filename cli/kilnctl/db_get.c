@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/db_words.h"
+#include "cli/output.h"
+#include "cli/units.h"
+
+#include <string.h>
+
+#define LINE_MOST 4096
+
+struct get_options {
+    const char *database_id, *backend, *driver, *toolchain;
+    bool nearest;
+};
+
+#define AT(field) offsetof(struct get_options, field)
+static const struct option options[] = {
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "the device, such as gfx90a68 (needed)", 0,
+      0 },
+    { "backend", 0, OPTION_TEXT, AT(backend), "NAME", "of FindDb: HIP or OpenCL (HIP)", 0, 0 },
+    { "nearest", 0, OPTION_FLAG, AT(nearest), NULL,
+      "where nothing is recorded: the nearest batch size, then spatial size", 0, 0 },
+    { "driver", 0, OPTION_TEXT, AT(driver), "VERSION", "mark what was measured with another driver",
+      0, 0 },
+    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME",
+      "mark what was measured with another compiler", 0, 0 },
+};
+#undef AT
+
+/* ---- the question ---- */
+
+/* A command line in quotes is one word; behind "--" it is many. */
+static int join(const struct invocation *invocation, char line[LINE_MOST], struct kiln_error *err)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < invocation->word_count && used < LINE_MOST; i++)
+        used += (size_t)snprintf(line + used, LINE_MOST - used, "%s%s", i ? " " : "",
+                                 invocation->words[i]);
+    return used < LINE_MOST ? KILN_E_OK
+                            : cli_fail(err, KILN_E_INVALID, "the problem is too long a text");
+}
+
+static int ask_daemon(const struct invocation *invocation, const char *problem,
+                      struct json **ret_reply, struct kiln_error *err)
+{
+    const struct get_options *o = invocation->options;
+    KILN_AUTO(json) struct json *ask = json_object();
+    json_set_text(ask, "problem", problem);
+    json_set_text(ask, "database_id", o->database_id);
+    db_set_text(ask, "backend", o->backend);
+    if (o->nearest)
+        json_set_bool(ask, "nearest", true);
+    db_set_text(ask, "driver", o->driver);
+    db_set_text(ask, "toolchain", o->toolchain);
+    return admin_ask(invocation, "tuning_show", ask, ret_reply, err);
+}
+
+static bool has_records(const struct json *problems)
+{
+    for (const struct json *j = json_first(problems); j; j = json_next(j))
+        if (json_count(json_get(j, "find")) + json_count(json_get(j, "perf")) > 0)
+            return true;
+    return false;
+}
+
+/* ---- the answer ---- */
+
+static void cell_number(struct table *table, const struct json *entry, const char *name)
+{
+    const struct json *number = json_get(entry, name);
+    if (json_is_number(number))
+        table_cell(table, "%.6g", json_as_number(number, 0));
+    else
+        table_cell(table, "-");
+}
+
+/* "GPU-12ab, 6.2.4, hiprtc-6.2": what is known of where it was measured. */
+static void cell_origin(struct table *table, const struct json *entry)
+{
+    static const char *const parts[] = { "device", "driver", "toolchain", "library" };
+    char text[512] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < 4 && used < sizeof(text); i++) {
+        const char *part = json_get_text(entry, parts[i], "");
+        if (*part)
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%.100s", used ? ", " : "",
+                                     part);
+    }
+    table_cell(table, "%s", *text ? text : "-");
+}
+
+static void add_entry(struct table *table, const struct json *record, const struct json *entry,
+                      bool is_find)
+{
+    char who[DB_WHO_MOST], when[UNITS_TEXT_MOST], size[UNITS_TEXT_MOST];
+    bool stale = json_get_bool(entry, "stale", false) || json_get_bool(record, "stale", false);
+    table_cell_in(table, COLOUR_BOLD, "%s", json_get_text(entry, "solver", "?"));
+    if (is_find) {
+        table_cell(table, "%s", json_get_text(entry, "algorithm", "-"));
+        cell_number(table, entry, "time_ms");
+        table_cell(table, "%s", units_size(json_get_u64(entry, "workspace", 0), size));
+    } else {
+        table_cell(table, "%s", json_get_text(entry, "params", "-"));
+        cell_number(table, entry, "median_ms");
+    }
+    table_cell_in(table, stale ? COLOUR_YELLOW : COLOUR_NONE, "%s%s",
+                  json_get_text(record, "tier", "?"), stale ? ", stale" : "");
+    table_cell(table, "%s", db_who(json_get(entry, "uid") ? entry : record, who));
+    cell_number(table, entry, "samples");
+    cell_number(table, entry, "spread_ms");
+    table_cell(table, "%s", units_when(json_get_u64(entry, "measured_at", 0), when));
+    cell_origin(table, entry);
+}
+
+static int print_records(const struct json *records, bool is_find, struct kiln_error *err)
+{
+    static const struct column find_columns[] = {
+        { "SOLVER", ALIGN_LEFT },     { "ALGORITHM", ALIGN_LEFT },  { "TIME MS", ALIGN_RIGHT },
+        { "WORKSPACE", ALIGN_RIGHT }, { "TIER", ALIGN_LEFT },       { "BY", ALIGN_LEFT },
+        { "SAMPLES", ALIGN_RIGHT },   { "SPREAD MS", ALIGN_RIGHT }, { "MEASURED", ALIGN_LEFT },
+        { "ON", ALIGN_LEFT },
+    };
+    static const struct column perf_columns[] = {
+        { "SOLVER", ALIGN_LEFT },     { "PARAMETERS", ALIGN_LEFT }, { "MEDIAN MS", ALIGN_RIGHT },
+        { "TIER", ALIGN_LEFT },       { "BY", ALIGN_LEFT },         { "SAMPLES", ALIGN_RIGHT },
+        { "SPREAD MS", ALIGN_RIGHT }, { "MEASURED", ALIGN_LEFT },   { "ON", ALIGN_LEFT },
+    };
+    if (json_count(records) == 0)
+        return KILN_E_OK;
+    __attribute__((cleanup(table_auto))) struct table *table =
+        is_find ? table_create(find_columns, 10) : table_create(perf_columns, 9);
+    for (const struct json *r = json_first(records); r; r = json_next(r))
+        for (const struct json *e = json_first(json_get(r, "entries")); e; e = json_next(e))
+            add_entry(table, r, e, is_find);
+    return table_print(table, stdout, err);
+}
+
+/* Where a neighbour, or another device, answers. */
+static void print_notes(const struct get_options *o, const char *kind, const struct json *records)
+{
+    for (const struct json *j = json_first(records); j; j = json_next(j)) {
+        const char *tier = json_get_text(j, "tier", "?");
+        const char *id = json_get_text(j, "database_id", o->database_id);
+        if (json_get_bool(j, "near", false))
+            db_say("%s, %s tier: nearest is %.300s (batch %.3gx, spatial %.3gx)", kind, tier,
+                   json_get_text(j, "key", "?"), json_get_number(j, "batch_ratio", 1),
+                   json_get_number(j, "spatial_ratio", 1));
+        if (strcmp(id, o->database_id) != 0)
+            db_say("%s, %s tier: of %.64s, the nearest device that a database is for", kind, tier,
+                   id);
+    }
+}
+
+static int print_problem(const struct get_options *o, const struct json *problem,
+                         struct kiln_error *err)
+{
+    const struct json *find = json_get(problem, "find"), *perf = json_get(problem, "perf");
+    output_lines(stdout, "", json_get_text(problem, "driver", ""));
+    db_say("find key %.400s", json_get_text(problem, "find_key", "-"));
+    print_notes(o, "find", find);
+    print_notes(o, "perf", perf);
+    if (json_count(find) + json_count(perf) == 0)
+        puts("nothing is recorded");
+    int rc = print_records(find, true, err);
+    if (!rc && json_count(find) > 0 && json_count(perf) > 0)
+        putchar('\n');
+    return rc ? rc : print_records(perf, false, err);
+}
+
+static int print(const struct get_options *o, const struct json *problems, struct kiln_error *err)
+{
+    int rc = KILN_E_OK;
+    for (const struct json *j = json_first(problems); j && !rc; j = json_next(j)) {
+        if (j != json_first(problems))
+            putchar('\n');
+        rc = print_problem(o, j, err);
+    }
+    return rc;
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    const struct get_options *o = invocation->options;
+    KILN_AUTO(json) struct json *reply = NULL;
+    char problem[LINE_MOST];
+    if (!o->database_id)
+        return cli_fail(
+            err, KILN_E_INVALID,
+            "db get needs --db-id: the device, such as gfx90a68 ('kilnctl pkg coverage' "
+            "names those of this host)");
+    int rc = join(invocation, problem, err);
+    if (!rc)
+        rc = ask_daemon(invocation, problem, &reply, err);
+    if ((!rc && !has_records(json_get(reply, "problems"))) ||
+        (rc == KILN_E_NOT_FOUND && !*err->text))
+        return cli_fail(err, KILN_E_NOT_FOUND, "nothing is recorded for this problem on %.64s%s",
+                        o->database_id,
+                        o->nearest ? "" : "; --nearest asks for another batch or spatial size");
+    if (rc)
+        return rc;
+    return invocation->common->json ? output_json(reply, err)
+                                    : print(o, json_get(reply, "problems"), err);
+}
+
+const struct command command_db_get = {
+    .name = "db get",
+    .words = "PROBLEM",
+    .summary = "what is recorded for a problem: solvers, times, who measured them",
+    .help = "PROBLEM is a MIOpenDriver command line (in quotes or behind --), a FindDb key or a "
+            "PerfDb key.\n"
+            "Shows every tier that has something for it, the most private first: what a look-up "
+            "answers\n"
+            "stands in front.",
+    .least_words = 1,
+    .most_words = SIZE_MAX,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct get_options),
+    .run = run,
+};

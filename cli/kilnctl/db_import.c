@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* db import and db merge. */
+#include "cli/kilnctl/db_file.h"
+#include "cli/kilnctl/db_send.h"
+#include "cli/kilnctl/db_words.h"
+#include "cli/kilnctl/new_file.h"
+#include "cli/kilnctl/several.h"
+#include "cli/kilnctl/url.h"
+
+struct import_options {
+    const char *database_id, *kind, *backend, *tier, *sha256;
+    bool strict;
+};
+
+/* Of merge all but the last. */
+#define AT(field) offsetof(struct import_options, field)
+static const struct option options[] = {
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
+      "the device they are for, such as gfx90a68 (as the file is called)", 0, 0 },
+    { "kind", 0, OPTION_TEXT, AT(kind), "KIND", "find or perf (as the file is called)", 0, 0 },
+    { "backend", 0, OPTION_TEXT, AT(backend), "NAME",
+      "of a FindDb: HIP or OpenCL (as the file is called)", 0, 0 },
+    { "tier", 0, OPTION_TEXT, AT(tier), "TIER",
+      "import: system, host or user (as the file is called); merge: host or user (user)", 0, 0 },
+    { "strict", 0, OPTION_FLAG, AT(strict), NULL, "take nothing of a file that has a bad line", 0,
+      0 },
+    { "sha256", 0, OPTION_TEXT, AT(sha256), "HEX", "refuse a URL's file unless this is its SHA-256",
+      0, 0 },
+};
+#undef AT
+#define OPTIONS (sizeof(options) / sizeof(options[0]))
+
+static int check(const struct invocation *invocation, bool merges, struct kiln_error *err)
+{
+    const struct import_options *o = invocation->options;
+    int rc = db_check_word("tier", o->tier, merges ? DB_OWN_TIERS : DB_TIERS, err);
+    if (!rc)
+        rc = db_check_word("kind", o->kind, DB_KINDS, err);
+    if (!rc && o->sha256 && (invocation->word_count > 1 || !url_is(invocation->words[0])))
+        rc = cli_fail(err, KILN_E_INVALID, "--sha256 goes with one URL");
+    return rc;
+}
+
+/* A URL may carry a password, and a signature in its query. */
+static const char *shown_as(const char *path, char text[URL_LABEL_MOST])
+{
+    return url_is(path) ? url_label(path, text) : path;
+}
+
+/* |ret_answer| is there even where lines were left out. */
+static int send(const struct invocation *invocation, bool merges, const char *path,
+                struct json **ret_answer, struct kiln_error *err)
+{
+    const struct import_options *o = invocation->options;
+    char note[DB_NOTE_MOST] = "", label[URL_LABEL_MOST];
+    const char *shown = shown_as(path, label);
+    struct db_sending sending = { .merges = merges,
+                                  .path = shown,
+                                  .name = url_is(path) ? NULL : new_file_name(path),
+                                  .url = url_is(path) ? path : NULL,
+                                  .sha256 = o->sha256,
+                                  .database_id = o->database_id,
+                                  .kind = o->kind,
+                                  .backend = o->backend,
+                                  .tier = merges && !o->tier ? "user" : o->tier,
+                                  .strict = o->strict };
+    KILN_AUTO(fd) int fd = -1;
+    int rc = sending.url ? KILN_E_OK : db_file_open(path, &fd, note, err);
+    sending.fd = fd;
+    if (!rc)
+        rc = db_send(invocation, &sending, ret_answer, err);
+    if (rc)
+        return cli_while(err, "%.200s", shown);
+    json_set_text(*ret_answer, "file", shown);
+    if (*note)
+        json_set_text(*ret_answer, "note", note);
+    if (!invocation->common->json)
+        db_send_print(&sending, *ret_answer);
+    rc = db_send_judge(&sending, *ret_answer, err);
+    return rc || !*note ? rc : cli_fail(err, KILN_E_CORRUPT, "'%.200s': %.500s", shown, note);
+}
+
+static void send_word(const struct invocation *invocation, bool merges, const char *word,
+                      struct several *several, struct json *answers)
+{
+    DB_FILES_AUTO struct db_files files = { .paths = NULL };
+    struct kiln_error why = { 0 };
+    int rc = db_files_of(word, &files, &why);
+    if (rc)
+        several_note(several, word, rc, &why);
+    for (size_t i = 0; i < files.count && !several->over; i++) {
+        char label[URL_LABEL_MOST];
+        struct json *answer = NULL;
+        rc = send(invocation, merges, files.paths[i], &answer, &why);
+        several_note(several, shown_as(files.paths[i], label), rc, &why);
+        if (answer)
+            json_append(answers, answer);
+    }
+}
+
+static void set_sums(struct json *json, const struct json *answers)
+{
+    static const char *const members[] = { "records", "entries", "added",    "replaced",
+                                           "kept",    "bad",     "verbatim", "conflicts" };
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+        uint64_t sum = 0;
+        for (const struct json *j = json_first(answers); j; j = json_next(j))
+            sum += json_get_u64(j, members[i], 0);
+        json_set_u64(json, members[i], sum);
+    }
+}
+
+static int import_or_merge(const struct invocation *invocation, bool merges, struct kiln_error *err)
+{
+    int rc = check(invocation, merges, err);
+    if (rc)
+        return rc;
+    SEVERAL_AUTO struct several several;
+    KILN_AUTO(json) struct json *json = json_object();
+    struct json *answers = json_array();
+    json_set(json, "files", answers);
+    several_init(&several, invocation, "file");
+    for (size_t i = 0; i < invocation->word_count && !several.over; i++)
+        send_word(invocation, merges, invocation->words[i], &several, answers);
+    set_sums(json, answers);
+    return several_end(&several, json, err);
+}
+
+static int import(const struct invocation *invocation, struct kiln_error *err)
+{
+    return import_or_merge(invocation, false, err);
+}
+
+static int merge(const struct invocation *invocation, struct kiln_error *err)
+{
+    return import_or_merge(invocation, true, err);
+}
+
+const struct command command_db_import = {
+    .name = "db import",
+    .words = "FILE|FOLDER|URL...",
+    .summary = "take over MIOpen's FindDb and PerfDb files",
+    .help =
+        "Reads FindDb text of either dialect, PerfDb as SQLite and as text, each also packed "
+        "(.bz2), and of\n"
+        "a FOLDER all such files in it.  Kind, device and backend are in a file's name: "
+        "gfx90a68.HIP.fdb.txt,\n"
+        "gfx906_60.db; the options say otherwise.\n"
+        "\n"
+        "In the system tier a file takes the place of the one that was there for the same device; "
+        "in the\n"
+        "host's and in your own, its records take the place of those with the same keys, but for "
+        "what was\n"
+        "measured of other solvers.  A line that is no record is reported as FILE:LINE: WHY and "
+        "left\n"
+        "out; then the exit status is 1.  With --strict nothing\n"
+        "of such a file is taken.  System and host tier are for publishers and administrators, a "
+        "URL (which\n"
+        "kilnd fetches) for administrators.",
+    .least_words = 1,
+    .most_words = SIZE_MAX,
+    .options = options,
+    .option_count = OPTIONS,
+    .options_size = sizeof(struct import_options),
+    .run = import,
+};
+
+const struct command command_db_merge = {
+    .name = "db merge",
+    .words = "FILE|FOLDER|URL...",
+    .summary = "join tuning files with what is recorded, by statistics",
+    .help = "As 'db import', but of two measurements of the same solver that counts which is "
+            "better known:\n"
+            "more samples, then a smaller spread.  What was measured with statistics wins over "
+            "what was\n"
+            "imported; of two without any, the faster FindDb entry counts, and the PerfDb "
+            "entry that is there.\n"
+            "Measurements that contradict each other are shown as conflicts, with what decided.",
+    .least_words = 1,
+    .most_words = SIZE_MAX,
+    .options = options,
+    .option_count = OPTIONS - 1,
+    .options_size = sizeof(struct import_options),
+    .run = merge,
+};

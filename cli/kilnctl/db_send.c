@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/db_send.h"
+
+#include "cli/kilnctl/db_progress.h"
+#include "cli/kilnctl/db_words.h"
+#include "cli/kilnctl/url.h"
+#include "cli/output.h"
+
+#include <string.h>
+
+static void print_bad(void *context, const struct json *item)
+{
+    const struct db_sending *sending = context;
+    char line[1024];
+    snprintf(line, sizeof(line), "%.400s:%llu: %.500s", sending->path,
+             (unsigned long long)json_get_u64(item, "line", 0), json_get_text(item, "why", "?"));
+    output_clean(line, false);
+    fprintf(stderr, "%s\n", line);
+}
+
+static void print_conflict(void *context, const struct json *item)
+{
+    (void)context;
+    db_say("conflict: %.400s: %.500s", json_get_text(item, "key", "?"),
+           json_get_text(item, "why", "?"));
+}
+
+static const struct db_list lists[] = {
+    { "bad", print_bad, .even_with_json = true },
+    { "conflicts", print_conflict, .even_with_json = false },
+};
+
+static int question(const struct db_sending *s, struct json *ask, struct kiln_error *err)
+{
+    db_set_text(ask, "name", s->name);
+    db_set_text(ask, "url", s->url);
+    db_set_text(ask, "database_id", s->database_id);
+    db_set_text(ask, "kind", s->kind);
+    db_set_text(ask, "backend", s->backend);
+    db_set_text(ask, "tier", s->tier);
+    if (s->strict)
+        json_set_bool(ask, "strict", true);
+    return s->sha256 ? url_set_sha256(s->sha256, ask, err) : KILN_E_OK;
+}
+
+int db_send(const struct invocation *invocation, const struct db_sending *sending,
+            struct json **ret_answer, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *ask = json_object();
+    DB_PROGRESS_AUTO struct db_progress progress;
+    struct db_sending shown = *sending;
+    char label[URL_LABEL_MOST];
+    db_progress_init(&progress, url_label(sending->path, label), lists, 2, &shown,
+                     invocation->common->json);
+    const struct admin_call call = { .request = sending->merges ? "tuning_merge" : "tuning_import",
+                                     .arguments = ask,
+                                     .file = sending->url ? -1 : sending->fd,
+                                     .second_file = -1,
+                                     .db_progress = &progress };
+    int rc = question(sending, ask, err);
+    if (!rc)
+        rc = admin_call(invocation, &call, ret_answer, err);
+    if (rc == KILN_E_INVALID && progress.counts[0] > 0)
+        rc = err->code = KILN_E_CORRUPT; /* it is the file that is wrong, not the command line */
+    if (rc)
+        return rc;
+    if (progress.counts[0] > 0 && invocation->common->json)
+        db_progress_give(&progress, 0, *ret_answer, "bad_lines");
+    if (progress.counts[1] > 0 && invocation->common->json)
+        db_progress_give(&progress, 1, *ret_answer, "conflicting");
+    return KILN_E_OK;
+}
+
+static void print_rest(const struct json *answer, const char *member, const char *what)
+{
+    char count[DB_WHO_MOST];
+    uint64_t number = json_get_u64(answer, member, 0);
+    if (number > 0)
+        db_say("  %s %s", db_count(number, "record", count), what);
+}
+
+void db_send_print(const struct db_sending *sending, const struct json *answer)
+{
+    char records[DB_WHO_MOST], entries[DB_WHO_MOST];
+    const char *backend = json_get_text(answer, "backend", "");
+    db_say("%.255s: %s, %s, of %.8s%s%.16s for %.64s %s tier %.8s", sending->path,
+           db_count(json_get_u64(answer, "records", 0), "record", records),
+           db_count(json_get_u64(answer, "entries", 0), "entry", entries),
+           json_get_text(answer, "kind", "?"), *backend ? " " : "", backend,
+           json_get_text(answer, "database_id", "?"), sending->merges ? "merged into" : "in",
+           json_get_text(answer, "tier", "?"));
+    print_rest(answer, "added", "added");
+    print_rest(answer, "replaced", "replaced");
+    print_rest(answer, "kept", "left as they were");
+    uint64_t untold = json_get_u64(answer, "left_out", 0);
+    if (untold > 0)
+        db_say("  %llu more bad lines or conflicts are not listed", (unsigned long long)untold);
+    print_rest(answer, "verbatim",
+               "kept as they are: their keys are of no problem that kiln knows");
+}
+
+int db_send_judge(const struct db_sending *sending, const struct json *answer,
+                  struct kiln_error *err)
+{
+    uint64_t bad = json_get_u64(answer, "bad", 0);
+    if (bad == 0)
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_CORRUPT,
+                    "%llu %s of '%.200s' could not be used and %s left out; the other records "
+                    "are in",
+                    (unsigned long long)bad, bad == 1 ? "line" : "lines", sending->path,
+                    bad == 1 ? "was" : "were");
+}

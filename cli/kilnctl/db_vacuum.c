@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/db_words.h"
+#include "cli/output.h"
+#include "cli/units.h"
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *reply = NULL;
+    char freed[UNITS_TEXT_MOST], bytes[UNITS_TEXT_MOST];
+    const struct admin_call call = { ADMIN_CALL_INIT, .request = "tuning_vacuum" };
+    int rc = admin_call(invocation, &call, &reply, err);
+    if (rc)
+        return rc;
+    if (invocation->common->json)
+        return output_json(reply, err);
+    db_say("%s given back; tuning.db takes %s", units_size(json_get_u64(reply, "freed", 0), freed),
+           units_size(json_get_u64(reply, "bytes", 0), bytes));
+    return KILN_E_OK;
+}
+
+const struct command command_db_vacuum = {
+    .name = "db vacuum",
+    .words = "",
+    .summary = "give back what tuning.db does not use",
+    .help = "Gives the free space in tuning.db back to the filesystem, which needs room for a copy "
+            "meanwhile.\n"
+            "For administrators.",
+    .run = run,
+};

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/db_progress.h"
+#include "cli/kilnctl/db_words.h"
+#include "cli/outcome.h"
+#include "cli/output.h"
+#include "cli/units.h"
+
+struct verify_options {
+    const char *database_id, *driver, *toolchain;
+};
+
+#define AT(field) offsetof(struct verify_options, field)
+static const struct option options[] = {
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "only of this device, such as gfx90a68", 0,
+      0 },
+    { "driver", 0, OPTION_TEXT, AT(driver), "VERSION", "stale is what another driver was there for",
+      0, 0 },
+    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "stale is what another compiler made", 0,
+      0 },
+};
+#undef AT
+
+static void print_stale(void *context, const struct json *item)
+{
+    char who[DB_WHO_MOST], when[UNITS_TEXT_MOST];
+    (void)context;
+    db_say("stale: %.8s %.64s %.8s %.400s %.200s: %.100s, %.100s, %s, by %s",
+           json_get_text(item, "kind", "?"), json_get_text(item, "database_id", "?"),
+           json_get_text(item, "tier", "?"), json_get_text(item, "key", "?"),
+           json_get_text(item, "solver", "?"), json_get_text(item, "driver", "driver not known"),
+           json_get_text(item, "toolchain", "toolchain not known"),
+           units_when(json_get_u64(item, "measured_at", 0), when), db_who(item, who));
+}
+
+static void print_damaged(void *context, const struct json *item)
+{
+    char line[1200];
+    (void)context;
+    snprintf(line, sizeof(line), "kilnctl: damaged: %.500s: %.600s",
+             json_get_text(item, "what", "?"), json_get_text(item, "why", "?"));
+    output_clean(line, false);
+    fprintf(stderr, "%s\n", line);
+}
+
+static int judge(const struct json *reply, struct kiln_error *err)
+{
+    uint64_t damaged = json_get_u64(reply, "damaged", 0);
+    if (damaged == 0)
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_CORRUPT,
+                    "%llu parts of the tuning databases are damaged and not served: import "
+                    "system databases again; a backup of tuning.db is put back while kilnd is not "
+                    "running",
+                    (unsigned long long)damaged);
+}
+
+static void print_sums(const struct json *reply)
+{
+    char checked[DB_WHO_MOST];
+    db_say("%s checked, %llu to be measured again, %llu damaged",
+           db_count(json_get_u64(reply, "checked", 0), "record", checked),
+           (unsigned long long)json_get_u64(reply, "stale", 0),
+           (unsigned long long)json_get_u64(reply, "damaged", 0));
+}
+
+static int report(const struct invocation *invocation, struct db_progress *progress,
+                  struct json *reply, struct kiln_error *err)
+{
+    struct kiln_error why = { 0 };
+    int damaged = judge(reply, &why), rc = KILN_E_OK;
+    if (invocation->common->json) {
+        db_progress_give(progress, 0, reply, "stale_entries");
+        db_progress_give(progress, 1, reply, "damaged_parts");
+        if (damaged)
+            json_set(reply, "error", outcome_error_json(&why));
+        rc = output_json(reply, err);
+        *invocation->reported = damaged && !rc;
+    } else {
+        print_sums(reply);
+    }
+    if (rc || !damaged)
+        return rc;
+    *err = why;
+    return damaged;
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    static const struct db_list lists[] = {
+        { "stale", print_stale, .even_with_json = false },
+        { "damaged", print_damaged, .even_with_json = true },
+    };
+    const struct verify_options *o = invocation->options;
+    KILN_AUTO(json) struct json *ask = json_object(), *reply = NULL;
+    DB_PROGRESS_AUTO struct db_progress progress;
+    db_progress_init(&progress, "verify", lists, 2, NULL, invocation->common->json);
+    db_set_text(ask, "database_id", o->database_id);
+    db_set_text(ask, "driver", o->driver);
+    db_set_text(ask, "toolchain", o->toolchain);
+    const struct admin_call call = { ADMIN_CALL_INIT, .request = "tuning_verify", .arguments = ask,
+                                     .db_progress = &progress };
+    int rc = admin_call(invocation, &call, &reply, err);
+    return rc ? rc : report(invocation, &progress, reply, err);
+}
+
+const struct command command_db_verify = {
+    .name = "db verify",
+    .words = "",
+    .summary = "what should be measured again, and what is damaged",
+    .help = "Checks every record that is stored.  Lists entries measured with another driver or "
+            "compiler than\n"
+            "--driver and --toolchain say; without these, than the newest measurement on the same "
+            "device.\n"
+            "Exits with 1 when anything is damaged; stale entries alone are no failure.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct verify_options),
+    .run = run,
+};

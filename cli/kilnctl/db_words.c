@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/db_words.h"
+
+#include "cli/output.h"
+#include "cli/units.h"
+#include "common/json.h"
+
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool db_word_is(const char *word, const char *choices)
+{
+    size_t size = strlen(word);
+    for (const char *at = choices; *at; at += strspn(at, " ")) {
+        size_t choice = strcspn(at, " ");
+        if (choice == size && memcmp(at, word, size) == 0)
+            return true;
+        at += choice;
+    }
+    return false;
+}
+
+/* "system, host, user" */
+static void list(const char *choices, char text[64])
+{
+    size_t used = 0;
+    for (; *choices && used < 61; choices++) {
+        if (*choices == ' ')
+            text[used++] = ',';
+        text[used++] = *choices;
+    }
+    text[used] = '\0';
+}
+
+int db_check_word(const char *option, const char *given, const char *choices,
+                  struct kiln_error *err)
+{
+    char listed[64];
+    if (!given || db_word_is(given, choices))
+        return KILN_E_OK;
+    list(choices, listed);
+    return cli_fail(err, KILN_E_INVALID, "'%.80s' of --%s is none of: %s", given, option, listed);
+}
+
+void db_set_text(struct json *json, const char *name, const char *text)
+{
+    if (text)
+        json_set_text(json, name, text);
+}
+
+const char *db_who(const struct json *json, char text[DB_WHO_MOST])
+{
+    const struct json *uid = json_get(json, "uid");
+    uint64_t number = json_get_u64(json, "uid", UINT32_MAX);
+    const struct passwd *user = number < UINT32_MAX ? getpwuid((uid_t)number) : NULL;
+    if (!uid)
+        snprintf(text, DB_WHO_MOST, "-");
+    else if (user)
+        snprintf(text, DB_WHO_MOST, "%.60s", user->pw_name);
+    else
+        snprintf(text, DB_WHO_MOST, "uid %llu", (unsigned long long)number);
+    return text;
+}
+
+const char *db_count(uint64_t count, const char *noun, char text[DB_WHO_MOST])
+{
+    char number[UNITS_TEXT_MOST];
+    size_t size = strlen(noun);
+    bool to_ies = count != 1 && size > 0 && noun[size - 1] == 'y';
+    snprintf(text, DB_WHO_MOST, "%s %.*s%s", units_count(count, number), (int)(size - to_ies), noun,
+             to_ies       ? "ies"
+             : count == 1 ? ""
+                          : "s");
+    return text;
+}
+
+void db_say(const char *fmt, ...)
+{
+    char line[2048];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof(line), fmt, args);
+    va_end(args);
+    output_clean(line, false);
+    puts(line);
+}

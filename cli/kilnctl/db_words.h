@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What the commands about tuning databases say alike: tiers, kinds, who measured.
+ *
+ * Threading  one thread
+ */
+#include "cli/fail.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct json;
+
+/* Choices of an option, separated by blanks. */
+#define DB_TIERS "system host user"
+#define DB_OWN_TIERS "host user"
+#define DB_KINDS "find perf"
+#define DB_DIALECTS "old new"
+#define DB_FORMATS "text sqlite"
+
+/* Whether |word| is one of |choices|. */
+bool db_word_is(const char *word, const char *choices);
+/* KILN_E_INVALID, with the choices, unless |given| is one of them; NULL is fine. */
+CLI_MUST_CHECK int db_check_word(const char *option, const char *given, const char *choices,
+                                 struct kiln_error *err);
+/* Nothing where |text| is NULL. */
+void db_set_text(struct json *json, const char *name, const char *text);
+
+#define DB_WHO_MOST 64
+/* The user's name, or the number of one that has none here.  Returns |text|. */
+const char *db_who(const struct json *json, char text[DB_WHO_MOST]);
+/* "1 record", "193 590 records".  Returns |text|. */
+const char *db_count(uint64_t count, const char *noun, char text[DB_WHO_MOST]);
+/* Prints a line without control characters on standard output. */
+void db_say(const char *fmt, ...) CLI_PRINTF(1, 2);

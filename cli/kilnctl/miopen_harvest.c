@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/call_progress.h"
+#include "cli/kilnctl/db_file.h"
+#include "cli/kilnctl/db_send.h"
+#include "cli/kilnctl/db_words.h"
+#include "cli/kilnctl/new_file.h"
+#include "cli/kilnctl/overlay_notes.h"
+#include "cli/kilnctl/several.h"
+#include "cli/kilnctl/snapshot.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct harvest {
+    const struct invocation *invocation; /* borrowed */
+    const char *folder;                  /* borrowed */
+    struct overlay_notes notes;
+    struct several several;
+    struct json *files; /* borrowed: of the answer */
+};
+
+/* ---- records ---- */
+
+static int make_file(struct bytes content, int *ret_fd, struct kiln_error *err)
+{
+    KILN_AUTO(fd) int fd = memfd_create("harvest", MFD_CLOEXEC);
+    if (fd < 0)
+        return cli_fail_errno(err, errno, "cannot make a memory file");
+    while (content.size > 0) {
+        ssize_t put = write(fd, content.data, content.size);
+        if (put < 0 && errno != EINTR)
+            return cli_fail_errno(err, errno, "cannot fill a memory file");
+        if (put > 0)
+            content = bytes_of(content.data + put, content.size - (size_t)put);
+    }
+    *ret_fd = fd;
+    fd = -1;
+    return KILN_E_OK;
+}
+
+/* By statistics: a job that other jobs of the same user outran does not undo their work. */
+static int send_records(struct harvest *h, const char *name, const char *path, int fd,
+                        struct json **ret_answer, struct kiln_error *err)
+{
+    const struct db_sending sending = {
+        .merges = true, .path = path, .name = new_file_name(name), .fd = fd, .tier = "user"
+    };
+    int rc = db_send(h->invocation, &sending, ret_answer, err);
+    if (rc)
+        return cli_while(err, "%.200s", path);
+    if (!h->invocation->common->json)
+        db_send_print(&sending, *ret_answer);
+    return db_send_judge(&sending, *ret_answer, err);
+}
+
+/* Only the lines that were not there.  |ret_answer| stays NULL where there are none. */
+static int take_text(struct harvest *h, const char *name, const char *path,
+                     struct json **ret_answer, struct kiln_error *err)
+{
+    BUFFER_AUTO struct buffer text = { .size = 0 }, fresh = { .size = 0 };
+    KILN_AUTO(fd) int fd = -1;
+    struct overlay_file *file = NULL;
+    int rc = overlay_notes_get(&h->notes, name, &file, err);
+    if (!rc)
+        rc = overlay_text_read(path, OVERLAY_TEXT_MOST, &text, err);
+    if (rc)
+        return rc;
+    buffer_init(&fresh, OVERLAY_TEXT_MOST);
+    size_t count = overlay_lines_new(&file->lines, buffer_view(&text), &fresh);
+    if (fresh.failed)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the new lines of '%s'", path);
+    if (count == 0)
+        return KILN_E_OK;
+    rc = make_file(buffer_view(&fresh), &fd, err);
+    if (!rc)
+        rc = send_records(h, name, path, fd, ret_answer, err);
+    if (!*ret_answer)
+        return rc;
+    struct kiln_error why = { 0 };
+    int noted = overlay_lines_add_all(&file->lines, buffer_view(&fresh), &why);
+    if (!rc && noted)
+        *err = why;
+    return rc ? rc : noted;
+}
+
+/* All of a database that changed: kilnd leaves what it has as it is. */
+static int take_database(struct harvest *h, const char *name, const char *path,
+                         struct json **ret_answer, struct kiln_error *err)
+{
+    char note[DB_NOTE_MOST] = "";
+    KILN_AUTO(fd) int fd = -1;
+    int rc = db_file_open(path, &fd, note, err);
+    if (!rc)
+        rc = send_records(h, name, path, fd, ret_answer, err);
+    return rc || !*note ? rc : cli_fail(err, KILN_E_CORRUPT, "'%.200s': %.500s", path, note);
+}
+
+/* ---- kernels ---- */
+
+static int send_kernels(struct harvest *h, const char *name, const char *path,
+                        const struct snapshot *snapshot, struct json **ret_answer,
+                        struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *ask = json_object();
+    struct call_progress progress;
+    json_set_text(ask, "name", new_file_name(name));
+    json_set_text(ask, "source", path);
+    if (*h->notes.version)
+        json_set_text(ask, "version", h->notes.version);
+    call_progress_init(&progress, new_file_name(name));
+    const struct admin_call call = { .request = "kernel_import",
+                                     .arguments = ask,
+                                     .file = snapshot->fd,
+                                     .second_file = -1,
+                                     .progress = &progress };
+    return admin_call(h->invocation, &call, ret_answer, err);
+}
+
+static int take_kernels(struct harvest *h, const char *name, const char *path,
+                        struct json **ret_answer, struct kiln_error *err)
+{
+    struct snapshot snapshot;
+    char count[DB_WHO_MOST];
+    int rc = snapshot_open(path, &snapshot, err);
+    if (rc)
+        return rc;
+    rc = send_kernels(h, name, path, &snapshot, ret_answer, err);
+    close(snapshot.fd);
+    if (rc)
+        return cli_while(err, "%.200s", path);
+    uint64_t imported = json_get_u64(*ret_answer, "imported", 0);
+    uint64_t damaged =
+        json_get_u64(*ret_answer, "damaged", 0) + json_get_u64(*ret_answer, "lost", 0);
+    if (!h->invocation->common->json)
+        db_say("%.900s: %s", path, db_count(imported, "kernel", count));
+    if (damaged == 0 && !json_get_bool(*ret_answer, "lost_at_least", false) && !*snapshot.note)
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_CORRUPT,
+                    "'%.200s': %llu kernels taken, some are damaged or lost%s%.300s", path,
+                    (unsigned long long)imported, *snapshot.note ? "; " : "", snapshot.note);
+}
+
+/* ---- the folder ---- */
+
+typedef int take_fn(struct harvest *h, const char *name, const char *path, struct json **ret_answer,
+                    struct kiln_error *err);
+
+/* NULL: none of MIOpen's files. */
+static take_fn *taker_of(const char *part, const char *name)
+{
+    struct db_file_name parsed;
+    const char *ending = strrchr(name, '.');
+    if (strcmp(part, "cache") == 0)
+        return ending && strcmp(ending, ".ukdb") == 0 ? take_kernels : NULL;
+    if (!db_file_name(name, &parsed) || strstr(name, ".bz2"))
+        return NULL;
+    return parsed.is_sqlite ? take_database : take_text;
+}
+
+static void take(struct harvest *h, const char *name, take_fn *taker)
+{
+    char path[PATH_MAX];
+    struct json *answer = NULL;
+    struct overlay_notes before = { .count = 0 };
+    struct overlay_file *unused = NULL;
+    struct kiln_error why = { 0 };
+    int rc = overlay_path(h->folder, name, path, sizeof(path), &why);
+    if (!rc && !snapshot_has_log(path) && overlay_notes_same(&h->notes, h->folder, name))
+        return;
+    /* Looked at before it is read: what is written meanwhile is another change. */
+    if (!rc)
+        rc = overlay_notes_see(&before, h->folder, name, &unused, &why);
+    if (!rc)
+        rc = taker(h, name, path, &answer, &why);
+    if (answer || !rc)
+        overlay_notes_adopt(&h->notes, &before, name);
+    overlay_notes_done(&before);
+    several_note(&h->several, path, rc, &why);
+    if (!answer)
+        return;
+    json_set_text(answer, "file", name);
+    json_append(h->files, answer);
+}
+
+static void take_part(struct harvest *h, const char *part)
+{
+    char folder[PATH_MAX], name[160];
+    struct kiln_error why = { 0 };
+    DIR *open =
+        overlay_path(h->folder, part, folder, sizeof(folder), &why) ? NULL : opendir(folder);
+    if (!open) {
+        int rc = why.code ? why.code : cli_fail_errno(&why, errno, "cannot read '%s'", folder);
+        several_note(&h->several, folder, rc, &why);
+        return;
+    }
+    for (struct dirent *e = readdir(open); e && !h->several.over; e = readdir(open)) {
+        take_fn *taker = taker_of(part, e->d_name);
+        if (taker && snprintf(name, sizeof(name), "%s/%s", part, e->d_name) < (int)sizeof(name))
+            take(h, name, taker);
+    }
+    closedir(open);
+}
+
+static int take_all(struct harvest *h, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *json = json_object();
+    h->files = json_array();
+    json_set(json, "files", h->files);
+    take_part(h, "user");
+    if (!h->several.over)
+        take_part(h, "cache");
+    struct kiln_error why = { 0 };
+    int rc = overlay_notes_write(h->folder, &h->notes, &why);
+    if (rc)
+        several_note(&h->several, h->folder, rc, &why);
+    if (!h->invocation->common->json && json_count(h->files) == 0 && !h->several.first.code)
+        db_say("%.900s: nothing new", h->folder);
+    return several_end(&h->several, json, err);
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    struct harvest h = { .invocation = invocation, .folder = invocation->words[0] };
+    KILN_AUTO(fd) int lock = -1;
+    int rc = overlay_lock(h.folder, &lock, err);
+    if (!rc)
+        rc = overlay_notes_read(h.folder, &h.notes, err);
+    if (rc == KILN_E_NOT_FOUND)
+        return cli_fail(err, rc,
+                        "there is no overlay in '%.300s'; 'kilnctl miopen overlay' makes one",
+                        h.folder);
+    if (rc)
+        return rc;
+    several_init(&h.several, invocation, "file");
+    rc = take_all(&h, err);
+    several_release(&h.several);
+    overlay_notes_done(&h.notes);
+    return rc;
+}
+
+const struct command command_miopen_harvest = {
+    .name = "miopen harvest",
+    .words = "FOLDER",
+    .summary = "take back what a job found and compiled in an overlay",
+    .help =
+        "Takes from FOLDER, which 'miopen overlay' made, what MIOpen put there since: FindDb and "
+        "PerfDb\n"
+        "records into your own tier, by statistics as 'db merge' does, and kernels into the "
+        "store.  What\n"
+        "was harvested once is not taken again; while the job runs, it takes what there is so "
+        "far.",
+    .least_words = 1,
+    .most_words = 1,
+    .run = run,
+};

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/db_exported.h"
+#include "cli/kilnctl/db_words.h"
+#include "cli/kilnctl/overlay.h"
+#include "cli/output.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+#define DEVICES_MOST 16
+#define ID_MOST 64
+
+struct overlay_options {
+    const char *database_id, *miopen, *dialect, *format;
+    bool force;
+};
+
+#define AT(field) offsetof(struct overlay_options, field)
+static const struct option options[] = {
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID[,ID...]",
+      "the devices, such as gfx90a68 (those of this host)", 0, 0 },
+    { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
+      "the MIOpen that the job has, such as 2.17.0.a82233c22", 0, 0 },
+    { "dialect", 0, OPTION_TEXT, AT(dialect), "NAME",
+      "of FindDb, old or new (as the version needs it, or as recorded)", 0, 0 },
+    { "format", 0, OPTION_TEXT, AT(format), "NAME",
+      "of PerfDb, sqlite or text (as the version needs it, or sqlite)", 0, 0 },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace the files of an older overlay", 0, 0 },
+};
+#undef AT
+
+/* ---- for which MIOpen ---- */
+
+/* The first two numbers of "2.17.0.a82233c22", as 2017; 0: it begins with none. */
+static unsigned release(const char *version)
+{
+    unsigned major = 0, minor = 0;
+    return version && sscanf(version, "%3u.%3u", &major, &minor) == 2 ? major * 1000 + minor : 0;
+}
+
+static bool is_version(const char *version)
+{
+    size_t size = strlen(version);
+    for (size_t i = 0; i < size; i++)
+        if (!isalnum((unsigned char)version[i]) && !strchr("._-", version[i]))
+            return false;
+    return size < sizeof(((struct overlay_notes *)0)->version) && release(version) > 0;
+}
+
+/* Which forms a MIOpen can read; 2.19 was in ROCm before and after FindDb changed. */
+static void choose_forms(struct overlay *o, const struct overlay_options *options_given)
+{
+    unsigned number = release(options_given->miopen);
+    const char *dialect = number == 0 || number == 2019 ? NULL : number < 2019 ? "old" : "new";
+    o->dialect = options_given->dialect ? options_given->dialect : dialect;
+    o->format = options_given->format ? options_given->format : number >= 3002 ? "text" : "sqlite";
+}
+
+static int check(const struct overlay_options *o, struct kiln_error *err)
+{
+    int rc = db_check_word("dialect", o->dialect, DB_DIALECTS, err);
+    if (!rc)
+        rc = db_check_word("format", o->format, DB_FORMATS, err);
+    if (!rc && o->miopen && !is_version(o->miopen))
+        rc = cli_fail(err, KILN_E_INVALID,
+                      "'%.80s' of --miopen is no version, such as 2.17.0.a82233c22: MIOpen calls "
+                      "its folder in ~/.cache/miopen so",
+                      o->miopen);
+    return rc;
+}
+
+/* ---- for which devices ---- */
+
+struct devices {
+    char ids[DEVICES_MOST][ID_MOST];
+    size_t count;
+};
+
+static int add_device(struct devices *devices, const char *id, size_t size, struct kiln_error *err)
+{
+    bool plain = size > 0 && size < ID_MOST;
+    for (size_t i = 0; i < size && plain; i++)
+        plain = isalnum((unsigned char)id[i]) || id[i] == '_' || id[i] == '-';
+    if (!plain)
+        return cli_fail(err, KILN_E_INVALID, "'%.*s' is no database id, such as gfx90a68",
+                        (int)(size < ID_MOST ? size : ID_MOST), id);
+    for (size_t i = 0; i < devices->count; i++)
+        if (strncmp(devices->ids[i], id, size) == 0 && !devices->ids[i][size])
+            return KILN_E_OK;
+    if (devices->count == DEVICES_MOST)
+        return cli_fail(err, KILN_E_INVALID, "more than %d devices", DEVICES_MOST);
+    snprintf(devices->ids[devices->count++], ID_MOST, "%.*s", (int)size, id);
+    return KILN_E_OK;
+}
+
+static int split(const char *given, struct devices *devices, struct kiln_error *err)
+{
+    int rc = KILN_E_OK;
+    for (const char *at = given; !rc; at++) {
+        size_t size = strcspn(at, ",");
+        rc = add_device(devices, at, size, err);
+        at += size;
+        if (!*at)
+            break;
+    }
+    return rc;
+}
+
+static int ask_devices(const struct invocation *invocation, struct devices *devices,
+                       struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *reply = NULL;
+    int rc = admin_ask(invocation, "package_coverage", NULL, &reply, err);
+    const struct json *gpus = json_get(reply, "gpus");
+    for (const struct json *j = json_first(gpus); j && !rc; j = json_next(j)) {
+        const char *id = json_get_text(j, "database_id", "");
+        rc = add_device(devices, id, strlen(id), err);
+    }
+    if (!rc && devices->count == 0)
+        rc = cli_fail(err, KILN_E_INVALID,
+                      "this host has no AMD GPU that its driver shows: name the device by --db-id");
+    return rc;
+}
+
+/* ---- the folder ---- */
+
+static int make_folders(struct overlay *o, const char *folder, struct kiln_error *err)
+{
+    static const char *const parts[] = { "system", "user", "cache" };
+    char path[PATH_MAX];
+    int rc = db_make_folder(folder, err);
+    if (!rc && !realpath(folder, o->folder))
+        rc = cli_fail_errno(err, errno, "cannot find the folder '%s'", folder);
+    for (size_t i = 0; i < 3 && !rc; i++) {
+        rc = overlay_path(o->folder, parts[i], path, sizeof(path), err);
+        if (!rc)
+            rc = db_make_folder(path, err);
+    }
+    return rc;
+}
+
+static int check_free(const struct overlay *o, struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    int rc = overlay_path(o->folder, OVERLAY_NOTES, path, sizeof(path), err);
+    if (!rc && !o->replace && access(path, F_OK) == 0)
+        rc = cli_fail(err, KILN_E_IO,
+                      "there is an overlay in '%s' already: 'kilnctl miopen harvest' takes back "
+                      "what is new in it; then remove it, or give --force to write it anew",
+                      o->folder);
+    return rc;
+}
+
+static int fill(struct overlay *o, const struct devices *devices, struct kiln_error *err)
+{
+    KILN_AUTO(fd) int lock = -1;
+    int rc = overlay_lock(o->folder, &lock, err);
+    if (!rc)
+        rc = check_free(o, err);
+    for (size_t i = 0; i < devices->count && !rc; i++) {
+        rc = overlay_fill(o, devices->ids[i], err);
+        if (!rc)
+            rc = overlay_fill_kernels(o, devices->ids[i], err);
+    }
+    return rc ? rc : overlay_notes_write(o->folder, &o->notes, err);
+}
+
+/* ---- what to set ---- */
+
+static const struct {
+    const char *name, *folder;
+} variables[] = {
+    { "MIOPEN_SYSTEM_DB_PATH", "system" },
+    { "MIOPEN_USER_DB_PATH", "user" },
+    { "MIOPEN_CUSTOM_CACHE_DIR", "cache" },
+};
+
+/* An empty folder would hide MIOpen's own databases from it. */
+static bool applies(const struct overlay *o, size_t index) { return index > 0 || o->has_system; }
+
+/* As a shell reads it.  Slurm takes such a line as it stands, so plain paths have no quotes. */
+static void print_export(const char *name, const char *folder, const char *part)
+{
+    bool plain = true;
+    for (const char *c = folder; *c && plain; c++)
+        plain = isalnum((unsigned char)*c) || strchr("/._-+,:@%=", *c);
+    printf("export %s=%s", name, plain ? "" : "'");
+    for (const char *c = folder; *c; c++) {
+        if (*c == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*c);
+    }
+    printf("/%s%s\n", part, plain ? "" : "'");
+}
+
+static int report(struct overlay *o, struct kiln_error *err)
+{
+    char value[PATH_MAX + 16];
+    KILN_AUTO(json) struct json *json = json_object();
+    struct json *set = json_object();
+    json_set_text(json, "folder", o->folder);
+    json_set(json, "variables", set);
+    for (size_t i = 0; i < 3; i++) {
+        if (!applies(o, i))
+            continue;
+        snprintf(value, sizeof(value), "%s/%s", o->folder, variables[i].folder);
+        json_set_text(set, variables[i].name, value);
+        if (!o->invocation->common->json)
+            print_export(variables[i].name, o->folder, variables[i].folder);
+    }
+    json_set(json, "files", KILN_TAKE(o->files));
+    json_set(json, "remarks", KILN_TAKE(o->remarks));
+    return o->invocation->common->json ? output_json(json, err) : KILN_E_OK;
+}
+
+static void overlay_done(struct overlay *o)
+{
+    overlay_notes_done(&o->notes);
+    json_destroy(o->files);
+    json_destroy(o->remarks);
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    const struct overlay_options *o = invocation->options;
+    struct devices devices = { .count = 0 };
+    __attribute__((cleanup(overlay_done))) struct overlay overlay = {
+        .invocation = invocation,
+        .version = o->miopen,
+        .replace = o->force,
+        .files = json_array(),
+        .remarks = json_array(),
+    };
+    int rc = check(o, err);
+    if (!rc)
+        rc = o->database_id ? split(o->database_id, &devices, err)
+                            : ask_devices(invocation, &devices, err);
+    if (rc)
+        return rc;
+    choose_forms(&overlay, o);
+    snprintf(overlay.notes.version, sizeof(overlay.notes.version), "%s",
+             o->miopen ? o->miopen : "");
+    rc = make_folders(&overlay, invocation->words[0], err);
+    if (!rc)
+        rc = fill(&overlay, &devices, err);
+    return rc ? rc : report(&overlay, err);
+}
+
+const struct command command_miopen_overlay = {
+    .name = "miopen overlay",
+    .words = "FOLDER",
+    .summary = "a folder in which an unmodified MIOpen starts with what kiln has",
+    .help =
+        "Writes into FOLDER what kiln has for the devices: FindDb and PerfDb of the host, your own "
+        "records,\n"
+        "imported kernels, and links to installed packages.  On standard output are the variables "
+        "to set\n"
+        "for the job, so that a shell may say\n"
+        "\n"
+        "    eval \"$(kilnctl miopen overlay FOLDER --db-id gfx90a68)\"\n"
+        "\n"
+        "MIOpen puts what it finds and compiles into FOLDER; 'miopen harvest' takes that back.  "
+        "With\n"
+        "--miopen the forms are chosen that this version reads, and your FindDb records have a "
+        "file of\n"
+        "their own.",
+    .least_words = 1,
+    .most_words = 1,
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct overlay_options),
+    .run = run,
+};

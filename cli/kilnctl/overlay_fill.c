@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/overlay.h"
+
+#include "cli/kilnctl/db_exported.h"
+#include "cli/kilnctl/db_file.h"
+#include "cli/kilnctl/db_words.h"
+#include "cli/output.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+void overlay_remark(struct overlay *overlay, const char *fmt, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof(line), fmt, args);
+    va_end(args);
+    output_clean(line, false);
+    fprintf(stderr, "kilnctl: %s\n", line);
+    json_append(overlay->remarks, json_text(line));
+}
+
+/* Standard output is for the variables. */
+static void tell(const struct overlay *o, const char *name, uint64_t count, const char *noun)
+{
+    char counted[DB_WHO_MOST], line[PATH_MAX + 256];
+    if (o->invocation->common->json)
+        return;
+    snprintf(line, sizeof(line), "%s/%s: %s", o->folder, name, db_count(count, noun, counted));
+    output_clean(line, false);
+    fprintf(stderr, "%s\n", line);
+}
+
+int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count, const char *noun,
+                  struct kiln_error *err)
+{
+    struct overlay_file *file = NULL;
+    struct json *json = json_object();
+    json_set_text(json, "file", name);
+    json_set_u64(json, strcmp(noun, "kernel") == 0 ? "kernels" : "records", count);
+    json_append(overlay->files, json);
+    tell(overlay, name, count, noun);
+    return overlay_notes_see(&overlay->notes, overlay->folder, name, &file, err);
+}
+
+/* What is there already is not new. */
+static int note_lines(struct overlay *o, const char *name, struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    BUFFER_AUTO struct buffer text = { .size = 0 };
+    struct overlay_file *file = overlay_notes_find(&o->notes, name);
+    int rc = overlay_path(o->folder, name, path, sizeof(path), err);
+    if (!rc)
+        rc = overlay_text_read(path, OVERLAY_TEXT_MOST, &text, err);
+    return rc ? rc : overlay_lines_add_all(&file->lines, buffer_view(&text), err);
+}
+
+static int write_one(struct overlay *o, const struct db_exported *exported, size_t index,
+                     bool to_user, struct kiln_error *err)
+{
+    const struct json *entry = db_exported_entry(exported, index);
+    const char *given = json_get_text(entry, "name", "");
+    char name[160], as_system[128], path[PATH_MAX], folder[PATH_MAX];
+    struct db_file_name parsed;
+    if (!db_file_name(given, &parsed) || !db_file_system_name(given, as_system))
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no tuning file");
+    snprintf(name, sizeof(name), "%s/%.127s", to_user ? "user" : "system",
+             to_user ? given : as_system);
+    int rc = overlay_path(o->folder, to_user ? "user" : "system", folder, sizeof(folder), err);
+    if (!rc)
+        rc = db_exported_path(folder, to_user ? given : as_system, path, err);
+    if (!rc)
+        rc = db_exported_write(exported, index, path, o->replace, err);
+    if (!rc)
+        rc = overlay_wrote(o, name, json_get_u64(entry, "records", 0), "record", err);
+    if (!rc && to_user && !parsed.is_sqlite)
+        rc = note_lines(o, name, err);
+    return rc;
+}
+
+/* |tier| and what is below it into system/, or of the user alone into user/. */
+static int fill(struct overlay *o, const char *id, const char *kind, const char *tier, bool to_user,
+                bool *ret_any, struct kiln_error *err)
+{
+    DB_EXPORTED_AUTO struct db_exported exported = { .count = 0 };
+    KILN_AUTO(json) struct json *ask = json_object();
+    bool is_find = strcmp(kind, "find") == 0;
+    json_set_text(ask, "kind", kind);
+    json_set_text(ask, "database_id", id);
+    json_set_text(ask, "tier", tier);
+    if (!to_user)
+        json_set_bool(ask, "merged", true);
+    db_set_text(ask, is_find ? "dialect" : "format", is_find ? o->dialect : o->format);
+    if (to_user)
+        db_set_text(ask, "version", o->version);
+    int rc = db_exported_get(o->invocation, ask, &exported, err);
+    if (rc == KILN_E_NOT_FOUND)
+        return KILN_E_OK;
+    for (size_t i = 0; i < exported.count && !rc; i++)
+        rc = write_one(o, &exported, i, to_user, err);
+    if (!rc && ret_any)
+        *ret_any = true;
+    return rc;
+}
+
+static void remark_missing(struct overlay *o, const char *id)
+{
+    if (!o->has_find && !o->has_perf)
+        overlay_remark(o, "no tuning database is imported for %s: MIOpen goes on with its own", id);
+    else if (!o->has_find || !o->has_perf)
+        overlay_remark(o,
+                       "there is no %s for %s in kiln: MIOpen will see none at all, not even its "
+                       "own; 'kilnctl db import' takes that over",
+                       o->has_find ? "PerfDb" : "FindDb", id);
+}
+
+int overlay_fill(struct overlay *overlay, const char *id, struct kiln_error *err)
+{
+    /* MIOpen's name of a user's FindDb holds its version; where that is not known, the user's
+     * records go where they are found all the same. */
+    const char *find_tier = overlay->version ? "host" : "user";
+    overlay->has_find = overlay->has_perf = false;
+    int rc = fill(overlay, id, "find", find_tier, false, &overlay->has_find, err);
+    if (!rc)
+        rc = fill(overlay, id, "perf", "host", false, &overlay->has_perf, err);
+    if (!rc && overlay->version)
+        rc = fill(overlay, id, "find", "user", true, NULL, err);
+    if (!rc)
+        rc = fill(overlay, id, "perf", "user", true, NULL, err);
+    if (rc)
+        return rc;
+    overlay->has_system |= overlay->has_find || overlay->has_perf;
+    remark_missing(overlay, id);
+    return KILN_E_OK;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/overlay_notes.h"
+
+#include "cli/kilnctl/new_file.h"
+#include "common/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#define LAYOUT 1u
+#define FILES_MOST 256u
+#define DIGEST_DIGITS 16u
+#define NOTES_MOST (64u << 20) /* four million lines */
+
+int overlay_path(const char *folder, const char *name, char *path, size_t size,
+                 struct kiln_error *err)
+{
+    int length = snprintf(path, size, "%s/%s", folder, name);
+    if (length < 0 || (size_t)length >= size)
+        return cli_fail(err, KILN_E_INVALID, "'%.200s...' is too long a path", folder);
+    return KILN_E_OK;
+}
+
+int overlay_lock(const char *folder, int *ret_fd, struct kiln_error *err)
+{
+    int locked = -1;
+    KILN_AUTO(fd) int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return cli_fail(err, KILN_E_NOT_FOUND, "there is no folder '%s'", folder);
+    if (fd < 0)
+        return cli_fail_errno(err, errno, "cannot open the folder '%s'", folder);
+    do
+        locked = flock(fd, LOCK_EX);
+    while (locked != 0 && errno == EINTR);
+    if (locked != 0)
+        return cli_fail_errno(err, errno, "cannot lock the folder '%s'", folder);
+    *ret_fd = fd;
+    fd = -1;
+    return KILN_E_OK;
+}
+
+/* ---- files ---- */
+
+void overlay_notes_done(struct overlay_notes *notes)
+{
+    for (size_t i = 0; i < notes->count; i++)
+        overlay_lines_done(&notes->files[i].lines);
+    free(notes->files);
+    *notes = (struct overlay_notes){ .count = 0 };
+}
+
+struct overlay_file *overlay_notes_find(struct overlay_notes *notes, const char *name)
+{
+    for (size_t i = 0; i < notes->count; i++)
+        if (strcmp(notes->files[i].name, name) == 0)
+            return &notes->files[i];
+    return NULL;
+}
+
+static int add_file(struct overlay_notes *notes, const char *name, struct overlay_file **ret_file,
+                    struct kiln_error *err)
+{
+    if (notes->count >= FILES_MOST || strlen(name) >= sizeof(notes->files->name))
+        return cli_fail(err, KILN_E_FULL, "an overlay has at most %u files, with short names",
+                        FILES_MOST);
+    struct overlay_file *grown = realloc(notes->files, (notes->count + 1) * sizeof(*grown));
+    if (!grown)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the files of an overlay");
+    notes->files = grown;
+    struct overlay_file *file = &grown[notes->count++];
+    *file = (struct overlay_file){ .size = UINT64_MAX };
+    snprintf(file->name, sizeof(file->name), "%s", name);
+    *ret_file = file;
+    return KILN_E_OK;
+}
+
+int overlay_notes_get(struct overlay_notes *notes, const char *name, struct overlay_file **ret_file,
+                      struct kiln_error *err)
+{
+    *ret_file = overlay_notes_find(notes, name);
+    return *ret_file ? KILN_E_OK : add_file(notes, name, ret_file, err);
+}
+
+static int look(const char *folder, const char *name, struct stat *ret_seen, struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    int rc = overlay_path(folder, name, path, sizeof(path), err);
+    if (!rc && stat(path, ret_seen) != 0)
+        rc = cli_fail_errno(err, errno, "cannot look at '%s'", path);
+    return rc;
+}
+
+int overlay_notes_see(struct overlay_notes *notes, const char *folder, const char *name,
+                      struct overlay_file **ret_file, struct kiln_error *err)
+{
+    struct stat seen;
+    struct overlay_file *file = NULL;
+    int rc = look(folder, name, &seen, err);
+    if (!rc)
+        rc = overlay_notes_get(notes, name, &file, err);
+    if (rc)
+        return rc;
+    file->size = (uint64_t)seen.st_size;
+    file->s = (uint64_t)seen.st_mtim.tv_sec;
+    file->ns = (uint64_t)seen.st_mtim.tv_nsec;
+    *ret_file = file;
+    return KILN_E_OK;
+}
+
+void overlay_notes_adopt(struct overlay_notes *notes, struct overlay_notes *seen, const char *name)
+{
+    struct kiln_error unused;
+    const struct overlay_file *from = overlay_notes_find(seen, name);
+    struct overlay_file *to = overlay_notes_find(notes, name);
+    if (!from || (!to && add_file(notes, name, &to, &unused)))
+        return;
+    to->size = from->size;
+    to->s = from->s;
+    to->ns = from->ns;
+}
+
+bool overlay_notes_same(struct overlay_notes *notes, const char *folder, const char *name)
+{
+    struct stat seen;
+    struct kiln_error unused;
+    const struct overlay_file *file = overlay_notes_find(notes, name);
+    return file && !look(folder, name, &seen, &unused) && file->size == (uint64_t)seen.st_size &&
+           file->s == (uint64_t)seen.st_mtim.tv_sec && file->ns == (uint64_t)seen.st_mtim.tv_nsec;
+}
+
+/* ---- the file that is kept ---- */
+
+/* Digests one behind the other: an array of so many texts would take ten times the memory. */
+static int parse_lines(const char *digits, struct overlay_lines *lines, struct kiln_error *err)
+{
+    size_t size = strlen(digits);
+    char digest[DIGEST_DIGITS + 1] = "";
+    int rc = KILN_E_OK;
+    if (size % DIGEST_DIGITS != 0 || strspn(digits, "0123456789abcdef") != size)
+        return cli_fail(err, KILN_E_CORRUPT, "its lines are no digests");
+    for (size_t at = 0; at < size && !rc; at += DIGEST_DIGITS) {
+        memcpy(digest, digits + at, DIGEST_DIGITS);
+        rc = overlay_lines_add(lines, strtoull(digest, NULL, 16), err);
+    }
+    overlay_lines_sort(lines);
+    return rc;
+}
+
+static int parse_file(const struct json *json, struct overlay_notes *notes, struct kiln_error *err)
+{
+    struct overlay_file *file = NULL;
+    const char *name = json_get_text(json, "name", "");
+    if (!*name || overlay_notes_find(notes, name))
+        return cli_fail(err, KILN_E_CORRUPT, "it names a file twice, or none");
+    int rc = add_file(notes, name, &file, err);
+    if (rc)
+        return rc;
+    file->size = json_get_u64(json, "size", UINT64_MAX);
+    file->s = json_get_u64(json, "s", 0);
+    file->ns = json_get_u64(json, "ns", 0);
+    return parse_lines(json_get_text(json, "lines", ""), &file->lines, err);
+}
+
+static int parse(const char *path, struct bytes text, struct overlay_notes *notes,
+                 struct kiln_error *err)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    KILN_AUTO(json) struct json *json = NULL;
+    int rc = KILN_E_OK;
+    if (json_parse(text, path, &json, &why))
+        return cli_fail(err, KILN_E_CORRUPT, "%s", why.text);
+    if (json_get_u64(json, "layout", 0) != LAYOUT)
+        return cli_fail(err, KILN_E_CORRUPT,
+                        "'%s' is not what this kilnctl writes: make the overlay anew", path);
+    snprintf(notes->version, sizeof(notes->version), "%s", json_get_text(json, "miopen", ""));
+    const struct json *files = json_get(json, "files");
+    for (const struct json *j = json_first(files); j && !rc; j = json_next(j))
+        rc = parse_file(j, notes, err);
+    return rc ? cli_while(err, "'%s' is damaged", path) : KILN_E_OK;
+}
+
+int overlay_notes_read(const char *folder, struct overlay_notes *ret_notes, struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    BUFFER_AUTO struct buffer text = { .size = 0 };
+    OVERLAY_NOTES_AUTO struct overlay_notes notes = { .count = 0 };
+    int rc = overlay_path(folder, OVERLAY_NOTES, path, sizeof(path), err);
+    if (!rc)
+        rc = overlay_text_read(path, NOTES_MOST, &text, err);
+    if (!rc)
+        rc = parse(path, buffer_view(&text), &notes, err);
+    if (rc)
+        return rc;
+    *ret_notes = notes;
+    notes = (struct overlay_notes){ .count = 0 };
+    return KILN_E_OK;
+}
+
+static char *print_lines(const struct overlay_lines *lines)
+{
+    char *digits = malloc(lines->count * DIGEST_DIGITS + 1);
+    for (size_t i = 0; digits && i < lines->count; i++)
+        snprintf(digits + i * DIGEST_DIGITS, DIGEST_DIGITS + 1, "%016llx",
+                 (unsigned long long)lines->digests[i]);
+    if (digits && lines->count == 0)
+        *digits = '\0';
+    return digits;
+}
+
+static struct json *file_json(const struct overlay_file *file)
+{
+    KILN_AUTO(mem) char *digits = print_lines(&file->lines);
+    struct json *json = json_object();
+    json_set_text(json, "name", file->name);
+    json_set_u64(json, "size", file->size);
+    json_set_u64(json, "s", file->s);
+    json_set_u64(json, "ns", file->ns);
+    if (file->lines.count > 0 && digits)
+        json_set_text(json, "lines", digits);
+    return json;
+}
+
+int overlay_notes_write(const char *folder, const struct overlay_notes *notes,
+                        struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    KILN_AUTO(json) struct json *json = json_object();
+    struct json *files = json_array();
+    json_set_u64(json, "layout", LAYOUT);
+    json_set_text(json, "miopen", notes->version);
+    json_set(json, "files", files);
+    for (size_t i = 0; i < notes->count; i++)
+        json_append(files, file_json(&notes->files[i]));
+    KILN_AUTO(mem) char *text = json_print(json, false);
+    if (!text)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the notes of an overlay");
+    int rc = overlay_path(folder, OVERLAY_NOTES, path, sizeof(path), err);
+    const struct new_file file = {
+        .path = path, .replace = true, .from = -1, .data = text, .size = strlen(text)
+    };
+    return rc ? rc : new_file_write(&file, err);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What 'miopen overlay' wrote into a folder, so that 'miopen harvest' knows what is new: the file
+ * .kiln-overlay.json in it.
+ *
+ * Role       of each file its size and time; of text the digests of its lines
+ * Ownership  overlay_notes owns everything in it
+ * Threading  one thread; overlay_lock keeps other processes away
+ */
+#include "cli/kilnctl/overlay_lines.h"
+
+#define OVERLAY_NOTES ".kiln-overlay.json"
+
+struct overlay_file {
+    char name[160];             /* below the folder: "user/gfx906_60_1.1.0.udb" */
+    uint64_t size, s, ns;       /* and time of its last change */
+    struct overlay_lines lines; /* of text */
+};
+
+struct overlay_notes {
+    char version[48];           /* of MIOpen; "" */
+    struct overlay_file *files; /* owned */
+    size_t count;
+};
+
+/* KILN_E_NOT_FOUND where there is none; KILN_E_CORRUPT where it is not what overlay wrote. */
+CLI_MUST_CHECK int overlay_notes_read(const char *folder, struct overlay_notes *ret_notes,
+                                      struct kiln_error *err);
+CLI_MUST_CHECK int overlay_notes_write(const char *folder, const struct overlay_notes *notes,
+                                       struct kiln_error *err);
+void overlay_notes_done(struct overlay_notes *notes); /* accepts a zeroed one */
+#define OVERLAY_NOTES_AUTO __attribute__((cleanup(overlay_notes_done)))
+
+/* Added where it is not noted yet: as one that has changed since. */
+CLI_MUST_CHECK int overlay_notes_get(struct overlay_notes *notes, const char *name,
+                                     struct overlay_file **ret_file, struct kiln_error *err);
+/* NULL: nothing is noted of it. */
+struct overlay_file *overlay_notes_find(struct overlay_notes *notes, const char *name);
+/* The file as it is now.  One that is not noted yet is added, without lines. */
+CLI_MUST_CHECK int overlay_notes_see(struct overlay_notes *notes, const char *folder,
+                                     const char *name, struct overlay_file **ret_file,
+                                     struct kiln_error *err);
+/* Whether its size and time are as noted. */
+bool overlay_notes_same(struct overlay_notes *notes, const char *folder, const char *name);
+
+/* The size and time that |seen| has of |name|; lines stay. */
+void overlay_notes_adopt(struct overlay_notes *notes, struct overlay_notes *seen, const char *name);
+
+/* |folder|/|name|. */
+CLI_MUST_CHECK int overlay_path(const char *folder, const char *name, char *path, size_t size,
+                                struct kiln_error *err);
+/* Held until |*ret_fd| is closed; waits for who holds it. */
+CLI_MUST_CHECK int overlay_lock(const char *folder, int *ret_fd, struct kiln_error *err);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/workers/worker_user.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NOBODY "nobody"
+/* Nobody's number on Linux, also where no account has it (a container of one program). */
+#define NOBODY_NUMBER "65534"
+
+const struct worker_kind worker_compilers = { "compilers", "compiler_user", "kiln-worker" };
+const struct worker_kind worker_transfers = { "transfers", "transfer_user", "kiln-transfer" };
+
+const char *worker_user_standard(const struct worker_kind *kind)
+{
+    if (getpwnam(kind->account))
+        return kind->account;
+    return getpwnam(NOBODY) ? NOBODY : NOBODY_NUMBER;
+}
+
+static bool read_number(const char *text, uid_t *ret_uid)
+{
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (!isdigit((unsigned char)text[0]) || *end || errno || number >= UINT32_MAX)
+        return false;
+    *ret_uid = (uid_t)number;
+    return true;
+}
+
+static bool look_up(const char *name, struct worker_user *user)
+{
+    const struct passwd *account = getpwnam(name);
+    if (!account && !read_number(name, &user->uid))
+        return false;
+    if (!account)
+        account = getpwuid(user->uid);
+    user->uid = account ? account->pw_uid : user->uid;
+    user->gid = account ? account->pw_gid : (gid_t)user->uid;
+    snprintf(user->name, sizeof(user->name), "%s", account ? account->pw_name : name);
+    return true;
+}
+
+enum kiln_code worker_user_find(const struct worker_kind *kind, const char *name,
+                                struct worker_user *ret_user, struct kiln_err *err)
+{
+    struct worker_user user = { .uid = geteuid(), .gid = getegid() };
+    char own[16];
+    snprintf(own, sizeof(own), "%u", (unsigned)user.uid);
+    if (!look_up(*name ? name : own, &user))
+        return kiln_fail(err, KILN_NOT_FOUND,
+                         "there is no user '%s' for %s to run as (setting %s): "
+                         "make one with 'useradd --system --shell /usr/sbin/nologin %s', or name "
+                         "another",
+                         name, kind->who, kind->setting, name);
+    user.other = user.uid != geteuid();
+    if (user.other && geteuid() != 0)
+        return kiln_fail(err, KILN_DENIED,
+                         "%s cannot run as '%s' (setting %s): only root's kilnd "
+                         "may name another user than its own",
+                         kind->who, user.name, kind->setting);
+    if (!user.other)
+        user.gid = getegid();
+    *ret_user = user;
+    return KILN_OK;
+}
+
+static bool may_pass(const struct worker_user *user, const char *folder)
+{
+    struct stat seen;
+    if (stat(folder, &seen) != 0)
+        return false;
+    return seen.st_mode & (seen.st_uid == user->uid   ? S_IXUSR
+                           : seen.st_gid == user->gid ? S_IXGRP
+                                                      : S_IXOTH);
+}
+
+bool worker_user_may_enter(const struct worker_user *user, const char *folder)
+{
+    char path[PATH_MAX];
+    if (!user->other)
+        return true;
+    if (!realpath(folder, path) || !may_pass(user, "/"))
+        return false;
+    for (char *at = path; *at;) {
+        at += 1 + strcspn(at + 1, "/");
+        char cut = *at;
+        *at = '\0';
+        if (!may_pass(user, path))
+            return false;
+        *at = cut;
+    }
+    return true;
+}

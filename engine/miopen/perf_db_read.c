@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/tuning_text.h"
+#include "engine/db/query.h"
+#include "engine/miopen/perf_db_rows.h"
+#include "engine/miopen/tuning_file.h"
+#include "engine/miopen/tuning_keys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CACHE_KIB 2048
+#define VALUE_MOST (16u << 20) /* of a row; beyond it the file is damaged as a whole */
+#define PROGRESS_EACH 4096u    /* rows */
+
+static const char *const columns[] = {
+    "id",
+#define PERF_DB_NUMBER(name) #name,
+#define PERF_DB_TEXT(name) #name,
+#include "engine/miopen/perf_db_columns.def"
+#undef PERF_DB_NUMBER
+#undef PERF_DB_TEXT
+};
+#define COLUMNS (sizeof(columns) / sizeof(columns[0]))
+static const struct db_table table = { "config", columns, COLUMNS };
+
+/* The id, the other columns, then the name of the first that has the wrong type. */
+static const char *const statement = "select id"
+#define PERF_DB_NUMBER(name) ", " #name
+#define PERF_DB_TEXT(name) ", " #name
+#include "engine/miopen/perf_db_columns.def"
+#undef PERF_DB_NUMBER
+#undef PERF_DB_TEXT
+                                     ", case when typeof(id) <> 'integer' then 'id'"
+#define PERF_DB_NUMBER(name) " when typeof(" #name ") <> 'integer' then '" #name "'"
+#define PERF_DB_TEXT(name) " when typeof(" #name ") <> 'text' then '" #name "'"
+#include "engine/miopen/perf_db_columns.def"
+#undef PERF_DB_NUMBER
+#undef PERF_DB_TEXT
+                                     " else '' end from config";
+
+struct perf_reading {
+    const struct tuning_reader_events *events;
+    struct perf_db_rows *rows; /* by config, then id */
+    size_t next;               /* of the rows */
+    size_t told;               /* rows that were done at the latest progress */
+    int64_t config_id;         /* of the latest row of config */
+    struct tuning_keys keys;
+    struct buffer key_texts; /* every key that came so far */
+    struct buffer value;
+    struct bytes solvers[TUNING_ENTRIES_MOST];
+    uint64_t ids[TUNING_ENTRIES_MOST];
+    size_t count;
+};
+
+static enum kiln_code tell(const struct perf_reading *r, uint64_t id, const char *why)
+{
+    return r->events->bad(r->events->context, id, why) ? KILN_OK : KILN_CANCELLED;
+}
+
+/* ---- keys ---- */
+
+static void put_number(struct buffer *to, uint64_t number)
+{
+    char digits[20];
+    size_t at = sizeof(digits);
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number);
+    buffer_put(to, digits + at, sizeof(digits) - at);
+}
+
+/* An 'x' would make another column of what follows. */
+static enum kiln_code put_word(struct buffer *to, const char *column, struct bytes word,
+                               struct kiln_err *err)
+{
+    enum kiln_code rc = tuning_word_check(column, word, false, err);
+    if (!rc && memchr(word.data, 'x', word.size))
+        rc = kiln_fail(err, KILN_INVALID, "the %s has an 'x' in it", column);
+    if (!rc)
+        buffer_put(to, word.data, word.size);
+    return rc;
+}
+
+static bool is_text(size_t column) { return column >= COLUMNS - 3; }
+
+static enum kiln_code put_column(struct buffer *to, const struct query *q, size_t column,
+                                 struct kiln_err *err)
+{
+    if (column > 1)
+        buffer_put_u8(to, 'x');
+    if (is_text(column))
+        return put_word(to, columns[column], query_bytes(q, (int)column), err);
+    int64_t number = query_i64(q, (int)column);
+    if (number < 0)
+        return kiln_fail(err, KILN_INVALID, "its %s is negative", columns[column]);
+    put_number(to, (uint64_t)number);
+    return KILN_OK;
+}
+
+static enum kiln_code put_key(struct buffer *to, const struct query *q, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    size_t start = to->size;
+    for (size_t i = 1; !rc && i < COLUMNS; i++)
+        rc = put_column(to, q, i, err);
+    if (!rc && to->failed)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot keep the keys of a PerfDb: out of memory");
+    if (!rc && to->size - start > TUNING_KEY_MOST)
+        rc = kiln_fail(err, KILN_INVALID, "its key has more than %u bytes", TUNING_KEY_MOST);
+    return rc;
+}
+
+/* KILN_INVALID with what is wrong with the row. */
+static enum kiln_code take_config(struct perf_reading *r, const struct query *q, size_t *ret_start,
+                                  struct kiln_err *err)
+{
+    struct buffer *texts = &r->key_texts;
+    const char *wrong = query_text(q, COLUMNS);
+    int64_t id = query_i64(q, 0);
+    size_t start = texts->size;
+    bool known = false;
+    if (*wrong)
+        return kiln_fail(err, KILN_INVALID, "its %s has the wrong type", wrong);
+    if (id < 1 || id <= r->config_id)
+        return kiln_fail(err, KILN_INVALID, "its id %lld is out of order", (long long)id);
+    r->config_id = id;
+    enum kiln_code rc = put_key(texts, q, err);
+    if (!rc)
+        rc = tuning_keys_add(&r->keys, texts->data, start, texts->size - start, &known, err);
+    if (!rc && known)
+        rc = kiln_fail(err, KILN_INVALID, "there is an earlier row of the same problem");
+    if (rc)
+        texts->size = start;
+    *ret_start = start;
+    return rc;
+}
+
+/* ---- rows ---- */
+
+static bool has_solver(const struct perf_reading *r, struct bytes solver)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (bytes_equal(r->solvers[i], solver))
+            return true;
+    }
+    return false;
+}
+
+static const char *refusal(const struct perf_reading *r, struct bytes solver, struct bytes params)
+{
+    if (has_solver(r, solver))
+        return "there is an earlier row of the same problem and solver";
+    if (r->count == TUNING_ENTRIES_MOST)
+        return "its problem has too many rows";
+    if (r->value.size + solver.size + params.size + 2 > TUNING_VALUE_MOST)
+        return "the rows of its problem are too long";
+    return NULL;
+}
+
+static enum kiln_code tell_row(const struct perf_reading *r, const struct perf_db_row *row,
+                               const char *why)
+{
+    char text[160];
+    snprintf(text, sizeof(text), "row of perf_db: %s", why);
+    return tell(r, (uint64_t)row->id, text);
+}
+
+static enum kiln_code take_row(struct perf_reading *r, const struct perf_db_row *row)
+{
+    struct bytes solver = perf_db_row_solver(r->rows, row);
+    struct bytes params = perf_db_row_params(r->rows, row);
+    const char *why = refusal(r, solver, params);
+    if (why)
+        return tell_row(r, row, why);
+    tuning_entry_write_perf(&r->value, solver, params);
+    r->solvers[r->count] = solver;
+    r->ids[r->count++] = (uint64_t)row->id;
+    return KILN_OK;
+}
+
+/* Those whose config is below |id|, which means that no good row of config claimed them. */
+static enum kiln_code tell_dangling(struct perf_reading *r, int64_t id, bool all)
+{
+    enum kiln_code rc = KILN_OK;
+    for (; !rc && r->next < r->rows->count; r->next++) {
+        const struct perf_db_row *row = &r->rows->rows[r->next];
+        char why[80];
+        if (!all && row->config >= id)
+            break;
+        snprintf(why, sizeof(why), "the table config has no good row %lld", (long long)row->config);
+        rc = tell_row(r, row, why);
+    }
+    return rc;
+}
+
+static void progress(struct perf_reading *r, bool end)
+{
+    const struct tuning_reader_events *e = r->events;
+    if (!e->progress || (!end && r->next - r->told < PROGRESS_EACH))
+        return;
+    e->progress(e->context, r->next, r->rows->count);
+    r->told = r->next;
+}
+
+static enum kiln_code give(struct perf_reading *r, struct bytes key, struct kiln_err *err)
+{
+    enum kiln_code rc = tell_dangling(r, r->config_id, false);
+    r->count = 0;
+    r->value.size = 0;
+    for (; !rc && r->next < r->rows->count; r->next++) {
+        const struct perf_db_row *row = &r->rows->rows[r->next];
+        if (row->config != r->config_id)
+            break;
+        rc = take_row(r, row);
+    }
+    if (rc)
+        return rc;
+    if (r->value.failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot read a PerfDb: out of memory");
+    struct tuning_record record = { .key = key,
+                                    .value = buffer_view(&r->value),
+                                    .entry_count = r->count,
+                                    .line = (uint64_t)r->config_id,
+                                    .ids = r->count ? r->ids : NULL,
+                                    .id_count = r->count };
+    progress(r, false);
+    return r->events->record(r->events->context, &record) ? KILN_OK : KILN_CANCELLED;
+}
+
+static enum kiln_code read_config(struct perf_reading *r, const struct query *q,
+                                  struct kiln_err *err)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    size_t start = 0;
+    enum kiln_code rc = take_config(r, q, &start, &why);
+    if (rc == KILN_INVALID) {
+        char text[200];
+        snprintf(text, sizeof(text), "row of config: %.160s", why.text);
+        return tell(r, query_u64(q, 0), text);
+    }
+    if (rc) {
+        *err = why;
+        return rc;
+    }
+    return give(r, bytes_of(r->key_texts.data + start, r->key_texts.size - start), err);
+}
+
+static enum kiln_code read_configs(struct perf_reading *r, struct db *db, struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(db, 0);
+    uint64_t left = perf_db_rows_most(r->rows->file_size);
+    bool row = true;
+    enum kiln_code rc = KILN_OK;
+    while (!rc && row) {
+        rc = query_step(&q, &row, err);
+        if (!rc && row)
+            rc = read_config(r, &q, err);
+        if (!rc && left-- == 0)
+            rc = kiln_fail(
+                err, KILN_CORRUPT,
+                "the table config has more rows than fit into the file; the file is damaged");
+    }
+    if (!rc)
+        rc = tell_dangling(r, INT64_MAX, true);
+    if (!rc)
+        progress(r, true);
+    return rc;
+}
+
+static enum kiln_code read_all(const char *path, struct perf_db_rows *rows, struct db *db,
+                               const struct tuning_reader_events *events, struct kiln_err *err)
+{
+    struct perf_reading *r = calloc(1, sizeof(*r));
+    if (!r)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot read '%s': out of memory", path);
+    *r = (struct perf_reading){ .events = events, .rows = rows };
+    /* A key has some times the bytes of its row: a number of one byte becomes "127x". */
+    buffer_init(&r->key_texts, 8 * rows->file_size + 2 * TUNING_KEY_MOST);
+    buffer_init(&r->value, TUNING_VALUE_MOST + 1);
+    enum kiln_code rc = tuning_keys_init(&r->keys, rows->count, err);
+    if (!rc)
+        rc = read_configs(r, db, err);
+    tuning_keys_done(&r->keys);
+    buffer_done(&r->key_texts);
+    buffer_done(&r->value);
+    free(r);
+    return rc;
+}
+
+enum kiln_code perf_db_read(const char *path, const struct tuning_reader_events *events,
+                            struct kiln_err *err)
+{
+    KILN_AUTO(db) struct db *db = NULL;
+    PERF_DB_ROWS_AUTO struct perf_db_rows rows = { .count = 0 };
+    struct db_options options = { .path = path,
+                                  .statements = &statement,
+                                  .statement_count = 1,
+                                  .value_most = VALUE_MOST,
+                                  .cache_kib = CACHE_KIB,
+                                  .read_only = true,
+                                  .immutable = true,
+                                  .foreign = true,
+                                  .table = &table };
+    enum kiln_code rc = db_open(&options, &db, err);
+    if (!rc)
+        rc = perf_db_rows_read(&options, events, &rows, err);
+    if (rc == KILN_CORRUPT)
+        return kiln_while(err, "no PerfDb of MIOpen's");
+    return rc ? rc : read_all(path, &rows, db, events, err);
+}

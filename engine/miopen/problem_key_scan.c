@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/miopen/problem_key_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Failing is sticky: the first thing that is wrong is told. */
+struct scan {
+    struct bytes text;
+    size_t at;
+    const char *kind; /* "FindDb", "PerfDb" */
+    enum kiln_code rc;
+    struct kiln_err *err;
+};
+
+static void found_at(const struct scan *s, char text[16])
+{
+    if (s->at >= s->text.size)
+        snprintf(text, 16, "its end");
+    else if (s->text.data[s->at] > ' ' && s->text.data[s->at] < 0x7f)
+        snprintf(text, 16, "'%c'", s->text.data[s->at]);
+    else
+        snprintf(text, 16, "byte 0x%02x", s->text.data[s->at]);
+}
+
+/* |where|: "as" or "behind" the |field|. */
+static void fail_expected(struct scan *s, const char *what, const char *where, const char *field)
+{
+    char found[16];
+    if (s->rc)
+        return;
+    found_at(s, found);
+    s->rc = kiln_fail(s->err, KILN_INVALID, "%s key, column %zu: %s expected %s %s, found %s",
+                      s->kind, s->at + 1, what, where, field, found);
+}
+
+static bool is_digit(const struct scan *s)
+{
+    return s->at < s->text.size && s->text.data[s->at] >= '0' && s->text.data[s->at] <= '9';
+}
+
+/* As MIOpen writes numbers, so that the same digits come back: no sign, no leading zero. */
+static uint32_t take_number(struct scan *s, const char *field)
+{
+    if (s->rc || !is_digit(s)) {
+        fail_expected(s, "a number", "as", field);
+        return 0;
+    }
+    size_t start = s->at;
+    uint64_t value = 0;
+    for (; is_digit(s) && value <= UINT32_MAX; s->at++)
+        value = value * 10 + (s->text.data[s->at] - '0');
+    if (value > UINT32_MAX)
+        s->rc = kiln_fail(s->err, KILN_INVALID, "%s key, column %zu: %s exceeds %lu", s->kind,
+                          start + 1, field, (unsigned long)UINT32_MAX);
+    else if (s->text.data[start] == '0' && s->at - start > 1)
+        s->rc = kiln_fail(s->err, KILN_INVALID, "%s key, column %zu: %s begins with 0", s->kind,
+                          start + 1, field);
+    return (uint32_t)value;
+}
+
+static void take(struct scan *s, char wanted, const char *behind)
+{
+    if (s->rc)
+        return;
+    if (s->at < s->text.size && s->text.data[s->at] == (uint8_t)wanted) {
+        s->at++;
+        return;
+    }
+    const char what[] = { '\'', wanted, '\'', '\0' };
+    fail_expected(s, what, "behind", behind);
+}
+
+static bool is_word_byte(uint8_t byte)
+{
+    return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') ||
+           (byte >= 'a' && byte <= 'z');
+}
+
+/* Letters and digits, up to |end| where it is one of them, not empty. */
+static struct bytes take_word(struct scan *s, char end, const char *field)
+{
+    size_t start = s->at;
+    while (!s->rc && s->at < s->text.size && is_word_byte(s->text.data[s->at]) &&
+           s->text.data[s->at] != (uint8_t)end)
+        s->at++;
+    if (s->at == start)
+        fail_expected(s, "a word", "as", field);
+    return bytes_of(s->text.data + start, s->at - start);
+}
+
+static void check_direction(struct scan *s, const struct key_parts *parts)
+{
+    struct bytes d = parts->direction;
+    bool known = d.size == 1 && (*d.data == 'F' || *d.data == 'B' || *d.data == 'W');
+    if (!s->rc && !known)
+        s->rc = kiln_fail(s->err, KILN_INVALID,
+                          "%s key, column %zu: direction '%.*s' is not one of F, B, W", s->kind,
+                          (size_t)(d.data - s->text.data) + 1, (int)(d.size < 20 ? d.size : 20),
+                          (const char *)d.data);
+}
+
+static bool begin(struct scan *s)
+{
+    if (s->text.size < PROBLEM_KEY_MOST)
+        return true;
+    s->rc = kiln_fail(s->err, KILN_INVALID, "%s key of %zu bytes; %d are the most", s->kind,
+                      s->text.size, PROBLEM_KEY_MOST - 1);
+    return false;
+}
+
+/* ---- FindDb ---- */
+
+/* Three numbers (two in 2-D) with |between| between them, and |after| behind. */
+static struct extent take_extent(struct scan *s, uint32_t dims, char between, char after,
+                                 const char *const names[3])
+{
+    struct extent e = { 0 };
+    if (dims == 3) {
+        e.d = take_number(s, names[0]);
+        take(s, between, names[0]);
+    }
+    e.h = take_number(s, names[1]);
+    take(s, between, names[1]);
+    e.w = take_number(s, names[2]);
+    take(s, after, names[2]);
+    return e;
+}
+
+/* In 2-D the third number is the filter's height, with an 'x' behind it; in 3-D in_w. */
+static void take_in_and_filter(struct scan *s, struct key_parts *parts)
+{
+    uint32_t first = take_number(s, "in_h or in_d");
+    take(s, '-', "in_h or in_d");
+    uint32_t second = take_number(s, "in_w or in_h");
+    take(s, '-', "in_w or in_h");
+    uint32_t third = take_number(s, "fil_h or in_w");
+    bool flat = s->at < s->text.size && s->text.data[s->at] == 'x';
+    parts->spatial_dims = flat ? 2 : 3;
+    if (flat) {
+        parts->in = (struct extent){ 0, first, second };
+        take(s, 'x', "fil_h");
+        parts->filter = (struct extent){ 0, third, take_number(s, "fil_w") };
+        take(s, '-', "fil_w");
+        return;
+    }
+    static const char *const filter[] = { "fil_d", "fil_h", "fil_w" };
+    parts->in = (struct extent){ first, second, third };
+    take(s, '-', "in_w");
+    parts->filter = take_extent(s, 3, 'x', '-', filter);
+}
+
+static void take_find_numbers(struct scan *s, struct key_parts *parts)
+{
+    static const char *const out[] = { "out_d", "out_h", "out_w" };
+    static const char *const pad[] = { "pad_d", "pad_h", "pad_w" };
+    static const char *const stride[] = { "conv_stride_d", "conv_stride_h", "conv_stride_w" };
+    static const char *const dilation[] = { "dilation_d", "dilation_h", "dilation_w" };
+    parts->in_channels = take_number(s, "in_channels");
+    take(s, '-', "in_channels");
+    take_in_and_filter(s, parts);
+    parts->out_channels = take_number(s, "out_channels");
+    take(s, '-', "out_channels");
+    parts->out = take_extent(s, parts->spatial_dims, '-', '-', out);
+    parts->n = take_number(s, "batchsize");
+    take(s, '-', "batchsize");
+    parts->pad = take_extent(s, parts->spatial_dims, 'x', '-', pad);
+    parts->stride = take_extent(s, parts->spatial_dims, 'x', '-', stride);
+    parts->dilation = take_extent(s, parts->spatial_dims, 'x', '-', dilation);
+    parts->bias = take_number(s, "bias");
+    take(s, '-', "bias");
+}
+
+/* LAYOUT-TYPE-DIRECTION or LAYOUT-LAYOUT-LAYOUT-TYPE-DIRECTION. */
+static void take_find_words(struct scan *s, struct key_parts *parts)
+{
+    struct bytes words[LAYOUT_ORDERS + 2];
+    unsigned count = 0;
+    words[count++] = take_word(s, '\0', "layout");
+    while (!s->rc && count < LAYOUT_ORDERS + 2 && s->at < s->text.size &&
+           s->text.data[s->at] == '-') {
+        s->at++;
+        words[count++] = take_word(s, '\0', "layout, type or direction");
+    }
+    if (count != 3 && count != LAYOUT_ORDERS + 2)
+        fail_expected(s, "one layout or three, type and direction", "behind", "bias");
+    if (s->rc)
+        return;
+    parts->layout_count = count - 2;
+    memcpy(parts->layouts, words, parts->layout_count * sizeof(words[0]));
+    parts->type = words[count - 2];
+    parts->direction = words[count - 1];
+    check_direction(s, parts);
+}
+
+/* "_g4", and what later versions put there ("_ciFP16"). */
+static void take_suffix(struct scan *s, struct key_parts *parts)
+{
+    size_t start = s->at;
+    parts->groups = 1;
+    if (s->rc || s->at == s->text.size)
+        return;
+    take(s, '_', "direction");
+    if (!s->rc && s->at < s->text.size && s->text.data[s->at] == 'g') {
+        s->at++;
+        parts->groups = take_number(s, "group_count");
+        parts->one_group_stated = parts->groups == 1;
+        if (s->rc || s->at == s->text.size)
+            return;
+        take(s, '_', "group_count");
+    }
+    (void)take_word(s, '\0', "optional part");
+    while (!s->rc && s->at < s->text.size) {
+        take(s, '_', "optional part");
+        (void)take_word(s, '\0', "optional part");
+    }
+    parts->suffix = bytes_of(s->text.data + start, s->at - start);
+}
+
+enum kiln_code find_key_take_apart(struct bytes text, struct key_parts *ret_parts,
+                                   struct kiln_err *err)
+{
+    struct scan s = { .text = text, .kind = "FindDb", .err = err };
+    struct key_parts parts = { 0 };
+    if (begin(&s)) {
+        take_find_numbers(&s, &parts);
+        take_find_words(&s, &parts);
+        take_suffix(&s, &parts);
+    }
+    if (!s.rc)
+        *ret_parts = parts;
+    return s.rc;
+}
+
+/* ---- PerfDb ---- */
+
+static uint32_t take_column(struct scan *s, const char *field)
+{
+    uint32_t value = take_number(s, field);
+    take(s, 'x', field);
+    return value;
+}
+
+/* PerfDb's order: height, width, depth. */
+static struct extent take_columns(struct scan *s, const char *const names[3])
+{
+    struct extent e;
+    e.h = take_column(s, names[1]);
+    e.w = take_column(s, names[2]);
+    e.d = take_column(s, names[0]);
+    return e;
+}
+
+static void take_perf_numbers(struct scan *s, struct key_parts *parts)
+{
+    static const char *const in[] = { "in_d", "in_h", "in_w" };
+    static const char *const filter[] = { "fil_d", "fil_h", "fil_w" };
+    static const char *const pad[] = { "pad_d", "pad_h", "pad_w" };
+    static const char *const stride[] = { "conv_stride_d", "conv_stride_h", "conv_stride_w" };
+    static const char *const dilation[] = { "dilation_d", "dilation_h", "dilation_w" };
+    parts->spatial_dims = take_column(s, "spatial_dim");
+    parts->in_channels = take_column(s, "in_channels");
+    parts->in = take_columns(s, in);
+    parts->filter = take_columns(s, filter);
+    parts->out_channels = take_column(s, "out_channels");
+    parts->n = take_column(s, "batchsize");
+    parts->pad = take_columns(s, pad);
+    parts->stride = take_columns(s, stride);
+    parts->dilation = take_columns(s, dilation);
+    parts->bias = take_column(s, "bias");
+    parts->groups = take_column(s, "group_count");
+}
+
+/* LAYOUTxTYPExDIRECTION; a type may hold an 'x' itself: INT8x4. */
+static void take_perf_words(struct scan *s, struct key_parts *parts)
+{
+    parts->layouts[0] = take_word(s, 'x', "layout");
+    parts->layout_count = 1;
+    take(s, 'x', "the layout");
+    struct bytes rest = take_word(s, '\0', "data_type");
+    if (s->rc)
+        return;
+    const uint8_t *last = memrchr(rest.data, 'x', rest.size);
+    if (s->at < s->text.size || !last || last == rest.data) {
+        fail_expected(s, "'x' and the direction", "behind", "data_type");
+        return;
+    }
+    parts->type = bytes_of(rest.data, (size_t)(last - rest.data));
+    parts->direction = bytes_of(last + 1, rest.size - parts->type.size - 1);
+    check_direction(s, parts);
+}
+
+enum kiln_code perf_key_take_apart(struct bytes text, struct key_parts *ret_parts,
+                                   struct kiln_err *err)
+{
+    struct scan s = { .text = text, .kind = "PerfDb", .err = err };
+    struct key_parts parts = { 0 };
+    if (begin(&s)) {
+        take_perf_numbers(&s, &parts);
+        take_perf_words(&s, &parts);
+    }
+    if (!s.rc)
+        *ret_parts = parts;
+    return s.rc;
+}

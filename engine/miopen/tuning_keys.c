@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/miopen/tuning_keys.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#define ROOM_LEAST 1024u
+#define EXPECTED_MOST (1u << 20) /* a guess from a hostile file's size must not cost memory */
+
+static enum kiln_code make_room(struct tuning_keys *keys, size_t room, struct kiln_err *err)
+{
+    struct tuning_key_place *places = calloc(room, sizeof(*places));
+    if (!places)
+        return kiln_fail(err, KILN_NO_MEMORY,
+                         "cannot keep the keys of a tuning file: out of memory");
+    for (size_t i = 0; i < keys->room; i++) {
+        const struct tuning_key_place *old = &keys->places[i];
+        if (!old->size)
+            continue;
+        size_t at = old->hash & (room - 1);
+        while (places[at].size)
+            at = (at + 1) & (room - 1);
+        places[at] = *old;
+    }
+    free(keys->places);
+    keys->places = places;
+    keys->room = room;
+    return KILN_OK;
+}
+
+enum kiln_code tuning_keys_init(struct tuning_keys *keys, size_t expected, struct kiln_err *err)
+{
+    size_t room = ROOM_LEAST;
+    *keys = (struct tuning_keys){ .room = 0 };
+    if (getrandom(keys->secret, sizeof(keys->secret), 0) != sizeof(keys->secret))
+        return kiln_fail(err, KILN_UNAVAILABLE, "the system gives no random numbers; try again");
+    keys->secret[1] |= 1;
+    while (room < 2 * (expected < EXPECTED_MOST ? expected : EXPECTED_MOST))
+        room *= 2;
+    return make_room(keys, room, err);
+}
+
+void tuning_keys_done(struct tuning_keys *keys)
+{
+    free(keys->places);
+    *keys = (struct tuning_keys){ .room = 0 };
+}
+
+/* The high half of the product reaches every bit of the low one. */
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    __extension__ unsigned __int128 product = __extension__(unsigned __int128) a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static uint32_t hash_of(const struct tuning_keys *keys, const uint8_t *key, size_t size)
+{
+    uint64_t h = keys->secret[0] ^ size, word;
+    for (; size >= sizeof(word); key += sizeof(word), size -= sizeof(word)) {
+        memcpy(&word, key, sizeof(word));
+        h = mix(h ^ word, keys->secret[1]);
+    }
+    word = 0;
+    memcpy(&word, key, size);
+    return (uint32_t)mix(h ^ word, keys->secret[1]);
+}
+
+enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base, uint64_t offset,
+                               size_t size, bool *ret_known, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    if (keys->count >= keys->room / 2)
+        rc = make_room(keys, keys->room * 2, err);
+    if (rc)
+        return rc;
+    uint32_t hash = hash_of(keys, base + offset, size);
+    size_t at = hash & (keys->room - 1);
+    for (; keys->places[at].size; at = (at + 1) & (keys->room - 1)) {
+        const struct tuning_key_place *p = &keys->places[at];
+        if (p->hash == hash && p->size == size &&
+            memcmp(base + p->offset, base + offset, size) == 0) {
+            *ret_known = true;
+            return KILN_OK;
+        }
+    }
+    keys->places[at] =
+        (struct tuning_key_place){ .offset = offset, .size = (uint32_t)size, .hash = hash };
+    keys->count++;
+    *ret_known = false;
+    return KILN_OK;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The keys that a tuning file has had so far.
+ *
+ * Role       tells that a key comes for the second time.  Files are hostile: the hash depends on a
+ *            secret number, so that nobody can make keys that all fall into one place
+ * Ownership  keys lie in the caller's memory, which may move but not change
+ * Threading  one thread at a time for each set
+ */
+#include "common/bytes.h"
+#include "common/err.h"
+
+struct tuning_key_place { /* in the caller's memory */
+    uint64_t offset;
+    uint32_t size; /* 0: nothing stands here; keys are not empty */
+    uint32_t hash;
+};
+
+struct tuning_keys {
+    struct tuning_key_place *places; /* owned; a power of two of them */
+    size_t room, count;
+    uint64_t secret[2];
+};
+
+/* |expected| is a guess. */
+KILN_MUST_CHECK enum kiln_code tuning_keys_init(struct tuning_keys *keys, size_t expected,
+                                                struct kiln_err *err);
+void tuning_keys_done(struct tuning_keys *keys);
+#define TUNING_KEYS_AUTO __attribute__((cleanup(tuning_keys_done)))
+/* |ret_known| when the key of |size| bytes at |base| + |offset| was there already. */
+KILN_MUST_CHECK enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base,
+                                               uint64_t offset, size_t size, bool *ret_known,
+                                               struct kiln_err *err);

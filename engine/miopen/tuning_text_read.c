@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/miopen/tuning_file.h"
+#include "engine/miopen/tuning_keys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PROGRESS_EACH (1u << 20) /* bytes */
+#define RECORD_USUAL 256u        /* bytes of a line, to guess how many there are */
+
+struct text_reading {
+    enum tuning_kind kind;
+    const struct tuning_reader_events *events;
+    struct bytes text;
+    uint64_t line; /* the one under way */
+    struct tuning_keys keys;
+    struct buffer value; /* of a record with an id that comes twice: the rest */
+    struct bytes ids[TUNING_ENTRIES_MOST];
+    size_t entry_count;
+};
+
+static enum kiln_code tell(const struct text_reading *r, const char *why)
+{
+    return r->events->bad(r->events->context, r->line, why) ? KILN_OK : KILN_CANCELLED;
+}
+
+static bool has_id(const struct text_reading *r, struct bytes id)
+{
+    for (size_t i = 0; i < r->entry_count; i++) {
+        if (bytes_equal(r->ids[i], id))
+            return true;
+    }
+    return false;
+}
+
+/* |r->value| stays empty as long as no id comes twice. */
+static enum kiln_code leave_out(struct text_reading *r, struct bytes value, size_t offset,
+                                struct bytes id)
+{
+    char why[160];
+    if (r->value.size == 0)
+        buffer_put(&r->value, value.data, offset - 1); /* less the ';' in front */
+    snprintf(why, sizeof(why), "'%.*s' comes twice in the record; the first counts",
+             id.size > 80 ? 80 : (int)id.size, (const char *)id.data);
+    return tell(r, why);
+}
+
+static void keep(struct text_reading *r, struct bytes entry)
+{
+    if (r->value.size == 0)
+        return;
+    buffer_put_u8(&r->value, ';');
+    buffer_put(&r->value, entry.data, entry.size);
+}
+
+/* KILN_INVALID with what is wrong with the line; else the entries are counted and doubles told. */
+static enum kiln_code read_entries(struct text_reading *r, struct bytes value, struct kiln_err *err)
+{
+    struct bytes left = value;
+    struct tuning_entry e;
+    enum kiln_code rc = KILN_OK;
+    r->entry_count = 0;
+    r->value.size = 0;
+    for (;;) {
+        size_t offset = value.size - left.size;
+        rc = tuning_entry_next(r->kind, &left, &e, err);
+        if (rc)
+            break;
+        if (has_id(r, e.id)) {
+            rc = leave_out(r, value, offset, e.id);
+            if (rc)
+                break;
+            continue;
+        }
+        if (r->entry_count == TUNING_ENTRIES_MOST)
+            return kiln_fail(err, KILN_INVALID, "the record has more than %u entries",
+                             TUNING_ENTRIES_MOST);
+        r->ids[r->entry_count++] = e.id;
+        keep(r, bytes_of(e.id.data, e.id.size + 1 + e.values.size));
+    }
+    return rc == KILN_NOT_FOUND ? KILN_OK : rc;
+}
+
+static enum kiln_code check_line(struct bytes line, struct bytes *ret_key, struct bytes *ret_value,
+                                 struct kiln_err *err)
+{
+    if (line.size > TUNING_KEY_MOST + 1 + TUNING_VALUE_MOST)
+        return kiln_fail(err, KILN_INVALID, "the line has %zu bytes, a record at most %u",
+                         line.size, TUNING_KEY_MOST + 1 + TUNING_VALUE_MOST);
+    const uint8_t *equals = memchr(line.data, '=', line.size);
+    if (!equals)
+        return kiln_fail(err, KILN_INVALID, "there is no '=' behind a key");
+    struct bytes key = bytes_of(line.data, (size_t)(equals - line.data));
+    struct bytes value = bytes_of(equals + 1, line.size - key.size - 1);
+    enum kiln_code rc = tuning_word_check("key", key, false, err);
+    if (!rc && value.size == 0)
+        rc = kiln_fail(err, KILN_INVALID, "nothing stands behind the key");
+    if (!rc && value.size > TUNING_VALUE_MOST)
+        rc = kiln_fail(err, KILN_INVALID,
+                       "the record has %zu bytes behind its key, at most %u are "
+                       "allowed",
+                       value.size, TUNING_VALUE_MOST);
+    *ret_key = key;
+    *ret_value = value;
+    return rc;
+}
+
+static enum kiln_code check_key(struct text_reading *r, struct bytes key, struct kiln_err *err)
+{
+    bool known = false;
+    enum kiln_code rc = tuning_keys_add(&r->keys, r->text.data, (uint64_t)(key.data - r->text.data),
+                                        key.size, &known, err);
+    if (!rc && known)
+        rc = kiln_fail(err, KILN_INVALID, "the key '%.*s' comes twice; the first counts",
+                       key.size > 120 ? 120 : (int)key.size, (const char *)key.data);
+    return rc;
+}
+
+static enum kiln_code give(struct text_reading *r, struct bytes raw, struct bytes key,
+                           struct bytes value, struct kiln_err *err)
+{
+    if (r->value.failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot read a tuning file: out of memory");
+    struct tuning_record record = { .key = key,
+                                    .value = r->value.size ? buffer_view(&r->value) : value,
+                                    .entry_count = r->entry_count,
+                                    .line = r->line,
+                                    .raw = raw };
+    return r->events->record(r->events->context, &record) ? KILN_OK : KILN_CANCELLED;
+}
+
+/* A key counts as there only when its record is a good one. */
+static enum kiln_code read_line(struct text_reading *r, struct bytes raw, struct bytes line,
+                                struct kiln_err *err)
+{
+    struct bytes key = { 0 }, value = { 0 };
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc = check_line(line, &key, &value, &why);
+    if (!rc)
+        rc = read_entries(r, value, &why);
+    if (!rc)
+        rc = check_key(r, key, &why);
+    if (rc == KILN_INVALID)
+        return tell(r, why.text);
+    if (rc == KILN_NO_MEMORY)
+        *err = why;
+    return rc ? rc : give(r, raw, key, value, err);
+}
+
+static struct bytes without_mark(struct bytes line)
+{
+    bool marked = line.size >= 3 && memcmp(line.data, "\xef\xbb\xbf", 3) == 0;
+    return marked ? bytes_of(line.data + 3, line.size - 3) : line;
+}
+
+static enum kiln_code read_lines(struct text_reading *r, struct kiln_err *err)
+{
+    const uint8_t *at = r->text.data, *end = at + r->text.size, *told = at;
+    enum kiln_code rc = KILN_OK;
+    while (!rc && at < end) {
+        const uint8_t *stop = memchr(at, '\n', (size_t)(end - at));
+        struct bytes raw = bytes_of(at, (size_t)((stop ? stop : end) - at)), line = raw;
+        at = stop ? stop + 1 : end;
+        if (++r->line == 1)
+            line = without_mark(line);
+        if (line.size && line.data[line.size - 1] == '\r')
+            line.size--;
+        if (line.size)
+            rc = read_line(r, raw, line, err);
+        if (!rc && r->events->progress && (at == end || at - told >= PROGRESS_EACH)) {
+            r->events->progress(r->events->context, (uint64_t)(at - r->text.data), r->text.size);
+            told = at;
+        }
+    }
+    return rc;
+}
+
+enum kiln_code tuning_text_read(enum tuning_kind kind, struct bytes text,
+                                const struct tuning_reader_events *events, struct kiln_err *err)
+{
+    struct text_reading *r = calloc(1, sizeof(*r));
+    if (!r)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot read a tuning file: out of memory");
+    *r = (struct text_reading){ .kind = kind, .events = events, .text = text };
+    buffer_init(&r->value, TUNING_VALUE_MOST);
+    enum kiln_code rc = tuning_keys_init(&r->keys, text.size / RECORD_USUAL, err);
+    if (!rc)
+        rc = read_lines(r, err);
+    tuning_keys_done(&r->keys);
+    buffer_done(&r->value);
+    free(r);
+    return rc;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/package/damaged_rows.h"
+
+#include "engine/digest/sha256.h"
+
+struct digest damaged_rows_name(struct bytes name, struct bytes args)
+{
+    struct sha256 s;
+    sha256_init(&s);
+    sha256_put_sized(&s, name);
+    sha256_put_sized(&s, args);
+    return sha256_end(&s);
+}
+
+bool damaged_rows_has(const struct damaged_rows *rows, const struct digest *asked)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        if (digest_equal(&rows->asked[i], asked))
+            return true;
+    }
+    return false;
+}
+
+void damaged_rows_add(struct damaged_rows *rows, const struct digest *asked)
+{
+    if (damaged_rows_has(rows, asked))
+        return;
+    rows->asked[rows->next] = *asked;
+    rows->next = (rows->next + 1) % DAMAGED_ROWS_MOST;
+    rows->count += rows->count < DAMAGED_ROWS_MOST;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/sandbox/landlock.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define OF_A_FILE                                                                                \
+    (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_EXECUTE | \
+     LANDLOCK_TRUNCATE)
+
+unsigned landlock_version(void)
+{
+    long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    return version > 0 ? (unsigned)version : 0;
+}
+
+uint64_t landlock_rights(unsigned version)
+{
+    static const unsigned rights[] = { 0, 13, 14, 15, 15, 16 };
+    size_t last = sizeof(rights) / sizeof(rights[0]) - 1;
+    return (1ull << rights[version < last ? version : last]) - 1;
+}
+
+enum kiln_code landlock_begin(uint64_t handled, struct landlock_rules *ret_rules,
+                              struct kiln_err *err)
+{
+    const struct landlock_ruleset_attr attributes = { .handled_access_fs = handled };
+    int fd = (int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof(attributes), 0);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot make rules of what may be opened (Landlock)");
+    *ret_rules = (struct landlock_rules){ .fd = fd, .handled = handled };
+    return KILN_OK;
+}
+
+void landlock_rules_done(struct landlock_rules *rules)
+{
+    fd_auto(&rules->fd);
+    rules->fd = -1;
+}
+
+void landlock_allow(const struct landlock_rules *rules, const char *path, uint64_t access)
+{
+    struct stat seen;
+    KILN_AUTO(fd) int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &seen) != 0)
+        return;
+    const struct landlock_path_beneath_attr rule = {
+        .allowed_access = rules->handled & (S_ISDIR(seen.st_mode) ? access : access & OF_A_FILE),
+        .parent_fd = fd,
+    };
+    syscall(SYS_landlock_add_rule, rules->fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+}
+
+enum kiln_code landlock_enforce(struct landlock_rules *rules, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    if (syscall(SYS_landlock_restrict_self, rules->fd, 0) != 0)
+        rc = kiln_fail_errno(err, errno, "cannot restrict what may be opened (Landlock)");
+    landlock_rules_done(rules);
+    return rc;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The tuning databases of this engine: opened at start, tried again when the disk did not let us.
+ *
+ * Role       without them kilnd serves kernels all the same; requests for tuning records are told
+ * why Threading  the engine's thread; a later try runs on the tuning lane
+ */
+#include "engine/service/internal.h"
+
+/* Fails where it would not help to wait: a network filesystem, a newer tuning.db, no memory. */
+KILN_MUST_CHECK enum kiln_code tuning_opening_begin(struct engine *e,
+                                                    const struct engine_options *options,
+                                                    struct kiln_err *err);
+/* Reports what opening had to say. */
+void tuning_opening_tell(struct engine *e);
+void tuning_opening_tick(struct engine *e);
+void tuning_opening_end(struct engine *e);
+/* For status: {"available": ..., "trouble": ..., "notice": ...}; the caller's. */
+struct json *tuning_opening_describe(const struct engine *e);

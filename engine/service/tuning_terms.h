@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What requests about tuning say, checked and copied: ids, origins, figures, which records.
+ *
+ * Threading  pure functions
+ */
+#include "common/json.h"
+#include "common/messages.h"
+#include "engine/miopen/problem_key.h"
+#include "engine/tuning/tuning.h"
+
+#define TUNING_ORIGIN_TEXT 257 /* each text of an origin, with its NUL */
+#define TUNING_BACKEND_TEXT 16
+/* A file that is brought, unpacked: the largest of AMD's has 60 MB, and its records are put
+ * together in memory. */
+#define TUNING_FILE_MOST (256u << 20)
+
+/* KILN_INVALID names |what|: longer than |most| - 1, or not printable ASCII. */
+KILN_MUST_CHECK enum kiln_code tuning_text_take(const char *what, struct bytes text, size_t most,
+                                                char *ret_text, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code tuning_kind_take(unsigned number, enum tuning_kind *ret_kind,
+                                                struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code tuning_database_id_take(struct bytes text,
+                                                       char ret_id[DATABASE_ID_MOST],
+                                                       struct kiln_err *err);
+/* Of perf it must be empty; of find empty is HIP. */
+KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, struct bytes text,
+                                                   char ret_backend[TUNING_BACKEND_TEXT],
+                                                   struct kiln_err *err);
+/* The record of a valid problem; KILN_UNSUPPORTED where a PerfDb has no key for it. */
+KILN_MUST_CHECK enum kiln_code tuning_key_of(enum tuning_kind kind, const struct problem *problem,
+                                             char text[PROBLEM_KEY_MOST], struct bytes *ret_key,
+                                             struct kiln_err *err);
+
+struct origin_fields { /* as they came */
+    struct bytes device_uuid, device, driver, toolchain, library;
+};
+struct origin_texts {
+    char device_uuid[TUNING_ORIGIN_TEXT], device[TUNING_ORIGIN_TEXT], driver[TUNING_ORIGIN_TEXT],
+        toolchain[TUNING_ORIGIN_TEXT], library[TUNING_ORIGIN_TEXT];
+};
+/* |ret_origin| borrows from |texts|. */
+KILN_MUST_CHECK enum kiln_code tuning_origin_take(const struct origin_fields *fields,
+                                                  uint32_t clock_mhz, struct origin_texts *texts,
+                                                  struct tuning_origin *ret_origin,
+                                                  struct kiln_err *err);
+
+/* A double's bits, and back. */
+double tuning_double_of(uint64_t bits);
+uint64_t tuning_bits_of(double value);
+/* KILN_INVALID unless it is a number from 0 to TUNING_FIGURE_MOST. */
+KILN_MUST_CHECK enum kiln_code tuning_figure_take(const char *what, uint64_t bits,
+                                                  double *ret_figure, struct kiln_err *err);
+
+/* Who may change what all users share. */
+bool tuning_may_publish(enum role role);
+KILN_MUST_CHECK enum kiln_code tuning_publisher_check(enum role role, enum tuning_tier tier,
+                                                      struct kiln_err *err);
+
+/* ---- of JSON questions ---- */
+
+/* The word of member |name|; |otherwise| where there is none.  KILN_INVALID names the words. */
+KILN_MUST_CHECK enum kiln_code tuning_tier_word(const struct json *question, const char *name,
+                                                enum tuning_tier otherwise,
+                                                enum tuning_tier *ret_tier, struct kiln_err *err);
+/* |ret_has| false: the question names none. */
+KILN_MUST_CHECK enum kiln_code tuning_kind_word(const struct json *question,
+                                                enum tuning_kind *ret_kind, bool *ret_has,
+                                                struct kiln_err *err);
+/* "" where the question names none. */
+KILN_MUST_CHECK enum kiln_code tuning_database_id_word(const struct json *question,
+                                                       char ret_id[DATABASE_ID_MOST],
+                                                       struct kiln_err *err);
+
+struct tuning_keys { /* of what a question calls its problem */
+    struct problem problems[3];
+    char find[3][PROBLEM_KEY_MOST], perf[3][PROBLEM_KEY_MOST]; /* "": it has none */
+    unsigned count;        /* 0: it is kept verbatim under its own name */
+    struct bytes verbatim; /* borrowed */
+};
+KILN_MUST_CHECK enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys,
+                                              struct kiln_err *err);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/transfer/reach.h"
+
+#include "common/fs.h"
+#include "engine/db/working_folder.h"
+#include "engine/package/manifest_keys.h"
+#include "engine/transfer/url.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define HELD_MOST 32
+/* What open(2) never says of a file. */
+#define NOT_REGULAR ENOTUNIQ
+/* More than whoever reads them takes, so that it still says so. */
+#define KEYS_MOST 1024
+#define KEY_COPY_MOST (4 * KEY_FILE_MOST)
+
+/* |name| is where it can be found from now on, as long as the process lives. */
+static bool hold(const char *path, char name[HELD_MOST])
+{
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd >= 0)
+        snprintf(name, HELD_MOST, "/proc/self/fd/%d", fd);
+    return fd >= 0;
+}
+
+static void hold_variable(const char *variable)
+{
+    char name[HELD_MOST];
+    const char *value = getenv(variable);
+    if (value && *value && hold(value, name))
+        setenv(variable, name, 1);
+}
+
+/* Looked at before it is opened: opening a device or a pipe may do something, or wait. */
+static int open_regular(const char *path)
+{
+    char name[HELD_MOST];
+    struct stat seen;
+    KILN_AUTO(fd) int held = open(path, O_PATH | O_CLOEXEC);
+    if (held < 0 || fstat(held, &seen) != 0)
+        return -1;
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", held);
+    if (S_ISREG(seen.st_mode))
+        return open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    errno = NOT_REGULAR;
+    return -1;
+}
+
+/* No manifest is no failure: it is missed later. */
+static enum kiln_code open_source(struct received_job *received, struct kiln_err *err)
+{
+    KILN_AUTO(url) struct url url = { 0 };
+    struct kiln_err ignored = KILN_ERR_INIT; /* the transfer itself will say it */
+    char manifest[URL_MOST + 64];
+    struct transfer_job *job = &received->job;
+    if (!job->url || url_parse(job->url, &url, &ignored) || url.scheme != URL_FILE)
+        return KILN_OK;
+    received->fds[0] = open_regular(url.path);
+    if (received->fds[0] < 0 && errno == NOT_REGULAR)
+        return kiln_fail(err, KILN_INVALID,
+                         "'%s' is not a regular file: packages come from files, not from pipes, "
+                         "folders or devices",
+                         url.shown);
+    if (received->fds[0] < 0)
+        return kiln_fail_errno(err, errno, "cannot open '%s'", url.shown);
+    snprintf(manifest, sizeof(manifest), "%s.manifest", url.path);
+    received->fds[1] = open_regular(manifest);
+    job->content_fd = received->fds[0];
+    job->manifest_fd = received->fds[1];
+    return KILN_OK;
+}
+
+static int is_public_key(const struct dirent *entry)
+{
+    size_t size = strlen(entry->d_name);
+    return entry->d_name[0] != '.' && size > 4 && strcmp(entry->d_name + size - 4, ".pub") == 0;
+}
+
+/* One that is no key is copied, too, as far as one may be: its reader says so. */
+static enum kiln_code copy_key(const char *folder, const char *name, struct kiln_err *err)
+{
+    char from[PATH_MAX], to[NAME_MAX + sizeof(REACH_KEYS) + 2];
+    BUFFER_AUTO struct buffer text;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    buffer_init(&text, KEY_COPY_MOST);
+    if ((size_t)snprintf(from, sizeof(from), "%s/%s", folder, name) >= sizeof(from))
+        return kiln_fail(err, KILN_INVALID, "the path of the key '%s' is too long", name);
+    KILN_AUTO(fd) int source = open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (source >= 0 && fs_read_fd(source, KEY_COPY_MOST, &text, &ignored))
+        text.size = 0;
+    snprintf(to, sizeof(to), REACH_KEYS "/%s", name);
+    KILN_AUTO(fd) int copy = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (copy < 0)
+        return kiln_fail_errno(err, errno, "cannot copy the trusted key '%s'", name);
+    return fs_write_all(copy, buffer_view(&text), err);
+}
+
+static enum kiln_code copy_keys(struct transfer_job *job, struct kiln_err *err)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(job->trusted_keys, &entries, is_public_key, alphasort);
+    if (count < 0) /* none, or whoever reads them says why not */
+        return KILN_OK;
+    enum kiln_code rc = KILN_OK;
+    if (mkdir(REACH_KEYS, 0755) != 0)
+        rc = kiln_fail_errno(err, errno, "cannot copy the trusted keys");
+    for (int i = 0; i < count; i++) {
+        if (!rc && i < KEYS_MOST)
+            rc = copy_key(job->trusted_keys, entries[i]->d_name, err);
+        free(entries[i]);
+    }
+    free(entries);
+    job->keys_shown = job->trusted_keys;
+    job->trusted_keys = REACH_KEYS;
+    return rc;
+}
+
+enum kiln_code transfer_reach(struct received_job *received, bool leaves, struct kiln_err *err)
+{
+    struct transfer_job *job = &received->job;
+    enum kiln_code rc = open_source(received, err);
+    if (rc)
+        return rc;
+    if (chdir(job->staging) != 0)
+        return kiln_fail_errno(err, errno, "cannot enter the folder '%s'", job->staging);
+    job->staging = "."; /* so that sentences name the package, not a folder that will be gone */
+    db_stay_in_working_folder();
+    hold_variable("SSL_CERT_FILE");
+    hold_variable("SSL_CERT_DIR");
+    return leaves ? copy_keys(job, err) : KILN_OK;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/tuning/family.h"
+
+#include "engine/miopen/problem_key.h"
+
+#include <string.h>
+
+/* Seven bits a byte, least first, the top bit set where more follow: most sizes take one byte of
+ * the four, and an index holds hundreds of thousands of names. */
+static size_t put_number(uint8_t *to, uint32_t v)
+{
+    size_t size = 0;
+    for (; v >= 0x80; v >>= 7)
+        to[size++] = (uint8_t)(v | 0x80);
+    to[size++] = (uint8_t)v;
+    return size;
+}
+
+static struct bytes name_of(const struct problem *p, enum family family, uint8_t *name)
+{
+    struct problem general = *p;
+    general.n = 0;
+    if (family == FAMILY_SPATIAL)
+        general.in = (struct extent){ 0 };
+    uint32_t fields[PROBLEM_WIRE_SIZE / sizeof(uint32_t)];
+    _Static_assert(sizeof(fields) == sizeof(general), "a problem is its numbers and nothing else");
+    _Static_assert(1 + 5 * sizeof(fields) / sizeof(fields[0]) <= FAMILY_NAME_MOST,
+                   "the longest name fits");
+    memcpy(fields, &general, sizeof(fields));
+
+    size_t size = 0;
+    name[size++] = (uint8_t)family;
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        size += put_number(name + size, fields[i]);
+    return bytes_of(name, size);
+}
+
+struct kinship kinship_of(const struct problem *p, struct family_names *storage)
+{
+    struct kinship kin = { .batch = p->n, .volume = (uint64_t)p->in.d * p->in.h * p->in.w };
+    for (enum family f = 0; f < FAMILIES; f++)
+        kin.families[f] = name_of(p, f, storage->bytes[f]);
+    return kin;
+}
+
+struct kinship kinship_of_key(enum tuning_kind kind, struct bytes key, struct family_names *storage)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct problem problem;
+    enum kiln_code rc = kind == TUNING_FIND ? find_key_parse(key, &problem, &ignored)
+                                            : perf_key_parse(key, &problem, &ignored);
+    return rc ? (struct kinship){ 0 } : kinship_of(&problem, storage);
+}

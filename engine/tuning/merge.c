@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/tuning/merge.h"
+
+#include "engine/tuning/tuning_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define IMPORTED_TOLERANCE 0.05 /* a twentieth: what two runs of one benchmark differ by anyway */
+
+struct side { /* one of the two, in the figures that decide */
+    const struct tuning_row *row;
+    double time_ms;
+    uint32_t samples; /* 0: no statistics */
+};
+
+static double stated_time(enum tuning_kind kind, const struct tuning_row *row)
+{
+    struct tuning_entry entry;
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, row->id.size + row->values.size + 1);
+    return kind == TUNING_FIND && tuning_row_entry(row, &text, &entry) ? entry.time_ms : 0;
+}
+
+/* Entries of one id that are not of one solver: FindDb's old dialect has the best of an algorithm.
+ */
+static bool differ_in_solver(const struct tuning_row *a, const struct tuning_row *b)
+{
+    struct tuning_entry x, y;
+    BUFFER_AUTO struct buffer text_x, text_y;
+    buffer_init(&text_x, a->id.size + a->values.size + 1);
+    buffer_init(&text_y, b->id.size + b->values.size + 1);
+    return tuning_row_entry(a, &text_x, &x) && tuning_row_entry(b, &text_y, &y) &&
+           !bytes_equal(x.solver, y.solver);
+}
+
+/* They are not measurements of one thing: the better counts. */
+static bool compete(enum tuning_kind kind, const struct tuning_row *a, const struct tuning_row *b)
+{
+    return kind == TUNING_PERF ? !bytes_equal(a->values, b->values) : differ_in_solver(a, b);
+}
+
+static struct side side_of(enum tuning_kind kind, const struct tuning_row *row)
+{
+    bool measured = row->measured.samples > 0 && row->measured.median_ms > 0;
+    return (struct side){ .row = row,
+                          .time_ms = measured ? row->measured.median_ms : stated_time(kind, row),
+                          .samples = measured ? row->measured.samples : 0 };
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static bool is_same_setting(const struct tuning_row *a, const struct tuning_row *b)
+{
+    const struct tuning_origin *x = &a->measured.origin, *y = &b->measured.origin;
+    return is_same_text(x->device, y->device) && is_same_text(x->driver, y->driver) &&
+           is_same_text(x->toolchain, y->toolchain);
+}
+
+static bool overlap(const struct side *a, const struct side *b)
+{
+    return fabs(a->time_ms - b->time_ms) <= a->row->measured.spread_ms + b->row->measured.spread_ms;
+}
+
+static bool is_equal(const struct tuning_row *a, const struct tuning_row *b)
+{
+    const struct tuning_measurement *x = &a->measured, *y = &b->measured;
+    return bytes_equal(a->values, b->values) && x->samples == y->samples &&
+           x->median_ms == y->median_ms && x->spread_ms == y->spread_ms &&
+           x->measured_at == y->measured_at && is_same_setting(a, b);
+}
+
+/* Median and spread as if all samples had been taken together; the part between the two medians
+ * widens it.  False, and nothing changed, where no number says so. */
+static bool pool(struct tuning_row *into, const struct tuning_row *from)
+{
+    struct tuning_measurement *x = &into->measured;
+    const struct tuning_measurement *y = &from->measured;
+    double all = (double)x->samples + y->samples;
+    double share = x->samples / all;
+    double median = share * x->median_ms + (1 - share) * y->median_ms;
+    double spread = hypot(sqrt(share) * hypot(x->spread_ms, x->median_ms - median),
+                          sqrt(1 - share) * hypot(y->spread_ms, y->median_ms - median));
+    if (!isfinite(median) || !isfinite(spread))
+        return false;
+    x->median_ms = median;
+    x->spread_ms = spread;
+    x->samples = all < MERGE_SAMPLES_MOST ? (uint32_t)all : MERGE_SAMPLES_MOST;
+    if (y->measured_at > x->measured_at) {
+        x->measured_at = y->measured_at;
+        x->uid = y->uid;
+        x->origin = y->origin;
+    }
+    return true;
+}
+
+static double relative_spread(const struct side *s)
+{
+    return s->row->measured.spread_ms / s->time_ms;
+}
+
+/* Which of two measurements that contradict each other counts; |ret_reason| says by what. */
+static bool second_counts(const struct side *a, const struct side *b, const char **ret_reason)
+{
+    *ret_reason = "more samples";
+    if (a->samples != b->samples)
+        return b->samples > a->samples;
+    *ret_reason = "smaller spread";
+    if (relative_spread(a) != relative_spread(b))
+        return relative_spread(b) < relative_spread(a);
+    *ret_reason = "newer";
+    return b->row->measured.measured_at > a->row->measured.measured_at;
+}
+
+static struct merge decide(bool take, bool is_conflict, const char *reason, const struct side *a,
+                           const struct side *b)
+{
+    struct merge merge = { .result = take ? MERGE_TAKEN : MERGE_KEPT, .is_conflict = is_conflict };
+    if (is_conflict)
+        snprintf(merge.why, sizeof(merge.why),
+                 "%.6g ms (%u samples, spread %.3g) against %.6g ms (%u samples, spread %.3g): the "
+                 "%s counts, %s",
+                 a->time_ms, (unsigned)a->samples, a->row->measured.spread_ms, b->time_ms,
+                 (unsigned)b->samples, b->row->measured.spread_ms, take ? "second" : "first",
+                 reason);
+    return merge;
+}
+
+static struct merge merge_imported(enum tuning_kind kind, const struct side *a,
+                                   const struct side *b)
+{
+    if (kind == TUNING_PERF)
+        return decide(false, !bytes_equal(a->row->values, b->row->values), "it was there", a, b);
+    double larger = a->time_ms > b->time_ms ? a->time_ms : b->time_ms;
+    bool differ = fabs(a->time_ms - b->time_ms) > IMPORTED_TOLERANCE * larger &&
+                  !compete(kind, a->row, b->row);
+    return decide(b->time_ms < a->time_ms, differ, "faster, and neither has statistics", a, b);
+}
+
+static struct merge merge_measured(enum tuning_kind kind, struct tuning_row *into,
+                                   const struct side *a, const struct side *b)
+{
+    const char *reason = NULL;
+    bool competes = compete(kind, a->row, b->row);
+    bool near = overlap(a, b);
+    if (competes && !near)
+        return decide(b->time_ms < a->time_ms, false, "faster", a, b);
+    if (!competes && near && is_same_setting(a->row, b->row))
+        return pool(into, b->row) ? (struct merge){ .result = MERGE_POOLED }
+                                  : decide(false, true, "together they are no number", a, b);
+    bool take = second_counts(a, b, &reason);
+    return decide(take, !competes && !near, reason, a, b);
+}
+
+struct merge measurement_merge(enum tuning_kind kind, struct tuning_row *into,
+                               const struct tuning_row *from)
+{
+    if (is_equal(into, from))
+        return (struct merge){ .result = MERGE_SAME };
+    struct tuning_row old = *into;
+    struct side a = side_of(kind, &old), b = side_of(kind, from);
+    struct merge merge;
+    if (!a.samples && !b.samples)
+        merge = merge_imported(kind, &a, &b);
+    else if (!a.samples || !b.samples)
+        merge = decide(b.samples > 0, false, "measured", &a, &b);
+    else
+        merge = merge_measured(kind, into, &a, &b);
+    if (merge.result == MERGE_TAKEN) {
+        into->id = from->id;
+        into->values = from->values;
+        into->measured = from->measured;
+    }
+    return merge;
+}

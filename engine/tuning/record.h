@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A record on its way into tuning.db and the table: a copy of everything, in one block.
+ *
+ * Ownership  owns all texts that its place and rows point to
+ * Threading  a plain value
+ */
+#include "engine/tuning/tuning_db.h"
+
+struct record {
+    struct tuning_place place;
+    size_t count; /* of rows; 0: the record is to go */
+    struct tuning_row *rows;
+};
+
+/* NULL when out of memory.  The rows' places are set to the record's. */
+struct record *record_create(const struct tuning_place *place, const struct tuning_row *rows,
+                             size_t count);
+void record_destroy(struct record *record);
+KILN_DEFINE_AUTO(record)
+
+struct record_list { /* owns its records */
+    struct record **records;
+    size_t count, most;
+};
+/* Takes |record|, also when it fails (KILN_NO_MEMORY); NULL counts as out of memory. */
+KILN_MUST_CHECK enum kiln_code record_list_add(struct record_list *list, struct record *record,
+                                               struct kiln_err *err);
+void record_list_done(struct record_list *list);

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/tuning/tuning_parts.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+#define INDEX_SUFFIX ".kti"
+#define INDEX_UNFINISHED ".XXXXXX" /* stands behind the name while the file is being written */
+#define SCRATCH_MOST (4u * TUNING_VALUE_MOST)
+
+const char *tuning_backend(enum tuning_kind kind, const char *backend)
+{
+    if (kind == TUNING_PERF)
+        return "";
+    return backend && *backend ? backend : "HIP";
+}
+
+void scratch_init(struct scratch *scratch, enum tuning_stale stale)
+{
+    *scratch = (struct scratch){ .stale = stale };
+    buffer_init(&scratch->fresh, SCRATCH_MOST);
+    buffer_init(&scratch->joined, SCRATCH_MOST);
+}
+
+void scratch_done(struct scratch *scratch)
+{
+    buffer_done(&scratch->fresh);
+    buffer_done(&scratch->joined);
+    free(scratch->kept);
+    free(scratch->joined_rows);
+}
+
+/* ---- system databases ---- */
+
+void system_slot_destroy(struct system_slot *slot)
+{
+    if (!slot)
+        return;
+    tuning_index_destroy(slot->index);
+    free((char *)slot->file.database_id);
+    free((char *)slot->file.backend);
+    free((char *)slot->file.source);
+    free((char *)slot->file.index_file);
+    free(slot);
+}
+
+/* A file that is in order, but not the one that was imported, would answer wrongly. */
+static enum kiln_code check_index(const struct system_slot *slot, struct kiln_err *err)
+{
+    struct digest digest = tuning_index_digest(slot->index);
+    if (tuning_index_kind(slot->index) != slot->file.kind)
+        return kiln_fail(err, KILN_CORRUPT, "the index '%s' is of another kind of database",
+                         slot->file.index_file);
+    if (!digest_equal(&digest, &slot->file.digest))
+        return kiln_fail(err, KILN_CORRUPT, "the index '%s' is not the one that was imported",
+                         slot->file.index_file);
+    return KILN_OK;
+}
+
+static void open_index(struct tuning *t, struct system_slot *slot)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(mem) char *path = NULL;
+    enum kiln_code rc = KILN_OK;
+    if (asprintf(&path, "%s/%s", t->directory, slot->file.index_file) < 0) {
+        path = NULL; /* asprintf leaves it undefined */
+        rc = kiln_fail(&err, KILN_NO_MEMORY, "cannot open an index: out of memory");
+    }
+    if (!rc)
+        rc = tuning_index_open(path, &slot->index, &err);
+    if (!rc)
+        rc = check_index(slot, &err);
+    if (!rc)
+        return;
+    tuning_index_destroy(slot->index);
+    slot->index = NULL;
+    snprintf(slot->why, sizeof(slot->why), "%.200s: import '%.60s' again", err.text,
+             slot->file.source);
+}
+
+enum kiln_code system_slot_open(struct tuning *t, const struct tuning_system_file *file,
+                                struct system_slot **ret_slot, struct kiln_err *err)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    KILN_AUTO(system_slot) struct system_slot *slot = calloc(1, sizeof(*slot));
+    if (!slot)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open a tuning index: out of memory");
+    slot->file = *file;
+    slot->file.database_id = strdup(file->database_id);
+    slot->file.backend = strdup(file->backend);
+    slot->file.source = strdup(file->source);
+    slot->file.index_file = strdup(file->index_file);
+    if (!slot->file.database_id || !slot->file.backend || !slot->file.source ||
+        !slot->file.index_file)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open a tuning index: out of memory");
+    if (database_id_parse(bytes_of_text(file->database_id), &slot->id, &ignored) != KILN_OK)
+        slot->id = (struct database_id){ .device = "" };
+    open_index(t, slot);
+    *ret_slot = KILN_TAKE(slot);
+    return KILN_OK;
+}
+
+struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind kind,
+                                     const char *database_id, const char *backend)
+{
+    for (unsigned i = 0; i < t->system_count; i++) {
+        struct system_slot *slot = t->systems[i];
+        if (slot->file.kind == kind && strcmp(slot->file.database_id, database_id) == 0 &&
+            strcmp(slot->file.backend, backend) == 0)
+            return slot;
+    }
+    return NULL;
+}
+
+static unsigned distance(unsigned a, unsigned b) { return a > b ? a - b : b - a; }
+
+/* Where no file is for the very number of compute units, MIOpen takes that of the nearest. */
+static struct system_slot *nearest_slot(const struct tuning *t, enum tuning_kind kind,
+                                        const char *database_id, const char *backend)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct database_id wanted;
+    struct system_slot *best = NULL;
+    unsigned best_distance = 0;
+    if (database_id_parse(bytes_of_text(database_id), &wanted, &ignored) != KILN_OK)
+        return NULL;
+    for (unsigned i = 0; i < t->system_count; i++) {
+        struct system_slot *slot = t->systems[i];
+        if (!slot->index || slot->file.kind != kind || strcmp(slot->file.backend, backend) != 0 ||
+            strcmp(slot->id.device, wanted.device) != 0)
+            continue;
+        unsigned apart = distance(slot->id.compute_units, wanted.compute_units);
+        if (!best || apart < best_distance) {
+            best = slot;
+            best_distance = apart;
+        }
+    }
+    return best;
+}
+
+struct system_slot *system_slot_for(struct tuning *t, enum tuning_kind kind,
+                                    const char *database_id, const char *backend)
+{
+    struct system_slot *slot = system_slot_find(t, kind, database_id, backend);
+    if (!slot)
+        return nearest_slot(t, kind, database_id, backend);
+    return slot->index ? slot : NULL;
+}
+
+/* ---- opening ---- */
+
+struct load { /* of what is on the disk */
+    struct tuning *tuning;
+    enum kiln_code rc;
+    struct kiln_err *err;
+};
+
+static bool load_system(void *context, const struct tuning_system_file *file)
+{
+    struct load *load = context;
+    struct tuning *t = load->tuning;
+    if (t->system_count == SYSTEMS_MOST)
+        load->rc = kiln_fail(load->err, KILN_CORRUPT,
+                             "more than %u system databases are listed; none was imported beyond",
+                             SYSTEMS_MOST);
+    else
+        load->rc = system_slot_open(t, file, &t->systems[t->system_count], load->err);
+    t->system_count += load->rc == KILN_OK;
+    return load->rc == KILN_OK;
+}
+
+static bool load_record(void *context, const struct tuning_place *place,
+                        const struct tuning_row *rows, size_t count)
+{
+    struct load *load = context;
+    load->rc = tuning_table_put(load->tuning->table, place, rows, count, load->err);
+    return load->rc == KILN_OK;
+}
+
+static bool is_listed(const struct tuning *t, const char *name)
+{
+    for (unsigned i = 0; i < t->system_count; i++) {
+        if (strcmp(t->systems[i]->file.index_file, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_index_name(const char *name)
+{
+    size_t size = strlen(name), suffix = strlen(INDEX_SUFFIX), tail = strlen(INDEX_UNFINISHED);
+    if (size > suffix && strcmp(name + size - suffix, INDEX_SUFFIX) == 0)
+        return true;
+    return size > suffix + tail && name[size - tail] == INDEX_UNFINISHED[0] &&
+           strncmp(name + size - tail - suffix, INDEX_SUFFIX, suffix) == 0;
+}
+
+/* Indices of imports that did not come to their end, or were replaced. */
+static void remove_unlisted(const struct tuning *t)
+{
+    DIR *dir = opendir(t->directory);
+    if (!dir)
+        return;
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+        if (is_index_name(e->d_name) && !is_listed(t, e->d_name))
+            unlinkat(dirfd(dir), e->d_name, 0);
+    }
+    closedir(dir);
+}
+
+static enum kiln_code load_all(struct tuning *t, struct kiln_err *err)
+{
+    struct load load = { .tuning = t, .err = err };
+    enum kiln_code rc = tuning_db_each_system(t->db, load_system, &load, err);
+    if (!rc && !load.rc)
+        rc = tuning_db_each(t->db, load_record, &load, err);
+    return rc ? rc : load.rc;
+}
+
+enum kiln_code tuning_open(const struct tuning_options *options, struct tuning **ret_tuning,
+                           char ret_notice[512], struct kiln_err *err)
+{
+    struct tuning_salvage salvage = { 0 };
+    struct tuning_db_options db = { .directory = options->directory,
+                                    .records_per_uid = options->records_per_uid,
+                                    .bytes_per_uid = options->bytes_per_uid,
+                                    .allow_network_fs = options->allow_network_fs };
+    KILN_AUTO(tuning) struct tuning *t = calloc(1, sizeof(*t));
+    if (!t || !(t->directory = strdup(options->directory)))
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the tuning databases: out of memory");
+    scratch_init(&t->scratch, options->stale);
+    t->records_per_uid = options->records_per_uid;
+    t->bytes_per_uid = options->bytes_per_uid;
+    enum kiln_code rc = tuning_table_create(&t->table, err);
+    if (!rc)
+        rc = tuning_db_open(&db, &t->db, &salvage, err);
+    if (!rc)
+        rc = load_all(t, err);
+    if (rc)
+        return kiln_while(err, "opening the tuning databases");
+    remove_unlisted(t);
+    memcpy(ret_notice, salvage.notice, sizeof(salvage.notice));
+    *ret_tuning = KILN_TAKE(t);
+    return KILN_OK;
+}
+
+void tuning_destroy(struct tuning *t)
+{
+    if (!t)
+        return;
+    for (unsigned i = 0; i < t->system_count; i++)
+        system_slot_destroy(t->systems[i]);
+    tuning_table_destroy(t->table);
+    tuning_db_destroy(t->db);
+    scratch_done(&t->scratch);
+    free(t->directory);
+    free(t);
+}
+
+/* ---- lists and numbers ---- */
+
+struct listing {
+    const struct tuning_selection *selection;
+    bool (*each)(void *context, const struct tuning_held *held);
+    void *context;
+};
+
+static bool is_wanted(const char *wanted, const char *text)
+{
+    return !wanted || !*wanted || strcmp(wanted, text) == 0;
+}
+
+static bool is_older(const struct tuning_row *row, uint64_t second)
+{
+    return row->measured.measured_at > 0 && row->measured.measured_at < second;
+}
+
+bool tuning_row_entry(const struct tuning_row *row, struct buffer *text,
+                      struct tuning_entry *ret_entry)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    text->size = 0;
+    buffer_put(text, row->id.data, row->id.size);
+    buffer_put(text, ":", 1);
+    buffer_put(text, row->values.data, row->values.size);
+    struct bytes view = buffer_view(text);
+    return !text->failed &&
+           tuning_entry_next(row->place.kind, &view, ret_entry, &ignored) == KILN_OK &&
+           view.size == 0;
+}
+
+/* Old FindDb entries are named by their algorithm. */
+static bool is_solvers(const struct tuning_row *row, const char *solver)
+{
+    struct tuning_entry entry;
+    if (bytes_equal_text(row->id, solver))
+        return true;
+    if (row->place.kind != TUNING_FIND)
+        return false;
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, SCRATCH_MOST);
+    return tuning_row_entry(row, &text, &entry) && bytes_equal_text(entry.solver, solver);
+}
+
+bool tuning_row_is_selected(const struct tuning_selection *s, const struct tuning_row *row)
+{
+    return (!s->solver || !*s->solver || is_solvers(row, s->solver)) &&
+           (s->older_than == 0 || is_older(row, s->older_than));
+}
+
+static bool is_any_key(const struct tuning_selection *s, const struct tuning_place *place)
+{
+    for (size_t i = 0; i < s->key_count; i++) {
+        if (s->keys[i].kind == place->kind && bytes_equal(s->keys[i].key, place->key))
+            return true;
+    }
+    return s->key_count == 0;
+}
+
+static bool has_selected_row(const struct tuning_selection *s, const struct tuning_held *held)
+{
+    for (size_t i = 0; i < held->row_count; i++) {
+        if (tuning_row_is_selected(s, &held->rows[i]))
+            return true;
+    }
+    return false;
+}
+
+bool tuning_is_selected(const struct tuning_selection *s, const struct tuning_held *held)
+{
+    const struct tuning_place *place = &held->place;
+    return (!s->tier || place->tier == s->tier) && (!s->by_kind || place->kind == s->kind) &&
+           (!s->by_uid || place->tier != TUNING_TIER_USER || place->uid == s->uid) &&
+           is_wanted(s->database_id, place->database_id) && is_wanted(s->backend, place->backend) &&
+           (s->key.size == 0 || bytes_equal(place->key, s->key)) && is_any_key(s, place) &&
+           has_selected_row(s, held);
+}
+
+static bool list_one(void *context, const struct tuning_held *held)
+{
+    struct listing *listing = context;
+    return !tuning_is_selected(listing->selection, held) || listing->each(listing->context, held);
+}
+
+void tuning_each(const struct tuning *t, const struct tuning_selection *selection,
+                 bool (*each)(void *context, const struct tuning_held *held), void *context)
+{
+    struct listing listing = { .selection = selection, .each = each, .context = context };
+    tuning_table_each(t->table, /* filter= */ NULL, list_one, &listing);
+}
+
+void tuning_each_system(const struct tuning *t,
+                        bool (*each)(void *context, const struct tuning_system *system),
+                        void *context)
+{
+    for (unsigned i = 0; i < t->system_count; i++) {
+        const struct system_slot *slot = t->systems[i];
+        struct tuning_system system = { .file = &slot->file,
+                                        .index = slot->index,
+                                        .why = slot->why };
+        if (!each(context, &system))
+            return;
+    }
+}
+
+struct tuning_stats tuning_stats_of(const struct tuning *t)
+{
+    const struct scratch *s = &t->scratch;
+    struct tuning_stats stats = {
+        .host_records = tuning_table_count(t->table, TUNING_TIER_HOST),
+        .user_records = tuning_table_count(t->table, TUNING_TIER_USER),
+        .hits = { s->hits[0], s->hits[1], s->hits[2] },
+        .misses = s->misses,
+        .near = s->near,
+        .stale = s->stale_hits,
+        .memory_bytes = tuning_table_bytes(t->table),
+        .disk_bytes = tuning_db_bytes(t->db),
+        .left_out = t->left_out,
+    };
+    for (unsigned i = 0; i < t->system_count; i++) {
+        const struct tuning_index *index = t->systems[i]->index;
+        stats.system_records += index ? tuning_index_count(index) : 0;
+        stats.mapped_bytes += index ? tuning_index_bytes(index) : 0;
+        stats.damaged += index ? tuning_index_damaged(index) : 1;
+    }
+    return stats;
+}
+
+uint64_t tuning_count_of(const struct tuning *t, uint32_t uid)
+{
+    return tuning_table_count_of(t->table, uid);
+}
+
+enum kiln_code tuning_check_db(struct tuning *t, struct kiln_err *err)
+{
+    return tuning_db_verify(t->db, err);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/tuning/tuning_job.h"
+#include "engine/tuning/tuning_record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct blend { /* a record being put together */
+    struct tuning_job *job;
+    const struct tuning_place *place;
+    struct tuning_row *rows; /* owned */
+    size_t count;
+    size_t size;               /* of the record's text */
+    struct record_list owners; /* of values that were written anew */
+    bool changed;
+    struct kiln_err *err;
+};
+
+/* In FindDb's old dialect a solver stands behind its algorithm. */
+static bool is_of_solver(const struct tuning_row *row, struct bytes solver)
+{
+    struct tuning_entry entry;
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, row->id.size + row->values.size + 1);
+    return tuning_row_entry(row, &text, &entry) && bytes_equal(entry.solver, solver);
+}
+
+/* The entry that |from| is another measurement of: of the same id, or of the same solver in the
+ * other dialect. */
+static struct tuning_row *row_of(struct blend *b, const struct tuning_row *from)
+{
+    for (size_t i = 0; i < b->count; i++) {
+        if (bytes_equal(b->rows[i].id, from->id))
+            return &b->rows[i];
+    }
+    struct tuning_entry entry;
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, from->id.size + from->values.size + 1);
+    if (b->place->kind != TUNING_FIND || !tuning_row_entry(from, &text, &entry))
+        return NULL;
+    for (size_t i = 0; i < b->count; i++) {
+        if (is_of_solver(&b->rows[i], entry.solver))
+            return &b->rows[i];
+    }
+    return NULL;
+}
+
+static void tell_conflict(struct blend *b, struct bytes id, const char *why)
+{
+    struct tuning_job *job = b->job;
+    char text[400];
+    job->counts.conflicts++;
+    snprintf(text, sizeof(text), "%.*s: %s", (int)(id.size < 100 ? id.size : 100),
+             (const char *)id.data, why);
+    if (job->events && job->events->conflict)
+        job->events->conflict(job->events->context, b->place, text);
+}
+
+/* ---- one entry ---- */
+
+static size_t size_of(const struct tuning_row *row)
+{
+    return row->id.size + 1 + row->values.size + 1; /* with the ';' */
+}
+
+static enum kiln_code refuse(struct blend *b, const struct tuning_row *from)
+{
+    if (b->job->type == JOB_PUT)
+        return kiln_fail(b->err, KILN_FULL,
+                         "a tuning record has at most %u entries and %u bytes, and this one has no "
+                         "room for '%.*s': remove entries of solvers that are gone (kilnctl db rm)",
+                         TUNING_ENTRIES_MOST, TUNING_VALUE_MOST,
+                         (int)(from->id.size < 60 ? from->id.size : 60),
+                         (const char *)from->id.data);
+    tell_conflict(b, from->id, "left out, the record has no room for it");
+    return KILN_OK;
+}
+
+static bool has_room(const struct blend *b, size_t without, const struct tuning_row *with)
+{
+    return b->size - without + size_of(with) <= TUNING_VALUE_MOST + 1;
+}
+
+static enum kiln_code add(struct blend *b, const struct tuning_row *from)
+{
+    if (b->count == TUNING_ENTRIES_MOST || !has_room(b, 0, from))
+        return refuse(b, from);
+    b->rows[b->count++] = *from;
+    b->size += size_of(from);
+    b->changed = true;
+    return KILN_OK;
+}
+
+/* Of find the time is part of the values: the pooled one goes there. */
+static enum kiln_code restate_time(struct blend *b, struct tuning_row *row)
+{
+    struct tuning_entry entry;
+    BUFFER_AUTO struct buffer text, written;
+    buffer_init(&text, row->id.size + row->values.size + 1);
+    buffer_init(&written, row->id.size + row->values.size + 1024);
+    if (!tuning_row_entry(row, &text, &entry))
+        return text.failed ? job_no_memory(b->err) : KILN_OK; /* no time to state */
+    entry.time_ms = row->measured.median_ms;
+    tuning_entry_write_find(&written, entry.dialect, &entry);
+    if (written.failed)
+        return job_no_memory(b->err);
+    struct tuning_row restated = *row;
+    size_t from = row->id.size + 1; /* behind "id:", which stays */
+    restated.values = bytes_of(written.data + from, written.size - from);
+    struct record *owner = record_create(&row->place, &restated, 1);
+    enum kiln_code rc = record_list_add(&b->owners, owner, b->err);
+    if (!rc)
+        row->values = owner->rows[0].values;
+    return rc;
+}
+
+static bool is_same(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
+
+static bool is_same_setting(const struct tuning_row *a, const struct tuning_row *b)
+{
+    const struct tuning_origin *x = &a->measured.origin, *y = &b->measured.origin;
+    return is_same(x->device, y->device) && is_same(x->driver, y->driver) &&
+           is_same(x->toolchain, y->toolchain);
+}
+
+/* What was measured with a driver that is gone does not outvote what is measured now. */
+static struct merge merge_rows(struct blend *b, struct tuning_row *into,
+                               const struct tuning_row *from)
+{
+    if (b->job->type != JOB_PUT || is_same_setting(into, from))
+        return measurement_merge(b->place->kind, into, from);
+    into->id = from->id;
+    into->values = from->values;
+    into->measured = from->measured;
+    return (struct merge){ .result = MERGE_TAKEN };
+}
+
+static enum kiln_code blend_entry(struct blend *b, const struct tuning_row *from)
+{
+    struct tuning_row *there = row_of(b, from);
+    if (!there)
+        return add(b, from);
+    struct tuning_row into = *there;
+    struct merge merge = merge_rows(b, &into, from);
+    enum kiln_code rc = KILN_OK;
+    if (merge.is_conflict)
+        tell_conflict(b, from->id, merge.why);
+    if (merge.result == MERGE_SAME || merge.result == MERGE_KEPT)
+        return KILN_OK;
+    if (merge.result == MERGE_POOLED && b->place->kind == TUNING_FIND)
+        rc = restate_time(b, &into);
+    if (rc)
+        return rc;
+    if (!has_room(b, size_of(there), &into))
+        return refuse(b, from);
+    b->size += size_of(&into) - size_of(there);
+    *there = into;
+    b->changed = true;
+    return KILN_OK;
+}
+
+/* ---- the record ---- */
+
+/* What is there, or will be: a place may come twice, as two users' records for the host. */
+static const struct tuning_held *find_held(const struct tuning_job *job,
+                                           const struct tuning_place *place, bool *ret_pending)
+{
+    const struct tuning_held *held = job->pending ? tuning_table_find(job->pending, place) : NULL;
+    *ret_pending = held != NULL;
+    return held ? held : tuning_table_find(job->tuning->table, place);
+}
+
+/* The record is made before the pending one it may have been put together from goes. */
+static enum kiln_code keep(struct blend *b)
+{
+    struct tuning_job *job = b->job;
+    struct record *record = record_create(b->place, b->rows, b->count);
+    enum kiln_code rc = record_list_add(&job->changes, record, b->err);
+    if (!rc && job->type != JOB_PUT && !job->pending)
+        rc = tuning_table_create(&job->pending, b->err);
+    if (!rc && job->pending)
+        rc = tuning_table_put(job->pending, &record->place, record->rows, record->count, b->err);
+    return rc;
+}
+
+/* One bad record of one user does not keep everybody else's from being promoted or merged; whoever
+ * puts one is told. */
+static bool may_be_stored(struct blend *b, const struct tuning_row *from, enum kiln_code *ret_rc)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer packed;
+    char text[320];
+    buffer_init(&packed, TUNING_CONTENT_MOST);
+    if (b->job->type == JOB_PUT)
+        return true;
+    enum kiln_code rc = tuning_place_check(b->place, &why);
+    if (!rc)
+        rc = tuning_record_pack(b->place, b->rows, b->count, &packed, &why);
+    if (rc == KILN_INVALID) {
+        snprintf(text, sizeof(text), "left out, with what else user %u has there: %.200s",
+                 (unsigned)from->measured.uid, why.text);
+        tell_conflict(b, from->id, text);
+        return false;
+    }
+    if (rc)
+        *b->err = why;
+    *ret_rc = rc;
+    return rc == KILN_OK;
+}
+
+static void start_with(struct blend *b, const struct tuning_held *held)
+{
+    memcpy(b->rows, held->rows, held->row_count * sizeof(*b->rows));
+    b->count = held->row_count;
+    for (size_t i = 0; i < b->count; i++)
+        b->size += size_of(&b->rows[i]);
+}
+
+/* A record that replaces another says nothing of solvers that it has not: what was measured of them
+ * stays. */
+static enum kiln_code keep_measured(struct blend *b, const struct tuning_held *held)
+{
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; !rc && i < held->row_count; i++) {
+        const struct tuning_row *row = &held->rows[i];
+        if (row->measured.samples > 0 && !row_of(b, row))
+            rc = add(b, row);
+    }
+    return rc;
+}
+
+enum kiln_code job_merge_record(struct tuning_job *job, const struct tuning_place *place,
+                                const struct tuning_row *from, size_t count, bool replace,
+                                struct kiln_err *err)
+{
+    bool is_pending;
+    const struct tuning_held *held = find_held(job, place, &is_pending);
+    /* Of a file's two records of one place the second adds what the first has not. */
+    bool starts_anew = !held || (replace && !is_pending);
+    KILN_AUTO(mem)
+    struct tuning_row *rows = malloc(((held ? held->row_count : 0) + count) * sizeof(*rows));
+    if (!rows)
+        return job_no_memory(err);
+    struct blend b = {
+        .job = job, .place = place, .rows = rows, .changed = starts_anew, .err = err
+    };
+    if (!starts_anew)
+        start_with(&b, held);
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = blend_entry(&b, &from[i]);
+    if (!rc && held && starts_anew)
+        rc = keep_measured(&b, held);
+    if (!rc && b.changed && b.count > 0 && may_be_stored(&b, from, &rc)) {
+        job->counts.added += held == NULL;
+        job->counts.replaced += held != NULL && !is_pending;
+        rc = keep(&b);
+    }
+    record_list_done(&b.owners);
+    return rc;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/tuning/tuning_db_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LOCK_NAME "tuning.lock"
+#define CACHE_KIB 2048u
+
+extern const unsigned char schema_tuning_0001[];
+extern const unsigned long schema_tuning_0001_size;
+
+static const struct db_migration migrations[] = {
+    { schema_tuning_0001, &schema_tuning_0001_size },
+};
+
+static const struct db_schema schema = {
+    .name = "tuning",
+    .application_id = 0x4b4c5431, /* "KLT1" */
+    .migrations = migrations,
+    .count = sizeof(migrations) / sizeof(migrations[0]),
+};
+
+static const char *const statements[TUNING_STATEMENT_COUNT] = {
+#define TUNING_STATEMENT(name, text) [TUNING_##name] = text,
+#include "engine/tuning/tuning_statements.def"
+#undef TUNING_STATEMENT
+};
+
+const char *tuning_tier_name(enum tuning_tier tier)
+{
+    switch (tier) {
+    case TUNING_TIER_SYSTEM: return "system";
+    case TUNING_TIER_HOST: return "host";
+    case TUNING_TIER_USER: return "user";
+    case TUNING_TIER_NONE: break;
+    }
+    return "none";
+}
+
+/* ---- one file ---- */
+
+static char *path_of(const struct tuning_db *db, const char *name)
+{
+    char *path = NULL;
+    return asprintf(&path, "%s/%s", db->directory, name) < 0 ? NULL : path;
+}
+
+/* SQLite would make the file readable for all. */
+static enum kiln_code make_private(const struct tuning_db *db, const char *name,
+                                   struct kiln_err *err)
+{
+    struct stat seen;
+    enum kiln_code rc = db_folder_look(&db->folder, name, &seen, err);
+    if (rc != KILN_NOT_FOUND)
+        return rc;
+    KILN_AUTO(fd)
+    int fd = openat(db->folder.fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    return fd >= 0 ? KILN_OK
+                   : kiln_fail_errno(err, errno, "cannot make '%s/%s'", db->directory, name);
+}
+
+enum kiln_code tuning_file_open(const struct tuning_db *db, const char *name, struct db **ret_db,
+                                struct kiln_err *err)
+{
+    KILN_AUTO(mem) char *path = path_of(db, name);
+    if (!path)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", db->path);
+    struct db_options options = {
+        .path = path,
+        .schema = &schema,
+        .statements = statements,
+        .statement_count = TUNING_STATEMENT_COUNT,
+        .value_most = TUNING_CONTENT_MOST + (1u << 20),
+        .cache_kib = CACHE_KIB,
+        .full_sync = true,
+    };
+    enum kiln_code rc = make_private(db, name, err);
+    return rc ? rc : db_open(&options, ret_db, err);
+}
+
+/* ---- opening ---- */
+
+static struct tuning_db *create(const struct tuning_db_options *options)
+{
+    KILN_AUTO(tuning_db) struct tuning_db *db = calloc(1, sizeof(*db));
+    if (!db)
+        return NULL;
+    db->folder.fd = db->folder.lock = -1;
+    db->records_per_uid = options->records_per_uid;
+    db->bytes_per_uid = options->bytes_per_uid;
+    db->directory = strdup(options->directory);
+    db->rows = calloc(TUNING_ENTRIES_MOST, sizeof(*db->rows));
+    if (db->directory)
+        db->path = path_of(db, TUNING_FILE);
+    return db->directory && db->path && db->rows ? KILN_TAKE(db) : NULL;
+}
+
+static enum kiln_code open_folder(struct tuning_db *db, bool allow_network_fs, struct kiln_err *err)
+{
+    struct db_folder_options options = { .path = db->directory,
+                                         .what = "state folder",
+                                         .setting = "--state-dir",
+                                         .variable = "XDG_STATE_HOME",
+                                         .lock = LOCK_NAME,
+                                         .allow_network_fs = allow_network_fs };
+    return db_folder_open(&options, &db->folder, err);
+}
+
+static enum kiln_code rename_to(const struct tuning_db *db, const char *from, struct kiln_err *err)
+{
+    if (renameat(db->folder.fd, from, db->folder.fd, TUNING_FILE) != 0)
+        return kiln_fail_errno(err, errno, "cannot put '%s/%s' in its place", db->directory, from);
+    return db_folder_sync(&db->folder, err);
+}
+
+/* A file comes into its place complete: one that is empty or half made is always damage. */
+static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *err)
+{
+    struct db *file = NULL;
+    db_folder_remove(&db->folder, TUNING_FILE_NEW);
+    enum kiln_code rc = tuning_file_open(db, TUNING_FILE_NEW, &file, err);
+    if (!rc)
+        rc = tuning_file_finish(db, TUNING_FILE_NEW, file, err);
+    if (rc)
+        db_folder_remove(&db->folder, TUNING_FILE_NEW);
+    return rc ? rc : rename_to(db, TUNING_FILE_NEW, err);
+}
+
+/* There is no tuning.db: kilnd starts for the first time, or was killed between the two renames of
+ * a salvage.  A log without its file must not be taken for the new one's. */
+static enum kiln_code put_in_place(struct tuning_db *db, struct tuning_salvage *salvage,
+                                   struct kiln_err *err)
+{
+    struct stat seen;
+    char aside[96];
+    bool left_over = fstatat(db->folder.fd, TUNING_FILE "-wal", &seen, AT_SYMLINK_NOFOLLOW) == 0;
+    enum kiln_code rc = KILN_OK;
+    if (left_over)
+        rc = db_folder_move_aside(&db->folder, TUNING_FILE, aside, err);
+    enum kiln_code found = rc ? rc : db_folder_look(&db->folder, TUNING_FILE_SALVAGED, &seen, err);
+    if (found == KILN_OK)
+        snprintf(salvage->notice, sizeof(salvage->notice),
+                 "the tuning database '%.400s' was salvaged before kilnd ended", db->path);
+    else if (found == KILN_NOT_FOUND && left_over)
+        snprintf(salvage->notice, sizeof(salvage->notice),
+                 "the tuning database '%.300s' was gone: a new one was made, what was left of its "
+                 "log is '%.95s-wal'",
+                 db->path, aside);
+    if (found == KILN_NOT_FOUND)
+        return make_first(db, err);
+    return found ? found : rename_to(db, TUNING_FILE_SALVAGED, err);
+}
+
+static enum kiln_code open_file(struct tuning_db *db, struct kiln_err *err)
+{
+    struct stat seen;
+    enum kiln_code rc = tuning_file_look(db, err);
+    if (!rc)
+        rc = tuning_file_open(db, TUNING_FILE, &db->db, err);
+    if (!rc)
+        rc = tuning_file_check(db->db, db->rows, err);
+    if (!rc)
+        rc = db_folder_look(&db->folder, TUNING_FILE, &seen, err);
+    if (rc) {
+        db_destroy(db->db);
+        db->db = NULL;
+        return rc;
+    }
+    db->device = seen.st_dev;
+    db->inode = seen.st_ino;
+    return KILN_OK;
+}
+
+/* What a killed process left unfinished. */
+static void tidy(const struct tuning_db *db)
+{
+    db_folder_remove(&db->folder, TUNING_FILE_NEW);
+    db_folder_remove(&db->folder, TUNING_FILE_SALVAGED);
+    db_folder_remove(&db->folder, TUNING_FILE_WHOLE);
+}
+
+static enum kiln_code open_mending(struct tuning_db *db, struct tuning_salvage *salvage,
+                                   struct kiln_err *err)
+{
+    struct stat seen;
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc = db_folder_look(&db->folder, TUNING_FILE, &seen, err);
+    if (rc == KILN_NOT_FOUND)
+        rc = put_in_place(db, salvage, err);
+    if (rc)
+        return rc;
+    tidy(db);
+    rc = open_file(db, &why);
+    if (rc != KILN_CORRUPT) {
+        *err = rc ? why : *err;
+        return rc;
+    }
+    rc = tuning_salvage(db, why.text, salvage, err);
+    return rc ? rc : open_file(db, err);
+}
+
+enum kiln_code tuning_db_open(const struct tuning_db_options *options, struct tuning_db **ret_db,
+                              struct tuning_salvage *ret_salvage, struct kiln_err *err)
+{
+    struct tuning_salvage salvage = { 0 };
+    KILN_AUTO(tuning_db) struct tuning_db *db = create(options);
+    if (!db)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the tuning database: out of memory");
+    enum kiln_code rc = open_folder(db, options->allow_network_fs, err);
+    if (!rc)
+        rc = open_mending(db, &salvage, err);
+    if (rc)
+        return kiln_while(err, "opening the tuning database");
+    *ret_salvage = salvage;
+    *ret_db = KILN_TAKE(db);
+    return KILN_OK;
+}
+
+void tuning_db_destroy(struct tuning_db *db)
+{
+    if (!db)
+        return;
+    db_destroy(db->db);
+    db_folder_close(&db->folder);
+    free(db->usages);
+    free(db->rows);
+    free(db->path);
+    free(db->directory);
+    free(db);
+}
+
+uint64_t tuning_db_bytes(const struct tuning_db *db)
+{
+    static const char *const names[] = { TUNING_FILE, TUNING_FILE "-wal" };
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct stat seen;
+        if (fstatat(db->folder.fd, names[i], &seen, AT_SYMLINK_NOFOLLOW) == 0)
+            bytes += (uint64_t)seen.st_size;
+    }
+    return bytes;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * tuning.db: what was measured on this host, and which system databases were imported.
+ *
+ * Role       the valuable store (state folder): SQLite, WAL, full sync; every call that changes it
+ * is one transaction, on the disk when it returns Ownership  rows borrow for the call Threading
+ * what changes it: one thread at a time (the tuning lane); tuning_db_each: the same On disk
+ * docs/formats/tuning-db.md; schema in db/schema/tuning/
+ *
+ * A damaged file is moved aside (tuning.db.damaged-<time>, kept), what is readable in it is
+ * salvaged row by row into a new one, counted and told.  A network filesystem is refused
+ * (KILN_UNSUPPORTED).
+ */
+#include "common/digest.h"
+#include "common/tuning_text.h"
+
+enum tuning_tier { TUNING_TIER_NONE, TUNING_TIER_SYSTEM, TUNING_TIER_HOST, TUNING_TIER_USER };
+const char *tuning_tier_name(enum tuning_tier tier); /* "system", "host", "user" */
+
+#define TUNING_NOBODY 0xffffffffu /* owner of what is in the host tier */
+
+struct tuning_origin {       /* where measurements come from; texts borrowed, "" when not known */
+    const char *device_uuid; /* "GPU-..." */
+    const char *device;      /* "gfx90a:sramecc+:xnack-" */
+    const char *driver;      /* version text */
+    const char *toolchain;   /* identity text */
+    const char *library;     /* "libkiln 0.1.0", "MIOpen 2.17.0" */
+    uint32_t clock_mhz;      /* 0: not known */
+};
+
+struct tuning_measurement { /* of one entry */
+    struct tuning_origin origin;
+    uint32_t samples; /* 0: not known, as of imported files */
+    double median_ms; /* of the samples; 0: not known */
+    double spread_ms; /* half of what lies between the 25th and the 75th percentile; 0: not known */
+    uint64_t measured_at; /* seconds since the epoch; 0: not known */
+    uint32_t uid;         /* who measured it */
+};
+
+struct tuning_place {      /* which record */
+    enum tuning_tier tier; /* host or user */
+    uint32_t uid;          /* owner; TUNING_NOBODY for host */
+    enum tuning_kind kind;
+    const char *database_id; /* "gfx90a68" */
+    const char *backend;     /* "HIP", "OpenCL"; "" for perf */
+    struct bytes key;        /* as engine/miopen/problem_key.h, or verbatim */
+};
+
+struct tuning_row { /* an entry of a record, in the order of its place in it */
+    struct tuning_place place;
+    struct bytes id, values; /* verbatim, common/tuning_text.h */
+    struct tuning_measurement measured;
+};
+
+struct tuning_db;
+
+struct tuning_db_options {
+    const char *directory;    /* holds tuning.db; made if absent, mode 0700 */
+    uint64_t records_per_uid; /* a user's, beyond which put is KILN_FULL; 0: no limit */
+    uint64_t bytes_per_uid;   /* the same; as packed, with keys, and TUNING_ENTRY_COST an entry */
+    bool allow_network_fs;    /* only tests set it */
+};
+struct tuning_salvage { /* what happened at opening */
+    uint64_t saved, lost;
+    bool lost_unknown; /* there may have been more than |lost| */
+    char notice[512];  /* for the log; "" when nothing happened */
+};
+KILN_MUST_CHECK enum kiln_code tuning_db_open(const struct tuning_db_options *options,
+                                              struct tuning_db **ret_db,
+                                              struct tuning_salvage *ret_salvage,
+                                              struct kiln_err *err);
+void tuning_db_destroy(struct tuning_db *db);
+KILN_DEFINE_AUTO(tuning_db)
+
+/* Every record, in the order in which they were first stored. */
+KILN_MUST_CHECK enum kiln_code tuning_db_each(struct tuning_db *db,
+                                              bool (*each)(void *context,
+                                                           const struct tuning_place *place,
+                                                           const struct tuning_row *rows,
+                                                           size_t count),
+                                              void *context, struct kiln_err *err);
+
+/* ---- changes: begin, any number of them, commit ---- */
+
+struct tuning_change; /* one transaction; not committed: never happened */
+KILN_MUST_CHECK enum kiln_code tuning_change_begin(struct tuning_db *db,
+                                                   struct tuning_change **ret_change,
+                                                   struct kiln_err *err);
+/* The whole record as it is to be: |count| rows of one place; 0 removes it. */
+KILN_MUST_CHECK enum kiln_code tuning_change_record(struct tuning_change *change,
+                                                    const struct tuning_place *place,
+                                                    const struct tuning_row *rows, size_t count,
+                                                    struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code tuning_change_commit(struct tuning_change *change,
+                                                    struct kiln_err *err);
+void tuning_change_destroy(struct tuning_change *change); /* rolls back what was not committed */
+KILN_DEFINE_AUTO(tuning_change)
+
+/* ---- imported system databases ---- */
+
+struct tuning_system_file {
+    enum tuning_kind kind;
+    const char *database_id, *backend;
+    const char *source;                  /* name of the file that was imported */
+    const char *index_file;              /* name of the index beside tuning.db */
+    struct digest digest;                /* of the index's content */
+    uint64_t records, entries, rejected; /* lines that were no records */
+    uint64_t imported_at;
+    uint32_t uid;
+};
+/* One for (kind, database id, backend): a later import replaces it. */
+KILN_MUST_CHECK enum kiln_code tuning_change_system(struct tuning_change *change,
+                                                    const struct tuning_system_file *file,
+                                                    struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code tuning_change_system_remove(struct tuning_change *change,
+                                                           enum tuning_kind kind,
+                                                           const char *database_id,
+                                                           const char *backend,
+                                                           struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code tuning_db_each_system(
+    struct tuning_db *db, bool (*each)(void *context, const struct tuning_system_file *file),
+    void *context, struct kiln_err *err);
+
+/* ---- care ---- */
+
+/* A consistent copy at |path|, which must not exist, while the store goes on; synced. */
+KILN_MUST_CHECK enum kiln_code tuning_db_backup(struct tuning_db *db, const char *path,
+                                                struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code tuning_db_vacuum(struct tuning_db *db, uint64_t *ret_freed,
+                                                struct kiln_err *err);
+/* SQLite's own check of the whole file; KILN_CORRUPT says what is wrong. */
+KILN_MUST_CHECK enum kiln_code tuning_db_verify(struct tuning_db *db, struct kiln_err *err);
+uint64_t tuning_db_bytes(const struct tuning_db *db); /* of the file and its log */

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/tuning/tuning_db_parts.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct tuning_change {
+    struct tuning_db *owner; /* borrowed */
+    struct transaction transaction;
+    struct buffer content;    /* packed rows */
+    int64_t records, systems; /* added, less removed */
+    bool changed_uncounted;   /* records of somebody whose usage was not known */
+    struct kiln_err failure;  /* after which nothing of it can be kept; KILN_OK: none */
+};
+
+/* ---- beginning and ending ---- */
+
+/* What is written to a file that was removed would be lost without a word. */
+static enum kiln_code check_in_place(const struct tuning_db *db, struct kiln_err *err)
+{
+    struct stat seen;
+    if (stat(db->path, &seen) == 0 ? seen.st_dev == db->device && seen.st_ino == db->inode
+                                   : errno != ENOENT && errno != ENOTDIR)
+        return KILN_OK; /* what cannot be told is left to SQLite */
+    return kiln_fail(err, KILN_UNAVAILABLE,
+                     "the tuning database '%s' was removed or replaced while kilnd ran: put it "
+                     "back, or start kilnd again to go on with what is there",
+                     db->path);
+}
+
+enum kiln_code tuning_change_begin(struct tuning_db *db, struct tuning_change **ret_change,
+                                   struct kiln_err *err)
+{
+    if (db->changing)
+        return kiln_fail(err, KILN_BUSY, "the tuning database is being changed: try again");
+    enum kiln_code rc = check_in_place(db, err);
+    if (rc)
+        return rc;
+    KILN_AUTO(tuning_change) struct tuning_change *change = calloc(1, sizeof(*change));
+    if (!change)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot change '%s': out of memory", db->path);
+    buffer_init(&change->content, TUNING_CONTENT_MOST);
+    rc = transaction_begin(&change->transaction, db->db, err);
+    if (rc)
+        return rc;
+    change->owner = db;
+    db->changing = true;
+    *ret_change = KILN_TAKE(change);
+    return KILN_OK;
+}
+
+/* Whoever was counted after changes of his, in the same transaction, is to be counted anew. */
+static void end_usage(const struct tuning_change *change)
+{
+    if (change->transaction.db && change->changed_uncounted)
+        tuning_usage_forget(change->owner);
+    else
+        tuning_usage_settle(change->owner, /* is_committed= */ false);
+}
+
+void tuning_change_destroy(struct tuning_change *change)
+{
+    if (!change)
+        return;
+    if (change->owner) {
+        end_usage(change);
+        change->owner->changing = false;
+    }
+    transaction_done(&change->transaction);
+    buffer_done(&change->content);
+    free(change);
+}
+
+/* After a failure SQLite may have rolled back by itself: what came then would be committed alone.
+ */
+static enum kiln_code note(struct tuning_change *change, enum kiln_code rc, struct kiln_err *err)
+{
+    if (rc)
+        change->failure = *err;
+    return rc;
+}
+
+static enum kiln_code refuse_failed(const struct tuning_change *change, struct kiln_err *err)
+{
+    if (!change->transaction.db)
+        return kiln_fail(err, KILN_INVALID,
+                         "a change of the tuning database goes on after its end");
+    if (change->failure.code)
+        *err = change->failure;
+    return change->failure.code;
+}
+
+enum kiln_code tuning_change_commit(struct tuning_change *change, struct kiln_err *err)
+{
+    struct db *file = change->owner->db;
+    enum kiln_code rc = refuse_failed(change, err);
+    if (rc)
+        return rc;
+    rc = tuning_tally_add(file, TUNING_TALLY_RECORDS, change->records, err);
+    if (!rc)
+        rc = tuning_tally_add(file, TUNING_TALLY_SYSTEMS, change->systems, err);
+    if (!rc)
+        rc = transaction_commit(&change->transaction, err);
+    if (rc)
+        tuning_usage_forget(change->owner);
+    else
+        tuning_usage_settle(change->owner, /* is_committed= */ true);
+    return note(change, rc, err);
+}
+
+static void empty(struct buffer *b)
+{
+    b->size = 0;
+    b->failed = false;
+}
+
+/* ---- records ---- */
+
+/* 0: it is not there. */
+static enum kiln_code cost_there(struct db *file, const struct tuning_place *place,
+                                 uint64_t *ret_cost, struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(file, TUNING_RECORD_FIND);
+    tuning_bind_place(&q, place);
+    bool there = false;
+    enum kiln_code rc = query_step(&q, &there, err);
+    *ret_cost = !rc && there ? tuning_read_cost(&q, 0) : 0;
+    return rc;
+}
+
+static enum kiln_code full_of_records(uint32_t uid, uint64_t has, uint64_t most,
+                                      struct kiln_err *err)
+{
+    return kiln_fail(err, KILN_FULL,
+                     "user %u has %llu tuning records, and no more than %llu are kept for one: "
+                     "remove some (kilnctl db rm), or have the host's set larger (setting "
+                     "tuning_records_per_uid)",
+                     (unsigned)uid, (unsigned long long)has, (unsigned long long)most);
+}
+
+static enum kiln_code full_of_bytes(uint32_t uid, uint64_t has, uint64_t most, struct kiln_err *err)
+{
+    return kiln_fail(err, KILN_FULL,
+                     "the tuning records of user %u take %llu bytes, and one user's may take %llu: "
+                     "remove some (kilnctl db rm), or have the host's limit set higher (setting "
+                     "tuning_bytes_per_uid)",
+                     (unsigned)uid, (unsigned long long)has, (unsigned long long)most);
+}
+
+/* KILN_FULL leaves the change as it was.  |old| and |new|: what the record costs; 0: there is
+ * none. */
+static enum kiln_code keep_to_quota(struct tuning_change *change, const struct tuning_place *place,
+                                    uint64_t old, uint64_t new, struct kiln_err *err)
+{
+    struct tuning_db *db = change->owner;
+    struct tuning_usage *usage = NULL;
+    if (place->tier != TUNING_TIER_USER || (db->records_per_uid == 0 && db->bytes_per_uid == 0))
+        return KILN_OK;
+    enum kiln_code rc = tuning_usage_of(db, place->uid, &usage, err);
+    if (rc)
+        return note(change, rc, err);
+    const struct tuning_amount *has = &usage->pending;
+    if (db->records_per_uid > 0 && old == 0 && has->records >= db->records_per_uid)
+        return full_of_records(place->uid, has->records, db->records_per_uid, err);
+    if (db->bytes_per_uid > 0 && new > old && has->bytes + (new - old) > db->bytes_per_uid)
+        return full_of_bytes(place->uid, has->bytes, db->bytes_per_uid, err);
+    return KILN_OK;
+}
+
+static void count_one(struct tuning_change *change, const struct tuning_place *place, uint64_t old,
+                      uint64_t new)
+{
+    int by = (new > 0) - (old > 0);
+    change->records += by;
+    struct tuning_usage *usage =
+        place->tier == TUNING_TIER_USER ? tuning_usage_known(change->owner, place->uid) : NULL;
+    change->changed_uncounted |= place->tier == TUNING_TIER_USER && !usage;
+    if (!usage)
+        return;
+    usage->pending.records += (uint64_t)(int64_t)by;
+    usage->pending.bytes += new - old;
+}
+
+static enum kiln_code put_record(struct tuning_change *change, const struct tuning_place *place,
+                                 struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(change->owner->db, TUNING_RECORD_PUT);
+    tuning_bind_place(&q, place);
+    query_bind_bytes(&q, 7, buffer_view(&change->content));
+    return query_run(&q, err);
+}
+
+static enum kiln_code remove_record(struct tuning_change *change, const struct tuning_place *place,
+                                    struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(change->owner->db, TUNING_RECORD_REMOVE);
+    tuning_bind_place(&q, place);
+    return query_run(&q, err);
+}
+
+enum kiln_code tuning_change_record(struct tuning_change *change, const struct tuning_place *place,
+                                    const struct tuning_row *rows, size_t count,
+                                    struct kiln_err *err)
+{
+    uint64_t old = 0, new = 0;
+    empty(&change->content);
+    enum kiln_code rc = refuse_failed(change, err);
+    if (!rc)
+        rc = tuning_place_check(place, err);
+    if (!rc && count > 0)
+        rc = tuning_record_pack(place, rows, count, &change->content, err);
+    if (rc)
+        return rc;
+    rc = note(change, cost_there(change->owner->db, place, &old, err), err);
+    if (rc || (count == 0 && old == 0))
+        return rc;
+    if (count > 0) {
+        new = tuning_record_cost(place->key.size + change->content.size, count);
+        rc = keep_to_quota(change, place, old, new, err);
+    }
+    if (rc)
+        return rc;
+    rc = note(change,
+              count > 0 ? put_record(change, place, err) : remove_record(change, place, err), err);
+    if (!rc)
+        count_one(change, place, old, new);
+    return rc;
+}
+
+/* ---- imported system databases ---- */
+
+static void bind_system(struct query *q, enum tuning_kind kind, const char *database_id,
+                        const char *backend)
+{
+    query_bind_u64(q, 1, kind);
+    query_bind_text(q, 2, database_id);
+    query_bind_text(q, 3, backend);
+}
+
+static enum kiln_code system_is_there(struct db *file, const struct tuning_system_file *system,
+                                      bool *ret_there, struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(file, TUNING_SYSTEM_FIND);
+    bind_system(&q, system->kind, system->database_id, system->backend);
+    return query_step(&q, ret_there, err);
+}
+
+static enum kiln_code put_system(struct tuning_change *change,
+                                 const struct tuning_system_file *system, struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(change->owner->db, TUNING_SYSTEM_PUT);
+    bind_system(&q, system->kind, system->database_id, system->backend);
+    query_bind_bytes(&q, 4, buffer_view(&change->content));
+    return query_run(&q, err);
+}
+
+enum kiln_code tuning_change_system(struct tuning_change *change,
+                                    const struct tuning_system_file *file, struct kiln_err *err)
+{
+    bool there = false;
+    enum kiln_code rc = refuse_failed(change, err);
+    if (!rc)
+        rc = tuning_system_check(file, err);
+    if (rc)
+        return rc;
+    empty(&change->content);
+    tuning_system_pack(file, &change->content);
+    if (change->content.failed)
+        return note(change, kiln_fail(err, KILN_NO_MEMORY, "cannot note an import: out of memory"),
+                    err);
+    rc = system_is_there(change->owner->db, file, &there, err);
+    if (!rc)
+        rc = put_system(change, file, err);
+    change->systems += !rc && !there;
+    return note(change, rc, err);
+}
+
+enum kiln_code tuning_change_system_remove(struct tuning_change *change, enum tuning_kind kind,
+                                           const char *database_id, const char *backend,
+                                           struct kiln_err *err)
+{
+    enum kiln_code rc = refuse_failed(change, err);
+    if (rc)
+        return rc;
+    QUERY_AUTO struct query q = query_of(change->owner->db, TUNING_SYSTEM_REMOVE);
+    bind_system(&q, kind, database_id, backend);
+    rc = query_run(&q, err);
+    if (!rc)
+        change->systems -= (int64_t)db_changes(change->owner->db);
+    return note(change, rc, err);
+}

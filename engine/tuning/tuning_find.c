@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/tuning/tuning_parts.h"
+#include "engine/tuning/tuning_record.h"
+
+#include <string.h>
+
+/* More relatives than this are not compared: the family of a common filter has thousands. */
+#define RELATIVES_MOST 20000u
+
+/* ---- staleness ---- */
+
+static bool is_other(const char *theirs, const char *ours)
+{
+    return theirs && *theirs && ours && *ours && strcmp(theirs, ours) != 0;
+}
+
+static bool is_stale(const struct tuning_row *row, const struct tuning_question *q)
+{
+    return is_other(row->measured.origin.driver, q->driver) ||
+           is_other(row->measured.origin.toolchain, q->toolchain);
+}
+
+static void empty(struct buffer *b)
+{
+    b->size = 0;
+    b->failed = false;
+}
+
+static void put_entry(struct buffer *to, struct bytes id, struct bytes values)
+{
+    if (to->size > 0)
+        buffer_put(to, ";", 1);
+    buffer_put(to, id.data, id.size);
+    buffer_put(to, ":", 1);
+    buffer_put(to, values.data, values.size);
+}
+
+/* The entries of |held| that may be used, into the scratch.  False when none is left, or no memory.
+ */
+static bool keep_fresh(struct scratch *s, const struct tuning_question *q,
+                       const struct tuning_held *held, struct tuning_answer *answer)
+{
+    if (s->kept_most < held->row_count) {
+        struct tuning_row *more = realloc(s->kept, held->row_count * sizeof(*more));
+        if (!more)
+            return false;
+        s->kept = more;
+        s->kept_most = held->row_count;
+    }
+    size_t kept = 0;
+    empty(&s->fresh);
+    for (size_t i = 0; i < held->row_count; i++) {
+        if (is_stale(&held->rows[i], q))
+            continue;
+        s->kept[kept++] = held->rows[i];
+        put_entry(&s->fresh, held->rows[i].id, held->rows[i].values);
+    }
+    answer->rows = s->kept;
+    answer->row_count = kept;
+    answer->value = buffer_view(&s->fresh);
+    return kept > 0 && !s->fresh.failed;
+}
+
+/* ---- one tier ---- */
+
+static bool answer_held(struct scratch *s, const struct tuning_question *q,
+                        const struct tuning_held *held, struct tuning_answer *answer)
+{
+    *answer = (struct tuning_answer){
+        .tier = held->place.tier,
+        .database_id = held->place.database_id,
+        .key = held->place.key,
+        .value = held->value,
+        .rows = held->rows,
+        .row_count = held->row_count,
+        .batch_ratio = 1,
+        .spatial_ratio = 1,
+    };
+    for (size_t i = 0; i < held->row_count && !answer->is_stale; i++)
+        answer->is_stale = is_stale(&held->rows[i], q);
+    if (!answer->is_stale || s->stale != TUNING_IGNORE)
+        return true;
+    answer->is_stale = false;
+    return keep_fresh(s, q, held, answer);
+}
+
+static struct tuning_place place_of(const struct tuning_question *q, enum tuning_tier tier,
+                                    struct bytes key)
+{
+    return (struct tuning_place){ .tier = tier,
+                                  .uid = tier == TUNING_TIER_USER ? q->uid : TUNING_NOBODY,
+                                  .kind = q->kind,
+                                  .database_id = q->database_id,
+                                  .backend = tuning_backend(q->kind, q->backend),
+                                  .key = key };
+}
+
+static bool find_in_system(struct tuning *t, const struct tuning_question *q, struct bytes key,
+                           struct tuning_answer *answer)
+{
+    struct system_slot *slot =
+        system_slot_for(t, q->kind, q->database_id, tuning_backend(q->kind, q->backend));
+    struct bytes value;
+    if (!slot || !tuning_index_find(slot->index, key, &value))
+        return false;
+    *answer = (struct tuning_answer){ .tier = TUNING_TIER_SYSTEM,
+                                      .database_id = slot->file.database_id,
+                                      .key = key,
+                                      .value = value,
+                                      .batch_ratio = 1,
+                                      .spatial_ratio = 1 };
+    return true;
+}
+
+static bool find_in_tier(struct tuning *t, struct scratch *s, const struct tuning_question *q,
+                         enum tuning_tier tier, struct bytes key, struct tuning_answer *answer)
+{
+    if (tier == TUNING_TIER_SYSTEM)
+        return find_in_system(t, q, key, answer);
+    if (tuning_table_count(t->table, tier) == 0)
+        return false;
+    struct tuning_place place = place_of(q, tier, key);
+    const struct tuning_held *held = tuning_table_find(t->table, &place);
+    return held && answer_held(s, q, held, answer);
+}
+
+/* ---- perf: entries of all tiers ---- */
+
+/* The rows of the joined value, one an entry; those of the system, which come last, have none. */
+static bool join_row(struct scratch *s, const struct tuning_row *row)
+{
+    if (s->joined_count == s->joined_most) {
+        size_t most = s->joined_most ? 2 * s->joined_most : TUNING_ENTRIES_MOST;
+        struct tuning_row *more = realloc(s->joined_rows, most * sizeof(*more));
+        if (!more)
+            return false;
+        s->joined_rows = more;
+        s->joined_most = most;
+    }
+    s->joined_rows[s->joined_count++] = *row;
+    return true;
+}
+
+static bool is_among(const struct tuning_row *rows, size_t count, struct bytes id)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (bytes_equal(rows[i].id, id))
+            return true;
+    }
+    return false;
+}
+
+/* Appends what |lower|, of the system, has and the joined value has not. */
+static void add_missing_entries(struct scratch *s, struct bytes lower)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct tuning_entry entry;
+    while (tuning_entry_next(TUNING_PERF, &lower, &entry, &ignored) == KILN_OK) {
+        if (!is_among(s->joined_rows, s->joined_count, entry.id))
+            put_entry(&s->joined, entry.id, entry.values);
+    }
+}
+
+/* The same of measured entries, with their measurements. */
+static bool add_missing_rows(struct scratch *s, const struct tuning_question *q,
+                             const struct tuning_answer *lower, struct tuning_answer *top)
+{
+    size_t before = s->joined_count;
+    for (size_t i = 0; i < lower->row_count; i++) {
+        const struct tuning_row *row = &lower->rows[i];
+        if (is_among(s->joined_rows, before, row->id))
+            continue;
+        put_entry(&s->joined, row->id, row->values);
+        top->is_stale |= is_stale(row, q);
+        if (!join_row(s, row))
+            return false;
+    }
+    return true;
+}
+
+/* |top|'s value and rows may lie in the scratch, where the next tier's fresh entries come. */
+static bool join_begin(struct scratch *s, const struct tuning_answer *top)
+{
+    empty(&s->joined);
+    s->joined_count = 0;
+    buffer_put(&s->joined, top->value.data, top->value.size);
+    for (size_t i = 0; i < top->row_count; i++) {
+        if (!join_row(s, &top->rows[i]))
+            return false;
+    }
+    return !s->joined.failed;
+}
+
+/* What the tiers below |top|'s have for the same key; without memory for it, |top| alone. */
+static void join_lower(struct tuning *t, struct scratch *s, const struct tuning_question *q,
+                       struct bytes key, struct tuning_answer *top)
+{
+    struct tuning_answer lower;
+    bool may_be_lost = top->rows == s->kept; /* by a tier that answers nothing in the end */
+    if (!join_begin(s, top))
+        return;
+    bool has_all = true;
+    for (enum tuning_tier tier = top->tier - 1; has_all && tier >= TUNING_TIER_SYSTEM; tier--) {
+        if (!find_in_tier(t, s, q, tier, key, &lower))
+            continue;
+        if (tier == TUNING_TIER_SYSTEM)
+            add_missing_entries(s, lower.value);
+        else
+            has_all = add_missing_rows(s, q, &lower, top);
+    }
+    bool is_joined = s->joined.size > top->value.size;
+    if ((!is_joined && !may_be_lost) || s->joined.failed)
+        return;
+    top->value = buffer_view(&s->joined);
+    top->rows = s->joined_rows;
+    top->row_count = s->joined_count;
+}
+
+/* ---- neighbours ---- */
+
+struct search { /* for the nearest relative */
+    struct tuning *tuning;
+    struct scratch *scratch;
+    const struct tuning_question *question;
+    struct system_slot *slot; /* whose database is searched */
+    struct kinship wanted;
+    enum family family;
+    unsigned seen;
+    bool found;
+    double batch_ratio, spatial_ratio; /* of the best so far */
+    struct tuning_answer best;
+};
+
+static double ratio(uint64_t a, uint64_t b)
+{
+    if (a == 0 || b == 0)
+        return 0;
+    return a > b ? (double)a / (double)b : (double)b / (double)a;
+}
+
+static bool is_nearer(const struct search *s, double batch, double spatial)
+{
+    if (!s->found || spatial != s->spatial_ratio)
+        return !s->found || spatial < s->spatial_ratio;
+    return batch < s->batch_ratio;
+}
+
+static bool consider(struct search *s, const struct kinship *kin, double *ret_batch,
+                     double *ret_spatial)
+{
+    *ret_batch = ratio(kin->batch, s->wanted.batch);
+    *ret_spatial = ratio(kin->volume, s->wanted.volume);
+    return ++s->seen <= RELATIVES_MOST && *ret_batch > 0 && *ret_spatial > 0 &&
+           is_nearer(s, *ret_batch, *ret_spatial);
+}
+
+static bool consider_record(void *context, const struct tuning_index_record *record)
+{
+    struct search *s = context;
+    double batch, spatial;
+    if (!consider(s, &record->kin, &batch, &spatial))
+        return s->seen <= RELATIVES_MOST;
+    s->found = true;
+    s->batch_ratio = batch;
+    s->spatial_ratio = spatial;
+    s->best = (struct tuning_answer){ .tier = TUNING_TIER_SYSTEM,
+                                      .database_id = s->slot->file.database_id,
+                                      .key = record->key,
+                                      .value = record->value };
+    return true;
+}
+
+static bool consider_held(void *context, const struct tuning_held *held)
+{
+    struct search *s = context;
+    double batch, spatial;
+    struct tuning_answer answer;
+    if (!consider(s, &held->kin, &batch, &spatial))
+        return s->seen <= RELATIVES_MOST;
+    if (!answer_held(s->scratch, s->question, held, &answer))
+        return true;
+    /* What was put into the scratch is gone at the next: the record is asked again at the end. */
+    s->found = true;
+    s->batch_ratio = batch;
+    s->spatial_ratio = spatial;
+    s->best = answer;
+    return true;
+}
+
+/* One family through all tiers.  Of two as near, that of the more private tier counts. */
+static void search_family(struct search *s)
+{
+    struct tuning *t = s->tuning;
+    const struct tuning_question *q = s->question;
+    struct bytes name = s->wanted.families[s->family];
+    for (enum tuning_tier tier = TUNING_TIER_USER; tier > TUNING_TIER_SYSTEM; tier--) {
+        struct tuning_place place = place_of(q, tier, (struct bytes){ 0 });
+        tuning_table_family(t->table, &place, name, consider_held, s);
+    }
+    s->slot = system_slot_for(t, q->kind, q->database_id, tuning_backend(q->kind, q->backend));
+    if (s->slot)
+        tuning_index_family(s->slot->index, name, consider_record, s);
+}
+
+/* By the key, as records are related: a PerfDb key does not tell every problem apart. */
+static bool find_near(struct tuning *t, struct scratch *scratch, const struct tuning_question *q,
+                      struct bytes key, struct tuning_answer *ret_answer)
+{
+    struct family_names names;
+    struct search s = { .tuning = t,
+                        .scratch = scratch,
+                        .question = q,
+                        .wanted = kinship_of_key(q->kind, key, &names) };
+    for (s.family = FAMILY_BATCH; s.family < FAMILIES && !s.found; s.family++) {
+        if (s.wanted.families[s.family].size > 0)
+            search_family(&s);
+    }
+    if (!s.found)
+        return false;
+    struct bytes near = s.best.key;
+    if (s.best.tier != TUNING_TIER_SYSTEM &&
+        !find_in_tier(t, scratch, q, s.best.tier, near, &s.best))
+        return false;
+    if (q->kind == TUNING_PERF && s.best.tier != TUNING_TIER_SYSTEM)
+        join_lower(t, scratch, q, near, &s.best);
+    s.best.is_near = true;
+    s.best.batch_ratio = s.batch_ratio;
+    s.best.spatial_ratio = s.spatial_ratio;
+    scratch->near++;
+    *ret_answer = s.best;
+    return true;
+}
+
+/* ---- all of it ---- */
+
+static void count(struct scratch *s, const struct tuning_answer *answer)
+{
+    s->hits[answer->tier - TUNING_TIER_SYSTEM]++;
+    s->stale_hits += answer->is_stale && s->stale != TUNING_TRUST;
+}
+
+/* Empty for a problem that the database has no key for. */
+static struct bytes key_of(struct scratch *s, const struct tuning_question *q)
+{
+    if (!q->problem)
+        return q->key;
+    size_t size = q->kind == TUNING_FIND ? find_key_write(q->problem, s->key)
+                                         : perf_key_write(q->problem, s->key);
+    return bytes_of(s->key, size);
+}
+
+enum kiln_code find_with(struct tuning *t, struct scratch *s, const struct tuning_question *q,
+                         struct tuning_answer *ret_answer, struct kiln_err *err)
+{
+    if (q->problem && problem_check(q->problem, err) != KILN_OK)
+        return err->code;
+    struct bytes key = key_of(s, q);
+    bool found = false;
+    for (enum tuning_tier tier = TUNING_TIER_USER;
+         key.size > 0 && tier >= TUNING_TIER_SYSTEM && !found; tier--)
+        found = find_in_tier(t, s, q, tier, key, ret_answer);
+    if (found && q->kind == TUNING_PERF && ret_answer->tier > TUNING_TIER_SYSTEM)
+        join_lower(t, s, q, key, ret_answer);
+    if (!found && q->nearest && key.size > 0)
+        found = find_near(t, s, q, key, ret_answer);
+    if (!found) {
+        s->misses++;
+        return KILN_NOT_FOUND;
+    }
+    count(s, ret_answer);
+    return KILN_OK;
+}
+
+enum kiln_code tuning_find(struct tuning *t, const struct tuning_question *q,
+                           struct tuning_answer *ret_answer, struct kiln_err *err)
+{
+    return find_with(t, &t->scratch, q, ret_answer, err);
+}
+
+unsigned tuning_find_all(struct tuning *t, const struct tuning_question *q,
+                         struct tuning_answer ret_answers[3])
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct scratch *s = &t->scratch;
+    if (q->problem && problem_check(q->problem, &ignored) != KILN_OK)
+        return 0;
+    struct bytes key = key_of(s, q);
+    unsigned count = 0;
+    enum tuning_stale stale = s->stale;
+    s->stale = TUNING_TRUST; /* all there is, each where it lies */
+    for (enum tuning_tier tier = TUNING_TIER_USER; key.size > 0 && tier >= TUNING_TIER_SYSTEM;
+         tier--) {
+        if (find_in_tier(t, s, q, tier, key, &ret_answers[count]))
+            count++;
+    }
+    s->stale = stale;
+    return count;
+}

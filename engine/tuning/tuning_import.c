@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/tuning/tuning_job.h"
+#include "engine/tuning/tuning_record.h"
+
+#include "common/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct reading { /* of one file */
+    struct tuning_job *job;
+    struct tuning_index_builder *builder; /* owned; NULL: into records */
+    struct tuning_row rows[TUNING_ENTRIES_MOST];
+    size_t sized; /* changes whose sizes |size| sums up */
+    uint64_t size;
+    enum kiln_code rc;
+    struct kiln_err *err;
+};
+
+/* ---- keys ---- */
+
+struct named { /* a record's key, and whose relative it is */
+    char text[PROBLEM_KEY_MOST];
+    struct bytes key;
+    struct family_names names;
+    struct kinship kin;
+};
+
+/* Text PerfDbs of old have FindDb's keys; all are looked up by those of today.  A problem that has
+ * none, of mixed layouts, keeps its own. */
+static void use_todays_key(struct named *named, const struct problem *problem)
+{
+    size_t size = perf_key_write(problem, named->text);
+    if (size == 0)
+        return;
+    named->key = bytes_of(named->text, size);
+    named->kin = kinship_of_key(TUNING_PERF, named->key, &named->names);
+}
+
+/* KILN_INVALID: it is no key at all.  One that is no problem's of ours has no relatives. */
+static enum kiln_code name_record(const struct tuning_job *job, struct bytes key,
+                                  struct named *named, char *ret_direction, struct kiln_err *err)
+{
+    struct kiln_err as_find = KILN_ERR_INIT;
+    struct problem problem;
+    bool is_perf = job->import.name.kind == TUNING_PERF;
+    named->key = key;
+    named->kin = (struct kinship){ 0 };
+    *ret_direction = 0;
+    enum kiln_code rc =
+        is_perf ? perf_key_parse(key, &problem, err) : find_key_parse(key, &problem, err);
+    bool is_find = !is_perf;
+    if (is_perf && rc == KILN_INVALID) {
+        enum kiln_code found = find_key_parse(key, &problem, &as_find);
+        is_find = found != KILN_INVALID;
+        rc = is_find ? found : rc;
+    }
+    if (rc)
+        return rc == KILN_UNSUPPORTED ? KILN_OK : rc;
+    *ret_direction = *direction_name((enum direction)problem.direction);
+    if (is_perf == is_find)
+        use_todays_key(named, &problem);
+    else
+        named->kin = kinship_of(&problem, &named->names);
+    return KILN_OK;
+}
+
+static enum kiln_code check_entries(const struct tuning_job *job, struct bytes value,
+                                    char direction, struct kiln_err *err)
+{
+    struct tuning_entry entry;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    enum tuning_kind kind = job->import.name.kind;
+    enum kiln_code rc = KILN_OK;
+    while (!rc && tuning_entry_next(kind, &value, &entry, &ignored) == KILN_OK)
+        rc = tuning_entry_check(kind, &entry, direction, err);
+    return rc;
+}
+
+/* ---- events of the reader ---- */
+
+static bool index_record(struct reading *r, const struct tuning_record *record,
+                         const struct named *named)
+{
+    struct tuning_index_record line = { .key = named->key,
+                                        .value = record->value,
+                                        .kin = named->kin,
+                                        .number = record->line,
+                                        .ids = record->ids,
+                                        .id_count = record->id_count };
+    r->rc = tuning_index_builder_add(r->builder, &line, r->err);
+    return r->rc == KILN_OK;
+}
+
+static struct tuning_measurement imported_by(const struct tuning_import *import)
+{
+    return (struct tuning_measurement){ .origin = { "", "", "", "", import->library, 0 },
+                                        .uid = import->uid };
+}
+
+static bool keep_record(struct reading *r, const struct tuning_record *record,
+                        const struct named *named)
+{
+    const struct tuning_import *import = &r->job->import;
+    struct tuning_place place = { .tier = import->tier,
+                                  .uid = import->tier == TUNING_TIER_USER ? import->uid
+                                                                          : TUNING_NOBODY,
+                                  .kind = import->name.kind,
+                                  .database_id = import->name.database_id,
+                                  .backend = import->name.backend,
+                                  .key = named->key };
+    struct bytes left = record->value;
+    struct tuning_entry entry;
+    size_t count = 0;
+    while (count < TUNING_ENTRIES_MOST &&
+           tuning_entry_next(import->name.kind, &left, &entry, r->err) == KILN_OK)
+        r->rows[count++] = (struct tuning_row){
+            .place = place, .id = entry.id, .values = entry.values, .measured = imported_by(import)
+        };
+    if (count == 0) /* nothing to look up, and nothing to give back */
+        return true;
+    r->rc = job_merge_record(r->job, &place, r->rows, count,
+                             /* replace= */ r->job->type == JOB_IMPORT, r->err);
+    return r->rc == KILN_OK;
+}
+
+static uint64_t size_of(const struct record *record)
+{
+    uint64_t size = record->place.key.size + record->count * TUNING_ENTRY_COST;
+    for (size_t i = 0; i < record->count; i++)
+        size += record->rows[i].id.size + record->rows[i].values.size;
+    return size;
+}
+
+static void fail_full(struct reading *r, const char *what, uint64_t most)
+{
+    r->rc = kiln_fail(r->err, KILN_FULL, "%s, %llu for one user, is what '%s' goes beyond", what,
+                      (unsigned long long)most, r->job->import.source_name);
+}
+
+/* Said before all of a hostile file is in memory; tuning.db counts what the user has already. */
+static bool is_too_much(struct reading *r)
+{
+    const struct tuning *t = r->job->tuning;
+    const struct record_list *changes = &r->job->changes;
+    if (r->job->import.tier != TUNING_TIER_USER)
+        return false;
+    for (; r->sized < changes->count; r->sized++)
+        r->size += size_of(changes->records[r->sized]);
+    if (t->records_per_uid > 0 && changes->count > t->records_per_uid)
+        fail_full(r, "the limit of measured records (setting tuning_records_per_uid)",
+                  t->records_per_uid);
+    else if (t->bytes_per_uid > 0 && r->size > t->bytes_per_uid)
+        fail_full(r, "the limit of bytes in measured records (setting tuning_bytes_per_uid)",
+                  t->bytes_per_uid);
+    return r->rc != KILN_OK;
+}
+
+static bool on_bad(void *context, uint64_t line, const char *why)
+{
+    struct reading *r = context;
+    const struct tuning_job_events *events = r->job->events;
+    r->job->counts.bad++;
+    if (events && events->bad)
+        events->bad(events->context, line, why);
+    if (r->job->import.strict)
+        r->rc = kiln_fail(r->err, KILN_INVALID, "'%s', %s %llu: %s", r->job->import.source_name,
+                          r->job->import.name.format == TUNING_TEXT ? "line" : "row",
+                          (unsigned long long)line, why);
+    return r->rc == KILN_OK;
+}
+
+static bool on_record(void *context, const struct tuning_record *record)
+{
+    struct reading *r = context;
+    struct kiln_err why = KILN_ERR_INIT;
+    struct named named;
+    char direction;
+    if (is_too_much(r))
+        return false;
+    if (name_record(r->job, record->key, &named, &direction, &why) != KILN_OK ||
+        check_entries(r->job, record->value, direction, &why) != KILN_OK)
+        return on_bad(r, record->line, why.text);
+    r->job->counts.records++;
+    r->job->counts.entries += record->entry_count;
+    r->job->counts.verbatim += named.kin.batch == 0;
+    return r->builder ? index_record(r, record, &named) : keep_record(r, record, &named);
+}
+
+static void on_progress(void *context, uint64_t done, uint64_t total)
+{
+    struct reading *r = context;
+    job_progress(r->job, "reading", done, total);
+}
+
+/* ---- reading ---- */
+
+static enum kiln_code read_text(struct reading *r, const struct tuning_reader_events *events,
+                                struct kiln_err *err)
+{
+    const struct tuning_import *import = &r->job->import;
+    KILN_AUTO(fd) int fd = open(import->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    struct stat seen;
+    if (fd < 0 || fstat(fd, &seen) != 0)
+        return kiln_fail_errno(err, errno, "cannot read '%s'", import->source_name);
+    if (seen.st_size == 0)
+        return KILN_OK;
+    size_t size = (size_t)seen.st_size;
+    void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0); /* nobody else can cut it short */
+    if (map == MAP_FAILED)
+        return kiln_fail_errno(err, errno, "cannot read '%s'", import->source_name);
+    (void)madvise(map, size, MADV_SEQUENTIAL);
+    enum kiln_code rc = tuning_text_read(import->name.kind, bytes_of(map, size), events, err);
+    munmap(map, size);
+    return rc;
+}
+
+static enum kiln_code read_file(struct reading *r, struct kiln_err *err)
+{
+    const struct tuning_import *import = &r->job->import;
+    struct tuning_reader_events events = {
+        .record = on_record, .bad = on_bad, .progress = on_progress, .context = r
+    };
+    struct kiln_err reader_err = KILN_ERR_INIT;
+    struct stat seen;
+    if (stat(import->path, &seen) == 0)
+        r->job->counts.bytes = (uint64_t)seen.st_size;
+    enum kiln_code rc = import->name.format == TUNING_TEXT
+                            ? read_text(r, &events, &reader_err)
+                            : perf_db_read(import->path, &events, &reader_err);
+    if (r->rc)
+        return r->rc; /* why we stopped it */
+    if (rc)
+        *err = reader_err;
+    return rc ? kiln_while(err, "reading '%s'", import->source_name) : KILN_OK;
+}
+
+enum kiln_code job_read_records(struct tuning_job *job, struct kiln_err *err)
+{
+    KILN_AUTO(mem) struct reading *r = calloc(1, sizeof(*r));
+    if (!r)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot read tuning records: out of memory");
+    r->job = job;
+    r->err = err;
+    return read_file(r, err);
+}
+
+/* ---- system ---- */
+
+static enum kiln_code check_room(const struct tuning_job *job, struct kiln_err *err)
+{
+    const struct tuning_file_name *name = &job->import.name;
+    if (job->tuning->system_count < SYSTEMS_MOST ||
+        system_slot_find(job->tuning, name->kind, name->database_id, name->backend))
+        return KILN_OK;
+    return kiln_fail(err, KILN_FULL,
+                     "there are %u system databases already: remove one with 'kilnctl db rm "
+                     "--system'",
+                     SYSTEMS_MOST);
+}
+
+/* Another one than that of the index it replaces, which is in use. */
+static char *new_index_name(const struct tuning_file_name *name)
+{
+    char *text = NULL;
+    uint64_t unique = clock_monotonic_ns() ^ clock_wall_s() << 32;
+    int size =
+        asprintf(&text, "%s-%s%s%s-%llx.kti", tuning_kind_name(name->kind), name->database_id,
+                 *name->backend ? "." : "", name->backend, (unsigned long long)unique);
+    return size < 0 ? NULL : text;
+}
+
+static char *path_in_folder(const struct tuning *t, const char *name)
+{
+    char *path = NULL;
+    return asprintf(&path, "%s/%s", t->directory, name) < 0 ? NULL : path;
+}
+
+static enum kiln_code write_index(struct tuning_job *job, struct tuning_index_builder *builder,
+                                  struct kiln_err *err)
+{
+    const struct tuning_file_name *name = &job->import.name;
+    struct tuning_system_file file = { .kind = name->kind,
+                                       .database_id = name->database_id,
+                                       .backend = name->backend,
+                                       .source = job->import.source_name,
+                                       .records = job->counts.records,
+                                       .entries = job->counts.entries,
+                                       .rejected = job->counts.bad,
+                                       .imported_at = clock_wall_s(),
+                                       .uid = job->import.uid };
+    job->new_index = new_index_name(name);
+    KILN_AUTO(mem)
+    char *path = job->new_index ? path_in_folder(job->tuning, job->new_index) : NULL;
+    if (!path)
+        return job_no_memory(err);
+    job_progress(job, "writing", 0, job->counts.records);
+    file.index_file = job->new_index;
+    enum kiln_code rc = tuning_index_builder_write(builder, path, &file.digest, err);
+    if (!rc)
+        rc = system_slot_open(job->tuning, &file, &job->slot, err);
+    if (!rc && !job->slot->index)
+        rc = kiln_fail(err, KILN_IO, "%s", job->slot->why);
+    return rc;
+}
+
+enum kiln_code job_read_system(struct tuning_job *job, struct kiln_err *err)
+{
+    KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
+    KILN_AUTO(mem) struct reading *r = calloc(1, sizeof(*r));
+    if (!r)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot read tuning records: out of memory");
+    enum kiln_code rc = check_room(job, err);
+    if (!rc)
+        rc = tuning_index_builder_create(job->import.name.kind, &builder, err);
+    r->job = job;
+    r->builder = builder;
+    r->err = err;
+    if (!rc)
+        rc = read_file(r, err);
+    if (!rc && job->counts.records == 0)
+        rc = kiln_fail(err, KILN_INVALID,
+                       "'%s' holds no record that could be read: nothing was imported",
+                       job->import.source_name);
+    if (!rc)
+        rc = write_index(job, builder, err);
+    return rc;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The bytes of an index file, for its writer and its reader: docs/formats/tuning-index.md explains
+ * them. Numbers are little-endian, parts begin at multiples of 8.
+ */
+#include "engine/tuning/checksum.h"
+#include "engine/tuning/family.h"
+#include "engine/tuning/tuning_index.h"
+
+#include <endian.h>
+
+#define INDEX_MAGIC "kilntidx"
+#define INDEX_VERSION 1u
+#define INDEX_NONE UINT32_MAX /* no family */
+
+/* What tuning_file.h lets through; an index that says more is damaged. */
+#define INDEX_KEY_MOST (1u << 10)
+#define INDEX_VALUE_MOST (64u << 10)
+#define INDEX_IDS_MOST 256u
+/* 40 times what the largest of AMD's databases holds, so that damage or malice cannot ask for more
+ * memory than a machine has. */
+#define INDEX_RECORDS_MOST (8u << 20)
+#define INDEX_TEXT_MOST (2ull << 30)
+
+enum index_part {
+    PART_RECORDS,
+    PART_KEY_SLOTS,
+    PART_FAMILIES,
+    PART_FAMILY_SLOTS,
+    PART_MEMBERS,
+    PART_IDS,
+    PART_NAMES,
+    PART_TEXT,
+    INDEX_PARTS
+};
+
+struct index_extent {
+    uint64_t offset, size; /* of the file; bytes */
+};
+
+struct index_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t zero;
+    uint8_t digest[DIGEST_SIZE]; /* SHA-256 of all from |kind| to the end of the file */
+    uint64_t check;              /* checksum of this header, with 0 here */
+    uint32_t kind;
+    uint32_t zero_too;
+    uint64_t file_size;
+    uint64_t entries;
+    uint64_t hash_key[2]; /* of the slots */
+    struct index_extent parts[INDEX_PARTS];
+    uint8_t room[32]; /* zeros */
+};
+_Static_assert(sizeof(struct index_header) == 256, "as documented");
+
+struct index_record {
+    uint64_t text; /* where the key stands in PART_TEXT; its value follows at once */
+    uint32_t key_size, value_size;
+    uint64_t batch, volume, number;
+    uint32_t first_id, id_count;
+    uint32_t families[FAMILIES];
+    uint64_t check; /* of all above, key, value, ids */
+};
+_Static_assert(sizeof(struct index_record) == 64, "as documented");
+
+struct index_family {
+    uint64_t name; /* where it stands in PART_NAMES */
+    uint32_t name_size;
+    uint32_t first, count; /* in PART_MEMBERS */
+    uint32_t zero;
+    uint64_t check; /* of all above and the name */
+};
+_Static_assert(sizeof(struct index_family) == 32, "as documented");
+
+struct index_slot {
+    uint32_t tag;   /* upper half of the hash */
+    uint32_t place; /* plus one; 0: free */
+};
+
+/* |record| and |family| as they stand in the file. */
+static inline uint64_t index_record_check(const struct index_record *record, struct bytes text,
+                                          struct bytes ids)
+{
+    uint64_t sum = checksum_put(0, bytes_of(record, offsetof(struct index_record, check)));
+    return checksum_put(checksum_put(sum, text), ids);
+}
+
+static inline uint64_t index_family_check(const struct index_family *family, struct bytes name)
+{
+    uint64_t sum = checksum_put(0, bytes_of(family, offsetof(struct index_family, check)));
+    return checksum_put(sum, name);
+}
+
+static inline uint64_t index_header_check(const struct index_header *header)
+{
+    struct index_header copy = *header;
+    copy.check = 0;
+    return checksum_put(0, bytes_of(&copy, sizeof(copy)));
+}

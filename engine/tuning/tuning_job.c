@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/tuning/tuning_job.h"
+
+/* What is taken over in one go: some milliseconds of the loop. */
+#define TAKE_STEP 2000u
+
+const struct tuning_counts *tuning_job_counts(const struct tuning_job *job) { return &job->counts; }
+
+void job_progress(const struct tuning_job *job, const char *step, uint64_t done, uint64_t total)
+{
+    if (job->events && job->events->progress)
+        job->events->progress(job->events->context, step, done, total);
+}
+
+/* ---- what each type works out ---- */
+
+static enum kiln_code work_put(struct tuning_job *job, struct kiln_err *err)
+{
+    const struct record *given = job->given.records[0];
+    job->counts.records = 1;
+    job->counts.entries = given->count;
+    return job_merge_record(job, &given->place, given->rows, given->count, /* replace= */ false,
+                            err);
+}
+
+struct walk { /* over the records of a selection */
+    struct tuning_job *job;
+    enum kiln_code rc;
+    struct kiln_err *err;
+};
+
+/* The record's selected or other entries; |ret_rows| has room for all. */
+static size_t pick(const struct tuning_job *job, const struct tuning_held *held, bool selected,
+                   struct tuning_row *ret_rows)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < held->row_count; i++) {
+        if (tuning_row_is_selected(&job->selection, &held->rows[i]) == selected)
+            ret_rows[count++] = held->rows[i];
+    }
+    return count;
+}
+
+static bool promote_one(void *context, const struct tuning_held *held)
+{
+    struct walk *walk = context;
+    struct tuning_job *job = walk->job;
+    struct tuning_place host = held->place;
+    host.tier = TUNING_TIER_HOST;
+    host.uid = TUNING_NOBODY;
+    KILN_AUTO(mem)
+    struct tuning_row *rows = malloc(held->row_count * sizeof(*rows));
+    size_t count = rows ? pick(job, held, /* selected= */ true, rows) : 0;
+    job->counts.records++;
+    job->counts.entries += count;
+    if (!rows)
+        walk->rc = job_no_memory(walk->err);
+    else if (count > 0)
+        walk->rc = job_merge_record(job, &host, rows, count, /* replace= */ false, walk->err);
+    return walk->rc == KILN_OK;
+}
+
+static bool remove_one(void *context, const struct tuning_held *held)
+{
+    struct walk *walk = context;
+    struct tuning_job *job = walk->job;
+    KILN_AUTO(mem)
+    struct tuning_row *rows = malloc(held->row_count * sizeof(*rows));
+    size_t kept = rows ? pick(job, held, /* selected= */ false, rows) : 0;
+    job->counts.records++;
+    job->counts.entries += held->row_count - kept;
+    if (!rows)
+        walk->rc = job_no_memory(walk->err);
+    else if (kept < held->row_count) {
+        job->counts.removed += kept == 0;
+        job->counts.replaced += kept > 0;
+        walk->rc =
+            record_list_add(&job->changes, record_create(&held->place, rows, kept), walk->err);
+    }
+    return walk->rc == KILN_OK;
+}
+
+/* The rows as they are in memory, where they are looked up. */
+static bool promote_stored(void *context, const struct tuning_place *place,
+                           const struct tuning_row *rows, size_t count)
+{
+    struct walk *walk = context;
+    (void)rows;
+    (void)count;
+    const struct tuning_held *held = tuning_table_find(walk->job->tuning->table, place);
+    return !held || !tuning_is_selected(&walk->job->selection, held) || promote_one(walk, held);
+}
+
+static enum kiln_code work_promote(struct tuning_job *job, struct kiln_err *err)
+{
+    struct walk walk = { .job = job, .err = err };
+    enum kiln_code rc = tuning_db_each(job->tuning->db, promote_stored, &walk, err);
+    return rc ? rc : walk.rc;
+}
+
+static enum kiln_code work_remove(struct tuning_job *job, struct kiln_err *err)
+{
+    struct walk walk = { .job = job, .err = err };
+    tuning_each(job->tuning, &job->selection, remove_one, &walk);
+    return walk.rc;
+}
+
+/* ---- onto the disk ---- */
+
+static enum kiln_code put_changes(const struct tuning_job *job, struct tuning_change *change,
+                                  struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    const struct record_list *list = &job->changes;
+    for (size_t i = 0; !rc && i < list->count; i++) {
+        const struct record *r = list->records[i];
+        rc = tuning_change_record(change, &r->place, r->rows, r->count, err);
+        if (i % 1000 == 0)
+            job_progress(job, "writing", i, list->count);
+    }
+    return rc;
+}
+
+static enum kiln_code commit(struct tuning_job *job, struct kiln_err *err)
+{
+    KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
+    enum kiln_code rc = tuning_change_begin(job->tuning->db, &change, err);
+    if (!rc)
+        rc = put_changes(job, change, err);
+    if (!rc && job->slot)
+        rc = tuning_change_system(change, &job->slot->file, err);
+    if (!rc && job->type == JOB_REMOVE_SYSTEM)
+        rc = tuning_change_system_remove(change, job->kind, job->selection.database_id,
+                                         job->selection.backend, err);
+    if (rc)
+        return rc;
+    rc = tuning_change_commit(change, err);
+    /* Listed now; and a commit that failed may have taken effect all the same, when only the disk's
+     * answer was lost: the next start removes what is not listed. */
+    free(job->new_index);
+    job->new_index = NULL;
+    job->is_on_disk = rc == KILN_OK;
+    return rc;
+}
+
+static enum kiln_code work_out(struct tuning_job *job, struct kiln_err *err)
+{
+    switch (job->type) {
+    case JOB_IMPORT:
+        return job->import.tier == TUNING_TIER_SYSTEM ? job_read_system(job, err)
+                                                      : job_read_records(job, err);
+    case JOB_MERGE: return job_read_records(job, err);
+    case JOB_PUT: return work_put(job, err);
+    case JOB_PROMOTE: return work_promote(job, err);
+    case JOB_REMOVE: return work_remove(job, err);
+    default: return KILN_OK;
+    }
+}
+
+enum kiln_code tuning_job_work(struct tuning_job *job, const struct tuning_job_events *events,
+                               struct kiln_err *err)
+{
+    if (job->type == JOB_BACKUP)
+        return tuning_db_backup(job->tuning->db, job->path, err);
+    if (job->type == JOB_VACUUM)
+        return tuning_db_vacuum(job->tuning->db, &job->counts.bytes, err);
+    job->events = events;
+    enum kiln_code rc = work_out(job, err);
+    if (!rc)
+        rc = commit(job, err);
+    job->events = NULL;
+    return rc;
+}
+
+/* ---- into memory ---- */
+
+static void forget_slot(struct tuning *t, const struct system_slot *slot)
+{
+    for (unsigned i = 0; i < t->system_count; i++) {
+        if (t->systems[i] == slot)
+            t->systems[i] = t->systems[--t->system_count];
+    }
+}
+
+static void take_system(struct tuning *t, struct tuning_job *job)
+{
+    bool removes = job->type == JOB_REMOVE_SYSTEM;
+    if (!job->slot && !removes)
+        return;
+    struct system_slot *old =
+        removes ? system_slot_find(t, job->kind, job->selection.database_id, job->selection.backend)
+                : system_slot_find(t, job->slot->file.kind, job->slot->file.database_id,
+                                   job->slot->file.backend);
+    if (old) {
+        forget_slot(t, old);
+        job->old = old;
+    }
+    if (job->slot)
+        t->systems[t->system_count++] = KILN_TAKE(job->slot);
+}
+
+bool tuning_job_take(struct tuning *t, struct tuning_job *job)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    take_system(t, job);
+    size_t end = job->taken + TAKE_STEP;
+    for (; job->taken < job->changes.count && job->taken < end; job->taken++) {
+        const struct record *r = job->changes.records[job->taken];
+        /* Out of memory: the old record is served until the next start. */
+        if (tuning_table_put(t->table, &r->place, r->rows, r->count, &ignored) != KILN_OK)
+            t->left_out++;
+    }
+    return job->taken == job->changes.count;
+}
+
+void tuning_job_clear(struct tuning_job *job)
+{
+    if (job->old)
+        job_remove_index(job->tuning, job->old->file.index_file);
+    system_slot_destroy(job->old);
+    job->old = NULL;
+    tuning_table_destroy(job->pending);
+    job->pending = NULL;
+    if (job->taken == job->changes.count) {
+        record_list_done(&job->changes);
+        job->taken = 0;
+    }
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/tuning/tuning_job.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum kiln_code create(struct tuning *t, enum job_type type, struct tuning_job **ret_job,
+                             struct kiln_err *err)
+{
+    if (t->has_job)
+        return kiln_fail(err, KILN_BUSY, "another change of the tuning databases is under way");
+    struct tuning_job *job = calloc(1, sizeof(*job));
+    if (!job)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot change tuning records: out of memory");
+    job->tuning = t;
+    job->type = type;
+    t->has_job = true;
+    *ret_job = job;
+    return KILN_OK;
+}
+
+enum kiln_code job_no_memory(struct kiln_err *err)
+{
+    return kiln_fail(err, KILN_NO_MEMORY, "cannot change tuning records: out of memory");
+}
+
+static char *copy(const char *text) { return strdup(text ? text : ""); }
+
+/* An index's file is named after them. */
+static enum kiln_code check_name(const struct tuning_file_name *name, struct kiln_err *err)
+{
+    if (*name->database_id && !strchr(name->database_id, '/') && !strchr(name->backend, '/'))
+        return KILN_OK;
+    return kiln_fail(err, KILN_INVALID, "'%s' is no database id: gfx90a68 would be one",
+                     name->database_id);
+}
+
+static enum kiln_code create_reading(struct tuning *t, enum job_type type,
+                                     const struct tuning_import *import,
+                                     struct tuning_job **ret_job, struct kiln_err *err)
+{
+    KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
+    enum kiln_code rc = check_name(&import->name, err);
+    if (!rc)
+        rc = create(t, type, &job, err);
+    if (rc)
+        return rc;
+    job->import = *import;
+    snprintf(job->import.name.backend, sizeof(job->import.name.backend), "%s",
+             tuning_backend(import->name.kind, import->name.backend));
+    job->import.path = copy(import->path);
+    job->import.source_name = copy(import->source_name);
+    job->import.library = copy(import->library);
+    if (!job->import.path || !job->import.source_name || !job->import.library)
+        return job_no_memory(err);
+    *ret_job = KILN_TAKE(job);
+    return KILN_OK;
+}
+
+enum kiln_code tuning_job_import(struct tuning *t, const struct tuning_import *import,
+                                 struct tuning_job **ret_job, struct kiln_err *err)
+{
+    return create_reading(t, JOB_IMPORT, import, ret_job, err);
+}
+
+enum kiln_code tuning_job_merge(struct tuning *t, const struct tuning_import *import,
+                                struct tuning_job **ret_job, struct kiln_err *err)
+{
+    if (import->tier == TUNING_TIER_SYSTEM)
+        return kiln_fail(err, KILN_INVALID,
+                         "a system database is replaced, never merged: import the file, or merge "
+                         "it into the host's or the user's records");
+    return create_reading(t, JOB_MERGE, import, ret_job, err);
+}
+
+static bool is_amount(double ms) { return ms >= 0 && ms <= TUNING_FIGURE_MOST; }
+
+/* Whatever a record's line holds is read again from its text, so nothing else may come in. */
+static enum kiln_code check_measured(const struct tuning_place *place,
+                                     const struct tuning_row *measured, struct kiln_err *err)
+{
+    struct tuning_row checked = *measured, *row = &checked;
+    struct tuning_entry entry;
+    row->place = *place;
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, TUNING_WORD_MOST + 1 + TUNING_VALUE_MOST);
+    enum kiln_code rc = tuning_word_check("key", row->place.key, /* commas= */ false, err);
+    if (!rc && (!is_amount(row->measured.median_ms) || !is_amount(row->measured.spread_ms)))
+        rc = kiln_fail(err, KILN_INVALID, "a measured time is 0 to %g ms, not %g with spread %g",
+                       TUNING_FIGURE_MOST, row->measured.median_ms, row->measured.spread_ms);
+    if (!rc)
+        rc = tuning_word_check("id of an entry", row->id, /* commas= */ false, err);
+    if (!rc && !tuning_row_entry(row, &text, &entry))
+        rc = kiln_fail(err, KILN_INVALID, "the entry '%.*s' is none of a %s record",
+                       (int)(row->id.size < 60 ? row->id.size : 60), (const char *)row->id.data,
+                       tuning_kind_name(row->place.kind));
+    return rc;
+}
+
+/* Nobody outvotes what others measure from now on by a number. */
+static void cap_samples(struct record *record)
+{
+    for (size_t i = 0; i < record->count; i++) {
+        if (record->rows[i].measured.samples > MERGE_SAMPLES_MOST)
+            record->rows[i].measured.samples = MERGE_SAMPLES_MOST;
+    }
+}
+
+/* As all others are stored, so that a look-up finds it. */
+static struct tuning_place usual_place(const struct tuning_place *place)
+{
+    struct tuning_place usual = *place;
+    usual.backend = tuning_backend(place->kind, place->backend);
+    if (place->tier == TUNING_TIER_HOST)
+        usual.uid = TUNING_NOBODY;
+    return usual;
+}
+
+enum kiln_code tuning_job_put(struct tuning *t, const struct tuning_row *rows, size_t count,
+                              struct tuning_job **ret_job, struct kiln_err *err)
+{
+    KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
+    enum kiln_code rc = KILN_OK;
+    if (count == 0 || count > TUNING_ENTRIES_MOST)
+        return kiln_fail(err, KILN_INVALID, "a record has 1 to %u entries, this one has %zu",
+                         TUNING_ENTRIES_MOST, count);
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = check_measured(&rows[0].place, &rows[i], err);
+    if (!rc)
+        rc = create(t, JOB_PUT, &job, err);
+    if (rc)
+        return rc;
+    struct tuning_place place = usual_place(&rows[0].place);
+    rc = record_list_add(&job->given, record_create(&place, rows, count), err);
+    if (rc)
+        return rc;
+    cap_samples(job->given.records[0]);
+    *ret_job = KILN_TAKE(job);
+    return KILN_OK;
+}
+
+static bool copy_keys(struct tuning_job *job, const struct tuning_selection *from)
+{
+    job->selection.keys = NULL;
+    job->selection.key_count = 0;
+    if (from->key_count == 0)
+        return true;
+    struct tuning_key *keys = calloc(from->key_count, sizeof(*keys));
+    job->selection.keys = keys;
+    for (; keys && job->selection.key_count < from->key_count; job->selection.key_count++) {
+        const struct tuning_key *key = &from->keys[job->selection.key_count];
+        const uint8_t *bytes = (const uint8_t *)bytes_to_text(key->key);
+        if (!bytes)
+            return false;
+        keys[job->selection.key_count] = (struct tuning_key){ key->kind, { bytes, key->key.size } };
+    }
+    return keys != NULL;
+}
+
+static void free_keys(const struct tuning_selection *selection)
+{
+    for (size_t i = 0; i < selection->key_count; i++)
+        free((uint8_t *)selection->keys[i].key.data);
+    free((struct tuning_key *)selection->keys);
+}
+
+static enum kiln_code create_selecting(struct tuning *t, enum job_type type,
+                                       const struct tuning_selection *selection,
+                                       struct tuning_job **ret_job, struct kiln_err *err)
+{
+    KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
+    enum kiln_code rc = create(t, type, &job, err);
+    if (rc)
+        return rc;
+    job->selection = *selection;
+    job->selection.database_id = copy(selection->database_id);
+    job->selection.backend = copy(selection->backend);
+    job->selection.solver = copy(selection->solver);
+    job->selection.key =
+        (struct bytes){ (const uint8_t *)bytes_to_text(selection->key), selection->key.size };
+    bool copied = copy_keys(job, selection);
+    if (!copied || !job->selection.database_id || !job->selection.backend ||
+        !job->selection.solver || !job->selection.key.data)
+        return job_no_memory(err);
+    *ret_job = KILN_TAKE(job);
+    return KILN_OK;
+}
+
+enum kiln_code tuning_job_promote(struct tuning *t, const struct tuning_selection *selection,
+                                  struct tuning_job **ret_job, struct kiln_err *err)
+{
+    struct tuning_selection of_users = *selection;
+    of_users.tier = TUNING_TIER_USER;
+    return create_selecting(t, JOB_PROMOTE, &of_users, ret_job, err);
+}
+
+enum kiln_code tuning_job_remove(struct tuning *t, const struct tuning_selection *selection,
+                                 struct tuning_job **ret_job, struct kiln_err *err)
+{
+    struct tuning_selection of_user = *selection;
+    if (selection->by_uid && selection->tier == TUNING_TIER_NONE)
+        of_user.tier = TUNING_TIER_USER;
+    return create_selecting(t, JOB_REMOVE, &of_user, ret_job, err);
+}
+
+enum kiln_code tuning_job_remove_system(struct tuning *t, enum tuning_kind kind,
+                                        const char *database_id, const char *backend,
+                                        struct tuning_job **ret_job, struct kiln_err *err)
+{
+    struct tuning_selection selection = { .database_id = database_id,
+                                          .backend = tuning_backend(kind, backend) };
+    if (!system_slot_find(t, kind, database_id, selection.backend))
+        return kiln_fail(err, KILN_NOT_FOUND,
+                         "there is no system %s database of '%s': 'kilnctl db stats' lists those "
+                         "that were imported",
+                         tuning_kind_name(kind), database_id);
+    enum kiln_code rc = create_selecting(t, JOB_REMOVE_SYSTEM, &selection, ret_job, err);
+    if (!rc)
+        (*ret_job)->kind = kind;
+    return rc;
+}
+
+enum kiln_code tuning_job_vacuum(struct tuning *t, struct tuning_job **ret_job,
+                                 struct kiln_err *err)
+{
+    return create(t, JOB_VACUUM, ret_job, err);
+}
+
+enum kiln_code tuning_job_backup(struct tuning *t, const char *path, struct tuning_job **ret_job,
+                                 struct kiln_err *err)
+{
+    KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
+    enum kiln_code rc = create(t, JOB_BACKUP, &job, err);
+    if (rc)
+        return rc;
+    job->path = copy(path);
+    if (!job->path)
+        return job_no_memory(err);
+    *ret_job = KILN_TAKE(job);
+    return KILN_OK;
+}
+
+/* Best effort: what stays is removed at the next start. */
+void job_remove_index(const struct tuning *t, const char *name)
+{
+    KILN_AUTO(mem) char *path = NULL;
+    if (asprintf(&path, "%s/%s", t->directory, name) < 0)
+        path = NULL; /* asprintf leaves it undefined */
+    if (path)
+        unlink(path);
+}
+
+void tuning_job_destroy(struct tuning_job *job)
+{
+    if (!job)
+        return;
+    while (job->is_on_disk && !tuning_job_take(job->tuning, job)) {
+    }
+    if (job->new_index)
+        job_remove_index(job->tuning, job->new_index);
+    job->tuning->has_job = false;
+    tuning_job_clear(job);
+    record_list_done(&job->given);
+    record_list_done(&job->changes);
+    system_slot_destroy(job->slot);
+    free((char *)job->import.path);
+    free((char *)job->import.source_name);
+    free((char *)job->import.library);
+    free((char *)job->selection.database_id);
+    free((char *)job->selection.backend);
+    free((char *)job->selection.solver);
+    free((char *)job->selection.key.data);
+    free_keys(&job->selection);
+    free(job->new_index);
+    free(job->path);
+    free(job);
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/tuning/tuning_table.h"
+
+#include "engine/tuning/shared_texts.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define TIERS (TUNING_TIER_USER + 1)
+
+struct owner {           /* a user with records */
+    struct chained link; /* first: a link of owners is its owner */
+    uint32_t uid;
+    uint64_t records;
+};
+
+struct tuning_table {
+    struct hash_chains by_place, by_family, owners;
+    struct shared_texts texts; /* database ids, backends, origins */
+    struct hash_key key;
+    uint64_t counts[TIERS];
+    uint64_t bytes; /* of records */
+};
+
+struct held_record {         /* one allocation: rows and bytes lie behind it */
+    struct chained by_place; /* first: a link of by_place is its record */
+    struct relation {
+        struct chained link; /* first: a link of by_family is its relation */
+        struct held_record *record;
+    } relations[FAMILIES];
+    struct tuning_held held;
+    struct owner *owner; /* of the user tier; else NULL */
+    size_t size;         /* of the allocation */
+    struct tuning_row rows[];
+};
+
+enum kiln_code tuning_table_create(struct tuning_table **ret_table, struct kiln_err *err)
+{
+    KILN_AUTO(tuning_table) struct tuning_table *t = calloc(1, sizeof(*t));
+    if (!t)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the table of tuning records");
+    if (getrandom(&t->key, sizeof(t->key), 0) != (ssize_t)sizeof(t->key))
+        return kiln_fail_errno(err, errno, "cannot get random bytes");
+    if (!chains_init(&t->by_place) || !chains_init(&t->by_family) || !chains_init(&t->owners) ||
+        !shared_texts_init(&t->texts, &t->key))
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the table of tuning records");
+    *ret_table = KILN_TAKE(t);
+    return KILN_OK;
+}
+
+/* ---- places ---- */
+
+static const char *text_of(const char *text) { return text ? text : ""; }
+
+static struct tuning_place in_full(const struct tuning_place *place)
+{
+    struct tuning_place full = *place;
+    full.database_id = text_of(place->database_id);
+    full.backend = text_of(place->backend);
+    if (place->tier != TUNING_TIER_USER)
+        full.uid = TUNING_NOBODY;
+    return full;
+}
+
+static bool is_same_group(const struct tuning_place *a, const struct tuning_place *b)
+{
+    return a->tier == b->tier && a->uid == b->uid && a->kind == b->kind &&
+           strcmp(a->database_id, b->database_id) == 0 && strcmp(a->backend, b->backend) == 0;
+}
+
+/* Of |name| among those of one tier, uid, kind, database and backend. */
+static uint64_t hash_in_group(const struct tuning_table *t, const struct tuning_place *full,
+                              struct bytes name)
+{
+    uint64_t parts[] = { full->tier,
+                         full->uid,
+                         full->kind,
+                         keyed_hash(bytes_of_text(full->database_id), &t->key),
+                         keyed_hash(bytes_of_text(full->backend), &t->key),
+                         keyed_hash(name, &t->key) };
+    return keyed_hash(bytes_of(parts, sizeof(parts)), &t->key);
+}
+
+static struct held_record *find_record(const struct tuning_table *t,
+                                       const struct tuning_place *full)
+{
+    struct chained *item = chains_first(&t->by_place, hash_in_group(t, full, full->key));
+    for (; item; item = chains_next(item)) {
+        struct held_record *r = (struct held_record *)item;
+        if (bytes_equal(r->held.place.key, full->key) && is_same_group(&r->held.place, full))
+            return r;
+    }
+    return NULL;
+}
+
+/* ---- owners ---- */
+
+static uint64_t hash_uid(const struct tuning_table *t, uint32_t uid)
+{
+    return keyed_hash(bytes_of(&uid, sizeof(uid)), &t->key);
+}
+
+static struct owner *find_owner(const struct tuning_table *t, uint32_t uid)
+{
+    struct chained *item = chains_first(&t->owners, hash_uid(t, uid));
+    for (; item; item = chains_next(item)) {
+        if (((struct owner *)item)->uid == uid)
+            return (struct owner *)item;
+    }
+    return NULL;
+}
+
+/* With one record more; NULL: out of memory. */
+static struct owner *take_owner(struct tuning_table *t, uint32_t uid)
+{
+    struct owner *owner = find_owner(t, uid);
+    if (!owner) {
+        owner = calloc(1, sizeof(*owner));
+        if (!owner)
+            return NULL;
+        owner->uid = uid;
+        chains_add(&t->owners, &owner->link, hash_uid(t, uid));
+    }
+    owner->records++;
+    return owner;
+}
+
+static void give_back_owner(struct tuning_table *t, struct owner *owner)
+{
+    if (!owner || --owner->records > 0)
+        return;
+    chains_remove(&t->owners, &owner->link);
+    free(owner);
+}
+
+/* ---- records ---- */
+
+static void give_back_origin(struct tuning_table *t, const struct tuning_origin *o)
+{
+    shared_texts_give_back(&t->texts, o->device_uuid);
+    shared_texts_give_back(&t->texts, o->device);
+    shared_texts_give_back(&t->texts, o->driver);
+    shared_texts_give_back(&t->texts, o->toolchain);
+    shared_texts_give_back(&t->texts, o->library);
+}
+
+/* Accepts one that is half built: what was not taken is NULL. */
+static void record_free(struct tuning_table *t, struct held_record *r)
+{
+    for (size_t i = 0; i < r->held.row_count; i++)
+        give_back_origin(t, &r->rows[i].measured.origin);
+    shared_texts_give_back(&t->texts, r->held.place.database_id);
+    shared_texts_give_back(&t->texts, r->held.place.backend);
+    give_back_owner(t, r->owner);
+    free(r);
+}
+
+static bool take_origin(struct tuning_table *t, const struct tuning_origin *from,
+                        struct tuning_origin *to)
+{
+    to->device_uuid = shared_texts_take(&t->texts, from->device_uuid);
+    to->device = shared_texts_take(&t->texts, from->device);
+    to->driver = shared_texts_take(&t->texts, from->driver);
+    to->toolchain = shared_texts_take(&t->texts, from->toolchain);
+    to->library = shared_texts_take(&t->texts, from->library);
+    to->clock_mhz = from->clock_mhz;
+    return to->device_uuid && to->device && to->driver && to->toolchain && to->library;
+}
+
+static struct bytes append(uint8_t **at, struct bytes part)
+{
+    struct bytes copy = bytes_of(*at, part.size);
+    if (part.size)
+        memcpy(*at, part.data, part.size);
+    *at += part.size;
+    return copy;
+}
+
+static size_t value_size(const struct tuning_row *rows, size_t count)
+{
+    size_t size = count - 1; /* ';' */
+    for (size_t i = 0; i < count; i++)
+        size += rows[i].id.size + 1 + rows[i].values.size;
+    return size;
+}
+
+/* The value, into which the rows' views point. */
+static void append_value(struct held_record *r, const struct tuning_row *rows, uint8_t **at)
+{
+    const uint8_t *begin = *at;
+    for (size_t i = 0; i < r->held.row_count; i++) {
+        if (i > 0)
+            append(at, bytes_of(";", 1));
+        r->rows[i].id = append(at, rows[i].id);
+        append(at, bytes_of(":", 1));
+        r->rows[i].values = append(at, rows[i].values);
+    }
+    r->held.value = bytes_of(begin, (size_t)(*at - begin));
+}
+
+/* All but the texts, for which memory may be wanting. */
+static struct held_record *record_alloc(const struct tuning_place *full,
+                                        const struct tuning_row *rows, size_t count)
+{
+    struct family_names names;
+    struct kinship kin = kinship_of_key(full->kind, full->key, &names);
+    size_t size = sizeof(struct held_record) + count * sizeof(*rows) + full->key.size +
+                  value_size(rows, count);
+    for (int f = 0; f < FAMILIES; f++)
+        size += kin.families[f].size;
+    struct held_record *r = calloc(1, size);
+    if (!r)
+        return NULL;
+    r->size = size;
+    r->held =
+        (struct tuning_held){ .place = *full, .rows = r->rows, .row_count = count, .kin = kin };
+    r->held.place.database_id = r->held.place.backend = NULL;
+    uint8_t *at = (uint8_t *)(r->rows + count);
+    r->held.place.key = append(&at, full->key);
+    append_value(r, rows, &at);
+    for (int f = 0; f < FAMILIES; f++)
+        r->held.kin.families[f] = append(&at, kin.families[f]);
+    return r;
+}
+
+static struct held_record *record_make(struct tuning_table *t, const struct tuning_place *full,
+                                       const struct tuning_row *rows, size_t count)
+{
+    struct held_record *r = record_alloc(full, rows, count);
+    if (!r)
+        return NULL;
+    r->held.place.database_id = shared_texts_take(&t->texts, full->database_id);
+    r->held.place.backend = shared_texts_take(&t->texts, full->backend);
+    bool is_owned = full->tier == TUNING_TIER_USER;
+    r->owner = is_owned ? take_owner(t, full->uid) : NULL;
+    bool ok = r->held.place.database_id && r->held.place.backend && (r->owner || !is_owned);
+    for (size_t i = 0; i < count && ok; i++) {
+        r->rows[i].place = r->held.place;
+        struct tuning_origin origin = { 0 };
+        ok = take_origin(t, &rows[i].measured.origin, &origin);
+        r->rows[i].measured = rows[i].measured;
+        r->rows[i].measured.origin = origin;
+    }
+    if (ok)
+        return r;
+    record_free(t, r);
+    return NULL;
+}
+
+static void record_add(struct tuning_table *t, struct held_record *r)
+{
+    const struct tuning_place *place = &r->held.place;
+    chains_add(&t->by_place, &r->by_place, hash_in_group(t, place, place->key));
+    for (int f = 0; f < FAMILIES; f++) {
+        r->relations[f].record = r;
+        if (r->held.kin.families[f].size)
+            chains_add(&t->by_family, &r->relations[f].link,
+                       hash_in_group(t, place, r->held.kin.families[f]));
+    }
+    t->counts[place->tier]++;
+    t->bytes += r->size;
+}
+
+static void record_remove(struct tuning_table *t, struct held_record *r)
+{
+    chains_remove(&t->by_place, &r->by_place);
+    for (int f = 0; f < FAMILIES; f++)
+        chains_remove(&t->by_family, &r->relations[f].link);
+    t->counts[r->held.place.tier]--;
+    t->bytes -= r->size;
+    record_free(t, r);
+}
+
+void tuning_table_destroy(struct tuning_table *t)
+{
+    if (!t)
+        return;
+    for (size_t i = 0; i < t->by_place.head_count; i++)
+        while (t->by_place.heads[i])
+            record_remove(t, (struct held_record *)t->by_place.heads[i]);
+    chains_done(&t->by_place);
+    chains_done(&t->by_family);
+    chains_done(&t->owners); /* they went with their records */
+    shared_texts_done(&t->texts);
+    free(t);
+}
+
+enum kiln_code tuning_table_put(struct tuning_table *t, const struct tuning_place *place,
+                                const struct tuning_row *rows, size_t count, struct kiln_err *err)
+{
+    struct tuning_place full = in_full(place);
+    if (full.tier != TUNING_TIER_HOST && full.tier != TUNING_TIER_USER)
+        return kiln_fail(err, KILN_INVALID, "only the host and user tiers hold measured records");
+    struct held_record *fresh = count ? record_make(t, &full, rows, count) : NULL;
+    if (count && !fresh)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a tuning record of %zu entries",
+                         count);
+    struct held_record *old = find_record(t, &full);
+    if (old)
+        record_remove(t, old);
+    if (fresh)
+        record_add(t, fresh);
+    return KILN_OK;
+}
+
+/* ---- look-up ---- */
+
+const struct tuning_held *tuning_table_find(const struct tuning_table *t,
+                                            const struct tuning_place *place)
+{
+    struct tuning_place full = in_full(place);
+    const struct held_record *r = find_record(t, &full);
+    return r ? &r->held : NULL;
+}
+
+static bool is_wanted(const char *have, const char *want)
+{
+    return !want || !*want || strcmp(have, want) == 0;
+}
+
+static bool passes(const struct tuning_place *place, const struct tuning_place *filter)
+{
+    if (!filter)
+        return true;
+    return place->kind == filter->kind &&
+           (filter->tier == TUNING_TIER_NONE || place->tier == filter->tier) &&
+           (filter->tier != TUNING_TIER_USER || place->uid == filter->uid) &&
+           is_wanted(place->database_id, filter->database_id) &&
+           is_wanted(place->backend, filter->backend) &&
+           (filter->key.size == 0 || bytes_equal(place->key, filter->key));
+}
+
+void tuning_table_each(const struct tuning_table *t, const struct tuning_place *filter,
+                       bool (*each)(void *context, const struct tuning_held *held), void *context)
+{
+    for (size_t i = 0; i < t->by_place.head_count; i++)
+        for (struct chained *item = t->by_place.heads[i]; item; item = item->next) {
+            const struct tuning_held *held = &((struct held_record *)item)->held;
+            if (passes(&held->place, filter) && !each(context, held))
+                return;
+        }
+}
+
+void tuning_table_family(const struct tuning_table *t, const struct tuning_place *place,
+                         struct bytes family,
+                         bool (*each)(void *context, const struct tuning_held *held), void *context)
+{
+    if (family.size == 0 || family.data[0] >= FAMILIES)
+        return;
+    struct tuning_place full = in_full(place);
+    struct chained *item = chains_first(&t->by_family, hash_in_group(t, &full, family));
+    for (; item; item = chains_next(item)) {
+        const struct tuning_held *held = &((struct relation *)item)->record->held;
+        if (bytes_equal(held->kin.families[family.data[0]], family) &&
+            is_same_group(&held->place, &full) && !each(context, held))
+            return;
+    }
+}
+
+uint64_t tuning_table_count(const struct tuning_table *t, enum tuning_tier tier)
+{
+    return tier < TIERS ? t->counts[tier] : 0;
+}
+
+uint64_t tuning_table_count_of(const struct tuning_table *t, uint32_t uid)
+{
+    const struct owner *owner = find_owner(t, uid);
+    return owner ? owner->records : 0;
+}
+
+uint64_t tuning_table_bytes(const struct tuning_table *t)
+{
+    size_t heads = t->by_place.head_count + t->by_family.head_count + t->owners.head_count +
+                   t->texts.chains.head_count;
+    return sizeof(*t) + t->bytes + t->texts.bytes + t->owners.count * sizeof(struct owner) +
+           heads * sizeof(struct chained *);
+}

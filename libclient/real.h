@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* Doubles as the wire has them: their bits in a u64.  Pure functions. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline double real_of_bits(uint64_t bits)
+{
+    double real;
+    memcpy(&real, &bits, sizeof(real));
+    return real;
+}
+
+static inline uint64_t real_bits(double real)
+{
+    uint64_t bits;
+    memcpy(&bits, &real, sizeof(bits));
+    return bits;
+}
+
+/* What a time, a spread or a ratio may be: finite, and at least |least|. */
+static inline bool real_is_fine(double real, double least)
+{
+    return real >= least && real <= __DBL_MAX__;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Tuning records inside libkiln: what kilnd answered for one problem, taken apart.
+ *
+ * Role       one block a record: the entries, then all of their texts; nothing in an answer is
+ *            trusted
+ * Ownership  tuned_create / kiln_tuned_free
+ * Threading  immutable
+ */
+#include "common/messages.h"
+#include "common/tuning_text.h"
+
+#include <kiln/tuning.h>
+
+/* KILN_CORRUPT for anything that does not fit together. */
+KILN_MUST_CHECK enum kiln_code tuned_create(enum tuning_kind kind,
+                                            const struct message_tuning_answer *answer,
+                                            struct kiln_tuned **ret_tuned, struct kiln_err *err);

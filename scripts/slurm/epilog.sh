@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Slurm's Epilog: takes back what MIOpen found and compiled in the job's folder, and removes it. What
+# cannot be taken back is kept beside it as failed-JOB, the newest few of each user.
+# Runs as root on each node; what touches the job's data runs as its user. Never fails a node.
+# Settings: docs/tuning.md.
+set -u
+
+config=${KILN_SLURM_CONFIG:-/etc/kiln/slurm.conf}
+folders=/var/spool/kiln-jobs
+kilnctl=kilnctl
+timeout=60s
+failed_most=4
+# shellcheck source=/dev/null
+[ ! -r "$config" ] || . "$config"
+
+say() {
+    echo "kiln epilog: $*" >&2
+    logger -t kiln "epilog: $*" 2>/dev/null || :
+}
+
+job=${SLURM_JOB_ID:-}
+user=${SLURM_JOB_USER:-}
+case $job in
+'' | *[!0-9]*)
+    say "SLURM_JOB_ID is '$job', no number"
+    exit 0
+    ;;
+esac
+folder=$folders/$job
+[ -d "$folder" ] && [ -n "$user" ] || exit 0
+
+# As the user: whatever lies in there, nothing that is root's can go.
+remove() {
+    runuser -u "$user" -- find "$1" -mindepth 1 -delete </dev/null || :
+    [ ! -d "$1" ] || rmdir -- "$1" || say "cannot remove '$1'"
+}
+
+# Job numbers come again, and so may a job that is queued again.
+keep() {
+    kept=$folders/failed-$job
+    count=1
+    while [ -e "$kept" ]; do
+        count=$((count + 1))
+        kept=$folders/failed-$job-$count
+    done
+    mv -- "$folder" "$kept" || return 1
+    say "'$kept' has it: as $user, '$kilnctl miopen harvest $kept/overlay' tries again, then remove" \
+        "it; the newest $failed_most of a user are kept"
+}
+
+remove_old() {
+    find "$folders" -mindepth 1 -maxdepth 1 -name 'failed-*' -user "$user" -printf '%C@ %p\n' |
+        sort -rn | tail -n "+$((failed_most + 1))" | cut -d ' ' -f 2- |
+        while IFS= read -r old; do
+            remove "$old"
+        done
+}
+
+if [ -s "$folder/environment" ] &&
+    ! runuser -u "$user" -- "$kilnctl" miopen harvest "$folder/overlay" --timeout "$timeout" \
+        </dev/null; then
+    say "'$kilnctl miopen harvest' could not take everything of job $job of $user"
+    if keep; then
+        remove_old
+        exit 0
+    fi
+fi
+remove "$folder"
+exit 0

@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Slurm's Prolog: a folder for the job in which an unmodified MIOpen starts with what kiln has.
+# Runs as root on each node; what touches the job's data runs as its user. Never fails a job.
+# Settings, and how the three scripts work together: docs/tuning.md.
+set -u
+
+config=${KILN_SLURM_CONFIG:-/etc/kiln/slurm.conf}
+folders=/var/spool/kiln-jobs
+kilnctl=kilnctl
+miopen=
+db_id=
+timeout=60s
+# shellcheck source=/dev/null
+[ ! -r "$config" ] || . "$config"
+
+say() {
+    echo "kiln prolog: $*" >&2
+    logger -t kiln "prolog: $*" 2>/dev/null || :
+}
+
+give_up() {
+    say "$*; the job runs without kiln's databases"
+    exit 0
+}
+
+job=${SLURM_JOB_ID:-}
+user=${SLURM_JOB_USER:-}
+case $job in
+'' | *[!0-9]*) give_up "SLURM_JOB_ID is '$job', no number" ;;
+esac
+[ -n "$user" ] || give_up "SLURM_JOB_USER is not set"
+
+# The folder of folders is ours alone, so that nobody can put anything in a job's place.
+umask 022
+mkdir -p -- "$folders" || give_up "cannot make '$folders'"
+[ -n "$(find "$folders" -prune -type d -user "$(id -u)" ! -perm -020 ! -perm -002)" ] ||
+    give_up "'$folders' must be a folder of root's that nobody else may write to"
+folder=$folders/$job
+(umask 077 && mkdir -- "$folder") || give_up "cannot make '$folder'"
+chown -h -- "$user" "$folder" || give_up "cannot give '$folder' to $user"
+
+set -- "$folder/overlay" --timeout "$timeout"
+[ -z "$miopen" ] || set -- "$@" --miopen "$miopen"
+[ -z "$db_id" ] || set -- "$@" --db-id "$db_id"
+# The output goes to a file of the user's, so it is the user who opens it.
+# shellcheck disable=SC2016 # expanded by the inner shell
+runuser -u "$user" -- /bin/sh -c 'out=$1; shift; exec "$@" >"$out"' sh \
+    "$folder/environment" "$kilnctl" miopen overlay "$@" </dev/null ||
+    give_up "'$kilnctl miopen overlay' failed for job $job of $user"
+exit 0

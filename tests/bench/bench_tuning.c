@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Tuning databases: import, the first answer of a new process, look-ups; MIOpen's way beside
+ * kiln's.
+ */
+#include "tests/bench/floor.h"
+#include "tests/bench/tuning_phases.h"
+
+#include <string.h>
+
+#define DAEMON "tuning" /* the folder of kilnd below the work folder */
+#define FLOOR_OBJECTS 16u
+
+struct json *phase_result(const char *bench, const struct tuning_data *data)
+{
+    struct json *result = bench_result(bench);
+    json_set_text(result, "kind", tuning_kind_name(data->kind));
+    json_set_text(result, "file", data->name);
+    json_set_bool(result, "genuine", data->genuine);
+    json_set_u64(result, "records", data->records);
+    json_set_u64(result, "rows", data->rows);
+    json_set_u64(result, "bytes", data->bytes);
+    return result;
+}
+
+/* ---- what is compared ---- */
+
+struct plan { /* of one kind of database */
+    struct phase_first first_one[PHASE_WAYS_MOST], first_many[PHASE_WAYS_MOST];
+    size_t first_one_count, first_many_count;
+    const struct tuning_way *one[PHASE_WAYS_MOST + 1], *many[PHASE_WAYS_MOST + 1];
+};
+
+static const struct plan plans[] = {
+    [TUNING_FIND] = {
+        .first_one = { { &way_miopen_find, false }, { &way_engine, false }, { &way_kiln, false },
+                       { &way_kiln, true } },
+        .first_one_count = 4,
+        .first_many = { { &way_miopen_find, false }, { &way_kiln, false }, { &way_kiln, true } },
+        .first_many_count = 3,
+        .one = { &way_miopen_find, &way_engine, &way_round_trip, &way_same_bytes, &way_event_loop,
+                 &way_kiln },
+        .many = { &way_miopen_find, &way_same_bytes, &way_event_loop, &way_kiln },
+    },
+    [TUNING_PERF] = {
+        .first_one = { { &way_miopen_perf_kept, false }, { &way_engine, false },
+                       { &way_kiln, false }, { &way_kiln, true } },
+        .first_one_count = 4,
+        .first_many = { { &way_miopen_perf_kept, false }, { &way_kiln, false },
+                        { &way_kiln, true } },
+        .first_many_count = 3,
+        .one = { &way_miopen_perf_kept, &way_miopen_perf_fresh, &way_engine, &way_round_trip,
+                 &way_same_bytes, &way_event_loop, &way_kiln },
+        .many = { &way_miopen_perf_kept, &way_miopen_perf_fresh, &way_same_bytes, &way_event_loop,
+                  &way_kiln },
+    },
+};
+
+/* ---- data and servers ---- */
+
+struct servers {
+    struct server floor, kiln;
+    char floor_socket[BENCH_PATH_MOST], epoll_socket[BENCH_PATH_MOST];
+    char state[BENCH_PATH_MOST], daemon_state[BENCH_PATH_MOST];
+};
+
+static void servers_done(struct servers *s)
+{
+    server_stop(&s->floor);
+    server_stop(&s->kiln);
+}
+
+static enum kiln_code start_servers(const struct bench_options *o, struct servers *s,
+                                    struct way_place *place, struct kiln_err *err)
+{
+    const struct content content = { CONTENT_RANDOM, place->data->answer_size, FLOOR_OBJECTS, 0 };
+    struct kilnd_options options = { .name = DAEMON, .workers = 1 };
+    enum kiln_code rc = bench_path(o->work, "floor", s->floor_socket, err);
+    if (!rc)
+        rc = bench_path(o->work, "epoll", s->epoll_socket, err);
+    if (!rc)
+        rc = floor_start(&content, s->floor_socket, s->epoll_socket, &s->floor, err);
+    if (!rc)
+        rc = kilnd_start(o, &options, &s->kiln, err);
+    place->floor_socket = s->floor_socket;
+    place->epoll_socket = s->epoll_socket;
+    place->floor_size = content.size;
+    place->kiln_socket = s->kiln.socket;
+    return rc;
+}
+
+static enum kiln_code pin_servers(const struct servers *s, unsigned cpu, struct kiln_err *err)
+{
+    enum kiln_code rc = server_pin(&s->floor, cpu, err);
+    return rc ? rc : server_pin(&s->kiln, cpu, err);
+}
+
+struct preparation {
+    enum tuning_kind kind;
+    const char *work;
+    struct tuning_data *data; /* shared */
+};
+
+/* A process of its own: what it allocates would be the memory that measured ones start with. */
+static enum kiln_code prepare(void *context, unsigned index, struct kiln_err *err)
+{
+    (void)index;
+    const struct preparation *p = context;
+    return data_prepare(p->kind, p->work, p->data, err);
+}
+
+/* ---- the whole ---- */
+
+static enum kiln_code run_firsts(const struct way_place *place, const struct plan *plan,
+                                 unsigned rounds, struct kiln_err *err)
+{
+    struct phase_firsts one = { plan->first_one, plan->first_one_count, 1, rounds };
+    struct phase_firsts many = { plan->first_many, plan->first_many_count, PHASE_PROCESSES_MOST,
+                                 rounds };
+    enum kiln_code rc = phase_first(place, &one, err);
+    return rc ? rc : phase_first(place, &many, err);
+}
+
+static struct phase_setting setting_of(const struct bench_options *o,
+                                       const struct tuning_way *const *ways, unsigned processes,
+                                       bool one_cpu)
+{
+    struct phase_setting setting = {
+        .processes = processes,
+        .rounds = o->quick ? 4 : PHASE_ROUNDS_MOST,
+        .one_cpu = one_cpu,
+        .cpu = o->last_cpu,
+    };
+    memcpy(setting.ways, ways, sizeof(setting.ways));
+    return setting;
+}
+
+static enum kiln_code run_look_ups(const struct bench_options *o, const struct way_place *place,
+                                   const struct plan *plan, bool one_cpu, struct kiln_err *err)
+{
+    struct phase_setting one = setting_of(o, plan->one, 1, one_cpu);
+    struct phase_setting many = setting_of(o, plan->many, PHASE_PROCESSES_MOST, false);
+    enum kiln_code rc = phase_look_up(place, &one, err);
+    if (!rc)
+        rc = phase_batch(place, &one, err);
+    return rc || one_cpu ? rc : phase_look_up(place, &many, err);
+}
+
+/* Pinning servers is for good, so what runs free comes first. */
+static enum kiln_code run_kind(const struct bench_options *o, const struct tuning_data *data,
+                               struct kiln_err *err)
+{
+    const struct plan *plan = &plans[data->kind];
+    unsigned rounds = o->quick ? 3 : PHASE_ROUNDS_MOST;
+    __attribute__((cleanup(servers_done))) struct servers s = { .floor.pid = 0 };
+    struct way_place place = { .data = data, .state = s.state };
+    enum kiln_code rc = bench_path(o->work, "state", s.state, err);
+    if (!rc)
+        rc = kilnd_state_folder(o, DAEMON, s.daemon_state, err);
+    if (!rc)
+        rc = phase_import(&place, s.daemon_state, o->quick ? 2 : 5, err);
+    if (!rc)
+        rc = start_servers(o, &s, &place, err);
+    if (!rc)
+        rc = run_firsts(&place, plan, rounds, err);
+    if (!rc)
+        rc = run_look_ups(o, &place, plan, false, err);
+    if (!rc)
+        rc = pin_servers(&s, o->last_cpu, err);
+    return rc ? rc : run_look_ups(o, &place, plan, true, err);
+}
+
+static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
+{
+    void *memory;
+    enum kiln_code rc = bench_shared(sizeof(struct tuning_data), &memory, err);
+    if (rc)
+        return rc;
+    for (enum tuning_kind kind = TUNING_FIND; kind <= TUNING_PERF && !rc; kind++) {
+        struct preparation p = { .kind = kind, .work = o->work, .data = memory };
+        memset(memory, 0, sizeof(struct tuning_data));
+        rc = bench_fan_out(1, prepare, &p, err);
+        if (!rc)
+            rc = run_kind(o, memory, err);
+    }
+    bench_shared_done(memory, sizeof(struct tuning_data));
+    return rc;
+}
+
+int main(int argc, char **argv) { return bench_main(argc, argv, "bench_tuning", run); }

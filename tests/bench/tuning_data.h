@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The tuning databases that are measured, and the problems that are looked up in them.
+ *
+ * Role       MIOpen's genuine files where KILN_TEST_DATA (or the folder known at build time) has
+ * them, else made-up ones of as many records Ownership  a plain value; lies in memory that
+ * processes share Threading  data_prepare: one process, which is worth ending afterwards
+ */
+#include "engine/miopen/problem_key.h"
+#include "engine/miopen/tuning_file.h"
+#include "tests/bench/bench.h"
+
+#define DATA_QUESTIONS 5000u
+
+struct data_question {
+    struct problem problem;
+    char key[PROBLEM_KEY_MOST]; /* MIOpen's for it, as it stands in the file */
+};
+
+struct tuning_data {
+    enum tuning_kind kind;
+    char path[BENCH_PATH_MOST]; /* unpacked, below the work folder */
+    char name[64];              /* MIOpen's for the file */
+    bool genuine;
+    uint64_t bytes, records, rows; /* rows: entries of all records */
+    size_t answer_size;            /* mean bytes of a record's key and value */
+    size_t question_count;
+    struct data_question questions[DATA_QUESTIONS]; /* of random records, in random order */
+};
+
+/* gfx90a68's FindDb of 193 590 records, or gfx906_60's PerfDb of 148 096 rows. */
+KILN_MUST_CHECK enum kiln_code data_prepare(enum tuning_kind kind, const char *work,
+                                            struct tuning_data *ret_data, struct kiln_err *err);
+/* Writes made-up ones of that size. */
+KILN_MUST_CHECK enum kiln_code data_make_find(const char *path, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code data_make_perf(const char *path, struct kiln_err *err);

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+
+/* kiln over the socket, by its public header. */
+#include "tests/bench/tuning_way.h"
+
+#include <kiln/tuning.h>
+
+#include <string.h>
+
+#define TIMEOUT_MS 30000
+#define BATCH_MOST 1000u
+
+struct guest {
+    struct kiln_client *client; /* owned */
+    enum tuning_kind kind;
+    struct tuning_file_name name;
+    struct kiln_tuning_options options;
+};
+
+static enum kiln_code failed(const struct kiln_error *error, struct kiln_err *err)
+{
+    return kiln_fail(err, (enum kiln_code)error->code, "kiln: %s", error->text);
+}
+
+static void guest_close(void *state)
+{
+    struct guest *g = state;
+    if (g)
+        kiln_client_close(g->client);
+    free(g);
+}
+
+static enum kiln_code connect_guest(struct guest *g, const struct way_place *place,
+                                    struct kiln_err *err)
+{
+    enum kiln_code rc = tuning_file_name_parse(place->data->name, &g->name, err);
+    if (rc)
+        return rc;
+    g->kind = place->data->kind;
+    g->options = (struct kiln_tuning_options){
+        .size = sizeof(g->options),
+        .database_id = g->name.database_id,
+    };
+    struct kiln_client_options options = { .size = sizeof(options),
+                                           .socket_path = place->kiln_socket,
+                                           .timeout_ms = TIMEOUT_MS,
+                                           .name = "bench" };
+    struct kiln_error error = { 0 };
+    return kiln_client_open(&options, &g->client, &error) ? failed(&error, err) : KILN_OK;
+}
+
+static enum kiln_code guest_open(const struct way_place *place, void **ret_state,
+                                 struct kiln_err *err)
+{
+    struct guest *g = calloc(1, sizeof(*g));
+    enum kiln_code rc = g ? connect_guest(g, place, err)
+                          : kiln_fail(err, KILN_NO_MEMORY, "cannot open a kiln client");
+    if (rc)
+        guest_close(g);
+    else
+        *ret_state = g;
+    return rc;
+}
+
+static enum kiln_code guest_greet(void *state, struct kiln_err *err)
+{
+    struct guest *g = state;
+    struct kiln_error error = { 0 };
+    return kiln_client_ping(g->client, TIMEOUT_MS, NULL, &error) ? failed(&error, err) : KILN_OK;
+}
+
+/* ---- look-ups ---- */
+
+static void put_extent(struct extent from, uint32_t to[3])
+{
+    to[0] = from.d;
+    to[1] = from.h;
+    to[2] = from.w;
+}
+
+static struct kiln_problem public_of(const struct problem *p)
+{
+    struct kiln_problem q = {
+        .size = sizeof(q),
+        .direction = p->direction,
+        .spatial_dims = p->spatial_dims,
+        .type = p->type,
+        .x_layout = p->x_layout,
+        .w_layout = p->w_layout,
+        .y_layout = p->y_layout,
+        .n = p->n,
+        .c = p->c,
+        .k = p->k,
+        .groups = p->groups,
+    };
+    put_extent(p->in, q.in);
+    put_extent(p->filter, q.filter);
+    put_extent(p->pad, q.pad);
+    put_extent(p->stride, q.stride);
+    put_extent(p->dilation, q.dilation);
+    return q;
+}
+
+/* Every entry is read, as whoever chooses a solver would. */
+static enum kiln_code read_entries(const struct kiln_tuned *tuned, struct kiln_err *err)
+{
+    struct kiln_error error = { 0 };
+    unsigned count = kiln_tuned_count(tuned);
+    for (unsigned i = 0; i < count; i++) {
+        struct kiln_tuned_entry entry = { .size = sizeof(entry) };
+        if (kiln_tuned_entry(tuned, i, &entry, &error))
+            return failed(&error, err);
+    }
+    return count ? KILN_OK
+                 : kiln_fail(err, KILN_CORRUPT, "'%s' has no entries", kiln_tuned_key(tuned));
+}
+
+static enum kiln_code guest_ask(void *state, const struct data_question *question,
+                                struct kiln_err *err)
+{
+    struct guest *g = state;
+    struct kiln_problem problem = public_of(&question->problem);
+    struct kiln_tuned *tuned;
+    struct kiln_error error = { 0 };
+    int rc = g->kind == TUNING_FIND
+                 ? kiln_find_get(g->client, &problem, &g->options, TIMEOUT_MS, &tuned, &error)
+                 : kiln_perf_get(g->client, &problem, &g->options, TIMEOUT_MS, &tuned, &error);
+    if (rc)
+        return failed(&error, err);
+    enum kiln_code read = read_entries(tuned, err);
+    kiln_tuned_free(tuned);
+    return read;
+}
+
+enum kiln_code way_kiln_batch(void *state, const struct data_question *questions, size_t count,
+                              struct kiln_err *err)
+{
+    static struct kiln_problem problems[BATCH_MOST];
+    static struct kiln_tuned *tuned[BATCH_MOST];
+    struct guest *g = state;
+    if (count > BATCH_MOST)
+        return kiln_fail(err, KILN_INVALID, "a batch here has at most %u problems", BATCH_MOST);
+    for (size_t i = 0; i < count; i++)
+        problems[i] = public_of(&questions[i].problem);
+    struct kiln_error error = { 0 };
+    int rc = g->kind == TUNING_FIND ? kiln_find_get_batch(g->client, problems, count, &g->options,
+                                                          TIMEOUT_MS, tuned, &error)
+                                    : kiln_perf_get_batch(g->client, problems, count, &g->options,
+                                                          TIMEOUT_MS, tuned, &error);
+    if (rc)
+        return failed(&error, err);
+    enum kiln_code read = KILN_OK;
+    for (size_t i = 0; i < count; i++) {
+        if (!read && !tuned[i])
+            read = kiln_fail(err, KILN_NOT_FOUND, "kiln has no '%s'", questions[i].key);
+        if (!read)
+            read = read_entries(tuned[i], err);
+        kiln_tuned_free(tuned[i]);
+    }
+    return read;
+}
+
+const struct tuning_way way_kiln = {
+    .name = "kiln",
+    .open = guest_open,
+    .greet = guest_greet,
+    .ask = guest_ask,
+    .close = guest_close,
+};

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * MIOpen's per-user caches, in and out, by the real programs.
+ */
+#include "tests/integration/cache_steps.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void every_row_of_an_imported_cache_is_served_byte_for_byte(void **state)
+{
+    struct caches *f = *state;
+    char counted[64];
+    use_large_cache(f);
+    daemon_process_start(&f->daemon);
+
+    import(f, f->path);
+
+    expect_status(&f->result, 0, "");
+    snprintf(counted, sizeof(counted), "\"imported\":%zu,\"damaged\":0,\"lost\":0", f->rows->count);
+    assert_says(f->result.output, counted);
+    expect_rows(f, KILN_TIER_DISK);
+}
+
+static void every_row_of_an_installed_cache_is_served_byte_for_byte(void **state)
+{
+    struct caches *f = *state;
+    use_large_cache(f);
+    daemon_process_start(&f->daemon);
+
+    kilnctl_ok(f, "pkg", "install", f->path);
+
+    kilnctl_ok(f, "pkg", "show", CACHE, "--json");
+    KILN_AUTO(json) struct json *shown = printed_json(&f->result);
+    assert_int_equal(json_get_u64(shown, "kernels", 0), f->rows->count);
+    expect_rows(f, KILN_TIER_PACKAGE);
+}
+
+static void several_caches_are_imported_at_once(void **state)
+{
+    struct caches *f = *state;
+    char other[160];
+    use_small_cache(f);
+    shell(f->folder, "mkdir other && cp " CACHE " other/gfx90a68.ukdb");
+    snprintf(other, sizeof(other), "%s/other/gfx90a68.ukdb", f->folder);
+    daemon_process_start(&f->daemon);
+
+    kilnctl_fails(f, 5, "absent.ukdb", "kernel", "import", f->path, "/absent/absent.ukdb", other);
+
+    kilnctl_ok(f, "kernel", "export", "--format", "ukdb", f->folder, "--db-id", "gfx90a68");
+    shell_says("40", f->folder, "sqlite3 gfx90a68.ukdb 'select count(*) from kern_db'");
+    expect_rows(f, KILN_TIER_DISK);
+}
+
+/* ---- while MIOpen has it open ---- */
+
+/* All rows but ten are in the write-ahead log only, and a transaction that has not ended takes
+ * them away again. */
+static void open_live_cache(struct caches *f, struct writer *w)
+{
+    use_large_cache(f);
+    shell(f->folder,
+          "sqlite3 " CACHE
+          " 'pragma journal_mode = wal; create table aside as select * from kern_db where id > 10; "
+          "delete from kern_db where id > 10'");
+    writer_start(w, f->path);
+    writer_do(w, "pragma wal_autocheckpoint = 0; insert into kern_db select * from aside");
+    writer_do(w, "pragma cache_size = 1; begin; update kern_db set kernel_hash = 'x', kernel_args "
+                 "= kernel_args || 'x'");
+    shell(f->folder, "test -s " CACHE "-wal");
+}
+
+static void a_cache_that_a_writer_holds_open_is_imported_whole(void **state)
+{
+    struct caches *f = *state;
+    struct writer w;
+    open_live_cache(f, &w);
+    daemon_process_start(&f->daemon);
+    char *before = describe_files(f->folder);
+
+    import(f, f->path);
+
+    expect_status(&f->result, 0, "");
+    expect_files(f->folder, before);
+    expect_rows(f, KILN_TIER_DISK);
+    writer_do(&w, "rollback; delete from kern_db"); /* and nobody was in its way */
+    writer_kill(&w);
+}
+
+static void a_cache_that_a_writer_holds_open_is_installed_whole(void **state)
+{
+    struct caches *f = *state;
+    struct writer w;
+    open_live_cache(f, &w);
+    daemon_process_start(&f->daemon);
+    char *before = describe_files(f->folder);
+
+    kilnctl_ok(f, "pkg", "install", f->path);
+
+    expect_files(f->folder, before);
+    expect_rows(f, KILN_TIER_PACKAGE);
+    writer_kill(&w);
+}
+
+/* ---- out ---- */
+
+static void export_to(struct caches *f, const char *folder)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/%s", f->daemon.folder, folder);
+    kilnctl_ok(f, "kernel", "export", "--format", "ukdb", path);
+}
+
+static void an_export_is_what_miopen_itself_would_have_written(void **state)
+{
+    struct caches *f = *state;
+    use_large_cache(f);
+    daemon_process_start(&f->daemon);
+    import(f, f->path);
+    expect_status(&f->result, 0, "");
+
+    export_to(f, "warm");
+
+    const char *folder = f->daemon.folder;
+    shell(folder, "ln -s '%s' original", f->path);
+    shell_says("ok", folder, "sqlite3 warm/" CACHE " 'pragma integrity_check'");
+    shell_says("4096 0", folder,
+               "sqlite3 -separator ' ' warm/" CACHE
+               " 'select page_size, user_version from pragma_page_size, "
+               "pragma_user_version'");
+    shell(folder, "for f in original warm/" CACHE "; do sqlite3 $f \"select type, name, "
+                  "tbl_name, replace(sql, ' ,', ',') from sqlite_master order by name\" "
+                  ">schema-$(basename $f); done; cmp schema-*");
+    /* Ids, names, arguments, packed bytes, digests, sizes: all that there is in a row. */
+    shell_says("0 0", folder,
+               "sqlite3 -separator ' ' warm/" CACHE " \"attach 'original' as o; select "
+               "(select count(*) from (select * from kern_db except select * from o.kern_db)), "
+               "(select count(*) from (select * from o.kern_db except select * from kern_db))\"");
+    /* MIOpen's first statements on opening a cache, and its way to write a row. */
+    shell_says("wal", folder, "sqlite3 warm/" CACHE " 'pragma journal_mode = wal'");
+    shell(folder, "sqlite3 warm/" CACHE
+                  " \"insert or replace into kern_db(kernel_name, kernel_args, kernel_blob, "
+                  "kernel_hash, uncompressed_size) values('a', 'b', x'00', 'c', 0)\"");
+}
+
+static void import_export_import_export_is_the_identity(void **state)
+{
+    struct caches *f = *state;
+    char first[160];
+    use_large_cache(f);
+    daemon_process_start(&f->daemon);
+    import(f, f->path);
+    expect_status(&f->result, 0, "");
+    export_to(f, "first");
+
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    shell(f->daemon.folder, "rm -r cache");
+    daemon_process_start(&f->daemon);
+    snprintf(first, sizeof(first), "%s/first/" CACHE, f->daemon.folder);
+    import(f, first);
+    expect_status(&f->result, 0, "");
+    export_to(f, "second");
+
+    shell(f->daemon.folder, "cmp first/" CACHE " second/" CACHE);
+    expect_rows(f, KILN_TIER_DISK);
+    kilnctl_fails(f, 1, "there is a '", "kernel", "export", f->folder); /* replaces nothing */
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, caches_setup, caches_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_row_of_an_imported_cache_is_served_byte_for_byte),
+        TEST(every_row_of_an_installed_cache_is_served_byte_for_byte),
+        TEST(several_caches_are_imported_at_once),
+        TEST(a_cache_that_a_writer_holds_open_is_imported_whole),
+        TEST(a_cache_that_a_writer_holds_open_is_installed_whole),
+        TEST(an_export_is_what_miopen_itself_would_have_written),
+        TEST(import_export_import_export_is_the_identity),
+    };
+    return cmocka_run_group_tests_name("caches", tests, write_large_cache, remove_large_cache);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is saved of a damaged cache, by the real programs: all that is whole, and nothing else.
+ */
+#include "tests/integration/cache_steps.h"
+
+#include "common/fs.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OBJECT_MOST (1u << 20)
+
+struct damage {
+    unsigned long long imported, damaged, lost;
+};
+
+/* The file is changed already; the rest of it must come, and nothing else. */
+static struct damage import_damaged(struct caches *f)
+{
+    daemon_process_start(&f->daemon);
+    import(f, f->path);
+    expect_status(&f->result, 1, CACHE);
+    KILN_AUTO(json) struct json *told = printed_json(&f->result);
+    struct damage d = { .imported = json_get_u64(told, "imported", 0),
+                        .damaged = json_get_u64(told, "damaged", 0),
+                        .lost = json_get_u64(told, "lost", 0) };
+    struct kiln_client *client = open_client(f);
+    unsigned long long served = 0;
+    for (size_t at = 0; at < f->rows->count; at++) {
+        int tier;
+        int rc = fetch_row(f, client, at, &tier);
+        assert_true(rc == KILN_E_OK || rc == KILN_E_NOT_FOUND);
+        served += rc == KILN_E_OK;
+    }
+    kiln_client_close(client);
+    assert_int_equal(served, d.imported);
+    return d;
+}
+
+/* Of a damaged file nobody knows what else was in it. */
+static void expect_sentence(const struct caches *f, const struct damage *d)
+{
+    char words[128];
+    snprintf(words, sizeof(words), "%llu imported, %llu damaged, %s%llu lost", d->imported,
+             d->damaged, d->lost > 0 ? "at least " : "", d->lost);
+    assert_says(f->result.output, words);
+}
+
+/* Where the packed object of row |at| begins in the file. */
+static long place_of(const struct caches *f, size_t at)
+{
+    char path[PATH_MOST];
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer file, packed;
+    buffer_init(&file, 64u << 20);
+    buffer_init(&packed, OBJECT_MOST);
+    snprintf(path, sizeof(path), "%s/objects/%zu.bz2", f->rows->folder, at);
+    must(fs_read_file(path, OBJECT_MOST, &packed, &err), err);
+    must(fs_read_file(f->path, 64u << 20, &file, &err), err);
+    const uint8_t *found = memmem(file.data, file.size, packed.data, 32);
+    assert_non_null(found);
+    return (long)(found - file.data);
+}
+
+static void put_bytes(const struct caches *f, long at, struct bytes bytes)
+{
+    KILN_AUTO(fd) int fd = open(f->path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, bytes.data, bytes.size, at), bytes.size);
+}
+
+static void of_a_cache_with_a_damaged_row_all_others_are_imported(void **state)
+{
+    struct caches *f = *state;
+    use_small_cache(f);
+    put_bytes(f, place_of(f, 7) + 25, bytes_of_text("damage"));
+
+    struct damage d = import_damaged(f);
+
+    assert_int_equal(d.imported, SMALL_CACHE_ROWS - 1);
+    assert_int_equal(d.damaged, 1);
+    assert_int_equal(d.lost, 0);
+    expect_sentence(f, &d);
+}
+
+/* The number of the page that holds row |at|'s record, which is a leaf of the table. */
+static long leaf_of(const struct caches *f, size_t at)
+{
+    KILN_AUTO(mem)
+    char *text =
+        shell_text(f->folder,
+                   "sqlite3 " CACHE " \"select pageno from dbstat where name = 'kern_db' and "
+                   "pagetype = 'leaf' order by pageno limit 1 offset %zu\"",
+                   at);
+    assert_true(atol(text) > 1);
+    return atol(text);
+}
+
+static void of_a_cache_with_a_lost_page_all_other_rows_are_imported(void **state)
+{
+    static const uint8_t nothing[4096];
+    struct caches *f = *state;
+    use_small_cache(f);
+    put_bytes(f, (leaf_of(f, 2) - 1) * 4096, bytes_of(nothing, sizeof(nothing)));
+
+    struct damage d = import_damaged(f);
+
+    assert_in_range(d.imported, SMALL_CACHE_ROWS - 10, SMALL_CACHE_ROWS - 1);
+    assert_int_equal(d.imported + d.lost, SMALL_CACHE_ROWS);
+    expect_sentence(f, &d);
+}
+
+static void of_a_cache_cut_short_the_beginning_is_imported(void **state)
+{
+    struct caches *f = *state;
+    use_small_cache(f);
+    shell(f->folder, "truncate -s $(($(stat -c %%s " CACHE ") / 8192 * 4096)) " CACHE);
+
+    struct damage d = import_damaged(f);
+
+    assert_in_range(d.imported, SMALL_CACHE_ROWS / 4, SMALL_CACHE_ROWS - 1);
+    assert_int_equal(d.imported + d.damaged + d.lost, SMALL_CACHE_ROWS);
+    expect_sentence(f, &d);
+}
+
+/* Thirty rows are in the log only, written by one that was killed. */
+static void leave_log(struct caches *f)
+{
+    struct writer w;
+    use_small_cache(f);
+    shell(f->folder,
+          "sqlite3 " CACHE
+          " 'pragma journal_mode = wal; create table aside as select * from kern_db where id > 10; "
+          "delete from kern_db where id > 10'");
+    writer_start(&w, f->path);
+    writer_do(&w, "pragma wal_autocheckpoint = 0; insert into kern_db select * from aside");
+    writer_kill(&w);
+}
+
+static void of_a_damaged_log_all_but_the_damage_is_imported(void **state)
+{
+    struct caches *f = *state;
+    leave_log(f);
+    shell(f->folder, "printf damage | dd of=" CACHE "-wal bs=1 conv=notrunc status=none "
+                     "seek=$(($(stat -c %%s " CACHE "-wal) / 2))");
+
+    struct damage d = import_damaged(f);
+
+    assert_in_range(d.imported, SMALL_CACHE_ROWS - 12, SMALL_CACHE_ROWS);
+    assert_says(f->result.output, "the write-ahead log of '" CACHE "' is damaged: 1 of its pages");
+}
+
+static void a_log_makes_good_for_a_cache_whose_beginning_is_lost(void **state)
+{
+    static const uint8_t nothing[512];
+    struct caches *f = *state;
+    leave_log(f);
+    put_bytes(f, 0, bytes_of(nothing, sizeof(nothing)));
+    daemon_process_start(&f->daemon);
+
+    import(f, f->path);
+
+    expect_status(&f->result, 0, "\"imported\":40,\"damaged\":0,\"lost\":0");
+    expect_rows(f, KILN_TIER_DISK);
+}
+
+/* What cannot be rolled back stays as the dead writer left it. */
+static void of_a_cache_whose_journal_is_cut_short_nothing_wrong_is_imported(void **state)
+{
+    struct caches *f = *state;
+    struct writer w;
+    use_small_cache(f);
+    writer_start(&w, f->path);
+    writer_do(&w, "pragma cache_size = 1; begin exclusive; update kern_db set kernel_args = "
+                  "kernel_args || 'x'; delete from kern_db where id % 2");
+    writer_kill(&w);
+    shell(f->folder, "truncate -s $(($(stat -c %%s " CACHE "-journal) / 3)) " CACHE "-journal");
+
+    struct damage d = import_damaged(f);
+
+    assert_true(d.imported < SMALL_CACHE_ROWS);
+}
+
+static void of_what_is_no_cache_nothing_is_imported(void **state)
+{
+    struct caches *f = *state;
+    use_small_cache(f);
+    shell(f->folder, "head -c 20000 /dev/urandom >" CACHE);
+
+    struct damage d = import_damaged(f);
+
+    assert_int_equal(d.imported, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, caches_setup, caches_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(of_a_cache_with_a_damaged_row_all_others_are_imported),
+        TEST(of_a_cache_with_a_lost_page_all_other_rows_are_imported),
+        TEST(of_a_cache_cut_short_the_beginning_is_imported),
+        TEST(of_a_damaged_log_all_but_the_damage_is_imported),
+        TEST(a_log_makes_good_for_a_cache_whose_beginning_is_lost),
+        TEST(of_a_cache_whose_journal_is_cut_short_nothing_wrong_is_imported),
+        TEST(of_what_is_no_cache_nothing_is_imported),
+    };
+    return cmocka_run_group_tests_name("caches_damaged", tests, NULL, NULL);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whose an imported cache is: another user gets nothing of it until an administrator says so.
+ */
+#include "tests/integration/cache_steps.h"
+
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NOBODY 65534
+
+static void become_nobody(void)
+{
+    if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+        setresuid(NOBODY, NOBODY, NOBODY) < 0)
+        _exit(200);
+}
+
+/* What kiln_kernel_fetch_named, or with |key| kiln_kernel_fetch, says to another user; 201 where
+ * the bytes are not those of row |at|, which |object| is a descriptor of. */
+static int fetch_as_nobody(const struct caches *f, size_t at, const char *key)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0)
+        return wait_program(pid);
+    const struct kiln_client_options options = { .size = sizeof(options),
+                                                 .socket_path = f->daemon.socket };
+    const struct row *row = &f->rows->rows[at];
+    struct kiln_client *client = NULL;
+    struct kiln_kernel *kernel = NULL;
+    struct kiln_error err = { 0 };
+    BUFFER_AUTO struct buffer object = object_of(f->rows, at);
+    become_nobody();
+    int rc = kiln_client_open(&options, &client, &err);
+    if (!rc && key)
+        rc = kiln_kernel_fetch(client, key, 0, &kernel, &err);
+    else if (!rc)
+        rc = kiln_kernel_fetch_named(client, CACHE_DEVICE, row->name, row->args, 0, &kernel, &err);
+    if (rc)
+        _exit(rc);
+    bool right = kiln_kernel_size(kernel) == object.size &&
+                 memcmp(kiln_kernel_data(kernel), object.data, object.size) == 0;
+    _exit(right ? KILN_E_OK : 201);
+}
+
+static void start_for_all_users(struct caches *f)
+{
+    if (geteuid() != 0) {
+        print_message("SKIPPED: only root can ask as another user\n");
+        skip();
+    }
+    daemon_process_start(&f->daemon);
+    assert_int_equal(chmod(f->daemon.folder, 0755), 0);
+    assert_int_equal(chmod(f->daemon.socket, 0666), 0);
+}
+
+/* Of the kernel with row |at|'s arguments. */
+static void find_key(struct caches *f, size_t at, bool is_private, char key[65])
+{
+    kilnctl_ok(f, "kernel", "ls", "--json");
+    KILN_AUTO(json) struct json *listed = printed_json(&f->result);
+    const struct json *j = json_first(json_get(listed, "kernels"));
+    for (; j; j = json_next(j)) {
+        if (strcmp(json_get_text(j, "options", ""), f->rows->rows[at].args) == 0 &&
+            json_get_bool(j, "private", !is_private) == is_private)
+            break;
+    }
+    assert_non_null(j);
+    snprintf(key, 65, "%s", json_get_text(j, "key", ""));
+}
+
+static void what_somebody_imports_is_nobody_elses_unless_an_admin_gives_it_to_all(void **state)
+{
+    struct caches *f = *state;
+    char key[65];
+    use_small_cache(f);
+    start_for_all_users(f);
+    import(f, f->path);
+    expect_status(&f->result, 0, "\"scope\":\"own\"");
+    find_key(f, 5, true, key);
+
+    assert_int_equal(fetch_as_nobody(f, 5, NULL), KILN_E_NOT_FOUND);
+    assert_int_equal(fetch_as_nobody(f, 5, key), KILN_E_NOT_FOUND);
+    expect_rows(f, KILN_TIER_NONE); /* now they are in memory as well */
+    assert_int_equal(fetch_as_nobody(f, 5, NULL), KILN_E_NOT_FOUND);
+    assert_int_equal(fetch_as_nobody(f, 5, key), KILN_E_NOT_FOUND);
+
+    kilnctl_ok(f, "kernel", "import", f->path, "--for-all");
+    assert_says(f->result.output, "for every user");
+    find_key(f, 5, false, key);
+    assert_int_equal(fetch_as_nobody(f, 5, NULL), KILN_E_OK);
+    assert_int_equal(fetch_as_nobody(f, 5, key), KILN_E_OK);
+}
+
+/* A checkout in a closed home forbids that another user runs its programs. */
+static void need_programs_for_all(struct caches *f)
+{
+    f->daemon.user = NOBODY;
+    kilnctl(f, "--version");
+    if (f->result.status != 0) {
+        print_message("SKIPPED: other users cannot run what is in '%s'\n", KILN_BIN);
+        skip();
+    }
+}
+
+static void each_user_exports_and_gives_away_what_is_his_own(void **state)
+{
+    struct caches *f = *state;
+    char file[160], warm[160];
+    use_small_cache(f);
+    start_for_all_users(f);
+    shell(f->daemon.folder, "mkdir -m 0777 open && cp '%s' open && chmod 644 open/*", f->path);
+    snprintf(file, sizeof(file), "%s/open/" CACHE, f->daemon.folder);
+    snprintf(warm, sizeof(warm), "%s/open/warm", f->daemon.folder);
+    import(f, file); /* root's */
+    expect_status(&f->result, 0, "");
+    need_programs_for_all(f);
+
+    kilnctl_fails(f, 5, "no imported kernels", "kernel", "export", warm);
+    kilnctl_fails(f, 4, "administrator", "kernel", "import", file, "--for-all");
+    assert_int_equal(fetch_as_nobody(f, 5, NULL), KILN_E_NOT_FOUND);
+    import(f, file);
+    expect_status(&f->result, 0, "\"imported\":40");
+
+    assert_int_equal(fetch_as_nobody(f, 5, NULL), KILN_E_OK);
+    kilnctl_ok(f, "kernel", "export", warm);
+    shell_says("40", warm, "sqlite3 " CACHE " 'select count(*) from kern_db'");
+    f->daemon.user = 0;
+    kilnctl_ok(f, "clear", "--uid", "65534", "--yes");
+    assert_int_equal(fetch_as_nobody(f, 5, NULL), KILN_E_NOT_FOUND);
+    expect_rows(f, KILN_TIER_NONE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, caches_setup, caches_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_somebody_imports_is_nobody_elses_unless_an_admin_gives_it_to_all),
+        TEST(each_user_exports_and_gives_away_what_is_his_own),
+    };
+    return cmocka_run_group_tests_name("caches_private", tests, NULL, NULL);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A network's way, whole: its packages are built and signed where there is no GPU, fetched by
+ * another host over a line that breaks, and serve every plan there with no compiler at all.
+ *
+ * KILN_TEST_WHOLE=1 takes all 69 problems of ResNet-50, some ten seconds of compiling; without it,
+ * every twelfth.
+ */
+#include "tests/integration/cut_line.h"
+#include "tests/integration/steps.h"
+#include "tests/support/nginx.h"
+
+#include <kiln/kiln.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define CUTS 2u
+#define EVERY 12
+#define PROBLEMS_MOST 256
+#define URL_MOST 128
+#define CALL_MS 60000
+
+struct product {
+    const char *file, *target, *database_id;
+};
+
+static const struct product products[] = {
+    { "gfx906_60.kdb", "gfx906", "gfx906_60" },
+    { "gfx90a68.kdb", "gfx90a", "gfx90a68" },
+};
+#define PRODUCTS (sizeof(products) / sizeof(products[0]))
+
+struct site { /* a host with a kilnd of its own */
+    struct daemon_process daemon;
+    struct program_result result;
+    char keys[160];  /* of which it trusts */
+    char state[160]; /* where its packages are */
+};
+
+static struct site builder; /* with it all that is served: packages, manifests, keys, problems */
+static char files[160];
+static struct kiln_problem problems[PROBLEMS_MOST];
+static size_t problem_count;
+
+struct journey {
+    struct site host;
+    struct nginx nginx;
+    struct cut_line line;
+};
+
+/* ---- building ---- */
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void open_site(struct site *s)
+{
+    memset(s, 0, sizeof(*s));
+    daemon_process_init(&s->daemon);
+    snprintf(s->keys, sizeof(s->keys), "%s/keys", s->daemon.folder);
+    snprintf(s->state, sizeof(s->state), "%s/state", s->daemon.folder);
+    assert_int_equal(mkdir(s->keys, 0700), 0);
+    s->daemon.arguments[0] = "--trusted-keys";
+    s->daemon.arguments[1] = s->keys;
+}
+
+static const char *file(const char *name)
+{
+    static char paths[3][256];
+    static unsigned next;
+    char *path = paths[next++ % 3];
+    snprintf(path, sizeof(paths[0]), "%s/%s", files, name);
+    return path;
+}
+
+static size_t size_of(const char *name)
+{
+    struct stat seen;
+    assert_int_equal(stat(file(name), &seen), 0);
+    return (size_t)seen.st_size;
+}
+
+static void read_problems(void)
+{
+    static char line[1024];
+    struct kiln_error err = { 0 };
+    FILE *from = fopen(file("problems"), "re");
+    assert_non_null(from);
+    while (fgets(line, sizeof(line), from)) {
+        unsigned count = 0;
+        line[strcspn(line, "\n")] = '\0';
+        assert_true(problem_count + 3 <= PROBLEMS_MOST);
+        must(kiln_problem_from_driver(line, problems + problem_count, &count, &err), err);
+        problem_count += count;
+    }
+    fclose(from);
+}
+
+static void choose_problems(void)
+{
+    const char *whole = getenv("KILN_TEST_WHOLE");
+    bool all = whole && strcmp(whole, "1") == 0;
+    shell(files,
+          "grep '^conv' " KILN_SOURCE "/scripts/networks/resnet50.txt | awk 'NR %% %d == 0' "
+          ">problems",
+          all ? 1 : EVERY);
+    read_problems();
+    assert_true(all ? problem_count == 69 : problem_count >= 5);
+}
+
+static void build(const struct product *p)
+{
+    double from = seconds_now();
+    kilnctl_ok(&builder, "pkg", "build", "--target", p->target, "--db-id", p->database_id,
+               "--problems", file("problems"), "--output", file(p->file), "--key", file("ops.key"),
+               "--json");
+    KILN_AUTO(json) struct json *built = printed_json(&builder.result);
+    unsigned long long kernels = json_get_u64(json_get(built, "package"), "kernels", 0);
+    assert_true(kernels > 0);
+    print_message("%s: %zu problems, %llu kernels, %zu bytes, built in %.1f s\n", p->file,
+                  problem_count, kernels, size_of(p->file), seconds_now() - from);
+}
+
+static int build_all(void **state)
+{
+    (void)state;
+    open_site(&builder);
+    snprintf(files, sizeof(files), "%s/files", builder.daemon.folder);
+    assert_int_equal(mkdir(files, 0755), 0);
+    choose_problems();
+    daemon_process_start(&builder.daemon);
+    kilnctl_ok(&builder, "pkg", "keygen", "ops", "--folder", files);
+    kilnctl_ok(&builder, "pkg", "keygen", "stranger", "--folder", files);
+    for (size_t i = 0; i < PRODUCTS; i++)
+        build(&products[i]);
+    assert_int_equal(daemon_process_stop(&builder.daemon), 0);
+    return 0;
+}
+
+static int remove_all(void **state)
+{
+    (void)state;
+    daemon_process_remove(&builder.daemon);
+    return 0;
+}
+
+/* ---- the other host ---- */
+
+static int setup(void **state)
+{
+    static struct journey j;
+    memset(&j, 0, sizeof(j));
+    open_site(&j.host);
+    *state = &j;
+    shell(j.host.keys, "cp '%s' .", file("ops.pub"));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct journey *j = *state;
+    cut_line_stop(&j->line);
+    nginx_stop(&j->nginx);
+    daemon_process_remove(&j->host.daemon);
+    return 0;
+}
+
+static void serve_files(struct journey *j)
+{
+    if (!nginx_start(&j->nginx, j->host.daemon.folder, files, NULL, NULL))
+        skip();
+}
+
+static const char *url(uint16_t port, const char *name, char text[URL_MOST])
+{
+    snprintf(text, URL_MOST, "http://127.0.0.1:%u/%s", port, name);
+    return text;
+}
+
+/* No compilers, and no memory of what was served: each fetch must find its object anew. */
+static void start_without_compilers(struct site *s)
+{
+    static const char *const arguments[] = { "--workers", "0", "--hot-limit", "0" };
+    memcpy(s->daemon.arguments + 2, arguments, sizeof(arguments));
+    daemon_process_start(&s->daemon);
+}
+
+static void install_over_a_broken_line(struct journey *j, const struct product *p)
+{
+    char from[URL_MOST];
+    unsigned resumed = nginx_answers(&j->nginx, 206);
+    double began = seconds_now();
+    cut_line_start(&j->line, j->nginx.port, CUTS, size_of(p->file) / 3);
+
+    kilnctl_ok(&j->host, "pkg", "install", url(j->line.script.port, p->file, from));
+
+    cut_line_stop(&j->line);
+    assert_says(j->host.result.output, "signed by 'ops'");
+    assert_int_equal(j->line.cuts, 0);
+    assert_int_equal(nginx_answers(&j->nginx, 206) - resumed, CUTS); /* went on where it was cut */
+    shell(j->host.state, "cmp packages/%s '%s' && test -z \"$(ls packages/incoming)\"", p->file,
+          file(p->file));
+    print_message("%s: %u cuts, %u resumed, installed in %.1f s\n", p->file, CUTS,
+                  nginx_answers(&j->nginx, 206) - resumed, seconds_now() - began);
+}
+
+/* ---- plans ---- */
+
+static struct kiln_client *open_client(const struct site *s)
+{
+    const struct kiln_client_options options = { .size = sizeof(options),
+                                                 .socket_path = s->daemon.socket,
+                                                 .table_entries = -1 };
+    struct kiln_client *client = NULL;
+    struct kiln_error err = { 0 };
+    must(kiln_client_open(&options, &client, &err), err);
+    return client;
+}
+
+static int get_plan(struct kiln_client *client, const struct product *p, size_t problem,
+                    struct kiln_plan **ret_plan, struct kiln_error *err)
+{
+    const struct kiln_plan_options options = { .size = sizeof(options),
+                                               .target = p->target,
+                                               .database_id = p->database_id };
+    return kiln_plan_get(client, &problems[problem], &options, CALL_MS, ret_plan, err);
+}
+
+static unsigned expect_plan(struct kiln_client *client, const struct product *p, size_t problem)
+{
+    struct kiln_plan *plan = NULL;
+    struct kiln_error err = { 0 };
+    must(get_plan(client, p, problem, &plan, &err), err);
+    unsigned count = kiln_plan_object_count(plan);
+    assert_true(count > 0 && kiln_plan_launch_count(plan) > 0);
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(kiln_kernel_size(kiln_plan_object(plan, i)) > 0);
+        if (kiln_plan_object_tier(plan, i) != KILN_TIER_PACKAGE)
+            fail_msg("%s, problem %zu, object %u: tier %d", p->file, problem, i,
+                     kiln_plan_object_tier(plan, i));
+    }
+    kiln_plan_unref(plan);
+    return count;
+}
+
+static void expect_all_plans(struct site *s, const struct product *p)
+{
+    unsigned long long hits = daemon_stat(&s->daemon, "hits.package");
+    unsigned long long fetches = daemon_stat(&s->daemon, "fetches");
+    struct kiln_client *client = open_client(s);
+    double from = seconds_now();
+    unsigned long long objects = 0;
+    for (size_t i = 0; i < problem_count; i++)
+        objects += expect_plan(client, p, i);
+    double took = seconds_now() - from;
+    kiln_client_close(client);
+    assert_int_equal(daemon_stat(&s->daemon, "fetches") - fetches, objects);
+    assert_int_equal(daemon_stat(&s->daemon, "hits.package") - hits, objects);
+    assert_int_equal(daemon_stat(&s->daemon, "compiles"), 0);
+    assert_int_equal(daemon_stat(&s->daemon, "misses"), 0);
+    print_message("%s: %zu plans, %llu objects, all from the package, 0 compiles, %.3f s\n",
+                  p->file, problem_count, objects, took);
+}
+
+static void expect_no_plan(struct site *s, const struct product *p)
+{
+    struct kiln_client *client = open_client(s);
+    for (size_t i = 0; i < problem_count; i++) {
+        struct kiln_plan *plan = NULL;
+        struct kiln_error err = { 0 };
+        assert_int_equal(get_plan(client, p, i, &plan, &err), KILN_E_UNAVAILABLE);
+        assert_null(plan);
+    }
+    kiln_client_close(client);
+}
+
+static void a_network_is_served_by_packages_that_came_over_a_broken_line(void **state)
+{
+    struct journey *j = *state;
+    serve_files(j);
+    daemon_process_start(&j->host.daemon);
+    for (size_t i = 0; i < PRODUCTS; i++)
+        install_over_a_broken_line(j, &products[i]);
+
+    assert_int_equal(daemon_process_stop(&j->host.daemon), 0);
+    shell(j->host.daemon.folder, "rm -r cache");
+    start_without_compilers(&j->host);
+
+    for (size_t i = 0; i < PRODUCTS; i++)
+        expect_all_plans(&j->host, &products[i]);
+}
+
+/* ---- refusals ---- */
+
+static void flip(const char *name, size_t at)
+{
+    FILE *target = fopen(file(name), "r+e");
+    assert_non_null(target);
+    assert_int_equal(fseek(target, (long)at, SEEK_SET), 0);
+    int byte = fgetc(target);
+    assert_true(byte != EOF);
+    assert_int_equal(fseek(target, (long)at, SEEK_SET), 0);
+    assert_true(fputc(byte ^ 1, target) != EOF);
+    assert_int_equal(fclose(target), 0);
+}
+
+static void expect_refused(struct journey *j, const struct product *p, int status,
+                           const char *words)
+{
+    char from[URL_MOST];
+    char *before = describe_files(j->host.state);
+    kilnctl_fails(&j->host, status, words, "pkg", "install", url(j->nginx.port, p->file, from));
+    expect_files(j->host.state, before);
+    expect_no_plan(&j->host, p);
+}
+
+static void sign(struct journey *j, const struct product *p, const char *key)
+{
+    kilnctl_ok(&j->host, "pkg", "sign", "--key", file(key), file(p->file));
+}
+
+static void a_flipped_byte_or_a_strangers_signature_leaves_no_trace(void **state)
+{
+    struct journey *j = *state;
+    char from[URL_MOST];
+    serve_files(j);
+    start_without_compilers(&j->host);
+    for (size_t i = 0; i < PRODUCTS; i++) {
+        const struct product *p = &products[i];
+        flip(p->file, size_of(p->file) / 2);
+        expect_refused(j, p, 1, "its manifest describes");
+        flip(p->file, size_of(p->file) / 2);
+        sign(j, p, "stranger.key");
+        expect_refused(j, p, 4, "key");
+        sign(j, p, "ops.key");
+    }
+
+    for (size_t i = 0; i < PRODUCTS; i++) { /* so that alone was it */
+        kilnctl_ok(&j->host, "pkg", "install", url(j->nginx.port, products[i].file, from));
+        expect_all_plans(&j->host, &products[i]);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_network_is_served_by_packages_that_came_over_a_broken_line),
+        TEST(a_flipped_byte_or_a_strangers_signature_leaves_no_trace),
+    };
+    setenv("no_proxy", "127.0.0.1,localhost", 1);
+    return cmocka_run_group_tests_name("resnet50", tests, build_all, remove_all);
+}

@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tuning records through libkiln, as programs use it: looked up, recorded, shared out between
+ * processes, kept apart by user.
+ */
+#include "common/fs.h"
+#include "tests/support/daemon_process.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <kiln/kiln.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define DEVICE "gfx90a68"
+#define NOBODY 65534
+#define RECORDS 700u /* of the system database: batch sizes 1, 2, ... */
+#define ASKED (RECORDS + 50)
+#define TUNERS 3u
+#define CANDIDATES 100u
+#define BEST 37u
+
+struct fixture {
+    struct daemon_process daemon;
+    struct kiln_client *client;
+    struct kiln_error err;
+    struct kiln_tuning_options options;
+    struct kiln_tuned *tuned; /* the last answer */
+};
+
+static struct kiln_client *open_client(const struct fixture *f)
+{
+    const struct kiln_client_options options = { .size = sizeof(options),
+                                                 .socket_path = f->daemon.socket };
+    struct kiln_client *client = NULL;
+    return kiln_client_open(&options, &client, NULL) ? NULL : client;
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .options = { .size = sizeof(f.options), .database_id = DEVICE } };
+    daemon_process_init(&f.daemon);
+    daemon_process_start(&f.daemon);
+    f.client = open_client(&f);
+    assert_non_null(f.client);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    kiln_tuned_free(f->tuned);
+    kiln_client_close(f->client);
+    daemon_process_remove(&f->daemon);
+    return 0;
+}
+
+/* ---- problems and records ---- */
+
+static struct kiln_problem problem_of(uint32_t n)
+{
+    return (struct kiln_problem){ .size = sizeof(struct kiln_problem),
+                                  .spatial_dims = 2,
+                                  .n = n,
+                                  .c = 4,
+                                  .k = 8,
+                                  .groups = 1,
+                                  .in = { 1, 8, 8 },
+                                  .filter = { 1, 3, 3 },
+                                  .pad = { 0, 1, 1 },
+                                  .stride = { 1, 1, 1 },
+                                  .dilation = { 1, 1, 1 } };
+}
+
+static void key_of(uint32_t n, char key[64])
+{
+    snprintf(key, 64, "4-8-8-3x3-8-8-8-%u-1x1-1x1-1x1-0-NCHW-FP32-F", n);
+}
+
+static void value_of(uint32_t n, char value[192])
+{
+    snprintf(value, 192,
+             "SolverA:0.%u,%u,miopenConvolutionFwdAlgoDirect;SolverB:%u.5,0,"
+             "miopenConvolutionFwdAlgoGEMM",
+             n, n * 16, n);
+}
+
+/* A FindDb in the new dialect, imported for everyone. */
+static void import(struct fixture *f)
+{
+    char path[160], key[64], value[192];
+    snprintf(path, sizeof(path), "%s/" DEVICE ".HIP.fdb.txt", f->daemon.folder);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    for (uint32_t n = 1; n <= RECORDS; n++) {
+        key_of(n, key);
+        value_of(n, value);
+        fprintf(file, "%s=%s\n", key, value);
+    }
+    assert_int_equal(fclose(file), 0);
+    __attribute__((cleanup(fd_auto))) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const struct kiln_admin_call call = { .size = sizeof(call),
+                                          .request = "tuning_import",
+                                          .json = "{\"name\":\"" DEVICE ".HIP.fdb.txt\"}",
+                                          .files = &fd,
+                                          .file_count = 1 };
+    char *json = NULL;
+    must(kiln_admin_call(f->client, &call, &json, &f->err), f->err);
+    assert_says(json, "\"records\":700");
+    kiln_free(json);
+}
+
+static int find(struct fixture *f, uint32_t n)
+{
+    struct kiln_problem problem = problem_of(n);
+    kiln_tuned_free(f->tuned);
+    f->tuned = NULL;
+    return kiln_find_get(f->client, &problem, &f->options, 0, &f->tuned, &f->err);
+}
+
+static struct kiln_tuned_entry entry(struct fixture *f, unsigned index)
+{
+    struct kiln_tuned_entry e = { .size = sizeof(e) };
+    must(kiln_tuned_entry(f->tuned, index, &e, &f->err), f->err);
+    return e;
+}
+
+static struct kiln_recording recording_of(const struct kiln_measurement *measurement, int tier)
+{
+    return (struct kiln_recording){ .size = sizeof(struct kiln_recording),
+                                    .database_id = DEVICE,
+                                    .tier = tier,
+                                    .device_uuid = "GPU-1",
+                                    .device = "MI210",
+                                    .driver = "6.2.4",
+                                    .toolchain = "clang 17",
+                                    .clock_mhz = 1700,
+                                    .measurements = measurement,
+                                    .measurement_count = 1 };
+}
+
+static struct kiln_measurement measured(double ms)
+{
+    return (struct kiln_measurement){ .size = sizeof(struct kiln_measurement),
+                                      .solver = "SolverC",
+                                      .algorithm = "miopenConvolutionFwdAlgoWinograd",
+                                      .params = "1,2,3",
+                                      .workspace = 64,
+                                      .samples = 11,
+                                      .median_ms = ms,
+                                      .spread_ms = 0.125 };
+}
+
+static int put(struct kiln_client *client, uint32_t n, int tier, double ms, struct kiln_error *err)
+{
+    struct kiln_problem problem = problem_of(n);
+    struct kiln_measurement m = measured(ms);
+    struct kiln_recording r = recording_of(&m, tier);
+    return kiln_find_put(client, &problem, &r, 0, err);
+}
+
+/* ---- look-up ---- */
+
+static void expect_record(const struct kiln_tuned *tuned, uint32_t n)
+{
+    char key[64], value[192];
+    key_of(n, key);
+    value_of(n, value);
+    assert_non_null(tuned);
+    assert_string_equal(kiln_tuned_key(tuned), key);
+    assert_string_equal(kiln_tuned_text(tuned), value);
+    assert_int_equal(kiln_tuned_tier(tuned), KILN_TUNING_SYSTEM);
+}
+
+static void an_imported_record_is_answered_entry_by_entry(void **state)
+{
+    struct fixture *f = *state;
+    import(f);
+
+    must(find(f, 25), f->err);
+
+    expect_record(f->tuned, 25);
+    assert_int_equal(kiln_tuned_count(f->tuned), 2);
+    assert_string_equal(entry(f, 0).solver, "SolverA");
+    assert_true(entry(f, 0).time_ms == 0.25);
+    assert_int_equal(entry(f, 0).workspace, 400);
+    assert_string_equal(entry(f, 1).algorithm, "miopenConvolutionFwdAlgoGEMM");
+    assert_int_equal(find(f, RECORDS + 1), KILN_E_NOT_FOUND);
+    f->options.backend = "OpenCL";
+    assert_int_equal(find(f, 25), KILN_E_NOT_FOUND);
+}
+
+static void a_batch_answers_each_problem_in_its_place(void **state)
+{
+    struct fixture *f = *state;
+    static struct kiln_problem problems[ASKED];
+    static struct kiln_tuned *tuned[ASKED];
+    import(f);
+    for (uint32_t i = 0; i < ASKED; i++)
+        problems[i] = problem_of(ASKED - i);
+
+    must(kiln_find_get_batch(f->client, problems, ASKED, &f->options, 0, tuned, &f->err), f->err);
+
+    for (uint32_t i = 0; i < ASKED; i++) {
+        if (ASKED - i > RECORDS)
+            assert_null(tuned[i]);
+        else
+            expect_record(tuned[i], ASKED - i);
+        kiln_tuned_free(tuned[i]);
+    }
+}
+
+static void a_neighbour_is_answered_to_who_wants_one(void **state)
+{
+    struct fixture *f = *state;
+    double batch, spatial;
+    import(f);
+    assert_int_equal(find(f, 2 * RECORDS), KILN_E_NOT_FOUND);
+    f->options.nearest = 1;
+
+    must(find(f, 2 * RECORDS), f->err);
+
+    expect_record(f->tuned, RECORDS);
+    assert_int_equal(kiln_tuned_is_near(f->tuned), 1);
+    kiln_tuned_distance(f->tuned, &batch, &spatial);
+    assert_true(batch == 2 && spatial == 1);
+    must(find(f, 5), f->err);
+    assert_int_equal(kiln_tuned_is_near(f->tuned), 0);
+}
+
+/* ---- recording ---- */
+
+static void what_is_recorded_is_there_with_who_measured_it(void **state)
+{
+    struct fixture *f = *state;
+    must(put(f->client, 900, KILN_TUNING_USER, 0.5, &f->err), f->err);
+    f->options.measurements = 1;
+    f->options.driver = "6.2.4";
+    f->options.toolchain = "clang 17";
+
+    must(find(f, 900), f->err);
+
+    struct kiln_tuned_entry e = entry(f, 0);
+    assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_USER);
+    assert_int_equal(kiln_tuned_is_stale(f->tuned), 0);
+    assert_string_equal(e.solver, "SolverC");
+    assert_string_equal(e.algorithm, "miopenConvolutionFwdAlgoWinograd");
+    assert_true(e.time_ms == 0.5 && e.median_ms == 0.5 && e.spread_ms == 0.125);
+    assert_int_equal(e.workspace, 64);
+    assert_int_equal(e.samples, 11);
+    assert_int_equal(e.uid, geteuid());
+    assert_true(e.measured_at > 1700000000);
+    assert_string_equal(e.device_uuid, "GPU-1");
+    assert_string_equal(e.device, "MI210");
+    assert_string_equal(e.driver, "6.2.4");
+    assert_string_equal(e.toolchain, "clang 17");
+    assert_says(e.library, "libkiln");
+    assert_int_equal(e.clock_mhz, 1700);
+    f->options.driver = "7.0";
+    must(find(f, 900), f->err);
+    assert_int_equal(kiln_tuned_is_stale(f->tuned), 1);
+}
+
+static void parameters_are_recorded_beside_times(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_problem problem = problem_of(1);
+    struct kiln_measurement m = measured(0.5);
+    struct kiln_recording r = recording_of(&m, KILN_TUNING_USER);
+    must(kiln_perf_put(f->client, &problem, &r, 0, &f->err), f->err);
+    m.solver = "SolverD"; /* another solver's stay */
+    must(kiln_perf_put(f->client, &problem, &r, 0, &f->err), f->err);
+
+    must(kiln_perf_get(f->client, &problem, &f->options, 0, &f->tuned, &f->err), f->err);
+
+    assert_int_equal(kiln_tuned_count(f->tuned), 2);
+    assert_string_equal(entry(f, 0).params, "1,2,3");
+    assert_int_equal(find(f, 1), KILN_E_NOT_FOUND);
+}
+
+static void the_users_record_counts_before_the_hosts_and_that_before_the_imported(void **state)
+{
+    struct fixture *f = *state;
+    import(f);
+    must(find(f, 7), f->err);
+    assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_SYSTEM);
+
+    must(put(f->client, 7, KILN_TUNING_HOST, 2, &f->err), f->err);
+    must(find(f, 7), f->err);
+    assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_HOST);
+    assert_true(entry(f, 0).time_ms == 2);
+
+    must(put(f->client, 7, KILN_TUNING_USER, 3, &f->err), f->err);
+    must(find(f, 7), f->err);
+    assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_USER);
+    assert_true(entry(f, 0).time_ms == 3);
+    must(find(f, 8), f->err);
+    assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_SYSTEM);
+}
+
+static void what_was_recorded_outlives_a_killed_daemon(void **state)
+{
+    struct fixture *f = *state;
+    import(f);
+    must(put(f->client, 7, KILN_TUNING_USER, 3, &f->err), f->err);
+    daemon_process_kill(&f->daemon);
+    daemon_process_start(&f->daemon);
+
+    must(find(f, 7), f->err);
+
+    assert_true(entry(f, 0).time_ms == 3);
+    must(find(f, 8), f->err);
+    expect_record(f->tuned, 8);
+}
+
+/* ---- two users ---- */
+
+/* What |act| says to another user; 200 where he could not even begin. */
+static int as_nobody(struct fixture *f, int (*act)(struct fixture *f))
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0)
+        return wait_program(pid);
+    if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+        setresuid(NOBODY, NOBODY, NOBODY) < 0)
+        _exit(200);
+    f->tuned = NULL;
+    f->client = open_client(f);
+    _exit(f->client ? act(f) : 200);
+}
+
+/* The tier of the answer above 100, or why there is none. */
+static int find_seven(struct fixture *f)
+{
+    int rc = find(f, 7);
+    return rc ? rc : 100 + kiln_tuned_tier(f->tuned);
+}
+
+static int put_for_the_host(struct fixture *f)
+{
+    return put(f->client, 7, KILN_TUNING_HOST, 9, &f->err);
+}
+
+static int put_for_oneself(struct fixture *f)
+{
+    int rc = put(f->client, 7, KILN_TUNING_USER, 9, &f->err);
+    if (!rc)
+        rc = find(f, 7);
+    return rc ? rc : entry(f, 0).time_ms == 9 ? 0 : 201;
+}
+
+static int take_lease(struct fixture *f)
+{
+    struct kiln_problem problem = problem_of(7);
+    const struct kiln_lease_request request = { .size = sizeof(request),
+                                                .database_id = DEVICE,
+                                                .solver = "SolverC" };
+    struct kiln_lease lease = { .size = sizeof(lease) };
+    int state;
+    int rc = kiln_lease_take(f->client, &problem, &request, 0, &state, &lease, &f->err);
+    return rc ? rc : 100 + state;
+}
+
+static void a_user_neither_sees_nor_changes_what_is_anothers(void **state)
+{
+    struct fixture *f = *state;
+    if (geteuid() != 0) {
+        print_message("SKIPPED: only root can ask as another user\n");
+        skip();
+    }
+    assert_int_equal(chmod(f->daemon.folder, 0755), 0);
+    assert_int_equal(chmod(f->daemon.socket, 0666), 0);
+    must(put(f->client, 7, KILN_TUNING_USER, 3, &f->err), f->err);
+
+    assert_int_equal(as_nobody(f, find_seven), KILN_E_NOT_FOUND);
+    assert_int_equal(as_nobody(f, put_for_the_host), KILN_E_DENIED);
+    must(put(f->client, 7, KILN_TUNING_HOST, 2, &f->err), f->err);
+    assert_int_equal(as_nobody(f, find_seven), 100 + KILN_TUNING_HOST);
+    assert_int_equal(as_nobody(f, put_for_oneself), 0);
+    assert_int_equal(as_nobody(f, find_seven), 100 + KILN_TUNING_USER);
+    must(find(f, 7), f->err);
+    assert_true(entry(f, 0).time_ms == 3);
+    assert_int_equal(take_lease(f), 100 + KILN_LEASE_GRANTED);
+    assert_int_equal(as_nobody(f, take_lease), 100 + KILN_LEASE_GRANTED);
+}
+
+/* ---- leases ---- */
+
+struct tuner { /* a process that takes its part */
+    struct fixture *f;
+    struct kiln_client *client; /* its own */
+    struct kiln_problem problem;
+    int holds; /* a byte is written here when it has its first share */
+    int go_on; /* and one read here before it measures that */
+    int log;   /* the number of each candidate that it measured */
+    bool began;
+};
+
+static double time_of(uint32_t candidate)
+{
+    return 1 + (candidate < BEST ? BEST - candidate : candidate - BEST);
+}
+
+static bool is_known(struct tuner *t)
+{
+    struct kiln_tuned *tuned = NULL;
+    int rc = kiln_perf_get(t->client, &t->problem, &t->f->options, 0, &tuned, NULL);
+    kiln_tuned_free(tuned);
+    return rc == KILN_E_OK;
+}
+
+static void begin(struct tuner *t)
+{
+    char byte = 'x';
+    if (write(t->holds, &byte, 1) != 1 || read(t->go_on, &byte, 1) != 1)
+        _exit(210);
+    t->began = true;
+}
+
+/* Measures the share; what it reports. */
+static int measure(struct tuner *t, struct kiln_lease *lease)
+{
+    struct kiln_measurement best = measured(1e9);
+    struct kiln_recording r = recording_of(&best, KILN_TUNING_USER);
+    char params[16];
+    int state;
+    if (!t->began)
+        begin(t);
+    for (uint32_t i = lease->first; i < lease->first + lease->count; i++) {
+        if (write(t->log, &i, sizeof(i)) != sizeof(i))
+            _exit(211);
+        if (time_of(i) >= best.median_ms)
+            continue;
+        best.median_ms = time_of(i);
+        snprintf(params, sizeof(params), "%u", i);
+        best.params = params;
+    }
+    if (kiln_lease_report(t->client, lease, &r, 0, &state, lease, NULL))
+        _exit(212);
+    return state;
+}
+
+static void tune(struct tuner *t)
+{
+    const struct kiln_lease_request request = { .size = sizeof(request),
+                                                .database_id = DEVICE,
+                                                .solver = "SolverC",
+                                                .candidates = CANDIDATES,
+                                                .share = 1,
+                                                .wait_ms = 60000 };
+    struct kiln_lease lease = { .size = sizeof(lease) };
+    bool was_taken = false;
+    while (!is_known(t)) {
+        int state;
+        if (kiln_lease_take(t->client, &t->problem, &request, 0, &state, &lease, NULL))
+            _exit(213);
+        if (state == KILN_LEASE_GRANTED && was_taken && is_known(t))
+            return;
+        while (state == KILN_LEASE_GRANTED)
+            state = measure(t, &lease);
+        was_taken = state == KILN_LEASE_TAKEN;
+    }
+}
+
+static pid_t start_tuner(struct fixture *f, int holds, int go_on, int log)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0)
+        return pid;
+    struct tuner t = { .f = f,
+                       .client = open_client(f),
+                       .problem = problem_of(1),
+                       .holds = holds,
+                       .go_on = go_on,
+                       .log = log };
+    if (!t.client)
+        _exit(214);
+    tune(&t);
+    _exit(0);
+}
+
+/* The daemon has seen what hung up before this was called: it reads a second request only after
+ * everything that was there when it read the first. */
+static void let_it_look(struct fixture *f)
+{
+    for (int i = 0; i < 2; i++)
+        must(kiln_client_ping(f->client, 0, NULL, &f->err), f->err);
+}
+
+static void expect_each_once(int log)
+{
+    unsigned measured_count[CANDIDATES] = { 0 };
+    uint32_t candidate;
+    while (read(log, &candidate, sizeof(candidate)) == sizeof(candidate)) {
+        assert_in_range(candidate, 0, CANDIDATES - 1);
+        measured_count[candidate]++;
+    }
+    for (uint32_t i = 0; i < CANDIDATES; i++)
+        assert_int_equal(measured_count[i], 1);
+}
+
+static void processes_share_what_is_to_be_measured_though_one_is_killed(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_problem problem = problem_of(1);
+    int holds[2], go_on[2], log[2];
+    pid_t pids[TUNERS];
+    char bytes[TUNERS] = { 0 };
+    assert_int_equal(pipe2(holds, O_CLOEXEC) | pipe2(go_on, O_CLOEXEC) | pipe2(log, O_CLOEXEC), 0);
+    for (unsigned i = 0; i < TUNERS; i++)
+        pids[i] = start_tuner(f, holds[1], go_on[0], log[1]);
+    for (unsigned i = 0; i < TUNERS; i++)
+        assert_int_equal(read(holds[0], bytes, 1), 1); /* each has a share */
+
+    assert_int_equal(kill(pids[0], SIGKILL), 0);
+    assert_int_equal(wait_program(pids[0]), 128 + SIGKILL);
+    let_it_look(f);
+    assert_int_equal(write(go_on[1], bytes, TUNERS - 1), TUNERS - 1);
+    for (unsigned i = 1; i < TUNERS; i++)
+        assert_int_equal(wait_program(pids[i]), 0);
+
+    close(log[1]);
+    expect_each_once(log[0]);
+    f->options.measurements = 1;
+    must(kiln_perf_get(f->client, &problem, &f->options, 0, &f->tuned, &f->err), f->err);
+    assert_string_equal(entry(f, 0).params, "37");
+    assert_true(entry(f, 0).median_ms == 1);
+    assert_string_equal(entry(f, 0).device_uuid, "GPU-1");
+    for (size_t i = 0; i < 2; i++) {
+        close(holds[i]);
+        close(go_on[i]);
+    }
+    close(log[0]);
+}
+
+static void *wait_for_lease(void *argument)
+{
+    struct fixture *f = argument;
+    struct kiln_problem problem = problem_of(7);
+    const struct kiln_lease_request request = {
+        .size = sizeof(request), .database_id = DEVICE, .solver = "SolverC", .wait_ms = 60000
+    };
+    struct kiln_lease lease = { .size = sizeof(lease) };
+    struct kiln_client *client = open_client(f);
+    int state = -1;
+    int rc = kiln_lease_take(client, &problem, &request, 0, &state, &lease, NULL);
+    kiln_client_close(client);
+    return rc || state != KILN_LEASE_GRANTED ? f : NULL;
+}
+
+static void a_lease_that_cannot_be_shared_goes_to_who_waits_when_its_holder_leaves(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t waiting;
+    void *failed;
+    assert_int_equal(take_lease(f), 100 + KILN_LEASE_GRANTED);
+    assert_int_equal(pthread_create(&waiting, NULL, wait_for_lease, f), 0);
+    struct fixture other = *f;
+    other.client = open_client(f);
+    assert_int_equal(take_lease(&other), 100 + KILN_LEASE_TAKEN);
+    kiln_client_close(other.client);
+
+    kiln_client_close(f->client);
+
+    pthread_join(waiting, &failed);
+    assert_null(failed);
+    f->client = NULL;
+}
+
+static void a_lease_does_not_outlive_the_daemon_that_gave_it(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_problem problem = problem_of(7);
+    const struct kiln_lease_request request = {
+        .size = sizeof(request), .database_id = DEVICE, .solver = "SolverC", .candidates = 8
+    };
+    struct kiln_lease lease = { .size = sizeof(lease) };
+    struct kiln_measurement best = measured(1);
+    struct kiln_recording r = recording_of(&best, KILN_TUNING_USER);
+    int got;
+    must(kiln_lease_take(f->client, &problem, &request, 0, &got, &lease, &f->err), f->err);
+    daemon_process_kill(&f->daemon);
+    daemon_process_start(&f->daemon);
+    must(kiln_client_ping(f->client, 0, NULL, &f->err), f->err);
+
+    assert_int_equal(kiln_lease_report(f->client, &lease, &r, 0, &got, &lease, &f->err),
+                     KILN_E_NOT_FOUND);
+
+    assert_says(f->err.text, "ended with the connection");
+    must(kiln_lease_take(f->client, &problem, &request, 0, &got, &lease, &f->err), f->err);
+    assert_int_equal(got, KILN_LEASE_GRANTED);
+    assert_int_equal(lease.first, 0);
+    must(kiln_lease_report(f->client, &lease, &r, 0, &got, &lease, &f->err), f->err);
+    assert_int_equal(got, KILN_LEASE_GRANTED);
+    must(kiln_lease_report(f->client, &lease, &r, 0, &got, &lease, &f->err), f->err);
+    assert_int_equal(got, KILN_LEASE_DONE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_imported_record_is_answered_entry_by_entry),
+        TEST(a_batch_answers_each_problem_in_its_place),
+        TEST(a_neighbour_is_answered_to_who_wants_one),
+        TEST(what_is_recorded_is_there_with_who_measured_it),
+        TEST(parameters_are_recorded_beside_times),
+        TEST(the_users_record_counts_before_the_hosts_and_that_before_the_imported),
+        TEST(what_was_recorded_outlives_a_killed_daemon),
+        TEST(a_user_neither_sees_nor_changes_what_is_anothers),
+        TEST(processes_share_what_is_to_be_measured_though_one_is_killed),
+        TEST(a_lease_that_cannot_be_shared_goes_to_who_waits_when_its_holder_leaves),
+        TEST(a_lease_does_not_outlive_the_daemon_that_gave_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tuning databases by kilnctl and a real kilnd: files in and out, tiers, users, MIOpen's jobs.
+ * Plain tools (cmp, bunzip2, sqlite3) are the oracle.
+ */
+#include "tests/integration/cache_steps.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define NOBODY 65534
+
+#ifndef KILN_TEST_DATA
+#define KILN_TEST_DATA "../shared/data"
+#endif
+
+/* MIOpen's keys and values; the third record is of a type that kiln has no problem for. */
+#define KEY "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NCHW-FP32-F"
+#define OTHER_KEY "64-56-56-3x3-64-56-56-16-1x1-1x1-1x1-0-NCHW-FP32-F"
+#define ALGORITHM "miopenConvolutionFwdAlgoGEMM"
+#define FIRST KEY "=ConvAsm3x3U:0.0321,4096,miopenConvolutionFwdAlgoDirect;ConvOcl:1.5,0," ALGORITHM
+#define SECOND OTHER_KEY "=ConvAsm3x3U:0.0213,0,miopenConvolutionFwdAlgoDirect"
+#define STRANGE "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-1-NCHW-FP32-F=ConvOcl:2,0," ALGORITHM
+#define MIOPEN "2.17.0.a82233c22"
+#define SYSTEM "gfx90a68.HIP.fdb.txt"
+#define OWN "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
+
+struct node {
+    struct daemon_process daemon;
+    struct program_result result;
+    char in[160], system[256], own[256], out[160];
+};
+
+static int set_up(void **state)
+{
+    struct node *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    daemon_process_init(&f->daemon);
+    f->daemon.keep_log = true;
+    f->daemon.arguments[0] = "--workers";
+    f->daemon.arguments[1] = "0";
+    const char *folder = f->daemon.folder;
+    snprintf(f->in, sizeof(f->in), "%s/in", folder);
+    snprintf(f->out, sizeof(f->out), "%s/out", folder);
+    snprintf(f->system, sizeof(f->system), "%s/" SYSTEM, f->in);
+    snprintf(f->own, sizeof(f->own), "%s/" OWN, f->in);
+    shell(folder, "mkdir in && printf '%%s\\n' '" FIRST "' '" SECOND "' '" STRANGE "' >in/" SYSTEM);
+    shell(folder, "printf '%%s\\n' '" KEY "=MyOwn:0.01,0," ALGORITHM "' >in/" OWN);
+    daemon_process_start(&f->daemon);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct node *f = *state;
+    daemon_process_remove(&f->daemon);
+    free(f);
+    return 0;
+}
+
+/* ---- in and out ---- */
+
+static void an_imported_find_db_comes_out_byte_for_byte(void **state)
+{
+    struct node *f = *state;
+
+    kilnctl_ok(f, "db", "import", f->system);
+
+    assert_says(f->result.output, "3 records, 4 entries, of find HIP for gfx90a68 in tier system");
+    assert_says(f->result.output, "1 record kept as they are");
+    kilnctl_ok(f, "db", "export", f->out);
+    shell(f->daemon.folder, "cmp in/" SYSTEM " out/" SYSTEM);
+    kilnctl_ok(f, "db", "diff", "system", f->system);
+    assert_says(f->result.output, "3 the same, 0 different, 0 only in a, 0 only in b");
+}
+
+static void a_folder_is_imported_with_what_is_packed_in_it(void **state)
+{
+    struct node *f = *state;
+    shell(f->in, "bzip2 " SYSTEM " && echo nothing >README");
+    kilnctl_ok(f, "db", "import", f->in, "--json");
+    KILN_AUTO(json) struct json *answer = printed_json(&f->result);
+    assert_int_equal(json_count(json_get(answer, "files")), 2);
+    assert_int_equal(json_get_u64(answer, "records", 0), 4);
+    kilnctl_ok(f, "db", "export", f->out);
+    shell(f->daemon.folder, "bunzip2 in/" SYSTEM ".bz2 && cmp in/" SYSTEM " out/" SYSTEM);
+}
+
+static void the_genuine_databases_come_out_as_they_went_in(void **state)
+{
+    struct node *f = *state;
+    static const char *const names[] = { "gfx942130.HIP.fdb.txt", "gfx900_56.OpenCL.fdb.txt" };
+    if (access(KILN_TEST_DATA "/gfx942130.HIP.fdb.txt.bz2", R_OK) != 0) {
+        print_message("SKIPPED: there are no genuine databases in '%s'\n", KILN_TEST_DATA);
+        skip();
+    }
+    for (size_t i = 0; i < 2; i++) {
+        char path[512];
+        snprintf(path, sizeof(path), KILN_TEST_DATA "/%s.bz2", names[i]);
+        kilnctl(f, "db", "import", path);
+        assert_true(f->result.status <= 1); /* 1: lines that are no records were told */
+        kilnctl_ok(f, "db", "export", "--force", f->out);
+        shell(f->out, "bunzip2 -c '%s' | cmp - %s", path, names[i]);
+    }
+}
+
+static void a_bad_line_is_told_by_its_number_and_the_rest_is_taken(void **state)
+{
+    struct node *f = *state;
+    char told[320];
+    shell(f->in, "sed -i '2s/=.*/=ConvAsm3x3U:fast/' " SYSTEM);
+    snprintf(told, sizeof(told), "%s:2: ", f->system);
+
+    kilnctl_fails(f, 1, told, "db", "import", f->system);
+
+    assert_says(f->result.output, "1 line of");
+    kilnctl_ok(f, "db", "get", KEY, "--db-id", "gfx90a68");
+    kilnctl_fails(f, 5, "nothing is recorded", "db", "get", OTHER_KEY, "--db-id", "gfx90a68");
+}
+
+static void a_strict_import_takes_nothing_of_a_file_with_a_bad_line(void **state)
+{
+    struct node *f = *state;
+    kilnctl_ok(f, "db", "import", f->system);
+    shell(f->in, "sed -i '2s/=.*/=ConvAsm3x3U:fast/; 1s/0.0321/7/' " SYSTEM);
+    kilnctl(f, "db", "import", "--strict", f->system);
+    assert_int_equal(f->result.status, 1);
+    kilnctl_ok(f, "db", "get", OTHER_KEY, "--db-id", "gfx90a68");
+    kilnctl_ok(f, "db", "get", KEY, "--db-id", "gfx90a68");
+    assert_says(f->result.output, "0.0321");
+}
+
+static void what_was_imported_is_there_after_a_restart(void **state)
+{
+    struct node *f = *state;
+    kilnctl_ok(f, "db", "import", f->system, f->own);
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    daemon_process_start(&f->daemon);
+    kilnctl_ok(f, "db", "get", KEY, "--db-id", "gfx90a68");
+    assert_says(f->result.output, "MyOwn");
+    assert_says(f->result.output, "ConvAsm3x3U");
+}
+
+/* ---- look-ups ---- */
+
+static void a_problem_is_shown_by_key_and_by_command_line(void **state)
+{
+    struct node *f = *state;
+    kilnctl_ok(f, "db", "import", f->system, f->own);
+    kilnctl_ok(f, "db", "get", "--db-id", "gfx90a68", "--json",
+               "conv -n 32 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1");
+    KILN_AUTO(json) struct json *answer = printed_json(&f->result);
+    const struct json *problem = json_first(json_get(answer, "problems"));
+    assert_string_equal(json_get_text(problem, "find_key", ""), KEY);
+    const struct json *user = json_first(json_get(problem, "find")), *system = json_next(user);
+    assert_string_equal(json_get_text(user, "tier", ""), "user");
+    assert_string_equal(json_get_text(system, "tier", ""), "system");
+    const struct json *entry = json_first(json_get(system, "entries"));
+    assert_string_equal(json_get_text(entry, "solver", ""), "ConvAsm3x3U");
+    assert_true(json_get_number(entry, "time_ms", 0) == 0.0321);
+    assert_int_equal(json_get_u64(entry, "workspace", 0), 4096);
+}
+
+static void a_neighbour_is_shown_only_when_asked_for(void **state)
+{
+    struct node *f = *state;
+    const char *third = "64-56-56-3x3-64-56-56-128-1x1-1x1-1x1-0-NCHW-FP32-F";
+    kilnctl_ok(f, "db", "import", f->system);
+    kilnctl_fails(f, 5, "--nearest", "db", "get", third, "--db-id", "gfx90a68");
+    kilnctl_ok(f, "db", "get", third, "--db-id", "gfx90a68", "--nearest");
+    assert_says(f->result.output, "nearest is " KEY " (batch 4x, spatial 1x)");
+}
+
+static void what_names_no_problem_is_refused_with_the_place(void **state)
+{
+    struct node *f = *state;
+    kilnctl(f, "db", "get", "64-56-", "--db-id", "gfx90a68");
+    assert_int_equal(f->result.status, 2);
+}
+
+/* ---- tiers and users ---- */
+
+static void be_nobody(struct node *f)
+{
+    if (geteuid() != 0) {
+        print_message("SKIPPED: only root can ask as another user\n");
+        skip();
+    }
+    assert_int_equal(chmod(f->daemon.folder, 0755), 0);
+    assert_int_equal(chmod(f->daemon.socket, 0666), 0);
+    f->daemon.user = NOBODY;
+    kilnctl(f, "--version");
+    if (f->result.status != 0) {
+        print_message("SKIPPED: other users cannot run what is in '%s'\n", KILN_BIN);
+        skip();
+    }
+}
+
+static void a_user_changes_only_what_is_his_own(void **state)
+{
+    struct node *f = *state;
+    kilnctl_ok(f, "db", "import", f->own); /* root's */
+    be_nobody(f);
+    kilnctl_fails(f, 5, "nothing is recorded", "db", "get", KEY, "--db-id", "gfx90a68");
+    kilnctl_fails(f, 4, "", "db", "import", f->system);
+    kilnctl_fails(f, 4, "", "db", "merge", "--tier", "host", f->own);
+    kilnctl_fails(f, 4, "", "db", "promote");
+    kilnctl_fails(f, 4, "", "db", "rm", "--uid", "0", "--all", "--yes");
+    kilnctl_fails(f, 4, "", "db", "backup", f->out);
+    kilnctl_ok(f, "db", "import", "--tier", "user", f->system);
+    kilnctl_ok(f, "db", "rm", "--all", "--yes");
+    assert_says(f->result.output, "3 records dropped");
+    f->daemon.user = 0;
+    kilnctl_ok(f, "db", "get", KEY, "--db-id", "gfx90a68");
+    assert_says(f->result.output, "MyOwn");
+}
+
+static void what_is_promoted_is_everyones(void **state)
+{
+    struct node *f = *state;
+    kilnctl_ok(f, "db", "import", f->own);
+    kilnctl_ok(f, "db", "promote", "--db-id", "gfx90a68", "--kind", "find");
+    assert_says(f->result.output, "1 added to the host's");
+    kilnctl_ok(f, "db", "diff", "host", "user", "--db-id", "gfx90a68", "--kind", "find");
+    assert_says(f->result.output, "1 the same");
+    be_nobody(f);
+    kilnctl_ok(f, "db", "get", KEY, "--db-id", "gfx90a68");
+    assert_says(f->result.output, "host");
+}
+
+static void a_merge_shows_what_contradicts_what_is_recorded(void **state)
+{
+    struct node *f = *state;
+    kilnctl_ok(f, "db", "import", f->own);
+    shell(f->in, "sed -i 's/0.01/0.02/' " OWN);
+    kilnctl_ok(f, "db", "merge", f->own);
+    assert_says(f->result.output, "conflict: " KEY);
+    kilnctl_ok(f, "db", "get", KEY, "--db-id", "gfx90a68", "--json");
+    assert_says(f->result.output, "\"time_ms\":0.01,"); /* of two without statistics the faster */
+}
+
+static void a_system_database_is_dropped_as_a_whole(void **state)
+{
+    struct node *f = *state;
+    kilnctl_ok(f, "db", "import", f->system);
+    kilnctl_ok(f, "db", "rm", "--tier", "system", "--db-id", "gfx90a68", "--kind", "find", "--yes");
+    kilnctl_fails(f, 5, "nothing is recorded", "db", "get", KEY, "--db-id", "gfx90a68");
+    kilnctl_ok(f, "db", "stats");
+    assert_says(f->result.output, "no system database is imported");
+}
+
+/* ---- MIOpen's jobs ---- */
+
+static void a_job_starts_with_all_there_is_and_gives_back_what_it_found(void **state)
+{
+    struct node *f = *state;
+    char expected[400];
+    kilnctl_ok(f, "db", "import", f->system, f->own);
+
+    kilnctl_ok(f, "miopen", "overlay", f->out, "--db-id", "gfx90a68", "--miopen", MIOPEN,
+               "--dialect", "new");
+
+    snprintf(expected, sizeof(expected), "export MIOPEN_USER_DB_PATH=%s/user\n", f->out);
+    assert_says(f->result.output, expected);
+    shell(f->out, "cmp system/" SYSTEM " ../in/" SYSTEM " && cmp user/" OWN " ../in/" OWN);
+    kilnctl_ok(f, "miopen", "harvest", f->out);
+    assert_says(f->result.output, "nothing new");
+
+    shell(f->out, "echo '" OTHER_KEY "=Found:0.005,0," ALGORITHM "' >>user/" OWN);
+    kilnctl_ok(f, "miopen", "harvest", f->out);
+    kilnctl_ok(f, "db", "get", OTHER_KEY, "--db-id", "gfx90a68");
+    assert_says(f->result.output, "Found");
+    kilnctl_ok(f, "miopen", "harvest", f->out);
+    assert_says(f->result.output, "nothing new");
+}
+
+/* The tables as MIOpen's classes make them come from kilnd itself. */
+static void a_jobs_perf_db_is_taken_with_the_log_beside_it(void **state)
+{
+    struct node *f = *state;
+    const char *perf = "2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF";
+    shell(f->in, "printf '%s=ConvAsm3x3U:6,8,3\\n' >gfx90a68_1.1.0.udb.txt", perf);
+    kilnctl_ok(f, "db", "import", f->system, f->in);
+    kilnctl_ok(f, "miopen", "overlay", f->out, "--db-id", "gfx90a68", "--miopen", MIOPEN);
+    shell(f->out, "sqlite3 user/gfx90a68_1.1.0.udb 'pragma journal_mode = wal' "
+                  "\"insert into perf_db (solver, config, params) values ('ConvNew', 1, '1,2')\"");
+    kilnctl_ok(f, "miopen", "harvest", f->out);
+    kilnctl_ok(f, "db", "get", perf, "--db-id", "gfx90a68", "--json");
+    assert_says(f->result.output, "\"solver\":\"ConvAsm3x3U\",\"params\":\"6,8,3\"");
+    assert_says(f->result.output, "\"solver\":\"ConvNew\",\"params\":\"1,2\"");
+}
+
+static void a_jobs_kernels_come_out_and_go_back_in(void **state)
+{
+    struct caches *c = *state;
+    char out[160], find[200];
+    snprintf(out, sizeof(out), "%s/out", c->daemon.folder);
+    snprintf(find, sizeof(find), "%s/" CACHE_DEVICE ".HIP.fdb.txt", c->folder);
+    use_small_cache(c);
+    shell(c->folder, "echo '" FIRST "' >" CACHE_DEVICE ".HIP.fdb.txt");
+    daemon_process_start(&c->daemon);
+    import(c, c->path);
+    expect_status(&c->result, 0, "\"imported\":40");
+    kilnctl_ok(c, "pkg", "install", c->path);
+    kilnctl_ok(c, "db", "import", find);
+
+    kilnctl_ok(c, "miopen", "overlay", out, "--db-id", CACHE_DEVICE);
+
+    shell_says("40", out, "sqlite3 cache/" CACHE " 'select count(*) from kern_db'");
+    shell_says("40", out, "sqlite3 system/" CACHE_DEVICE ".kdb 'select count(*) from kern_db'");
+    kilnctl_ok(c, "miopen", "harvest", out);
+    assert_says(c->result.output, "nothing new");
+    shell(out, "sqlite3 cache/" CACHE " 'pragma journal_mode = wal' \"insert into kern_db "
+               "(kernel_name, kernel_args, kernel_blob, kernel_hash, uncompressed_size) select "
+               "kernel_name, kernel_args || ' -Dnew', kernel_blob, kernel_hash, "
+               "uncompressed_size from kern_db where id = 1\"");
+    kilnctl_ok(c, "miopen", "harvest", out);
+    assert_says(c->result.output, "/cache/" CACHE ": 41 kernels");
+    kilnctl_ok(c, "miopen", "harvest", out);
+    assert_says(c->result.output, "nothing new");
+}
+
+/* ---- care ---- */
+
+static void a_backup_is_a_database_that_holds_the_records(void **state)
+{
+    struct node *f = *state;
+    char path[200];
+    kilnctl_ok(f, "db", "import", f->own);
+    snprintf(path, sizeof(path), "%s/copy.db", f->daemon.folder);
+    kilnctl_ok(f, "db", "backup", path);
+    shell_says("ok", f->daemon.folder, "sqlite3 copy.db 'pragma integrity_check'");
+    shell_says("1", f->daemon.folder, "sqlite3 copy.db 'select count(*) from record'");
+    kilnctl_fails(f, 1, "already", "db", "backup", path);
+    kilnctl_ok(f, "db", "vacuum");
+    kilnctl_ok(f, "db", "verify");
+    assert_says(f->result.output, "1 record checked, 0 to be measured again, 0 damaged");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_imported_find_db_comes_out_byte_for_byte),
+        TEST(a_folder_is_imported_with_what_is_packed_in_it),
+        TEST(the_genuine_databases_come_out_as_they_went_in),
+        TEST(a_bad_line_is_told_by_its_number_and_the_rest_is_taken),
+        TEST(a_strict_import_takes_nothing_of_a_file_with_a_bad_line),
+        TEST(what_was_imported_is_there_after_a_restart),
+        TEST(a_problem_is_shown_by_key_and_by_command_line),
+        TEST(a_neighbour_is_shown_only_when_asked_for),
+        TEST(what_names_no_problem_is_refused_with_the_place),
+        TEST(a_user_changes_only_what_is_his_own),
+        TEST(what_is_promoted_is_everyones),
+        TEST(a_merge_shows_what_contradicts_what_is_recorded),
+        TEST(a_system_database_is_dropped_as_a_whole),
+        TEST(a_job_starts_with_all_there_is_and_gives_back_what_it_found),
+        TEST(a_jobs_perf_db_is_taken_with_the_log_beside_it),
+        cmocka_unit_test_setup_teardown(a_jobs_kernels_come_out_and_go_back_in, caches_setup,
+                                        caches_teardown),
+        TEST(a_backup_is_a_database_that_holds_the_records),
+    };
+    return cmocka_run_group_tests_name("tuning_cli", tests, NULL, NULL);
+}

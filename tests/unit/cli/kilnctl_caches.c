@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT */
+
+/* kilnctl kernel import and export against a libkiln of this file's own. */
+#include "tests/support/test.h"
+#include "tests/unit/cli/fake_transfer.h"
+#include "tests/unit/cli/kilnctl_fake.h"
+#include "tests/unit/cli/scratch_folder.h"
+
+/* ---- the fixture ---- */
+
+struct fixture {
+    struct command_run run;
+    struct scratch_folder folder;
+    struct told told;
+    char first[512], second[512], out[512], text[256];
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    memset(&fake, 0, sizeof(fake));
+    fake_transfer_is_here = false;
+    scratch_folder_make(&f->folder);
+    scratch_write(&f->folder, "gfx90a68.ukdb", "first");
+    scratch_write(&f->folder, "gfx906_60.ukdb", "second");
+    scratch_path(&f->folder, "gfx90a68.ukdb", f->first);
+    scratch_path(&f->folder, "gfx906_60.ukdb", f->second);
+    scratch_path(&f->folder, "out", f->out);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    scratch_folder_remove(&f->folder);
+    free(f);
+    return 0;
+}
+
+/* ---- import ---- */
+
+#define ALL_IN \
+    "{\"imported\":978,\"damaged\":0,\"lost\":0,\"database_id\":\"gfx90a68\",\"scope\":\"own\"}"
+#define SOME_LOST                                                                         \
+    "{\"imported\":970,\"damaged\":5,\"lost\":3,\"first\":\"row 7: its md5 is another\"," \
+    "\"database_id\":\"gfx90a68\",\"scope\":\"everyone\"}"
+
+static void a_cache_goes_to_kilnd_as_an_open_file_with_its_name_and_source(void **state)
+{
+    struct fixture *f = *state;
+    char expected[1024];
+    fake.answers[0].reply = ALL_IN;
+
+    assert_int_equal(RUN(&f->run, "kernel", "import", f->first), KILN_E_OK);
+
+    snprintf(expected, sizeof(expected),
+             "kernel_import {\"name\":\"gfx90a68.ukdb\",\"source\":\"%s\"}", f->first);
+    assert_string_equal(fake.requests[0], expected);
+    assert_int_equal(fake.file_counts[0], 1);
+    assert_string_equal(fake.sent[0][0], "first");
+    assert_int_equal(fake.timeouts[0], -1);
+    assert_says(f->run.printed,
+                "gfx90a68.ukdb: 978 kernels for gfx90a68 imported, for you alone\n");
+}
+
+static void an_import_for_everyone_of_another_device_says_so_to_kilnd(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"imported\":1,\"database_id\":\"gfx90a6e\",\"scope\":\"everyone\"}";
+    assert_int_equal(RUN(&f->run, "kernel", "import", "--for-all", "--db-id", "gfx90a6e", f->first),
+                     KILN_E_OK);
+    assert_says(fake.requests[0], ",\"database_id\":\"gfx90a6e\",\"for_all\":true}");
+    assert_says(f->run.printed, "1 kernel for gfx90a6e imported, for every user\n");
+}
+
+static void an_import_goes_on_after_a_bad_file_and_fails_in_the_end(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .code = KILN_E_CORRUPT, .text = "no kernel database" };
+    fake.answers[1].reply = ALL_IN;
+    assert_int_equal(RUN(&f->run, "kernel", "import", f->second, f->first, "--json"),
+                     KILN_E_CORRUPT);
+    assert_int_equal(fake.asked, 2);
+    assert_says(f->run.err.text, "gfx906_60.ukdb: no kernel database");
+    assert_says(f->run.printed, "{\"files\":[{\"imported\":978,");
+    assert_says(f->run.printed, "\"imported\":978,\"damaged\":0,\"lost\":0,\"failures\":[{\"code\":"
+                                "\"CORRUPT\"");
+    assert_true(f->run.reported);
+}
+
+static void what_was_lost_of_a_cache_is_told_and_fails(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = SOME_LOST;
+    assert_int_equal(RUN(&f->run, "kernel", "import", f->first), KILN_E_CORRUPT);
+    assert_says(f->run.err.text, "970 imported, 5 damaged, 3 lost; row 7: its md5 is another");
+    assert_says(f->run.printed, "970 kernels");
+}
+
+static void what_was_lost_as_json_counts_all_files_together(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = SOME_LOST;
+    fake.answers[1].reply = SOME_LOST;
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "kernel", "import", f->first, f->second, "--json");
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_CORRUPT);
+    assert_says(f->run.printed, "\"imported\":1940,\"damaged\":10,\"lost\":6,");
+    assert_says(f->run.printed, "\"error\":{\"code\":\"CORRUPT\"");
+    assert_says(f->told.text, "gfx906_60.ukdb': 970 imported");
+}
+
+/* Where the tree of a file is damaged, nothing says how many rows hung on it. */
+static void where_the_number_of_lost_rows_is_unknown_that_is_told(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"imported\":970,\"damaged\":5,\"lost\":3,\"lost_at_least\":true}";
+    fake.answers[1].reply = "{\"imported\":9,\"damaged\":0,\"lost\":0,\"lost_at_least\":true}";
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "kernel", "import", f->first, f->second);
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_CORRUPT);
+    assert_says(f->run.err.text, "970 imported, 5 damaged, at least 3 lost");
+    assert_says(f->told.text,
+                "is damaged: 9 imported, 0 damaged, others may be lost, how many is not known");
+}
+
+static void an_unknown_number_of_lost_rows_shows_in_the_sums_of_the_json_too(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"imported\":970,\"damaged\":0,\"lost\":0,\"lost_at_least\":true}";
+    fake.answers[1].reply = ALL_IN;
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "kernel", "import", f->first, f->second, "--json");
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_CORRUPT);
+    assert_says(f->run.printed,
+                "\"imported\":1948,\"damaged\":0,\"lost\":0,\"lost_at_least\":true,\"failures\"");
+}
+
+#define BAD(id) "{\"id\":" id ",\"name\":\"conv.s.o\",\"why\":\"its \\u001b[1mmd5 is another\"}"
+#define FIVE_BAD BAD("1") "," BAD("2") "," BAD("3") "," BAD("4") "," BAD("5")
+
+static void damaged_rows_are_named_the_first_ten_for_people_and_all_as_json(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = fake.answers[1].reply =
+        "{\"imported\":970,\"damaged\":14,\"lost\":0,\"damaged_rows\":[" FIVE_BAD "," FIVE_BAD
+        "," BAD("77") "]}";
+    fake.answers[2].reply = "{\"imported\":1,\"damaged\":3,\"damaged_rows\":[" BAD("8") "," BAD(
+        "9") ",{\"id\":12,"
+             "\"name\":\"x\",\"why\":\"row 12 ('x'): no bzip2\"}]}";
+    assert_int_equal(RUN(&f->run, "kernel", "import", f->first), KILN_E_CORRUPT);
+    assert_says(f->run.printed, "  damaged: row 5, 'conv.s.o': its ?[1mmd5 is another\n"
+                                "  and 4 more; --json names more of them\n");
+    assert_null(strstr(f->run.printed, "row 77"));
+    assert_int_equal(RUN(&f->run, "kernel", "import", f->first, "--json"), KILN_E_CORRUPT);
+    assert_says(f->run.printed, "\"id\":77");
+    f->run.common.json = false;
+    assert_int_equal(RUN(&f->run, "kernel", "import", f->first), KILN_E_CORRUPT);
+    assert_says(f->run.printed, "row 9, 'conv.s.o'");
+    assert_says(f->run.printed, "  damaged: row 12 ('x'): no bzip2\n");
+    assert_null(strstr(f->run.printed, "more"));
+}
+
+static void what_the_snapshot_lacks_is_a_loss_too(void **state)
+{
+    struct fixture *f = *state;
+    fake_transfer_is_here = true;
+    setenv(FAKE_TRANSFER, "merge", 1);
+    fake.answers[0].reply = ALL_IN;
+    scratch_write(&f->folder, "gfx90a68.ukdb-wal", "log");
+    assert_int_equal(RUN(&f->run, "kernel", "import", f->first, "--json"), KILN_E_CORRUPT);
+    assert_string_equal(fake.sent[0][0], "first");
+    assert_says(f->run.err.text, "978 imported, 0 damaged, 0 lost; one?page");
+    assert_says(f->run.printed, "\"note\":\"one?page\"");
+}
+
+static void a_cache_that_cannot_be_opened_is_not_sent(void **state)
+{
+    struct fixture *f = *state;
+    fake_transfer_is_here = true;
+    setenv(FAKE_TRANSFER, "refuse", 1);
+    assert_int_equal(RUN(&f->run, "kernel", "import", f->first), KILN_E_IO);
+    assert_says(f->run.err.text, "gfx90a68.ukdb: cannot open it");
+    assert_int_equal(fake.asked, 0);
+}
+
+static void a_cache_that_is_not_there_does_not_keep_the_others_out(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = ALL_IN;
+    assert_int_equal(RUN(&f->run, "kernel", "import", "/nonexistent/a.ukdb", f->first),
+                     KILN_E_NOT_FOUND);
+    assert_int_equal(fake.asked, 1);
+    assert_says(f->run.err.text, "there is no '/nonexistent/a.ukdb'");
+}
+
+static void an_import_that_is_not_permitted_ends_at_once(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].code = KILN_E_DENIED;
+    assert_int_equal(RUN(&f->run, "kernel", "import", "--for-all", f->first, f->second),
+                     KILN_E_DENIED);
+    assert_int_equal(fake.asked, 1);
+}
+
+/* ---- which MIOpen ---- */
+
+/* A cache in |folder|, as MIOpen would have it; what was asked of kilnd for it. */
+static const char *import_from(struct fixture *f, const char *folder, const char *option,
+                               const char *value)
+{
+    char path[64], file[600];
+    scratch_path(&f->folder, folder, f->out);
+    assert_int_equal(mkdir(f->out, 0700), 0);
+    snprintf(path, sizeof(path), "%s/gfx90a68.ukdb", folder);
+    scratch_write(&f->folder, path, "cache");
+    snprintf(file, sizeof(file), "%s/gfx90a68.ukdb", f->out);
+    fake.asked = 0;
+    fake.answers[0].reply = ALL_IN;
+    int rc = option ? RUN(&f->run, "kernel", "import", file, option, value)
+                    : RUN(&f->run, "kernel", "import", file);
+    assert_int_equal(rc, KILN_E_OK);
+    unlink(file);
+    rmdir(f->out);
+    return fake.requests[0];
+}
+
+static void the_version_is_read_from_the_name_of_the_caches_folder(void **state)
+{
+    struct fixture *f = *state;
+    assert_says(import_from(f, "2.17.0.a82233c22", NULL, NULL),
+                ",\"version\":\"2.17.0.a82233c22\"}");
+    assert_says(
+        f->run.printed,
+        "978 kernels for gfx90a68 imported, for you alone, kept as MIOpen 2.17.0.a82233c22\n");
+    assert_says(import_from(f, "3.5.1.", NULL, NULL), ",\"version\":\"3.5.1\"}");
+    assert_says(import_from(f, "3.5.1", NULL, NULL), ",\"version\":\"3.5.1\"}");
+}
+
+static void a_version_that_is_given_counts_more_and_none_is_no_version(void **state)
+{
+    struct fixture *f = *state;
+    assert_says(import_from(f, "2.17.0.a82233c22", "--miopen", "2.17.0"),
+                ",\"version\":\"2.17.0\"}");
+    assert_says(f->run.printed, ", kept as MIOpen 2.17.0\n");
+    assert_null(strstr(import_from(f, "2.17.0.a82233c22", "--miopen", "none"), "version"));
+    assert_null(strstr(f->run.printed, "kept as"));
+}
+
+static void folders_of_other_names_say_no_version(void **state)
+{
+    static const char *const folders[] = { "backup",    "2.17",      "2.17.0.a b",   "2.17.0-a8",
+                                           "v2.17.0.a", "2..0.a823", "20240101.0.0", "2.17.0.a.b" };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+        assert_null(strstr(import_from(f, folders[i], NULL, NULL), "version"));
+}
+
+/* ---- export ---- */
+
+#define EXPORTED                                                                               \
+    "{\"files\":[{\"name\":\"gfx90a68.ukdb\",\"kernels\":978,\"damaged\":0,\"descriptor\":0}," \
+    "{\"name\":\"gfx906_60.ukdb\",\"kernels\":7,\"damaged\":2,\"descriptor\":1}]}"
+
+static void exported_caches_are_written_under_their_names(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
+
+    assert_int_equal(RUN(&f->run, "kernel", "export", "--format", "ukdb", f->out), KILN_E_OK);
+
+    assert_string_equal(fake.requests[0], "kernel_export {\"format\":\"ukdb\"}");
+    assert_string_equal(scratch_read(&f->folder, "out/gfx90a68.ukdb", f->text, 256), "new 0");
+    assert_string_equal(scratch_read(&f->folder, "out/gfx906_60.ukdb", f->text, 256), "new 1");
+    assert_says(f->run.printed, "/out/gfx90a68.ukdb: 978 kernels\n");
+    assert_says(f->run.printed, "/out/gfx906_60.ukdb: 7 kernels, 2 damaged ones left out\n");
+}
+
+static void kernels_of_one_version_are_written_as_miopen_looks_for_them(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){
+        .reply = "{\"files\":[{\"name\":\"gfx90a68@2.17.0.ukdb\",\"kernels\":7,\"descriptor\":0},"
+                 "{\"name\":\"gfx906_60.ukdb\",\"kernels\":2,\"descriptor\":1}]}",
+        .files = { "versioned", "plain" },
+    };
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_OK);
+    assert_string_equal(scratch_read(&f->folder, "out/gfx90a68.ukdb", f->text, 256), "versioned");
+    assert_string_equal(scratch_read(&f->folder, "out/gfx906_60.ukdb", f->text, 256), "plain");
+    assert_says(f->run.printed, "/out/gfx90a68.ukdb: 7 kernels of MIOpen 2.17.0\n");
+}
+
+static void of_several_versions_one_must_be_named_and_nothing_is_written(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] =
+        (struct fake_answer){ .code = KILN_E_INVALID, .text = "name one of 2.1, none" };
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_INVALID);
+    assert_string_equal(f->run.err.text, "name one of 2.1, none");
+    assert_false(scratch_has(&f->folder, "out"));
+}
+
+static void the_version_to_export_is_sent_as_it_is_given(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){
+        .reply = "{\"files\":[{\"name\":\"gfx90a68.ukdb\",\"kernels\":1,\"descriptor\":0}]}",
+        .files = { "x" },
+    };
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->out, "--miopen", "none"), KILN_E_OK);
+    assert_string_equal(fake.requests[0],
+                        "kernel_export {\"format\":\"ukdb\",\"version\":\"none\"}");
+}
+
+static void an_export_of_one_device_as_json_lists_its_file(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){
+        .reply = "{\"files\":[{\"name\":\"gfx90a68.ukdb\",\"kernels\":1,\"descriptor\":0}]}",
+        .files = { "x" },
+    };
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->out, "--db-id", "gfx90a68", "--json"),
+                     KILN_E_OK);
+    assert_says(fake.requests[0], "\"database_id\":\"gfx90a68\"");
+    assert_says(f->run.printed, "/out/gfx90a68.ukdb\",\"kernels\":1,\"damaged\":0}],"
+                                "\"failures\":[]}\n");
+}
+
+static void an_export_keeps_files_that_are_there_and_writes_the_others(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
+    assert_int_equal(unlink(f->second), 0);
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->folder.path, "--json"), KILN_E_IO);
+    assert_says(f->run.err.text, "--force");
+    assert_string_equal(scratch_read(&f->folder, "gfx90a68.ukdb", f->text, 256), "first");
+    assert_string_equal(scratch_read(&f->folder, "gfx906_60.ukdb", f->text, 256), "new 1");
+    assert_says(f->run.printed, "\"error\":{\"code\":\"IO\"");
+}
+
+static void an_export_with_force_replaces_files(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->folder.path, "--force"), KILN_E_OK);
+    assert_string_equal(scratch_read(&f->folder, "gfx90a68.ukdb", f->text, 256), "new 0");
+}
+
+static void an_export_never_replaces_a_cache_that_is_in_use(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
+    scratch_write(&f->folder, "gfx90a68.ukdb-wal", "log");
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->folder.path, "--force"), KILN_E_BUSY);
+    assert_says(f->run.err.text, "is in use");
+    assert_string_equal(scratch_read(&f->folder, "gfx90a68.ukdb", f->text, 256), "first");
+}
+
+static void an_export_writes_nowhere_but_into_its_folder(void **state)
+{
+    static const char *const replies[] = {
+        "{\"files\":[{\"name\":\"../evil.ukdb\",\"descriptor\":0}]}",
+        "{\"files\":[{\"name\":\".hidden\",\"descriptor\":0}]}",
+        "{\"files\":[{\"name\":\"\",\"descriptor\":0}]}",
+        "{\"files\":[{\"name\":\"a.ukdb\",\"descriptor\":1}]}",
+        "{\"files\":[{\"name\":\"a.ukdb\"}]}",
+    };
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {
+        fake.answers[i] = (struct fake_answer){ .reply = replies[i], .files = { "x" } };
+        assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_CORRUPT);
+    }
+    assert_int_equal(scratch_folder_count(&f->folder), 3); /* with the empty folder */
+}
+
+static void an_export_of_nothing_makes_no_folder(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].code = KILN_E_NOT_FOUND;
+    fake.answers[1].reply = "{\"files\":[]}";
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_NOT_FOUND);
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "'kilnctl kernel import'");
+    assert_false(scratch_has(&f->folder, "out"));
+}
+
+static void files_of_an_answer_that_cannot_be_read_are_closed(void **state)
+{
+    struct fixture *f = *state;
+    int before = dup(0);
+    close(before);
+    fake.answers[0] = (struct fake_answer){ .reply = "[", .files = { "x", "y" } };
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_CORRUPT);
+    int after = dup(0);
+    close(after);
+    assert_int_equal(after, before);
+}
+
+int main(int argc, char **argv)
+{
+    FAKE_TRANSFER_MAIN(argc, argv);
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(a_cache_goes_to_kilnd_as_an_open_file_with_its_name_and_source),
+        T(an_import_for_everyone_of_another_device_says_so_to_kilnd),
+        T(an_import_goes_on_after_a_bad_file_and_fails_in_the_end),
+        T(what_was_lost_of_a_cache_is_told_and_fails),
+        T(what_was_lost_as_json_counts_all_files_together),
+        T(where_the_number_of_lost_rows_is_unknown_that_is_told),
+        T(an_unknown_number_of_lost_rows_shows_in_the_sums_of_the_json_too),
+        T(damaged_rows_are_named_the_first_ten_for_people_and_all_as_json),
+        T(what_the_snapshot_lacks_is_a_loss_too),
+        T(a_cache_that_cannot_be_opened_is_not_sent),
+        T(a_cache_that_is_not_there_does_not_keep_the_others_out),
+        T(an_import_that_is_not_permitted_ends_at_once),
+        T(the_version_is_read_from_the_name_of_the_caches_folder),
+        T(a_version_that_is_given_counts_more_and_none_is_no_version),
+        T(folders_of_other_names_say_no_version),
+        T(exported_caches_are_written_under_their_names),
+        T(kernels_of_one_version_are_written_as_miopen_looks_for_them),
+        T(of_several_versions_one_must_be_named_and_nothing_is_written),
+        T(the_version_to_export_is_sent_as_it_is_given),
+        T(an_export_of_one_device_as_json_lists_its_file),
+        T(an_export_keeps_files_that_are_there_and_writes_the_others),
+        T(an_export_with_force_replaces_files),
+        T(an_export_never_replaces_a_cache_that_is_in_use),
+        T(an_export_writes_nowhere_but_into_its_folder),
+        T(an_export_of_nothing_makes_no_folder),
+        T(files_of_an_answer_that_cannot_be_read_are_closed),
+    };
+    return cmocka_run_group_tests_name("kilnctl.kernels", tests, NULL, NULL);
+}

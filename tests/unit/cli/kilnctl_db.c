@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+
+/* kilnctl's commands about recorded tuning data against a libkiln of this file's own. */
+#include "tests/support/test.h"
+#include "tests/unit/cli/kilnctl_fake.h"
+
+struct fixture {
+    struct command_run run;
+    struct told told;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    memset(&fake, 0, sizeof(fake));
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+/* ---- get ---- */
+
+#define LINE "conv -n 64 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -F 1"
+#define RECORDED                                                                                 \
+    "{\"problems\":[{\"driver\":\"" LINE                                                         \
+    "\",\"find_key\":\"64-56-56-3x3-F\",\"perf_key\":\"2x64\",\"find\":[{\"tier\":\"user\","     \
+    "\"uid\":0,\"database_id\":\"gfx90a68\",\"key\":\"64-56-56-3x3-F\",\"stale\":true,"          \
+    "\"entries\":[{\"solver\":\"ConvAsm3x3U\",\"algorithm\":\"miopenConvolutionFwdAlgoDirect\"," \
+    "\"time_ms\":0.0321,\"workspace\":4096,\"samples\":7,\"median_ms\":0.0321,\"spread_ms\":"    \
+    "0.002,\"measured_at\":1700000000,\"uid\":0,\"device\":\"AMD Instinct\",\"driver\":"         \
+    "\"6.2.4\",\"toolchain\":\"hiprtc\"}]},{\"tier\":\"system\",\"database_id\":\"gfx90a6e\","   \
+    "\"key\":\"64-56-56-3x3-2-F\",\"near\":true,\"batch_ratio\":2,\"spatial_ratio\":1,"          \
+    "\"entries\":[{\"solver\":\"ConvOcl\",\"algorithm\":\"A\",\"time_ms\":1.5,\"workspace\":0}]" \
+    "}],\"perf\":[{\"tier\":\"host\",\"database_id\":\"gfx90a68\",\"key\":\"2x64\",\"entries\":" \
+    "[{\"solver\":\"ConvAsm3x3U\",\"params\":\"6,8,3\"}]}]}]}"
+
+static void a_problem_is_shown_with_solvers_times_and_who_measured_them(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = RECORDED;
+
+    assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68"), KILN_E_OK);
+
+    assert_string_equal(fake.requests[0],
+                        "tuning_show {\"problem\":\"" LINE "\",\"database_id\":\"gfx90a68\"}");
+    assert_says(f->run.printed, LINE "\nfind key 64-56-56-3x3-F\n");
+    assert_says(f->run.printed, "ConvAsm3x3U  miopenConvolutionFwdAlgoDirect   0.0321");
+    assert_says(f->run.printed, "user, stale  root        7      0.002");
+    assert_says(f->run.printed, "AMD Instinct, 6.2.4, hiprtc");
+    assert_says(f->run.printed, "find, system tier: nearest is 64-56-56-3x3-2-F (batch 2x, spatial "
+                                "1x)\n");
+    assert_says(f->run.printed, "find, system tier: of gfx90a6e, the nearest device");
+    assert_says(f->run.printed, "6,8,3");
+}
+
+static void words_behind_two_dashes_are_one_problem(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = RECORDED;
+    assert_int_equal(RUN(&f->run, "db", "get", "--db-id", "gfx90a68", "--nearest", "--driver",
+                         "6.2", "--toolchain", "clang", "--backend", "OpenCL", "--json", "--",
+                         "conv", "-n", "64"),
+                     KILN_E_OK);
+    assert_string_equal(fake.requests[0],
+                        "tuning_show {\"problem\":\"conv -n 64\",\"database_id\":\"gfx90a68\","
+                        "\"backend\":\"OpenCL\",\"nearest\":true,\"driver\":\"6.2\",\"toolchain\":"
+                        "\"clang\"}");
+    assert_says(f->run.printed, "\"solver\":\"ConvAsm3x3U\"");
+}
+
+static void a_problem_needs_a_device(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "db", "get", LINE), KILN_E_INVALID);
+    assert_says(f->run.err.text, "needs --db-id");
+    assert_int_equal(fake.asked, 0);
+}
+
+static void a_problem_of_which_nothing_is_recorded_is_not_found(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"problems\":[{\"driver\":\"x\",\"find\":[],\"perf\":[]}]}";
+    fake.answers[1] = (struct fake_answer){ .code = KILN_E_NOT_FOUND, .text = "" };
+    assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68"), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "nothing is recorded for this problem on gfx90a68; --nearest");
+    assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68"), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "nothing is recorded");
+}
+
+static void a_problem_that_kilnd_does_not_understand_is_told_by_its_sentence(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .code = KILN_E_INVALID, .text = "column 3" };
+    assert_int_equal(RUN(&f->run, "db", "get", "12-", "--db-id", "gfx90a68"), KILN_E_INVALID);
+    assert_string_equal(f->run.err.text, "column 3");
+}
+
+/* ---- promote ---- */
+
+static void a_promotion_shows_conflicts_and_counts(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){
+        .reply = "{\"records\":5,\"entries\":9,\"added\":2,\"replaced\":1,\"conflicts\":1}",
+        .progress = { "{\"conflicts\":[{\"key\":\"k\",\"why\":\"1 or 2\"}]}" },
+    };
+    assert_int_equal(RUN(&f->run, "db", "promote", "--db-id", "gfx90a68", "--kind", "find",
+                         "--backend", "HIP", "--problem", "k", "--solver", "S", "--uid", "7"),
+                     KILN_E_OK);
+    assert_string_equal(fake.requests[0],
+                        "tuning_promote {\"database_id\":\"gfx90a68\",\"kind\":\"find\","
+                        "\"backend\":\"HIP\",\"problem\":\"k\",\"solver\":\"S\",\"uid\":7}");
+    assert_says(f->run.printed, "conflict: k: 1 or 2\n");
+    assert_says(f->run.printed, "5 records looked at: 2 added to the host's, 1 replaced, 1 "
+                                "conflict\n");
+}
+
+static void conflicts_of_a_promotion_are_listed_in_json(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){
+        .reply = "{\"records\":5,\"conflicts\":1}",
+        .progress = { "{\"conflicts\":[{\"key\":\"k\",\"why\":\"1 or 2\"}]}" },
+    };
+    assert_int_equal(RUN(&f->run, "db", "promote", "--json"), KILN_E_OK);
+    assert_says(f->run.printed, "\"conflicts\":1,\"conflicting\":[{\"key\":\"k\",\"why\":\"1 or "
+                                "2\"}]}");
+}
+
+/* ---- rm ---- */
+
+static void records_are_dropped_by_what_was_chosen(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"records\":3,\"entries\":4,\"removed\":2,\"replaced\":1}";
+    assert_int_equal(RUN(&f->run, "db", "rm", "--yes", "--solver", "S", "--older-than", "2d"),
+                     KILN_E_OK);
+    assert_string_equal(fake.requests[0], "tuning_remove {\"tier\":\"user\",\"solver\":\"S\","
+                                          "\"older_than\":172800}");
+    assert_says(f->run.printed, "2 records dropped, 1 other lost some of their entries\n");
+}
+
+static void a_system_database_is_dropped_as_a_whole(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"removed\":193590}";
+    assert_int_equal(RUN(&f->run, "db", "rm", "--tier", "system", "--db-id", "gfx90a68", "--yes"),
+                     KILN_E_INVALID);
+    assert_says(f->run.err.text, "name it by --db-id and --kind");
+    assert_int_equal(RUN(&f->run, "db", "rm", "--tier", "system", "--db-id", "gfx90a68", "--kind",
+                         "find", "--solver", "S", "--yes"),
+                     KILN_E_INVALID);
+    assert_int_equal(RUN(&f->run, "db", "rm", "--tier", "system", "--db-id", "gfx90a68", "--kind",
+                         "find", "--yes"),
+                     KILN_E_OK);
+    assert_string_equal(fake.requests[0], "tuning_remove {\"tier\":\"system\",\"database_id\":"
+                                          "\"gfx90a68\",\"kind\":\"find\"}");
+    assert_says(f->run.printed, "the system's find database for gfx90a68 is dropped\n");
+}
+
+static void dropping_needs_a_choice_and_a_word(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "db", "rm", "--yes"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "nothing chosen to drop");
+    assert_int_equal(RUN(&f->run, "db", "rm", "--all", "--kind", "find", "--yes"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "--all leaves nothing");
+    assert_int_equal(RUN(&f->run, "db", "rm", "--tier", "mine", "--all"), KILN_E_INVALID);
+    FILE *nobody = freopen("/dev/null", "r", stdin);
+    assert_non_null(nobody);
+    assert_int_equal(RUN(&f->run, "db", "rm", "--all"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "add --yes to drop without being asked");
+    assert_int_equal(fake.asked, 0);
+}
+
+static void everything_of_another_user_is_an_administrators_to_drop(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].code = KILN_E_DENIED;
+    assert_int_equal(RUN(&f->run, "db", "rm", "--all", "--uid", "1000", "--yes", "--json"),
+                     KILN_E_DENIED);
+    assert_string_equal(fake.requests[0],
+                        "tuning_remove {\"tier\":\"user\",\"uid\":1000,\"all\":true}");
+}
+
+/* ---- stats ---- */
+
+#define STATS                                                                                    \
+    "{\"system\":[{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\","          \
+    "\"source\":\"gfx90a68.HIP.fdb.txt\",\"records\":193590,\"entries\":1148273,\"rejected\":0," \
+    "\"imported_at\":1700000000,\"uid\":0,\"mapped_bytes\":1048576,\"state\":\"ok\"},{\"kind\":" \
+    "\"perf\",\"database_id\":\"gfx906_60\",\"records\":1,\"state\":\"damaged\",\"why\":"        \
+    "\"its checksum is another\"}],\"host\":{\"records\":4},\"user\":{\"records\":7,\"own\":3}," \
+    "\"hits\":{\"system\":1,\"host\":2,\"user\":3},\"misses\":5,\"memory_bytes\":2048,"          \
+    "\"policy\":\"warn\"}"
+
+static void statistics_list_imported_databases_and_counts(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = STATS;
+    assert_int_equal(RUN(&f->run, "db", "stats"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "tuning_stats -");
+    assert_says(f->run.printed, "gfx90a68   find HIP  193 590  1 148 273  1.0 MiB");
+    assert_says(f->run.printed, "gfx906_60 perf: its checksum is another\n");
+    assert_says(f->run.printed, "user.own      3\n");
+    assert_says(f->run.printed, "hits.host     2\n");
+    assert_says(f->run.printed, "memory_bytes  2.0 KiB\n");
+    assert_says(f->run.printed, "policy        warn\n");
+}
+
+static void statistics_of_nothing_say_how_to_begin(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"system\":[],\"misses\":0}";
+    fake.answers[1].reply = STATS;
+    assert_int_equal(RUN(&f->run, "db", "stats"), KILN_E_OK);
+    assert_says(f->run.printed, "'kilnctl db import' takes over MIOpen's");
+    assert_int_equal(RUN(&f->run, "db", "stats", "--json"), KILN_E_OK);
+    assert_says(f->run.printed, "\"policy\":\"warn\"}");
+}
+
+/* ---- verify ---- */
+
+#define STALE                                                                                 \
+    "{\"stale\":[{\"tier\":\"user\",\"uid\":0,\"kind\":\"find\",\"database_id\":"             \
+    "\"gfx90a68\",\"key\":\"k\",\"solver\":\"S\",\"driver\":\"6.1\",\"toolchain\":\"clang\"," \
+    "\"measured_at\":1700000000}]}"
+
+static void what_should_be_measured_again_is_listed_and_no_failure(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = "{\"checked\":9,\"stale\":1,\"damaged\":0}",
+                                            .progress = { STALE } };
+    assert_int_equal(
+        RUN(&f->run, "db", "verify", "--driver", "6.2", "--toolchain", "c", "--db-id", "gfx90a68"),
+        KILN_E_OK);
+    assert_string_equal(fake.requests[0], "tuning_verify {\"database_id\":\"gfx90a68\","
+                                          "\"driver\":\"6.2\",\"toolchain\":\"c\"}");
+    assert_says(f->run.printed, "stale: find gfx90a68 user k S: 6.1, clang, ");
+    assert_says(f->run.printed, ", by root\n");
+    assert_says(f->run.printed, "9 records checked, 1 to be measured again, 0 damaged\n");
+}
+
+static void what_is_damaged_fails(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){
+        .reply = "{\"checked\":9,\"stale\":1,\"damaged\":2}",
+        .progress = { STALE, "{\"damaged\":[{\"what\":\"record 7\",\"why\":\"its "
+                             "checksum\"}]}" },
+    };
+    fake.answers[1] = fake.answers[0];
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "db", "verify");
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_CORRUPT);
+    assert_says(f->told.text, "kilnctl: damaged: record 7: its checksum\n");
+    assert_says(f->run.err.text, "2 parts of the tuning databases are damaged");
+    told_begin(&f->told);
+    rc = RUN(&f->run, "db", "verify", "--json");
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_CORRUPT);
+    assert_says(f->run.printed, "\"damaged\":2,\"stale_entries\":[{\"tier\":\"user\"");
+    assert_says(f->run.printed, "\"damaged_parts\":[{\"what\":\"record 7\"");
+    assert_says(f->run.printed, "\"error\":{\"code\":\"CORRUPT\"");
+    assert_true(f->run.reported);
+}
+
+/* ---- vacuum ---- */
+
+static void a_vacuum_tells_what_was_given_back(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"freed\":2048,\"bytes\":4096}";
+    fake.answers[1] = fake.answers[0];
+    fake.answers[2].code = KILN_E_DENIED;
+    assert_int_equal(RUN(&f->run, "db", "vacuum"), KILN_E_OK);
+    assert_says(f->run.printed, "2.0 KiB given back; tuning.db takes 4.0 KiB\n");
+    assert_int_equal(RUN(&f->run, "db", "vacuum", "--json"), KILN_E_OK);
+    assert_string_equal(f->run.printed, "{\"freed\":2048,\"bytes\":4096}\n");
+    assert_int_equal(RUN(&f->run, "db", "vacuum"), KILN_E_DENIED);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_problem_is_shown_with_solvers_times_and_who_measured_them),
+        TEST(words_behind_two_dashes_are_one_problem),
+        TEST(a_problem_needs_a_device),
+        TEST(a_problem_of_which_nothing_is_recorded_is_not_found),
+        TEST(a_problem_that_kilnd_does_not_understand_is_told_by_its_sentence),
+        TEST(a_promotion_shows_conflicts_and_counts),
+        TEST(conflicts_of_a_promotion_are_listed_in_json),
+        TEST(records_are_dropped_by_what_was_chosen),
+        TEST(a_system_database_is_dropped_as_a_whole),
+        TEST(dropping_needs_a_choice_and_a_word),
+        TEST(everything_of_another_user_is_an_administrators_to_drop),
+        TEST(statistics_list_imported_databases_and_counts),
+        TEST(statistics_of_nothing_say_how_to_begin),
+        TEST(what_should_be_measured_again_is_listed_and_no_failure),
+        TEST(what_is_damaged_fails),
+        TEST(a_vacuum_tells_what_was_given_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

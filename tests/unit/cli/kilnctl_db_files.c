@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: MIT */
+
+/* kilnctl db import, merge, export, diff and backup against a libkiln of this file's own. */
+#include "tests/support/test.h"
+#include "tests/unit/cli/fake_transfer.h"
+#include "tests/unit/cli/kilnctl_fake.h"
+#include "tests/unit/cli/scratch_folder.h"
+
+struct fixture {
+    struct command_run run;
+    struct scratch_folder folder;
+    struct told told;
+    char find[512], perf[512], user[512], out[512], text[256];
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    memset(&fake, 0, sizeof(fake));
+    fake_transfer_is_here = false;
+    scratch_folder_make(&f->folder);
+    scratch_write(&f->folder, "gfx90a68.HIP.fdb.txt", "find");
+    scratch_write(&f->folder, "gfx906_60.db", "perf");
+    scratch_write(&f->folder, "gfx906_60_1.1.0.udb", "user");
+    scratch_path(&f->folder, "gfx90a68.HIP.fdb.txt", f->find);
+    scratch_path(&f->folder, "gfx906_60.db", f->perf);
+    scratch_path(&f->folder, "gfx906_60_1.1.0.udb", f->user);
+    scratch_path(&f->folder, "out", f->out);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    scratch_folder_remove(&f->folder);
+    free(f);
+    return 0;
+}
+
+/* ---- import ---- */
+
+#define ALL_IN                                                                                 \
+    "{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\",\"tier\":\"system\"," \
+    "\"records\":193590,\"entries\":1148273,\"added\":193590,\"replaced\":0,\"bad\":0,"        \
+    "\"verbatim\":12,\"bytes\":60228182}"
+#define ONE_BAD                                                                              \
+    "{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\",\"tier\":\"user\"," \
+    "\"records\":2,\"entries\":3,\"added\":1,\"replaced\":1,\"bad\":1,\"verbatim\":0,"       \
+    "\"conflicts\":1,\"kept\":0}"
+
+static void a_find_db_goes_to_kilnd_as_an_open_file_with_its_name(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = ALL_IN;
+
+    assert_int_equal(RUN(&f->run, "db", "import", f->find), KILN_E_OK);
+
+    assert_string_equal(fake.requests[0], "tuning_import {\"name\":\"gfx90a68.HIP.fdb.txt\"}");
+    assert_int_equal(fake.file_counts[0], 1);
+    assert_string_equal(fake.sent[0][0], "find");
+    assert_int_equal(fake.timeouts[0], -1);
+    assert_says(f->run.printed, "193 590 records, 1 148 273 entries, of find HIP for gfx90a68 in "
+                                "tier system\n");
+    assert_says(f->run.printed, "  193 590 records added\n");
+    assert_says(f->run.printed, "  12 records kept as they are: their keys are of no problem");
+}
+
+static void the_options_of_an_import_go_to_kilnd(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = ALL_IN;
+    assert_int_equal(RUN(&f->run, "db", "import", "--db-id", "gfx90a6e", "--kind", "find",
+                         "--backend", "OpenCL", "--tier", "host", "--strict", f->find),
+                     KILN_E_OK);
+    assert_says(fake.requests[0], ",\"database_id\":\"gfx90a6e\",\"kind\":\"find\",\"backend\":"
+                                  "\"OpenCL\",\"tier\":\"host\",\"strict\":true}");
+}
+
+static void a_folder_is_all_tuning_files_in_it_by_name(void **state)
+{
+    struct fixture *f = *state;
+    scratch_write(&f->folder, "README.md", "no tuning file");
+    scratch_write(&f->folder, "gfx900_56.db.bz2", "packed");
+    scratch_write(&f->folder, "mi9000.HIP.fdb.txt", "of a device that is not known");
+    for (int i = 0; i < 4; i++)
+        fake.answers[i].reply = ALL_IN;
+
+    told_begin(&f->told);
+    assert_int_equal(RUN(&f->run, "db", "import", f->folder.path, "--json"), KILN_E_OK);
+    told_end(&f->told);
+
+    assert_says(f->told.text, "'mi9000.HIP.fdb.txt' in '");
+    assert_null(strstr(f->told.text, "README"));
+    assert_int_equal(fake.asked, 4);
+    assert_says(fake.requests[0], "\"gfx900_56.db.bz2\"");
+    assert_string_equal(fake.sent[0][0], "packed");
+    assert_says(fake.requests[1], "\"gfx906_60.db\"");
+    assert_says(fake.requests[2], "\"gfx906_60_1.1.0.udb\"");
+    assert_says(fake.requests[3], "\"gfx90a68.HIP.fdb.txt\"");
+    assert_says(f->run.printed, "\"records\":774360,");
+}
+
+static void a_folder_without_tuning_files_is_not_found(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(mkdir(f->out, 0700), 0);
+    assert_int_equal(RUN(&f->run, "db", "import", f->out), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "there is no tuning file in");
+    assert_int_equal(fake.asked, 0);
+}
+
+static void bad_lines_are_told_as_file_line_and_why_and_fail_in_the_end(void **state)
+{
+    struct fixture *f = *state;
+    char expected[700];
+    fake.answers[0] = (struct fake_answer){
+        .reply = ONE_BAD,
+        .progress = { "{\"bad\":[{\"line\":7,\"why\":\"no '=' in it\"},{\"line\":9,"
+                      "\"why\":\"a \\u001bkey\"}]}" },
+    };
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "db", "import", f->find);
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_CORRUPT);
+    snprintf(expected, sizeof(expected), "%s:7: no '=' in it\n", f->find);
+    assert_says(f->told.text, expected);
+    assert_says(f->told.text, ":9: a ?key\n");
+    assert_says(f->run.err.text, "could not be used and was left out; the other records are in");
+    assert_says(f->run.printed, "2 records, 3 entries");
+}
+
+static void bad_lines_and_conflicts_are_in_the_json_too(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){
+        .reply = ONE_BAD,
+        .progress = { "{\"progress\":{\"stage\":\"reading\",\"done\":1,\"total\":2}}",
+                      "{\"bad\":[{\"line\":7,\"why\":\"x\"}]}",
+                      "{\"conflicts\":[{\"key\":\"k\",\"why\":\"2 ms or 3 ms\"}]}" },
+    };
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "db", "merge", f->find, "--json");
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_CORRUPT);
+    assert_says(fake.requests[0], "tuning_merge {\"name\":\"gfx90a68.HIP.fdb.txt\",\"tier\":"
+                                  "\"user\"}");
+    assert_says(f->run.printed, "\"bad_lines\":[{\"line\":7,\"why\":\"x\"}]");
+    assert_says(f->run.printed, "\"conflicting\":[{\"key\":\"k\",\"why\":\"2 ms or 3 ms\"}]");
+    assert_says(f->run.printed, "\"error\":{\"code\":\"CORRUPT\"");
+    assert_true(f->run.reported);
+}
+
+static void a_strict_import_fails_by_the_file_and_not_by_its_usage(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] =
+        (struct fake_answer){ .code = KILN_E_INVALID,
+                              .text = "line 7: no '='",
+                              .progress = { "{\"bad\":[{\"line\":7,\"why\":\"x\"}]}" } };
+    fake.answers[1] = (struct fake_answer){ .code = KILN_E_INVALID, .text = "no such device" };
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "db", "import", "--strict", f->find);
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_CORRUPT);
+    assert_says(f->run.err.text, "line 7: no '='");
+    assert_int_equal(RUN(&f->run, "db", "import", f->find), KILN_E_INVALID);
+}
+
+static void conflicts_of_a_merge_are_shown(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){
+        .reply = "{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\",\"tier\":"
+                 "\"host\",\"records\":2,\"entries\":3,\"kept\":1,\"replaced\":1,\"bad\":0}",
+        .progress = { "{\"conflicts\":[{\"key\":\"64-1\",\"why\":\"2 ms or 3\"}]}" },
+    };
+    assert_int_equal(RUN(&f->run, "db", "merge", "--tier", "host", f->find), KILN_E_OK);
+    assert_says(f->run.printed, "conflict: 64-1: 2 ms or 3\n");
+    assert_says(f->run.printed, "merged into tier host\n");
+    assert_says(f->run.printed, "  1 record left as they were\n");
+}
+
+static void progress_that_makes_no_sense_ends_nothing(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){
+        .reply = ALL_IN,
+        .progress = { "{", "{\"bad\":7}", "{\"bad\":[7,[]]}" },
+    };
+    assert_int_equal(RUN(&f->run, "db", "import", f->find), KILN_E_OK);
+}
+
+static void an_import_goes_on_after_a_file_that_fails(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .code = KILN_E_CORRUPT, .text = "no table config" };
+    fake.answers[1].reply = ALL_IN;
+    assert_int_equal(RUN(&f->run, "db", "import", f->perf, "/nonexistent/a.db", f->find),
+                     KILN_E_CORRUPT);
+    assert_int_equal(fake.asked, 2);
+    assert_says(f->run.err.text, "gfx906_60.db: no table config");
+}
+
+static void an_import_that_is_not_permitted_ends_at_once(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .code = KILN_E_DENIED, .text = "give --tier user" };
+    assert_int_equal(RUN(&f->run, "db", "import", f->find, f->perf), KILN_E_DENIED);
+    assert_int_equal(fake.asked, 1);
+    assert_says(f->run.err.text, "give --tier user");
+}
+
+static void a_users_database_is_taken_with_its_log(void **state)
+{
+    struct fixture *f = *state;
+    fake_transfer_is_here = true;
+    setenv(FAKE_TRANSFER, "merge", 1);
+    fake.answers[0].reply = ALL_IN;
+    scratch_write(&f->folder, "gfx906_60_1.1.0.udb-wal", "log");
+    assert_int_equal(RUN(&f->run, "db", "import", f->user, "--json"), KILN_E_CORRUPT);
+    assert_string_equal(fake.sent[0][0], "user");
+    assert_says(f->run.err.text, "one?page");
+    assert_says(f->run.printed, "\"note\":\"one?page\"");
+}
+
+static void a_url_is_fetched_by_kilnd(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = ALL_IN;
+    assert_int_equal(RUN(&f->run, "db", "import", "https://host/gfx90a68.HIP.fdb.txt.bz2",
+                         "--sha256",
+                         "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"),
+                     KILN_E_OK);
+    assert_string_equal(
+        fake.requests[0],
+        "tuning_import {\"url\":\"https://host/gfx90a68.HIP.fdb.txt.bz2\",\"sha256\":"
+        "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"}");
+    assert_int_equal(fake.file_counts[0], 0);
+}
+
+static void nothing_of_a_urls_credentials_or_query_is_told(void **state)
+{
+    struct fixture *f = *state;
+    const char *url = "https://me:secret@host/gfx90a68.HIP.fdb.txt?sig=abcdef";
+    fake.answers[0] = (struct fake_answer){
+        .reply = ALL_IN,
+        .progress = { "{\"progress\":{\"stage\":\"fetching\",\"done\":5,\"total\":10}}" },
+    };
+    fake.answers[1] = (struct fake_answer){ .code = KILN_E_IO, .text = "no" };
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "db", "import", url);
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_OK);
+    assert_says(fake.requests[0], url);
+    assert_int_equal(strncmp(f->told.text, "gfx90a68.HIP.fdb.txt: fetching: ", 32), 0);
+    assert_null(strstr(f->told.text, "abcdef"));
+    assert_says(f->run.printed, "gfx90a68.HIP.fdb.txt: ");
+    assert_null(strstr(f->run.printed, "secret"));
+    assert_int_equal(RUN(&f->run, "db", "import", url, "--json"), KILN_E_IO);
+    assert_says(f->run.printed, "\"file\":\"gfx90a68.HIP.fdb.txt\"");
+    assert_null(strstr(f->run.printed, "secret"));
+    assert_null(strstr(f->run.err.text, "secret"));
+}
+
+static void words_that_are_no_choice_are_refused_before_kilnd_is_asked(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "db", "import", "--tier", "mine", f->find), KILN_E_INVALID);
+    assert_says(f->run.err.text, "'mine' of --tier is none of: system, host, user");
+    assert_int_equal(RUN(&f->run, "db", "merge", "--tier", "system", f->find), KILN_E_INVALID);
+    assert_says(f->run.err.text, "'system' of --tier is none of: host, user");
+    assert_int_equal(RUN(&f->run, "db", "import", "--kind", "hos", f->find), KILN_E_INVALID);
+    assert_int_equal(RUN(&f->run, "db", "import", "--sha256", "00", f->find), KILN_E_INVALID);
+    assert_int_equal(RUN(&f->run, "db", "export", "--format", "xml", f->out), KILN_E_INVALID);
+    assert_int_equal(RUN(&f->run, "db", "export", "--dialect", "x", f->out), KILN_E_INVALID);
+    assert_int_equal(fake.asked, 0);
+}
+
+/* ---- export ---- */
+
+#define TWO_FILES                                                                              \
+    "{\"files\":[{\"name\":\"gfx90a68.HIP.fdb.txt\",\"kind\":\"find\",\"database_id\":"        \
+    "\"gfx90a68\",\"backend\":\"HIP\",\"records\":2,\"bytes\":3},{\"name\":\"gfx90a68.db\","   \
+    "\"kind\":\"perf\",\"database_id\":\"gfx90a68\",\"backend\":\"\",\"records\":1,\"bytes\":" \
+    "2048}]}"
+
+static void an_export_writes_each_file_that_came_back(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = TWO_FILES, .files = { "a=b", "sql" } };
+
+    assert_int_equal(RUN(&f->run, "db", "export", f->out, "--db-id", "gfx90a68", "--tier", "host",
+                         "--merged", "--dialect", "old", "--format", "text", "--miopen", "2.17.0"),
+                     KILN_E_OK);
+
+    assert_string_equal(fake.requests[0],
+                        "tuning_export {\"database_id\":\"gfx90a68\",\"tier\":\"host\",\"merged\":"
+                        "true,\"dialect\":\"old\",\"format\":\"text\",\"version\":\"2.17.0\"}");
+    assert_string_equal(scratch_read(&f->folder, "out/gfx90a68.HIP.fdb.txt", f->text, 256), "a=b");
+    assert_string_equal(scratch_read(&f->folder, "out/gfx90a68.db", f->text, 256), "sql");
+    assert_says(f->run.printed, "/gfx90a68.HIP.fdb.txt: 2 records, 3 B");
+    assert_says(f->run.printed, "/gfx90a68.db: 1 record, 2.0 KiB");
+}
+
+static void an_export_replaces_nothing_unless_told_to(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = TWO_FILES, .files = { "new", "sql" } };
+    fake.answers[1] = fake.answers[0];
+    assert_int_equal(RUN(&f->run, "db", "export", f->folder.path), KILN_E_IO);
+    assert_says(f->run.err.text, "gfx90a68.HIP.fdb.txt' already");
+    assert_string_equal(scratch_read(&f->folder, "gfx90a68.HIP.fdb.txt", f->text, 256), "find");
+    assert_int_equal(RUN(&f->run, "db", "export", f->folder.path, "--force", "--json"), KILN_E_OK);
+    assert_string_equal(scratch_read(&f->folder, "gfx90a68.HIP.fdb.txt", f->text, 256), "new");
+    assert_says(f->run.printed, "\"records\":2,\"bytes\":3}");
+}
+
+static void a_name_that_leads_elsewhere_is_not_written(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = "{\"files\":[{\"name\":\"../escaped\"}]}",
+                                            .files = { "x" } };
+    assert_int_equal(RUN(&f->run, "db", "export", f->out), KILN_E_CORRUPT);
+    assert_false(scratch_has(&f->folder, "escaped"));
+}
+
+static void an_answer_that_names_other_files_than_it_sent_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = TWO_FILES, .files = { "x" } };
+    assert_int_equal(RUN(&f->run, "db", "export", f->out), KILN_E_CORRUPT);
+    assert_says(f->run.err.text, "names other files than it sent");
+}
+
+static void an_export_of_nothing_is_not_found(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"files\":[]}";
+    assert_int_equal(RUN(&f->run, "db", "export", f->out, "--tier", "user"), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "nothing of this is recorded in the user tier");
+    assert_false(scratch_has(&f->folder, "out"));
+}
+
+/* ---- diff ---- */
+
+#define DIFFERS \
+    "{\"a_records\":3,\"b_records\":2,\"same\":1,\"different\":1,\"only_a\":1,\"only_b\":0}"
+
+static void a_tier_is_compared_with_a_file_of_the_device_it_is_called_by(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){
+        .reply = DIFFERS,
+        .progress = { "{\"differences\":[{\"key\":\"k1\",\"solver\":\"S\",\"what\":"
+                      "\"time\",\"a\":0.25,\"b\":0.5},{\"key\":\"k1\",\"solver\":\"T\",\"what\":"
+                      "\"only a\"}]}" },
+    };
+    assert_int_equal(RUN(&f->run, "db", "diff", "host", f->find), KILN_E_OK);
+    assert_string_equal(fake.requests[0],
+                        "tuning_diff {\"a_tier\":\"host\",\"b_name\":\"gfx90a68.HIP.fdb.txt\","
+                        "\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\"}");
+    assert_int_equal(fake.file_counts[0], 1);
+    assert_string_equal(fake.sent[0][0], "find");
+    assert_says(f->run.printed, "k1\n  S ");
+    assert_says(f->run.printed, "0.25 | 0.5\n");
+    assert_says(f->run.printed, " only a\n");
+    assert_says(f->run.printed, "a: 3 records, b: 2 records: 1 the same, 1 different, 1 only in a");
+}
+
+static void two_files_are_compared_in_their_order(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = DIFFERS;
+    assert_int_equal(RUN(&f->run, "db", "diff", f->perf, f->user, "--json"), KILN_E_OK);
+    assert_int_equal(fake.file_counts[0], 2);
+    assert_string_equal(fake.sent[0][0], "perf");
+    assert_string_equal(fake.sent[0][1], "user");
+    assert_says(fake.requests[0], "\"a_name\":\"gfx906_60.db\",\"b_name\":\"gfx906_60_1.1.0.udb\","
+                                  "\"kind\":\"perf\",\"database_id\":\"gfx906_60\"}");
+    assert_says(f->run.printed, "\"only_b\":0,\"differences\":[]}");
+}
+
+static void two_tiers_need_a_device_and_a_kind(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "db", "diff", "host", "user"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "needs --db-id and --kind");
+    fake.answers[0].reply = DIFFERS;
+    assert_int_equal(RUN(&f->run, "db", "diff", "host", "user", "--db-id", "gfx90a68", "--kind",
+                         "perf", "--uid", "1000"),
+                     KILN_E_OK);
+    assert_string_equal(fake.requests[0],
+                        "tuning_diff {\"a_tier\":\"host\",\"b_tier\":\"user\",\"kind\":\"perf\","
+                        "\"database_id\":\"gfx90a68\",\"uid\":1000}");
+}
+
+static void a_word_that_is_neither_tier_nor_file_is_not_found(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "db", "diff", "hots", "user"), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "there is no file 'hots', and it is no tier");
+}
+
+/* ---- backup ---- */
+
+static void a_backup_is_the_file_that_came_back(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = "{\"bytes\":6}", .files = { "sqlite" } };
+    assert_int_equal(RUN(&f->run, "db", "backup", f->out), KILN_E_OK);
+    assert_string_equal(scratch_read(&f->folder, "out", f->text, 256), "sqlite");
+    assert_says(f->run.printed, "/out: 6 B\n");
+}
+
+static void a_backup_replaces_no_file_and_asks_for_none_then(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "db", "backup", f->find), KILN_E_IO);
+    assert_int_equal(fake.asked, 0);
+    fake.answers[0] = (struct fake_answer){ .reply = "{\"bytes\":6}", .files = { "sqlite" } };
+    assert_int_equal(RUN(&f->run, "db", "backup", f->find, "--force", "--json"), KILN_E_OK);
+    assert_string_equal(scratch_read(&f->folder, "gfx90a68.HIP.fdb.txt", f->text, 256), "sqlite");
+    assert_says(f->run.printed, "\"bytes\":6}");
+}
+
+static void a_backup_without_a_file_is_no_backup(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"bytes\":6}";
+    assert_int_equal(RUN(&f->run, "db", "backup", f->out), KILN_E_CORRUPT);
+    assert_false(scratch_has(&f->folder, "out"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+    FAKE_TRANSFER_MAIN(argc, argv);
+    const struct CMUnitTest tests[] = {
+        TEST(a_find_db_goes_to_kilnd_as_an_open_file_with_its_name),
+        TEST(the_options_of_an_import_go_to_kilnd),
+        TEST(a_folder_is_all_tuning_files_in_it_by_name),
+        TEST(a_folder_without_tuning_files_is_not_found),
+        TEST(bad_lines_are_told_as_file_line_and_why_and_fail_in_the_end),
+        TEST(bad_lines_and_conflicts_are_in_the_json_too),
+        TEST(a_strict_import_fails_by_the_file_and_not_by_its_usage),
+        TEST(conflicts_of_a_merge_are_shown),
+        TEST(progress_that_makes_no_sense_ends_nothing),
+        TEST(an_import_goes_on_after_a_file_that_fails),
+        TEST(an_import_that_is_not_permitted_ends_at_once),
+        TEST(a_users_database_is_taken_with_its_log),
+        TEST(a_url_is_fetched_by_kilnd),
+        TEST(nothing_of_a_urls_credentials_or_query_is_told),
+        TEST(words_that_are_no_choice_are_refused_before_kilnd_is_asked),
+        TEST(an_export_writes_each_file_that_came_back),
+        TEST(an_export_replaces_nothing_unless_told_to),
+        TEST(a_name_that_leads_elsewhere_is_not_written),
+        TEST(an_answer_that_names_other_files_than_it_sent_is_refused),
+        TEST(an_export_of_nothing_is_not_found),
+        TEST(a_tier_is_compared_with_a_file_of_the_device_it_is_called_by),
+        TEST(two_files_are_compared_in_their_order),
+        TEST(two_tiers_need_a_device_and_a_kind),
+        TEST(a_word_that_is_neither_tier_nor_file_is_not_found),
+        TEST(a_backup_is_the_file_that_came_back),
+        TEST(a_backup_replaces_no_file_and_asks_for_none_then),
+        TEST(a_backup_without_a_file_is_no_backup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

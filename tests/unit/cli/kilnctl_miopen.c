@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: MIT */
+
+/* kilnctl miopen overlay and harvest against a libkiln of this file's own. */
+#include "tests/support/test.h"
+#include "tests/unit/cli/fake_transfer.h"
+#include "tests/unit/cli/kilnctl_fake.h"
+#include "tests/unit/cli/scratch_folder.h"
+
+struct fixture {
+    struct command_run run;
+    struct scratch_folder folder;
+    struct told told;
+    char out[512], text[4096];
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    memset(&fake, 0, sizeof(fake));
+    fake_transfer_is_here = false;
+    scratch_folder_make(&f->folder);
+    scratch_path(&f->folder, "out", f->out);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    scratch_folder_remove(&f->folder);
+    free(f);
+    return 0;
+}
+
+/* ---- overlay ---- */
+
+#define FILE_ENTRY(name, records) \
+    "{\"files\":[{\"name\":\"" name "\",\"records\":" #records ",\"bytes\":1}]}"
+#define USER_FIND "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
+
+/* What kilnd answers when it has everything. */
+static void answer_all(void)
+{
+    fake.answers[0] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.HIP.fdb.txt", 9),
+                                            .files = { "a=1\n" } };
+    fake.answers[1] =
+        (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.db", 8), .files = { "perf" } };
+    fake.answers[2] =
+        (struct fake_answer){ .reply = FILE_ENTRY(USER_FIND, 2), .files = { "k1=1\nk2=2\n" } };
+    fake.answers[3] =
+        (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68_1.1.0.udb", 1), .files = { "udb" } };
+    fake.answers[4] = (struct fake_answer){
+        .reply = "{\"files\":[{\"name\":\"gfx90a68@2.17.0.a82233c22.ukdb\",\"descriptor\":0,"
+                 "\"kernels\":3}]}",
+        .files = { "kernels" }
+    };
+    fake.answers[5].reply = "{\"packages\":[]}";
+}
+
+#define OVERLAY(f, ...) \
+    overlay((f), (const char *[]){ "miopen", "overlay", (f)->out, __VA_ARGS__, NULL })
+
+static int overlay(struct fixture *f, const char *const *words)
+{
+    int count = 0;
+    while (words[count])
+        count++;
+    fake.asked = 0;
+    told_begin(&f->told);
+    int rc = command_run(&f->run, count, words);
+    told_end(&f->told);
+    return rc;
+}
+
+static void overlay_all(struct fixture *f)
+{
+    answer_all();
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0.a82233c22"), KILN_E_OK);
+    assert_int_equal(fake.asked, 6);
+}
+
+static const char *out_text(struct fixture *f, const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "out/%s", name);
+    return scratch_read(&f->folder, path, f->text, sizeof(f->text));
+}
+
+static void an_overlay_has_all_that_kilnd_has_where_miopen_looks(void **state)
+{
+    struct fixture *f = *state;
+    overlay_all(f);
+
+    assert_string_equal(fake.requests[0],
+                        "tuning_export {\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"tier\":"
+                        "\"host\",\"merged\":true,\"dialect\":\"old\"}");
+    assert_string_equal(fake.requests[1],
+                        "tuning_export {\"kind\":\"perf\",\"database_id\":\"gfx90a68\",\"tier\":"
+                        "\"host\",\"merged\":true,\"format\":\"sqlite\"}");
+    assert_string_equal(fake.requests[2],
+                        "tuning_export {\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"tier\":"
+                        "\"user\",\"dialect\":\"old\",\"version\":\"2.17.0.a82233c22\"}");
+    assert_string_equal(fake.requests[3],
+                        "tuning_export {\"kind\":\"perf\",\"database_id\":\"gfx90a68\",\"tier\":"
+                        "\"user\",\"format\":\"sqlite\",\"version\":\"2.17.0.a82233c22\"}");
+    assert_string_equal(fake.requests[4],
+                        "kernel_export {\"format\":\"ukdb\",\"database_id\":\"gfx90a68\","
+                        "\"version\":\"2.17.0.a82233c22\"}");
+    assert_string_equal(out_text(f, "system/gfx90a68.HIP.fdb.txt"), "a=1\n");
+    assert_string_equal(out_text(f, "system/gfx90a68.db"), "perf");
+    assert_string_equal(out_text(f, "user/" USER_FIND), "k1=1\nk2=2\n");
+    assert_string_equal(out_text(f, "user/gfx90a68_1.1.0.udb"), "udb");
+    assert_string_equal(out_text(f, "cache/gfx90a68.ukdb"), "kernels");
+}
+
+static void an_overlay_prints_the_variables_to_set_and_nothing_else(void **state)
+{
+    struct fixture *f = *state;
+    char real[512], expected[2048];
+    overlay_all(f);
+    assert_non_null(realpath(f->out, real));
+    snprintf(expected, sizeof(expected),
+             "export MIOPEN_SYSTEM_DB_PATH=%s/system\nexport MIOPEN_USER_DB_PATH=%s/user\n"
+             "export MIOPEN_CUSTOM_CACHE_DIR=%s/cache\n",
+             real, real, real);
+    assert_string_equal(f->run.printed, expected);
+    assert_says(f->told.text, "/system/gfx90a68.db: 8 records\n");
+    assert_says(f->told.text, "/cache/gfx90a68.ukdb: 3 kernels\n");
+}
+
+static void a_path_that_a_shell_would_split_is_quoted(void **state)
+{
+    struct fixture *f = *state;
+    scratch_path(&f->folder, "it's mine", f->out);
+    overlay_all(f);
+    assert_says(f->run.printed, "export MIOPEN_USER_DB_PATH='/");
+    assert_says(f->run.printed, "/it'\\''s mine/user'\n");
+}
+
+static void an_overlay_as_json_lists_variables_files_and_remarks(void **state)
+{
+    struct fixture *f = *state;
+    answer_all();
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0.a82233c22", "--json"),
+                     KILN_E_OK);
+    assert_says(f->run.printed, "\"variables\":{\"MIOPEN_SYSTEM_DB_PATH\":\"/");
+    assert_says(f->run.printed, "{\"file\":\"cache/gfx90a68.ukdb\",\"kernels\":3}");
+    assert_says(f->run.printed, "\"remarks\":[]}");
+}
+
+/* Its own databases would be hidden from it. */
+static void miopen_keeps_its_own_databases_where_kilnd_has_none(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 4; i++)
+        fake.answers[i].reply = "{\"files\":[]}";
+    fake.answers[2].reply = NULL;
+    fake.answers[2].code = KILN_E_NOT_FOUND;
+    fake.answers[4].code = KILN_E_NOT_FOUND;
+    fake.answers[5].code = KILN_E_NOT_FOUND;
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.2.0"), KILN_E_OK);
+    assert_null(strstr(f->run.printed, "MIOPEN_SYSTEM_DB_PATH"));
+    assert_says(f->run.printed, "export MIOPEN_USER_DB_PATH=");
+    assert_says(f->told.text, "no tuning database is imported for gfx90a68");
+    assert_says(fake.requests[0], "\"dialect\":\"new\"");
+    assert_says(fake.requests[1], "\"format\":\"text\"");
+}
+
+static void a_kind_that_kilnd_lacks_is_told(void **state)
+{
+    struct fixture *f = *state;
+    answer_all();
+    fake.answers[1] = (struct fake_answer){ .reply = "{\"files\":[]}" };
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
+    assert_says(f->told.text, "there is no PerfDb for gfx90a68 in kiln: MIOpen will see none");
+}
+
+static void without_a_version_the_users_find_db_is_in_the_systems_file(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.HIP.x.ufdb.txt", 9),
+                                            .files = { "a=1\n" } };
+    fake.answers[1].reply = "{\"files\":[]}";
+    fake.answers[2].reply = "{\"files\":[]}";
+    fake.answers[3] = (struct fake_answer){ .code = KILN_E_INVALID };
+    fake.answers[4] = (struct fake_answer){
+        .reply = "{\"files\":[{\"name\":\"gfx90a68.ukdb\",\"descriptor\":0,\"kernels\":1}]}",
+        .files = { "of none" }
+    };
+    fake.answers[5].reply = "{\"packages\":[]}";
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "tuning_export {\"kind\":\"find\",\"database_id\":"
+                                          "\"gfx90a68\",\"tier\":\"user\",\"merged\":true}");
+    assert_string_equal(out_text(f, "system/gfx90a68.HIP.fdb.txt"), "a=1\n");
+    assert_string_equal(out_text(f, "cache/gfx90a68.ukdb"), "of none");
+    assert_says(f->told.text, "there are kernels of several versions of MIOpen");
+}
+
+static void an_installed_package_is_linked_where_miopen_can_read_it(void **state)
+{
+    struct fixture *f = *state;
+    char reply[1200], package[512], target[512];
+    char head[] = "SQLite format 3_\020_\001\001___";
+    scratch_write(&f->folder, "p.kdb", head);
+    snprintf(reply, sizeof(reply),
+             "{\"packages\":[{\"format\":\"kiln\",\"database_id\":\"gfx90a68\",\"path\":\"/x\"},"
+             "{\"format\":\"kdb\",\"database_id\":\"gfx90a68\",\"path\":\"%s\",\"kernels\":5}]}",
+             scratch_path(&f->folder, "p.kdb", package));
+    answer_all();
+    fake.answers[5].reply = reply;
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
+    char link[600];
+    snprintf(link, sizeof(link), "%s/system/gfx90a68.kdb", f->out);
+    ssize_t size = readlink(link, target, sizeof(target) - 1);
+    assert_true(size > 0);
+    target[size] = '\0';
+    assert_string_equal(target, package);
+}
+
+static void a_package_that_miopen_could_not_read_is_left_out_and_told(void **state)
+{
+    struct fixture *f = *state;
+    char reply[1200], package[512];
+    char head[] = "SQLite format 3_\020_\002\002___"; /* in WAL mode */
+    scratch_write(&f->folder, "p.kdb", head);
+    snprintf(reply, sizeof(reply),
+             "{\"packages\":[{\"format\":\"kdb\",\"database_id\":\"gfx90a68\",\"path\":\"%s\"}]}",
+             scratch_path(&f->folder, "p.kdb", package));
+    answer_all();
+    fake.answers[5].reply = reply;
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
+    assert_says(f->told.text, "p.kdb' is not used");
+    assert_false(scratch_has(&f->folder, "out/system/gfx90a68.kdb"));
+}
+
+static void an_overlay_without_a_device_is_for_those_of_the_host(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply =
+        "{\"gpus\":[{\"database_id\":\"gfx906_60\"},{\"database_id\":\"gfx906_60\"}]}";
+    for (int i = 1; i < 4; i++)
+        fake.answers[i].reply = "{\"files\":[]}";
+    fake.answers[4].code = KILN_E_NOT_FOUND;
+    assert_int_equal(OVERLAY(f, NULL), KILN_E_OK);
+    assert_int_equal(fake.asked, 5);
+    assert_says(fake.requests[1], "\"database_id\":\"gfx906_60\"");
+    fake.answers[0].reply = "{\"gpus\":[]}";
+    assert_int_equal(OVERLAY(f, NULL), KILN_E_INVALID);
+    assert_says(f->run.err.text, "name the device by --db-id");
+}
+
+static void an_overlay_does_not_take_the_place_of_another(void **state)
+{
+    struct fixture *f = *state;
+    overlay_all(f);
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_IO);
+    assert_says(f->run.err.text, "there is an overlay in");
+    assert_int_equal(fake.asked, 0);
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0", "--force"), KILN_E_OK);
+}
+
+static void what_names_no_device_or_version_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68,../x"), KILN_E_INVALID);
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68,"), KILN_E_INVALID);
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "new"), KILN_E_INVALID);
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0/.."), KILN_E_INVALID);
+    assert_int_equal(fake.asked, 0);
+    assert_false(scratch_has(&f->folder, "out"));
+}
+
+static void a_name_from_kilnd_that_is_no_tuning_file_is_not_written(void **state)
+{
+    struct fixture *f = *state;
+    answer_all();
+    fake.answers[0].reply = FILE_ENTRY("../../x.db", 1);
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_CORRUPT);
+    fake.answers[0].reply = FILE_ENTRY("passwd", 1);
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_CORRUPT);
+}
+
+/* ---- harvest ---- */
+
+#define TAKEN                                                                                \
+    "{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\",\"tier\":\"user\"," \
+    "\"records\":1,\"entries\":1,\"added\":1,\"bad\":0}"
+
+static int harvest(struct fixture *f)
+{
+    memset(&fake, 0, sizeof(fake));
+    fake.answers[0].reply = TAKEN;
+    fake.answers[1].reply = "{\"imported\":31,\"damaged\":0,\"lost\":0}";
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "miopen", "harvest", f->out);
+    told_end(&f->told);
+    return rc;
+}
+
+static void of_a_find_db_only_new_lines_are_taken(void **state)
+{
+    struct fixture *f = *state;
+    overlay_all(f);
+    scratch_write(&f->folder, "out/user/" USER_FIND, "k3=3\nk1=1\n\nk2=changed\nk4=unfin");
+
+    assert_int_equal(harvest(f), KILN_E_OK);
+
+    assert_int_equal(fake.asked, 1);
+    assert_string_equal(fake.requests[0],
+                        "tuning_merge {\"name\":\"" USER_FIND "\",\"tier\":\"user\"}");
+    assert_string_equal(fake.sent[0][0], "k3=3\n\n\nk2=changed\n");
+    assert_says(f->run.printed, ".ufdb.txt: 1 record, 1 entry, of find HIP");
+}
+
+/* What the reader says of a line must be true of the job's file. */
+static void bad_lines_are_told_with_their_numbers_in_the_jobs_file(void **state)
+{
+    struct fixture *f = *state;
+    char expected[800];
+    overlay_all(f);
+    scratch_write(&f->folder, "out/user/" USER_FIND, "k1=1\nk2=2\nrubbish\n");
+    memset(&fake, 0, sizeof(fake));
+    fake.answers[0] = (struct fake_answer){
+        .reply = "{\"kind\":\"find\",\"records\":0,\"bad\":1}",
+        .progress = { "{\"bad\":[{\"line\":3,\"why\":\"no '='\"}]}" },
+    };
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "miopen", "harvest", f->out);
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_CORRUPT);
+    assert_string_equal(fake.sent[0][0], "\n\nrubbish\n");
+    snprintf(expected, sizeof(expected), "%s/user/" USER_FIND ":3: no '='\n", f->out);
+    assert_says(f->told.text, expected);
+    assert_int_equal(harvest(f), KILN_E_OK); /* once is enough */
+    assert_int_equal(fake.asked, 0);
+}
+
+static void what_was_harvested_once_is_not_taken_again(void **state)
+{
+    struct fixture *f = *state;
+    overlay_all(f);
+    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(fake.asked, 0);
+    assert_says(f->run.printed, "nothing new\n");
+
+    scratch_write(&f->folder, "out/user/" USER_FIND, "k1=1\nk3=3\n");
+    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(fake.asked, 1);
+    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(fake.asked, 0);
+
+    scratch_write(&f->folder, "out/user/" USER_FIND, "k1=1\nk3=3\nk5=555\n");
+    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_string_equal(fake.sent[0][0], "\n\nk5=555\n");
+}
+
+static void what_kilnd_did_not_take_is_offered_again(void **state)
+{
+    struct fixture *f = *state;
+    overlay_all(f);
+    scratch_write(&f->folder, "out/user/" USER_FIND, "k9=9\n");
+    memset(&fake, 0, sizeof(fake));
+    fake.answers[0].code = KILN_E_UNAVAILABLE;
+    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_UNAVAILABLE);
+    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_string_equal(fake.sent[0][0], "k9=9\n");
+}
+
+static void files_of_another_miopen_are_new_as_a_whole(void **state)
+{
+    struct fixture *f = *state;
+    overlay_all(f);
+    scratch_write(&f->folder, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt", "k1=1\n");
+    scratch_write(&f->folder, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt.time", "12345");
+    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(fake.asked, 1);
+    assert_says(fake.requests[0], "\"gfx90a68.HIP.2_18_0_x.ufdb.txt\"");
+    assert_string_equal(fake.sent[0][0], "k1=1\n");
+}
+
+static void new_kernels_are_imported_as_of_the_jobs_miopen(void **state)
+{
+    struct fixture *f = *state;
+    char expected[900];
+    overlay_all(f);
+    scratch_write(&f->folder, "out/cache/gfx90a68.ukdb", "more kernels");
+    memset(&fake, 0, sizeof(fake));
+    fake.answers[0].reply = "{\"imported\":31,\"damaged\":0,\"lost\":0}";
+    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
+    snprintf(expected, sizeof(expected),
+             "kernel_import {\"name\":\"gfx90a68.ukdb\",\"source\":\"%s/cache/gfx90a68.ukdb\","
+             "\"version\":\"2.17.0.a82233c22\"}",
+             f->out);
+    assert_string_equal(fake.requests[0], expected);
+    assert_string_equal(fake.sent[0][0], "more kernels");
+    assert_says(f->run.printed, "/cache/gfx90a68.ukdb: 31 kernels\n");
+}
+
+static void a_perf_db_with_a_log_beside_it_has_changed(void **state)
+{
+    struct fixture *f = *state;
+    overlay_all(f);
+    fake_transfer_is_here = true;
+    setenv(FAKE_TRANSFER, "merge", 1);
+    scratch_write(&f->folder, "out/user/gfx90a68_1.1.0.udb-wal", "log");
+    assert_int_equal(harvest(f), KILN_E_CORRUPT); /* the fake's note tells of a lost page */
+    assert_int_equal(fake.asked, 1);
+    assert_says(fake.requests[0], "tuning_merge {\"name\":\"gfx90a68_1.1.0.udb\"");
+    assert_says(f->run.err.text, "one?page");
+}
+
+static void damaged_kernels_are_told_and_the_rest_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    overlay_all(f);
+    scratch_write(&f->folder, "out/user/" USER_FIND, "k9=9\n");
+    scratch_write(&f->folder, "out/cache/gfx90a68.ukdb", "more kernels");
+    memset(&fake, 0, sizeof(fake));
+    fake.answers[0].reply = TAKEN;
+    fake.answers[1].reply = "{\"imported\":31,\"damaged\":2,\"lost\":0}";
+    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out, "--json"), KILN_E_CORRUPT);
+    assert_says(f->run.err.text, "31 kernels taken, some are damaged or lost");
+    assert_says(f->run.printed, "\"file\":\"user/" USER_FIND "\"}");
+    assert_says(f->run.printed, "\"imported\":31,");
+    assert_true(f->run.reported);
+}
+
+/* The job may have put anything there. */
+static void what_is_no_file_is_neither_waited_for_nor_followed(void **state)
+{
+    struct fixture *f = *state;
+    char path[600], other[600];
+    overlay_all(f);
+    snprintf(path, sizeof(path), "%s/user/" USER_FIND, f->out);
+    snprintf(other, sizeof(other), "%s/elsewhere", f->out);
+    scratch_write(&f->folder, "out/elsewhere", "k9=9\n");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(harvest(f), KILN_E_INVALID);
+    assert_says(f->run.err.text, "is not a regular file");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink(other, path), 0);
+    assert_int_not_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(fake.asked, 0);
+}
+
+static void a_folder_that_is_no_overlay_is_not_harvested(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(harvest(f), KILN_E_NOT_FOUND);
+    assert_says(f->run.err.text, "there is no overlay in");
+    assert_int_equal(mkdir(f->out, 0700), 0);
+    assert_int_equal(harvest(f), KILN_E_NOT_FOUND);
+    assert_int_equal(fake.asked, 0);
+}
+
+static void damaged_notes_are_told(void **state)
+{
+    static const char *const texts[] = {
+        "{",
+        "{\"layout\":2}",
+        "{\"layout\":1,\"files\":[{}]}",
+        "{\"layout\":1,\"files\":[{\"name\":\"a\",\"lines\":\"xyz\"}]}",
+        "{\"layout\":1,\"files\":[{\"name\":\"a\",\"lines\":\"0123\"}]}",
+        "{\"layout\":1,\"files\":[{\"name\":\"a\"},{\"name\":\"a\"}]}",
+    };
+    struct fixture *f = *state;
+    overlay_all(f);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        scratch_write(&f->folder, "out/.kiln-overlay.json", texts[i]);
+        assert_int_equal(harvest(f), KILN_E_CORRUPT);
+        assert_says(f->run.err.text, ".kiln-overlay.json");
+        assert_int_equal(fake.asked, 0);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+    FAKE_TRANSFER_MAIN(argc, argv);
+    const struct CMUnitTest tests[] = {
+        TEST(an_overlay_has_all_that_kilnd_has_where_miopen_looks),
+        TEST(an_overlay_prints_the_variables_to_set_and_nothing_else),
+        TEST(a_path_that_a_shell_would_split_is_quoted),
+        TEST(an_overlay_as_json_lists_variables_files_and_remarks),
+        TEST(miopen_keeps_its_own_databases_where_kilnd_has_none),
+        TEST(a_kind_that_kilnd_lacks_is_told),
+        TEST(without_a_version_the_users_find_db_is_in_the_systems_file),
+        TEST(an_installed_package_is_linked_where_miopen_can_read_it),
+        TEST(a_package_that_miopen_could_not_read_is_left_out_and_told),
+        TEST(an_overlay_without_a_device_is_for_those_of_the_host),
+        TEST(an_overlay_does_not_take_the_place_of_another),
+        TEST(what_names_no_device_or_version_is_refused),
+        TEST(a_name_from_kilnd_that_is_no_tuning_file_is_not_written),
+        TEST(of_a_find_db_only_new_lines_are_taken),
+        TEST(bad_lines_are_told_with_their_numbers_in_the_jobs_file),
+        TEST(what_was_harvested_once_is_not_taken_again),
+        TEST(what_kilnd_did_not_take_is_offered_again),
+        TEST(files_of_another_miopen_are_new_as_a_whole),
+        TEST(new_kernels_are_imported_as_of_the_jobs_miopen),
+        TEST(a_perf_db_with_a_log_beside_it_has_changed),
+        TEST(damaged_kernels_are_told_and_the_rest_goes_on),
+        TEST(what_is_no_file_is_neither_waited_for_nor_followed),
+        TEST(a_folder_that_is_no_overlay_is_not_harvested),
+        TEST(damaged_notes_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/tuning_text.h"
+#include "tests/support/test.h"
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct tuning_entry only_entry(enum tuning_kind kind, const char *text)
+{
+    struct tuning_entry e = { 0 };
+    struct kiln_err err = KILN_ERR_INIT;
+    struct bytes left = bytes_of_text(text);
+    must(tuning_entry_next(kind, &left, &e, &err), err);
+    assert_int_equal(left.size, 0);
+    assert_int_equal(tuning_entry_next(kind, &left, &e, &err), KILN_NOT_FOUND);
+    return e;
+}
+
+#define assert_bytes(bytes, text) assert_true(bytes_equal_text(bytes, text))
+
+static void reads_an_entry_of_the_new_dialect(void **state)
+{
+    (void)state;
+    struct tuning_entry e =
+        only_entry(TUNING_FIND, "GemmBwdRest:3.19093,32768,miopenConvolutionBwdDataAlgoGEMM");
+    assert_int_equal(e.dialect, FIND_NEW);
+    assert_bytes(e.id, "GemmBwdRest");
+    assert_bytes(e.solver, "GemmBwdRest");
+    assert_bytes(e.algorithm, "miopenConvolutionBwdDataAlgoGEMM");
+    assert_bytes(e.values, "3.19093,32768,miopenConvolutionBwdDataAlgoGEMM");
+    assert_true(e.time_ms == 3.19093);
+    assert_int_equal(e.workspace, 32768);
+}
+
+static void reads_an_entry_of_the_old_dialect_and_keeps_what_opencl_wrote(void **state)
+{
+    (void)state;
+    struct tuning_entry e = only_entry(TUNING_FIND, "miopenConvolutionBwdDataAlgoGEMM:GemmBwdRest,"
+                                                    "220.513,14450688,MIOpenGEMM,0_1_3136_36");
+    assert_int_equal(e.dialect, FIND_OLD);
+    assert_bytes(e.id, "miopenConvolutionBwdDataAlgoGEMM");
+    assert_bytes(e.solver, "GemmBwdRest");
+    assert_bytes(e.algorithm, "miopenConvolutionBwdDataAlgoGEMM");
+    assert_bytes(e.values, "GemmBwdRest,220.513,14450688,MIOpenGEMM,0_1_3136_36");
+    assert_true(e.time_ms == 220.513);
+    assert_int_equal(e.workspace, 14450688);
+}
+
+static void reads_entries_one_after_the_other(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning_entry e;
+    struct bytes left = bytes_of_text("ConvAsm3x3U:7,8,4;Empty:;Igemm<16>:bwd,nhwc,152[2]");
+    must(tuning_entry_next(TUNING_PERF, &left, &e, &err), err);
+    assert_bytes(e.solver, "ConvAsm3x3U");
+    assert_bytes(e.params, "7,8,4");
+    must(tuning_entry_next(TUNING_PERF, &left, &e, &err), err);
+    assert_bytes(e.solver, "Empty");
+    assert_bytes(e.params, "");
+    must(tuning_entry_next(TUNING_PERF, &left, &e, &err), err);
+    assert_bytes(e.solver, "Igemm<16>");
+    assert_bytes(e.params, "bwd,nhwc,152[2]");
+    assert_int_equal(tuning_entry_next(TUNING_PERF, &left, &e, &err), KILN_NOT_FOUND);
+}
+
+static const struct {
+    enum tuning_kind kind;
+    const char *text, *says;
+} malformed[] = {
+    { TUNING_FIND, ";", "nothing follows" },
+    { TUNING_FIND, ";a:1,2,b", "an entry is empty" },
+    { TUNING_FIND, "a:1,2,b;", "nothing follows the last ';'" },
+    { TUNING_FIND, "a", "no ':'" },
+    { TUNING_FIND, ":1,2,b", "id of an entry is empty" },
+    { TUNING_FIND, "a,b:1,2,b", "id of an entry has a ','" },
+    { TUNING_FIND, "a:", "1 fields" },
+    { TUNING_FIND, "a:1,2", "2 fields" },
+    { TUNING_FIND, "a:1,2,b,c", "4 fields" },
+    { TUNING_FIND, "a:s,1,2,b,c,d", "6 fields" },
+    { TUNING_FIND, "a:1,2,", "names no algorithm" },
+    { TUNING_FIND, "a:,1,2,b,c", "names no solver" },
+    { TUNING_FIND, "a:,2,b", "the time ''" },
+    { TUNING_FIND, "a:-1,2,b", "the time '-1'" },
+    { TUNING_FIND, "a:+1,2,b", "the time '+1'" },
+    { TUNING_FIND, "a:nan,2,b", "the time 'nan'" },
+    { TUNING_FIND, "a:inf,2,b", "the time 'inf'" },
+    { TUNING_FIND, "a:1e999,2,b", "the time '1e999'" },
+    { TUNING_FIND, "a:1e99999999999,2,b", "no finite" },
+    { TUNING_FIND, "a:0x10,2,b", "the time '0x10'" },
+    { TUNING_FIND, "a: 1,2,b", "the time ' 1'" },
+    { TUNING_FIND, "a:1.2.3,2,b", "the time '1.2.3'" },
+    { TUNING_FIND, "a:.,2,b", "the time '.'" },
+    { TUNING_FIND, "a:1e,2,b", "the time '1e'" },
+    { TUNING_FIND, "a:1e+,2,b", "the time '1e+'" },
+    { TUNING_FIND, "a:00000000000000000000000000000000000000001,2,b", "no finite" },
+    { TUNING_FIND, "a:1,,b", "the workspace ''" },
+    { TUNING_FIND, "a:1,-2,b", "the workspace '-2'" },
+    { TUNING_FIND, "a:1,2.0,b", "the workspace '2.0'" },
+    { TUNING_FIND, "a:1,18446744073709551616,b", "the workspace '18446744073709551616'" },
+    { TUNING_FIND, "a:1,2,b=c", "has a '='" },
+    { TUNING_FIND, "a:1,2,b:c", "has a ':'" },
+    { TUNING_FIND, "a\x01:1,2,b", "the byte 0x01" },
+    { TUNING_FIND, "a:1,2,b\x7f", "the byte 0x7f" },
+    { TUNING_FIND, "a:1,2,\xc3\xa4", "the byte 0xc3" },
+    { TUNING_PERF, "a", "no ':'" },
+    { TUNING_PERF, ":1,2", "id of an entry is empty" },
+    { TUNING_PERF, "a:1:2", "has a ':'" },
+    { TUNING_PERF, "a:1\t2", "the byte 0x09" },
+};
+
+static void says_what_is_wrong_with_a_malformed_entry(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct tuning_entry e;
+        struct bytes text = bytes_of_text(malformed[i].text), left = text;
+        if (tuning_entry_next(malformed[i].kind, &left, &e, &err) == KILN_OK)
+            fail_msg("'%s' was taken", malformed[i].text);
+        assert_int_equal(left.size, text.size);
+        assert_says(err.text, malformed[i].says);
+    }
+}
+
+static void a_nul_in_an_entry_ends_nothing(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning_entry e;
+    struct bytes left = bytes_of("a:1,2,b\0c", 9);
+    assert_int_equal(tuning_entry_next(TUNING_FIND, &left, &e, &err), KILN_INVALID);
+    assert_says(err.text, "0x00");
+}
+
+static void assert_time(const char *digits)
+{
+    char text[100];
+    snprintf(text, sizeof(text), "a:%s,0,b", digits);
+    struct tuning_entry e = only_entry(TUNING_FIND, text);
+    if (e.time_ms != strtod(digits, NULL))
+        fail_msg("'%s' was read as %a", digits, e.time_ms);
+}
+
+static void reads_times_to_the_last_bit(void **state)
+{
+    (void)state;
+    static const char *const times[] = { "0",
+                                         "1.",
+                                         ".5",
+                                         "0.0128",
+                                         "1e-05",
+                                         "1.5e+06",
+                                         "4.9e-324",
+                                         "1.7976931348623157e308",
+                                         "9007199254740993",
+                                         "123456789012345678901234567890",
+                                         "0.1000000000000000055511151231257827",
+                                         "000000000000000000000000000000000.3",
+                                         "1e-22",
+                                         "1e23",
+                                         "8.41e21" };
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        assert_time(times[i]);
+    uint64_t x = 1;
+    for (unsigned i = 0; i < 20000; i++) {
+        char text[64];
+        x = x * 6364136223846793005ull + 1442695040888963407ull;
+        snprintf(text, sizeof(text), "%.*g", (int)(1 + (x >> 60)),
+                 (double)(x >> 20) / (double)(1ull << (x >> 8) % 50));
+        assert_time(text);
+    }
+}
+
+/* Locales of other languages are not there everywhere; what is tested then is the plain one. */
+static void no_locale_changes_what_is_read_and_written(void **state)
+{
+    (void)state;
+    bool comma = setlocale(LC_ALL, "de_DE.UTF-8") || setlocale(LC_ALL, "fr_FR.UTF-8");
+    if (!comma)
+        print_message("no locale with a decimal comma is here\n");
+    struct tuning_entry e = only_entry(TUNING_FIND, "a:0.1000000000000000055511151231257827,7,b");
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, 1000);
+    tuning_entry_write_find(&text, FIND_NEW, &e);
+    setlocale(LC_ALL, "C");
+    assert_true(e.time_ms == 0.1);
+    assert_bytes(buffer_view(&text), "a:0.1,7,b");
+}
+
+static void writes_both_dialects_as_miopen_does(void **state)
+{
+    (void)state;
+    struct tuning_entry e = { .solver = bytes_of_text("ConvAsm1x1U"),
+                              .algorithm = bytes_of_text("miopenConvolutionFwdAlgoDirect"),
+                              .time_ms = 1.7947211,
+                              .workspace = 6422528 };
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, 1000);
+    tuning_entry_write_find(&text, FIND_NEW, &e);
+    e.time_ms = 0.00001;
+    tuning_entry_write_find(&text, FIND_OLD, &e);
+    assert_bytes(buffer_view(&text), "ConvAsm1x1U:1.79472,6422528,miopenConvolutionFwdAlgoDirect;"
+                                     "miopenConvolutionFwdAlgoDirect:ConvAsm1x1U,1e-05,6422528,"
+                                     "miopenConvolutionFwdAlgoDirect,<unused>");
+}
+
+static void writes_perf_entries(void **state)
+{
+    (void)state;
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, 1000);
+    tuning_entry_write_perf(&text, bytes_of_text("A"), bytes_of_text("1,2"));
+    tuning_entry_write_perf(&text, bytes_of_text("B"), bytes_of_text(""));
+    assert_bytes(buffer_view(&text), "A:1,2;B:");
+}
+
+static void a_word_of_a_record_holds_nothing_that_divides_one(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "", "a;b", "a:b", "a=b", "a,b", "a\nb", "a\rb", "\x1b[m" };
+    struct kiln_err err = KILN_ERR_INIT;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(tuning_word_check("solver", bytes_of_text(bad[i]), false, &err),
+                         KILN_INVALID);
+        assert_says(err.text, "the solver ");
+    }
+    must(tuning_word_check("params", bytes_of_text("a,b"), true, &err), err);
+    must(tuning_word_check("solver", bytes_of_text("ConvOclBwdWrW2<16>"), false, &err), err);
+    char longest[TUNING_WORD_MOST + 1];
+    memset(longest, 'a', sizeof(longest));
+    must(tuning_word_check("solver", bytes_of(longest, TUNING_WORD_MOST), false, &err), err);
+    assert_int_equal(tuning_word_check("solver", bytes_of(longest, sizeof(longest)), false, &err),
+                     KILN_INVALID);
+    assert_says(err.text, "has 1025 bytes");
+}
+
+#define DIRECT "miopenConvolutionFwdAlgoDirect"
+
+static void names_of_miopens_are_taken(void **state)
+{
+    (void)state;
+    static const struct {
+        enum tuning_kind kind;
+        char direction;
+        const char *text;
+    } good[] = {
+        { TUNING_FIND, 'F', "ConvOclBwdWrW2<16>:1,0," DIRECT },
+        { TUNING_FIND, 'B', "GemmBwd1x1_stride2:1,0,miopenConvolutionBwdDataAlgoGEMM" },
+        { TUNING_FIND, 'W', "Conv-W:1,0,miopenConvolutionBwdWeightsAlgoImplicitGEMM" },
+        { TUNING_FIND, 0, "A:1,0,miopenConvolutionBwdWeightsAlgoFFT" },
+        { TUNING_FIND, 'F', DIRECT ":ConvA,1,0,MIOpenGEMM,not used" },
+        { TUNING_PERF, 'F', "ConvMPBidirectWinograd<3-3>:1,[2]" },
+    };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct tuning_entry e = only_entry(good[i].kind, good[i].text);
+        must(tuning_entry_check(good[i].kind, &e, good[i].direction, &err), err);
+    }
+}
+
+static void names_that_are_none_of_miopens_are_told(void **state)
+{
+    (void)state;
+    static const struct {
+        enum tuning_kind kind;
+        char direction;
+        const char *text, *says;
+    } bad[] = {
+        { TUNING_FIND, 'F', "Conv A:1,0," DIRECT, "'Conv A' is no solver's name" },
+        { TUNING_FIND, 0, "Conv/A:1,0," DIRECT, "'Conv/A' is no solver's name" },
+        { TUNING_FIND, 'F', DIRECT ":Conv.A,1,0," DIRECT ",x", "'Conv.A' is no solver's name" },
+        { TUNING_PERF, 'F', "Conv$A:1", "'Conv$A' is no solver's name" },
+        { TUNING_FIND, 'B', "A:1,0," DIRECT, "'" DIRECT "' is no algorithm of MIOpen's for this" },
+        { TUNING_FIND, 'W', DIRECT ":A,1,0," DIRECT ",x", "for this direction" },
+        { TUNING_FIND, 'F', "A:1,0,miopenConvolutionBwdDataAlgoGEMM", "for this direction" },
+        { TUNING_FIND, 0, "A:1,0,direct", "'direct' is no algorithm of MIOpen's" },
+        { TUNING_FIND, 0, "A:1,0,miopenConvolutionFwdAlgo", "is no algorithm" },
+        { TUNING_FIND, 0, "A:1,0," DIRECT "_2", "is no algorithm" },
+        { TUNING_FIND, 0, "A:1,0,x" DIRECT, "is no algorithm" },
+        { TUNING_FIND, 0, "direct:A,1,0," DIRECT ",x", "'direct' is no algorithm" },
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct tuning_entry e = only_entry(bad[i].kind, bad[i].text);
+        if (tuning_entry_check(bad[i].kind, &e, bad[i].direction, &err) != KILN_INVALID)
+            fail_msg("'%s' was taken", bad[i].text);
+        assert_says(err.text, bad[i].says);
+    }
+}
+
+static void a_nul_in_a_name_is_no_letter_of_it(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning_entry e = { .solver = bytes_of("ConvA\0", 6) };
+    assert_int_equal(tuning_entry_check(TUNING_PERF, &e, 0, &err), KILN_INVALID);
+    e.solver = bytes_of_text("");
+    assert_int_equal(tuning_entry_check(TUNING_PERF, &e, 0, &err), KILN_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_an_entry_of_the_new_dialect),
+        cmocka_unit_test(reads_an_entry_of_the_old_dialect_and_keeps_what_opencl_wrote),
+        cmocka_unit_test(reads_entries_one_after_the_other),
+        cmocka_unit_test(says_what_is_wrong_with_a_malformed_entry),
+        cmocka_unit_test(a_nul_in_an_entry_ends_nothing),
+        cmocka_unit_test(reads_times_to_the_last_bit),
+        cmocka_unit_test(no_locale_changes_what_is_read_and_written),
+        cmocka_unit_test(writes_both_dialects_as_miopen_does),
+        cmocka_unit_test(writes_perf_entries),
+        cmocka_unit_test(a_word_of_a_record_holds_nothing_that_divides_one),
+        cmocka_unit_test(names_of_miopens_are_taken),
+        cmocka_unit_test(names_that_are_none_of_miopens_are_told),
+        cmocka_unit_test(a_nul_in_a_name_is_no_letter_of_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

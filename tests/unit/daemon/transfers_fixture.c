@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/daemon/transfers_fixture.h"
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- processes that wait for a filesystem which does not answer do not die of SIGKILL ---- */
+
+struct immortal immortal;
+
+int __wrap_kill(pid_t pid, int number);
+
+int __wrap_kill(pid_t pid, int number)
+{
+    if (!immortal.active)
+        return __real_kill(pid, number);
+    assert_true(immortal.count < sizeof(immortal.groups) / sizeof(immortal.groups[0]));
+    immortal.groups[immortal.count++] = pid;
+    return 0;
+}
+
+void let_them_die(void)
+{
+    immortal.active = false;
+    while (immortal.count > 0)
+        __real_kill(immortal.groups[--immortal.count], SIGKILL);
+}
+
+void make_immortal(struct fixture *f)
+{
+    immortal.active = true;
+    f->options.silence_ms = f->options.exit_ms = 30;
+}
+
+/* ---- fixture ---- */
+
+static void on_done(struct transfer_task *task) { ((struct transfer *)(void *)task)->ended++; }
+
+static void on_progress(struct transfer_task *task, const struct transfer_progress *progress)
+{
+    struct transfer *t = (struct transfer *)(void *)task;
+    t->told++;
+    snprintf(t->stage, sizeof(t->stage), "%s", progress->stage);
+}
+
+struct transfer transfer_of(const struct fixture *f, const char *url)
+{
+    return (struct transfer){
+        .task = { .job = { .url = url,
+                           .content_fd = -1,
+                           .manifest_fd = -1,
+                           .name = "gfx90a68.kdb",
+                           .staging = f->staging,
+                           .trusted_keys = "/nonexistent",
+                           .size_limit = 1 << 20 },
+                  .progress = on_progress,
+                  .done = on_done },
+    };
+}
+
+static void on_tick(struct loop_timer *timer) { (void)timer; }
+
+int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .folder = "/tmp/kiln-transfers-XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.folder));
+    snprintf(f.staging, sizeof(f.staging), "%s/a/staging", f.folder);
+    must(loop_create(&f.loop, &f.err), f.err);
+    must(lanes_create(f.loop, READERS, &f.lanes, &f.err), f.err);
+    loop_timer_init(f.loop, &f.tick, &f.owner, on_tick);
+    loop_timer_start(&f.tick, 1, 1);
+    f.options = (struct transfers_options){
+        .loop = f.loop,
+        .lanes = f.lanes,
+        .program = FAKE_TRANSFER,
+        .at_once = 2,
+        .waiting_most_uid = 3,
+        .timeout_ms = 60000,
+        .silence_ms = 60000,
+        .exit_ms = 60000,
+    };
+    *state = &f;
+    return 0;
+}
+
+void open_transfers(struct fixture *f)
+{
+    must(transfers_create(&f->options, &f->transfers, &f->err), f->err);
+}
+
+static void on_closed(void *context) { ((struct fixture *)context)->closed = true; }
+
+void close_transfers(struct fixture *f)
+{
+    loop_timer_close(&f->tick);
+    transfers_close(f->transfers, on_closed, f);
+    assert_false(f->closed);
+    loop_run(f->loop);
+    assert_true(f->closed);
+    f->transfers = NULL;
+}
+
+unsigned files_in_staging(const struct fixture *f)
+{
+    unsigned count = 0;
+    DIR *dir = opendir(f->staging);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        count += e->d_name[0] != '.';
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    let_them_die();
+    if (f->transfers)
+        close_transfers(f);
+    assert_int_equal(lanes_out(f->lanes), 0);
+    lanes_destroy(f->lanes);
+    loop_destroy(f->loop);
+    unsigned left = files_in_staging(f);
+    fs_remove_tree(AT_FDCWD, f->folder);
+    assert_int_equal(left, 0);
+    return 0;
+}
+
+void wait_for(struct fixture *f, const struct transfer *t)
+{
+    while (!t->ended)
+        loop_turn(f->loop);
+}
+
+struct transfer_outcome *run(struct fixture *f, struct transfer *t)
+{
+    if (!f->transfers)
+        open_transfers(f);
+    transfers_start(f->transfers, &t->task);
+    wait_for(f, t);
+    assert_int_equal(transfers_out(f->transfers), 0);
+    return &t->task.outcome;
+}
+
+void expect_failure(struct fixture *f, const char *url, enum kiln_code code, const char *says)
+{
+    struct transfer t = transfer_of(f, url);
+    struct transfer_outcome *o = run(f, &t);
+    assert_int_equal(o->err.code, code);
+    assert_says(o->err.text, says);
+    assert_string_equal(o->path, "");
+    assert_int_equal(files_in_staging(f), 0);
+}
+
+void take_result(const struct transfer_outcome *o, const char *content)
+{
+    char got[64] = "";
+    FILE *file = fopen(o->path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(got, sizeof(got), file));
+    fclose(file);
+    assert_string_equal(got, content);
+    assert_int_equal(unlink(o->path), 0);
+}
+
+void end(struct fixture *f, struct transfer *t)
+{
+    transfers_cancel(f->transfers, &t->task);
+    wait_for(f, t);
+}

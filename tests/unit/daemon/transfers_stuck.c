@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/daemon/transfers_fixture.h"
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+/* ---- processes that do not end ---- */
+
+static struct transfer transfer_of_user(const struct fixture *f, const char *url, uid_t uid)
+{
+    struct transfer t = transfer_of(f, url);
+    t.task.uid = uid;
+    return t;
+}
+
+static void a_process_that_survives_its_kill_gives_its_place_back(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer stuck = transfer_of_user(f, "hangs", 7), other = transfer_of_user(f, "good", 8);
+    f->options.at_once = 1;
+    make_immortal(f);
+
+    struct transfer_outcome *o = run(f, &stuck);
+    immortal.active = false;
+    struct transfer_outcome *next = run(f, &other);
+
+    assert_int_equal(o->err.code, KILN_TIMED_OUT);
+    assert_says(o->err.text, "and is still there");
+    must(next->err.code, next->err);
+    take_result(next, "package");
+    let_them_die();
+    while (files_in_staging(f) > 0) /* its folder goes when it went */
+        loop_turn(f->loop);
+    assert_int_equal(stuck.ended, 1);
+}
+
+static void a_cancelled_one_that_survives_its_kill_is_cancelled_all_the_same(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t = transfer_of(f, "hangs");
+    make_immortal(f);
+    f->options.silence_ms = 60000;
+    open_transfers(f);
+    transfers_start(f->transfers, &t.task);
+    while (!t.told)
+        loop_turn(f->loop);
+
+    transfers_cancel(f->transfers, &t.task);
+    wait_for(f, &t);
+
+    assert_int_equal(t.task.outcome.err.code, KILN_CANCELLED);
+}
+
+static void who_has_several_that_cannot_be_ended_is_refused_until_they_end(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer stuck[] = { transfer_of_user(f, "hangs", 7), transfer_of_user(f, "hangs", 7) },
+                    third = transfer_of_user(f, "good", 7), other = transfer_of_user(f, "good", 8),
+                    later = transfer_of_user(f, "good", 7);
+    make_immortal(f);
+    run(f, &stuck[0]);
+    run(f, &stuck[1]);
+
+    struct transfer_outcome *o = run(f, &third);
+    immortal.active = false;
+    struct transfer_outcome *others = run(f, &other);
+
+    assert_int_equal(o->err.code, KILN_BUSY);
+    assert_says(o->err.text, "2 transfers of user 7 cannot be ended");
+    must(others->err.code, others->err);
+    take_result(others, "package");
+    let_them_die();
+    while (files_in_staging(f) > 0)
+        loop_turn(f->loop);
+    while (lanes_out(f->lanes) > 0)
+        loop_turn(f->loop);
+    struct transfer_outcome *again = run(f, &later);
+    must(again->err.code, again->err);
+    take_result(again, "package");
+}
+
+static void closing_does_not_wait_for_what_cannot_be_ended(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer before = transfer_of(f, "hangs"), during = transfer_of(f, "hangs");
+    make_immortal(f);
+    run(f, &before);
+    transfers_start(f->transfers, &during.task);
+    while (!during.told)
+        loop_turn(f->loop);
+
+    close_transfers(f);
+
+    assert_int_equal(before.task.outcome.err.code, KILN_TIMED_OUT);
+    assert_int_equal(during.ended, 1);
+    assert_true(immortal.count >= 2);
+    for (size_t i = 0; i < immortal.count; i++)
+        assert_int_equal(__real_kill(immortal.groups[i], 0), 0); /* it is there */
+}
+
+static void one_that_told_its_outcome_and_stays_is_ended_and_its_outcome_counts(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t = transfer_of(f, "good, then stays");
+    f->options.exit_ms = 2000;
+
+    struct transfer_outcome *o = run(f, &t);
+
+    must(o->err.code, o->err);
+    take_result(o, "package");
+}
+
+static void one_that_told_its_outcome_and_cannot_be_ended_holds_nothing_up(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t = transfer_of(f, "good, then stays");
+    make_immortal(f);
+    f->options.silence_ms = 60000;
+
+    struct transfer_outcome *o = run(f, &t);
+
+    assert_int_equal(o->err.code, KILN_TIMED_OUT);
+    assert_says(o->err.text, "killed while closing files");
+    assert_string_equal(o->path, "");
+}
+
+static void the_first_outcome_counts(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t = transfer_of(f, "says two things");
+
+    struct transfer_outcome *o = run(f, &t);
+
+    must(o->err.code, o->err);
+    take_result(o, "package");
+}
+
+static void what_a_process_leaves_running_is_ended(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t = transfer_of(f, "leaves a process");
+    int status = 0;
+    pid_t left = 0;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+
+    struct transfer_outcome *o = run(f, &t);
+
+    must(o->err.code, o->err);
+    FILE *file = fopen(o->path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%d", &left), 1);
+    fclose(file);
+    unlink(o->path);
+    assert_int_equal(waitpid(left, &status, 0), left);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void a_place_is_kept_for_administrators(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer users[] = { transfer_of_user(f, "hangs", 7), transfer_of_user(f, "hangs", 8) },
+                    admin = transfer_of_user(f, "good", 0);
+    admin.task.is_admin = true;
+    f->options.for_admins = 1;
+    open_transfers(f);
+    transfers_start(f->transfers, &users[0].task);
+    transfers_start(f->transfers, &users[1].task);
+    while (!users[0].told)
+        loop_turn(f->loop);
+
+    struct transfer_outcome *o = &admin.task.outcome;
+    transfers_start(f->transfers, &admin.task);
+    wait_for(f, &admin);
+
+    must(o->err.code, o->err);
+    take_result(o, "package");
+    assert_int_equal(users[1].told, 0);
+    end(f, &users[0]);
+    while (!users[1].told)
+        loop_turn(f->loop);
+    end(f, &users[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_process_that_survives_its_kill_gives_its_place_back),
+        TEST(a_cancelled_one_that_survives_its_kill_is_cancelled_all_the_same),
+        TEST(who_has_several_that_cannot_be_ended_is_refused_until_they_end),
+        TEST(closing_does_not_wait_for_what_cannot_be_ended),
+        TEST(one_that_told_its_outcome_and_stays_is_ended_and_its_outcome_counts),
+        TEST(one_that_told_its_outcome_and_cannot_be_ended_holds_nothing_up),
+        TEST(the_first_outcome_counts),
+        TEST(what_a_process_leaves_running_is_ended),
+        TEST(a_place_is_kept_for_administrators),
+    };
+    return cmocka_run_group_tests_name("transfers_stuck", tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/workers/worker_user.h"
+
+#include "common/fs.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct fixture {
+    char folder[64];
+    struct worker_user user;
+    struct kiln_err err;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .folder = "/tmp/kiln_user_XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.folder));
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    if (getuid() == 0 && seteuid(0) < 0)
+        return 1;
+    fs_remove_tree(AT_FDCWD, f->folder);
+    return 0;
+}
+
+static enum kiln_code find(struct fixture *f, const char *name)
+{
+    return worker_user_find(&worker_compilers, name, &f->user, &f->err);
+}
+
+static void need_root(void)
+{
+    if (geteuid() != 0)
+        skip();
+}
+
+static void no_name_is_kilnds_own_user(void **state)
+{
+    struct fixture *f = *state;
+    must(find(f, ""), f->err);
+    assert_int_equal(f->user.uid, geteuid());
+    assert_int_equal(f->user.gid, getegid());
+    assert_false(f->user.other);
+}
+
+static void root_may_name_an_account_or_a_number(void **state)
+{
+    struct fixture *f = *state;
+    need_root();
+    must(find(f, "daemon"), f->err); /* Linux has it everywhere, as number 1 */
+    assert_true(f->user.other && f->user.uid == 1 && f->user.gid == 1);
+    must(find(f, "1"), f->err);
+    assert_string_equal(f->user.name, "daemon");
+    must(find(f, "4000000000"), f->err); /* of no account */
+    assert_true(f->user.other && f->user.uid == 4000000000u && f->user.gid == 4000000000u);
+    assert_string_equal(f->user.name, "4000000000");
+    must(find(f, "root"), f->err);
+    assert_false(f->user.other);
+}
+
+static void the_standard_user_is_one_that_is_there_and_is_not_root(void **state)
+{
+    struct fixture *f = *state;
+    need_root();
+    must(find(f, worker_user_standard(&worker_compilers)), f->err);
+    assert_true(f->user.other);
+    assert_int_not_equal(f->user.uid, 0);
+}
+
+static void a_user_that_is_not_there_is_refused_with_how_to_make_it(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const absent[] = { "no-such-user", "12x", "-1", "4294967295" };
+    for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
+        assert_int_equal(find(f, absent[i]), KILN_NOT_FOUND);
+        assert_says(f->err.text, absent[i]);
+        assert_says(f->err.text, "setting compiler_user");
+        assert_says(f->err.text, "useradd --system");
+    }
+}
+
+static void transfers_have_a_setting_and_an_account_of_their_own(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(worker_user_find(&worker_transfers, "no-such-user", &f->user, &f->err),
+                     KILN_NOT_FOUND);
+    assert_says(f->err.text, "for transfers to run as (setting transfer_user)");
+    assert_string_not_equal(worker_transfers.account, worker_compilers.account);
+}
+
+static void an_ordinary_user_may_name_itself_alone(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(geteuid() == 0 ? seteuid(65534) : 0, 0);
+    char own[16];
+    snprintf(own, sizeof(own), "%u", (unsigned)geteuid());
+    must(find(f, own), f->err);
+    assert_false(f->user.other);
+    assert_int_equal(find(f, "daemon"), KILN_DENIED);
+    assert_says(f->err.text, "only root's kilnd");
+}
+
+/* Of a user that is neither of the folder's owner nor of its group, of its group, its owner. */
+static void a_folder_may_be_entered_as_its_mode_says(void **state)
+{
+    struct fixture *f = *state;
+    struct stat seen;
+    assert_int_equal(stat(f->folder, &seen), 0);
+    struct worker_user users[] = { { .uid = 4321, .gid = 4321, .other = true },
+                                   { .uid = 4321, .gid = seen.st_gid, .other = true },
+                                   { .uid = seen.st_uid, .gid = 4321, .other = true } };
+    static const mode_t modes[] = { 0701, 0710, 0100 };
+    for (size_t u = 0; u < 3; u++) {
+        for (size_t m = 0; m < 3; m++) {
+            assert_int_equal(chmod(f->folder, modes[m]), 0);
+            bool may = worker_user_may_enter(&users[u], f->folder);
+            assert_int_equal(may, u == 2 || u == m);
+        }
+    }
+    assert_int_equal(chmod(f->folder, 0700), 0);
+}
+
+static void every_folder_on_the_way_counts_and_links_are_followed(void **state)
+{
+    struct fixture *f = *state;
+    const struct worker_user user = { .uid = 4321, .gid = 4321, .other = true };
+    char inner[96], link[96];
+    snprintf(inner, sizeof(inner), "%s/inner", f->folder);
+    snprintf(link, sizeof(link), "%s.link", f->folder);
+    assert_int_equal(mkdir(inner, 0755) || chmod(inner, 0755), 0);
+    assert_int_equal(symlink(inner, link), 0);
+
+    bool closed = worker_user_may_enter(&user, inner) || worker_user_may_enter(&user, link);
+    assert_int_equal(chmod(f->folder, 0711), 0);
+    bool open = worker_user_may_enter(&user, inner) && worker_user_may_enter(&user, link);
+
+    assert_int_equal(unlink(link), 0);
+    assert_false(closed);
+    assert_true(open);
+    assert_false(worker_user_may_enter(&user, "/no/such/folder"));
+}
+
+static void kilnds_own_user_needs_no_look(void **state)
+{
+    struct fixture *f = *state;
+    must(find(f, ""), f->err);
+    assert_true(worker_user_may_enter(&f->user, "/no/such/folder"));
+}
+
+#define USER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        USER_TEST(no_name_is_kilnds_own_user),
+        USER_TEST(root_may_name_an_account_or_a_number),
+        USER_TEST(the_standard_user_is_one_that_is_there_and_is_not_root),
+        USER_TEST(a_user_that_is_not_there_is_refused_with_how_to_make_it),
+        USER_TEST(transfers_have_a_setting_and_an_account_of_their_own),
+        USER_TEST(an_ordinary_user_may_name_itself_alone),
+        USER_TEST(a_folder_may_be_entered_as_its_mode_says),
+        USER_TEST(every_folder_on_the_way_counts_and_links_are_followed),
+        USER_TEST(kilnds_own_user_needs_no_look),
+    };
+    return cmocka_run_group_tests_name("worker_user", tests, NULL, NULL);
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+
+#include "common/bytes.h"
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "engine/db/log_salvage.h"
+#include "engine/db/snapshot.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define PAGE 4096u
+#define LOG_HEADER 32u
+#define LOG_PAGE (24u + PAGE)
+#define FILE_MOST (16u << 20)
+#define ROWS 40
+#define FLIPS 1000
+
+struct fixture {
+    char folder[64], path[96], log[112]; /* as a writer left them that was killed */
+    char copy[96], copy_log[112];
+    struct buffer file, pages; /* the same, in memory */
+    struct buffer whole;       /* what SQLite makes of them */
+    struct log_state state;
+    struct kiln_err err;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-log-XXXXXX");
+    if (!mkdtemp(f->folder))
+        return -1;
+    snprintf(f->path, sizeof(f->path), "%s/file.db", f->folder);
+    snprintf(f->log, sizeof(f->log), "%s-wal", f->path);
+    snprintf(f->copy, sizeof(f->copy), "%s/copy.db", f->folder);
+    snprintf(f->copy_log, sizeof(f->copy_log), "%s-wal", f->copy);
+    buffer_init(&f->file, FILE_MOST);
+    buffer_init(&f->pages, FILE_MOST);
+    buffer_init(&f->whole, FILE_MOST);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    buffer_done(&f->file);
+    buffer_done(&f->pages);
+    buffer_done(&f->whole);
+    fs_remove_tree(AT_FDCWD, f->folder);
+    free(f);
+    return 0;
+}
+
+/* ---- files ---- */
+
+static void read_all(const char *path, struct buffer *into)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    into->size = 0;
+    must(fs_read_file(path, FILE_MOST, into, &err), err);
+}
+
+static void write_all(const char *path, struct bytes content)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    must(fs_write_all(fd, content, &err), err);
+}
+
+/* In a process that ends without closing the file: nothing is put back from the log. */
+static void write_and_die(const struct fixture *f, const char *more)
+{
+    sqlite3 *db = NULL;
+    char sql[256];
+    bool fine = sqlite3_open(f->path, &db) == SQLITE_OK &&
+                sqlite3_exec(db,
+                             "pragma page_size = 4096; pragma journal_mode = wal;"
+                             "pragma wal_autocheckpoint = 0; pragma cache_size = 1;"
+                             "create table item (id integer primary key, filling text)",
+                             NULL, NULL, NULL) == SQLITE_OK;
+    for (int id = 1; fine && id <= ROWS; id++) {
+        snprintf(
+            sql, sizeof(sql), "insert into item values (%d, hex(zeroblob(%d)) || 'item %d'); %s",
+            id, 200 + id * 331 % 5000, id, id == ROWS / 4 ? "pragma wal_checkpoint(truncate)" : "");
+        fine = sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
+    }
+    fine = fine && sqlite3_exec(db, more, NULL, NULL, NULL) == SQLITE_OK;
+    _exit(fine ? 0 : 1);
+}
+
+/* A quarter of the rows are in the file, the others only in the log; then |more| happens. */
+static void make_files(struct fixture *f, const char *more)
+{
+    int status = 0;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        write_and_die(f, more);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    read_all(f->path, &f->file);
+    read_all(f->log, &f->pages);
+    must(db_snapshot(f->path, f->copy, &f->err), f->err);
+    must(db_snapshot_merge(f->copy, &f->err), f->err);
+    read_all(f->copy, &f->whole);
+    db_snapshot_remove(f->copy);
+}
+
+static size_t page_count(const struct fixture *f)
+{
+    return (f->pages.size - LOG_HEADER) / LOG_PAGE;
+}
+
+static uint8_t *log_page(struct fixture *f, size_t at)
+{
+    return f->pages.data + LOG_HEADER + at * LOG_PAGE;
+}
+
+static uint32_t number_at(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+/* What is in memory, written and saved. */
+static enum kiln_code save(struct fixture *f)
+{
+    db_snapshot_remove(f->copy);
+    write_all(f->copy, buffer_view(&f->file));
+    write_all(f->copy_log, buffer_view(&f->pages));
+    memset(&f->state, 0, sizeof(f->state));
+    return db_snapshot_save(f->copy, &f->state, &f->err);
+}
+
+static void save_ok(struct fixture *f)
+{
+    must(save(f), f->err);
+    assert_int_equal(access(f->copy_log, F_OK), -1);
+}
+
+/* Page 1 apart, in whose header SQLite counts changes and keeps the mode. */
+static void expect_whole_but(struct fixture *f, uint32_t lost_page)
+{
+    BUFFER_AUTO struct buffer saved;
+    buffer_init(&saved, FILE_MOST);
+    read_all(f->copy, &saved);
+    assert_int_equal(saved.size, f->whole.size);
+    for (uint32_t page = 2; page <= saved.size / PAGE; page++) {
+        size_t at = (size_t)(page - 1) * PAGE;
+        if (page != lost_page && memcmp(saved.data + at, f->whole.data + at, PAGE) != 0)
+            fail_msg("page %u is another one", page);
+    }
+}
+
+static int rows_of_copy(struct fixture *f)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *statement = NULL;
+    assert_int_equal(sqlite3_open_v2(f->copy, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    int rc = sqlite3_prepare_v2(db, "select count(*) from item where filling like '%item%'", -1,
+                                &statement, NULL);
+    int rows = -1;
+    if (rc == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+        rows = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return rows;
+}
+
+/* ---- logs that are as they should be ---- */
+
+static void expect_undamaged(struct fixture *f)
+{
+    save_ok(f);
+    assert_false(f->state.damaged);
+    assert_int_equal(f->state.lost, 0);
+    expect_whole_but(f, 0);
+}
+
+static void a_whole_log_is_put_into_the_file_by_sqlite(void **state)
+{
+    struct fixture *f = *state;
+    make_files(f, "");
+    expect_undamaged(f);
+    assert_int_equal(f->state.pages, page_count(f));
+    assert_int_equal(rows_of_copy(f), ROWS);
+}
+
+static void pages_left_from_before_a_log_was_started_over_are_no_damage(void **state)
+{
+    struct fixture *f = *state;
+    make_files(f, "pragma wal_checkpoint(restart); insert into item values (100, 'an item')");
+    expect_undamaged(f);
+    assert_in_range(f->state.pages, 1, page_count(f) / 4);
+    assert_int_equal(rows_of_copy(f), ROWS + 1);
+}
+
+static void pages_of_a_transaction_that_was_taken_back_are_no_damage(void **state)
+{
+    struct fixture *f = *state;
+    make_files(f, "begin; update item set filling = 'spoilt'; rollback;"
+                  "insert into item values (100, 'an item')");
+    expect_undamaged(f);
+    assert_true(f->state.pages < page_count(f)); /* so it had been written out */
+    assert_int_equal(rows_of_copy(f), ROWS + 1);
+}
+
+static void a_file_without_a_log_has_no_state(void **state)
+{
+    struct fixture *f = *state;
+    make_files(f, "");
+    f->pages.size = 0;
+    save_ok(f);
+    assert_int_equal(f->state.pages, 0);
+    assert_int_equal(rows_of_copy(f), ROWS / 4);
+}
+
+/* Nothing tells that there was more: SQLite's own answer. */
+static void a_log_cut_short_ends_where_its_last_whole_transaction_does(void **state)
+{
+    struct fixture *f = *state;
+    int latest = ROWS;
+    make_files(f, "");
+    for (size_t size = f->pages.size; size > 0; size = size > 3001 ? size - 3001 : 0) {
+        f->pages.size = size;
+        save_ok(f);
+        int rows = rows_of_copy(f);
+        assert_false(f->state.damaged);
+        assert_in_range(rows, ROWS / 4, latest);
+        latest = rows;
+    }
+    assert_int_equal(latest, ROWS / 4);
+}
+
+/* The shared-memory file is the writer's; ours is made of the log. */
+static void an_index_of_the_log_that_is_stale_says_nothing(void **state)
+{
+    struct fixture *f = *state;
+    char index[112];
+    static uint8_t noise[32768];
+    make_files(f, "");
+    memset(noise, 0x5a, sizeof(noise));
+    snprintf(index, sizeof(index), "%s-shm", f->path);
+    write_all(index, bytes_of(noise, sizeof(noise)));
+
+    must(db_snapshot(f->path, f->copy, &f->err), f->err);
+    must(db_snapshot_save(f->copy, &f->state, &f->err), f->err);
+
+    assert_false(f->state.damaged);
+    expect_whole_but(f, 0);
+    BUFFER_AUTO struct buffer after;
+    buffer_init(&after, FILE_MOST);
+    read_all(index, &after);
+    assert_int_equal(after.size, sizeof(noise));
+    assert_memory_equal(after.data, noise, sizeof(noise));
+}
+
+/* ---- damage ---- */
+
+static void one_damaged_page_of_the_log_costs_that_page(void **state)
+{
+    static const unsigned places[] = { 3, 24 + 1, 24 + PAGE - 1 };
+    struct fixture *f = *state;
+    make_files(f, "");
+    for (size_t at = 0; at + 1 < page_count(f); at++) {
+        uint32_t page = number_at(log_page(f, at));
+        for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+            log_page(f, at)[places[i]] ^= 0x10;
+            save_ok(f);
+            assert_true(f->state.damaged);
+            assert_int_equal(f->state.lost, 1);
+            assert_int_equal(f->state.pages, page_count(f));
+            expect_whole_but(f, page);
+            log_page(f, at)[places[i]] ^= 0x10;
+        }
+    }
+}
+
+/* The next page continues the sum. */
+static void a_damaged_checksum_costs_two_pages_at_most(void **state)
+{
+    struct fixture *f = *state;
+    make_files(f, "");
+    for (size_t at = 0; at + 2 < page_count(f); at++) {
+        log_page(f, at)[16] ^= 1;
+        save_ok(f);
+        assert_true(f->state.damaged);
+        assert_int_equal(f->state.lost, 2);
+        log_page(f, at)[16] ^= 1;
+    }
+}
+
+static void a_damaged_end_costs_the_transaction_that_it_ends(void **state)
+{
+    struct fixture *f = *state;
+    make_files(f, "");
+    log_page(f, page_count(f) - 1)[100] ^= 1;
+    save_ok(f);
+    assert_true(f->state.damaged);
+    assert_true(f->state.lost >= 1);
+    assert_int_equal(rows_of_copy(f), ROWS - 1);
+}
+
+static void a_damaged_header_costs_one_page_at_most(void **state)
+{
+    struct fixture *f = *state;
+    make_files(f, "");
+    uint32_t first = number_at(log_page(f, 0));
+    for (unsigned at = 0; at < LOG_HEADER; at++) {
+        f->pages.data[at] ^= 1;
+        save_ok(f);
+        assert_true(f->state.damaged);
+        assert_in_range(f->state.lost, 0, 1);
+        expect_whole_but(f, f->state.lost ? first : 0);
+        f->pages.data[at] ^= 1;
+    }
+}
+
+static void a_lost_beginning_costs_only_its_pages(void **state)
+{
+    struct fixture *f = *state;
+    make_files(f, "");
+    memset(f->pages.data, 0, LOG_HEADER + 2 * LOG_PAGE);
+    save_ok(f);
+    assert_true(f->state.damaged);
+    assert_int_equal(f->state.lost, 3); /* the third has nothing to continue */
+}
+
+static void of_a_log_of_noise_all_pages_are_lost(void **state)
+{
+    struct fixture *f = *state;
+    make_files(f, "");
+    memset(f->pages.data, 0x5a, f->pages.size);
+    save_ok(f);
+    assert_true(f->state.damaged);
+    assert_int_equal(f->state.pages, page_count(f));
+    assert_int_equal(f->state.lost, page_count(f));
+    assert_int_equal(rows_of_copy(f), ROWS / 4);
+}
+
+static void a_log_makes_good_for_a_file_that_sqlite_does_not_take(void **state)
+{
+    struct fixture *f = *state;
+    make_files(f, "create table other (id)"); /* which writes page 1 */
+    memset(f->file.data, 0, PAGE);
+    save_ok(f);
+    assert_false(f->state.damaged);
+    expect_whole_but(f, 0);
+}
+
+static void what_is_no_database_and_has_no_log_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    buffer_put(&f->file, "this is a text, which is longer than nothing", 40);
+    buffer_put(&f->pages, "and this one is not a log, though there is enough of it", 50);
+    assert_int_equal(save(f), KILN_CORRUPT);
+    assert_says(f->err.text, "copy.db");
+}
+
+/* As SQLite's, for logs of little-endian machines. */
+static void seal(struct fixture *f, size_t at)
+{
+    uint8_t *p = log_page(f, at), *before = at ? log_page(f, at - 1) + 16 : f->pages.data + 24;
+    uint32_t sum[2] = { number_at(before), number_at(before + 4) };
+    for (size_t i = 0; i < LOG_PAGE; i += i == 0 ? 24 : 8) {
+        const uint8_t *w = p + i;
+        sum[0] +=
+            ((uint32_t)w[3] << 24 | (uint32_t)w[2] << 16 | (uint32_t)w[1] << 8 | w[0]) + sum[1];
+        sum[1] +=
+            ((uint32_t)w[7] << 24 | (uint32_t)w[6] << 16 | (uint32_t)w[5] << 8 | w[4]) + sum[0];
+    }
+    for (unsigned i = 0; i < 8; i++)
+        p[16 + i] = (uint8_t)(sum[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+static void a_log_that_asks_for_a_giant_file_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    make_files(f, "");
+    size_t last = page_count(f) - 1;
+    seal(f, last);
+    save_ok(f);
+    assert_false(f->state.damaged); /* so the seal is SQLite's */
+
+    memset(log_page(f, last) + 4, 0x7f, 4);
+    seal(f, last);
+    log_page(f, 1)[100] ^= 1;
+
+    assert_int_equal(save(f), KILN_CORRUPT);
+    assert_says(f->err.text, "write-ahead log");
+    struct stat seen;
+    assert_int_equal(stat(f->copy, &seen), 0);
+    assert_true((size_t)seen.st_size <= f->whole.size);
+}
+
+/* The file never has a page that no state of it had: each is the file's or one of the log's. */
+static void expect_known_pages(struct fixture *f)
+{
+    BUFFER_AUTO struct buffer saved;
+    buffer_init(&saved, FILE_MOST);
+    read_all(f->copy, &saved);
+    assert_true(saved.size <= f->whole.size);
+    for (size_t at = PAGE; at + PAGE <= saved.size; at += PAGE) {
+        bool known =
+            at + PAGE <= f->file.size && memcmp(saved.data + at, f->file.data + at, PAGE) == 0;
+        for (size_t i = 0; !known && i < page_count(f); i++)
+            known = memcmp(saved.data + at, log_page(f, i) + 24, PAGE) == 0;
+        static const uint8_t nothing[PAGE];
+        assert_true(known || memcmp(saved.data + at, nothing, PAGE) == 0);
+    }
+}
+
+static void no_flipped_bit_makes_a_page_that_never_was(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t random = 88172645463325252u;
+    size_t damaged = 0;
+    make_files(f, "");
+    for (unsigned i = 0; i < FLIPS; i++) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        uint64_t bit = random % (f->pages.size * 8);
+        uint8_t mask = (uint8_t)(1u << (bit % 8));
+        f->pages.data[bit / 8] ^= mask;
+        save_ok(f);
+        damaged += f->state.damaged;
+        f->pages.data[bit / 8] ^= mask;
+        expect_known_pages(f);
+    }
+    assert_true(damaged > FLIPS * 9 / 10);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_whole_log_is_put_into_the_file_by_sqlite),
+        TEST(pages_left_from_before_a_log_was_started_over_are_no_damage),
+        TEST(pages_of_a_transaction_that_was_taken_back_are_no_damage),
+        TEST(a_file_without_a_log_has_no_state),
+        TEST(a_log_cut_short_ends_where_its_last_whole_transaction_does),
+        TEST(an_index_of_the_log_that_is_stale_says_nothing),
+        TEST(one_damaged_page_of_the_log_costs_that_page),
+        TEST(a_damaged_checksum_costs_two_pages_at_most),
+        TEST(a_damaged_end_costs_the_transaction_that_it_ends),
+        TEST(a_damaged_header_costs_one_page_at_most),
+        TEST(a_lost_beginning_costs_only_its_pages),
+        TEST(of_a_log_of_noise_all_pages_are_lost),
+        TEST(a_log_makes_good_for_a_file_that_sqlite_does_not_take),
+        TEST(what_is_no_database_and_has_no_log_is_refused),
+        TEST(a_log_that_asks_for_a_giant_file_is_refused),
+        TEST(no_flipped_bit_makes_a_page_that_never_was),
+    };
+    return cmocka_run_group_tests_name("log_salvage", tests, NULL, NULL);
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+
+#include "common/fs.h"
+#include "engine/miopen/tuning_file.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY(batch) "2x64x56x56x1x3x3x1x64x" batch "x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
+
+struct fixture {
+    char folder[64], path[100], copy[100];
+    struct buffer told; /* a line for each record and each bad row */
+    size_t records, bad;
+    bool stop;
+    struct perf_db_writer *writer; /* every record goes there too; owned */
+    struct kiln_err err;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-perf-db-XXXXXX");
+    if (!mkdtemp(f->folder))
+        return -1;
+    snprintf(f->path, sizeof(f->path), "%s/gfx906_60.db", f->folder);
+    snprintf(f->copy, sizeof(f->copy), "%s/copy.db", f->folder);
+    buffer_init(&f->told, 1u << 20);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    perf_db_writer_destroy(f->writer);
+    buffer_done(&f->told);
+    fs_remove_tree(AT_FDCWD, f->folder);
+    free(f);
+    return 0;
+}
+
+static void run_sql(const char *path, const char *sql)
+{
+    sqlite3 *db = NULL;
+    char *why = NULL;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    sqlite3_exec(db, "pragma synchronous = off; pragma journal_mode = memory", NULL, NULL, NULL);
+    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
+        fail_msg("%s: %s", why, sql);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/* As MIOpen's, but nothing forbids what the tests put in. */
+static const char loose[] =
+    "create table config (id integer primary key, layout text, data_type text, direction text,"
+    "spatial_dim int, in_channels int, in_h int, in_w int, in_d int, fil_h int, fil_w int,"
+    "fil_d int, out_channels int, batchsize int, pad_h int, pad_w int, pad_d int,"
+    "conv_stride_h int, conv_stride_w int, conv_stride_d int, dilation_h int, dilation_w int,"
+    "dilation_d int, bias int, group_count int);"
+    "create table perf_db (id integer primary key, solver text, config integer, params text);"
+    "insert into config values (3,'NCHW','FP32','F',2,64,56,56,1,3,3,1,64,8,1,1,0,1,1,0,1,1,0,0,1);"
+    "insert into config values (5,'NCHW','FP32','F',2,64,56,56,1,3,3,1,64,9,1,1,0,1,1,0,1,1,0,0,1);"
+    "insert into perf_db values (10,'B',5,'1,2'),(11,'A',3,'7'),(12,'A',5,''),(14,'C',3,'8');";
+
+static bool on_record(void *context, const struct tuning_record *r)
+{
+    struct fixture *f = context;
+    static char line[TUNING_VALUE_MOST + TUNING_KEY_MOST + 64];
+    int size = snprintf(line, sizeof(line), "%llu %.*s=%.*s", (unsigned long long)r->line,
+                        (int)r->key.size, (const char *)r->key.data, (int)r->value.size,
+                        r->value.size ? (const char *)r->value.data : "");
+    buffer_put(&f->told, line, (size_t)size);
+    assert_int_equal(r->id_count, r->entry_count);
+    for (size_t i = 0; i < r->id_count; i++) {
+        size = snprintf(line, sizeof(line), " %llu", (unsigned long long)r->ids[i]);
+        buffer_put(&f->told, line, (size_t)size);
+    }
+    buffer_put_u8(&f->told, '\n');
+    f->records++;
+    if (f->writer)
+        must(perf_db_writer_add(f->writer, r->key, r->value, r->line, r->ids, &f->err), f->err);
+    return !f->stop;
+}
+
+static bool on_bad(void *context, uint64_t row, const char *why)
+{
+    struct fixture *f = context;
+    char line[400];
+    int size = snprintf(line, sizeof(line), "bad %llu %s\n", (unsigned long long)row, why);
+    buffer_put(&f->told, line, (size_t)size);
+    f->bad++;
+    return !f->stop;
+}
+
+static enum kiln_code try_read(struct fixture *f, const char *path)
+{
+    struct tuning_reader_events events = { on_record, on_bad, NULL, f };
+    f->told.size = f->records = f->bad = 0;
+    enum kiln_code rc = perf_db_read(path, &events, &f->err);
+    buffer_put_u8(&f->told, '\0');
+    assert_false(f->told.failed);
+    return rc;
+}
+
+static const char *read_loose(struct fixture *f, const char *sql)
+{
+    unlink(f->path);
+    run_sql(f->path, loose);
+    run_sql(f->path, sql);
+    must(try_read(f, f->path), f->err);
+    return (const char *)f->told.data;
+}
+
+#define RECORD_3 "3 " KEY("8") "=A:7;C:8 11 14\n"
+#define RECORD_5 "5 " KEY("9") "=B:1,2;A: 10 12\n"
+
+static void gives_records_by_config_and_entries_by_id(void **state)
+{
+    assert_string_equal(read_loose(*state, ""), RECORD_3 RECORD_5);
+}
+
+static void a_config_without_rows_is_a_record_without_entries(void **state)
+{
+    assert_string_equal(read_loose(*state, "delete from perf_db where config = 3"),
+                        "3 " KEY("8") "=\n" RECORD_5);
+}
+
+static const struct {
+    const char *sql, *says;
+    size_t bad;
+} damage[] = {
+    { "insert into perf_db values (20,NULL,3,'1')", "bad 20 row of perf_db: its solver has", 1 },
+    { "insert into perf_db values (20,'D',3,NULL)", "bad 20 row of perf_db: its params has", 1 },
+    { "insert into perf_db values (20,'D',3,x'31')", "bad 20 row of perf_db: its params has", 1 },
+    { "insert into perf_db values (20,'D',NULL,'1')", "bad 20 row of perf_db: its config has", 1 },
+    { "insert into perf_db values (20,'D','x','1')", "bad 20 row of perf_db: its config has", 1 },
+    { "insert into perf_db values (20,'D',3.5,'1')", "bad 20 row of perf_db: its config has", 1 },
+    { "insert into perf_db values (20,'',3,'1')", "bad 20 row of perf_db: the id of an", 1 },
+    { "insert into perf_db values (20,'D;E:1',3,'1')", "bad 20 row of perf_db", 1 },
+    { "insert into perf_db values (20,'D:1',3,'1')", "bad 20 row of perf_db", 1 },
+    { "insert into perf_db values (20,'D',3,'1;E:2')", "bad 20 row of perf_db: its texts have", 1 },
+    { "insert into perf_db values (20,'D',3,'1=2')", "bad 20 row of perf_db: the text of", 1 },
+    { "insert into perf_db values (20,'D',3,'1'||char(10))", "the byte 0x0a", 1 },
+    { "insert into perf_db values (20,'D',3,'1'||char(0)||'2')", "the byte 0x00", 1 },
+    { "insert into perf_db values (20,'D',3,printf('%070000d',1))", "more than 65536 bytes", 1 },
+    { "insert into perf_db values (20,'D',99,'1')", "bad 20 row of perf_db: the table config", 1 },
+    { "insert into perf_db values (20,'D',-3,'1')", "no good row -3", 1 },
+    { "insert into perf_db values (20,'D',4,'1')", "no good row 4", 1 },
+    { "insert into perf_db values (-20,'D',3,'1')", "its id -20 is out of order", 1 },
+    { "insert into perf_db values (20,'A',3,'1')", "bad 20 row of perf_db: there is an earlier",
+      1 },
+    { "insert into config select 7,layout,data_type,direction,spatial_dim,in_channels,in_h,in_w,"
+      "in_d,fil_h,fil_w,fil_d,out_channels,batchsize,pad_h,pad_w,pad_d,conv_stride_h,"
+      "conv_stride_w,conv_stride_d,dilation_h,dilation_w,dilation_d,bias,group_count from config "
+      "where id = 3",
+      "bad 7 row of config: there is an earlier", 1 },
+    { "update config set id = -3 where id = 3", "bad 0 row of config: its id -3", 3 },
+    { "update config set in_h = -56 where id = 3", "bad 3 row of config: its in_h is negative", 3 },
+    { "update config set in_h = 'x' where id = 3", "bad 3 row of config: its in_h has the", 3 },
+    { "update config set bias = NULL where id = 3", "bad 3 row of config: its bias has the", 3 },
+    { "update config set pad_d = 1.5 where id = 3", "bad 3 row of config: its pad_d has the", 3 },
+    { "update config set layout = '' where id = 3", "bad 3 row of config: the layout is empty", 3 },
+    { "update config set layout = 'NxC' where id = 3", "the layout has an 'x'", 3 },
+    { "update config set layout = 'N=C' where id = 3", "the layout has a '='", 3 },
+    { "update config set layout = 5 where id = 3; update config set direction = x'46' where id = 3",
+      "bad 3 row of config: its direction has", 3 },
+    { "update config set layout = printf('%01020d',1) where id = 3", "key has more than 1024", 3 },
+};
+
+static void a_bad_row_is_told_with_its_id_and_left_out(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
+        const char *told = read_loose(f, damage[i].sql);
+        assert_says(told, damage[i].says);
+        assert_says(told, RECORD_5);
+        if (f->bad != damage[i].bad || (damage[i].bad == 1) != (f->records == 2))
+            fail_msg("%s:\n%s", damage[i].sql, told);
+        if (f->records == 2)
+            assert_says(told, RECORD_3);
+    }
+}
+
+static void rows_beyond_what_a_record_may_hold_are_told(void **state)
+{
+    const char *told =
+        read_loose(*state, "with recursive n(i) as (select 100 union all select i + 1 from n where "
+                           "i < 400) insert into perf_db select i, 'S' || i, 3, '' from n");
+    assert_says(told, "bad 354 row of perf_db: its problem has too many rows");
+    assert_null(strstr(told, "bad 353 "));
+    assert_says(told, "bad 400 ");
+    told = read_loose(*state, "insert into perf_db values (20,'D',3,printf('%040000d',1)),"
+                              "(21,'E',3,printf('%040000d',1))");
+    assert_says(told, "bad 21 row of perf_db: the rows of its problem are too long");
+    assert_null(strstr(told, "bad 20 "));
+}
+
+static const struct {
+    const char *sql, *says;
+} others[] = {
+    { "drop table perf_db", "has no table 'perf_db'" },
+    { "drop table config", "has no table 'config'" },
+    { "alter table config drop column pad_w", "table 'config' of" },
+    { "alter table config drop column pad_w", "has no column 'pad_w'" },
+    { "alter table perf_db drop column params", "has no column 'params'" },
+    { "drop table perf_db; create view perf_db as select 1 id, 'A' solver, 3 config, '1' params",
+      "has no table 'perf_db'" },
+};
+
+static void names_what_another_database_lacks(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        unlink(f->path);
+        run_sql(f->path, loose);
+        run_sql(f->path, others[i].sql);
+        assert_int_equal(try_read(f, f->path), KILN_CORRUPT);
+        assert_int_equal(f->records, 0);
+        assert_says(f->err.text, others[i].says);
+    }
+}
+
+static void a_file_that_is_no_database_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    must(fs_replace_file(f->path, bytes_of_text("gfx906 and so on, but no database at all"), 0600,
+                         &f->err),
+         f->err);
+    assert_int_equal(try_read(f, f->path), KILN_CORRUPT);
+    unlink(f->path);
+    assert_int_not_equal(try_read(f, f->path), KILN_OK);
+    assert_says(f->err.text, f->path);
+}
+
+static void the_caller_can_stop(void **state)
+{
+    struct fixture *f = *state;
+    read_loose(f, "");
+    f->stop = true;
+    assert_int_equal(try_read(f, f->path), KILN_CANCELLED);
+    assert_int_equal(f->records, 1);
+    run_sql(f->path, "insert into perf_db values (20,NULL,3,'1')");
+    assert_int_equal(try_read(f, f->path), KILN_CANCELLED);
+    assert_int_equal(f->records, 0);
+}
+
+/* Whatever a damaged page says: an answer, and no record that is malformed. */
+static void damaged_pages_neither_crash_nor_hang_the_reader(void **state)
+{
+    struct fixture *f = *state;
+    read_loose(f, "with recursive n(i) as (select 100 union all select i + 1 from n where i < 2000)"
+                  " insert into perf_db select i, 'S' || i, i % 300, '1,2,3' from n");
+    BUFFER_AUTO struct buffer whole;
+    buffer_init(&whole, 1u << 20);
+    must(fs_read_file(f->path, 1u << 20, &whole, &f->err), f->err);
+    uint64_t x = 1;
+    for (unsigned i = 0; i < 300; i++) {
+        BUFFER_AUTO struct buffer bad;
+        buffer_init(&bad, 1u << 20);
+        buffer_put(&bad, whole.data, whole.size);
+        for (unsigned k = 0; k < 1 + i % 8; k++) {
+            x = x * 6364136223846793005ull + 1442695040888963407ull;
+            bad.data[100 + (x >> 33) % (bad.size - 100)] = (uint8_t)(x >> 24);
+        }
+        KILN_AUTO(fd) int fd = open(f->path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+        must(fs_write_all(fd, buffer_view(&bad), &f->err), f->err);
+        enum kiln_code rc = try_read(f, f->path);
+        assert_true(rc == KILN_OK || rc == KILN_CORRUPT);
+    }
+}
+
+/* ---- writing ---- */
+
+static void finish(struct fixture *f)
+{
+    KILN_AUTO(perf_db_writer) struct perf_db_writer *writer = KILN_TAKE(f->writer);
+    must(perf_db_writer_finish(writer, &f->err), f->err);
+}
+
+static void what_is_written_is_read_back_with_its_ids(void **state)
+{
+    struct fixture *f = *state;
+    must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
+    read_loose(f, "delete from perf_db where config = 5");
+    finish(f);
+    must(try_read(f, f->copy), f->err);
+    assert_string_equal((const char *)f->told.data, RECORD_3 "5 " KEY("9") "=\n");
+}
+
+static enum kiln_code add(struct fixture *f, const char *key, const char *value, uint64_t config,
+                          const uint64_t *ids)
+{
+    return perf_db_writer_add(f->writer, bytes_of_text(key), bytes_of_text(value), config, ids,
+                              &f->err);
+}
+
+static void numbers_on_where_no_ids_are_given(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t ids[] = { 70, 60 };
+    must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
+    must(add(f, KEY("1"), "A:1;B:2", 9, ids), f->err);
+    must(add(f, KEY("2"), "A:1;B:", 0, NULL), f->err);
+    finish(f);
+    must(try_read(f, f->copy), f->err);
+    assert_string_equal((const char *)f->told.data, "9 " KEY("1") "=B:2;A:1 60 70\n"
+                                                                  "10 " KEY("2") "=A:1;B: 71 72\n");
+}
+
+static void a_refused_record_leaves_nothing_behind(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t taken[] = { 2, 1 }, zero[] = { 0 };
+    static const char *const keys[] = { "",
+                                        "64-56-56-3x3-64-56-56-64-1x1-1x1-1x1-0-NCHW-FP32-F",
+                                        KEY("08"),
+                                        KEY("-8"),
+                                        KEY("99999999999999999999"),
+                                        KEY("8") "x",
+                                        KEY("8") "xF",
+                                        "2x" KEY("8"),
+                                        "2x64" };
+    must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
+    must(add(f, KEY("1"), "A:1", 0, NULL), f->err);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        assert_int_equal(add(f, keys[i], "A:1", 0, NULL), KILN_INVALID);
+    assert_int_equal(add(f, KEY("1"), "B:1", 0, NULL), KILN_INVALID);
+    assert_says(f->err.text, "there already");
+    assert_int_equal(add(f, KEY("2"), "B:1", 1, NULL), KILN_INVALID);
+    assert_int_equal(add(f, KEY("2"), "B:1;B:2", 0, NULL), KILN_INVALID);
+    assert_int_equal(add(f, KEY("2"), "B:1;C:2", 0, taken), KILN_INVALID);
+    assert_int_equal(add(f, KEY("2"), "B:1", 0, zero), KILN_INVALID);
+    assert_int_equal(add(f, KEY("2"), "B", 0, NULL), KILN_INVALID);
+    must(add(f, KEY("3"), "B:1", 0, NULL), f->err);
+    finish(f);
+    must(try_read(f, f->copy), f->err);
+    assert_string_equal((const char *)f->told.data, "1 " KEY("1") "=A:1 1\n2 " KEY("3") "=B:1 2\n");
+}
+
+static void an_unfinished_file_is_removed_and_an_existing_one_kept(void **state)
+{
+    struct fixture *f = *state;
+    must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
+    must(add(f, KEY("1"), "A:1", 0, NULL), f->err);
+    perf_db_writer_destroy(f->writer);
+    f->writer = NULL;
+    assert_int_not_equal(access(f->copy, F_OK), 0);
+    read_loose(f, "");
+    assert_int_not_equal(perf_db_create(f->path, &f->writer, &f->err), KILN_OK);
+    assert_null(f->writer);
+    must(try_read(f, f->path), f->err);
+}
+
+static void the_same_records_give_the_same_bytes(void **state)
+{
+    struct fixture *f = *state;
+    struct buffer files[2];
+    for (unsigned i = 0; i < 2; i++) {
+        unlink(f->copy);
+        must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
+        must(add(f, KEY("1"), "A:1;B:2", 0, NULL), f->err);
+        finish(f);
+        buffer_init(&files[i], 1u << 20);
+        must(fs_read_file(f->copy, 1u << 20, &files[i], &f->err), f->err);
+    }
+    assert_true(bytes_equal(buffer_view(&files[0]), buffer_view(&files[1])));
+    buffer_done(&files[0]);
+    buffer_done(&files[1]);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(gives_records_by_config_and_entries_by_id),
+        TEST(a_config_without_rows_is_a_record_without_entries),
+        TEST(a_bad_row_is_told_with_its_id_and_left_out),
+        TEST(rows_beyond_what_a_record_may_hold_are_told),
+        TEST(names_what_another_database_lacks),
+        TEST(a_file_that_is_no_database_is_refused),
+        TEST(the_caller_can_stop),
+        TEST(damaged_pages_neither_crash_nor_hang_the_reader),
+        TEST(what_is_written_is_read_back_with_its_ids),
+        TEST(numbers_on_where_no_ids_are_given),
+        TEST(a_refused_record_leaves_nothing_behind),
+        TEST(an_unfinished_file_is_removed_and_an_existing_one_kept),
+        TEST(the_same_records_give_the_same_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

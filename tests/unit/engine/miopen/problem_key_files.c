@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Every key of MIOpen's own files, read into a problem and written again.  The few that name no
+ * problem of kiln's are counted by reason.
+ */
+#include "common/driver_line.h"
+#include "engine/db/query.h"
+#include "engine/miopen/bzip2.h"
+#include "engine/miopen/problem_key.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef enum kiln_code key_parse(struct bytes text, struct problem *ret_problem,
+                                 struct kiln_err *err);
+typedef size_t key_write(const struct problem *p, char text[PROBLEM_KEY_MOST]);
+
+#define FILE_MOST (256u << 20)
+
+enum reason { LARGE_FILTER, LARGE_TENSOR, OLD_LAYOUT, REASON_COUNT };
+
+static const struct {
+    const char *says; /* part of the parser's sentence */
+    const char *why;
+} reasons[] = {
+    [LARGE_FILTER] = { "the output is empty",
+                       "the filter exceeds the padded input: MIOpen takes the output to be 1" },
+    [LARGE_TENSOR] = { "2147483647 are the most", "a tensor has 2^31 elements or more" },
+    [OLD_LAYOUT] = { "three dimensions and the layout 'NCHW'",
+                     "3-D rows that an older MIOpen called NCHW, where it asks for NCDHW today" },
+};
+
+struct tally {
+    key_parse *reader;
+    key_write *writer;
+    uint64_t keys, exact, verbatim[REASON_COUNT];
+};
+
+struct expected {
+    const char *file;
+    uint64_t keys, verbatim[REASON_COUNT];
+};
+
+static void count_reason(struct tally *t, const char *sentence)
+{
+    for (size_t i = 0; i < REASON_COUNT; i++) {
+        if (strstr(sentence, reasons[i].says)) {
+            t->verbatim[i]++;
+            return;
+        }
+    }
+    fail_msg("an unexpected reason: %s", sentence);
+}
+
+static void try_key(struct tally *t, struct bytes key)
+{
+    char text[PROBLEM_KEY_MOST];
+    struct problem p;
+    struct kiln_err err = KILN_ERR_INIT;
+    enum kiln_code rc = t->reader(key, &p, &err);
+    t->keys++;
+    if (rc == KILN_UNSUPPORTED) {
+        count_reason(t, err.text);
+        return;
+    }
+    if (rc)
+        fail_msg("'%.*s': %s", (int)key.size, (const char *)key.data, err.text);
+    must(problem_check(&p, &err), err);
+    if (t->writer(&p, text) != key.size || memcmp(text, key.data, key.size) != 0)
+        fail_msg("'%.*s' came back as '%s'", (int)key.size, (const char *)key.data, text);
+    t->exact++;
+}
+
+static void compare(const struct tally *t, const struct expected *expected)
+{
+    print_message("%s: %llu keys, %llu exact\n", expected->file, (unsigned long long)t->keys,
+                  (unsigned long long)t->exact);
+    for (size_t i = 0; i < REASON_COUNT; i++)
+        if (t->verbatim[i])
+            print_message("    %llu verbatim: %s\n", (unsigned long long)t->verbatim[i],
+                          reasons[i].why);
+    assert_int_equal(t->keys, expected->keys);
+    assert_int_equal(t->exact + t->verbatim[0] + t->verbatim[1] + t->verbatim[2], t->keys);
+    assert_memory_equal(t->verbatim, expected->verbatim, sizeof(t->verbatim));
+}
+
+static void path_of(const char *name, char path[512])
+{
+    const char *data = getenv("KILN_TEST_DATA");
+    snprintf(path, 512, "%s/%s", data ? data : KILN_TEST_DATA, name);
+}
+
+/* Opens an unpacked copy, which the caller unlinks; -1 and a line where the file is not there. */
+static int unpacked(const char *name, char ret_copy[64])
+{
+    char path[512];
+    struct kiln_err err = KILN_ERR_INIT;
+    path_of(name, path);
+    int packed = open(path, O_RDONLY | O_CLOEXEC);
+    if (packed < 0) {
+        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its folder\n", path);
+        return -1;
+    }
+    snprintf(ret_copy, 64, "/tmp/kiln-test-XXXXXX");
+    int plain = mkstemp(ret_copy);
+    assert_true(plain >= 0);
+    must(bzip2_unpack_file(packed, plain, FILE_MOST, NULL, NULL, &err), err);
+    close(packed);
+    return plain;
+}
+
+static void try_find_file(const struct expected *expected)
+{
+    struct tally t = { .reader = find_key_parse, .writer = find_key_write };
+    char copy[64];
+    struct stat about;
+    int fd = unpacked(expected->file, copy);
+    if (fd < 0)
+        return;
+    assert_int_equal(unlink(copy), 0);
+    assert_int_equal(fstat(fd, &about), 0);
+    void *text = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    assert_ptr_not_equal(text, MAP_FAILED);
+    const uint8_t *at = text, *end = at + about.st_size;
+    while (at < end) {
+        const uint8_t *line_end = memchr(at, '\n', (size_t)(end - at));
+        const uint8_t *equals = memchr(at, '=', (size_t)(end - at));
+        assert_true(line_end && equals && equals < line_end);
+        try_key(&t, bytes_of(at, (size_t)(equals - at)));
+        at = line_end + 1;
+    }
+    assert_int_equal(munmap(text, (size_t)about.st_size), 0);
+    close(fd);
+    compare(&t, expected);
+}
+
+/* A row as MIOpen's own converter joins it: numbers, then words, with an x between. */
+#define EACH_COLUMN                                                                       \
+    "SELECT spatial_dim||'x'||in_channels||'x'||in_h||'x'||in_w||'x'||in_d||'x'||fil_h"   \
+    "||'x'||fil_w||'x'||fil_d||'x'||out_channels||'x'||batchsize||'x'||pad_h||'x'||pad_w" \
+    "||'x'||pad_d||'x'||conv_stride_h||'x'||conv_stride_w||'x'||conv_stride_d||'x'"       \
+    "||dilation_h||'x'||dilation_w||'x'||dilation_d||'x'||bias||'x'||group_count||'x'"    \
+    "||layout||'x'||data_type||'x'||direction FROM config"
+
+/* |is_copy|: unlinked once it is open. */
+static void try_perf_rows(const char *path, bool is_copy, const struct expected *expected)
+{
+    static const char *const statements[] = { EACH_COLUMN };
+    struct db_options options = {
+        .path = path,
+        .statements = statements,
+        .statement_count = 1,
+        .value_most = 1u << 20,
+        .cache_kib = 4096,
+        .read_only = true,
+        .immutable = true,
+    };
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tally t = { .reader = perf_key_parse, .writer = perf_key_write };
+    KILN_AUTO(db) struct db *db = NULL;
+    must(db_open(&options, &db, &err), err);
+    assert_true(!is_copy || unlink(path) == 0);
+    QUERY_AUTO struct query q = query_of(db, 0);
+    bool row = true;
+    must(query_step(&q, &row, &err), err);
+    while (row) {
+        try_key(&t, bytes_of_text(query_text(&q, 0)));
+        must(query_step(&q, &row, &err), err);
+    }
+    compare(&t, expected);
+}
+
+static void try_perf_file(const struct expected *expected)
+{
+    char copy[64];
+    int fd = unpacked(expected->file, copy);
+    if (fd < 0)
+        return;
+    close(fd);
+    try_perf_rows(copy, true, expected);
+}
+
+static void every_find_key_of_gfx900_survives_or_is_told_why_not(void **state)
+{
+    (void)state;
+    try_find_file(&(struct expected){ "gfx900_56.HIP.fdb.txt.bz2", 64583, { 78, 2, 0 } });
+    try_find_file(&(struct expected){ "gfx900_56.OpenCL.fdb.txt.bz2", 1711, { 0, 0, 0 } });
+}
+
+static void every_find_key_of_gfx906_survives_or_is_told_why_not(void **state)
+{
+    (void)state;
+    try_find_file(&(struct expected){ "gfx906_60.HIP.fdb.txt.bz2", 120454, { 77, 34, 0 } });
+}
+
+static void every_find_key_of_gfx90a_survives_or_is_told_why_not(void **state)
+{
+    (void)state;
+    try_find_file(&(struct expected){ "gfx90a68.HIP.fdb.txt.bz2", 193590, { 364, 762, 0 } });
+}
+
+static void every_find_key_of_gfx942_survives(void **state)
+{
+    (void)state;
+    try_find_file(&(struct expected){ "gfx942130.HIP.fdb.txt.bz2", 9600, { 0, 0, 0 } });
+}
+
+static void every_perf_row_survives_or_is_told_why_not(void **state)
+{
+    (void)state;
+    try_perf_file(&(struct expected){ "gfx900_56.db.bz2", 41922, { 8, 0, 39 } });
+    try_perf_file(&(struct expected){ "gfx906_60.db.bz2", 99522, { 6, 6, 0 } });
+    try_perf_file(&(struct expected){ "gfx942130.db.bz2", 9393, { 0, 0, 0 } });
+}
+
+static void every_perf_row_that_miopen_wrote_for_a_user_survives(void **state)
+{
+    (void)state;
+    char path[512];
+    path_of("userdb-gfx906_60/gfx906_60_1.1.0.udb", path);
+    if (access(path, R_OK) != 0) {
+        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its folder\n", path);
+        return;
+    }
+    try_perf_rows(path, false, &(struct expected){ "gfx906_60_1.1.0.udb", 216, { 0, 0, 0 } });
+}
+
+/* A problem's line, and its FindDb key. */
+static void try_driver_file(const char *name)
+{
+    char path[512], line[4096], driver[1024], key[PROBLEM_KEY_MOST];
+    unsigned lines = 0;
+    path_of(name, path);
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its folder\n", path);
+        return;
+    }
+    for (; fgets(line, sizeof(line), file); lines++) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct problem first[3], by_line[3], by_key[3];
+        unsigned count = 0;
+        must(problem_named(bytes_of_text(line), first, &count, &err), err);
+        assert_int_equal(count, 1);
+        problem_to_driver(&first[0], driver, sizeof(driver));
+        must(problem_named(bytes_of_text(driver), by_line, &count, &err), err);
+        assert_true(problem_equal(&first[0], &by_line[0]));
+        find_key_write(&first[0], key);
+        must(problem_named(bytes_of_text(key), by_key, &count, &err), err);
+        assert_true(problem_equal(&first[0], &by_key[0]));
+    }
+    (void)fclose(file);
+    print_message("%s: %u lines, all exact\n", name, lines);
+    assert_int_equal(lines, 69);
+}
+
+static void every_driver_line_of_resnet50_survives(void **state)
+{
+    (void)state;
+    try_driver_file("resnet50-fp32-nchw.txt");
+    try_driver_file("resnet50-fp16-nhwc.txt");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_find_key_of_gfx900_survives_or_is_told_why_not),
+        cmocka_unit_test(every_find_key_of_gfx906_survives_or_is_told_why_not),
+        cmocka_unit_test(every_find_key_of_gfx90a_survives_or_is_told_why_not),
+        cmocka_unit_test(every_find_key_of_gfx942_survives),
+        cmocka_unit_test(every_perf_row_survives_or_is_told_why_not),
+        cmocka_unit_test(every_perf_row_that_miopen_wrote_for_a_user_survives),
+        cmocka_unit_test(every_driver_line_of_resnet50_survives),
+    };
+    return cmocka_run_group_tests_name("problem_key_files", tests, NULL, NULL);
+}

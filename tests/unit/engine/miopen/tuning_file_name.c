@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+
+#include "engine/miopen/tuning_file.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    struct tuning_file_name is;
+} known[] = {
+    { "gfx90a68.HIP.fdb.txt", { TUNING_FIND, TUNING_TEXT, "gfx90a68", "HIP", "", false } },
+    { "gfx900_56.OpenCL.fdb.txt", { TUNING_FIND, TUNING_TEXT, "gfx900_56", "OpenCL", "", false } },
+    { "gfx906_60.HIP.2_17_0_a82233c22.ufdb.txt",
+      { TUNING_FIND, TUNING_TEXT, "gfx906_60", "HIP", "2_17_0_a82233c22", true } },
+    { "gfx906_60.db", { TUNING_PERF, TUNING_SQLITE, "gfx906_60", "", "", false } },
+    { "gfx906_60_1.1.0.udb", { TUNING_PERF, TUNING_SQLITE, "gfx906_60", "", "1.1.0", true } },
+    { "gfx906_xnack_60_1.1.0.udb",
+      { TUNING_PERF, TUNING_SQLITE, "gfx906_xnack_60", "", "1.1.0", true } },
+    { "gfx90a68_1.1.0.udb.txt", { TUNING_PERF, TUNING_TEXT, "gfx90a68", "", "1.1.0", true } },
+    { "gfx90a_1.1.0.udb", { TUNING_PERF, TUNING_SQLITE, "gfx90a", "", "1.1.0", true } },
+    { "gfx942130.db.txt", { TUNING_PERF, TUNING_TEXT, "gfx942130", "", "", false } },
+};
+
+static void assert_same(const struct tuning_file_name *a, const struct tuning_file_name *b)
+{
+    assert_int_equal(a->kind, b->kind);
+    assert_int_equal(a->format, b->format);
+    assert_string_equal(a->database_id, b->database_id);
+    assert_string_equal(a->backend, b->backend);
+    assert_string_equal(a->version, b->version);
+    assert_int_equal(a->is_user, b->is_user);
+}
+
+static void reads_and_writes_miopens_names(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct tuning_file_name n;
+        struct kiln_err err = KILN_ERR_INIT;
+        char text[128], packed[128];
+        must(tuning_file_name_parse(known[i].name, &n, &err), err);
+        assert_same(&n, &known[i].is);
+
+        tuning_file_name_write(&n, text);
+
+        assert_string_equal(text, known[i].name);
+        strcat(strcpy(packed, text), ".bz2");
+        must(tuning_file_name_parse(packed, &n, &err), err);
+        assert_same(&n, &known[i].is);
+    }
+}
+
+static void reads_the_older_names_of_perf_text(void **state)
+{
+    (void)state;
+    struct tuning_file_name n;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(tuning_file_name_parse("gfx906_60.cd.pdb.txt", &n, &err), err);
+    assert_int_equal(n.kind, TUNING_PERF);
+    assert_int_equal(n.format, TUNING_TEXT);
+    assert_false(n.is_user);
+    assert_string_equal(n.database_id, "gfx906_60");
+    must(tuning_file_name_parse("gfx906_60.cd.updb.txt", &n, &err), err);
+    assert_true(n.is_user);
+}
+
+static const struct {
+    const char *name, *says;
+} bad[] = {
+    { "", "ending" },
+    { ".db", "ending" },
+    { ".bz2", "ending" },
+    { "gfx906_60", "ending" },
+    { "gfx906_60.kdb", "ending" },
+    { "gfx906_60.txt", "ending" },
+    { "gfx906_60.db.gz", "ending" },
+    { "gfx906_60.db.bz2.bz2", "ending" },
+    { "a/gfx906_60.db", "path" },
+    { "gfx906_60.fdb.txt", "a backend" },
+    { "gfx906_60..fdb.txt", "a backend" },
+    { "gfx906_60.H-P.fdb.txt", "a backend" },
+    { "gfx906_60.AVeryLongBackendsName.fdb.txt", "a backend" },
+    { "gfx906_60.HIP.1_2.fdb.txt", "a backend" },
+    { "gfx906_60.HIP..ufdb.txt", "version" },
+    { "gfx906_60.HIP.2_17_0_0123456789012345678901234567890123.ufdb.txt", "version" },
+    { "gfx906_60_1.1.0\x1b.udb", "version" },
+    { "gfx999_60.db", "no database id" },
+    { "gfx906_61x.db", "no database id" },
+    { "sm_90.db", "no database id" },
+    { "gfx906_60_1.1.0.db", "no database id" },
+    { "\x1b]0;x.db", "'?]0;x.db'" },
+};
+
+static void says_which_part_of_a_name_is_wrong(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct tuning_file_name n;
+        struct kiln_err err = KILN_ERR_INIT;
+        if (tuning_file_name_parse(bad[i].name, &n, &err) != KILN_INVALID)
+            fail_msg("'%s' was taken", bad[i].name);
+        assert_says(err.text, bad[i].says);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_and_writes_miopens_names),
+        cmocka_unit_test(reads_the_older_names_of_perf_text),
+        cmocka_unit_test(says_which_part_of_a_name_is_wrong),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/test.h"
+
+#include "common/fs.h"
+#include "engine/miopen/bzip2.h"
+#include "engine/miopen/tuning_file.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_MOST (1ull << 30)
+
+/* Counted by other means: lines and their entries by a script, rows by sqlite3(1). */
+static const struct {
+    const char *name;
+    size_t records, entries;
+} texts[] = {
+    { "gfx900_56.HIP.fdb.txt", 64583, 179151 },   { "gfx900_56.OpenCL.fdb.txt", 1711, 4608 },
+    { "gfx906_60.HIP.fdb.txt", 120454, 244451 },  { "gfx90a68.HIP.fdb.txt", 193590, 648924 },
+    { "gfx942130.HIP.fdb.txt", 9600, 37792 },
+}, databases[] = {
+    { "gfx900_56.db", 41922, 85572 },
+    { "gfx906_60.db", 99522, 148096 },
+    { "gfx942130.db", 9393, 21058 },
+    { "userdb-gfx906_60/gfx906_60_1.1.0.udb", 216, 672 },
+};
+
+struct fixture {
+    char folder[64], path[100], copy[100];
+    size_t records, entries, bad;
+    struct buffer again;           /* the lines of a text */
+    uint64_t bad_lines;            /* their sum */
+    uint64_t hash;                 /* of all records of a database */
+    struct perf_db_writer *writer; /* owned */
+    struct kiln_err err;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-tuning-XXXXXX");
+    if (!mkdtemp(f->folder))
+        return -1;
+    snprintf(f->path, sizeof(f->path), "%s/file", f->folder);
+    snprintf(f->copy, sizeof(f->copy), "%s/copy", f->folder);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    perf_db_writer_destroy(f->writer);
+    buffer_done(&f->again);
+    fs_remove_tree(AT_FDCWD, f->folder);
+    free(f);
+    return 0;
+}
+
+/* Unpacked where it is packed; false, loudly, when it is not there. */
+static bool put_file(struct fixture *f, const char *name)
+{
+    const char *data = getenv("KILN_TEST_DATA");
+    char from[512];
+    snprintf(from, sizeof(from), "%s/%s.bz2", data ? data : KILN_TEST_DATA, name);
+    bool packed = access(from, R_OK) == 0;
+    if (!packed)
+        from[strlen(from) - 4] = '\0';
+    KILN_AUTO(fd) int in = open(from, O_RDONLY | O_CLOEXEC);
+    if (in < 0) {
+        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its folder\n", from);
+        return false;
+    }
+    KILN_AUTO(fd) int out = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    BUFFER_AUTO struct buffer plain;
+    buffer_init(&plain, FILE_MOST);
+    if (packed) {
+        must(bzip2_unpack_file(in, out, FILE_MOST, NULL, NULL, &f->err), f->err);
+    } else {
+        must(fs_read_fd(in, FILE_MOST, &plain, &f->err), f->err);
+        must(fs_write_all(out, buffer_view(&plain), &f->err), f->err);
+    }
+    return true;
+}
+
+static bool on_record(void *context, const struct tuning_record *r)
+{
+    struct fixture *f = context;
+    f->records++;
+    f->entries += r->entry_count;
+    buffer_put(&f->again, r->raw.data, r->raw.size);
+    if (r->raw.size)
+        buffer_put_u8(&f->again, '\n');
+    f->hash = bytes_hash(r->key, f->hash * 3 + r->line);
+    f->hash = bytes_hash(r->value, f->hash);
+    f->hash = bytes_hash(bytes_of(r->ids, r->id_count * sizeof(*r->ids)), f->hash);
+    if (f->writer)
+        must(perf_db_writer_add(f->writer, r->key, r->value, r->line, r->ids, &f->err), f->err);
+    return true;
+}
+
+static bool on_bad(void *context, uint64_t line, const char *why)
+{
+    struct fixture *f = context;
+    print_error("%llu: %s\n", (unsigned long long)line, why);
+    f->bad++;
+    return true;
+}
+
+static bool on_bad_quietly(void *context, uint64_t line, const char *why)
+{
+    struct fixture *f = context;
+    assert_true(why[0] != '\0');
+    f->bad_lines += line;
+    f->bad++;
+    return true;
+}
+
+static void start(struct fixture *f)
+{
+    buffer_done(&f->again);
+    buffer_init(&f->again, FILE_MOST);
+    f->records = f->entries = f->bad = f->bad_lines = f->hash = 0;
+}
+
+static void every_line_of_genuine_texts_is_read_and_comes_back_byte_by_byte(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_reader_events events = { on_record, on_bad, NULL, f };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        BUFFER_AUTO struct buffer text;
+        buffer_init(&text, FILE_MOST);
+        if (!put_file(f, texts[i].name))
+            return;
+        start(f);
+        must(fs_read_file(f->path, FILE_MOST, &text, &f->err), f->err);
+
+        must(tuning_text_read(TUNING_FIND, buffer_view(&text), &events, &f->err), f->err);
+
+        assert_int_equal(f->records, texts[i].records);
+        assert_int_equal(f->entries, texts[i].entries);
+        assert_int_equal(f->bad, 0);
+        assert_true(bytes_equal(buffer_view(&f->again), buffer_view(&text)));
+    }
+}
+
+/* The smallest text: each of some 1 000 lines gets a byte, anywhere, that no record holds. */
+static void each_of_1000_spoilt_genuine_lines_is_told_and_no_other_is_lost(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_reader_events events = { on_record, on_bad_quietly, NULL, f };
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, FILE_MOST);
+    if (!put_file(f, "gfx942130.HIP.fdb.txt"))
+        return;
+    must(fs_read_file(f->path, FILE_MOST, &text, &f->err), f->err);
+    size_t line = 1, spoilt = 0;
+    uint64_t x = 1, sum = 0;
+    start(f);
+    for (size_t at = 0; at < text.size; line++) {
+        const uint8_t *stop = memchr(text.data + at, '\n', text.size - at);
+        size_t size = (size_t)(stop - text.data) - at;
+        x = x * 6364136223846793005ull + 1442695040888963407ull;
+        if (line % 9 == 4) {
+            text.data[at + (x >> 33) % size] = x >> 32 & 1 ? 0x7f : '\0';
+            sum += line;
+            spoilt++;
+        } else {
+            buffer_put(&f->again, text.data + at, size + 1);
+        }
+        at += size + 1;
+    }
+    struct buffer others = f->again;
+    f->again = (struct buffer){ 0 };
+    start(f);
+
+    must(tuning_text_read(TUNING_FIND, buffer_view(&text), &events, &f->err), f->err);
+
+    assert_true(spoilt > 1000);
+    assert_int_equal(f->bad, spoilt);
+    assert_int_equal(f->bad_lines, sum);
+    assert_true(bytes_equal(buffer_view(&f->again), buffer_view(&others)));
+    buffer_done(&others);
+}
+
+static void every_row_of_genuine_databases_is_read_and_written(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_reader_events events = { on_record, on_bad, NULL, f };
+    for (size_t i = 0; i < sizeof(databases) / sizeof(databases[0]); i++) {
+        if (!put_file(f, databases[i].name))
+            return;
+        start(f);
+        unlink(f->copy);
+        must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
+        must(perf_db_read(f->path, &events, &f->err), f->err);
+        assert_int_equal(f->records, databases[i].records);
+        assert_int_equal(f->entries, databases[i].entries);
+        assert_int_equal(f->bad, 0);
+        must(perf_db_writer_finish(f->writer, &f->err), f->err);
+        perf_db_writer_destroy(f->writer);
+        f->writer = NULL;
+
+        uint64_t hash = f->hash;
+        start(f);
+        must(perf_db_read(f->copy, &events, &f->err), f->err);
+
+        assert_int_equal(f->records, databases[i].records);
+        assert_true(f->hash == hash);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(every_line_of_genuine_texts_is_read_and_comes_back_byte_by_byte),
+        TEST(each_of_1000_spoilt_genuine_lines_is_told_and_no_other_is_lost),
+        TEST(every_row_of_genuine_databases_is_read_and_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* Becoming another user: each test does it in a child, as there is no way back. */
+#include "engine/sandbox/change_user.h"
+
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define USER 4321
+#define GROUP 5432
+
+struct seen { /* by the child */
+    enum kiln_code code;
+    struct kiln_err err;
+    uid_t uid;
+    gid_t gid;
+    int groups, dumpable;
+    bool capable, reads_roots_own, returned;
+};
+
+static bool has_capabilities(void)
+{
+    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    syscall(SYS_capget, &header, data);
+    return data[0].effective || data[0].permitted || data[1].effective || data[1].permitted;
+}
+
+static bool can_read(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+static void look(struct seen *seen)
+{
+    seen->uid = getuid();
+    seen->gid = getgid();
+    seen->groups = getgroups(0, NULL);
+    seen->dumpable = prctl(PR_GET_DUMPABLE);
+    seen->capable = has_capabilities();
+    seen->reads_roots_own = can_read("/etc/shadow");
+    seen->returned = setuid(0) == 0;
+}
+
+/* Runs |prepare| and then change_user in a child. */
+static struct seen become(void (*prepare)(void))
+{
+    struct seen *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    pid_t child = fork();
+    if (child == 0) {
+        if (prepare)
+            prepare();
+        shared->code = change_user(USER, GROUP, "compiler_user", &shared->err);
+        look(shared);
+        _exit(0);
+    }
+    int status = 1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    struct seen seen = *shared;
+    munmap(shared, sizeof(*shared));
+    return seen;
+}
+
+static void need_root(void)
+{
+    if (geteuid() != 0)
+        skip();
+}
+
+static void expect_the_user_alone(const struct seen *seen)
+{
+    must(seen->code, seen->err);
+    assert_int_equal(seen->uid, USER);
+    assert_int_equal(seen->gid, GROUP);
+    assert_int_equal(seen->groups, 0);
+    assert_int_equal(seen->dumpable, 0);
+    assert_false(seen->capable);
+    assert_false(seen->reads_roots_own);
+    assert_false(seen->returned);
+}
+
+static void join_groups(void)
+{
+    static const gid_t groups[] = { 0, 42, 100 };
+    setgroups(3, groups);
+}
+
+static void root_keeps_nothing_of_its_own(void **state)
+{
+    (void)state;
+    need_root();
+    struct seen seen = become(join_groups);
+    expect_the_user_alone(&seen);
+}
+
+static void keep_capabilities(void)
+{
+    prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP | SECBIT_KEEP_CAPS);
+}
+
+static void capabilities_that_would_be_kept_are_given_up(void **state)
+{
+    (void)state;
+    need_root();
+    struct seen seen = become(keep_capabilities);
+    expect_the_user_alone(&seen);
+}
+
+static void be_the_user(void)
+{
+    setgroups(0, NULL);
+    if (setresgid(GROUP, GROUP, GROUP) < 0 || setresuid(USER, USER, USER) < 0)
+        _exit(1);
+}
+
+static void whoever_is_that_user_already_stays_it(void **state)
+{
+    (void)state;
+    need_root();
+    struct seen seen = become(be_the_user);
+    expect_the_user_alone(&seen);
+}
+
+/* The thread sanitizer has a thread of its own, which would keep the right: libc ends a process
+ * whose threads disagree about their user. */
+#ifdef __SANITIZE_THREAD__
+#define THREADS_OF_ITS_OWN true
+#else
+#define THREADS_OF_ITS_OWN false
+#endif
+
+/* As in a container that may not change users. */
+static void lose_the_right(void)
+{
+    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+    syscall(SYS_capset, &header, none);
+}
+
+static void root_that_may_not_change_users_is_told_the_setting_and_what_it_lacks(void **state)
+{
+    (void)state;
+    need_root();
+    if (THREADS_OF_ITS_OWN)
+        skip();
+    struct seen seen = become(lose_the_right);
+    assert_int_equal(seen.code, KILN_DENIED);
+    assert_says(seen.err.text, "cannot become user 4321 and group 5432");
+    assert_says(seen.err.text, "compiler_user");
+    assert_says(seen.err.text, "CAP_SETUID and CAP_SETGID");
+}
+
+static void be_half_of_it(void)
+{
+    if (geteuid() == 0 && setresuid(USER, USER, USER) < 0)
+        _exit(1);
+}
+
+static void another_user_or_half_of_it_is_refused(void **state)
+{
+    (void)state;
+    struct seen seen = become(be_half_of_it); /* root's groups stay; or whoever runs the test */
+    assert_int_equal(seen.code, KILN_DENIED);
+    assert_says(seen.err.text, "is not user 4321 and group 5432 alone");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(root_keeps_nothing_of_its_own),
+        cmocka_unit_test(capabilities_that_would_be_kept_are_given_up),
+        cmocka_unit_test(whoever_is_that_user_already_stays_it),
+        cmocka_unit_test(root_that_may_not_change_users_is_told_the_setting_and_what_it_lacks),
+        cmocka_unit_test(another_user_or_half_of_it_is_refused),
+    };
+    return cmocka_run_group_tests_name("change_user", tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* Exported files count for who has them open, and leave room on the disk. */
+#include "tests/support/test.h"
+
+#include "common/fs.h"
+#include "engine/service/handed_files.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+
+#define ANN 1000
+#define BOB 1001
+
+struct fixture {
+    char folder[64], path[96];
+    struct handed_files *handed;
+    struct object *objects[HANDED_FILES_MOST_UID];
+    size_t count;
+    struct kiln_err err;
+};
+
+static uint64_t fake_blocks, fake_free; /* 0: as it is */
+
+int __real_statvfs(const char *path, struct statvfs *disk);
+int __wrap_statvfs(const char *path, struct statvfs *disk);
+int __wrap_statvfs(const char *path, struct statvfs *disk)
+{
+    int rc = __real_statvfs(path, disk);
+    if (fake_blocks) {
+        disk->f_frsize = 4096;
+        disk->f_blocks = fake_blocks / 4096;
+        disk->f_bavail = fake_free / 4096;
+    }
+    return rc;
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-handed-XXXXXX");
+    if (!mkdtemp(f->folder))
+        return -1;
+    snprintf(f->path, sizeof(f->path), "%s/file", f->folder);
+    fake_blocks = 100ull << 30;
+    fake_free = 50ull << 30;
+    must(handed_files_create(&f->handed, &f->err), f->err);
+    *state = f;
+    return 0;
+}
+
+static void close_all(struct fixture *f)
+{
+    while (f->count > 0)
+        object_unref(f->objects[--f->count]);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    close_all(f);
+    handed_files_destroy(f->handed);
+    fs_remove_tree(AT_FDCWD, f->folder);
+    free(f);
+    return 0;
+}
+
+static const struct handed_to ann = { .uid = ANN }, bob = { .uid = BOB },
+                              admin = { .uid = ANN, .is_admin = true };
+
+/* A file of |size| bytes, none of them on the disk. */
+static void give(struct fixture *f, const struct handed_to *to, off_t size)
+{
+    int fd = open(f->path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, size), 0);
+    close(fd);
+    must(handed_files_give(f->handed, f->path, to, &f->objects[f->count++], &f->err), f->err);
+    unlink(f->path);
+}
+
+static enum kiln_code check(struct fixture *f, const struct handed_to *to, uint64_t size)
+{
+    f->err = KILN_ERR_INIT;
+    return handed_files_check(f->handed, f->folder, to, size, &f->err);
+}
+
+static void a_file_counts_until_the_last_who_has_it_closes_it(void **state)
+{
+    struct fixture *f = *state;
+    give(f, &ann, 4096);
+    int kept = dup(f->objects[0]->fd);
+    close_all(f);
+    handed_files_sweep(f->handed);
+    assert_int_equal(handed_files_count(f->handed), 1);
+    void *mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, kept, 0);
+    assert_ptr_not_equal(mapped, MAP_FAILED);
+    close(kept);
+    handed_files_sweep(f->handed);
+    assert_int_equal(handed_files_count(f->handed), 1);
+
+    munmap(mapped, 4096);
+    handed_files_sweep(f->handed);
+
+    assert_int_equal(handed_files_count(f->handed), 0);
+}
+
+static void a_user_with_many_open_files_gets_no_more_and_others_do(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < HANDED_FILES_MOST_UID; i++)
+        give(f, &ann, 1);
+    assert_int_equal(check(f, &ann, 0), KILN_BUSY);
+    assert_says(f->err.text, "user 1000 still has 128 exported files open, 128 are the most");
+    assert_int_equal(check(f, &bob, 0), KILN_OK);
+    assert_int_equal(check(f, &admin, 0), KILN_OK);
+
+    object_unref(f->objects[--f->count]);
+
+    assert_int_equal(check(f, &ann, 0), KILN_OK);
+}
+
+static void a_user_with_much_open_gets_no_more_and_others_do(void **state)
+{
+    struct fixture *f = *state;
+    give(f, &ann, 7ll << 29);
+    give(f, &ann, 7ll << 29);
+    assert_int_equal(check(f, &ann, 1ull << 30), KILN_OK);
+    assert_int_equal(check(f, &ann, (1ull << 30) + 1), KILN_BUSY);
+    assert_says(f->err.text, "user 1000 still has 7168 MiB of exported files open");
+    assert_int_equal(check(f, &bob, (1ull << 30) + 1), KILN_OK);
+    assert_int_equal(check(f, &admin, (1ull << 30) + 1), KILN_OK);
+
+    close_all(f);
+
+    assert_int_equal(check(f, &ann, (1ull << 30) + 1), KILN_OK);
+}
+
+static void a_disk_with_little_room_is_left_to_the_stores(void **state)
+{
+    struct fixture *f = *state;
+    fake_free = (1ull << 30) - 4096;
+    assert_int_equal(check(f, &ann, 0), KILN_FULL);
+    assert_says(f->err.text, "has 1023 MiB left, and 1024 are kept for the stores");
+    assert_int_equal(check(f, &admin, 0), KILN_FULL);
+    fake_free = 1ull << 30;
+    assert_int_equal(check(f, &ann, 0), KILN_OK);
+    fake_blocks = 1ull << 30; /* of a small one a sixteenth */
+    fake_free = 64u << 20;
+    assert_int_equal(check(f, &ann, 0), KILN_OK);
+    fake_free -= 4096;
+    assert_int_equal(check(f, &ann, 0), KILN_FULL);
+}
+
+static void a_file_that_is_gone_is_not_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct object *object = NULL;
+    assert_int_equal(handed_files_give(f->handed, f->path, &ann, &object, &f->err), KILN_NOT_FOUND);
+    assert_null(object);
+    assert_int_equal(handed_files_count(f->handed), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_file_counts_until_the_last_who_has_it_closes_it),
+        TEST(a_user_with_many_open_files_gets_no_more_and_others_do),
+        TEST(a_user_with_much_open_gets_no_more_and_others_do),
+        TEST(a_disk_with_little_room_is_left_to_the_stores),
+        TEST(a_file_that_is_gone_is_not_counted),
+    };
+    return cmocka_run_group_tests_name("handed files", tests, NULL, NULL);
+}

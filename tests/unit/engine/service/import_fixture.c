@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/engine/service/import_fixture.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+void imports_join(struct imports *f)
+{
+    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
+    test_caller_join(&f->bob, &f->engine, 1001, ROLE_USE);
+    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
+    must(test_caller_hello(&f->ann, &f->engine), f->engine.err);
+    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
+    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+}
+
+void imports_leave(struct imports *f)
+{
+    test_caller_leave(&f->ann, &f->engine);
+    test_caller_leave(&f->bob, &f->engine);
+    test_caller_leave(&f->admin, &f->engine);
+}
+
+int imports_setup(void **state)
+{
+    static struct imports f;
+    f.descriptors = open_descriptors();
+    engine_fixture_open(&f.engine, true);
+    imports_join(&f);
+    snprintf(f.cache, sizeof(f.cache), "%s/user.ukdb", f.engine.folder);
+    *state = &f;
+    return 0;
+}
+
+int imports_teardown(void **state)
+{
+    struct imports *f = *state;
+    imports_leave(f);
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+    engine_fixture_close(&f->engine);
+    assert_int_equal(open_descriptors(), f->descriptors);
+    return 0;
+}
+
+void write_cache(struct imports *f, const struct kernel_row *rows, size_t count)
+{
+    unlink(f->cache);
+    write_kernel_file(f->cache, rows, count);
+}
+
+/* |count| kernels named k0.o and on, each with a content of its own. */
+void write_many(struct imports *f, unsigned count)
+{
+    static char names[MANY][16], contents[MANY][48];
+    static struct kernel_row rows[MANY];
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(names[i], sizeof(names[i]), "k%u.o", i);
+        snprintf(contents[i], sizeof(contents[i]), "the object of kernel number %u", i);
+        rows[i] = (struct kernel_row)TEXT_KERNEL(names[i], ARGS, contents[i]);
+    }
+    write_cache(f, rows, count);
+}
+
+void begin_import(struct imports *f, struct test_caller *c, const char *question)
+{
+    const int file = open_copy(f->cache);
+    test_caller_forget_replies(c);
+    must(test_caller_send_files(c, &f->engine, MESSAGE_kernel_import, 3, bytes_of_text(question),
+                                &file, 1),
+         f->engine.err);
+}
+
+/* The transfer is over, the file is ready to be read. */
+void arrive(struct imports *f)
+{
+    fake_executor_transfer(&f->engine.executor, f->cache, ID ".ukdb", "");
+}
+
+void import_cache(struct imports *f, struct test_caller *c, const char *question)
+{
+    begin_import(f, c, question);
+    arrive(f);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+void import_one(struct imports *f, struct test_caller *c, const char *question, const char *content)
+{
+    const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, content);
+    write_cache(f, &row, 1);
+    import_cache(f, c, question);
+    json_destroy(reply_json(c, 0));
+}
+
+struct message_outcome ask_imported(struct imports *f, struct test_caller *c, const char *name)
+{
+    test_caller_forget_replies(c);
+    test_caller_want_named(c, &f->engine, ID, name, ARGS);
+    return last_outcome(c);
+}
+
+bool gets(struct imports *f, struct test_caller *c, const char *content)
+{
+    struct message_outcome o = ask_imported(f, c, "conv.o");
+    return o.code == KILN_OK && bytes_equal_text(o.content, content);
+}
+
+uint64_t counter(struct imports *f, const char *name)
+{
+    return engine_fixture_stat(&f->engine, name);
+}
+
+size_t listed_kernels(struct imports *f, struct test_caller *c)
+{
+    KILN_AUTO(json)
+    struct json *list = test_caller_ask(c, &f->engine, MESSAGE_kernel_list, NULL);
+    return json_count(json_get(list, "kernels"));
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/* Large caches and many: their turns and limits, and how an import ends early. */
+#include "tests/unit/engine/service/import_fixture.h"
+
+#include "engine/service/internal.h"
+
+#include <stdio.h>
+
+#define LARGE (64u << 10)
+#define LARGE_COUNT 20
+
+static void run_first_step(struct imports *f)
+{
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* looks at the file */
+    assert_true(fake_executor_run_task(&f->engine.executor));
+}
+
+/* ---- many ---- */
+
+static void many_rows_are_imported_in_steps_and_others_get_their_turn(void **state)
+{
+    struct imports *f = *state;
+    write_many(f, MANY);
+    begin_import(f, &f->ann, "{}");
+    arrive(f);
+    run_first_step(f);
+    assert_int_equal(f->ann.reply_count, 0);
+    test_caller_want_named(&f->bob, &f->engine, ID, "k1.o", ARGS); /* runs the rest, too */
+
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_int_equal(json_get_u64(answer, "imported", 0), MANY);
+    assert_int_equal(json_get_u64(answer, "damaged", 9), 0);
+    assert_int_equal(json_get_u64(answer, "lost", 9), 0);
+    assert_int_equal(counter(f, "store_objects"), MANY);
+    assert_int_equal(ask_imported(f, &f->ann, "k599.o").code, KILN_OK);
+}
+
+static void as_many_rows_as_a_step_takes_are_imported_once(void **state)
+{
+    struct imports *f = *state;
+    write_many(f, 512);
+    import_cache(f, &f->ann, "{}");
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_int_equal(json_get_u64(answer, "imported", 0), 512);
+    assert_int_equal(f->ann.reply_count, 1);
+}
+
+static void beyond_the_quota_it_is_said_how_much_and_what_to_do(void **state)
+{
+    struct imports *f = *state;
+    imports_leave(f);
+    f->engine.options.store_limit_bytes_uid = 64u << 10;
+    engine_fixture_reopen(&f->engine);
+    imports_join(f);
+    write_many(f, MANY);
+
+    import_cache(f, &f->ann, "{}");
+
+    assert_reply_refuses(&f->ann, 0, KILN_FULL, "importing 'gfx906_60.ukdb': ");
+    assert_reply_refuses(&f->ann, 0, KILN_FULL, " kernels were imported and stay, ");
+    assert_reply_refuses(&f->ann, 0, KILN_FULL, "kilnctl clear --own");
+    assert_reply_refuses(&f->ann, 0, KILN_FULL, "raise cache_limit_per_uid");
+    assert_true(listed_kernels(f, &f->ann) > 0); /* what fitted stays */
+    import_one(f, &f->bob, "{}", "of bob");      /* another's quota is his own */
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+}
+
+/* Kernels of 64 KiB that do not compress, from |seed|. */
+static void write_large(struct imports *f, unsigned count, uint32_t seed)
+{
+    static uint8_t contents[LARGE_COUNT][LARGE];
+    static char names[LARGE_COUNT][16];
+    static struct kernel_row rows[LARGE_COUNT];
+    assert_true(count <= LARGE_COUNT);
+    for (unsigned i = 0; i < count; i++) {
+        for (size_t at = 0; at < LARGE; at++) {
+            seed = seed * 1664525u + 1013904223u;
+            contents[i][at] = (uint8_t)(seed >> 24);
+        }
+        snprintf(names[i], sizeof(names[i]), "k%u.o", i);
+        rows[i] = (struct kernel_row){ names[i], ARGS, (const char *)contents[i], LARGE };
+    }
+    write_cache(f, rows, count);
+}
+
+static void in_a_small_store(struct imports *f)
+{
+    imports_leave(f);
+    f->engine.options.store_limit_bytes = 2u << 20;
+    engine_fixture_reopen(&f->engine);
+    imports_join(f);
+}
+
+static void what_had_to_go_for_an_import_for_all_is_told_and_counted(void **state)
+{
+    struct imports *f = *state;
+    in_a_small_store(f);
+    write_large(f, LARGE_COUNT, 1);
+    import_cache(f, &f->ann, "{}");
+    json_destroy(reply_json(&f->ann, 0));
+    write_large(f, LARGE_COUNT, 2);
+    import_cache(f, &f->admin, "{\"for_all\":true}");
+
+    KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
+    uint64_t evicted = json_get_u64(answer, "evicted", 0);
+    assert_int_equal(json_get_u64(answer, "imported", 0), LARGE_COUNT);
+    assert_true(evicted > 0 && evicted <= LARGE_COUNT);
+    assert_int_equal(counter(f, "evictions"), evicted);
+}
+
+static void what_a_user_imports_pushes_out_nobody_elses_and_what_fits_stays(void **state)
+{
+    struct imports *f = *state;
+    in_a_small_store(f);
+    write_large(f, LARGE_COUNT, 1);
+    import_cache(f, &f->ann, "{}");
+    json_destroy(reply_json(&f->ann, 0));
+    write_large(f, LARGE_COUNT, 2);
+
+    import_cache(f, &f->bob, "{}");
+
+    assert_reply_refuses(&f->bob, 0, KILN_FULL, "importing 'gfx906_60.ukdb': ");
+    assert_reply_refuses(&f->bob, 0, KILN_FULL, " kernels were imported and stay, ");
+    assert_reply_refuses(&f->bob, 0, KILN_FULL, "pushes out no other user's kernels");
+    assert_reply_refuses(&f->bob, 0, KILN_FULL, "kilnctl clear --own");
+    assert_int_equal(listed_kernels(f, &f->ann), LARGE_COUNT);
+    assert_in_range(listed_kernels(f, &f->bob), 1, LARGE_COUNT - 1);
+    assert_int_equal(counter(f, "evictions"), 0);
+}
+
+/* ---- how large, how many ---- */
+
+static void a_cache_that_the_store_could_never_hold_is_not_copied(void **state)
+{
+    struct imports *f = *state;
+    imports_leave(f);
+    f->engine.options.store_limit_bytes = 2u << 20;
+    f->engine.options.package_limit = 1u << 30;
+    engine_fixture_reopen(&f->engine);
+    imports_join(f);
+    write_many(f, 1);
+    begin_import(f, &f->ann, "{}");
+    assert_int_equal(fake_executor_next_transfer(&f->engine.executor)->job.size_limit, 8u << 20);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_FULL, "too large");
+    imports_leave(f);
+    f->engine.options.package_limit = 1u << 20;
+    engine_fixture_reopen(&f->engine);
+    imports_join(f);
+    begin_import(f, &f->ann, "{}");
+    assert_int_equal(fake_executor_next_transfer(&f->engine.executor)->job.size_limit, 1u << 20);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_FULL, "too large");
+}
+
+static void a_user_has_two_on_their_way_at_most(void **state)
+{
+    struct imports *f = *state;
+    write_many(f, 1);
+    begin_import(f, &f->ann, "{}");
+    begin_import(f, &f->ann, "{}");
+    begin_import(f, &f->ann, "{}");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "2 imports of yours (uid 1000) are under way");
+    begin_import(f, &f->bob, "{}");
+    assert_int_equal(f->bob.reply_count, 0);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
+    begin_import(f, &f->ann, "{}");
+    assert_int_equal(f->ann.reply_count, 0);
+    while (fake_executor_next_transfer(&f->engine.executor))
+        fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
+}
+
+#define USERS 6
+
+static void users_leave_room_for_administrators(void **state)
+{
+    struct imports *f = *state;
+    struct test_caller users[USERS];
+    write_many(f, 1);
+    for (unsigned i = 0; i < USERS; i++) {
+        test_caller_join(&users[i], &f->engine, 2000 + i, ROLE_USE);
+        must(test_caller_hello(&users[i], &f->engine), f->engine.err);
+        begin_import(f, &users[i], "{}");
+        begin_import(f, &users[i], "{}");
+        assert_int_equal(users[i].reply_count, 0);
+    }
+    begin_import(f, &f->ann, "{}");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "12 packages and caches are on their way");
+    for (int i = 0; i < 4; i++) {
+        begin_import(f, &f->admin, "{}");
+        assert_int_equal(f->admin.reply_count, 0);
+    }
+    begin_import(f, &f->admin, "{}");
+    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "16 packages and caches are on their way");
+    while (fake_executor_next_transfer(&f->engine.executor))
+        fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
+    for (unsigned i = 0; i < USERS; i++)
+        test_caller_leave(&users[i], &f->engine);
+}
+
+/* ---- ended early ---- */
+
+static void who_leaves_during_the_transfer_has_it_cancelled(void **state)
+{
+    struct imports *f = *state;
+    write_many(f, 3);
+    begin_import(f, &f->ann, "{}");
+    test_caller_leave(&f->ann, &f->engine);
+    assert_int_equal(f->engine.executor.transfers_cancelled, 1);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
+    assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
+    assert_int_equal(counter(f, "store_objects"), 0);
+    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
+}
+
+static void who_leaves_during_the_import_ends_it_after_the_step(void **state)
+{
+    struct imports *f = *state;
+    write_many(f, MANY);
+    begin_import(f, &f->ann, "{}");
+    arrive(f);
+    run_first_step(f);
+    assert_int_equal(engine_fixture_staged(&f->engine), 1);
+
+    test_caller_leave(&f->ann, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+    assert_null(f->engine.engine->arrivals);
+    uint64_t there = counter(f, "store_objects");
+    assert_true(there > 0 && there < MANY);
+    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
+}
+
+static void a_cancelled_import_is_answered_once(void **state)
+{
+    struct imports *f = *state;
+    write_many(f, MANY);
+    begin_import(f, &f->ann, "{}");
+    arrive(f);
+    run_first_step(f);
+    test_caller_cancel(&f->ann, &f->engine, 3);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
+}
+
+static void a_daemon_that_stops_puts_the_rest_off(void **state)
+{
+    struct imports *f = *state;
+    write_many(f, MANY);
+    begin_import(f, &f->ann, "{}");
+    arrive(f);
+    engine_drain(f->engine.engine);
+    assert_int_equal(f->engine.executor.transfers_cancelled, 0); /* it is over */
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "kilnd is stopping");
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+}
+
+#define IMPORT_TEST(name) cmocka_unit_test_setup_teardown(name, imports_setup, imports_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IMPORT_TEST(many_rows_are_imported_in_steps_and_others_get_their_turn),
+        IMPORT_TEST(as_many_rows_as_a_step_takes_are_imported_once),
+        IMPORT_TEST(beyond_the_quota_it_is_said_how_much_and_what_to_do),
+        IMPORT_TEST(what_had_to_go_for_an_import_for_all_is_told_and_counted),
+        IMPORT_TEST(what_a_user_imports_pushes_out_nobody_elses_and_what_fits_stays),
+        IMPORT_TEST(a_cache_that_the_store_could_never_hold_is_not_copied),
+        IMPORT_TEST(a_user_has_two_on_their_way_at_most),
+        IMPORT_TEST(users_leave_room_for_administrators),
+        IMPORT_TEST(who_leaves_during_the_transfer_has_it_cancelled),
+        IMPORT_TEST(who_leaves_during_the_import_ends_it_after_the_step),
+        IMPORT_TEST(a_cancelled_import_is_answered_once),
+        IMPORT_TEST(a_daemon_that_stops_puts_the_rest_off),
+    };
+    return cmocka_run_group_tests_name("imports bounds", tests, NULL, NULL);
+}

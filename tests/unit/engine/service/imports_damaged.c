@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* Damaged caches: what can be saved of them, and what is said to be lost. */
+#include "tests/unit/engine/service/import_fixture.h"
+
+#include "common/fs.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PAGE 4096
+
+/* Where the page begins that holds |content|. */
+static size_t page_of(const struct imports *f, const char *content)
+{
+    BUFFER_AUTO struct buffer file;
+    struct kiln_err err = KILN_ERR_INIT;
+    buffer_init(&file, 16u << 20);
+    must(fs_read_file(f->cache, 16u << 20, &file, &err), err);
+    const uint8_t *at = memmem(file.data, file.size, content, strlen(content));
+    assert_non_null(at);
+    return (size_t)(at - file.data) / PAGE * PAGE;
+}
+
+static void overwrite(const struct imports *f, size_t at, size_t size)
+{
+    uint8_t bytes[PAGE];
+    memset(bytes, 0xee, sizeof(bytes));
+    int fd = open(f->cache, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && size <= sizeof(bytes));
+    assert_int_equal(pwrite(fd, bytes, size, (off_t)at), size);
+    close(fd);
+}
+
+/* Every place of |content|, one bit each; false when there is none. */
+static bool damage_all(const struct imports *f, const char *content)
+{
+    BUFFER_AUTO struct buffer file;
+    struct kiln_err err = KILN_ERR_INIT;
+    buffer_init(&file, 16u << 20);
+    must(fs_read_file(f->cache, 16u << 20, &file, &err), err);
+    bool any = false;
+    uint8_t *at = file.data;
+    while ((at = memmem(at, file.size - (size_t)(at - file.data), content, strlen(content)))) {
+        *at ^= 1;
+        any = true;
+    }
+    must(fs_replace_file(f->cache, buffer_view(&file), 0644, &err), err);
+    return any;
+}
+
+static void damaged_rows_are_counted_and_the_rest_is_imported(void **state)
+{
+    struct imports *f = *state;
+    write_many(f, 20);
+    flip_bit(f->cache, bytes_of_text("the object of kernel number 4"));
+    flip_bit(f->cache, bytes_of_text("the object of kernel number 7"));
+    import_cache(f, &f->ann, "{}");
+
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_int_equal(json_get_u64(answer, "imported", 0), 18);
+    assert_int_equal(json_get_u64(answer, "damaged", 0), 2);
+    assert_int_equal(json_get_u64(answer, "lost", 9), 0);
+    assert_null(json_get(answer, "lost_at_least")); /* the file itself is whole */
+    assert_says(json_get_text(answer, "first", ""), "row 5 (");
+    const struct json *rows = json_get(answer, "damaged_rows");
+    assert_int_equal(json_count(rows), 2);
+    assert_int_equal(json_get_u64(json_first(rows), "id", 0), 5);
+    assert_string_equal(json_get_text(json_first(rows), "name", ""), "k4.o");
+    assert_says(json_get_text(json_first(rows), "why", ""), "row 5 ('k4.o')");
+    assert_string_equal(json_get_text(answer, "database_id", ""), ID);
+    assert_string_equal(json_get_text(answer, "scope", ""), "own");
+    assert_int_equal(ask_imported(f, &f->ann, "k3.o").code, KILN_OK);
+    assert_int_equal(ask_imported(f, &f->ann, "k4.o").code, KILN_NOT_FOUND);
+}
+
+static void what_is_damaged_in_the_store_later_is_a_miss_counted_once(void **state)
+{
+    struct imports *f = *state;
+    import_one(f, &f->admin, "{\"for_all\":true}", "this object is for everybody here");
+    imports_leave(f);
+    engine_close(f->engine.engine);
+    char path[100];
+    snprintf(path, sizeof(path), "%s/kernels.db", f->engine.folder);
+    flip_bit(path, bytes_of_text("this object is for everybody here"));
+    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
+    engine_start(f->engine.engine);
+    engine_fixture_describe(&f->engine);
+    imports_join(f);
+
+    assert_int_equal(ask_imported(f, &f->ann, "conv.o").code, KILN_NOT_FOUND);
+
+    assert_int_equal(counter(f, "quarantined"), 1);
+    assert_int_equal(listed_kernels(f, &f->ann), 0);
+}
+
+/* Page 1 says where everything is; MIOpen's caches are often damaged there. */
+static void a_cache_damaged_at_its_head_is_salvaged(void **state)
+{
+    struct imports *f = *state;
+    write_many(f, 20);
+    overwrite(f, 0, 100);
+    import_cache(f, &f->ann, "{}");
+
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_int_equal(json_get_u64(answer, "imported", 0), 20);
+    assert_int_equal(json_get_u64(answer, "lost", 9), 0);
+    assert_true(json_get_bool(answer, "file_damaged", false));
+    assert_true(json_get_bool(answer, "lost_unknown", false));
+    assert_int_equal(ask_imported(f, &f->ann, "k19.o").code, KILN_OK);
+}
+
+static void lost_rows_are_counted_once_in_all_steps(void **state)
+{
+    struct imports *f = *state;
+    write_many(f, MANY);
+    overwrite(f, page_of(f, "the object of kernel number 400"), PAGE);
+    import_cache(f, &f->ann, "{}");
+
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    uint64_t imported = json_get_u64(answer, "imported", 0);
+    assert_true(imported > MANY - 100 && imported < MANY);
+    assert_int_equal(imported + json_get_u64(answer, "lost", 0), MANY);
+    assert_true(json_get_bool(answer, "lost_at_least", false)); /* nobody knows that it is all */
+    assert_true(json_get_bool(answer, "file_damaged", false));
+    assert_false(json_get_bool(answer, "lost_unknown", false)); /* the index names them */
+}
+
+static void a_cache_cut_in_half_says_that_more_may_be_lost_than_it_counts(void **state)
+{
+    struct imports *f = *state;
+    write_many(f, MANY);
+    struct stat seen;
+    assert_int_equal(stat(f->cache, &seen), 0);
+    assert_int_equal(truncate(f->cache, seen.st_size / 2), 0);
+    import_cache(f, &f->ann, "{}");
+
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_true(json_get_u64(answer, "imported", 0) > 0);
+    assert_true(json_get_bool(answer, "lost_at_least", false));
+}
+
+static void of_very_many_damaged_rows_some_are_named_and_all_counted(void **state)
+{
+    struct imports *f = *state;
+    static struct kernel_row rows[MANY];
+    static char names[MANY][16];
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof(names[i]), "k%u.o", i);
+        rows[i] = (struct kernel_row)TEXT_KERNEL(names[i], ARGS, "one object of all of them");
+    }
+    write_cache(f, rows, MANY);
+    assert_true(damage_all(f, "one object of all of them"));
+    import_cache(f, &f->ann, "{}");
+
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_int_equal(json_get_u64(answer, "damaged", 0), MANY);
+    assert_int_equal(json_count(json_get(answer, "damaged_rows")), 200);
+}
+
+static void a_cache_without_damage_is_not_called_damaged(void **state)
+{
+    struct imports *f = *state;
+    write_many(f, 20);
+    import_cache(f, &f->ann, "{}");
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_null(json_get(answer, "file_damaged"));
+    assert_null(json_get(answer, "lost_unknown"));
+    assert_null(json_get(answer, "lost_at_least"));
+    assert_null(json_get(answer, "damaged_rows"));
+    assert_int_equal(json_get_u64(answer, "evicted", 9), 0);
+}
+
+#define LONG_NAME 300
+#define LONGER_THAN_ANY (17u << 10)
+
+static void a_row_that_no_request_could_name_is_damage_and_the_rest_is_imported(void **state)
+{
+    struct imports *f = *state;
+    static char name[LONG_NAME + 1], args[LONGER_THAN_ANY + 1];
+    memset(name, 'n', LONG_NAME);
+    memset(args, 'a', LONGER_THAN_ANY);
+    const struct kernel_row rows[] = { TEXT_KERNEL("first.o", ARGS, "the first"),
+                                       TEXT_KERNEL("odd.o", args, "the odd one"),
+                                       TEXT_KERNEL(name, ARGS, "one with a long name") };
+    write_cache(f, rows, sizeof(rows) / sizeof(rows[0]));
+
+    import_cache(f, &f->ann, "{}");
+
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_int_equal(json_get_u64(answer, "imported", 0), 2);
+    assert_int_equal(json_get_u64(answer, "damaged", 0), 1);
+    assert_says(json_get_text(answer, "first", ""), "row 2");
+    assert_says(json_get_text(answer, "first", ""), "options has 17408 characters");
+    assert_int_equal(ask_imported(f, &f->ann, name).code, KILN_OK);
+}
+
+/* Only what stores is done where others wait for the store. */
+static void damage_is_looked_for_before_the_store_is_written_to(void **state)
+{
+    struct imports *f = *state;
+    write_many(f, 20);
+    overwrite(f, page_of(f, "the object of kernel number 4"), PAGE);
+    begin_import(f, &f->ann, "{}");
+    const unsigned *tasks = f->engine.executor.tasks_of;
+    unsigned writes = tasks[LANE_WRITE];
+
+    arrive(f);
+    assert_int_equal(tasks[LANE_WRITE], writes);
+    assert_true(fake_executor_run_task(&f->engine.executor));
+
+    assert_int_equal(tasks[LANE_WRITE], writes + 1);
+    assert_int_equal(f->ann.reply_count, 0);
+    fake_executor_run_tasks(&f->engine.executor);
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);
+    assert_true(json_get_bool(answer, "file_damaged", false));
+}
+
+static void a_cache_that_cannot_be_read_at_all_is_an_error(void **state)
+{
+    struct imports *f = *state;
+    FILE *file = fopen(f->cache, "w");
+    fputs("not a database, and nothing like a row in it", file);
+    fclose(file);
+    import_cache(f, &f->ann, "{}");
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_CORRUPT);
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+}
+
+#define IMPORT_TEST(name) cmocka_unit_test_setup_teardown(name, imports_setup, imports_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IMPORT_TEST(damaged_rows_are_counted_and_the_rest_is_imported),
+        IMPORT_TEST(what_is_damaged_in_the_store_later_is_a_miss_counted_once),
+        IMPORT_TEST(a_cache_damaged_at_its_head_is_salvaged),
+        IMPORT_TEST(lost_rows_are_counted_once_in_all_steps),
+        IMPORT_TEST(a_cache_cut_in_half_says_that_more_may_be_lost_than_it_counts),
+        IMPORT_TEST(of_very_many_damaged_rows_some_are_named_and_all_counted),
+        IMPORT_TEST(a_cache_without_damage_is_not_called_damaged),
+        IMPORT_TEST(a_row_that_no_request_could_name_is_damage_and_the_rest_is_imported),
+        IMPORT_TEST(damage_is_looked_for_before_the_store_is_written_to),
+        IMPORT_TEST(a_cache_that_cannot_be_read_at_all_is_an_error),
+    };
+    return cmocka_run_group_tests_name("imports damaged", tests, NULL, NULL);
+}

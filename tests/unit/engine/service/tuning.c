@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: MIT */
+/* tuning_get and tuning_put: who sees what, what is refused, who leaves. */
+#include "tests/unit/engine/service/tuning_fixture.h"
+
+#include "engine/service/internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MY_VALUE "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"
+
+static void what_was_imported_is_found_by_every_user_as_it_stands_in_the_file(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_import_system(f);
+    assert_true(tuning_finds(f, &f->ann, WINOGRAD ";" GEMM));
+    assert_true(tuning_finds(f, &f->bob, WINOGRAD ";" GEMM));
+    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_hits_system"), 2);
+}
+
+static void a_problem_that_nobody_knows_is_a_miss_without_a_sentence(void **state)
+{
+    struct tuning_users *f = *state;
+    struct message_tuning_answer answer = tuning_ask(f, &f->ann, 0, 0, 1);
+    assert_int_equal(answer.code, KILN_NOT_FOUND);
+    assert_int_equal(answer.text.size, 0);
+    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_misses"), 1);
+}
+
+/* Its answers must be those from |index| on; where the next one's begin. */
+static uint32_t check_answers(const struct kept_reply *reply, uint32_t index)
+{
+    struct reader r = reader_of(reply->body);
+    struct message_tuned m = message_tuned_read(&r);
+    struct reader answers = reader_of(m.answers);
+    for (uint32_t i = 0; i < m.count; i++, index++) {
+        struct message_tuning_answer answer = message_tuning_answer_read(&answers);
+        assert_int_equal(answer.index, index);
+        assert_int_equal(answer.code, index == 0 ? KILN_OK : KILN_NOT_FOUND);
+    }
+    assert_int_equal(reader_left(&answers), 0);
+    return index;
+}
+
+static void a_batch_answers_each_problem_once_at_its_place(void **state)
+{
+    struct tuning_users *f = *state;
+    uint32_t index = 0;
+    tuning_import_system(f);
+    tuning_ask_many(f, &f->ann, 0, 0, 1000);
+    fake_executor_run_tasks(&f->engine.executor); /* on a slow host it takes several turns */
+    for (size_t i = 0; i < f->ann.reply_count; i++) {
+        assert_int_equal(f->ann.replies[i].flags, i + 1 < f->ann.reply_count ? FRAME_MORE : 0);
+        index = check_answers(&f->ann.replies[i], index);
+    }
+    assert_int_equal(index, 1000);
+}
+
+static void a_neighbour_answers_only_when_asked_for_and_says_how_far_it_is(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_import_system(f);
+    assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 4).code, KILN_NOT_FOUND);
+    struct message_tuning_answer near = tuning_ask(f, &f->ann, 0, TUNING_NEAREST, 4);
+    assert_int_equal(near.code, KILN_OK);
+    assert_int_equal(near.flags, TUNING_NEAR);
+    assert_true(near.batch_ratio == double_bits(4) && near.spatial_ratio == double_bits(1));
+    assert_true(bytes_equal_text(near.key, KEY));
+}
+
+static void many_neighbours_are_sought_in_several_turns_and_all_are_answered(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_import_system(f);
+    struct message_tuning_answer last = tuning_ask(f, &f->ann, 0, TUNING_NEAREST, 4096);
+    assert_int_equal(last.flags, TUNING_NEAR);
+    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_near"), 4095);
+}
+
+static void what_a_user_measured_counts_for_him_and_for_nobody_else(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_import_system(f);
+    struct put put = find_put("Mine", 0.03);
+    tuning_put(f, &f->ann, &put);
+    struct message_tuning_answer mine = tuning_ask(f, &f->ann, 0, 0, 1);
+    assert_int_equal(mine.tier, 3);
+    assert_true(bytes_equal_text(mine.value, MY_VALUE));
+    assert_true(tuning_finds(f, &f->bob, WINOGRAD ";" GEMM));
+    assert_true(tuning_finds(f, &f->admin, WINOGRAD ";" GEMM));
+}
+
+static void what_was_put_is_there_after_a_restart_with_who_measured_it(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    put.m.device_uuid = bytes_of_text("GPU-7");
+    tuning_put(f, &f->ann, &put);
+    tuning_reopen(f);
+    struct message_tuning_answer mine = tuning_ask(f, &f->ann, 0, TUNING_MEASUREMENTS, 1);
+    assert_int_equal(mine.measurement_count, 1);
+    struct reader r = reader_of(mine.measurements);
+    struct message_tuning_measurement m = message_tuning_measurement_read(&r);
+    assert_true(bytes_equal_text(m.id, "Mine"));
+    assert_true(bytes_equal_text(m.device_uuid, "GPU-7"));
+    assert_true(bytes_equal_text(m.library, "test"));
+    assert_int_equal(m.uid, 1000);
+    assert_int_equal(m.samples, 5);
+    assert_int_equal(m.clock_mhz, 1700);
+    assert_true(m.median_ms == double_bits(0.03) && m.measured_at > 1000000000);
+}
+
+static void records_of_another_driver_are_marked_and_counted(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    tuning_put(f, &f->ann, &put);
+    assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).flags, TUNING_STALE);
+    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_stale"), 1);
+}
+
+static void with_the_policy_to_ignore_them_stale_records_are_left_out(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    tuning_put(f, &f->ann, &put);
+    f->engine.options.tuning_stale = TUNING_IGNORE;
+    tuning_reopen(f);
+    assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
+}
+
+static void entries_of_other_solvers_stay_when_one_is_put(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put mine = find_put("Mine", 0.03), other = find_put("Other", 0.04);
+    tuning_put(f, &f->ann, &mine);
+    tuning_put(f, &f->ann, &other);
+    assert_true(
+        tuning_finds(f, &f->ann, MY_VALUE ";Other:0.04,128,miopenConvolutionFwdAlgoDirect"));
+}
+
+static void a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apart(void **state)
+{
+    struct tuning_users *f = *state;
+    json_destroy(tuning_import(
+        f, &f->ann, "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\"}", FIND_FILE,
+        KEY
+        "=miopenConvolutionFwdAlgoDirect:Old,0.07,0,miopenConvolutionFwdAlgoDirect,<unused>\n"));
+    struct put mine = find_put("Mine", 0.03), old = find_put("Old", 0.05);
+    tuning_put(f, &f->ann, &mine);
+    assert_true(tuning_finds(
+        f, &f->ann,
+        "miopenConvolutionFwdAlgoDirect:Old,0.07,0,miopenConvolutionFwdAlgoDirect,<unused>;"
+        "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"));
+
+    tuning_put(f, &f->ann, &old);
+
+    assert_true(tuning_finds(f, &f->ann,
+                             "Old:0.05,128,miopenConvolutionFwdAlgoDirect;"
+                             "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"));
+}
+
+static void parameters_are_put_and_found(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = perf_put("ConvAsm1x1U", "1,8,2,64", 0.2);
+    tuning_put(f, &f->ann, &put);
+    struct message_tuning_answer answer = tuning_ask(f, &f->ann, 1, 0, 1);
+    assert_true(bytes_equal_text(answer.value, "ConvAsm1x1U:1,8,2,64"));
+    assert_int_equal(tuning_ask(f, &f->bob, 1, 0, 1).code, KILN_NOT_FOUND);
+}
+
+static void only_publishers_and_administrators_put_into_the_hosts_records(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    put.m.tier = 2;
+    tuning_send_put(f, &f->ann, &put, true);
+    assert_reply_refuses(&f->ann, 0, KILN_DENIED, "give --tier user, or ask an administrator");
+    tuning_put(f, &f->publisher, &put);
+    struct message_tuning_answer answer = tuning_ask(f, &f->bob, 0, 0, 1);
+    assert_int_equal(answer.tier, 2);
+    assert_true(bytes_equal_text(answer.value, MY_VALUE));
+}
+
+/* ---- what is refused ---- */
+
+static void refused(struct tuning_users *f, const struct put *put, const char *words)
+{
+    tuning_send_put(f, &f->ann, put, true);
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, words);
+}
+
+static void figures_that_nobody_can_have_measured_are_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    static const double bad[] = { -0.5, NAN, INFINITY, -INFINITY, 1.1e9 };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct put put = find_put("Mine", bad[i]);
+        refused(f, &put, "median");
+        put = find_put("Mine", 1);
+        put.entry.spread_ms = double_bits(bad[i]);
+        refused(f, &put, "spread");
+    }
+    struct put put = find_put("Mine", 1);
+    put.entry.samples = 0;
+    refused(f, &put, "number of samples is 0");
+    assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
+}
+
+static void words_that_would_break_a_record_are_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    static const char *const bad[] = { "", "A;B", "A:B", "A=B", "A,B", "A\nB", "\xff" };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct put put = find_put(bad[i], 1);
+        refused(f, &put, "entry 0");
+        put = find_put("Mine", 1);
+        put.entry.algorithm = bytes_of_text(bad[i]);
+        refused(f, &put, "entry 0");
+    }
+    struct put put = perf_put("Mine", "1,2;Other:3", 1);
+    refused(f, &put, "parameters");
+    put = find_put("Mine", 1);
+    put.m.device = bytes_of_text("two\nlines");
+    refused(f, &put, "device");
+}
+
+static void names_that_are_none_of_miopens_are_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Conv A", 1);
+    refused(f, &put, "'Conv A' is no solver's name");
+    put = find_put("Mine", 1);
+    put.entry.algorithm = bytes_of_text("direct");
+    refused(f, &put, "'direct' is no algorithm of MIOpen's");
+    put.entry.algorithm = bytes_of_text("miopenConvolutionBwdDataAlgoDirect");
+    refused(f, &put, "for this direction");
+    assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
+    put.m.problem.direction = DIRECTION_BACKWARD_DATA;
+    tuning_put(f, &f->ann, &put);
+}
+
+static void a_put_of_what_there_is_not_is_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1);
+    put.m.kind = 2;
+    refused(f, &put, "no kind 2");
+    put = find_put("Mine", 1);
+    put.m.tier = 1;
+    refused(f, &put, "tier 1");
+    put = find_put("Mine", 1);
+    put.m.database_id = bytes_of_text("../gfx90a68");
+    refused(f, &put, "");
+    put = find_put("Mine", 1);
+    put.m.problem.n = 0;
+    refused(f, &put, "");
+    put = perf_put("Mine", "1", 1);
+    put.m.backend = bytes_of_text("HIP");
+    refused(f, &put, "no backend");
+    put = find_put("Mine", 1);
+    put.entry.params = bytes_of_text("1");
+    refused(f, &put, "no parameters");
+}
+
+static void lists_of_entries_that_do_not_add_up_are_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1);
+    put.m.count = 0;
+    refused(f, &put, "1 to 256 entries");
+    put.m.count = 257;
+    refused(f, &put, "1 to 256 entries");
+    put.m.count = 2;
+    refused(f, &put, "ends too early");
+    put.repeated = 2;
+    refused(f, &put, "two entries are of this solver");
+    put.m.count = 1;
+    refused(f, &put, "follow the last entry");
+}
+
+static void a_problem_of_mixed_layouts_has_no_perf_record(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = perf_put("Mine", "1", 1);
+    put.m.problem.y_layout = LAYOUT_CHANNELS_LAST;
+    tuning_send_put(f, &f->ann, &put, true);
+    assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "layout");
+}
+
+static void look_ups_that_do_not_add_up_are_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
+    const struct message_tuning_get good = { .database_id = bytes_of_text(ID),
+                                             .count = 1,
+                                             .problems = bytes_of(problems, sizeof(problems)) };
+    struct message_tuning_get bad[] = { good, good, good, good, good, good };
+    bad[0].kind = 7;
+    bad[1].count = 2;
+    bad[2].count = 0;
+    bad[3].count = UINT32_MAX;
+    bad[4].database_id = bytes_of_text("/etc/passwd");
+    bad[5].backend = bytes_of_text("a:b");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        BUFFER_AUTO struct buffer body;
+        buffer_init(&body, 4096);
+        message_tuning_get_write(&body, &bad[i]);
+        test_caller_forget_replies(&f->ann);
+        must(test_caller_send(&f->ann, &f->engine, MESSAGE_tuning_get, 4, buffer_view(&body)),
+             f->engine.err);
+        assert_reply_refuses(&f->ann, 0, KILN_INVALID, "");
+    }
+}
+
+static void a_problem_that_is_none_is_answered_at_its_place(void **state)
+{
+    struct tuning_users *f = *state;
+    uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
+    const struct message_tuning_get m = { .database_id = bytes_of_text(ID),
+                                          .count = 1,
+                                          .problems = bytes_of(problems, sizeof(problems)) };
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 4096);
+    message_tuning_get_write(&body, &m);
+    must(test_caller_send(&f->ann, &f->engine, MESSAGE_tuning_get, 4, buffer_view(&body)),
+         f->engine.err);
+    struct reader r = reader_of(f->ann.replies[f->ann.reply_count - 1].body);
+    struct message_tuned tuned = message_tuned_read(&r);
+    struct reader answers = reader_of(tuned.answers);
+    struct message_tuning_answer answer = message_tuning_answer_read(&answers);
+    assert_int_equal(answer.code, KILN_INVALID);
+    assert_true(answer.text.size > 0);
+}
+
+static void bodies_cut_short_or_with_more_behind_are_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    static const enum message_type types[] = { MESSAGE_tuning_get, MESSAGE_tuning_put,
+                                               MESSAGE_tuning_lease, MESSAGE_tuning_report };
+    uint8_t junk[700];
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        for (size_t size = 0; size < sizeof(junk); size += 13) {
+            memset(junk, size % 2 ? 0xff : 0, sizeof(junk));
+            test_caller_forget_replies(&f->ann);
+            must(test_caller_send(&f->ann, &f->engine, types[i], 4, bytes_of(junk, size)),
+                 f->engine.err);
+            assert_int_equal(f->ann.replies[0].type, MESSAGE_error);
+        }
+    }
+}
+
+/* ---- turns ---- */
+
+static void who_leaves_before_his_turn_records_nothing(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put first = find_put("First", 1), second = find_put("Second", 1);
+    tuning_send_put(f, &f->bob, &first, false); /* runs */
+    tuning_send_put(f, &f->ann, &second, false);
+    test_caller_cancel(&f->ann, &f->engine, 6);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
+    assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
+}
+
+static void what_has_begun_goes_on_when_its_caller_leaves(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("First", 1);
+    tuning_send_put(f, &f->ann, &put, false);
+    test_caller_cancel(&f->ann, &f->engine, 6);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 1); /* that it was cancelled */
+    assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
+}
+
+static void one_user_cannot_fill_the_queue(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1);
+    for (unsigned i = 0; i < 65; i++) { /* one runs */
+        tuning_send_put(f, &f->ann, &put, false);
+        assert_int_equal(f->ann.reply_count, 0);
+    }
+    tuning_send_put(f, &f->ann, &put, false);
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "64 changes of tuning records of yours");
+    test_caller_forget_replies(&f->ann);
+    tuning_send_put(f, &f->bob, &put, false);
+    assert_int_equal(f->bob.reply_count, 0);
+    test_caller_leave(&f->ann, &f->engine); /* more replies than a test keeps */
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
+    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
+}
+
+static void changes_run_one_at_a_time_and_in_order_on_the_tuning_lane(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1);
+    unsigned before = f->engine.executor.tasks_of[LANE_TUNING];
+    tuning_send_put(f, &f->ann, &put, false);
+    tuning_send_put(f, &f->bob, &put, false);
+    assert_int_equal(f->engine.executor.tasks_of[LANE_TUNING], before + 1);
+    assert_true(fake_executor_run_task(&f->engine.executor));
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* clears away what was replaced */
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_recorded);
+    assert_int_equal(f->bob.reply_count, 0);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
+}
+
+static void at_stop_the_running_one_ends_and_the_others_are_put_off(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1);
+    tuning_send_put(f, &f->ann, &put, false);
+    tuning_send_put(f, &f->bob, &put, false);
+    engine_drain(f->engine.engine);
+    assert_reply_refuses(&f->bob, 0, KILN_UNAVAILABLE, "stopping");
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_recorded);
+    tuning_send_put(f, &f->ann, &put, false);
+    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");
+}
+
+static void a_user_has_no_more_records_than_he_may(void **state)
+{
+    struct tuning_users *f = *state;
+    f->engine.options.tuning_records_per_uid = 1;
+    tuning_reopen(f);
+    struct put put = find_put("Mine", 1);
+    tuning_put(f, &f->ann, &put);
+    put.m.problem.n = 2;
+    tuning_send_put(f, &f->ann, &put, true);
+    assert_int_equal(reply_error(&f->ann, 0).code, KILN_FULL);
+    tuning_put(f, &f->bob, &put);
+}
+
+/* ---- without tuning.db ---- */
+
+/* A file stands where a folder on the way would be: whoever we are, nothing is made there. */
+static void block_folder(struct tuning_users *f)
+{
+    snprintf(f->file, sizeof(f->file), "%s/blocked", f->engine.folder);
+    snprintf(f->engine.state, sizeof(f->engine.state), "%.60s/blocked/state", f->engine.folder);
+    tuning_write(f, "");
+}
+
+static void without_its_folder_everything_else_goes_on_and_status_says_why(void **state)
+{
+    struct tuning_users *f = *state;
+    block_folder(f);
+    tuning_reopen(f);
+    assert_null(f->engine.engine->tuning);
+    struct put put = find_put("Mine", 1);
+    tuning_send_put(f, &f->ann, &put, true);
+    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "blocked");
+    KILN_AUTO(json)
+    struct json *status = test_caller_ask(&f->ann, &f->engine, MESSAGE_status, NULL);
+    const struct json *tuning = json_get(status, "tuning");
+    assert_false(json_get_bool(tuning, "available", true));
+    assert_says(json_get_text(tuning, "trouble", ""), "blocked");
+    assert_non_null(engine_fixture_reported(&f->engine, "tuning_unavailable"));
+}
+
+static void when_the_folder_can_be_made_it_is_opened_without_a_restart(void **state)
+{
+    struct tuning_users *f = *state;
+    block_folder(f);
+    tuning_reopen(f);
+    assert_int_equal(unlink(f->file), 0);
+    engine_tick(f->engine.engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_null(f->engine.engine->tuning); /* ten seconds are not over */
+    f->engine.engine->tuning_retry_ns = 0;
+    engine_tick(f->engine.engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    struct put put = find_put("Mine", 1);
+    tuning_put(f, &f->ann, &put);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tuning_setup, tuning_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(what_was_imported_is_found_by_every_user_as_it_stands_in_the_file),
+        TEST(a_problem_that_nobody_knows_is_a_miss_without_a_sentence),
+        TEST(a_batch_answers_each_problem_once_at_its_place),
+        TEST(a_neighbour_answers_only_when_asked_for_and_says_how_far_it_is),
+        TEST(many_neighbours_are_sought_in_several_turns_and_all_are_answered),
+        TEST(what_a_user_measured_counts_for_him_and_for_nobody_else),
+        TEST(what_was_put_is_there_after_a_restart_with_who_measured_it),
+        TEST(records_of_another_driver_are_marked_and_counted),
+        TEST(with_the_policy_to_ignore_them_stale_records_are_left_out),
+        TEST(entries_of_other_solvers_stay_when_one_is_put),
+        TEST(a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apart),
+        TEST(parameters_are_put_and_found),
+        TEST(only_publishers_and_administrators_put_into_the_hosts_records),
+        TEST(figures_that_nobody_can_have_measured_are_refused),
+        TEST(words_that_would_break_a_record_are_refused),
+        TEST(names_that_are_none_of_miopens_are_refused),
+        TEST(a_put_of_what_there_is_not_is_refused),
+        TEST(lists_of_entries_that_do_not_add_up_are_refused),
+        TEST(a_problem_of_mixed_layouts_has_no_perf_record),
+        TEST(look_ups_that_do_not_add_up_are_refused),
+        TEST(a_problem_that_is_none_is_answered_at_its_place),
+        TEST(bodies_cut_short_or_with_more_behind_are_refused),
+        TEST(who_leaves_before_his_turn_records_nothing),
+        TEST(what_has_begun_goes_on_when_its_caller_leaves),
+        TEST(one_user_cannot_fill_the_queue),
+        TEST(changes_run_one_at_a_time_and_in_order_on_the_tuning_lane),
+        TEST(at_stop_the_running_one_ends_and_the_others_are_put_off),
+        TEST(a_user_has_no_more_records_than_he_may),
+        TEST(without_its_folder_everything_else_goes_on_and_status_says_why),
+        TEST(when_the_folder_can_be_made_it_is_opened_without_a_restart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: MIT */
+/* Tuning records shown, moved, removed, checked and compared. */
+#include "tests/unit/engine/service/tuning_fixture.h"
+
+#include "engine/service/internal.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- show, stats ---- */
+
+static void a_problem_is_shown_with_every_tier_the_most_private_first(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_import_system(f);
+    struct put put = find_put("Mine", 0.03);
+    tuning_put(f, &f->ann, &put);
+    KILN_AUTO(json)
+    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show,
+                                  "{\"problem\":\"" DRIVER "\",\"database_id\":\"" ID
+                                  "\",\"driver\":\"driver 2\"}");
+    const struct json *problem = json_first(json_get(a, "problems"));
+    const struct json *mine = json_first(json_get(problem, "find"));
+    const struct json *entry = json_first(json_get(mine, "entries"));
+    assert_string_equal(json_get_text(problem, "find_key", ""), KEY);
+    assert_string_equal(json_get_text(mine, "tier", ""), "user");
+    assert_int_equal(answer_number(mine, "uid"), 1000);
+    assert_string_equal(json_get_text(entry, "solver", ""), "Mine");
+    assert_true(json_get_bool(entry, "stale", false));
+    assert_int_equal(answer_number(entry, "samples"), 5);
+    assert_string_equal(json_get_text(json_next(mine), "tier", ""), "system");
+    assert_int_equal(json_count(json_get(json_next(mine), "entries")), 2);
+}
+
+static void another_users_records_are_not_shown(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    tuning_put(f, &f->ann, &put);
+    KILN_AUTO(json)
+    struct json *a =
+        tuning_admin(f, &f->bob, MESSAGE_tuning_show,
+                     "{\"problem\":\"" KEY "\",\"database_id\":\"" ID "\",\"nearest\":true}");
+    const struct json *problem = json_first(json_get(a, "problems"));
+    assert_int_equal(json_count(json_get(problem, "find")), 0);
+}
+
+static void the_nearest_is_shown_where_nothing_is_known(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_import_system(f);
+    KILN_AUTO(json)
+    struct json *a = tuning_admin(f, &f->bob, MESSAGE_tuning_show,
+                                  "{\"problem\":\"" KEY_OF_TWO "\",\"database_id\":\"" ID
+                                  "\",\"nearest\":true}");
+    const struct json *near = json_first(json_get(json_first(json_get(a, "problems")), "find"));
+    assert_true(json_get_bool(near, "near", false));
+    assert_true(json_get_number(near, "batch_ratio", 0) == 2);
+    assert_string_equal(json_get_text(near, "key", ""), KEY);
+}
+
+static void a_problem_that_is_none_and_no_device_are_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_refused(f, &f->ann, MESSAGE_tuning_show, "{\"database_id\":\"" ID "\"}", KILN_INVALID,
+                   "");
+    tuning_refused(f, &f->ann, MESSAGE_tuning_show,
+                   "{\"problem\":\"hello\",\"database_id\":\"" ID "\"}", KILN_INVALID, "");
+    tuning_refused(f, &f->ann, MESSAGE_tuning_show, "{\"problem\":\"" KEY "\"}", KILN_INVALID,
+                   "database id");
+}
+
+static void stats_say_what_there_is(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_import_system(f);
+    struct put put = find_put("Mine", 0.03);
+    tuning_put(f, &f->ann, &put);
+    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->bob, MESSAGE_tuning_stats, "{}");
+    const struct json *system = json_first(json_get(a, "system"));
+    assert_string_equal(json_get_text(system, "state", ""), "ok");
+    assert_string_equal(json_get_text(system, "source", ""), FIND_FILE);
+    assert_int_equal(answer_number(json_get(a, "user"), "records"), 1);
+    assert_int_equal(answer_number(json_get(a, "user"), "own"), 0);
+    assert_string_equal(json_get_text(a, "policy", ""), "warn");
+}
+
+/* ---- promote, remove ---- */
+
+static void only_administrators_promote_and_everybody_finds_it_then(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    tuning_put(f, &f->ann, &put);
+    tuning_refused(f, &f->ann, MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator");
+    tuning_refused(f, &f->publisher, MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator");
+    KILN_AUTO(json)
+    struct json *none = tuning_admin(f, &f->admin, MESSAGE_tuning_promote, "{\"uid\":1001}");
+    assert_int_equal(answer_number(none, "records"), 0);
+    KILN_AUTO(json)
+    struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_promote,
+                                  "{\"uid\":1000,\"problem\":\"" DRIVER "\"}");
+    assert_int_equal(answer_number(a, "added"), 1);
+    assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).tier, 2);
+    assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).tier, 3);
+}
+
+static void a_problem_is_promoted_in_both_kinds_or_in_none(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put find = find_put("Mine", 1), perf = perf_put("Mine", "1,8", 1);
+    tuning_put(f, &f->ann, &find);
+    tuning_put(f, &f->ann, &perf);
+    test_caller_forget_replies(&f->admin);
+    must(test_caller_send(&f->admin, &f->engine, MESSAGE_tuning_promote, 3,
+                          bytes_of_text("{\"problem\":\"" DRIVER "\"}")),
+         f->engine.err);
+    assert_true(fake_executor_run_task(&f->engine.executor));
+    engine_drain(f->engine.engine); /* what would come in a second job is put off */
+    fake_executor_run_tasks(&f->engine.executor);
+
+    KILN_AUTO(json) struct json *a = reply_json(&f->admin, f->admin.reply_count - 1);
+    assert_int_equal(answer_number(a, "added"), 2);
+    tuning_reopen(f);
+    assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).tier, 2);
+    assert_int_equal(tuning_ask(f, &f->bob, 1, 0, 1).tier, 2);
+}
+
+static void users_remove_their_own_records_and_nobody_elses(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    tuning_put(f, &f->ann, &put);
+    tuning_put(f, &f->bob, &put);
+    tuning_refused(f, &f->ann, MESSAGE_tuning_remove,
+                   "{\"tier\":\"user\",\"all\":true,\"uid\":1001}", KILN_DENIED,
+                   "another user's records");
+    KILN_AUTO(json)
+    struct json *a =
+        tuning_admin(f, &f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"all\":true}");
+    assert_int_equal(answer_number(a, "removed"), 1);
+    assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
+    assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
+    json_destroy(tuning_admin(f, &f->admin, MESSAGE_tuning_remove,
+                              "{\"tier\":\"user\",\"all\":true,\"uid\":1001}"));
+    assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
+}
+
+static void an_administrator_who_names_nobody_removes_his_own(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    tuning_put(f, &f->ann, &put);
+    json_destroy(
+        tuning_admin(f, &f->admin, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"all\":true}"));
+    assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
+}
+
+static void one_solver_of_one_problem_is_removed_and_the_rest_stays(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put mine = find_put("Mine", 0.03), other = find_put("Other", 0.04);
+    tuning_put(f, &f->ann, &mine);
+    tuning_put(f, &f->ann, &other);
+    KILN_AUTO(json)
+    struct json *a =
+        tuning_admin(f, &f->ann, MESSAGE_tuning_remove,
+                     "{\"tier\":\"user\",\"problem\":\"" KEY "\",\"solver\":\"Mine\"}");
+    assert_int_equal(answer_number(a, "replaced"), 1);
+    assert_true(tuning_finds(f, &f->ann, "Other:0.04,128,miopenConvolutionFwdAlgoDirect"));
+}
+
+static void what_is_shared_is_removed_by_publishers_only(void **state)
+{
+    struct tuning_users *f = *state;
+    const char *system = "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID "\"}";
+    tuning_import_system(f);
+    tuning_refused(f, &f->ann, MESSAGE_tuning_remove, system, KILN_DENIED, "give --tier user");
+    tuning_refused(f, &f->ann, MESSAGE_tuning_remove, "{\"tier\":\"host\",\"all\":true}",
+                   KILN_DENIED, "");
+    assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
+    json_destroy(tuning_admin(f, &f->publisher, MESSAGE_tuning_remove, system));
+    assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
+    tuning_refused(f, &f->publisher, MESSAGE_tuning_remove, system, KILN_NOT_FOUND,
+                   "kilnctl db stats");
+}
+
+static void nothing_is_removed_unless_something_is_named(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_refused(f, &f->ann, MESSAGE_tuning_remove, "{}", KILN_INVALID, "give a tier");
+    tuning_refused(f, &f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\"}", KILN_INVALID,
+                   "say that all are meant");
+    tuning_refused(f, &f->admin, MESSAGE_tuning_remove, "{\"tier\":\"system\"}", KILN_INVALID,
+                   "its database id and its kind");
+    tuning_refused(f, &f->admin, MESSAGE_tuning_remove,
+                   "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID
+                   "\",\"solver\":\"x\"}",
+                   KILN_INVALID, "as a whole");
+}
+
+/* ---- verify ---- */
+
+static void verify_lists_what_another_driver_measured(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    tuning_put(f, &f->ann, &put);
+    KILN_AUTO(json)
+    struct json *fine =
+        tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 1\"}");
+    assert_int_equal(answer_number(fine, "stale"), 0);
+    assert_int_equal(answer_number(fine, "checked"), 1);
+    KILN_AUTO(json)
+    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
+    assert_int_equal(answer_number(a, "stale"), 1);
+    KILN_AUTO(json) struct json *frame = tuning_told(&f->ann, "stale");
+    const struct json *stale = json_first(json_get(frame, "stale"));
+    assert_string_equal(json_get_text(stale, "key", ""), KEY);
+    assert_string_equal(json_get_text(stale, "solver", ""), "Mine");
+    assert_string_equal(json_get_text(stale, "driver", ""), "driver 1");
+}
+
+static void verify_shows_nobody_another_users_records(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    tuning_put(f, &f->ann, &put);
+    KILN_AUTO(json)
+    struct json *others =
+        tuning_admin(f, &f->bob, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
+    assert_int_equal(answer_number(others, "checked"), 0);
+    KILN_AUTO(json)
+    struct json *all =
+        tuning_admin(f, &f->admin, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
+    assert_int_equal(answer_number(all, "stale"), 1);
+}
+
+static void without_a_driver_the_newest_measurement_of_the_device_counts(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put old = find_put("Old", 0.03), other = find_put("OtherDevice", 0.03);
+    other.m.device = bytes_of_text("gfx906");
+    other.m.driver = bytes_of_text("driver 0");
+    tuning_put(f, &f->ann, &other);
+    tuning_put(f, &f->ann, &old);
+    KILN_AUTO(json) struct json *fine = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    assert_int_equal(answer_number(fine, "stale"), 0);
+    struct put newer = find_put("New", 0.03);
+    newer.m.driver = bytes_of_text("driver 2");
+    tuning_put(f, &f->ann, &newer);
+    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    assert_int_equal(answer_number(a, "stale"), 1);
+}
+
+static bool note_index(void *context, const struct tuning_system *system)
+{
+    snprintf(context, 128, "%.60s", system->file->index_file);
+    return false;
+}
+
+/* Some bytes in the middle of the only index are others. */
+static void damage_index(struct tuning_users *f)
+{
+    char name[128] = "", path[256];
+    tuning_each_system(f->engine.engine->tuning, note_index, name);
+    snprintf(path, sizeof(path), "%s/%s", f->engine.state, name);
+    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    off_t size = lseek(fd, 0, SEEK_END);
+    assert_int_equal(pwrite(fd, "XXXX", 4, size / 2), 4);
+}
+
+static void verify_tells_of_an_index_whose_bytes_changed(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_import_system(f);
+    damage_index(f);
+    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    assert_int_equal(answer_number(a, "damaged"), 1);
+    KILN_AUTO(json) struct json *frame = tuning_told(&f->ann, "damaged");
+    assert_says(json_get_text(json_first(json_get(frame, "damaged")), "what", ""), ID);
+}
+
+/* ---- diff ---- */
+
+#define DIFF "{\"kind\":\"find\",\"database_id\":\"" ID "\","
+
+static void two_tiers_are_compared_entry_by_entry(void **state)
+{
+    struct tuning_users *f = *state;
+    json_destroy(
+        tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE, KEY "=" WINOGRAD ";" GEMM "\n"));
+    json_destroy(tuning_import(
+        f, &f->ann, USER_QUESTION, FIND_FILE,
+        KEY "=GemmFwd1x1_0_1:0.08,0,miopenConvolutionFwdAlgoGEMM\n" KEY_OF_TWO "=" GEMM "\n"));
+    KILN_AUTO(json)
+    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_diff,
+                                  DIFF "\"a_tier\":\"system\",\"b_tier\":\"user\"}");
+    assert_int_equal(answer_number(a, "a_records"), 1);
+    assert_int_equal(answer_number(a, "b_records"), 2);
+    assert_int_equal(answer_number(a, "different"), 1);
+    assert_int_equal(answer_number(a, "only_b"), 1);
+    KILN_AUTO(json) struct json *frame = tuning_told(&f->ann, "differences");
+    const struct json *d = json_first(json_get(frame, "differences"));
+    assert_string_equal(json_get_text(d, "what", ""), "only a");
+    d = json_next(d);
+    assert_string_equal(json_get_text(d, "what", ""), "time");
+    assert_string_equal(json_get_text(d, "a", ""), "0.07,0,miopenConvolutionFwdAlgoGEMM");
+    assert_string_equal(json_get_text(json_next(d), "what", ""), "only b");
+}
+
+static void a_tier_and_a_file_are_compared(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_import_system(f);
+    tuning_write(f, KEY "=" WINOGRAD ";" GEMM "\n");
+    tuning_bring(f, &f->ann, MESSAGE_tuning_diff,
+                 DIFF "\"a_tier\":\"system\",\"b_name\":\"mine.txt\"}", "mine.txt");
+    fake_executor_run_tasks(&f->engine.executor);
+    KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
+    assert_int_equal(answer_number(a, "same"), 1);
+    assert_int_equal(answer_number(a, "different"), 0);
+}
+
+static void two_files_are_compared(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_write(f, MINE);
+    const int files[] = { open(f->file, O_RDONLY | O_CLOEXEC),
+                          open(f->file, O_RDONLY | O_CLOEXEC) };
+    must(test_caller_send_files(&f->ann, &f->engine, MESSAGE_tuning_diff, 3,
+                                bytes_of_text(DIFF "\"a_name\":\"a\",\"b_name\":\"b\"}"), files, 2),
+         f->engine.err);
+    fake_executor_transfer(&f->engine.executor, f->file, "a", "");
+    assert_string_equal(fake_executor_next_transfer(&f->engine.executor)->job.name, "b");
+    tuning_write(f, KEY_OF_TWO "=" GEMM "\n");
+    fake_executor_transfer(&f->engine.executor, f->file, "b", "");
+    fake_executor_run_tasks(&f->engine.executor);
+    KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
+    assert_int_equal(answer_number(a, "only_a"), 1);
+    assert_int_equal(answer_number(a, "only_b"), 1);
+}
+
+static void a_comparison_whose_caller_leaves_between_two_files_ends(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_write(f, MINE);
+    const int files[] = { open(f->file, O_RDONLY | O_CLOEXEC),
+                          open(f->file, O_RDONLY | O_CLOEXEC) };
+    must(test_caller_send_files(&f->ann, &f->engine, MESSAGE_tuning_diff, 3,
+                                bytes_of_text(DIFF "\"a_name\":\"a\",\"b_name\":\"b\"}"), files, 2),
+         f->engine.err);
+    fake_executor_transfer(&f->engine.executor, f->file, "a", "");
+    test_caller_cancel(&f->ann, &f->engine, 3);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "");
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+}
+
+static void only_administrators_compare_another_users_records(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    tuning_put(f, &f->ann, &put);
+    const char *q = DIFF "\"a_tier\":\"user\",\"b_tier\":\"host\",\"uid\":1000}";
+    tuning_refused(f, &f->bob, MESSAGE_tuning_diff, q, KILN_DENIED, "another user's records");
+    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_diff, q);
+    assert_int_equal(answer_number(a, "only_a"), 1);
+}
+
+static void a_comparison_needs_two_sides(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_refused(f, &f->ann, MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\"}", KILN_INVALID,
+                   "b_tier");
+    tuning_refused(f, &f->ann, MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\",\"b_name\":\"x\"}",
+                   KILN_INVALID, "0 files came");
+    tuning_refused(f, &f->ann, MESSAGE_tuning_diff, "{\"a_tier\":\"user\",\"b_tier\":\"host\"}",
+                   KILN_INVALID, "their kind and their database id");
+}
+
+static void a_system_database_that_is_not_there_is_not_compared(void **state)
+{
+    struct tuning_users *f = *state;
+    const char *q = DIFF "\"a_tier\":\"system\",\"b_tier\":\"host\"}";
+    must(test_caller_send(&f->ann, &f->engine, MESSAGE_tuning_diff, 3, bytes_of_text(q)),
+         f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_NOT_FOUND,
+                         "no system find database");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tuning_setup, tuning_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_problem_is_shown_with_every_tier_the_most_private_first),
+        TEST(another_users_records_are_not_shown),
+        TEST(the_nearest_is_shown_where_nothing_is_known),
+        TEST(a_problem_that_is_none_and_no_device_are_refused),
+        TEST(stats_say_what_there_is),
+        TEST(only_administrators_promote_and_everybody_finds_it_then),
+        TEST(a_problem_is_promoted_in_both_kinds_or_in_none),
+        TEST(users_remove_their_own_records_and_nobody_elses),
+        TEST(an_administrator_who_names_nobody_removes_his_own),
+        TEST(one_solver_of_one_problem_is_removed_and_the_rest_stays),
+        TEST(what_is_shared_is_removed_by_publishers_only),
+        TEST(nothing_is_removed_unless_something_is_named),
+        TEST(verify_lists_what_another_driver_measured),
+        TEST(verify_shows_nobody_another_users_records),
+        TEST(without_a_driver_the_newest_measurement_of_the_device_counts),
+        TEST(verify_tells_of_an_index_whose_bytes_changed),
+        TEST(two_tiers_are_compared_entry_by_entry),
+        TEST(a_tier_and_a_file_are_compared),
+        TEST(two_files_are_compared),
+        TEST(a_comparison_whose_caller_leaves_between_two_files_ends),
+        TEST(only_administrators_compare_another_users_records),
+        TEST(a_comparison_needs_two_sides),
+        TEST(a_system_database_that_is_not_there_is_not_compared),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+/* Tuning files in and out: import, merge, export, backup. */
+#include "tests/unit/engine/service/tuning_fixture.h"
+
+#include "engine/service/internal.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+static unsigned looks_until_full; /* at the disk; 0: it never is */
+
+int __real_statvfs(const char *path, struct statvfs *disk);
+int __wrap_statvfs(const char *path, struct statvfs *disk);
+int __wrap_statvfs(const char *path, struct statvfs *disk)
+{
+    int rc = __real_statvfs(path, disk);
+    disk->f_frsize = 4096;
+    disk->f_blocks = 1u << 20;
+    disk->f_bavail = disk->f_blocks;
+    if (looks_until_full > 0 && --looks_until_full == 0) {
+        disk->f_bavail = 0;
+        looks_until_full = 1;
+    }
+    return rc;
+}
+
+/* ---- import ---- */
+
+static void an_import_answers_with_what_it_took_and_from_where(void **state)
+{
+    struct tuning_users *f = *state;
+    KILN_AUTO(json)
+    struct json *a = tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE,
+                                   KEY "=" WINOGRAD ";" GEMM "\n" KEY_OF_TWO "=" GEMM "\n");
+    assert_string_equal(json_get_text(a, "kind", ""), "find");
+    assert_string_equal(json_get_text(a, "database_id", ""), ID);
+    assert_string_equal(json_get_text(a, "backend", ""), "HIP");
+    assert_string_equal(json_get_text(a, "tier", ""), "system");
+    assert_string_equal(json_get_text(a, "source", ""), FIND_FILE);
+    assert_int_equal(answer_number(a, "records"), 2);
+    assert_int_equal(answer_number(a, "entries"), 3);
+    assert_int_equal(answer_number(a, "bad"), 0);
+    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_imports"), 1);
+}
+
+static void bad_lines_are_told_with_their_number_and_the_rest_is_taken(void **state)
+{
+    struct tuning_users *f = *state;
+    KILN_AUTO(json)
+    struct json *a = tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE,
+                                   "nonsense\n" KEY "=" WINOGRAD "\n=x\n");
+    assert_int_equal(answer_number(a, "bad"), 2);
+    assert_int_equal(answer_number(a, "records"), 1);
+    KILN_AUTO(json) struct json *frame = tuning_told(&f->admin, "bad");
+    const struct json *bad = json_get(frame, "bad");
+    assert_int_equal(json_count(bad), 2);
+    assert_int_equal(answer_number(json_first(bad), "line"), 1);
+    assert_int_equal(answer_number(json_next(json_first(bad)), "line"), 3);
+    assert_true(strlen(json_get_text(json_first(bad), "why", "")) > 0);
+}
+
+static void thousands_of_bad_lines_come_in_frames_of_a_thousand(void **state)
+{
+    struct tuning_users *f = *state;
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, 1u << 20);
+    for (int i = 0; i < 2500; i++)
+        buffer_put(&text, "nonsense\n", 9);
+    buffer_put(&text, MINE, sizeof(MINE)); /* with its NUL */
+    KILN_AUTO(json)
+    struct json *a = tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, (const char *)text.data);
+    assert_int_equal(answer_number(a, "bad"), 2500);
+    size_t sum = 0;
+    for (size_t i = 0; i + 1 < f->ann.reply_count; i++) {
+        KILN_AUTO(json) struct json *frame = reply_json(&f->ann, i);
+        size_t count = json_count(json_get(frame, "bad"));
+        assert_true(count <= 1000);
+        sum += count;
+    }
+    assert_int_equal(sum, 2500);
+    assert_null(json_get(a, "left_out"));
+}
+
+static void a_strict_import_takes_nothing_when_a_line_is_bad(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_write(f, KEY "=" WINOGRAD "\nnonsense\n");
+    tuning_bring(f, &f->admin, MESSAGE_tuning_import,
+                 "{\"name\":\"" FIND_FILE "\",\"strict\":true}", FIND_FILE);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_reply_refuses(&f->admin, f->admin.reply_count - 1, KILN_INVALID, "line 2");
+    assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
+}
+
+static void users_import_into_their_own_records_only(void **state)
+{
+    struct tuning_users *f = *state;
+    static const char *const shared[] = { "system", "host" };
+    for (size_t i = 0; i < 2; i++) {
+        char question[120];
+        snprintf(question, sizeof(question), "{\"name\":\"" FIND_FILE "\",\"tier\":\"%s\"}",
+                 shared[i]);
+        tuning_write(f, MINE);
+        tuning_bring(f, &f->ann, MESSAGE_tuning_import, question, FIND_FILE);
+        assert_reply_refuses(&f->ann, 0, KILN_DENIED, "give --tier user");
+    }
+    json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
+    assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).tier, 3);
+    assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
+}
+
+static void a_system_file_of_a_user_is_refused_when_only_its_name_says_so(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_write(f, MINE);
+    tuning_bring(f, &f->ann, MESSAGE_tuning_import, SYSTEM_QUESTION, FIND_FILE);
+    assert_reply_refuses(&f->ann, 0, KILN_DENIED, "give --tier user");
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(engine_fixture_staged(&f->engine), 0);
+}
+
+static void a_user_file_goes_to_its_user_without_being_told(void **state)
+{
+    struct tuning_users *f = *state;
+    const char *name = ID ".HIP.2_17_0_a82233c22.ufdb.txt";
+    KILN_AUTO(json) struct json *a = tuning_import(f, &f->ann, "{}", name, MINE);
+    assert_string_equal(json_get_text(a, "tier", ""), "user");
+}
+
+static void a_user_imports_no_more_records_than_he_may_have(void **state)
+{
+    struct tuning_users *f = *state;
+    f->engine.options.tuning_records_per_uid = 1;
+    tuning_reopen(f);
+    tuning_write(f, MINE KEY_OF_TWO "=" GEMM "\n"
+                                    "third=" GEMM "\n");
+    tuning_bring(f, &f->ann, MESSAGE_tuning_import, USER_QUESTION, FIND_FILE);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_FULL, "tuning_records_per_uid");
+    assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
+}
+
+static void at_stop_an_import_that_has_not_begun_to_read_is_put_off(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_write(f, MINE);
+    tuning_bring(f, &f->ann, MESSAGE_tuning_import, USER_QUESTION, FIND_FILE);
+    engine_drain(f->engine.engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_UNAVAILABLE, "stopping");
+}
+
+static void only_administrators_have_a_url_fetched(void **state)
+{
+    struct tuning_users *f = *state;
+    const char *q = "{\"url\":\"file:///etc/shadow\",\"tier\":\"user\"}";
+    tuning_refused(f, &f->ann, MESSAGE_tuning_import, q, KILN_DENIED,
+                   "fetch it, then give the file");
+    tuning_refused(f, &f->publisher, MESSAGE_tuning_import, q, KILN_DENIED, "fetch it");
+    assert_int_equal(f->engine.executor.transfers_handed_over, 0);
+}
+
+static void a_name_that_says_nothing_needs_a_kind_and_a_database_id(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_write(f, MINE);
+    tuning_bring(f, &f->admin, MESSAGE_tuning_import, "{}", "results");
+    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "give its kind and its database id");
+    KILN_AUTO(json)
+    struct json *a = tuning_import(f, &f->admin, "{\"kind\":\"find\",\"database_id\":\"" ID "\"}",
+                                   "results", MINE);
+    assert_string_equal(json_get_text(a, "backend", ""), "HIP");
+    assert_int_equal(answer_number(a, "records"), 1);
+}
+
+static void a_database_id_that_is_given_counts_more_than_the_names(void **state)
+{
+    struct tuning_users *f = *state;
+    KILN_AUTO(json)
+    struct json *a =
+        tuning_import(f, &f->admin, "{\"database_id\":\"" ID "\"}", "mine.HIP.fdb.txt", MINE);
+    assert_string_equal(json_get_text(a, "database_id", ""), ID);
+    assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
+}
+
+static void who_leaves_before_his_import_has_its_turn_imports_nothing(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("First", 1);
+    tuning_send_put(f, &f->bob, &put, false);
+    tuning_write(f, MINE);
+    tuning_bring(f, &f->ann, MESSAGE_tuning_import, USER_QUESTION, FIND_FILE);
+    test_caller_cancel(&f->ann, &f->engine, 3);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
+}
+
+static void a_transfer_that_fails_is_answered_with_its_reason(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_write(f, MINE);
+    const int file = open(f->file, O_RDONLY | O_CLOEXEC);
+    must(test_caller_send_files(&f->ann, &f->engine, MESSAGE_tuning_import, 3,
+                                bytes_of_text(USER_QUESTION), &file, 1),
+         f->engine.err);
+    assert_true(fake_executor_next_transfer(&f->engine.executor)->job.unchecked);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the disk is gone");
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_IO, "the disk is gone");
+}
+
+static void a_merge_keeps_what_is_there_and_says_what_it_did(void **state)
+{
+    struct tuning_users *f = *state;
+    json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
+    tuning_write(f, KEY "=Mine:0.09,128,miopenConvolutionFwdAlgoDirect\n" KEY_OF_TWO "=" GEMM "\n");
+    tuning_bring(f, &f->ann, MESSAGE_tuning_merge, "{\"name\":\"" FIND_FILE "\"}", FIND_FILE);
+    fake_executor_run_tasks(&f->engine.executor);
+    KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
+    assert_string_equal(json_get_text(a, "tier", ""), "user");
+    assert_int_equal(answer_number(a, "added"), 1);
+    assert_int_equal(answer_number(a, "kept"), 1);
+    assert_int_equal(answer_number(a, "conflicts"), 1);
+    KILN_AUTO(json) struct json *frame = tuning_told(&f->ann, "conflicts");
+    assert_string_equal(json_get_text(json_first(json_get(frame, "conflicts")), "key", ""), KEY);
+    assert_true(tuning_finds(f, &f->ann, "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"));
+}
+
+static void nothing_is_merged_into_a_system_database(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_write(f, MINE);
+    tuning_bring(f, &f->admin, MESSAGE_tuning_merge,
+                 "{\"name\":\"" FIND_FILE "\",\"tier\":\"system\"}", FIND_FILE);
+    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "replaced, never merged");
+}
+
+/* ---- export, backup ---- */
+
+static void an_export_gives_the_imported_file_back_byte_for_byte(void **state)
+{
+    struct tuning_users *f = *state;
+    const char *text = KEY "=" WINOGRAD ";" GEMM "\n" KEY_OF_TWO "=" GEMM "\n";
+    json_destroy(tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE, text));
+    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->bob, MESSAGE_tuning_export, "{}");
+    const struct json *file = json_first(json_get(a, "files"));
+    assert_string_equal(json_get_text(file, "name", ""), FIND_FILE);
+    assert_int_equal(answer_number(file, "records"), 2);
+    assert_int_equal(answer_number(file, "bytes"), strlen(text));
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, 1u << 20);
+    reply_object(&f->bob, f->bob.reply_count - 1, 0, &content);
+    assert_true(bytes_equal_text(buffer_view(&content), text));
+}
+
+static void an_export_of_the_user_tier_holds_ones_own_records(void **state)
+{
+    struct tuning_users *f = *state;
+    json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
+    tuning_refused(f, &f->bob, MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_NOT_FOUND,
+                   "no user records");
+    KILN_AUTO(json)
+    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_export,
+                                  "{\"tier\":\"user\",\"version\":\"2.17.0.a82233c22\"}");
+    assert_string_equal(json_get_text(json_first(json_get(a, "files")), "name", ""),
+                        ID ".HIP.2_17_0_a82233c22.ufdb.txt");
+}
+
+static void a_merged_export_joins_the_tiers_as_a_look_up_does(void **state)
+{
+    struct tuning_users *f = *state;
+    json_destroy(tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE,
+                               KEY "=" WINOGRAD "\n" KEY_OF_TWO "=" GEMM "\n"));
+    json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
+    json_destroy(
+        tuning_admin(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\",\"merged\":true}"));
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, 1u << 20);
+    reply_object(&f->ann, f->ann.reply_count - 1, 0, &content);
+    assert_true(bytes_equal_text(buffer_view(&content), MINE KEY_OF_TWO "=" GEMM "\n"));
+}
+
+static void parameters_go_out_as_the_sqlite_file_that_miopen_reads(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = perf_put("ConvAsm1x1U", "1,8", 0.2);
+    tuning_put(f, &f->ann, &put);
+    KILN_AUTO(json)
+    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+    assert_string_equal(json_get_text(json_first(json_get(a, "files")), "name", ""),
+                        ID "_1.1.0.udb");
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, 1u << 20);
+    reply_object(&f->ann, f->ann.reply_count - 1, 0, &content);
+    assert_memory_equal(content.data, "SQLite format 3", 16);
+}
+
+static void words_of_an_export_that_are_none_are_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    static const char *const bad[] = {
+        "{\"tier\":\"x\"}",   "{\"kind\":\"x\"}",      "{\"dialect\":\"x\"}",
+        "{\"format\":\"x\"}", "{\"version\":\"a/b\"}", "{\"database_id\":\"../x\"}",
+        "{\"uid\":3}"
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        tuning_refused(f, &f->ann, MESSAGE_tuning_export, bad[i], KILN_INVALID, "");
+}
+
+static void a_backup_is_a_database_and_only_administrators_get_it(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1);
+    tuning_put(f, &f->ann, &put);
+    tuning_refused(f, &f->publisher, MESSAGE_tuning_backup, "{}", KILN_DENIED, "administrator");
+    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_backup, "{}");
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, 16u << 20);
+    reply_object(&f->admin, f->admin.reply_count - 1, 0, &content);
+    assert_int_equal(answer_number(a, "bytes"), content.size);
+    assert_memory_equal(content.data, "SQLite format 3", 16);
+}
+
+static void nothing_is_exported_onto_a_full_disk(void **state)
+{
+    struct tuning_users *f = *state;
+    json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
+    /* Before a record is written, and once all are: what else was written meanwhile counts. */
+    for (unsigned looks = 1; looks <= 2; looks++) {
+        looks_until_full = looks;
+        tuning_refused(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_FULL,
+                       "are kept for the stores");
+        assert_int_equal(engine_fixture_staged(&f->engine), 0);
+    }
+    looks_until_full = 1;
+    tuning_refused(f, &f->admin, MESSAGE_tuning_backup, "{}", KILN_FULL, "make room on it");
+    looks_until_full = 0;
+    json_destroy(tuning_admin(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}"));
+}
+
+static void a_vacuum_says_how_much_it_freed(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_refused(f, &f->ann, MESSAGE_tuning_vacuum, "{}", KILN_DENIED, "administrator");
+    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_vacuum, "{}");
+    assert_true(answer_number(a, "freed") != UINT64_MAX);
+    assert_true(answer_number(a, "bytes") > 0 && answer_number(a, "bytes") != UINT64_MAX);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tuning_setup, tuning_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(an_import_answers_with_what_it_took_and_from_where),
+        TEST(bad_lines_are_told_with_their_number_and_the_rest_is_taken),
+        TEST(thousands_of_bad_lines_come_in_frames_of_a_thousand),
+        TEST(a_strict_import_takes_nothing_when_a_line_is_bad),
+        TEST(users_import_into_their_own_records_only),
+        TEST(a_system_file_of_a_user_is_refused_when_only_its_name_says_so),
+        TEST(a_user_file_goes_to_its_user_without_being_told),
+        TEST(a_user_imports_no_more_records_than_he_may_have),
+        TEST(at_stop_an_import_that_has_not_begun_to_read_is_put_off),
+        TEST(only_administrators_have_a_url_fetched),
+        TEST(a_name_that_says_nothing_needs_a_kind_and_a_database_id),
+        TEST(a_database_id_that_is_given_counts_more_than_the_names),
+        TEST(who_leaves_before_his_import_has_its_turn_imports_nothing),
+        TEST(a_transfer_that_fails_is_answered_with_its_reason),
+        TEST(a_merge_keeps_what_is_there_and_says_what_it_did),
+        TEST(nothing_is_merged_into_a_system_database),
+        TEST(an_export_gives_the_imported_file_back_byte_for_byte),
+        TEST(an_export_of_the_user_tier_holds_ones_own_records),
+        TEST(a_merged_export_joins_the_tiers_as_a_look_up_does),
+        TEST(parameters_go_out_as_the_sqlite_file_that_miopen_reads),
+        TEST(words_of_an_export_that_are_none_are_refused),
+        TEST(a_backup_is_a_database_and_only_administrators_get_it),
+        TEST(nothing_is_exported_onto_a_full_disk),
+        TEST(a_vacuum_says_how_much_it_freed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

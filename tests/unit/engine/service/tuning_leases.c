@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/* tuning_lease and tuning_report: each candidate is measured once, whoever comes and goes. */
+#include "tests/unit/engine/service/tuning_fixture.h"
+
+#include "engine/service/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ANSWERED_TOO 9 /* request id of leases */
+
+static const struct message_tuning_lease wanted = { .candidates = 8,
+                                                    .flags = LEASE_SHARE,
+                                                    .wait_ms = 60000 };
+
+static void send_lease(struct tuning_users *f, struct test_caller *c,
+                       const struct message_tuning_lease *lease)
+{
+    struct message_tuning_lease m = *lease;
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 4096);
+    if (m.problem.n == 0)
+        m.problem = problem_of_batch(1);
+    if (m.database_id.size == 0)
+        m.database_id = bytes_of_text(ID);
+    if (m.solver.size == 0)
+        m.solver = bytes_of_text("ConvAsm1x1U");
+    message_tuning_lease_write(&body, &m);
+    test_caller_forget_replies(c);
+    must(test_caller_send(c, &f->engine, MESSAGE_tuning_lease, ANSWERED_TOO, buffer_view(&body)),
+         f->engine.err);
+}
+
+static struct message_leased last_leased(const struct test_caller *c)
+{
+    assert_true(c->reply_count > 0);
+    assert_int_equal(c->replies[c->reply_count - 1].type, MESSAGE_leased);
+    struct reader r = reader_of(c->replies[c->reply_count - 1].body);
+    struct message_leased m = message_leased_read(&r);
+    assert_false(r.failed);
+    return m;
+}
+
+static struct message_leased lease(struct tuning_users *f, struct test_caller *c)
+{
+    send_lease(f, c, &wanted);
+    return last_leased(c);
+}
+
+static void send_report_from(struct tuning_users *f, struct test_caller *c,
+                             const struct message_leased *share, const char *params,
+                             double median_ms, const char *driver)
+{
+    const struct message_tuning_report m = { .lease = share->lease,
+                                             .first = share->first,
+                                             .params = bytes_of_text(params),
+                                             .median_ms = double_bits(median_ms),
+                                             .spread_ms = double_bits(0.001),
+                                             .samples = 3,
+                                             .driver = bytes_of_text(driver),
+                                             .library = bytes_of_text("test") };
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 8192);
+    message_tuning_report_write(&body, &m);
+    test_caller_forget_replies(c);
+    must(test_caller_send(c, &f->engine, MESSAGE_tuning_report, 10, buffer_view(&body)),
+         f->engine.err);
+}
+
+static void send_report(struct tuning_users *f, struct test_caller *c,
+                        const struct message_leased *share, const char *params, double median_ms)
+{
+    send_report_from(f, c, share, params, median_ms, "driver 2");
+}
+
+static struct message_leased report(struct tuning_users *f, struct test_caller *c,
+                                    const struct message_leased *share, const char *params,
+                                    double median_ms)
+{
+    send_report(f, c, share, params, median_ms);
+    fake_executor_run_tasks(&f->engine.executor);
+    return last_leased(c);
+}
+
+/* Another connection of ann. */
+static void join_ann_again(struct tuning_users *f, struct test_caller *c)
+{
+    test_caller_join(c, &f->engine, 1000, ROLE_USE);
+    must(test_caller_hello(c, &f->engine), f->engine.err);
+}
+
+static void the_best_of_all_shares_is_recorded_and_found(void **state)
+{
+    struct tuning_users *f = *state;
+    struct message_leased first = lease(f, &f->ann);
+    assert_int_equal(first.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(first.count, 4);
+    struct message_leased second = report(f, &f->ann, &first, "1,2", 0.5);
+    assert_int_equal(second.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(second.first, 4);
+    assert_true(second.best_ms == double_bits(0.5));
+    struct message_leased last = report(f, &f->ann, &second, "3,4", 0.7);
+    assert_int_equal(last.state, LEASE_OUTCOME_DONE);
+    assert_true(bytes_equal_text(last.best_params, "1,2"));
+    struct message_tuning_answer answer = tuning_ask(f, &f->ann, 1, TUNING_MEASUREMENTS, 1);
+    assert_true(bytes_equal_text(answer.value, "ConvAsm1x1U:1,2"));
+    assert_int_equal(answer.tier, 3);
+    assert_int_equal(answer.measurement_count, 1);
+    assert_int_equal(lease_count(f->engine.engine->leases), 0);
+}
+
+static void the_record_says_where_the_best_was_measured_and_not_the_last_share(void **state)
+{
+    struct tuning_users *f = *state;
+    struct message_leased first = lease(f, &f->ann);
+    send_report_from(f, &f->ann, &first, "1,2", 0.5, "driver 1");
+    struct message_leased second = last_leased(&f->ann);
+    send_report_from(f, &f->ann, &second, "3,4", 0.7, "driver 2");
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(last_leased(&f->ann).state, LEASE_OUTCOME_DONE);
+
+    struct message_tuning_answer answer = tuning_ask(f, &f->ann, 1, TUNING_MEASUREMENTS, 1);
+
+    struct reader r = reader_of(answer.measurements);
+    struct message_tuning_measurement m = message_tuning_measurement_read(&r);
+    assert_true(bytes_equal_text(m.driver, "driver 1"));
+    assert_true(m.median_ms == double_bits(0.5));
+    assert_int_equal(m.uid, 1000);
+}
+
+static void of_two_threads_with_one_share_the_second_report_is_answered_with_the_next(void **state)
+{
+    struct tuning_users *f = *state;
+    struct message_leased one = lease(f, &f->ann), other = lease(f, &f->ann);
+    assert_int_equal(other.first, one.first);
+    struct message_leased next = report(f, &f->ann, &one, "1,2", 0.5);
+    assert_int_equal(next.first, 4);
+    struct message_leased again = report(f, &f->ann, &other, "7,7", 0.1);
+    assert_int_equal(again.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(again.first, 4);
+    assert_true(bytes_equal_text(again.best_params, "1,2"));
+    assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
+    assert_int_equal(report(f, &f->ann, &next, "3,4", 0.7).state, LEASE_OUTCOME_DONE);
+}
+
+static void two_processes_share_and_a_third_is_told_that_it_is_taken(void **state)
+{
+    struct tuning_users *f = *state;
+    struct test_caller rank, third;
+    join_ann_again(f, &rank);
+    join_ann_again(f, &third);
+    struct message_leased a = lease(f, &f->ann), b = lease(f, &rank), c = lease(f, &third);
+    assert_int_equal(a.first, 0);
+    assert_int_equal(b.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(b.first, 4);
+    assert_int_equal(b.lease, a.lease);
+    assert_int_equal(c.state, LEASE_OUTCOME_TAKEN);
+    assert_int_equal(c.lease, 0);
+    test_caller_leave(&rank, &f->engine);
+    test_caller_leave(&third, &f->engine);
+}
+
+static void another_users_lease_is_another_one(void **state)
+{
+    struct tuning_users *f = *state;
+    struct message_leased a = lease(f, &f->ann), b = lease(f, &f->bob);
+    assert_int_equal(b.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(b.first, 0);
+    assert_true(a.lease != b.lease);
+    send_report(f, &f->bob, &a, "9,9", 0.001);
+    assert_reply_refuses(&f->bob, 0, KILN_NOT_FOUND, "holds no lease");
+    assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
+}
+
+static void who_waits_is_told_when_the_record_is_there_and_not_before(void **state)
+{
+    struct tuning_users *f = *state;
+    struct test_caller rank;
+    join_ann_again(f, &rank);
+    const struct message_tuning_lease whole = { .candidates = 0 };
+    const struct message_tuning_lease waits = { .flags = LEASE_WAIT, .wait_ms = 60000 };
+    send_lease(f, &f->ann, &whole);
+    struct message_leased mine = last_leased(&f->ann);
+    send_lease(f, &rank, &waits);
+    assert_int_equal(rank.reply_count, 0);
+    send_report(f, &f->ann, &mine, "1,2", 0.5);
+    assert_int_equal(rank.reply_count, 0); /* it is not on the disk yet */
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(last_leased(&rank).state, LEASE_OUTCOME_DONE);
+    assert_int_equal(tuning_ask(f, &rank, 1, 0, 1).code, KILN_OK);
+    test_caller_leave(&rank, &f->engine);
+}
+
+static void who_asks_while_the_best_is_being_written_does_not_begin_anew(void **state)
+{
+    struct tuning_users *f = *state;
+    struct test_caller rank;
+    join_ann_again(f, &rank);
+    const struct message_tuning_lease whole = { .candidates = 0 };
+    const struct message_tuning_lease waits = { .flags = LEASE_WAIT, .wait_ms = 60000 };
+    send_lease(f, &f->ann, &whole);
+    struct message_leased mine = last_leased(&f->ann);
+    send_report(f, &f->ann, &mine, "1,2", 0.5);
+    send_lease(f, &rank, &waits);
+    assert_int_equal(rank.reply_count, 0);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(last_leased(&rank).state, LEASE_OUTCOME_DONE);
+    test_caller_leave(&rank, &f->engine);
+}
+
+static void what_a_dead_process_held_goes_to_one_that_waits(void **state)
+{
+    struct tuning_users *f = *state;
+    struct test_caller first, second;
+    join_ann_again(f, &first);
+    join_ann_again(f, &second);
+    const struct message_tuning_lease waits = { .candidates = 4,
+                                                .flags = LEASE_SHARE | LEASE_WAIT,
+                                                .wait_ms = 60000 };
+    send_lease(f, &first, &waits);
+    struct message_leased held = last_leased(&first);
+    send_lease(f, &second, &waits);
+    assert_int_equal(second.reply_count, 0);
+    test_caller_leave(&first, &f->engine);
+    struct message_leased got = last_leased(&second);
+    assert_int_equal(got.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(got.first, held.first);
+    assert_int_equal(got.count, held.count);
+    test_caller_leave(&second, &f->engine);
+    assert_int_equal(lease_count(f->engine.engine->leases), 0);
+}
+
+static void who_waited_long_enough_is_told_how_things_stand(void **state)
+{
+    struct tuning_users *f = *state;
+    struct test_caller rank;
+    join_ann_again(f, &rank);
+    const struct message_tuning_lease waits = { .candidates = 4,
+                                                .flags = LEASE_SHARE | LEASE_WAIT,
+                                                .wait_ms = 1 };
+    send_lease(f, &f->ann, &waits);
+    send_lease(f, &rank, &waits);
+    assert_int_equal(rank.reply_count, 0);
+    while (rank.reply_count == 0) /* until the millisecond is over */
+        engine_tick(f->engine.engine);
+    assert_int_equal(last_leased(&rank).state, LEASE_OUTCOME_TAKEN);
+    test_caller_leave(&rank, &f->engine);
+}
+
+static void a_wish_is_cancelled_and_its_caller_may_leave(void **state)
+{
+    struct tuning_users *f = *state;
+    struct test_caller rank;
+    join_ann_again(f, &rank);
+    const struct message_tuning_lease waits = { .candidates = 4,
+                                                .flags = LEASE_WAIT,
+                                                .wait_ms = 60000 };
+    send_lease(f, &f->ann, &waits);
+    send_lease(f, &rank, &waits);
+    test_caller_cancel(&rank, &f->engine, ANSWERED_TOO);
+    assert_int_equal(reply_error(&rank, 0).code, KILN_CANCELLED);
+    send_lease(f, &rank, &waits);
+    test_caller_leave(&rank, &f->engine);
+    assert_null(f->engine.engine->lease_wishes);
+}
+
+static void the_best_is_recorded_although_its_last_reporter_leaves(void **state)
+{
+    struct tuning_users *f = *state;
+    struct test_caller rank;
+    join_ann_again(f, &rank);
+    const struct message_tuning_lease whole = { .candidates = 0 };
+    send_lease(f, &rank, &whole);
+    struct message_leased mine = last_leased(&rank);
+    struct put put = find_put("Mine", 1);
+    tuning_send_put(f, &f->bob, &put, false); /* so that it waits */
+    send_report(f, &rank, &mine, "1,2", 0.5);
+    test_caller_leave(&rank, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_OK);
+}
+
+static void nothing_is_recorded_where_no_candidate_ran(void **state)
+{
+    struct tuning_users *f = *state;
+    const struct message_tuning_lease whole = { .candidates = 0 };
+    send_lease(f, &f->ann, &whole);
+    struct message_leased mine = last_leased(&f->ann);
+    struct message_leased last = report(f, &f->ann, &mine, "", 0);
+    assert_int_equal(last.state, LEASE_OUTCOME_DONE);
+    assert_true(last.best_ms == 0 && last.best_params.size == 0);
+    assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
+}
+
+static void reports_with_impossible_figures_are_refused_and_may_be_repeated(void **state)
+{
+    struct tuning_users *f = *state;
+    const struct message_tuning_lease whole = { .candidates = 0 };
+    send_lease(f, &f->ann, &whole);
+    struct message_leased mine = last_leased(&f->ann);
+    static const double bad[] = { -1, NAN, INFINITY, 1.1e9 };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        send_report(f, &f->ann, &mine, "1,2", bad[i]);
+        assert_reply_refuses(&f->ann, 0, KILN_INVALID, "median");
+    }
+    send_report(f, &f->ann, &mine, "1;2", 1);
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "parameters");
+    assert_int_equal(report(f, &f->ann, &mine, "1,2", 1).state, LEASE_OUTCOME_DONE);
+}
+
+static void leases_for_what_cannot_be_recorded_are_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    struct message_tuning_lease bad[] = { wanted, wanted, wanted, wanted };
+    bad[0].problem = problem_of_batch(1);
+    bad[0].problem.y_layout = LAYOUT_CHANNELS_LAST;
+    bad[1].solver = bytes_of_text("a;b");
+    bad[2].database_id = bytes_of_text("x/y");
+    bad[3].candidates = UINT32_MAX;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        send_lease(f, &f->ann, &bad[i]);
+        assert_reply_refuses(&f->ann, 0, i == 0 ? KILN_UNSUPPORTED : KILN_INVALID, "");
+    }
+    assert_int_equal(lease_count(f->engine.engine->leases), 0);
+}
+
+static void at_stop_who_waits_is_put_off(void **state)
+{
+    struct tuning_users *f = *state;
+    struct test_caller rank;
+    join_ann_again(f, &rank);
+    const struct message_tuning_lease waits = { .candidates = 4,
+                                                .flags = LEASE_WAIT,
+                                                .wait_ms = 60000 };
+    send_lease(f, &f->ann, &waits);
+    send_lease(f, &rank, &waits);
+    engine_drain(f->engine.engine);
+    assert_reply_refuses(&rank, 0, KILN_UNAVAILABLE, "stopping");
+    test_caller_leave(&rank, &f->engine);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tuning_setup, tuning_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(the_best_of_all_shares_is_recorded_and_found),
+        TEST(the_record_says_where_the_best_was_measured_and_not_the_last_share),
+        TEST(of_two_threads_with_one_share_the_second_report_is_answered_with_the_next),
+        TEST(two_processes_share_and_a_third_is_told_that_it_is_taken),
+        TEST(another_users_lease_is_another_one),
+        TEST(who_waits_is_told_when_the_record_is_there_and_not_before),
+        TEST(who_asks_while_the_best_is_being_written_does_not_begin_anew),
+        TEST(what_a_dead_process_held_goes_to_one_that_waits),
+        TEST(who_waited_long_enough_is_told_how_things_stand),
+        TEST(a_wish_is_cancelled_and_its_caller_may_leave),
+        TEST(the_best_is_recorded_although_its_last_reporter_leaves),
+        TEST(nothing_is_recorded_where_no_candidate_ran),
+        TEST(reports_with_impossible_figures_are_refused_and_may_be_repeated),
+        TEST(leases_for_what_cannot_be_recorded_are_refused),
+        TEST(at_stop_who_waits_is_put_off),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* What is told goes out in frames that the protocol has room for. */
+#include "tests/support/test.h"
+
+#include "common/limits.h"
+#include "engine/service/tuning_news.h"
+
+#include <string.h>
+
+static int setup(void **state)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning_news *news = NULL;
+    must(tuning_news_create(&news, &err), err);
+    *state = news;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    tuning_news_destroy(*state);
+    return 0;
+}
+
+/* Bytes that JSON writes six times as long. */
+static void add_of(struct tuning_news *news, size_t size)
+{
+    KILN_AUTO(mem) char *text = malloc(size);
+    struct json *item = json_object();
+    memset(text, 1, size);
+    tuning_news_set_value(item, "a", bytes_of(text, size));
+    tuning_news_add(news, "differences", item);
+}
+
+static void a_long_value_is_told_by_its_beginning_and_its_size(void **state)
+{
+    char text[2000];
+    (void)state;
+    KILN_AUTO(json) struct json *item = json_object();
+    memset(text, 'x', sizeof(text));
+    tuning_news_set_value(item, "a", bytes_of(text, NEWS_VALUE_MOST));
+    tuning_news_set_value(item, "b", bytes_of(text, NEWS_VALUE_MOST + 1));
+    tuning_news_set_value(item, "c", bytes_of(NULL, 0));
+    assert_int_equal(strlen(json_get_text(item, "a", "")), NEWS_VALUE_MOST);
+    assert_string_equal(json_get_text(item, "b", "") + NEWS_VALUE_MOST, "... (1025 bytes)");
+    assert_string_equal(json_get_text(item, "c", "?"), "");
+}
+
+static void items_of_many_bytes_go_in_more_frames_than_short_ones(void **state)
+{
+    struct tuning_news *news = *state;
+    size_t items = 0, frames = 0;
+    for (int i = 0; i < 2000; i++)
+        add_of(news, NEWS_VALUE_MOST);
+    for (struct json *frame = tuning_news_take(news); frame; frame = tuning_news_take(news)) {
+        KILN_AUTO(mem) char *text = json_print(frame, false);
+        assert_true(strlen(text) < 2u << 20);
+        items += json_count(json_get(frame, "differences"));
+        frames++;
+        json_destroy(frame);
+    }
+    assert_int_equal(items, 2000);
+    assert_true(frames > 2);
+    assert_int_equal(tuning_news_left_out(news), 0);
+}
+
+static void more_bytes_than_are_kept_are_counted(void **state)
+{
+    struct tuning_news *news = *state;
+    for (int i = 0; i < 6000; i++)
+        add_of(news, NEWS_VALUE_MOST);
+    uint64_t left_out = tuning_news_left_out(news);
+    assert_true(left_out > 0 && left_out < 1000);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_long_value_is_told_by_its_beginning_and_its_size),
+        TEST(items_of_many_bytes_go_in_more_frames_than_short_ones),
+        TEST(more_bytes_than_are_kept_are_counted),
+    };
+    return cmocka_run_group_tests_name("tuning news", tests, NULL, NULL);
+}

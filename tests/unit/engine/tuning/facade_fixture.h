@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* The tuning databases of a host in a folder of their own, sources beside it, and changes that run
+ * to their end in one call. */
+#include "tests/support/test.h"
+
+#include "engine/tuning/tuning.h"
+
+#include <string.h>
+
+#define DEVICE "gfx90a68"
+#define ALICE 1000u
+#define BOB 1001u
+#define KEY "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NCHW-FP32-F"
+#define PERF_KEY "2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
+/* Keys like these two; |n| and a bias as they stand in the source. */
+#define KEY_OF_BATCH(n) "64-56-56-3x3-64-56-56-" #n "-1x1-1x1-1x1-0-NCHW-FP32-F"
+#define PERF_KEY_OF(n, bias) \
+    "2x64x56x56x1x3x3x1x64x" #n "x1x1x0x1x1x0x1x1x0x" #bias "x1xNCHWxFP32xF"
+
+struct fixture {
+    char folder[120];  /* the state folder */
+    char sources[128]; /* for files to import, and exported ones */
+    struct tuning_options options;
+    struct tuning *t; /* owned; NULL while closed */
+    char notice[512];
+    struct tuning_counts counts; /* of the last change that worked, or export */
+    unsigned bad, conflicts;     /* of the last change: told ones */
+    uint64_t bad_line;           /* the last of them */
+    char bad_why[256], conflict_why[400];
+    bool strict;       /* of the next import */
+    struct buffer out; /* what export_text read */
+    struct kiln_err err;
+};
+
+int fixture_setup(void **state); /* opened */
+int fixture_teardown(void **state);
+void close_tuning(struct fixture *f);
+enum kiln_code reopen(struct fixture *f);
+
+/* Files whose names begin with |prefix| and hold |part|, in the state folder; |ret_path| (of 320
+ * letters, may be NULL) is the last one's. */
+unsigned files(struct fixture *f, const char *prefix, const char *part, char *ret_path);
+
+/* The import of |text| under MIOpen's name |name|; not yet begun where it is a job. */
+void write_source(struct fixture *f, const char *name, const char *text);
+struct tuning_import import_of(struct fixture *f, const char *name, enum tuning_tier tier,
+                               uint32_t uid);
+enum kiln_code import_text(struct fixture *f, const char *name, enum tuning_tier tier, uint32_t uid,
+                           const char *text);
+enum kiln_code merge_text(struct fixture *f, const char *name, enum tuning_tier tier, uint32_t uid,
+                          const char *text);
+/* Works the job off, takes it over and destroys it; |job| may be NULL after a failure, |rc|. */
+enum kiln_code finish(struct fixture *f, enum kiln_code rc, struct tuning_job *job);
+
+struct measured { /* one entry of a record */
+    enum tuning_tier tier;
+    uint32_t uid;
+    enum tuning_kind kind;
+    const char *key, *id, *values;
+    const char *driver;
+    uint32_t samples;
+    double median_ms, spread_ms;
+    uint64_t measured_at;
+};
+struct tuning_row row_of(const struct measured *m);
+enum kiln_code put(struct fixture *f, const struct measured *m);
+/* "1.5,0,miopenConvolutionFwdAlgoDirect" for ConvA, by a user. */
+enum kiln_code put_find(struct fixture *f, enum tuning_tier tier, uint32_t uid, const char *key,
+                        const char *id, const char *values);
+enum kiln_code put_perf(struct fixture *f, enum tuning_tier tier, uint32_t uid, const char *id,
+                        const char *params);
+enum kiln_code remove_selected(struct fixture *f, const struct tuning_selection *selection);
+enum kiln_code promote(struct fixture *f, const struct tuning_selection *selection);
+
+struct tuning_question find_question(uint32_t uid, const char *key);
+struct tuning_question perf_question(uint32_t uid, const char *key);
+struct problem problem_of(const char *find_key);
+/* The value of the answer, "" on a miss; valid until the next. */
+const char *value_for(struct fixture *f, const struct tuning_question *question,
+                      struct tuning_answer *ret_answer);
+const char *find_value(struct fixture *f, uint32_t uid, const char *key);
+const char *perf_value(struct fixture *f, uint32_t uid, const char *key);
+
+/* The exported file's text under the name |name|; "" where there is nothing to write. */
+const char *export_text(struct fixture *f, const char *name, struct tuning_export what);

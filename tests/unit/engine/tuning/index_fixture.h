@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* A folder, and an index of made-up records in it. */
+#include "engine/tuning/tuning_index.h"
+
+#define RECORDS 300u
+
+struct index_fixture {
+    char folder[64], path[96];
+    struct digest digest;
+    struct kiln_err err;
+};
+
+int index_fixture_setup(void **state); /* a folder */
+int index_fixture_teardown(void **state);
+
+/* What the record of |place| holds; valid until the next call. */
+struct made_record {
+    char key[96], value[256];
+    uint64_t ids[3];
+    struct family_names names;
+    struct tuning_index_record record;
+};
+void make_record(unsigned place, struct made_record *ret);
+/* |count| of them, in |f->path|. */
+void write_index(struct index_fixture *f, unsigned count);
+/* Must succeed. */
+struct tuning_index *open_index(struct index_fixture *f);

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/tuning/lease.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Holders are addresses that nobody follows. */
+static const char first, second, third;
+
+struct told {
+    struct lease_waiter waiter; /* first member */
+    unsigned count;
+    enum lease_state state;
+};
+
+struct fixture {
+    struct lease_table *table;
+    struct problem problem;
+    struct lease_request request;
+    struct lease_answer answer;
+    struct told told[3];
+    struct kiln_err err;
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .err = KILN_ERR_INIT };
+    f.problem = (struct problem){ .spatial_dims = 2, .n = 64, .c = 3, .k = 64, .groups = 1 };
+    f.request = (struct lease_request){ .uid = 1000,
+                                        .database_id = "gfx90a68",
+                                        .problem = &f.problem,
+                                        .solver = "ConvAsm3x3U",
+                                        .candidates = 10,
+                                        .share = true };
+    *state = &f;
+    return lease_table_create(&f.table, &f.err);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    lease_table_destroy(f->table);
+    return 0;
+}
+
+static enum lease_state ask(struct fixture *f, const void *holder)
+{
+    must(lease_ask(f->table, holder, &f->request, &f->answer, &f->err), f->err);
+    return f->answer.state;
+}
+
+/* Of the share it holds. */
+static enum lease_state report(struct fixture *f, const void *holder, uint64_t lease,
+                               const char *params, double ms)
+{
+    struct lease_best best = { .params = params, .median_ms = ms, .spread_ms = 0.1, .samples = 5 };
+    ask(f, holder); /* again, which tells its share */
+    must(lease_report(f->table, holder, lease, f->answer.first, &best, &f->answer, &f->err),
+         f->err);
+    return f->answer.state;
+}
+
+static void on_told(struct lease_waiter *waiter, enum lease_state state)
+{
+    struct told *told = (struct told *)waiter;
+    told->count++;
+    told->state = state;
+}
+
+static bool wait_as(struct fixture *f, unsigned who)
+{
+    bool full = false;
+    f->told[who] = (struct told){ .waiter.told = on_told };
+    return lease_wait(f->table, &f->request, &f->told[who].waiter, &full);
+}
+
+static void the_first_asker_gets_it_and_the_second_the_next_share(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(ask(f, &first), LEASE_GRANTED);
+    assert_int_equal(f->answer.first, 0);
+    assert_int_equal(f->answer.count, 4);
+    uint64_t lease = f->answer.lease;
+
+    assert_int_equal(ask(f, &second), LEASE_GRANTED);
+
+    assert_int_equal(f->answer.lease, lease);
+    assert_int_equal(f->answer.first, 4);
+    assert_int_equal(f->answer.count, 4);
+    assert_int_equal(lease_count(f->table), 1);
+}
+
+static void who_asks_again_gets_the_share_it_holds(void **state)
+{
+    struct fixture *f = *state;
+    ask(f, &first);
+
+    assert_int_equal(ask(f, &first), LEASE_GRANTED);
+
+    assert_int_equal(f->answer.first, 0);
+    assert_int_equal(f->answer.count, 4);
+}
+
+static void without_sharing_the_second_is_told_that_it_is_taken(void **state)
+{
+    struct fixture *f = *state;
+    f->request.share = false;
+    assert_int_equal(ask(f, &first), LEASE_GRANTED);
+    assert_int_equal(ask(f, &second), LEASE_TAKEN);
+    assert_int_equal(f->answer.lease, 0);
+}
+
+static void a_lease_with_no_candidates_has_one_holder(void **state)
+{
+    struct fixture *f = *state;
+    f->request.candidates = 0;
+    assert_int_equal(ask(f, &first), LEASE_GRANTED);
+    uint64_t lease = f->answer.lease;
+    assert_int_equal(ask(f, &second), LEASE_TAKEN);
+
+    assert_int_equal(report(f, &first, lease, "1,2", 3.0), LEASE_DONE);
+
+    assert_string_equal(f->answer.best.params, "1,2");
+}
+
+static void another_uid_problem_solver_or_device_is_another_lease(void **state)
+{
+    struct fixture *f = *state;
+    struct problem other = f->problem;
+    other.n = 32;
+    ask(f, &first);
+    f->request.uid = 1001;
+    assert_int_equal(ask(f, &second), LEASE_GRANTED);
+    f->request.problem = &other;
+    assert_int_equal(ask(f, &second), LEASE_GRANTED);
+    f->request.solver = "ConvAsm1x1U";
+    assert_int_equal(ask(f, &second), LEASE_GRANTED);
+    f->request.database_id = "gfx906_60";
+    assert_int_equal(ask(f, &second), LEASE_GRANTED);
+    assert_int_equal(f->answer.first, 0);
+    assert_int_equal(lease_count(f->table), 5);
+}
+
+static void every_candidate_is_measured_once_and_the_best_of_all_counts(void **state)
+{
+    struct fixture *f = *state;
+    ask(f, &first);
+    uint64_t lease = f->answer.lease;
+    ask(f, &second);
+    assert_int_equal(report(f, &second, lease, "b", 2.0), LEASE_GRANTED);
+    assert_int_equal(f->answer.first, 8);
+    assert_int_equal(f->answer.count, 2);
+    assert_string_equal(f->answer.best.params, "b");
+    assert_int_equal(report(f, &first, lease, "a", 3.0), LEASE_TAKEN);
+
+    assert_int_equal(report(f, &second, lease, "", 0), LEASE_DONE);
+
+    assert_string_equal(f->answer.best.params, "b");
+    assert_true(f->answer.best.median_ms == 2.0);
+    assert_int_equal(f->answer.best.samples, 5);
+    struct lease_request shown;
+    assert_true(lease_show(f->table, lease, &shown));
+    assert_string_equal(shown.solver, "ConvAsm3x3U");
+    lease_finish(f->table, lease);
+    assert_int_equal(lease_count(f->table), 0);
+    assert_false(lease_show(f->table, lease, &shown));
+}
+
+static void the_share_of_one_who_leaves_goes_to_the_next_asker(void **state)
+{
+    struct fixture *f = *state;
+    ask(f, &first);
+    ask(f, &second);
+
+    lease_leave(f->table, &first);
+
+    assert_int_equal(ask(f, &third), LEASE_GRANTED);
+    assert_int_equal(f->answer.first, 0);
+    assert_int_equal(f->answer.count, 4);
+}
+
+static void a_lease_ends_with_its_last_holder(void **state)
+{
+    struct fixture *f = *state;
+    ask(f, &first);
+    lease_leave(f->table, &second); /* holds nothing */
+    assert_int_equal(lease_count(f->table), 1);
+
+    lease_leave(f->table, &first);
+
+    assert_int_equal(lease_count(f->table), 0);
+}
+
+static void waiters_are_told_once_when_it_is_finished(void **state)
+{
+    struct fixture *f = *state;
+    f->request.candidates = 4;
+    ask(f, &first);
+    uint64_t lease = f->answer.lease;
+    assert_true(wait_as(f, 0));
+    assert_true(wait_as(f, 1));
+    assert_true(wait_as(f, 2));
+    lease_unwait(&f->told[1].waiter);
+    assert_int_equal(report(f, &first, lease, "a", 1.0), LEASE_DONE);
+    assert_int_equal(f->told[0].count, 0); /* not before it is on the disk */
+
+    lease_finish(f->table, lease);
+
+    assert_int_equal(f->told[0].count, 1);
+    assert_int_equal(f->told[0].state, LEASE_DONE);
+    assert_int_equal(f->told[1].count, 0);
+    assert_int_equal(f->told[2].count, 1);
+    lease_unwait(&f->told[0].waiter); /* nothing to undo */
+}
+
+static void when_the_holder_leaves_one_waiter_goes_on_with_what_was_found(void **state)
+{
+    struct fixture *f = *state;
+    ask(f, &first);
+    uint64_t lease = f->answer.lease;
+    report(f, &first, lease, "a", 1.0);
+    wait_as(f, 0);
+    wait_as(f, 1);
+
+    lease_leave(f->table, &first);
+
+    assert_int_equal(f->told[0].count + f->told[1].count, 1);
+    assert_int_equal(f->told[0].count ? f->told[0].state : f->told[1].state, LEASE_TAKEN);
+    assert_int_equal(ask(f, &second), LEASE_GRANTED);
+    assert_int_equal(f->answer.first, 4);
+    assert_string_equal(f->answer.best.params, "a");
+}
+
+static void nobody_waits_for_a_lease_that_is_not_there(void **state)
+{
+    struct fixture *f = *state;
+    assert_false(wait_as(f, 0));
+    lease_unwait(&f->told[0].waiter);
+}
+
+static void a_report_for_what_one_does_not_hold_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct lease_best best = { .params = "x", .median_ms = 1 };
+    ask(f, &first);
+    uint64_t lease = f->answer.lease;
+    assert_int_equal(lease_report(f->table, &second, lease, 0, &best, &f->answer, &f->err),
+                     KILN_NOT_FOUND);
+    assert_int_equal(lease_report(f->table, &first, lease + 1, 0, &best, &f->answer, &f->err),
+                     KILN_NOT_FOUND);
+    assert_non_null(strstr(f->err.text, "holds no lease"));
+}
+
+static void the_best_keeps_the_origin_it_was_reported_with(void **state)
+{
+    struct fixture *f = *state;
+    char driver[] = "driver 1";
+    struct lease_best fast = { .params = "a", .median_ms = 1, .measured_at = 1000 };
+    struct lease_best slow = { .params = "b", .median_ms = 2, .measured_at = 2000 };
+    fast.origin = (struct tuning_origin){ "GPU-1", "gfx90a", driver, "hiprtc", "libkiln", 1700 };
+    slow.origin = (struct tuning_origin){ "GPU-2", "gfx90a", "driver 2", "hiprtc", "libkiln", 900 };
+    f->request.candidates = 8;
+    ask(f, &first);
+    uint64_t lease = f->answer.lease;
+    ask(f, &second);
+    must(lease_report(f->table, &first, lease, 0, &fast, &f->answer, &f->err), f->err);
+    memset(driver, 'x', sizeof(driver) - 1);
+
+    must(lease_report(f->table, &second, lease, 4, &slow, &f->answer, &f->err), f->err);
+
+    assert_int_equal(f->answer.state, LEASE_DONE);
+    assert_string_equal(f->answer.best.params, "a");
+    assert_string_equal(f->answer.best.origin.device_uuid, "GPU-1");
+    assert_string_equal(f->answer.best.origin.driver, "driver 1");
+    assert_int_equal(f->answer.best.origin.clock_mhz, 1700);
+    assert_int_equal(f->answer.best.measured_at, 1000);
+}
+
+/* Two threads of one client are one holder. */
+static void a_report_of_a_share_that_was_reported_already_ends_no_other_one(void **state)
+{
+    struct fixture *f = *state;
+    struct lease_best slow = { .params = "a", .median_ms = 2, .samples = 3 };
+    struct lease_best fast = { .params = "b", .median_ms = 1, .samples = 3 };
+    ask(f, &first);
+    uint64_t lease = f->answer.lease;
+    must(lease_report(f->table, &first, lease, 0, &slow, &f->answer, &f->err), f->err);
+    assert_int_equal(f->answer.first, 4);
+
+    must(lease_report(f->table, &first, lease, 0, &fast, &f->answer, &f->err), f->err);
+
+    assert_int_equal(f->answer.state, LEASE_GRANTED);
+    assert_int_equal(f->answer.lease, lease);
+    assert_int_equal(f->answer.first, 4);
+    assert_int_equal(f->answer.count, 4);
+    assert_string_equal(f->answer.best.params, "a"); /* nothing changed */
+    must(lease_report(f->table, &first, lease, 4, &slow, &f->answer, &f->err), f->err);
+    assert_int_equal(f->answer.first, 8);
+    must(lease_report(f->table, &first, lease, 8, &slow, &f->answer, &f->err), f->err);
+    assert_int_equal(f->answer.state, LEASE_DONE);
+}
+
+static void another_number_of_candidates_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    ask(f, &first);
+    f->request.candidates = 11;
+    assert_int_equal(lease_ask(f->table, &second, &f->request, &f->answer, &f->err), KILN_INVALID);
+    assert_non_null(strstr(f->err.text, "10 candidates, not 11"));
+}
+
+static void one_user_cannot_hold_all_leases(void **state)
+{
+    struct fixture *f = *state;
+    enum kiln_code rc = KILN_OK;
+    unsigned n = 0;
+    for (; !rc && n < LEASES_MOST_UID + 1; n++) {
+        f->problem.n = n + 1;
+        rc = lease_ask(f->table, &first, &f->request, &f->answer, &f->err);
+    }
+    assert_int_equal(rc, KILN_BUSY);
+    assert_int_equal(n, LEASES_MOST_UID + 1);
+    f->request.uid = 1001;
+    assert_int_equal(ask(f, &second), LEASE_GRANTED);
+}
+
+static void what_a_waiter_never_came_back_for_makes_room(void **state)
+{
+    struct fixture *f = *state;
+    ask(f, &first);
+    wait_as(f, 0);
+    lease_leave(f->table, &first);
+    assert_int_equal(lease_count(f->table), 1);
+    f->problem.n = 7;
+
+    ask(f, &second);
+
+    assert_int_equal(lease_count(f->table), 1);
+}
+
+static void texts_that_are_too_long_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    char text[LEASE_PARAMS_MOST + 2];
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    struct lease_best best = { .params = text, .median_ms = 1 };
+    ask(f, &first);
+    assert_int_equal(lease_report(f->table, &first, f->answer.lease, 0, &best, &f->answer, &f->err),
+                     KILN_INVALID);
+    f->request.solver = text;
+    assert_int_equal(lease_ask(f->table, &first, &f->request, &f->answer, &f->err), KILN_INVALID);
+    f->request.solver = "s";
+    f->request.candidates = LEASE_CANDIDATES_MOST + 1;
+    assert_int_equal(lease_ask(f->table, &first, &f->request, &f->answer, &f->err), KILN_INVALID);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_first_asker_gets_it_and_the_second_the_next_share),
+        TEST(who_asks_again_gets_the_share_it_holds),
+        TEST(without_sharing_the_second_is_told_that_it_is_taken),
+        TEST(a_lease_with_no_candidates_has_one_holder),
+        TEST(another_uid_problem_solver_or_device_is_another_lease),
+        TEST(every_candidate_is_measured_once_and_the_best_of_all_counts),
+        TEST(the_share_of_one_who_leaves_goes_to_the_next_asker),
+        TEST(a_lease_ends_with_its_last_holder),
+        TEST(waiters_are_told_once_when_it_is_finished),
+        TEST(when_the_holder_leaves_one_waiter_goes_on_with_what_was_found),
+        TEST(nobody_waits_for_a_lease_that_is_not_there),
+        TEST(a_report_for_what_one_does_not_hold_is_refused),
+        TEST(the_best_keeps_the_origin_it_was_reported_with),
+        TEST(a_report_of_a_share_that_was_reported_already_ends_no_other_one),
+        TEST(another_number_of_candidates_is_refused),
+        TEST(one_user_cannot_hold_all_leases),
+        TEST(what_a_waiter_never_came_back_for_makes_room),
+        TEST(texts_that_are_too_long_are_refused),
+    };
+    return cmocka_run_group_tests_name("lease", tests, NULL, NULL);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+#include "facade_fixture.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define USER_FILE "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
+
+static const struct measured usual = { .tier = TUNING_TIER_USER,
+                                       .uid = ALICE,
+                                       .kind = TUNING_FIND,
+                                       .key = KEY,
+                                       .id = "ConvA",
+                                       .values = "1,64,miopenConvolutionFwdAlgoDirect",
+                                       .samples = 10,
+                                       .median_ms = 1,
+                                       .spread_ms = 0.2,
+                                       .measured_at = 1000 };
+
+/* ---- put ---- */
+
+static void a_put_keeps_the_entries_of_other_solvers(void **state)
+{
+    struct fixture *f = *state;
+    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"),
+         f->err);
+    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvA", "0.5,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+
+    assert_string_equal(
+        find_value(f, ALICE, KEY),
+        "ConvA:0.5,0,miopenConvolutionFwdAlgoDirect;ConvB:2,0,miopenConvolutionFwdAlgoWinograd");
+    must(reopen(f), f->err);
+    assert_string_equal(
+        find_value(f, ALICE, KEY),
+        "ConvA:0.5,0,miopenConvolutionFwdAlgoDirect;ConvB:2,0,miopenConvolutionFwdAlgoWinograd");
+}
+
+static void pooled_measurements_state_the_pooled_time(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_question question = find_question(ALICE, KEY);
+    struct tuning_answer answer;
+    struct measured m = usual;
+    must(put(f, &m), f->err);
+    m.samples = 30;
+    m.median_ms = 1.2;
+    m.values = "1.2,64,miopenConvolutionFwdAlgoDirect";
+
+    must(put(f, &m), f->err);
+
+    assert_string_equal(value_for(f, &question, &answer),
+                        "ConvA:1.15,64,miopenConvolutionFwdAlgoDirect");
+    assert_int_equal(answer.rows[0].measured.samples, 40);
+    assert_int_equal(f->conflicts, 0);
+}
+
+static void what_another_driver_measured_is_replaced_however_many_samples_it_has(void **state)
+{
+    struct fixture *f = *state;
+    struct measured m = usual;
+    m.driver = "6.2";
+    m.samples = 1000;
+    must(put(f, &m), f->err);
+    m = usual;
+    m.values = "5,64,miopenConvolutionFwdAlgoDirect";
+    m.median_ms = 5;
+
+    must(put(f, &m), f->err);
+
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvA:5,64,miopenConvolutionFwdAlgoDirect");
+    assert_int_equal(f->conflicts, 0);
+}
+
+static void measurements_that_contradict_each_other_are_told(void **state)
+{
+    struct fixture *f = *state;
+    struct measured m = usual;
+    must(put(f, &m), f->err);
+    m.values = "9,64,miopenConvolutionFwdAlgoDirect";
+    m.median_ms = 9;
+    m.samples = 5;
+
+    must(put(f, &m), f->err);
+
+    assert_int_equal(f->conflicts, 1);
+    assert_int_equal(f->counts.conflicts, 1);
+    assert_says(f->conflict_why, "ConvA: ");
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,64,miopenConvolutionFwdAlgoDirect");
+}
+
+static void refuse(struct fixture *f, const struct measured *m, const char *why)
+{
+    assert_int_equal(put(f, m), KILN_INVALID);
+    assert_says(f->err.text, why);
+    assert_string_equal(find_value(f, ALICE, KEY), "");
+}
+
+static void what_cannot_stand_in_a_record_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct measured m = usual;
+    struct tuning_row row = row_of(&m);
+    struct tuning_job *job = NULL;
+    m.id = "ConvA:1,0,miopenConvolutionFwdAlgoDirect;ConvB";
+    refuse(f, &m, "id of an entry");
+    m = usual;
+    m.values = "1,64,miopenConvolutionFwdAlgoDirect;ConvB:1,64,miopenConvolutionFwdAlgoWinograd";
+    refuse(f, &m, "'ConvA' is none of a find record");
+    m.values = "fast";
+    refuse(f, &m, "'ConvA' is none of a find record");
+    m.values = "1,64,miopenConvolutionFwdAlgoDirect\n";
+    refuse(f, &m, "'ConvA' is none of a find record");
+    m = usual;
+    m.key = "a=b";
+    refuse(f, &m, "key has a '='");
+    m = usual;
+    m.tier = TUNING_TIER_SYSTEM;
+    refuse(f, &m, "belongs to one user or to the host");
+    assert_int_equal(tuning_job_put(f->t, &row, 0, &job, &f->err), KILN_INVALID);
+    assert_null(job);
+}
+
+static void figures_that_no_measurement_has_are_refused_and_samples_are_capped(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_answer answer;
+    struct tuning_question question = find_question(ALICE, KEY);
+    struct measured m = usual;
+    m.spread_ms = 1e200;
+    assert_int_equal(put(f, &m), KILN_INVALID);
+    assert_says(f->err.text, "1e+200");
+    m.spread_ms = 0.1;
+    m.median_ms = 1.1e9;
+    assert_int_equal(put(f, &m), KILN_INVALID);
+    m.median_ms = 1;
+    m.samples = 0xffffffffu;
+    must(put(f, &m), f->err);
+    value_for(f, &question, &answer);
+    assert_int_equal(answer.rows[0].measured.samples, 1000000);
+}
+
+static void a_record_that_would_get_too_long_is_full(void **state)
+{
+    struct fixture *f = *state;
+    struct measured m = usual;
+    char id[32];
+    static char params[60000];
+    memset(params, 'x', sizeof(params) - 1);
+    m.kind = TUNING_PERF;
+    m.key = PERF_KEY;
+    m.values = "1";
+    m.id = id;
+    for (unsigned i = 0; i < TUNING_ENTRIES_MOST; i++) {
+        snprintf(id, sizeof(id), "Conv%u", i);
+        must(put(f, &m), f->err);
+    }
+
+    m.id = "ConvOneMore";
+    assert_int_equal(put(f, &m), KILN_FULL);
+    assert_says(f->err.text, "ConvOneMore");
+    m.key = KEY; /* kept verbatim */
+    m.values = params;
+    must(put(f, &m), f->err);
+    m.id = "ConvTwoMore";
+    assert_int_equal(put(f, &m), KILN_FULL);
+    m.id = "ConvOneMore";
+    must(put(f, &m), f->err);
+}
+
+/* ---- one at a time, whole or not at all ---- */
+
+static void a_second_change_waits_for_the_first(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_row row = row_of(&usual);
+    struct tuning_job *first = NULL, *second = NULL;
+    must(tuning_job_put(f->t, &row, 1, &first, &f->err), f->err);
+
+    assert_int_equal(tuning_job_put(f->t, &row, 1, &second, &f->err), KILN_BUSY);
+    assert_int_equal(tuning_job_vacuum(f->t, &second, &f->err), KILN_BUSY);
+    assert_null(second);
+    assert_says(f->err.text, "under way");
+    tuning_job_destroy(first);
+    must(tuning_job_put(f->t, &row, 1, &second, &f->err), f->err);
+    tuning_job_destroy(second);
+}
+
+static void a_change_that_was_not_worked_off_never_happened(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_row row = row_of(&usual);
+    struct tuning_job *job = NULL;
+    must(tuning_job_put(f->t, &row, 1, &job, &f->err), f->err);
+
+    tuning_job_destroy(job);
+
+    assert_string_equal(find_value(f, ALICE, KEY), "");
+    must(reopen(f), f->err);
+    assert_string_equal(find_value(f, ALICE, KEY), "");
+}
+
+static void a_change_is_seen_once_it_is_taken_and_not_before(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_row row = row_of(&usual);
+    struct tuning_job *job = NULL;
+    must(tuning_job_put(f->t, &row, 1, &job, &f->err), f->err);
+    must(tuning_job_work(job, NULL, &f->err), f->err);
+
+    assert_string_equal(find_value(f, ALICE, KEY), "");
+    assert_true(tuning_job_take(f->t, job));
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,64,miopenConvolutionFwdAlgoDirect");
+    tuning_job_destroy(job);
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,64,miopenConvolutionFwdAlgoDirect");
+}
+
+/* Else memory would say another thing than the disk until the next start. */
+static void a_change_that_is_on_the_disk_is_taken_over_by_its_end(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_row row = row_of(&usual);
+    struct tuning_job *job = NULL;
+    must(tuning_job_put(f->t, &row, 1, &job, &f->err), f->err);
+    must(tuning_job_work(job, NULL, &f->err), f->err);
+
+    tuning_job_destroy(job);
+
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,64,miopenConvolutionFwdAlgoDirect");
+}
+
+static void a_big_change_is_taken_over_in_steps(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_job *job = NULL;
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, 1u << 20);
+    for (unsigned i = 0; i < 5000; i++) {
+        char line[128];
+        int size = snprintf(line, sizeof(line),
+                            "64-56-56-3x3-64-56-56-%u-1x1-1x1-1x1-0-NCHW-FP32-F=ConvA:1,0,"
+                            "miopenConvolutionFwdAlgoDirect\n",
+                            i + 1);
+        buffer_put(&text, line, (size_t)size);
+    }
+    buffer_put_u8(&text, '\0');
+    write_source(f, USER_FILE, (const char *)text.data);
+    struct tuning_import import = import_of(f, USER_FILE, TUNING_TIER_USER, ALICE);
+    must(tuning_job_import(f->t, &import, &job, &f->err), f->err);
+    must(tuning_job_work(job, NULL, &f->err), f->err);
+
+    assert_false(tuning_job_take(f->t, job));
+    uint64_t first = tuning_stats_of(f->t).user_records;
+    assert_true(first > 0 && first < 5000);
+    tuning_job_destroy(job);
+    assert_int_equal(tuning_stats_of(f->t).user_records, 5000);
+}
+
+#define ONE KEY_OF_BATCH(1)
+#define TWO KEY_OF_BATCH(2)
+#define THREE KEY_OF_BATCH(3)
+#define FOUR KEY_OF_BATCH(4)
+
+static void beyond_a_users_quota_everything_stays_as_it_was(void **state)
+{
+    struct fixture *f = *state;
+    f->options.records_per_uid = 2;
+    must(reopen(f), f->err);
+    must(put_find(f, TUNING_TIER_USER, ALICE, ONE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+
+    assert_int_equal(import_text(f, USER_FILE, TUNING_TIER_USER, ALICE,
+                                 ONE "=ConvB:1,0,miopenConvolutionFwdAlgoWinograd\n" TWO
+                                     "=ConvB:1,0,"
+                                     "miopenConvolutionFwdAlgoWinograd\n" THREE
+                                     "=ConvB:1,0,miopenConvolutionFwdAlgoWinograd\n"),
+                     KILN_FULL);
+    assert_says(f->err.text, "user 1000");
+    assert_string_equal(find_value(f, ALICE, ONE), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_string_equal(find_value(f, ALICE, TWO), "");
+    must(put_find(f, TUNING_TIER_USER, ALICE, TWO, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+    assert_int_equal(
+        put_find(f, TUNING_TIER_USER, ALICE, THREE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
+        KILN_FULL);
+    must(put_find(f, TUNING_TIER_USER, ALICE, TWO, "ConvB", "1,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+    must(put_find(f, TUNING_TIER_USER, BOB, THREE, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+    must(reopen(f), f->err);
+    assert_string_equal(find_value(f, ALICE, ONE), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_string_equal(find_value(f, ALICE, THREE), "");
+}
+
+static void a_file_with_more_bytes_than_a_user_may_have_is_refused_whole(void **state)
+{
+    struct fixture *f = *state;
+    f->options.bytes_per_uid = 400;
+    must(reopen(f), f->err);
+    assert_int_equal(import_text(f, USER_FILE, TUNING_TIER_USER, ALICE,
+                                 ONE "=ConvB:1,0,miopenConvolutionFwdAlgoWinograd\n" TWO
+                                     "=ConvB:1,0,"
+                                     "miopenConvolutionFwdAlgoWinograd\n" THREE
+                                     "=ConvB:1,0,miopenConvolutionFwdAlgoWinograd\n" FOUR
+                                     "=ConvB:1,0,miopenConvolutionFwdAlgoWinograd\n"),
+                     KILN_FULL);
+    assert_says(f->err.text, "tuning_bytes_per_uid");
+    assert_string_equal(find_value(f, ALICE, ONE), "");
+    must(put_find(f, TUNING_TIER_USER, ALICE, ONE, "ConvB", "1,0,miopenConvolutionFwdAlgoWinograd"),
+         f->err);
+}
+
+/* ---- care ---- */
+
+static void a_backup_holds_what_is_there(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_job *job = NULL;
+    char folder[160], path[200];
+    must(put_find(f, TUNING_TIER_HOST, 0, KEY, "ConvH", "1,0,h"), f->err);
+    snprintf(folder, sizeof(folder), "%s/backup", f->sources);
+    snprintf(path, sizeof(path), "%s/tuning.db", folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+
+    enum kiln_code rc = tuning_job_backup(f->t, path, &job, &f->err);
+    must(finish(f, rc, job), f->err);
+    rc = tuning_job_vacuum(f->t, &job, &f->err);
+    must(finish(f, rc, job), f->err);
+
+    struct tuning_options options = f->options;
+    char notice[512];
+    KILN_AUTO(tuning) struct tuning *copy = NULL;
+    options.directory = folder;
+    must(tuning_open(&options, &copy, notice, &f->err), f->err);
+    assert_int_equal(tuning_stats_of(copy).host_records, 1);
+    assert_string_equal(find_value(f, 7, KEY), "ConvH:1,0,h");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_put_keeps_the_entries_of_other_solvers),
+        TEST(pooled_measurements_state_the_pooled_time),
+        TEST(what_another_driver_measured_is_replaced_however_many_samples_it_has),
+        TEST(measurements_that_contradict_each_other_are_told),
+        TEST(what_cannot_stand_in_a_record_is_refused),
+        TEST(figures_that_no_measurement_has_are_refused_and_samples_are_capped),
+        TEST(a_record_that_would_get_too_long_is_full),
+        TEST(a_second_change_waits_for_the_first),
+        TEST(a_change_that_was_not_worked_off_never_happened),
+        TEST(a_change_is_seen_once_it_is_taken_and_not_before),
+        TEST(a_change_that_is_on_the_disk_is_taken_over_by_its_end),
+        TEST(a_big_change_is_taken_over_in_steps),
+        TEST(beyond_a_users_quota_everything_stays_as_it_was),
+        TEST(a_file_with_more_bytes_than_a_user_may_have_is_refused_whole),
+        TEST(a_backup_holds_what_is_there),
+    };
+    return cmocka_run_group_tests_name("tuning_change", tests, NULL, NULL);
+}

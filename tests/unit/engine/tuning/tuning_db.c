@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/* What tuning.db keeps, and what it refuses. */
+#include "tuning_db_fixture.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static void a_change_that_was_committed_is_there_after_a_restart(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 1; i <= 60; i++)
+        must(put(f, i, 2), f->err);
+
+    must(reopen(f), f->err);
+
+    assert_int_equal(count_found(f), 60);
+    assert_int_equal(version_of(f, 58), 2); /* with overflow pages */
+    assert_string_equal(f->salvage.notice, "");
+    assert_int_equal(files(f, "tuning.db.damaged-"), 0);
+}
+
+static void a_record_is_replaced_and_removed_as_a_whole(void **state)
+{
+    struct fixture *f = *state;
+    must(put(f, 1, 1), f->err);
+    must(put(f, 2, 1), f->err);
+
+    must(put(f, 1, 3), f->err);
+    must(put(f, 2, 0), f->err);
+    must(put(f, 9, 0), f->err); /* never was there */
+
+    assert_int_equal(version_of(f, 1), 3);
+    assert_int_equal(version_of(f, 2), 0);
+    assert_int_equal(count_found(f), 1);
+    must(reopen(f), f->err); /* the tally is right */
+    assert_string_equal(f->salvage.notice, "");
+}
+
+static void a_change_that_was_not_committed_never_happened(void **state)
+{
+    struct fixture *f = *state;
+    must(put(f, 1, 1), f->err);
+    {
+        KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
+        must(tuning_change_begin(f->db, &change, &f->err), f->err);
+        must(change_one(change, 1, 2, &f->err), f->err);
+        must(change_one(change, 2, 2, &f->err), f->err);
+    }
+
+    assert_int_equal(version_of(f, 1), 1);
+    assert_int_equal(count_found(f), 1);
+    assert_int_equal(put(f, 3, 1), KILN_OK);
+}
+
+static void a_second_change_waits_for_the_end_of_the_first(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t freed = 0;
+    KILN_AUTO(tuning_change) struct tuning_change *first = NULL;
+    KILN_AUTO(tuning_change) struct tuning_change *second = NULL;
+    must(tuning_change_begin(f->db, &first, &f->err), f->err);
+
+    assert_int_equal(tuning_change_begin(f->db, &second, &f->err), KILN_BUSY);
+    assert_int_equal(tuning_db_vacuum(f->db, &freed, &f->err), KILN_BUSY);
+
+    must(tuning_change_commit(first, &f->err), f->err);
+    assert_int_equal(change_one(first, 1, 1, &f->err), KILN_INVALID); /* it has ended */
+    tuning_change_destroy(KILN_TAKE(first));
+    must(tuning_change_begin(f->db, &second, &f->err), f->err);
+}
+
+static void a_user_has_no_more_records_than_the_limit_and_the_host_any_number(void **state)
+{
+    struct fixture *f = *state;
+    f->records_per_uid = 3;
+    must(reopen(f), f->err);
+    KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
+    must(tuning_change_begin(f->db, &change, &f->err), f->err);
+    for (unsigned i = 2; i <= 6; i += 2)
+        must(change_one(change, i, 1, &f->err), f->err); /* of user 1000 */
+
+    assert_int_equal(change_one(change, 8, 1, &f->err), KILN_FULL);
+
+    assert_says(f->err.text, "user 1000 has 3 tuning records");
+    assert_says(f->err.text, "kilnctl db rm");
+    must(change_one(change, 2, 2, &f->err), f->err); /* no new one */
+    must(change_one(change, 1, 1, &f->err), f->err); /* of another user */
+    for (unsigned i = 7; i <= 70; i += 7)
+        must(change_one(change, i, 1, &f->err), f->err); /* of the host */
+    must(change_one(change, 4, 0, &f->err), f->err);
+    must(change_one(change, 8, 1, &f->err), f->err);
+    must(tuning_change_commit(change, &f->err), f->err);
+    tuning_change_destroy(KILN_TAKE(change));
+    assert_int_equal(put(f, 4, 1), KILN_FULL); /* counted anew */
+    must(reopen(f), f->err);
+    assert_int_equal(count_found(f), 4 + 10);
+}
+
+/* One entry with |size| bytes of values, of user 1000. */
+static enum kiln_code put_sized(struct fixture *f, unsigned number, size_t size, bool commits)
+{
+    static char values[60000];
+    char key[16];
+    snprintf(key, sizeof(key), "key %u", number);
+    memset(values, 'v', sizeof(values));
+    struct tuning_place place = { .tier = TUNING_TIER_USER,
+                                  .uid = 1000,
+                                  .kind = TUNING_PERF,
+                                  .database_id = "gfx90a68",
+                                  .backend = "",
+                                  .key = bytes_of_text(key) };
+    struct tuning_row row = { .place = place,
+                              .id = bytes_of_text("ConvA"),
+                              .values = bytes_of(values, size) };
+    KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
+    must(tuning_change_begin(f->db, &change, &f->err), f->err);
+    enum kiln_code rc = tuning_change_record(change, &place, &row, size > 0, &f->err);
+    return rc || !commits ? rc : tuning_change_commit(change, &f->err);
+}
+
+static void a_users_records_take_no_more_bytes_than_the_limit(void **state)
+{
+    struct fixture *f = *state;
+    f->bytes_per_uid = 100000;
+    must(reopen(f), f->err);
+    must(put_sized(f, 1, 50000, true), f->err);
+
+    assert_int_equal(put_sized(f, 2, 50000, true), KILN_FULL);
+    assert_says(f->err.text, "user 1000 take 50");
+    assert_says(f->err.text, "kilnctl db rm");
+    assert_says(f->err.text, "tuning_bytes_per_uid");
+    must(put_sized(f, 2, 40000, true), f->err);
+    assert_int_equal(put_sized(f, 1, 60000, true), KILN_FULL); /* larger than it was */
+    must(put_sized(f, 1, 40000, false), f->err);               /* rolled back */
+    assert_int_equal(put_sized(f, 3, 15000, true), KILN_FULL);
+    must(put_sized(f, 1, 40000, true), f->err);
+    must(put_sized(f, 3, 15000, true), f->err);
+    must(reopen(f), f->err); /* counted anew */
+    assert_int_equal(put_sized(f, 4, 10000, true), KILN_FULL);
+    must(put_sized(f, 3, 0, false), f->err); /* removed, but not in the end */
+    assert_int_equal(put_sized(f, 4, 10000, true), KILN_FULL);
+    must(put_sized(f, 3, 0, true), f->err);
+    must(put_sized(f, 4, 10000, true), f->err);
+}
+
+/* ---- what cannot be stored ---- */
+
+struct refusal {
+    struct tuning_place place;
+    struct tuning_row rows[2];
+    size_t count;
+};
+
+static char long_text[70000];
+
+static struct refusal fine(void)
+{
+    struct tuning_row row = { .id = bytes_of_text("ConvAsm1x1U"),
+                              .values = bytes_of_text("0.5,0,direct") };
+    memset(long_text, 'x', sizeof(long_text) - 1);
+    return (struct refusal){ .place = { .tier = TUNING_TIER_USER,
+                                        .uid = 1000,
+                                        .kind = TUNING_FIND,
+                                        .database_id = "gfx90a68",
+                                        .backend = "HIP",
+                                        .key = bytes_of_text("64-28") },
+                             .rows = { row, { .id = bytes_of_text("Other") } },
+                             .count = 1 };
+}
+
+static void refuse(struct fixture *f, struct refusal r, const char *words)
+{
+    KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
+    must(tuning_change_begin(f->db, &change, &f->err), f->err);
+    assert_int_equal(tuning_change_record(change, &r.place, r.rows, r.count, &f->err),
+                     KILN_INVALID);
+    assert_says(f->err.text, words);
+    must(change_one(change, 1, 1, &f->err), f->err); /* the change goes on */
+    must(tuning_change_commit(change, &f->err), f->err);
+}
+
+static void refuses_records_that_belong_to_nobody_or_to_two(void **state)
+{
+    struct fixture *f = *state;
+    struct refusal r = fine();
+    r.place.tier = TUNING_TIER_SYSTEM;
+    refuse(f, r, "belongs to one user or to the host");
+    r.place.tier = TUNING_TIER_HOST;
+    refuse(f, r, "belongs to one user or to the host");
+    r.place.tier = TUNING_TIER_USER;
+    r.place.uid = TUNING_NOBODY;
+    refuse(f, r, "belongs to one user or to the host");
+    assert_int_equal(count_found(f), 1);
+}
+
+static void refuses_names_and_keys_that_are_none(void **state)
+{
+    struct fixture *f = *state;
+    struct refusal r = fine();
+    r.place.database_id = "";
+    refuse(f, r, "database id");
+    r.place.database_id = "gfx 90a";
+    refuse(f, r, "database id");
+    r = fine();
+    r.place.kind = TUNING_PERF;
+    refuse(f, r, "only find records have a backend");
+    r = fine();
+    r.place.key = bytes_of_text("");
+    refuse(f, r, "key of a record");
+    r.place.key = bytes_of_text("a\nb");
+    refuse(f, r, "key of a record");
+    r.place.key = bytes_of(long_text, 1025);
+    refuse(f, r, "key of a record");
+}
+
+static void refuses_entries_that_are_none(void **state)
+{
+    struct fixture *f = *state;
+    struct refusal r = fine();
+    r.rows[0].id = bytes_of_text("");
+    refuse(f, r, "id of an entry");
+    r.rows[0].id = bytes_of(long_text, 1025);
+    refuse(f, r, "id of an entry");
+    r = fine();
+    r.rows[0].values = bytes_of(long_text, 65537);
+    refuse(f, r, "values of an entry");
+    r = fine();
+    r.rows[0].measured.median_ms = NAN;
+    refuse(f, r, "a measured time");
+    r.rows[0].measured.median_ms = 0;
+    r.rows[0].measured.spread_ms = -1;
+    refuse(f, r, "a measured time");
+    r = fine();
+    r.rows[0].measured.origin.driver = long_text;
+    refuse(f, r, "where a measurement comes from");
+    r = fine();
+    r.count = 2;
+    r.rows[1].id = r.rows[0].id;
+    refuse(f, r, "two entries of a record have the id 'ConvAsm1x1U'");
+}
+
+static bool count_rows(void *context, const struct tuning_place *place,
+                       const struct tuning_row *rows, size_t count)
+{
+    unsigned *counted = context;
+    (void)place;
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(rows[i].values.size, 65536);
+    *counted += (unsigned)count;
+    return true;
+}
+
+static void the_largest_record_is_stored_and_a_larger_one_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct refusal r = fine();
+    static struct tuning_row rows[257];
+    static char ids[257][1025];
+    unsigned count = 0;
+    for (unsigned i = 0; i < 257; i++) {
+        memset(ids[i], 'i', 1024);
+        ids[i][snprintf(ids[i], 10, "%u", i)] = 'i';
+        rows[i] = (struct tuning_row){ .id = bytes_of(ids[i], 1024),
+                                       .values = bytes_of(long_text, 65536) };
+    }
+    KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
+    must(tuning_change_begin(f->db, &change, &f->err), f->err);
+
+    assert_int_equal(tuning_change_record(change, &r.place, rows, 257, &f->err), KILN_INVALID);
+    must(tuning_change_record(change, &r.place, rows, 256, &f->err), f->err);
+
+    must(tuning_change_commit(change, &f->err), f->err);
+    tuning_change_destroy(KILN_TAKE(change));
+    must(reopen(f), f->err);
+    must(tuning_db_each(f->db, count_rows, &count, &f->err), f->err);
+    assert_int_equal(count, 256);
+}
+
+/* ---- imported system databases ---- */
+
+static struct tuning_system_file system_file(const char *database_id)
+{
+    return (struct tuning_system_file){ .kind = TUNING_FIND,
+                                        .database_id = database_id,
+                                        .backend = "HIP",
+                                        .source = "gfx90a68.HIP.fdb.txt.bz2",
+                                        .index_file = "find-gfx90a68.index",
+                                        .digest = { { 1, 2, 3 } },
+                                        .records = 193590,
+                                        .entries = 800000,
+                                        .rejected = 3,
+                                        .imported_at = 1700000000,
+                                        .uid = 7 };
+}
+
+static enum kiln_code put_system(struct fixture *f, struct tuning_system_file file)
+{
+    KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
+    must(tuning_change_begin(f->db, &change, &f->err), f->err);
+    enum kiln_code rc = tuning_change_system(change, &file, &f->err);
+    return rc ? rc : tuning_change_commit(change, &f->err);
+}
+
+struct systems {
+    unsigned count;
+    uint64_t records; /* in all */
+};
+
+static bool on_system(void *context, const struct tuning_system_file *file)
+{
+    struct systems *s = context;
+    struct tuning_system_file expected = system_file(file->database_id);
+    assert_string_equal(file->source, expected.source);
+    assert_string_equal(file->index_file, expected.index_file);
+    assert_true(digest_equal(&file->digest, &expected.digest));
+    assert_int_equal(file->entries, expected.entries);
+    assert_int_equal(file->rejected, expected.rejected);
+    assert_int_equal(file->imported_at, expected.imported_at);
+    assert_int_equal(file->uid, expected.uid);
+    s->count++;
+    s->records += file->records;
+    return true;
+}
+
+static void a_later_import_replaces_an_earlier_one_of_the_same_database(void **state)
+{
+    struct fixture *f = *state;
+    struct systems found = { 0 };
+    struct tuning_system_file again = system_file("gfx90a68");
+    again.records = 5;
+    must(put_system(f, system_file("gfx90a68")), f->err);
+    must(put_system(f, system_file("gfx906_60")), f->err);
+
+    must(put_system(f, again), f->err);
+
+    must(reopen(f), f->err);
+    must(tuning_db_each_system(f->db, on_system, &found, &f->err), f->err);
+    assert_int_equal(found.count, 2);
+    assert_int_equal(found.records, 193590 + 5);
+}
+
+static void an_imported_database_can_be_removed(void **state)
+{
+    struct fixture *f = *state;
+    struct systems found = { 0 };
+    must(put_system(f, system_file("gfx90a68")), f->err);
+    KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
+    must(tuning_change_begin(f->db, &change, &f->err), f->err);
+
+    for (int i = 0; i < 2; i++) /* the second time there is nothing */
+        must(tuning_change_system_remove(change, TUNING_FIND, "gfx90a68", "HIP", &f->err), f->err);
+
+    must(tuning_change_commit(change, &f->err), f->err);
+    tuning_change_destroy(KILN_TAKE(change));
+    must(reopen(f), f->err);
+    assert_string_equal(f->salvage.notice, "");
+    must(tuning_db_each_system(f->db, on_system, &found, &f->err), f->err);
+    assert_int_equal(found.count, 0);
+}
+
+static void an_index_must_lie_beside_the_database(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const names[] = { "", ".", "..", "a/b", "/etc/passwd", "a b" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct tuning_system_file file = system_file("gfx90a68");
+        file.index_file = names[i];
+        assert_int_equal(put_system(f, file), KILN_INVALID);
+        assert_says(f->err.text, "is no name for an index");
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_change_that_was_committed_is_there_after_a_restart),
+        TEST(a_record_is_replaced_and_removed_as_a_whole),
+        TEST(a_change_that_was_not_committed_never_happened),
+        TEST(a_second_change_waits_for_the_end_of_the_first),
+        TEST(a_user_has_no_more_records_than_the_limit_and_the_host_any_number),
+        TEST(a_users_records_take_no_more_bytes_than_the_limit),
+        TEST(refuses_records_that_belong_to_nobody_or_to_two),
+        TEST(refuses_names_and_keys_that_are_none),
+        TEST(refuses_entries_that_are_none),
+        TEST(the_largest_record_is_stored_and_a_larger_one_refused),
+        TEST(a_later_import_replaces_an_earlier_one_of_the_same_database),
+        TEST(an_imported_database_can_be_removed),
+        TEST(an_index_must_lie_beside_the_database),
+    };
+    return cmocka_run_group_tests_name("tuning_db", tests, NULL, NULL);
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+/* Disks that fail, folders that are refused, and the care of the file: backup, packing, checking.
+ */
+#include "tuning_db_fixture.h"
+
+#include "common/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- disks ---- */
+
+static void fails_and_works_again(struct fixture *f, int *which, int errnum, enum kiln_code code,
+                                  const char *words)
+{
+    must(put(f, 1, 1), f->err);
+    *which = errnum;
+    enum kiln_code rc = put(f, 1, 2);
+    *which = 0;
+    assert_int_equal(rc, code);
+    assert_says(f->err.text, words);
+    assert_says(f->err.text, f->file);
+    assert_int_equal(version_of(f, 1), 1);
+
+    must(put(f, 2, 2), f->err);
+
+    must(reopen(f), f->err);
+    assert_string_equal(f->salvage.notice, "");
+    assert_int_equal(version_of(f, 1), 1);
+    assert_int_equal(version_of(f, 2), 2);
+    must(put(f, 2, 0), f->err);
+}
+
+static void a_full_disk_refuses_a_change_and_the_next_one_works(void **state)
+{
+    fails_and_works_again(*state, &write_fails_with, ENOSPC, KILN_FULL, "free disk space");
+    fails_and_works_again(*state, &write_fails_with, EDQUOT, KILN_FULL, "free disk space");
+}
+
+static void a_failing_disk_refuses_a_change_and_the_next_one_works(void **state)
+{
+    fails_and_works_again(*state, &write_fails_with, EIO, KILN_IO, "check the disk");
+    fails_and_works_again(*state, &sync_fails_with, EIO, KILN_IO, "check the disk");
+}
+
+static void a_read_only_disk_refuses_a_change_and_the_next_one_works(void **state)
+{
+    fails_and_works_again(*state, &write_fails_with, EROFS, KILN_DENIED, "permissions");
+}
+
+static void after_a_failure_nothing_more_of_a_change_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
+    must(tuning_change_begin(f->db, &change, &f->err), f->err);
+    enum kiln_code rc = KILN_OK;
+    write_fails_with = ENOSPC; /* the cache holds 2 MiB: what is more is written before the end */
+    for (unsigned i = 1; !rc && i < 2000; i++)
+        rc = change_one(change, 29 * i, 1, &f->err);
+    write_fails_with = 0;
+    assert_int_equal(rc, KILN_FULL);
+
+    assert_int_equal(change_one(change, 1, 1, &f->err), KILN_FULL);
+    assert_int_equal(tuning_change_commit(change, &f->err), KILN_FULL);
+
+    tuning_change_destroy(KILN_TAKE(change));
+    assert_int_equal(count_found(f), 0);
+    must(put(f, 1, 1), f->err);
+    must(tuning_db_verify(f->db, &f->err), f->err);
+}
+
+static void a_removed_file_takes_no_more_changes(void **state)
+{
+    struct fixture *f = *state;
+    must(put(f, 1, 1), f->err);
+    assert_int_equal(unlink(f->file), 0);
+
+    assert_int_equal(put(f, 2, 1), KILN_UNAVAILABLE);
+
+    assert_says(f->err.text, "was removed or replaced while kilnd ran");
+    must(reopen(f), f->err);
+    assert_int_equal(count_found(f), 0);
+}
+
+static void a_log_without_its_file_is_moved_aside(void **state)
+{
+    struct fixture *f = *state;
+    char log[200];
+    snprintf(log, sizeof(log), "%s-wal", f->file);
+    close_db(f);
+    assert_int_equal(unlink(f->file), 0);
+    close(open(log, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+
+    must(reopen(f), f->err);
+
+    assert_says(f->salvage.notice, "was gone");
+    assert_int_equal(files(f, "tuning.db.damaged-"), 1);
+    must(put(f, 1, 1), f->err);
+}
+
+/* ---- folders ---- */
+
+static void one_process_at_a_time_has_the_folder(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_db *second = NULL;
+    struct tuning_db_options options = { .directory = f->folder, .allow_network_fs = true };
+
+    enum kiln_code rc = tuning_db_open(&options, &second, &f->salvage, &f->err);
+
+    assert_int_equal(rc, KILN_BUSY);
+    assert_null(second);
+    char who[64];
+    snprintf(who, sizeof(who), "a kilnd with pid %d uses the state folder", (int)getpid());
+    assert_says(f->err.text, who);
+    close_db(f);
+    must(reopen(f), f->err);
+}
+
+static void a_folder_or_file_that_others_may_write_to_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    close_db(f);
+    assert_int_equal(chmod(f->folder, 0770), 0);
+    assert_int_equal(reopen(f), KILN_DENIED);
+    assert_says(f->err.text, "chmod go-w");
+    assert_says(f->err.text, "--state-dir");
+    assert_int_equal(chmod(f->folder, 0700), 0);
+    assert_int_equal(chmod(f->file, 0602), 0);
+
+    assert_int_equal(reopen(f), KILN_DENIED);
+
+    assert_says(f->err.text, f->file);
+    assert_int_equal(chmod(f->file, 0600), 0);
+    must(reopen(f), f->err);
+}
+
+static void a_folder_of_another_user_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    if (geteuid() != 0)
+        skip(); /* cannot give it away */
+    close_db(f);
+    assert_int_equal(chown(f->folder, 12345, 12345), 0);
+
+    assert_int_equal(reopen(f), KILN_DENIED);
+
+    assert_says(f->err.text, "belongs to user 12345");
+    assert_says(f->err.text, "chown 0");
+}
+
+static void a_link_in_place_of_the_file_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    char other[200];
+    close_db(f);
+    snprintf(other, sizeof(other), "%s.other", f->file);
+    assert_int_equal(rename(f->file, other), 0);
+    assert_int_equal(symlink(other, f->file), 0);
+
+    assert_int_equal(reopen(f), KILN_INVALID);
+
+    assert_says(f->err.text, "is not a file");
+}
+
+static void a_network_filesystem_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_db_options options = { .directory = f->folder };
+    close_db(f);
+    setenv("KILN_TEST_F_TYPE", "0x6969", 1);
+
+    enum kiln_code rc = tuning_db_open(&options, &f->db, &f->salvage, &f->err);
+
+    unsetenv("KILN_TEST_F_TYPE");
+    assert_int_equal(rc, KILN_UNSUPPORTED);
+    assert_says(f->err.text, "network filesystem (nfs)");
+    assert_says(f->err.text, "--state-dir");
+    if (geteuid() != 0)
+        assert_says(f->err.text, "XDG_STATE_HOME");
+    must(tuning_db_open(&options, &f->db, &f->salvage, &f->err), f->err);
+}
+
+static void the_folder_and_the_file_are_private(void **state)
+{
+    struct fixture *f = *state;
+    struct stat seen;
+    close_db(f);
+    fs_remove_tree(AT_FDCWD, f->folder);
+
+    must(reopen(f), f->err);
+
+    assert_int_equal(stat(f->folder, &seen), 0);
+    assert_int_equal(seen.st_mode & 0777, 0700);
+    assert_int_equal(stat(f->file, &seen), 0);
+    assert_int_equal(seen.st_mode & 0777, 0600);
+}
+
+/* ---- care ---- */
+
+static int64_t ask(const char *path, const char *sql)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *statement = NULL;
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int64_t number = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return number;
+}
+
+struct writing {
+    struct fixture *f;
+    atomic_bool stop;
+    atomic_uint done; /* changes, each of two records */
+};
+
+static void *write_on(void *context)
+{
+    struct writing *w = context;
+    struct kiln_err err = KILN_ERR_INIT;
+    for (unsigned i = 1; !atomic_load(&w->stop); i++) {
+        KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
+        if (tuning_change_begin(w->f->db, &change, &err) != KILN_OK ||
+            change_one(change, 2 * i, 1, &err) != KILN_OK ||
+            change_one(change, 2 * i + 1, 1, &err) != KILN_OK ||
+            tuning_change_commit(change, &err) != KILN_OK)
+            return strdup(err.text);
+        atomic_fetch_add(&w->done, 1);
+    }
+    return NULL;
+}
+
+static void a_backup_is_one_consistent_state_while_a_writer_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    struct writing w = { .f = f };
+    pthread_t thread;
+    char path[200];
+    struct stat seen;
+    void *failure = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, write_on, &w), 0);
+
+    for (unsigned i = 0; i < 10; i++) {
+        unsigned before = atomic_load(&w.done);
+        while (atomic_load(&w.done) < before + 20)
+            sched_yield();
+        before = atomic_load(&w.done);
+        snprintf(path, sizeof(path), "%s/copy-%u.db", f->folder, i);
+        must(tuning_db_backup(f->db, path, &f->err), f->err);
+        assert_true(ask(path, "select count(*) from record") >= 2 * (int64_t)before);
+        assert_int_equal(ask(path, "select count(*) from record") % 2, 0);
+        assert_int_equal(
+            ask(path, "select count(*) from pragma_integrity_check where integrity_check = 'ok'"),
+            1);
+    }
+
+    atomic_store(&w.stop, true);
+    pthread_join(thread, &failure);
+    assert_null(failure);
+    assert_int_equal(stat(path, &seen), 0);
+    assert_int_equal(seen.st_mode & 0777, 0600);
+    assert_int_equal(files(f, "copy-9.db"), 1); /* it stands alone */
+}
+
+static void a_backup_put_in_place_is_the_store(void **state)
+{
+    struct fixture *f = *state;
+    char path[200];
+    snprintf(path, sizeof(path), "%s.copy", f->file);
+    for (unsigned i = 1; i < 40; i++)
+        must(put(f, i, 1), f->err);
+    must(tuning_db_backup(f->db, path, &f->err), f->err);
+    must(put(f, 40, 1), f->err);
+    close_db(f);
+    assert_int_equal(rename(path, f->file), 0);
+
+    must(reopen(f), f->err);
+
+    assert_string_equal(f->salvage.notice, "");
+    assert_int_equal(count_found(f), 39);
+    must(put(f, 41, 1), f->err);
+}
+
+static void a_backup_replaces_no_file_and_leaves_none_when_it_fails(void **state)
+{
+    struct fixture *f = *state;
+    char path[200];
+    must(put(f, 1, 1), f->err);
+    assert_int_equal(tuning_db_backup(f->db, f->file, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "it exists");
+    snprintf(path, sizeof(path), "%s/absent/copy.db", f->folder);
+    assert_int_not_equal(tuning_db_backup(f->db, path, &f->err), KILN_OK);
+    assert_says(f->err.text, path);
+    snprintf(path, sizeof(path), "%s/copy.db", f->folder);
+    write_fails_with = ENOSPC;
+
+    enum kiln_code rc = tuning_db_backup(f->db, path, &f->err);
+
+    write_fails_with = 0;
+    assert_int_equal(rc, KILN_FULL);
+    assert_says(f->err.text, "backing up the tuning database");
+    assert_int_equal(files(f, "copy.db"), 0);
+    must(tuning_db_backup(f->db, path, &f->err), f->err);
+}
+
+static void packing_gives_back_what_removed_records_took(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t freed = 0;
+    for (unsigned i = 1; i <= 40; i++)
+        must(put(f, 29 * i, 1), f->err);
+    for (unsigned i = 1; i <= 35; i++)
+        must(put(f, 29 * i, 0), f->err);
+    uint64_t before = tuning_db_bytes(f->db);
+
+    must(tuning_db_vacuum(f->db, &freed, &f->err), f->err);
+
+    assert_true(freed > 100000);
+    assert_true(tuning_db_bytes(f->db) + freed <= before);
+    assert_int_equal(count_found(f), 5);
+    must(put(f, 1, 1), f->err);
+    must(tuning_db_verify(f->db, &f->err), f->err);
+    must(reopen(f), f->err);
+    assert_int_equal(count_found(f), 6);
+}
+
+static void packing_on_a_full_disk_changes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t freed = 0;
+    must(put(f, 29, 1), f->err);
+    write_fails_with = ENOSPC;
+
+    enum kiln_code rc = tuning_db_vacuum(f->db, &freed, &f->err);
+
+    write_fails_with = 0;
+    assert_int_equal(rc, KILN_FULL);
+    assert_int_equal(version_of(f, 29), 1);
+    must(tuning_db_vacuum(f->db, &freed, &f->err), f->err);
+}
+
+static void run_sql(struct fixture *f, const char *sql)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(f->file, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+/* As a page that was freed holds it: any page that looks like records is read. */
+static void an_old_version_that_salvage_comes_upon_does_not_replace_the_newer_one(void **state)
+{
+    struct fixture *f = *state;
+    must(put(f, 1, 1), f->err);
+    must(put(f, 2, 1), f->err);
+    run_sql(f, "create table old (id integer primary key, tier integer, uid integer, "
+               "kind integer, database_id text, backend text, key blob, content blob);"
+               "insert into old select * from record");
+    must(put(f, 1, 2), f->err); /* number 2 is the same in both */
+    run_sql(f, "update tally set inverse = 7");
+
+    must(reopen(f), f->err);
+
+    assert_int_equal(version_of(f, 1), 2);
+    assert_int_equal(version_of(f, 2), 1);
+    assert_int_equal(f->salvage.saved, 2);
+    assert_true(f->salvage.lost_unknown);
+}
+
+static void checking_finds_what_sqlite_holds_for_good(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 1; i <= 20; i++)
+        must(put(f, i, 1), f->err);
+    must(tuning_db_verify(f->db, &f->err), f->err);
+
+    run_sql(f, "update record set uid = uid + 1 where tier = 3 and id = 4");
+
+    assert_int_equal(tuning_db_verify(f->db, &f->err), KILN_CORRUPT);
+    assert_says(f->err.text, "fails its check");
+    must(reopen(f), f->err);
+    assert_int_equal(f->salvage.saved, 19);
+    assert_int_equal(f->salvage.lost, 1);
+    assert_false(f->salvage.lost_unknown);
+    assert_int_equal(count_found(f), 19);
+    run_sql(f, "delete from record where id = 3");
+    assert_int_equal(tuning_db_verify(f->db, &f->err), KILN_CORRUPT);
+    assert_says(f->err.text, "18 rows");
+}
+
+static void a_file_of_a_newer_version_is_refused_and_left_alone(void **state)
+{
+    struct fixture *f = *state;
+    must(put(f, 1, 1), f->err);
+    close_db(f);
+    run_sql(f, "pragma user_version = 2");
+
+    assert_int_equal(reopen(f), KILN_UNSUPPORTED);
+
+    assert_says(f->err.text, "run the newer version");
+    assert_int_equal(files(f, "tuning.db.damaged-"), 0);
+    run_sql(f, "pragma user_version = 1");
+    must(reopen(f), f->err);
+    assert_int_equal(count_found(f), 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_full_disk_refuses_a_change_and_the_next_one_works),
+        TEST(a_failing_disk_refuses_a_change_and_the_next_one_works),
+        TEST(a_read_only_disk_refuses_a_change_and_the_next_one_works),
+        TEST(after_a_failure_nothing_more_of_a_change_is_kept),
+        TEST(a_removed_file_takes_no_more_changes),
+        TEST(a_log_without_its_file_is_moved_aside),
+        TEST(one_process_at_a_time_has_the_folder),
+        TEST(a_folder_or_file_that_others_may_write_to_is_refused),
+        TEST(a_folder_of_another_user_is_refused),
+        TEST(a_link_in_place_of_the_file_is_refused),
+        TEST(a_network_filesystem_is_refused),
+        TEST(the_folder_and_the_file_are_private),
+        TEST(a_backup_is_one_consistent_state_while_a_writer_goes_on),
+        TEST(a_backup_put_in_place_is_the_store),
+        TEST(a_backup_replaces_no_file_and_leaves_none_when_it_fails),
+        TEST(packing_gives_back_what_removed_records_took),
+        TEST(packing_on_a_full_disk_changes_nothing),
+        TEST(an_old_version_that_salvage_comes_upon_does_not_replace_the_newer_one),
+        TEST(checking_finds_what_sqlite_holds_for_good),
+        TEST(a_file_of_a_newer_version_is_refused_and_left_alone),
+    };
+    return cmocka_run_group_tests_name("tuning_db_disk", tests, NULL, NULL);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* A tuning.db in a folder of its own, and numbered records to put into it. */
+#include "tests/support/test.h"
+
+#include "engine/tuning/tuning_db.h"
+
+#include <string.h>
+
+struct fixture {
+    char folder[120];
+    char file[160];           /* tuning.db in it */
+    uint64_t records_per_uid; /* of the next opening */
+    uint64_t bytes_per_uid;   /* the same */
+    struct tuning_db *db;     /* owned; NULL while closed */
+    struct tuning_salvage salvage;
+    struct kiln_err err;
+};
+
+int fixture_setup(void **state); /* opened */
+int fixture_teardown(void **state);
+void close_db(struct fixture *f);
+enum kiln_code reopen(struct fixture *f);
+
+/* What libc's pwrite and fdatasync answer from now on; 0: they work (though nothing is synced). */
+extern int write_fails_with;
+extern int sync_fails_with;
+
+/* The place of record |number|; its key lies in |key|. */
+struct tuning_place place_of(unsigned number, char key[64]);
+/* Puts record |number| into the change; |version| makes another content, 0 removes it. */
+enum kiln_code change_one(struct tuning_change *change, unsigned number, unsigned version,
+                          struct kiln_err *err);
+/* A change of its own. */
+enum kiln_code put(struct fixture *f, unsigned number, unsigned version);
+
+/* Calls |each| for every record with what it is, version 0 when it is none that put makes.  Returns
+ * their count; fails the test when the rows cannot be read. */
+unsigned each_found(struct fixture *f,
+                    void (*each)(void *context, unsigned number, unsigned version), void *context);
+unsigned count_found(struct fixture *f);
+/* The version of |number|, 0 where it is absent. */
+unsigned version_of(struct fixture *f, unsigned number);
+/* Files in the folder whose names begin so. */
+unsigned files(struct fixture *f, const char *prefix);

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+#include "facade_fixture.h"
+
+#include "common/fs.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SYSTEM "gfx90a68.HIP.fdb.txt"
+#define USER_FILE "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
+#define PERF "gfx90a68.db.txt"
+#define A KEY_OF_BATCH(1)
+#define B KEY_OF_BATCH(2)
+#define C KEY_OF_BATCH(3)
+#define X KEY_OF_BATCH(4)
+#define Y KEY_OF_BATCH(5)
+#define Z KEY_OF_BATCH(6)
+#define DIRECT "miopenConvolutionFwdAlgoDirect"
+
+static const struct tuning_export system_tier = { .tier = TUNING_TIER_SYSTEM };
+static const struct tuning_export host_tier = { .tier = TUNING_TIER_HOST };
+static const struct tuning_export alices = { .tier = TUNING_TIER_USER, .uid = ALICE };
+
+static void a_system_database_comes_out_as_it_went_in(void **state)
+{
+    struct fixture *f = *state;
+    static const char text[] = B "=ConvB:1.50,0,miopenConvolutionFwdAlgoWinograd;ConvA:0.1,64,"
+                                 "miopenConvolutionFwdAlgoDirect\n" KEY
+                                 "=miopenConvolutionFwdAlgoGEMM:ConvA,1,0,MIOpenGEMM,not used\n" A
+                                 "=ConvA:1e-05,0,miopenConvolutionFwdAlgoDirect\n";
+    must(import_text(f, SYSTEM, TUNING_TIER_SYSTEM, 0, text), f->err);
+    must(put_find(f, TUNING_TIER_HOST, 0, KEY, "ConvH", "1,0,h"), f->err);
+
+    assert_string_equal(export_text(f, SYSTEM, system_tier), text);
+    assert_int_equal(f->counts.records, 3);
+}
+
+static void a_users_file_comes_out_as_it_went_in(void **state)
+{
+    struct fixture *f = *state;
+    static const char text[] = C "=ConvB:1.50,0,miopenConvolutionFwdAlgoWinograd;ConvA:0.1,64,"
+                                 "miopenConvolutionFwdAlgoDirect\n" A
+                                 "=ConvA:1,0,miopenConvolutionFwdAlgoDirect\n" B "=ConvA:2,0,"
+                                 "miopenConvolutionFwdAlgoDirect\n";
+    static const char perf[] = PERF_KEY
+        "=ConvB:1,2;ConvA:3\n" PERF_KEY_OF(2, 0) "=ConvA:\n" PERF_KEY_OF(1, 1) "=ConvA:1\n";
+    must(import_text(f, USER_FILE, TUNING_TIER_USER, ALICE, text), f->err);
+    must(import_text(f, "gfx90a68_1.1.0.udb.txt", TUNING_TIER_USER, ALICE, perf), f->err);
+    must(put_find(f, TUNING_TIER_USER, BOB, KEY, "ConvX", "1,0,h"), f->err);
+    must(put_find(f, TUNING_TIER_HOST, 0, KEY, "ConvX", "1,0,h"), f->err);
+
+    assert_string_equal(export_text(f, USER_FILE, alices), text);
+    assert_string_equal(export_text(f, "gfx90a68_1.1.0.udb.txt", alices), perf);
+    must(reopen(f), f->err);
+    assert_string_equal(export_text(f, USER_FILE, alices), text);
+}
+
+static void only_the_tier_device_and_backend_asked_for_come_out(void **state)
+{
+    struct fixture *f = *state;
+    must(put_find(f, TUNING_TIER_HOST, 0, "host", "ConvA", "1,0,h"), f->err);
+    must(put_find(f, TUNING_TIER_USER, ALICE, "user", "ConvA", "1,0,h"), f->err);
+
+    assert_string_equal(export_text(f, SYSTEM, host_tier), "host=ConvA:1,0,h\n");
+    assert_string_equal(export_text(f, SYSTEM, system_tier), "");
+    assert_string_equal(export_text(f, "gfx90a6e.HIP.fdb.txt", host_tier), "");
+    assert_string_equal(export_text(f, "gfx90a68.OpenCL.fdb.txt", host_tier), "");
+    assert_string_equal(export_text(f, PERF, host_tier), "");
+    struct tuning_export bobs = { .tier = TUNING_TIER_USER, .uid = BOB };
+    assert_string_equal(export_text(f, SYSTEM, bobs), "");
+}
+
+/* ---- merged ---- */
+
+static void merged_each_key_stands_once_as_a_look_up_answers_it(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_export host = { .tier = TUNING_TIER_HOST, .merged = true }, user = alices;
+    user.merged = true;
+    must(import_text(f, SYSTEM, TUNING_TIER_SYSTEM, 0,
+                     A "=S:1,0," DIRECT "\n" B "=S:1,0," DIRECT "\n" C "=S:1,0," DIRECT "\n"),
+         f->err);
+    must(put_find(f, TUNING_TIER_USER, ALICE, Z, "U", "1,0,u"), f->err);
+    must(put_find(f, TUNING_TIER_USER, ALICE, C, "U", "1,0,u"), f->err);
+    must(put_find(f, TUNING_TIER_USER, ALICE, Y, "U", "1,0,u"), f->err);
+    must(put_find(f, TUNING_TIER_USER, BOB, A, "B", "1,0,miopenConvolutionFwdAlgoWinograd"),
+         f->err);
+    must(put_find(f, TUNING_TIER_HOST, 0, B, "H", "1,0,h"), f->err);
+    must(put_find(f, TUNING_TIER_HOST, 0, C, "H", "1,0,h"), f->err);
+    must(put_find(f, TUNING_TIER_HOST, 0, Y, "H", "1,0,h"), f->err);
+    must(put_find(f, TUNING_TIER_HOST, 0, X, "H", "1,0,h"), f->err);
+
+    assert_string_equal(export_text(f, SYSTEM, host), A "=S:1,0," DIRECT "\n" B "=H:1,0,h\n" C
+                                                        "=H:1,0,h\n" Y "=H:1,0,h\n" X "=H:1,0,h\n");
+    assert_string_equal(export_text(f, SYSTEM, user),
+                        A "=S:1,0," DIRECT "\n" B "=H:1,0,h\n" C "=U:1,0,u\n" Y "=U:1,0,u\n" X
+                          "=H:1,0,h\n" Z "=U:1,0,u\n");
+}
+
+static void merged_perf_records_have_the_solvers_of_all_tiers(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_export user = alices;
+    user.merged = true;
+    must(import_text(f, PERF, TUNING_TIER_SYSTEM, 0, PERF_KEY "=ConvA:s;ConvB:s\n"), f->err);
+    must(put_perf(f, TUNING_TIER_HOST, 0, "ConvB", "h"), f->err);
+    must(put_perf(f, TUNING_TIER_USER, ALICE, "ConvC", "u"), f->err);
+
+    assert_string_equal(export_text(f, PERF, user), PERF_KEY "=ConvC:u;ConvB:h;ConvA:s\n");
+}
+
+static void merged_a_device_gets_the_nearest_ones_database_below_its_own_records(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_export host = { .tier = TUNING_TIER_HOST, .merged = true };
+    must(import_text(f, "gfx90a6e.HIP.fdb.txt", TUNING_TIER_SYSTEM, 0,
+                     A "=S:1,0," DIRECT "\n" B "=S:1,0," DIRECT "\n"),
+         f->err);
+    must(put_find(f, TUNING_TIER_HOST, 0, B, "H", "1,0,h"), f->err);
+
+    assert_string_equal(export_text(f, SYSTEM, host), A "=S:1,0," DIRECT "\n" B "=H:1,0,h\n");
+    assert_string_equal(export_text(f, SYSTEM, system_tier), "");
+}
+
+/* ---- dialects ---- */
+
+#define NEW_TEXT                                                                                   \
+    A "=ConvA:2,64,miopenConvolutionFwdAlgoDirect;ConvB:1,0,miopenConvolutionFwdAlgoDirect;ConvC:" \
+      "0.5,8,miopenConvolutionFwdAlgoGEMM\n" B                                                     \
+      "=ConvA:1,0,miopenConvolutionFwdAlgoDirect;ConvB:1,0,miopenConvolutionFwdAlgoDirect\n"
+
+static void converted_to_the_old_dialect_the_fastest_solver_of_an_algorithm_stays(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_export what = system_tier;
+    what.converts = true;
+    what.dialect = FIND_OLD;
+    must(import_text(f, SYSTEM, TUNING_TIER_SYSTEM, 0, NEW_TEXT), f->err);
+
+    assert_string_equal(
+        export_text(f, SYSTEM, what),
+        A "=miopenConvolutionFwdAlgoDirect:ConvB,1,0,miopenConvolutionFwdAlgoDirect,<unused>;"
+          "miopenConvolutionFwdAlgoGEMM:ConvC,0.5,8,miopenConvolutionFwdAlgoGEMM,<unused>\n" B
+          "=miopenConvolutionFwdAlgoDirect:ConvA,1,0,miopenConvolutionFwdAlgoDirect,<unused>\n");
+    what.dialect = FIND_NEW;
+    assert_string_equal(export_text(f, SYSTEM, what), NEW_TEXT);
+}
+
+static void converted_to_the_new_dialect_records_of_the_old_are_written_anew(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_export what = system_tier;
+    what.converts = true;
+    what.dialect = FIND_NEW;
+    must(import_text(
+             f, SYSTEM, TUNING_TIER_SYSTEM, 0,
+             A
+             "=miopenConvolutionFwdAlgoDirect:ConvB,1.25,0,miopenConvolutionFwdAlgoDirect,<unused>"
+             ";miopenConvolutionFwdAlgoGEMM:ConvC,0.5,8,miopenConvolutionFwdAlgoGEMM,not used\n" B
+             "=ConvA:1.0,0,miopenConvolutionFwdAlgoDirect\n"),
+         f->err);
+
+    assert_string_equal(
+        export_text(f, SYSTEM, what), A
+        "=ConvB:1.25,0,miopenConvolutionFwdAlgoDirect;ConvC:0.5,8,miopenConvolutionFwdAlgoGEMM\n" B
+        "="
+        "ConvA:1.0,0,miopenConvolutionFwdAlgoDirect\n");
+}
+
+/* ---- SQLite ---- */
+
+struct rows {
+    char text[1000];
+    uint64_t ids;
+};
+
+static bool on_row(void *context, const struct tuning_record *record)
+{
+    struct rows *rows = context;
+    size_t used = strlen(rows->text);
+    snprintf(rows->text + used, sizeof(rows->text) - used, "%llu %.*s=%.*s\n",
+             (unsigned long long)record->line, (int)record->key.size,
+             (const char *)record->key.data, (int)record->value.size,
+             (const char *)record->value.data);
+    for (size_t i = 0; i < record->id_count; i++)
+        rows->ids = rows->ids * 100 + record->ids[i];
+    return true;
+}
+
+static bool on_bad(void *context, uint64_t line, const char *why)
+{
+    (void)context;
+    (void)line;
+    fail_msg("%s", why);
+    return false;
+}
+
+static struct rows export_rows(struct fixture *f, struct tuning_export what)
+{
+    struct rows rows = { "", 0 };
+    struct tuning_reader_events events = { on_row, on_bad, NULL, &rows };
+    char path[320];
+    snprintf(path, sizeof(path), "%s/gfx90a68.db", f->sources);
+    unlink(path);
+    must(tuning_file_name_parse("gfx90a68.db", &what.name, &f->err), f->err);
+    must(tuning_export_file(f->t, &what, path, &f->counts, &f->err), f->err);
+    must(perf_db_read(path, &events, &f->err), f->err);
+    return rows;
+}
+
+/* Of mixed layouts, which no row can state. */
+#define NO_ROW "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NHWC-NCHW-NHWC-FP32-F"
+#define PERF_KEY_2 "2x64x28x28x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
+
+static void a_perf_database_becomes_sqlite_and_comes_back_with_its_ids(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_job *job = NULL;
+    must(import_text(f, PERF, TUNING_TIER_SYSTEM, 0,
+                     PERF_KEY "=ConvA:1;ConvB:2\n" NO_ROW "=ConvA:1\n" PERF_KEY_2 "=ConvA:3\n"),
+         f->err);
+
+    struct rows first = export_rows(f, system_tier);
+    assert_int_equal(f->counts.records, 2);
+    assert_int_equal(f->counts.bad, 1);
+    struct tuning_import import = import_of(f, "gfx90a68.db", TUNING_TIER_SYSTEM, 0);
+    enum kiln_code rc = tuning_job_import(f->t, &import, &job, &f->err);
+    must(finish(f, rc, job), f->err);
+    struct rows again = export_rows(f, system_tier);
+
+    assert_says(first.text, PERF_KEY "=ConvA:1;ConvB:2\n");
+    assert_string_equal(first.text, again.text);
+    assert_int_equal(first.ids, again.ids);
+    assert_string_equal(perf_value(f, ALICE, NO_ROW), "");
+}
+
+/* Entries more than the source had must not take the ids of those behind them. */
+static void merged_into_sqlite_no_row_gets_lost(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_job *job = NULL;
+    struct tuning_export host = { .tier = TUNING_TIER_HOST, .merged = true };
+    must(import_text(f, PERF, TUNING_TIER_SYSTEM, 0,
+                     PERF_KEY "=ConvA:1;ConvB:2\n" PERF_KEY_2 "=ConvA:3\n"),
+         f->err);
+    (void)export_rows(f, system_tier);
+    struct tuning_import import = import_of(f, "gfx90a68.db", TUNING_TIER_SYSTEM, 0);
+    enum kiln_code rc = tuning_job_import(f->t, &import, &job, &f->err);
+    must(finish(f, rc, job), f->err);
+    must(put_perf(f, TUNING_TIER_HOST, 0, "ConvH", "4"), f->err);
+
+    struct rows rows = export_rows(f, host);
+
+    assert_int_equal(f->counts.bad, 0);
+    assert_says(rows.text, PERF_KEY "=ConvH:4;ConvA:1;ConvB:2\n");
+    assert_says(rows.text, PERF_KEY_2 "=ConvA:3\n");
+}
+
+/* ---- the file ---- */
+
+static void a_file_that_is_there_is_left_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_export what = host_tier;
+    BUFFER_AUTO struct buffer content;
+    char path[320];
+    buffer_init(&content, 100);
+    snprintf(path, sizeof(path), "%s/there", f->sources);
+    must(fs_replace_file(path, bytes_of_text("mine"), 0600, &f->err), f->err);
+    must(put_find(f, TUNING_TIER_HOST, 0, KEY, "ConvA", "1,0,h"), f->err);
+
+    must(tuning_file_name_parse(SYSTEM, &what.name, &f->err), f->err);
+    assert_int_not_equal(tuning_export_file(f->t, &what, path, &f->counts, &f->err), KILN_OK);
+    must(tuning_file_name_parse("gfx90a68.db", &what.name, &f->err), f->err);
+    assert_int_not_equal(tuning_export_file(f->t, &what, path, &f->counts, &f->err), KILN_OK);
+    what.name.kind = TUNING_FIND;
+    assert_int_equal(tuning_export_file(f->t, &what, path, &f->counts, &f->err), KILN_INVALID);
+
+    must(fs_read_file(path, 100, &content, &f->err), f->err);
+    assert_true(bytes_equal_text(buffer_view(&content), "mine"));
+}
+
+/* Damages the value of |key| in the only index of |kind|, which stays mapped. */
+static void damage(struct fixture *f, const char *kind, const char *key)
+{
+    BUFFER_AUTO struct buffer content;
+    char path[320];
+    buffer_init(&content, 1u << 20);
+    assert_int_equal(files(f, kind, ".kti", path), 1);
+    must(fs_read_file(path, 1u << 20, &content, &f->err), f->err);
+    const uint8_t *at = memmem(content.data, content.size, key, strlen(key));
+    assert_non_null(at);
+    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, "#", 1, at - content.data + (off_t)strlen(key)), 1);
+}
+
+/* The export of |name| fails, saying which record is damaged, and leaves no file. */
+static void expect_damage(struct fixture *f, const char *name, struct tuning_export what,
+                          const char *says)
+{
+    char path[320];
+    snprintf(path, sizeof(path), "%s/damaged", f->sources);
+    must(tuning_file_name_parse(name, &what.name, &f->err), f->err);
+    assert_int_equal(tuning_export_file(f->t, &what, path, &f->counts, &f->err), KILN_CORRUPT);
+    assert_says(f->err.text, says);
+    assert_says(f->err.text, "import it again");
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
+static void a_damaged_index_gives_no_file_at_all(void **state)
+{
+    struct fixture *f = *state;
+    static const char text[] =
+        A "=ConvA:1,0," DIRECT "\n" B "=ConvB:1,0," DIRECT "\n" C "=ConvC:1,0," DIRECT "\n";
+    static const char perf[] = PERF_KEY "=ConvA:1\n" PERF_KEY_2 "=ConvB:2\n";
+    struct tuning_export merged = { .tier = TUNING_TIER_HOST, .merged = true };
+    must(import_text(f, SYSTEM, TUNING_TIER_SYSTEM, 0, text), f->err);
+    must(import_text(f, PERF, TUNING_TIER_SYSTEM, 0, perf), f->err);
+    assert_string_equal(export_text(f, SYSTEM, system_tier), text);
+
+    damage(f, "find-", B);
+    damage(f, "perf-", PERF_KEY_2);
+
+    expect_damage(f, SYSTEM, system_tier, "record 2 of the imported find database of '" DEVICE);
+    expect_damage(f, SYSTEM, merged, "record 2 of the imported find database of '" DEVICE);
+    expect_damage(f, PERF, system_tier, "record 2 of the imported perf database of '" DEVICE);
+    expect_damage(f, "gfx90a68.db", system_tier, "record 2 of the imported perf database");
+    must(import_text(f, SYSTEM, TUNING_TIER_SYSTEM, 0, text), f->err);
+    assert_string_equal(export_text(f, SYSTEM, system_tier), text);
+}
+
+struct room { /* what was asked, and what to answer */
+    unsigned asked;
+    uint64_t bytes;
+    enum kiln_code answer;
+};
+
+static enum kiln_code room_of(void *context, uint64_t bytes, struct kiln_err *err)
+{
+    struct room *room = context;
+    room->asked++;
+    room->bytes = bytes;
+    return room->answer ? kiln_fail(err, room->answer, "the disk has no room") : KILN_OK;
+}
+
+static void room_is_asked_for_before_the_first_record_and_now_and_then(void **state)
+{
+    struct fixture *f = *state;
+    struct room room = { .answer = KILN_OK };
+    char params[60000], key[16], path[320];
+    struct tuning_export what = alices;
+    memset(params, '1', sizeof(params) - 1);
+    params[sizeof(params) - 1] = '\0';
+    for (int i = 0; i < 40; i++) {
+        snprintf(key, sizeof(key), "key%d", i);
+        must(put(f, &(struct measured){ .tier = TUNING_TIER_USER,
+                                        .uid = ALICE,
+                                        .kind = TUNING_PERF,
+                                        .key = key,
+                                        .id = "ConvA",
+                                        .values = params }),
+             f->err);
+    }
+    what.room = room_of;
+    what.context = &room;
+    export_text(f, PERF, what);
+    assert_int_equal(room.asked, 3);
+    assert_true(room.bytes > 2u << 20 && room.bytes < 40 * sizeof(params));
+
+    room.answer = KILN_FULL;
+    snprintf(path, sizeof(path), "%s/refused", f->sources);
+    must(tuning_file_name_parse(PERF, &what.name, &f->err), f->err);
+    assert_int_equal(tuning_export_file(f->t, &what, path, &f->counts, &f->err), KILN_FULL);
+    assert_says(f->err.text, "the disk has no room");
+    assert_int_equal(room.asked, 4);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_system_database_comes_out_as_it_went_in),
+        TEST(a_users_file_comes_out_as_it_went_in),
+        TEST(only_the_tier_device_and_backend_asked_for_come_out),
+        TEST(merged_each_key_stands_once_as_a_look_up_answers_it),
+        TEST(merged_perf_records_have_the_solvers_of_all_tiers),
+        TEST(merged_a_device_gets_the_nearest_ones_database_below_its_own_records),
+        TEST(converted_to_the_old_dialect_the_fastest_solver_of_an_algorithm_stays),
+        TEST(converted_to_the_new_dialect_records_of_the_old_are_written_anew),
+        TEST(a_perf_database_becomes_sqlite_and_comes_back_with_its_ids),
+        TEST(merged_into_sqlite_no_row_gets_lost),
+        TEST(a_file_that_is_there_is_left_alone),
+        TEST(a_damaged_index_gives_no_file_at_all),
+        TEST(room_is_asked_for_before_the_first_record_and_now_and_then),
+    };
+    return cmocka_run_group_tests_name("tuning_export", tests, NULL, NULL);
+}

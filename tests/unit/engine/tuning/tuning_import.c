@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT */
+#include "facade_fixture.h"
+
+#include "common/fs.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define SYSTEM "gfx90a68.HIP.fdb.txt"
+#define USER_FILE "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
+#define OTHER KEY_OF_BATCH(2)
+#define GOOD KEY "=ConvA:1,0,miopenConvolutionFwdAlgoDirect\n"
+
+static enum kiln_code import_system(struct fixture *f, const char *text)
+{
+    return import_text(f, SYSTEM, TUNING_TIER_SYSTEM, 0, text);
+}
+
+/* ---- lines ---- */
+
+static void a_bad_line_is_told_and_skipped(void **state)
+{
+    struct fixture *f = *state;
+
+    must(import_system(f, GOOD "no "
+                               "record\n" OTHER
+                               "=ConvB:1,0,miopenConvolutionFwdAlgoWinograd\n" OTHER "="
+                               "ConvC:2,0,miopenConvolutionFwdAlgoGEMM\n"),
+         f->err);
+
+    assert_int_equal(f->counts.records, 2);
+    assert_int_equal(f->counts.entries, 2);
+    assert_int_equal(f->counts.bad, 2);
+    assert_int_equal(f->bad, 2);
+    assert_int_equal(f->bad_line, 4);
+    assert_says(f->bad_why, "comes twice");
+    assert_string_equal(find_value(f, ALICE, OTHER), "ConvB:1,0,miopenConvolutionFwdAlgoWinograd");
+}
+
+static void a_strict_import_stops_at_the_first_bad_line(void **state)
+{
+    struct fixture *f = *state;
+    must(import_system(f, OTHER "=ConvB:1,0,miopenConvolutionFwdAlgoWinograd\n"), f->err);
+    f->strict = true;
+
+    assert_int_equal(import_system(f, GOOD "no record\nneither\n"), KILN_INVALID);
+
+    assert_int_equal(f->bad, 1);
+    assert_says(f->err.text, "'" SYSTEM "', line 2: ");
+    assert_string_equal(find_value(f, ALICE, KEY), "");
+    assert_string_equal(find_value(f, ALICE, OTHER), "ConvB:1,0,miopenConvolutionFwdAlgoWinograd");
+    assert_int_equal(files(f, "find-", ".kti", NULL), 1);
+}
+
+static void a_file_without_any_record_replaces_nothing(void **state)
+{
+    struct fixture *f = *state;
+    must(import_system(f, GOOD), f->err);
+
+    assert_int_equal(import_system(f, "nothing\n"), KILN_INVALID);
+    assert_says(f->err.text, "nothing was imported");
+    assert_int_equal(import_system(f, ""), KILN_INVALID);
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+}
+
+static void a_file_that_is_not_there_is_said(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_job *job = NULL;
+    struct tuning_import import = import_of(f, SYSTEM, TUNING_TIER_SYSTEM, 0);
+    must(tuning_job_import(f->t, &import, &job, &f->err), f->err);
+
+    assert_int_not_equal(finish(f, KILN_OK, job), KILN_OK);
+
+    assert_says(f->err.text, "cannot read '" SYSTEM "'");
+}
+
+static void no_import_gets_out_of_the_folder_by_its_database_id(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_job *job = NULL;
+    struct tuning_import import = import_of(f, SYSTEM, TUNING_TIER_SYSTEM, 0);
+    snprintf(import.name.database_id, sizeof(import.name.database_id), "../files/x");
+
+    assert_int_equal(tuning_job_import(f->t, &import, &job, &f->err), KILN_INVALID);
+    assert_null(job);
+}
+
+static void an_import_of_a_users_file_replaces_records(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_answer answer;
+    struct tuning_question question = find_question(ALICE, KEY);
+    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"),
+         f->err);
+    must(put_find(f, TUNING_TIER_USER, ALICE, OTHER, "ConvB",
+                  "2,0,miopenConvolutionFwdAlgoWinograd"),
+         f->err);
+
+    must(import_text(f, USER_FILE, TUNING_TIER_USER, ALICE, GOOD), f->err);
+
+    assert_int_equal(f->counts.replaced, 1);
+    assert_string_equal(value_for(f, &question, &answer),
+                        "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_string_equal(answer.rows[0].measured.origin.library, "MIOpen");
+    assert_int_equal(answer.rows[0].measured.uid, ALICE);
+    assert_string_equal(find_value(f, ALICE, OTHER), "ConvB:2,0,miopenConvolutionFwdAlgoWinograd");
+    assert_string_equal(find_value(f, BOB, KEY), "");
+}
+
+static void what_was_measured_of_other_solvers_outlives_an_import(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const solvers[] = { "ConvC", "ConvA" };
+    for (size_t i = 0; i < 2; i++)
+        must(put(f, &(struct measured){ .tier = TUNING_TIER_USER,
+                                        .uid = ALICE,
+                                        .kind = TUNING_FIND,
+                                        .key = KEY,
+                                        .id = solvers[i],
+                                        .values = "3,0,miopenConvolutionFwdAlgoGEMM",
+                                        .samples = 5,
+                                        .median_ms = 3 }),
+             f->err);
+    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"),
+         f->err); /* not measured here */
+
+    must(import_text(f, USER_FILE, TUNING_TIER_USER, ALICE, GOOD), f->err);
+
+    struct tuning_answer answer;
+    struct tuning_question question = find_question(ALICE, KEY);
+    static const char now[] = "ConvA:1,0,miopenConvolutionFwdAlgoDirect"
+                              ";ConvC:3,0,miopenConvolutionFwdAlgoGEMM";
+    assert_string_equal(value_for(f, &question, &answer), now);
+    assert_int_equal(answer.row_count, 2);
+    assert_int_equal(answer.rows[0].measured.samples, 0);
+    assert_int_equal(answer.rows[1].measured.samples, 5);
+    must(reopen(f), f->err);
+    assert_string_equal(find_value(f, ALICE, KEY), now);
+}
+
+/* Text PerfDbs of old have FindDb's keys. */
+static void a_perf_key_of_old_is_looked_up_by_that_of_today(void **state)
+{
+    struct fixture *f = *state;
+    static const char mixed[] = "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NHWC-NCHW-NHWC-FP32-F";
+    char text[500];
+    snprintf(text, sizeof(text), "%s=ConvA:1\n%s=ConvB:2\n", KEY, mixed);
+
+    must(import_text(f, "gfx90a68.cd.pdb.txt", TUNING_TIER_SYSTEM, 0, text), f->err);
+    assert_string_equal(perf_value(f, ALICE, PERF_KEY), "ConvA:1");
+    assert_string_equal(perf_value(f, ALICE, mixed), "ConvB:2");
+    assert_int_equal(f->counts.verbatim, 1);
+
+    must(import_text(f, "gfx90a68.cd.updb.txt", TUNING_TIER_USER, ALICE, text), f->err);
+    assert_string_equal(perf_value(f, ALICE, PERF_KEY), "ConvA:1");
+    assert_string_equal(perf_value(f, ALICE, mixed), "ConvB:2");
+}
+
+/* ---- indices ---- */
+
+static void a_later_import_replaces_the_system_database_and_its_file(void **state)
+{
+    struct fixture *f = *state;
+    char before[320], after[320];
+    must(import_system(f, GOOD), f->err);
+    assert_int_equal(files(f, "find-" DEVICE ".HIP-", ".kti", before), 1);
+
+    must(import_system(f, KEY "=ConvB:2,0,miopenConvolutionFwdAlgoWinograd\n"), f->err);
+
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvB:2,0,miopenConvolutionFwdAlgoWinograd");
+    assert_int_equal(files(f, "find-" DEVICE ".HIP-", ".kti", after), 1);
+    assert_string_not_equal(before, after);
+    assert_int_equal(tuning_stats_of(f->t).system_records, 1);
+    must(reopen(f), f->err);
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvB:2,0,miopenConvolutionFwdAlgoWinograd");
+}
+
+static void an_import_that_is_given_up_leaves_no_file(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_job *job = NULL;
+    write_source(f, SYSTEM, GOOD);
+    struct tuning_import import = import_of(f, SYSTEM, TUNING_TIER_SYSTEM, 0);
+    must(tuning_job_import(f->t, &import, &job, &f->err), f->err);
+    tuning_job_destroy(job);
+    assert_int_equal(files(f, "find-", ".kti", NULL), 0);
+    /* A name that cannot be listed is refused when the index stands there already. */
+    char name[2000];
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    import.source_name = name;
+    must(tuning_job_import(f->t, &import, &job, &f->err), f->err);
+    assert_int_equal(tuning_job_work(job, NULL, &f->err), KILN_INVALID);
+    assert_int_equal(files(f, "find-", ".kti", NULL), 1);
+    tuning_job_destroy(job);
+
+    assert_int_equal(files(f, "find-", ".kti", NULL), 0);
+    assert_string_equal(find_value(f, ALICE, KEY), "");
+}
+
+static void an_import_that_is_on_the_disk_is_taken_over_by_its_end(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_job *job = NULL;
+    must(import_system(f, KEY "=ConvB:2,0,miopenConvolutionFwdAlgoWinograd\n"), f->err);
+    write_source(f, SYSTEM, GOOD);
+    struct tuning_import import = import_of(f, SYSTEM, TUNING_TIER_SYSTEM, 0);
+    must(tuning_job_import(f->t, &import, &job, &f->err), f->err);
+    must(tuning_job_work(job, NULL, &f->err), f->err);
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvB:2,0,miopenConvolutionFwdAlgoWinograd");
+
+    tuning_job_destroy(job);
+
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_int_equal(files(f, "find-", ".kti", NULL), 1);
+}
+
+static void a_system_database_is_removed_with_its_file(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_job *job = NULL;
+    must(import_system(f, GOOD), f->err);
+
+    assert_int_equal(tuning_job_remove_system(f->t, TUNING_PERF, DEVICE, "", &job, &f->err),
+                     KILN_NOT_FOUND);
+    assert_says(f->err.text, "no system perf database");
+    enum kiln_code rc = tuning_job_remove_system(f->t, TUNING_FIND, DEVICE, "", &job, &f->err);
+    must(finish(f, rc, job), f->err);
+
+    assert_string_equal(find_value(f, ALICE, KEY), "");
+    assert_int_equal(files(f, "find-", ".kti", NULL), 0);
+    must(reopen(f), f->err);
+    assert_string_equal(find_value(f, ALICE, KEY), "");
+}
+
+static void touch(struct fixture *f, const char *name)
+{
+    char path[320];
+    snprintf(path, sizeof(path), "%s/%s", f->folder, name);
+    must(fs_replace_file(path, bytes_of_text("x"), 0600, &f->err), f->err);
+}
+
+static void what_a_killed_import_left_is_removed_at_opening(void **state)
+{
+    struct fixture *f = *state;
+    must(import_system(f, GOOD), f->err);
+    touch(f, "find-gfx90a6e.HIP-1.kti");
+    touch(f, "find-gfx90a6e.HIP-1.kti.a1B2c3");
+    touch(f, "notes.kti.txt");
+    touch(f, "kti");
+
+    must(reopen(f), f->err);
+
+    assert_int_equal(files(f, "find-gfx90a6e", "", NULL), 0);
+    assert_int_equal(files(f, "notes.kti.txt", "", NULL), 1);
+    assert_int_equal(files(f, "kti", "", NULL), 1);
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+}
+
+struct systems {
+    unsigned count, lost;
+    char why[320];
+};
+
+static bool on_system(void *context, const struct tuning_system *system)
+{
+    struct systems *s = context;
+    s->count++;
+    s->lost += system->index == NULL;
+    if (!system->index)
+        snprintf(s->why, sizeof(s->why), "%s", system->why);
+    assert_string_equal(system->file->source, SYSTEM);
+    return true;
+}
+
+/* The index is lost as |why| says; importing again brings it back. */
+static void lost_and_imported_again(struct fixture *f, const char *why)
+{
+    struct systems s = { 0 };
+    must(reopen(f), f->err);
+    tuning_each_system(f->t, on_system, &s);
+    assert_int_equal(s.count, 1);
+    assert_int_equal(s.lost, 1);
+    assert_says(s.why, why);
+    assert_says(s.why, "import '" SYSTEM "' again");
+    assert_string_equal(find_value(f, ALICE, KEY), "");
+    assert_int_equal(tuning_stats_of(f->t).damaged, 1);
+    struct tuning_export what = { .tier = TUNING_TIER_SYSTEM };
+    char path[320];
+    snprintf(path, sizeof(path), "%s/out", f->sources);
+    must(tuning_file_name_parse(SYSTEM, &what.name, &f->err), f->err);
+    assert_int_equal(tuning_export_file(f->t, &what, path, &f->counts, &f->err), KILN_CORRUPT);
+    assert_int_not_equal(access(path, F_OK), 0);
+
+    must(import_system(f, GOOD), f->err);
+
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_int_equal(files(f, "find-", ".kti", NULL), 1);
+}
+
+static void an_index_that_is_gone_damaged_or_anothers_is_told(void **state)
+{
+    struct fixture *f = *state;
+    char path[320], other[320];
+    must(import_system(f, GOOD), f->err);
+
+    files(f, "find-", ".kti", path);
+    assert_int_equal(unlink(path), 0);
+    lost_and_imported_again(f, "cannot open it");
+
+    files(f, "find-", ".kti", path);
+    assert_int_equal(truncate(path, 300), 0);
+    lost_and_imported_again(f, "300 of");
+
+    files(f, "find-", ".kti", path);
+    must(fs_replace_file(path, bytes_of_text("x"), 0600, &f->err), f->err);
+    lost_and_imported_again(f, "no index");
+
+    files(f, "find-", ".kti", path);
+    snprintf(other, sizeof(other), "%s/kept", f->sources);
+    assert_int_equal(link(path, other), 0);
+    must(import_system(f, KEY "=ConvB:2,0,miopenConvolutionFwdAlgoWinograd\n"), f->err);
+    files(f, "find-", ".kti", path);
+    assert_int_equal(rename(other, path), 0);
+    lost_and_imported_again(f, "not the one that was imported");
+}
+
+static void an_index_of_another_kind_is_told(void **state)
+{
+    struct fixture *f = *state;
+    char find[320], perf[320];
+    must(import_system(f, GOOD), f->err);
+    must(import_text(f, "gfx90a68.db.txt", TUNING_TIER_SYSTEM, 0, PERF_KEY "=ConvA:1\n"), f->err);
+    files(f, "find-", ".kti", find);
+    files(f, "perf-", ".kti", perf);
+    struct tuning_job *job = NULL;
+    assert_int_equal(rename(perf, find), 0);
+    enum kiln_code rc = tuning_job_remove_system(f->t, TUNING_PERF, DEVICE, "", &job, &f->err);
+    must(finish(f, rc, job), f->err);
+
+    lost_and_imported_again(f, "another kind");
+}
+
+/* No file grows beyond |bytes|, 0: beyond what the user may have. */
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes ? bytes : limit.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* It may be on the disk all the same, when only the answer was lost. */
+static void the_index_of_a_commit_that_failed_stays_until_the_next_start(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 40; i++) { /* so that the log is larger than an index */
+        char key[32];
+        snprintf(key, sizeof(key), "key%u", i);
+        must(put_find(f, TUNING_TIER_USER, ALICE, key, "ConvA", "1,0,a"), f->err);
+    }
+    limit_files(200000);
+    enum kiln_code rc = import_system(f, GOOD);
+    limit_files(0);
+
+    assert_int_not_equal(rc, KILN_OK);
+    assert_int_equal(files(f, "find-", ".kti", NULL), 1);
+    assert_string_equal(find_value(f, 7, KEY), "");
+    must(reopen(f), f->err); /* it is not listed */
+    assert_int_equal(files(f, "find-", ".kti", NULL), 0);
+    must(import_system(f, GOOD), f->err);
+    assert_string_equal(find_value(f, 7, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_bad_line_is_told_and_skipped),
+        TEST(a_strict_import_stops_at_the_first_bad_line),
+        TEST(a_file_without_any_record_replaces_nothing),
+        TEST(a_file_that_is_not_there_is_said),
+        TEST(no_import_gets_out_of_the_folder_by_its_database_id),
+        TEST(an_import_of_a_users_file_replaces_records),
+        TEST(what_was_measured_of_other_solvers_outlives_an_import),
+        TEST(a_perf_key_of_old_is_looked_up_by_that_of_today),
+        TEST(a_later_import_replaces_the_system_database_and_its_file),
+        TEST(an_import_that_is_given_up_leaves_no_file),
+        TEST(an_import_that_is_on_the_disk_is_taken_over_by_its_end),
+        TEST(the_index_of_a_commit_that_failed_stays_until_the_next_start),
+        TEST(a_system_database_is_removed_with_its_file),
+        TEST(what_a_killed_import_left_is_removed_at_opening),
+        TEST(an_index_that_is_gone_damaged_or_anothers_is_told),
+        TEST(an_index_of_another_kind_is_told),
+    };
+    return cmocka_run_group_tests_name("tuning_import", tests, NULL, NULL);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * SIGKILL at any moment of an import, a put, a merge or a promotion: it happened or it did not, it
+ * did where it was acknowledged, and nothing of it is left lying about.
+ *
+ * By default some kills of each; KILN_TEST_KILLS=200 kills so often.
+ */
+#include "facade_fixture.h"
+
+#include "common/clock.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define KILLS 30u
+#define MANY 1500u /* records of an import, a merge, a promotion */
+#define SYSTEM "gfx90a68.HIP.fdb.txt"
+#define USER_FILE "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
+#define KEY_ROOM 80
+#define SLOWEST 1000000u /* faster counts in a merge: versions count down from here */
+
+enum change { IMPORT, PUT, MERGE, PROMOTE, CHANGES };
+
+/* What is there: the version of each record is the same, or the test fails.  0: none is. */
+struct seen {
+    unsigned versions[CHANGES];
+};
+
+static void key_of(enum change what, unsigned number, char key[KEY_ROOM])
+{
+    static const unsigned channels[CHANGES] = { 8, 16, 32, 32 };
+    snprintf(key, KEY_ROOM, "%u-56-56-3x3-64-56-56-%u-1x1-1x1-1x1-0-NCHW-FP32-F", channels[what],
+             number + 1);
+}
+
+static unsigned version_of(struct fixture *f, enum change what, unsigned number)
+{
+    char key[KEY_ROOM];
+    unsigned time = 0;
+    key_of(what, number, key);
+    const char *value = find_value(f, what == PUT || what == MERGE ? ALICE : BOB, key);
+    if (*value)
+        assert_int_equal(sscanf(value, "ConvA:%u,", &time), 1);
+    return time ? SLOWEST - time : 0;
+}
+
+static struct seen look(struct fixture *f)
+{
+    struct seen seen;
+    must(reopen(f), f->err);
+    assert_string_equal(f->notice, "");
+    assert_true(files(f, "find-", ".kti", NULL) <= 1);
+    for (enum change what = IMPORT; what < CHANGES; what++) {
+        seen.versions[what] = version_of(f, what, 0);
+        for (unsigned i = 1; what != PUT && i < MANY; i++)
+            assert_int_equal(version_of(f, what, i), seen.versions[what]);
+    }
+    close_tuning(f);
+    return seen;
+}
+
+static void write_records(struct fixture *f, const char *name, enum change what, unsigned version)
+{
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, 1u << 20);
+    for (unsigned i = 0; i < MANY; i++) {
+        char key[KEY_ROOM], line[200];
+        key_of(what, i, key);
+        int size = snprintf(line, sizeof(line), "%s=ConvA:%u,0,miopenConvolutionFwdAlgoDirect\n",
+                            key, SLOWEST - version);
+        buffer_put(&text, line, (size_t)size);
+    }
+    buffer_put_u8(&text, '\0');
+    write_source(f, name, (const char *)text.data);
+}
+
+static enum kiln_code make_job(struct fixture *f, enum change what, unsigned version,
+                               struct tuning_job **ret_job)
+{
+    char key[KEY_ROOM], values[64];
+    key_of(PUT, 0, key);
+    snprintf(values, sizeof(values), "%u,0,miopenConvolutionFwdAlgoDirect", SLOWEST - version);
+    struct measured m = {
+        TUNING_TIER_USER, ALICE, TUNING_FIND, key, "ConvA", values, 0, 0, 0, 0, 0
+    };
+    struct tuning_row row = row_of(&m);
+    struct tuning_selection selection = { .by_uid = true, .uid = ALICE, .solver = "ConvA" };
+    struct tuning_import import =
+        import_of(f, what == IMPORT ? SYSTEM : USER_FILE,
+                  what == IMPORT ? TUNING_TIER_SYSTEM : TUNING_TIER_USER, ALICE);
+    switch (what) {
+    case IMPORT: return tuning_job_import(f->t, &import, ret_job, &f->err);
+    case PUT: return tuning_job_put(f->t, &row, 1, ret_job, &f->err);
+    case MERGE: return tuning_job_merge(f->t, &import, ret_job, &f->err);
+    default: return tuning_job_promote(f->t, &selection, ret_job, &f->err);
+    }
+}
+
+/* Says "b" before the change and "d" when it is done, then waits to be killed. */
+static void run_child(struct fixture *f, enum change what, unsigned version, int progress)
+{
+    struct tuning_job *job = NULL;
+    if (reopen(f) != KILN_OK || make_job(f, what, version, &job) != KILN_OK ||
+        write(progress, "b", 1) != 1)
+        _exit(1);
+    if (tuning_job_work(job, NULL, &f->err) != KILN_OK || write(progress, "d", 1) != 1)
+        _exit(1);
+    pause();
+    _exit(1);
+}
+
+/* Whether the change was acknowledged; |after_ns| 0: wait for it. */
+static bool kill_child(struct fixture *f, enum change what, unsigned version, uint64_t after_ns)
+{
+    int ends[2], status = 0;
+    char letter = 0;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        run_child(f, what, version, ends[1]);
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &letter, 1), 1);
+    struct pollfd p = { .fd = ends[0], .events = POLLIN };
+    struct timespec wait = { .tv_sec = (time_t)(after_ns / 1000000000u),
+                             .tv_nsec = (long)(after_ns % 1000000000u) };
+    ppoll(&p, 1, after_ns ? &wait : NULL, NULL);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    bool done = read(ends[0], &letter, 1) == 1;
+    assert_true(!done || letter == 'd');
+    close(ends[0]);
+    return done;
+}
+
+static void write_source_of(struct fixture *f, enum change what, unsigned version)
+{
+    if (what == IMPORT)
+        write_records(f, SYSTEM, IMPORT, version);
+    else
+        write_records(f, USER_FILE, MERGE, version);
+}
+
+/* What a promotion makes of the host's records. */
+static unsigned wanted_version(enum change what, const struct seen *before, unsigned version)
+{
+    return what == PROMOTE ? before->versions[MERGE] : version;
+}
+
+static void check(enum change what, const struct seen *before, const struct seen *now,
+                  unsigned version, bool done)
+{
+    for (enum change i = IMPORT; i < CHANGES; i++) {
+        bool is_before = now->versions[i] == before->versions[i];
+        bool is_after = i == what && now->versions[i] == wanted_version(what, before, version);
+        assert_true(is_before || is_after);
+        assert_true(!done || i != what || is_after);
+    }
+}
+
+static void a_killed_change_happened_or_did_not(void **state)
+{
+    struct fixture *f = *state;
+    const char *wanted = getenv("KILN_TEST_KILLS");
+    unsigned kills = wanted ? (unsigned)strtoul(wanted, NULL, 10) : KILLS, seed = 1, version = 0;
+    unsigned acknowledged = 0, befores = 0;
+    uint64_t spans_ns[CHANGES];
+    struct seen before = { { 0 } };
+    close_tuning(f);
+    for (enum change what = IMPORT; what < CHANGES;
+         what++) { /* to its end, for how long it takes */
+        write_source_of(f, what, ++version);
+        uint64_t start = clock_monotonic_ns();
+        assert_true(kill_child(f, what, version, 0));
+        spans_ns[what] = clock_monotonic_ns() - start;
+        struct seen now = look(f);
+        check(what, &before, &now, version, true);
+        before = now;
+    }
+
+    for (unsigned i = 0; i < kills * CHANGES; i++) {
+        enum change what = (enum change)(i % CHANGES);
+        write_source_of(f, what, ++version);
+        uint64_t after_ns = 1 + (uint64_t)rand_r(&seed) % 1000 * spans_ns[what] / 1000;
+        bool done = kill_child(f, what, version, after_ns);
+        struct seen now = look(f);
+        check(what, &before, &now, version, done);
+        acknowledged += done;
+        befores += now.versions[what] == before.versions[what];
+        before = now;
+    }
+
+    print_message("%u kills, %u changes not there, %u acknowledged\n", kills * CHANGES, befores,
+                  acknowledged);
+    assert_true(befores > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_killed_change_happened_or_did_not, fixture_setup,
+                                        fixture_teardown),
+    };
+    return cmocka_run_group_tests_name("tuning_kill", tests, NULL, NULL);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What an import says of lines that no MIOpen wrote. */
+#include "facade_fixture.h"
+
+#include <stdio.h>
+
+#define SYSTEM "gfx90a68.HIP.fdb.txt"
+#define USER_FILE "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
+#define OTHER KEY_OF_BATCH(2)
+#define NINE KEY_OF_BATCH(9)
+#define BIASED "64-56-56-3x3-64-56-56-9-1x1-1x1-1x1-1-NCHW-FP32-F"
+#define DIRECT "miopenConvolutionFwdAlgoDirect"
+#define BWD "miopenConvolutionBwdDataAlgoDirect"
+
+struct bad_line {
+    const char *key, *value, *says;
+};
+
+/* Between two lines of the keys |good|, in the file |name|. */
+static void expect_bad(struct fixture *f, const char *name, enum tuning_tier tier,
+                       const struct bad_line *bad, const char *const good[2])
+{
+    char text[2000];
+    bool is_find = strstr(name, "fdb") != NULL;
+    const char *value = is_find ? "ConvA:1,0," DIRECT : "ConvA:1";
+    struct tuning_question question =
+        is_find ? find_question(ALICE, bad->key) : perf_question(ALICE, bad->key);
+    struct tuning_answer answer;
+    snprintf(text, sizeof(text), "%s=%s\n%s=%s\n%s=%s\n", good[0], value, bad->key, bad->value,
+             good[1], value);
+
+    must(import_text(f, name, tier, ALICE, text), f->err);
+
+    assert_int_equal(f->counts.records, 2);
+    assert_int_equal(f->bad, 1);
+    assert_int_equal(f->bad_line, 2);
+    assert_says(f->bad_why, bad->says);
+    assert_string_equal(value_for(f, &question, &answer), "");
+    question.key = bytes_of_text(good[1]);
+    assert_string_equal(value_for(f, &question, &answer), value);
+}
+
+static void a_find_line_that_is_none_of_miopens_is_told_and_not_stored(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const good[2] = { KEY, OTHER };
+    static const struct bad_line bad[] = {
+        { "other", "ConvA:1,0," DIRECT, "FindDb key, column 1: " },
+        { "64-56-56-3x3-64-56-56-9-1x1-1x1-1x1-0-NCHW-FP32", "ConvA:1,0," DIRECT, "FindDb key" },
+        { "64-56-56-3x3-64-56-56-9-1x1-1x1-1x1-0-NCHW-FP32-X", "ConvA:1,0," DIRECT,
+          "direction 'X'" },
+        { PERF_KEY, "ConvA:1,0," DIRECT, "FindDb key" },
+        { NINE, "ConvA:1,0,direct", "'direct' is no algorithm of MIOpen's" },
+        { NINE, "ConvA:1,0," BWD, "for this direction" },
+        { NINE, "Conv A:1,0," DIRECT, "'Conv A' is no solver's name" },
+        { NINE, "ConvA:1,0," DIRECT ";Conv/B:2,0," DIRECT, "'Conv/B' is no solver's name" },
+        { NINE, "direct:ConvA,1,0,direct,<unused>", "'direct' is no algorithm of MIOpen's" },
+        { NINE, BWD ":ConvA,1,0," BWD ",<unused>", "for this direction" },
+        { NINE, DIRECT ":Conv A,1,0," DIRECT ",<unused>", "'Conv A' is no solver's name" },
+        { BIASED, "ConvA:1,0,direct", "'direct' is no algorithm of MIOpen's" },
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        expect_bad(f, SYSTEM, TUNING_TIER_SYSTEM, &bad[i], good);
+        expect_bad(f, USER_FILE, TUNING_TIER_USER, &bad[i], good);
+    }
+}
+
+static void a_perf_line_that_is_none_of_miopens_is_told_and_not_stored(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const good[2] = { PERF_KEY, PERF_KEY_OF(2, 0) };
+    static const struct bad_line bad[] = {
+        { "other", "ConvA:1", "PerfDb key, column 1: " },
+        { "2x64x56x56x1x3x3x1x64x9", "ConvA:1", "PerfDb key" },
+        { "2x64x56x56x1x3x3x1x64x9x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xX", "ConvA:1", "direction" },
+        { "64-56-56-3x3-64-56-56-9-1x1-1x1-1x1-0-NCHW-FP32-X", "ConvA:1", "PerfDb key" },
+        { PERF_KEY_OF(9, 0), "Conv A:1", "'Conv A' is no solver's name" },
+        { PERF_KEY_OF(9, 0), "ConvA:1;Conv$B:", "'Conv$B' is no solver's name" },
+        { PERF_KEY_OF(9, 1), "Conv A:1", "'Conv A' is no solver's name" },
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        expect_bad(f, "gfx90a68.db.txt", TUNING_TIER_SYSTEM, &bad[i], good);
+        expect_bad(f, "gfx90a68_1.1.0.udb.txt", TUNING_TIER_USER, &bad[i], good);
+    }
+}
+
+static void a_merge_tells_bad_lines_as_an_import_does(void **state)
+{
+    struct fixture *f = *state;
+
+    must(merge_text(f, USER_FILE, TUNING_TIER_USER, ALICE,
+                    KEY "=ConvA:1,0," DIRECT "\n" OTHER "=ConvA:1,0," BWD "\n"),
+         f->err);
+
+    assert_int_equal(f->bad, 1);
+    assert_int_equal(f->bad_line, 2);
+    assert_string_equal(find_value(f, ALICE, OTHER), "");
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,0," DIRECT);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_find_line_that_is_none_of_miopens_is_told_and_not_stored),
+        TEST(a_perf_line_that_is_none_of_miopens_is_told_and_not_stored),
+        TEST(a_merge_tells_bad_lines_as_an_import_does),
+    };
+    return cmocka_run_group_tests_name("tuning_lines", tests, NULL, NULL);
+}

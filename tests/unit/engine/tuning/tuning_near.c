@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+#include "facade_fixture.h"
+
+#include <stdio.h>
+
+#define SYSTEM "gfx90a68.HIP.fdb.txt"
+
+/* The 3x3 problem of this size and batch. */
+static const char *key_of(unsigned size, unsigned batch, const char *words)
+{
+    static char keys[8][100];
+    static unsigned next;
+    char *key = keys[next++ % 8];
+    snprintf(key, sizeof(keys[0]), "64-%u-%u-3x3-64-%u-%u-%u-1x1-1x1-1x1-0-%s", size, size, size,
+             size, batch, words);
+    return key;
+}
+
+#define USUAL "NCHW-FP32-F"
+
+static void import_keys(struct fixture *f, const char *const *keys, size_t count)
+{
+    char text[2000] = "";
+    for (size_t i = 0; i < count; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                 "%s=Conv%zu:1,0,miopenConvolutionFwdAlgoDirect\n", keys[i], i);
+    must(import_text(f, SYSTEM, TUNING_TIER_SYSTEM, 0, text), f->err);
+}
+#define IMPORT(f, ...)                                   \
+    import_keys(f, (const char *const[]){ __VA_ARGS__ }, \
+                sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
+
+static const char *near_value(struct fixture *f, const char *key, struct tuning_answer *ret_answer)
+{
+    struct tuning_question question = find_question(ALICE, key);
+    question.nearest = true;
+    return value_for(f, &question, ret_answer);
+}
+
+static void the_nearest_batch_size_answers_and_says_how_far_it_is(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_answer answer;
+    IMPORT(f, key_of(56, 16, USUAL), key_of(56, 256, USUAL));
+
+    assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer),
+                        "Conv0:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_true(answer.is_near);
+    assert_true(answer.batch_ratio == 4 && answer.spatial_ratio == 1);
+    assert_true(bytes_equal_text(answer.key, key_of(56, 16, USUAL)));
+    assert_string_equal(answer.database_id, DEVICE);
+    assert_string_equal(near_value(f, key_of(56, 128, USUAL), &answer),
+                        "Conv1:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_true(answer.batch_ratio == 2);
+    assert_int_equal(tuning_stats_of(f->t).near, 2);
+}
+
+static void nobody_is_answered_by_a_neighbour_who_did_not_ask_for_one(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_answer answer;
+    IMPORT(f, key_of(56, 16, USUAL));
+
+    assert_string_equal(find_value(f, ALICE, key_of(56, 64, USUAL)), "");
+    assert_string_equal(near_value(f, key_of(56, 16, USUAL), &answer),
+                        "Conv0:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_false(answer.is_near);
+    assert_true(answer.batch_ratio == 1 && answer.spatial_ratio == 1);
+}
+
+static void another_batch_size_is_nearer_than_another_spatial_size(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_answer answer;
+    IMPORT(f, key_of(28, 64, USUAL), key_of(56, 1, USUAL));
+
+    assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer),
+                        "Conv1:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_true(answer.batch_ratio == 64);
+}
+
+static void of_other_spatial_sizes_the_nearest_counts_and_then_the_batch_size(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_answer answer;
+    IMPORT(f, key_of(14, 64, USUAL), key_of(28, 1, USUAL), key_of(28, 32, USUAL));
+
+    assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer),
+                        "Conv2:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_true(answer.spatial_ratio == 4 && answer.batch_ratio == 2);
+}
+
+static void a_record_of_another_type_layout_or_direction_is_no_neighbour(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_answer answer;
+    IMPORT(f, key_of(56, 16, "NCHW-FP16-F"), key_of(56, 16, "NHWC-NHWC-NHWC-FP32-F"),
+           key_of(56, 16, "NCHW-FP32-B"), key_of(56, 16, "NCHW-FP32-F_g2"),
+           "64-56-56-3x3-64-56-56-16-1x1-1x1-1x1-1-NCHW-FP32-F");
+
+    assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer), "");
+    assert_int_equal(tuning_stats_of(f->t).misses, 1);
+}
+
+static void of_two_as_near_that_of_the_more_private_tier_answers(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_answer answer;
+    IMPORT(f, key_of(56, 32, USUAL));
+    must(put_find(f, TUNING_TIER_HOST, 0, key_of(56, 128, USUAL), "ConvHost",
+                  "1,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+
+    assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer),
+                        "ConvHost:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_int_equal(answer.tier, TUNING_TIER_HOST);
+    must(put_find(f, TUNING_TIER_USER, ALICE, key_of(56, 32, USUAL), "ConvUser",
+                  "1,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+    assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer),
+                        "ConvUser:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_int_equal(answer.row_count, 1);
+    /* But the nearer one counts, whoever has it. */
+    must(put_find(f, TUNING_TIER_HOST, 0, key_of(56, 96, USUAL), "ConvNear",
+                  "1,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+    assert_string_equal(near_value(f, key_of(56, 64, USUAL), &answer),
+                        "ConvNear:1,0,miopenConvolutionFwdAlgoDirect");
+}
+
+static void a_stale_neighbour_is_none_where_stale_entries_are_ignored(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_answer answer;
+    struct measured m = { .tier = TUNING_TIER_USER,
+                          .uid = ALICE,
+                          .kind = TUNING_FIND,
+                          .key = key_of(56, 32, USUAL),
+                          .id = "ConvOld",
+                          .values = "1,0,miopenConvolutionFwdAlgoDirect",
+                          .driver = "6.2" };
+    must(put(f, &m), f->err);
+    must(put_find(f, TUNING_TIER_USER, ALICE, key_of(56, 16, USUAL), "ConvNew",
+                  "2,0,miopenConvolutionFwdAlgoWinograd"),
+         f->err);
+    f->options.stale = TUNING_IGNORE;
+    must(reopen(f), f->err);
+    struct tuning_question question = find_question(ALICE, key_of(56, 64, USUAL));
+    question.nearest = true;
+    question.driver = "6.3";
+
+    assert_string_equal(value_for(f, &question, &answer),
+                        "ConvNew:2,0,miopenConvolutionFwdAlgoWinograd");
+}
+
+static void the_nearest_is_sought_in_the_database_of_the_nearest_device_too(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_answer answer;
+    IMPORT(f, key_of(56, 32, USUAL));
+    struct tuning_question question = find_question(ALICE, key_of(56, 64, USUAL));
+    question.nearest = true;
+    question.database_id = "gfx90a6e";
+
+    assert_string_equal(value_for(f, &question, &answer),
+                        "Conv0:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_string_equal(answer.database_id, "gfx90a68");
+}
+
+static void a_problem_has_the_neighbours_of_its_key(void **state)
+{
+    struct fixture *f = *state;
+    struct problem problem = problem_of(key_of(56, 64, USUAL));
+    struct tuning_question question = find_question(ALICE, "");
+    struct tuning_answer answer;
+    IMPORT(f, key_of(56, 32, USUAL));
+    question.problem = &problem;
+    question.nearest = true;
+
+    assert_string_equal(value_for(f, &question, &answer),
+                        "Conv0:1,0,miopenConvolutionFwdAlgoDirect");
+    question.problem = NULL;
+    question.key = bytes_of_text("no problem's");
+    assert_string_equal(value_for(f, &question, &answer), "");
+}
+
+/* Of a strided one a PerfDb key does not tell which x it is: records and questions must agree on
+ * one, or the family is never found. */
+static void a_strided_backward_problem_has_neighbours_in_a_perf_database(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_question question = perf_question(ALICE, "");
+    struct tuning_answer answer;
+    struct problem problem = problem_of("64-28-28-3x3-32-56-56-16-1x1-2x2-1x1-0-NCHW-FP32-B");
+    must(import_text(f, "gfx90a68.db.txt", TUNING_TIER_SYSTEM, 0,
+                     "2x64x28x28x1x3x3x1x32x64x1x1x0x2x2x0x1x1x0x0x1xNCHWxFP32xB=ConvA:1\n"),
+         f->err);
+    must(import_text(f, "gfx90a68.udb.txt", TUNING_TIER_USER, ALICE,
+                     "2x64x28x28x1x3x3x1x32x64x1x1x0x2x2x0x1x1x0x0x1xNCHWxFP32xB=ConvB:2\n"),
+         f->err);
+    question.problem = &problem;
+    question.nearest = true;
+
+    assert_string_equal(value_for(f, &question, &answer), "ConvB:2;ConvA:1");
+    assert_true(answer.is_near && answer.batch_ratio == 4 && answer.spatial_ratio == 1);
+    question.uid = BOB;
+    assert_string_equal(value_for(f, &question, &answer), "ConvA:1");
+    assert_true(answer.batch_ratio == 4 && answer.spatial_ratio == 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(the_nearest_batch_size_answers_and_says_how_far_it_is),
+        TEST(nobody_is_answered_by_a_neighbour_who_did_not_ask_for_one),
+        TEST(another_batch_size_is_nearer_than_another_spatial_size),
+        TEST(of_other_spatial_sizes_the_nearest_counts_and_then_the_batch_size),
+        TEST(a_record_of_another_type_layout_or_direction_is_no_neighbour),
+        TEST(of_two_as_near_that_of_the_more_private_tier_answers),
+        TEST(a_stale_neighbour_is_none_where_stale_entries_are_ignored),
+        TEST(the_nearest_is_sought_in_the_database_of_the_nearest_device_too),
+        TEST(a_problem_has_the_neighbours_of_its_key),
+        TEST(a_strided_backward_problem_has_neighbours_in_a_perf_database),
+    };
+    return cmocka_run_group_tests_name("tuning_near", tests, NULL, NULL);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+#include "facade_fixture.h"
+
+#include "engine/tuning/tuning_parts.h"
+
+#include <math.h>
+
+#define OTHER "64-28-28-3x3-64-28-28-32-1x1-1x1-1x1-0-NCHW-FP32-F"
+#define USER_FILE "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt"
+
+static const struct measured usual = { .tier = TUNING_TIER_USER,
+                                       .uid = ALICE,
+                                       .kind = TUNING_FIND,
+                                       .key = KEY,
+                                       .id = "ConvA",
+                                       .values = "1,64,miopenConvolutionFwdAlgoDirect",
+                                       .samples = 10,
+                                       .median_ms = 1,
+                                       .spread_ms = 0.2,
+                                       .measured_at = 1000 };
+
+/* ---- promote ---- */
+
+static void promoting_joins_all_users_and_leaves_their_records(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_selection all = { .tier = TUNING_TIER_NONE };
+    must(put_find(f, TUNING_TIER_HOST, 0, KEY, "ConvH", "1,0,h"), f->err);
+    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+    must(put_find(f, TUNING_TIER_USER, BOB, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"),
+         f->err);
+    must(put_find(f, TUNING_TIER_USER, BOB, OTHER, "ConvB", "3,0,miopenConvolutionFwdAlgoWinograd"),
+         f->err);
+
+    must(promote(f, &all), f->err);
+
+    assert_int_equal(f->counts.records, 3);
+    assert_int_equal(f->counts.added, 1);
+    assert_int_equal(f->counts.replaced, 1);
+    assert_string_equal(find_value(f, 7, KEY),
+                        "ConvH:1,0,h;ConvA:1,0,miopenConvolutionFwdAlgoDirect;ConvB:2,0,"
+                        "miopenConvolutionFwdAlgoWinograd");
+    assert_string_equal(find_value(f, 7, OTHER), "ConvB:3,0,miopenConvolutionFwdAlgoWinograd");
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+    must(reopen(f), f->err);
+    assert_string_equal(find_value(f, 7, KEY),
+                        "ConvH:1,0,h;ConvA:1,0,miopenConvolutionFwdAlgoDirect;ConvB:2,0,"
+                        "miopenConvolutionFwdAlgoWinograd");
+}
+
+static void only_what_was_selected_is_promoted(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_selection by_solver = { .solver = "ConvB", .by_uid = true, .uid = BOB };
+    must(put_find(f, TUNING_TIER_USER, ALICE, OTHER, "ConvB", "1,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+    must(put_find(f, TUNING_TIER_USER, BOB, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+    must(put_find(f, TUNING_TIER_USER, BOB, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"),
+         f->err);
+
+    must(promote(f, &by_solver), f->err);
+
+    assert_string_equal(find_value(f, 7, KEY), "ConvB:2,0,miopenConvolutionFwdAlgoWinograd");
+    assert_string_equal(find_value(f, 7, OTHER), "");
+}
+
+static void a_list_of_keys_is_promoted_and_removed_in_one_change(void **state)
+{
+    struct fixture *f = *state;
+    const struct tuning_key keys[] = { { TUNING_FIND, bytes_of_text(KEY) },
+                                       { TUNING_PERF, bytes_of_text(PERF_KEY) },
+                                       { TUNING_PERF, bytes_of_text(OTHER) } };
+    struct tuning_selection listed = { .keys = keys, .key_count = 3 };
+    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+    must(put_find(f, TUNING_TIER_USER, ALICE, OTHER, "ConvA", "2,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+    must(put_perf(f, TUNING_TIER_USER, ALICE, "ConvA", "5"), f->err);
+
+    must(promote(f, &listed), f->err);
+    assert_int_equal(f->counts.records, 2);
+    assert_string_equal(find_value(f, 7, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_string_equal(perf_value(f, 7, PERF_KEY), "ConvA:5");
+    assert_string_equal(find_value(f, 7, OTHER), ""); /* its key is listed, of another kind */
+
+    must(remove_selected(f, &listed), f->err);
+    assert_int_equal(f->counts.records, 4);
+    assert_string_equal(find_value(f, ALICE, KEY), "");
+    assert_string_equal(perf_value(f, ALICE, PERF_KEY), "");
+    assert_string_equal(find_value(f, ALICE, OTHER), "ConvA:2,0,miopenConvolutionFwdAlgoDirect");
+}
+
+static void a_record_that_cannot_be_stored_does_not_keep_the_others_from_being_promoted(
+    void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_selection all = { .tier = TUNING_TIER_NONE };
+    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+    must(put_find(f, TUNING_TIER_USER, BOB, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"),
+         f->err);
+    must(put_find(f, TUNING_TIER_USER, BOB, OTHER, "ConvB", "3,0,miopenConvolutionFwdAlgoWinograd"),
+         f->err);
+    struct measured bad = { .tier = TUNING_TIER_USER,
+                            .uid = BOB,
+                            .kind = TUNING_FIND,
+                            .key = KEY,
+                            .id = "ConvB",
+                            .values = "2,0,miopenConvolutionFwdAlgoWinograd",
+                            .samples = 5,
+                            .median_ms = INFINITY };
+    struct tuning_row row = row_of(&bad);
+    row.place.backend = "HIP";
+    must(tuning_table_put(f->t->table, &row.place, &row, 1, &f->err), f->err);
+
+    must(promote(f, &all), f->err);
+
+    assert_string_equal(find_value(f, 7, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_string_equal(find_value(f, 7, OTHER), "ConvB:3,0,miopenConvolutionFwdAlgoWinograd");
+    assert_int_equal(f->counts.added, 2);
+    assert_int_equal(f->counts.replaced, 0);
+    assert_int_equal(f->conflicts, 1);
+    assert_says(f->conflict_why, "left out");
+    assert_says(f->conflict_why, "user 1001");
+}
+
+/* ---- remove ---- */
+
+static void put_some(struct fixture *f)
+{
+    struct measured m = usual;
+    must(put(f, &m), f->err);
+    m.id = "ConvB";
+    m.measured_at = 2000;
+    must(put(f, &m), f->err);
+    m.id = "miopenConvolutionFwdAlgoDirect";
+    m.values = "ConvOld,1,0,miopenConvolutionFwdAlgoDirect,<unused>";
+    m.measured_at = 0;
+    must(put(f, &m), f->err);
+    must(put_find(f, TUNING_TIER_USER, BOB, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
+         f->err);
+    must(put_find(f, TUNING_TIER_HOST, 0, KEY, "ConvA", "1,0,h"), f->err);
+    must(put_find(f, TUNING_TIER_HOST, 0, OTHER, "ConvA", "1,0,h"), f->err);
+    must(put_perf(f, TUNING_TIER_HOST, 0, "ConvA", "1"), f->err);
+}
+
+#define OLD_ENTRY \
+    "miopenConvolutionFwdAlgoDirect:ConvOld,1,0,miopenConvolutionFwdAlgoDirect,<unused>"
+
+static void entries_are_removed_by_solver_in_either_dialect(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_selection selection = { .solver = "ConvA", .tier = TUNING_TIER_USER };
+    put_some(f);
+
+    must(remove_selected(f, &selection), f->err);
+
+    assert_int_equal(f->counts.removed, 1);
+    assert_int_equal(f->counts.replaced, 1);
+    assert_int_equal(f->counts.entries, 2);
+    assert_string_equal(find_value(f, ALICE, KEY),
+                        "ConvB:1,64,miopenConvolutionFwdAlgoDirect;" OLD_ENTRY);
+    assert_string_equal(find_value(f, BOB, KEY), "ConvA:1,0,h");
+    selection.solver = "ConvOld";
+    must(remove_selected(f, &selection), f->err);
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvB:1,64,miopenConvolutionFwdAlgoDirect");
+}
+
+static void entries_are_removed_by_age_when_it_is_known(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_selection selection = { .older_than = 2000 };
+    put_some(f);
+
+    must(remove_selected(f, &selection), f->err);
+
+    assert_string_equal(find_value(f, ALICE, KEY),
+                        "ConvB:1,64,miopenConvolutionFwdAlgoDirect;" OLD_ENTRY);
+    assert_string_equal(find_value(f, 7, KEY), "ConvA:1,0,h");
+}
+
+static void removing_by_user_touches_nothing_but_his(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_selection selection = { .by_uid = true, .uid = ALICE };
+    put_some(f);
+
+    must(remove_selected(f, &selection), f->err);
+
+    assert_int_equal(f->counts.removed, 1);
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,0,h");
+    assert_string_equal(find_value(f, BOB, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+    must(reopen(f), f->err);
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,0,h");
+    assert_string_equal(find_value(f, BOB, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+}
+
+static void records_are_removed_by_key_kind_and_device(void **state)
+{
+    struct fixture *f = *state;
+    struct tuning_selection by_key = { .tier = TUNING_TIER_HOST, .key = bytes_of_text(KEY) };
+    struct tuning_selection by_kind = { .by_kind = true, .kind = TUNING_PERF };
+    struct tuning_selection elsewhere = { .database_id = "gfx906_60" };
+    put_some(f);
+
+    must(remove_selected(f, &elsewhere), f->err);
+    assert_int_equal(f->counts.records, 0);
+    must(remove_selected(f, &by_key), f->err);
+    assert_string_equal(find_value(f, 7, KEY), "");
+    assert_string_equal(find_value(f, 7, OTHER), "ConvA:1,0,h");
+    must(remove_selected(f, &by_kind), f->err);
+    assert_string_equal(perf_value(f, 7, PERF_KEY), "");
+    assert_string_equal(find_value(f, BOB, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+}
+
+/* ---- merge ---- */
+
+static void a_file_is_merged_into_what_is_there(void **state)
+{
+    struct fixture *f = *state;
+    struct measured m = usual;
+    must(put(f, &m), f->err);
+    must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvB", "2,0,miopenConvolutionFwdAlgoWinograd"),
+         f->err);
+
+    must(merge_text(
+             f, USER_FILE, TUNING_TIER_USER, ALICE,
+             KEY "=ConvA:0.1,0,miopenConvolutionFwdAlgoDirect;ConvB:1,0,"
+                 "miopenConvolutionFwdAlgoWinograd;ConvC:3,0,miopenConvolutionFwdAlgoGEMM\n" OTHER
+                 "=ConvA:1,0,miopenConvolutionFwdAlgoDirect\n"),
+         f->err);
+
+    /* Measured counts; of what has no statistics the faster; both are told where they differ. */
+    assert_string_equal(find_value(f, ALICE, KEY),
+                        "ConvA:1,64,miopenConvolutionFwdAlgoDirect;ConvB:1,0,"
+                        "miopenConvolutionFwdAlgoWinograd;ConvC:3,0,miopenConvolutionFwdAlgoGEMM");
+    assert_string_equal(find_value(f, ALICE, OTHER), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
+    assert_int_equal(f->conflicts, 1);
+    assert_says(f->conflict_why, "ConvB");
+    assert_int_equal(f->counts.added, 1);
+    assert_int_equal(f->counts.replaced, 1);
+}
+
+static void a_system_database_is_never_merged(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(merge_text(f, "gfx90a68.HIP.fdb.txt", TUNING_TIER_SYSTEM, 0,
+                                "a=b:1,0,miopenConvolutionFwdAlgoGEMM\n"),
+                     KILN_INVALID);
+    assert_says(f->err.text, "replaced, never merged");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(promoting_joins_all_users_and_leaves_their_records),
+        TEST(only_what_was_selected_is_promoted),
+        TEST(a_record_that_cannot_be_stored_does_not_keep_the_others_from_being_promoted),
+        TEST(a_list_of_keys_is_promoted_and_removed_in_one_change),
+        TEST(entries_are_removed_by_solver_in_either_dialect),
+        TEST(entries_are_removed_by_age_when_it_is_known),
+        TEST(removing_by_user_touches_nothing_but_his),
+        TEST(records_are_removed_by_key_kind_and_device),
+        TEST(a_file_is_merged_into_what_is_there),
+        TEST(a_system_database_is_never_merged),
+    };
+    return cmocka_run_group_tests_name("tuning_select", tests, NULL, NULL);
+}

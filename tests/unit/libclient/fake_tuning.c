@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/libclient/fake_tuning.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct kiln_problem fake_problem(uint32_t n)
+{
+    return (struct kiln_problem){ .size = sizeof(struct kiln_problem),
+                                  .spatial_dims = 2,
+                                  .n = n,
+                                  .c = 4,
+                                  .k = 8,
+                                  .groups = 1,
+                                  .in = { 1, 8, 8 },
+                                  .filter = { 1, 3, 3 },
+                                  .pad = { 0, 1, 1 },
+                                  .stride = { 1, 1, 1 },
+                                  .dilation = { 1, 1, 1 } };
+}
+
+struct message_tuning_get fake_tuning_question(const struct fake_request *rq)
+{
+    struct reader r = reader_of(rq->body);
+    struct message_tuning_get m = message_tuning_get_read(&r);
+    assert(rq->header.type == MESSAGE_tuning_get && !r.failed && r.at == r.end &&
+           m.problems.size == m.count * (size_t)PROBLEM_WIRE_SIZE);
+    return m;
+}
+
+struct problem fake_tuning_problem(const struct message_tuning_get *question, uint32_t index)
+{
+    struct reader r = reader_of(
+        bytes_of(question->problems.data + index * (size_t)PROBLEM_WIRE_SIZE, PROBLEM_WIRE_SIZE));
+    return problem_read(&r);
+}
+
+struct message_tuning_answer fake_tuning_answer(uint32_t index, const char *value)
+{
+    return (struct message_tuning_answer){ .index = index,
+                                           .tier = KILN_TUNING_HOST,
+                                           .batch_ratio = fake_real(1),
+                                           .spatial_ratio = fake_real(1),
+                                           .key = bytes_of_text("key"),
+                                           .value = bytes_of_text(value) };
+}
+
+void fake_tuned_add(struct fake_tuned *t, const struct message_tuning_answer *answer)
+{
+    if (!t->answers.limit)
+        buffer_init(&t->answers, LIMIT_FRAME_BODY);
+    message_tuning_answer_write(&t->answers, answer);
+    t->count++;
+}
+
+void fake_tuned_reply(struct fake_tuned *t, const struct fake_request *rq, uint16_t flags)
+{
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, LIMIT_FRAME_BODY);
+    struct message_tuned m = { .count = t->count, .answers = buffer_view(&t->answers) };
+    message_tuned_write(&body, &m);
+    assert(!body.failed);
+    fake_reply(rq, MESSAGE_tuned, flags, buffer_view(&body), NULL, 0);
+    buffer_done(&t->answers);
+    buffer_init(&t->answers, LIMIT_FRAME_BODY);
+    t->count = 0;
+}
+
+uint64_t fake_real(double real)
+{
+    uint64_t bits;
+    memcpy(&bits, &real, sizeof(bits));
+    return bits;
+}

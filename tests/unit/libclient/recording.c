@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/* What was measured here, on its way to kilnd. */
+#include "tests/support/test.h"
+#include "tests/unit/libclient/fake_tuning.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ENTRIES TUNING_ENTRIES_MOST
+
+struct fixture {
+    struct fake_daemon daemon;
+    struct kiln_client *client;
+    struct kiln_error err;
+    struct kiln_problem problem;
+    struct kiln_measurement measurements[ENTRIES + 1];
+    struct kiln_recording recording;
+
+    struct buffer body; /* of the last request; owned */
+    struct message_tuning_put asked;
+    int more; /* entries that the daemon says it has recorded beyond those that came */
+    unsigned breaks;
+};
+
+static void record(struct fake_request *rq)
+{
+    struct fixture *f = rq->daemon->context;
+    f->body.size = 0;
+    buffer_put(&f->body, rq->body.data, rq->body.size);
+    struct reader r = reader_of(buffer_view(&f->body));
+    f->asked = message_tuning_put_read(&r);
+    assert_true(rq->header.type == MESSAGE_tuning_put && !r.failed && r.at == r.end);
+    if (f->breaks) {
+        f->breaks--;
+        fake_hang_up(rq);
+        return;
+    }
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 100);
+    struct message_recorded m = { .count = f->asked.count + (uint32_t)f->more };
+    message_recorded_write(&body, &m);
+    fake_reply(rq, MESSAGE_recorded, 0, buffer_view(&body), NULL, 0);
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .problem = fake_problem(3),
+                          .recording = { .size = sizeof(f.recording),
+                                         .database_id = "gfx90a68",
+                                         .tier = KILN_TUNING_USER,
+                                         .device_uuid = "GPU-1",
+                                         .device = "MI210",
+                                         .driver = "6.2.4",
+                                         .toolchain = "clang 17",
+                                         .clock_mhz = 1700,
+                                         .measurements = f.measurements,
+                                         .measurement_count = 2 } };
+    for (size_t i = 0; i <= ENTRIES; i++)
+        f.measurements[i] = (struct kiln_measurement){ .size = sizeof(f.measurements[i]),
+                                                       .solver = i ? "SolverB" : "SolverA",
+                                                       .algorithm = "Algo",
+                                                       .params = "1,2",
+                                                       .workspace = 4096,
+                                                       .samples = 7,
+                                                       .median_ms = 0.5,
+                                                       .spread_ms = 0.25 };
+    buffer_init(&f.body, LIMIT_FRAME_BODY);
+    f.client = fake_daemon_serve(&f.daemon, record, &f);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    kiln_client_close(f->client);
+    fake_daemon_stop(&f->daemon);
+    buffer_done(&f->body);
+    return 0;
+}
+
+static int find_put(struct fixture *f)
+{
+    return kiln_find_put(f->client, &f->problem, &f->recording, 0, &f->err);
+}
+
+static int perf_put(struct fixture *f)
+{
+    return kiln_perf_put(f->client, &f->problem, &f->recording, 0, &f->err);
+}
+
+static struct message_tuning_entry asked_entry(const struct fixture *f, unsigned index)
+{
+    struct reader r = reader_of(f->asked.entries);
+    struct message_tuning_entry e;
+    for (unsigned i = 0; i <= index; i++)
+        e = message_tuning_entry_read(&r);
+    assert_false(r.failed);
+    return e;
+}
+
+static void assert_text(struct bytes text, const char *expected)
+{
+    if (!bytes_equal_text(text, expected))
+        fail_msg("'%.*s' is not '%s'", (int)text.size, (const char *)text.data, expected);
+}
+
+static void find_measurements_go_over_with_where_they_were_made(void **state)
+{
+    struct fixture *f = *state;
+
+    must(find_put(f), f->err);
+
+    const struct message_tuning_put *m = &f->asked;
+    assert_int_equal(m->kind, TUNING_FIND);
+    assert_int_equal(m->tier, KILN_TUNING_USER);
+    assert_int_equal(m->problem.n, 3);
+    assert_text(m->database_id, "gfx90a68");
+    assert_text(m->backend, "HIP");
+    assert_text(m->device_uuid, "GPU-1");
+    assert_text(m->device, "MI210");
+    assert_text(m->driver, "6.2.4");
+    assert_text(m->toolchain, "clang 17");
+    assert_text(m->library, "libkiln " KILN_VERSION);
+    assert_int_equal(m->clock_mhz, 1700);
+    assert_int_equal(m->count, 2);
+    struct message_tuning_entry e = asked_entry(f, 1);
+    assert_text(e.solver, "SolverB");
+    assert_text(e.algorithm, "Algo");
+    assert_text(e.params, "");
+    assert_int_equal(e.workspace, 4096);
+    assert_int_equal(e.samples, 7);
+    assert_true(e.median_ms == fake_real(0.5) && e.spread_ms == fake_real(0.25));
+}
+
+static void perf_measurements_have_parameters_instead(void **state)
+{
+    struct fixture *f = *state;
+    f->recording.tier = KILN_TUNING_HOST;
+    f->recording.library = "MIOpen 3.2";
+
+    must(perf_put(f), f->err);
+
+    assert_int_equal(f->asked.kind, TUNING_PERF);
+    assert_int_equal(f->asked.tier, KILN_TUNING_HOST);
+    assert_text(f->asked.backend, "");
+    assert_text(f->asked.library, "MIOpen 3.2");
+    struct message_tuning_entry e = asked_entry(f, 0);
+    assert_text(e.solver, "SolverA");
+    assert_text(e.algorithm, "");
+    assert_text(e.params, "1,2");
+    assert_int_equal(e.workspace, 0);
+    f->measurements[0].params = NULL; /* MIOpen's files have such */
+    must(perf_put(f), f->err);
+    assert_int_equal(asked_entry(f, 0).params.size, 0);
+}
+
+static void what_is_not_known_goes_over_empty(void **state)
+{
+    struct fixture *f = *state;
+    f->recording.device_uuid = f->recording.device = NULL;
+    f->recording.driver = f->recording.toolchain = NULL;
+    f->recording.backend = "OpenCL";
+
+    must(find_put(f), f->err);
+
+    assert_int_equal(f->asked.device_uuid.size + f->asked.device.size + f->asked.driver.size +
+                         f->asked.toolchain.size,
+                     0);
+    assert_text(f->asked.backend, "OpenCL");
+}
+
+static void a_record_may_have_its_most_entries_at_their_longest(void **state)
+{
+    struct fixture *f = *state;
+    static char word[TUNING_WORD_MOST + 1];
+    memset(word, 'x', TUNING_WORD_MOST);
+    for (size_t i = 0; i < ENTRIES; i++)
+        f->measurements[i].solver = f->measurements[i].algorithm = word;
+    f->recording.measurement_count = ENTRIES;
+
+    must(find_put(f), f->err);
+
+    assert_int_equal(f->asked.count, ENTRIES);
+    assert_int_equal(asked_entry(f, ENTRIES - 1).solver.size, TUNING_WORD_MOST);
+}
+
+static void what_a_dying_daemon_did_not_confirm_is_sent_again(void **state)
+{
+    struct fixture *f = *state;
+    f->breaks = 1;
+    must(find_put(f), f->err);
+    assert_int_equal(f->daemon.requests, 2);
+}
+
+static void refused(struct fixture *f, int rc, const char *part)
+{
+    assert_int_equal(rc, KILN_E_INVALID);
+    assert_says(f->err.text, part);
+    assert_int_equal(f->daemon.requests, 0);
+}
+
+static void numbers_that_no_measurement_has_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    const double wrong[] = { -1, INFINITY, NAN };
+    for (size_t i = 0; i < 3; i++) {
+        f->measurements[1].median_ms = wrong[i];
+        refused(f, find_put(f), "measurement 1: the median");
+        f->measurements[1].median_ms = 0.5;
+        f->measurements[1].spread_ms = wrong[i];
+        refused(f, perf_put(f), "measurement 1: the median");
+        f->measurements[1].spread_ms = 0.25;
+    }
+    f->measurements[0].samples = 0;
+    refused(f, find_put(f), "no samples");
+}
+
+static void words_that_cannot_stand_in_a_record_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    f->measurements[0].solver = "a:b";
+    refused(f, find_put(f), "solver");
+    f->measurements[0].solver = NULL;
+    refused(f, perf_put(f), "solver is empty");
+    f->measurements[0].solver = "A";
+    f->measurements[0].algorithm = "a,b";
+    refused(f, find_put(f), "algorithm");
+    f->measurements[0].params = "1;2";
+    refused(f, perf_put(f), "parameter text");
+}
+
+static void what_is_no_recording_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    static char long_text[2000];
+    memset(long_text, 'x', sizeof(long_text) - 1);
+    f->recording.measurement_count = ENTRIES + 1;
+    refused(f, find_put(f), "257 measurements");
+    f->recording.measurement_count = 0;
+    refused(f, find_put(f), "no measurements");
+    f->recording.measurement_count = 1;
+    f->recording.tier = KILN_TUNING_SYSTEM;
+    refused(f, find_put(f), "KILN_TUNING_USER");
+    f->recording.tier = KILN_TUNING_USER;
+    f->measurements[0].size = 1;
+    refused(f, find_put(f), "kiln_measurement.size");
+    f->recording.toolchain = long_text;
+    refused(f, find_put(f), "1999 bytes");
+    f->recording.toolchain = NULL;
+    f->recording.measurements = NULL;
+    refused(f, find_put(f), "measurements");
+    f->recording.measurements = f->measurements;
+    f->recording.database_id = NULL;
+    refused(f, find_put(f), "kiln_device_database_id()");
+    f->recording.size = 8;
+    refused(f, find_put(f), "kiln_recording.size");
+    f->problem.c = 0;
+    refused(f, find_put(f), "in_channels");
+    refused(f, kiln_find_put(NULL, &f->problem, &f->recording, 0, &f->err), "no client");
+}
+
+static void deny(struct fake_request *rq)
+{
+    fake_reply_error(rq, KILN_DENIED, "only members of kiln-publish may", NULL);
+}
+
+static void kilnds_refusal_is_told(void **state)
+{
+    struct fixture *f = *state;
+    f->daemon.handle = deny;
+    assert_int_equal(perf_put(f), KILN_E_DENIED);
+    assert_string_equal(f->err.text, "only members of kiln-publish may");
+}
+
+static void pong(struct fake_request *rq) { fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0); }
+
+static void only_the_right_confirmation_is_taken(void **state)
+{
+    struct fixture *f = *state;
+    f->more = -1;
+    assert_int_equal(perf_put(f), KILN_E_CORRUPT);
+    assert_says(f->err.text, "2 measurements");
+    f->daemon.handle = pong;
+    assert_int_equal(perf_put(f), KILN_E_CORRUPT);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(find_measurements_go_over_with_where_they_were_made),
+        TEST(perf_measurements_have_parameters_instead),
+        TEST(what_is_not_known_goes_over_empty),
+        TEST(a_record_may_have_its_most_entries_at_their_longest),
+        TEST(what_a_dying_daemon_did_not_confirm_is_sent_again),
+        TEST(numbers_that_no_measurement_has_are_refused),
+        TEST(words_that_cannot_stand_in_a_record_are_refused),
+        TEST(what_is_no_recording_is_refused),
+        TEST(kilnds_refusal_is_told),
+        TEST(only_the_right_confirmation_is_taken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

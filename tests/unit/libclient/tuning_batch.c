@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/* Records of many problems at once: in messages that the limits allow, out of several frames. */
+#include "tests/support/test.h"
+#include "tests/unit/libclient/fake_tuning.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PROBLEMS 3000u
+#define THREADS 4u
+
+struct fixture {
+    struct fake_daemon daemon;
+    struct kiln_client *client;
+    struct kiln_error err;
+    struct kiln_problem problems[PROBLEMS]; /* n tells them apart: 1, 2, ... */
+    struct kiln_tuned *tuned[PROBLEMS];
+    struct kiln_tuning_options options;
+
+    uint32_t frame_answers; /* in one frame */
+    uint32_t largest;       /* problems in one message, the most there were */
+    atomic_bool silent;
+    atomic_uint damaged; /* the daemon cannot answer for this n */
+    unsigned breaks;     /* connections that break after the first frame of an answer */
+    bool backwards;
+};
+
+/* Every seventh is not known. */
+static bool is_known(uint32_t n) { return n % 7 != 0; }
+
+static void add_answer(struct fixture *f, struct fake_tuned *t, const struct message_tuning_get *m,
+                       uint32_t index)
+{
+    uint32_t n = fake_tuning_problem(m, index).n;
+    char key[32];
+    snprintf(key, sizeof(key), "key-%u", n);
+    struct message_tuning_answer a = fake_tuning_answer(index, "A:1,2,B;C:3,4,D");
+    a.key = bytes_of_text(key);
+    if (n == f->damaged)
+        a = (struct message_tuning_answer){ .index = index,
+                                            .code = KILN_IO,
+                                            .text = bytes_of_text("the disk is broken") };
+    else if (!is_known(n))
+        a = (struct message_tuning_answer){ .index = index, .code = KILN_NOT_FOUND };
+    fake_tuned_add(t, &a);
+}
+
+static void answer(struct fake_request *rq)
+{
+    struct fixture *f = rq->daemon->context;
+    if (atomic_load(&f->silent))
+        return;
+    struct message_tuning_get m = fake_tuning_question(rq);
+    struct fake_tuned t = { 0 };
+    f->largest = m.count > f->largest ? m.count : f->largest;
+    for (uint32_t i = 0; i < m.count; i++) {
+        add_answer(f, &t, &m, f->backwards ? m.count - 1 - i : i);
+        bool is_last = i + 1 == m.count;
+        if (!is_last && t.count < f->frame_answers)
+            continue;
+        fake_tuned_reply(&t, rq, is_last ? 0 : FRAME_MORE);
+        if (f->breaks && !is_last) {
+            f->breaks--;
+            fake_hang_up(rq);
+            break;
+        }
+    }
+    buffer_done(&t.answers);
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .options = { .size = sizeof(f.options), .database_id = "gfx90a68" },
+                          .frame_answers = 100 };
+    for (uint32_t i = 0; i < PROBLEMS; i++)
+        f.problems[i] = fake_problem(i + 1);
+    f.client = fake_daemon_serve(&f.daemon, answer, &f);
+    *state = &f;
+    return 0;
+}
+
+static void forget(struct fixture *f)
+{
+    for (uint32_t i = 0; i < PROBLEMS; i++)
+        kiln_tuned_free(f->tuned[i]);
+    memset(f->tuned, 0, sizeof(f->tuned));
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    forget(f);
+    kiln_client_close(f->client);
+    fake_daemon_stop(&f->daemon);
+    return 0;
+}
+
+static int get(struct fixture *f, size_t count)
+{
+    forget(f);
+    return kiln_find_get_batch(f->client, f->problems, count, &f->options, 0, f->tuned, &f->err);
+}
+
+static bool is_right(const struct kiln_tuned *tuned, uint32_t n)
+{
+    char key[32];
+    snprintf(key, sizeof(key), "key-%u", n);
+    if (!is_known(n))
+        return tuned == NULL;
+    return tuned && strcmp(kiln_tuned_key(tuned), key) == 0 && kiln_tuned_count(tuned) == 2;
+}
+
+static void expect_all(const struct fixture *f, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!is_right(f->tuned[i], i + 1))
+            fail_msg("problem %u has another's answer", i);
+    }
+}
+
+static void expect_none(const struct fixture *f)
+{
+    for (uint32_t i = 0; i < PROBLEMS; i++)
+        assert_null(f->tuned[i]);
+}
+
+static void each_problem_gets_its_own_answer_or_none(void **state)
+{
+    struct fixture *f = *state;
+    must(get(f, PROBLEMS), f->err);
+    expect_all(f, PROBLEMS);
+    assert_true(f->largest <= LIMIT_BATCH_ITEMS && f->largest < PROBLEMS);
+    must(get(f, 1), f->err);
+    expect_all(f, 1);
+}
+
+static void the_order_and_number_of_frames_do_not_matter(void **state)
+{
+    struct fixture *f = *state;
+    f->backwards = true;
+    f->frame_answers = 1;
+    must(get(f, PROBLEMS), f->err);
+    expect_all(f, PROBLEMS);
+    f->frame_answers = PROBLEMS;
+    must(get(f, PROBLEMS), f->err);
+    expect_all(f, PROBLEMS);
+}
+
+static void nothing_asked_is_nothing_to_do(void **state)
+{
+    struct fixture *f = *state;
+    must(kiln_perf_get_batch(f->client, NULL, 0, &f->options, 0, NULL, &f->err), f->err);
+    assert_int_equal(f->daemon.requests, 0);
+}
+
+static void a_daemon_that_takes_one_at_a_time_is_asked_so(void **state)
+{
+    struct fixture *f = *state;
+    kiln_client_close(f->client);
+    fake_daemon_kill(&f->daemon);
+    f->daemon.max_in_flight = 1;
+    fake_daemon_start(&f->daemon);
+    f->client = fake_client(&f->daemon);
+    must(get(f, PROBLEMS), f->err);
+    expect_all(f, PROBLEMS);
+}
+
+static void what_a_broken_connection_left_open_is_asked_again(void **state)
+{
+    struct fixture *f = *state;
+    f->breaks = 3;
+    must(get(f, PROBLEMS), f->err);
+    expect_all(f, PROBLEMS);
+    assert_int_equal(f->breaks, 0);
+    assert_true(f->daemon.connections >= 2);
+}
+
+static void one_wrong_problem_fails_all_and_is_named(void **state)
+{
+    struct fixture *f = *state;
+    f->problems[2500].groups = 3;
+
+    assert_int_equal(get(f, PROBLEMS), KILN_E_INVALID);
+
+    assert_says(f->err.text, "problem 2500 of 3000");
+    assert_says(f->err.text, "group_count");
+    expect_none(f);
+}
+
+static void one_that_kilnd_cannot_answer_fails_all_with_its_reason(void **state)
+{
+    struct fixture *f = *state;
+    f->damaged = 1501;
+
+    assert_int_equal(get(f, PROBLEMS), KILN_E_IO);
+
+    assert_string_equal(f->err.text, "the disk is broken");
+    expect_none(f);
+    f->damaged = 0;
+    must(get(f, PROBLEMS), f->err);
+    assert_int_equal(f->daemon.connections, 1);
+}
+
+static void lie(struct fake_request *rq)
+{
+    struct message_tuning_get m = fake_tuning_question(rq);
+    struct fixture *f = rq->daemon->context;
+    struct fake_tuned t = { 0 };
+    for (uint32_t i = 0; i < m.count; i++)
+        add_answer(f, &t, &m, i ? i : 1); /* the second twice, the first never */
+    fake_tuned_reply(&t, rq, 0);
+    buffer_done(&t.answers);
+}
+
+static void an_answer_told_twice_fails_all(void **state)
+{
+    struct fixture *f = *state;
+    f->daemon.handle = lie;
+    assert_int_equal(get(f, 500), KILN_E_CORRUPT);
+    assert_says(f->err.text, "twice");
+    expect_none(f);
+}
+
+static void what_is_late_is_called_off(void **state)
+{
+    struct fixture *f = *state;
+    atomic_store(&f->silent, true);
+    assert_int_equal(
+        kiln_find_get_batch(f->client, f->problems, 600, &f->options, 30, f->tuned, &f->err),
+        KILN_E_TIMED_OUT);
+    expect_none(f);
+    atomic_store(&f->silent, false);
+    must(get(f, 1), f->err); /* the daemon reads in order */
+    assert_int_equal(f->daemon.cancels, 3);
+}
+
+static void what_cannot_be_asked_is_refused_here(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(kiln_find_get_batch(f->client, NULL, 1, &f->options, 0, f->tuned, &f->err),
+                     KILN_E_INVALID);
+    assert_int_equal(kiln_perf_get_batch(f->client, f->problems, 1, &f->options, 0, NULL, &f->err),
+                     KILN_E_INVALID);
+    f->problems[0].size = SIZE_MAX;
+    assert_int_equal(get(f, 1), KILN_E_INVALID);
+    f->options.database_id = NULL;
+    f->problems[0].size = sizeof(f->problems[0]);
+    assert_int_equal(get(f, 1), KILN_E_INVALID);
+    assert_int_equal(f->daemon.requests, 0);
+}
+
+static void *ask_all(void *argument)
+{
+    const struct fixture *f = argument;
+    KILN_AUTO(mem) struct kiln_tuned **tuned = calloc(PROBLEMS, sizeof(struct kiln_tuned *));
+    struct kiln_error err;
+    size_t wrong = 0;
+    int rc = kiln_find_get_batch(f->client, f->problems, PROBLEMS, &f->options, 0, tuned, &err);
+    for (uint32_t i = 0; i < PROBLEMS; i++) {
+        wrong += rc || !is_right(tuned[i], i + 1);
+        kiln_tuned_free(tuned[i]);
+    }
+    return (void *)wrong; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+static void threads_share_a_client(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t threads[THREADS];
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_all, f), 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        assert_null(wrong);
+    }
+    assert_int_equal(f->daemon.connections, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(each_problem_gets_its_own_answer_or_none),
+        TEST(the_order_and_number_of_frames_do_not_matter),
+        TEST(nothing_asked_is_nothing_to_do),
+        TEST(a_daemon_that_takes_one_at_a_time_is_asked_so),
+        TEST(what_a_broken_connection_left_open_is_asked_again),
+        TEST(one_wrong_problem_fails_all_and_is_named),
+        TEST(one_that_kilnd_cannot_answer_fails_all_with_its_reason),
+        TEST(an_answer_told_twice_fails_all),
+        TEST(what_is_late_is_called_off),
+        TEST(what_cannot_be_asked_is_refused_here),
+        TEST(threads_share_a_client),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
