@@ -117,9 +117,10 @@ static void an_overlay_has_all_that_kilnd_has_where_miopen_looks(void **state)
 static void an_overlay_prints_the_variables_to_set_and_nothing_else(void **state)
 {
     struct fixture *f = *state;
-    char real[512], expected[2048];
+    char expected[2048];
     overlay_all(f);
-    assert_non_null(realpath(f->out, real));
+    KILN_AUTO(mem) char *real = realpath(f->out, NULL);
+    assert_non_null(real);
     snprintf(expected, sizeof(expected),
              "export MIOPEN_SYSTEM_DB_PATH=%s/system\nexport MIOPEN_USER_DB_PATH=%s/user\n"
              "export MIOPEN_CUSTOM_CACHE_DIR=%s/cache\n",
