@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/problem.h"
 
+#include <endian.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -242,15 +243,21 @@ void problem_to_driver(const struct problem *p, char *text, size_t size)
 void problem_write(struct buffer *b, const struct problem *p)
 {
     const uint32_t *numbers = (const uint32_t *)p;
+    uint32_t wire[PROBLEM_WIRE_SIZE / 4];
     for (size_t i = 0; i < PROBLEM_WIRE_SIZE / 4; i++)
-        buffer_put_u32(b, numbers[i]);
+        wire[i] = htole32(numbers[i]);
+    buffer_put(b, wire, sizeof(wire));
 }
 
 struct problem problem_read(struct reader *r)
 {
-    struct problem p;
+    struct problem p = { 0 };
     uint32_t *numbers = (uint32_t *)&p;
+    struct bytes wire = reader_take(r, PROBLEM_WIRE_SIZE);
+    if (wire.size != PROBLEM_WIRE_SIZE)
+        return p;
+    memcpy(numbers, wire.data, PROBLEM_WIRE_SIZE);
     for (size_t i = 0; i < PROBLEM_WIRE_SIZE / 4; i++)
-        numbers[i] = reader_u32(r);
+        numbers[i] = le32toh(numbers[i]);
     return p;
 }

@@ -68,14 +68,9 @@ static enum kiln_code accept_leased(struct request *request, const struct reply 
     return KILN_OK;
 }
 
-static enum kiln_code call(struct kiln_client *client, struct request *rq, struct buffer *frame,
-                           uint64_t deadline_ns, struct failure *failure)
+static enum kiln_code call(struct kiln_client *client, struct request *rq, uint64_t deadline_ns,
+                           struct failure *failure)
 {
-    WAITER_AUTO struct waiter waiter;
-    waiter_init(&waiter);
-    rq->frame = frame;
-    rq->waiter = &waiter;
-    rq->accept = accept_leased;
     enum kiln_code rc = exchange_call(client->exchange, rq, deadline_ns);
     failure_done(failure);
     *failure = rq->failure;
@@ -153,8 +148,14 @@ static enum kiln_code ask(struct kiln_client *client, const struct problem *prob
         .wait_ms = wait_ms,
     };
     message_tuning_lease_write(&frame, &m);
-    struct request rq = { .type = MESSAGE_tuning_lease, .context = ret_answer };
-    enum kiln_code rc = call(client, &rq, &frame, deadline_ns, failure);
+    WAITER_AUTO struct waiter waiter;
+    waiter_init(&waiter);
+    struct request rq = { .type = MESSAGE_tuning_lease,
+                          .frame = &frame,
+                          .waiter = &waiter,
+                          .accept = accept_leased,
+                          .context = ret_answer };
+    enum kiln_code rc = call(client, &rq, deadline_ns, failure);
     if (!rc && ret_answer->state == KILN_LEASE_GRANTED &&
         ret_answer->lease.first + ret_answer->lease.count > request->candidates)
         rc = kiln_fail(&failure->err, KILN_CORRUPT,
@@ -243,11 +244,16 @@ static enum kiln_code report(struct kiln_client *client, const struct kiln_lease
     BUFFER_AUTO struct buffer frame;
     client_frame_init(&frame);
     message_tuning_report_write(&frame, m);
+    WAITER_AUTO struct waiter waiter;
+    waiter_init(&waiter);
     /* Another connection may hold another lease with this number. */
     struct request rq = { .type = MESSAGE_tuning_report,
                           .connection = lease->connection,
+                          .frame = &frame,
+                          .waiter = &waiter,
+                          .accept = accept_leased,
                           .context = ret_answer };
-    enum kiln_code rc = call(client, &rq, &frame, deadline_ns, failure);
+    enum kiln_code rc = call(client, &rq, deadline_ns, failure);
     if (rc == KILN_NOT_FOUND)
         return kiln_fail(&failure->err, rc,
                          "this lease has ended with the connection that took it, and its share is "

@@ -257,7 +257,9 @@ enum kiln_code log_apply(const char *path, const char *file, struct kiln_err *er
     LOG_AUTO struct log log = { .fd = -1, .file_fd = -1 };
     struct stat seen;
     enum kiln_code rc = log_open(&log, path, err);
-    struct extent e = rc ? (struct extent){ 0 } : measure(&log);
+    struct extent e = { 0 };
+    if (!rc)
+        e = measure(&log);
     if (rc || e.good == 0)
         return rc;
     log.file_fd = open(file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);

@@ -25,8 +25,8 @@ struct log_state {
 
 /* All zeros where there is no log, or nothing in it that ever was complete.  Of a log that nothing
  * can be made of, all pages are lost. */
-KILN_MUST_CHECK enum kiln_code log_look(const char *log, struct log_state *ret_state,
+KILN_MUST_CHECK enum kiln_code log_look(const char *path, struct log_state *ret_state,
                                         struct kiln_err *err);
-/* Puts the pages that can be read into the database file |path|, in their order.  It is the rest of
- * its readers to find out what does not fit together. */
-KILN_MUST_CHECK enum kiln_code log_apply(const char *log, const char *path, struct kiln_err *err);
+/* Puts the pages that can be read of the log |path| into the database |file|, in their order.  It
+ * is the rest of its readers to find out what does not fit together. */
+KILN_MUST_CHECK enum kiln_code log_apply(const char *path, const char *file, struct kiln_err *err);

@@ -88,7 +88,7 @@ static enum kiln_code refuse(const char *name, const char *why, struct kiln_err 
 {
     char shown[121];
     size_t size = 0;
-    for (; name[size] && size < sizeof(shown) - 1; size++)
+    for (; size < sizeof(shown) - 1 && name[size]; size++)
         shown[size] = (char)(name[size] < ' ' || name[size] > '~' ? '?' : name[size]);
     shown[size] = '\0';
     return kiln_fail(err, KILN_INVALID, "'%s' is not the name of a tuning file: %s", shown, why);

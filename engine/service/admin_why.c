@@ -364,7 +364,7 @@ static enum kiln_code look_by_name(struct why *w, const struct wanted_program *p
 
 static enum kiln_code look_for(struct why *w, const struct wanted_program *p)
 {
-    enum kiln_code rc = w->by_name
+    enum kiln_code rc = w->by_name && p
                             ? look_by_name(w, p)
                             : kernel_store_show(w->engine->store, &w->key, take_stored, w, &w->err);
     if (rc && rc != KILN_NOT_FOUND)

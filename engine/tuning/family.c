@@ -49,5 +49,6 @@ struct kinship kinship_of_key(enum tuning_kind kind, struct bytes key, struct fa
     struct problem problem;
     enum kiln_code rc = kind == TUNING_FIND ? find_key_parse(key, &problem, &ignored)
                                             : perf_key_parse(key, &problem, &ignored);
-    return rc ? (struct kinship){ 0 } : kinship_of(&problem, storage);
+    struct kinship none = { 0 };
+    return rc ? none : kinship_of(&problem, storage);
 }

@@ -93,7 +93,7 @@ KILN_MUST_CHECK enum kiln_code lease_report(struct lease_table *table, const voi
 bool lease_show(const struct lease_table *table, uint64_t lease, struct lease_request *ret_request);
 /* Tells its waiters LEASE_DONE and drops it: after the best is on the disk, or could not be put
  * there. */
-void lease_finish(struct lease_table *table, uint64_t lease);
+void lease_finish(struct lease_table *table, uint64_t id);
 /* The connection is gone: its shares return, and its leases without other holders end. */
 void lease_leave(struct lease_table *table, const void *holder);
 unsigned lease_count(const struct lease_table *table);

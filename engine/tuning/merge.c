@@ -149,9 +149,11 @@ static struct merge merge_measured(enum tuning_kind kind, struct tuning_row *int
     bool near = overlap(a, b);
     if (competes && !near)
         return decide(b->time_ms < a->time_ms, false, "faster", a, b);
-    if (!competes && near && is_same_setting(a->row, b->row))
-        return pool(into, b->row) ? (struct merge){ .result = MERGE_POOLED }
-                                  : decide(false, true, "together they are no number", a, b);
+    bool pools = !competes && near && is_same_setting(a->row, b->row);
+    if (pools && pool(into, b->row))
+        return (struct merge){ .result = MERGE_POOLED };
+    if (pools)
+        return decide(false, true, "together they are no number", a, b);
     bool take = second_counts(a, b, &reason);
     return decide(take, !competes && !near, reason, a, b);
 }

@@ -185,7 +185,7 @@ static void no_locale_changes_what_is_read_and_written(void **state)
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, 1000);
     tuning_entry_write_find(&text, FIND_NEW, &e);
-    setlocale(LC_ALL, "C");
+    assert_non_null(setlocale(LC_ALL, "C"));
     assert_true(e.time_ms == 0.1);
     assert_bytes(buffer_view(&text), "a:0.1,7,b");
 }

@@ -132,8 +132,10 @@ static void leave_a_process(void)
 {
     char text[32];
     pid_t child = fork();
-    while (child == 0)
-        pause();
+    if (child == 0) {
+        for (;;)
+            pause();
+    }
     snprintf(text, sizeof(text), "%d", (int)child);
     put_file(received.job.name, text);
     transfer_send_outcome(SOCKET_FD, &outcome, "");

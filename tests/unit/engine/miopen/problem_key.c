@@ -448,8 +448,8 @@ static void the_largest_numbers_have_room(void **state)
     (void)state;
     char key[PROBLEM_KEY_MOST];
     struct problem p = { .spatial_dims = 3, .direction = 1 };
-    uint32_t *numbers = &p.n;
-    for (size_t i = 0; i < 19; i++)
+    uint32_t *numbers = (uint32_t *)&p;
+    for (size_t i = offsetof(struct problem, n) / 4; i < sizeof(p) / 4; i++)
         numbers[i] = UINT32_MAX;
     p.x_layout = p.w_layout = p.y_layout = LAYOUT_CHANNELS_LAST;
     assert_true(find_key_write(&p, key) < sizeof(key));

@@ -306,8 +306,9 @@ static void a_line_of_100_mb_is_one_bad_line(void **state)
     KILN_AUTO(mem) char *line = malloc(size + 20);
     assert_non_null(line);
     memset(line, 'a', size);
-    memcpy(line, "k=A:1,0,", 8);
-    memcpy(line + size, "\nb=A:1,0,x\n", 11);
+    struct bytes begin = bytes_of_text("k=A:1,0,"), end = bytes_of_text("\nb=A:1,0,x\n");
+    memcpy(line, begin.data, begin.size);
+    memcpy(line + size, end.data, end.size);
     must(read_bytes(f, bytes_of(line, size + 11)), f->err);
     assert_int_equal(f->bad_lines, 1u << 1);
     assert_int_equal(f->record_lines, 1u << 2);
