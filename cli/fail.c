@@ -25,7 +25,9 @@ int cli_fail_errno(struct kiln_error *err, int errnum, const char *fmt, ...)
     va_end(args);
     size_t used = strlen(err->text);
     snprintf(err->text + used, sizeof(err->text) - used, ": %s", strerror(errnum));
-    err->code = errnum == ENOMEM ? KILN_E_NO_MEMORY : KILN_E_IO;
+    err->code = errnum == ENOMEM                      ? KILN_E_NO_MEMORY
+                : errnum == EACCES || errnum == EPERM ? KILN_E_DENIED
+                                                      : KILN_E_IO;
     err->log[0] = '\0';
     return err->code;
 }

@@ -14,7 +14,7 @@
 
 /* Records the failure and returns |code|, so that failing is one statement. */
 int cli_fail(struct kiln_error *err, int code, const char *fmt, ...) CLI_PRINTF(3, 4);
-/* As cli_fail, with the text of |errnum| appended. */
+/* As cli_fail, with the text of |errnum| appended: KILN_E_DENIED, KILN_E_NO_MEMORY or KILN_E_IO. */
 int cli_fail_errno(struct kiln_error *err, int errnum, const char *fmt, ...) CLI_PRINTF(3, 4);
 /* Puts "what we were doing: " in front of an error on its way up; returns its code. */
 int cli_while(struct kiln_error *err, const char *fmt, ...) CLI_PRINTF(2, 3);

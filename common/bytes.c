@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/bytes.h"
 
+#include <endian.h>
 #include <string.h>
 
 struct bytes bytes_of(const void *data, size_t size)
@@ -82,18 +83,25 @@ void buffer_put(struct buffer *b, const void *data, size_t size)
     b->size += size;
 }
 
-static void put_number(struct buffer *b, uint64_t v, size_t size)
+void buffer_put_u8(struct buffer *b, uint8_t v) { buffer_put(b, &v, sizeof(v)); }
+
+void buffer_put_u16(struct buffer *b, uint16_t v)
 {
-    uint8_t raw[8];
-    for (size_t i = 0; i < size; i++)
-        raw[i] = (uint8_t)(v >> (8 * i));
-    buffer_put(b, raw, size);
+    v = htole16(v);
+    buffer_put(b, &v, sizeof(v));
 }
 
-void buffer_put_u8(struct buffer *b, uint8_t v) { put_number(b, v, 1); }
-void buffer_put_u16(struct buffer *b, uint16_t v) { put_number(b, v, 2); }
-void buffer_put_u32(struct buffer *b, uint32_t v) { put_number(b, v, 4); }
-void buffer_put_u64(struct buffer *b, uint64_t v) { put_number(b, v, 8); }
+void buffer_put_u32(struct buffer *b, uint32_t v)
+{
+    v = htole32(v);
+    buffer_put(b, &v, sizeof(v));
+}
+
+void buffer_put_u64(struct buffer *b, uint64_t v)
+{
+    v = htole64(v);
+    buffer_put(b, &v, sizeof(v));
+}
 
 void buffer_put_sized(struct buffer *b, struct bytes v)
 {
@@ -126,19 +134,44 @@ struct bytes reader_take(struct reader *r, size_t size)
     return view;
 }
 
-static uint64_t take_number(struct reader *r, size_t size)
+/* |ret_number| stays as it is where the message is too short. */
+static inline void take_number(struct reader *r, void *ret_number, size_t size)
 {
-    struct bytes raw = reader_take(r, size);
-    uint64_t v = 0;
-    for (size_t i = 0; i < raw.size; i++)
-        v |= (uint64_t)raw.data[i] << (8 * i);
+    if (r->failed || size > (size_t)(r->end - r->at)) {
+        r->failed = true;
+        return;
+    }
+    memcpy(ret_number, r->at, size);
+    r->at += size;
+}
+
+uint8_t reader_u8(struct reader *r)
+{
+    uint8_t v = 0;
+    take_number(r, &v, sizeof(v));
     return v;
 }
 
-uint8_t reader_u8(struct reader *r) { return (uint8_t)take_number(r, 1); }
-uint16_t reader_u16(struct reader *r) { return (uint16_t)take_number(r, 2); }
-uint32_t reader_u32(struct reader *r) { return (uint32_t)take_number(r, 4); }
-uint64_t reader_u64(struct reader *r) { return take_number(r, 8); }
+uint16_t reader_u16(struct reader *r)
+{
+    uint16_t v = 0;
+    take_number(r, &v, sizeof(v));
+    return le16toh(v);
+}
+
+uint32_t reader_u32(struct reader *r)
+{
+    uint32_t v = 0;
+    take_number(r, &v, sizeof(v));
+    return le32toh(v);
+}
+
+uint64_t reader_u64(struct reader *r)
+{
+    uint64_t v = 0;
+    take_number(r, &v, sizeof(v));
+    return le64toh(v);
+}
 
 struct bytes reader_sized(struct reader *r)
 {

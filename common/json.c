@@ -54,6 +54,12 @@ void json_set_text(struct json *object, const char *name, const char *text)
     json_set(object, name, json_text(text));
 }
 
+void json_set_bytes(struct json *object, const char *name, struct bytes text)
+{
+    KILN_AUTO(mem) char *copy = bytes_to_text(text);
+    json_set(object, name, copy ? json_text(copy) : NULL);
+}
+
 void json_set_u64(struct json *object, const char *name, uint64_t value)
 {
     json_set(object, name, json_number((double)value));

@@ -33,6 +33,8 @@ struct json *json_number(double value);
 struct json *json_bool(bool value);
 void json_set(struct json *object, const char *name, struct json *value); /* takes value */
 void json_set_text(struct json *object, const char *name, const char *text);
+/* Up to its first NUL. */
+void json_set_bytes(struct json *object, const char *name, struct bytes text);
 void json_set_u64(struct json *object, const char *name, uint64_t value);     /* exact to 2^53 */
 void json_replace_u64(struct json *object, const char *name, uint64_t value); /* or adds it */
 void json_set_number(struct json *object, const char *name, double value);

@@ -43,14 +43,27 @@ enum argument_kind {
     ARGUMENT_F32,       /* the low 32 bits of value are a float's */
 };
 
+#define SOLUTION_FAVOURED 1u  /* likely the fastest, where nothing was measured */
+#define SOLUTION_ESTIMATED 2u /* its |valid| is not a count, but from a sample */
+
+/* What decided on a plan's solver and perf config. */
+enum plan_source {
+    PLAN_SOURCE_FORCED, /* the asker named both */
+    PLAN_SOURCE_PERF,   /* the asker or the heuristic chose the solver, a perf record its config */
+    PLAN_SOURCE_FIND,   /* the fastest of a find record, with its perf record's config, if any */
+    PLAN_SOURCE_HEURISTIC, /* nothing recorded was of use for the choice */
+};
+
 #define NO_DESCRIPTOR 0xffffu
 #define FETCH_NO_OBJECT 1u /* make it be there, send nothing */
 #define FETCH_NO_CACHE 2u  /* compile it: nothing stored is used, nothing is stored */
+#define PLAN_HEURISTIC 4u  /* of plan: as if nothing were recorded */
 
 #define TUNING_NEAREST 1u      /* of tuning_get: else a neighbour, see the ratios */
 #define TUNING_MEASUREMENTS 2u /* with who measured each entry, where and when */
 #define TUNING_STALE 1u        /* of an answer: by another driver or toolchain than the asker's */
 #define TUNING_NEAR 2u         /* it is another problem's: of another batch or spatial size */
+#define TUNING_TOKEN_SIZE 16u  /* bytes: tells a tuning_put that comes again from another one */
 #define LEASE_SHARE 1u         /* of tuning_lease: take a share where somebody has begun */
 #define LEASE_WAIT 2u          /* where nothing is to be had now, answer later */
 

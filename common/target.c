@@ -101,6 +101,23 @@ enum kiln_code target_parse(struct bytes text, struct target *ret_target, struct
     return KILN_OK;
 }
 
+static const char *const backends[] = {
+    [TARGET_AMDGPU] = "HIP",
+    [TARGET_NVIDIA] = "CUDA",
+    [TARGET_OPENCL] = "OpenCL",
+};
+
+const char *target_backend(enum target_family family) { return backends[family]; }
+
+bool target_is_backend(struct bytes word)
+{
+    for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++) {
+        if (bytes_equal_text(word, backends[i]))
+            return true;
+    }
+    return false;
+}
+
 void target_arch(const struct target *t, char *arch, size_t size)
 {
     size_t most = t->family == TARGET_AMDGPU ? strcspn(t->text, ":") : strlen(t->text);

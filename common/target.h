@@ -27,3 +27,7 @@ KILN_MUST_CHECK enum kiln_code target_parse(struct bytes text, struct target *re
                                             struct kiln_err *err);
 /* "gfx90a" of gfx90a:sramecc+:xnack-; the whole text of others. */
 void target_arch(const struct target *t, char *arch, size_t size);
+/* What find records of such devices are under: "HIP", "CUDA", "OpenCL". */
+const char *target_backend(enum target_family family);
+/* Whether it is one of them. */
+bool target_is_backend(struct bytes word);

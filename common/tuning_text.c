@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/tuning_text.h"
 
+#include "common/target.h"
+
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +17,7 @@
 
 enum { PLAIN, COMMA, REFUSED };
 
-/* What a byte of an entry's part is: a table, as every byte of a database passes here. */
+/* What a byte of an entry's part is: a table. */
 #define R REFUSED
 #define R16 R, R, R, R, R, R, R, R, R, R, R, R, R, R, R, R
 static const uint8_t class_of[256] = {
@@ -47,13 +49,42 @@ static enum kiln_code refuse_byte(const char *what, struct bytes word, size_t at
     return kiln_fail(err, KILN_INVALID, "the %s has a '%c' in it", what, c);
 }
 
+/* Sixteen bytes at once, as compilers turn them into one instruction each. */
+#define BLOCK 16
+typedef uint8_t block __attribute__((vector_size(BLOCK)));
+typedef uint64_t block_halves __attribute__((vector_size(BLOCK)));
+
+/* Whether each is PLAIN, or COMMA where |commas|. */
+static bool is_clean_block(const uint8_t *from, bool commas)
+{
+    block b;
+    memcpy(&b, from, sizeof(b));
+    block comma = (block)(b == ','), bad = (block)(b < ' ') | (block)(b > '~') | (block)(b == ':') |
+                                           (block)(b == ';') | (block)(b == '=');
+    block_halves found = (block_halves)(commas ? bad : bad | comma);
+    return (found[0] | found[1]) == 0;
+}
+
+static bool is_clean(struct bytes word, bool commas)
+{
+    size_t at = 0;
+    if (word.size >= BLOCK) {
+        for (; at + BLOCK <= word.size; at += BLOCK)
+            if (!is_clean_block(word.data + at, commas))
+                return false;
+        return is_clean_block(word.data + word.size - BLOCK, commas);
+    }
+    uint8_t worst = PLAIN;
+    for (; at < word.size; at++)
+        worst |= class_of[word.data[at]];
+    return worst <= (commas ? COMMA : PLAIN);
+}
+
 static enum kiln_code check_bytes(const char *what, struct bytes word, bool commas,
                                   struct kiln_err *err)
 {
-    uint8_t most = commas ? COMMA : PLAIN, worst = PLAIN;
-    for (size_t i = 0; i < word.size; i++)
-        worst |= class_of[word.data[i]];
-    if (worst <= most)
+    uint8_t most = commas ? COMMA : PLAIN;
+    if (is_clean(word, commas))
         return KILN_OK;
     size_t at = 0;
     while (class_of[word.data[at]] <= most)
@@ -338,21 +369,41 @@ static bool is_algorithm(struct bytes text, char direction)
                   { 'W', "miopenConvolutionBwdWeightsAlgo" } };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if ((!direction || known[i].direction == direction) && begins_with(text, known[i].begin))
-            return is_name(text, "");
+            return text.size <= TUNING_WORD_MOST && is_name(text, "");
     }
     return false;
+}
+
+/* What is no name may be no text either: that is told first. */
+enum kiln_code tuning_solver_check(struct bytes solver, struct kiln_err *err)
+{
+    if (solver.size <= TUNING_WORD_MOST && is_name(solver, "_<>-"))
+        return KILN_OK;
+    enum kiln_code rc = tuning_word_check("solver", solver, /* commas= */ false, err);
+    return rc ? rc
+              : kiln_fail(err, KILN_INVALID, "'%.*s' is no solver's name",
+                          (int)(solver.size < 80 ? solver.size : 80), (const char *)solver.data);
 }
 
 enum kiln_code tuning_entry_check(enum tuning_kind kind, const struct tuning_entry *e,
                                   char direction, struct kiln_err *err)
 {
-    if (!is_name(e->solver, "_<>-"))
-        return kiln_fail(err, KILN_INVALID, "'%.*s' is no solver's name",
-                         (int)(e->solver.size < 80 ? e->solver.size : 80),
-                         (const char *)e->solver.data);
-    if (kind == TUNING_FIND && !is_algorithm(e->algorithm, direction))
-        return kiln_fail(err, KILN_INVALID, "'%.*s' is no algorithm of MIOpen's%s",
-                         (int)(e->algorithm.size < 80 ? e->algorithm.size : 80),
-                         (const char *)e->algorithm.data, direction ? " for this direction" : "");
-    return KILN_OK;
+    enum kiln_code rc = tuning_solver_check(e->solver, err);
+    if (rc || kind != TUNING_FIND || is_algorithm(e->algorithm, direction))
+        return rc;
+    rc = tuning_word_check("algorithm", e->algorithm, /* commas= */ false, err);
+    return rc ? rc
+              : kiln_fail(err, KILN_INVALID, "'%.*s' is no algorithm of MIOpen's%s",
+                          (int)(e->algorithm.size < 80 ? e->algorithm.size : 80),
+                          (const char *)e->algorithm.data, direction ? " for this direction" : "");
+}
+
+enum kiln_code tuning_backend_check(struct bytes backend, struct kiln_err *err)
+{
+    if (target_is_backend(backend))
+        return KILN_OK;
+    enum kiln_code rc = tuning_word_check("backend", backend, /* commas= */ false, err);
+    return rc ? rc
+              : kiln_fail(err, KILN_INVALID, "'%.*s' is no backend: HIP, CUDA or OpenCL",
+                          (int)(backend.size < 40 ? backend.size : 40), (const char *)backend.data);
 }

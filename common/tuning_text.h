@@ -8,9 +8,9 @@
  *   find, old    algorithm:solver,time_ms,workspace,algorithm,<unused>;...
  *   perf         solver:params;...
  *
- * Role       read on both ends of the socket: the daemon sends values as they stand in their
- * source. Nothing here depends on the process's locale Ownership  entries borrow from the text
- * Threading  pure functions
+ * Role       read on both ends of the socket: the daemon sends values as they stand in their source
+ * Ownership  entries borrow from the text
+ * Threading  pure functions; nothing here depends on the process's locale
  */
 #include "common/bytes.h"
 #include "common/err.h"
@@ -45,9 +45,12 @@ struct tuning_entry { /* one ID:VALUES */
 KILN_MUST_CHECK enum kiln_code tuning_entry_next(enum tuning_kind kind, struct bytes *text,
                                                  struct tuning_entry *ret_entry,
                                                  struct kiln_err *err);
-/* KILN_INVALID unless all MIOpen's: a solver's name has letters, digits and _ < > - alone, an
- * algorithm is miopenConvolution<Fwd|BwdData|BwdWeights>Algo<name>; of |direction| 'F', 'B' or 'W',
- * of any when it is 0. */
+/* KILN_INVALID unless it is a solver's name: letters, digits and _ < > - alone, at most
+ * TUNING_WORD_MOST of them.  The rule for whatever comes in: files, measurements, leases. */
+KILN_MUST_CHECK enum kiln_code tuning_solver_check(struct bytes solver, struct kiln_err *err);
+/* KILN_INVALID unless all MIOpen's: tuning_solver_check, and an algorithm of find is
+ * miopenConvolution<Fwd|BwdData|BwdWeights>Algo<name>; of |direction| 'F', 'B' or 'W', of any when
+ * it is 0. */
 KILN_MUST_CHECK enum kiln_code tuning_entry_check(enum tuning_kind kind,
                                                   const struct tuning_entry *entry, char direction,
                                                   struct kiln_err *err);
@@ -60,3 +63,5 @@ void tuning_entry_write_perf(struct buffer *to, struct bytes solver, struct byte
  * ; : = and the comma (which |commas| allows: |params| may hold it). */
 KILN_MUST_CHECK enum kiln_code tuning_word_check(const char *what, struct bytes word, bool commas,
                                                  struct kiln_err *err);
+/* KILN_INVALID, naming those there are, unless it is a backend: HIP, CUDA or OpenCL. */
+KILN_MUST_CHECK enum kiln_code tuning_backend_check(struct bytes backend, struct kiln_err *err);

@@ -92,6 +92,7 @@ static void close_all(struct daemon *d)
         pool_close(d->pool, on_pool_closed, d);
     if (d->transfers)
         transfers_close(d->transfers, on_transfers_closed, d);
+    executor_uv_close(&d->executor);
     loop_timer_close(&d->tick);
     loop_signal_close(&d->term);
     loop_signal_close(&d->interrupt);
@@ -201,6 +202,17 @@ static enum kiln_code open_pool(struct daemon *d, struct kiln_err *err)
     return rc;
 }
 
+static void init_executor(struct daemon *d)
+{
+    const struct executor_uv_parts parts = { .loop = d->loop,
+                                             .owner = &d->owner,
+                                             .lanes = d->lanes,
+                                             .pool = d->pool,
+                                             .transfers = d->transfers,
+                                             .closer = d->closer };
+    executor_uv_init(&d->executor, &parts);
+}
+
 static enum kiln_code open_transfers(struct daemon *d, struct kiln_err *err)
 {
     enum kiln_code rc = worker_user_find(
@@ -223,7 +235,7 @@ static enum kiln_code open_transfers(struct daemon *d, struct kiln_err *err)
     if (!rc)
         rc = closer_create(&CLOSER_LIMITS_DEFAULT, &d->closer, err);
     if (!rc)
-        executor_uv_init(&d->executor, d->lanes, d->pool, d->transfers, d->closer);
+        init_executor(d);
     return rc;
 }
 

@@ -5,22 +5,32 @@
  * kilnd's executor: lanes for blocking work, processes for compiles and transfers, threads that
  * close clients' files.
  *
- * Ownership  borrows all; embed it
+ * Ownership  borrows all; embed it.  executor_uv_close ends its timer, when nothing is out
  * Threading  the loop's thread
  */
 #include "daemon/closer.h"
 #include "daemon/loop/lanes.h"
+#include "daemon/loop/timer.h"
 #include "daemon/workers/pool.h"
 #include "daemon/workers/transfer.h"
 #include "engine/jobs/executor.h"
 
-struct executor_uv {
-    struct executor base;        /* first: hand out its address */
-    struct lanes *lanes;         /* borrowed */
-    struct pool *pool;           /* borrowed */
-    struct transfers *transfers; /* borrowed */
-    struct closer *closer;       /* borrowed */
+struct executor_uv_parts { /* all borrowed */
+    struct loop *loop;
+    struct loop_owner *owner; /* of the executor's handle */
+    struct lanes *lanes;
+    struct pool *pool;
+    struct transfers *transfers;
+    struct closer *closer;
 };
 
-void executor_uv_init(struct executor_uv *executor, struct lanes *lanes, struct pool *pool,
-                      struct transfers *transfers, struct closer *closer);
+struct executor_uv {
+    struct executor base; /* first: hand out its address */
+    struct executor_uv_parts parts;
+    struct loop_timer turn; /* runs where there is a task for the end of the turn */
+    struct task *later, **last_later;
+};
+
+void executor_uv_init(struct executor_uv *executor, const struct executor_uv_parts *parts);
+/* Accepts a zeroed one. */
+void executor_uv_close(struct executor_uv *executor);

@@ -3,7 +3,9 @@
 
 /*
  * Tells the service manager how we do: one datagram to $NOTIFY_SOCKET, nothing where that is not
- * set.  Threading  the main thread
+ * set.
+ *
+ * Threading  the main thread
  */
 
 /* "READY=1", "STOPPING=1"; several lines are allowed. */

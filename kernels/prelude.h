@@ -10,10 +10,19 @@
  * for work groups of 64.  Sources stay within what C99 and C++11 share.
  *
  *   KILN_DEVICE                    in front of every other function
+ *   KILN_INLINE                    the same, and never called: its arrays may live in registers
+ *   KILN_UNROLL                    in front of a loop of constant length
+ *   KILN_SHARED, KILN_SHARED16     in front of a kernel's array in shared memory (LDS), the latter
+ *                                  aligned to 16 bytes; KILN_LOCAL: of a pointer into one
+ *   kiln_barrier()                 all items of the group, with what they wrote to shared memory
  *   kiln_group(), kiln_item()      index of the work group, and of the item in its group
  *   kiln_value                     how an element is stored: KILN_TYPE is 0 fp32, 1 fp16, 2 bf16
  *   kiln_load(p, i)                element i as a float
  *   kiln_store(p, i, v)            rounded to nearest, ties to even
+ *   kiln_float4                    .x .y .z .w, made by kiln_make4
+ *   kiln_load4(p, i)               elements i to i + 3, where i is a multiple of 4 and p is aligned
+ *   kiln_store4(p, i, v)           likewise
+ *   KILN_HAS_ASYNC_COPY            1: kiln_copy_async and its kind are there
  */
 #ifndef KILN_PRELUDE_H
 #define KILN_PRELUDE_H
@@ -27,12 +36,22 @@
 typedef int kiln_i32;
 typedef uint kiln_u32;
 typedef long kiln_i64;
+typedef ulong kiln_u64;
+typedef float2 kiln_float2;
+typedef float4 kiln_float4;
 #define KILN_GLOBAL __global
+#define KILN_LOCAL __local
+#define KILN_SHARED __local
+#define KILN_SHARED16 __local __attribute__((aligned(16)))
 #define KILN_RESTRICT restrict
-#define KILN_DEVICE static
+#define KILN_DEVICE static __attribute__((unused))
+#define KILN_INLINE static __attribute__((always_inline)) inline
 #define KILN_KERNEL(items) __kernel __attribute__((reqd_work_group_size(items, 1, 1)))
 KILN_DEVICE kiln_u32 kiln_group(void) { return (kiln_u32)get_group_id(0); }
 KILN_DEVICE kiln_u32 kiln_item(void) { return (kiln_u32)get_local_id(0); }
+#define kiln_barrier() barrier(CLK_LOCAL_MEM_FENCE)
+#define kiln_make2(x, y) ((float2)(x, y))
+#define kiln_make4(x, y, z, w) ((float4)(x, y, z, w))
 KILN_DEVICE kiln_u32 kiln_float_bits(float v) { return as_uint(v); }
 KILN_DEVICE float kiln_bits_float(kiln_u32 bits) { return as_float(bits); }
 
@@ -41,13 +60,36 @@ KILN_DEVICE float kiln_bits_float(kiln_u32 bits) { return as_float(bits); }
 typedef int kiln_i32;
 typedef unsigned int kiln_u32;
 typedef long long kiln_i64;
+typedef unsigned long long kiln_u64;
+typedef float kiln_float2 __attribute__((ext_vector_type(2)));
+typedef float kiln_float4 __attribute__((ext_vector_type(4)));
 #define KILN_GLOBAL
+#define KILN_LOCAL
+#define KILN_SHARED __attribute__((shared))
+#define KILN_SHARED16 __attribute__((shared, aligned(16)))
 #define KILN_RESTRICT __restrict__
 #define KILN_DEVICE static __attribute__((device)) inline
+#define KILN_INLINE static __attribute__((device, always_inline)) inline
 #define KILN_KERNEL(items) \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(items, items)))
 KILN_DEVICE kiln_u32 kiln_group(void) { return __builtin_amdgcn_workgroup_id_x(); }
 KILN_DEVICE kiln_u32 kiln_item(void) { return __builtin_amdgcn_workitem_id_x(); }
+KILN_INLINE void kiln_barrier(void)
+{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+KILN_INLINE kiln_float2 kiln_make2(float x, float y)
+{
+    kiln_float2 two = { x, y };
+    return two;
+}
+KILN_INLINE kiln_float4 kiln_make4(float x, float y, float z, float w)
+{
+    kiln_float4 four = { x, y, z, w };
+    return four;
+}
 KILN_DEVICE kiln_u32 kiln_float_bits(float v) { return __builtin_bit_cast(kiln_u32, v); }
 KILN_DEVICE float kiln_bits_float(kiln_u32 bits) { return __builtin_bit_cast(float, bits); }
 
@@ -56,12 +98,22 @@ KILN_DEVICE float kiln_bits_float(kiln_u32 bits) { return __builtin_bit_cast(flo
 typedef int kiln_i32;
 typedef unsigned int kiln_u32;
 typedef long long kiln_i64;
+typedef unsigned long long kiln_u64;
+typedef float2 kiln_float2;
+typedef float4 kiln_float4;
 #define KILN_GLOBAL
+#define KILN_LOCAL
+#define KILN_SHARED __shared__
+#define KILN_SHARED16 __shared__ __align__(16)
 #define KILN_RESTRICT __restrict__
 #define KILN_DEVICE static __device__ inline
+#define KILN_INLINE static __device__ __forceinline__
 #define KILN_KERNEL(items) extern "C" __global__ __launch_bounds__(items)
 KILN_DEVICE kiln_u32 kiln_group(void) { return blockIdx.x; }
 KILN_DEVICE kiln_u32 kiln_item(void) { return threadIdx.x; }
+#define kiln_barrier() __syncthreads()
+#define kiln_make2(x, y) make_float2(x, y)
+#define kiln_make4(x, y, z, w) make_float4(x, y, z, w)
 KILN_DEVICE kiln_u32 kiln_float_bits(float v) { return __float_as_uint(v); }
 KILN_DEVICE float kiln_bits_float(kiln_u32 bits) { return __uint_as_float(bits); }
 
@@ -69,55 +121,154 @@ KILN_DEVICE float kiln_bits_float(kiln_u32 bits) { return __uint_as_float(bits);
 #error "one of KILN_HIP, KILN_CUDA, KILN_OPENCL must be defined as 1"
 #endif
 
+#define KILN_UNROLL _Pragma("unroll")
+
 #if KILN_TYPE == 0
 
 typedef float kiln_value;
 #define kiln_load(from, index) ((from)[index])
 #define kiln_store(to, index, v) ((to)[index] = (v))
+#define kiln_load4(from, index) (*(KILN_GLOBAL const kiln_float4 *)((from) + (index)))
+#define kiln_store4(to, index, v) (*(KILN_GLOBAL kiln_float4 *)((to) + (index)) = (v))
 
 #elif KILN_TYPE == 1 && defined(KILN_OPENCL)
 
 typedef half kiln_value; /* storage only: arithmetic on it is an extension */
 #define kiln_load(from, index) vload_half(index, from)
 #define kiln_store(to, index, v) vstore_half_rte(v, index, to)
+#define kiln_load4(from, index) vload_half4(0, (from) + (index))
+#define kiln_store4(to, index, v) vstore_half4_rte(v, 0, (to) + (index))
 
 #elif KILN_TYPE == 1 && defined(KILN_HIP)
 
 typedef _Float16 kiln_value;
 #define kiln_load(from, index) ((float)(from)[index])
 #define kiln_store(to, index, v) ((to)[index] = (_Float16)(v))
+typedef _Float16 kiln_half4 __attribute__((ext_vector_type(4)));
+#define kiln_load4(from, index) \
+    __builtin_convertvector(*(const kiln_half4 *)((from) + (index)), kiln_float4)
+#define kiln_store4(to, index, v) \
+    (*(kiln_half4 *)((to) + (index)) = __builtin_convertvector(v, kiln_half4))
 
 #elif KILN_TYPE == 1
 
 typedef unsigned short kiln_value; /* CUDA's half lives in a header that NVRTC may lack */
-KILN_DEVICE float kiln_load(const kiln_value *from, kiln_u32 index)
+KILN_DEVICE float kiln_widen(kiln_value bits)
 {
     float v;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(from[index]));
+    asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(bits));
     return v;
 }
-KILN_DEVICE void kiln_store(kiln_value *to, kiln_u32 index, float v)
+KILN_DEVICE kiln_value kiln_round(float v)
 {
     kiln_value bits;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(v));
-    to[index] = bits;
+    return bits;
 }
+#define KILN_VALUE_IS_BITS 1
 
 #else
 
 typedef unsigned short kiln_value; /* the upper half of a float */
-KILN_DEVICE float kiln_load(KILN_GLOBAL const kiln_value *from, kiln_u32 index)
-{
-    return kiln_bits_float((kiln_u32)from[index] << 16);
-}
-KILN_DEVICE void kiln_store(KILN_GLOBAL kiln_value *to, kiln_u32 index, float v)
+KILN_DEVICE float kiln_widen(kiln_value bits) { return kiln_bits_float((kiln_u32)bits << 16); }
+KILN_DEVICE kiln_value kiln_round(float v)
 {
     kiln_u32 bits = kiln_float_bits(v);
     if (v != v) /* rounding could turn a NaN into an infinity */
-        to[index] = (kiln_value)(bits >> 16 | 0x40);
-    else
-        to[index] = (kiln_value)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+        return (kiln_value)(bits >> 16 | 0x40);
+    return (kiln_value)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
+#define KILN_VALUE_IS_BITS 1
+
+#endif
+
+#if defined(KILN_VALUE_IS_BITS)
+
+typedef struct {
+    kiln_u32 low, high;
+} __attribute__((aligned(8))) kiln_bits4;
+KILN_DEVICE float kiln_load(KILN_GLOBAL const kiln_value *from, kiln_u32 index)
+{
+    return kiln_widen(from[index]);
+}
+KILN_DEVICE void kiln_store(KILN_GLOBAL kiln_value *to, kiln_u32 index, float v)
+{
+    to[index] = kiln_round(v);
+}
+KILN_DEVICE kiln_float4 kiln_load4(KILN_GLOBAL const kiln_value *from, kiln_u32 index)
+{
+    kiln_bits4 four = *(KILN_GLOBAL const kiln_bits4 *)(from + index);
+    return kiln_make4(kiln_widen((kiln_value)four.low), kiln_widen((kiln_value)(four.low >> 16)),
+                      kiln_widen((kiln_value)four.high), kiln_widen((kiln_value)(four.high >> 16)));
+}
+KILN_DEVICE void kiln_store4(KILN_GLOBAL kiln_value *to, kiln_u32 index, kiln_float4 v)
+{
+    kiln_bits4 four;
+    four.low = kiln_round(v.x) | (kiln_u32)kiln_round(v.y) << 16;
+    four.high = kiln_round(v.z) | (kiln_u32)kiln_round(v.w) << 16;
+    *(KILN_GLOBAL kiln_bits4 *)(to + index) = four;
+}
+
+#endif
+
+/* Four floats of shared memory, 16-byte aligned, and of a float tensor whatever KILN_TYPE is. */
+KILN_INLINE void kiln_get_shared4(KILN_LOCAL const float *from, float *four)
+{
+    kiln_float4 v = *(KILN_LOCAL const kiln_float4 *)from;
+    four[0] = v.x;
+    four[1] = v.y;
+    four[2] = v.z;
+    four[3] = v.w;
+}
+KILN_INLINE void kiln_put_shared4(KILN_LOCAL float *to, const float *four)
+{
+    *(KILN_LOCAL kiln_float4 *)to = kiln_make4(four[0], four[1], four[2], four[3]);
+}
+KILN_INLINE void kiln_store_float4(KILN_GLOBAL float *to, kiln_u32 index, kiln_float4 v)
+{
+    *(KILN_GLOBAL kiln_float4 *)(to + index) = v;
+}
+
+/* Memory is read in the order of the text: LLVM for AMD else brings all of an unrolled loop's reads
+ * to its begin, and runs out of registers. */
+#if defined(KILN_HIP)
+#define kiln_in_order() asm volatile("" ::: "memory")
+#else
+#define kiln_in_order() ((void)0)
+#endif
+
+/* Elements i and i + 1 of a float tensor, where i is even and |to| is aligned. */
+KILN_INLINE void kiln_store_float2(KILN_GLOBAL float *to, kiln_u32 index, float x, float y)
+{
+    kiln_float2 two = kiln_make2(x, y);
+    *(KILN_GLOBAL kiln_float2 *)(to + index) = two;
+}
+
+/*
+ * Copies from global to shared memory that go round the registers and run beside what follows:
+ * kiln_copy_async starts one of 4 or 16 |bytes|, both sides aligned to as much, which writes zeros
+ * where |valid| is 0 and then reads nothing; kiln_copy_commit ends a batch of them;
+ * kiln_copy_wait(k) waits until all but the latest k batches of this item are done.
+ */
+#if defined(KILN_CUDA) && __CUDA_ARCH__ >= 800
+
+#define KILN_HAS_ASYNC_COPY 1
+KILN_INLINE kiln_u32 kiln_shared_address(const void *shared)
+{
+    return (kiln_u32)__cvta_generic_to_shared(shared);
+}
+KILN_INLINE void kiln_copy_async(kiln_u32 to, const void *from, int bytes, int valid)
+{
+    int size = valid ? bytes : 0;
+    if (bytes == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(size)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(size)
+                     : "memory");
+}
+KILN_INLINE void kiln_copy_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
+#define kiln_copy_wait(batches) asm volatile("cp.async.wait_group %0;" ::"n"(batches) : "memory")
 
 #endif
 #endif

@@ -81,6 +81,11 @@ int error_return(const struct kiln_err *err, enum kiln_code code, struct kiln_er
     return (int)code;
 }
 
+enum kiln_code error_take(int code, const struct kiln_error *error, struct kiln_err *err)
+{
+    return code ? kiln_fail(err, (enum kiln_code)code, "%s", error->text) : KILN_OK;
+}
+
 int error_argument(struct kiln_error *ret_error, const char *fmt, ...)
 {
     char text[sizeof(ret_error->text)];

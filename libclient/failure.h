@@ -36,5 +36,7 @@ enum kiln_code failure_said(struct failure *f, unsigned code, struct bytes text,
 int failure_return(const struct failure *f, enum kiln_code code, struct kiln_error *ret_error);
 /* The same where there is no log. */
 int error_return(const struct kiln_err *err, enum kiln_code code, struct kiln_error *ret_error);
+/* The other way, inside libkiln: what one of its own calls failed with. */
+enum kiln_code error_take(int code, const struct kiln_error *error, struct kiln_err *err);
 /* Refuses an argument: KILN_E_INVALID with the sentence. */
 int error_argument(struct kiln_error *ret_error, const char *fmt, ...) KILN_PRINTF(2, 3);

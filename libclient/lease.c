@@ -4,6 +4,7 @@
  */
 #include "common/clock.h"
 #include "libclient/client.h"
+#include "libclient/plan.h"
 #include "libclient/problem.h"
 #include "libclient/real.h"
 #include "libclient/recording.h"
@@ -111,7 +112,7 @@ static enum kiln_code read_request(const struct kiln_lease_request *given,
     if (r.wait_ms < 0)
         return kiln_fail(err, KILN_INVALID, "kiln_lease_request.wait_ms is negative: %d",
                          r.wait_ms);
-    enum kiln_code rc = tuning_word_check("solver", bytes_of_text(r.solver), false, err);
+    enum kiln_code rc = tuning_solver_check(bytes_of_text(r.solver), err);
     if (!rc)
         *ret_request = r;
     return rc;
@@ -199,8 +200,10 @@ int kiln_lease_take(struct kiln_client *client, const struct kiln_problem *probl
         rc = problem_from_public(problem, &p, &f.err);
     if (!rc)
         rc = read_request(request, &r, &f.err);
-    if (!rc)
+    if (!rc) {
         rc = take(client, &p, &r, deadline_ns, &answer, &f);
+        plans_forget(client, &p); /* others may have recorded something for it meanwhile */
+    }
     if (!rc)
         hand_out(&answer, ret_state, ret_lease);
     return failure_return(&f, rc, err);
@@ -280,6 +283,8 @@ int kiln_lease_report(struct kiln_client *client, const struct kiln_lease *lease
         rc = read_best(recording, &m, &f.err);
     if (!rc)
         rc = report(client, lease, &m, deadline_ns, &answer, &f);
+    if (!rc && answer.state == KILN_LEASE_DONE)
+        plans_forget(client, /* problem= */ NULL); /* the lease does not say which it is for */
     if (!rc)
         hand_out(&answer, ret_state, ret_next);
     return failure_return(&f, rc, err);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/plan.h"
 
+#include "common/tuning_text.h"
 #include "libclient/fetch.h"
+#include "libclient/real.h"
 #include "libclient/sized.h"
 
 #include <stdio.h>
@@ -38,6 +40,8 @@ static bool is_name(struct bytes text)
 {
     return text.size > 0 && !memchr(text.data, '\0', text.size);
 }
+
+static bool is_name_or_empty(struct bytes text) { return text.size == 0 || is_name(text); }
 
 static const char *keep_text(char **at, struct bytes text)
 {
@@ -87,7 +91,8 @@ static enum kiln_code read_launch(struct plan_content *c, struct reader *kernels
     *l = (struct plan_launch){ .name = keep_text(text, m.name),
                                .object = m.object,
                                .grid = { m.grid_x, m.grid_y, m.grid_z },
-                               .group = { m.group_x, m.group_y, m.group_z } };
+                               .group = { m.group_x, m.group_y, m.group_z },
+                               .shared_bytes = m.shared_bytes };
     enum kiln_code rc = read_arguments(l, &m, f);
     if (!rc)
         c->launch_count++;
@@ -157,7 +162,8 @@ static enum kiln_code read_launches(struct plan_content *c, const struct message
 /* One allocation: the struct, room for every text with its end, the launches. */
 static struct plan_content *make_content(const struct message_planned *m)
 {
-    size_t text = m->solver.size + m->toolchain.size + 2 + m->kernels.size + m->kernel_count;
+    size_t text = m->solver.size + m->config.size + m->toolchain.size + m->toolchain_identity.size +
+                  4 + m->kernels.size + m->kernel_count;
     size_t align = _Alignof(struct plan_launch);
     size_t offset = (sizeof(struct plan_content) + text + align - 1) / align * align;
     struct plan_content *c = calloc(1, offset + m->kernel_count * sizeof(struct plan_launch));
@@ -168,6 +174,8 @@ static struct plan_content *make_content(const struct message_planned *m)
     c->again = (struct kiln_plan){ .content = c, .from_table = true };
     c->workspace_size = m->workspace_size;
     c->plan_ns = m->plan_ns;
+    c->source = m->source;
+    c->expected_ms = real_of_bits(m->expected_ms);
     c->launches = (struct plan_launch *)((char *)c + offset);
     return c;
 }
@@ -176,6 +184,11 @@ static enum kiln_code check_counts(const struct message_planned *m, struct failu
 {
     if (!is_name(m->solver) || !is_name(m->toolchain))
         return damaged(f, "no solver or toolchain named");
+    if (!is_name_or_empty(m->config) || m->config.size > TUNING_WORD_MOST ||
+        !is_name_or_empty(m->toolchain_identity) || m->toolchain_identity.size > TUNING_WORD_MOST)
+        return damaged(f, "an impossible perf config or toolchain");
+    if (m->source > PLAN_SOURCE_HEURISTIC || !real_is_fine(real_of_bits(m->expected_ms), 0))
+        return damaged(f, "an impossible source or expected time");
     if (m->kernel_count == 0 || m->kernel_count > LIMIT_PLAN_KERNELS)
         return damaged(f, "an impossible number of kernels");
     if (m->object_count == 0 || m->object_count > LIMIT_PLAN_KERNELS)
@@ -189,7 +202,9 @@ static enum kiln_code fill(struct plan_content *c, const struct message_planned 
 {
     char *text = c->text;
     c->solver = keep_text(&text, m->solver);
+    c->config = keep_text(&text, m->config);
     c->toolchain = keep_text(&text, m->toolchain);
+    c->toolchain_identity = keep_text(&text, m->toolchain_identity);
     enum kiln_code rc = read_objects(c, m, reply, without_objects, ret_said, f);
     return rc ? rc : read_launches(c, m, text, f);
 }
@@ -234,7 +249,14 @@ struct kiln_plan *kiln_plan_ref(struct kiln_plan *plan)
 
 void kiln_plan_unref(struct kiln_plan *plan) { plan_destroy(plan); }
 const char *kiln_plan_solver(const struct kiln_plan *plan) { return plan->content->solver; }
+const char *kiln_plan_config(const struct kiln_plan *plan) { return plan->content->config; }
+int kiln_plan_source(const struct kiln_plan *plan) { return plan->content->source; }
+double kiln_plan_expected_ms(const struct kiln_plan *plan) { return plan->content->expected_ms; }
 const char *kiln_plan_toolchain(const struct kiln_plan *plan) { return plan->content->toolchain; }
+const char *kiln_plan_toolchain_identity(const struct kiln_plan *plan)
+{
+    return plan->content->toolchain_identity;
+}
 uint64_t kiln_plan_workspace(const struct kiln_plan *plan) { return plan->content->workspace_size; }
 uint64_t kiln_plan_ns(const struct kiln_plan *plan) { return plan->content->plan_ns; }
 unsigned kiln_plan_object_count(const struct kiln_plan *plan)
@@ -293,9 +315,12 @@ int kiln_plan_launch(const struct kiln_plan *plan, unsigned index,
     if (index >= plan->content->launch_count)
         return error_argument(err, "launch %u of %u", index, plan->content->launch_count);
     const struct plan_launch *l = &plan->content->launches[index];
-    ret_launch->kernel = l->name;
-    ret_launch->object = l->object;
-    memcpy(ret_launch->grid, l->grid, sizeof(l->grid));
-    memcpy(ret_launch->group, l->group, sizeof(l->group));
+    struct kiln_plan_launch told = { .size = ret_launch->size,
+                                     .kernel = l->name,
+                                     .object = l->object,
+                                     .shared_bytes = l->shared_bytes };
+    memcpy(told.grid, l->grid, sizeof(l->grid));
+    memcpy(told.group, l->group, sizeof(l->group));
+    memcpy(ret_launch, &told, told.size < sizeof(told) ? told.size : sizeof(told));
     return KILN_E_OK;
 }

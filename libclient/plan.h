@@ -17,6 +17,7 @@ struct plan_launch {
     const char *name; /* into the plan's text */
     uint32_t object;
     uint32_t grid[3], group[3];
+    uint32_t shared_bytes; /* dynamic */
     uint32_t argument_count;
     struct message_plan_argument arguments[LIMIT_KERNEL_ARGUMENTS];
 };
@@ -40,8 +41,10 @@ struct plan_content {
     atomic_uint references;         /* of both handles together */
     struct kiln_plan answer, again; /* as for kernels */
     struct problem problem;
-    char target[LIMIT_TARGET_TEXT]; /* as it was asked for */
-    const char *solver, *toolchain; /* into |text| */
+    char target[LIMIT_TARGET_TEXT];                               /* as it was asked for */
+    const char *solver, *config, *toolchain, *toolchain_identity; /* into |text| */
+    int source;                                                   /* KILN_PLAN_... */
+    double expected_ms;
     uint64_t workspace_size, plan_ns;
     uint32_t object_count, launch_count;
     struct plan_object objects[LIMIT_PLAN_KERNELS];
@@ -65,3 +68,8 @@ void plan_destroy(struct kiln_plan *plan); /* kiln_plan_unref */
 static inline void plan_auto(struct kiln_plan **plan) { plan_destroy(*plan); }
 struct kiln_plan *plan_again(struct kiln_plan *plan);
 extern const struct table_value_ops plan_value_ops;
+
+struct kiln_client;
+/* Records of this problem (NULL: of any) may have changed: plans that this process was answered, or
+ * is being answered, do not count any more.  Any thread. */
+void plans_forget(struct kiln_client *client, const struct problem *problem);

@@ -2,8 +2,10 @@
 /*
  * Asking for plans: one, or many with a window of requests in flight.
  */
+#include "common/tuning_text.h"
 #include "libclient/client.h"
 #include "libclient/plan.h"
+#include "libclient/plan_window.h"
 #include "libclient/problem.h"
 #include "libclient/sized.h"
 
@@ -16,11 +18,25 @@
 
 /* The caller's options, as the wire has them. */
 struct wish {
-    struct bytes target, database_id, solver, toolchain;
+    struct bytes target, database_id, driver, toolchain, solver, config;
     uint8_t priority;
     bool without_objects;
     bool no_cache;
+    bool by_heuristic;
 };
+
+static enum kiln_code check_config(const struct wish *wish, struct kiln_err *err)
+{
+    if (wish->config.size > TUNING_WORD_MOST)
+        return kiln_fail(err, KILN_INVALID,
+                         "kiln_plan_options.config has %zu bytes, at most %u are allowed",
+                         wish->config.size, TUNING_WORD_MOST);
+    if (wish->config.size > 0 && wish->solver.size == 0)
+        return kiln_fail(err, KILN_INVALID,
+                         "kiln_plan_options.config is of one solver: name it in "
+                         "kiln_plan_options.solver");
+    return KILN_OK;
+}
 
 static enum kiln_code read_wish(const struct kiln_client *client,
                                 const struct kiln_plan_options *options, struct wish *ret_wish,
@@ -38,17 +54,21 @@ static enum kiln_code read_wish(const struct kiln_client *client,
     *ret_wish = (struct wish){
         .target = bytes_of_text(o.target),
         .database_id = bytes_of_text(o.database_id),
-        .solver = bytes_of_text(o.solver),
+        .driver = bytes_of_text(o.driver),
         .toolchain = bytes_of_text(o.toolchain),
+        .solver = bytes_of_text(o.solver),
+        .config = bytes_of_text(o.config),
         .priority = o.priority == KILN_PREFETCH ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE,
         .without_objects = o.no_objects != 0,
         .no_cache = client->no_cache,
+        .by_heuristic = o.heuristic != 0,
     };
-    return KILN_OK;
+    return check_config(ret_wish, err);
 }
 
 struct identity {
-    struct bytes parts[5];
+    struct bytes parts[7];
+    uint8_t by_heuristic;
     uint8_t problem[PROBLEM_WIRE_SIZE];
 };
 
@@ -62,9 +82,18 @@ static struct table_identity identify(const struct problem *p, const struct wish
     storage->parts[0] = buffer_view(&wire);
     storage->parts[1] = wish->target;
     storage->parts[2] = wish->database_id;
-    storage->parts[3] = wish->solver;
+    storage->parts[3] = wish->driver;
     storage->parts[4] = wish->toolchain;
-    return (struct table_identity){ .kind = TABLE_PLAN, .parts = storage->parts, .count = 5 };
+    storage->parts[5] = wish->solver;
+    storage->by_heuristic = wish->by_heuristic;
+    storage->parts[6] = bytes_of(&storage->by_heuristic, 1);
+    return (struct table_identity){ .kind = TABLE_PLAN, .parts = storage->parts, .count = 7 };
+}
+
+/* Who forces a config tries many: they must not push out what the job runs. */
+static bool is_kept(const struct wish *wish)
+{
+    return !wish->without_objects && wish->config.size == 0;
 }
 
 static struct kiln_plan *known(struct kiln_client *client, const struct problem *p,
@@ -72,10 +101,11 @@ static struct kiln_plan *known(struct kiln_client *client, const struct problem 
 {
     struct identity storage;
     struct table_identity identity = identify(p, wish, &storage);
-    return wish->without_objects ? NULL : table_get(client->table, &identity);
+    return is_kept(wish) ? table_get(client->table, &identity) : NULL;
 }
 
-static void remember(struct kiln_client *client, const struct wish *wish, struct kiln_plan *plan)
+static void remember(struct kiln_client *client, const struct wish *wish, uint64_t epoch,
+                     struct kiln_plan *plan)
 {
     struct identity storage;
     const struct plan_content *c = plan->content;
@@ -83,8 +113,18 @@ static void remember(struct kiln_client *client, const struct wish *wish, struct
     size_t bytes = sizeof(*c) + c->launch_count * sizeof(c->launches[0]);
     for (uint32_t i = 0; i < c->object_count; i++)
         bytes += (size_t)c->objects[i].size;
-    if (!wish->without_objects)
-        table_put(client->table, &identity, plan_again(plan), &plan_value_ops, bytes);
+    if (is_kept(wish))
+        table_put_of_epoch(client->table, epoch, &identity, plan_again(plan), &plan_value_ops,
+                           bytes);
+}
+
+void plans_forget(struct kiln_client *client, const struct problem *problem)
+{
+    uint8_t room[PROBLEM_WIRE_SIZE];
+    struct buffer wire = { .data = room, .capacity = sizeof(room), .limit = sizeof(room) };
+    if (problem)
+        problem_write(&wire, problem);
+    table_forget(client->table, TABLE_PLAN, buffer_view(&wire));
 }
 
 static void write_question(struct buffer *frame, const struct problem *p, const struct wish *wish)
@@ -93,12 +133,15 @@ static void write_question(struct buffer *frame, const struct problem *p, const 
         .problem = *p,
         .priority = wish->priority,
         .flags = (uint8_t)((wish->without_objects ? FETCH_NO_OBJECT : 0) |
-                           (wish->no_cache ? FETCH_NO_CACHE : 0)),
+                           (wish->no_cache ? FETCH_NO_CACHE : 0) |
+                           (wish->by_heuristic ? PLAN_HEURISTIC : 0)),
         .inline_limit = LIMIT_INLINE_OBJECT,
         .target = wish->target,
         .database_id = wish->database_id,
+        .driver = wish->driver,
         .toolchain = wish->toolchain,
         .solver = wish->solver,
+        .config = wish->config,
     };
     message_plan_write(frame, &m);
 }
@@ -109,7 +152,8 @@ struct slot {
     struct request request;
     struct buffer frame; /* owned */
     struct plan_question question;
-    size_t index; /* the caller's */
+    size_t index;   /* the caller's */
+    uint64_t epoch; /* of the table, when it was asked */
     bool used;
 
     struct kiln_plan *plan; /* the answer, owned; or */
@@ -130,12 +174,13 @@ static enum kiln_code accept_plan(struct request *request, const struct reply *r
     return s->code;
 }
 
-static void slot_begin(struct slot *s, const struct problem *p, const struct wish *wish,
-                       struct waiter *waiter)
+static void slot_begin(struct slot *s, struct kiln_client *client, const struct problem *p,
+                       const struct wish *wish, struct waiter *waiter)
 {
     *s = (struct slot){ .question = { .problem = *p,
                                       .target = wish->target,
                                       .without_objects = wish->without_objects },
+                        .epoch = table_epoch(client->table),
                         .used = true,
                         .failure = FAILURE_INIT };
     client_frame_init(&s->frame);
@@ -174,7 +219,7 @@ static enum kiln_code get(struct kiln_client *client, const struct kiln_problem 
     WAITER_AUTO struct waiter waiter;
     waiter_init(&waiter);
     __attribute__((cleanup(slot_done))) struct slot slot;
-    slot_begin(&slot, &p, &wish, &waiter);
+    slot_begin(&slot, client, &p, &wish, &waiter);
     rc = exchange_call(client->exchange, &slot.request, deadline_ns);
     struct failure *why = rc ? &slot.request.failure : &slot.failure;
     if (!rc)
@@ -184,7 +229,7 @@ static enum kiln_code get(struct kiln_client *client, const struct kiln_problem 
         why->log = NULL;
         return rc;
     }
-    remember(client, &wish, slot.plan);
+    remember(client, &wish, slot.epoch, slot.plan);
     *ret_plan = KILN_TAKE(slot.plan);
     return KILN_OK;
 }
@@ -245,7 +290,7 @@ static enum kiln_code begin_next(struct plan_batch *b, struct slot *s, struct ki
         tell(b, index, plan, &f, rc);
         return KILN_OK;
     }
-    slot_begin(s, &p, &b->wish, &b->waiter);
+    slot_begin(s, b->client, &p, &b->wish, &b->waiter);
     s->index = index;
     b->open++;
     return exchange_submit(b->client->exchange, &s->request, err);
@@ -267,7 +312,7 @@ static void tell_slot(struct plan_batch *b, struct slot *s)
     if (!rc)
         rc = s->code;
     if (!rc)
-        remember(b->client, &b->wish, s->plan);
+        remember(b->client, &b->wish, s->epoch, s->plan);
     tell(b, s->index, rc ? NULL : s->plan, why, rc);
 }
 
@@ -336,4 +381,111 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *probl
     if (!rc)
         rc = run_batch(&b, deadline_ns, &f.err);
     return failure_return(&f, rc, err);
+}
+
+/* ---- as the caller goes ---- */
+
+struct plan_window {
+    struct kiln_client *client; /* borrowed */
+    struct problem problem;
+    struct waiter waiter;
+    unsigned room, open;
+    struct slot slots[];
+};
+
+enum kiln_code plan_window_create(struct kiln_client *client, const struct problem *problem,
+                                  unsigned room, struct plan_window **ret_window,
+                                  struct kiln_err *err)
+{
+    struct plan_window *w = calloc(1, sizeof(*w) + room * sizeof(w->slots[0]));
+    if (!w)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u plans", room);
+    w->client = client;
+    w->problem = *problem;
+    w->room = room;
+    waiter_init(&w->waiter);
+    *ret_window = w;
+    return KILN_OK;
+}
+
+void plan_window_clear(struct plan_window *window)
+{
+    for (unsigned i = 0; i < window->room; i++) {
+        struct slot *s = &window->slots[i];
+        if (!s->used)
+            continue;
+        exchange_abandon(window->client->exchange, &s->request);
+        slot_done(s);
+    }
+    window->open = 0;
+}
+
+void plan_window_destroy(struct plan_window *window)
+{
+    if (!window)
+        return;
+    plan_window_clear(window);
+    waiter_done(&window->waiter);
+    free(window);
+}
+
+bool plan_window_is_full(const struct plan_window *window) { return window->open == window->room; }
+
+enum kiln_code plan_window_ask(struct plan_window *window, const struct kiln_plan_options *options,
+                               size_t tag, struct kiln_err *err)
+{
+    struct wish wish;
+    struct slot *s = window->slots;
+    enum kiln_code rc = read_wish(window->client, options, &wish, err);
+    if (rc)
+        return rc;
+    while (s->used)
+        s++;
+    slot_begin(s, window->client, &window->problem, &wish, &window->waiter);
+    s->index = tag;
+    window->open++;
+    return exchange_submit(window->client->exchange, &s->request, err);
+}
+
+static struct slot *ended_slot(struct plan_window *window)
+{
+    for (unsigned i = 0; i < window->room; i++) {
+        if (window->slots[i].used && window->slots[i].request.ended)
+            return &window->slots[i];
+    }
+    return NULL;
+}
+
+/* The same as in tell_slot(), but what came is not remembered: it is one of many. */
+static void hand_out(struct slot *s, struct planned *ret_planned, struct failure *failure)
+{
+    enum kiln_code rc = s->request.code ? s->request.code : s->code;
+    struct failure *why = s->request.code ? &s->request.failure : &s->failure;
+    *ret_planned = (struct planned){ .tag = s->index, .code = rc };
+    if (rc) {
+        failure_done(failure);
+        *failure = *why;
+        why->log = NULL;
+    } else {
+        ret_planned->plan = KILN_TAKE(s->plan);
+    }
+    slot_done(s);
+}
+
+enum kiln_code plan_window_next(struct plan_window *window, uint64_t deadline_ns,
+                                struct planned *ret_planned, struct failure *failure)
+{
+    if (window->open == 0)
+        return KILN_NOT_FOUND;
+    struct slot *s = ended_slot(window);
+    while (!s) {
+        enum kiln_code rc =
+            exchange_wait(window->client->exchange, &window->waiter, deadline_ns, &failure->err);
+        s = ended_slot(window);
+        if (rc && !s)
+            return rc;
+    }
+    hand_out(s, ret_planned, failure);
+    window->open--;
+    return KILN_OK;
 }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/recording.h"
 
+#include "common/device_database_id.h"
 #include "libclient/client.h"
+#include "libclient/plan.h"
 #include "libclient/problem.h"
 #include "libclient/real.h"
 #include "libclient/sized.h"
+
+#include <sys/random.h>
 
 /* Of each text about where it was measured.  kilnd allows fewer, and says so. */
 #define ORIGIN_MOST 1024u
@@ -45,12 +49,12 @@ enum kiln_code recording_read(const struct kiln_recording *recording,
     return rc;
 }
 
+/* The rules by which kilnd takes them. */
 static enum kiln_code check_words(enum tuning_kind kind, const struct message_tuning_entry *e,
                                   struct kiln_err *err)
 {
-    enum kiln_code rc = tuning_word_check("solver", e->solver, false, err);
-    if (!rc && kind == TUNING_FIND)
-        rc = tuning_word_check("algorithm", e->algorithm, false, err);
+    const struct tuning_entry entry = { .solver = e->solver, .algorithm = e->algorithm };
+    enum kiln_code rc = tuning_entry_check(kind, &entry, /* direction= */ 0, err);
     if (!rc && kind == TUNING_PERF && e->params.size > 0)
         rc = tuning_word_check("parameter text", e->params, true, err);
     return rc;
@@ -131,7 +135,8 @@ static enum kiln_code send_put(struct kiln_client *client, const struct message_
     return rc;
 }
 
-static enum kiln_code check_place(const struct kiln_recording *r, struct kiln_err *err)
+static enum kiln_code check_place(enum tuning_kind kind, const struct kiln_recording *r,
+                                  struct kiln_err *err)
 {
     if (!r->database_id || !r->database_id[0])
         return kiln_fail(err, KILN_INVALID,
@@ -144,6 +149,16 @@ static enum kiln_code check_place(const struct kiln_recording *r, struct kiln_er
                          r->tier);
     if (r->measurement_count == 0)
         return kiln_fail(err, KILN_INVALID, "there are no measurements to record");
+    if (kind == TUNING_FIND && r->backend && tuning_backend_check(bytes_of_text(r->backend), err))
+        return kiln_while(err, "kiln_recording.backend");
+    return KILN_OK;
+}
+
+/* A put that is sent again because the connection was lost has the same one. */
+static enum kiln_code draw_token(uint8_t ret_token[TUNING_TOKEN_SIZE], struct kiln_err *err)
+{
+    if (getrandom(ret_token, TUNING_TOKEN_SIZE, 0) != TUNING_TOKEN_SIZE)
+        return kiln_fail(err, KILN_UNAVAILABLE, "the system gives no random numbers; try again");
     return KILN_OK;
 }
 
@@ -152,18 +167,22 @@ static enum kiln_code put_all(struct kiln_client *client, enum tuning_kind kind,
                               uint64_t deadline_ns, struct failure *failure)
 {
     BUFFER_AUTO struct buffer entries;
+    uint8_t token[TUNING_TOKEN_SIZE];
     buffer_init(&entries, LIMIT_FRAME_BODY);
-    for (size_t i = 0; i < r->measurement_count; i++) {
+    enum kiln_code rc = draw_token(token, &failure->err);
+    for (size_t i = 0; !rc && i < r->measurement_count; i++) {
         struct message_tuning_entry e;
-        enum kiln_code rc = recording_measurement(r, kind, i, &e, &failure->err);
-        if (rc)
-            return rc;
-        message_tuning_entry_write(&entries, &e);
+        rc = recording_measurement(r, kind, i, &e, &failure->err);
+        if (!rc)
+            message_tuning_entry_write(&entries, &e);
     }
+    if (rc)
+        return rc;
     if (entries.failed)
         return kiln_fail(&failure->err, KILN_NO_MEMORY, "no memory for %zu measurements",
                          r->measurement_count);
-    const char *backend = r->backend ? r->backend : "HIP";
+    const char *backend =
+        r->backend ? r->backend : database_id_backend(bytes_of_text(r->database_id));
     struct message_tuning_put m = {
         .kind = (uint8_t)kind,
         .tier = (uint8_t)r->tier,
@@ -176,6 +195,7 @@ static enum kiln_code put_all(struct kiln_client *client, enum tuning_kind kind,
         .toolchain = bytes_of_text(r->toolchain),
         .library = bytes_of_text(r->library),
         .clock_mhz = r->clock_mhz,
+        .token = bytes_of(token, sizeof(token)),
         .count = (uint32_t)r->measurement_count,
         .entries = buffer_view(&entries),
     };
@@ -196,9 +216,11 @@ static int put(enum tuning_kind kind, struct kiln_client *client,
     if (!rc)
         rc = recording_read(recording, &r, &f.err);
     if (!rc)
-        rc = check_place(&r, &f.err);
-    if (!rc)
+        rc = check_place(kind, &r, &f.err);
+    if (!rc) {
         rc = put_all(client, kind, &p, &r, deadline_ns, &f);
+        plans_forget(client, &p); /* also where only the answer was lost */
+    }
     return failure_return(&f, rc, err);
 }
 

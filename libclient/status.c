@@ -65,7 +65,9 @@ static void fill_status(struct kiln_client *client, struct kiln_status *s)
     snprintf(s->daemon, sizeof(s->daemon), "%s", x.greeting.software);
     s->daemon_pid = (int)x.greeting.pid;
     s->role = (int)x.greeting.role;
-    const char *reason = x.reason[0] ? x.reason : "nothing was asked of kilnd yet";
+    const char *silent = x.requests ? "kilnd has not answered yet what it was asked"
+                                    : "nothing was asked of kilnd yet";
+    const char *reason = x.reason[0] ? x.reason : silent;
     snprintf(s->reason, sizeof(s->reason), "%s", x.answered ? "" : reason);
     s->requests = x.requests;
     s->reconnects = x.reconnects;

@@ -24,6 +24,7 @@ struct table {
     struct entry *newest, *oldest;
     size_t count, bytes;
     uint64_t hits;
+    uint64_t epoch; /* how often something was forgotten */
 };
 
 /* ---- identities ---- */
@@ -186,8 +187,9 @@ void *table_get(struct table *table, const struct table_identity *identity)
     return value;
 }
 
-void table_put(struct table *table, const struct table_identity *identity, void *value,
-               const struct table_value_ops *ops, size_t bytes)
+static void insert(struct table *table, const uint64_t *epoch,
+                   const struct table_identity *identity, void *value,
+                   const struct table_value_ops *ops, size_t bytes)
 {
     if (table->limits.limit_entries == 0)
         return;
@@ -199,6 +201,11 @@ void table_put(struct table *table, const struct table_identity *identity, void 
         return;
     }
     pthread_mutex_lock(&table->mutex);
+    if (epoch && *epoch != table->epoch) {
+        pthread_mutex_unlock(&table->mutex);
+        free(fresh);
+        return;
+    }
     struct entry *old = *find(table, identity, hash, size);
     ops->ref(value); /* before the old one goes: it may be the same */
     if (old)
@@ -210,6 +217,49 @@ void table_put(struct table *table, const struct table_identity *identity, void 
     table->bytes += fresh->bytes;
     while (table->count > table->limits.limit_entries || table->bytes > table->limits.limit_bytes)
         drop(table, table->oldest);
+    pthread_mutex_unlock(&table->mutex);
+}
+
+void table_put(struct table *table, const struct table_identity *identity, void *value,
+               const struct table_value_ops *ops, size_t bytes)
+{
+    insert(table, /* epoch= */ NULL, identity, value, ops, bytes);
+}
+
+void table_put_of_epoch(struct table *table, uint64_t epoch, const struct table_identity *identity,
+                        void *value, const struct table_value_ops *ops, size_t bytes)
+{
+    insert(table, &epoch, identity, value, ops, bytes);
+}
+
+uint64_t table_epoch(struct table *table)
+{
+    pthread_mutex_lock(&table->mutex);
+    uint64_t epoch = table->epoch;
+    pthread_mutex_unlock(&table->mutex);
+    return epoch;
+}
+
+static bool begins_with(const struct entry *e, struct bytes first)
+{
+    size_t size;
+    if (first.size == 0)
+        return true;
+    if (e->identity_size < sizeof(size) + first.size)
+        return false;
+    memcpy(&size, e->identity, sizeof(size));
+    return size == first.size && memcmp(e->identity + sizeof(size), first.data, size) == 0;
+}
+
+void table_forget(struct table *table, enum table_kind kind, struct bytes first)
+{
+    pthread_mutex_lock(&table->mutex);
+    table->epoch++;
+    for (struct entry *e = table->newest, *older; e; e = older) {
+        older = e->older;
+        if (e->kind == kind && begins_with(e, first))
+            drop(table, e);
+    }
     pthread_mutex_unlock(&table->mutex);
 }
 

@@ -48,5 +48,14 @@ void *table_get(struct table *table, const struct table_identity *identity);
 void table_put(struct table *table, const struct table_identity *identity, void *value,
                const struct table_value_ops *ops, size_t bytes);
 
+/* What was true when a question was asked may not be when its answer comes: note the epoch before
+ * asking, and the answer is only kept if nothing was forgotten since. */
+uint64_t table_epoch(struct table *table);
+void table_put_of_epoch(struct table *table, uint64_t epoch, const struct table_identity *identity,
+                        void *value, const struct table_value_ops *ops, size_t bytes);
+/* Drops every value of |kind| whose identity's first part is |first| (empty: any), and begins a new
+ * epoch.  Looks at the whole table. */
+void table_forget(struct table *table, enum table_kind kind, struct bytes first);
+
 uint64_t table_hits(struct table *table);
 size_t table_count(struct table *table);

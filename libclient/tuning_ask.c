@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/tuning_ask.h"
 
+#include "common/device_database_id.h"
 #include "libclient/sized.h"
 
 /* ---- questions ---- */
@@ -39,7 +40,7 @@ enum kiln_code question_read(enum tuning_kind kind, const struct kiln_tuning_opt
         return kiln_fail(err, KILN_INVALID,
                          "kiln_tuning_options.size is not set: give it sizeof the struct");
     sized_copy(&o, sizeof(o), options, options->size);
-    const char *backend = o.backend ? o.backend : "HIP";
+    const char *backend = o.backend ? o.backend : database_id_backend(bytes_of_text(o.database_id));
     *ret_question = (struct question){
         .kind = kind,
         .message = { .kind = (uint8_t)kind,

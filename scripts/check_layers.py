@@ -46,6 +46,7 @@ MAY_INCLUDE = {  # folder -> folders, or single headers, that it may include bes
     "cli": {"common/json.h"},
     "cli/kilnctl/sign.c": {"cli", "common/json.h", "engine/package/manifest.h",
                            "engine/digest/sha256.h"},
+    "cli/kilnctl/overlay_stamp.c": {"cli", "common/json.h", "engine/digest/sha256.h"},
     "cli/kilnctl/built_name.c": {"cli", "common/json.h", "engine/miopen/database_id.h"},
     "cli/kilnctl/db_file.c": {"cli", "common/json.h", "engine/miopen/tuning_file.h"},
     "kernels": set(),

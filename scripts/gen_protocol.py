@@ -151,6 +151,7 @@ ENUMS = (
     ("priority", "messages.h", "priority", "PRIORITY_"),
     ("lease outcome", "messages.h", "lease_outcome", "LEASE_OUTCOME_"),
     ("argument kind", "messages.h", "argument_kind", "ARGUMENT_"),
+    ("plan source", "messages.h", "plan_source", "PLAN_SOURCE_"),
 )
 
 
@@ -161,7 +162,7 @@ def generate_enums():
     return table(("enumeration", "value", "name", ""), rows)
 
 
-CONSTANT = re.compile(r"^#define (FRAME_VERSION\w*|FRAME_MORE|FRAME_STOPPING|NO_DESCRIPTOR|FETCH_\w+|TUNING_\w+|LEASE_[A-Z]+|"
+CONSTANT = re.compile(r"^#define (FRAME_VERSION\w*|FRAME_MORE|FRAME_STOPPING|NO_DESCRIPTOR|FETCH_\w+|PLAN_HEURISTIC|SOLUTION_\w+|TUNING_\w+|LEASE_[A-Z]+|"
                       r"CAPABILITY_\w+) (\w+)[ \t]*(/\*.*?\*/)?$", re.M)
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The project's own files, without build folders and what git keeps: for the lints."""
+"""The project's own files, without build folders and what git keeps or ignores: for the lints."""
 import pathlib
+import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CODE = (".c", ".h")
@@ -8,19 +9,37 @@ GPU = (".cl", ".hip", ".cu")
 _SKIPPED = {"build", ".git", "__pycache__"}
 
 
-def files(root=ROOT):
-    """Every file below |root|, sorted, as (path, path relative to root as text)."""
-    found = []
-    pending = [pathlib.Path(root)]
+def _listed(root):
+    """What git tracks below |root| or would, when that is a checkout of its own; None where it is
+    none, or git is absent."""
+    if not (root / ".git").exists():
+        return None
+    try:
+        listing = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others",
+                                  "--exclude-standard"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return [root / name for name in listing.stdout.decode().split("\0") if name]
+
+
+def _walked(root):
+    pending = [root]
     while pending:
         for entry in pending.pop().iterdir():
-            if entry.is_symlink() or entry.name in _SKIPPED:
-                continue
-            if entry.is_dir():
+            if entry.is_dir() and not entry.is_symlink() and entry.name not in _SKIPPED:
                 pending.append(entry)
-            else:
-                found.append((entry, entry.relative_to(root).as_posix()))
-    return sorted(found)
+            elif not entry.is_dir():
+                yield entry
+
+
+def files(root=ROOT):
+    """Every file below |root|, sorted, as (path, path relative to root as text)."""
+    root = pathlib.Path(root)
+    listed = _listed(root)
+    candidates = _walked(root) if listed is None else listed
+    return sorted((path, path.relative_to(root).as_posix()) for path in candidates
+                  if path.is_file() and not path.is_symlink()
+                  and not _SKIPPED.intersection(path.relative_to(root).parts))
 
 
 def with_suffix(suffixes, root=ROOT):

@@ -6,6 +6,7 @@
 #include "cli/problem_set.h"
 #include "common/json.h" /* KILN_AUTO */
 
+#include <kiln/solutions.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -96,9 +97,61 @@ static int timeout_ms(const struct ahead *ahead, size_t count)
     return ms < TIMEOUT_MOST_MS ? (int)ms : TIMEOUT_MOST_MS;
 }
 
+/* Where find will time solvers, each of them is wanted; where the database knows, only the best. */
+static bool will_time(const struct ahead *ahead, const struct kiln_solutions *list)
+{
+    struct kiln_solution first = { .size = sizeof(first) };
+    struct kiln_error unused = { 0 };
+    return kiln_solutions_at(list, 0, &first, &unused) == KILN_E_OK &&
+           (ahead->bench->find->mode == KILN_FIND_NORMAL || !(first.find_ms > 0));
+}
+
+static bool wish_for_each(struct ahead *ahead, const struct kiln_problem *problem, unsigned line,
+                          const struct kiln_solutions *list)
+{
+    struct kiln_error unused = { 0 };
+    for (unsigned i = 0; i < kiln_solutions_count(list); i++) {
+        struct kiln_solution solution = { .size = sizeof(solution) };
+        if (kiln_solutions_at(list, i, &solution, &unused))
+            return false;
+        struct wish *wish = find_wish(ahead, solution.solver);
+        if (!wish || problem_set_add(&wish->problems, problem, line, &unused))
+            return false;
+    }
+    return true;
+}
+
+/* The best of problem |index| of wish |at| becomes every solver that applies. */
+static void wish_for_solvers(struct ahead *ahead, size_t at, size_t index)
+{
+    const struct kiln_problem problem = ahead->wishes[at].problems.problems[index];
+    const unsigned line = ahead->wishes[at].problems.lines[index];
+    struct kiln_plan_options options = bench_plan_options(ahead->bench, "");
+    struct kiln_solutions *list = NULL;
+    struct kiln_error unused = { 0 };
+    if (kiln_solutions_get(ahead->client, &problem, &options, 0, &list, &unused))
+        return;
+    if (will_time(ahead, list))
+        (void)wish_for_each(ahead, &problem, line, list);
+    kiln_solutions_free(list);
+}
+
+static void expand(struct ahead *ahead)
+{
+    size_t count = ahead->count;
+    if (!ahead->bench->find || ahead->bench->find->mode == KILN_FIND_FAST)
+        return;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; !*ahead->wishes[i].solver && k < ahead->wishes[i].problems.count &&
+                           !atomic_load(&ahead->stop);
+             k++)
+            wish_for_solvers(ahead, i, k);
+}
+
 static void *ask(void *context)
 {
     struct ahead *ahead = context;
+    expand(ahead);
     for (size_t i = 0; i < ahead->count && !atomic_load(&ahead->stop); i++) {
         const struct problem_set *set = &ahead->wishes[i].problems;
         struct kiln_plan_options options =

@@ -9,44 +9,64 @@
 
 struct listing {
     struct table *table;    /* owned by the caller; NULL: JSON */
+    struct table *not_here; /* the same: what cannot be used, and why */
     struct json *devices;   /* the same */
     struct json *not_found; /* the same */
-    size_t found;
+    size_t found, not_found_count;
 };
 
-static void add_row(struct table *table, const char *name, const char *model, const char *target,
-                    const struct kiln_error *why_not)
+static void add_row(struct table *table, const struct kiln_device_info *info)
 {
-    table_cell_in(table, why_not ? COLOUR_YELLOW : COLOUR_GREEN, "%s", name ? name : "-");
-    table_cell(table, "%s", why_not ? "not here:" : model ? model : "-");
-    table_cell(table, "%s", why_not ? why_not->text : target ? target : "-");
+    table_cell_in(table, COLOUR_GREEN, "%s", info->name);
+    table_cell(table, "%s", info->model[0] ? info->model : "-");
+    table_cell(table, "%s", info->target);
+    table_cell(table, "%s", info->uuid[0] ? info->uuid : "-");
 }
 
-static void add_json(struct listing *listing, const char *name, const char *model,
-                     const char *target, const struct kiln_error *why_not)
+static void add_reason(struct table *table, const char *name, const struct kiln_error *why_not)
+{
+    table_cell_in(table, COLOUR_YELLOW, "%s", name);
+    table_cell(table, "%s", why_not->text);
+}
+
+static void add_json(struct json *list, const struct kiln_device_info *info)
 {
     struct json *json = json_object();
-    json_set_text(json, "name", name ? name : "");
-    if (why_not) {
-        json_set_text(json, "reason", why_not->text);
-        json_append(listing->not_found, json);
-        return;
-    }
-    json_set_text(json, "model", model ? model : "");
-    json_set_text(json, "target", target ? target : "");
-    json_append(listing->devices, json);
+    json_set_text(json, "name", info->name);
+    json_set_text(json, "model", info->model);
+    json_set_text(json, "target", info->target);
+    json_set_text(json, "database_id", info->database_id);
+    json_set_text(json, "uuid", info->uuid);
+    json_set_text(json, "driver", info->driver);
+    json_set_text(json, "pci", info->pci);
+    json_set_u64(json, "compute_units", info->compute_units);
+    json_set_u64(json, "clock_mhz", info->clock_mhz);
+    json_set_u64(json, "memory", info->memory);
+    json_append(list, json);
 }
 
-static void on_device(void *context, const char *name, const char *model, const char *target,
+static void add_json_reason(struct json *list, const char *name, const struct kiln_error *why_not)
+{
+    struct json *json = json_object();
+    json_set_text(json, "name", name);
+    json_set_text(json, "reason", why_not->text);
+    json_append(list, json);
+}
+
+static void on_device(void *context, const struct kiln_device_info *info,
                       const struct kiln_error *why_not)
 {
     struct listing *listing = context;
-    const struct kiln_error *reason = why_not && why_not->code ? why_not : NULL;
-    listing->found += reason == NULL;
-    if (listing->table)
-        add_row(listing->table, name, model, target, reason);
+    listing->found += why_not == NULL;
+    listing->not_found_count += why_not != NULL;
+    if (listing->table && why_not)
+        add_reason(listing->not_here, info->name, why_not);
+    else if (listing->table)
+        add_row(listing->table, info);
+    else if (why_not)
+        add_json_reason(listing->not_found, info->name, why_not);
     else
-        add_json(listing, name, model, target, reason);
+        add_json(listing->devices, info);
 }
 
 static int judge(const struct listing *listing, struct kiln_error *err)
@@ -57,18 +77,31 @@ static int judge(const struct listing *listing, struct kiln_error *err)
                     "no device here: install a GPU runtime, or pocl-opencl-icd for the CPU");
 }
 
+static int print_tables(const struct listing *listing, struct kiln_error *err)
+{
+    int rc = listing->found ? table_print(listing->table, stdout, err) : KILN_E_OK;
+    if (rc || listing->not_found_count == 0)
+        return rc;
+    printf("%sNot here:\n", listing->found ? "\n" : "");
+    return table_print(listing->not_here, stdout, err);
+}
+
 static int list_table(struct listing *listing, struct kiln_error *err)
 {
     static const struct column columns[] = { { "DEVICE", ALIGN_LEFT },
                                              { "MODEL", ALIGN_LEFT },
-                                             { "TARGET", ALIGN_LEFT } };
-    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 3);
-    if (!table)
+                                             { "TARGET", ALIGN_LEFT },
+                                             { "UUID", ALIGN_LEFT } };
+    static const struct column reasons[] = { { NULL, ALIGN_LEFT }, { NULL, ALIGN_LEFT } };
+    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 4);
+    __attribute__((cleanup(table_auto))) struct table *not_here = table_create(reasons, 2);
+    if (!table || !not_here)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while listing devices");
     listing->table = table;
+    listing->not_here = not_here;
     int rc = kiln_device_list(on_device, listing, err);
     if (!rc)
-        rc = table_print(table, stdout, err);
+        rc = print_tables(listing, err);
     return rc ? rc : judge(listing, err);
 }
 

@@ -5,9 +5,6 @@
 
 static int check(const struct kiln_driver_line *job, struct kiln_error *err)
 {
-    if (job->search)
-        return cli_fail(err, KILN_E_UNSUPPORTED,
-                        "-s 1 asks for tuning, which this version of kiln does not do: use -s 0");
     if (*job->solver && !job->solver[strspn(job->solver, "-0123456789")])
         return cli_fail(err, KILN_E_INVALID,
                         "-S %.20s: kiln has names for solvers, no numbers, such as "

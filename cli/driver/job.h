@@ -12,8 +12,7 @@
 
 #include <kiln/problem.h>
 
-/* As kiln_driver_line_parse(); also KILN_E_UNSUPPORTED for -s 1, and KILN_E_INVALID for a number
- * as solver. */
+/* As kiln_driver_line_parse(); also KILN_E_INVALID for a number as solver. */
 CLI_MUST_CHECK int job_parse(const char *line, struct kiln_driver_line *ret_job,
                              struct kiln_error *err);
 CLI_MUST_CHECK int job_parse_words(const char *const *words, size_t count,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/lines_report.h"
 
+#include "cli/driver/find.h"
 #include "cli/exit_status.h"
 #include "cli/output.h"
 #include "cli/tiers.h"
@@ -17,8 +18,10 @@ static const struct {
 static void print_kernels(const struct measurement *m, FILE *out)
 {
     char size[UNITS_TEXT_MOST], time[UNITS_TEXT_MOST];
-    fprintf(out, "solver %s, toolchain %s, workspace %s\n", m->solver, m->toolchain,
-            units_size(m->workspace, size));
+    fprintf(out, "solver %s, ", m->solver);
+    if (m->config[0])
+        fprintf(out, "config %s, ", m->config);
+    fprintf(out, "toolchain %s, workspace %s\n", m->toolchain, units_size(m->workspace, size));
     for (unsigned i = 0; i < m->object_count; i++) {
         const struct measured_object *o = &m->objects[i];
         fprintf(out, "kernel %.12s, %s, %s", o->key, units_size(o->size, size), tier_name(o->tier));
@@ -37,7 +40,9 @@ static void print_phase(FILE *out, const char *before, const char *name, double 
 static void print_phases(const struct measurement *m, FILE *out)
 {
     const struct phases *t = &m->time;
-    print_phase(out, "time: ", "plan", t->plan);
+    if (t->find > 0)
+        print_phase(out, "time: ", "find", t->find);
+    print_phase(out, t->find > 0 ? ", " : "time: ", "plan", t->plan);
     print_phase(out, ", ", "fetch", t->fetch);
     if (t->compile > 0)
         print_phase(out, " of which ", "compile", t->compile);
@@ -111,6 +116,9 @@ void lines_report_print(const struct report_place *place, const struct measureme
                 "with x and y exchanged\n",
                 directions[measure_asked_direction(m)].sentence, name);
     fprintf(out, "%s: seed %llu\n", name, (unsigned long long)m->seed);
+    struct kiln_error unprinted = { 0 };
+    if (m->found && find_print(m->found, out, &unprinted))
+        output_error(stderr, "kiln-driver", &unprinted, NULL);
     if (m->object_count > 0) {
         print_kernels(m, out);
         print_phases(m, out);

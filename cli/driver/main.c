@@ -7,6 +7,7 @@
  *   options.[ch]    our own options     job.[ch]    MIOpenDriver's, understood
  *   ahead.[ch]      asks for all of a file's kernels at once
  *   measure.[ch]    one problem: plan, fetch, load, launch, check
+ *   find.[ch]       the solver found or tuned before; find_progress.[ch] how far that is
  *   tensors.[ch]    data on both sides  storage.[ch] numbers in memory
  *   reference.[ch]  what is right
  *   report.[ch]     totals, JSON        lines_report.[ch]  lines as they are done
@@ -14,6 +15,7 @@
  */
 #include "cli/driver/ahead.h"
 #include "cli/driver/devices.h"
+#include "cli/driver/find.h"
 #include "cli/driver/job.h"
 #include "cli/driver/options.h"
 #include "cli/driver/pocl_folder.h"
@@ -57,11 +59,14 @@ static int run_job(struct driver *d, unsigned line, const struct kiln_driver_lin
         if (kiln_problem_to_driver(&job->problems[i], command, sizeof(command), &unused))
             command[0] = '\0';
         measure(&d->bench, &job->problems[i], job, d->seed + d->next++, &m);
-        if (m.err.code == KILN_E_UNAVAILABLE && m.object_count == 0) {
+        bool is_over = m.err.code == KILN_E_UNAVAILABLE && m.object_count == 0;
+        if (is_over)
             *err = m.err;
+        else
+            report_add(&d->report, &(struct report_place){ .line = line, .command = command }, &m);
+        measurement_done(&m);
+        if (is_over)
             return err->code;
-        }
-        report_add(&d->report, &(struct report_place){ .line = line, .command = command }, &m);
     }
     return KILN_E_OK;
 }
@@ -145,8 +150,13 @@ static int run_problems(struct driver *d, struct driver_call *call, struct kiln_
 /* Input first: what is wrong with it is wrong with every device. */
 static int run(struct driver_call *call, struct kiln_error *err)
 {
-    struct driver d = { .bench.toolchain = call->options.toolchain };
-    int rc = read_input(&d, call, err);
+    struct kiln_conv_options find;
+    struct driver d = { .bench = { .toolchain = call->options.toolchain,
+                                   .find = &find,
+                                   .progress = call->options.common.json ? NULL : stderr } };
+    int rc = find_options_read(&call->options, &find, err);
+    if (!rc)
+        rc = read_input(&d, call, err);
     if (!rc)
         rc = session_open(&call->options.common, "kiln-driver", &d.bench.client, err);
     if (!rc)
@@ -165,10 +175,13 @@ static int run(struct driver_call *call, struct kiln_error *err)
 static int run_on_devices(struct driver_call *call, struct kiln_error *err)
 {
     struct pocl_folder folder;
+    int rc = kiln_library_path_set("hip", call->options.hip_library_path, err);
+    if (rc)
+        return cli_while(err, "--hip-library-path");
     pocl_folder_init(&folder);
-    int rc = call->command == DRIVER_DEVICES
-                 ? devices_print(call->options.common.json, &call->reported, err)
-                 : run(call, err);
+    rc = call->command == DRIVER_DEVICES
+             ? devices_print(call->options.common.json, &call->reported, err)
+             : run(call, err);
     pocl_folder_done(&folder);
     return rc;
 }

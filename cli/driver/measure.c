@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/measure.h"
 
+#include "cli/driver/find.h"
 #include "cli/driver/reference.h"
 #include "cli/driver/storage.h"
 #include "cli/driver/tensors.h"
@@ -53,12 +54,45 @@ struct kiln_plan_options bench_plan_options(const struct bench *bench, const cha
     };
 }
 
+/* A solver that was named is taken as it is; what is fast alone is kilnd's own choice. */
+static int choose_solver(struct attempt *a, struct kiln_error *err)
+{
+    const struct bench *bench = a->bench;
+    bool tunes = a->flags->search != 0;
+    if (!bench->find)
+        return KILN_E_OK;
+    bool searches = bench->find->enforce >= KILN_ENFORCE_SEARCH;
+    bool is_chosen = *a->flags->solver || bench->find->mode == KILN_FIND_FAST;
+    if (!tunes && !searches && is_chosen)
+        return KILN_E_OK;
+    struct find_call call = { .client = bench->client,
+                              .device = bench->device,
+                              .problem = &a->m->problem,
+                              .options = bench->find,
+                              .solver = a->flags->solver,
+                              .tunes = tunes,
+                              .progress = bench->progress };
+    uint64_t start = now_ns();
+    int rc = find_run(&call, &a->m->found, err);
+    a->m->time.find = since(start);
+    return rc;
+}
+
+static int take_plan(struct attempt *a, struct kiln_error *err)
+{
+    struct kiln_plan_options options = bench_plan_options(a->bench, a->flags->solver);
+    struct kiln_plan *found = a->m->found ? kiln_conv_result_plan(a->m->found) : NULL;
+    if (!found)
+        return kiln_plan_get(a->bench->client, &a->m->problem, &options, 0, &a->plan, err);
+    a->plan = kiln_plan_ref(found);
+    return KILN_E_OK;
+}
+
 static int get_plan(struct attempt *a, struct kiln_error *err)
 {
     struct measurement *m = a->m;
-    struct kiln_plan_options options = bench_plan_options(a->bench, a->flags->solver);
     uint64_t start = now_ns();
-    int rc = kiln_plan_get(a->bench->client, &m->problem, &options, 0, &a->plan, err);
+    int rc = take_plan(a, err);
     double spent = since(start);
     m->time.fetch = spent;
     if (rc)
@@ -68,6 +102,7 @@ static int get_plan(struct attempt *a, struct kiln_error *err)
     m->time.plan = planning < spent ? planning : spent;
     m->time.fetch = spent - m->time.plan;
     snprintf(m->solver, sizeof(m->solver), "%s", kiln_plan_solver(a->plan));
+    snprintf(m->config, sizeof(m->config), "%s", kiln_plan_config(a->plan));
     snprintf(m->toolchain, sizeof(m->toolchain), "%s", kiln_plan_toolchain(a->plan));
     m->workspace = kiln_plan_workspace(a->plan);
     return KILN_E_OK;
@@ -170,8 +205,9 @@ static int launch_all(struct attempt *a, struct kiln_error *err)
 static int judge(struct attempt *a, const void *got, const double *want, const double *magnitude,
                  struct kiln_error *err)
 {
-    struct reference_verdict v =
-        reference_compare(&a->m->problem, got, want, magnitude, STORAGE_QUANTUM);
+    struct rounding rounding =
+        rounding_of(&a->m->problem, a->m->solver, a->m->config, STORAGE_QUANTUM);
+    struct reference_verdict v = reference_compare(&a->m->problem, got, want, magnitude, &rounding);
     a->m->checked = true;
     a->m->wrong = v.wrong;
     a->m->largest_error = v.error;
@@ -241,7 +277,7 @@ void measure(const struct bench *bench, const struct kiln_problem *problem,
              struct measurement *ret_measurement)
 {
     static int (*const steps[])(struct attempt *, struct kiln_error *) = {
-        check_memory, get_plan, load, make_tensors, launch_all, check,
+        check_memory, choose_solver, get_plan, load, make_tensors, launch_all, check,
     };
     struct measurement *m = ret_measurement;
     struct attempt a = { .bench = bench, .flags = flags, .m = m };
@@ -257,6 +293,12 @@ void measure(const struct bench *bench, const struct kiln_problem *problem,
     attempt_done(&a);
     /* A library that fails without saying so must not count as success. */
     m->err.code = rc;
+}
+
+void measurement_done(struct measurement *measurement)
+{
+    kiln_conv_result_free(measurement->found);
+    measurement->found = NULL;
 }
 
 unsigned measure_asked_direction(const struct measurement *m)

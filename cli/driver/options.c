@@ -14,9 +14,23 @@
 static const struct option options[] = {
     { "device", 0, OPTION_TEXT, AT(device), "NAME",
       "where to run: opencl, hip:0, cuda:1, ... (auto)", 0, 0 },
+    { "hip-library-path", 0, OPTION_TEXT, AT(hip_library_path), "FOLDERS",
+      "look for the HIP runtime there first; ':' between them", 0, 0 },
     { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "compiler that kilnd shall use", 0, 0 },
     { "seed", 0, OPTION_NUMBER, AT(seed), "N",
       "random data of an earlier run; the next problem takes N + 1", 0, SEED_MOST },
+    { "find-mode", 0, OPTION_TEXT, AT(find_mode), "MODE",
+      "without -S: normal, fast or hybrid ($MIOPEN_FIND_MODE, else hybrid)", 0, 0 },
+    { "enforce", 0, OPTION_TEXT, AT(enforce), "HOW",
+      "none, db_update, search, search_db_update or db_clean, or 1 to 5 ($MIOPEN_FIND_ENFORCE)", 0,
+      0 },
+    { "budget", 0, OPTION_TIME, AT(budget), "TIME",
+      "for find or tune of each problem (find no limit, tune 60s)", 0, 0 },
+    { "share", 0, OPTION_FLAG, AT(share), NULL,
+      "-s 1: share the search with other processes that do", 0, 0 },
+    { "no-record", 0, OPTION_FLAG, AT(no_record), NULL, "record nothing of find and tune", 0, 0 },
+    { "journal", 0, OPTION_VERBATIM, AT(journal), "FOLDER",
+      "keeps a search's timings, to go on from; '' for none (the user's state folder)", 0, 0 },
     { "summary", 0, OPTION_FLAG, AT(summary), NULL, "end with one table of counts and times", 0,
       0 },
     { "ahead", 0, OPTION_FLAG, AT(ahead), NULL,
@@ -130,7 +144,9 @@ void driver_print_help(FILE *out)
         "       kiln-driver devices [--json]\n\n"
         "Runs convolutions on a device of this host with kernels from kilnd, times and verifies\n"
         "them.  FILE holds MIOpenDriver command lines, such as MIOPEN_ENABLE_LOGGING_CMD=1 logs;\n"
-        "'-' is standard input.  Each run takes fresh random data.  With --ahead, all compilers\n"
+        "'-' is standard input.  Each run takes fresh random data.  Without -S the fastest solver\n"
+        "is found first; -s 1 tunes.  What that measures is recorded.  With --ahead, all "
+        "compilers\n"
         "have work from the start; kernels that were ready before their problem's turn count as\n"
         "hits.\n\n",
         out);

@@ -10,9 +10,10 @@
 
 struct driver_options {
     struct session_options common;
-    const char *device, *toolchain;
-    struct option_number seed;
-    bool summary, ahead;
+    const char *device, *hip_library_path, *toolchain;
+    const char *find_mode, *enforce, *journal;
+    struct option_number seed, budget;
+    bool summary, ahead, share, no_record;
 };
 
 enum driver_command { DRIVER_CONV, DRIVER_RUN, DRIVER_DEVICES, DRIVER_NOTHING };

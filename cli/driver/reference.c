@@ -15,8 +15,6 @@
 /* Outputs that a thread takes at a time: small enough to end together, large enough to be cheap. */
 #define CHUNK 256u
 #define THREADS_MOST 64u
-/* Unit roundoff of 32-bit floating point. */
-#define FLOAT_UNIT 0x1p-24
 
 /* Axes of a tensor; "outer" is n of x and y, k of w. */
 enum axis { OUTER, CHANNEL, DEPTH, HEIGHT, WIDTH, AXES };
@@ -359,58 +357,18 @@ int reference_run(const struct kiln_problem *problem, const struct reference_ten
     return KILN_E_NO_MEMORY;
 }
 
-/* Products that the problem sums up for one element, at most. */
-static double terms(const struct kiln_problem *p)
-{
-    struct job job = job_of(p);
-    double taps = (double)tap_count(p);
-    switch (p->direction) {
-    case KILN_FORWARD: return taps * (p->c / p->groups);
-    case KILN_BACKWARD_DATA: return taps * (p->k / p->groups);
-    default: return (double)(elements(&job.y) / p->k);
-    }
-}
-
-/*
- * A sum of n products passes n roundings (one product, n - 1 additions; with a fused
- * multiply-add n in all), each off by at most u = 2^-24 relative, whatever the order:
- *     |error| <= ((1 + u)^n - 1) * sum|a b|                           (always)
- *     |error| <= (exp(8 sqrt(n) u + n u^2 / (1 - u)) - 1) * sum|a b|  (but for one in 10^13)
- * the second by Higham and Mary, "A new approach to probabilistic rounding error analysis" (2019).
- * The smaller one holds from n = 64 on as the second.  Where every product is a multiple of
- * |quantum| and sum|a b| < 2^24 quanta, no partial sum needs rounding: the error is 0.
- * One rounding more is allowed for a solver that adds a partial sum kept in 32 bits.
- */
-static double growth(const struct kiln_problem *p)
-{
-    double n = terms(p) + 1;
-    double always = expm1(n * log1p(FLOAT_UNIT));
-    double nearly = expm1(8 * sqrt(n) * FLOAT_UNIT + n * FLOAT_UNIT * FLOAT_UNIT);
-    return always < nearly ? always : nearly;
-}
-
-static double bound_of(double relative, double magnitude, double quantum)
-{
-    return magnitude <= quantum * 0x1p24 ? 0 : relative * magnitude;
-}
-
-double reference_bound(const struct kiln_problem *problem, double magnitude, double quantum)
-{
-    return bound_of(growth(problem), magnitude, quantum);
-}
-
 struct reference_verdict reference_compare(const struct kiln_problem *problem, const void *got,
                                            const double *result, const double *magnitude,
-                                           double quantum)
+                                           const struct rounding *rounding)
 {
     struct job job = job_of(problem);
     const struct tensor *outputs[] = { &job.y, &job.x, &job.w };
     uint64_t count = elements(outputs[problem->direction]);
     struct reference_verdict verdict = { 0 };
-    double relative = growth(problem), worst = -1;
+    double worst = -1;
     for (uint64_t i = 0; i < count; i++) {
         double value = storage_load(problem->type, got, i);
-        double bound = bound_of(relative, magnitude[i], quantum);
+        double bound = rounding_bound(rounding, magnitude[i]);
         /* Rounding is monotonic: what lies within the bound lands within the rounded bounds. */
         bool right = value >= storage_round(problem->type, result[i] - bound) &&
                      value <= storage_round(problem->type, result[i] + bound);

@@ -15,9 +15,10 @@
  *     ... run the kernel ...
  *     reference_run(&problem, &(struct reference_tensors){ .x = wide_x, .w = wide_w,
  *                   .result = want, .magnitude = magnitude }, 2, &err);
- *     verdict = reference_compare(&problem, y, want, magnitude, STORAGE_QUANTUM);
+ *     rounding = rounding_of(&problem, "ConvDirectNaive", NULL, STORAGE_QUANTUM);
+ *     verdict = reference_compare(&problem, y, want, magnitude, &rounding);
  */
-#include <kiln/problem.h>
+#include "cli/driver/rounding.h"
 
 /* All in the problem's own layouts; the direction's output needs no operand. */
 struct reference_tensors {
@@ -31,10 +32,6 @@ struct reference_tensors {
 int reference_run(const struct kiln_problem *problem, const struct reference_tensors *tensors,
                   unsigned threads, struct kiln_error *err);
 
-/* How far the 32-bit sum behind one element may be off (before it is rounded to the storage
- * type).  0 where the data's |quantum| makes the sum exact; |quantum| 0: any data. */
-double reference_bound(const struct kiln_problem *problem, double magnitude, double quantum);
-
 struct reference_verdict {
     uint64_t wrong; /* elements beyond their bound, NaN included */
     uint64_t index; /* of the worst one: the furthest beyond its bound, else the furthest off */
@@ -45,4 +42,4 @@ struct reference_verdict {
 /* |got| holds the direction's output in the problem's type and layout. */
 struct reference_verdict reference_compare(const struct kiln_problem *problem, const void *got,
                                            const double *result, const double *magnitude,
-                                           double quantum);
+                                           const struct rounding *rounding);

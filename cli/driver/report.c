@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/report.h"
 
+#include "cli/driver/find.h"
 #include "cli/driver/lines_report.h"
 #include "cli/outcome.h"
 
@@ -9,6 +10,7 @@ static const struct phase_name {
     size_t offset;
     const char *json, *table;
 } phase_names[] = {
+    { offsetof(struct phases, find), "find_s", "  find and tune" },
     { offsetof(struct phases, plan), "plan_s", "  plan" },
     { offsetof(struct phases, fetch), "fetch_s", "  fetch" },
     { offsetof(struct phases, compile), "compile_s", "    of which compile" },
@@ -105,8 +107,11 @@ static struct json *measurement_json(const struct report_place *place, const str
     json_set_text(json, "asked_direction", directions[measure_asked_direction(m)]);
     json_set_u64(json, "seed", m->seed);
     json_set_text(json, "solver", m->solver);
+    json_set_text(json, "config", m->config);
     json_set_text(json, "toolchain", m->toolchain);
     json_set_u64(json, "workspace", m->workspace);
+    if (m->found)
+        json_set(json, "find", find_json(m->found));
     json_set(json, "kernels", objects_json(m));
     json_set(json, "times", phases_json(&m->time));
     json_set_u64(json, "iterations", m->iterations);

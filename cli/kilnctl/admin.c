@@ -32,6 +32,13 @@ static int parse_reply(const char *request, const char *reply, struct json **ret
     return KILN_E_OK;
 }
 
+/* A file that may not be read here is KILN_E_DENIED, too, and says nothing of the next one. */
+static int note_refusal(const struct invocation *invocation, int rc)
+{
+    *invocation->refused |= rc == KILN_E_DENIED;
+    return rc;
+}
+
 int admin_ask(const struct invocation *invocation, const char *request,
               const struct json *arguments, struct json **ret_reply, struct kiln_error *err)
 {
@@ -39,7 +46,8 @@ int admin_ask(const struct invocation *invocation, const char *request,
     KILN_AUTO(reply) char *reply = NULL;
     int rc = print_arguments(request, arguments, &text, err);
     if (!rc)
-        rc = kiln_admin(invocation->client, request, text, 0, &reply, err);
+        rc =
+            note_refusal(invocation, kiln_admin(invocation->client, request, text, 0, &reply, err));
     return rc ? rc : parse_reply(request, reply, ret_reply, err);
 }
 
@@ -75,7 +83,7 @@ int admin_call(const struct invocation *invocation, const struct admin_call *cal
         .ret_files_most = call->ret_files_most,
         .ret_file_count = &came_back,
     };
-    rc = kiln_admin_call(invocation->client, &whole, &reply, err);
+    rc = note_refusal(invocation, kiln_admin_call(invocation->client, &whole, &reply, err));
     struct call_progress *bar = call->db_progress ? &call->db_progress->bar : call->progress;
     if (bar)
         (rc ? call_progress_end : call_progress_finish)(bar);

@@ -5,21 +5,49 @@
 
 #include <string.h>
 
-static int check_id(const struct built_name *name, struct kiln_error *err)
+/* sm_90_132 is one of sm_90a's. */
+static bool is_device_of(const struct database_id *id, const char *text)
+{
+    struct target target;
+    char given[DATABASE_ID_MOST], of_target[DATABASE_ID_MOST];
+    struct kiln_err unused = KILN_ERR_INIT;
+    return target_parse(bytes_of_text(text), &target, &unused) == KILN_OK &&
+           database_id_write(id, given) &&
+           database_id_of_device(&target, id->compute_units, of_target) &&
+           strcmp(given, of_target) == 0;
+}
+
+int device_id_check(const char *database_id, const char *target, struct kiln_error *err)
 {
     struct database_id id;
     struct kiln_err why = KILN_ERR_INIT;
-    size_t arch = strcspn(name->target, ":");
-    if (!name->database_id)
+    size_t arch = strcspn(target, ":");
+    if (!database_id)
         return KILN_E_OK;
-    if (database_id_parse(bytes_of_text(name->database_id), &id, &why))
+    if (database_id_parse(bytes_of_text(database_id), &id, &why))
         return cli_fail(err, KILN_E_INVALID, "--db-id: %s", why.text);
-    if (strncmp(name->database_id, name->target, arch) == 0)
+    if (strncmp(database_id, target, arch) == 0 || is_device_of(&id, target))
         return KILN_E_OK;
     return cli_fail(err, KILN_E_INVALID,
                     "--db-id '%s' is another device's than --target '%s': an id begins with the "
                     "target's processor, as gfx90a68 does with gfx90a",
-                    name->database_id, name->target);
+                    database_id, target);
+}
+
+bool device_id_is_kilns(const char *database_id, size_t size)
+{
+    struct database_id id;
+    struct kiln_err unused = KILN_ERR_INIT;
+    return database_id_parse(bytes_of(database_id, size), &id, &unused) == KILN_OK &&
+           !database_id_is_miopens(&id);
+}
+
+const char *built_name_stem(const char *database_id, const char *target)
+{
+    struct database_id id;
+    struct kiln_err unused = KILN_ERR_INIT;
+    bool is_parsed = database_id_parse(bytes_of_text(database_id), &id, &unused) == KILN_OK;
+    return is_parsed && !database_id_is_miopens(&id) ? target : database_id;
 }
 
 static int check_format(const struct built_name *name, struct kiln_error *err)
@@ -64,7 +92,7 @@ static int check_file(const struct built_name *name, struct kiln_error *err)
 
 int built_name_check(const struct built_name *name, struct kiln_error *err)
 {
-    int rc = check_id(name, err);
+    int rc = device_id_check(name->database_id, name->target, err);
     if (!rc)
         rc = check_format(name, err);
     return rc ? rc : check_file(name, err);

@@ -9,6 +9,7 @@
 #include "cli/fail.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct built_name {
     const char *file;        /* without folders: "gfx90a68.kdb" */
@@ -17,6 +18,16 @@ struct built_name {
     bool kilns;              /* kiln's own format; else MIOpen's */
 };
 
+/* KILN_E_INVALID where |database_id| is none, or another device's than |target|.  NULL is fine. */
+CLI_MUST_CHECK int device_id_check(const char *database_id, const char *target,
+                                   struct kiln_error *err);
+
+/* Whether it is one that MIOpen knows nothing of: "sm_90_132".  Of |size| letters. */
+bool device_id_is_kilns(const char *database_id, size_t size);
+
+/* What the name of a package for a device begins with: its database id, but of NVIDIA's GPUs, whose
+ * code objects are for a target, that. */
+const char *built_name_stem(const char *database_id, const char *target);
 /* KILN_E_INVALID, with what to type instead, where no GPU would ever use the package.  A package
  * with a database id may have any name: 'pkg install --name' can give it the right one. */
 CLI_MUST_CHECK int built_name_check(const struct built_name *name, struct kiln_error *err);

@@ -11,6 +11,8 @@ static const struct command *const commands[] = {
     &command_events,         &command_prefetch,       &command_why_miss,     &command_gc,
     &command_clear,
 
+    &command_device_ls,
+
     &command_toolchain_ls,
 
     &command_kernel_ls,      &command_kernel_show,    &command_kernel_fetch, &command_kernel_import,

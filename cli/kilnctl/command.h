@@ -17,6 +17,7 @@ struct invocation {
     size_t word_count;
     struct kiln_client *client; /* not connected yet */
     bool *reported; /* set by a command that failed and whose JSON says so in a member "error" */
+    bool *refused;  /* set where kilnd itself said KILN_E_DENIED */
 };
 
 struct command {
@@ -33,8 +34,8 @@ struct command {
 };
 
 extern const struct command command_status, command_stats, command_config, command_ping,
-    command_events, command_toolchain_ls, command_prefetch, command_clear, command_gc,
-    command_why_miss, command_kernel_ls, command_kernel_show, command_kernel_fetch,
+    command_events, command_toolchain_ls, command_device_ls, command_prefetch, command_clear,
+    command_gc, command_why_miss, command_kernel_ls, command_kernel_show, command_kernel_fetch,
     command_kernel_import, command_kernel_export, command_kernel_pin, command_kernel_unpin,
     command_kernel_rm, command_pkg_install, command_pkg_ls, command_pkg_show, command_pkg_verify,
     command_pkg_rm, command_pkg_coverage, command_pkg_build, command_pkg_sign, command_pkg_keygen,

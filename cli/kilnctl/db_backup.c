@@ -53,7 +53,8 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         rc = admin_call(invocation, &call, &reply, err);
     if (!rc && count != 1)
         rc = cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no copy of tuning.db with it");
-    const struct new_file file = { .path = path, .replace = o->force, .from = fd };
+    /* What users keep to themselves is in it. */
+    const struct new_file file = { .path = path, .replace = o->force, .mode = 0600, .from = fd };
     if (!rc)
         rc = new_file_write(&file, err);
     return rc ? rc : report(invocation, path, json_get_u64(reply, "bytes", 0), err);

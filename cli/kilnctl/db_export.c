@@ -14,7 +14,7 @@ static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "only of this device, such as gfx90a68", 0,
       0 },
     { "kind", 0, OPTION_TEXT, AT(kind), "KIND", "only find or perf", 0, 0 },
-    { "backend", 0, OPTION_TEXT, AT(backend), "NAME", "FindDb only of HIP or OpenCL", 0, 0 },
+    { "backend", 0, OPTION_TEXT, AT(backend), "NAME", "FindDb only of HIP, CUDA or OpenCL", 0, 0 },
     { "tier", 0, OPTION_TEXT, AT(tier), "TIER", "system, host or user: you (system)", 0, 0 },
     { "merged", 0, OPTION_FLAG, AT(merged), NULL,
       "of the tier and those below it, as a look-up joins them", 0, 0 },
@@ -96,7 +96,7 @@ static int write_all(const struct invocation *invocation, const struct db_export
         int rc =
             db_exported_path(invocation->words[0], json_get_text(entry, "name", ""), path, &why);
         if (!rc)
-            rc = db_exported_write(exported, i, path, o->force, &why);
+            rc = db_exported_write(exported, i, path, o->force, /* mode= */ 0, &why);
         several_note(&several, path, rc, &why);
         if (rc)
             continue;
@@ -114,7 +114,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (!rc)
         rc = ask_daemon(invocation, &exported, err);
     if (!rc)
-        rc = db_make_folder(invocation->words[0], err);
+        rc = db_make_folder(invocation->words[0], 0777, err);
     return rc ? rc : write_all(invocation, &exported, err);
 }
 
@@ -127,6 +127,10 @@ const struct command command_db_export = {
             "database that nothing changed comes out as it went in, byte for byte where MIOpen "
             "itself would\n"
             "have written it so.\n"
+            "\n"
+            "Files of devices that MIOpen knows nothing of (sm_90_132, opencl_1a2b3c4d) are called "
+            "alike, for\n"
+            "'db import' of another host.\n"
             "\n"
             "--dialect old is for MIOpen before ROCm 5.6, which keeps one solver an algorithm; "
             "--format text\n"

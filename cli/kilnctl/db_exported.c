@@ -59,9 +59,11 @@ int db_exported_path(const char *folder, const char *name, char ret_path[PATH_MA
 }
 
 int db_exported_write(const struct db_exported *exported, size_t index, const char *path,
-                      bool replace, struct kiln_error *err)
+                      bool replace, mode_t mode, struct kiln_error *err)
 {
-    const struct new_file file = { .path = path, .replace = replace, .from = exported->fds[index] };
+    const struct new_file file = {
+        .path = path, .replace = replace, .mode = mode, .from = exported->fds[index]
+    };
     if (!replace && access(path, F_OK) == 0)
         return cli_fail(err, KILN_E_IO,
                         "there is a '%s' already: choose another folder, or give --force to "
@@ -76,9 +78,9 @@ int db_exported_write(const struct db_exported *exported, size_t index, const ch
     return new_file_write(&file, err);
 }
 
-int db_make_folder(const char *folder, struct kiln_error *err)
+int db_make_folder(const char *folder, mode_t mode, struct kiln_error *err)
 {
-    if (mkdir(folder, 0777) == 0 || errno == EEXIST)
+    if (mkdir(folder, mode) == 0 || errno == EEXIST)
         return KILN_E_OK;
     return cli_fail_errno(err, errno, "cannot make the folder '%s'", folder);
 }

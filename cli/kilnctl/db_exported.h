@@ -32,8 +32,11 @@ const struct json *db_exported_entry(const struct db_exported *exported, size_t 
  */
 CLI_MUST_CHECK int db_exported_path(const char *folder, const char *name, char ret_path[PATH_MAX],
                                     struct kiln_error *err);
-/* File |index| to |path|.  KILN_E_IO where there is one already, unless |replace|. */
+/* File |index| to |path|, with |mode| (0: what the umask leaves of 0666).  KILN_E_IO where there is
+ * one already, unless |replace|. */
 CLI_MUST_CHECK int db_exported_write(const struct db_exported *exported, size_t index,
-                                     const char *path, bool replace, struct kiln_error *err);
-/* A folder that may be there already. */
-CLI_MUST_CHECK int db_make_folder(const char *folder, struct kiln_error *err);
+                                     const char *path, bool replace, mode_t mode,
+                                     struct kiln_error *err);
+/* A folder that may be there already, which stays as it is; of a new one |mode| is less the umask.
+ */
+CLI_MUST_CHECK int db_make_folder(const char *folder, mode_t mode, struct kiln_error *err);

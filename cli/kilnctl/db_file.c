@@ -27,7 +27,8 @@ bool db_file_name(const char *name, struct db_file_name *ret_name)
     if (!parse(name, &parsed))
         return false;
     *ret_name = (struct db_file_name){ .is_user = parsed.is_user,
-                                       .is_sqlite = parsed.format == TUNING_SQLITE };
+                                       .is_sqlite = parsed.format == TUNING_SQLITE,
+                                       .is_miopens = tuning_file_name_is_miopens(&parsed) };
     snprintf(ret_name->kind, sizeof(ret_name->kind), "%s", tuning_kind_name(parsed.kind));
     snprintf(ret_name->database_id, sizeof(ret_name->database_id), "%s", parsed.database_id);
     snprintf(ret_name->backend, sizeof(ret_name->backend), "%s", parsed.backend);
@@ -73,18 +74,25 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* With another device's id in front. */
+static bool would_do_for(const char *id, const char *name)
+{
+    struct tuning_file_name unused;
+    char other[300];
+    const char *rest = strchr(name, '.');
+    snprintf(other, sizeof(other), "%s%s", id, rest ? rest : "");
+    return parse(other, &unused);
+}
+
 /* A name that would do but for its device is no stranger's file: it is told. */
 static void tell_unknown(const char *folder, const char *name)
 {
-    struct tuning_file_name unused;
-    char other[300], line[600];
-    const char *rest = strchr(name, '.');
-    snprintf(other, sizeof(other), "gfx906_60%s", rest ? rest : "");
-    if (*name == '.' || !parse(other, &unused))
+    char line[700];
+    if (*name == '.' || !(would_do_for("gfx906_60", name) || would_do_for("sm_90_132", name)))
         return;
     snprintf(line, sizeof(line),
              "kilnctl: '%.200s' in '%.250s' is left out: its name begins with no database id that "
-             "kiln knows; name it by itself, with --db-id",
+             "kiln knows, or its backend is none of that device's; name it by itself, with --db-id",
              name, folder);
     output_clean(line, false);
     fprintf(stderr, "%s\n", line);

@@ -20,6 +20,7 @@ struct db_file_name {
     char backend[16];     /* "HIP"; "" of perf */
     bool is_user;
     bool is_sqlite;
+    bool is_miopens; /* else of a device that kiln alone knows: "sm_90_132" */
 };
 /* False where |name| (a path will do) is not the name of a tuning file. */
 bool db_file_name(const char *name, struct db_file_name *ret_name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/db_words.h"
+#include "cli/outcome.h"
 #include "cli/output.h"
 #include "cli/units.h"
 
@@ -17,7 +18,8 @@ struct get_options {
 static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "the device, such as gfx90a68 (needed)", 0,
       0 },
-    { "backend", 0, OPTION_TEXT, AT(backend), "NAME", "of FindDb: HIP or OpenCL (HIP)", 0, 0 },
+    { "backend", 0, OPTION_TEXT, AT(backend), "NAME",
+      "of FindDb: HIP, CUDA or OpenCL (the device's own)", 0, 0 },
     { "nearest", 0, OPTION_FLAG, AT(nearest), NULL,
       "where nothing is recorded: the nearest batch size, then spatial size", 0, 0 },
     { "driver", 0, OPTION_TEXT, AT(driver), "VERSION", "mark what was measured with another driver",
@@ -93,7 +95,8 @@ static void add_entry(struct table *table, const struct json *record, const stru
                       bool is_find)
 {
     char who[DB_WHO_MOST], when[UNITS_TEXT_MOST], size[UNITS_TEXT_MOST];
-    bool stale = json_get_bool(entry, "stale", false) || json_get_bool(record, "stale", false);
+    bool left_out = json_get_bool(entry, "left_out", false);
+    bool stale = left_out || json_get_bool(entry, "stale", false);
     table_cell_in(table, COLOUR_BOLD, "%s", json_get_text(entry, "solver", "?"));
     if (is_find) {
         table_cell(table, "%s", json_get_text(entry, "algorithm", "-"));
@@ -104,7 +107,10 @@ static void add_entry(struct table *table, const struct json *record, const stru
         cell_number(table, entry, "median_ms");
     }
     table_cell_in(table, stale ? COLOUR_YELLOW : COLOUR_NONE, "%s%s",
-                  json_get_text(record, "tier", "?"), stale ? ", stale" : "");
+                  json_get_text(record, "tier", "?"),
+                  left_out ? ", left out"
+                  : stale  ? ", stale"
+                           : "");
     table_cell(table, "%s", db_who(json_get(entry, "uid") ? entry : record, who));
     cell_number(table, entry, "samples");
     cell_number(table, entry, "spread_ms");
@@ -156,7 +162,8 @@ static int print_problem(const struct get_options *o, const struct json *problem
 {
     const struct json *find = json_get(problem, "find"), *perf = json_get(problem, "perf");
     output_lines(stdout, "", json_get_text(problem, "driver", ""));
-    db_say("find key %.400s", json_get_text(problem, "find_key", "-"));
+    db_say("find key %.1024s", json_get_text(problem, "find_key", "-"));
+    db_say("perf key %.1024s", json_get_text(problem, "perf_key", "-"));
     print_notes(o, "find", find);
     print_notes(o, "perf", perf);
     if (json_count(find) + json_count(perf) == 0)
@@ -167,15 +174,46 @@ static int print_problem(const struct get_options *o, const struct json *problem
     return rc ? rc : print_records(perf, false, err);
 }
 
-static int print(const struct get_options *o, const struct json *problems, struct kiln_error *err)
+static int print(const struct get_options *o, const struct json *reply, struct kiln_error *err)
 {
+    char count[DB_WHO_MOST];
+    const struct json *problems = json_get(reply, "problems");
+    uint64_t left_out = json_get_u64(reply, "left_out", 0);
     int rc = KILN_E_OK;
     for (const struct json *j = json_first(problems); j && !rc; j = json_next(j)) {
         if (j != json_first(problems))
             putchar('\n');
         rc = print_problem(o, j, err);
     }
+    if (left_out > 0) {
+        putchar('\n');
+        db_say("%s of another driver or compiler, left out of look-ups (setting tuning_stale)",
+               db_count(left_out, "entry", count));
+    }
     return rc;
+}
+
+static int fail_missing(const struct get_options *o, struct kiln_error *err)
+{
+    return cli_fail(err, KILN_E_NOT_FOUND, "nothing is recorded for this problem on %.64s%s",
+                    o->database_id,
+                    o->nearest ? "" : "; --nearest asks for another batch or spatial size");
+}
+
+/* The keys tell what was looked for. */
+static int report(const struct invocation *invocation, struct json *reply, struct kiln_error *err)
+{
+    const struct get_options *o = invocation->options;
+    struct kiln_error why = { 0 };
+    int missing = has_records(json_get(reply, "problems")) ? KILN_E_OK : fail_missing(o, &why);
+    bool json = invocation->common->json;
+    if (json && missing)
+        json_set(reply, "error", outcome_error_json(&why));
+    int rc = json ? output_json(reply, err) : print(o, reply, err);
+    *invocation->reported = json && missing && !rc;
+    if (!rc && missing)
+        *err = why;
+    return rc ? rc : missing;
 }
 
 static int run(const struct invocation *invocation, struct kiln_error *err)
@@ -184,33 +222,29 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     KILN_AUTO(json) struct json *reply = NULL;
     char problem[LINE_MOST];
     if (!o->database_id)
-        return cli_fail(
-            err, KILN_E_INVALID,
-            "db get needs --db-id: the device, such as gfx90a68 ('kilnctl pkg coverage' "
-            "names those of this host)");
+        return cli_fail(err, KILN_E_INVALID,
+                        "db get needs --db-id: the device, such as gfx90a68 ('kilnctl device ls' "
+                        "names those of "
+                        "this host)");
     int rc = join(invocation, problem, err);
     if (!rc)
         rc = ask_daemon(invocation, problem, &reply, err);
-    if ((!rc && !has_records(json_get(reply, "problems"))) ||
-        (rc == KILN_E_NOT_FOUND && !*err->text))
-        return cli_fail(err, KILN_E_NOT_FOUND, "nothing is recorded for this problem on %.64s%s",
-                        o->database_id,
-                        o->nearest ? "" : "; --nearest asks for another batch or spatial size");
-    if (rc)
-        return rc;
-    return invocation->common->json ? output_json(reply, err)
-                                    : print(o, json_get(reply, "problems"), err);
+    if (rc == KILN_E_NOT_FOUND && !*err->text)
+        return fail_missing(o, err);
+    return rc ? rc : report(invocation, reply, err);
 }
 
 const struct command command_db_get = {
     .name = "db get",
     .words = "PROBLEM",
     .summary = "what is recorded for a problem: solvers, times, who measured them",
-    .help = "PROBLEM is a MIOpenDriver command line (in quotes or behind --), a FindDb key or a "
-            "PerfDb key.\n"
-            "Shows every tier that has something for it, the most private first: what a look-up "
-            "answers\n"
-            "stands in front.",
+    .help =
+        "PROBLEM is a MIOpenDriver command line (in quotes or behind --), a FindDb key or a "
+        "PerfDb key,\n"
+        "also one that is kept as it is.  Shows the keys, and every tier that has something for "
+        "them, the\n"
+        "most private first: what a look-up answers stands in front, and last what the setting\n"
+        "tuning_stale leaves out.  Where nothing is recorded, the exit status is 5.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,

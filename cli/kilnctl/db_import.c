@@ -9,7 +9,7 @@
 
 struct import_options {
     const char *database_id, *kind, *backend, *tier, *sha256;
-    bool strict;
+    bool strict, verbose;
 };
 
 /* Of merge all but the last. */
@@ -19,11 +19,13 @@ static const struct option options[] = {
       "the device they are for, such as gfx90a68 (as the file is called)", 0, 0 },
     { "kind", 0, OPTION_TEXT, AT(kind), "KIND", "find or perf (as the file is called)", 0, 0 },
     { "backend", 0, OPTION_TEXT, AT(backend), "NAME",
-      "of a FindDb: HIP or OpenCL (as the file is called)", 0, 0 },
+      "of a FindDb: HIP, CUDA or OpenCL (as the file is called)", 0, 0 },
     { "tier", 0, OPTION_TEXT, AT(tier), "TIER",
       "import: system, host or user (as the file is called); merge: host or user (user)", 0, 0 },
     { "strict", 0, OPTION_FLAG, AT(strict), NULL, "take nothing of a file that has a bad line", 0,
       0 },
+    { "verbose", 'v', OPTION_FLAG, AT(verbose), NULL,
+      "list all keys that are kept as they are, not the first ten alone", 0, 0 },
     { "sha256", 0, OPTION_TEXT, AT(sha256), "HEX", "refuse a URL's file unless this is its SHA-256",
       0, 0 },
 };
@@ -63,7 +65,9 @@ static int send(const struct invocation *invocation, bool merges, const char *pa
                                   .kind = o->kind,
                                   .backend = o->backend,
                                   .tier = merges && !o->tier ? "user" : o->tier,
-                                  .strict = o->strict };
+                                  .strict = o->strict,
+                                  .verbose = o->verbose,
+                                  .verbose_name = "--verbose" };
     KILN_AUTO(fd) int fd = -1;
     int rc = sending.url ? KILN_E_OK : db_file_open(path, &fd, note, err);
     sending.fd = fd;
@@ -145,18 +149,22 @@ const struct command command_db_import = {
         "(.bz2), and of\n"
         "a FOLDER all such files in it.  Kind, device and backend are in a file's name: "
         "gfx90a68.HIP.fdb.txt,\n"
-        "gfx906_60.db; the options say otherwise.\n"
+        "gfx906_60.db, sm_90_132.CUDA.fdb.txt; the options say otherwise.\n"
         "\n"
         "In the system tier a file takes the place of the one that was there for the same device; "
         "in the\n"
         "host's and in your own, its records take the place of those with the same keys, but for "
         "what was\n"
-        "measured of other solvers.  A line that is no record is reported as FILE:LINE: WHY and "
-        "left\n"
-        "out; then the exit status is 1.  With --strict nothing\n"
-        "of such a file is taken.  System and host tier are for publishers and administrators, a "
-        "URL (which\n"
-        "kilnd fetches) for administrators.",
+        "measured of other solvers.  A line or row that is no record, or a part of one, is "
+        "reported "
+        "as\n"
+        "FILE:LINE: WHY and left out; then the exit status is 1.  With --strict nothing of such a "
+        "file is\n"
+        "taken.  Keys of no problem that kiln knows are listed as FILE:LINE: KEY: WHY; their "
+        "records are kept\n"
+        "as they are.  System and host tier are for publishers and administrators, a URL (which "
+        "kilnd fetches)\n"
+        "for administrators.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,

@@ -30,7 +30,7 @@ struct db_progress {
     size_t list_count;           /* at most DB_LISTS_MOST */
     void *context;               /* borrowed; for print */
     bool json;
-#define DB_LISTS_MOST 2
+#define DB_LISTS_MOST 3
     struct json *kept[DB_LISTS_MOST]; /* owned */
     size_t counts[DB_LISTS_MOST];
 };

@@ -19,7 +19,7 @@ static const struct option options[] = {
       UINT32_MAX - 1 },
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "of this device, such as gfx90a68", 0, 0 },
     { "kind", 0, OPTION_TEXT, AT(kind), "KIND", "find or perf", 0, 0 },
-    { "backend", 0, OPTION_TEXT, AT(backend), "NAME", "FindDb of HIP or OpenCL", 0, 0 },
+    { "backend", 0, OPTION_TEXT, AT(backend), "NAME", "FindDb of HIP, CUDA or OpenCL", 0, 0 },
     { "problem", 0, OPTION_TEXT, AT(problem), "PROBLEM", "of this one: a driver line or a key", 0,
       0 },
     { "solver", 0, OPTION_TEXT, AT(solver), "NAME", "only this solver's entries", 0, 0 },

@@ -18,6 +18,20 @@ static void print_bad(void *context, const struct json *item)
     fprintf(stderr, "%s\n", line);
 }
 
+/* So many that one sees what they are, and no screen is full of them. */
+#define KEYS_SHOWN 10u
+
+static void print_verbatim(void *context, const struct json *item)
+{
+    struct db_sending *sending = context;
+    if (!sending->verbose && sending->listed_keys == KEYS_SHOWN)
+        return;
+    db_say("%.400s:%llu: kept as it is: %.1024s: %.300s", sending->path,
+           (unsigned long long)json_get_u64(item, "line", 0), json_get_text(item, "key", "?"),
+           json_get_text(item, "why", "?"));
+    sending->listed_keys++;
+}
+
 static void print_conflict(void *context, const struct json *item)
 {
     (void)context;
@@ -25,9 +39,11 @@ static void print_conflict(void *context, const struct json *item)
            json_get_text(item, "why", "?"));
 }
 
-static const struct db_list lists[] = {
-    { "bad", print_bad, .even_with_json = true },
-    { "conflicts", print_conflict, .even_with_json = false },
+enum { BAD, CONFLICTS, VERBATIM, LISTS };
+static const struct db_list lists[LISTS] = {
+    [BAD] = { "bad", print_bad, .even_with_json = true },
+    [CONFLICTS] = { "conflicts", print_conflict, .even_with_json = false },
+    [VERBATIM] = { "verbatim", print_verbatim, .even_with_json = false },
 };
 
 static int question(const struct db_sending *s, struct json *ask, struct kiln_error *err)
@@ -43,14 +59,23 @@ static int question(const struct db_sending *s, struct json *ask, struct kiln_er
     return s->sha256 ? url_set_sha256(s->sha256, ask, err) : KILN_E_OK;
 }
 
-int db_send(const struct invocation *invocation, const struct db_sending *sending,
+static void give_lists(struct db_progress *progress, struct json *answer)
+{
+    static const char *const names[LISTS] = {
+        [BAD] = "bad_lines", [CONFLICTS] = "conflicting", [VERBATIM] = "verbatim_keys"
+    };
+    for (size_t i = 0; i < LISTS; i++)
+        if (progress->counts[i] > 0)
+            db_progress_give(progress, i, answer, names[i]);
+}
+
+int db_send(const struct invocation *invocation, struct db_sending *sending,
             struct json **ret_answer, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *ask = json_object();
     DB_PROGRESS_AUTO struct db_progress progress;
-    struct db_sending shown = *sending;
     char label[URL_LABEL_MOST];
-    db_progress_init(&progress, url_label(sending->path, label), lists, 2, &shown,
+    db_progress_init(&progress, url_label(sending->path, label), lists, LISTS, sending,
                      invocation->common->json);
     const struct admin_call call = { .request = sending->merges ? "tuning_merge" : "tuning_import",
                                      .arguments = ask,
@@ -60,15 +85,11 @@ int db_send(const struct invocation *invocation, const struct db_sending *sendin
     int rc = question(sending, ask, err);
     if (!rc)
         rc = admin_call(invocation, &call, ret_answer, err);
-    if (rc == KILN_E_INVALID && progress.counts[0] > 0)
+    if (rc == KILN_E_INVALID && progress.counts[BAD] > 0)
         rc = err->code = KILN_E_CORRUPT; /* it is the file that is wrong, not the command line */
-    if (rc)
-        return rc;
-    if (progress.counts[0] > 0 && invocation->common->json)
-        db_progress_give(&progress, 0, *ret_answer, "bad_lines");
-    if (progress.counts[1] > 0 && invocation->common->json)
-        db_progress_give(&progress, 1, *ret_answer, "conflicting");
-    return KILN_E_OK;
+    if (!rc && invocation->common->json)
+        give_lists(&progress, *ret_answer);
+    return rc;
 }
 
 static void print_rest(const struct json *answer, const char *member, const char *what)
@@ -77,6 +98,24 @@ static void print_rest(const struct json *answer, const char *member, const char
     uint64_t number = json_get_u64(answer, member, 0);
     if (number > 0)
         db_say("  %s %s", db_count(number, "record", count), what);
+}
+
+/* A file of another device or release under this one's name is imported as well as the right one.
+ */
+static void warn_shrunk(const struct db_sending *sending, const struct json *answer)
+{
+    char before[DB_WHO_MOST], now[DB_WHO_MOST], line[1024];
+    if (!json_get_bool(answer, "shrunk", false))
+        return;
+    snprintf(line, sizeof(line),
+             "kilnctl: warning: %.400s: less than half is left of the %.8s database of %.64s: it "
+             "had %s before, now %s; if that was not meant, import the former file again",
+             sending->path, json_get_text(answer, "kind", "?"),
+             json_get_text(answer, "database_id", "?"),
+             db_count(json_get_u64(answer, "records_before", 0), "record", before),
+             db_count(json_get_u64(answer, "records", 0), "record", now));
+    output_clean(line, false);
+    fprintf(stderr, "%s\n", line);
 }
 
 void db_send_print(const struct db_sending *sending, const struct json *answer)
@@ -89,6 +128,7 @@ void db_send_print(const struct db_sending *sending, const struct json *answer)
            json_get_text(answer, "kind", "?"), *backend ? " " : "", backend,
            json_get_text(answer, "database_id", "?"), sending->merges ? "merged into" : "in",
            json_get_text(answer, "tier", "?"));
+    warn_shrunk(sending, answer);
     print_rest(answer, "added", "added");
     print_rest(answer, "replaced", "replaced");
     print_rest(answer, "kept", "left as they were");
@@ -97,6 +137,11 @@ void db_send_print(const struct db_sending *sending, const struct json *answer)
         db_say("  %llu more bad lines or conflicts are not listed", (unsigned long long)untold);
     print_rest(answer, "verbatim",
                "kept as they are: their keys are of no problem that kiln knows");
+    uint64_t verbatim = json_get_u64(answer, "verbatim", 0);
+    if (verbatim > sending->listed_keys)
+        db_say("  and %llu more of these than are listed%s%s%s",
+               (unsigned long long)(verbatim - sending->listed_keys), sending->verbose ? "" : "; ",
+               sending->verbose ? "" : sending->verbose_name, sending->verbose ? "" : " lists all");
 }
 
 int db_send_judge(const struct db_sending *sending, const struct json *answer,
@@ -106,8 +151,8 @@ int db_send_judge(const struct db_sending *sending, const struct json *answer,
     if (bad == 0)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_CORRUPT,
-                    "%llu %s of '%.200s' could not be used and %s left out; the other records "
-                    "are in",
+                    "%llu %s of '%.200s' could not be used, or not all of %s: what is bad was left "
+                    "out, all else is in",
                     (unsigned long long)bad, bad == 1 ? "line" : "lines", sending->path,
-                    bad == 1 ? "was" : "were");
+                    bad == 1 ? "it" : "them");
 }

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * One tuning file on its way to kilnd, and what it says of it: bad lines, conflicts, counts.
+ * One tuning file on its way to kilnd, and what it says of it: bad lines, keys that are kept as
+ * they are, conflicts, counts.
  *
  * Ownership  everything in db_sending is borrowed; the answer is the caller's
  * Threading  main thread
@@ -18,11 +19,15 @@ struct db_sending {
     int fd;
     const char *database_id, *kind, *backend, *tier; /* NULL: as the name says */
     bool strict;
+    bool verbose;             /* prints all keys that are kept as they are, not the first alone */
+    const char *verbose_name; /* of the option that does so, for a sentence */
+    uint64_t listed_keys;     /* out: of these, those that were printed */
 };
 
-/* Bad lines are printed on standard error as they come, "file:line: why", conflicts on standard
- * output; with --json both are in the answer as well, as "bad_lines" and "conflicting". */
-CLI_MUST_CHECK int db_send(const struct invocation *invocation, const struct db_sending *sending,
+/* Bad lines are printed on standard error as they come, "file:line: why"; keys that are kept as
+ * they are, "file:line: key: why", and conflicts on standard output.  With --json all are in the
+ * answer, as "bad_lines", "verbatim_keys" and "conflicting". */
+CLI_MUST_CHECK int db_send(const struct invocation *invocation, struct db_sending *sending,
                            struct json **ret_answer, struct kiln_error *err);
 /* What is printed of an answer. */
 void db_send_print(const struct db_sending *sending, const struct json *answer);

@@ -49,19 +49,21 @@ static int judge(const struct json *reply, struct kiln_error *err)
     if (damaged == 0)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_CORRUPT,
-                    "%llu parts of the tuning databases are damaged and not served: import "
-                    "system databases again; a backup of tuning.db is put back while kilnd is not "
-                    "running",
-                    (unsigned long long)damaged);
+                    "%llu tuning %s damaged: import system databases again; a backup of tuning.db "
+                    "is put back while kilnd is not running",
+                    (unsigned long long)damaged, damaged == 1 ? "database is" : "databases are");
 }
 
 static void print_sums(const struct json *reply)
 {
-    char checked[DB_WHO_MOST];
-    db_say("%s checked, %llu to be measured again, %llu damaged",
-           db_count(json_get_u64(reply, "checked", 0), "record", checked),
-           (unsigned long long)json_get_u64(reply, "stale", 0),
-           (unsigned long long)json_get_u64(reply, "damaged", 0));
+    char count[DB_WHO_MOST];
+    uint64_t unchecked = json_get_u64(reply, "unchecked", 0);
+    db_say("%s checked", db_count(json_get_u64(reply, "checked", 0), "record", count));
+    if (unchecked > 0)
+        db_say("%s not checked: their databases cannot be opened",
+               db_count(unchecked, "record", count));
+    db_say("%s to be measured again", db_count(json_get_u64(reply, "stale", 0), "entry", count));
+    db_say("%s damaged", db_count(json_get_u64(reply, "damaged", 0), "database", count));
 }
 
 static int report(const struct invocation *invocation, struct db_progress *progress,
@@ -108,7 +110,8 @@ const struct command command_db_verify = {
     .name = "db verify",
     .words = "",
     .summary = "what should be measured again, and what is damaged",
-    .help = "Checks every record that is stored.  Lists entries measured with another driver or "
+    .help = "Checks every record that can be read, and says how many cannot.  Lists entries "
+            "measured with another driver or "
             "compiler than\n"
             "--driver and --toolchain say; without these, than the newest measurement on the same "
             "device.\n"

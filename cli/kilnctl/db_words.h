@@ -20,6 +20,7 @@ struct json;
 #define DB_KINDS "find perf"
 #define DB_DIALECTS "old new"
 #define DB_FORMATS "text sqlite"
+#define DB_MIOPEN_BACKENDS "HIP OpenCL"
 
 /* Whether |word| is one of |choices|. */
 bool db_word_is(const char *word, const char *choices);

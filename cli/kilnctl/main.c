@@ -34,6 +34,7 @@ struct call {
     size_t used;       /* words of the command's name */
     void *options;
     bool reported; /* by the command itself, in its JSON */
+    bool refused;  /* by kilnd */
     bool daemon_answers;
 };
 
@@ -146,6 +147,7 @@ static int run_command(struct call *call, struct kiln_error *err)
         .word_count = call->words.count,
         .client = client,
         .reported = &call->reported,
+        .refused = &call->refused,
     };
     rc = call->command->run(&invocation, err);
     if (rc == KILN_E_UNAVAILABLE)

@@ -19,7 +19,8 @@ struct harvest {
     const char *folder;                  /* borrowed */
     struct overlay_notes notes;
     struct several several;
-    struct json *files; /* borrowed: of the answer */
+    struct json *files;     /* borrowed: of the answer */
+    struct json *unchanged; /* likewise: names of files that were not read */
 };
 
 /* ---- records ---- */
@@ -45,9 +46,12 @@ static int make_file(struct bytes content, int *ret_fd, struct kiln_error *err)
 static int send_records(struct harvest *h, const char *name, const char *path, int fd,
                         struct json **ret_answer, struct kiln_error *err)
 {
-    const struct db_sending sending = {
-        .merges = true, .path = path, .name = new_file_name(name), .fd = fd, .tier = "user"
-    };
+    struct db_sending sending = { .merges = true,
+                                  .path = path,
+                                  .name = new_file_name(name),
+                                  .fd = fd,
+                                  .tier = "user",
+                                  .verbose_name = "--json" };
     int rc = db_send(h->invocation, &sending, ret_answer, err);
     if (rc)
         return cli_while(err, "%.200s", path);
@@ -155,29 +159,77 @@ static take_fn *taker_of(const char *part, const char *name)
     const char *ending = strrchr(name, '.');
     if (strcmp(part, "cache") == 0)
         return ending && strcmp(ending, ".ukdb") == 0 ? take_kernels : NULL;
-    if (!db_file_name(name, &parsed) || strstr(name, ".bz2"))
+    if (!db_file_name(name, &parsed) || !parsed.is_miopens || strstr(name, ".bz2"))
         return NULL;
     return parsed.is_sqlite ? take_database : take_text;
+}
+
+/* As it was written or harvested last.  The lines of text tell by themselves. */
+static int is_unchanged(const struct overlay_file *file, const char *path, take_fn *taker,
+                        struct overlay_stamp *now, bool *ret_unchanged, struct kiln_error *err)
+{
+    *ret_unchanged = file && overlay_stamp_same(&file->stamp, now);
+    if (taker == take_text)
+        return KILN_E_OK;
+    if (*ret_unchanged) {
+        memcpy(now->digest, file->stamp.digest, sizeof(now->digest));
+        return KILN_E_OK;
+    }
+    int rc = overlay_stamp_read(path, now, err);
+    *ret_unchanged = !rc && file && overlay_stamp_same_content(&file->stamp, now);
+    return rc;
+}
+
+static void say_unchanged(struct harvest *h, const char *name, const char *path)
+{
+    json_append(h->unchanged, json_text(name));
+    if (!h->invocation->common->json)
+        db_say("%.900s: unchanged", path);
+}
+
+static int note_stamp(struct harvest *h, const char *name, const struct overlay_stamp *now,
+                      struct kiln_error *err)
+{
+    struct overlay_file *file = NULL;
+    int rc = overlay_notes_get(&h->notes, name, &file, err);
+    if (!rc)
+        file->stamp = *now;
+    return rc;
+}
+
+/* |ret_answer| stays NULL where there was nothing to take. */
+static int take_changed(struct harvest *h, const char *name, const char *path, take_fn *taker,
+                        struct json **ret_answer, struct kiln_error *err)
+{
+    struct overlay_stamp now;
+    bool unchanged = false;
+    /* Looked at before it is read: what is written meanwhile is another change. */
+    int rc = overlay_stamp_look(path, &now, err);
+    if (!rc)
+        rc = is_unchanged(overlay_notes_find(&h->notes, name), path, taker, &now, &unchanged, err);
+    if (rc)
+        return rc;
+    if (unchanged)
+        say_unchanged(h, name, path);
+    else
+        rc = taker(h, name, path, ret_answer, err);
+    if (rc && !*ret_answer)
+        return rc;
+    struct kiln_error why = { 0 };
+    int noted = note_stamp(h, name, &now, &why);
+    if (!rc && noted)
+        *err = why;
+    return rc ? rc : noted;
 }
 
 static void take(struct harvest *h, const char *name, take_fn *taker)
 {
     char path[PATH_MAX];
     struct json *answer = NULL;
-    struct overlay_notes before = { .count = 0 };
-    struct overlay_file *unused = NULL;
     struct kiln_error why = { 0 };
     int rc = overlay_path(h->folder, name, path, sizeof(path), &why);
-    if (!rc && !snapshot_has_log(path) && overlay_notes_same(&h->notes, h->folder, name))
-        return;
-    /* Looked at before it is read: what is written meanwhile is another change. */
     if (!rc)
-        rc = overlay_notes_see(&before, h->folder, name, &unused, &why);
-    if (!rc)
-        rc = taker(h, name, path, &answer, &why);
-    if (answer || !rc)
-        overlay_notes_adopt(&h->notes, &before, name);
-    overlay_notes_done(&before);
+        rc = take_changed(h, name, path, taker, &answer, &why);
     several_note(&h->several, path, rc, &why);
     if (!answer)
         return;
@@ -209,6 +261,8 @@ static int take_all(struct harvest *h, struct kiln_error *err)
     KILN_AUTO(json) struct json *json = json_object();
     h->files = json_array();
     json_set(json, "files", h->files);
+    h->unchanged = json_array();
+    json_set(json, "unchanged", h->unchanged);
     take_part(h, "user");
     if (!h->several.over)
         take_part(h, "cache");
@@ -250,8 +304,9 @@ const struct command command_miopen_harvest = {
         "PerfDb\n"
         "records into your own tier, by statistics as 'db merge' does, and kernels into the "
         "store.  What\n"
-        "was harvested once is not taken again; while the job runs, it takes what there is so "
-        "far.",
+        "was harvested once is not taken again, and a database that did not change is not sent; "
+        "while the\n"
+        "job runs, it takes what there is so far.",
     .least_words = 1,
     .most_words = 1,
     .run = run,

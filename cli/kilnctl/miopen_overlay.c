@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/built_name.h"
 #include "cli/kilnctl/db_exported.h"
 #include "cli/kilnctl/db_words.h"
 #include "cli/kilnctl/overlay.h"
@@ -6,14 +7,16 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define DEVICES_MOST 16
 #define ID_MOST 64
 
 struct overlay_options {
     const char *database_id, *miopen, *dialect, *format;
-    bool force;
+    bool shared, force;
 };
 
 #define AT(field) offsetof(struct overlay_options, field)
@@ -26,6 +29,8 @@ static const struct option options[] = {
       "of FindDb, old or new (as the version needs it, or as recorded)", 0, 0 },
     { "format", 0, OPTION_TEXT, AT(format), "NAME",
       "of PerfDb, sqlite or text (as the version needs it, or sqlite)", 0, 0 },
+    { "shared", 0, OPTION_FLAG, AT(shared), NULL,
+      "others may read it, as the umask leaves it (you alone)", 0, 0 },
     { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace the files of an older overlay", 0, 0 },
 };
 #undef AT
@@ -85,6 +90,11 @@ static int add_device(struct devices *devices, const char *id, size_t size, stru
     if (!plain)
         return cli_fail(err, KILN_E_INVALID, "'%.*s' is no database id, such as gfx90a68",
                         (int)(size < ID_MOST ? size : ID_MOST), id);
+    if (device_id_is_kilns(id, size))
+        return cli_fail(err, KILN_E_INVALID,
+                        "MIOpen knows no such device as '%.*s' of --db-id, so it would read "
+                        "nothing of it: overlays are for AMD's GPUs, such as gfx90a68",
+                        (int)size, id);
     for (size_t i = 0; i < devices->count; i++)
         if (strncmp(devices->ids[i], id, size) == 0 && !devices->ids[i][size])
             return KILN_E_OK;
@@ -125,17 +135,31 @@ static int ask_devices(const struct invocation *invocation, struct devices *devi
 
 /* ---- the folder ---- */
 
+/* Your own records are in it, and what the job will find: also where an older overlay was open. */
+static int make_part(const struct overlay *o, const char *path, struct kiln_error *err)
+{
+    bool is_private = !o->notes.is_shared;
+    int rc = db_make_folder(path, is_private ? 0700 : 0777, err);
+    if (rc || !is_private)
+        return rc;
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fchmod(fd, 0700) != 0)
+        return cli_fail_errno(err, errno, "cannot keep the folder '%s' from others", path);
+    return KILN_E_OK;
+}
+
+/* A |folder| that is there may hold other things, so it stays as it is. */
 static int make_folders(struct overlay *o, const char *folder, struct kiln_error *err)
 {
     static const char *const parts[] = { "system", "user", "cache" };
     char path[PATH_MAX];
-    int rc = db_make_folder(folder, err);
+    int rc = db_make_folder(folder, o->notes.is_shared ? 0777 : 0700, err);
     if (!rc && !realpath(folder, o->folder))
         rc = cli_fail_errno(err, errno, "cannot find the folder '%s'", folder);
     for (size_t i = 0; i < 3 && !rc; i++) {
         rc = overlay_path(o->folder, parts[i], path, sizeof(path), err);
         if (!rc)
-            rc = db_make_folder(path, err);
+            rc = make_part(o, path, err);
     }
     return rc;
 }
@@ -242,6 +266,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     choose_forms(&overlay, o);
     snprintf(overlay.notes.version, sizeof(overlay.notes.version), "%s",
              o->miopen ? o->miopen : "");
+    overlay.notes.is_shared = o->shared;
     rc = make_folders(&overlay, invocation->words[0], err);
     if (!rc)
         rc = fill(&overlay, &devices, err);
@@ -265,7 +290,7 @@ const struct command command_miopen_overlay = {
         "With\n"
         "--miopen the forms are chosen that this version reads, and your FindDb records have a "
         "file of\n"
-        "their own.",
+        "their own.  Only you may read FOLDER's parts, unless --shared says otherwise.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

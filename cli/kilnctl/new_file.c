@@ -55,8 +55,9 @@ static int fill(int fd, const struct new_file *file)
 {
     mode_t mask = umask(0);
     umask(mask);
+    mode_t mode = file->mode ? file->mode : 0666 & ~mask;
     int errnum = file->from >= 0 ? copy_all(fd, file->from) : write_all(fd, file->data, file->size);
-    if (!errnum && (fchmod(fd, 0666 & ~mask) != 0 || fsync(fd) != 0))
+    if (!errnum && (fchmod(fd, mode) != 0 || fsync(fd) != 0))
         errnum = errno;
     return errnum;
 }

@@ -32,16 +32,37 @@ static void tell(const struct overlay *o, const char *name, uint64_t count, cons
     fprintf(stderr, "%s\n", line);
 }
 
+/* Databases that the job writes to; of text the lines are noted, system/ is not harvested. */
+static bool wants_digest(const char *name)
+{
+    size_t size = strlen(name);
+    bool is_text = size > 4 && strcmp(name + size - 4, ".txt") == 0;
+    return !is_text && (strncmp(name, "user/", 5) == 0 || strncmp(name, "cache/", 6) == 0);
+}
+
 int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count, const char *noun,
                   struct kiln_error *err)
 {
     struct overlay_file *file = NULL;
+    char path[PATH_MAX];
     struct json *json = json_object();
     json_set_text(json, "file", name);
     json_set_u64(json, strcmp(noun, "kernel") == 0 ? "kernels" : "records", count);
     json_append(overlay->files, json);
     tell(overlay, name, count, noun);
-    return overlay_notes_see(&overlay->notes, overlay->folder, name, &file, err);
+    int rc = overlay_path(overlay->folder, name, path, sizeof(path), err);
+    if (!rc)
+        rc = overlay_notes_get(&overlay->notes, name, &file, err);
+    if (!rc)
+        rc = overlay_stamp_look(path, &file->stamp, err);
+    if (!rc && wants_digest(name))
+        rc = overlay_stamp_read(path, &file->stamp, err);
+    if (rc)
+        return rc;
+    /* The job that will change it begins when this has ended, which is later than any two times
+     * that a filesystem would not tell apart. */
+    file->stamp.is_fresh = false;
+    return KILN_E_OK;
 }
 
 /* What is there already is not new. */
@@ -56,6 +77,13 @@ static int note_lines(struct overlay *o, const char *name, struct kiln_error *er
     return rc ? rc : overlay_lines_add_all(&file->lines, buffer_view(&text), err);
 }
 
+/* A record of another backend is no file that an MIOpen would open. */
+static bool is_for_miopen(const struct json *entry)
+{
+    const char *backend = json_get_text(entry, "backend", "");
+    return !*backend || db_word_is(backend, DB_MIOPEN_BACKENDS);
+}
+
 static int write_one(struct overlay *o, const struct db_exported *exported, size_t index,
                      bool to_user, struct kiln_error *err)
 {
@@ -63,7 +91,8 @@ static int write_one(struct overlay *o, const struct db_exported *exported, size
     const char *given = json_get_text(entry, "name", "");
     char name[160], as_system[128], path[PATH_MAX], folder[PATH_MAX];
     struct db_file_name parsed;
-    if (!db_file_name(given, &parsed) || !db_file_system_name(given, as_system))
+    if (!db_file_name(given, &parsed) || !parsed.is_miopens ||
+        !db_file_system_name(given, as_system))
         return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no tuning file");
     snprintf(name, sizeof(name), "%s/%.127s", to_user ? "user" : "system",
              to_user ? given : as_system);
@@ -71,7 +100,8 @@ static int write_one(struct overlay *o, const struct db_exported *exported, size
     if (!rc)
         rc = db_exported_path(folder, to_user ? given : as_system, path, err);
     if (!rc)
-        rc = db_exported_write(exported, index, path, o->replace, err);
+        rc = db_exported_write(exported, index, path, o->replace,
+                               overlay_file_mode(o->notes.is_shared), err);
     if (!rc)
         rc = overlay_wrote(o, name, json_get_u64(entry, "records", 0), "record", err);
     if (!rc && to_user && !parsed.is_sqlite)
@@ -97,10 +127,13 @@ static int fill(struct overlay *o, const char *id, const char *kind, const char 
     int rc = db_exported_get(o->invocation, ask, &exported, err);
     if (rc == KILN_E_NOT_FOUND)
         return KILN_E_OK;
-    for (size_t i = 0; i < exported.count && !rc; i++)
+    for (size_t i = 0; i < exported.count && !rc; i++) {
+        if (!is_for_miopen(db_exported_entry(&exported, i)))
+            continue;
         rc = write_one(o, &exported, i, to_user, err);
-    if (!rc && ret_any)
-        *ret_any = true;
+        if (ret_any)
+            *ret_any |= !rc;
+    }
     return rc;
 }
 

@@ -73,6 +73,7 @@ static int write_cache(struct overlay *o, const char *id, const struct caches *c
         rc = cli_fail(err, KILN_E_BUSY, "'%s' is in use (there is a log beside it)", path);
     const struct new_file file = { .path = path,
                                    .replace = o->replace,
+                                   .mode = overlay_file_mode(o->notes.is_shared),
                                    .from = caches->fds[descriptor] };
     if (!rc)
         rc = new_file_write(&file, err);

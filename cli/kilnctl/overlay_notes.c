@@ -73,7 +73,7 @@ static int add_file(struct overlay_notes *notes, const char *name, struct overla
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the files of an overlay");
     notes->files = grown;
     struct overlay_file *file = &grown[notes->count++];
-    *file = (struct overlay_file){ .size = UINT64_MAX };
+    *file = (struct overlay_file){ .stamp = { .is_fresh = true } };
     snprintf(file->name, sizeof(file->name), "%s", name);
     *ret_file = file;
     return KILN_E_OK;
@@ -86,52 +86,7 @@ int overlay_notes_get(struct overlay_notes *notes, const char *name, struct over
     return *ret_file ? KILN_E_OK : add_file(notes, name, ret_file, err);
 }
 
-static int look(const char *folder, const char *name, struct stat *ret_seen, struct kiln_error *err)
-{
-    char path[PATH_MAX];
-    int rc = overlay_path(folder, name, path, sizeof(path), err);
-    if (!rc && stat(path, ret_seen) != 0)
-        rc = cli_fail_errno(err, errno, "cannot look at '%s'", path);
-    return rc;
-}
-
-int overlay_notes_see(struct overlay_notes *notes, const char *folder, const char *name,
-                      struct overlay_file **ret_file, struct kiln_error *err)
-{
-    struct stat seen;
-    struct overlay_file *file = NULL;
-    int rc = look(folder, name, &seen, err);
-    if (!rc)
-        rc = overlay_notes_get(notes, name, &file, err);
-    if (rc)
-        return rc;
-    file->size = (uint64_t)seen.st_size;
-    file->s = (uint64_t)seen.st_mtim.tv_sec;
-    file->ns = (uint64_t)seen.st_mtim.tv_nsec;
-    *ret_file = file;
-    return KILN_E_OK;
-}
-
-void overlay_notes_adopt(struct overlay_notes *notes, struct overlay_notes *seen, const char *name)
-{
-    struct kiln_error unused;
-    const struct overlay_file *from = overlay_notes_find(seen, name);
-    struct overlay_file *to = overlay_notes_find(notes, name);
-    if (!from || (!to && add_file(notes, name, &to, &unused)))
-        return;
-    to->size = from->size;
-    to->s = from->s;
-    to->ns = from->ns;
-}
-
-bool overlay_notes_same(struct overlay_notes *notes, const char *folder, const char *name)
-{
-    struct stat seen;
-    struct kiln_error unused;
-    const struct overlay_file *file = overlay_notes_find(notes, name);
-    return file && !look(folder, name, &seen, &unused) && file->size == (uint64_t)seen.st_size &&
-           file->s == (uint64_t)seen.st_mtim.tv_sec && file->ns == (uint64_t)seen.st_mtim.tv_nsec;
-}
+mode_t overlay_file_mode(bool is_shared) { return is_shared ? 0 : 0600; }
 
 /* ---- the file that is kept ---- */
 
@@ -160,9 +115,7 @@ static int parse_file(const struct json *json, struct overlay_notes *notes, stru
     int rc = add_file(notes, name, &file, err);
     if (rc)
         return rc;
-    file->size = json_get_u64(json, "size", UINT64_MAX);
-    file->s = json_get_u64(json, "s", 0);
-    file->ns = json_get_u64(json, "ns", 0);
+    file->stamp = overlay_stamp_get(json);
     return parse_lines(json_get_text(json, "lines", ""), &file->lines, err);
 }
 
@@ -178,6 +131,7 @@ static int parse(const char *path, struct bytes text, struct overlay_notes *note
         return cli_fail(err, KILN_E_CORRUPT,
                         "'%s' is not what this kilnctl writes: make the overlay anew", path);
     snprintf(notes->version, sizeof(notes->version), "%s", json_get_text(json, "miopen", ""));
+    notes->is_shared = json_get_bool(json, "shared", false);
     const struct json *files = json_get(json, "files");
     for (const struct json *j = json_first(files); j && !rc; j = json_next(j))
         rc = parse_file(j, notes, err);
@@ -217,9 +171,7 @@ static struct json *file_json(const struct overlay_file *file)
     KILN_AUTO(mem) char *digits = print_lines(&file->lines);
     struct json *json = json_object();
     json_set_text(json, "name", file->name);
-    json_set_u64(json, "size", file->size);
-    json_set_u64(json, "s", file->s);
-    json_set_u64(json, "ns", file->ns);
+    overlay_stamp_set(json, &file->stamp);
     if (file->lines.count > 0 && digits)
         json_set_text(json, "lines", digits);
     return json;
@@ -233,6 +185,8 @@ int overlay_notes_write(const char *folder, const struct overlay_notes *notes,
     struct json *files = json_array();
     json_set_u64(json, "layout", LAYOUT);
     json_set_text(json, "miopen", notes->version);
+    if (notes->is_shared)
+        json_set_bool(json, "shared", true);
     json_set(json, "files", files);
     for (size_t i = 0; i < notes->count; i++)
         json_append(files, file_json(&notes->files[i]));
@@ -240,8 +194,11 @@ int overlay_notes_write(const char *folder, const struct overlay_notes *notes,
     if (!text)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the notes of an overlay");
     int rc = overlay_path(folder, OVERLAY_NOTES, path, sizeof(path), err);
-    const struct new_file file = {
-        .path = path, .replace = true, .from = -1, .data = text, .size = strlen(text)
-    };
+    const struct new_file file = { .path = path,
+                                   .replace = true,
+                                   .mode = overlay_file_mode(notes->is_shared),
+                                   .from = -1,
+                                   .data = text,
+                                   .size = strlen(text) };
     return rc ? rc : new_file_write(&file, err);
 }

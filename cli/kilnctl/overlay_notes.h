@@ -5,22 +5,26 @@
  * What 'miopen overlay' wrote into a folder, so that 'miopen harvest' knows what is new: the file
  * .kiln-overlay.json in it.
  *
- * Role       of each file its size and time; of text the digests of its lines
+ * Role       of each file by what it is known again; of text the digests of its lines
  * Ownership  overlay_notes owns everything in it
  * Threading  one thread; overlay_lock keeps other processes away
  */
 #include "cli/kilnctl/overlay_lines.h"
+#include "cli/kilnctl/overlay_stamp.h"
+
+#include <sys/types.h>
 
 #define OVERLAY_NOTES ".kiln-overlay.json"
 
 struct overlay_file {
     char name[160];             /* below the folder: "user/gfx906_60_1.1.0.udb" */
-    uint64_t size, s, ns;       /* and time of its last change */
+    struct overlay_stamp stamp; /* as it was written, or harvested */
     struct overlay_lines lines; /* of text */
 };
 
 struct overlay_notes {
     char version[48];           /* of MIOpen; "" */
+    bool is_shared;             /* others may read what is in it, as the umask leaves it */
     struct overlay_file *files; /* owned */
     size_t count;
 };
@@ -38,15 +42,9 @@ CLI_MUST_CHECK int overlay_notes_get(struct overlay_notes *notes, const char *na
                                      struct overlay_file **ret_file, struct kiln_error *err);
 /* NULL: nothing is noted of it. */
 struct overlay_file *overlay_notes_find(struct overlay_notes *notes, const char *name);
-/* The file as it is now.  One that is not noted yet is added, without lines. */
-CLI_MUST_CHECK int overlay_notes_see(struct overlay_notes *notes, const char *folder,
-                                     const char *name, struct overlay_file **ret_file,
-                                     struct kiln_error *err);
-/* Whether its size and time are as noted. */
-bool overlay_notes_same(struct overlay_notes *notes, const char *folder, const char *name);
 
-/* The size and time that |seen| has of |name|; lines stay. */
-void overlay_notes_adopt(struct overlay_notes *notes, struct overlay_notes *seen, const char *name);
+/* 0: as the umask leaves it. */
+mode_t overlay_file_mode(bool is_shared);
 
 /* |folder|/|name|. */
 CLI_MUST_CHECK int overlay_path(const char *folder, const char *name, char *path, size_t size,

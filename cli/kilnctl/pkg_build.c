@@ -95,7 +95,8 @@ static int check(struct build *b, struct kiln_error *err)
 /* Without a database id the name was checked before. */
 static void advise_on_name(const struct build *b)
 {
-    const char *name = new_file_name(b->o->output), *id = b->o->database_id;
+    const char *name = new_file_name(b->o->output);
+    const char *id = b->o->database_id ? built_name_stem(b->o->database_id, b->o->target) : NULL;
     const char *ending = strcmp(b->format, "kiln") == 0 ? ".kpkg" : ".kdb";
     char text[512];
     bool named = !id || (strncmp(name, id, strlen(id)) == 0 && name[strlen(id)] == '.');

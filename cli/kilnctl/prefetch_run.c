@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/prefetch_run.h"
 
+#include "cli/kilnctl/built_name.h"
 #include "cli/kilnctl/prefetch_check.h"
 #include "cli/lines.h"
 #include "cli/now.h"
@@ -214,6 +215,8 @@ int prefetch_run(const struct prefetch_question *question, struct prefetch *ret_
         .json = invocation->common->json,
     };
     int rc = prefetch_check(invocation, question->target, question->toolchain, &doubtful, err);
+    if (!rc)
+        rc = device_id_check(question->database_id, question->target, err);
     if (!rc)
         rc = read_problems(p, question->path, err);
     return rc ? rc : run_all(p, question->jobs, doubtful, err);

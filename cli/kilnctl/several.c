@@ -24,7 +24,7 @@ void several_note(struct several *several, const char *word, int rc, const struc
     struct json *failure = outcome_error_json(why);
     json_set_text(failure, several->noun, word);
     json_append(several->failures, failure);
-    several->over |= rc == KILN_E_UNAVAILABLE || rc == KILN_E_DENIED;
+    several->over |= rc == KILN_E_UNAVAILABLE || *several->invocation->refused;
     if (several->first.code)
         output_error(stderr, "kilnctl", why, NULL);
     else

@@ -16,7 +16,7 @@ struct several {
     struct json *failures;               /* owned */
     struct kiln_error first;             /* of them; code KILN_E_OK: none */
     size_t done;                         /* that went well */
-    bool over; /* nobody there, or not for us: the next one would be told the same */
+    bool over; /* nobody there, or kilnd refuses us: the next one would be told the same */
 };
 
 void several_init(struct several *several, const struct invocation *invocation, const char *noun);

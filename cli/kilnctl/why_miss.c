@@ -11,7 +11,7 @@
 #define LINE_MOST 4096
 
 struct why_options {
-    const char *target, *toolchain, *database_id;
+    const char *target, *toolchain, *database_id, *solver;
 };
 
 #define AT(field) offsetof(struct why_options, field)
@@ -21,6 +21,8 @@ static const struct option options[] = {
     { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "compiler that would make them", 0, 0 },
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "MIOpen's name of the device: gfx90a68", 0,
       0 },
+    { "solver", 0, OPTION_TEXT, AT(solver), "NAME",
+      "solver of a PROBLEM, else the best that applies", 0, 0 },
 };
 #undef AT
 
@@ -49,6 +51,7 @@ static int ask(const struct invocation *invocation, const char *member, const ch
     set_text(question, "target", o->target);
     set_text(question, "toolchain", o->toolchain);
     set_text(question, "database_id", o->database_id);
+    set_text(question, "solver", o->solver);
     int rc = admin_ask(invocation, "why_miss", question, &reply, err);
     if (rc)
         return rc;

@@ -6,17 +6,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Brief tasks that one thread does before the loop hears of them: waking it for each would cost as
+ * much as some of them. */
+#define BRIEF_MOST 8
+
 struct slot { /* one thread's worth of work */
     uv_work_t work;
     struct lanes *lanes;
     enum lane lane;
-    struct task *task; /* borrowed */
-    struct slot *next; /* in the list of free ones */
+    struct task *tasks; /* borrowed: one, or several brief ones in their order */
+    struct slot *next;  /* in the list of free ones */
 };
 
 struct queue {
     struct task *first;
     struct task **last;
+    unsigned waiting, threads;
     struct slot *free;
 };
 
@@ -31,8 +36,9 @@ static void start_waiting(struct lanes *lanes, enum lane lane);
 
 static void on_work(uv_work_t *work)
 {
-    struct slot *slot = work->data;
-    slot->task->work(slot->task);
+    const struct slot *slot = work->data;
+    for (struct task *task = slot->tasks; task; task = task->next)
+        task->work(task);
 }
 
 /* The slot is refilled before done runs: done may queue more, and the lane stays busy. */
@@ -41,12 +47,31 @@ static void on_done(uv_work_t *work, int status)
     (void)status; /* work that started is never cancelled here */
     struct slot *slot = work->data;
     struct lanes *lanes = slot->lanes;
-    struct task *task = slot->task;
+    struct task *task = slot->tasks;
     slot->next = lanes->queues[slot->lane].free;
     lanes->queues[slot->lane].free = slot;
     start_waiting(lanes, slot->lane);
-    lanes->out--;
-    task->done(task);
+    while (task) {
+        struct task *next = task->next; /* done may free it */
+        lanes->out--;
+        task->done(task);
+        task = next;
+    }
+}
+
+/* The first that waits; behind it brief ones, where there are more than threads to do them. */
+static struct task *take(struct queue *q)
+{
+    struct task *first = q->first, *last = first;
+    unsigned share = q->waiting / q->threads, taken = 1;
+    for (; taken < share && taken < BRIEF_MOST && last->is_brief && last->next->is_brief; taken++)
+        last = last->next;
+    q->waiting -= taken;
+    q->first = last->next;
+    if (!q->first)
+        q->last = &q->first;
+    last->next = NULL;
+    return first;
 }
 
 static void start_waiting(struct lanes *lanes, enum lane lane)
@@ -55,10 +80,7 @@ static void start_waiting(struct lanes *lanes, enum lane lane)
     while (q->first && q->free) {
         struct slot *slot = q->free;
         q->free = slot->next;
-        slot->task = q->first;
-        q->first = slot->task->next;
-        if (!q->first)
-            q->last = &q->first;
+        slot->tasks = take(q);
         slot->work.data = slot;
         uv_queue_work(&lanes->loop->uv, &slot->work, on_work, on_done);
     }
@@ -81,6 +103,7 @@ static void add_slot(struct lanes *lanes, struct slot *slot, enum lane lane)
     slot->lane = lane;
     slot->next = lanes->queues[lane].free;
     lanes->queues[lane].free = slot;
+    lanes->queues[lane].threads++;
 }
 
 enum kiln_code lanes_create(struct loop *loop, unsigned readers, struct lanes **ret_lanes,
@@ -109,6 +132,7 @@ void lanes_run(struct lanes *lanes, enum lane lane, struct task *task)
     task->next = NULL;
     *q->last = task;
     q->last = &task->next;
+    q->waiting++;
     lanes->out++;
     start_waiting(lanes, lane);
 }

@@ -5,7 +5,7 @@
  * Lanes: blocking work beside the loop, on libuv's thread pool.
  *
  * Role       LANE_READ runs up to |readers| tasks at once; LANE_WRITE and LANE_TUNING one at a time
- *            each, in order
+ *            each, in order.  Where many brief ones wait, a thread does some of them in a row
  * Ownership  tasks are borrowed until their done callback returns
  * Threading  called on the loop's thread; done runs there, exactly once, never within the call
  */

@@ -5,9 +5,9 @@
  * One kiln-compiler process.
  *
  * Role       starts it with its limits and its user, gives it one job at a time, watches the clock,
- * and turns whatever it does, dying included, into an outcome Ownership  frees itself after its
- * |gone| event; borrows options and the job in hand Threading  the loop's thread; events never come
- * from within a call on the same worker
+ *            and turns whatever it does, dying included, into an outcome
+ * Ownership  frees itself after its |gone| event; borrows options and the job in hand
+ * Threading  the loop's thread; events never come from within a call on the same worker
  *
  * States and moves: worker_state.h.  What passes over the socket: engine/compile/worker_wire.h.
  */

@@ -65,7 +65,7 @@ static const struct {
 const char *const toolchain_known_targets[] = {
     "gfx900",  "gfx906",  "gfx908",  "gfx90a",  "gfx942",  "gfx950",  "gfx1010", "gfx1030",
     "gfx1100", "gfx1101", "gfx1102", "gfx1151", "gfx1200", "gfx1201", "sm_70",   "sm_75",
-    "sm_80",   "sm_86",   "sm_89",   "sm_90",   "sm_100",  "sm_120",  NULL,
+    "sm_80",   "sm_86",   "sm_89",   "sm_90",   "sm_90a",  "sm_100",  "sm_120",  NULL,
 };
 
 enum kiln_code toolchain_table_create(struct toolchain_table **ret_table, struct kiln_err *err)

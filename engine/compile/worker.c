@@ -252,7 +252,8 @@ static enum compile_end write_object(const struct buffer *object, int object_fd,
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && object->size > limit.rlim_cur) {
-        kiln_fail(err, KILN_FULL, "the code object of %zu bytes exceeds the limit of %llu",
+        kiln_fail(err, KILN_FULL,
+                  "the code object of %zu bytes exceeds the limit of %llu (setting compile_output)",
                   object->size, (unsigned long long)limit.rlim_cur);
         return COMPILE_OUTPUT;
     }

@@ -11,6 +11,8 @@
 #define HALF ((LIMIT_COMPILE_LOG - CUT_LINE_MOST) / 2)
 /* Compilers say why they give up in their last lines; earlier ones may quote the source. */
 #define LAST_WORDS 400
+#define NO_MEMORY "the compiler ran out of the memory it may use (setting compile_memory)"
+#define TOO_LARGE "the compiler wrote more than it may (setting compile_output)"
 
 static size_t read_at(int fd, char *to, size_t size, off_t from)
 {
@@ -52,6 +54,24 @@ char *worker_log_read(int log_fd)
     return fitting ? fitting : log;
 }
 
+/* What it gives up for, LLVM says at the beginning of a line; a stack dump may follow. */
+static const char *llvm_error(const char *log)
+{
+    static const char word[] = "LLVM ERROR: ";
+    for (const char *at = log; at; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, word, sizeof(word) - 1) == 0)
+            return at;
+    }
+    return "";
+}
+
+static bool line_says(const char *line, const char *phrase)
+{
+    const char *found = strstr(line, phrase);
+    return found && found < line + strcspn(line, "\n");
+}
+
 enum compile_end worker_log_cause(const char *log, enum compile_end end, const char **ret_text)
 {
     static const struct {
@@ -59,17 +79,17 @@ enum compile_end worker_log_cause(const char *log, enum compile_end end, const c
         enum compile_end end;
         const char *text;
     } causes[] = {
-        { "bad_alloc", COMPILE_MEMORY, "the compiler ran out of the memory it may use" },
-        { "out of memory", COMPILE_MEMORY, "the compiler ran out of the memory it may use" },
-        { "Cannot allocate memory", COMPILE_MEMORY,
-          "the compiler ran out of the memory it may use" },
-        { "File too large", COMPILE_OUTPUT, "the compiler wrote more than it may" },
-        { "File size limit exceeded", COMPILE_OUTPUT, "the compiler wrote more than it may" },
+        { "bad_alloc", COMPILE_MEMORY, NO_MEMORY },
+        { "out of memory", COMPILE_MEMORY, NO_MEMORY },
+        { "Cannot allocate memory", COMPILE_MEMORY, NO_MEMORY },
+        { "File too large", COMPILE_OUTPUT, TOO_LARGE },
+        { "File size limit exceeded", COMPILE_OUTPUT, TOO_LARGE },
     };
     size_t length = log ? strlen(log) : 0;
     const char *last = log ? log + (length > LAST_WORDS ? length - LAST_WORDS : 0) : "";
+    const char *error = llvm_error(log);
     for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
-        if (strstr(last, causes[i].phrase)) {
+        if (strstr(last, causes[i].phrase) || line_says(error, causes[i].phrase)) {
             *ret_text = causes[i].text;
             return causes[i].end;
         }

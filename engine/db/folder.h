@@ -5,8 +5,9 @@
  * The folder of a database that belongs to one process at a time.
  *
  * Role       refuses a folder where the file is not safe (network filesystem, others may write) and
- * one that another process uses; moves a damaged file out of the way Ownership  the folder owns its
- * descriptors; texts of the options are borrowed for its life Threading  one thread at a time
+ *            one that another process uses; moves a damaged file out of the way
+ * Ownership  the folder owns its descriptors; texts of the options are borrowed for its life
+ * Threading  one thread at a time
  */
 #include "common/cleanup.h"
 #include "common/err.h"

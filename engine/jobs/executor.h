@@ -27,7 +27,8 @@ enum lane {
 struct task {
     void (*work)(struct task *task); /* off the loop: may block */
     void (*done)(struct task *task); /* on the loop */
-    struct task *next;               /* for the executor's queue */
+    bool is_brief;     /* of those that wait, one thread may do several before the first is done */
+    struct task *next; /* for the executor's queue */
 };
 
 struct compile_task {
@@ -52,6 +53,8 @@ struct executor;
 
 struct executor_ops {
     void (*run)(struct executor *executor, enum lane lane, struct task *task);
+    /* Only |done|, after the callbacks that are due by now: for what many of them lead to. */
+    void (*later)(struct executor *executor, struct task *task);
     /* Hands the job to a free compiler, or waits for one. */
     void (*compile)(struct executor *executor, struct compile_task *task);
     /* How many compiles run at once: the engine never hands over more. */

@@ -6,12 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DECIMAL_MOST 64       /* compute units up to here are decimal behind '_' */
 #define DIGITS_MOST 6         /* no device has millions of compute units */
+#define TELLING_LETTER 5      /* of an arch, counted from 0 */
 #define XNACK_SUFFIX "_xnack" /* the only feature that MIOpen's ids carry */
+#define NVIDIAS "sm_"
+#define OPENCLS "opencl_"
+#define HASH_DIGITS 8
 
-static const char *const arches[] = {
-#define AMDGPU_MACHINE(arch, number) arch,
+static const struct bytes arches[] = {
+#define AMDGPU_MACHINE(arch, number) { (const uint8_t *)(arch), sizeof(arch) - 1 },
 #include "common/amdgpu_machines.def"
 #undef AMDGPU_MACHINE
 };
@@ -19,42 +22,31 @@ static const char *const arches[] = {
 static enum kiln_code refuse(struct bytes text, const char *why, struct kiln_err *err)
 {
     int shown = text.size > 80 ? 80 : (int)text.size;
-    return kiln_fail(err, KILN_INVALID,
-                     "'%.*s' is not a database id: %s (an id is an arch and its compute units, "
-                     "decimal after '_' up to 64, hexadecimal above: gfx906_60, gfx90a68; for "
-                     "NVIDIA's GPUs it is the target: sm_90)",
-                     shown, (const char *)text.data, why);
+    return kiln_fail(
+        err, KILN_INVALID,
+        "'%.*s' is not a database id: %s (an id is an arch and its compute units, "
+        "decimal after '_' up to 64, hexadecimal above: gfx906_60, gfx90a68; of "
+        "NVIDIA's GPUs the target, with or without multiprocessors: sm_90_132, sm_90a; "
+        "of OpenCL devices a hash: opencl_1a2b3c4d)",
+        shown, (const char *)text.data, why);
 }
 
-bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MOST])
+static bool starts_with(struct bytes text, struct bytes start)
 {
-    char whole[2 * DATABASE_ID_MOST];
-    if (id->compute_units == 0)
-        snprintf(whole, sizeof(whole), "%s", id->device);
-    else if (id->compute_units <= DECIMAL_MOST)
-        snprintf(whole, sizeof(whole), "%s_%u", id->device, id->compute_units);
-    else
-        snprintf(whole, sizeof(whole), "%s%x", id->device, id->compute_units);
-    if (strlen(whole) >= DATABASE_ID_MOST)
-        return false;
-    memcpy(text, whole, strlen(whole) + 1);
-    return true;
+    return text.size >= start.size && memcmp(text.data, start.data, start.size) == 0;
 }
 
-static bool starts_with(struct bytes text, const char *start)
-{
-    size_t size = strlen(start);
-    return text.size >= size && memcmp(text.data, start, size) == 0;
-}
-
-/* The length of the longest arch that |text| begins with; 0 when none. */
+/* The length of the longest arch that |text| begins with; 0 when none.  Asked of every arch with
+ * every request for records: the sixth letter, which each has, spares most of the calls. */
 static size_t arch_length(struct bytes text)
 {
     size_t longest = 0;
+    if (text.size <= TELLING_LETTER)
+        return 0;
     for (size_t i = 0; i < sizeof(arches) / sizeof(arches[0]); i++) {
-        size_t size = strlen(arches[i]);
-        if (size > longest && starts_with(text, arches[i]))
-            longest = size;
+        if (arches[i].data[TELLING_LETTER] == text.data[TELLING_LETTER] &&
+            arches[i].size > longest && starts_with(text, arches[i]))
+            longest = arches[i].size;
     }
     return longest;
 }
@@ -86,19 +78,52 @@ static bool units_of(struct bytes text, unsigned *ret_units)
     bool decimal = text.data[0] == '_';
     unsigned units =
         decimal ? number_of(bytes_of(text.data + 1, text.size - 1), 10) : number_of(text, 16);
-    if (units == 0 || decimal != (units <= DECIMAL_MOST))
+    if (units == 0 || decimal != (units <= DATABASE_ID_DECIMAL_MOST))
         return false;
     *ret_units = units;
     return true;
 }
 
-static bool is_nvidias(struct bytes text)
+static bool is_nvidia_target(struct bytes text)
 {
     struct target target;
     struct kiln_err ignored = KILN_ERR_INIT;
     return text.size < DATABASE_ID_MOST && target_parse(text, &target, &ignored) == KILN_OK &&
            target.family == TARGET_NVIDIA &&
            bytes_equal(text, bytes_of_text(target.text)); /* one spelling for each */
+}
+
+/* "sm_90a", "sm_90_132". */
+static bool parse_nvidias(struct bytes text, struct database_id *id)
+{
+    size_t begin = strlen(NVIDIAS), device = text.size;
+    const uint8_t *at = NULL;
+    if (starts_with(text, bytes_of_text(NVIDIAS)))
+        at = memchr(text.data + begin, '_', text.size - begin);
+    if (at)
+        device = (size_t)(at - text.data);
+    if (!is_nvidia_target(bytes_of(text.data, device)))
+        return false;
+    memcpy(id->device, text.data, device);
+    if (!at)
+        return true;
+    bool has_letter = digit_of(text.data[device - 1], 10) < 0; /* it is no other device */
+    id->compute_units = number_of(bytes_of(at + 1, text.size - device - 1), 10);
+    return !has_letter && id->compute_units > 0;
+}
+
+/* "opencl_1a2b3c4d" */
+static bool parse_opencls(struct bytes text, struct database_id *id)
+{
+    size_t begin = strlen(OPENCLS);
+    if (!starts_with(text, bytes_of_text(OPENCLS)) || text.size != begin + HASH_DIGITS)
+        return false;
+    for (size_t i = begin; i < text.size; i++) {
+        if (digit_of(text.data[i], 16) < 0)
+            return false;
+    }
+    memcpy(id->device, text.data, text.size);
+    return true;
 }
 
 bool database_id_is_miopens(const struct database_id *id)
@@ -111,14 +136,13 @@ enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,
 {
     struct database_id id = { .compute_units = 0 };
     size_t device = arch_length(text);
-    if (device == 0 && is_nvidias(text)) {
-        memcpy(id.device, text.data, text.size);
+    if (device == 0) {
+        if (!parse_nvidias(text, &id) && !parse_opencls(text, &id))
+            return refuse(text, "it begins with no arch that kiln knows", err);
         *ret_id = id;
         return KILN_OK;
     }
-    if (device == 0)
-        return refuse(text, "it begins with no arch that kiln knows", err);
-    if (starts_with(bytes_of(text.data + device, text.size - device), XNACK_SUFFIX))
+    if (starts_with(bytes_of(text.data + device, text.size - device), bytes_of_text(XNACK_SUFFIX)))
         device += strlen(XNACK_SUFFIX);
     if (text.size >= DATABASE_ID_MOST)
         return refuse(text, "it is too long", err);
@@ -183,7 +207,14 @@ enum kiln_code database_id_of_file(const char *file_name, struct database_id *re
     enum kiln_code rc = database_id_parse(bytes_of(file_name, strcspn(file_name, ".")), &id, err);
     if (rc)
         return kiln_while(err, "the file name '%.200s' tells no device", file_name);
-    if (!database_id_is_miopens(&id) && !is_kilns_file(file_name))
+    bool is_miopens = database_id_is_miopens(&id);
+    if (!is_miopens &&
+        (id.compute_units || starts_with(bytes_of_text(id.device), bytes_of_text(OPENCLS))))
+        return kiln_fail(err, KILN_INVALID,
+                         "'%.200s' names one device, but a package for others than AMD's GPUs is "
+                         "for a target: sm_90.kpkg, sm_90a.kpkg; for OpenCL devices there are none",
+                         file_name);
+    if (!is_miopens && !is_kilns_file(file_name))
         return kiln_fail(err, KILN_INVALID,
                          "'%.200s' has the name of one of MIOpen's files, which are for AMD's GPUs "
                          "only: packages for %s have kiln's own format (kilnctl pkg build --format "

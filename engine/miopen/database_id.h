@@ -9,29 +9,21 @@
  *   gfx906:xnack+, 60  gfx906_xnack_60 xnack only where it is on
  *   gfx90a             gfx90a          no compute units: for every device of the arch
  *
- * kiln's own packages are for NVIDIA's GPUs too; there the target itself is the id: sm_90.  MIOpen
- * knows no such id, so none of its files has one.
+ * kiln's own: sm_90_132 and opencl_1a2b3c4d, see common/device_database_id.h; and of packages for
+ * NVIDIA's GPUs, whose objects are of a target, that target: sm_90, sm_90a.  MIOpen knows no such
+ * id, so none of its files has one.
  *
  * Where kernels of several versions of MIOpen are kept apart, "@" and the version follow:
  * "gfx906_60@3.2.0".  MIOpen itself knows no such id.
  *
  * Threading  plain values
  */
-#include "common/bytes.h"
+#include "common/device_database_id.h"
 #include "common/err.h"
-
-#define DATABASE_ID_MOST 32 /* with the terminating NUL */
 
 #define DATABASE_VERSION_MOST 40 /* letters, digits and ". _ -" */
 #define VERSIONED_ID_MOST (DATABASE_ID_MOST + 1 + DATABASE_VERSION_MOST)
 
-struct database_id {
-    char device[DATABASE_ID_MOST]; /* "gfx906", "gfx906_xnack" */
-    unsigned compute_units; /* 0: the id names none.  gfx10 and later count work group processors */
-};
-
-/* The compute units are what the runtime reports.  False when it would be too long. */
-bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MOST]);
 /* Knows every arch of common/amdgpu_machines.def: "gfx90878" is gfx908 with 120.  KILN_INVALID with
  * what an id looks like. */
 KILN_MUST_CHECK enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,

@@ -3,6 +3,7 @@
 #include "engine/db/query.h"
 #include "engine/miopen/perf_db_rows.h"
 #include "engine/miopen/tuning_file.h"
+#include "engine/miopen/tuning_ids.h"
 #include "engine/miopen/tuning_keys.h"
 
 #include <stdio.h>
@@ -47,9 +48,8 @@ struct perf_reading {
     struct tuning_keys keys;
     struct buffer key_texts; /* every key that came so far */
     struct buffer value;
-    struct bytes solvers[TUNING_ENTRIES_MOST];
-    uint64_t ids[TUNING_ENTRIES_MOST];
-    size_t count;
+    struct tuning_ids solvers;
+    uint64_t ids[TUNING_ENTRIES_MOST]; /* of the rows of those */
 };
 
 static enum kiln_code tell(const struct perf_reading *r, uint64_t id, const char *why)
@@ -138,20 +138,11 @@ static enum kiln_code take_config(struct perf_reading *r, const struct query *q,
 
 /* ---- rows ---- */
 
-static bool has_solver(const struct perf_reading *r, struct bytes solver)
-{
-    for (size_t i = 0; i < r->count; i++) {
-        if (bytes_equal(r->solvers[i], solver))
-            return true;
-    }
-    return false;
-}
-
 static const char *refusal(const struct perf_reading *r, struct bytes solver, struct bytes params)
 {
-    if (has_solver(r, solver))
+    if (tuning_ids_has(&r->solvers, solver))
         return "there is an earlier row of the same problem and solver";
-    if (r->count == TUNING_ENTRIES_MOST)
+    if (r->solvers.count == TUNING_ENTRIES_MOST)
         return "its problem has too many rows";
     if (r->value.size + solver.size + params.size + 2 > TUNING_VALUE_MOST)
         return "the rows of its problem are too long";
@@ -174,8 +165,8 @@ static enum kiln_code take_row(struct perf_reading *r, const struct perf_db_row 
     if (why)
         return tell_row(r, row, why);
     tuning_entry_write_perf(&r->value, solver, params);
-    r->solvers[r->count] = solver;
-    r->ids[r->count++] = (uint64_t)row->id;
+    r->ids[r->solvers.count] = (uint64_t)row->id;
+    (void)tuning_ids_add(&r->solvers, solver); /* new, and there is room: seen above */
     return KILN_OK;
 }
 
@@ -206,7 +197,7 @@ static void progress(struct perf_reading *r, bool end)
 static enum kiln_code give(struct perf_reading *r, struct bytes key, struct kiln_err *err)
 {
     enum kiln_code rc = tell_dangling(r, r->config_id, false);
-    r->count = 0;
+    tuning_ids_clear(&r->solvers);
     r->value.size = 0;
     for (; !rc && r->next < r->rows->count; r->next++) {
         const struct perf_db_row *row = &r->rows->rows[r->next];
@@ -220,10 +211,10 @@ static enum kiln_code give(struct perf_reading *r, struct bytes key, struct kiln
         return kiln_fail(err, KILN_NO_MEMORY, "cannot read a PerfDb: out of memory");
     struct tuning_record record = { .key = key,
                                     .value = buffer_view(&r->value),
-                                    .entry_count = r->count,
+                                    .entry_count = r->solvers.count,
                                     .line = (uint64_t)r->config_id,
-                                    .ids = r->count ? r->ids : NULL,
-                                    .id_count = r->count };
+                                    .ids = r->solvers.count ? r->ids : NULL,
+                                    .id_count = r->solvers.count };
     progress(r, false);
     return r->events->record(r->events->context, &record) ? KILN_OK : KILN_CANCELLED;
 }
@@ -279,6 +270,8 @@ static enum kiln_code read_all(const char *path, struct perf_db_rows *rows, stru
     buffer_init(&r->key_texts, 8 * rows->file_size + 2 * TUNING_KEY_MOST);
     buffer_init(&r->value, TUNING_VALUE_MOST + 1);
     enum kiln_code rc = tuning_keys_init(&r->keys, rows->count, err);
+    if (!rc)
+        rc = tuning_ids_init(&r->solvers, err);
     if (!rc)
         rc = read_configs(r, db, err);
     tuning_keys_done(&r->keys);

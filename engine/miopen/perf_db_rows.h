@@ -5,8 +5,9 @@
  * The table perf_db of a PerfDb, in memory and in the order of its configs.
  *
  * Role       the only index of the table begins with the solver, so that SQLite would scan it once
- * for each config; here it is read once Ownership  owns its rows and their texts Threading  one
- * thread at a time
+ *            for each config; here it is read once
+ * Ownership  owns its rows and their texts
+ * Threading  one thread at a time
  */
 #include "engine/db/db.h"
 #include "engine/miopen/tuning_file.h"

@@ -5,8 +5,9 @@
  * MIOpen's tuning files: FindDb text (both dialects, system and user), PerfDb text and SQLite.
  *
  * Role       reads files that anybody may have written or damaged, record by record; writes ones
- * that an unmodified MIOpen reads Ownership  records borrow for the call Threading  one thread at a
- * time
+ *            that an unmodified MIOpen reads
+ * Ownership  records borrow for the call
+ * Threading  one thread at a time
  */
 #include "common/tuning_text.h"
 #include "engine/miopen/database_id.h"
@@ -15,19 +16,24 @@ enum tuning_format { TUNING_TEXT, TUNING_SQLITE };
 
 /* What a file's name tells, which is all that MIOpen goes by:
  *   gfx90a68.HIP.fdb.txt, gfx906_60.HIP.2_17_0_a82233c22.ufdb.txt, gfx906_60.db,
- * gfx906_60_1.1.0.udb, gfx906_60.db.txt, gfx906_60_1.1.0.udb.txt, gfx906_60.cd.pdb.txt, each with
- * .bz2 behind or not. KILN_INVALID, saying whether the ending or the device is not known. */
+ *   gfx906_60_1.1.0.udb, gfx906_60.db.txt, gfx906_60_1.1.0.udb.txt, gfx906_60.cd.pdb.txt,
+ * each with .bz2 behind or not; and kiln's own, of devices that MIOpen knows nothing of:
+ *   sm_90_132.CUDA.fdb.txt, opencl_1a2b3c4d.OpenCL.fdb.txt, sm_90_132_1.1.0.udb
+ * KILN_INVALID, saying whether ending, backend or device is not known, or the backend is none of
+ * the device's. */
 struct tuning_file_name {
     enum tuning_kind kind;
     enum tuning_format format;
     char database_id[DATABASE_ID_MOST];
-    char backend[16]; /* "HIP", "OpenCL"; "" for PerfDb */
+    char backend[16]; /* "HIP", "CUDA", "OpenCL"; "" for PerfDb */
     char version[40]; /* of user files: "2_17_0_a82233c22", "1.1.0"; else "" */
     bool is_user;
 };
 KILN_MUST_CHECK enum kiln_code tuning_file_name_parse(const char *name,
                                                       struct tuning_file_name *ret_name,
                                                       struct kiln_err *err);
+/* Whether an MIOpen would look for it: its device is one of AMD's. */
+bool tuning_file_name_is_miopens(const struct tuning_file_name *name);
 /* MIOpen's name for a file of these properties; of .pdb.txt the newer .db.txt. */
 void tuning_file_name_write(const struct tuning_file_name *name, char text[128]);
 
@@ -56,8 +62,7 @@ struct tuning_reader_events {
 /* |text| is the whole file, unpacked.  As MIOpen: blank lines are skipped, a key ends at the first
  * '=', the first of two equal keys counts (the second is |bad|), so does the first of two equal ids
  * (the second is |bad|, and not in |value|).  A byte order mark, a '\r' before '\n' and a last line
- * without
- * '\n' are accepted; |raw| holds the first two.  The text is read once, front to back. */
+ * without '\n' are accepted; |raw| holds the first two.  The text is read once, front to back. */
 KILN_MUST_CHECK enum kiln_code tuning_text_read(enum tuning_kind kind, struct bytes text,
                                                 const struct tuning_reader_events *events,
                                                 struct kiln_err *err);

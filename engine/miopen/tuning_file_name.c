@@ -71,7 +71,7 @@ static bool read_find(struct bytes *stem, struct tuning_file_name *n)
         return false;
     const uint8_t *dot = n->is_user ? memchr(backend.data, '.', backend.size) : NULL;
     struct bytes version = cut_behind(&backend, dot);
-    return copy_word(backend, n->backend, sizeof(n->backend), "") &&
+    return target_is_backend(backend) && copy_word(backend, n->backend, sizeof(n->backend), "") &&
            (!dot || copy_word(version, n->version, sizeof(n->version), "._-"));
 }
 
@@ -103,18 +103,29 @@ static enum kiln_code read_stem(const char *name, struct bytes stem, struct tuni
     if (!shaped)
         return refuse(name,
                       n->kind == TUNING_FIND
-                          ? "in front of the ending stand a database id, a backend and of user "
-                            "files a version: gfx906_60.HIP.2_17_0_a82233c22.ufdb.txt"
+                          ? "in front of the ending stand a database id, a backend (HIP, CUDA or "
+                            "OpenCL) and of user files a version: "
+                            "gfx906_60.HIP.2_17_0_a82233c22.ufdb.txt"
                           : "in front of the ending stand a database id and of user files a "
                             "version: gfx906_60_1.1.0.udb",
                       err);
-    if (database_id_parse(stem, &id, &why) || !database_id_is_miopens(&id) ||
-        !database_id_write(&id, n->database_id))
+    if (database_id_parse(stem, &id, &why) || !database_id_write(&id, n->database_id))
         return refuse(name,
-                      "it begins with no database id that kiln knows, as gfx906_60 or "
-                      "gfx90a68 (name the device otherwise: --db-id)",
+                      "it begins with no database id that kiln knows, as gfx906_60, gfx90a68, "
+                      "sm_90_132 or opencl_1a2b3c4d (name the device otherwise: --db-id)",
                       err);
+    if (n->kind == TUNING_FIND &&
+        database_id_backend_check(stem, bytes_of_text(n->backend), &why) != KILN_OK)
+        return refuse(name, why.text, err);
     return KILN_OK;
+}
+
+bool tuning_file_name_is_miopens(const struct tuning_file_name *name)
+{
+    struct database_id id;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    return database_id_parse(bytes_of_text(name->database_id), &id, &ignored) == KILN_OK &&
+           database_id_is_miopens(&id);
 }
 
 enum kiln_code tuning_file_name_parse(const char *name, struct tuning_file_name *ret_name,

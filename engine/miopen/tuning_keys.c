@@ -7,6 +7,38 @@
 #define ROOM_LEAST 1024u
 #define EXPECTED_MOST (1u << 20) /* a guess from a hostile file's size must not cost memory */
 
+enum kiln_code tuning_secret_draw(uint64_t ret_secret[2], struct kiln_err *err)
+{
+    uint64_t secret[2];
+    if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
+        return kiln_fail(err, KILN_UNAVAILABLE, "the system gives no random numbers; try again");
+    ret_secret[0] = secret[0];
+    ret_secret[1] = secret[1] | 1;
+    return KILN_OK;
+}
+
+/* The high half of the product reaches every bit of the low one. */
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    __extension__ unsigned __int128 product = __extension__(unsigned __int128) a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+uint32_t tuning_secret_hash(const uint64_t secret[2], struct bytes text)
+{
+    const uint8_t *at = text.data;
+    size_t size = text.size;
+    uint64_t h = secret[0] ^ size, word;
+    for (; size >= sizeof(word); at += sizeof(word), size -= sizeof(word)) {
+        memcpy(&word, at, sizeof(word));
+        h = mix(h ^ word, secret[1]);
+    }
+    word = 0;
+    if (size > 0)
+        memcpy(&word, at, size);
+    return (uint32_t)mix(h ^ word, secret[1]);
+}
+
 static enum kiln_code make_room(struct tuning_keys *keys, size_t room, struct kiln_err *err)
 {
     struct tuning_key_place *places = calloc(room, sizeof(*places));
@@ -32,9 +64,9 @@ enum kiln_code tuning_keys_init(struct tuning_keys *keys, size_t expected, struc
 {
     size_t room = ROOM_LEAST;
     *keys = (struct tuning_keys){ .room = 0 };
-    if (getrandom(keys->secret, sizeof(keys->secret), 0) != sizeof(keys->secret))
-        return kiln_fail(err, KILN_UNAVAILABLE, "the system gives no random numbers; try again");
-    keys->secret[1] |= 1;
+    enum kiln_code rc = tuning_secret_draw(keys->secret, err);
+    if (rc)
+        return rc;
     while (room < 2 * (expected < EXPECTED_MOST ? expected : EXPECTED_MOST))
         room *= 2;
     return make_room(keys, room, err);
@@ -46,25 +78,6 @@ void tuning_keys_done(struct tuning_keys *keys)
     *keys = (struct tuning_keys){ .room = 0 };
 }
 
-/* The high half of the product reaches every bit of the low one. */
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-    __extension__ unsigned __int128 product = __extension__(unsigned __int128) a * b;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-static uint32_t hash_of(const struct tuning_keys *keys, const uint8_t *key, size_t size)
-{
-    uint64_t h = keys->secret[0] ^ size, word;
-    for (; size >= sizeof(word); key += sizeof(word), size -= sizeof(word)) {
-        memcpy(&word, key, sizeof(word));
-        h = mix(h ^ word, keys->secret[1]);
-    }
-    word = 0;
-    memcpy(&word, key, size);
-    return (uint32_t)mix(h ^ word, keys->secret[1]);
-}
-
 enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base, uint64_t offset,
                                size_t size, bool *ret_known, struct kiln_err *err)
 {
@@ -73,7 +86,7 @@ enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base, ui
         rc = make_room(keys, keys->room * 2, err);
     if (rc)
         return rc;
-    uint32_t hash = hash_of(keys, base + offset, size);
+    uint32_t hash = tuning_secret_hash(keys->secret, bytes_of(base + offset, size));
     size_t at = hash & (keys->room - 1);
     for (; keys->places[at].size; at = (at + 1) & (keys->room - 1)) {
         const struct tuning_key_place *p = &keys->places[at];

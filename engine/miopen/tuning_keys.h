@@ -12,6 +12,10 @@
 #include "common/bytes.h"
 #include "common/err.h"
 
+/* Two numbers that nobody else knows, and a hash by them. */
+KILN_MUST_CHECK enum kiln_code tuning_secret_draw(uint64_t ret_secret[2], struct kiln_err *err);
+uint32_t tuning_secret_hash(const uint64_t secret[2], struct bytes text);
+
 struct tuning_key_place { /* in the caller's memory */
     uint64_t offset;
     uint32_t size; /* 0: nothing stands here; keys are not empty */

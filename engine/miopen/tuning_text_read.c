@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/miopen/tuning_file.h"
+#include "engine/miopen/tuning_ids.h"
 #include "engine/miopen/tuning_keys.h"
 
 #include <stdio.h>
@@ -14,23 +15,13 @@ struct text_reading {
     struct bytes text;
     uint64_t line; /* the one under way */
     struct tuning_keys keys;
-    struct buffer value; /* of a record with an id that comes twice: the rest */
-    struct bytes ids[TUNING_ENTRIES_MOST];
-    size_t entry_count;
+    struct buffer value;   /* of a record with an id that comes twice: the rest */
+    struct tuning_ids ids; /* of the record's entries */
 };
 
 static enum kiln_code tell(const struct text_reading *r, const char *why)
 {
     return r->events->bad(r->events->context, r->line, why) ? KILN_OK : KILN_CANCELLED;
-}
-
-static bool has_id(const struct text_reading *r, struct bytes id)
-{
-    for (size_t i = 0; i < r->entry_count; i++) {
-        if (bytes_equal(r->ids[i], id))
-            return true;
-    }
-    return false;
 }
 
 /* |r->value| stays empty as long as no id comes twice. */
@@ -59,24 +50,22 @@ static enum kiln_code read_entries(struct text_reading *r, struct bytes value, s
     struct bytes left = value;
     struct tuning_entry e;
     enum kiln_code rc = KILN_OK;
-    r->entry_count = 0;
+    tuning_ids_clear(&r->ids);
     r->value.size = 0;
     for (;;) {
         size_t offset = value.size - left.size;
         rc = tuning_entry_next(r->kind, &left, &e, err);
         if (rc)
             break;
-        if (has_id(r, e.id)) {
-            rc = leave_out(r, value, offset, e.id);
-            if (rc)
-                break;
-            continue;
-        }
-        if (r->entry_count == TUNING_ENTRIES_MOST)
+        switch (tuning_ids_add(&r->ids, e.id)) {
+        case TUNING_ID_IS_NEW: keep(r, bytes_of(e.id.data, e.id.size + 1 + e.values.size)); break;
+        case TUNING_ID_IS_KNOWN: rc = leave_out(r, value, offset, e.id); break;
+        case TUNING_IDS_ARE_FULL:
             return kiln_fail(err, KILN_INVALID, "the record has more than %u entries",
                              TUNING_ENTRIES_MOST);
-        r->ids[r->entry_count++] = e.id;
-        keep(r, bytes_of(e.id.data, e.id.size + 1 + e.values.size));
+        }
+        if (rc)
+            break;
     }
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
@@ -123,7 +112,7 @@ static enum kiln_code give(struct text_reading *r, struct bytes raw, struct byte
         return kiln_fail(err, KILN_NO_MEMORY, "cannot read a tuning file: out of memory");
     struct tuning_record record = { .key = key,
                                     .value = r->value.size ? buffer_view(&r->value) : value,
-                                    .entry_count = r->entry_count,
+                                    .entry_count = r->ids.count,
                                     .line = r->line,
                                     .raw = raw };
     return r->events->record(r->events->context, &record) ? KILN_OK : KILN_CANCELLED;
@@ -184,6 +173,8 @@ enum kiln_code tuning_text_read(enum tuning_kind kind, struct bytes text,
     *r = (struct text_reading){ .kind = kind, .events = events, .text = text };
     buffer_init(&r->value, TUNING_VALUE_MOST);
     enum kiln_code rc = tuning_keys_init(&r->keys, text.size / RECORD_USUAL, err);
+    if (!rc)
+        rc = tuning_ids_init(&r->ids, err);
     if (!rc)
         rc = read_lines(r, err);
     tuning_keys_done(&r->keys);

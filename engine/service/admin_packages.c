@@ -186,23 +186,17 @@ static void set_digest(struct json *j, const char *name, const struct digest *d)
         json_set_text(j, name, hex);
 }
 
-static void set_bytes(struct json *j, const char *name, struct bytes value)
-{
-    KILN_AUTO(mem) char *text = bytes_to_text(value);
-    json_set_text(j, name, text ? text : "");
-}
-
 static bool show_row(void *context, const struct package_row *row)
 {
     struct page *page = context;
     struct json *j = json_object();
     json_set_u64(j, "id", row->id);
-    set_bytes(j, "name", row->name);
-    set_bytes(j, "args", row->args);
+    json_set_bytes(j, "name", row->name);
+    json_set_bytes(j, "args", row->args);
     json_set_u64(j, "size", row->raw_size);
     json_set_u64(j, "stored", row->stored_size);
     if (row->md5.size)
-        set_bytes(j, "md5", row->md5);
+        json_set_bytes(j, "md5", row->md5);
     set_digest(j, "key", &row->key);
     set_digest(j, "object", &row->object);
     set_digest(j, "toolchain_id", &row->toolchain_id);

@@ -16,22 +16,10 @@ static const struct admin_member show_members[] = {
     { 0 },
 };
 
-static void set_bytes(struct json *to, const char *name, struct bytes text)
-{
-    KILN_AUTO(mem) char *copy = bytes_to_text(text);
-    if (copy)
-        json_set_text(to, name, copy);
-}
-
 static void set_word(struct json *to, const char *name, const char *text)
 {
     if (text && *text)
         json_set_text(to, name, text);
-}
-
-static bool is_other(const char *theirs, const char *ours)
-{
-    return theirs && *theirs && *ours && strcmp(theirs, ours) != 0;
 }
 
 static void add_measurement(struct json *to, const struct tuning_measurement *m,
@@ -51,7 +39,7 @@ static void add_measurement(struct json *to, const struct tuning_measurement *m,
     set_word(to, "toolchain", m->origin.toolchain);
     set_word(to, "library", m->origin.library);
     tuning_set_count(to, "clock_mhz", m->origin.clock_mhz);
-    if (is_other(m->origin.driver, q->driver) || is_other(m->origin.toolchain, q->toolchain))
+    if (tuning_is_stale(&m->origin, q->driver, q->toolchain))
         json_set_bool(to, "stale", true);
 }
 
@@ -64,39 +52,65 @@ static const struct tuning_row *row_of(const struct tuning_answer *answer, struc
     return NULL;
 }
 
-static struct json *entries_of(const struct tuning_answer *answer, const struct tuning_question *q)
+struct showing { /* an answer being made */
+    struct tuning *tuning;
+    struct tuning_question q; /* its kind and key are those of the records at hand */
+    bool ignores_stale;       /* look-ups leave stale entries out */
+    unsigned records;         /* shown */
+    uint64_t left_out;        /* entries of these that look-ups do not answer with */
+};
+
+static bool is_left_out(const struct showing *s, const struct tuning_row *row)
 {
-    struct json *entries = json_array();
+    return s->ignores_stale && row &&
+           tuning_is_stale(&row->measured.origin, s->q.driver, s->q.toolchain);
+}
+
+static struct json *entry_of(const struct showing *s, const struct tuning_entry *entry,
+                             const struct tuning_row *row)
+{
+    struct json *j = json_object();
+    json_set_bytes(j, "solver", entry->solver);
+    if (s->q.kind == TUNING_FIND) {
+        json_set_bytes(j, "algorithm", entry->algorithm);
+        json_set_number(j, "time_ms", entry->time_ms);
+        json_set_u64(j, "workspace", entry->workspace);
+    } else {
+        json_set_bytes(j, "params", entry->params);
+    }
+    if (row)
+        add_measurement(j, &row->measured, &s->q);
+    if (is_left_out(s, row))
+        json_set_bool(j, "left_out", true);
+    return j;
+}
+
+/* Those that a look-up answers with, or the others; how many. */
+static unsigned add_entries(const struct showing *s, const struct tuning_answer *answer,
+                            bool left_out, struct json *entries)
+{
     struct bytes left = answer->value;
     struct tuning_entry entry;
     struct kiln_err ignored = KILN_ERR_INIT;
-    while (tuning_entry_next(q->kind, &left, &entry, &ignored) == KILN_OK) {
-        struct json *j = json_object();
+    unsigned count = 0;
+    while (tuning_entry_next(s->q.kind, &left, &entry, &ignored) == KILN_OK) {
         const struct tuning_row *row = row_of(answer, entry.id);
-        set_bytes(j, "solver", entry.solver);
-        if (q->kind == TUNING_FIND) {
-            set_bytes(j, "algorithm", entry.algorithm);
-            json_set_number(j, "time_ms", entry.time_ms);
-            json_set_u64(j, "workspace", entry.workspace);
-        } else {
-            set_bytes(j, "params", entry.params);
-        }
-        if (row)
-            add_measurement(j, &row->measured, q);
-        json_append(entries, j);
+        if (is_left_out(s, row) != left_out)
+            continue;
+        json_append(entries, entry_of(s, &entry, row));
+        count++;
     }
-    return entries;
+    return count;
 }
 
-static void add_record(struct json *records, const struct tuning_answer *answer,
-                       const struct tuning_question *q)
+static void add_record(struct showing *s, struct json *records, const struct tuning_answer *answer)
 {
-    struct json *j = json_object();
+    struct json *j = json_object(), *entries = json_array();
     json_set_text(j, "tier", tuning_tier_name(answer->tier));
     if (answer->tier == TUNING_TIER_USER)
-        json_set_u64(j, "uid", q->uid);
+        json_set_u64(j, "uid", s->q.uid);
     json_set_text(j, "database_id", answer->database_id);
-    set_bytes(j, "key", answer->key);
+    json_set_bytes(j, "key", answer->key);
     if (answer->is_near) {
         json_set_bool(j, "near", true);
         json_set_number(j, "batch_ratio", answer->batch_ratio);
@@ -104,46 +118,78 @@ static void add_record(struct json *records, const struct tuning_answer *answer,
     }
     if (answer->is_stale)
         json_set_bool(j, "stale", true);
-    json_set(j, "entries", entries_of(answer, q));
+    add_entries(s, answer, /* left_out= */ false, entries);
+    unsigned left_out = add_entries(s, answer, /* left_out= */ true, entries);
+    tuning_set_count(j, "left_out", left_out);
+    json_set(j, "entries", entries);
     json_append(records, j);
+    s->left_out += left_out;
+    s->records++;
 }
 
-/* Each tier that has something; where none has, the nearest, if that is wanted. */
-static struct json *records_of(struct tuning *tuning, const struct tuning_question *question,
-                               enum tuning_kind kind, struct bytes key)
+/* Of measured entries one that is not left out; what was imported always answers. */
+static bool is_usable(const struct showing *s, const struct tuning_answer *answer)
+{
+    bool usable = answer->row_count == 0;
+    for (size_t i = 0; i < answer->row_count && !usable; i++)
+        usable = !is_left_out(s, &answer->rows[i]);
+    return usable;
+}
+
+/* Of the tiers' answers those that a look-up uses, or the others; how many. */
+static unsigned add_answers(struct showing *s, struct json *records,
+                            const struct tuning_answer *answers, unsigned count, bool usable)
+{
+    unsigned added = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (is_usable(s, &answers[i]) != usable)
+            continue;
+        add_record(s, records, &answers[i]);
+        added++;
+    }
+    return added;
+}
+
+static void add_nearest(struct showing *s, struct json *records)
+{
+    struct tuning_answer answer;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (tuning_find(s->tuning, &s->q, &answer, &ignored) == KILN_OK)
+        add_record(s, records, &answer);
+}
+
+/* Each tier that has something; where none has, the nearest, if that is wanted; last what look-ups
+ * leave out. */
+static struct json *records_of(struct showing *s, enum tuning_kind kind, struct bytes key)
 {
     struct json *records = json_array();
     struct tuning_answer answers[3];
-    struct kiln_err ignored = KILN_ERR_INIT;
-    struct tuning_question q = *question;
-    q.kind = kind;
-    q.key = key;
-    q.backend = kind == TUNING_FIND ? q.backend : "";
-    unsigned count = key.size > 0 ? tuning_find_all(tuning, &q, answers) : 0;
-    for (unsigned i = 0; i < count; i++)
-        add_record(records, &answers[i], &q);
-    if (count == 0 && q.nearest && key.size > 0 &&
-        tuning_find(tuning, &q, &answers[0], &ignored) == KILN_OK)
-        add_record(records, &answers[0], &q);
+    const char *backend = s->q.backend;
+    s->q.kind = kind;
+    s->q.key = key;
+    s->q.backend = kind == TUNING_FIND ? backend : "";
+    unsigned count = key.size > 0 ? tuning_find_all(s->tuning, &s->q, answers) : 0;
+    unsigned used = add_answers(s, records, answers, count, /* usable= */ true);
+    if (used == 0 && s->q.nearest && key.size > 0)
+        add_nearest(s, records);
+    add_answers(s, records, answers, count, /* usable= */ false);
+    s->q.backend = backend;
     return records;
 }
 
-static struct json *show_problem(struct tuning *tuning, const struct tuning_question *q,
-                                 const struct tuning_keys *keys, unsigned index)
+static struct json *show_problem(struct showing *s, const struct tuning_keys *keys, unsigned index)
 {
     char driver[1024] = "";
     struct json *j = json_object();
-    struct bytes find = keys->verbatim, perf = keys->verbatim;
-    if (keys->count > 0) {
+    if (keys->count > 0)
         problem_to_driver(&keys->problems[index], driver, sizeof(driver));
-        find = bytes_of_text(keys->find[index]);
-        perf = bytes_of_text(keys->perf[index]);
-    }
+    struct bytes find = tuning_keys_at(keys, TUNING_FIND, index);
+    struct bytes perf = tuning_keys_at(keys, TUNING_PERF, index);
     set_word(j, "driver", driver);
-    set_bytes(j, "find_key", find);
-    set_bytes(j, "perf_key", perf);
-    json_set(j, "find", records_of(tuning, q, TUNING_FIND, find));
-    json_set(j, "perf", records_of(tuning, q, TUNING_PERF, perf));
+    json_set_bytes(j, "find_key", find);
+    json_set_bytes(j, "perf_key", perf);
+    json_set(j, "find", records_of(s, TUNING_FIND, find));
+    json_set(j, "perf", records_of(s, TUNING_PERF, perf));
     return j;
 }
 
@@ -163,8 +209,9 @@ static enum kiln_code read_show(const struct json *q, const struct caller *calle
     if (!rc && !show->database_id[0])
         rc = kiln_fail(err, KILN_INVALID, "for which device: give its database id, as 'gfx90a68'");
     if (!rc)
-        rc = tuning_backend_take(TUNING_FIND, bytes_of_text(json_get_text(q, "backend", "")),
-                                 show->backend, err);
+        rc =
+            tuning_backend_take(TUNING_FIND, show->database_id,
+                                bytes_of_text(json_get_text(q, "backend", "")), show->backend, err);
     if (!rc)
         rc = tuning_text_take("driver", bytes_of_text(json_get_text(q, "driver", "")),
                               sizeof(show->driver), show->driver, err);
@@ -195,10 +242,17 @@ enum kiln_code handle_tuning_show(struct engine *e, struct caller *caller,
     if (rc)
         return rc;
     struct json *problems = json_array();
+    struct showing s = { .tuning = e->tuning,
+                         .q = show.q,
+                         .ignores_stale = e->tuning_options.stale == TUNING_IGNORE };
     json_set(answer, "problems", problems);
-    unsigned count = show.keys.count > 0 ? show.keys.count : 1;
-    for (unsigned i = 0; i < count; i++)
-        json_append(problems, show_problem(e->tuning, &show.q, &show.keys, i));
+    for (unsigned i = 0; i < tuning_keys_count(&show.keys); i++)
+        json_append(problems, show_problem(&s, &show.keys, i));
+    if (s.records == 0 && show.keys.why.code) {
+        *err = show.keys.why;
+        return err->code;
+    }
+    tuning_set_count(answer, "left_out", s.left_out);
     admin_send(e, caller, header->request_id, answer, 0);
     return KILN_OK;
 }
@@ -261,6 +315,7 @@ enum kiln_code handle_tuning_stats(struct engine *e, struct caller *caller,
     json_set_u64(answer, "misses", s.misses);
     json_set_u64(answer, "near", s.near);
     json_set_u64(answer, "stale", s.stale);
+    json_set_u64(answer, "ignored", s.ignored);
     json_set_u64(answer, "damaged", s.damaged);
     json_set_u64(answer, "left_out", s.left_out);
     json_set_u64(answer, "memory_bytes", s.memory_bytes);

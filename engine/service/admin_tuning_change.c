@@ -18,6 +18,13 @@ struct change {
     enum tuning_tier tier;
 };
 
+static struct tuning_asker asker_of(const struct tuning_ask *ask)
+{
+    return (struct tuning_asker){ .tuning = ask->turn.engine->tuning,
+                                  .uid = (uint32_t)ask->uid,
+                                  .sees_all = ask->role == ROLE_ADMIN };
+}
+
 /* ---- promote ---- */
 
 static const struct admin_member promote_members[] = {
@@ -46,7 +53,8 @@ static enum kiln_code check_promote(struct tuning_ask *ask, struct kiln_err *err
     struct change *c = ask->state;
     uint32_t uid = 0;
     bool has_uid = false;
-    enum kiln_code rc = tuning_select(ask->question, TUNING_TIER_USER, &c->selected, err);
+    const struct tuning_asker asker = asker_of(ask);
+    enum kiln_code rc = tuning_select(ask->question, TUNING_TIER_USER, &asker, &c->selected, err);
     if (!rc)
         rc = check_uid(ask->question, &uid, &has_uid, err);
     if (!rc && has_uid)
@@ -128,13 +136,14 @@ static enum kiln_code check_remove(struct tuning_ask *ask, struct kiln_err *err)
 {
     struct change *c = ask->state;
     const struct json *q = ask->question;
+    const struct tuning_asker asker = asker_of(ask);
     enum kiln_code rc = tuning_tier_word(q, "tier", TUNING_TIER_NONE, &c->tier, err);
     if (!rc && c->tier == TUNING_TIER_NONE)
         rc = kiln_fail(err, KILN_INVALID, "which records: give a tier, 'user', 'host' or 'system'");
     if (!rc)
         rc = tuning_publisher_check(ask->role, c->tier, err);
     if (!rc)
-        rc = tuning_select(q, c->tier, &c->selected, err);
+        rc = tuning_select(q, c->tier, &asker, &c->selected, err);
     if (rc)
         return rc;
     if (c->tier == TUNING_TIER_SYSTEM)

@@ -66,8 +66,7 @@ static enum kiln_code check_export(struct tuning_ask *ask, struct kiln_err *err)
     if (!rc)
         rc = tuning_database_id_word(q, x->database_id, err);
     if (!rc)
-        rc = tuning_text_take("backend", bytes_of_text(json_get_text(q, "backend", "")),
-                              sizeof(x->backend), x->backend, err);
+        rc = tuning_backend_word(q, x->backend, err);
     if (!rc)
         rc = read_words(q, x, err);
     if (!rc)

@@ -38,13 +38,13 @@ static void import_destroy(void *state)
 /* ---- what the file is ---- */
 
 /* A device that kiln does not know does not keep the rest of a name from being understood. */
-static enum kiln_code parse_without_id(const char *name, struct tuning_file_name *ret_name,
-                                       struct kiln_err *err)
+static bool parse_for(const char *id, const char *name, struct tuning_file_name *ret_name)
 {
     char other[300];
+    struct kiln_err ignored = KILN_ERR_INIT;
     const char *rest = strchr(name, '.');
-    snprintf(other, sizeof(other), "gfx906_60%s", rest ? rest : "");
-    return tuning_file_name_parse(other, ret_name, err);
+    snprintf(other, sizeof(other), "%s%s", id, rest ? rest : "");
+    return tuning_file_name_parse(other, ret_name, &ignored) == KILN_OK;
 }
 
 /* What the question says counts; what it does not say, the file's name does. */
@@ -56,14 +56,13 @@ static enum kiln_code read_name(const struct arrival *a, struct tuning_file_name
     bool has_kind = false;
     enum tuning_kind kind = TUNING_FIND;
     char id[DATABASE_ID_MOST];
-    struct kiln_err ignored = KILN_ERR_INIT;
     enum kiln_code rc = tuning_kind_word(q, &kind, &has_kind, err);
     if (!rc)
         rc = tuning_database_id_word(q, id, err);
     if (rc)
         return rc;
     rc = tuning_file_name_parse(a->transfer.outcome.name, ret_name, err);
-    if (rc && id[0] && parse_without_id(a->transfer.outcome.name, ret_name, &ignored) == KILN_OK)
+    if (rc && id[0] && parse_for(id, a->transfer.outcome.name, ret_name))
         rc = KILN_OK;
     if (rc && !(has_kind && id[0]))
         return kiln_while(err, "what '%.100s' holds (give its kind and its database id)",
@@ -79,8 +78,8 @@ static enum kiln_code read_name(const struct arrival *a, struct tuning_file_name
                          a->transfer.outcome.name);
     if (!backend && ret_name->backend[0])
         backend = ret_name->backend;
-    return tuning_backend_take(ret_name->kind, bytes_of_text(backend ? backend : ""),
-                               ret_name->backend, err);
+    return tuning_backend_take(ret_name->kind, ret_name->database_id,
+                               bytes_of_text(backend ? backend : ""), ret_name->backend, err);
 }
 
 /* The content says what it is written as, whatever it is called. */
@@ -173,12 +172,19 @@ static void answer_import(const struct import *import, struct json *answer)
     json_set_u64(answer, "bad", c->bad);
     json_set_u64(answer, "verbatim", c->verbatim);
     json_set_u64(answer, "bytes", c->bytes);
+    tuning_set_count(answer, "records_before", c->before);
+    if (c->before > 0 && 2 * c->records < c->before)
+        json_set_bool(answer, "shrunk", true);
     if (import->merges) {
         json_set_u64(answer, "conflicts", c->conflicts);
         json_set_u64(answer, "kept",
                      c->records > c->added + c->replaced ? c->records - c->added - c->replaced : 0);
     }
-    tuning_set_count(answer, "left_out", tuning_news_left_out(import->news));
+    tuning_set_count(answer, "left_out",
+                     tuning_news_left_out(import->news) -
+                         tuning_news_left_out_of(import->news, "verbatim"));
+    tuning_set_count(answer, "verbatim_left_out",
+                     tuning_news_left_out_of(import->news, "verbatim"));
 }
 
 static void import_ended(struct tuning_turn *turn)

@@ -20,7 +20,9 @@ struct verify { /* ask->state */
     struct entry *entries; /* owned during work */
     size_t count, most;
     bool is_out_of_memory;
-    uint64_t checked, stale, damaged;
+    uint64_t checked, unchecked; /* records */
+    uint64_t stale;              /* entries */
+    uint64_t damaged;            /* databases */
     unsigned step, seen; /* the system database that is checked next; those that were passed */
     bool is_checked;     /* it was found */
     bool is_stale_known;
@@ -89,25 +91,16 @@ static int compare(const void *a, const void *b)
     return order ? order : (at_x < at_y) - (at_x > at_y);
 }
 
-static bool differs(const char *theirs, const char *wanted)
-{
-    return is_known(theirs) && is_known(wanted) && strcmp(theirs, wanted) != 0;
-}
-
 static void tell_stale(struct verify *v, const struct entry *e)
 {
-    char key[TUNING_KEY_MOST + 1], solver[TUNING_WORD_MOST + 1];
     const struct tuning_origin *o = &e->row->measured.origin;
     struct json *j = json_object();
-    snprintf(key, sizeof(key), "%.*s", (int)e->place->key.size, (const char *)e->place->key.data);
-    snprintf(solver, sizeof(solver), "%.*s", (int)e->row->id.size, (const char *)e->row->id.data);
     json_set_text(j, "tier", tuning_tier_name(e->place->tier));
-    if (e->place->tier == TUNING_TIER_USER)
-        json_set_u64(j, "uid", e->place->uid);
+    json_set_u64(j, "uid", e->row->measured.uid); /* who measured it, also where it is the host's */
     json_set_text(j, "kind", tuning_kind_name(e->place->kind));
     json_set_text(j, "database_id", e->place->database_id);
-    json_set_text(j, "key", key);
-    json_set_text(j, "solver", solver);
+    json_set_bytes(j, "key", e->place->key);
+    json_set_bytes(j, "solver", e->row->id);
     json_set_text(j, "driver", o->driver ? o->driver : "");
     json_set_text(j, "toolchain", o->toolchain ? o->toolchain : "");
     json_set_u64(j, "measured_at", e->row->measured.measured_at);
@@ -126,8 +119,7 @@ static void check_entries(struct verify *v)
         if (!newest || strcmp(device_of(newest), device_of(e)) != 0)
             newest = e;
         const struct tuning_origin *wanted = is_given ? &given : &newest->row->measured.origin;
-        const struct tuning_origin *o = &e->row->measured.origin;
-        if (differs(o->driver, wanted->driver) || differs(o->toolchain, wanted->toolchain))
+        if (tuning_is_stale(&e->row->measured.origin, wanted->driver, wanted->toolchain))
             tell_stale(v, e);
     }
 }
@@ -172,12 +164,15 @@ static bool check_system(void *context, const struct tuning_system *system)
         return false;
     snprintf(what, sizeof(what), "system %s database of %s%s%s", tuning_kind_name(file->kind),
              file->database_id, file->backend[0] ? ", " : "", file->backend);
-    v->checked += file->records;
-    tuning_news_progress(v->ask->news, "reading", v->checked, 0);
-    if (!system->index)
+    if (!system->index) {
+        v->unchecked += file->records;
         tell_damaged(v, what, system->why);
-    else if (tuning_index_verify(system->index, &why) != KILN_OK)
-        tell_damaged(v, what, why.text);
+    } else {
+        v->checked += file->records;
+        if (tuning_index_verify(system->index, &why) != KILN_OK)
+            tell_damaged(v, what, why.text);
+    }
+    tuning_news_progress(v->ask->news, "reading", v->checked, 0);
     return false;
 }
 
@@ -216,6 +211,7 @@ static void finish_verify(struct tuning_ask *ask)
 {
     const struct verify *v = ask->state;
     json_set_u64(ask->answer, "checked", v->checked);
+    tuning_set_count(ask->answer, "unchecked", v->unchecked);
     json_set_u64(ask->answer, "stale", v->stale);
     json_set_u64(ask->answer, "damaged", v->damaged);
 }

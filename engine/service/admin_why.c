@@ -12,6 +12,7 @@
 #include "engine/compile/kernel_key.h"
 #include "engine/service/admin.h"
 #include "engine/service/alias.h"
+#include "engine/service/plan_choose.h"
 #include "engine/service/program_job.h"
 #include "engine/store/kernel_name.h"
 
@@ -496,10 +497,9 @@ static void why_done(struct task *task)
 /* ---- the question ---- */
 
 static const struct admin_member why_members[] = {
-    { "key", MEMBER_TEXT },         { "problem", MEMBER_TEXT },
-    { "name", MEMBER_TEXT },        { "args", MEMBER_TEXT },
-    { "target", MEMBER_TEXT },      { "toolchain", MEMBER_TEXT },
-    { "database_id", MEMBER_TEXT }, { 0 },
+    { "key", MEMBER_TEXT },    { "problem", MEMBER_TEXT },     { "name", MEMBER_TEXT },
+    { "args", MEMBER_TEXT },   { "target", MEMBER_TEXT },      { "toolchain", MEMBER_TEXT },
+    { "solver", MEMBER_TEXT }, { "database_id", MEMBER_TEXT }, { 0 },
 };
 
 static enum kiln_code keep_name(struct wanted_program *p, struct kiln_err *err)
@@ -550,21 +550,6 @@ static enum kiln_code want_program(struct why *w, const struct solution_program 
     return rc;
 }
 
-/* As plans choose it. */
-static enum kiln_code choose_database_id(struct why *w, struct kiln_err *err)
-{
-    struct database_id id;
-    const char *given = json_get_text(w->question, "database_id", "");
-    if (!given[0]) {
-        target_arch(&w->target, w->database_id, sizeof(w->database_id));
-        return KILN_OK;
-    }
-    enum kiln_code rc = database_id_parse(bytes_of_text(given), &id, err);
-    if (!rc && !database_id_write(&id, w->database_id))
-        rc = kiln_fail(err, KILN_INVALID, "the database id is too long");
-    return rc;
-}
-
 static enum kiln_code choose_toolchain(struct why *w, struct kiln_err *err)
 {
     const char *forced = json_get_text(w->question, "toolchain", "");
@@ -594,9 +579,30 @@ static enum kiln_code read_problem(const struct why *w, struct problem *ret_prob
     return rc ? rc : problem_check(ret_problem, err);
 }
 
+/* As a plan of the caller's does. */
+static enum kiln_code solve(struct why *w, const struct problem *problem, const char *device,
+                            struct solution *s, struct kiln_err *err)
+{
+    char toolchain[PLAN_TOOLCHAIN_MOST] = "";
+    struct plan_choice choice;
+    if (!w->why_not_compile.code)
+        plan_toolchain_write(&w->toolchain, toolchain);
+    const struct plan_wish wish = { .problem = problem,
+                                    .target = &w->target,
+                                    .solver =
+                                        bytes_of_text(json_get_text(w->question, "solver", "")),
+                                    .database_id = device,
+                                    .driver = "",
+                                    .toolchain = toolchain,
+                                    .uid = (uint32_t)w->uid };
+    enum kiln_code rc = plan_choose(w->engine->tuning, &wish, &choice, err);
+    return rc ? rc : solver_solve(problem, &w->target, &choice.wish, s, err);
+}
+
 static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
 {
     struct problem problem;
+    struct plan_ids ids;
     KILN_AUTO(mem) struct solution *s = calloc(1, sizeof(*s));
     if (!s)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot plan the problem");
@@ -604,11 +610,14 @@ static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
     if (!rc)
         rc = target_parse(bytes_of_text(json_get_text(w->question, "target", "")), &w->target, err);
     if (!rc)
-        rc = choose_database_id(w, err);
-    if (!rc)
-        rc = solver_solve(&problem, &w->target, (struct bytes){ 0 }, s, err);
-    if (!rc)
+        rc = plan_ids_take(&w->target, bytes_of_text(json_get_text(w->question, "database_id", "")),
+                           &ids, err);
+    if (!rc) {
+        memcpy(w->database_id, ids.package, sizeof(ids.package));
         rc = choose_toolchain(w, err);
+    }
+    if (!rc)
+        rc = solve(w, &problem, ids.device, s, err);
     for (uint32_t i = 0; !rc && i < s->program_count; i++)
         rc = want_program(w, &s->programs[i], err);
     return rc;

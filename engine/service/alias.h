@@ -6,7 +6,8 @@
  * arguments), verbatim.
  *
  * Ownership  a struct kernel_name borrows; an alias is a copy that outlives its request, charged to
- * its user's budget from copy to destroy Threading  the engine's thread; read-only elsewhere
+ *            its user's budget from copy to destroy
+ * Threading  the engine's thread; read-only elsewhere
  */
 #include "engine/service/internal.h"
 

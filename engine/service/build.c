@@ -45,6 +45,7 @@ void build_destroy(struct build *b)
     free(b->items);
     free(b->order);
     buffer_done(&b->problems);
+    free(b->choices);
     package_writer_destroy(b->writer);
     budget_give(b->engine->budget, b->uid, b->charged);
     object_unref(b->file);

@@ -4,22 +4,25 @@
 /*
  * One build: problems in, a package of their kernels out.
  *
- * Role       a lane solves the problems and sorts the kernels as the package has them.  They are
- *            fetched in that order, like a plan's, a window of them at a time, and written in steps
- *            on a lane as they come; the package goes back as a descriptor
+ * Role       solvers and perf configs are chosen as plans choose them for the asker, some
+ *            problems a turn; a lane solves the problems and sorts the kernels as the package has
+ *            them.  They are fetched in that order, like a plan's, a window of them at a time, and
+ *            written in steps on a lane as they come; the package goes back as a descriptor
  * Ownership  a build frees itself once its answer is out and no step of it runs
  * Threading  the engine's thread; while a step runs, the lane alone touches what that step is
  * about. One step of one build runs at a time
  */
 #include "engine/package/package_writer.h"
 #include "engine/service/fetch.h"
-#include "engine/solver/solver.h"
+#include "engine/service/plan_choose.h"
 
 #include <limits.h>
 
 /* Kernels begun and not written: enough for every compiler, few enough for descriptors. */
 #define BUILD_WINDOW 256
 #define BUILD_ROWS_A_STEP 64
+/* What a kernel takes, its name and arguments more or less. */
+#define BUILD_ITEM_BYTES (sizeof(struct build_item) + sizeof(struct solution_program) + 1024)
 
 struct build_item {
     struct fetch_ticket ticket; /* first member */
@@ -45,13 +48,17 @@ struct build {
     struct toolchain toolchain; /* a copy */
     enum package_format format;
     struct buffer problems;
-    struct build_item *items; /* owned */
+    struct plan_ids ids;          /* of the device it is for */
+    struct plan_choice *choices;  /* owned: one a problem, until they are solved */
+    size_t problem_count, chosen; /* chosen: so many of them are */
+    struct build_item *items;     /* owned */
     size_t item_count, capacity;
     struct build_item **order; /* owned: each kernel once, as the package has them */
     size_t count;
     uid_t uid;
-    bool is_admin;    /* who asked */
-    uint64_t charged; /* bytes: to its user's budget */
+    bool is_admin;        /* who asked */
+    uint64_t charged;     /* bytes: to its user's budget */
+    size_t charged_items; /* of them, kernels */
     size_t begun, ended, failed;
     size_t ready;             /* of order: all before it have ended */
     size_t written, step_end; /* all before are written, and are when the step is done */
@@ -85,10 +92,10 @@ void build_ask_for_step(struct build *b, void (*work)(struct task *), void (*don
 /* False: the build has ended meanwhile, and is gone. */
 bool build_end_step(struct build *b);
 
-/* ---- build_kernels.c: the first step, which kernels ---- */
+/* ---- build_kernels.c: the first steps, which kernels ---- */
 
-void build_solve_work(struct task *task);
-void build_solve_done(struct task *task);
+/* Asks for the steps; the build may be gone when this returns. */
+void build_begin(struct build *b);
 
 /* ---- build_gather.c: fetches them ---- */
 

@@ -42,13 +42,6 @@ static struct json *event_begin(const char *name)
     return event;
 }
 
-static void set_bytes(struct json *event, const char *name, struct bytes value)
-{
-    char text[LIMIT_PROGRAM_NAME + 1];
-    snprintf(text, sizeof(text), "%.*s", (int)value.size, (const char *)value.data);
-    json_set_text(event, name, text);
-}
-
 void event_kernel(struct engine *e, const char *name, const struct digest *key,
                   const struct compile_job *job, const struct compile_outcome *outcome)
 {
@@ -58,9 +51,9 @@ void event_kernel(struct engine *e, const char *name, const struct digest *key,
     char hex[DIGEST_HEX_SIZE];
     digest_to_hex(key, hex);
     json_set_text(event, "key", hex);
-    set_bytes(event, "program", job->program);
-    set_bytes(event, "target", job->target);
-    set_bytes(event, "toolchain", job->toolchain);
+    json_set_bytes(event, "program", job->program);
+    json_set_bytes(event, "target", job->target);
+    json_set_bytes(event, "toolchain", job->toolchain);
     json_set_text(event, "end", compile_end_name(outcome->end));
     json_set_number(event, "seconds", (double)outcome->wall_ns / 1e9);
     if (outcome->err.code)

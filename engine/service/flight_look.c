@@ -169,6 +169,6 @@ void flight_look(struct flight *f)
 {
     f->stage = LOOKING;
     f->generation = f->engine->hot_generation;
-    f->task = (struct task){ .work = look_work, .done = look_done };
+    f->task = (struct task){ .work = look_work, .done = look_done, .is_brief = true };
     engine_run(f->engine, LANE_READ, &f->task);
 }

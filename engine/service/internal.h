@@ -12,6 +12,7 @@
 #include "engine/jobs/failure_memory.h"
 #include "engine/package/package_set.h"
 #include "engine/service/service.h"
+#include "engine/service/valid_counts.h"
 #include "engine/store/hot_set.h"
 #include "engine/store/kernel_store.h"
 #include "engine/tuning/lease.h"
@@ -110,6 +111,11 @@ struct engine {
     struct lease_table *leases;         /* owned */
     struct lease_wish *lease_wishes;    /* borrowed list: who waits for a lease */
 
+    struct solver_turn *solver_turns;   /* borrowed list: requests that wait for their turn */
+    struct solver_turn *solver_running; /* borrowed: on a lane */
+    uint64_t solver_round;              /* the one being served */
+    struct valid_counts valid_counts;
+
     struct digest touched[TOUCHES_MOST]; /* used since the last write of recency, by slot */
     bool is_touched[TOUCHES_MOST];
     unsigned touched_count;
@@ -122,6 +128,8 @@ struct engine {
 
 /* tasks.c: runs |task| on a lane and counts it; its done calls engine_task_ended first. */
 void engine_run(struct engine *e, enum lane lane, struct task *task);
+/* The same for done alone, at the end of the turn. */
+void engine_later(struct engine *e, struct task *task);
 void engine_task_ended(struct engine *e);
 
 /* tasks.c: something was removed or replaced, so what is hot counts no more; all of it, for the hot

@@ -5,7 +5,8 @@
  * The packages of this host, as the engine keeps an eye on them.
  *
  * Role       looks at the folders now and then, tells what came and went, and once a boot which
- * GPUs have no package Threading  the engine's thread
+ *            GPUs have no package
+ * Threading  the engine's thread
  */
 #include "engine/service/internal.h"
 

@@ -8,7 +8,8 @@
 #include <string.h>
 
 #define PROBLEMS_MOST 20000u
-#define NAME_BYTES 1024 /* of a kernel's name and arguments, more or less */
+/* About; where there are more, they are charged when they are known. */
+#define KERNELS_A_PROBLEM 2
 
 static const struct admin_member build_members[] = {
     { "target", MEMBER_TEXT },
@@ -29,15 +30,16 @@ static enum kiln_code read_problems(struct build *b, int fd, struct kiln_err *er
     size_t size = b->problems.size, count = size / PROBLEM_WIRE_SIZE;
     if (count == 0 || size % PROBLEM_WIRE_SIZE)
         return kiln_fail(err, KILN_INVALID, "a file of %zu bytes is no list of problems", size);
-    b->capacity = count * 2 + 8;
-    uint64_t bytes =
-        b->capacity * (sizeof(*b->items) + sizeof(struct solution_program) + NAME_BYTES) + size;
+    b->problem_count = count;
+    b->capacity = b->charged_items = count * KERNELS_A_PROBLEM + LIMIT_PLAN_KERNELS;
+    uint64_t bytes = b->capacity * BUILD_ITEM_BYTES + size + count * sizeof(*b->choices);
     rc = budget_take(b->engine->budget, b->uid, bytes, err);
     if (rc)
         return kiln_while(err, "keeping %zu problems", count);
     b->charged = bytes;
     b->items = calloc(b->capacity, sizeof(*b->items));
-    if (!b->items)
+    b->choices = calloc(count, sizeof(*b->choices));
+    if (!b->items || !b->choices)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep %zu problems", count);
     return KILN_OK;
 }
@@ -47,7 +49,6 @@ static enum kiln_code check_question(struct build *b, uid_t uid, struct kiln_err
     const struct json *q = b->question;
     const char *format = json_get_text(q, "format", "kdb");
     const char *id = json_get_text(q, "database_id", "");
-    struct database_id parsed;
     const struct toolchain *tc = NULL;
     b->format = strcmp(format, "kiln") == 0 ? PACKAGE_KILN : PACKAGE_KDB;
     if (b->format == PACKAGE_KDB && strcmp(format, "kdb") != 0)
@@ -55,8 +56,8 @@ static enum kiln_code check_question(struct build *b, uid_t uid, struct kiln_err
                          format);
     enum kiln_code rc =
         target_parse(bytes_of_text(json_get_text(q, "target", "")), &b->target, err);
-    if (!rc && id[0])
-        rc = database_id_parse(bytes_of_text(id), &parsed, err);
+    if (!rc)
+        rc = plan_ids_take(&b->target, bytes_of_text(id), &b->ids, err);
     if (!rc)
         rc = toolchains_resolve(b->engine, uid, &b->target,
                                 bytes_of_text(json_get_text(q, "toolchain", "")), &tc, err);
@@ -110,6 +111,6 @@ enum kiln_code handle_package_build(struct engine *e, struct caller *caller,
         return rc;
     }
     service_waiter_add(&b->waiter, e, caller, header->request_id, cancel_build);
-    build_ask_for_step(b, build_solve_work, build_solve_done);
+    build_begin(b);
     return KILN_OK;
 }

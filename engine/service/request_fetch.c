@@ -11,6 +11,10 @@ struct item {
     struct fetch_ticket ticket; /* first member */
     struct fetch_request *request;
     struct outcome_wish wish;
+    struct object *object; /* owned: ready, and not sent yet; with the next three */
+    enum tier tier;
+    struct digest key;
+    struct item *next_ready;
 };
 
 /* What one request may have sent inside frames: beyond it objects come as descriptors, which cost
@@ -19,16 +23,26 @@ struct item {
 
 struct fetch_request {
     struct service_waiter waiter; /* first member */
-    uint32_t remaining;           /* items not answered */
+    uint32_t remaining;           /* items that are not ready */
     uint32_t count;
-    uint64_t inline_left; /* bytes */
+    uint64_t inline_left;     /* bytes */
+    struct item *ready;       /* found in this turn of the loop: they share frames */
+    struct item **last_ready; /* where the next one goes */
+    struct task turn;
+    bool turn_is_out; /* the task: it ends the request where that is over */
+    bool is_over;
     struct item items[];
 };
 
 static void request_end(struct fetch_request *rq)
 {
+    for (struct item *item = rq->ready; item; item = item->next_ready)
+        object_unref(item->object);
+    rq->ready = NULL;
     service_waiter_remove(&rq->waiter);
-    free(rq);
+    rq->is_over = true;
+    if (!rq->turn_is_out)
+        free(rq);
 }
 
 static void cancel_request(struct service_waiter *w)
@@ -39,30 +53,97 @@ static void cancel_request(struct service_waiter *w)
     request_end(rq);
 }
 
+/* Into the frame at hand; one that is full goes out first: others will follow it. */
 static void add_outcome(struct outcome_list *list, struct item *item,
                         const struct fetch_result *result)
 {
+    struct fetch_request *rq = item->request;
+    struct caller *caller = rq->waiter.caller;
     uint64_t size = result->object ? result->object->size : 0;
-    if (size > item->request->inline_left)
+    if (outcome_list_is_full(list)) {
+        outcome_list_send(list, caller, rq->waiter.request_id, FRAME_MORE);
+        outcome_list_begin_frame(list, rq->waiter.engine, caller);
+    }
+    if (size > rq->inline_left)
         item->wish.inline_limit = 0;
     if (size <= item->wish.inline_limit)
-        item->request->inline_left -= size;
+        rq->inline_left -= size;
     outcome_list_add(list, &item->wish, result);
+}
+
+static void add_ready(struct outcome_list *list, struct fetch_request *rq)
+{
+    while (rq->ready) {
+        struct item *item = rq->ready;
+        const struct fetch_result result = { .tier = item->tier,
+                                             .key = item->key,
+                                             .object = item->object };
+        add_outcome(list, item, &result);
+        rq->ready = item->next_ready;
+        object_unref(item->object);
+    }
+    rq->last_ready = &rq->ready;
+}
+
+/* The request is over with the last of its outcomes, before that one goes out. */
+static void send_outcomes(struct fetch_request *rq, struct outcome_list *list)
+{
+    struct caller *caller = rq->waiter.caller;
+    uint64_t id = rq->waiter.request_id;
+    bool more = rq->remaining > 0;
+    if (!more)
+        request_end(rq);
+    if (list->count)
+        outcome_list_send(list, caller, id, more ? FRAME_MORE : 0);
+}
+
+static void turn_done(struct task *task)
+{
+    struct fetch_request *rq =
+        (struct fetch_request *)(void *)((char *)task - offsetof(struct fetch_request, turn));
+    struct outcome_list list;
+    engine_task_ended(rq->waiter.engine);
+    rq->turn_is_out = false;
+    if (rq->is_over) {
+        free(rq);
+        return;
+    }
+    outcome_list_begin_frame(&list, rq->waiter.engine, rq->waiter.caller);
+    add_ready(&list, rq);
+    send_outcomes(rq, &list);
+}
+
+/* Until the end of this turn: by then others of its request may be ready, too. */
+static void keep(struct item *item, const struct fetch_result *result)
+{
+    struct fetch_request *rq = item->request;
+    item->object = object_ref(result->object);
+    item->tier = result->tier;
+    item->key = result->key;
+    item->next_ready = NULL;
+    *rq->last_ready = item;
+    rq->last_ready = &item->next_ready;
+    if (rq->turn_is_out)
+        return;
+    rq->turn = (struct task){ .done = turn_done };
+    rq->turn_is_out = true;
+    engine_later(rq->waiter.engine, &rq->turn);
 }
 
 static void item_ready(struct fetch_ticket *ticket, const struct fetch_result *result)
 {
     struct item *item = (struct item *)ticket;
     struct fetch_request *rq = item->request;
-    struct caller *caller = rq->waiter.caller;
-    uint64_t id = rq->waiter.request_id;
     struct outcome_list list;
-    outcome_list_begin_frame(&list, rq->waiter.engine, caller);
+    rq->remaining--;
+    if (result->object && rq->remaining > 0) {
+        keep(item, result);
+        return;
+    }
+    outcome_list_begin_frame(&list, rq->waiter.engine, rq->waiter.caller);
+    add_ready(&list, rq);
     add_outcome(&list, item, result);
-    bool more = --rq->remaining > 0;
-    if (!more)
-        request_end(rq);
-    outcome_list_send(&list, caller, id, more ? FRAME_MORE : 0);
+    send_outcomes(rq, &list);
 }
 
 static struct fetch_request *request_create(struct engine *e, struct caller *caller, uint64_t id,
@@ -76,6 +157,7 @@ static struct fetch_request *request_create(struct engine *e, struct caller *cal
     rq->count = count;
     rq->remaining = count;
     rq->inline_left = INLINE_BYTES;
+    rq->last_ready = &rq->ready;
     service_waiter_add(&rq->waiter, e, caller, id, cancel_request);
     return rq;
 }
@@ -356,7 +438,6 @@ static void begin_items(struct engine *e, struct fetch_request *rq, const struct
                         struct buffer *storage)
 {
     struct caller *caller = rq->waiter.caller;
-    uint64_t id = rq->waiter.request_id;
     struct reader items = reader_of(m->items);
     struct outcome_list list;
     outcome_list_begin_frame(&list, e, caller);
@@ -372,18 +453,10 @@ static void begin_items(struct engine *e, struct fetch_request *rq, const struct
         item->wish.index = i;
         if (!begin(e, &w, item, caller->uid, &result))
             continue;
-        if (outcome_list_is_full(&list)) {
-            outcome_list_send(&list, caller, id, FRAME_MORE);
-            outcome_list_begin_frame(&list, e, caller);
-        }
         add_outcome(&list, item, &result);
         rq->remaining--;
     }
-    bool more = rq->remaining > 0;
-    if (!more)
-        request_end(rq);
-    if (list.count)
-        outcome_list_send(&list, caller, id, more ? FRAME_MORE : 0);
+    send_outcomes(rq, &list);
 }
 
 enum kiln_code handle_batch(struct engine *e, struct caller *caller,

@@ -167,7 +167,7 @@ static enum kiln_code read_lease(const struct message_tuning_lease *m, const str
     struct bytes ignored;
     enum kiln_code rc = tuning_database_id_take(m->database_id, wish->database_id, err);
     if (!rc)
-        rc = tuning_word_check("solver", m->solver, /* commas= */ false, err);
+        rc = tuning_solver_check(m->solver, err);
     if (!rc)
         rc = tuning_text_take("solver", m->solver, sizeof(wish->solver), wish->solver, err);
     if (!rc)
@@ -310,8 +310,10 @@ static enum kiln_code record_best(struct engine *e, struct caller *caller, uint6
     row.values = bytes_of_text(best->params);
     row.measured.uid = what.uid;
     enum kiln_code rc = tuning_key_of(TUNING_PERF, what.problem, key, &row.place.key, err);
-    return rc ? rc
-              : tuning_put_begin(e, caller, request_id, &row, 1, &best_kind, answer->lease, err);
+    const struct tuning_putting putting = {
+        .kind = &best_kind, .rows = &row, .count = 1, .lease = answer->lease
+    };
+    return rc ? rc : tuning_put_begin(e, caller, request_id, &putting, err);
 }
 
 enum kiln_code handle_tuning_report(struct engine *e, struct caller *caller,

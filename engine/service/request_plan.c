@@ -7,7 +7,9 @@
  */
 #include "common/clock.h"
 #include "engine/service/outcomes.h"
+#include "engine/service/plan_choose.h"
 #include "engine/service/program_job.h"
+#include "engine/service/tuning_terms.h"
 
 #include <stdio.h>
 
@@ -22,10 +24,12 @@ struct plan_request {
     uint64_t plan_ns;
     struct outcome_wish wish;
     enum priority priority;
+    struct plan_choice choice; /* borrows from the request while that is checked */
     struct solution solution;
     struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
+    char toolchain_identity[PLAN_TOOLCHAIN_MOST]; /* "" without a compiler */
     struct target target;
-    char database_id[DATABASE_ID_MOST];
+    struct plan_ids ids;
     bool use_packages; /* some may have kernels for it by name */
     bool no_cache;
     struct kiln_err why_not_compile; /* code not OK: no compiler here can do it */
@@ -69,6 +73,7 @@ static void write_kernel(struct buffer *out, const struct solution_kernel *k,
         .group_x = k->group[0],
         .group_y = k->group[1],
         .group_z = k->group[2],
+        .shared_bytes = k->shared_bytes,
         .argument_count = k->argument_count,
         .arguments = buffer_view(arguments),
     };
@@ -93,9 +98,15 @@ static void send_plan(struct plan_request *rq)
         rq->wish.index = i;
         outcome_list_add(&list, &rq->wish, &rq->parts[i].result);
     }
+    char config[PERF_CONFIG_TEXT_MOST];
+    perf_config_write(&s->config, config);
     struct message_planned m = {
         .solver = bytes_of_text(s->solver->name),
+        .config = bytes_of_text(config),
+        .source = (uint8_t)rq->choice.source,
+        .expected_ms = tuning_bits_of(rq->choice.expected_ms),
         .toolchain = bytes_of_text(rq->toolchain.name),
+        .toolchain_identity = bytes_of_text(rq->toolchain_identity),
         .workspace_size = s->workspace_size,
         .plan_ns = rq->plan_ns,
         .kernel_count = s->kernel_count,
@@ -173,7 +184,7 @@ static enum kiln_code name_program(const struct plan_request *rq, const struct p
     enum kiln_code rc = package_kernel_name(&source, name, err);
     if (!rc)
         rc = package_kernel_args(&source, &rq->target, args, err);
-    *ret_name = (struct kernel_name){ .database_id = bytes_of_text(rq->database_id),
+    *ret_name = (struct kernel_name){ .database_id = bytes_of_text(rq->ids.package),
                                       .name = buffer_view(name),
                                       .args = buffer_view(args),
                                       .target = bytes_of_text(rq->target.text) };
@@ -221,22 +232,6 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
     return KILN_OK;
 }
 
-/* The id that packages are looked up by: the caller's, who knows its device, else the target's
- * arch. */
-static enum kiln_code choose_database_id(struct plan_request *rq, struct bytes given,
-                                         struct kiln_err *err)
-{
-    struct database_id id;
-    if (given.size == 0) {
-        target_arch(&rq->target, rq->database_id, sizeof(rq->database_id));
-        return KILN_OK;
-    }
-    enum kiln_code rc = database_id_parse(given, &id, err);
-    if (!rc && !database_id_write(&id, rq->database_id))
-        rc = kiln_fail(err, KILN_INVALID, "the database id is too long");
-    return rc;
-}
-
 /* Where no compiler can do it, or none is here, a package may still have it. */
 static enum kiln_code choose_toolchain(struct engine *e, uid_t uid, const struct message_plan *m,
                                        struct plan_request *rq, struct kiln_err *err)
@@ -244,10 +239,12 @@ static enum kiln_code choose_toolchain(struct engine *e, uid_t uid, const struct
     const struct toolchain *tc = NULL;
     rq->no_cache = m->flags & FETCH_NO_CACHE;
     rq->use_packages = !rq->no_cache && m->toolchain.size == 0 &&
-                       package_set_covers(e->packages, bytes_of_text(rq->database_id));
+                       package_set_covers(e->packages, bytes_of_text(rq->ids.package));
     enum kiln_code rc = toolchains_resolve(e, uid, &rq->target, m->toolchain, &tc, err);
-    if (!rc)
+    if (!rc) {
         rq->toolchain = *tc;
+        plan_toolchain_write(tc, rq->toolchain_identity);
+    }
     if (!rc || rc == KILN_BUSY || !rq->use_packages)
         return rc;
     rq->why_not_compile = *err;
@@ -256,17 +253,49 @@ static enum kiln_code choose_toolchain(struct engine *e, uid_t uid, const struct
     return KILN_OK;
 }
 
+static enum kiln_code choose_solver(struct engine *e, uid_t uid, const struct message_plan *m,
+                                    struct plan_request *rq, struct kiln_err *err)
+{
+    char driver[TUNING_ORIGIN_TEXT];
+    enum kiln_code rc = tuning_text_take("driver", m->driver, sizeof(driver), driver, err);
+    if (rc)
+        return rc;
+    const struct plan_wish wish = { .problem = &m->problem,
+                                    .target = &rq->target,
+                                    .solver = m->solver,
+                                    .config = m->config,
+                                    .database_id = rq->ids.device,
+                                    .driver = driver,
+                                    .toolchain = rq->toolchain_identity,
+                                    .uid = (uint32_t)uid,
+                                    .by_heuristic = m->flags & PLAN_HEURISTIC };
+    rc = plan_choose(e->tuning, &wish, &rq->choice, err);
+    if (!rc)
+        rc = solver_solve(&m->problem, &rq->target, &rq->choice.wish, &rq->solution, err);
+    return rc;
+}
+
+/* What is wrong with the question is told first; but a toolchain that must be probed is waited for,
+ * as what is recorded may depend on it. */
 static enum kiln_code check_plan(struct engine *e, uid_t uid, const struct message_plan *m,
                                  struct plan_request *rq, struct kiln_err *err)
 {
+    struct kiln_err no_toolchain = KILN_ERR_INIT;
     enum kiln_code rc = problem_check(&m->problem, err);
     if (!rc)
         rc = target_parse(m->target, &rq->target, err);
     if (!rc)
-        rc = choose_database_id(rq, m->database_id, err);
+        rc = plan_ids_take(&rq->target, m->database_id, &rq->ids, err);
     if (!rc)
-        rc = solver_solve(&m->problem, &rq->target, m->solver, &rq->solution, err);
-    return rc ? rc : choose_toolchain(e, uid, m, rq, err);
+        rc = plan_ids_check(&rq->target, &rq->ids, err);
+    if (rc)
+        return rc;
+    enum kiln_code without = choose_toolchain(e, uid, m, rq, &no_toolchain);
+    if (without != KILN_BUSY)
+        rc = choose_solver(e, uid, m, rq, err);
+    if (!rc && without)
+        *err = no_toolchain;
+    return rc ? rc : without;
 }
 
 static void begin_parts(struct plan_request *rq)
@@ -303,6 +332,8 @@ enum kiln_code handle_plan(struct engine *e, struct caller *caller,
     rq->priority = m.priority ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE;
     rq->wish.inline_limit = m.inline_limit;
     rq->wish.no_object = m.flags & FETCH_NO_OBJECT;
+    e->stats.plans_recorded +=
+        rq->choice.source == PLAN_SOURCE_FIND || rq->choice.source == PLAN_SOURCE_PERF;
     rq->plan_ns = clock_monotonic_ns() - began;
     service_waiter_add(&rq->waiter, e, caller, header->request_id, cancel_plan);
     begin_parts(KILN_TAKE(rq));

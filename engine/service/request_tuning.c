@@ -40,7 +40,7 @@ static enum kiln_code read_get(struct engine *e, struct caller *caller,
     if (!rc)
         rc = tuning_database_id_take(m.database_id, get->database_id, err);
     if (!rc)
-        rc = tuning_backend_take(kind, m.backend, get->backend, err);
+        rc = tuning_backend_take(kind, get->database_id, m.backend, get->backend, err);
     if (!rc)
         rc = tuning_text_take("driver", m.driver, TUNING_ORIGIN_TEXT, get->driver, err);
     if (!rc)
@@ -246,6 +246,8 @@ enum kiln_code handle_tuning_get(struct engine *e, struct caller *caller,
 
 struct measured { /* what a tuning_put says, checked */
     struct tuning_place place;
+    struct tuning_put_token token; /* where |has_token| */
+    bool has_token;
     struct tuning_measurement measured; /* of all entries, their own figures aside */
     char database_id[DATABASE_ID_MOST], backend[TUNING_BACKEND_TEXT], key[PROBLEM_KEY_MOST];
     struct origin_texts texts;
@@ -269,7 +271,7 @@ static enum kiln_code read_place(const struct message_tuning_put *m, const struc
     if (!rc)
         rc = tuning_database_id_take(m->database_id, x->database_id, err);
     if (!rc)
-        rc = tuning_backend_take(place->kind, m->backend, x->backend, err);
+        rc = tuning_backend_take(place->kind, x->database_id, m->backend, x->backend, err);
     if (!rc)
         rc = problem_check(&m->problem, err);
     if (!rc)
@@ -291,6 +293,21 @@ static enum kiln_code read_origin(const struct message_tuning_put *m, const stru
     x->measured.measured_at = clock_wall_s();
     x->measured.uid = (uint32_t)caller->uid;
     return tuning_origin_take(&fields, m->clock_mhz, &x->texts, &x->measured.origin, err);
+}
+
+_Static_assert(TUNING_TOKEN_SIZE == TUNING_PUT_TOKEN, "a token is kept as it comes");
+
+static enum kiln_code read_token(const struct message_tuning_put *m, struct measured *x,
+                                 struct kiln_err *err)
+{
+    if (m->token.size == 0)
+        return KILN_OK;
+    if (m->token.size != TUNING_TOKEN_SIZE)
+        return kiln_fail(err, KILN_INVALID, "the token has %zu bytes: %u, or none, are wanted",
+                         m->token.size, TUNING_TOKEN_SIZE);
+    memcpy(x->token.bytes, m->token.data, TUNING_TOKEN_SIZE);
+    x->has_token = true;
+    return KILN_OK;
 }
 
 static enum kiln_code check_figures(const struct message_tuning_entry *m,
@@ -316,9 +333,7 @@ static enum kiln_code read_find_entry(const struct message_tuning_entry *m, stru
                                         .time_ms = row->measured.median_ms,
                                         .workspace = m->workspace,
                                         .dialect = FIND_NEW };
-    enum kiln_code rc = tuning_word_check("algorithm", m->algorithm, /* commas= */ false, err);
-    if (!rc)
-        rc = tuning_entry_check(TUNING_FIND, &entry, x->direction, err);
+    enum kiln_code rc = tuning_entry_check(TUNING_FIND, &entry, x->direction, err);
     if (rc)
         return rc;
     if (m->params.size > 0)
@@ -348,7 +363,7 @@ static enum kiln_code read_entry(struct reader *entries, struct measured *x, siz
     if (entries->failed)
         return kiln_fail(err, KILN_INVALID, "the list of entries ends too early");
     *row = (struct tuning_row){ .place = x->place, .id = m.solver, .measured = x->measured };
-    enum kiln_code rc = tuning_word_check("solver", m.solver, /* commas= */ false, err);
+    enum kiln_code rc = tuning_solver_check(m.solver, err);
     for (size_t i = 0; !rc && i < index; i++) {
         if (bytes_equal(x->rows[i].id, m.solver))
             rc = kiln_fail(err, KILN_INVALID, "two entries are of this solver");
@@ -422,10 +437,15 @@ enum kiln_code handle_tuning_put(struct engine *e, struct caller *caller,
     if (!rc)
         rc = read_origin(&m, caller, x, err);
     if (!rc)
-        rc = read_entries(&m, x, err);
+        rc = read_token(&m, x, err);
     if (!rc)
-        rc = tuning_put_begin(e, caller, header->request_id, x->rows, m.count, &put_kind,
-                              /* lease= */ 0, err);
+        rc = read_entries(&m, x, err);
+    const struct tuning_putting what = { .kind = &put_kind,
+                                         .rows = x->rows,
+                                         .count = m.count,
+                                         .token = x->has_token ? &x->token : NULL };
+    if (!rc)
+        rc = tuning_put_begin(e, caller, header->request_id, &what, err);
     buffer_done(&x->values);
     return rc;
 }

@@ -7,6 +7,12 @@ void engine_run(struct engine *e, enum lane lane, struct task *task)
     e->executor->ops->run(e->executor, lane, task);
 }
 
+void engine_later(struct engine *e, struct task *task)
+{
+    e->tasks_out++;
+    e->executor->ops->later(e->executor, task);
+}
+
 void engine_task_ended(struct engine *e) { e->tasks_out--; }
 
 void engine_forget_hot(struct engine *e)

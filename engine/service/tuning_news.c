@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning_news.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,10 +12,16 @@
 #define ITEMS_A_FRAME 1000u
 #define BYTES_A_FRAME (1u << 20)
 
+struct news_list {
+    const char *name;        /* literal */
+    struct news_frame *open; /* borrowed: the latest of its frames, while it was not taken */
+    uint64_t kept, kept_bytes, left_out;
+};
+
 struct news_frame {
     struct news_frame *next;
-    const char *name;   /* literal */
-    struct json *items; /* owned */
+    struct news_list *list; /* borrowed */
+    struct json *items;     /* owned */
     unsigned count;
     size_t bytes; /* as they are sent */
 };
@@ -24,7 +31,8 @@ struct tuning_news {
     struct news_frame *first, *last; /* owned list */
     const char *stage;               /* literal; NULL: nothing new of it */
     uint64_t done, total;
-    uint64_t kept, kept_bytes, left_out;
+    struct news_list lists[NEWS_LISTS_MOST];
+    unsigned list_count;
     atomic_bool is_stopped;
 };
 
@@ -46,6 +54,8 @@ static struct news_frame *pop(struct tuning_news *news)
     news->first = frame->next;
     if (!news->first)
         news->last = NULL;
+    if (frame->list->open == frame)
+        frame->list->open = NULL;
     return frame;
 }
 
@@ -62,19 +72,17 @@ void tuning_news_destroy(struct tuning_news *news)
 }
 
 /* NULL: out of memory. */
-static struct news_frame *frame_for(struct tuning_news *news, const char *name)
+static struct news_frame *frame_for(struct tuning_news *news, struct news_list *list)
 {
-    struct news_frame *last = news->last;
-    if (last && strcmp(last->name, name) == 0 && last->count < ITEMS_A_FRAME &&
-        last->bytes < BYTES_A_FRAME)
-        return last;
+    if (list->open && list->open->count < ITEMS_A_FRAME && list->open->bytes < BYTES_A_FRAME)
+        return list->open;
     struct news_frame *frame = calloc(1, sizeof(*frame));
     if (!frame)
         return NULL;
-    frame->name = name;
+    frame->list = list;
     frame->items = json_array();
-    *(last ? &last->next : &news->first) = frame;
-    news->last = frame;
+    *(news->last ? &news->last->next : &news->first) = frame;
+    news->last = list->open = frame;
     return frame;
 }
 
@@ -85,25 +93,37 @@ static size_t size_of(const struct json *item)
     return text ? strlen(text) : 0;
 }
 
-static bool has_room(const struct tuning_news *news, size_t size)
+static struct news_list *list_of(struct tuning_news *news, const char *name)
 {
-    return news->kept < NEWS_MOST && size > 0 && news->kept_bytes + size <= NEWS_BYTES_MOST;
+    unsigned at = 0;
+    while (at < news->list_count && strcmp(news->lists[at].name, name) != 0)
+        at++;
+    assert(at < NEWS_LISTS_MOST);
+    if (at == news->list_count)
+        news->lists[news->list_count++] = (struct news_list){ .name = name };
+    return &news->lists[at];
+}
+
+static bool has_room(const struct news_list *list, size_t size)
+{
+    return list->kept < NEWS_MOST && size > 0 && list->kept_bytes + size <= NEWS_BYTES_MOST;
 }
 
 void tuning_news_add(struct tuning_news *news, const char *name, struct json *item)
 {
     size_t size = size_of(item);
     pthread_mutex_lock(&news->lock);
-    struct news_frame *frame = has_room(news, size) ? frame_for(news, name) : NULL;
+    struct news_list *list = list_of(news, name);
+    struct news_frame *frame = has_room(list, size) ? frame_for(news, list) : NULL;
     if (frame) {
         json_append(frame->items, item);
         frame->count++;
         frame->bytes += size;
-        news->kept++;
-        news->kept_bytes += size;
+        list->kept++;
+        list->kept_bytes += size;
     } else {
         json_destroy(item);
-        news->left_out++;
+        list->left_out++;
     }
     pthread_mutex_unlock(&news->lock);
 }
@@ -152,7 +172,7 @@ struct json *tuning_news_take(struct tuning_news *news)
     pthread_mutex_unlock(&news->lock);
     if (items) {
         taken = json_object();
-        json_set(taken, items->name, items->items);
+        json_set(taken, items->list->name, items->items);
         free(items);
     }
     return taken;
@@ -165,12 +185,24 @@ bool tuning_news_is_stopped(const struct tuning_news *news)
     return atomic_load(&news->is_stopped);
 }
 
-uint64_t tuning_news_left_out(struct tuning_news *news)
+/* NULL: of all. */
+static uint64_t count_left_out(struct tuning_news *news, const char *name)
 {
+    uint64_t count = 0;
     pthread_mutex_lock(&news->lock);
-    uint64_t count = news->left_out;
+    for (unsigned i = 0; i < news->list_count; i++) {
+        if (!name || strcmp(news->lists[i].name, name) == 0)
+            count += news->lists[i].left_out;
+    }
     pthread_mutex_unlock(&news->lock);
     return count;
+}
+
+uint64_t tuning_news_left_out(struct tuning_news *news) { return count_left_out(news, NULL); }
+
+uint64_t tuning_news_left_out_of(struct tuning_news *news, const char *name)
+{
+    return count_left_out(news, name);
 }
 
 /* ---- events of a job ---- */
@@ -183,12 +215,19 @@ static void on_bad(void *context, uint64_t line, const char *why)
     tuning_news_add(context, "bad", item);
 }
 
+static void on_verbatim(void *context, uint64_t line, struct bytes key, const char *why)
+{
+    struct json *item = json_object();
+    json_set_u64(item, "line", line);
+    json_set_bytes(item, "key", key);
+    json_set_text(item, "why", why);
+    tuning_news_add(context, "verbatim", item);
+}
+
 static void on_conflict(void *context, const struct tuning_place *place, const char *why)
 {
-    char key[TUNING_KEY_MOST + 1];
     struct json *item = json_object();
-    snprintf(key, sizeof(key), "%.*s", (int)place->key.size, (const char *)place->key.data);
-    json_set_text(item, "key", key);
+    json_set_bytes(item, "key", place->key);
     json_set_text(item, "why", why);
     tuning_news_add(context, "conflicts", item);
 }
@@ -200,7 +239,9 @@ static void on_progress(void *context, const char *step, uint64_t done, uint64_t
 
 struct tuning_job_events tuning_news_events(struct tuning_news *news)
 {
-    return (struct tuning_job_events){
-        .bad = on_bad, .conflict = on_conflict, .progress = on_progress, .context = news
-    };
+    return (struct tuning_job_events){ .bad = on_bad,
+                                       .verbatim = on_verbatim,
+                                       .conflict = on_conflict,
+                                       .progress = on_progress,
+                                       .context = news };
 }

@@ -5,7 +5,8 @@
  * The tuning databases of this engine: opened at start, tried again when the disk did not let us.
  *
  * Role       without them kilnd serves kernels all the same; requests for tuning records are told
- * why Threading  the engine's thread; a later try runs on the tuning lane
+ *            why
+ * Threading  the engine's thread; a later try runs on the tuning lane
  */
 #include "engine/service/internal.h"
 

@@ -23,7 +23,11 @@ static enum kiln_code begin_put(struct tuning_turn *turn, struct tuning *tuning,
                                 struct kiln_err *err)
 {
     struct tuning_put *put = put_of(turn);
-    return tuning_job_put(tuning, put->record->rows, put->record->count, &turn->job, err);
+    enum kiln_code rc =
+        tuning_job_put(tuning, put->record->rows, put->record->count, &turn->job, err);
+    if (!rc && put->is_once)
+        tuning_job_once(turn->job, &put->token);
+    return rc;
 }
 
 static void put_ended(struct tuning_turn *turn)
@@ -31,7 +35,7 @@ static void put_ended(struct tuning_turn *turn)
     struct tuning_put *put = put_of(turn);
     struct caller *caller = put->waiter.caller;
     uint64_t id = put->waiter.request_id;
-    turn->engine->stats.tuning_puts += turn->rc == KILN_OK;
+    turn->engine->stats.tuning_puts += turn->rc == KILN_OK && turn->counts.records > 0;
     if (turn->rc && !turn->err.code)
         turn->err.code = turn->rc;
     service_waiter_remove(&put->waiter);
@@ -60,25 +64,27 @@ static uint64_t size_of(const struct tuning_row *rows, size_t count)
 }
 
 enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller, uint64_t request_id,
-                                const struct tuning_row *rows, size_t count,
-                                const struct tuning_put_kind *kind, uint64_t lease,
-                                struct kiln_err *err)
+                                const struct tuning_putting *what, struct kiln_err *err)
 {
-    uint64_t size = size_of(rows, count);
+    uint64_t size = size_of(what->rows, what->count);
     enum kiln_code rc = budget_take(e->budget, caller->uid, size, err);
     if (rc)
         return rc;
     struct tuning_put *put = calloc(1, sizeof(*put));
-    struct record *record = put ? record_create(&rows[0].place, rows, count) : NULL;
+    struct record *record =
+        put ? record_create(&what->rows[0].place, what->rows, what->count) : NULL;
     if (!record) {
         free(put);
         budget_give(e->budget, caller->uid, size);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot record what was measured");
     }
-    put->kind = kind;
+    put->kind = what->kind;
     put->record = record;
     put->charged = size;
-    put->lease = lease;
+    put->lease = what->lease;
+    put->is_once = what->token != NULL;
+    if (what->token)
+        put->token = *what->token;
     put->turn.kind = &turn_kind;
     put->turn.engine = e;
     put->turn.uid = caller->uid;

@@ -23,14 +23,24 @@ struct tuning_put {
     struct service_waiter waiter; /* first member */
     struct tuning_turn turn;
     const struct tuning_put_kind *kind;
-    struct record *record; /* owned */
-    uint64_t charged;      /* bytes, of the budget of what waits */
-    uint64_t lease;        /* that it ends; 0: none */
+    struct record *record;         /* owned */
+    struct tuning_put_token token; /* where |is_once| */
+    bool is_once;
+    uint64_t charged; /* bytes, of the budget of what waits */
+    uint64_t lease;   /* that it ends; 0: none */
 };
 
-/* |rows| are of one place; those of find in the new dialect, which become the old one where the
- * record is in that.  It may have been answered when this returns. */
+struct tuning_putting { /* what is put; borrowed */
+    const struct tuning_put_kind *kind;
+    /* Of one place; those of find in the new dialect, which become the old one where the record is
+     * in that. */
+    const struct tuning_row *rows;
+    size_t count;
+    const struct tuning_put_token *token; /* NULL: it does not come again */
+    uint64_t lease;
+};
+/* It may have been answered when this returns. */
 KILN_MUST_CHECK enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller,
-                                                uint64_t request_id, const struct tuning_row *rows,
-                                                size_t count, const struct tuning_put_kind *kind,
-                                                uint64_t lease, struct kiln_err *err);
+                                                uint64_t request_id,
+                                                const struct tuning_putting *what,
+                                                struct kiln_err *err);

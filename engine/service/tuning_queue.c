@@ -40,6 +40,7 @@ static void add_counts(struct tuning_counts *to, const struct tuning_counts *mor
     to->verbatim += more->verbatim;
     to->conflicts += more->conflicts;
     to->bytes += more->bytes;
+    to->before += more->before;
 }
 
 static void drop_job(struct tuning_turn *turn)

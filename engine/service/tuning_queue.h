@@ -5,11 +5,13 @@
  * What the tuning databases are asked to do, one thing after the other.
  *
  * Role       a turn's job is made on the engine's thread, worked off on LANE_TUNING, then taken
- * over in parts between which look-ups are served.  What reads all of the databases (exports, a
- * diff) has a turn too.  Users take turns, and what is short goes before what is long: between the
- * steps of a long turn short ones have theirs, and never another long one Ownership  a turn is part
- * of a request and belongs to it until it was added; from then on to the queue until |ended|, or
- * until it is withdrawn Threading  the engine's thread, but for |work| and the job's events
+ *            over in parts between which look-ups are served.  What reads all of the databases
+ *            (exports, a diff) has a turn too.  Users take turns, and what is short goes before
+ *            what is long: between the steps of a long turn short ones have theirs, and never
+ *            another long one
+ * Ownership  a turn is part of a request and belongs to it until it was added; from then on to the
+ *            queue until |ended|, or until it is withdrawn
+ * Threading  the engine's thread, but for |work| and the job's events
  */
 #include "engine/service/internal.h"
 

@@ -6,34 +6,50 @@
 static void add(struct tuning_selected *s, enum tuning_kind kind, struct bytes key)
 {
     struct tuning_selection *all = &s->selection;
-    if (key.size == 0 || (all->by_kind && all->kind != kind))
+    if (all->by_kind && all->kind != kind)
         return;
     s->selected_keys[all->key_count++] = (struct tuning_key){ kind, key };
 }
 
+static bool note_any(void *context, const struct tuning_held *held)
+{
+    bool *has_any = context;
+    (void)held;
+    *has_any = true;
+    return false;
+}
+
+static bool sees_records(const struct tuning_asker *asker, struct bytes key)
+{
+    const struct tuning_selection all_of_key = { .key = key,
+                                                 .by_uid = !asker->sees_all,
+                                                 .uid = asker->uid };
+    bool has_any = false;
+    tuning_each(asker->tuning, &all_of_key, note_any, &has_any);
+    return has_any;
+}
+
 /* A problem has a key in either kind of database; what is kept verbatim has one name. */
-static enum kiln_code add_problems(struct tuning_selected *s, const char *problem,
-                                   struct kiln_err *err)
+static enum kiln_code add_problems(struct tuning_selected *s, const struct tuning_asker *asker,
+                                   const char *problem, struct kiln_err *err)
 {
     enum kiln_code rc = tuning_keys_of(problem, &s->keys, err);
     if (rc)
         return rc;
-    for (unsigned i = 0; i < s->keys.count; i++) {
-        add(s, TUNING_FIND, bytes_of_text(s->keys.find[i]));
-        add(s, TUNING_PERF, bytes_of_text(s->keys.perf[i]));
+    if (s->keys.why.code && !sees_records(asker, s->keys.verbatim)) {
+        *err = s->keys.why;
+        return err->code;
     }
-    if (s->keys.count == 0) {
-        add(s, TUNING_FIND, s->keys.verbatim);
-        add(s, TUNING_PERF, s->keys.verbatim);
+    for (unsigned i = 0; i < tuning_keys_count(&s->keys); i++) {
+        add(s, TUNING_FIND, tuning_keys_at(&s->keys, TUNING_FIND, i));
+        add(s, TUNING_PERF, tuning_keys_at(&s->keys, TUNING_PERF, i));
     }
-    if (s->selection.key_count == 0)
-        return kiln_fail(err, KILN_UNSUPPORTED,
-                         "a PerfDb has no key for a problem whose tensors differ in layout");
     return KILN_OK;
 }
 
 enum kiln_code tuning_select(const struct json *question, enum tuning_tier tier,
-                             struct tuning_selected *ret_selected, struct kiln_err *err)
+                             const struct tuning_asker *asker, struct tuning_selected *ret_selected,
+                             struct kiln_err *err)
 {
     struct tuning_selected *s = ret_selected;
     *s = (struct tuning_selected){ .selects_some = false };
@@ -49,15 +65,14 @@ enum kiln_code tuning_select(const struct json *question, enum tuning_tier tier,
     if (!rc)
         rc = tuning_database_id_word(question, s->database_id, err);
     if (!rc)
-        rc = tuning_text_take("backend", bytes_of_text(json_get_text(question, "backend", "")),
-                              TUNING_BACKEND_TEXT, s->backend, err);
+        rc = tuning_backend_word(question, s->backend, err);
     if (rc)
         return rc;
     if (age > 0)
         all->older_than = age < now ? now - age : 1;
     s->selects_some =
         all->by_kind || s->database_id[0] || s->backend[0] || *all->solver || problem || age > 0;
-    return problem ? add_problems(s, problem, err) : KILN_OK;
+    return problem ? add_problems(s, asker, problem, err) : KILN_OK;
 }
 
 void tuning_select_uid(struct tuning_selected *selected, uint32_t uid)

@@ -40,14 +40,17 @@ enum kiln_code tuning_database_id_take(struct bytes text, char ret_id[DATABASE_I
     return rc ? rc : tuning_text_take("database id", text, DATABASE_ID_MOST, ret_id, err);
 }
 
-enum kiln_code tuning_backend_take(enum tuning_kind kind, struct bytes text,
-                                   char ret_backend[TUNING_BACKEND_TEXT], struct kiln_err *err)
+enum kiln_code tuning_backend_take(enum tuning_kind kind, const char *database_id,
+                                   struct bytes text, char ret_backend[TUNING_BACKEND_TEXT],
+                                   struct kiln_err *err)
 {
+    struct bytes id = bytes_of_text(database_id);
     if (kind == TUNING_PERF && text.size > 0)
         return kiln_fail(err, KILN_INVALID, "records of perf have no backend: leave it empty");
     if (kind == TUNING_FIND && text.size == 0)
-        text = bytes_of_text("HIP");
-    if (text.size > 0 && tuning_word_check("backend", text, /* commas= */ false, err))
+        text = bytes_of_text(database_id_backend(id));
+    if (text.size > 0 &&
+        (tuning_backend_check(text, err) || database_id_backend_check(id, text, err)))
         return err->code;
     return tuning_text_take("backend", text, TUNING_BACKEND_TEXT, ret_backend, err);
 }
@@ -170,6 +173,15 @@ enum kiln_code tuning_database_id_word(const struct json *question, char ret_id[
     return *word ? tuning_database_id_take(bytes_of_text(word), ret_id, err) : KILN_OK;
 }
 
+enum kiln_code tuning_backend_word(const struct json *question,
+                                   char ret_backend[TUNING_BACKEND_TEXT], struct kiln_err *err)
+{
+    struct bytes word = bytes_of_text(json_get_text(question, "backend", ""));
+    if (word.size > 0 && tuning_backend_check(word, err))
+        return err->code;
+    return tuning_text_take("backend", word, TUNING_BACKEND_TEXT, ret_backend, err);
+}
+
 enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys, struct kiln_err *err)
 {
     *ret_keys = (struct tuning_keys){ .count = 0 };
@@ -179,15 +191,33 @@ enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys, st
                          "a problem's name has 1 to %u letters: a MIOpenDriver command line, or a "
                          "key of a FindDb or PerfDb",
                          TUNING_KEY_MOST * 4);
-    enum kiln_code rc = problem_named(name, ret_keys->problems, &ret_keys->count, err);
-    if (rc == KILN_UNSUPPORTED && name.size <= TUNING_KEY_MOST) {
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc = problem_named(name, ret_keys->problems, &ret_keys->count, &why);
+    if (rc && (rc == KILN_UNSUPPORTED || rc == KILN_INVALID) && name.size <= TUNING_KEY_MOST) {
         ret_keys->count = 0; /* a key that is no problem of ours: records have it verbatim */
         ret_keys->verbatim = name;
+        if (rc == KILN_INVALID)
+            ret_keys->why = why;
         return KILN_OK;
     }
+    if (rc)
+        *err = why;
     for (unsigned i = 0; !rc && i < ret_keys->count; i++) {
         find_key_write(&ret_keys->problems[i], ret_keys->find[i]);
         perf_key_write(&ret_keys->problems[i], ret_keys->perf[i]);
     }
     return rc;
+}
+
+unsigned tuning_keys_count(const struct tuning_keys *keys)
+{
+    return keys->count > 0 ? keys->count : 1;
+}
+
+struct bytes tuning_keys_at(const struct tuning_keys *keys, enum tuning_kind kind, unsigned index)
+{
+    if (keys->count == 0)
+        return keys->verbatim;
+    bool has_perf = keys->perf[index][0] != '\0';
+    return bytes_of_text(kind == TUNING_PERF && has_perf ? keys->perf[index] : keys->find[index]);
 }

@@ -25,8 +25,10 @@ KILN_MUST_CHECK enum kiln_code tuning_kind_take(unsigned number, enum tuning_kin
 KILN_MUST_CHECK enum kiln_code tuning_database_id_take(struct bytes text,
                                                        char ret_id[DATABASE_ID_MOST],
                                                        struct kiln_err *err);
-/* Of perf it must be empty; of find empty is HIP. */
-KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, struct bytes text,
+/* One that records of the device stand under; of perf it must be empty, of find empty is the
+ * device's own (common/device_database_id.h). */
+KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, const char *database_id,
+                                                   struct bytes text,
                                                    char ret_backend[TUNING_BACKEND_TEXT],
                                                    struct kiln_err *err);
 /* The record of a valid problem; KILN_UNSUPPORTED where a PerfDb has no key for it. */
@@ -61,6 +63,11 @@ KILN_MUST_CHECK enum kiln_code tuning_publisher_check(enum role role, enum tunin
 
 /* ---- of JSON questions ---- */
 
+/* Member "backend", to choose records by; "" where the question names none. */
+KILN_MUST_CHECK enum kiln_code tuning_backend_word(const struct json *question,
+                                                   char ret_backend[TUNING_BACKEND_TEXT],
+                                                   struct kiln_err *err);
+
 /* The word of member |name|; |otherwise| where there is none.  KILN_INVALID names the words. */
 KILN_MUST_CHECK enum kiln_code tuning_tier_word(const struct json *question, const char *name,
                                                 enum tuning_tier otherwise,
@@ -76,9 +83,15 @@ KILN_MUST_CHECK enum kiln_code tuning_database_id_word(const struct json *questi
 
 struct tuning_keys { /* of what a question calls its problem */
     struct problem problems[3];
-    char find[3][PROBLEM_KEY_MOST], perf[3][PROBLEM_KEY_MOST]; /* "": it has none */
-    unsigned count;        /* 0: it is kept verbatim under its own name */
+    char find[3][PROBLEM_KEY_MOST], perf[3][PROBLEM_KEY_MOST]; /* perf "": it has none */
+    unsigned count;        /* 0: it is kept verbatim under its own name, if at all */
     struct bytes verbatim; /* borrowed */
+    struct kiln_err why;   /* KILN_INVALID: no key and no command line, so wrong unless a record has
+                            * just this for its key */
 };
 KILN_MUST_CHECK enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys,
                                               struct kiln_err *err);
+unsigned tuning_keys_count(const struct tuning_keys *keys); /* of problems, or of verbatim keys */
+/* Under which key of a database of this kind problem |index| is recorded.  Where PerfDb has none,
+ * that of FindDb: old text PerfDbs may have it verbatim. */
+struct bytes tuning_keys_at(const struct tuning_keys *keys, enum tuning_kind kind, unsigned index);

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/solver/solver.h"
 
-#include "engine/solver/conv_direct_naive.h"
-
 #include <stdio.h>
 
-const struct solver *const solvers[] = {
-    &solver_conv_direct_naive, /* solves everything, so it comes last */
-    NULL,
-};
-
-static const struct solver *find(struct bytes name)
+const struct solver *solver_find(struct bytes name)
 {
     for (size_t i = 0; solvers[i]; i++)
         if (bytes_equal_text(name, solvers[i]->name))
@@ -18,13 +11,24 @@ static const struct solver *find(struct bytes name)
     return NULL;
 }
 
-static const struct solver *first_that_applies(const struct problem *problem,
-                                               const struct target *target)
+struct perf_space solver_space(const struct solver *solver, const struct problem *problem,
+                               const struct target *target)
 {
-    for (size_t i = 0; solvers[i]; i++)
-        if (solvers[i]->applies(problem, target))
+    return solver->space ? solver->space(problem, target) : (struct perf_space){ 0 };
+}
+
+const struct solver *solver_choose(const struct problem *problem, const struct target *target)
+{
+    const struct solver *first = NULL;
+    for (size_t i = 0; solvers[i]; i++) {
+        if (!solvers[i]->applies(problem, target))
+            continue;
+        if (!solvers[i]->is_favoured || solvers[i]->is_favoured(problem, target))
             return solvers[i];
-    return NULL;
+        if (!first)
+            first = solvers[i];
+    }
+    return first;
 }
 
 static enum kiln_code fail_unknown(struct bytes name, struct kiln_err *err)
@@ -48,25 +52,73 @@ static enum kiln_code fail_unsupported(const struct problem *problem, const stru
                      line);
 }
 
-enum kiln_code solver_solve(const struct problem *problem, const struct target *target,
-                            struct bytes forced, struct solution *ret_solution,
-                            struct kiln_err *err)
+enum kiln_code solver_none(const struct problem *problem, const struct target *target,
+                           struct kiln_err *err)
 {
-    enum kiln_code rc = problem_check(problem, err);
-    if (rc)
-        return rc;
-    if (forced.size == 0) {
-        const struct solver *first = first_that_applies(problem, target);
-        return first ? first->solve(problem, target, ret_solution, err)
-                     : fail_unsupported(problem, target, "no solver can", err);
+    return fail_unsupported(problem, target, "no solver can", err);
+}
+
+static enum kiln_code take_config(const struct solver *solver, const struct problem *problem,
+                                  const struct target *target, struct bytes text,
+                                  struct perf_config *ret_config, struct kiln_err *err)
+{
+    struct perf_space space = solver_space(solver, problem, target);
+    enum kiln_code rc = perf_config_read(text, &space, ret_config, err);
+    if (!rc && !solver->config_is_valid(problem, target, ret_config))
+        rc = kiln_fail(err, KILN_INVALID, "this perf config does not fit the problem");
+    return rc ? kiln_while(err, "perf config '%.*s' of %s", (int)(text.size < 96 ? text.size : 96),
+                           (const char *)text.data, solver->name)
+              : KILN_OK;
+}
+
+static enum kiln_code solve(const struct solver *solver, const struct problem *problem,
+                            const struct target *target, struct bytes config_text,
+                            struct solution *ret_solution, struct kiln_err *err)
+{
+    struct perf_config config = { 0 };
+    enum kiln_code rc = KILN_OK;
+    if (config_text.size > 0)
+        rc = take_config(solver, problem, target, config_text, &config, err);
+    else if (solver->space)
+        solver->choose_config(problem, target, &config);
+    if (!rc)
+        rc = solver->solve(problem, target, &config, ret_solution, err);
+    if (!rc) {
+        ret_solution->solver = solver;
+        ret_solution->config = config;
     }
-    const struct solver *named = find(forced);
+    return rc;
+}
+
+enum kiln_code solver_take(const struct problem *problem, const struct target *target,
+                           struct bytes name, const struct solver **ret_solver,
+                           struct kiln_err *err)
+{
+    const struct solver *named = solver_find(name);
     if (!named)
-        return fail_unknown(forced, err);
+        return fail_unknown(name, err);
     if (!named->applies(problem, target)) {
         char cannot[80];
         snprintf(cannot, sizeof(cannot), "%s cannot", named->name);
         return fail_unsupported(problem, target, cannot, err);
     }
-    return named->solve(problem, target, ret_solution, err);
+    *ret_solver = named;
+    return KILN_OK;
+}
+
+enum kiln_code solver_solve(const struct problem *problem, const struct target *target,
+                            const struct solver_wish *wish, struct solution *ret_solution,
+                            struct kiln_err *err)
+{
+    enum kiln_code rc = problem_check(problem, err);
+    if (rc)
+        return rc;
+    if (wish->solver.size == 0) {
+        const struct solver *chosen = solver_choose(problem, target);
+        return chosen ? solve(chosen, problem, target, wish->config, ret_solution, err)
+                      : solver_none(problem, target, err);
+    }
+    const struct solver *named = NULL;
+    rc = solver_take(problem, target, wish->solver, &named, err);
+    return rc ? rc : solve(named, problem, target, wish->config, ret_solution, err);
 }

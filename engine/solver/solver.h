@@ -12,9 +12,10 @@
 #include "common/messages.h"
 #include "common/problem.h"
 #include "common/target.h"
+#include "engine/solver/perf_config.h"
 
-/* Headers of one program; today every kernel has the prelude and nothing else. */
-#define SOLUTION_HEADERS_MOST 4
+/* Headers of one program. */
+#define SOLUTION_HEADERS_MOST 6
 
 struct solution_program {
     const char *name;                /* "conv_direct_naive.cl", the file's name in kernels/ */
@@ -31,17 +32,19 @@ struct solution_argument {
 };
 
 struct solution_kernel {
-    const char *name;  /* entry point, static */
-    uint32_t program;  /* index into solution.programs */
-    uint32_t grid[3];  /* work groups */
-    uint32_t group[3]; /* work items in a group */
+    const char *name;      /* entry point, static */
+    uint32_t program;      /* index into solution.programs */
+    uint32_t grid[3];      /* work groups */
+    uint32_t group[3];     /* work items in a group */
+    uint32_t shared_bytes; /* of shared memory (LDS) that the launch gives beside the static */
     uint32_t argument_count;
     struct solution_argument arguments[LIMIT_KERNEL_ARGUMENTS];
 };
 
 struct solution {
     const struct solver *solver;
-    uint64_t workspace_size; /* bytes */
+    struct perf_config config; /* what it was made with; count 0: the solver has no space */
+    uint64_t workspace_size;   /* bytes */
     uint32_t program_count;
     struct solution_program programs[LIMIT_PLAN_KERNELS];
     uint32_t kernel_count;
@@ -49,17 +52,54 @@ struct solution {
 };
 
 struct solver {
-    const char *name; /* "ConvDirectNaive" */
+    const char *name;      /* "ConvDirectNaive" */
+    const char *algorithm; /* MIOpen's family of it: "Direct", "ImplicitGEMM", "Winograd", ... */
     bool (*applies)(const struct problem *problem, const struct target *target);
-    /* Only for problems that apply. */
+    /* Whether it is likely the fastest, where nothing was measured.  NULL: wherever it applies. */
+    bool (*is_favoured)(const struct problem *problem, const struct target *target);
+
+    /* The tuning space: the points of these axes that are valid.  NULL: nothing to tune.  All of
+     * these only for problems that apply. */
+    struct perf_space (*space)(const struct problem *problem, const struct target *target);
+    bool (*config_is_valid)(const struct problem *problem, const struct target *target,
+                            const struct perf_config *config); /* all values lie on their axes */
+    /* By heuristic; valid. */
+    void (*choose_config)(const struct problem *problem, const struct target *target,
+                          struct perf_config *ret_config);
+
+    /* |config| is valid. */
     enum kiln_code (*solve)(const struct problem *problem, const struct target *target,
-                            struct solution *ret_solution, struct kiln_err *err);
+                            const struct perf_config *config, struct solution *ret_solution,
+                            struct kiln_err *err);
 };
 
 extern const struct solver *const solvers[]; /* NULL-terminated, best first */
 
-/* The first solver that applies, or the one named |forced| (not empty).  KILN_UNSUPPORTED when
- * none applies, KILN_NOT_FOUND when there is no solver of that name (the sentence lists them). */
+/* NULL: there is none of that name. */
+const struct solver *solver_find(struct bytes name);
+/* The one of that name, for a valid problem; KILN_NOT_FOUND and KILN_UNSUPPORTED as solver_solve.
+ */
+KILN_MUST_CHECK enum kiln_code solver_take(const struct problem *problem,
+                                           const struct target *target, struct bytes name,
+                                           const struct solver **ret_solver, struct kiln_err *err);
+/* The first favoured that applies, else the first that applies; NULL: none does.  |problem| is
+ * valid. */
+const struct solver *solver_choose(const struct problem *problem, const struct target *target);
+/* Says so: KILN_UNSUPPORTED. */
+enum kiln_code solver_none(const struct problem *problem, const struct target *target,
+                           struct kiln_err *err);
+/* Empty where there is nothing to tune. */
+struct perf_space solver_space(const struct solver *solver, const struct problem *problem,
+                               const struct target *target);
+
+struct solver_wish {
+    struct bytes solver; /* empty: the first favoured that applies, else the first that applies */
+    struct bytes config; /* as perf_config_write writes it; empty: by heuristic */
+};
+
+/* KILN_UNSUPPORTED when none applies, KILN_NOT_FOUND when there is no solver of that name (the
+ * sentence lists them), KILN_INVALID for a config that is not in the solver's space. */
 KILN_MUST_CHECK enum kiln_code solver_solve(const struct problem *problem,
-                                            const struct target *target, struct bytes forced,
+                                            const struct target *target,
+                                            const struct solver_wish *wish,
                                             struct solution *ret_solution, struct kiln_err *err);

@@ -11,6 +11,21 @@
     extern const unsigned long name##_size
 
 KERNEL_SOURCE(kernels_prelude);
+KERNEL_SOURCE(kernels_conv_depthwise);
 KERNEL_SOURCE(kernels_conv_direct_naive);
+KERNEL_SOURCE(kernels_conv_direct_narrow);
+KERNEL_SOURCE(kernels_conv_implicit_gemm_vector);
+KERNEL_SOURCE(kernels_conv_split_reduce);
+KERNEL_SOURCE(kernels_igemm_vector_fetch);
+KERNEL_SOURCE(kernels_igemm_vector_pixels);
+KERNEL_SOURCE(kernels_igemm_vector_weights);
+KERNEL_SOURCE(kernels_conv_view);
+KERNEL_SOURCE(kernels_matrix_cores);
+KERNEL_SOURCE(kernels_wide_products);
+KERNEL_SOURCE(kernels_conv_mma_result);
+KERNEL_SOURCE(kernels_matrix_cores_amd);
+KERNEL_SOURCE(kernels_conv_implicit_gemm_mma);
+KERNEL_SOURCE(kernels_conv_reorder);
+KERNEL_SOURCE(kernels_conv_winograd);
 
 #undef KERNEL_SOURCE

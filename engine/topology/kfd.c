@@ -1,40 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/topology/kfd.h"
 
-#include "common/fs.h"
+#include "common/cleanup.h"
+#include "engine/topology/kfd_properties.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
-/* A node's properties are about 800 bytes today. */
-#define PROPERTIES_MOST (64u << 10)
 /* The largest hosts have some hundred nodes: 8 devices in 8 partitions, and their CPUs. */
 #define NODES_MOST 4096
 /* No GPU has nearly as many; more is nonsense. */
 #define COMPUTE_UNITS_MOST 65535
 
 struct properties {
-    uint64_t simd_count, simd_per_cu, gfx_target_version, vendor_id, device_id, unique_id;
-    unsigned seen; /* bit i: row i of |properties| was there */
+    uint64_t simd_count, simd_per_cu, gfx_target_version, vendor_id, device_id, unique_id,
+        capability, num_xcc, local_mem_size, mem_banks_count;
 };
 
-static const struct {
-    const char *name;
-    size_t offset;
-} properties[] = {
+#define SEEN_SIMD_COUNT 1u /* the first row */
+static const struct kfd_property properties[] = {
 #define PROPERTY(name)                           \
     {                                            \
 #name, offsetof(struct properties, name) \
     }
-    PROPERTY(simd_count), PROPERTY(simd_per_cu), PROPERTY(gfx_target_version),
-    PROPERTY(vendor_id),  PROPERTY(device_id),   PROPERTY(unique_id),
+    PROPERTY(simd_count),      PROPERTY(simd_per_cu), PROPERTY(gfx_target_version),
+    PROPERTY(vendor_id),       PROPERTY(device_id),   PROPERTY(unique_id),
+    PROPERTY(capability),      PROPERTY(num_xcc),     PROPERTY(local_mem_size),
+    PROPERTY(mem_banks_count),
 #undef PROPERTY
 };
+#define PROPERTY_COUNT (sizeof(properties) / sizeof(properties[0]))
 
 static const struct {
     unsigned first, last; /* PCI device ids */
@@ -46,78 +44,9 @@ static const struct {
 };
 
 #define VENDOR_AMD 0x1002
-
-/* Digits and nothing else, at most |most|. */
-static bool parse_number(const char *text, size_t size, uint64_t most, uint64_t *ret_value)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++) {
-        unsigned digit = (unsigned)(text[i] - '0');
-        if (digit > 9 || value > (most - digit) / 10)
-            return false;
-        value = value * 10 + digit;
-    }
-    *ret_value = value;
-    return size > 0;
-}
-
-/* A line is "name value"; names that nobody here asks for are passed over.  NULL, or what is wrong
- * with it. */
-static const char *read_line(struct properties *p, const char *line, size_t size)
-{
-    const char *blank = memchr(line, ' ', size);
-    for (size_t i = 0; blank && i < sizeof(properties) / sizeof(properties[0]); i++) {
-        const char *name = properties[i].name;
-        if (strlen(name) != (size_t)(blank - line) || memcmp(line, name, strlen(name)) != 0)
-            continue;
-        uint64_t *value = (uint64_t *)((char *)p + properties[i].offset);
-        size_t digits = size - (size_t)(blank + 1 - line);
-        if ((p->seen & (1u << i)) || !parse_number(blank + 1, digits, UINT64_MAX, value))
-            return name;
-        p->seen |= 1u << i;
-        return NULL;
-    }
-    return NULL;
-}
-
-static const char *read_lines(struct properties *p, struct bytes text)
-{
-    const char *at = (const char *)text.data;
-    for (size_t left = text.size; left > 0;) {
-        const char *newline = memchr(at, '\n', left);
-        size_t size = newline ? (size_t)(newline - at) : left;
-        const char *bad = read_line(p, at, size);
-        if (bad)
-            return bad;
-        size_t step = size + (newline ? 1 : 0);
-        at += step;
-        left -= step;
-    }
-    return NULL;
-}
-
-/* Not blocking: what stands in for a regular file might be a pipe. */
-static enum kiln_code read_text(const char *folder, uint64_t node, struct buffer *ret_text,
-                                int *ret_errno, struct kiln_err *err)
-{
-    char path[4096];
-    int size = snprintf(path, sizeof(path), "%s/%" PRIu64 "/properties", folder, node);
-    if (size < 0 || (size_t)size >= sizeof(path))
-        return kiln_fail(err, KILN_INVALID, "its path is too long");
-    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat seen;
-    if (fd < 0 || fstat(fd, &seen) != 0) {
-        *ret_errno = errno;
-        return kiln_fail_errno(err, errno, "no properties");
-    }
-    if (!S_ISREG(seen.st_mode))
-        return kiln_fail(err, KILN_INVALID, "properties is no file");
-    errno = 0;
-    enum kiln_code rc = fs_read_fd(fd, PROPERTIES_MOST, ret_text, err);
-    if (rc)
-        *ret_errno = errno;
-    return rc;
-}
+#define CAPABILITY_SRAMECC (1u << 26) /* HSA_CAP_SRAM_EDCSUPPORTED */
+#define XCC_MOST 64
+#define MEMORY_BANKS_MOST 64
 
 static const char *arch_of_device(const struct properties *p)
 {
@@ -167,39 +96,63 @@ static bool set_database_id(struct gpu *gpu)
     return database_id_write(&id, gpu->database_id);
 }
 
+/* sramecc, where the arch has it.  Kernels that do not state gfx_target_version are too old to tell
+ * it, or tell it by another bit. */
+static void set_target(struct gpu *gpu, const struct properties *p)
+{
+    static const char *const with_sramecc[] = { "gfx906", "gfx908", "gfx90a", "gfx940",
+                                                "gfx941", "gfx942", "gfx950" };
+    snprintf(gpu->target, sizeof(gpu->target), "%s", gpu->arch);
+    for (size_t i = 0; i < sizeof(with_sramecc) / sizeof(with_sramecc[0]); i++)
+        if (p->gfx_target_version && strcmp(gpu->arch, with_sramecc[i]) == 0)
+            snprintf(gpu->target, sizeof(gpu->target), "%s:sramecc%c", gpu->arch,
+                     p->capability & CAPABILITY_SRAMECC ? '+' : '-');
+}
+
+static enum kiln_code describe(const struct properties *p, struct gpu *gpu, struct kiln_err *err)
+{
+    if (!set_arch(gpu, p))
+        return kiln_fail(err, KILN_INVALID,
+                         "unknown device %#" PRIx64 ", gfx_target_version %" PRIu64, p->device_id,
+                         p->gfx_target_version);
+    if (!set_compute_units(gpu, p) || !set_database_id(gpu))
+        return kiln_fail(err, KILN_INVALID, "%" PRIu64 " SIMDs, %" PRIu64 " in a compute unit",
+                         p->simd_count, p->simd_per_cu);
+    set_target(gpu, p);
+    gpu->unique_id = p->unique_id;
+    if (gpu->unique_id)
+        snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-%016" PRIx64, gpu->unique_id);
+    gpu->xcc = p->num_xcc <= XCC_MOST ? (unsigned)p->num_xcc : 0;
+    gpu->local_memory = p->local_mem_size;
+    gpu->memory_banks = p->mem_banks_count <= MEMORY_BANKS_MOST ? (unsigned)p->mem_banks_count : 0;
+    return KILN_OK;
+}
+
 /* |ret_gpu| has no compute units when the node is no GPU, or one that is hidden from us. */
-static enum kiln_code read_gpu(const char *folder, uint64_t node, struct gpu *ret_gpu,
+static enum kiln_code read_gpu(const char *folder, unsigned node, struct gpu *ret_gpu,
                                struct kiln_err *err)
 {
-    *ret_gpu = (struct gpu){ .node = (unsigned)node };
-    BUFFER_AUTO struct buffer text;
-    buffer_init(&text, PROPERTIES_MOST + 1);
+    char path[4096];
+    struct gpu gpu = { .node = node };
+    struct properties p = { 0 };
+    unsigned seen = 0;
     int errnum = 0;
-    enum kiln_code rc = read_text(folder, node, &text, &errnum, err);
+    *ret_gpu = gpu;
+    int size = snprintf(path, sizeof(path), "%s/%u/properties", folder, node);
+    if (size < 0 || (size_t)size >= sizeof(path))
+        return kiln_fail(err, KILN_INVALID, "its path is too long");
+    enum kiln_code rc =
+        kfd_properties_read(path, properties, PROPERTY_COUNT, &p, &seen, &errnum, err);
     if (rc)
         return errnum == EPERM ? KILN_OK : rc; /* the cgroup hides this device */
-
-    struct properties p = { 0 };
-    const char *bad = read_lines(&p, buffer_view(&text));
-    if (bad)
-        return kiln_fail(err, KILN_INVALID, "%s makes no sense", bad);
-    if (!(p.seen & 1u)) /* the first row of |properties| */
+    if (!(seen & SEEN_SIMD_COUNT))
         return kiln_fail(err, KILN_INVALID, "no simd_count");
     if (p.simd_count == 0)
         return KILN_OK;
-
-    struct gpu gpu = { .node = (unsigned)node, .unique_id = p.unique_id };
-    if (!set_arch(&gpu, &p))
-        return kiln_fail(err, KILN_INVALID,
-                         "unknown device %#" PRIx64 ", gfx_target_version %" PRIu64, p.device_id,
-                         p.gfx_target_version);
-    if (!set_compute_units(&gpu, &p) || !set_database_id(&gpu))
-        return kiln_fail(err, KILN_INVALID, "%" PRIu64 " SIMDs, %" PRIu64 " in a compute unit",
-                         p.simd_count, p.simd_per_cu);
-    if (gpu.unique_id)
-        snprintf(gpu.uuid, sizeof(gpu.uuid), "GPU-%016" PRIx64, gpu.unique_id);
-    *ret_gpu = gpu;
-    return KILN_OK;
+    rc = describe(&p, &gpu, err);
+    if (!rc)
+        *ret_gpu = gpu;
+    return rc;
 }
 
 static int by_number(const void *left, const void *right)
@@ -221,7 +174,7 @@ static enum kiln_code list_nodes(const char *folder, unsigned nodes[NODES_MOST],
         uint64_t number;
         size_t size = strlen(e->d_name);
         if ((e->d_name[0] == '0' && size > 1) ||
-            !parse_number(e->d_name, size, UINT32_MAX, &number))
+            !kfd_parse_number(e->d_name, size, UINT32_MAX, &number))
             continue;
         *ret_more |= count == NODES_MOST;
         if (count < NODES_MOST)
@@ -273,4 +226,66 @@ enum kiln_code kfd_gpus(const char *folder, struct gpu ret_gpus[GPUS_MOST], size
         note(ret_skipped, "more than %d nodes", NODES_MOST);
     *ret_count = count;
     return KILN_OK;
+}
+
+/* ---- memory ---- */
+
+struct bank {
+    uint64_t heap_type, size_in_bytes;
+};
+
+static const struct kfd_property bank_properties[] = {
+    { "heap_type", offsetof(struct bank, heap_type) },
+    { "size_in_bytes", offsetof(struct bank, size_in_bytes) },
+};
+
+/* HSA_MEM_HEAP_TYPE_FB_PUBLIC and _PRIVATE: the device's own, seen by the CPU or not. */
+static bool is_of_device(const struct bank *bank)
+{
+    return bank->heap_type == 1 || bank->heap_type == 2;
+}
+
+uint64_t kfd_memory(const char *folder, const struct gpu *gpu)
+{
+    uint64_t sum = gpu->local_memory;
+    for (unsigned i = 0; gpu->local_memory == 0 && i < gpu->memory_banks; i++) {
+        char path[4096];
+        struct bank bank = { 0 };
+        struct kiln_err ignored = KILN_ERR_INIT;
+        unsigned seen = 0;
+        int errnum;
+        int size =
+            snprintf(path, sizeof(path), "%s/%u/mem_banks/%u/properties", folder, gpu->node, i);
+        if (size < 0 || (size_t)size >= sizeof(path) ||
+            kfd_properties_read(path, bank_properties, 2, &bank, &seen, &errnum, &ignored) ||
+            seen != 3u || (is_of_device(&bank) && bank.size_in_bytes > UINT64_MAX - sum))
+            return 0; /* part of it would be a wrong number */
+        sum += is_of_device(&bank) ? bank.size_in_bytes : 0;
+    }
+    return sum;
+}
+
+/* ---- partitions ---- */
+
+const char *kfd_partition_mode(unsigned nodes, unsigned xcc)
+{
+    if (xcc == 0 || (xcc == 1 && nodes == 1))
+        return "";
+    if (xcc == 1)
+        return "CPX";
+    switch (nodes) {
+    case 1: return "SPX";
+    case 2: return "DPX";
+    case 3: return "TPX";
+    case 4: return "QPX";
+    default: return "";
+    }
+}
+
+unsigned kfd_partitions(const struct gpu *gpus, size_t count, const struct gpu *gpu)
+{
+    unsigned nodes = 0;
+    for (size_t i = 0; i < count; i++)
+        nodes += gpu->unique_id && gpus[i].unique_id == gpu->unique_id;
+    return nodes ? nodes : 1;
 }

@@ -5,8 +5,9 @@
  * Which records may answer for a problem that nobody measured: those of the same family.
  *
  * Role       names the two families of a problem, and its place in them; tuning_index and
- * tuning_table find a family's records by its name Ownership  struct kinship borrows the names from
- * a struct family_names of the caller Threading  pure functions
+ *            tuning_table find a family's records by its name
+ * Ownership  struct kinship borrows the names from a struct family_names of the caller
+ * Threading  pure functions
  *
  * A family's name is for comparing only: a byte that tells the families apart, then the problem's
  * fields without those that may differ.  Text and index agree on it as long as the index's version

@@ -5,8 +5,9 @@
  * A hash table of items that hold their own links, so that adding one needs no memory.
  *
  * Role       records by place, records by family, texts: the table of measured records has three of
- * them Ownership  owns the heads alone; an item may lie in it until chains_remove Threading  one
- * thread at a time
+ *            them
+ * Ownership  owns the heads alone; an item may lie in it until chains_remove
+ * Threading  one thread at a time
  */
 #include <stdbool.h>
 #include <stddef.h>

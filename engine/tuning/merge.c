@@ -54,7 +54,7 @@ static bool is_same_text(const char *a, const char *b)
     return strcmp(a ? a : "", b ? b : "") == 0;
 }
 
-static bool is_same_setting(const struct tuning_row *a, const struct tuning_row *b)
+bool merge_is_same_setting(const struct tuning_row *a, const struct tuning_row *b)
 {
     const struct tuning_origin *x = &a->measured.origin, *y = &b->measured.origin;
     return is_same_text(x->device, y->device) && is_same_text(x->driver, y->driver) &&
@@ -71,7 +71,7 @@ static bool is_equal(const struct tuning_row *a, const struct tuning_row *b)
     const struct tuning_measurement *x = &a->measured, *y = &b->measured;
     return bytes_equal(a->values, b->values) && x->samples == y->samples &&
            x->median_ms == y->median_ms && x->spread_ms == y->spread_ms &&
-           x->measured_at == y->measured_at && is_same_setting(a, b);
+           x->measured_at == y->measured_at && merge_is_same_setting(a, b);
 }
 
 /* Median and spread as if all samples had been taken together; the part between the two medians
@@ -149,7 +149,7 @@ static struct merge merge_measured(enum tuning_kind kind, struct tuning_row *int
     bool near = overlap(a, b);
     if (competes && !near)
         return decide(b->time_ms < a->time_ms, false, "faster", a, b);
-    bool pools = !competes && near && is_same_setting(a->row, b->row);
+    bool pools = !competes && near && merge_is_same_setting(a->row, b->row);
     if (pools && pool(into, b->row))
         return (struct merge){ .result = MERGE_POOLED };
     if (pools)

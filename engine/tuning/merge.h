@@ -7,16 +7,16 @@
  * Threading  pure functions
  *
  *   - Anything measured (samples known) wins over anything imported without statistics.
- *   - Measured on the same kind of device with the same driver and toolchain, and medians no
- * further apart than their spreads together: pooled.  Median and spread become those of all
- * samples; where that is no finite number, what is there stays, and it is said as a conflict.
+ *   - Measured in the same setting (kind of device, driver, toolchain), and medians no further
+ *     apart than their spreads together: pooled.  Median and spread become those of all samples;
+ *     where that is no finite number, what is there stays, and it is said as a conflict.
  *   - Else they contradict each other: more samples count; as many, the smaller spread relative to
- * its median; as much, the newer.  Said as a conflict.
+ *     its median; as much, the newer.  Said as a conflict.
  *   - Two without statistics: of find the faster, of perf the one that is there; a conflict when
- * find's times differ by more than a twentieth, or perf's parameters at all.
+ *     find's times differ by more than a twentieth, or perf's parameters at all.
  *   - Perf entries with different parameters, and find entries of one algorithm but different
- * solvers (old dialect), compete: the faster median wins when the two do not overlap, else the one
- * with more samples.
+ *     solvers (old dialect), compete: the faster median wins when the two do not overlap, else the
+ *     one with more samples.
  */
 #include "engine/tuning/tuning_db.h"
 
@@ -40,3 +40,5 @@ struct merge {
  * same id or, of find, the same solver. */
 struct merge measurement_merge(enum tuning_kind kind, struct tuning_row *into,
                                const struct tuning_row *from);
+/* Measured on the same kind of device, with the same driver and toolchain. */
+bool merge_is_same_setting(const struct tuning_row *a, const struct tuning_row *b);

@@ -9,11 +9,11 @@
 #define INDEX_UNFINISHED ".XXXXXX" /* stands behind the name while the file is being written */
 #define SCRATCH_MOST (4u * TUNING_VALUE_MOST)
 
-const char *tuning_backend(enum tuning_kind kind, const char *backend)
+const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend)
 {
     if (kind == TUNING_PERF)
         return "";
-    return backend && *backend ? backend : "HIP";
+    return backend && *backend ? backend : database_id_backend(bytes_of_text(database_id));
 }
 
 void scratch_init(struct scratch *scratch, enum tuning_stale stale)
@@ -374,6 +374,7 @@ struct tuning_stats tuning_stats_of(const struct tuning *t)
         .misses = s->misses,
         .near = s->near,
         .stale = s->stale_hits,
+        .ignored = s->ignored,
         .memory_bytes = tuning_table_bytes(t->table),
         .disk_bytes = tuning_db_bytes(t->db),
         .left_out = t->left_out,

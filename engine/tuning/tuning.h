@@ -25,8 +25,7 @@ enum tuning_stale { TUNING_TRUST, TUNING_WARN, TUNING_IGNORE };
 struct tuning_options {
     const char *directory;                   /* the state folder */
     uint64_t records_per_uid, bytes_per_uid; /* see tuning_db.h; 0: no limit */
-    enum tuning_stale
-        stale; /* TRUST serves them, WARN counts and reports, IGNORE leaves them out */
+    enum tuning_stale stale; /* TRUST serves them, WARN counts them, IGNORE leaves them out */
     bool allow_network_fs;
 };
 KILN_MUST_CHECK enum kiln_code tuning_open(const struct tuning_options *options,
@@ -39,7 +38,7 @@ KILN_DEFINE_AUTO(tuning)
 
 struct tuning_question {
     enum tuning_kind kind;
-    const char *database_id, *backend; /* backend "": HIP for find */
+    const char *database_id, *backend; /* backend "": of find the device's own */
     uint32_t uid;                      /* whose user tier */
     const struct problem *problem;     /* or NULL: by key */
     struct bytes key;
@@ -62,10 +61,17 @@ struct tuning_answer {
     double batch_ratio;   /* larger by smaller, 1 when equal */
     double spatial_ratio; /* of the areas (volumes) of the inputs, larger by smaller */
 };
+/* Whether another driver or toolchain than these made it; what either side does not know, "" or
+ * NULL, tells nothing. */
+bool tuning_is_stale(const struct tuning_origin *origin, const char *driver, const char *toolchain);
 /* KILN_NOT_FOUND without a sentence on a miss. */
 KILN_MUST_CHECK enum kiln_code tuning_find(struct tuning *tuning,
                                            const struct tuning_question *question,
                                            struct tuning_answer *ret_answer, struct kiln_err *err);
+
+/* What one tier alone has, for a question without |nearest|; not counted.  False on a miss. */
+bool tuning_find_tier(struct tuning *tuning, const struct tuning_question *question,
+                      enum tuning_tier tier, struct tuning_answer *ret_answer);
 
 /* ---- changes: one at a time ---- */
 
@@ -80,12 +86,15 @@ struct tuning_counts {                 /* of what a job did */
     uint64_t bad;                      /* lines or rows that were none */
     uint64_t verbatim;                 /* records whose key is no problem of ours */
     uint64_t conflicts;
-    uint64_t bytes; /* of the source */
+    uint64_t bytes;  /* of the source */
+    uint64_t before; /* records of the system database that it replaced */
 };
 
 struct tuning_job_events { /* on the lane; any may be NULL */
     /* A line or row that is no record. */
     void (*bad)(void *context, uint64_t line, const char *why);
+    /* A record whose key is no problem of ours, and why not: it is kept as it is. */
+    void (*verbatim)(void *context, uint64_t line, struct bytes key, const char *why);
     void (*conflict)(void *context, const struct tuning_place *place, const char *why);
     void (*progress)(void *context, const char *step, uint64_t done, uint64_t total);
     void *context;
@@ -129,6 +138,9 @@ KILN_MUST_CHECK enum kiln_code tuning_job_import(struct tuning *tuning,
 KILN_MUST_CHECK enum kiln_code tuning_job_put(struct tuning *tuning, const struct tuning_row *rows,
                                               size_t count, struct tuning_job **ret_job,
                                               struct kiln_err *err);
+/* Of a put: where one of the same user and token was recorded lately, it does nothing, counts no
+ * records and ends well. */
+void tuning_job_once(struct tuning_job *job, const struct tuning_put_token *token);
 /* User tier to host tier, merged by engine/tuning/merge.h, in the order in which they were stored;
  * the users' records stay. */
 KILN_MUST_CHECK enum kiln_code tuning_job_promote(struct tuning *tuning,
@@ -184,6 +196,7 @@ struct tuning_stats {
     uint64_t system_records, host_records, user_records;
     uint64_t hits[3]; /* by tier: system, host, user */
     uint64_t misses, near, stale;
+    uint64_t ignored;  /* look-ups that stale entries were left out of (TUNING_IGNORE) */
     uint64_t damaged;  /* records of indices that failed their check, and indices that could not be
                           opened */
     uint64_t left_out; /* records on the disk that memory had no room for */

@@ -114,20 +114,11 @@ static enum kiln_code restate_time(struct blend *b, struct tuning_row *row)
     return rc;
 }
 
-static bool is_same(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
-
-static bool is_same_setting(const struct tuning_row *a, const struct tuning_row *b)
-{
-    const struct tuning_origin *x = &a->measured.origin, *y = &b->measured.origin;
-    return is_same(x->device, y->device) && is_same(x->driver, y->driver) &&
-           is_same(x->toolchain, y->toolchain);
-}
-
 /* What was measured with a driver that is gone does not outvote what is measured now. */
 static struct merge merge_rows(struct blend *b, struct tuning_row *into,
                                const struct tuning_row *from)
 {
-    if (b->job->type != JOB_PUT || is_same_setting(into, from))
+    if (b->job->type != JOB_PUT || merge_is_same_setting(into, from))
         return measurement_merge(b->place->kind, into, from);
     into->id = from->id;
     into->values = from->values;

@@ -5,9 +5,10 @@
  * tuning.db: what was measured on this host, and which system databases were imported.
  *
  * Role       the valuable store (state folder): SQLite, WAL, full sync; every call that changes it
- * is one transaction, on the disk when it returns Ownership  rows borrow for the call Threading
- * what changes it: one thread at a time (the tuning lane); tuning_db_each: the same On disk
- * docs/formats/tuning-db.md; schema in db/schema/tuning/
+ *            is one transaction, on the disk when it returns
+ * Ownership  rows borrow for the call
+ * Threading  one thread at a time (the tuning lane), also for tuning_db_each
+ * On disk    docs/formats/tuning-db.md; schema in db/schema/tuning/
  *
  * A damaged file is moved aside (tuning.db.damaged-<time>, kept), what is readable in it is
  * salvaged row by row into a new one, counted and told.  A network filesystem is refused
@@ -44,7 +45,7 @@ struct tuning_place {      /* which record */
     uint32_t uid;          /* owner; TUNING_NOBODY for host */
     enum tuning_kind kind;
     const char *database_id; /* "gfx90a68" */
-    const char *backend;     /* "HIP", "OpenCL"; "" for perf */
+    const char *backend;     /* "HIP", "CUDA", "OpenCL"; "" for perf */
     struct bytes key;        /* as engine/miopen/problem_key.h, or verbatim */
 };
 
@@ -122,6 +123,28 @@ KILN_MUST_CHECK enum kiln_code tuning_change_system_remove(struct tuning_change 
 KILN_MUST_CHECK enum kiln_code tuning_db_each_system(
     struct tuning_db *db, bool (*each)(void *context, const struct tuning_system_file *file),
     void *context, struct kiln_err *err);
+
+/* ---- puts that may come again ---- */
+
+/*
+ * A client whose connection was lost cannot know whether its put was recorded, and sends it again,
+ * with the same token.  The latest of each user are remembered, in the transaction that records
+ * them: more than may be under way at a time.
+ */
+#define TUNING_PUT_TOKEN 16u    /* bytes */
+#define TUNING_PUTS_UID 256u    /* remembered of one user */
+#define TUNING_PUTS_MOST 65536u /* of all */
+
+struct tuning_put_token {
+    uint8_t bytes[TUNING_PUT_TOKEN];
+};
+KILN_MUST_CHECK enum kiln_code tuning_db_has_put(struct tuning_db *db, uint32_t uid,
+                                                 const struct tuning_put_token *token,
+                                                 bool *ret_has, struct kiln_err *err);
+/* One that it has not; forgets the oldest. */
+KILN_MUST_CHECK enum kiln_code tuning_change_add_put(struct tuning_change *change, uint32_t uid,
+                                                     const struct tuning_put_token *token,
+                                                     struct kiln_err *err);
 
 /* ---- care ---- */
 

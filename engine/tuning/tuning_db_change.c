@@ -289,3 +289,52 @@ enum kiln_code tuning_change_system_remove(struct tuning_change *change, enum tu
         change->systems -= (int64_t)db_changes(change->owner->db);
     return note(change, rc, err);
 }
+
+/* ---- puts that may come again ---- */
+
+static void bind_put(struct query *q, uint32_t uid, const struct tuning_put_token *token)
+{
+    query_bind_u64(q, 1, uid);
+    query_bind_bytes(q, 2, bytes_of(token->bytes, sizeof(token->bytes)));
+}
+
+enum kiln_code tuning_db_has_put(struct tuning_db *db, uint32_t uid,
+                                 const struct tuning_put_token *token, bool *ret_has,
+                                 struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(db->db, TUNING_PUT_FIND);
+    bind_put(&q, uid, token);
+    return query_step(&q, ret_has, err);
+}
+
+static enum kiln_code add_put(struct db *file, uint32_t uid, const struct tuning_put_token *token,
+                              struct kiln_err *err)
+{
+    QUERY_AUTO struct query q = query_of(file, TUNING_PUT_ADD);
+    bind_put(&q, uid, token);
+    return query_run(&q, err);
+}
+
+static enum kiln_code forget_puts(struct db *file, uint32_t uid, struct kiln_err *err)
+{
+    QUERY_AUTO struct query of_user = query_of(file, TUNING_PUT_FORGET_UID);
+    QUERY_AUTO struct query of_all = query_of(file, TUNING_PUT_FORGET);
+    query_bind_u64(&of_user, 1, uid);
+    query_bind_u64(&of_user, 2, TUNING_PUTS_UID);
+    query_bind_u64(&of_all, 1, TUNING_PUTS_MOST);
+    enum kiln_code rc = query_run(&of_user, err);
+    return rc ? rc : query_run(&of_all, err);
+}
+
+enum kiln_code tuning_change_add_put(struct tuning_change *change, uint32_t uid,
+                                     const struct tuning_put_token *token, struct kiln_err *err)
+{
+    struct db *file = change->owner->db;
+    enum kiln_code rc = refuse_failed(change, err);
+    if (rc)
+        return rc;
+    rc = add_put(file, uid, token, err);
+    if (!rc)
+        rc = forget_puts(file, uid, err);
+    return note(change, rc, err);
+}

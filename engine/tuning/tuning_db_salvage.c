@@ -378,6 +378,8 @@ static void tell(const struct tuning_db *db, const char *why, const char *aside,
         "%llu%s lost",
         why, db->directory, aside, (unsigned long long)result->saved,
         (unsigned long long)result->lost, result->lost_unknown ? " or more" : "");
+    for (char *at = result->notice; *at; at++) /* SQLite's own check says it in several lines */
+        *at = (unsigned char)*at < ' ' ? ' ' : *at;
 }
 
 enum kiln_code tuning_salvage(struct tuning_db *db, const char *why,

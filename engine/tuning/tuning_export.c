@@ -131,12 +131,17 @@ static struct bytes in_dialect(struct out *out, struct bytes value)
 
 /* ---- tiers ---- */
 
+static const char *backend_of(const struct tuning_file_name *name)
+{
+    return tuning_backend(name->kind, name->database_id, name->backend);
+}
+
 static struct tuning_question question_of(const struct out *out, struct bytes key)
 {
     const struct tuning_export *what = out->what;
     return (struct tuning_question){ .kind = what->name.kind,
                                      .database_id = what->name.database_id,
-                                     .backend = tuning_backend(what->name.kind, what->name.backend),
+                                     .backend = backend_of(&what->name),
                                      .uid =
                                          what->tier == TUNING_TIER_USER ? what->uid : TUNING_NOBODY,
                                      .key = key };
@@ -186,7 +191,7 @@ static struct tuning_place place_of(const struct out *out, enum tuning_tier tier
                                   .uid = tier == TUNING_TIER_USER ? what->uid : TUNING_NOBODY,
                                   .kind = what->name.kind,
                                   .database_id = what->name.database_id,
-                                  .backend = tuning_backend(what->name.kind, what->name.backend),
+                                  .backend = backend_of(&what->name),
                                   .key = key };
 }
 
@@ -244,7 +249,7 @@ static void write_tier(struct out *out, enum tuning_tier tier, struct tuning_ind
 static struct system_slot *slot_of(const struct out *out)
 {
     const struct tuning_file_name *name = &out->what->name;
-    const char *backend = tuning_backend(name->kind, name->backend);
+    const char *backend = backend_of(name);
     struct system_slot *slot =
         system_slot_find(out->tuning, name->kind, name->database_id, backend);
     if (!slot && out->what->merged)

@@ -14,10 +14,14 @@ static bool is_other(const char *theirs, const char *ours)
     return theirs && *theirs && ours && *ours && strcmp(theirs, ours) != 0;
 }
 
+bool tuning_is_stale(const struct tuning_origin *origin, const char *driver, const char *toolchain)
+{
+    return is_other(origin->driver, driver) || is_other(origin->toolchain, toolchain);
+}
+
 static bool is_stale(const struct tuning_row *row, const struct tuning_question *q)
 {
-    return is_other(row->measured.origin.driver, q->driver) ||
-           is_other(row->measured.origin.toolchain, q->toolchain);
+    return tuning_is_stale(&row->measured.origin, q->driver, q->toolchain);
 }
 
 static void empty(struct buffer *b)
@@ -55,6 +59,7 @@ static bool keep_fresh(struct scratch *s, const struct tuning_question *q,
         s->kept[kept++] = held->rows[i];
         put_entry(&s->fresh, held->rows[i].id, held->rows[i].values);
     }
+    s->left_some_out = true;
     answer->rows = s->kept;
     answer->row_count = kept;
     answer->value = buffer_view(&s->fresh);
@@ -84,6 +89,11 @@ static bool answer_held(struct scratch *s, const struct tuning_question *q,
     return keep_fresh(s, q, held, answer);
 }
 
+static const char *backend_of(const struct tuning_question *q)
+{
+    return tuning_backend(q->kind, q->database_id, q->backend);
+}
+
 static struct tuning_place place_of(const struct tuning_question *q, enum tuning_tier tier,
                                     struct bytes key)
 {
@@ -91,15 +101,14 @@ static struct tuning_place place_of(const struct tuning_question *q, enum tuning
                                   .uid = tier == TUNING_TIER_USER ? q->uid : TUNING_NOBODY,
                                   .kind = q->kind,
                                   .database_id = q->database_id,
-                                  .backend = tuning_backend(q->kind, q->backend),
+                                  .backend = backend_of(q),
                                   .key = key };
 }
 
 static bool find_in_system(struct tuning *t, const struct tuning_question *q, struct bytes key,
                            struct tuning_answer *answer)
 {
-    struct system_slot *slot =
-        system_slot_for(t, q->kind, q->database_id, tuning_backend(q->kind, q->backend));
+    struct system_slot *slot = system_slot_for(t, q->kind, q->database_id, backend_of(q));
     struct bytes value;
     if (!slot || !tuning_index_find(slot->index, key, &value))
         return false;
@@ -297,7 +306,7 @@ static void search_family(struct search *s)
         struct tuning_place place = place_of(q, tier, (struct bytes){ 0 });
         tuning_table_family(t->table, &place, name, consider_held, s);
     }
-    s->slot = system_slot_for(t, q->kind, q->database_id, tuning_backend(q->kind, q->backend));
+    s->slot = system_slot_for(t, q->kind, q->database_id, backend_of(q));
     if (s->slot)
         tuning_index_family(s->slot->index, name, consider_record, s);
 }
@@ -356,6 +365,7 @@ enum kiln_code find_with(struct tuning *t, struct scratch *s, const struct tunin
         return err->code;
     struct bytes key = key_of(s, q);
     bool found = false;
+    s->left_some_out = false;
     for (enum tuning_tier tier = TUNING_TIER_USER;
          key.size > 0 && tier >= TUNING_TIER_SYSTEM && !found; tier--)
         found = find_in_tier(t, s, q, tier, key, ret_answer);
@@ -363,6 +373,7 @@ enum kiln_code find_with(struct tuning *t, struct scratch *s, const struct tunin
         join_lower(t, s, q, key, ret_answer);
     if (!found && q->nearest && key.size > 0)
         found = find_near(t, s, q, key, ret_answer);
+    s->ignored += s->left_some_out;
     if (!found) {
         s->misses++;
         return KILN_NOT_FOUND;
@@ -375,6 +386,16 @@ enum kiln_code tuning_find(struct tuning *t, const struct tuning_question *q,
                            struct tuning_answer *ret_answer, struct kiln_err *err)
 {
     return find_with(t, &t->scratch, q, ret_answer, err);
+}
+
+bool tuning_find_tier(struct tuning *t, const struct tuning_question *q, enum tuning_tier tier,
+                      struct tuning_answer *ret_answer)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (q->problem && problem_check(q->problem, &ignored) != KILN_OK)
+        return false;
+    struct bytes key = key_of(&t->scratch, q);
+    return key.size > 0 && find_in_tier(t, &t->scratch, q, tier, key, ret_answer);
 }
 
 unsigned tuning_find_all(struct tuning *t, const struct tuning_question *q,

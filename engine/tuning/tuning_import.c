@@ -33,16 +33,19 @@ struct named { /* a record's key, and whose relative it is */
 
 /* Text PerfDbs of old have FindDb's keys; all are looked up by those of today.  A problem that has
  * none, of mixed layouts, keeps its own. */
-static void use_todays_key(struct named *named, const struct problem *problem)
+static void use_todays_key(struct named *named, const struct problem *problem, struct kiln_err *why)
 {
     size_t size = perf_key_write(problem, named->text);
-    if (size == 0)
+    if (size == 0) {
+        kiln_fail(why, KILN_UNSUPPORTED, "a PerfDb has no key for tensors that differ in layout");
         return;
+    }
     named->key = bytes_of(named->text, size);
     named->kin = kinship_of_key(TUNING_PERF, named->key, &named->names);
 }
 
-/* KILN_INVALID: it is no key at all.  One that is no problem's of ours has no relatives. */
+/* KILN_INVALID: it is no key at all.  One that is no problem's of ours has no relatives; |err| says
+ * why it is none. */
 static enum kiln_code name_record(const struct tuning_job *job, struct bytes key,
                                   struct named *named, char *ret_direction, struct kiln_err *err)
 {
@@ -59,12 +62,13 @@ static enum kiln_code name_record(const struct tuning_job *job, struct bytes key
         enum kiln_code found = find_key_parse(key, &problem, &as_find);
         is_find = found != KILN_INVALID;
         rc = is_find ? found : rc;
+        *err = is_find ? as_find : *err;
     }
     if (rc)
         return rc == KILN_UNSUPPORTED ? KILN_OK : rc;
     *ret_direction = *direction_name((enum direction)problem.direction);
     if (is_perf == is_find)
-        use_todays_key(named, &problem);
+        use_todays_key(named, &problem, err);
     else
         named->kin = kinship_of(&problem, &named->names);
     return KILN_OK;
@@ -175,6 +179,15 @@ static bool on_bad(void *context, uint64_t line, const char *why)
     return r->rc == KILN_OK;
 }
 
+static void on_verbatim(struct reading *r, const struct tuning_record *record,
+                        const struct kiln_err *why)
+{
+    const struct tuning_job_events *events = r->job->events;
+    r->job->counts.verbatim++;
+    if (events && events->verbatim)
+        events->verbatim(events->context, record->line, record->key, why->text);
+}
+
 static bool on_record(void *context, const struct tuning_record *record)
 {
     struct reading *r = context;
@@ -188,7 +201,8 @@ static bool on_record(void *context, const struct tuning_record *record)
         return on_bad(r, record->line, why.text);
     r->job->counts.records++;
     r->job->counts.entries += record->entry_count;
-    r->job->counts.verbatim += named.kin.batch == 0;
+    if (named.kin.batch == 0)
+        on_verbatim(r, record, &why);
     return r->builder ? index_record(r, record, &named) : keep_record(r, record, &named);
 }
 
@@ -294,6 +308,9 @@ static enum kiln_code write_index(struct tuning_job *job, struct tuning_index_bu
                                        .rejected = job->counts.bad,
                                        .imported_at = clock_wall_s(),
                                        .uid = job->import.uid };
+    const struct system_slot *old =
+        system_slot_find(job->tuning, name->kind, name->database_id, name->backend);
+    job->counts.before = old ? old->file.records : 0;
     job->new_index = new_index_name(name);
     KILN_AUTO(mem)
     char *path = job->new_index ? path_in_folder(job->tuning, job->new_index) : NULL;

@@ -6,10 +6,11 @@
  * (docs/formats/tuning-index.md).
  *
  * Role       compiled once from MIOpen's file, then ready at once after a restart; one physical
- * copy for the host.  Holds the records verbatim in the order of their source, a hash table over
- * keys, a second one over families (for the nearest), and the ids of SQLite's rows Ownership  an
- * index owns its mapping; what look-ups return is borrowed from it Threading  building: one thread;
- * reading: any thread, at the same time
+ *            copy for the host.  Holds the records verbatim in the order of their source, a hash
+ *            table over keys, a second one over families (for the nearest), and the ids of SQLite's
+ *            rows
+ * Ownership  an index owns its mapping; what look-ups return is borrowed from it
+ * Threading  building: one thread; reading: any thread, at the same time
  *
  * Hostile: a file that is shortened while mapped would kill the reader, so only files that belong
  * to us or to root, and that nobody else may write, are mapped; every offset is checked against the

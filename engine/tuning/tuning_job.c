@@ -17,6 +17,13 @@ void job_progress(const struct tuning_job *job, const char *step, uint64_t done,
 static enum kiln_code work_put(struct tuning_job *job, struct kiln_err *err)
 {
     const struct record *given = job->given.records[0];
+    bool is_done = false;
+    enum kiln_code rc = KILN_OK;
+    if (job->is_once)
+        rc = tuning_db_has_put(job->tuning->db, given->rows[0].measured.uid, &job->token, &is_done,
+                               err);
+    if (rc || is_done)
+        return rc;
     job->counts.records = 1;
     job->counts.entries = given->count;
     return job_merge_record(job, &given->place, given->rows, given->count, /* replace= */ false,
@@ -127,6 +134,9 @@ static enum kiln_code commit(struct tuning_job *job, struct kiln_err *err)
     enum kiln_code rc = tuning_change_begin(job->tuning->db, &change, err);
     if (!rc)
         rc = put_changes(job, change, err);
+    if (!rc && job->is_once && job->counts.records > 0)
+        rc = tuning_change_add_put(change, job->given.records[0]->rows[0].measured.uid, &job->token,
+                                   err);
     if (!rc && job->slot)
         rc = tuning_change_system(change, &job->slot->file, err);
     if (!rc && job->type == JOB_REMOVE_SYSTEM)

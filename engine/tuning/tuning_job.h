@@ -29,13 +29,15 @@ struct tuning_job {
     enum tuning_kind kind;             /* of a system database to remove */
     char *path;                        /* owned; of the backup */
     struct record_list given;          /* of put: what was measured */
-    struct record_list changes;        /* as they are to be; in tuning.db once work ended well */
-    struct tuning_table *pending;      /* owned; the same by place, where one may come twice */
-    bool is_on_disk;                   /* they are */
-    size_t taken;                      /* of them, in the table */
-    struct system_slot *slot;          /* owned: the imported system database */
-    struct system_slot *old;           /* owned: the one it replaced, once taken */
-    char *new_index; /* owned; a file that nothing lists yet: removed with the job */
+    struct tuning_put_token token;     /* of put, where |is_once| */
+    bool is_once;
+    struct record_list changes;   /* as they are to be; in tuning.db once work ended well */
+    struct tuning_table *pending; /* owned; the same by place, where one may come twice */
+    bool is_on_disk;              /* they are */
+    size_t taken;                 /* of them, in the table */
+    struct system_slot *slot;     /* owned: the imported system database */
+    struct system_slot *old;      /* owned: the one it replaced, once taken */
+    char *new_index;              /* owned; a file that nothing lists yet: removed with the job */
     struct tuning_counts counts;
     const struct tuning_job_events *events; /* borrowed during work */
 };

@@ -48,7 +48,7 @@ static enum kiln_code create_reading(struct tuning *t, enum job_type type,
         return rc;
     job->import = *import;
     snprintf(job->import.name.backend, sizeof(job->import.name.backend), "%s",
-             tuning_backend(import->name.kind, import->name.backend));
+             tuning_backend(import->name.kind, import->name.database_id, import->name.backend));
     job->import.path = copy(import->path);
     job->import.source_name = copy(import->source_name);
     job->import.library = copy(import->library);
@@ -95,7 +95,7 @@ static enum kiln_code check_measured(const struct tuning_place *place,
         rc = kiln_fail(err, KILN_INVALID, "the entry '%.*s' is none of a %s record",
                        (int)(row->id.size < 60 ? row->id.size : 60), (const char *)row->id.data,
                        tuning_kind_name(row->place.kind));
-    return rc;
+    return rc ? rc : tuning_solver_check(entry.solver, err);
 }
 
 /* Nobody outvotes what others measure from now on by a number. */
@@ -111,7 +111,7 @@ static void cap_samples(struct record *record)
 static struct tuning_place usual_place(const struct tuning_place *place)
 {
     struct tuning_place usual = *place;
-    usual.backend = tuning_backend(place->kind, place->backend);
+    usual.backend = tuning_backend(place->kind, place->database_id, place->backend);
     if (place->tier == TUNING_TIER_HOST)
         usual.uid = TUNING_NOBODY;
     return usual;
@@ -138,6 +138,12 @@ enum kiln_code tuning_job_put(struct tuning *t, const struct tuning_row *rows, s
     cap_samples(job->given.records[0]);
     *ret_job = KILN_TAKE(job);
     return KILN_OK;
+}
+
+void tuning_job_once(struct tuning_job *job, const struct tuning_put_token *token)
+{
+    job->token = *token;
+    job->is_once = true;
 }
 
 static bool copy_keys(struct tuning_job *job, const struct tuning_selection *from)
@@ -209,7 +215,7 @@ enum kiln_code tuning_job_remove_system(struct tuning *t, enum tuning_kind kind,
                                         struct tuning_job **ret_job, struct kiln_err *err)
 {
     struct tuning_selection selection = { .database_id = database_id,
-                                          .backend = tuning_backend(kind, backend) };
+                                          .backend = tuning_backend(kind, database_id, backend) };
     if (!system_slot_find(t, kind, database_id, selection.backend))
         return kiln_fail(err, KILN_NOT_FOUND,
                          "there is no system %s database of '%s': 'kilnctl db stats' lists those "

@@ -34,7 +34,8 @@ struct scratch {                /* of one thread's look-ups */
     struct tuning_row *joined_rows; /* owned; of its entries, but for the system's at its end */
     size_t joined_count, joined_most;
     enum tuning_stale stale;
-    uint64_t hits[3], misses, near, stale_hits;
+    bool left_some_out; /* in the look-up at hand: entries that are stale */
+    uint64_t hits[3], misses, near, stale_hits, ignored;
 };
 void scratch_init(struct scratch *scratch, enum tuning_stale stale);
 void scratch_done(struct scratch *scratch);
@@ -67,8 +68,8 @@ struct system_slot *system_slot_for(struct tuning *t, enum tuning_kind kind,
 /* Exactly this one, or NULL. */
 struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind kind,
                                      const char *database_id, const char *backend);
-/* "HIP" where a find names none. */
-const char *tuning_backend(enum tuning_kind kind, const char *backend);
+/* Where a find names none, the device's own: common/device_database_id.h. */
+const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend);
 bool tuning_is_selected(const struct tuning_selection *selection, const struct tuning_held *held);
 /* By solver and age; the rest is its record's. */
 bool tuning_row_is_selected(const struct tuning_selection *selection, const struct tuning_row *row);

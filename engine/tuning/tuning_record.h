@@ -11,10 +11,9 @@
  */
 #include "engine/tuning/tuning_db.h"
 
-#define TUNING_KEY_MOST 1024u
-#define TUNING_ID_MOST 1024u
-#define TUNING_VALUES_MOST (64u << 10)
-#define TUNING_ENTRIES_MOST 256u
+/* TUNING_KEY_MOST and TUNING_ENTRIES_MOST are those of common/tuning_text.h. */
+#define TUNING_ID_MOST TUNING_WORD_MOST
+#define TUNING_VALUES_MOST TUNING_VALUE_MOST
 #define TUNING_NAME_MOST 128u   /* database id, backend */
 #define TUNING_ORIGIN_MOST 256u /* each of its texts */
 #define TUNING_FILE_NAME_MOST 1024u

@@ -6,6 +6,7 @@
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
 #include "libclient/plan.h"
+#include "libclient/sized.h"
 
 #include <kiln/run.h>
 #include <string.h>
@@ -13,17 +14,21 @@
 struct kiln_run {
     struct kiln_device *device;                        /* counted */
     struct kiln_plan *plan;                            /* counted */
-    struct device_module *modules[LIMIT_PLAN_KERNELS]; /* owned; one a code object */
-    size_t entries[LIMIT_PLAN_KERNELS]; /* of each launch: its number in its module */
+    struct device_module *modules[LIMIT_PLAN_KERNELS]; /* in use; one a code object */
+    void *functions[LIMIT_PLAN_KERNELS];               /* owned; one a launch */
 };
 
 static void kiln_run_free(struct kiln_run *run)
 {
     if (!run)
         return;
-    for (size_t i = 0; run->device && i < LIMIT_PLAN_KERNELS; i++)
-        run->device->ops->unload(run->device, run->modules[i]);
-    device_unref(run->device);
+    struct kiln_device *device = run->device;
+    bool is_child = !fork_guard_holds(&device->guard);
+    for (size_t i = 0; !is_child && i < LIMIT_PLAN_KERNELS; i++)
+        device->ops->forget(device, run->functions[i]);
+    for (size_t i = 0; !is_child && i < LIMIT_PLAN_KERNELS; i++)
+        module_put(device, run->modules[i]);
+    device_unref(device);
     plan_destroy(run->plan);
     free(run);
 }
@@ -35,23 +40,57 @@ static void run_auto(struct kiln_run **run) { kiln_run_free(*run); }
 static enum kiln_code load_object(struct kiln_run *run, uint32_t index, struct kiln_err *err)
 {
     const struct plan_content *c = run->plan->content;
-    const char *names[LIMIT_PLAN_KERNELS];
-    size_t count = 0;
-    for (uint32_t i = 0; i < c->launch_count; i++) {
-        if (c->launches[i].object != index)
-            continue;
-        run->entries[i] = count;
-        names[count++] = c->launches[i].name;
-    }
-    const struct kiln_kernel *kernel = c->objects[index].kernel;
+    struct kiln_kernel *kernel = c->objects[index].kernel;
     if (!kernel)
         return kiln_fail(err, KILN_INVALID,
                          "the plan came without code objects: ask for it without no_objects");
-    struct bytes object = bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
-    enum kiln_code rc =
-        run->device->ops->load(run->device, object, names, count, &run->modules[index], err);
-    return rc ? kiln_while(err, "loading kernel %.12s of %s", c->objects[index].hex, c->solver)
-              : KILN_OK;
+    return module_get(run->device, kernel, &run->modules[index], err)
+               ? kiln_while(err, "loading kernel %.12s of %s", c->objects[index].hex, c->solver)
+               : KILN_OK;
+}
+
+static enum kiln_code find_function(struct kiln_run *run, uint32_t index, struct kiln_err *err)
+{
+    const struct plan_content *c = run->plan->content;
+    const struct plan_launch *l = &c->launches[index];
+    struct kiln_device *device = run->device;
+    return device->ops->find(device, run->modules[l->object]->native, l->name, l->shared_bytes,
+                             &run->functions[index], err)
+               ? kiln_while(err, "loading kernel %.12s of %s", c->objects[l->object].hex, c->solver)
+               : KILN_OK;
+}
+
+/* Every feature that |plan| states must be as |device| has it: what it leaves open runs on both. */
+static bool features_suit(const char *device, const char *plan)
+{
+    for (const char *at = strchr(plan, ':'); at; at = strchr(at + 1, ':')) {
+        size_t size = 1 + strcspn(at + 1, ":");
+        const char *same = strstr(device, ":");
+        while (same && (strncmp(same, at, size) != 0 || (same[size] && same[size] != ':')))
+            same = strchr(same + 1, ':');
+        if (!same)
+            return false;
+    }
+    return true;
+}
+
+/* sm_90's code runs on what is called sm_90a. */
+static bool arch_suits(const struct target *device, const struct target *plan)
+{
+    char of_device[LIMIT_TARGET_TEXT], of_plan[LIMIT_TARGET_TEXT];
+    target_arch(device, of_device, sizeof(of_device));
+    target_arch(plan, of_plan, sizeof(of_plan));
+    size_t size = strlen(of_plan);
+    return strcmp(of_device, of_plan) == 0 ||
+           (plan->family == TARGET_NVIDIA && strncmp(of_device, of_plan, size) == 0 &&
+            strcmp(of_device + size, "a") == 0);
+}
+
+static bool target_suits(const struct target *device, const struct target *plan)
+{
+    if (device->family != plan->family || plan->family == TARGET_OPENCL)
+        return strcmp(device->text, plan->text) == 0;
+    return arch_suits(device, plan) && features_suit(device->text, plan->text);
 }
 
 /* Targets that cannot be read are for the runtime to judge. */
@@ -62,31 +101,41 @@ static enum kiln_code check_target(const struct kiln_device *device, const struc
     struct kiln_err ignored = KILN_ERR_INIT;
     const char *text = plan->content->target;
     if (target_parse(bytes_of_text(device->target), &of_device, &ignored) ||
-        target_parse(bytes_of_text(text), &of_plan, &ignored) ||
-        strcmp(of_device.text, of_plan.text) == 0)
+        target_parse(bytes_of_text(text), &of_plan, &ignored) || target_suits(&of_device, &of_plan))
         return KILN_OK;
     return kiln_fail(err, KILN_INVALID, "the plan is for %s, but %s is %s", text, device->name,
                      device->target);
 }
 
+static enum kiln_code load_all(struct kiln_run *run, struct kiln_err *err)
+{
+    const struct plan_content *c = run->plan->content;
+    enum kiln_code rc = KILN_OK;
+    for (uint32_t i = 0; !rc && i < c->object_count; i++)
+        rc = load_object(run, i, err);
+    for (uint32_t i = 0; !rc && i < c->launch_count; i++)
+        rc = find_function(run, i, err);
+    return rc;
+}
+
 static enum kiln_code create(struct kiln_device *device, struct kiln_plan *plan,
                              struct kiln_run **ret_run, struct kiln_err *err)
 {
-    enum kiln_code rc = check_target(device, plan, err);
+    enum kiln_code rc = device_enter(device, err);
+    if (!rc)
+        rc = check_target(device, plan, err);
     if (rc)
         return rc;
-    __attribute__((cleanup(run_auto))) struct kiln_run *run = calloc(1, sizeof(*run));
-    if (!run)
+    struct kiln_run *fresh = calloc(1, sizeof(*fresh));
+    if (!fresh)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a run");
+    __attribute__((cleanup(run_auto))) struct kiln_run *run = fresh;
     run->device = device_ref(device);
     run->plan = kiln_plan_ref(plan);
-    for (uint32_t i = 0; i < plan->content->object_count; i++) {
-        rc = load_object(run, i, err);
-        if (rc)
-            return rc;
-    }
-    *ret_run = KILN_TAKE(run);
-    return KILN_OK;
+    rc = load_all(run, err);
+    if (!rc)
+        *ret_run = KILN_TAKE(run);
+    return rc;
 }
 
 int kiln_run_create(struct kiln_device *device, struct kiln_plan *plan, struct kiln_run **ret_run,
@@ -103,9 +152,8 @@ void kiln_run_destroy(struct kiln_run *run) { kiln_run_free(run); }
 
 /* ---- launching ---- */
 
-struct tensors {
-    struct kiln_memory *x, *w, *y, *workspace;
-};
+/* Kernels read and write four elements at a time.  Objects of a runtime begin where any may. */
+#define TENSOR_ALIGNMENT 16u
 
 static enum kiln_code check_memory(const struct kiln_run *run, const char *name,
                                    const struct kiln_memory *memory, uint64_t bytes,
@@ -121,10 +169,14 @@ static enum kiln_code check_memory(const struct kiln_run *run, const char *name,
     if (memory->bytes < bytes)
         return kiln_fail(err, KILN_INVALID, "the memory for %s has %llu bytes, %llu are needed",
                          name, (unsigned long long)memory->bytes, (unsigned long long)bytes);
+    if (run->device->ops->memory_is_address && (uintptr_t)memory->native % TENSOR_ALIGNMENT)
+        return kiln_fail(err, KILN_INVALID,
+                         "the memory for %s begins at %p: it must be aligned to %u bytes", name,
+                         memory->native, TENSOR_ALIGNMENT);
     return KILN_OK;
 }
 
-static enum kiln_code check_tensors(const struct kiln_run *run, const struct tensors *t,
+static enum kiln_code check_tensors(const struct kiln_run *run, const struct kiln_tensors *t,
                                     struct kiln_err *err)
 {
     const struct plan_content *c = run->plan->content;
@@ -141,8 +193,8 @@ static enum kiln_code check_tensors(const struct kiln_run *run, const struct ten
 }
 
 static enum kiln_code fill_argument(const struct message_plan_argument *from,
-                                    const struct tensors *t, struct device_argument *ret_argument,
-                                    struct kiln_err *err)
+                                    const struct kiln_tensors *t,
+                                    struct device_argument *ret_argument, struct kiln_err *err)
 {
     struct device_argument a = { .value = from->value };
     switch ((enum argument_kind)from->kind) {
@@ -156,12 +208,15 @@ static enum kiln_code fill_argument(const struct message_plan_argument *from,
     }
     if (!a.memory && !a.size)
         return kiln_fail(err, KILN_INVALID, "the plan wants a workspace and none was given");
+    if (a.memory && a.value >= a.memory->bytes)
+        return kiln_fail(err, KILN_INVALID, "an argument begins at byte %llu of a memory of %llu",
+                         (unsigned long long)a.value, (unsigned long long)a.memory->bytes);
     *ret_argument = a;
     return KILN_OK;
 }
 
-static enum kiln_code launch_one(struct kiln_run *run, uint32_t index, const struct tensors *t,
-                                 struct kiln_err *err)
+static enum kiln_code launch_one(struct kiln_run *run, uint32_t index, const struct kiln_tensors *t,
+                                 void *stream, struct kiln_err *err)
 {
     const struct plan_launch *l = &run->plan->content->launches[index];
     struct device_argument arguments[LIMIT_KERNEL_ARGUMENTS];
@@ -172,28 +227,45 @@ static enum kiln_code launch_one(struct kiln_run *run, uint32_t index, const str
     }
     struct device_launch launch = { .grid = l->grid,
                                     .group = l->group,
+                                    .shared_bytes = l->shared_bytes,
                                     .arguments = arguments,
-                                    .argument_count = l->argument_count };
-    enum kiln_code rc = run->device->ops->launch(run->device, run->modules[l->object],
-                                                 run->entries[index], &launch, err);
-    return rc ? kiln_while(err, "launching '%s'", l->name) : KILN_OK;
+                                    .argument_count = l->argument_count,
+                                    .stream = stream };
+    return run->device->ops->launch(run->device, run->functions[index], &launch, err)
+               ? kiln_while(err, "launching '%s'", l->name)
+               : KILN_OK;
 }
 
-static enum kiln_code launch_all(struct kiln_run *run, const struct tensors *t,
-                                 struct kiln_err *err)
+static enum kiln_code launch_all(struct kiln_run *run, const struct kiln_tensors *t,
+                                 const struct kiln_stream *stream, struct kiln_err *err)
 {
-    enum kiln_code rc = check_tensors(run, t, err);
+    void *native = NULL;
+    enum kiln_code rc = device_enter(run->device, err);
+    if (!rc)
+        rc = device_stream(run->device, stream, &native, err);
+    if (!rc)
+        rc = check_tensors(run, t, err);
     for (uint32_t i = 0; !rc && i < run->plan->content->launch_count; i++)
-        rc = launch_one(run, i, t, err);
+        rc = launch_one(run, i, t, native, err);
     return rc;
 }
 
 int kiln_run_launch(struct kiln_run *run, struct kiln_memory *x, struct kiln_memory *w,
                     struct kiln_memory *y, struct kiln_memory *workspace, struct kiln_error *err)
 {
+    struct kiln_tensors t = { .size = sizeof(t), .x = x, .w = w, .y = y, .workspace = workspace };
+    return kiln_run_launch_on(run, &t, /* stream= */ NULL, err);
+}
+
+int kiln_run_launch_on(struct kiln_run *run, const struct kiln_tensors *tensors,
+                       struct kiln_stream *stream, struct kiln_error *err)
+{
+    struct kiln_tensors t;
     if (!run)
         return error_argument(err, "kiln_run_launch needs a run");
-    struct tensors t = { .x = x, .w = w, .y = y, .workspace = workspace };
+    if (!tensors || !sized_is_fine(tensors->size, SIZED_TO(struct kiln_tensors, workspace)))
+        return error_argument(err, "kiln_tensors.size is not set: give it sizeof the struct");
+    sized_copy(&t, sizeof(t), tensors, tensors->size);
     struct kiln_err e = KILN_ERR_INIT;
-    return error_return(&e, launch_all(run, &t, &e), err);
+    return error_return(&e, launch_all(run, &t, stream, &e), err);
 }

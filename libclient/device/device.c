@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/device/device.h"
 
+#include "common/device_database_id.h"
 #include "libclient/failure.h"
 
 #include <stdio.h>
@@ -14,6 +15,20 @@ static const struct device_runtime *const runtimes[] = {
 };
 #define RUNTIME_COUNT (sizeof(runtimes) / sizeof(runtimes[0]))
 
+/* ---- for the implementations ---- */
+
+struct kiln_device *device_create(size_t size, const struct device_ops *ops)
+{
+    struct kiln_device *device = calloc(1, size);
+    if (!device)
+        return NULL;
+    device->ops = ops;
+    atomic_init(&device->references, 1);
+    fork_guard_init(&device->guard);
+    module_table_init(&device->modules);
+    return device;
+}
+
 struct kiln_device *device_ref(struct kiln_device *device)
 {
     atomic_fetch_add_explicit(&device->references, 1, memory_order_relaxed);
@@ -22,9 +37,69 @@ struct kiln_device *device_ref(struct kiln_device *device)
 
 void device_unref(struct kiln_device *device)
 {
-    if (device && atomic_fetch_sub_explicit(&device->references, 1, memory_order_acq_rel) == 1)
-        device->ops->destroy(device);
+    if (!device || atomic_fetch_sub_explicit(&device->references, 1, memory_order_acq_rel) != 1)
+        return;
+    bool is_child = !fork_guard_holds(&device->guard);
+    module_table_done(&device->modules, device, is_child);
+    if (!is_child && device->stream)
+        device->ops->drop_stream(device, device->stream, /* is_ours= */ true);
+    if (!is_child)
+        device->ops->close(device);
+    fork_guard_done(&device->guard);
+    free(device);
 }
+
+enum kiln_code device_enter(const struct kiln_device *device, struct kiln_err *err)
+{
+    if (fork_guard_holds(&device->guard))
+        return KILN_OK;
+    return kiln_fail(err, KILN_INVALID,
+                     "%s was opened before this process was forked: GPU runtimes do not survive "
+                     "that; open devices in the child alone, or start it by exec",
+                     device->name);
+}
+
+enum kiln_code device_stream(const struct kiln_device *device, const struct kiln_stream *stream,
+                             void **ret_stream, struct kiln_err *err)
+{
+    if (stream && stream->device != device)
+        return kiln_fail(err, KILN_INVALID, "the stream is one of %s, not of %s",
+                         stream->device->name, device->name);
+    *ret_stream = stream ? stream->native : device->stream;
+    return KILN_OK;
+}
+
+void device_set_database_id(struct kiln_device *device)
+{
+    struct target target;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    _Static_assert(sizeof(device->database_id) >= DATABASE_ID_MOST, "no room for a database id");
+    if (target_parse(bytes_of_text(device->target), &target, &ignored) ||
+        !database_id_of_device(&target, device->compute_units, device->database_id))
+        device->database_id[0] = '\0';
+}
+
+void device_report(const struct kiln_device *device, const struct kiln_err *why_not,
+                   kiln_device_found *found, void *context)
+{
+    struct kiln_error error;
+    struct kiln_device_info info = { .size = sizeof(info),
+                                     .name = device->name,
+                                     .model = device->model,
+                                     .target = device->target,
+                                     .database_id = device->database_id,
+                                     .uuid = device->uuid,
+                                     .driver = device->driver,
+                                     .pci = device->pci,
+                                     .compute_units = device->compute_units,
+                                     .clock_mhz = device->clock_mhz,
+                                     .memory = device->memory_bytes };
+    if (why_not)
+        error_return(why_not, why_not->code, &error);
+    found(context, &info, why_not ? &error : NULL);
+}
+
+/* ---- opening ---- */
 
 static const struct device_runtime *runtime_of(enum device_kind kind)
 {
@@ -39,7 +114,7 @@ static const struct device_runtime *runtime_of(enum device_kind kind)
 
 static enum kiln_code open_first(struct kiln_device **ret_device, struct kiln_err *err)
 {
-    struct device_uri first = { .kind = DEVICE_AUTO };
+    struct device_wish first = { .uri = { .kind = DEVICE_AUTO } };
     char reasons[400] = "";
     for (size_t i = 0; i < RUNTIME_COUNT; i++) {
         struct kiln_err e = KILN_ERR_INIT;
@@ -52,18 +127,89 @@ static enum kiln_code open_first(struct kiln_device **ret_device, struct kiln_er
     return kiln_fail(err, KILN_UNAVAILABLE, "no device works here: %s", reasons);
 }
 
+static enum kiln_code open_device(const char *name, void *context, struct kiln_device **ret_device,
+                                  struct kiln_err *err)
+{
+    struct device_wish wish = { .context = context };
+    enum kiln_code rc = device_uri_parse(name, &wish.uri, err);
+    if (rc)
+        return rc;
+    if (wish.uri.kind != DEVICE_AUTO)
+        return runtime_of(wish.uri.kind)->open(&wish, ret_device, err);
+    if (context)
+        return kiln_fail(err, KILN_INVALID,
+                         "a context was given with 'auto': say whose it is, as with cuda:0");
+    return open_first(ret_device, err);
+}
+
 int kiln_device_open(const char *name, struct kiln_device **ret_device, struct kiln_error *err)
+{
+    return kiln_device_open_in(name, /* context= */ NULL, ret_device, err);
+}
+
+int kiln_device_open_in(const char *name, void *context, struct kiln_device **ret_device,
+                        struct kiln_error *err)
 {
     if (!ret_device)
         return error_argument(err, "kiln_device_open needs a place for the device");
     struct kiln_err e = KILN_ERR_INIT;
-    struct device_uri uri;
-    enum kiln_code rc = device_uri_parse(name, &uri, &e);
-    if (!rc && uri.kind == DEVICE_AUTO)
-        rc = open_first(ret_device, &e);
-    else if (!rc)
-        rc = runtime_of(uri.kind)->open(&uri, ret_device, &e);
+    return error_return(&e, open_device(name, context, ret_device, &e), err);
+}
+
+static enum kiln_code open_next(const char *name, struct kiln_device **devices, size_t count,
+                                size_t room, struct kiln_err *err)
+{
+    if (count == room)
+        return kiln_fail(err, KILN_INVALID,
+                         "the list has more than the %zu devices that there is "
+                         "room for",
+                         room);
+    enum kiln_code rc = open_device(name, /* context= */ NULL, &devices[count], err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(devices[i]->name, devices[count]->name) != 0)
+            continue;
+        device_unref(devices[count]);
+        return kiln_fail(err, KILN_INVALID, "'%s' is in the list twice, as %s", name,
+                         devices[i]->name);
+    }
+    return KILN_OK;
+}
+
+int kiln_device_open_list(const char *names, struct kiln_device **ret_devices, size_t room,
+                          size_t *ret_count, struct kiln_error *err)
+{
+    if (!names || !ret_devices || !ret_count || room == 0)
+        return error_argument(err, "kiln_device_open_list needs a list and a place for devices and "
+                                   "their number");
+    struct kiln_err e = KILN_ERR_INIT;
+    enum kiln_code rc = KILN_OK;
+    char name[DEVICE_NAME_MOST];
+    size_t count = 0;
+    while (!rc && device_uri_next(&names, name)) {
+        rc = open_next(name, ret_devices, count, room, &e);
+        count += rc == KILN_OK;
+    }
+    while (rc && count > 0)
+        device_unref(ret_devices[--count]);
+    if (!rc)
+        *ret_count = count;
     return error_return(&e, rc, err);
+}
+
+static void report_absent(const char *kind, const struct kiln_error *why_not,
+                          kiln_device_found *found, void *context)
+{
+    struct kiln_device_info info = { .size = sizeof(info),
+                                     .name = kind,
+                                     .model = "",
+                                     .target = "",
+                                     .database_id = "",
+                                     .uuid = "",
+                                     .driver = "",
+                                     .pci = "" };
+    found(context, &info, why_not);
 }
 
 int kiln_device_list(kiln_device_found *found, void *context, struct kiln_error *err)
@@ -82,15 +228,21 @@ int kiln_device_list(kiln_device_found *found, void *context, struct kiln_error 
     }
     for (size_t i = 0; i < RUNTIME_COUNT; i++)
         if (kinds[i].failed)
-            found(context, runtimes[i]->kind, /* model= */ NULL, /* target= */ NULL,
-                  &kinds[i].error);
+            report_absent(runtimes[i]->kind, &kinds[i].error, found, context);
     return KILN_E_OK;
 }
+
+/* ---- what it is ---- */
 
 void kiln_device_close(struct kiln_device *device) { device_unref(device); }
 const char *kiln_device_name(const struct kiln_device *device) { return device->name; }
 const char *kiln_device_model(const struct kiln_device *device) { return device->model; }
 const char *kiln_device_target(const struct kiln_device *device) { return device->target; }
+const char *kiln_device_uuid(const struct kiln_device *device) { return device->uuid; }
+const char *kiln_device_driver(const struct kiln_device *device) { return device->driver; }
+const char *kiln_device_pci(const struct kiln_device *device) { return device->pci; }
+unsigned kiln_device_clock_mhz(const struct kiln_device *device) { return device->clock_mhz; }
+uint64_t kiln_device_memory(const struct kiln_device *device) { return device->memory_bytes; }
 const char *kiln_device_database_id(const struct kiln_device *device)
 {
     return device->database_id;
@@ -100,59 +252,13 @@ unsigned kiln_device_compute_units(const struct kiln_device *device)
     return device->compute_units;
 }
 
-/* ---- memory ---- */
-
-int kiln_memory_create(struct kiln_device *device, uint64_t bytes, struct kiln_memory **ret_memory,
-                       struct kiln_error *err)
-{
-    if (!device || !ret_memory || bytes == 0)
-        return error_argument(err, "kiln_memory_create needs a device, a size above 0 and a place "
-                                   "for the memory");
-    struct kiln_err e = KILN_ERR_INIT;
-    return error_return(&e, device->ops->create_memory(device, bytes, ret_memory, &e), err);
-}
-
-void kiln_memory_destroy(struct kiln_memory *memory)
-{
-    if (!memory)
-        return;
-    struct kiln_device *device = memory->device;
-    device->ops->destroy_memory(memory);
-    device_unref(device);
-}
-
-static bool fits(const struct kiln_memory *memory, const void *host, uint64_t bytes)
-{
-    return memory && host && bytes <= memory->bytes;
-}
-
-int kiln_memory_write(struct kiln_memory *memory, const void *from, uint64_t bytes,
-                      struct kiln_error *err)
-{
-    if (!fits(memory, from, bytes))
-        return error_argument(err,
-                              "cannot write %llu bytes: more than the memory has, or no "
-                              "memory given",
-                              (unsigned long long)bytes);
-    struct kiln_err e = KILN_ERR_INIT;
-    return error_return(&e, memory->device->ops->write(memory, from, bytes, &e), err);
-}
-
-int kiln_memory_read(struct kiln_memory *memory, void *to, uint64_t bytes, struct kiln_error *err)
-{
-    if (!fits(memory, to, bytes))
-        return error_argument(err,
-                              "cannot read %llu bytes: more than the memory has, or no "
-                              "memory given",
-                              (unsigned long long)bytes);
-    struct kiln_err e = KILN_ERR_INIT;
-    return error_return(&e, memory->device->ops->read(memory, to, bytes, &e), err);
-}
-
 int kiln_device_finish(struct kiln_device *device, struct kiln_error *err)
 {
     if (!device)
         return error_argument(err, "kiln_device_finish needs a device");
     struct kiln_err e = KILN_ERR_INIT;
-    return error_return(&e, device->ops->finish(device, &e), err);
+    enum kiln_code rc = device_enter(device, &e);
+    if (!rc)
+        rc = device->ops->finish(device, device->stream, &e);
+    return error_return(&e, rc, err);
 }

@@ -4,76 +4,150 @@
 /*
  * Devices inside libkiln: one vtable, one implementation a GPU runtime.
  *
- * Role       memory, copies, loading code objects, launching; names and targets
- * Ownership  a device is counted: memories and modules hold a reference, so that closing one
- *            in the wrong order is harmless
- * Threading  as <kiln/device.h> says: launches of one module from one thread at a time, all else
- *            from any
+ * Role       memory, copies, streams, events, loading code objects, launching; names and targets
+ * Ownership  a device is counted: memories, streams, events and modules hold a reference, so that
+ *            closing one in the wrong order is harmless.  What a runtime gave ("native": a
+ *            CUdeviceptr, a cl_mem, a CUstream, ...) is passed as void * and owned by whoever holds
+ *            it: struct kiln_memory, struct kiln_stream, struct kiln_event, struct device_module
+ * Threading  as <kiln/device.h> says: any call from any thread
+ * Forks      a GPU runtime does not survive one: in a child every call fails and nothing is
+ *            given back to the runtime
  */
 #include "common/bytes.h"
 #include "common/err.h"
 #include "common/limits.h"
+#include "libclient/device/module_table.h"
 #include "libclient/device/uri.h"
+#include "libclient/fork_guard.h"
 
 #include <kiln/device.h>
 #include <stdatomic.h>
 
-struct kiln_memory {            /* first member of each implementation's */
+struct kiln_memory {
     struct kiln_device *device; /* counted */
     uint64_t bytes;
+    void *native;
+    bool is_ours; /* else wrapped */
 };
 
-struct device_module;
+struct kiln_stream {
+    struct kiln_device *device; /* counted */
+    void *native;
+    bool is_ours; /* else wrapped */
+};
+
+struct kiln_event {
+    struct kiln_device *device; /* counted */
+    void *native;               /* OpenCL: NULL until recorded */
+    bool is_recorded;
+};
 
 struct device_argument {
     struct kiln_memory *memory; /* NULL: a number */
-    uint64_t value;             /* the number, or an offset in bytes into |memory| */
+    uint64_t value;             /* the number, or an offset in bytes, inside |memory| */
     size_t size;                /* of the number, bytes */
 };
 
 struct device_launch {
     const uint32_t *grid, *group; /* three each: groups, and items in a group */
+    uint32_t shared_bytes;        /* as in find() */
     const struct device_argument *arguments;
     uint32_t argument_count;
+    void *stream;
 };
 
 struct device_ops {
-    enum kiln_code (*create_memory)(struct kiln_device *device, uint64_t bytes,
-                                    struct kiln_memory **ret_memory, struct kiln_err *err);
-    void (*destroy_memory)(struct kiln_memory *memory);
-    enum kiln_code (*write)(struct kiln_memory *memory, const void *from, uint64_t bytes,
-                            struct kiln_err *err);
-    enum kiln_code (*read)(struct kiln_memory *memory, void *to, uint64_t bytes,
+    bool memory_is_address; /* else native memory is an object of the runtime's */
+    enum kiln_code (*create_memory)(struct kiln_device *device, uint64_t bytes, void **ret_memory,
+                                    struct kiln_err *err);
+    /* Checks the job's own memory, and holds it where the runtime counts. */
+    enum kiln_code (*adopt_memory)(struct kiln_device *device, void *memory, uint64_t bytes,
+                                   struct kiln_err *err);
+    void (*drop_memory)(struct kiln_device *device, void *memory, bool is_ours);
+    /* Both on the device's own stream, and done when they return. */
+    enum kiln_code (*write)(struct kiln_device *device, void *memory, const void *from,
+                            uint64_t bytes, struct kiln_err *err);
+    enum kiln_code (*read)(struct kiln_device *device, void *memory, void *to, uint64_t bytes,
                            struct kiln_err *err);
-    enum kiln_code (*finish)(struct kiln_device *device, struct kiln_err *err);
-    /* Loads a code object and finds the entry points |names|, which launch() numbers. */
-    enum kiln_code (*load)(struct kiln_device *device, struct bytes object,
-                           const char *const *names, size_t count,
-                           struct device_module **ret_module, struct kiln_err *err);
-    void (*unload)(struct kiln_device *device, struct device_module *module); /* accepts NULL */
-    enum kiln_code (*launch)(struct kiln_device *device, struct device_module *module, size_t entry,
+    enum kiln_code (*fill)(struct kiln_memory *memory, uint8_t value, void *stream,
+                           struct kiln_err *err);
+
+    enum kiln_code (*create_stream)(struct kiln_device *device, void **ret_stream,
+                                    struct kiln_err *err);
+    enum kiln_code (*adopt_stream)(struct kiln_device *device, void *stream, struct kiln_err *err);
+    void (*drop_stream)(struct kiln_device *device, void *stream, bool is_ours);
+    enum kiln_code (*finish)(struct kiln_device *device, void *stream, struct kiln_err *err);
+
+    enum kiln_code (*create_event)(struct kiln_device *device, void **ret_event,
+                                   struct kiln_err *err);
+    void (*drop_event)(struct kiln_device *device, void *event);
+    enum kiln_code (*record)(struct kiln_device *device, void **event, void *stream,
+                             struct kiln_err *err);
+    enum kiln_code (*wait)(struct kiln_device *device, void *event, struct kiln_err *err);
+    enum kiln_code (*elapsed)(struct kiln_device *device, void *begin, void *end, double *ret_ms,
+                              struct kiln_err *err);
+
+    enum kiln_code (*load)(struct kiln_device *device, struct bytes object, void **ret_module,
+                           struct kiln_err *err);
+    void (*unload)(struct kiln_device *device, void *module);
+    /* An entry point, ready for launches with up to |shared_bytes| of dynamic shared memory. */
+    enum kiln_code (*find)(struct kiln_device *device, void *module, const char *name,
+                           uint32_t shared_bytes, void **ret_function, struct kiln_err *err);
+    void (*forget)(struct kiln_device *device, void *function); /* before unload; accepts NULL */
+    enum kiln_code (*launch)(struct kiln_device *device, void *function,
                              const struct device_launch *launch, struct kiln_err *err);
-    void (*destroy)(struct kiln_device *device);
+    /* Closes the runtime's side, if it is open; what was given out is back by now. */
+    void (*close)(struct kiln_device *device);
 };
 
 struct kiln_device { /* first member of each implementation's */
     const struct device_ops *ops;
     atomic_uint references;
+    struct fork_guard guard;
+    struct module_table modules;
+    void *stream; /* the device's own; owned */
     char name[32];
     char model[128];
     char target[LIMIT_TARGET_TEXT];
     char database_id[64];
-    unsigned compute_units;
+    char uuid[DEVICE_UUID_SIZE];
+    char driver[160];
+    char pci[16];
+    unsigned compute_units, clock_mhz;
+    uint64_t memory_bytes;
 };
 
+/* A zeroed implementation of |size| bytes with one reference; NULL when out of memory. */
+struct kiln_device *device_create(size_t size, const struct device_ops *ops);
 struct kiln_device *device_ref(struct kiln_device *device);
-void device_unref(struct kiln_device *device); /* accepts NULL */
+void device_unref(struct kiln_device *device); /* accepts NULL, and what is half open */
+static inline void device_auto(struct kiln_device **device) { device_unref(*device); }
+
+/* KILN_INVALID in a child of the process that opened |device|. */
+KILN_MUST_CHECK enum kiln_code device_enter(const struct kiln_device *device, struct kiln_err *err);
+/* The runtime's stream that |stream| stands for; NULL is the device's own.  KILN_INVALID where it
+ * is another device's. */
+KILN_MUST_CHECK enum kiln_code device_stream(const struct kiln_device *device,
+                                             const struct kiln_stream *stream, void **ret_stream,
+                                             struct kiln_err *err);
+
+/* Fills |database_id| from target and compute units. */
+void device_set_database_id(struct kiln_device *device);
+/* Tells |found| about a device as far as it is described; |why_not| NULL: it can be opened. */
+void device_report(const struct kiln_device *device, const struct kiln_err *why_not,
+                   kiln_device_found *found, void *context);
+
+/* What to open. */
+struct device_wish {
+    struct device_uri uri;
+    void *context; /* the job's own, borrowed; NULL: its current one, or one of ours */
+};
 
 /* What each runtime offers.  |found| is called for every device it sees, with why_not where it
  * cannot be opened; a failure says why the runtime is of no use at all. */
 struct device_runtime {
     const char *kind; /* "opencl" */
-    enum kiln_code (*open)(const struct device_uri *uri, struct kiln_device **ret_device,
+    enum kiln_code (*open)(const struct device_wish *wish, struct kiln_device **ret_device,
                            struct kiln_err *err);
     enum kiln_code (*list)(kiln_device_found *found, void *context, struct kiln_err *err);
 };

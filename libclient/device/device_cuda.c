@@ -1,17 +1,132 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CUDA devices: found and named.  This version runs kernels on OpenCL devices only.
+ * CUDA devices: the context that the job has, else the primary one, which the CUDA runtime uses
+ * too.  What devices do is in driver.c.
  */
 #include "libclient/device/cuda_library.h"
-#include "libclient/device/device.h"
-#include "libclient/failure.h"
+#include "libclient/device/elf_check.h"
+#include "libclient/device/text_file.h"
+#include "libclient/device/uuid.h"
 
 #include <stdio.h>
+#include <string.h>
 
-#define MODEL_ROOM 128
-/* CUdevice_attribute, fixed since CUDA 5. */
-#define COMPUTE_CAPABILITY_MAJOR 75
-#define COMPUTE_CAPABILITY_MINOR 76
+/* CUdevice_attribute. */
+#define ATTRIBUTE_CLOCK_KHZ 13
+#define ATTRIBUTE_MULTIPROCESSORS 16
+#define ATTRIBUTE_CAPABILITY_MAJOR 75
+#define ATTRIBUTE_CAPABILITY_MINOR 76
+#define ATTRIBUTE_SHARED_MOST 97 /* of a group that asks for more than 48 KiB */
+/* CUfunction_attribute. */
+#define FUNCTION_SHARED_STATIC 1
+#define FUNCTION_SHARED_DYNAMIC_MOST 8
+
+#define KERNEL_MODULE_VERSION "/proc/driver/nvidia/version"
+
+struct cuda_device {
+    struct driver_device driver;
+    const struct cuda_library *cuda; /* static */
+    int handle;                      /* CUdevice */
+    void *context;                   /* the job's, or the primary one */
+    bool is_retained;       /* |context| is the primary one, and we count among its users */
+    pthread_mutex_t shared; /* while a function's allowance is raised */
+};
+
+static struct cuda_device *cuda_of(struct driver_device *d) { return (struct cuda_device *)d; }
+
+/* ---- contexts ---- */
+
+static enum kiln_code cuda_enter(struct driver_device *d, struct driver_scope *scope,
+                                 struct kiln_err *err)
+{
+    struct cuda_device *c = cuda_of(d);
+    void *current = NULL;
+    int status = c->cuda->cuCtxGetCurrent(&current);
+    if (!status && current == c->context)
+        return KILN_OK;
+    if (!status)
+        status = c->cuda->cuCtxPushCurrent_v2(c->context);
+    if (status)
+        return driver_fail(d->kind, err, status, "cannot enter the context of %s", d->base.name);
+    scope->device = d;
+    return KILN_OK;
+}
+
+static void cuda_leave(struct driver_scope *scope)
+{
+    void *ours = NULL;
+    (void)cuda_of(scope->device)->cuda->cuCtxPopCurrent_v2(&ours);
+}
+
+static const char *cuda_status_name(int status)
+{
+    const struct cuda_library *cuda = NULL;
+    const char *name = NULL;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (cuda_library_use(&cuda, &ignored) == KILN_OK)
+        (void)cuda->cuGetErrorName(status, &name);
+    return name;
+}
+
+static void release_primary(struct cuda_device *c)
+{
+    if (c->cuda->cuDevicePrimaryCtxRelease_v2)
+        (void)c->cuda->cuDevicePrimaryCtxRelease_v2(c->handle);
+    else
+        (void)c->cuda->cuDevicePrimaryCtxRelease(c->handle);
+}
+
+static void cuda_close(struct driver_device *d)
+{
+    struct cuda_device *c = cuda_of(d);
+    if (c->is_retained)
+        release_primary(c);
+}
+
+/* A context may hold any number of functions, and a function's allowance is for all its launches:
+ * it only grows. */
+static enum kiln_code raise_allowance(struct cuda_device *c, void *function, const char *name,
+                                      uint32_t bytes, struct kiln_err *err)
+{
+    int allowed = 0, own = 0, most = 0;
+    int status = c->cuda->cuFuncGetAttribute(&allowed, FUNCTION_SHARED_DYNAMIC_MOST, function);
+    if (!status)
+        status = c->cuda->cuFuncGetAttribute(&own, FUNCTION_SHARED_STATIC, function);
+    if (!status)
+        status = c->cuda->cuDeviceGetAttribute(&most, ATTRIBUTE_SHARED_MOST, c->handle);
+    if (!status && (uint64_t)bytes + (unsigned)own > (unsigned)most)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "'%s' wants %u bytes of shared memory for a group beside %d of its own; "
+                         "%s has %d",
+                         name, bytes, own, c->driver.base.name, most);
+    if (!status && bytes > (unsigned)allowed)
+        status = c->cuda->cuFuncSetAttribute(function, FUNCTION_SHARED_DYNAMIC_MOST, (int)bytes);
+    return status ? driver_fail(c->driver.kind, err, status,
+                                "cannot allow '%s' %u bytes of shared memory", name, bytes)
+                  : KILN_OK;
+}
+
+static enum kiln_code cuda_allow_shared(struct driver_device *d, void *function, const char *name,
+                                        uint32_t bytes, struct kiln_err *err)
+{
+    struct cuda_device *c = cuda_of(d);
+    pthread_mutex_lock(&c->shared);
+    enum kiln_code rc = raise_allowance(c, function, name, bytes, err);
+    pthread_mutex_unlock(&c->shared);
+    return rc;
+}
+
+static const struct driver_kind cuda_kind = {
+    .runtime = "the CUDA driver",
+    .elf_machine = ELF_MACHINE_CUDA,
+    .enter = cuda_enter,
+    .leave = cuda_leave,
+    .status_name = cuda_status_name,
+    .allow_shared = cuda_allow_shared,
+    .close = cuda_close,
+};
+
+/* ---- which device ---- */
 
 static enum kiln_code start(const struct cuda_library **ret_cuda, int *ret_count,
                             struct kiln_err *err)
@@ -24,52 +139,198 @@ static enum kiln_code start(const struct cuda_library **ret_cuda, int *ret_count
     int count = 0;
     if (status == 0)
         status = cuda->cuDeviceGetCount(&count);
-    if (status || count <= 0)
+    char note[260];
+    device_hidden_note("cuda", note, sizeof(note));
+    if (status || count <= 0) {
+        const char *name = status ? cuda_status_name(status) : "there is none";
         return kiln_fail(err, KILN_UNAVAILABLE,
-                         "the CUDA driver finds no device (CUresult %d): check that /dev/nvidia0 "
-                         "is there and that driver and kernel module match",
-                         status);
+                         "the CUDA driver finds no device: %s (%d): check that /dev/nvidia0 is "
+                         "there and that driver and kernel module match%s",
+                         name ? name : "an unknown error", status, note);
+    }
     *ret_cuda = cuda;
     *ret_count = count;
     return KILN_OK;
 }
 
-static enum kiln_code unsupported(const char *what, struct kiln_err *err)
+/* The newer function tells the uuid of the part of a GPU (MIG) that this process sees, the older
+ * one that of the whole. */
+static bool uuid_of(const struct cuda_library *cuda, int handle, char text[DEVICE_UUID_SIZE])
 {
-    return kiln_fail(err, KILN_UNSUPPORTED,
-                     "%s is there, but libkiln %s runs kernels on OpenCL devices only; plans and "
-                     "kernels for it can be had by naming its target",
-                     what, KILN_VERSION);
+    unsigned char whole[DEVICE_UUID_BYTES] = { 0 }, own[DEVICE_UUID_BYTES] = { 0 };
+    bool has_whole = cuda->cuDeviceGetUuid && cuda->cuDeviceGetUuid(whole, handle) == 0;
+    bool has_own = cuda->cuDeviceGetUuid_v2 && cuda->cuDeviceGetUuid_v2(own, handle) == 0;
+    if (!has_own && !has_whole)
+        return false;
+    bool is_part = has_own && has_whole && memcmp(own, whole, sizeof(own)) != 0;
+    device_uuid_text(is_part ? "MIG-" : "GPU-", has_own ? own : whole, text);
+    return text[0];
 }
 
-static enum kiln_code cuda_open(const struct device_uri *uri, struct kiln_device **ret_device,
-                                struct kiln_err *err)
+static bool uuid_at(const void *context, int index, char text[DEVICE_UUID_SIZE])
 {
-    (void)ret_device;
-    const struct cuda_library *cuda = NULL;
-    int count = 0;
-    enum kiln_code rc = start(&cuda, &count, err);
+    const struct cuda_library *cuda = context;
+    int handle;
+    return cuda->cuDeviceGet(&handle, index) == 0 && uuid_of(cuda, handle, text);
+}
+
+/* ---- what it is ---- */
+
+/* Code for Hopper may use what only that architecture has (wgmma, bulk copies). */
+static void set_target(struct kiln_device *base, int major, int minor)
+{
+    snprintf(base->target, sizeof(base->target), "sm_%d%d%s", major, minor,
+             major == 9 && minor == 0 ? "a" : "");
+}
+
+static void set_driver(struct kiln_device *base, const struct cuda_library *cuda)
+{
+    int version = 0;
+    char module[64];
+    (void)cuda->cuDriverGetVersion(&version);
+    bool known = text_file_version(KERNEL_MODULE_VERSION, module, sizeof(module));
+    snprintf(base->driver, sizeof(base->driver), "CUDA %d.%d%s%s", version / 1000,
+             version % 1000 / 10, known ? ", NVIDIA " : "", known ? module : "");
+}
+
+/* Nothing here makes a context. */
+static enum kiln_code describe(struct cuda_device *c, int index, struct kiln_err *err)
+{
+    const struct cuda_library *cuda = c->cuda;
+    struct kiln_device *base = &c->driver.base;
+    int major = 0, minor = 0, units = 0, clock = 0;
+    size_t memory = 0;
+    c->driver.ordinal = index;
+    snprintf(base->name, sizeof(base->name), "cuda:%d", index);
+    int status = cuda->cuDeviceGet(&c->handle, index);
+    if (!status)
+        status = cuda->cuDeviceGetName(base->model, (int)sizeof(base->model) - 1, c->handle);
+    if (!status)
+        status = cuda->cuDeviceGetAttribute(&major, ATTRIBUTE_CAPABILITY_MAJOR, c->handle);
+    if (!status)
+        status = cuda->cuDeviceGetAttribute(&minor, ATTRIBUTE_CAPABILITY_MINOR, c->handle);
+    if (!status)
+        status = cuda->cuDeviceGetAttribute(&units, ATTRIBUTE_MULTIPROCESSORS, c->handle);
+    if (!status)
+        status = cuda->cuDeviceTotalMem_v2(&memory, c->handle);
+    if (status)
+        return driver_fail(&cuda_kind, err, status, "cannot tell what %s is", base->name);
+    set_target(base, major, minor);
+    base->compute_units = units > 0 ? (unsigned)units : 0;
+    base->memory_bytes = memory;
+    if (cuda->cuDeviceGetAttribute(&clock, ATTRIBUTE_CLOCK_KHZ, c->handle) == 0 && clock > 0)
+        base->clock_mhz = (unsigned)clock / 1000;
+    if (cuda->cuDeviceGetPCIBusId(base->pci, (int)sizeof(base->pci), c->handle))
+        base->pci[0] = '\0';
+    if (!uuid_of(cuda, c->handle, base->uuid))
+        base->uuid[0] = '\0';
+    set_driver(base, cuda);
+    device_set_database_id(base);
+    return KILN_OK;
+}
+
+/* ---- which context ---- */
+
+static enum kiln_code retain_primary(struct cuda_device *c, struct kiln_err *err)
+{
+    int status = c->cuda->cuDevicePrimaryCtxRetain(&c->context, c->handle);
+    if (status)
+        return driver_fail(c->driver.kind, err, status, "cannot get a context on %s",
+                           c->driver.base.name);
+    c->is_retained = true;
+    return KILN_OK;
+}
+
+/* The calling thread's context, if it is one of this device. */
+static void *find_current(struct cuda_device *c)
+{
+    void *current = NULL;
+    int device = -1;
+    if (c->cuda->cuCtxGetCurrent(&current) || !current || c->cuda->cuCtxGetDevice(&device) ||
+        device != c->handle)
+        return NULL;
+    return current;
+}
+
+/* Being among the users of the primary context keeps it where the job lets go of it first. */
+static enum kiln_code use_current(struct cuda_device *c, void *current, struct kiln_err *err)
+{
+    unsigned flags = 0;
+    int is_active = 0;
+    enum kiln_code rc = KILN_OK;
+    if (c->cuda->cuDevicePrimaryCtxGetState(c->handle, &flags, &is_active) == 0 && is_active)
+        rc = retain_primary(c, err);
+    if (!rc && c->is_retained && c->context != current) {
+        release_primary(c);
+        c->is_retained = false;
+    }
+    if (!rc)
+        c->context = current;
+    return rc;
+}
+
+static enum kiln_code use_given(struct cuda_device *c, void *given, struct kiln_err *err)
+{
+    int device = -1;
+    void *ours = NULL;
+    int status = c->cuda->cuCtxPushCurrent_v2(given);
+    if (!status) {
+        status = c->cuda->cuCtxGetDevice(&device);
+        (void)c->cuda->cuCtxPopCurrent_v2(&ours);
+    }
+    if (status)
+        return driver_fail(c->driver.kind, err, status, "cannot use the context %p", given);
+    if (device != c->handle)
+        return kiln_fail(err, KILN_INVALID, "the context %p is not of %s, but of device %d", given,
+                         c->driver.base.name, device);
+    c->context = given;
+    return KILN_OK;
+}
+
+static enum kiln_code take_context(struct cuda_device *c, void *given, struct kiln_err *err)
+{
+    if (given)
+        return use_given(c, given, err);
+    void *current = find_current(c);
+    return current ? use_current(c, current, err) : retain_primary(c, err);
+}
+
+/* ---- life ---- */
+
+static enum kiln_code set_up(struct cuda_device *c, const struct device_wish *wish,
+                             struct kiln_err *err)
+{
+    int count = 0, index = 0;
+    enum kiln_code rc = start(&c->cuda, &count, err);
     if (rc)
         return rc;
-    char name[32];
-    snprintf(name, sizeof(name), "cuda:%u", uri->index);
-    if (uri->index >= (unsigned)count)
-        return kiln_fail(err, KILN_NOT_FOUND, "there is no %s: the CUDA driver has %d device(s)",
-                         name, count);
-    return unsupported(name, err);
+    struct device_census census = {
+        .kind = "cuda", .what = "CUDA", .count = count, .uuid = uuid_at, .context = c->cuda
+    };
+    rc = device_find(&census, &wish->uri, &index, err);
+    if (rc)
+        return rc;
+    c->driver.calls = &c->cuda->calls;
+    rc = describe(c, index, err);
+    if (!rc)
+        rc = take_context(c, wish->context, err);
+    return rc ? rc : driver_start(&c->driver, err);
 }
 
-/* False when the driver does not say. */
-static bool describe(const struct cuda_library *cuda, int index, char model[MODEL_ROOM],
-                     char *ret_target, size_t size)
+static enum kiln_code cuda_open(const struct device_wish *wish, struct kiln_device **ret_device,
+                                struct kiln_err *err)
 {
-    int device, major, minor;
-    if (cuda->cuDeviceGet(&device, index) || cuda->cuDeviceGetName(model, MODEL_ROOM - 1, device) ||
-        cuda->cuDeviceGetAttribute(&major, COMPUTE_CAPABILITY_MAJOR, device) ||
-        cuda->cuDeviceGetAttribute(&minor, COMPUTE_CAPABILITY_MINOR, device))
-        return false;
-    snprintf(ret_target, size, "sm_%d%d", major, minor);
-    return true;
+    KILN_AUTO(device)
+    struct kiln_device *base = device_create(sizeof(struct cuda_device), &driver_ops);
+    if (!base)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a device");
+    struct cuda_device *c = cuda_of(driver_of(base));
+    c->driver.kind = &cuda_kind;
+    pthread_mutex_init(&c->shared, /* attr= */ NULL);
+    enum kiln_code rc = set_up(c, wish, err);
+    if (!rc)
+        *ret_device = KILN_TAKE(base);
+    return rc;
 }
 
 static enum kiln_code cuda_list(kiln_device_found *found, void *context, struct kiln_err *err)
@@ -78,13 +339,10 @@ static enum kiln_code cuda_list(kiln_device_found *found, void *context, struct 
     int count = 0;
     enum kiln_code rc = start(&cuda, &count, err);
     for (int i = 0; !rc && i < count; i++) {
-        char name[32], model[MODEL_ROOM] = "", target[32];
-        snprintf(name, sizeof(name), "cuda:%d", i);
-        bool known = describe(cuda, i, model, target, sizeof(target));
-        struct kiln_err e = KILN_ERR_INIT;
-        struct kiln_error why_not;
-        error_return(&e, unsupported(name, &e), &why_not);
-        found(context, name, known ? model : "unknown", known ? target : NULL, &why_not);
+        struct cuda_device c = { .cuda = cuda };
+        struct kiln_err why = KILN_ERR_INIT;
+        enum kiln_code described = describe(&c, i, &why);
+        device_report(&c.driver.base, described ? &why : NULL, found, context);
     }
     return rc;
 }

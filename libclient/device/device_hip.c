@@ -1,14 +1,99 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HIP devices: found and named.  This version runs kernels on OpenCL devices only.
+ * HIP devices.  HIP has one context a device, so that ours is the job's; what devices do is in
+ * driver.c.
  */
-#include "libclient/device/device.h"
+#include "common/target.h"
+#include "libclient/device/elf_check.h"
 #include "libclient/device/hip_library.h"
-#include "libclient/failure.h"
+#include "libclient/device/text_file.h"
+#include "libclient/device/uuid.h"
 
 #include <stdio.h>
+#include <string.h>
 
-#define MODEL_ROOM 128
+/* hipDeviceAttribute_t, the same from ROCm 5.0 to 7. */
+#define ATTRIBUTE_CLOCK_KHZ 5
+#define ATTRIBUTE_MULTIPROCESSORS 63
+
+/* Where hipDeviceProp_t has gcnArchName, 256 bytes: its layout changed with ROCm 6.0, which keeps
+ * the old function, with the old layout, under its old name. */
+#define ARCH_AT_R0600 1160
+#define ARCH_AT_BEFORE 396
+#define ARCH_SIZE 256
+#define PROPERTIES_ROOM \
+    8192 /* the new one has 1472 bytes and ends in fields that may be added to */
+
+#define KERNEL_MODULE_VERSION "/sys/module/amdgpu/version"
+
+struct hip_device {
+    struct driver_device driver;
+    const struct hip_library *hip; /* static */
+};
+
+static struct hip_device *hip_of(struct driver_device *d) { return (struct hip_device *)d; }
+
+/* ---- the current device ---- */
+
+static enum kiln_code hip_enter(struct driver_device *d, struct driver_scope *scope,
+                                struct kiln_err *err)
+{
+    const struct hip_library *hip = hip_of(d)->hip;
+    int previous = -1;
+    int status = hip->hipGetDevice(&previous);
+    if (!status && previous == d->ordinal)
+        return KILN_OK;
+    if (!status)
+        status = hip->hipSetDevice(d->ordinal);
+    if (status)
+        return driver_fail(d->kind, err, status, "cannot make %s the current device", d->base.name);
+    scope->device = d;
+    scope->previous = previous;
+    return KILN_OK;
+}
+
+static const char *hip_status_name(int status)
+{
+    const struct hip_library *hip = NULL;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    return hip_library_use(&hip, &ignored) == KILN_OK ? hip->hipGetErrorName(status) : NULL;
+}
+
+/* The job asks hipGetLastError() after its own calls, and is not to find our failure there. */
+static void hip_forget_failure(void)
+{
+    const struct hip_library *hip = NULL;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (hip_library_use(&hip, &ignored) == KILN_OK)
+        (void)hip->hipGetLastError();
+}
+
+/* Whether a call that may fail did not. */
+static bool worked(int status)
+{
+    if (status)
+        hip_forget_failure();
+    return status == 0;
+}
+
+static void hip_leave(struct driver_scope *scope)
+{
+    (void)worked(hip_of(scope->device)->hip->hipSetDevice(scope->previous));
+}
+
+static void hip_close(struct driver_device *d) { (void)d; }
+
+static const struct driver_kind hip_kind = {
+    .runtime = "the HIP runtime",
+    .elf_machine = ELF_MACHINE_AMDGPU,
+    .enter = hip_enter,
+    .leave = hip_leave,
+    .status_name = hip_status_name,
+    .forget_failure = hip_forget_failure,
+    .close = hip_close,
+};
+
+/* ---- which device ---- */
 
 static enum kiln_code start(const struct hip_library **ret_hip, int *ret_count,
                             struct kiln_err *err)
@@ -21,44 +106,144 @@ static enum kiln_code start(const struct hip_library **ret_hip, int *ret_count,
     int count = 0;
     if (status == 0)
         status = hip->hipGetDeviceCount(&count);
-    if (status || count <= 0)
+    if (status || count <= 0) {
+        const char *name = status ? hip->hipGetErrorName(status) : "there is none";
+        char note[260];
+        device_hidden_note("hip", note, sizeof(note));
+        hip_forget_failure();
         return kiln_fail(err, KILN_UNAVAILABLE,
-                         "the HIP runtime finds no device (hipError_t %d): check that /dev/kfd is "
-                         "there and that this user may open it",
-                         status);
+                         "the HIP runtime finds no device: %s (%d): check that /dev/kfd is there "
+                         "and that this user may open it%s",
+                         name ? name : "an unknown error", status, note);
+    }
     *ret_hip = hip;
     *ret_count = count;
     return KILN_OK;
 }
 
-static enum kiln_code unsupported(const char *what, struct kiln_err *err)
+static bool uuid_at(const void *context, int index, char text[DEVICE_UUID_SIZE])
 {
-    return kiln_fail(err, KILN_UNSUPPORTED,
-                     "%s is there, but libkiln %s runs kernels on OpenCL devices only; plans and "
-                     "kernels for it can be had by naming its target",
-                     what, KILN_VERSION);
+    const struct hip_library *hip = context;
+    unsigned char bytes[DEVICE_UUID_BYTES] = { 0 };
+    int handle = index;
+    if (!hip->hipDeviceGetUuid || !worked(hip->hipDeviceGet(&handle, index)) ||
+        !worked(hip->hipDeviceGetUuid(bytes, handle)))
+        return false;
+    device_uuid_text_of_digits(bytes, text);
+    return text[0];
 }
 
-static enum kiln_code hip_open(const struct device_uri *uri, struct kiln_device **ret_device,
-                               struct kiln_err *err)
+/* ---- what it is ---- */
+
+/* The arch with its features, "gfx90a:sramecc+:xnack-", which properties alone tell. */
+static enum kiln_code set_target(struct hip_device *h, int index, struct kiln_err *err)
 {
-    (void)ret_device;
-    const struct hip_library *hip = NULL;
-    int count = 0;
-    enum kiln_code rc = start(&hip, &count, err);
+    const struct hip_library *hip = h->hip;
+    struct kiln_device *base = &h->driver.base;
+    bool is_new = hip->hipGetDevicePropertiesR0600;
+    int (*get)(void *, int) =
+        is_new ? hip->hipGetDevicePropertiesR0600 : hip->hipGetDeviceProperties;
+    if (!get)
+        return kiln_fail(err, KILN_UNAVAILABLE,
+                         "the HIP runtime that is here lacks 'hipGetDeviceProperties'");
+    _Alignas(16) char properties[PROPERTIES_ROOM] = { 0 };
+    int status = get(properties, index);
+    if (status)
+        return driver_fail(&hip_kind, err, status, "cannot tell what %s is", base->name);
+    char arch[ARCH_SIZE];
+    memcpy(arch, properties + (is_new ? ARCH_AT_R0600 : ARCH_AT_BEFORE), sizeof(arch));
+    arch[sizeof(arch) - 1] = '\0';
+    struct target target;
+    struct kiln_err why = KILN_ERR_INIT;
+    if (strncmp(arch, "gfx", 3) != 0 || target_parse(bytes_of_text(arch), &target, &why))
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "the HIP runtime that is here (%s) states the arch of %s in a way that "
+                         "libkiln %s does not know: use versions that match",
+                         base->driver, base->name, KILN_VERSION);
+    snprintf(base->target, sizeof(base->target), "%s", target.text);
+    return KILN_OK;
+}
+
+static void set_driver(struct kiln_device *base, const struct hip_library *hip)
+{
+    int version = 0;
+    char module[64];
+    (void)worked(hip->hipRuntimeGetVersion(&version));
+    bool known = text_file_version(KERNEL_MODULE_VERSION, module, sizeof(module));
+    snprintf(base->driver, sizeof(base->driver), "HIP %d.%d.%d%s%s", version / 10000000,
+             version / 100000 % 100, version % 100000, known ? ", amdgpu " : "",
+             known ? module : "");
+}
+
+static enum kiln_code describe(struct hip_device *h, int index, struct kiln_err *err)
+{
+    const struct hip_library *hip = h->hip;
+    struct kiln_device *base = &h->driver.base;
+    int handle = index, units = 0, clock = 0;
+    size_t memory = 0;
+    h->driver.ordinal = index;
+    snprintf(base->name, sizeof(base->name), "hip:%d", index);
+    set_driver(base, hip);
+    int status = hip->hipDeviceGet(&handle, index);
+    if (!status)
+        status = hip->hipDeviceGetName(base->model, (int)sizeof(base->model) - 1, handle);
+    if (!status)
+        status = hip->hipDeviceGetAttribute(&units, ATTRIBUTE_MULTIPROCESSORS, index);
+    if (!status)
+        status = hip->hipDeviceTotalMem(&memory, handle);
+    if (status)
+        return driver_fail(&hip_kind, err, status, "cannot tell what %s is", base->name);
+    enum kiln_code rc = set_target(h, index, err);
     if (rc)
         return rc;
-    if (uri->uuid[0])
-        return kiln_fail(err, KILN_UNSUPPORTED,
-                         "cannot tell whether hip://%s is here: libkiln %s does not look HIP "
-                         "devices up by their uuid, nor run kernels on them",
-                         uri->uuid, KILN_VERSION);
-    char name[32];
-    snprintf(name, sizeof(name), "hip:%u", uri->index);
-    if (uri->index >= (unsigned)count)
-        return kiln_fail(err, KILN_NOT_FOUND, "there is no %s: the HIP runtime has %d device(s)",
-                         name, count);
-    return unsupported(name, err);
+    base->compute_units = units > 0 ? (unsigned)units : 0;
+    base->memory_bytes = memory;
+    if (worked(hip->hipDeviceGetAttribute(&clock, ATTRIBUTE_CLOCK_KHZ, index)) && clock > 0)
+        base->clock_mhz = (unsigned)clock / 1000;
+    if (!worked(hip->hipDeviceGetPCIBusId(base->pci, (int)sizeof(base->pci), index)))
+        base->pci[0] = '\0';
+    if (!uuid_at(hip, index, base->uuid))
+        base->uuid[0] = '\0';
+    device_set_database_id(base);
+    return KILN_OK;
+}
+
+/* ---- life ---- */
+
+static enum kiln_code set_up(struct hip_device *h, const struct device_wish *wish,
+                             struct kiln_err *err)
+{
+    int count = 0, index = 0;
+    if (wish->context)
+        return kiln_fail(err, KILN_INVALID,
+                         "a HIP device takes no context: HIP has one for each device");
+    enum kiln_code rc = start(&h->hip, &count, err);
+    if (rc)
+        return rc;
+    struct device_census census = {
+        .kind = "hip", .what = "HIP", .count = count, .uuid = uuid_at, .context = h->hip
+    };
+    rc = device_find(&census, &wish->uri, &index, err);
+    if (rc)
+        return rc;
+    h->driver.calls = &h->hip->calls;
+    rc = describe(h, index, err);
+    return rc ? rc : driver_start(&h->driver, err);
+}
+
+static enum kiln_code hip_open(const struct device_wish *wish, struct kiln_device **ret_device,
+                               struct kiln_err *err)
+{
+    KILN_AUTO(device)
+    struct kiln_device *base = device_create(sizeof(struct hip_device), &driver_ops);
+    if (!base)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a device");
+    struct hip_device *h = hip_of(driver_of(base));
+    h->driver.kind = &hip_kind;
+    enum kiln_code rc = set_up(h, wish, err);
+    if (!rc)
+        *ret_device = KILN_TAKE(base);
+    return rc;
 }
 
 static enum kiln_code hip_list(kiln_device_found *found, void *context, struct kiln_err *err)
@@ -67,15 +252,10 @@ static enum kiln_code hip_list(kiln_device_found *found, void *context, struct k
     int count = 0;
     enum kiln_code rc = start(&hip, &count, err);
     for (int i = 0; !rc && i < count; i++) {
-        char name[32], model[MODEL_ROOM] = "";
-        int device = i;
-        snprintf(name, sizeof(name), "hip:%d", i);
-        if (hip->hipDeviceGet(&device, i) || hip->hipDeviceGetName(model, MODEL_ROOM - 1, device))
-            snprintf(model, sizeof(model), "unknown");
-        struct kiln_err e = KILN_ERR_INIT;
-        struct kiln_error why_not;
-        error_return(&e, unsupported(name, &e), &why_not);
-        found(context, name, model, /* target= */ NULL, &why_not);
+        struct hip_device h = { .hip = hip };
+        struct kiln_err why = KILN_ERR_INIT;
+        enum kiln_code described = describe(&h, i, &why);
+        device_report(&h.driver.base, described ? &why : NULL, found, context);
     }
     return rc;
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/device/dynamic_library.h"
 
+#include "common/cleanup.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#define FILE_MOST 4096 /* of a path, with the terminating NUL */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -33,55 +36,162 @@ static void *try_open(const char *name, struct attempts *attempts)
     return NULL;
 }
 
-static void *open_first(const struct dynamic_library *library, struct kiln_err *err)
+static void *find_open(const struct dynamic_library *library)
 {
-    struct attempts attempts = { "", "" };
-    const char *named = getenv(library->variable);
     void *dl = NULL;
-    if (named && named[0])
-        dl = try_open(named, &attempts);
-    else
-        for (const char *const *name = library->names; *name && !dl; name++)
-            dl = try_open(*name, &attempts);
-    if (!dl)
-        kiln_fail(err, KILN_UNAVAILABLE,
-                  "cannot load %s (tried %s%s%s): install it, or name its file in %s",
-                  library->what, attempts.tried, attempts.reason[0] ? "; " : "", attempts.reason,
-                  library->variable);
+    for (const char *const *name = library->names; *name && !dl; name++)
+        dl = dlopen(*name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     return dl;
 }
 
-static enum kiln_code bind_all(const struct dynamic_library *library, void *dl,
-                               struct kiln_err *err)
+/* In every folder of |path| under every name that is not a path itself. */
+static void *try_folders(const struct dynamic_library *library, const char *path,
+                         struct attempts *attempts)
 {
-    for (size_t i = 0; i < library->symbol_count; i++) {
-        const struct dynamic_symbol *s = &library->symbols[i];
-        void *address = dlsym(dl, s->name);
-        if (!address && s->required)
-            return kiln_fail(err, KILN_UNAVAILABLE,
-                             "%s that is here lacks '%s': a newer one is needed", library->what,
-                             s->name);
-        memcpy((char *)library->table + s->slot, &address, sizeof(address));
+    char file[FILE_MOST];
+    void *dl = NULL;
+    while (path && *path && !dl) {
+        size_t size = strcspn(path, ":");
+        for (const char *const *name = library->names; size && *name && !dl; name++) {
+            int length = snprintf(file, sizeof(file), "%.*s/%s", (int)size, path, *name);
+            if (!strchr(*name, '/') && length > 0 && (size_t)length < sizeof(file))
+                dl = try_open(file, attempts);
+        }
+        path += size + (path[size] == ':');
+    }
+    return dl;
+}
+
+static enum kiln_code check_folders(const char *path, const char *origin, struct kiln_err *err)
+{
+    while (path && *path) {
+        size_t size = strcspn(path, ":");
+        if (size && path[0] != '/')
+            return kiln_fail(err, KILN_INVALID,
+                             "'%.*s' in %s is not an absolute path: folders are, with ':' between "
+                             "them",
+                             size > 200 ? 200 : (int)size, path, origin);
+        path += size + (path[size] == ':');
     }
     return KILN_OK;
 }
 
+static void *try_names(const struct dynamic_library *library, struct attempts *attempts)
+{
+    void *dl = NULL;
+    for (const char *const *name = library->names; *name && !dl; name++)
+        dl = try_open(*name, attempts);
+    return dl;
+}
+
+static void *search(const struct dynamic_library *library, const char *more,
+                    struct attempts *attempts)
+{
+    void *dl = find_open(library);
+    if (!dl)
+        dl = try_folders(library, library->path, attempts);
+    if (!dl)
+        dl = try_folders(library, more, attempts);
+    return dl ? dl : try_names(library, attempts);
+}
+
+/* The variables decide what code runs: not those of whoever started a privileged program. */
+static enum kiln_code open_first(const struct dynamic_library *library, void **ret_dl,
+                                 struct kiln_err *err)
+{
+    struct attempts attempts = { "", "" };
+    const char *named = secure_getenv(library->file_variable);
+    const char *more = secure_getenv(library->path_variable);
+    enum kiln_code rc = check_folders(more, library->path_variable, err);
+    if (rc)
+        return rc;
+    *ret_dl = named && named[0] ? try_open(named, &attempts) : search(library, more, &attempts);
+    if (*ret_dl)
+        return KILN_OK;
+    return kiln_fail(err, KILN_UNAVAILABLE,
+                     "cannot load %s (tried %s%s%s): install it, or name its file in %s or its "
+                     "folder in %s",
+                     library->what, attempts.tried, attempts.reason[0] ? "; " : "", attempts.reason,
+                     library->file_variable, library->path_variable);
+}
+
+static const char *file_of(void *address)
+{
+    Dl_info info;
+    return dladdr(address, &info) && info.dli_fname ? info.dli_fname : "";
+}
+
+static enum kiln_code bind_all(const struct dynamic_library *library, void *dl, char **ret_file,
+                               struct kiln_err *err)
+{
+    const char *file = "";
+    for (size_t i = 0; i < library->symbol_count; i++) {
+        const struct dynamic_symbol *s = &library->symbols[i];
+        void *address = dlsym(dl, s->name);
+        if (address && !file[0])
+            file = file_of(address);
+        if (!address && s->required)
+            return kiln_fail(err, KILN_UNAVAILABLE,
+                             "%s that is here%s%s lacks '%s': a newer one is needed", library->what,
+                             file[0] ? ", " : "", file, s->name);
+        memcpy((char *)library->table + s->slot, &address, sizeof(address));
+    }
+    *ret_file = strdup(file);
+    return *ret_file ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory for a file's name");
+}
+
 static enum kiln_code open_and_bind(struct dynamic_library *library, struct kiln_err *err)
 {
-    void *dl = open_first(library, err);
-    if (!dl)
-        return err->code;
-    enum kiln_code rc = bind_all(library, dl, err);
+    void *dl = NULL;
+    enum kiln_code rc = open_first(library, &dl, err);
+    if (rc)
+        return rc;
+    rc = bind_all(library, dl, &library->file, err);
     if (rc)
         dlclose(dl); /* nothing in it was called yet */
-    library->is_bound = rc == KILN_OK;
     return rc;
 }
 
 enum kiln_code dynamic_library_use(struct dynamic_library *library, struct kiln_err *err)
 {
     pthread_mutex_lock(&mutex);
-    enum kiln_code rc = library->is_bound ? KILN_OK : open_and_bind(library, err);
+    enum kiln_code rc = library->file ? KILN_OK : open_and_bind(library, err);
     pthread_mutex_unlock(&mutex);
     return rc;
+}
+
+static enum kiln_code set_path(struct dynamic_library *library, const char *path,
+                               struct kiln_err *err)
+{
+    if (library->file)
+        return kiln_fail(err, KILN_INVALID,
+                         "%s is open already (%s): say where to look before the first device is "
+                         "opened or listed",
+                         library->what, library->file);
+    char *copy = path && path[0] ? strdup(path) : NULL;
+    if (path && path[0] && !copy)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a search path");
+    free(library->path);
+    library->path = copy;
+    return KILN_OK;
+}
+
+enum kiln_code dynamic_library_set_path(struct dynamic_library *library, const char *path,
+                                        struct kiln_err *err)
+{
+    enum kiln_code rc = check_folders(path, "the search path", err);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&mutex);
+    rc = set_path(library, path, err);
+    pthread_mutex_unlock(&mutex);
+    return rc;
+}
+
+const char *dynamic_library_file(const struct dynamic_library *library)
+{
+    pthread_mutex_lock(&mutex);
+    const char *file = library->file;
+    pthread_mutex_unlock(&mutex);
+    return file;
 }

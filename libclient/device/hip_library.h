@@ -8,12 +8,19 @@
  * Threading  immutable once bound
  */
 #include "common/err.h"
+#include "libclient/device/driver.h"
+#include "libclient/device/dynamic_library.h"
 
 struct hip_library {
-#define GPU_SYMBOL(need, function, ...) int (*function)(__VA_ARGS__);
+    struct driver_calls calls;
+#define GPU_SYMBOL(need, result, function, ...) result (*function)(__VA_ARGS__);
+#define DRIVER_CALL(need, field, function)
 #include "libclient/device/hip_symbols.def"
+#undef DRIVER_CALL
 #undef GPU_SYMBOL
 };
+
+extern struct dynamic_library hip_dynamic_library;
 
 KILN_MUST_CHECK enum kiln_code hip_library_use(const struct hip_library **ret_library,
                                                struct kiln_err *err);

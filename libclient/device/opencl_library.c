@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/device/opencl_library.h"
 
-#include "libclient/device/dynamic_library.h"
-
 #include <stdio.h>
 
 static struct opencl_library table;
@@ -10,25 +8,27 @@ static struct opencl_library table;
 #define REQUIRED true
 #define OPTIONAL false
 static const struct dynamic_symbol symbols[] = {
-#define OPENCL_SYMBOL(need, result, function, ...) \
+#define GPU_SYMBOL(need, result, function, ...) \
     { #function, offsetof(struct opencl_library, function), need },
 #include "libclient/device/opencl_symbols.def"
-#undef OPENCL_SYMBOL
+#undef GPU_SYMBOL
 };
 
 /* The table says what the headers say. */
-#define OPENCL_SYMBOL(need, result, function, ...)                                         \
+#define GPU_SYMBOL(need, result, function, ...)                                            \
     _Static_assert(                                                                        \
         __builtin_types_compatible_p(__typeof__(table.function), __typeof__(&(function))), \
         #function " differs from <CL/cl.h>");
 #include "libclient/device/opencl_symbols.def"
-#undef OPENCL_SYMBOL
+#undef GPU_SYMBOL
 
 static const char *const names[] = { "libOpenCL.so.1", "libOpenCL.so", NULL };
 
-static struct dynamic_library library = {
+struct dynamic_library opencl_dynamic_library = {
+    .kind = "opencl",
     .what = "the OpenCL loader",
-    .variable = "KILN_OPENCL_LIBRARY",
+    .file_variable = "KILN_OPENCL_LIBRARY",
+    .path_variable = "KILN_OPENCL_LIBRARY_PATH",
     .names = names,
     .symbols = symbols,
     .symbol_count = sizeof(symbols) / sizeof(symbols[0]),
@@ -37,7 +37,7 @@ static struct dynamic_library library = {
 
 enum kiln_code opencl_library_use(const struct opencl_library **ret_library, struct kiln_err *err)
 {
-    enum kiln_code rc = dynamic_library_use(&library, err);
+    enum kiln_code rc = dynamic_library_use(&opencl_dynamic_library, err);
     if (!rc)
         *ret_library = &table;
     return rc;
@@ -54,6 +54,10 @@ static const struct {
     }
     STATUS(CL_DEVICE_NOT_FOUND, KILN_NOT_FOUND),
     STATUS(CL_DEVICE_NOT_AVAILABLE, KILN_UNAVAILABLE),
+    STATUS(CL_INVALID_CONTEXT, KILN_INVALID),
+    STATUS(CL_INVALID_COMMAND_QUEUE, KILN_INVALID),
+    STATUS(CL_INVALID_MEM_OBJECT, KILN_INVALID),
+    STATUS(CL_PROFILING_INFO_NOT_AVAILABLE, KILN_UNSUPPORTED),
     STATUS(CL_MEM_OBJECT_ALLOCATION_FAILURE, KILN_NO_MEMORY),
     STATUS(CL_OUT_OF_RESOURCES, KILN_NO_MEMORY),
     STATUS(CL_OUT_OF_HOST_MEMORY, KILN_NO_MEMORY),

@@ -8,15 +8,18 @@
  * Threading  immutable once bound
  */
 #include "common/err.h"
+#include "libclient/device/dynamic_library.h"
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
 struct opencl_library {
-#define OPENCL_SYMBOL(need, result, function, ...) result (*function)(__VA_ARGS__);
+#define GPU_SYMBOL(need, result, function, ...) result (*function)(__VA_ARGS__);
 #include "libclient/device/opencl_symbols.def"
-#undef OPENCL_SYMBOL
+#undef GPU_SYMBOL
 };
+
+extern struct dynamic_library opencl_dynamic_library;
 
 KILN_MUST_CHECK enum kiln_code opencl_library_use(const struct opencl_library **ret_library,
                                                   struct kiln_err *err);

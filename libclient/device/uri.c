@@ -28,9 +28,12 @@ static bool parse_index(const char *text, unsigned *ret_index)
     return true;
 }
 
-static bool parse_uuid(const char *text, char *ret_uuid, size_t size)
+/* "GPU-..."; of CUDA's, also a part of one, "MIG-...". */
+static bool parse_uuid(const char *text, enum device_kind kind, char *ret_uuid, size_t size)
 {
-    if (strncmp(text, "GPU-", 4) != 0 || text[4] == '\0' || strlen(text) >= size)
+    bool is_known =
+        strncmp(text, "GPU-", 4) == 0 || (kind == DEVICE_CUDA && strncmp(text, "MIG-", 4) == 0);
+    if (!is_known || text[4] == '\0' || strlen(text) >= size)
         return false;
     for (const char *at = text + 4; *at; at++)
         if (!isxdigit((unsigned char)*at) && *at != '-')
@@ -43,8 +46,8 @@ static bool parse_rest(const char *rest, struct device_uri *uri)
 {
     if (rest[0] == '\0')
         return true;
-    if (uri->kind == DEVICE_HIP && strncmp(rest, "://", 3) == 0)
-        return parse_uuid(rest + 3, uri->uuid, sizeof(uri->uuid));
+    if ((uri->kind == DEVICE_HIP || uri->kind == DEVICE_CUDA) && strncmp(rest, "://", 3) == 0)
+        return parse_uuid(rest + 3, uri->kind, uri->uuid, sizeof(uri->uuid));
     return uri->kind != DEVICE_AUTO && rest[0] == ':' && parse_index(rest + 1, &uri->index);
 }
 
@@ -58,7 +61,21 @@ enum kiln_code device_uri_parse(const char *name, struct device_uri *ret_uri, st
             return KILN_OK;
         }
     }
+    if (name && strchr(name, ','))
+        return kiln_fail(err, KILN_INVALID, "'%.200s' is a list: one device is wanted here", name);
     return kiln_fail(err, KILN_INVALID,
-                     "'%s' names no device: use auto, opencl:0, hip:0, hip://GPU-<uuid> or cuda:0",
+                     "'%.200s' names no device: use auto, hip:0, hip://GPU-<uuid>, cuda:0, "
+                     "cuda://GPU-<uuid>, cuda://MIG-<uuid> or opencl:0",
                      name ? name : "(null)");
+}
+
+bool device_uri_next(const char **names, char ret_name[DEVICE_NAME_MOST])
+{
+    const char *at = *names;
+    if (!at)
+        return false;
+    size_t size = strcspn(at, ",");
+    snprintf(ret_name, DEVICE_NAME_MOST, "%.*s", (int)size, at);
+    *names = at[size] ? at + size + 1 : NULL;
+    return true;
 }

@@ -2,21 +2,30 @@
 #pragma once
 
 /*
- * Device names: "auto", "opencl", "opencl:0", "hip", "hip:0", "hip://GPU-<uuid>", "cuda:0".
+ * Device names: "auto", "opencl", "opencl:0", "hip", "hip:0", "hip://GPU-<uuid>", "cuda:0",
+ * "cuda://GPU-<uuid>", "cuda://MIG-<uuid>", and lists of them.
  *
  * Threading  pure functions
  */
 #include "common/bytes.h"
 #include "common/err.h"
 
+#define DEVICE_UUID_SIZE 64  /* of the text, with the terminating NUL */
+#define DEVICE_NAME_MOST 128 /* of a name as it is given, with the terminating NUL */
+
 enum device_kind { DEVICE_AUTO, DEVICE_HIP, DEVICE_CUDA, DEVICE_OPENCL };
 
 struct device_uri {
     enum device_kind kind;
-    unsigned index; /* 0 where the name has none */
-    char uuid[64];  /* "GPU-...": then |index| says nothing; "" where the name has none */
+    unsigned index;              /* 0 where the name has none */
+    char uuid[DEVICE_UUID_SIZE]; /* "GPU-..." or "MIG-...": then |index| says nothing; "" without
+                                    one */
 };
 
 /* KILN_INVALID for anything else; the sentence says what a name looks like. */
 KILN_MUST_CHECK enum kiln_code device_uri_parse(const char *name, struct device_uri *ret_uri,
                                                 struct kiln_err *err);
+
+/* Cuts the first name off |*names|, a list with commas.  False when there is none left; a name that
+ * is too long is cut, which device_uri_parse refuses. */
+bool device_uri_next(const char **names, char ret_name[DEVICE_NAME_MOST]);

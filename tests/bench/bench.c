@@ -46,6 +46,9 @@ static void count_cpus(struct bench_options *o)
     o->cpus = (unsigned)CPU_COUNT(&set);
     for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++)
         o->last_cpu = CPU_ISSET(cpu, &set) ? cpu : o->last_cpu;
+    o->first_cpu = o->last_cpu;
+    for (unsigned cpu = o->last_cpu; cpu-- > 0;)
+        o->first_cpu = CPU_ISSET(cpu, &set) ? cpu : o->first_cpu;
 }
 
 enum kiln_code bench_parse(int argc, char **argv, struct bench_options *ret_options,

@@ -28,6 +28,7 @@ struct bench_options {
     char work[BENCH_PATH_MOST]; /* an empty folder for stores and sockets */
     bool quick;                 /* fewer rounds and sizes */
     unsigned cpus;              /* that we may use */
+    unsigned first_cpu;         /* the lowest of them */
     unsigned last_cpu;          /* the highest of them: the fewest interrupts go there */
 };
 

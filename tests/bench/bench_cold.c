@@ -2,9 +2,9 @@
 
 /*
  * Cold kernels: eight processes that ask for the same ones at once against one process, and all
- * compilers against one compiler.
+ * compilers against one compiler, beside as many processes that call the compiler themselves.
  */
-#include "tests/bench/cold.h"
+#include "tests/bench/direct_team.h"
 #include "tests/bench/server.h"
 
 #define KERNELS 24u
@@ -130,21 +130,60 @@ static enum kiln_code time_batch(const char *socket, const struct cold *cold, ui
     return rc;
 }
 
-static enum kiln_code report_scaling(const struct bench_options *o, const struct cold *cold,
-                                     unsigned turns, double wall[][2], struct kiln_err *err)
+enum { DIRECT_ONE, DIRECT_MANY, KILN_ONE, KILN_MANY, WAYS };
+
+static const char *const way_names[WAYS] = { "direct_one_s", "direct_many_s", "one_s", "many_s" };
+
+struct scaling {
+    const struct bench_options *options; /* borrowed, as all but the walls */
+    const struct cold *cold;
+    const char *sockets[WAYS]; /* NULL: no kilnd */
+    unsigned compilers[WAYS];
+    struct kiln_err why_not_direct; /* code not OK: these ways cannot be gone */
+    double wall[TURNS_MOST][WAYS];
+};
+
+static enum kiln_code report_scaling(const struct scaling *s, unsigned turns, struct kiln_err *err)
 {
-    struct json *one = json_array(), *many = json_array();
-    for (unsigned i = 1; i < turns; i++) {
-        json_append(one, json_number(wall[i][0]));
-        json_append(many, json_number(wall[i][1]));
-    }
     struct json *result = bench_result("scaling");
-    json_set_text(result, "toolchain", cold->toolchain);
+    json_set_text(result, "toolchain", s->cold->toolchain);
     json_set_u64(result, "kernels", KERNELS);
-    json_set_u64(result, "workers", o->cpus);
-    json_set(result, "one_s", one);
-    json_set(result, "many_s", many);
+    json_set_u64(result, "workers", s->options->cpus);
+    if (s->why_not_direct.code)
+        json_set_text(result, "direct_not_run", s->why_not_direct.text);
+    for (size_t way = s->why_not_direct.code ? KILN_ONE : DIRECT_ONE; way < WAYS; way++) {
+        struct json *walls = json_array();
+        for (unsigned i = 1; i < turns; i++) /* the first warmed the compilers up */
+            json_append(walls, json_number(s->wall[i][way]));
+        json_set(result, way_names[way], walls);
+    }
     return bench_print(result, err);
+}
+
+static enum kiln_code time_direct(struct scaling *s, size_t way, uint64_t *id, double *ret_wall,
+                                  struct kiln_err *err)
+{
+    const struct direct_team team = { s->options, s->cold, s->compilers[way], KERNELS };
+    if (s->why_not_direct.code)
+        return KILN_OK;
+    enum kiln_code rc = direct_team_run(&team, *id, ret_wall, &s->why_not_direct);
+    *id += KERNELS;
+    if (!rc || rc == KILN_UNAVAILABLE)
+        return KILN_OK;
+    *err = s->why_not_direct;
+    return rc;
+}
+
+static enum kiln_code take_turn(struct scaling *s, unsigned turn, uint64_t *id,
+                                struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    for (size_t way = 0; way < WAYS && !rc; way++) {
+        double *wall = &s->wall[turn][way];
+        rc = s->sockets[way] ? time_batch(s->sockets[way], s->cold, id, wall, err)
+                             : time_direct(s, way, id, wall, err);
+    }
+    return rc;
 }
 
 static enum kiln_code run_scaling(const struct bench_options *o, const struct server *many,
@@ -153,17 +192,18 @@ static enum kiln_code run_scaling(const struct bench_options *o, const struct se
     struct kilnd_options options = { .name = "cold1", .workers = 1 };
     SERVER_AUTO struct server one = { 0 };
     enum kiln_code rc = kilnd_start(o, &options, &one, err);
-    double wall[TURNS_MOST][2];
+    struct scaling s = { .options = o,
+                         .cold = cold,
+                         .sockets = { NULL, NULL, one.socket, many->socket },
+                         .compilers = { 1, o->cpus, 1, o->cpus },
+                         .why_not_direct = KILN_ERR_INIT };
     uint64_t id = 1000000; /* none of the stampede's */
     unsigned turns = o->quick ? 3 : 6;
-    bench_say("scaling: %u cold kernels on %u compilers and on 1 (%s)", KERNELS, o->cpus,
-              cold->toolchain);
-    for (unsigned i = 0; i < turns && !rc; i++) {
-        rc = time_batch(one.socket, cold, &id, &wall[i][0], err);
-        if (!rc)
-            rc = time_batch(many->socket, cold, &id, &wall[i][1], err);
-    }
-    return rc ? rc : report_scaling(o, cold, turns, wall, err);
+    bench_say("scaling: %u cold kernels on %u compilers and on 1, and by direct calls (%s)",
+              KERNELS, o->cpus, cold->toolchain);
+    for (unsigned i = 0; i < turns && !rc; i++)
+        rc = take_turn(&s, i, &id, err);
+    return rc ? rc : report_scaling(&s, turns, err);
 }
 
 static enum kiln_code choose(const struct server *kilnd, struct cold *ret_cold,

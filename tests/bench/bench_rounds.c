@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What the benchmarks' figures rest on: percentiles, processes that start together, contents. */
+#include "tests/bench/direct_team.h"
 #include "tests/bench/floor.h"
 
 #include <setjmp.h>
@@ -187,6 +188,21 @@ static void the_bare_server_sends_as_many_descriptors_as_asked_for(void **state)
     unlink(epoll_path);
 }
 
+/* ---- compilers without kiln ---- */
+
+static void a_compiler_that_is_no_library_makes_no_team(void **state)
+{
+    struct fixture *f = *state;
+    struct bench_options options = { .quick = true };
+    const struct cold cold = { .toolchain = "clang", .target = "gfx90a" };
+    const struct direct_team team = { &options, &cold, 2, 3 };
+    double wall = -1;
+    snprintf(options.work, sizeof(options.work), "%s", f->folder);
+    assert_int_equal(direct_team_run(&team, 1, &wall, &f->err), KILN_UNAVAILABLE);
+    assert_non_null(strstr(f->err.text, "'clang' is not a library"));
+    assert_true(wall < 0);
+}
+
 #define BENCH_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -202,6 +218,7 @@ int main(void)
         BENCH_TEST(an_object_is_the_same_each_time_and_unlike_the_next),
         BENCH_TEST(keys_differ_by_kind_size_and_index),
         BENCH_TEST(the_bare_server_sends_as_many_descriptors_as_asked_for),
+        BENCH_TEST(a_compiler_that_is_no_library_makes_no_team),
     };
     return cmocka_run_group_tests_name("bench", tests, NULL, NULL);
 }

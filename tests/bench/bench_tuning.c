@@ -24,6 +24,12 @@ struct json *phase_result(const char *bench, const struct tuning_data *data)
     return result;
 }
 
+const char *phase_cpus_name(enum phase_cpus cpus)
+{
+    static const char *const names[] = { "any", "two", "one" };
+    return names[cpus];
+}
+
 /* ---- what is compared ---- */
 
 struct plan { /* of one kind of database */
@@ -124,35 +130,47 @@ static enum kiln_code run_firsts(const struct way_place *place, const struct pla
 
 static struct phase_setting setting_of(const struct bench_options *o,
                                        const struct tuning_way *const *ways, unsigned processes,
-                                       bool one_cpu)
+                                       enum phase_cpus cpus)
 {
     struct phase_setting setting = {
         .processes = processes,
         .rounds = o->quick ? 4 : PHASE_ROUNDS_MOST,
-        .one_cpu = one_cpu,
-        .cpu = o->last_cpu,
+        .cpus = cpus,
+        .cpu = cpus == CPUS_TWO ? o->first_cpu : o->last_cpu,
     };
     memcpy(setting.ways, ways, sizeof(setting.ways));
     return setting;
 }
 
-static enum kiln_code run_look_ups(const struct bench_options *o, const struct way_place *place,
-                                   const struct plan *plan, bool one_cpu, struct kiln_err *err)
+static enum kiln_code run_one(const struct bench_options *o, const struct way_place *place,
+                              const struct plan *plan, enum phase_cpus cpus, struct kiln_err *err)
 {
-    struct phase_setting one = setting_of(o, plan->one, 1, one_cpu);
-    struct phase_setting many = setting_of(o, plan->many, PHASE_PROCESSES_MOST, false);
+    struct phase_setting one = setting_of(o, plan->one, 1, cpus);
     enum kiln_code rc = phase_look_up(place, &one, err);
-    if (!rc)
-        rc = phase_batch(place, &one, err);
-    return rc || one_cpu ? rc : phase_look_up(place, &many, err);
+    return rc ? rc : phase_batch(place, &one, err);
 }
 
-/* Pinning servers is for good, so what runs free comes first. */
+/* Many processes go where the scheduler puts them.  Where there is one, it and the servers stay
+ * where they are put: else what is measured is the scheduler's choice.  Pinning servers is for
+ * good, so it comes last. */
+static enum kiln_code run_look_ups(const struct bench_options *o, const struct servers *s,
+                                   const struct way_place *place, const struct plan *plan,
+                                   struct kiln_err *err)
+{
+    struct phase_setting many = setting_of(o, plan->many, PHASE_PROCESSES_MOST, CPUS_ANY);
+    enum kiln_code rc = phase_look_up(place, &many, err);
+    if (!rc)
+        rc = pin_servers(s, o->last_cpu, err);
+    if (!rc && o->first_cpu != o->last_cpu)
+        rc = run_one(o, place, plan, CPUS_TWO, err);
+    return rc ? rc : run_one(o, place, plan, CPUS_ONE, err);
+}
+
 static enum kiln_code run_kind(const struct bench_options *o, const struct tuning_data *data,
                                struct kiln_err *err)
 {
     const struct plan *plan = &plans[data->kind];
-    unsigned rounds = o->quick ? 3 : PHASE_ROUNDS_MOST;
+    unsigned rounds = o->quick ? 6 : PHASE_ROUNDS_MOST;
     __attribute__((cleanup(servers_done))) struct servers s = { .floor.pid = 0 };
     struct way_place place = { .data = data, .state = s.state };
     enum kiln_code rc = bench_path(o->work, "state", s.state, err);
@@ -164,11 +182,7 @@ static enum kiln_code run_kind(const struct bench_options *o, const struct tunin
         rc = start_servers(o, &s, &place, err);
     if (!rc)
         rc = run_firsts(&place, plan, rounds, err);
-    if (!rc)
-        rc = run_look_ups(o, &place, plan, false, err);
-    if (!rc)
-        rc = pin_servers(&s, o->last_cpu, err);
-    return rc ? rc : run_look_ups(o, &place, plan, true, err);
+    return rc ? rc : run_look_ups(o, &s, &place, plan, err);
 }
 
 static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)

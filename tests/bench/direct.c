@@ -186,6 +186,8 @@ enum kiln_code direct_open(const char *toolchain, const char *work, struct direc
     static const char *const opencl[] = { "libOpenCL.so.1", NULL };
     bool is_hiprtc = strcmp(toolchain, "hiprtc") == 0;
     struct direct d = { .compile = is_hiprtc ? rtc_compile : opencl_compile };
+    if (!is_hiprtc && strcmp(toolchain, "opencl") != 0)
+        return kiln_fail(err, KILN_UNAVAILABLE, "'%s' is not a library to call", toolchain);
     enum kiln_code rc = set_environment(work, err);
     if (!rc)
         rc = load(is_hiprtc ? hiprtc : opencl, &d, err);

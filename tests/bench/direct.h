@@ -18,6 +18,7 @@ struct direct {
     void *device;
 };
 
-/* KILN_UNAVAILABLE when its library is not here.  |work| receives its caches. */
+/* KILN_UNAVAILABLE when its library is not here, or it is none ("clang").  |work| receives its
+ * caches. */
 KILN_MUST_CHECK enum kiln_code direct_open(const char *toolchain, const char *work,
                                            struct direct *ret_direct, struct kiln_err *err);

@@ -152,6 +152,21 @@ def scaling_rows(table, results):
                   r["kernels"] / statistics.median(r["one_s"]), "/s")
         table.add(section, f"throughput, {r['workers']} compilers : one", figure, "×",
                   f"≥ {bound:g}", figure >= bound, 2)
+        direct_rows(table, section, r)
+
+
+def direct_rows(table, section, r):
+    """The floor: as many processes that call the compiler themselves, without kiln."""
+    what = f"processes calling {r['toolchain']} themselves"
+    if "direct_not_run" in r:
+        table.skip(f"{what} ({section})", r["direct_not_run"])
+        return
+    table.add(section, f"kernels a second, one of the {what}",
+              r["kernels"] / statistics.median(r["direct_one_s"]), "/s")
+    table.add(section, f"throughput, {r['workers']} {what} : one",
+              ratio(r["direct_one_s"], r["direct_many_s"]), "×", digits=2)
+    table.add(section, f"throughput, {r['workers']} compilers : {r['workers']} {what}",
+              ratio(r["direct_many_s"], r["many_s"]), "×", digits=2)
 
 
 def compile_rows(table, results):
@@ -272,6 +287,7 @@ TUNING_WAYS = {
     "engine": "kiln, in the daemon",
     "kiln": "kiln, over the socket",
 }
+TUNING_CPUS = {"any": "", "two": ", client and servers on a CPU each", "one": ", all on one CPU"}
 TUNING_LOOK_UP_BUDGET = {"find": 2, "perf": 5}  # µs, in the daemon
 IMPORT_BUDGET, FIRST_BUDGET_MS, TUNING_BATCH_BUDGET_US = 3, 1, 2
 
@@ -338,15 +354,14 @@ def first_rows(table, results):
 def tuning_look_up_rows(table, results):
     settings = []
     for r in of(results, "tuning_look_up"):
-        setting = (r["processes"], r["one_cpu"])
+        setting = (r["processes"], r["cpus"])
         if setting not in settings:
             settings.append(setting)
-    for processes, one_cpu in settings:
+    for processes, cpus in settings:
         ways = {r["way"]: r for r in of(results, "tuning_look_up", processes=processes,
-                                        one_cpu=one_cpu)}
-        place = ", all on one CPU" if one_cpu else ""
+                                        cpus=cpus)}
         section = f"{tuning_name(next(iter(ways.values())))}: a look-up, " \
-                  f"{processes_text(processes)}{place}"
+                  f"{processes_text(processes)}{TUNING_CPUS[cpus]}"
         tuning_setting(table, section, ways, processes)
 
 
@@ -378,8 +393,7 @@ def tuning_setting(table, section, ways, processes):
 
 def tuning_batch_rows(table, results):
     for r in of(results, "tuning_batch"):
-        place = ", all on one CPU" if r["one_cpu"] else ""
-        section = f"{tuning_name(r)}: a batch of {r['items']}{place}"
+        section = f"{tuning_name(r)}: a batch of {r['items']}{TUNING_CPUS[r['cpus']]}"
         each = statistics.median(r["each_us"])
         table.add(section, "a batch of one", statistics.median(r["one_us"]), "µs")
         table.add(section, "each of the whole batch", each, "µs", f"≤ {TUNING_BATCH_BUDGET_US}",

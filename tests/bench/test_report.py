@@ -62,6 +62,27 @@ class Report(unittest.TestCase):
         row = row_of(table, "compiles")
         self.assertEqual((row["figure"], row["verdict"]), (25, report.MISSES))
 
+    def scaling(self, **members):
+        return report.make_table([{"bench": "scaling", "toolchain": "hiprtc", "kernels": 24,
+                                   "workers": 2, "one_s": [3.0, 2.8, 3.0],
+                                   "many_s": [2.0, 2.0, 2.0], **members}])
+
+    def test_processes_without_kiln_stand_beside_the_throughput_of_compilers(self):
+        table = self.scaling(direct_one_s=[2.4, 2.4, 2.4], direct_many_s=[1.6, 1.5, 1.6])
+        rows = {r["what"]: r for r in table.rows}
+        kiln = rows["throughput, 2 compilers : one"]
+        self.assertEqual((kiln["figure"], kiln["verdict"]), (1.5, report.MISSES))
+        floor = rows["throughput, 2 processes calling hiprtc themselves : one"]
+        self.assertAlmostEqual(floor["figure"], 1.5)
+        self.assertEqual(floor["verdict"], "")
+        both = rows["throughput, 2 compilers : 2 processes calling hiprtc themselves"]
+        self.assertAlmostEqual(both["figure"], 0.8)
+
+    def test_a_compiler_that_cannot_be_called_directly_has_no_floor_and_says_why(self):
+        table = self.scaling(direct_not_run="'clang' is not a library to call")
+        self.assertEqual(len(table.rows), 2)
+        self.assertIn("'clang' is not a library to call", report.text_of(table))
+
     def test_eviction_that_stalls_look_ups_misses(self):
         def store(way, p99, kernels=1000):
             return {"bench": "store", "way": way, "kernels": kernels, "size": 2048, "stored": 9,
@@ -121,7 +142,7 @@ class Report(unittest.TestCase):
 
     def test_each_kind_of_database_has_its_own_look_up_budget(self):
         def looked_up(way, kind, micros, processes=1):
-            return tuned("tuning_look_up", kind=kind, way=way, processes=processes, one_cpu=False,
+            return tuned("tuning_look_up", kind=kind, way=way, processes=processes, cpus="any",
                          questions=9, mean_us=[micros], p50_us=[micros], p99_us=[micros],
                          per_s=[1.0])
         find, perf = (report.make_table([looked_up("engine", kind, 4.0)])
@@ -137,7 +158,7 @@ class Report(unittest.TestCase):
         self.assertEqual(row_of(many, trip)["verdict"], "")
 
     def test_made_up_databases_are_called_so(self):
-        batch = tuned("tuning_batch", items=1000, one_cpu=False, one_us=[9.0], each_us=[1.9])
+        batch = tuned("tuning_batch", items=1000, cpus="two", one_us=[9.0], each_us=[1.9])
         batch["genuine"] = False
         table = report.make_table([batch])
         self.assertIn("(made up)", table.rows[0]["section"])

@@ -41,7 +41,7 @@ static enum kiln_code in_child(void *context, unsigned index, struct kiln_err *e
     (void)index;
     const struct job *job = context;
     void *state = NULL;
-    enum kiln_code rc = job->setting->one_cpu ? bench_pin(0, job->setting->cpu, err) : KILN_OK;
+    enum kiln_code rc = bench_pin(0, job->setting->cpu, err);
     if (!rc)
         rc = way_kiln.open(job->place, &state, err);
     for (unsigned turn = 0; turn < TURNS && !rc; turn++)
@@ -60,7 +60,7 @@ static enum kiln_code report(const struct job *job, struct kiln_err *err)
     }
     struct json *result = phase_result("tuning_batch", job->place->data);
     json_set_u64(result, "items", items_of(job->place->data));
-    json_set_bool(result, "one_cpu", job->setting->one_cpu);
+    json_set_text(result, "cpus", phase_cpus_name(job->setting->cpus));
     json_set(result, "one_us", one);
     json_set(result, "each_us", each);
     return bench_print(result, err);

@@ -5,8 +5,9 @@
  * The tuning databases that are measured, and the problems that are looked up in them.
  *
  * Role       MIOpen's genuine files where KILN_TEST_DATA (or the folder known at build time) has
- * them, else made-up ones of as many records Ownership  a plain value; lies in memory that
- * processes share Threading  data_prepare: one process, which is worth ending afterwards
+ *            them, else made-up ones of as many records
+ * Ownership  a plain value; lies in memory that processes share
+ * Threading  data_prepare: one process, which is worth ending afterwards
  */
 #include "engine/miopen/problem_key.h"
 #include "engine/miopen/tuning_file.h"

@@ -68,8 +68,6 @@ static enum kiln_code measure(const struct contest *c, const struct tuning_way *
                               size_t question, struct first *ret, struct kiln_err *err)
 {
     struct process_memory before = { 0 }, after = { 0 }, later = { 0 };
-    bool greeted = *state;
-    uint64_t kept = greeted ? process_kept() : 0;
     enum kiln_code rc = process_memory(&before, err);
     uint64_t from = clock_monotonic_ns();
     if (!rc && !*state)
@@ -79,7 +77,6 @@ static enum kiln_code measure(const struct contest *c, const struct tuning_way *
     ret->ns = clock_monotonic_ns() - from;
     if (!rc)
         rc = process_memory(&after, err);
-    kept = greeted ? process_kept() - kept : after.kept - before.kept;
     if (!rc && !way->turn_most)
         rc = ask_more(c, way, *state, err);
     if (!rc)
@@ -88,7 +85,7 @@ static enum kiln_code measure(const struct contest *c, const struct tuning_way *
         return kiln_while(err, "'%s'", way->name);
     ret->resident = (int64_t)(after.resident - before.resident);
     ret->own = (int64_t)(after.own - before.own);
-    ret->kept = (int64_t)kept;
+    ret->kept = (int64_t)(after.kept - before.kept);
     ret->more_own = (int64_t)(later.own - after.own);
     return KILN_OK;
 }

@@ -66,7 +66,7 @@ static enum kiln_code be_client(void *context, unsigned process, struct kiln_err
 {
     const struct contest *c = context;
     void *states[PHASE_WAYS_MOST] = { NULL };
-    enum kiln_code rc = c->setting->one_cpu ? bench_pin(0, c->setting->cpu, err) : KILN_OK;
+    enum kiln_code rc = c->setting->cpus == CPUS_ANY ? KILN_OK : bench_pin(0, c->setting->cpu, err);
     for (size_t i = 0; i < c->way_count && !rc; i++) {
         const struct tuning_way *way = c->setting->ways[i];
         rc = way->open(c->place, &states[i], err);
@@ -122,7 +122,7 @@ static enum kiln_code report_way(const struct contest *c, size_t way, struct kil
     struct json *result = phase_result("tuning_look_up", c->place->data);
     json_set_text(result, "way", c->setting->ways[way]->name);
     json_set_u64(result, "processes", c->setting->processes);
-    json_set_bool(result, "one_cpu", c->setting->one_cpu);
+    json_set_text(result, "cpus", phase_cpus_name(c->setting->cpus));
     json_set_u64(result, "questions", questions_of(c, way));
     json_set(result, "mean_us", mean);
     json_set(result, "p50_us", p50);
@@ -151,8 +151,9 @@ enum kiln_code phase_look_up(const struct way_place *place, const struct phase_s
     size_t turns = sizeof(struct bench_gate) + slots * sizeof(struct turn);
     size_t samples = slots * DATA_QUESTIONS * sizeof(uint64_t);
     void *front = NULL, *back = NULL;
-    bench_say("tuning: look-ups in '%s', %u process%s%s", place->data->name, setting->processes,
-              setting->processes > 1 ? "es" : "", setting->one_cpu ? " on the servers' CPU" : "");
+    bench_say("tuning: look-ups in '%s', %u process%s, CPUs: %s", place->data->name,
+              setting->processes, setting->processes > 1 ? "es" : "",
+              phase_cpus_name(setting->cpus));
     enum kiln_code rc = bench_shared(turns, &front, err);
     if (!rc)
         rc = bench_shared(samples, &back, err);

@@ -6,16 +6,51 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <stdatomic.h>
 #include <string.h>
 
-#define SIZES 64u
-#define PIECES 7u
+/* ---- the heap, counted: mallinfo2(3) counts what malloc keeps for reuse as in use ---- */
 
-static uint64_t in_use(void)
+static atomic_uint_fast64_t kept; /* usable bytes of what was asked for and not given back */
+
+/* glibc's own, behind the names that this program takes for itself and its libraries. */
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *piece, size_t size);
+void __libc_free(void *piece);
+
+static void *count(void *piece)
 {
-    struct mallinfo2 heap = mallinfo2();
-    return heap.uordblks + heap.hblkhd;
+    if (piece)
+        atomic_fetch_add_explicit(&kept, malloc_usable_size(piece), memory_order_relaxed);
+    return piece;
 }
+
+static void uncount(void *piece)
+{
+    if (piece)
+        atomic_fetch_sub_explicit(&kept, malloc_usable_size(piece), memory_order_relaxed);
+}
+
+void *malloc(size_t __size) { return count(__libc_malloc(__size)); }
+
+void *calloc(size_t __nmemb, size_t __size) { return count(__libc_calloc(__nmemb, __size)); }
+
+void *realloc(void *__ptr, size_t __size)
+{
+    uncount(__ptr);
+    void *moved = __libc_realloc(__ptr, __size);
+    count(moved || __size == 0 ? moved : __ptr);
+    return moved;
+}
+
+void free(void *__ptr)
+{
+    uncount(__ptr);
+    __libc_free(__ptr);
+}
+
+/* ---- pages ---- */
 
 static uint64_t kib_after(const char *text, const char *label)
 {
@@ -35,22 +70,6 @@ enum kiln_code process_memory(struct process_memory *ret_memory, struct kiln_err
     text[n] = '\0';
     ret_memory->resident = kib_after(text, "\nRss:");
     ret_memory->own = kib_after(text, "\nAnonymous:");
-    ret_memory->kept = in_use();
+    ret_memory->kept = atomic_load(&kept);
     return KILN_OK;
-}
-
-/* glibc keeps freed pieces of up to 1032 bytes, seven of each size, and counts them as in use: so
- * all are taken out, and what was taken is subtracted. */
-uint64_t process_kept(void)
-{
-    void *pieces[SIZES * PIECES];
-    uint64_t taken = 0;
-    for (size_t i = 0; i < SIZES * PIECES; i++) {
-        pieces[i] = malloc(24 + i / PIECES * 16);
-        taken += pieces[i] ? malloc_usable_size(pieces[i]) + sizeof(size_t) : 0;
-    }
-    uint64_t kept = in_use() - taken;
-    for (size_t i = 0; i < SIZES * PIECES; i++)
-        free(pieces[i]);
-    return kept;
 }

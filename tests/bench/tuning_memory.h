@@ -4,7 +4,8 @@
 /*
  * What the calling process holds in memory.
  *
- * Threading  one thread
+ * Role       counts every piece of the heap: this program's malloc(3) is its own
+ * Threading  one thread asks; pieces of any are counted
  */
 #include "common/err.h"
 
@@ -13,11 +14,8 @@
 struct process_memory { /* bytes; the first two from /proc/self/smaps_rollup, page by page */
     uint64_t resident;
     uint64_t own;  /* part of resident that no file backs: what it wrote, heap and stack */
-    uint64_t kept; /* asked of malloc and not given back; small pieces that malloc keeps for reuse
-                      count too */
+    uint64_t kept; /* asked of malloc by anyone in it and not given back */
 };
 /* Its first call touches pages of its own: call it once ahead of a comparison. */
 KILN_MUST_CHECK enum kiln_code process_memory(struct process_memory *ret_memory,
                                               struct kiln_err *err);
-/* |kept| without those pieces, to the byte; takes some hundred KiB for the moment. */
-uint64_t process_kept(void);

@@ -33,11 +33,18 @@ struct phase_firsts {
 KILN_MUST_CHECK enum kiln_code phase_first(const struct way_place *place,
                                            const struct phase_firsts *firsts, struct kiln_err *err);
 
+enum phase_cpus {
+    CPUS_ANY, /* wherever the scheduler puts everyone */
+    CPUS_TWO, /* the processes on one, the servers on another */
+    CPUS_ONE, /* all on the servers' */
+};
+const char *phase_cpus_name(enum phase_cpus cpus); /* "any", "two", "one" */
+
 struct phase_setting {
     const struct tuning_way *ways[PHASE_WAYS_MOST + 1]; /* NULL-terminated */
     unsigned processes, rounds;                         /* the first round warms up */
-    bool one_cpu;                                       /* the servers are on |cpu| already */
-    unsigned cpu;
+    enum phase_cpus cpus;
+    unsigned cpu; /* of the processes, unless CPUS_ANY; the servers are where they must be */
 };
 /* Look-ups of processes that have everything open. */
 KILN_MUST_CHECK enum kiln_code phase_look_up(const struct way_place *place,

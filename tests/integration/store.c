@@ -13,6 +13,7 @@
 /* Beside kernels.db and its log, which the limit is of: the log's index, the tag, the lock, the
  * folder itself. */
 #define BESIDE (32768u + 3 * 4096u)
+#define SOLVER "ConvDirectNaive" /* one kernel a problem */
 #define SMOKE KILN_SOURCE "/scripts/networks/smoke.txt"
 #define PROBLEM(k)                                                                         \
     "conv -n 2 -c 8 -H 14 -W 13 -k " k " -y 3 -x 3 -p 1 -q 1 -u 2 -v 2 -l 1 -j 1 -m conv " \
@@ -276,7 +277,8 @@ static void expect_parts(struct fixture *f, const char *expected, const char *pr
 {
     char parts[512] = "";
     size_t used = 0;
-    kilnctl_ok(f, "why-miss", problem, "--target", target, "--toolchain", toolchain, "--json");
+    kilnctl_ok(f, "why-miss", problem, "--target", target, "--toolchain", toolchain, "--solver",
+               SOLVER, "--json");
     KILN_AUTO(json) struct json *json = printed_json(&f->result);
     const struct json *answer = json_first(json_get(json, "answers"));
     const struct json *nearest = json_first(json_get(answer, "nearest"));
@@ -292,7 +294,8 @@ static void why_miss_names_each_part_that_differs(void **state)
     struct fixture *f = *state;
     start(f, NULL, NULL);
     expect_parts(f, "", PROBLEM("16"), "gfx90a", "hiprtc"); /* nothing is near */
-    kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--toolchain", "hiprtc");
+    kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--toolchain", "hiprtc", "--solver",
+               SOLVER);
     numbered_stored(&f->daemon, 4);
 
     expect_parts(f, "found", PROBLEM("16"), "gfx90a", "hiprtc");
@@ -343,7 +346,8 @@ static void why_miss_names_an_edited_source_and_header(void **state)
 {
     struct fixture *f = *state;
     start(f, NULL, NULL);
-    kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--toolchain", "hiprtc");
+    kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--toolchain", "hiprtc", "--solver",
+               SOLVER);
     numbered_stored(&f->daemon, 4);
     KILN_AUTO(mem) char *options = find_options(f);
     kilnctl_ok(f, "clear", "--all", "--yes");

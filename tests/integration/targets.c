@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ResNet-50's problems built for every target that a toolchain here can compile: each code object
- * is for the target asked and has the kernel in it that the plan launches.
+ * is for the target asked and has the kernels in it that the plan launches.
  */
 #include "common/target.h"
 #include "engine/compile/code_object.h"
@@ -14,9 +14,10 @@
 
 #define PROBLEMS_MOST 128
 
-/* Sanitizers look at kiln's code, not at the compilers': there, every twelfth problem will do. */
+/* Of the 69 problems: in all directions by turns.  Sanitizers look at kiln's code, not at the
+ * compilers': there, fewer will do. */
 #ifndef EVERY
-#define EVERY 1
+#define EVERY 4
 #endif
 
 struct fixture {
@@ -97,21 +98,35 @@ struct check {
     char failure[1024];
 };
 
-static void check_object(struct check *c, struct kiln_plan *plan, struct kiln_kernel *kernel)
+static void fail_check(struct check *c, const char *what, const char *why)
+{
+    snprintf(c->failure, sizeof(c->failure), "%s: %s", what, why);
+}
+
+static bool check_launch(struct check *c, struct kiln_plan *plan, unsigned index)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    struct bytes object = bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
-    if (code_object_check(object, &c->target, &err)) {
-        snprintf(c->failure, sizeof(c->failure), "%s", err.text);
-        return;
-    }
     struct kiln_plan_launch launch = { .size = sizeof(launch) };
-    assert_int_equal(kiln_plan_launch(plan, 0, &launch, NULL), KILN_E_OK);
+    assert_int_equal(kiln_plan_launch(plan, index, &launch, NULL), KILN_E_OK);
+    struct kiln_kernel *kernel = kiln_plan_object(plan, launch.object);
+    struct bytes object = bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
     struct search s = { .name = launch.kernel };
+    if (code_object_check(object, &c->target, &err)) {
+        fail_check(c, launch.kernel, err.text);
+        return false;
+    }
     code_object_kernels(object, &c->target, compare_name, &s);
     if (!s.found)
-        snprintf(c->failure, sizeof(c->failure), "no kernel '%s' in the object", launch.kernel);
-    c->good += s.found;
+        fail_check(c, launch.kernel, "is not in its object");
+    return s.found;
+}
+
+static void check_plan(struct check *c, struct kiln_plan *plan)
+{
+    unsigned good = 0, count = kiln_plan_launch_count(plan);
+    while (good < count && check_launch(c, plan, good))
+        good++;
+    c->good += good == count;
 }
 
 static int take_plan(void *context, size_t index, struct kiln_plan *plan,
@@ -122,7 +137,7 @@ static int take_plan(void *context, size_t index, struct kiln_plan *plan,
     if (!plan)
         snprintf(c->failure, sizeof(c->failure), "%.400s %.500s", err->text, err->log);
     else
-        check_object(c, plan, kiln_plan_object(plan, 0));
+        check_plan(c, plan);
     return 0;
 }
 

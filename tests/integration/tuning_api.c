@@ -3,17 +3,22 @@
  * Tuning records through libkiln, as programs use it: looked up, recorded, shared out between
  * processes, kept apart by user.
  */
+#include "common/clock.h"
 #include "common/fs.h"
+#include "common/messages.h"
 #include "tests/support/daemon_process.h"
 
 #include <fcntl.h>
 #include <grp.h>
 #include <kiln/kiln.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #define DEVICE "gfx90a68"
@@ -319,6 +324,127 @@ static void what_was_recorded_outlives_a_killed_daemon(void **state)
     expect_record(f->tuned, 8);
 }
 
+/* ---- a connection that is lost ---- */
+
+struct relay { /* between a client and kilnd; loses the first |recorded| with its connection */
+    struct sockaddr_un here, kilnd;
+    int listening, stop[2];
+    bool lost;
+    pthread_t thread;
+};
+
+static int relay_socket(void) { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
+
+/* Frames of kilnd's are short, and none is cut in two by the socket here.  True: pass it on. */
+static bool may_pass(struct relay *r, const uint8_t *bytes, ssize_t size)
+{
+    for (ssize_t at = 0; at + FRAME_HEADER_SIZE <= size;) {
+        struct frame_header header;
+        struct kiln_err err = KILN_ERR_INIT;
+        if (frame_header_read(bytes + at, &header, &err))
+            return true;
+        if (header.type == MESSAGE_recorded && !r->lost) {
+            r->lost = true;
+            return false;
+        }
+        at += FRAME_HEADER_SIZE + (ssize_t)header.body_size;
+    }
+    return true;
+}
+
+/* What can be read at |from| to |to|; false: the connection is over. */
+static bool pass_on(struct relay *r, int from, int to, bool is_kilnds)
+{
+    uint8_t bytes[65536];
+    ssize_t size = read(from, bytes, sizeof(bytes));
+    return size > 0 && (!is_kilnds || may_pass(r, bytes, size)) &&
+           write(to, bytes, (size_t)size) == size;
+}
+
+static void relay_one(struct relay *r, int client)
+{
+    int kilnd = relay_socket();
+    bool goes_on = connect(kilnd, (const struct sockaddr *)&r->kilnd, sizeof(r->kilnd)) == 0;
+    while (goes_on) {
+        struct pollfd p[] = { { .fd = client, .events = POLLIN },
+                              { .fd = kilnd, .events = POLLIN },
+                              { .fd = r->stop[0], .events = POLLIN } };
+        goes_on = poll(p, 3, -1) > 0 && !p[2].revents;
+        if (goes_on && p[0].revents)
+            goes_on = pass_on(r, client, kilnd, false);
+        if (goes_on && p[1].revents)
+            goes_on = pass_on(r, kilnd, client, true);
+    }
+    close(kilnd);
+    close(client);
+}
+
+/* In one second, what is measured with the same figures is the same anyway. */
+static void wait_for_another_second(void)
+{
+    const struct timespec pause = { .tv_nsec = 10000000 };
+    for (uint64_t then = clock_wall_s(); clock_wall_s() == then;)
+        nanosleep(&pause, NULL);
+}
+
+static void *relay_run(void *argument)
+{
+    struct relay *r = argument;
+    bool had_lost = false;
+    for (;;) {
+        struct pollfd p[] = { { .fd = r->listening, .events = POLLIN },
+                              { .fd = r->stop[0], .events = POLLIN } };
+        if (poll(p, 2, -1) < 0 || p[1].revents)
+            return NULL;
+        if (r->lost && !had_lost)
+            wait_for_another_second();
+        had_lost = r->lost;
+        int client = accept4(r->listening, NULL, NULL, SOCK_CLOEXEC);
+        if (client >= 0)
+            relay_one(r, client);
+    }
+}
+
+static void relay_start(struct relay *r, const struct fixture *f)
+{
+    *r = (struct relay){ .here = { .sun_family = AF_UNIX }, .kilnd = { .sun_family = AF_UNIX } };
+    snprintf(r->here.sun_path, sizeof(r->here.sun_path), "%.90s/relay", f->daemon.folder);
+    snprintf(r->kilnd.sun_path, sizeof(r->kilnd.sun_path), "%.100s", f->daemon.socket);
+    r->listening = relay_socket();
+    assert_true(r->listening >= 0);
+    assert_int_equal(pipe2(r->stop, O_CLOEXEC), 0);
+    assert_int_equal(bind(r->listening, (const struct sockaddr *)&r->here, sizeof(r->here)), 0);
+    assert_int_equal(listen(r->listening, 4), 0);
+    assert_int_equal(pthread_create(&r->thread, NULL, relay_run, r), 0);
+}
+
+static void relay_stop(struct relay *r)
+{
+    close(r->stop[1]);
+    pthread_join(r->thread, NULL);
+    close(r->stop[0]);
+    close(r->listening);
+}
+
+static void a_measurement_whose_confirmation_was_lost_counts_once(void **state)
+{
+    struct fixture *f = *state;
+    struct relay relay;
+    struct fixture behind = *f;
+    relay_start(&relay, f);
+    snprintf(behind.daemon.socket, sizeof(behind.daemon.socket), "%s", relay.here.sun_path);
+    behind.client = open_client(&behind);
+
+    must(put(behind.client, 900, KILN_TUNING_USER, 0.5, &f->err), f->err);
+
+    kiln_client_close(behind.client);
+    relay_stop(&relay);
+    assert_true(relay.lost);
+    f->options.measurements = 1;
+    must(find(f, 900), f->err);
+    assert_int_equal(entry(f, 0).samples, 11);
+}
+
 /* ---- two users ---- */
 
 /* What |act| says to another user; 200 where he could not even begin. */
@@ -616,6 +742,7 @@ int main(void)
         TEST(parameters_are_recorded_beside_times),
         TEST(the_users_record_counts_before_the_hosts_and_that_before_the_imported),
         TEST(what_was_recorded_outlives_a_killed_daemon),
+        TEST(a_measurement_whose_confirmation_was_lost_counts_once),
         TEST(a_user_neither_sees_nor_changes_what_is_anothers),
         TEST(processes_share_what_is_to_be_measured_though_one_is_killed),
         TEST(a_lease_that_cannot_be_shared_goes_to_who_waits_when_its_holder_leaves),

@@ -70,6 +70,8 @@ static void an_imported_find_db_comes_out_byte_for_byte(void **state)
 
     assert_says(f->result.output, "3 records, 4 entries, of find HIP for gfx90a68 in tier system");
     assert_says(f->result.output, "1 record kept as they are");
+    assert_says(f->result.output, SYSTEM ":3: kept as it is: 64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-"
+                                         "1-NCHW-FP32-F: no problem of kiln's has a bias");
     kilnctl_ok(f, "db", "export", f->out);
     shell(f->daemon.folder, "cmp in/" SYSTEM " out/" SYSTEM);
     kilnctl_ok(f, "db", "diff", "system", f->system);
@@ -173,6 +175,16 @@ static void a_neighbour_is_shown_only_when_asked_for(void **state)
     assert_says(f->result.output, "nearest is " KEY " (batch 4x, spatial 1x)");
 }
 
+static void of_a_problem_that_is_not_recorded_the_keys_are_shown(void **state)
+{
+    struct node *f = *state;
+    kilnctl_fails(f, 5, "nothing is recorded", "db", "get", "--db-id", "gfx90a68",
+                  "conv -n 32 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -F 1");
+    assert_says(f->result.output, "find key " KEY "\n");
+    assert_says(f->result.output,
+                "perf key 2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF\n");
+}
+
 static void what_names_no_problem_is_refused_with_the_place(void **state)
 {
     struct node *f = *state;
@@ -215,6 +227,15 @@ static void a_user_changes_only_what_is_his_own(void **state)
     f->daemon.user = 0;
     kilnctl_ok(f, "db", "get", KEY, "--db-id", "gfx90a68");
     assert_says(f->result.output, "MyOwn");
+}
+
+static void a_file_that_may_not_be_read_is_denied(void **state)
+{
+    struct node *f = *state;
+    be_nobody(f);
+    assert_int_equal(chmod(f->own, 0), 0);
+    kilnctl_fails(f, 4, "Permission denied", "db", "import", "--tier", "user", f->own, f->system);
+    assert_says(f->result.output, "3 records, 4 entries, of find HIP for gfx90a68 in tier user");
 }
 
 static void what_is_promoted_is_everyones(void **state)
@@ -265,7 +286,11 @@ static void a_job_starts_with_all_there_is_and_gives_back_what_it_found(void **s
     snprintf(expected, sizeof(expected), "export MIOPEN_USER_DB_PATH=%s/user\n", f->out);
     assert_says(f->result.output, expected);
     shell(f->out, "cmp system/" SYSTEM " ../in/" SYSTEM " && cmp user/" OWN " ../in/" OWN);
+    shell_says("700 700 700 700", f->out, "echo $(stat -c %%a . system user cache)");
+    shell_says("600 600 600", f->out,
+               "echo $(stat -c %%a system/" SYSTEM " user/" OWN " .kiln-overlay.json)");
     kilnctl_ok(f, "miopen", "harvest", f->out);
+    assert_says(f->result.output, "/user/" OWN ": unchanged\n");
     assert_says(f->result.output, "nothing new");
 
     shell(f->out, "echo '" OTHER_KEY "=Found:0.005,0," ALGORITHM "' >>user/" OWN);
@@ -290,6 +315,8 @@ static void a_jobs_perf_db_is_taken_with_the_log_beside_it(void **state)
     kilnctl_ok(f, "db", "get", perf, "--db-id", "gfx90a68", "--json");
     assert_says(f->result.output, "\"solver\":\"ConvAsm3x3U\",\"params\":\"6,8,3\"");
     assert_says(f->result.output, "\"solver\":\"ConvNew\",\"params\":\"1,2\"");
+    kilnctl_ok(f, "miopen", "harvest", f->out);
+    assert_says(f->result.output, "/user/gfx90a68_1.1.0.udb: unchanged\n");
 }
 
 static void a_jobs_kernels_come_out_and_go_back_in(void **state)
@@ -336,7 +363,8 @@ static void a_backup_is_a_database_that_holds_the_records(void **state)
     kilnctl_fails(f, 1, "already", "db", "backup", path);
     kilnctl_ok(f, "db", "vacuum");
     kilnctl_ok(f, "db", "verify");
-    assert_says(f->result.output, "1 record checked, 0 to be measured again, 0 damaged");
+    assert_says(f->result.output,
+                "1 record checked\n0 entries to be measured again\n0 databases damaged\n");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -352,8 +380,10 @@ int main(void)
         TEST(what_was_imported_is_there_after_a_restart),
         TEST(a_problem_is_shown_by_key_and_by_command_line),
         TEST(a_neighbour_is_shown_only_when_asked_for),
+        TEST(of_a_problem_that_is_not_recorded_the_keys_are_shown),
         TEST(what_names_no_problem_is_refused_with_the_place),
         TEST(a_user_changes_only_what_is_his_own),
+        TEST(a_file_that_may_not_be_read_is_denied),
         TEST(what_is_promoted_is_everyones),
         TEST(a_merge_shows_what_contradicts_what_is_recorded),
         TEST(a_system_database_is_dropped_as_a_whole),

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * What every solver must do at the edges of a convolution and of its types, and the solver that all
+ * others are measured against on many random problems.  solver_numerics has random ones for each.
+ */
 #include "cli/driver/storage.h"
 #include "tests/kernels/random_problem.h"
 #include "tests/kernels/trial.h"
@@ -12,8 +16,9 @@
 
 #include <cmocka.h>
 
-/* Compiling is what takes the time: a quarter of a second each on one core. */
-#define RANDOM_PROBLEMS 40 /* a direction */
+#define NAIVE "ConvDirectNaive"
+/* Compiling is what takes the time: a tenth of a second each on one core. */
+#define RANDOM_PROBLEMS 16 /* a direction */
 
 struct fixture {
     struct opencl_device *device;
@@ -36,13 +41,25 @@ static struct problem flat(enum direction direction, enum data_type type)
                              .dilation = { 1, 1, 1 } };
 }
 
+static bool is_right_by(struct fixture *f, const char *solver, const struct problem *problem,
+                        enum trial_data data, enum opencl_effort effort, uint64_t seed)
+{
+    struct solver_wish wish = { .solver = bytes_of_text(solver) };
+    bool right = trial_init(&f->trial, problem, &f->target, &wish, data, seed) &&
+                 trial_build_and_run(&f->trial, f->device, effort) && trial_is_right(&f->trial);
+    trial_done(&f->trial);
+    return right;
+}
+
+/* By every solver that applies; solver_numerics has all their kernels optimised, too. */
 static bool is_right(struct fixture *f, const struct problem *problem, enum trial_data data,
                      uint64_t seed)
 {
-    bool right = trial_init(&f->trial, problem, &f->target, data, seed) &&
-                 trial_run(&f->trial, f->device, NULL) && trial_is_right(&f->trial);
-    trial_done(&f->trial);
-    return right;
+    unsigned wrong = 0;
+    for (size_t i = 0; solvers[i]; i++)
+        if (solvers[i]->applies(problem, &f->target))
+            wrong += !is_right_by(f, solvers[i]->name, problem, data, OPENCL_QUICK, seed);
+    return wrong == 0;
 }
 
 static void expect_random_problems_right(struct fixture *f, enum direction direction)
@@ -51,7 +68,8 @@ static void expect_random_problems_right(struct fixture *f, enum direction direc
     unsigned wrong = 0;
     for (unsigned i = 0; i < RANDOM_PROBLEMS; i++) {
         struct problem problem = random_problem(&state, direction);
-        wrong += !is_right(f, &problem, i % 4 == 3 ? DATA_GENERAL : DATA_EXACT, state);
+        wrong += !is_right_by(f, NAIVE, &problem, i % 4 == 3 ? DATA_GENERAL : DATA_EXACT,
+                              OPENCL_OPTIMISED, state);
     }
     assert_int_equal(wrong, 0);
 }
@@ -80,6 +98,23 @@ static void backward_data_clears_what_no_output_read(void **state)
     assert_true(is_right(*state, &problem, DATA_EXACT, 1));
 }
 
+/* Kernels may store two blocks at once, or a row of one: by whether widths are even. */
+static void backward_data_clears_between_pixels_whatever_the_width(void **state)
+{
+    static const uint32_t widths[] = { 8, 10, 9 };
+    unsigned wrong = 0;
+    for (unsigned i = 0; i < 12; i++) {
+        struct problem problem = flat(DIRECTION_BACKWARD_DATA, i % 2 ? TYPE_FLOAT32 : TYPE_FLOAT16);
+        problem.c = problem.k = 8;
+        problem.in = (struct extent){ 1, 7, widths[i / 2 % 3] };
+        problem.stride = (struct extent){ 1, 2, 2 };
+        problem.x_layout = problem.w_layout = problem.y_layout =
+            i < 6 ? LAYOUT_CHANNELS_FIRST : LAYOUT_CHANNELS_LAST;
+        wrong += !is_right(*state, &problem, DATA_EXACT, i);
+    }
+    assert_int_equal(wrong, 0);
+}
+
 static void taps_that_only_meet_padding_get_zero_weights(void **state)
 {
     struct problem problem = flat(DIRECTION_BACKWARD_WEIGHTS, TYPE_FLOAT16);
@@ -101,39 +136,59 @@ static void a_long_sum_stays_within_its_rounding_bound(void **state)
     assert_true(is_right(*state, &problem, DATA_GENERAL, 3));
 }
 
-static void one_program_serves_every_batch_size(void **state)
+static void one_program_of_the_naive_solver_serves_every_batch_size(void **state)
 {
     struct fixture *f = *state;
+    struct solver_wish wish = { .solver = bytes_of_text(NAIVE) };
     struct problem problem = flat(DIRECTION_FORWARD, TYPE_FLOAT32);
     problem.c = problem.k = 8;
     problem.in = (struct extent){ 1, 7, 5 };
-    assert_true(trial_init(&f->trial, &problem, &f->target, DATA_EXACT, 4));
-    struct opencl_kernel *kernel = opencl_build(f->device, &f->trial.solution);
+    assert_true(trial_init(&f->trial, &problem, &f->target, &wish, DATA_EXACT, 4));
+    struct opencl_kernels *kernels = opencl_build(f->device, &f->trial.solution, OPENCL_OPTIMISED);
     trial_done(&f->trial);
-    assert_non_null(kernel);
+    assert_non_null(kernels);
 
     for (uint32_t n = 1; n < 200; n += 33) {
         problem.n = n;
-        assert_true(trial_init(&f->trial, &problem, &f->target, DATA_EXACT, n));
-        assert_true(trial_run(&f->trial, f->device, kernel));
+        assert_true(trial_init(&f->trial, &problem, &f->target, &wish, DATA_EXACT, n));
+        assert_true(trial_run(&f->trial, f->device, kernels));
         assert_true(trial_is_right(&f->trial));
         trial_done(&f->trial);
     }
-    opencl_kernel_destroy(kernel);
+    opencl_kernels_destroy(kernels);
 }
 
-/* y = x * 1 for every 16-bit pattern: loads and stores must be exact inverses. */
-static void expect_all_patterns_unchanged(struct fixture *f, enum data_type type)
+typedef void solver_check(struct fixture *f, const struct solver *solver, enum data_type type,
+                          double scale);
+
+static void expect_of_every_solver(struct fixture *f, const struct problem *problem,
+                                   solver_check *check, enum data_type type, double scale)
+{
+    for (size_t i = 0; solvers[i]; i++)
+        if (solvers[i]->applies(problem, &f->target))
+            check(f, solvers[i], type, scale);
+}
+
+static struct problem image_of_all_patterns(enum data_type type)
 {
     struct problem problem = flat(DIRECTION_FORWARD, type);
     problem.in = (struct extent){ 1, 256, 256 };
-    assert_true(trial_init(&f->trial, &problem, &f->target, DATA_EXACT, 0));
+    return problem;
+}
+
+static void expect_all_patterns_unchanged(struct fixture *f, const struct solver *solver,
+                                          enum data_type type, double scale)
+{
+    (void)scale;
+    struct problem problem = image_of_all_patterns(type);
+    struct solver_wish wish = { .solver = bytes_of_text(solver->name) };
+    assert_true(trial_init(&f->trial, &problem, &f->target, &wish, DATA_EXACT, 0));
     uint16_t *x = f->trial.tensors[KILN_TENSOR_X].data, *y = f->trial.tensors[KILN_TENSOR_Y].data;
     storage_store(type, f->trial.tensors[KILN_TENSOR_W].data, 0, 1);
     for (unsigned i = 0; i < 65536; i++)
         x[i] = (uint16_t)i;
 
-    assert_true(trial_run(&f->trial, f->device, NULL));
+    assert_true(trial_build_and_run(&f->trial, f->device, OPENCL_QUICK));
 
     for (unsigned i = 0; i < 65536; i++) {
         double before = storage_load(type, x, i), after = storage_load(type, y, i);
@@ -142,30 +197,40 @@ static void expect_all_patterns_unchanged(struct fixture *f, enum data_type type
     trial_done(&f->trial);
 }
 
+/* y = x * 1 for every 16-bit pattern: loads and stores must be exact inverses. */
 static void every_half_is_loaded_and_stored_unchanged(void **state)
 {
-    expect_all_patterns_unchanged(*state, TYPE_FLOAT16);
+    struct problem problem = image_of_all_patterns(TYPE_FLOAT16);
+    expect_of_every_solver(*state, &problem, expect_all_patterns_unchanged, TYPE_FLOAT16, 1);
 }
 
 static void every_bfloat16_is_loaded_and_stored_unchanged(void **state)
 {
-    expect_all_patterns_unchanged(*state, TYPE_BFLOAT16);
+    struct problem problem = image_of_all_patterns(TYPE_BFLOAT16);
+    expect_of_every_solver(*state, &problem, expect_all_patterns_unchanged, TYPE_BFLOAT16, 1);
 }
 
-/* y = x * w over pairs whose product needs rounding, overflows or underflows. */
-static void expect_products_rounded_to_even(struct fixture *f, enum data_type type, double scale)
+static struct problem products(enum data_type type)
 {
     struct problem problem = flat(DIRECTION_FORWARD, type);
     problem.k = 64;
     problem.in = (struct extent){ 1, 64, 64 };
-    assert_true(trial_init(&f->trial, &problem, &f->target, DATA_EXACT, 5));
+    return problem;
+}
+
+static void expect_products_rounded_to_even(struct fixture *f, const struct solver *solver,
+                                            enum data_type type, double scale)
+{
+    struct problem problem = products(type);
+    struct solver_wish wish = { .solver = bytes_of_text(solver->name) };
+    assert_true(trial_init(&f->trial, &problem, &f->target, &wish, DATA_EXACT, 5));
     void *x = f->trial.tensors[KILN_TENSOR_X].data, *w = f->trial.tensors[KILN_TENSOR_W].data;
     for (unsigned i = 0; i < 4096; i++)
         storage_store(type, x, i, (i + 1) * scale);
     for (unsigned k = 0; k < 64; k++)
         storage_store(type, w, k, 1 + k / 64.0);
 
-    assert_true(trial_run(&f->trial, f->device, NULL));
+    assert_true(trial_build_and_run(&f->trial, f->device, OPENCL_QUICK));
 
     for (unsigned i = 0; i < 64 * 4096; i++) {
         double product = storage_load(type, x, i % 4096) * storage_load(type, w, i / 4096);
@@ -175,17 +240,24 @@ static void expect_products_rounded_to_even(struct fixture *f, enum data_type ty
     trial_done(&f->trial);
 }
 
+/* y = x * w over pairs whose product needs rounding, overflows or underflows. */
+static void expect_products_rounded(struct fixture *f, enum data_type type, double scale)
+{
+    struct problem problem = products(type);
+    expect_of_every_solver(f, &problem, expect_products_rounded_to_even, type, scale);
+}
+
 static void half_results_round_to_even_and_overflow_to_infinity(void **state)
 {
-    expect_products_rounded_to_even(*state, TYPE_FLOAT16, 1);
-    expect_products_rounded_to_even(*state, TYPE_FLOAT16, 24);
-    expect_products_rounded_to_even(*state, TYPE_FLOAT16, 0x1p-24);
+    expect_products_rounded(*state, TYPE_FLOAT16, 1);
+    expect_products_rounded(*state, TYPE_FLOAT16, 24);
+    expect_products_rounded(*state, TYPE_FLOAT16, 0x1p-24);
 }
 
 static void bfloat16_results_round_to_even_and_overflow_to_infinity(void **state)
 {
-    expect_products_rounded_to_even(*state, TYPE_BFLOAT16, 1);
-    expect_products_rounded_to_even(*state, TYPE_BFLOAT16, 0x1p116);
+    expect_products_rounded(*state, TYPE_BFLOAT16, 1);
+    expect_products_rounded(*state, TYPE_BFLOAT16, 0x1p116);
 }
 
 static struct fixture shared;
@@ -213,9 +285,10 @@ int main(void)
         DEVICE_TEST(backward_data_of_random_problems_matches_the_reference),
         DEVICE_TEST(backward_weights_of_random_problems_matches_the_reference),
         DEVICE_TEST(backward_data_clears_what_no_output_read),
+        DEVICE_TEST(backward_data_clears_between_pixels_whatever_the_width),
         DEVICE_TEST(taps_that_only_meet_padding_get_zero_weights),
         DEVICE_TEST(a_long_sum_stays_within_its_rounding_bound),
-        DEVICE_TEST(one_program_serves_every_batch_size),
+        DEVICE_TEST(one_program_of_the_naive_solver_serves_every_batch_size),
         DEVICE_TEST(every_half_is_loaded_and_stored_unchanged),
         DEVICE_TEST(every_bfloat16_is_loaded_and_stored_unchanged),
         DEVICE_TEST(half_results_round_to_even_and_overflow_to_infinity),

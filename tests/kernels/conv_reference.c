@@ -120,7 +120,7 @@ static void the_number_of_threads_changes_nothing(void **state)
     assert_memory_equal(one, many, 21 * 21 * sizeof(double));
 }
 
-struct rounding {
+struct stored {
     uint32_t type;
     double value;
     uint16_t bits;
@@ -129,7 +129,7 @@ struct rounding {
 static void stores_round_to_nearest_with_ties_to_even(void **state)
 {
     (void)state;
-    static const struct rounding cases[] = {
+    static const struct stored cases[] = {
         { KILN_FLOAT16, 1, 0x3c00 },
         { KILN_FLOAT16, -2, 0xc000 },
         { KILN_FLOAT16, 1 + 0x1p-11, 0x3c00 },           /* a tie, down to even */
@@ -176,7 +176,8 @@ static struct reference_verdict judge(const float got[4], double quantum)
 {
     static const double want[4] = { 1, 2, 3, 4 }, magnitude[4] = { 1, 2, 3, 4 };
     struct kiln_problem problem = by_hand(KILN_FORWARD);
-    return reference_compare(&problem, got, want, magnitude, quantum);
+    struct rounding rounding = rounding_of(&problem, NULL, NULL, quantum);
+    return reference_compare(&problem, got, want, magnitude, &rounding);
 }
 
 static void exact_data_must_come_out_exact(void **state)
@@ -203,15 +204,49 @@ static void what_was_not_written_is_wrong(void **state)
     assert_true(verdict.got != verdict.got);
 }
 
+static double bound_of(const struct kiln_problem *problem, const char *solver, const char *config)
+{
+    struct rounding rounding = rounding_of(problem, solver, config, 0);
+    return rounding_bound(&rounding, 1);
+}
+
 static void the_bound_grows_with_the_terms_but_not_in_proportion(void **state)
 {
     (void)state;
     struct kiln_problem problem = by_hand(KILN_FORWARD);
-    double four_terms = reference_bound(&problem, 1, 0);
+    double four_terms = bound_of(&problem, NULL, NULL);
     problem.c = 250000;
-    double million_terms = reference_bound(&problem, 1, 0);
+    double million_terms = bound_of(&problem, NULL, NULL);
     assert_true(four_terms >= 4 * 0x1p-24 && four_terms < 8 * 0x1p-24);
     assert_true(million_terms > 1000 * 0x1p-24 && million_terms < 10000 * 0x1p-24);
+}
+
+static void winograd_may_round_more_with_larger_tiles_and_never_as_much_as_a_term(void **state)
+{
+    (void)state;
+    struct kiln_problem problem = by_hand(KILN_FORWARD);
+    problem.c = 2048;
+    double small = bound_of(&problem, "ConvWinograd", "2,1");
+    double large = bound_of(&problem, "ConvWinograd", "4,1");
+    double least_term = 1.0 / 16 / 16;
+    assert_true(small > 2048 * 0x1p-24 && small < large);
+    assert_true(large == bound_of(&problem, "ConvWinograd", NULL));
+    assert_true(large < 8 * least_term); /* of an average term, 1/4, a small part */
+}
+
+static void winograd_s_backward_weights_round_with_the_tiles_of_all_images(void **state)
+{
+    (void)state;
+    struct kiln_problem problem = by_hand(KILN_BACKWARD_WEIGHTS);
+    problem.n = 64;
+    problem.in[1] = problem.in[2] = 28;
+    double large = bound_of(&problem, "ConvWinograd", "4,64,64");
+    double any = bound_of(&problem, "ConvWinograd", NULL);
+    double more_channels = (problem.c *= 8, bound_of(&problem, "ConvWinograd", "4,64,64"));
+    double more_images = (problem.n *= 8, bound_of(&problem, "ConvWinograd", "4,64,64"));
+    assert_true(large < any); /* fewer tiles than of 2x2 */
+    assert_true(large == more_channels);
+    assert_true(more_images > 4 * large && more_images < 8 * large);
 }
 
 static void fill_makes_no_zero_and_never_the_same_twice(void **state)
@@ -242,6 +277,8 @@ int main(void)
         cmocka_unit_test(exact_data_must_come_out_exact),
         cmocka_unit_test(what_was_not_written_is_wrong),
         cmocka_unit_test(the_bound_grows_with_the_terms_but_not_in_proportion),
+        cmocka_unit_test(winograd_may_round_more_with_larger_tiles_and_never_as_much_as_a_term),
+        cmocka_unit_test(winograd_s_backward_weights_round_with_the_tiles_of_all_images),
         cmocka_unit_test(fill_makes_no_zero_and_never_the_same_twice),
     };
     return cmocka_run_group_tests_name("conv_reference", tests, NULL, NULL);

@@ -16,9 +16,9 @@ struct opencl_device {
     cl_command_queue queue;
 };
 
-struct opencl_kernel {
-    cl_program program;
-    cl_kernel kernel;
+struct opencl_kernels {
+    cl_program programs[LIMIT_PLAN_KERNELS];
+    cl_kernel kernels[LIMIT_PLAN_KERNELS];
 };
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *walk)
@@ -88,89 +88,172 @@ static void print_log(struct opencl_device *device, cl_program program, const ch
     fprintf(stderr, "cannot compile with %s:\n%s\n", options, log);
 }
 
-static cl_program compile(struct opencl_device *device, const struct solution_program *source)
+static cl_program compile(struct opencl_device *device, const struct solution_program *source,
+                          enum opencl_effort effort)
 {
-    char options[sizeof(source->options) + 32];
-    cl_program program = program_of(device, source->source);
-    cl_program header = program_of(device, source->header_texts[0]);
-    const char *name = source->header_names[0];
-    cl_program linked = NULL;
-    snprintf(options, sizeof(options), "-DKILN_OPENCL=1 %s", source->options);
-    if (clCompileProgram(program, 1, &device->id, options, 1, &header, &name, NULL, NULL) ==
-        CL_SUCCESS)
+    char options[sizeof(source->options) + 64];
+    cl_program program = program_of(device, source->source), linked = NULL;
+    cl_program headers[SOLUTION_HEADERS_MOST];
+    const char *names[SOLUTION_HEADERS_MOST];
+    for (uint32_t i = 0; i < source->header_count; i++) {
+        headers[i] = program_of(device, source->header_texts[i]);
+        names[i] = source->header_names[i];
+    }
+    snprintf(options, sizeof(options), "-DKILN_OPENCL=1 %s%s",
+             effort == OPENCL_QUICK ? "-cl-opt-disable " : "", source->options);
+    if (clCompileProgram(program, 1, &device->id, options, source->header_count, headers, names,
+                         NULL, NULL) == CL_SUCCESS)
         linked = clLinkProgram(device->context, 1, &device->id, "", 1, &program, NULL, NULL, NULL);
     if (!linked)
         print_log(device, program, options);
-    clReleaseProgram(header);
+    for (uint32_t i = 0; i < source->header_count; i++)
+        clReleaseProgram(headers[i]);
     clReleaseProgram(program);
     return linked;
 }
 
-struct opencl_kernel *opencl_build(struct opencl_device *device, const struct solution *solution)
+static bool build(struct opencl_device *device, const struct solution *solution,
+                  enum opencl_effort effort, struct opencl_kernels *built)
 {
-    const struct solution_kernel *launch = &solution->kernels[0];
-    struct opencl_kernel *kernel = calloc(1, sizeof(*kernel));
-    if (!kernel)
-        return NULL;
-    kernel->program = compile(device, &solution->programs[launch->program]);
-    if (kernel->program)
-        kernel->kernel = clCreateKernel(kernel->program, launch->name, NULL);
-    if (kernel->kernel)
-        return kernel;
-    fprintf(stderr, "no kernel '%s'\n", launch->name);
-    opencl_kernel_destroy(kernel);
-    return NULL;
-}
-
-void opencl_kernel_destroy(struct opencl_kernel *kernel)
-{
-    if (!kernel)
-        return;
-    if (kernel->kernel)
-        clReleaseKernel(kernel->kernel);
-    if (kernel->program)
-        clReleaseProgram(kernel->program);
-    free(kernel);
-}
-
-static bool set_arguments(struct opencl_kernel *kernel, const struct solution_kernel *launch,
-                          const cl_mem memories[3])
-{
-    for (cl_uint i = 0; i < launch->argument_count; i++) {
-        const struct solution_argument *argument = &launch->arguments[i];
-        cl_uint number = (cl_uint)argument->value;
-        bool is_number = argument->kind == ARGUMENT_U32;
-        cl_int rc = is_number ? clSetKernelArg(kernel->kernel, i, sizeof(number), &number)
-                              : clSetKernelArg(kernel->kernel, i, sizeof(cl_mem),
-                                               &memories[argument->kind - ARGUMENT_X]);
-        if (rc != CL_SUCCESS)
+    for (uint32_t i = 0; i < solution->program_count; i++) {
+        built->programs[i] = compile(device, &solution->programs[i], effort);
+        if (!built->programs[i])
             return false;
+    }
+    for (uint32_t i = 0; i < solution->kernel_count; i++) {
+        const struct solution_kernel *launch = &solution->kernels[i];
+        built->kernels[i] = clCreateKernel(built->programs[launch->program], launch->name, NULL);
+        if (!built->kernels[i]) {
+            fprintf(stderr, "no kernel '%s'\n", launch->name);
+            return false;
+        }
     }
     return true;
 }
 
-bool opencl_run(struct opencl_device *device, struct opencl_kernel *kernel,
-                const struct solution *solution, struct opencl_tensor *x, struct opencl_tensor *w,
-                struct opencl_tensor *y)
+struct opencl_kernels *opencl_build(struct opencl_device *device, const struct solution *solution,
+                                    enum opencl_effort effort)
 {
-    const struct solution_kernel *launch = &solution->kernels[0];
-    struct opencl_tensor *tensors[3] = { x, w, y };
-    cl_mem memories[3];
+    struct opencl_kernels *built = calloc(1, sizeof(*built));
+    if (built && build(device, solution, effort, built))
+        return built;
+    opencl_kernels_destroy(built);
+    return NULL;
+}
+
+void opencl_kernels_destroy(struct opencl_kernels *kernels)
+{
+    if (!kernels)
+        return;
+    for (size_t i = 0; i < LIMIT_PLAN_KERNELS; i++) {
+        if (kernels->kernels[i])
+            clReleaseKernel(kernels->kernels[i]);
+        if (kernels->programs[i])
+            clReleaseProgram(kernels->programs[i]);
+    }
+    free(kernels);
+}
+
+/* Buffers, and those parts of them that arguments begin at. */
+struct memories {
+    cl_mem whole[OPENCL_MEMORIES]; /* NULL: there is none */
+    size_t size[OPENCL_MEMORIES];
+    cl_mem parts[LIMIT_PLAN_KERNELS * LIMIT_KERNEL_ARGUMENTS];
+    size_t part_count;
+};
+
+/* NULL where the device cannot begin a buffer there. */
+static cl_mem memory_at(struct memories *m, enum opencl_memory which, uint64_t offset)
+{
+    if (offset == 0 || !m->whole[which] || offset >= m->size[which])
+        return offset ? NULL : m->whole[which];
+    cl_buffer_region region = { (size_t)offset, m->size[which] - (size_t)offset };
+    cl_mem part = clCreateSubBuffer(m->whole[which], CL_MEM_READ_WRITE,
+                                    CL_BUFFER_CREATE_TYPE_REGION, &region, NULL);
+    if (part)
+        m->parts[m->part_count++] = part;
+    return part;
+}
+
+static bool set_argument(cl_kernel kernel, cl_uint index, const struct solution_argument *argument,
+                         struct memories *memories)
+{
+    switch (argument->kind) {
+    case ARGUMENT_U32:
+    case ARGUMENT_F32:
+        return clSetKernelArg(kernel, index, sizeof(cl_uint), &argument->value) == CL_SUCCESS;
+    case ARGUMENT_U64:
+        return clSetKernelArg(kernel, index, sizeof(cl_ulong), &argument->value) == CL_SUCCESS;
+    default: break;
+    }
+    cl_mem memory =
+        memory_at(memories, (enum opencl_memory)(argument->kind - ARGUMENT_X), argument->value);
+    return memory && clSetKernelArg(kernel, index, sizeof(memory), &memory) == CL_SUCCESS;
+}
+
+static bool launch_one(struct opencl_device *device, cl_kernel kernel,
+                       const struct solution_kernel *launch, struct memories *memories)
+{
     size_t local[3], global[3];
+    for (cl_uint i = 0; i < launch->argument_count; i++) {
+        if (!set_argument(kernel, i, &launch->arguments[i], memories)) {
+            fprintf(stderr, "%s does not take its argument %u\n", launch->name, (unsigned)i);
+            return false;
+        }
+    }
     for (int i = 0; i < 3; i++) {
-        memories[i] = clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                                     tensors[i]->size, tensors[i]->data, NULL);
         local[i] = launch->group[i];
         global[i] = (size_t)launch->grid[i] * launch->group[i];
     }
-    bool ran = set_arguments(kernel, launch, memories) &&
-               clEnqueueNDRangeKernel(device->queue, kernel->kernel, 3, NULL, global, local, 0,
-                                      NULL, NULL) == CL_SUCCESS &&
-               clFinish(device->queue) == CL_SUCCESS;
-    for (int i = 0; i < 3; i++) {
-        ran = ran && clEnqueueReadBuffer(device->queue, memories[i], CL_TRUE, 0, tensors[i]->size,
-                                         tensors[i]->data, 0, NULL, NULL) == CL_SUCCESS;
-        clReleaseMemObject(memories[i]);
+    cl_int rc =
+        clEnqueueNDRangeKernel(device->queue, kernel, 3, NULL, global, local, 0, NULL, NULL);
+    if (rc == CL_SUCCESS)
+        rc = clFinish(device->queue);
+    if (rc != CL_SUCCESS)
+        fprintf(stderr, "%s does not run: OpenCL error %d\n", launch->name, rc);
+    return rc == CL_SUCCESS;
+}
+
+static bool copy_in(struct opencl_device *device, struct memories *m,
+                    const struct opencl_tensor tensors[OPENCL_MEMORIES])
+{
+    for (int i = 0; i < OPENCL_MEMORIES; i++) {
+        m->size[i] = tensors[i].size;
+        if (m->size[i] == 0)
+            continue;
+        m->whole[i] = clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                     tensors[i].size, tensors[i].data, NULL);
+        if (!m->whole[i]) {
+            fprintf(stderr, "no buffer of %zu bytes\n", tensors[i].size);
+            return false;
+        }
     }
+    return true;
+}
+
+static bool copy_out(struct opencl_device *device, const struct memories *m,
+                     struct opencl_tensor tensors[OPENCL_MEMORIES])
+{
+    bool copied = true;
+    for (int i = 0; i < OPENCL_MEMORIES; i++)
+        if (m->whole[i])
+            copied &= clEnqueueReadBuffer(device->queue, m->whole[i], CL_TRUE, 0, tensors[i].size,
+                                          tensors[i].data, 0, NULL, NULL) == CL_SUCCESS;
+    return copied;
+}
+
+bool opencl_run(struct opencl_device *device, struct opencl_kernels *kernels,
+                const struct solution *solution, struct opencl_tensor tensors[OPENCL_MEMORIES])
+{
+    struct memories memories = { .part_count = 0 };
+    bool ran = copy_in(device, &memories, tensors);
+    for (uint32_t i = 0; ran && i < solution->kernel_count; i++)
+        ran = launch_one(device, kernels->kernels[i], &solution->kernels[i], &memories);
+    ran = ran && copy_out(device, &memories, tensors);
+    while (memories.part_count > 0)
+        clReleaseMemObject(memories.parts[--memories.part_count]);
+    for (int i = 0; i < OPENCL_MEMORIES; i++)
+        if (memories.whole[i])
+            clReleaseMemObject(memories.whole[i]);
     return ran;
 }

@@ -25,6 +25,12 @@ static void choose_axis(uint64_t *state, uint32_t *in, uint32_t *filter, uint32_
 static void choose_channels(uint64_t *state, struct problem *p)
 {
     bool depthwise = one_in(state, 5);
+    if (one_in(state, 4)) { /* as networks have them: what kernels read several at a time */
+        p->groups = one_in(state, 3) ? 2 : 1;
+        p->c = p->groups * 8 * between(state, 1, 12);
+        p->k = p->groups * 8 * between(state, 1, 12);
+        return;
+    }
     p->groups = one_in(state, 2) ? 1 : between(state, 2, 6);
     p->c = p->groups * (depthwise ? 1 : between(state, 1, 9));
     p->k = p->groups * between(state, 1, depthwise ? 2 : 9);

@@ -7,28 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct kiln_problem problem_for_reference(const struct problem *p)
-{
-    return (struct kiln_problem){
-        .size = sizeof(struct kiln_problem),
-        .direction = p->direction,
-        .spatial_dims = p->spatial_dims,
-        .type = p->type,
-        .x_layout = p->x_layout,
-        .w_layout = p->w_layout,
-        .y_layout = p->y_layout,
-        .n = p->n,
-        .c = p->c,
-        .k = p->k,
-        .groups = p->groups,
-        .in = { p->in.d, p->in.h, p->in.w },
-        .filter = { p->filter.d, p->filter.h, p->filter.w },
-        .pad = { p->pad.d, p->pad.h, p->pad.w },
-        .stride = { p->stride.d, p->stride.h, p->stride.w },
-        .dilation = { p->dilation.d, p->dilation.h, p->dilation.w },
-    };
-}
-
 /* Thirty bits of significand, so that every type has to round. */
 static void fill_general(uint32_t type, void *data, uint64_t count, uint64_t seed)
 {
@@ -55,13 +33,27 @@ static bool fill(struct trial *trial, int which, enum trial_data data, uint64_t 
     return true;
 }
 
-bool trial_init(struct trial *trial, const struct problem *problem, const struct target *target,
-                enum trial_data data, uint64_t seed)
+/* All bits set: NaN in every type. */
+static bool add_workspace(struct trial *trial)
 {
+    struct opencl_tensor *workspace = &trial->tensors[OPENCL_WORKSPACE];
+    if (trial->solution.workspace_size == 0)
+        return true;
+    workspace->size = trial->solution.workspace_size + GUARD;
+    workspace->data = malloc(workspace->size);
+    if (workspace->data)
+        memset(workspace->data, 0xff, workspace->size);
+    return workspace->data != NULL;
+}
+
+bool trial_init(struct trial *trial, const struct problem *problem, const struct target *target,
+                const struct solver_wish *wish, enum trial_data data, uint64_t seed)
+{
+    static const struct solver_wish best = { .solver = { 0 } };
     static const int outputs[] = { KILN_TENSOR_Y, KILN_TENSOR_X, KILN_TENSOR_W };
     struct kiln_err err = KILN_ERR_INIT;
     memset(trial, 0, sizeof(*trial));
-    if (solver_solve(problem, target, bytes_of_text(""), &trial->solution, &err)) {
+    if (solver_solve(problem, target, wish ? wish : &best, &trial->solution, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return false;
     }
@@ -74,24 +66,31 @@ bool trial_init(struct trial *trial, const struct problem *problem, const struct
     for (int i = 0; i < TENSORS; i++)
         if (!fill(trial, i, data, seed))
             return false;
-    return true;
+    return add_workspace(trial);
 }
 
 void trial_done(struct trial *trial)
 {
-    for (int i = 0; i < TENSORS; i++)
+    for (int i = 0; i < OPENCL_MEMORIES; i++)
         free(trial->tensors[i].data);
 }
 
-bool trial_run(struct trial *trial, struct opencl_device *device, struct opencl_kernel *kernel)
+bool trial_run(struct trial *trial, struct opencl_device *device, struct opencl_kernels *kernels)
 {
-    struct opencl_tensor *tensors = trial->tensors;
-    struct opencl_kernel *own = kernel ? NULL : opencl_build(device, &trial->solution);
-    memset(tensors[trial->output].data, 0xff, tensors[trial->output].size);
-    bool ran = (kernel || own) &&
-               opencl_run(device, kernel ? kernel : own, &trial->solution, &tensors[KILN_TENSOR_X],
-                          &tensors[KILN_TENSOR_W], &tensors[KILN_TENSOR_Y]);
-    opencl_kernel_destroy(own);
+    struct opencl_tensor *output = &trial->tensors[trial->output];
+    struct opencl_tensor *workspace = &trial->tensors[OPENCL_WORKSPACE];
+    memset(output->data, 0xff, output->size);
+    if (workspace->size)
+        memset(workspace->data, 0xff, workspace->size);
+    return opencl_run(device, kernels, &trial->solution, trial->tensors);
+}
+
+bool trial_build_and_run(struct trial *trial, struct opencl_device *device,
+                         enum opencl_effort effort)
+{
+    struct opencl_kernels *kernels = opencl_build(device, &trial->solution, effort);
+    bool ran = kernels && trial_run(trial, device, kernels);
+    opencl_kernels_destroy(kernels);
     return ran;
 }
 
@@ -104,23 +103,37 @@ static double *widened(const struct trial *trial, int which)
     return values;
 }
 
+static bool is_untouched(const struct opencl_tensor *tensor, size_t from)
+{
+    const unsigned char *bytes = tensor->data;
+    for (size_t at = from; at < tensor->size; at++)
+        if (bytes[at] != 0xff)
+            return false;
+    return true;
+}
+
 static bool guards_are_untouched(const struct trial *trial)
 {
     size_t element = storage_size(trial->problem.type);
-    for (int i = 0; i < TENSORS; i++) {
-        const unsigned char *bytes = trial->tensors[i].data;
-        for (size_t at = trial->elements[i] * element; at < trial->tensors[i].size; at++)
-            if (bytes[at] != 0xff)
-                return false;
-    }
-    return true;
+    bool untouched =
+        is_untouched(&trial->tensors[OPENCL_WORKSPACE], trial->solution.workspace_size);
+    for (int i = 0; i < TENSORS; i++)
+        untouched &= is_untouched(&trial->tensors[i], trial->elements[i] * element);
+    return untouched;
+}
+
+static void say_which(const struct trial *trial, const char *what)
+{
+    char config[PERF_CONFIG_TEXT_MOST];
+    perf_config_write(&trial->solution.config, config);
+    fprintf(stderr, "%s: %s %s [%s]\n  %s\n", what, trial->solution.solver->name,
+            trial->solution.kernels[0].name, config, trial->solution.programs[0].options);
 }
 
 static void complain(const struct trial *trial, const struct reference_verdict *verdict)
 {
-    fprintf(stderr,
-            "wrong: %s %s\n  %llu elements of %llu; [%llu] is %.9g, should be %.9g +- %.3g\n",
-            trial->solution.kernels[0].name, trial->solution.programs[0].options,
+    say_which(trial, "wrong");
+    fprintf(stderr, "  %llu elements of %llu; [%llu] is %.9g, should be %.9g +- %.3g\n",
             (unsigned long long)verdict->wrong, (unsigned long long)trial->elements[trial->output],
             (unsigned long long)verdict->index, verdict->got, verdict->want, verdict->bound);
 }
@@ -136,17 +149,21 @@ bool trial_is_right(struct trial *trial)
                                          .result = want,
                                          .magnitude = magnitude };
     struct reference_verdict verdict = { .wrong = 1 };
+    char config[PERF_CONFIG_TEXT_MOST];
+    perf_config_write(&trial->solution.config, config);
+    struct rounding rounding =
+        rounding_of(&trial->problem, trial->solution.solver->name, config, trial->quantum);
     if (values[0] && values[1] && values[2] && magnitude &&
         reference_run(&trial->problem, &tensors, 2, NULL) == KILN_E_OK)
         verdict = reference_compare(&trial->problem, trial->tensors[trial->output].data, want,
-                                    magnitude, trial->quantum);
+                                    magnitude, &rounding);
     if (verdict.wrong)
         complain(trial, &verdict);
     for (int i = 0; i < TENSORS; i++)
         free(values[i]);
     free(magnitude);
     if (!guards_are_untouched(trial)) {
-        fprintf(stderr, "written behind a tensor: %s\n", trial->solution.programs[0].options);
+        say_which(trial, "written behind a memory");
         return false;
     }
     return verdict.wrong == 0;

@@ -2,16 +2,18 @@
 #pragma once
 
 /*
- * One trial of a kernel: fresh operands, a poisoned output, a run, and the reference's verdict.
+ * One trial of a solution: fresh operands, a poisoned output and workspace, a run, and the
+ * reference's verdict.
  *
- * Ownership  a trial owns its tensors (trial_done)
+ * Ownership  a trial owns its memories (trial_done)
  * Threading  one thread
  */
 #include "cli/driver/reference.h"
 #include "tests/kernels/opencl_device.h"
+#include "tests/kernels/problem_for_reference.h"
 
 #define TENSORS 3 /* KILN_TENSOR_X, _W, _Y */
-/* Elements behind each tensor that no kernel may touch. */
+/* Elements behind each tensor, and bytes behind the workspace, that no kernel may touch. */
 #define GUARD 64
 
 enum trial_data {
@@ -22,19 +24,21 @@ enum trial_data {
 struct trial {
     struct kiln_problem problem;
     struct solution solution;
-    struct opencl_tensor tensors[TENSORS]; /* owned data, with GUARD elements behind */
+    /* Owned data, each with its guard behind; the first three are KILN_TENSOR_X, _W, _Y. */
+    struct opencl_tensor tensors[OPENCL_MEMORIES];
     uint64_t elements[TENSORS];
     int output; /* KILN_TENSOR_* */
     double quantum;
 };
 
-struct kiln_problem problem_for_reference(const struct problem *problem);
-
-/* Solves and fills; false after printing why. */
+/* Solves as |wish| says (NULL: the best solver's default) and fills; false after printing why. */
 bool trial_init(struct trial *trial, const struct problem *problem, const struct target *target,
-                enum trial_data data, uint64_t seed);
+                const struct solver_wish *wish, enum trial_data data, uint64_t seed);
 void trial_done(struct trial *trial);
-/* Poisons the output, runs |kernel| (NULL: builds one). */
-bool trial_run(struct trial *trial, struct opencl_device *device, struct opencl_kernel *kernel);
+/* Poisons output and workspace, runs |kernels|. */
+bool trial_run(struct trial *trial, struct opencl_device *device, struct opencl_kernels *kernels);
+/* The same with kernels that it builds. */
+bool trial_build_and_run(struct trial *trial, struct opencl_device *device,
+                         enum opencl_effort effort);
 /* Every element within its bound and nothing else written; else prints the problem and why. */
 bool trial_is_right(struct trial *trial);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The lints themselves: each must complain about what it is there to catch."""
 import pathlib
+import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -12,6 +14,7 @@ import check_layers  # noqa: E402
 import check_size  # noqa: E402
 import check_spdx  # noqa: E402
 import gen_protocol  # noqa: E402
+import tree  # noqa: E402
 
 
 class Tree(unittest.TestCase):
@@ -64,6 +67,27 @@ class Layers(Tree):
 
     def test_build_folders_are_not_looked_at(self):
         self.assertEqual(self.including("build/release/engine/a.c", "<uv.h>"), [])
+
+
+class Files(Tree):
+    def names(self):
+        return [rel for _, rel in tree.files(self.root)]
+
+    def test_a_folder_that_is_no_checkout_is_walked(self):
+        self.write("a/b.c", "")
+        self.write("build/c.c", "")
+        self.assertEqual(self.names(), ["a/b.c"])
+
+    @unittest.skipUnless(shutil.which("git"), "git is not installed")
+    def test_what_git_ignores_is_not_looked_at(self):
+        subprocess.run(["git", "init", "-q", self.root], check=True)
+        self.write(".gitignore", "/scratch/\n")
+        self.write("scratch/a.c", "")
+        self.write("new.c", "")
+        self.write("gone.c", "")
+        subprocess.run(["git", "-C", self.root, "add", "gone.c"], check=True)
+        (self.root / "gone.c").unlink()
+        self.assertEqual(self.names(), [".gitignore", "new.c"])
 
 
 class Licence(Tree):

@@ -19,6 +19,15 @@ static void take_task(struct executor *executor, enum lane lane, struct task *ta
     f->last_task = &task->next;
 }
 
+static void take_later(struct executor *executor, struct task *task)
+{
+    struct fake_executor *f = (struct fake_executor *)executor;
+    f->laters++;
+    task->next = NULL;
+    *f->last_later = task;
+    f->last_later = &task->next;
+}
+
 static void take_compile(struct executor *executor, struct compile_task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
@@ -58,6 +67,7 @@ static void cancel_transfer(struct executor *executor, struct transfer_task *tas
 
 static const struct executor_ops ops = {
     .run = take_task,
+    .later = take_later,
     .compile = take_compile,
     .compile_slots = count_slots,
     .transfer = take_transfer,
@@ -68,15 +78,30 @@ void fake_executor_init(struct fake_executor *f, unsigned slots)
 {
     *f = (struct fake_executor){ .base = { .ops = &ops }, .slots = slots };
     f->last_task = &f->tasks;
+    f->last_later = &f->later;
     f->last_compile = &f->compiles;
     f->last_transfer = &f->transfers;
+}
+
+static bool end_turn(struct fake_executor *f)
+{
+    struct task *task = f->later;
+    f->later = NULL;
+    f->last_later = &f->later;
+    bool any = task != NULL;
+    while (task) {
+        struct task *next = task->next;
+        task->done(task);
+        task = next;
+    }
+    return any;
 }
 
 bool fake_executor_run_task(struct fake_executor *f)
 {
     struct task *task = f->tasks;
     if (!task)
-        return false;
+        return end_turn(f);
     f->tasks = task->next;
     if (!f->tasks)
         f->last_task = &f->tasks;

@@ -13,9 +13,11 @@ struct fake_executor {
     struct executor base; /* first member */
     unsigned slots;       /* what compile_slots says */
     struct task *tasks, **last_task;
+    struct task *later, **last_later;
     struct compile_task *compiles, **last_compile;
     struct transfer_task *transfers, **last_transfer;
     unsigned tasks_of[LANES];       /* handed over ever, by lane */
+    unsigned laters;                /* ever */
     unsigned compiles_handed_over;  /* ever */
     unsigned transfers_handed_over; /* ever */
     unsigned transfers_cancelled;   /* ever */
@@ -24,7 +26,8 @@ struct fake_executor {
 void fake_executor_init(struct fake_executor *f, unsigned slots);
 /* Runs lane tasks, and those that they lead to, until none is left; returns how many. */
 unsigned fake_executor_run_tasks(struct fake_executor *f);
-/* Runs one of them, the first; false when there is none. */
+/* Runs one of them, the first; where none is left, what waits for the end of the turn.  False when
+ * there is neither. */
 bool fake_executor_run_task(struct fake_executor *f);
 /* The job that was handed over first and is still out; NULL when there is none. */
 struct compile_task *fake_executor_next_compile(struct fake_executor *f);

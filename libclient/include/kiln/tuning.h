@@ -26,8 +26,8 @@ enum { KILN_TUNING_SYSTEM = 1, KILN_TUNING_HOST = 2, KILN_TUNING_USER = 3 }; /* 
 
 struct kiln_tuning_options {
     size_t size;             /* sizeof(struct kiln_tuning_options) */
-    const char *database_id; /* MIOpen's stem for the device: "gfx90a68" */
-    const char *backend;     /* of find: NULL for "HIP", or "OpenCL" */
+    const char *database_id; /* kiln_device_database_id(): "gfx90a68", "sm_90_132" */
+    const char *backend;     /* of find: "HIP", "CUDA", "OpenCL"; NULL: the device's, by its id */
     const char *driver;      /* versions here, to tell which records are stale; NULL: none is */
     const char *toolchain;
     int nearest;      /* 1: else a neighbour, by batch size, then by spatial size */
@@ -94,7 +94,7 @@ struct kiln_measurement { /* one solver's */
 struct kiln_recording {
     size_t size; /* sizeof(struct kiln_recording) */
     const char *database_id;
-    const char *backend;     /* of find; NULL: "HIP" */
+    const char *backend;     /* of find: "HIP", "CUDA", "OpenCL"; NULL: the device's, by its id */
     int tier;                /* KILN_TUNING_USER, or KILN_TUNING_HOST for members of kiln-publish */
     const char *device_uuid; /* where it was measured; NULL where not known */
     const char *device;
@@ -107,7 +107,8 @@ struct kiln_recording {
 };
 /* On the disk when it returns KILN_E_OK.  Entries of other solvers in the problem's record stay;
  * the same solver measured before on the same device with the same driver and toolchain is joined
- * with this by statistics. */
+ * with this by statistics.  One call counts once, also where the connection was lost and it was
+ * sent again. */
 int kiln_find_put(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_recording *recording, int timeout_ms, struct kiln_error *err);
 int kiln_perf_put(struct kiln_client *client, const struct kiln_problem *problem,

@@ -2,7 +2,9 @@
 
 /* Asking ahead, of a libkiln of this file's own. */
 #include "cli/driver/ahead.h"
+
 #include "tests/support/test.h"
+#include <kiln/solutions.h>
 
 #include <sched.h>
 #include <semaphore.h>
@@ -82,6 +84,32 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *probl
     sem_post(&fake.batch_done);
     return fake.code;
 }
+
+/* Two solvers; the problem with a batch of 1 is recorded. */
+int kiln_solutions_get(struct kiln_client *client, const struct kiln_problem *problem,
+                       const struct kiln_plan_options *options, int timeout_ms,
+                       struct kiln_solutions **ret_solutions, struct kiln_error *err)
+{
+    (void)client, (void)options, (void)timeout_ms, (void)err;
+    static uint32_t recorded, unrecorded = 2;
+    *ret_solutions = (void *)(problem->n == 1 ? &recorded : &unrecorded);
+    return KILN_E_OK;
+}
+
+unsigned kiln_solutions_count(const struct kiln_solutions *solutions) { return solutions ? 2 : 0; }
+
+int kiln_solutions_at(const struct kiln_solutions *solutions, unsigned index,
+                      struct kiln_solution *ret_solution, struct kiln_error *err)
+{
+    (void)err;
+    bool is_recorded = *(const uint32_t *)(const void *)solutions == 0;
+    *ret_solution = (struct kiln_solution){ .size = sizeof(*ret_solution),
+                                            .solver = index ? "ConvB" : "ConvA",
+                                            .find_ms = is_recorded ? 1.5 : 0 };
+    return KILN_E_OK;
+}
+
+void kiln_solutions_free(struct kiln_solutions *solutions) { assert_non_null(solutions); }
 
 struct fixture {
     struct bench bench;
@@ -169,7 +197,7 @@ static void lines_that_the_run_will_refuse_are_left_out(void **state)
 {
     struct fixture *f = *state;
 
-    start(f, "pool -n 1\nconv -s 1\nconv -S 85\n"
+    start(f, "pool -n 1\nconv -S 85\n"
              "conv -n 4000000 -c 1 -k 1 -H 46000 -W 46000 -F 1\nconv -n 2 -F 1\n");
     wait_for_batches(1);
 
@@ -213,6 +241,32 @@ static void a_failure_ends_it_and_is_nobodys_business(void **state)
     assert_int_equal(fake.stopped_with, 0);
 }
 
+static void every_solver_that_find_will_time_is_asked_for(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_conv_options find = { .size = sizeof(find), .mode = KILN_FIND_HYBRID };
+    f->bench.find = &find;
+    start(f, "conv -n 1 -F 1\nconv -n 2 -F 1\nconv -n 3 -F 1 -S ConvB\n");
+    wait_for_batches(3);
+    assert_string_equal(fake.asked[0].solver, "");
+    assert_string_equal(fake.asked[1].solver, "ConvB");
+    assert_int_equal(fake.asked[1].count, 2);
+    assert_string_equal(fake.asked[2].solver, "ConvA");
+    assert_int_equal(fake.asked[2].count, 1);
+    assert_int_equal(fake.asked[2].problems[0].n, 2); /* what is recorded is not timed */
+}
+
+static void a_normal_find_wants_every_solver_whatever_is_recorded(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_conv_options find = { .size = sizeof(find), .mode = KILN_FIND_NORMAL };
+    f->bench.find = &find;
+    start(f, "conv -n 1 -F 1\n");
+    wait_for_batches(3);
+    assert_string_equal(fake.asked[1].solver, "ConvA");
+    assert_string_equal(fake.asked[2].solver, "ConvB");
+}
+
 static void stopping_takes_until_the_next_answer(void **state)
 {
     struct fixture *f = *state;
@@ -238,6 +292,8 @@ int main(void)
         T(a_file_of_nothing_to_run_asks_nothing),
         T(the_time_for_all_is_that_for_each_up_to_half_an_hour),
         T(a_failure_ends_it_and_is_nobodys_business),
+        T(every_solver_that_find_will_time_is_asked_for),
+        T(a_normal_find_wants_every_solver_whatever_is_recorded),
         T(stopping_takes_until_the_next_answer),
     };
     return cmocka_run_group_tests_name("driver.ahead", tests, NULL, NULL);

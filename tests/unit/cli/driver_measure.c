@@ -26,6 +26,9 @@ static struct fake {
     int tier;
     unsigned launches, live_memories, live_runs, live_plans;
     double first_value; /* of the last launch's first operand */
+    unsigned finds, tunes, live_results;
+    int find_code;
+    char only[64]; /* the solver that find or tune was asked for */
 } fake;
 
 struct kiln_memory {
@@ -52,6 +55,7 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
 void kiln_plan_unref(struct kiln_plan *plan) { fake.live_plans -= plan != NULL; }
 
 const char *kiln_plan_solver(const struct kiln_plan *plan) { return plan ? fake.solver : NULL; }
+const char *kiln_plan_config(const struct kiln_plan *plan) { return plan ? "8,4" : NULL; }
 const char *kiln_plan_toolchain(const struct kiln_plan *plan) { return plan ? "opencl" : NULL; }
 uint64_t kiln_plan_workspace(const struct kiln_plan *plan) { return plan ? 64 : 0; }
 uint64_t kiln_plan_ns(const struct kiln_plan *plan) { return plan ? UINT64_MAX / 4 : 0; }
@@ -101,6 +105,52 @@ int kiln_run_create(struct kiln_device *device, struct kiln_plan *plan, struct k
     *ret_run = (void *)&fake;
     return KILN_E_OK;
 }
+
+static int find_or_tune(unsigned *count, const struct kiln_conv_options *options,
+                        struct kiln_conv_result **ret_result, struct kiln_error *err)
+{
+    ++*count;
+    snprintf(fake.only, sizeof(fake.only), "%s", options->solver ? options->solver : "");
+    if (fake.find_code) {
+        *err = (struct kiln_error){ .code = fake.find_code, .text = "nothing found" };
+        return fake.find_code;
+    }
+    fake.live_results++;
+    *ret_result = (void *)&fake;
+    return KILN_E_OK;
+}
+
+int kiln_conv_find(struct kiln_client *client, struct kiln_device *device,
+                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
+                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err)
+{
+    (void)client, (void)device, (void)timeout_ms;
+    fake.problem = *problem;
+    return find_or_tune(&fake.finds, options, ret_result, err);
+}
+
+int kiln_conv_tune(struct kiln_client *client, struct kiln_device *device,
+                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
+                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err)
+{
+    (void)client, (void)device, (void)timeout_ms;
+    fake.problem = *problem;
+    return find_or_tune(&fake.tunes, options, ret_result, err);
+}
+
+struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result)
+{
+    snprintf(fake.solver, sizeof(fake.solver), "Found");
+    return (void *)(uintptr_t)result;
+}
+
+struct kiln_plan *kiln_plan_ref(struct kiln_plan *plan)
+{
+    fake.live_plans++;
+    return plan;
+}
+
+void kiln_conv_result_free(struct kiln_conv_result *result) { fake.live_results -= result != NULL; }
 
 void kiln_run_destroy(struct kiln_run *run) { fake.live_runs -= run != NULL; }
 
@@ -319,6 +369,69 @@ static void the_solver_asked_for_is_the_one_planned_with(void **state)
     assert_string_equal(f->m.solver, "ConvDirectNaive");
 }
 
+static struct kiln_conv_options find_options(int mode, int enforce)
+{
+    return (struct kiln_conv_options){ .size = sizeof(struct kiln_conv_options),
+                                       .mode = mode,
+                                       .enforce = enforce };
+}
+
+static void without_a_solver_what_find_found_is_run(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_conv_options find = find_options(KILN_FIND_HYBRID, KILN_ENFORCE_NONE);
+    f->bench.find = &find;
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(fake.finds, 1);
+    assert_string_equal(fake.only, "");
+    assert_string_equal(f->m.solver, "Found");
+    assert_string_equal(f->m.config, "8,4");
+    assert_true(f->m.checked && f->m.time.find > 0);
+    measurement_done(&f->m);
+    assert_int_equal(fake.live_results, 0);
+}
+
+static void a_solver_that_is_named_is_not_searched_for_unless_that_is_enforced(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_conv_options find = find_options(KILN_FIND_NORMAL, KILN_ENFORCE_DB_UPDATE);
+    f->bench.find = &find;
+    snprintf(f->flags.solver, sizeof(f->flags.solver), "ConvDirectNaive");
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(fake.finds + fake.tunes, 0);
+    find.enforce = KILN_ENFORCE_SEARCH;
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(fake.finds, 1);
+    assert_string_equal(fake.only, "ConvDirectNaive");
+    measurement_done(&f->m);
+}
+
+static void fast_leaves_the_choice_to_kilnd(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_conv_options find = find_options(KILN_FIND_FAST, KILN_ENFORCE_NONE);
+    f->bench.find = &find;
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(fake.finds, 0);
+    assert_string_equal(f->m.solver, "Best");
+}
+
+static void a_search_tunes_and_its_failure_is_the_problems(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_conv_options find = find_options(KILN_FIND_FAST, KILN_ENFORCE_NONE);
+    f->bench.find = &find;
+    f->flags.search = 1;
+    assert_int_equal(run(f, 1), KILN_E_OK);
+    assert_int_equal(fake.tunes, 1);
+    assert_int_equal(fake.finds, 0);
+    measurement_done(&f->m);
+    fake.find_code = KILN_E_UNSUPPORTED;
+    assert_int_equal(run(f, 1), KILN_E_UNSUPPORTED);
+    assert_string_equal(f->m.err.text, "tune: nothing found");
+    assert_null(f->m.found);
+}
+
 static void failures_on_the_way_are_kept_with_their_step(void **state)
 {
     struct fixture *f = *state;
@@ -395,6 +508,10 @@ int main(void)
         T(launches_are_one_plus_those_to_time),
         T(planning_never_costs_more_than_the_whole_wait),
         T(the_solver_asked_for_is_the_one_planned_with),
+        T(without_a_solver_what_find_found_is_run),
+        T(a_solver_that_is_named_is_not_searched_for_unless_that_is_enforced),
+        T(fast_leaves_the_choice_to_kilnd),
+        T(a_search_tunes_and_its_failure_is_the_problems),
         T(failures_on_the_way_are_kept_with_their_step),
         T(a_problem_larger_than_memory_is_refused_before_anything_is_taken),
         T(tensors_of_8_bit_integers_are_refused_whoever_planned_for_them),

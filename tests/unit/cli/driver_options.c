@@ -34,11 +34,13 @@ static int tear_down(void **state)
     driver_call_parse((int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), \
                       (const char *[]){ __VA_ARGS__ }, &(f)->call, &(f)->err)
 
-static void tuning_is_refused_in_plain_words(void **state)
+static void a_search_is_part_of_a_job(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(job_parse("conv -s 1", &f->job, &f->err), KILN_E_UNSUPPORTED);
-    assert_non_null(strstr(f->err.text, "use -s 0"));
+    assert_int_equal(job_parse("conv -s 1", &f->job, &f->err), KILN_E_OK);
+    assert_int_equal(f->job.search, 1);
+    assert_int_equal(job_parse("conv -s 0", &f->job, &f->err), KILN_E_OK);
+    assert_int_equal(f->job.search, 0);
 }
 
 static void miopens_solver_numbers_are_refused_with_an_example(void **state)
@@ -133,7 +135,7 @@ int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        T(tuning_is_refused_in_plain_words),
+        T(a_search_is_part_of_a_job),
         T(miopens_solver_numbers_are_refused_with_an_example),
         T(a_job_is_its_problems_and_how_to_run_them),
         T(our_options_and_miopens_flags_mix_freely),

@@ -320,6 +320,25 @@ static void kilns_format_is_built_for_nvidias_gpus_by_the_targets_name(void **st
     assert_null(strstr(f->told.text, "installed as"));
 }
 
+static void a_package_for_one_of_nvidias_gpus_bears_the_targets_name(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const names[] = { "sm_90a.kpkg", "mine.kpkg" };
+    fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"nvrtc\",\"targets\":[{\"target\":"
+                            "\"sm_90a\",\"works\":true}]}]}";
+    for (size_t i = 0; i < 2; i++) {
+        scratch_path(&f->folder, names[i], f->out);
+        fake.asked = 0;
+        told_begin(&f->told);
+        int rc = RUN(&f->run, "pkg", "build", "--target", "sm_90a", "--db-id", "sm_90_132",
+                     "--problems", f->problems, "-o", f->out);
+        told_end(&f->told);
+        must(rc, f->run.err);
+        assert_says(fake.requests[1], "\"database_id\":\"sm_90_132\"");
+        assert_int_equal(strstr(f->told.text, "it must be installed as 'sm_90a.kpkg'") != NULL, i);
+    }
+}
+
 static void the_name_of_the_package_chooses_its_format(void **state)
 {
     struct fixture *f = *state;
@@ -485,6 +504,7 @@ int main(void)
         T(a_package_that_no_gpu_would_use_is_not_built),
         T(miopens_format_is_not_built_for_gpus_that_miopen_does_not_know),
         T(kilns_format_is_built_for_nvidias_gpus_by_the_targets_name),
+        T(a_package_for_one_of_nvidias_gpus_bears_the_targets_name),
         T(the_name_of_the_package_chooses_its_format),
         T(a_name_that_would_not_apply_is_pointed_out),
         T(an_old_manifest_beside_a_new_package_is_pointed_out),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* kilnctl's commands about recorded tuning data against a libkiln of this file's own. */
+#include "cli/exit_status.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 
@@ -34,7 +35,8 @@ static int tear_down(void **state)
     "\"entries\":[{\"solver\":\"ConvAsm3x3U\",\"algorithm\":\"miopenConvolutionFwdAlgoDirect\"," \
     "\"time_ms\":0.0321,\"workspace\":4096,\"samples\":7,\"median_ms\":0.0321,\"spread_ms\":"    \
     "0.002,\"measured_at\":1700000000,\"uid\":0,\"device\":\"AMD Instinct\",\"driver\":"         \
-    "\"6.2.4\",\"toolchain\":\"hiprtc\"}]},{\"tier\":\"system\",\"database_id\":\"gfx90a6e\","   \
+    "\"6.2.4\",\"toolchain\":\"hiprtc\",\"stale\":true}]},{\"tier\":\"system\",\"database_id\":" \
+    "\"gfx90a6e\","                                                                              \
     "\"key\":\"64-56-56-3x3-2-F\",\"near\":true,\"batch_ratio\":2,\"spatial_ratio\":1,"          \
     "\"entries\":[{\"solver\":\"ConvOcl\",\"algorithm\":\"A\",\"time_ms\":1.5,\"workspace\":0}]" \
     "}],\"perf\":[{\"tier\":\"host\",\"database_id\":\"gfx90a68\",\"key\":\"2x64\",\"entries\":" \
@@ -49,7 +51,7 @@ static void a_problem_is_shown_with_solvers_times_and_who_measured_them(void **s
 
     assert_string_equal(fake.requests[0],
                         "tuning_show {\"problem\":\"" LINE "\",\"database_id\":\"gfx90a68\"}");
-    assert_says(f->run.printed, LINE "\nfind key 64-56-56-3x3-F\n");
+    assert_says(f->run.printed, LINE "\nfind key 64-56-56-3x3-F\nperf key 2x64\n");
     assert_says(f->run.printed, "ConvAsm3x3U  miopenConvolutionFwdAlgoDirect   0.0321");
     assert_says(f->run.printed, "user, stale  root        7      0.002");
     assert_says(f->run.printed, "AMD Instinct, 6.2.4, hiprtc");
@@ -82,15 +84,56 @@ static void a_problem_needs_a_device(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void a_problem_of_which_nothing_is_recorded_is_not_found(void **state)
+#define UNRECORDED                                                 \
+    "{\"problems\":[{\"driver\":\"conv -n "                        \
+    "1\",\"find_key\":\"64-1\",\"perf_key\":\"2x64\",\"find\":[]," \
+    "\"perf\":[]}]}"
+
+static void of_a_problem_that_is_not_recorded_the_keys_are_shown(void **state)
 {
     struct fixture *f = *state;
-    fake.answers[0].reply = "{\"problems\":[{\"driver\":\"x\",\"find\":[],\"perf\":[]}]}";
-    fake.answers[1] = (struct fake_answer){ .code = KILN_E_NOT_FOUND, .text = "" };
+    fake.answers[0].reply = UNRECORDED;
     assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68"), KILN_E_NOT_FOUND);
+    assert_string_equal(f->run.printed,
+                        "conv -n 1\nfind key 64-1\nperf key 2x64\nnothing is recorded\n");
     assert_says(f->run.err.text, "nothing is recorded for this problem on gfx90a68; --nearest");
+    assert_int_equal(exit_status_of(f->run.err.code), EXIT_NOT_FOUND);
+    fake.answers[1].reply = UNRECORDED;
+    assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68", "--nearest", "--json"),
+                     KILN_E_NOT_FOUND);
+    assert_says(f->run.printed, "\"find_key\":\"64-1\",\"perf_key\":\"2x64\"");
+    assert_says(f->run.printed, "\"error\":{\"code\":\"NOT_FOUND\",\"text\":\"nothing is recorded "
+                                "for this problem on gfx90a68\"}}");
+    assert_true(f->run.reported);
+}
+
+static void a_problem_of_which_kilnd_says_nothing_is_not_found(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .code = KILN_E_NOT_FOUND, .text = "" };
     assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "nothing is recorded");
+}
+
+#define LEFT_OUT                                                                            \
+    "{\"left_out\":2,\"problems\":[{\"driver\":\"conv -n 1\",\"find_key\":\"64-1\","        \
+    "\"perf_key\":\"2x64\",\"find\":[{\"tier\":\"host\",\"database_id\":\"gfx90a68\","      \
+    "\"stale\":true,\"entries\":[{\"solver\":\"Fresh\",\"time_ms\":2},{\"solver\":\"Old\"," \
+    "\"time_ms\":1,\"stale\":true,\"left_out\":true}]},{\"tier\":\"user\",\"entries\":["    \
+    "{\"solver\":\"Older\",\"time_ms\":1,\"stale\":true,\"left_out\":true}]}],\"perf\":[]}]}"
+
+static void what_look_ups_leave_out_is_marked_and_counted(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = LEFT_OUT;
+    assert_int_equal(RUN(&f->run, "db", "get", LINE, "--db-id", "gfx90a68"), KILN_E_OK);
+    const char *fresh = strstr(f->run.printed, "Fresh"), *old = strstr(f->run.printed, "Old ");
+    assert_true(fresh && old && fresh < old);
+    assert_says(fresh, "  host  "); /* not stale, though another entry of the record is */
+    assert_says(old, "  host, left out  ");
+    assert_says(f->run.printed, "  user, left out  ");
+    assert_says(f->run.printed, "\n2 entries of another driver or compiler, left out of look-ups "
+                                "(setting tuning_stale)\n");
 }
 
 static void a_problem_that_kilnd_does_not_understand_is_told_by_its_sentence(void **state)
@@ -244,14 +287,32 @@ static void what_should_be_measured_again_is_listed_and_no_failure(void **state)
                                           "\"driver\":\"6.2\",\"toolchain\":\"c\"}");
     assert_says(f->run.printed, "stale: find gfx90a68 user k S: 6.1, clang, ");
     assert_says(f->run.printed, ", by root\n");
-    assert_says(f->run.printed, "9 records checked, 1 to be measured again, 0 damaged\n");
+    assert_says(f->run.printed,
+                "9 records checked\n1 entry to be measured again\n0 databases damaged\n");
+}
+
+static void of_the_hosts_records_it_is_listed_who_measured_them(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){
+        .reply = "{\"checked\":9,\"stale\":1,\"damaged\":0}",
+        .progress = { "{\"stale\":[{\"tier\":\"host\",\"uid\":4000000000,\"kind\":\"find\","
+                      "\"database_id\":\"gfx90a68\",\"key\":\"k\",\"solver\":\"S\","
+                      "\"driver\":\"6.1\",\"toolchain\":\"clang\"}]}" }
+    };
+    fake.answers[1] = fake.answers[0];
+    assert_int_equal(RUN(&f->run, "db", "verify"), KILN_E_OK);
+    assert_says(f->run.printed, "stale: find gfx90a68 host k S: 6.1, clang, ");
+    assert_says(f->run.printed, ", by uid 4000000000\n");
+    assert_int_equal(RUN(&f->run, "db", "verify", "--json"), KILN_E_OK);
+    assert_says(f->run.printed, "\"stale_entries\":[{\"tier\":\"host\",\"uid\":4000000000,");
 }
 
 static void what_is_damaged_fails(void **state)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
-        .reply = "{\"checked\":9,\"stale\":1,\"damaged\":2}",
+        .reply = "{\"checked\":9,\"unchecked\":7000,\"stale\":1,\"damaged\":2}",
         .progress = { STALE, "{\"damaged\":[{\"what\":\"record 7\",\"why\":\"its "
                              "checksum\"}]}" },
     };
@@ -261,7 +322,10 @@ static void what_is_damaged_fails(void **state)
     told_end(&f->told);
     assert_int_equal(rc, KILN_E_CORRUPT);
     assert_says(f->told.text, "kilnctl: damaged: record 7: its checksum\n");
-    assert_says(f->run.err.text, "2 parts of the tuning databases are damaged");
+    assert_says(f->run.err.text, "2 tuning databases are damaged");
+    assert_says(f->run.printed, "9 records checked\n7 000 records not checked: their databases "
+                                "cannot be opened\n1 entry to be measured again\n2 databases "
+                                "damaged\n");
     told_begin(&f->told);
     rc = RUN(&f->run, "db", "verify", "--json");
     told_end(&f->told);
@@ -295,7 +359,9 @@ int main(void)
         TEST(a_problem_is_shown_with_solvers_times_and_who_measured_them),
         TEST(words_behind_two_dashes_are_one_problem),
         TEST(a_problem_needs_a_device),
-        TEST(a_problem_of_which_nothing_is_recorded_is_not_found),
+        TEST(of_a_problem_that_is_not_recorded_the_keys_are_shown),
+        TEST(a_problem_of_which_kilnd_says_nothing_is_not_found),
+        TEST(what_look_ups_leave_out_is_marked_and_counted),
         TEST(a_problem_that_kilnd_does_not_understand_is_told_by_its_sentence),
         TEST(a_promotion_shows_conflicts_and_counts),
         TEST(conflicts_of_a_promotion_are_listed_in_json),
@@ -306,6 +372,7 @@ int main(void)
         TEST(statistics_list_imported_databases_and_counts),
         TEST(statistics_of_nothing_say_how_to_begin),
         TEST(what_should_be_measured_again_is_listed_and_no_failure),
+        TEST(of_the_hosts_records_it_is_listed_who_measured_them),
         TEST(what_is_damaged_fails),
         TEST(a_vacuum_tells_what_was_given_back),
     };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* kilnctl db import, merge, export, diff and backup against a libkiln of this file's own. */
+#include "cli/exit_status.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
@@ -102,6 +103,43 @@ static void a_folder_is_all_tuning_files_in_it_by_name(void **state)
     assert_says(f->run.printed, "\"records\":774360,");
 }
 
+static void kilns_own_files_are_among_those_of_a_folder(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(mkdir(f->out, 0700), 0);
+    scratch_write(&f->folder, "out/sm_90_132.CUDA.fdb.txt", "find");
+    scratch_write(&f->folder, "out/opencl_1a2b3c4d_1.1.0.udb.txt", "perf");
+    scratch_write(&f->folder, "out/rtx9000.CUDA.fdb.txt", "of a device that is not known");
+    fake.answers[0].reply = fake.answers[1].reply = ALL_IN;
+    told_begin(&f->told);
+    assert_int_equal(RUN(&f->run, "db", "import", f->out), KILN_E_OK);
+    told_end(&f->told);
+    assert_int_equal(fake.asked, 2);
+    assert_says(fake.requests[0], "\"opencl_1a2b3c4d_1.1.0.udb.txt\"");
+    assert_says(fake.requests[1], "\"sm_90_132.CUDA.fdb.txt\"");
+    assert_says(f->told.text, "'rtx9000.CUDA.fdb.txt' in '");
+}
+
+static void a_database_that_lost_most_of_its_records_is_warned_of(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply =
+        "{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\",\"tier\":"
+        "\"system\",\"records\":12,\"entries\":12,\"records_before\":193590,\"shrunk\":true}";
+    fake.answers[1] = fake.answers[0];
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "db", "import", f->find);
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_OK);
+    assert_says(f->told.text, "less than half is left of the find database of gfx90a68: it had "
+                              "193 590 records before, now 12 records");
+    told_begin(&f->told);
+    rc = RUN(&f->run, "db", "import", f->find, "--json");
+    told_end(&f->told);
+    assert_int_equal(rc, KILN_E_OK);
+    assert_says(f->run.printed, "\"records_before\":193590,\"shrunk\":true");
+}
+
 static void a_folder_without_tuning_files_is_not_found(void **state)
 {
     struct fixture *f = *state;
@@ -127,7 +165,8 @@ static void bad_lines_are_told_as_file_line_and_why_and_fail_in_the_end(void **s
     snprintf(expected, sizeof(expected), "%s:7: no '=' in it\n", f->find);
     assert_says(f->told.text, expected);
     assert_says(f->told.text, ":9: a ?key\n");
-    assert_says(f->run.err.text, "could not be used and was left out; the other records are in");
+    assert_says(f->run.err.text,
+                "could not be used, or not all of it: what is bad was left out, all else is in");
     assert_says(f->run.printed, "2 records, 3 entries");
 }
 
@@ -412,6 +451,9 @@ static void a_backup_is_the_file_that_came_back(void **state)
     assert_int_equal(RUN(&f->run, "db", "backup", f->out), KILN_E_OK);
     assert_string_equal(scratch_read(&f->folder, "out", f->text, 256), "sqlite");
     assert_says(f->run.printed, "/out: 6 B\n");
+    struct stat seen;
+    assert_int_equal(stat(f->out, &seen), 0);
+    assert_int_equal(seen.st_mode & 0777, 0600); /* all users' own records are in it */
 }
 
 static void a_backup_replaces_no_file_and_asks_for_none_then(void **state)
@@ -433,6 +475,78 @@ static void a_backup_without_a_file_is_no_backup(void **state)
     assert_false(scratch_has(&f->folder, "out"));
 }
 
+/* ---- keys that are kept as they are ---- */
+
+/* |count| items of the list "verbatim". */
+static void verbatim_items(unsigned count, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "{\"verbatim\":[");
+    for (unsigned i = 1; i <= count; i++)
+        used += (size_t)snprintf(text + used, size - used,
+                                 "%s{\"line\":%u,\"key\":\"key-%u\",\"why\":\"a bias\"}",
+                                 i > 1 ? "," : "", i, i);
+    snprintf(text + used, size - used, "]}");
+}
+
+static void keys_that_are_kept_as_they_are_are_listed_with_their_lines(void **state)
+{
+    struct fixture *f = *state;
+    char items[4096], expected[700];
+    verbatim_items(12, items, sizeof(items));
+    fake.answers[0] = (struct fake_answer){ .reply = ALL_IN, .progress = { items } };
+
+    assert_int_equal(RUN(&f->run, "db", "import", f->find), KILN_E_OK);
+
+    snprintf(expected, sizeof(expected), "%s:1: kept as it is: key-1: a bias\n", f->find);
+    assert_says(f->run.printed, expected);
+    assert_says(f->run.printed, ":10: kept as it is: key-10: a bias\n");
+    assert_null(strstr(f->run.printed, "key-11"));
+    assert_says(f->run.printed,
+                "  12 records kept as they are: their keys are of no problem that "
+                "kiln knows\n  and 2 more of these than are listed; --verbose lists "
+                "all\n");
+}
+
+static void all_keys_that_are_kept_are_listed_where_that_is_wanted(void **state)
+{
+    struct fixture *f = *state;
+    char items[4096];
+    verbatim_items(12, items, sizeof(items));
+    for (int i = 0; i < 3; i++)
+        fake.answers[i] = (struct fake_answer){ .reply = ALL_IN, .progress = { items } };
+    assert_int_equal(RUN(&f->run, "db", "import", "--verbose", f->find), KILN_E_OK);
+    assert_says(f->run.printed, ":12: kept as it is: key-12: a bias\n");
+    assert_null(strstr(f->run.printed, " more of these"));
+    assert_int_equal(RUN(&f->run, "db", "merge", "-v", f->find), KILN_E_OK);
+    assert_says(f->run.printed, "key-12");
+    assert_int_equal(RUN(&f->run, "db", "import", "--json", f->find), KILN_E_OK);
+    assert_says(f->run.printed, "\"verbatim_keys\":[{\"line\":1,\"key\":\"key-1\",\"why\":\"a "
+                                "bias\"},");
+    assert_says(f->run.printed, "{\"line\":12,\"key\":\"key-12\",\"why\":\"a bias\"}]");
+}
+
+/* ---- files that may not be read ---- */
+
+static void a_file_that_may_not_be_read_is_denied_and_the_next_one_taken(void **state)
+{
+    struct fixture *f = *state;
+    const uid_t nobody = 65534;
+    bool is_root = geteuid() == 0;
+    fake.answers[0].reply = ALL_IN;
+    assert_int_equal(chmod(f->find, 0), 0);
+    assert_int_equal(chmod(f->folder.path, 0755), 0);
+    assert_int_equal(is_root ? seteuid(nobody) : 0, 0); /* root may read all */
+
+    int rc = RUN(&f->run, "db", "import", f->find, f->perf);
+
+    assert_int_equal(is_root ? seteuid(0) : 0, 0);
+    assert_int_equal(rc, KILN_E_DENIED);
+    assert_int_equal(exit_status_of(rc), EXIT_DENIED);
+    assert_says(f->run.err.text, "Permission denied");
+    assert_int_equal(fake.asked, 1);
+    assert_says(fake.requests[0], "gfx906_60.db");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int argc, char **argv)
@@ -442,6 +556,8 @@ int main(int argc, char **argv)
         TEST(a_find_db_goes_to_kilnd_as_an_open_file_with_its_name),
         TEST(the_options_of_an_import_go_to_kilnd),
         TEST(a_folder_is_all_tuning_files_in_it_by_name),
+        TEST(kilns_own_files_are_among_those_of_a_folder),
+        TEST(a_database_that_lost_most_of_its_records_is_warned_of),
         TEST(a_folder_without_tuning_files_is_not_found),
         TEST(bad_lines_are_told_as_file_line_and_why_and_fail_in_the_end),
         TEST(bad_lines_and_conflicts_are_in_the_json_too),
@@ -466,6 +582,9 @@ int main(int argc, char **argv)
         TEST(a_backup_is_the_file_that_came_back),
         TEST(a_backup_replaces_no_file_and_asks_for_none_then),
         TEST(a_backup_without_a_file_is_no_backup),
+        TEST(keys_that_are_kept_as_they_are_are_listed_with_their_lines),
+        TEST(all_keys_that_are_kept_are_listed_where_that_is_wanted),
+        TEST(a_file_that_may_not_be_read_is_denied_and_the_next_one_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,8 @@
 #include "tests/unit/cli/kilnctl_fake.h"
 #include "tests/unit/cli/scratch_folder.h"
 
+#include <time.h>
+
 struct fixture {
     struct command_run run;
     struct scratch_folder folder;
@@ -266,6 +268,10 @@ static void what_names_no_device_or_version_is_refused(void **state)
     struct fixture *f = *state;
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68,../x"), KILN_E_INVALID);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68,"), KILN_E_INVALID);
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68,sm_90_132"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "MIOpen knows no such device as 'sm_90_132'");
+    assert_int_equal(OVERLAY(f, "--db-id", "opencl_1a2b3c4d"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "MIOpen knows no such device as 'opencl_1a2b3c4d'");
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "new"), KILN_E_INVALID);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0/.."), KILN_E_INVALID);
     assert_int_equal(fake.asked, 0);
@@ -280,6 +286,21 @@ static void a_name_from_kilnd_that_is_no_tuning_file_is_not_written(void **state
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_CORRUPT);
     fake.answers[0].reply = FILE_ENTRY("passwd", 1);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_CORRUPT);
+}
+
+static void what_no_miopen_reads_is_left_out_and_is_no_failure(void **state)
+{
+    struct fixture *f = *state;
+    answer_all();
+    fake.answers[0] = (struct fake_answer){
+        .reply = "{\"files\":[{\"name\":\"gfx90a68.CUDA.fdb.txt\",\"backend\":\"CUDA\","
+                 "\"records\":1,\"bytes\":1},{\"name\":\"gfx90a68.OpenCL.fdb.txt\","
+                 "\"backend\":\"OpenCL\",\"records\":1,\"bytes\":1}]}",
+        .files = { "of CUDA\n", "of OpenCL\n" }
+    };
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
+    assert_false(scratch_has(&f->folder, "out/system/gfx90a68.CUDA.fdb.txt"));
+    assert_string_equal(out_text(f, "system/gfx90a68.OpenCL.fdb.txt"), "of OpenCL\n");
 }
 
 /* ---- harvest ---- */
@@ -476,6 +497,216 @@ static void damaged_notes_are_told(void **state)
     }
 }
 
+/* ---- what did not change ---- */
+
+/* As if it had lain there for an hour: a job is slower than a test. */
+static void set_age(struct fixture *f, const char *name, time_t age_s)
+{
+    char path[600];
+    const struct timespec at = { .tv_sec = time(NULL) - age_s };
+    const struct timespec times[2] = { at, at };
+    snprintf(path, sizeof(path), "%s/%s", f->out, name);
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static void an_hour_passes(struct fixture *f)
+{
+    static const char *const names[] = { "user/" USER_FIND, "user/gfx90a68_1.1.0.udb",
+                                         "cache/gfx90a68.ukdb" };
+    for (size_t i = 0; i < 3; i++)
+        set_age(f, names[i], 3600);
+}
+
+static void a_file_that_did_not_change_is_not_sent_and_that_is_said(void **state)
+{
+    struct fixture *f = *state;
+    overlay_all(f);
+
+    assert_int_equal(harvest(f), KILN_E_OK);
+
+    assert_int_equal(fake.asked, 0);
+    assert_says(f->run.printed, "/user/gfx90a68_1.1.0.udb: unchanged\n");
+    assert_says(f->run.printed, "/cache/gfx90a68.ukdb: unchanged\n");
+    assert_says(f->run.printed, "/user/" USER_FIND ": unchanged\n");
+    assert_says(f->run.printed, ": nothing new\n");
+    memset(&fake, 0, sizeof(fake));
+    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out, "--json"), KILN_E_OK);
+    assert_says(f->run.printed, "{\"files\":[],\"unchanged\":[\"user/");
+}
+
+static void a_file_that_was_only_touched_is_not_sent(void **state)
+{
+    struct fixture *f = *state;
+    overlay_all(f);
+    an_hour_passes(f); /* other times than were noted */
+    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(fake.asked, 0);
+    assert_says(f->run.printed, "/cache/gfx90a68.ukdb: unchanged\n");
+}
+
+static void a_file_of_the_same_size_and_time_in_another_place_is_another(void **state)
+{
+    struct fixture *f = *state;
+    char path[600], other[600];
+    struct stat seen;
+    overlay_all(f);
+    snprintf(path, sizeof(path), "%s/cache/gfx90a68.ukdb", f->out);
+    snprintf(other, sizeof(other), "%s/cache/new", f->out);
+    assert_int_equal(stat(path, &seen), 0);
+    scratch_write(&f->folder, "out/cache/new", "KERNELS");
+    const struct timespec times[2] = { seen.st_mtim, seen.st_mtim };
+    assert_int_equal(utimensat(AT_FDCWD, other, times, 0), 0);
+    assert_int_equal(rename(other, path), 0);
+    memset(&fake, 0, sizeof(fake));
+    fake.answers[0].reply = "{\"imported\":31,\"damaged\":0,\"lost\":0}";
+
+    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
+
+    assert_int_equal(fake.asked, 1);
+    assert_string_equal(fake.sent[0][0], "KERNELS");
+}
+
+/* Within one step of the filesystem's clock nothing but the content tells. */
+static void a_change_right_after_a_harvest_is_seen_though_size_and_time_are_the_same(void **state)
+{
+    struct fixture *f = *state;
+    char path[600];
+    struct stat seen;
+    overlay_all(f);
+    snprintf(path, sizeof(path), "%s/cache/gfx90a68.ukdb", f->out);
+    scratch_write(&f->folder, "out/cache/gfx90a68.ukdb", "more kernels");
+    memset(&fake, 0, sizeof(fake));
+    fake.answers[0].reply = "{\"imported\":31,\"damaged\":0,\"lost\":0}";
+    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
+    assert_int_equal(fake.asked, 1);
+    assert_int_equal(stat(path, &seen), 0);
+    scratch_write(&f->folder, "out/cache/gfx90a68.ukdb", "MORE KERNELS");
+    const struct timespec times[2] = { seen.st_mtim, seen.st_mtim };
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    fake.asked = 0;
+
+    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
+
+    assert_int_equal(fake.asked, 1);
+    assert_string_equal(fake.sent[0][0], "MORE KERNELS");
+    fake.asked = 0;
+    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
+    assert_int_equal(fake.asked, 0);
+}
+
+/* A job that was killed leaves its log; once it was taken with it, it is not taken again. */
+static void a_database_whose_log_did_not_change_either_is_not_sent_again(void **state)
+{
+    struct fixture *f = *state;
+    overlay_all(f);
+    fake_transfer_is_here = true;
+    setenv(FAKE_TRANSFER, "merge", 1);
+    scratch_write(&f->folder, "out/user/gfx90a68_1.1.0.udb-wal", "log");
+    assert_int_equal(harvest(f), KILN_E_CORRUPT); /* the fake's note tells of a lost page */
+    assert_int_equal(fake.asked, 1);
+
+    assert_int_equal(harvest(f), KILN_E_OK);
+
+    assert_int_equal(fake.asked, 0);
+    assert_says(f->run.printed, "/user/gfx90a68_1.1.0.udb: unchanged\n");
+    scratch_write(&f->folder, "out/user/gfx90a68_1.1.0.udb-wal", "more");
+    assert_int_equal(harvest(f), KILN_E_CORRUPT);
+    assert_int_equal(fake.asked, 1);
+}
+
+/* Nothing is known of it: as if it had changed. */
+static void notes_without_times_or_digests_make_all_new(void **state)
+{
+    struct fixture *f = *state;
+    overlay_all(f);
+    an_hour_passes(f);
+    scratch_write(&f->folder, "out/.kiln-overlay.json",
+                  "{\"layout\":1,\"files\":[{\"name\":\"cache/gfx90a68.ukdb\",\"digest\":\"12\","
+                  "\"file\":{\"size\":7,\"s\":\"-1\"}}]}");
+    memset(&fake, 0, sizeof(fake));
+    for (int i = 0; i < 3; i++)
+        fake.answers[i].reply = "{\"imported\":31,\"damaged\":0,\"lost\":0,\"bad\":0}";
+    assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
+    assert_int_equal(fake.asked, 3);
+}
+
+/* ---- who may read it ---- */
+
+static mode_t mode_of(struct fixture *f, const char *name)
+{
+    char path[600];
+    struct stat seen;
+    snprintf(path, sizeof(path), "%s/%s", f->out, name);
+    assert_int_equal(stat(path, &seen), 0);
+    return seen.st_mode & 0777;
+}
+
+static void expect_modes(struct fixture *f, mode_t folder, mode_t file)
+{
+    static const char *const folders[] = { "system", "user", "cache" };
+    static const char *const files[] = {
+        "system/gfx90a68.HIP.fdb.txt", "system/gfx90a68.db",  "user/" USER_FIND,
+        "user/gfx90a68_1.1.0.udb",     "cache/gfx90a68.ukdb", ".kiln-overlay.json"
+    };
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+        assert_int_equal(mode_of(f, folders[i]), folder);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        assert_int_equal(mode_of(f, files[i]), file);
+}
+
+static void nobody_else_may_read_an_overlay(void **state)
+{
+    struct fixture *f = *state;
+    mode_t mask = umask(022);
+    overlay_all(f);
+    assert_int_equal(mode_of(f, "."), 0700);
+    expect_modes(f, 0700, 0600);
+    scratch_write(&f->folder, "out/user/" USER_FIND, "k9=9\n");
+    assert_int_equal(chmod(f->out, 0700), 0);
+    assert_int_equal(harvest(f), KILN_E_OK); /* writes the notes again */
+    assert_int_equal(mode_of(f, ".kiln-overlay.json"), 0600);
+    umask(mask);
+}
+
+static void an_overlay_is_shared_where_that_is_wanted(void **state)
+{
+    struct fixture *f = *state;
+    mode_t mask = umask(027);
+    answer_all();
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0.a82233c22", "--shared"),
+                     KILN_E_OK);
+    expect_modes(f, 0750, 0640);
+    assert_int_equal(harvest(f), KILN_E_OK);
+    assert_int_equal(mode_of(f, ".kiln-overlay.json"), 0640);
+    umask(mask);
+}
+
+/* Its parts are closed, too; what else is in the folder is not ours. */
+static void a_folder_that_is_there_stays_open_and_its_parts_do_not(void **state)
+{
+    struct fixture *f = *state;
+    char user[600];
+    snprintf(user, sizeof(user), "%s/user", f->out);
+    assert_int_equal(mkdir(f->out, 0700) | chmod(f->out, 0755), 0);
+    assert_int_equal(mkdir(user, 0700) | chmod(user, 0755), 0);
+    overlay_all(f);
+    assert_int_equal(mode_of(f, "."), 0755);
+    expect_modes(f, 0700, 0600);
+}
+
+static void a_part_that_is_a_link_is_not_followed(void **state)
+{
+    struct fixture *f = *state;
+    char user[600];
+    snprintf(user, sizeof(user), "%s/user", f->out);
+    assert_int_equal(mkdir(f->out, 0700), 0);
+    assert_int_equal(symlink(f->folder.path, user), 0);
+    answer_all();
+    assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_IO);
+    assert_says(f->run.err.text, "cannot keep the folder");
+    assert_int_equal(fake.asked, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int argc, char **argv)
@@ -495,6 +726,7 @@ int main(int argc, char **argv)
         TEST(an_overlay_does_not_take_the_place_of_another),
         TEST(what_names_no_device_or_version_is_refused),
         TEST(a_name_from_kilnd_that_is_no_tuning_file_is_not_written),
+        TEST(what_no_miopen_reads_is_left_out_and_is_no_failure),
         TEST(of_a_find_db_only_new_lines_are_taken),
         TEST(bad_lines_are_told_with_their_numbers_in_the_jobs_file),
         TEST(what_was_harvested_once_is_not_taken_again),
@@ -506,6 +738,16 @@ int main(int argc, char **argv)
         TEST(what_is_no_file_is_neither_waited_for_nor_followed),
         TEST(a_folder_that_is_no_overlay_is_not_harvested),
         TEST(damaged_notes_are_told),
+        TEST(a_file_that_did_not_change_is_not_sent_and_that_is_said),
+        TEST(a_file_that_was_only_touched_is_not_sent),
+        TEST(a_file_of_the_same_size_and_time_in_another_place_is_another),
+        TEST(a_change_right_after_a_harvest_is_seen_though_size_and_time_are_the_same),
+        TEST(a_database_whose_log_did_not_change_either_is_not_sent_again),
+        TEST(notes_without_times_or_digests_make_all_new),
+        TEST(nobody_else_may_read_an_overlay),
+        TEST(an_overlay_is_shared_where_that_is_wanted),
+        TEST(a_folder_that_is_there_stays_open_and_its_parts_do_not),
+        TEST(a_part_that_is_a_link_is_not_followed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

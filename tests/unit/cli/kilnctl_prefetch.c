@@ -286,6 +286,28 @@ static void a_toolchain_that_is_not_here_fails_once_and_those_here_are_named(voi
     expect_nothing_asked_or_printed(f);
 }
 
+static void a_database_id_that_is_none_fails_once_before_any_problem(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    assert_int_equal(
+        RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--db-id", "rubbish", "--json"),
+        KILN_E_INVALID);
+    assert_non_null(strstr(f->run.err.text, "--db-id: 'rubbish' is not a database id"));
+    expect_nothing_asked_or_printed(f);
+}
+
+static void a_database_id_of_another_device_fails_once_before_any_problem(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    assert_int_equal(
+        RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--db-id", "gfx906_60"),
+        KILN_E_INVALID);
+    assert_non_null(strstr(f->run.err.text, "'gfx906_60' is another device's"));
+    expect_nothing_asked_or_printed(f);
+}
+
 static void a_toolchain_asked_for_by_name_gets_one_try_even_if_it_is_known_to_fail(void **state)
 {
     struct fixture *f = *state;
@@ -372,6 +394,8 @@ int main(void)
         T(a_target_that_is_none_fails_once_before_any_problem),
         T(a_target_that_no_compiler_can_build_fails_once_with_all_reasons),
         T(a_toolchain_that_is_not_here_fails_once_and_those_here_are_named),
+        T(a_database_id_that_is_none_fails_once_before_any_problem),
+        T(a_database_id_of_another_device_fails_once_before_any_problem),
         T(a_toolchain_asked_for_by_name_gets_one_try_even_if_it_is_known_to_fail),
         T(a_doubted_toolchain_that_proves_itself_does_the_rest),
         T(a_target_with_its_features_the_other_way_round_is_the_same),

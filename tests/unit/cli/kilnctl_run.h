@@ -21,7 +21,7 @@ struct command_run {
     FILE *captured;
     char printed[65536];
     struct kiln_error err;
-    bool reported;
+    bool reported, refused;
 };
 
 static inline void command_run_capture(struct command_run *r)
@@ -62,7 +62,9 @@ static inline int command_run(struct command_run *r, int argc, const char *const
         .words = words.words,
         .word_count = words.count,
         .reported = &r->reported,
+        .refused = &r->refused,
     };
+    r->refused = false;
     command_run_capture(r);
     int rc = command->run(&invocation, &r->err);
     command_run_release(r);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/outcome.h"
+#include "cli/exit_status.h"
+#include "cli/fail.h"
 #include "cli/output.h"
 #include "common/json.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -157,6 +160,19 @@ static void json_that_is_printed_is_utf_8_whatever_it_holds(void **state)
     }
 }
 
+static void what_the_system_refuses_is_denied(void **state)
+{
+    struct kiln_error err = { 0 };
+    (void)state;
+    assert_int_equal(cli_fail_errno(&err, EACCES, "cannot open 'a'"), KILN_E_DENIED);
+    assert_string_equal(err.text, "cannot open 'a': Permission denied");
+    assert_int_equal(err.code, KILN_E_DENIED);
+    assert_int_equal(exit_status_of(err.code), 4);
+    assert_int_equal(cli_fail_errno(&err, EPERM, "x"), KILN_E_DENIED);
+    assert_int_equal(cli_fail_errno(&err, ENOMEM, "x"), KILN_E_NO_MEMORY);
+    assert_int_equal(cli_fail_errno(&err, ENOENT, "x"), KILN_E_IO);
+}
+
 int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -169,6 +185,7 @@ int main(void)
         T(success_says_nothing),
         T(json_is_seen_anywhere_but_among_plain_words),
         T(json_that_is_printed_is_utf_8_whatever_it_holds),
+        cmocka_unit_test(what_the_system_refuses_is_denied),
     };
     return cmocka_run_group_tests_name("cli.outcome", tests, NULL, NULL);
 }

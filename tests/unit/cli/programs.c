@@ -77,6 +77,7 @@ static void every_command_says_that_there_is_no_daemon_with_status_3(void **stat
         { "ping" },
         { "events" },
         { "toolchain", "ls" },
+        { "device", "ls" },
         { "kernel", "ls" },
         { "clear", "--all", "--yes" },
         { "pkg", "ls" },
@@ -181,7 +182,9 @@ static void every_command_of_the_driver_has_its_error_in_json_too(void **state)
 {
     static const struct call calls[] = {
         { { "conv", "-n", "many", "--json" }, 2, "INVALID" },
-        { { "conv", "-s", "1", "--json" }, 1, "UNSUPPORTED" },
+        { { "conv", "--find-mode", "slow", "--json" }, 2, "INVALID" },
+        { { "conv", "--enforce", "6", "--json" }, 2, "INVALID" },
+        { { "conv", "--budget", "soon", "--json" }, 2, "INVALID" },
         { { "conv", "-n", "1", "--device", "abacus:0", "--json" }, 2, "INVALID" },
         { { "run", "/nonexistent/file", "--json" }, 1, "IO" },
         { { "run", "--json" }, 2, "INVALID" },
@@ -205,6 +208,60 @@ static void a_listing_of_no_devices_is_json_with_the_reasons_and_the_error(void 
     assert_int_equal(status, 1);
     assert_non_null(strstr(f->printed, "\"unavailable\":[{"));
     expect_error(f, "UNSUPPORTED");
+}
+
+/* On a fake runtime (tests/support/fake_gpu), and no other. */
+static int list_hip(struct fixture *f, const char *folder, const char *json)
+{
+    setenv("KILN_CUDA_LIBRARY", "/nonexistent", 1);
+    setenv("KILN_OPENCL_LIBRARY", "/nonexistent", 1);
+    int status = DRIVER(f, "devices", "--hip-library-path", folder, json);
+    unsetenv("KILN_CUDA_LIBRARY");
+    unsetenv("KILN_OPENCL_LIBRARY");
+    return status;
+}
+
+static void devices_of_a_runtime_in_the_folder_given_are_told_with_all_there_is(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_err why = KILN_ERR_INIT;
+    KILN_AUTO(json) struct json *json = NULL;
+    assert_int_equal(list_hip(f, "/nonexistent:" FAKE_HIP, "--json"), 0);
+    assert_int_equal(json_parse(bytes_of_text(f->printed), "what was printed", &json, &why), 0);
+    const struct json *device = json_first(json_get(json, "devices"));
+    assert_int_equal(json_count(json_get(json, "devices")), 3);
+    assert_string_equal(json_get_text(device, "name", ""), "hip:0");
+    assert_string_equal(json_get_text(device, "model", ""), "Fake GPU 0");
+    assert_string_equal(json_get_text(device, "target", ""), "gfx90a:sramecc+:xnack-");
+    assert_string_equal(json_get_text(device, "database_id", ""), "gfx90a68");
+    assert_string_equal(json_get_text(device, "uuid", ""), "GPU-1901ead3a2ecd400");
+    assert_string_equal(json_get_text(device, "pci", ""), "0000:43:00.0");
+    assert_true(strncmp(json_get_text(device, "driver", ""), "HIP 6.2.41133", 13) == 0);
+    assert_int_equal(json_get_u64(device, "compute_units", 0), 104);
+    assert_int_equal(json_get_u64(device, "clock_mhz", 0), 1700);
+    assert_true(json_get_u64(device, "memory", 0) == (uint64_t)1 << 40);
+    const struct json *absent = json_first(json_get(json, "unavailable"));
+    assert_string_equal(json_get_text(absent, "name", ""), "cuda");
+    assert_true(*json_get_text(absent, "reason", ""));
+}
+
+static void a_list_of_devices_is_a_table_and_then_what_is_not_here(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(list_hip(f, FAKE_HIP, NULL), 0);
+    const char *first = "DEVICE  MODEL       TARGET                  UUID\n"
+                        "hip:0   Fake GPU 0  gfx90a:sramecc+:xnack-  GPU-1901ead3a2ecd400\n";
+    assert_int_equal(strncmp(f->printed, first, strlen(first)), 0);
+    assert_non_null(strstr(f->printed, "\n\nNot here:\ncuda    cannot load the CUDA driver "));
+    assert_non_null(strstr(f->printed, "\nopencl  cannot load the OpenCL loader "));
+}
+
+static void a_folder_for_the_runtime_is_absolute(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(DRIVER(f, "devices", "--hip-library-path", "lib"), 2);
+    assert_non_null(strstr(f->complained, "--hip-library-path: 'lib' in the search path is not "
+                                          "an absolute path"));
 }
 
 static void the_socket_given_is_the_one_looked_for(void **state)
@@ -294,8 +351,8 @@ static void a_command_line_at_fault_is_named_before_any_device(void **state)
     struct fixture *f = *state;
     assert_int_equal(DRIVER(f, "conv", "-n", "many", "--device", "abacus:0"), 2);
     assert_non_null(strstr(f->complained, "'many' of --batchsize"));
-    assert_int_equal(DRIVER(f, "conv", "-s", "1", "--device", "abacus:0"), 1);
-    assert_non_null(strstr(f->complained, "use -s 0"));
+    assert_int_equal(DRIVER(f, "conv", "--enforce", "6", "--device", "abacus:0"), 2);
+    assert_non_null(strstr(f->complained, "'6' of --enforce"));
     assert_int_equal(DRIVER(f, "run", "/nonexistent/file", "--device", "abacus:0"), 1);
     assert_non_null(strstr(f->complained, "/nonexistent/file"));
 }
@@ -315,6 +372,9 @@ int main(void)
         T(every_command_of_kilnctl_has_its_error_in_json_too),
         T(every_command_of_the_driver_has_its_error_in_json_too),
         T(a_listing_of_no_devices_is_json_with_the_reasons_and_the_error),
+        T(devices_of_a_runtime_in_the_folder_given_are_told_with_all_there_is),
+        T(a_list_of_devices_is_a_table_and_then_what_is_not_here),
+        T(a_folder_for_the_runtime_is_absolute),
         T(the_socket_given_is_the_one_looked_for),
         T(what_is_not_understood_has_status_2),
         T(clear_without_a_terminal_needs_yes),

@@ -301,6 +301,58 @@ static void a_nul_in_a_name_is_no_letter_of_it(void **state)
     assert_int_equal(tuning_entry_check(TUNING_PERF, &e, 0, &err), KILN_INVALID);
 }
 
+static void a_solvers_name_is_judged_by_one_rule(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    char longest[TUNING_WORD_MOST + 1];
+    static const struct {
+        const char *name, *says;
+    } bad[] = { { "", "solver is empty" },
+                { "Conv A", "'Conv A' is no solver's name" },
+                { "Conv.A", "'Conv.A' is no solver's name" },
+                { "A;B", "';'" },
+                { "A\n", "0x0a" } };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const struct tuning_entry entry = { .solver = bytes_of_text(bad[i].name) };
+        assert_int_equal(tuning_solver_check(entry.solver, &err), KILN_INVALID);
+        assert_says(err.text, bad[i].says);
+        assert_int_equal(tuning_entry_check(TUNING_PERF, &entry, 0, &err), KILN_INVALID);
+    }
+    memset(longest, 'x', sizeof(longest));
+    must(tuning_solver_check(bytes_of(longest, TUNING_WORD_MOST), &err), err);
+    assert_int_equal(tuning_solver_check(bytes_of(longest, sizeof(longest)), &err), KILN_INVALID);
+    must(tuning_solver_check(bytes_of_text("ConvOclBwdWrW2<16>"), &err), err);
+}
+
+static void an_algorithms_name_has_a_bound(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    char longest[TUNING_WORD_MOST + 1];
+    static const char begin[] = "miopenConvolutionFwdAlgo";
+    memset(longest, 'x', sizeof(longest));
+    memcpy(longest, begin, sizeof(begin) - 1);
+    struct tuning_entry entry = { .solver = bytes_of_text("A"),
+                                  .algorithm = bytes_of(longest, TUNING_WORD_MOST) };
+    must(tuning_entry_check(TUNING_FIND, &entry, 'F', &err), err);
+    entry.algorithm.size++;
+    assert_int_equal(tuning_entry_check(TUNING_FIND, &entry, 'F', &err), KILN_INVALID);
+}
+
+static void a_backend_is_one_of_those_there_are(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    static const char *const bad[] = { "", "hip", "Metal", "HIPx", "a:b", "OpenCL " };
+    must(tuning_backend_check(bytes_of_text("HIP"), &err), err);
+    must(tuning_backend_check(bytes_of_text("OpenCL"), &err), err);
+    must(tuning_backend_check(bytes_of_text("CUDA"), &err), err);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(tuning_backend_check(bytes_of_text(bad[i]), &err), KILN_INVALID);
+    assert_says(err.text, "'OpenCL ' is no backend: HIP, ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +369,9 @@ int main(void)
         cmocka_unit_test(names_of_miopens_are_taken),
         cmocka_unit_test(names_that_are_none_of_miopens_are_told),
         cmocka_unit_test(a_nul_in_a_name_is_no_letter_of_it),
+        cmocka_unit_test(a_solvers_name_is_judged_by_one_rule),
+        cmocka_unit_test(an_algorithms_name_has_a_bound),
+        cmocka_unit_test(a_backend_is_one_of_those_there_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

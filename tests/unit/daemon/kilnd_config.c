@@ -180,10 +180,12 @@ static void a_key_that_is_there_twice_is_refused_with_file_and_key(void **state)
     assert_says(f->err.text, "key 'workers' is there twice");
 }
 
-static void limits_under_which_no_compiler_could_start_are_refused(void **state)
+static void limits_under_which_no_compiler_could_work_are_refused(void **state)
 {
     static const char *const words[] = { "--compile-memory=1023MiB", "--compile-timeout=999ms",
-                                         "--compile-cpu=9s" };
+                                         "--compile-cpu=9s",
+                                         /* a request's source is a file of its compile, too */
+                                         "--compile-output=8MiB" };
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         f->argument_count = 2;
@@ -507,7 +509,7 @@ int main(void)
         CONFIG_TEST(bad_values_are_refused_by_flag_and_by_variable),
         CONFIG_TEST(unknown_flags_and_variables_are_refused_by_name),
         CONFIG_TEST(a_key_that_is_there_twice_is_refused_with_file_and_key),
-        CONFIG_TEST(limits_under_which_no_compiler_could_start_are_refused),
+        CONFIG_TEST(limits_under_which_no_compiler_could_work_are_refused),
         CONFIG_TEST(a_flag_without_its_value_is_refused),
         CONFIG_TEST(sizes_may_be_short_as_kilnctl_takes_them),
         CONFIG_TEST(sizes_know_decimal_and_binary_units),

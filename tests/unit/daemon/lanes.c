@@ -4,13 +4,17 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <time.h>
 
 #define TASKS 20
 #define READERS 2
 
 struct fixture {
     struct loop *loop;
+    struct loop_owner owner;
     struct lanes *lanes;
     struct executor_uv executor;
     struct kiln_err err;
@@ -19,6 +23,8 @@ struct fixture {
 struct counted {
     struct task task;
     unsigned started; /* which one it was to start */
+    unsigned ended;   /* which one had its done callback */
+    pthread_t thread;
     bool done;
 };
 
@@ -32,6 +38,7 @@ static struct {
 static void enter(struct counted *c)
 {
     c->started = atomic_fetch_add(&seen.started, 1);
+    c->thread = pthread_self();
     unsigned now = atomic_fetch_add(&seen.running, 1) + 1;
     unsigned most = atomic_load(&seen.most);
     while (now > most && !atomic_compare_exchange_weak(&seen.most, &most, now)) {
@@ -55,8 +62,10 @@ static void work_with_another(struct task *task)
 static void done(struct task *task)
 {
     assert_true(pthread_equal(pthread_self(), seen.loop_thread));
-    ((struct counted *)(void *)task)->done = true;
-    seen.done++;
+    struct counted *c = (struct counted *)(void *)task;
+    assert_false(c->done);
+    c->done = true;
+    c->ended = seen.done++;
 }
 
 static int set_up(void **state)
@@ -70,7 +79,8 @@ static int set_up(void **state)
     seen.loop_thread = pthread_self();
     must(loop_create(&f.loop, &f.err), f.err);
     must(lanes_create(f.loop, READERS, &f.lanes, &f.err), f.err);
-    executor_uv_init(&f.executor, f.lanes, NULL, NULL, /* closer= */ NULL);
+    const struct executor_uv_parts parts = { .loop = f.loop, .owner = &f.owner, .lanes = f.lanes };
+    executor_uv_init(&f.executor, &parts);
     *state = &f;
     return 0;
 }
@@ -78,6 +88,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
+    executor_uv_close(&f->executor);
     loop_run(f->loop);
     assert_int_equal(lanes_out(f->lanes), 0);
     lanes_destroy(f->lanes);
@@ -153,6 +164,158 @@ static void no_lane_waits_for_another(void **state)
     pthread_barrier_destroy(&seen.together);
 }
 
+/* ---- brief ones ---- */
+
+/* The first hold every thread until all of the others wait. */
+static void run_behind_full_threads(struct fixture *f, struct counted *tasks, unsigned brief)
+{
+    pthread_barrier_init(&seen.together, NULL, READERS);
+    for (unsigned i = 0; i < TASKS; i++) {
+        bool holds = i < READERS;
+        tasks[i] = (struct counted){ .task = { .work = holds ? work_with_another : work,
+                                               .done = done,
+                                               .is_brief = i < READERS + brief } };
+        run(f, LANE_READ, &tasks[i]);
+    }
+    loop_run(f->loop);
+    pthread_barrier_destroy(&seen.together);
+    assert_int_equal(seen.done, TASKS);
+}
+
+/* What one thread did in a row is done in a row, in its order. */
+static void brief_tasks_that_wait_share_a_thread(void **state)
+{
+    struct fixture *f = *state;
+    struct counted tasks[TASKS];
+    run_behind_full_threads(f, tasks, TASKS - READERS);
+    /* 18 wait for 2 threads: 8 go together, the 10 left make 5, then 2, 1, 1 and 1. */
+    for (unsigned i = READERS + 1; i < READERS + 8; i++) {
+        assert_true(pthread_equal(tasks[i].thread, tasks[READERS].thread));
+        assert_int_equal(tasks[i].ended, tasks[READERS].ended + (i - READERS));
+    }
+}
+
+/* Posted when the task before was told of; a thread that has both would never come so far. */
+static sem_t told;
+
+static void wait_until_told(struct task *task)
+{
+    struct timespec deadline;
+    enter((struct counted *)(void *)task);
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += 60; /* only a failure takes so long */
+    assert_int_equal(sem_timedwait(&told, &deadline), 0);
+    atomic_fetch_sub(&seen.running, 1);
+}
+
+static void done_and_tell(struct task *task)
+{
+    done(task);
+    sem_post(&told);
+}
+
+static void run_pairs(struct fixture *f, bool first_is_brief)
+{
+    struct counted tasks[TASKS];
+    sem_init(&told, 0, 0);
+    pthread_barrier_init(&seen.together, NULL, READERS);
+    for (unsigned i = 0; i < TASKS; i++) {
+        bool is_first = i % 2 == 0;
+        tasks[i] = (struct counted){ .task = { .work = is_first ? work : wait_until_told,
+                                               .done = is_first ? done_and_tell : done,
+                                               .is_brief = is_first == first_is_brief } };
+        if (i < READERS)
+            tasks[i].task = (struct task){ .work = work_with_another, .done = done };
+        run(f, LANE_READ, &tasks[i]);
+    }
+    loop_run(f->loop);
+    pthread_barrier_destroy(&seen.together);
+    sem_destroy(&told);
+    assert_int_equal(seen.done, TASKS);
+}
+
+static void what_may_take_long_shares_no_thread_with_a_brief_one(void **state)
+{
+    struct fixture *f = *state;
+    run_pairs(f, true);
+    seen.done = 0;
+    run_pairs(f, false);
+}
+
+/* ---- the end of the turn ---- */
+
+struct later {
+    struct task task; /* first member */
+    struct executor *executor;
+    char name;
+    unsigned left; /* how often it comes */
+};
+
+static char order[8]; /* in which they came */
+
+static void come(struct task *task)
+{
+    struct later *l = (struct later *)(void *)task;
+    order[strlen(order)] = l->name;
+    if (--l->left > 0)
+        l->executor->ops->later(l->executor, task);
+}
+
+static void what_it_leads_to_comes_in_the_next_turn(void **state)
+{
+    struct fixture *f = *state;
+    struct executor *executor = &f->executor.base;
+    struct later twice = { { .done = come }, executor, 'a', 2 };
+    struct later once = { { .done = come }, executor, 'b', 1 };
+    memset(order, 0, sizeof(order));
+
+    executor->ops->later(executor, &twice.task);
+    executor->ops->later(executor, &once.task);
+    assert_string_equal(order, ""); /* never within the call */
+    loop_run(f->loop);
+
+    assert_string_equal(order, "aba");
+}
+
+static struct later end;
+
+static void done_of_the_first(struct task *task)
+{
+    done(task);
+    end.executor->ops->later(end.executor, &end.task);
+    order[strlen(order)] = '1';
+}
+
+static void done_of_the_second(struct task *task)
+{
+    done(task);
+    order[strlen(order)] = '2';
+}
+
+static void the_end_of_the_turn_comes_after_what_is_due(void **state)
+{
+    struct fixture *f = *state;
+    struct counted tasks[3 * READERS];
+    end = (struct later){ { .done = come }, &f->executor.base, 'e', 1 };
+    memset(order, 0, sizeof(order));
+    pthread_barrier_init(&seen.together, NULL, READERS);
+    for (unsigned i = 0; i < 3 * READERS; i++) {
+        bool holds = i < READERS;
+        tasks[i] = (struct counted){
+            .task = { .work = holds ? work_with_another : work, .done = done, .is_brief = true }
+        };
+        if (i == READERS) /* these two go together */
+            tasks[i].task.done = done_of_the_first;
+        if (i == READERS + 1)
+            tasks[i].task.done = done_of_the_second;
+        run(f, LANE_READ, &tasks[i]);
+    }
+    loop_run(f->loop);
+    pthread_barrier_destroy(&seen.together);
+
+    assert_string_equal(order, "12e");
+}
+
 #define LANES_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -162,6 +325,10 @@ int main(void)
         LANES_TEST(changes_of_tuning_records_run_one_at_a_time_and_in_order),
         LANES_TEST(reads_run_beside_each_other_up_to_their_number),
         LANES_TEST(no_lane_waits_for_another),
+        LANES_TEST(brief_tasks_that_wait_share_a_thread),
+        LANES_TEST(what_may_take_long_shares_no_thread_with_a_brief_one),
+        LANES_TEST(what_it_leads_to_comes_in_the_next_turn),
+        LANES_TEST(the_end_of_the_turn_comes_after_what_is_due),
     };
     return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
 }

@@ -191,16 +191,55 @@ static void device_names_are_a_kind_and_a_number(void **state)
     assert_int_equal(uri.index, 12);
     must(device_uri_parse("hip://GPU-0123abcd-ef", &uri, &err), err);
     assert_string_equal(uri.uuid, "GPU-0123abcd-ef");
+    must(device_uri_parse("cuda://GPU-6e2a0c1d-1111-2222-3333-444455556666", &uri, &err), err);
+    assert_int_equal(uri.kind, DEVICE_CUDA);
+    must(device_uri_parse("cuda://MIG-6e2a0c1d-1111-2222-3333-444455556666", &uri, &err), err);
+    assert_string_equal(uri.uuid, "MIG-6e2a0c1d-1111-2222-3333-444455556666");
     must(device_uri_parse("auto", &uri, &err), err);
     assert_int_equal(uri.kind, DEVICE_AUTO);
+}
+
+static void a_list_of_names_is_cut_at_its_commas(void **state)
+{
+    (void)state;
+    const char *names = "cuda:0,,hip://GPU-1";
+    char name[DEVICE_NAME_MOST];
+    assert_true(device_uri_next(&names, name));
+    assert_string_equal(name, "cuda:0");
+    assert_true(device_uri_next(&names, name));
+    assert_string_equal(name, "");
+    assert_true(device_uri_next(&names, name));
+    assert_string_equal(name, "hip://GPU-1");
+    assert_false(device_uri_next(&names, name));
+}
+
+static void a_list_is_no_name_of_one_device(void **state)
+{
+    (void)state;
+    struct device_uri uri;
+    struct kiln_err err = KILN_ERR_INIT;
+    assert_int_equal(device_uri_parse("hip:0,hip:1", &uri, &err), KILN_INVALID);
+    assert_says(err.text, "is a list: one device is wanted");
 }
 
 static void other_device_names_are_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[] = { "",           "gpu",          "hip:",           "hip:-1",
-                                         "hip:1x",     "auto:1",       "opencl:12345",   "hip://",
-                                         "hip://GPU-", "cuda://GPU-1", "hip://GPU-../x", "openclx",
+    static const char *const wrong[] = { "",
+                                         "gpu",
+                                         "hip:",
+                                         "hip:-1",
+                                         "hip:1x",
+                                         "auto:1",
+                                         "opencl:12345",
+                                         "hip://",
+                                         "hip://GPU-",
+                                         "opencl://GPU-1",
+                                         "hip://MIG-1",
+                                         "cuda://MIG-",
+                                         "cuda://MIG-GPU-1/2/3",
+                                         "hip://GPU-../x",
+                                         "openclx",
                                          NULL };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct device_uri uri;
@@ -226,6 +265,8 @@ int main(void)
         cmocka_unit_test(the_drivers_flags_can_be_listed),
         cmocka_unit_test(device_names_are_a_kind_and_a_number),
         cmocka_unit_test(other_device_names_are_refused),
+        cmocka_unit_test(a_list_of_names_is_cut_at_its_commas),
+        cmocka_unit_test(a_list_is_no_name_of_one_device),
     };
     return cmocka_run_group_tests_name("client basics", tests, NULL, NULL);
 }

@@ -161,6 +161,8 @@ static void silence_is_a_time_out_and_the_daemon_is_told(void **state)
 
     uint64_t took = clock_monotonic_ns() - begin;
     assert_true(took >= 30000000u && took < 5000000000u);
+    assert_int_equal(status(f).rung, KILN_RUNG_NONE);
+    assert_says(status(f).reason, "has not answered yet");
     assert_int_equal(ping(f, 120), KILN_E_TIMED_OUT); /* longer than one read slice */
     fake_daemon_kill(&f->daemon);
     assert_true(f->daemon.cancels >= 1);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Devices and runs: OpenCL for real where a platform is, the other runtimes' absence. */
 #include "libclient/device/device.h"
-#include "libclient/device/opencl_library.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
+#include "tests/unit/libclient/opencl_scale.h"
 
-#include <dlfcn.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,52 +21,6 @@ struct fixture {
     uint64_t x_offset;
     const char *entry;
 };
-
-/* ---- a program binary, as a compiler would make it ---- */
-
-static const char source[] =
-    "__kernel __attribute__((reqd_work_group_size(16, 1, 1)))\n"
-    "void scale(__global const float *x, __global const float *w, __global float *y,\n"
-    "           uint add, float times, ulong wide) {\n"
-    "    size_t i = get_global_id(0);\n"
-    "    y[i] = x[i] * w[0] * times + (float)add + (float)(wide >> 32);\n"
-    "}\n";
-
-static void *symbol(const char *name)
-{
-    static void *dl;
-    if (!dl)
-        dl = dlopen("libOpenCL.so.1", RTLD_NOW);
-    void *address = dlsym(dl, name);
-    assert_non_null(address);
-    return address;
-}
-
-static struct bytes build(void)
-{
-    cl_program (*create)(cl_context, cl_uint, const char **, const size_t *, cl_int *);
-    cl_int (*info)(cl_program, cl_program_info, size_t, void *, size_t *);
-    *(void **)&create = symbol("clCreateProgramWithSource");
-    *(void **)&info = symbol("clGetProgramInfo");
-    const struct opencl_library *cl;
-    struct kiln_err err = KILN_ERR_INIT;
-    must(opencl_library_use(&cl, &err), err);
-    cl_platform_id platform;
-    cl_device_id device;
-    assert_int_equal(cl->clGetPlatformIDs(1, &platform, NULL), CL_SUCCESS);
-    assert_int_equal(cl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL), 0);
-    cl_context context = cl->clCreateContext(NULL, 1, &device, NULL, NULL, NULL);
-    const char *text = source;
-    cl_program program = create(context, 1, &text, NULL, NULL);
-    assert_int_equal(cl->clBuildProgram(program, 1, &device, "", NULL, NULL), CL_SUCCESS);
-    size_t size = 0;
-    assert_int_equal(info(program, CL_PROGRAM_BINARY_SIZES, sizeof(size), &size, NULL), 0);
-    unsigned char *data = malloc(size);
-    assert_int_equal(info(program, CL_PROGRAM_BINARIES, sizeof(data), &data, NULL), 0);
-    cl->clReleaseProgram(program);
-    cl->clReleaseContext(context);
-    return bytes_of(data, size);
-}
 
 /* ---- a plan with it ---- */
 
@@ -133,7 +85,7 @@ static int set_up(void **state)
         print_message("no OpenCL device here: %s\n", f.err.text);
         return 0;
     }
-    f.binary = build();
+    f.binary = opencl_scale_build();
     f.daemon.context = &f;
     f.daemon.handle = answer;
     fake_daemon_start(&f.daemon);
@@ -181,7 +133,9 @@ static void an_opencl_device_has_a_name_a_model_and_a_target(void **state)
     assert_string_equal(kiln_device_name(f->device), "opencl:0");
     assert_true(strlen(kiln_device_model(f->device)) > 0);
     assert_memory_equal(kiln_device_target(f->device), "opencl:", 7);
-    assert_string_equal(kiln_device_database_id(f->device), "");
+    assert_memory_equal(kiln_device_database_id(f->device), "opencl_", 7);
+    assert_true(strlen(kiln_device_driver(f->device)) > 0);
+    assert_true(kiln_device_memory(f->device) > 0);
     assert_true(kiln_device_compute_units(f->device) > 0);
 }
 
@@ -324,18 +278,17 @@ struct listing {
     unsigned working, hip, cuda;
 };
 
-static void on_found(void *context, const char *name, const char *model, const char *target,
+static void on_found(void *context, const struct kiln_device_info *info,
                      const struct kiln_error *why_not)
 {
     struct listing *l = context;
     if (!why_not) {
-        assert_non_null(model);
-        assert_non_null(target);
+        assert_true(info->model[0] && info->target[0] && info->database_id[0] && info->memory);
         l->working++;
         return;
     }
-    l->hip += strcmp(name, "hip") == 0;
-    l->cuda += strcmp(name, "cuda") == 0;
+    l->hip += strcmp(info->name, "hip") == 0;
+    l->cuda += strcmp(info->name, "cuda") == 0;
 }
 
 static void the_list_has_what_works_and_why_the_rest_does_not(void **state)
@@ -359,21 +312,11 @@ static void auto_takes_the_first_that_works(void **state)
     kiln_device_close(device);
 }
 
-static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *where)
-{
-    (void)st;
-    (void)kind;
-    (void)where;
-    return remove(path);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
-    char cache[] = "/tmp/kiln-test-pocl-XXXXXX";
-    if (mkdtemp(cache))
-        setenv("POCL_CACHE_DIR", cache, 1);
+    opencl_scale_init();
     const struct CMUnitTest tests[] = {
         TEST(a_runtime_that_is_absent_is_named_with_every_file_tried),
         TEST(an_opencl_device_has_a_name_a_model_and_a_target),
@@ -388,6 +331,6 @@ int main(void)
         TEST(auto_takes_the_first_that_works),
     };
     int failed = cmocka_run_group_tests_name("client devices", tests, NULL, NULL);
-    nftw(cache, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    opencl_scale_done();
     return failed;
 }

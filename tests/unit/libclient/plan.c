@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans: asked for, read, refused. */
 #include "tests/support/test.h"
-#include "tests/unit/libclient/fake_daemon.h"
+#include "tests/unit/libclient/fake_tuning.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define PROBLEMS 600
+
+/* What the daemon was asked for last. */
+struct asked {
+    unsigned plans;
+    uint8_t flags;
+    char database_id[32], driver[32], solver[32], config[32];
+};
 
 /* What the daemon answers with. */
 struct answers {
@@ -22,11 +31,53 @@ struct fixture {
     struct kiln_problem problem;
     struct kiln_plan_options options;
     struct answers answers;
+    struct asked asked;
 };
+
+static void copy(char to[32], struct bytes text)
+{
+    snprintf(to, 32, "%.*s", (int)text.size, (const char *)text.data);
+}
+
+static void note(struct asked *asked, const struct fake_request *rq)
+{
+    struct reader r = reader_of(rq->body);
+    struct message_plan m = message_plan_read(&r);
+    assert_false(r.failed);
+    asked->plans++;
+    asked->flags = m.flags;
+    copy(asked->database_id, m.database_id);
+    copy(asked->driver, m.driver);
+    copy(asked->solver, m.solver);
+    copy(asked->config, m.config);
+}
+
+/* Records and leases: it is done. */
+static void answer_tuning(const struct fake_request *rq)
+{
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 1000);
+    const struct message_recorded recorded = { .count = 1 };
+    const struct message_leased leased = { .state = rq->header.type == MESSAGE_tuning_lease
+                                                        ? LEASE_OUTCOME_GRANTED
+                                                        : LEASE_OUTCOME_DONE,
+                                           .lease = 1 };
+    if (rq->header.type == MESSAGE_tuning_put)
+        message_recorded_write(&body, &recorded);
+    else
+        message_leased_write(&body, &leased);
+    fake_reply(rq, rq->header.type == MESSAGE_tuning_put ? MESSAGE_recorded : MESSAGE_leased, 0,
+               buffer_view(&body), NULL, 0);
+}
 
 static void answer(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
+    if (rq->header.type != MESSAGE_plan) {
+        answer_tuning(rq);
+        return;
+    }
+    note(&f->asked, rq);
     BUFFER_AUTO struct buffer arguments, kernels, objects, body;
     buffer_init(&arguments, 10000);
     buffer_init(&kernels, 10000);
@@ -62,7 +113,11 @@ static int set_up(void **state)
                      .dilation = { 1, 1, 1 } },
         .options = { .size = sizeof(f.options), .target = "gfx90a" },
         .answers.planned = { .solver = bytes_of_text("Naive"),
+                             .config = bytes_of_text("8,4"),
+                             .source = PLAN_SOURCE_FIND,
+                             .expected_ms = fake_real(0.25),
                              .toolchain = bytes_of_text("clang"),
+                             .toolchain_identity = bytes_of_text("clang 15 0123456789ab"),
                              .workspace_size = 64,
                              .plan_ns = 9,
                              .kernel_count = 1,
@@ -74,6 +129,7 @@ static int set_up(void **state)
                             .group_x = 64,
                             .group_y = 1,
                             .group_z = 1,
+                            .shared_bytes = 65536,
                             .argument_count = 1 },
         .answers.argument = { .kind = ARGUMENT_Y },
         .answers.object = fake_inline_outcome(0, &key, bytes_of_text("object")),
@@ -108,7 +164,11 @@ static void a_plan_says_what_to_launch_and_with_which_object(void **state)
     must(get(f, &plan), f->err);
 
     assert_string_equal(kiln_plan_solver(plan), "Naive");
+    assert_string_equal(kiln_plan_config(plan), "8,4");
+    assert_int_equal(kiln_plan_source(plan), KILN_PLAN_FIND);
+    assert_true(kiln_plan_expected_ms(plan) == 0.25);
     assert_string_equal(kiln_plan_toolchain(plan), "clang");
+    assert_string_equal(kiln_plan_toolchain_identity(plan), "clang 15 0123456789ab");
     assert_int_equal(kiln_plan_workspace(plan), 64);
     assert_int_equal(kiln_plan_ns(plan), 9);
     assert_int_equal(kiln_plan_object_count(plan), 1);
@@ -123,10 +183,164 @@ static void a_plan_says_what_to_launch_and_with_which_object(void **state)
     assert_string_equal(launch.kernel, "conv");
     assert_int_equal(launch.grid[2], 4);
     assert_int_equal(launch.group[0], 64);
+    assert_int_equal(launch.shared_bytes, 65536);
     assert_int_equal(kiln_plan_launch(plan, 1, &launch, &f->err), KILN_E_INVALID);
     assert_null(kiln_plan_object(plan, 1));
     kiln_plan_unref(plan);
 }
+
+static void a_program_of_an_older_header_gets_what_it_knows(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_plan *plan;
+    struct kiln_plan_launch launch = { .size = offsetof(struct kiln_plan_launch, shared_bytes),
+                                       .shared_bytes = 7 };
+    f->options.config = "not read";
+    f->options.size = offsetof(struct kiln_plan_options, config);
+    must(get(f, &plan), f->err);
+    must(kiln_plan_launch(plan, 0, &launch, &f->err), f->err);
+    assert_int_equal(launch.group[0], 64);
+    assert_int_equal(launch.shared_bytes, 7);
+    assert_int_equal(launch.size, offsetof(struct kiln_plan_launch, shared_bytes));
+    assert_string_equal(f->asked.config, "");
+    kiln_plan_unref(plan);
+}
+
+static void what_is_wished_for_reaches_the_daemon(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_plan *plan;
+    f->options.database_id = "gfx90a68";
+    f->options.driver = "6.2";
+    f->options.solver = "Naive";
+    f->options.config = "16,2";
+    must(get(f, &plan), f->err);
+    assert_string_equal(f->asked.database_id, "gfx90a68");
+    assert_string_equal(f->asked.driver, "6.2");
+    assert_string_equal(f->asked.solver, "Naive");
+    assert_string_equal(f->asked.config, "16,2");
+    assert_int_equal(f->asked.flags, 0);
+    kiln_plan_unref(plan);
+
+    f->options.heuristic = 1;
+    f->options.config = NULL;
+
+    must(get(f, &plan), f->err);
+    assert_int_equal(f->asked.flags, PLAN_HEURISTIC);
+    kiln_plan_unref(plan);
+}
+
+static void plan_again(struct fixture *f)
+{
+    struct kiln_plan *plan;
+    must(get(f, &plan), f->err);
+    kiln_plan_unref(plan);
+}
+
+static void a_plan_by_heuristic_is_another_one(void **state)
+{
+    struct fixture *f = *state;
+    plan_again(f);
+    f->options.heuristic = 1;
+    plan_again(f);
+    assert_int_equal(f->asked.plans, 2);
+    plan_again(f);
+    assert_int_equal(f->asked.plans, 2);
+    f->options.driver = "6.2"; /* what is stale depends on it */
+    plan_again(f);
+    assert_int_equal(f->asked.plans, 3);
+}
+
+static void plans_with_forced_configs_are_not_kept(void **state)
+{
+    struct fixture *f = *state;
+    f->options.solver = "Naive";
+    f->options.config = "16,2";
+    plan_again(f);
+    plan_again(f);
+    assert_int_equal(f->asked.plans, 2);
+}
+
+/* ---- what this process records ---- */
+
+static const struct kiln_measurement measurement = { .size = sizeof(measurement),
+                                                     .solver = "Naive",
+                                                     .algorithm = "miopenConvolutionFwdAlgoDirect",
+                                                     .samples = 1,
+                                                     .median_ms = 1 };
+static const struct kiln_measurement tuned = {
+    .size = sizeof(tuned), .solver = "Naive", .params = "8,4", .samples = 1, .median_ms = 1
+};
+
+static int put_find(struct fixture *f)
+{
+    const struct kiln_recording r = { .size = sizeof(r),
+                                      .database_id = "gfx90a68",
+                                      .tier = KILN_TUNING_USER,
+                                      .measurements = &measurement,
+                                      .measurement_count = 1 };
+    return kiln_find_put(f->client, &f->problem, &r, 0, &f->err);
+}
+
+static int put_perf(struct fixture *f)
+{
+    const struct kiln_recording r = { .size = sizeof(r),
+                                      .database_id = "gfx90a68",
+                                      .tier = KILN_TUNING_USER,
+                                      .measurements = &tuned,
+                                      .measurement_count = 1 };
+    return kiln_perf_put(f->client, &f->problem, &r, 0, &f->err);
+}
+
+static int take_lease(struct fixture *f)
+{
+    const struct kiln_lease_request r = { .size = sizeof(r),
+                                          .database_id = "gfx90a68",
+                                          .solver = "Naive" };
+    struct kiln_lease lease = { .size = sizeof(lease) };
+    int outcome;
+    return kiln_lease_take(f->client, &f->problem, &r, 0, &outcome, &lease, &f->err);
+}
+
+static void what_this_process_records_counts_for_its_next_plan(void **state)
+{
+    struct fixture *f = *state;
+    int (*const changes[])(struct fixture *) = { put_find, put_perf, take_lease };
+    plan_again(f);
+    f->problem.n = 2;
+    plan_again(f);
+    for (unsigned i = 0; i < 3; i++) {
+        const unsigned before = f->asked.plans;
+        f->problem.n = 1;
+
+        must(changes[i](f), f->err);
+
+        plan_again(f);
+        assert_int_equal(f->asked.plans, before + 1);
+        f->problem.n = 2; /* of another problem nothing was recorded */
+        plan_again(f);
+        assert_int_equal(f->asked.plans, before + 1);
+    }
+}
+
+static void the_last_report_of_a_lease_counts_for_the_next_plan(void **state)
+{
+    struct fixture *f = *state;
+    const struct kiln_lease_request r = { .size = sizeof(r),
+                                          .database_id = "gfx90a68",
+                                          .solver = "Naive" };
+    struct kiln_lease lease = { .size = sizeof(lease) }, next = { .size = sizeof(next) };
+    int outcome;
+    must(kiln_lease_take(f->client, &f->problem, &r, 0, &outcome, &lease, &f->err), f->err);
+    plan_again(f);
+    assert_int_equal(f->asked.plans, 1);
+    must(kiln_lease_report(f->client, &lease, NULL, 0, &outcome, &next, &f->err), f->err);
+    assert_int_equal(outcome, KILN_LEASE_DONE);
+    plan_again(f);
+    assert_int_equal(f->asked.plans, 2);
+}
+
+/* ---- the table ---- */
 
 static void the_same_problem_is_planned_once(void **state)
 {
@@ -195,6 +409,27 @@ static void a_failed_object_is_the_plans_failure(void **state)
     assert_string_equal(f->err.log, "log");
 }
 
+static void words_as_long_as_they_may_be_are_kept_whole(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_plan *plan;
+    static char config[TUNING_WORD_MOST + 1], identity[TUNING_WORD_MOST + 1];
+    memset(config, '1', TUNING_WORD_MOST);
+    memset(identity, 'x', TUNING_WORD_MOST);
+    f->answers.planned.config = bytes_of_text(config);
+    f->answers.planned.toolchain_identity = bytes_of_text(identity);
+
+    must(get(f, &plan), f->err);
+
+    struct kiln_plan_launch launch = { .size = sizeof(launch) };
+    must(kiln_plan_launch(plan, 0, &launch, &f->err), f->err);
+    assert_string_equal(kiln_plan_config(plan), config);
+    assert_string_equal(kiln_plan_toolchain_identity(plan), identity);
+    assert_string_equal(launch.kernel, "conv");
+    assert_int_equal(launch.shared_bytes, 65536);
+    kiln_plan_unref(plan);
+}
+
 static void refused(struct fixture *f, const char *part)
 {
     struct kiln_plan *plan;
@@ -207,6 +442,8 @@ static void plans_that_do_not_fit_together_are_refused(void **state)
 {
     struct fixture *f = *state;
     const struct answers good = f->answers;
+    static char longest[TUNING_WORD_MOST + 1];
+    memset(longest, '1', sizeof(longest));
 #define BREAK(field, value, part)   \
     do {                            \
         f->answers.field = (value); \
@@ -220,6 +457,13 @@ static void plans_that_do_not_fit_together_are_refused(void **state)
     BREAK(planned.object_count, 9, "number of code objects");
     BREAK(planned.solver, bytes_of_text(""), "no solver");
     BREAK(planned.toolchain, bytes_of("a\0b", 3), "no solver or toolchain");
+    BREAK(planned.config, bytes_of("1\0,2", 4), "perf config");
+    BREAK(planned.config, bytes_of(longest, sizeof(longest)), "perf config");
+    BREAK(planned.toolchain_identity, bytes_of(longest, sizeof(longest)), "toolchain");
+    BREAK(planned.source, PLAN_SOURCE_HEURISTIC + 1, "source");
+    BREAK(planned.expected_ms, fake_real(-1), "expected time");
+    BREAK(planned.expected_ms, fake_real(NAN), "expected time");
+    BREAK(planned.expected_ms, fake_real(INFINITY), "expected time");
     BREAK(kernel.name, bytes_of("a\0b", 3), "without a name");
     BREAK(kernel.object, 1, "not there");
     BREAK(kernel.grid_y, 0, "geometry");
@@ -249,6 +493,16 @@ static void what_is_asked_wrongly_is_refused_here(void **state)
     f->options.target = NULL;
     assert_int_equal(get(f, &plan), KILN_E_INVALID);
     assert_says(f->err.text, "kiln_plan_options.target");
+    f->options.target = "gfx90a";
+    f->options.config = "1,2";
+    assert_int_equal(get(f, &plan), KILN_E_INVALID);
+    assert_says(f->err.text, "kiln_plan_options.solver");
+    static char longest[TUNING_WORD_MOST + 2];
+    memset(longest, '1', sizeof(longest) - 1);
+    f->options.solver = "Naive";
+    f->options.config = longest;
+    assert_int_equal(get(f, &plan), KILN_E_INVALID);
+    assert_says(f->err.text, "kiln_plan_options.config has 1025 bytes");
     assert_int_equal(f->daemon.connections, 0);
 }
 
@@ -326,10 +580,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_plan_says_what_to_launch_and_with_which_object),
+        TEST(a_program_of_an_older_header_gets_what_it_knows),
+        TEST(what_is_wished_for_reaches_the_daemon),
+        TEST(a_plan_by_heuristic_is_another_one),
+        TEST(plans_with_forced_configs_are_not_kept),
+        TEST(what_this_process_records_counts_for_its_next_plan),
+        TEST(the_last_report_of_a_lease_counts_for_the_next_plan),
         TEST(the_same_problem_is_planned_once),
         TEST(a_plan_lives_as_long_as_somebody_holds_it),
         TEST(a_plan_without_objects_still_tells_about_them),
         TEST(a_failed_object_is_the_plans_failure),
+        TEST(words_as_long_as_they_may_be_are_kept_whole),
         TEST(plans_that_do_not_fit_together_are_refused),
         TEST(what_is_asked_wrongly_is_refused_here),
         TEST(a_batch_of_plans_is_told_each_once),

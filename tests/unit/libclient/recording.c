@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define ENTRIES TUNING_ENTRIES_MOST
+#define ALGORITHM "miopenConvolutionFwdAlgoDirect"
 
 struct fixture {
     struct fake_daemon daemon;
@@ -21,6 +22,8 @@ struct fixture {
     struct message_tuning_put asked;
     int more; /* entries that the daemon says it has recorded beyond those that came */
     unsigned breaks;
+    uint8_t tokens[4][TUNING_TOKEN_SIZE]; /* of the first requests */
+    unsigned token_count;
 };
 
 static void record(struct fake_request *rq)
@@ -31,6 +34,9 @@ static void record(struct fake_request *rq)
     struct reader r = reader_of(buffer_view(&f->body));
     f->asked = message_tuning_put_read(&r);
     assert_true(rq->header.type == MESSAGE_tuning_put && !r.failed && r.at == r.end);
+    assert_int_equal(f->asked.token.size, TUNING_TOKEN_SIZE);
+    if (f->token_count < 4)
+        memcpy(f->tokens[f->token_count++], f->asked.token.data, TUNING_TOKEN_SIZE);
     if (f->breaks) {
         f->breaks--;
         fake_hang_up(rq);
@@ -60,7 +66,7 @@ static int set_up(void **state)
     for (size_t i = 0; i <= ENTRIES; i++)
         f.measurements[i] = (struct kiln_measurement){ .size = sizeof(f.measurements[i]),
                                                        .solver = i ? "SolverB" : "SolverA",
-                                                       .algorithm = "Algo",
+                                                       .algorithm = ALGORITHM,
                                                        .params = "1,2",
                                                        .workspace = 4096,
                                                        .samples = 7,
@@ -128,7 +134,7 @@ static void find_measurements_go_over_with_where_they_were_made(void **state)
     assert_int_equal(m->count, 2);
     struct message_tuning_entry e = asked_entry(f, 1);
     assert_text(e.solver, "SolverB");
-    assert_text(e.algorithm, "Algo");
+    assert_text(e.algorithm, ALGORITHM);
     assert_text(e.params, "");
     assert_int_equal(e.workspace, 4096);
     assert_int_equal(e.samples, 7);
@@ -175,10 +181,14 @@ static void what_is_not_known_goes_over_empty(void **state)
 static void a_record_may_have_its_most_entries_at_their_longest(void **state)
 {
     struct fixture *f = *state;
-    static char word[TUNING_WORD_MOST + 1];
+    static char word[TUNING_WORD_MOST + 1], algorithm[TUNING_WORD_MOST + 1];
     memset(word, 'x', TUNING_WORD_MOST);
-    for (size_t i = 0; i < ENTRIES; i++)
-        f->measurements[i].solver = f->measurements[i].algorithm = word;
+    memset(algorithm, 'x', TUNING_WORD_MOST);
+    memcpy(algorithm, ALGORITHM, sizeof(ALGORITHM) - 1);
+    for (size_t i = 0; i < ENTRIES; i++) {
+        f->measurements[i].solver = word;
+        f->measurements[i].algorithm = algorithm;
+    }
     f->recording.measurement_count = ENTRIES;
 
     must(find_put(f), f->err);
@@ -187,12 +197,26 @@ static void a_record_may_have_its_most_entries_at_their_longest(void **state)
     assert_int_equal(asked_entry(f, ENTRIES - 1).solver.size, TUNING_WORD_MOST);
 }
 
-static void what_a_dying_daemon_did_not_confirm_is_sent_again(void **state)
+/* kilnd may have recorded it all the same: by the token it tells that it is the same one. */
+static void what_a_dying_daemon_did_not_confirm_is_sent_again_as_it_was(void **state)
 {
     struct fixture *f = *state;
     f->breaks = 1;
     must(find_put(f), f->err);
     assert_int_equal(f->daemon.requests, 2);
+    assert_int_equal(f->token_count, 2);
+    assert_memory_equal(f->tokens[0], f->tokens[1], TUNING_TOKEN_SIZE);
+}
+
+static void each_call_has_a_token_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    static const uint8_t zeros[TUNING_TOKEN_SIZE];
+    must(find_put(f), f->err);
+    must(find_put(f), f->err);
+    assert_int_equal(f->token_count, 2);
+    assert_memory_not_equal(f->tokens[0], f->tokens[1], TUNING_TOKEN_SIZE);
+    assert_memory_not_equal(f->tokens[0], zeros, TUNING_TOKEN_SIZE);
 }
 
 static void refused(struct fixture *f, int rc, const char *part)
@@ -228,6 +252,11 @@ static void words_that_cannot_stand_in_a_record_are_refused(void **state)
     f->measurements[0].solver = "A";
     f->measurements[0].algorithm = "a,b";
     refused(f, find_put(f), "algorithm");
+    f->measurements[0].algorithm = "direct";
+    refused(f, find_put(f), "'direct' is no algorithm of MIOpen's");
+    f->measurements[0].solver = "Conv A";
+    refused(f, perf_put(f), "'Conv A' is no solver's name");
+    f->measurements[0].solver = "A";
     f->measurements[0].params = "1;2";
     refused(f, perf_put(f), "parameter text");
 }
@@ -253,6 +282,9 @@ static void what_is_no_recording_is_refused(void **state)
     f->recording.measurements = NULL;
     refused(f, find_put(f), "measurements");
     f->recording.measurements = f->measurements;
+    f->recording.backend = "Metal";
+    refused(f, find_put(f), "kiln_recording.backend: 'Metal' is no backend");
+    f->recording.backend = NULL;
     f->recording.database_id = NULL;
     refused(f, find_put(f), "kiln_device_database_id()");
     f->recording.size = 8;
@@ -296,7 +328,8 @@ int main(void)
         TEST(perf_measurements_have_parameters_instead),
         TEST(what_is_not_known_goes_over_empty),
         TEST(a_record_may_have_its_most_entries_at_their_longest),
-        TEST(what_a_dying_daemon_did_not_confirm_is_sent_again),
+        TEST(what_a_dying_daemon_did_not_confirm_is_sent_again_as_it_was),
+        TEST(each_call_has_a_token_of_its_own),
         TEST(numbers_that_no_measurement_has_are_refused),
         TEST(words_that_cannot_stand_in_a_record_are_refused),
         TEST(what_is_no_recording_is_refused),

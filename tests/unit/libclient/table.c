@@ -188,6 +188,63 @@ static void may_be_used_by_many_threads_at_once(void **state)
     assert_int_equal(table_count(f->table), 3);
 }
 
+/* ---- forgetting ---- */
+
+static struct table_identity of_two(struct bytes parts[2], enum table_kind kind, const char *first,
+                                    const char *second)
+{
+    parts[0] = bytes_of_text(first);
+    parts[1] = bytes_of_text(second);
+    return (struct table_identity){ .kind = kind, .parts = parts, .count = 2 };
+}
+
+static bool has(struct fixture *f, enum table_kind kind, const char *first, const char *second)
+{
+    struct bytes parts[2];
+    struct table_identity id = of_two(parts, kind, first, second);
+    struct value *v = table_get(f->table, &id);
+    if (v)
+        unref(v);
+    return v;
+}
+
+static void put_two(struct fixture *f, enum table_kind kind, const char *first, const char *second)
+{
+    struct bytes parts[2];
+    struct table_identity id = of_two(parts, kind, first, second);
+    table_put(f->table, &id, &f->values[0], &ops, 10);
+}
+
+static void forgets_what_begins_with_one_part(void **state)
+{
+    struct fixture *f = *state;
+    put_two(f, TABLE_PLAN, "a", "1");
+    put_two(f, TABLE_PLAN, "ab", "1");
+    put_two(f, TABLE_SOURCE, "a", "1");
+
+    table_forget(f->table, TABLE_PLAN, bytes_of_text("a"));
+
+    assert_false(has(f, TABLE_PLAN, "a", "1"));
+    assert_true(has(f, TABLE_PLAN, "ab", "1"));
+    assert_true(has(f, TABLE_SOURCE, "a", "1"));
+    table_forget(f->table, TABLE_PLAN, (struct bytes){ 0 });
+    assert_false(has(f, TABLE_PLAN, "ab", "1"));
+    assert_true(has(f, TABLE_SOURCE, "a", "1"));
+}
+
+static void an_answer_to_an_older_question_is_not_kept(void **state)
+{
+    struct fixture *f = *state;
+    struct bytes parts[2];
+    struct table_identity id = of_two(parts, TABLE_PLAN, "a", "1");
+    uint64_t before = table_epoch(f->table);
+    table_forget(f->table, TABLE_PLAN, bytes_of_text("a"));
+    table_put_of_epoch(f->table, before, &id, &f->values[0], &ops, 10);
+    assert_false(has(f, TABLE_PLAN, "a", "1"));
+    table_put_of_epoch(f->table, table_epoch(f->table), &id, &f->values[0], &ops, 10);
+    assert_true(has(f, TABLE_PLAN, "a", "1"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -201,6 +258,8 @@ int main(void)
         TEST(compares_long_texts_to_the_last_byte),
         TEST(keeps_nothing_when_told_to_have_no_room),
         TEST(may_be_used_by_many_threads_at_once),
+        TEST(forgets_what_begins_with_one_part),
+        TEST(an_answer_to_an_older_question_is_not_kept),
     };
     return cmocka_run_group_tests_name("client table", tests, NULL, NULL);
 }

@@ -319,7 +319,29 @@ static void the_last_lines_of_a_log_tell_why_a_compiler_died(void **state)
                      COMPILE_MEMORY);
     assert_int_equal(worker_log_cause("error: File too large", COMPILE_CRASHED, &text),
                      COMPILE_OUTPUT);
-    assert_string_equal(text, "the compiler wrote more than it may");
+    assert_string_equal(text, "the compiler wrote more than it may (setting compile_output)");
+}
+
+static void a_stack_dump_does_not_hide_what_llvm_gave_up_for(void **state)
+{
+    (void)state;
+    char log[4096] = "";
+    const char *text = "as it was";
+    static const char end[] = "clang: error: clang frontend command failed due to signal\n";
+    for (int i = 0; i < 40; i++)
+        strcat(log, " #1 0x00007fefc50b5070 llvm::sys::RunSignalHandlers() (libLLVM.so)\n");
+    strcat(log, end);
+    char quoted[4200], said[4200];
+    snprintf(quoted, sizeof(quoted), "    1 | LLVM ERROR: out of memory\n%s", log);
+    snprintf(said, sizeof(said), "k.cpp:1:1: warning: x\nLLVM ERROR: out of memory\n%s", log);
+
+    assert_int_equal(worker_log_cause(quoted, COMPILE_CRASHED, &text), COMPILE_CRASHED);
+    assert_string_equal(text, "as it was");
+    assert_int_equal(worker_log_cause(said, COMPILE_CRASHED, &text), COMPILE_MEMORY);
+    assert_says(text, "setting compile_memory");
+
+    snprintf(said, sizeof(said), "LLVM ERROR: broken\nout of memory\n%s", log);
+    assert_int_equal(worker_log_cause(said, COMPILE_CRASHED, &text), COMPILE_CRASHED);
 }
 
 int main(void)
@@ -341,6 +363,7 @@ int main(void)
         cmocka_unit_test(an_absent_toolchain_is_unavailable_and_not_a_failed_compile),
         cmocka_unit_test(a_long_log_loses_its_middle),
         cmocka_unit_test(the_last_lines_of_a_log_tell_why_a_compiler_died),
+        cmocka_unit_test(a_stack_dump_does_not_hide_what_llvm_gave_up_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

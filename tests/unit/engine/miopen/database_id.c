@@ -23,6 +23,10 @@ static const struct {
     { "gfx1100", "gfx1100", 0 },
     { "gfx906_xnack_60", "gfx906_xnack", 60 },
     { "gfx90a_xnack68", "gfx90a_xnack", 104 },
+    { "sm_90_132", "sm_90", 132 },
+    { "sm_86_46", "sm_86", 46 },
+    { "sm_90a", "sm_90a", 0 },
+    { "opencl_1a2b3c4d", "opencl_1a2b3c4d", 0 },
 };
 
 static void writes_what_miopen_writes(void **state)
@@ -72,9 +76,22 @@ static void refuses_every_other_spelling(void **state)
         "gfx90a_6 0",
         "gfx90a_68x",
         "sm_9",
-        "sm_90_60",
+        "sm_90_",
+        "sm_90_0",
+        "sm_90_060",
+        "sm_90_6x",
+        "sm_90_60_1",
+        "sm_90a_132", /* the letter makes no other device */
+        "sm_9084",
+        "sm__132",
         "SM_90",
+        "SM_90_132",
         "opencl:x",
+        "opencl_",
+        "opencl_1a2b3c4",
+        "opencl_1a2b3c4d5",
+        "opencl_1A2B3C4D",
+        "opencl_1a2b3c4g",
         "gfx906:60",
         "gfx906__60",
         "gfx90a_xnackx",
@@ -119,6 +136,19 @@ static void nvidias_targets_are_ids_of_kilns_own_packages_alone(void **state)
     }
     must(database_id_of_file("gfx90a68.kdb", &id, &err), err);
     assert_true(database_id_is_miopens(&id));
+}
+
+static void a_package_is_for_no_single_device_of_others_than_amd(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "sm_90_132.kpkg", "sm_90_132.kdb", "opencl_1a2b3c4d.kpkg",
+                                       "opencl_1a2b3c4d.kdb" };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct database_id id;
+        struct kiln_err err = KILN_ERR_INIT;
+        assert_int_equal(database_id_of_file(bad[i], &id, &err), KILN_INVALID);
+        assert_says(err.text, "is for a target: sm_90.kpkg");
+    }
 }
 
 static void finds_the_id_in_a_file_name(void **state)
@@ -186,6 +216,7 @@ int main(void)
         cmocka_unit_test(a_nul_inside_is_no_digit),
         cmocka_unit_test(finds_the_id_in_a_file_name),
         cmocka_unit_test(nvidias_targets_are_ids_of_kilns_own_packages_alone),
+        cmocka_unit_test(a_package_is_for_no_single_device_of_others_than_amd),
         cmocka_unit_test(says_which_file_names_no_device),
         cmocka_unit_test(splits_a_version_off),
         cmocka_unit_test(tells_when_there_is_no_room),

@@ -20,6 +20,17 @@ static const struct {
     { "gfx90a68_1.1.0.udb.txt", { TUNING_PERF, TUNING_TEXT, "gfx90a68", "", "1.1.0", true } },
     { "gfx90a_1.1.0.udb", { TUNING_PERF, TUNING_SQLITE, "gfx90a", "", "1.1.0", true } },
     { "gfx942130.db.txt", { TUNING_PERF, TUNING_TEXT, "gfx942130", "", "", false } },
+    /* kiln's own */
+    { "sm_90_132.CUDA.fdb.txt", { TUNING_FIND, TUNING_TEXT, "sm_90_132", "CUDA", "", false } },
+    { "sm_90_132.CUDA.3_2_0.ufdb.txt",
+      { TUNING_FIND, TUNING_TEXT, "sm_90_132", "CUDA", "3_2_0", true } },
+    { "sm_90_132.db", { TUNING_PERF, TUNING_SQLITE, "sm_90_132", "", "", false } },
+    { "sm_90_132_1.1.0.udb", { TUNING_PERF, TUNING_SQLITE, "sm_90_132", "", "1.1.0", true } },
+    { "opencl_1a2b3c4d.OpenCL.fdb.txt",
+      { TUNING_FIND, TUNING_TEXT, "opencl_1a2b3c4d", "OpenCL", "", false } },
+    { "opencl_1a2b3c4d_1.1.0.udb",
+      { TUNING_PERF, TUNING_SQLITE, "opencl_1a2b3c4d", "", "1.1.0", true } },
+    { "opencl_1a2b3c4d.db.txt", { TUNING_PERF, TUNING_TEXT, "opencl_1a2b3c4d", "", "", false } },
 };
 
 static void assert_same(const struct tuning_file_name *a, const struct tuning_file_name *b)
@@ -32,7 +43,7 @@ static void assert_same(const struct tuning_file_name *a, const struct tuning_fi
     assert_int_equal(a->is_user, b->is_user);
 }
 
-static void reads_and_writes_miopens_names(void **state)
+static void reads_and_writes_miopens_names_and_kilns(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
@@ -48,6 +59,7 @@ static void reads_and_writes_miopens_names(void **state)
         strcat(strcpy(packed, text), ".bz2");
         must(tuning_file_name_parse(packed, &n, &err), err);
         assert_same(&n, &known[i].is);
+        assert_int_equal(tuning_file_name_is_miopens(&n), strncmp(text, "gfx", 3) == 0);
     }
 }
 
@@ -80,6 +92,8 @@ static const struct {
     { "gfx906_60.fdb.txt", "a backend" },
     { "gfx906_60..fdb.txt", "a backend" },
     { "gfx906_60.H-P.fdb.txt", "a backend" },
+    { "gfx906_60.Metal.fdb.txt", "a backend (HIP, CUDA or OpenCL)" },
+    { "gfx906_60.CUDA.fdb.txt", "have the backend HIP or OpenCL, not 'CUDA'" },
     { "gfx906_60.AVeryLongBackendsName.fdb.txt", "a backend" },
     { "gfx906_60.HIP.1_2.fdb.txt", "a backend" },
     { "gfx906_60.HIP..ufdb.txt", "version" },
@@ -87,7 +101,11 @@ static const struct {
     { "gfx906_60_1.1.0\x1b.udb", "version" },
     { "gfx999_60.db", "no database id" },
     { "gfx906_61x.db", "no database id" },
-    { "sm_90.db", "no database id" },
+    { "sm_9.db", "no database id" },
+    { "sm_90a_132.db", "no database id" },
+    { "sm_90_132.HIP.fdb.txt", "have the backend CUDA, not 'HIP'" },
+    { "opencl_1a2b3c4d.HIP.fdb.txt", "have the backend OpenCL, not 'HIP'" },
+    { "opencl_1a2b.OpenCL.fdb.txt", "no database id" },
     { "gfx906_60_1.1.0.db", "no database id" },
     { "\x1b]0;x.db", "'?]0;x.db'" },
 };
@@ -107,7 +125,7 @@ static void says_which_part_of_a_name_is_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_and_writes_miopens_names),
+        cmocka_unit_test(reads_and_writes_miopens_names_and_kilns),
         cmocka_unit_test(reads_the_older_names_of_perf_text),
         cmocka_unit_test(says_which_part_of_a_name_is_wrong),
     };

@@ -402,6 +402,46 @@ static void random_bytes_are_no_records(void **state)
     }
 }
 
+static size_t comparisons;
+
+bool __real_bytes_equal(struct bytes a, struct bytes b);
+bool __wrap_bytes_equal(struct bytes a, struct bytes b);
+bool __wrap_bytes_equal(struct bytes a, struct bytes b)
+{
+    comparisons++;
+    return __real_bytes_equal(a, b);
+}
+
+/* As many ids as a record may have, then all of them again and again. */
+static void ids_that_come_again_do_not_cost_a_look_at_all_the_others(void **state)
+{
+    struct fixture *f = *state;
+    const size_t again = 10000;
+    f->kind = TUNING_PERF;
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, 1u << 20);
+    put_text(&text, "k=0:");
+    for (size_t i = 1; i < TUNING_ENTRIES_MOST; i++) {
+        char entry[32];
+        snprintf(entry, sizeof(entry), ";%zu:", i);
+        put_text(&text, entry);
+    }
+    for (size_t i = 0; i < again; i++) {
+        char entry[32];
+        snprintf(entry, sizeof(entry), ";%zu:", i % TUNING_ENTRIES_MOST);
+        put_text(&text, entry);
+    }
+    put_text(&text, "\n");
+    comparisons = 0;
+
+    must(read_bytes(f, buffer_view(&text)), f->err);
+
+    assert_true(comparisons < 16 * again); /* of a list it would be 128 each */
+    assert_int_equal(f->records, 1);
+    assert_int_equal(f->entries, TUNING_ENTRIES_MOST);
+    assert_int_equal(f->bad, again);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -413,6 +453,7 @@ int main(void)
         TEST(the_first_of_two_equal_keys_counts),
         TEST(a_bad_line_takes_no_key_away),
         TEST(the_first_of_two_equal_ids_counts),
+        TEST(ids_that_come_again_do_not_cost_a_look_at_all_the_others),
         TEST(equal_keys_are_found_among_many),
         TEST(a_bad_line_is_told_and_left_out),
         TEST(a_nul_is_a_byte_like_any_other_that_no_record_holds),

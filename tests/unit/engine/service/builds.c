@@ -18,6 +18,17 @@ struct fixture {
     unsigned descriptors;
 };
 
+static void reopen(struct fixture *f, uint64_t bytes, unsigned compiles)
+{
+    test_caller_leave(&f->user, &f->engine);
+    f->engine.options.queue_bytes_uid = bytes;
+    f->engine.options.queue_bytes = bytes;
+    f->engine.options.queue_limit_uid = compiles;
+    engine_fixture_reopen(&f->engine);
+    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
+    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
+}
+
 static int setup(void **state)
 {
     static struct fixture f;
@@ -27,6 +38,7 @@ static int setup(void **state)
     must(test_caller_hello(&f.user, &f.engine), f.engine.err);
     snprintf(f.made, sizeof(f.made), "%s/made.kdb", f.engine.folder);
     snprintf(f.again, sizeof(f.again), "%s/again.kdb", f.engine.folder);
+    reopen(&f, 1u << 20, 100); /* every compile waits with the prelude's bytes */
     *state = &f;
     return 0;
 }
@@ -227,17 +239,6 @@ static void kilns_own_format_states_key_and_toolchain_of_each(void **state)
 }
 
 /* So that |bytes| of requests and |compiles| may wait. */
-static void reopen(struct fixture *f, uint64_t bytes, unsigned compiles)
-{
-    test_caller_leave(&f->user, &f->engine);
-    f->engine.options.queue_bytes_uid = bytes;
-    f->engine.options.queue_bytes = bytes;
-    f->engine.options.queue_limit_uid = compiles;
-    engine_fixture_reopen(&f->engine);
-    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
-    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
-}
-
 static void begin_many(struct fixture *f, uint32_t count)
 {
     static struct problem problems[300];
@@ -287,6 +288,7 @@ static void a_queue_that_others_have_filled_is_told_as_a_failure(void **state)
 static void problems_that_are_kept_are_bounded_in_bytes(void **state)
 {
     struct fixture *f = *state;
+    reopen(f, 100u << 10, 100);
     begin_many(f, 100);
     assert_int_equal(f->user.reply_count, 1);
     assert_reply_refuses(&f->user, 0, KILN_BUSY, "keeping 100 problems: ");

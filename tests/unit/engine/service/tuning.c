@@ -483,6 +483,118 @@ static void when_the_folder_can_be_made_it_is_opened_without_a_restart(void **st
     tuning_put(f, &f->ann, &put);
 }
 
+static void a_solver_whose_name_is_none_is_refused_in_a_perf_record_too(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = perf_put("Conv A", "1,2", 1);
+    refused(f, &put, "'Conv A' is no solver's name");
+    assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
+}
+
+static void a_backend_that_there_is_not_is_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1);
+    put.m.backend = bytes_of_text("Metal");
+    refused(f, &put, "'Metal' is no backend: HIP, ");
+    put.m.backend = bytes_of_text("OpenCL");
+    tuning_put(f, &f->ann, &put);
+}
+
+static void a_backend_that_is_none_of_the_devices_is_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1);
+    put.m.backend = bytes_of_text("CUDA");
+    refused(f, &put, "find records of " ID " have the backend HIP or OpenCL, not 'CUDA'");
+    put.m.database_id = bytes_of_text("sm_90_132");
+    put.m.backend = bytes_of_text("HIP");
+    refused(f, &put, "find records of sm_90_132 have the backend CUDA, not 'HIP'");
+    put.m.database_id = bytes_of_text("opencl_1a2b3c4d");
+    put.m.backend = bytes_of_text("CUDA");
+    refused(f, &put, "have the backend OpenCL, not 'CUDA'");
+}
+
+static bool note_backend(void *context, const struct tuning_held *held)
+{
+    snprintf(context, 16, "%s", held->place.backend);
+    return true;
+}
+
+static void without_a_backend_a_record_has_the_devices_own(void **state)
+{
+    struct tuning_users *f = *state;
+    static const struct {
+        const char *id, *backend;
+    } ways[] = { { "gfx906_60", "HIP" }, { "sm_90_132", "CUDA" }, { "opencl_1a2b3c4d", "OpenCL" } };
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        const struct tuning_selection of_device = { .database_id = ways[i].id };
+        char backend[16] = "";
+        struct put put = find_put("Mine", 1);
+        put.m.database_id = bytes_of_text(ways[i].id);
+        put.m.backend = bytes_of_text("");
+        tuning_put(f, &f->ann, &put);
+        tuning_each(f->engine.engine->tuning, &of_device, note_backend, backend);
+        assert_string_equal(backend, ways[i].backend);
+    }
+}
+
+/* ---- puts that are sent again ---- */
+
+static uint32_t samples_of_mine(struct tuning_users *f)
+{
+    struct message_tuning_answer mine = tuning_ask(f, &f->ann, 0, TUNING_MEASUREMENTS, 1);
+    assert_int_equal(mine.measurement_count, 1);
+    struct reader r = reader_of(mine.measurements);
+    return message_tuning_measurement_read(&r).samples;
+}
+
+static void a_put_that_is_sent_again_counts_once(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    put.m.token = bytes_of_text("sixteen letters!");
+    tuning_put(f, &f->ann, &put);
+
+    put.entry.median_ms = double_bits(0.0301); /* what does not count does no harm */
+    tuning_put(f, &f->ann, &put);              /* it is answered as the first time */
+
+    assert_int_equal(samples_of_mine(f), 5);
+    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_puts"), 1);
+    put.m.token = bytes_of_text("sixteen letters?");
+    tuning_put(f, &f->ann, &put);
+    assert_int_equal(samples_of_mine(f), 10);
+    put.m.token = bytes_of_text(""); /* of a client that sends nothing again */
+    put.entry.median_ms = double_bits(0.0302);
+    tuning_put(f, &f->ann, &put);
+    put.entry.median_ms = double_bits(0.0303);
+    tuning_put(f, &f->ann, &put);
+    assert_int_equal(samples_of_mine(f), 20);
+    assert_int_equal(engine_fixture_stat(&f->engine, "tuning_puts"), 4);
+}
+
+static void a_put_that_is_sent_again_to_the_next_daemon_counts_once(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    put.m.token = bytes_of_text("sixteen letters!");
+    tuning_put(f, &f->ann, &put);
+    tuning_reopen(f);
+    put.entry.median_ms = double_bits(0.0301);
+    tuning_put(f, &f->ann, &put);
+    assert_int_equal(samples_of_mine(f), 5);
+}
+
+static void a_token_of_another_size_is_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1);
+    put.m.token = bytes_of_text("short");
+    refused(f, &put, "the token has 5 bytes: 16, or none, are wanted");
+    put.m.token = bytes_of_text("seventeen letters");
+    refused(f, &put, "the token has 17 bytes");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, tuning_setup, tuning_teardown)
@@ -517,6 +629,13 @@ int main(void)
         TEST(a_user_has_no_more_records_than_he_may),
         TEST(without_its_folder_everything_else_goes_on_and_status_says_why),
         TEST(when_the_folder_can_be_made_it_is_opened_without_a_restart),
+        TEST(a_solver_whose_name_is_none_is_refused_in_a_perf_record_too),
+        TEST(a_backend_that_there_is_not_is_refused),
+        TEST(a_backend_that_is_none_of_the_devices_is_refused),
+        TEST(without_a_backend_a_record_has_the_devices_own),
+        TEST(a_put_that_is_sent_again_counts_once),
+        TEST(a_put_that_is_sent_again_to_the_next_daemon_counts_once),
+        TEST(a_token_of_another_size_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,6 +221,22 @@ static void verify_lists_what_another_driver_measured(void **state)
     assert_string_equal(json_get_text(stale, "key", ""), KEY);
     assert_string_equal(json_get_text(stale, "solver", ""), "Mine");
     assert_string_equal(json_get_text(stale, "driver", ""), "driver 1");
+    assert_int_equal(answer_number(stale, "uid"), 1000);
+}
+
+static void verify_says_who_measured_what_is_the_hosts(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    put.m.tier = 2;
+    tuning_put(f, &f->publisher, &put);
+    KILN_AUTO(json)
+    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
+    assert_int_equal(answer_number(a, "stale"), 1);
+    KILN_AUTO(json) struct json *frame = tuning_told(&f->ann, "stale");
+    const struct json *stale = json_first(json_get(frame, "stale"));
+    assert_string_equal(json_get_text(stale, "tier", ""), "host");
+    assert_int_equal(answer_number(stale, "uid"), 1002);
 }
 
 static void verify_shows_nobody_another_users_records(void **state)
@@ -282,6 +298,28 @@ static void verify_tells_of_an_index_whose_bytes_changed(void **state)
     assert_int_equal(answer_number(a, "damaged"), 1);
     KILN_AUTO(json) struct json *frame = tuning_told(&f->ann, "damaged");
     assert_says(json_get_text(json_first(json_get(frame, "damaged")), "what", ""), ID);
+}
+
+static void verify_does_not_count_what_it_cannot_open(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 0.03);
+    tuning_put(f, &f->ann, &put);
+    tuning_import_system(f);
+    KILN_AUTO(json) struct json *fine = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    assert_int_equal(answer_number(fine, "checked"), 2);
+    assert_null(json_get(fine, "unchecked"));
+    char name[128] = "", path[256];
+    tuning_each_system(f->engine.engine->tuning, note_index, name);
+    snprintf(path, sizeof(path), "%s/%s", f->engine.state, name);
+    assert_int_equal(unlink(path), 0);
+    tuning_reopen(f);
+
+    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
+
+    assert_int_equal(answer_number(a, "checked"), 1);
+    assert_int_equal(answer_number(a, "unchecked"), 1);
+    assert_int_equal(answer_number(a, "damaged"), 1);
 }
 
 /* ---- diff ---- */
@@ -393,6 +431,165 @@ static void a_system_database_that_is_not_there_is_not_compared(void **state)
                          "no system find database");
 }
 
+#define SHOW(problem) "{\"problem\":\"" problem "\",\"database_id\":\"" ID "\"}"
+#define SHOW_TO_DRIVER_2 \
+    "{\"problem\":\"" KEY "\",\"database_id\":\"" ID "\",\"driver\":\"driver 2\"}"
+
+static const struct json *first_records(const struct json *answer, const char *kind)
+{
+    return json_first(json_get(json_first(json_get(answer, "problems")), kind));
+}
+
+/* With the policy to ignore them. */
+static void what_look_ups_leave_out_is_shown_last_and_counted(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
+    fresh.m.tier = 2;
+    fresh.m.driver = bytes_of_text("driver 2");
+    tuning_put(f, &f->ann, &stale);
+    tuning_put(f, &f->publisher, &fresh);
+    f->engine.options.tuning_stale = TUNING_IGNORE;
+    tuning_reopen(f);
+    assert_true(tuning_finds(f, &f->ann, "Fresh:0.04,128,miopenConvolutionFwdAlgoDirect"));
+
+    KILN_AUTO(json)
+    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
+
+    const struct json *host = first_records(a, "find"), *mine = json_next(host);
+    assert_string_equal(json_get_text(host, "tier", ""), "host");
+    assert_null(json_get(host, "left_out"));
+    assert_string_equal(json_get_text(mine, "tier", ""), "user");
+    assert_int_equal(answer_number(mine, "left_out"), 1);
+    assert_true(json_get_bool(json_first(json_get(mine, "entries")), "left_out", false));
+    assert_int_equal(answer_number(a, "left_out"), 1);
+    KILN_AUTO(json) struct json *stats = tuning_admin(f, &f->ann, MESSAGE_tuning_stats, "{}");
+    assert_int_equal(answer_number(stats, "ignored"), 1);
+}
+
+/* As a look-up answers it. */
+static void where_all_is_left_out_the_nearest_is_shown_before_it(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put stale = find_put("Stale", 0.03), other = find_put("Other", 0.04);
+    tuning_put(f, &f->ann, &stale);
+    other.m.problem = problem_of_batch(2);
+    other.m.driver = bytes_of_text("driver 2");
+    tuning_put(f, &f->ann, &other);
+    f->engine.options.tuning_stale = TUNING_IGNORE;
+    tuning_reopen(f);
+
+    KILN_AUTO(json)
+    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show,
+                                  "{\"problem\":\"" KEY "\",\"database_id\":\"" ID
+                                  "\",\"driver\":\"driver 2\",\"nearest\":true}");
+
+    const struct json *near = first_records(a, "find"), *mine = json_next(near);
+    assert_true(json_get_bool(near, "near", false));
+    assert_string_equal(json_get_text(near, "key", ""), KEY_OF_TWO);
+    assert_non_null(mine);
+    assert_string_equal(json_get_text(mine, "key", ""), KEY);
+    assert_int_equal(answer_number(mine, "left_out"), 1);
+    assert_null(json_next(mine));
+}
+
+static void of_one_record_usable_entries_are_shown_first(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
+    fresh.m.driver = bytes_of_text("driver 2");
+    tuning_put(f, &f->ann, &stale);
+    tuning_put(f, &f->ann, &fresh);
+    KILN_AUTO(json)
+    struct json *warned = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
+    const struct json *entry = json_first(json_get(first_records(warned, "find"), "entries"));
+    assert_string_equal(json_get_text(entry, "solver", ""), "Stale"); /* as it stands there */
+    assert_null(json_get(warned, "left_out"));
+    f->engine.options.tuning_stale = TUNING_IGNORE;
+    tuning_reopen(f);
+
+    KILN_AUTO(json)
+    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW_TO_DRIVER_2);
+
+    entry = json_first(json_get(first_records(a, "find"), "entries"));
+    assert_string_equal(json_get_text(entry, "solver", ""), "Fresh");
+    assert_null(json_get(entry, "left_out"));
+    assert_string_equal(json_get_text(json_next(entry), "solver", ""), "Stale");
+    assert_true(json_get_bool(json_next(entry), "left_out", false));
+    assert_int_equal(answer_number(a, "left_out"), 1);
+}
+
+static void an_unrecorded_problem_is_answered_with_its_keys(void **state)
+{
+    struct tuning_users *f = *state;
+    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW(DRIVER));
+    const struct json *problem = json_first(json_get(a, "problems"));
+    assert_string_equal(json_get_text(problem, "find_key", ""), KEY);
+    assert_string_equal(json_get_text(problem, "perf_key", ""),
+                        "2x64x56x56x1x1x1x1x64x1x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP32xF");
+    assert_int_equal(json_count(json_get(problem, "find")), 0);
+}
+
+/* As an older kiln, or a damaged file, may have left it. */
+static void put_key(struct tuning_users *f, enum tuning_kind kind, const char *key)
+{
+    struct tuning *tuning = f->engine.engine->tuning;
+    KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
+    const struct tuning_row row = {
+        .place = { .tier = TUNING_TIER_USER,
+                   .uid = 1000,
+                   .kind = kind,
+                   .database_id = ID,
+                   .backend = "",
+                   .key = bytes_of_text(key) },
+        .id = bytes_of_text("Mine"),
+        .values = bytes_of_text(kind == TUNING_FIND ? "1,0,miopenConvolutionFwdAlgoGEMM" : "1,2"),
+        .measured = { .uid = 1000 },
+    };
+    must(tuning_job_put(tuning, &row, 1, &job, &f->engine.err), f->engine.err);
+    must(tuning_job_work(job, NULL, &f->engine.err), f->engine.err);
+    assert_true(tuning_job_take(tuning, job));
+}
+
+static void what_is_kept_verbatim_is_shown_by_its_key(void **state)
+{
+    struct tuning_users *f = *state;
+    put_key(f, TUNING_FIND, "hello world");
+    KILN_AUTO(json)
+    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW("hello world"));
+    const struct json *problem = json_first(json_get(a, "problems"));
+    assert_string_equal(json_get_text(problem, "find_key", ""), "hello world");
+    assert_int_equal(json_count(json_get(problem, "find")), 1);
+    tuning_refused(f, &f->bob, MESSAGE_tuning_show, SHOW("hello world"), KILN_INVALID,
+                   "'hello world' names no problem"); /* it is ann's */
+    tuning_refused(f, &f->ann, MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "names no");
+}
+
+static void what_is_kept_verbatim_is_removed_by_its_key(void **state)
+{
+    struct tuning_users *f = *state;
+    put_key(f, TUNING_FIND, "hello world");
+    tuning_refused(f, &f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"problem\":\"hello\"}",
+                   KILN_INVALID, "names no problem");
+    tuning_refused(f, &f->bob, MESSAGE_tuning_remove, /* and is not told that ann has it */
+                   "{\"tier\":\"user\",\"problem\":\"hello world\"}", KILN_INVALID, "names no");
+    KILN_AUTO(json)
+    struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_remove,
+                                  "{\"tier\":\"user\",\"problem\":\"hello world\"}");
+    assert_int_equal(answer_number(a, "removed"), 1);
+}
+
+#define MIXED "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-0-NHWC-NCHW-NCHW-FP32-F"
+
+/* Old text PerfDbs have FindDb's keys; of mixed layouts there is no other. */
+static void a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs(void **state)
+{
+    struct tuning_users *f = *state;
+    put_key(f, TUNING_PERF, MIXED);
+    KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW(MIXED));
+    assert_string_equal(json_get_text(first_records(a, "perf"), "key", ""), MIXED);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, tuning_setup, tuning_teardown)
@@ -410,9 +607,11 @@ int main(void)
         TEST(what_is_shared_is_removed_by_publishers_only),
         TEST(nothing_is_removed_unless_something_is_named),
         TEST(verify_lists_what_another_driver_measured),
+        TEST(verify_says_who_measured_what_is_the_hosts),
         TEST(verify_shows_nobody_another_users_records),
         TEST(without_a_driver_the_newest_measurement_of_the_device_counts),
         TEST(verify_tells_of_an_index_whose_bytes_changed),
+        TEST(verify_does_not_count_what_it_cannot_open),
         TEST(two_tiers_are_compared_entry_by_entry),
         TEST(a_tier_and_a_file_are_compared),
         TEST(two_files_are_compared),
@@ -420,6 +619,13 @@ int main(void)
         TEST(only_administrators_compare_another_users_records),
         TEST(a_comparison_needs_two_sides),
         TEST(a_system_database_that_is_not_there_is_not_compared),
+        TEST(what_look_ups_leave_out_is_shown_last_and_counted),
+        TEST(where_all_is_left_out_the_nearest_is_shown_before_it),
+        TEST(of_one_record_usable_entries_are_shown_first),
+        TEST(an_unrecorded_problem_is_answered_with_its_keys),
+        TEST(what_is_kept_verbatim_is_shown_by_its_key),
+        TEST(what_is_kept_verbatim_is_removed_by_its_key),
+        TEST(a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

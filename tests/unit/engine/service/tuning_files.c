@@ -349,6 +349,109 @@ static void a_vacuum_says_how_much_it_freed(void **state)
     assert_true(answer_number(a, "bytes") > 0 && answer_number(a, "bytes") != UINT64_MAX);
 }
 
+#define WITH_BIAS "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-1-NCHW-FP32-F"
+
+static void keys_of_no_problem_are_told_with_their_lines_and_why(void **state)
+{
+    struct tuning_users *f = *state;
+    KILN_AUTO(json)
+    struct json *a = tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE,
+                                   KEY "=" WINOGRAD "\n" WITH_BIAS "=" GEMM "\n");
+    assert_int_equal(answer_number(a, "verbatim"), 1);
+    assert_null(json_get(a, "left_out"));
+    assert_null(json_get(a, "verbatim_left_out"));
+    KILN_AUTO(json) struct json *frame = tuning_told(&f->admin, "verbatim");
+    const struct json *told = json_get(frame, "verbatim");
+    assert_int_equal(json_count(told), 1);
+    assert_int_equal(answer_number(json_first(told), "line"), 2);
+    assert_string_equal(json_get_text(json_first(told), "key", ""), WITH_BIAS);
+    assert_string_equal(json_get_text(json_first(told), "why", ""),
+                        "no problem of kiln's has a bias, this key 1");
+}
+
+static void a_file_of_a_backend_that_there_is_not_is_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_write(f, MINE);
+    tuning_bring(f, &f->ann, MESSAGE_tuning_import,
+                 "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\",\"backend\":\"Metal\"}", FIND_FILE);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'Metal' is no backend");
+}
+
+static void a_file_of_another_backend_than_the_devices_is_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_write(f, MINE);
+    tuning_bring(f, &f->ann, MESSAGE_tuning_import,
+                 "{\"tier\":\"user\",\"database_id\":\"sm_90_132\"}", FIND_FILE);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID,
+                         "find records of sm_90_132 have the backend CUDA, not 'HIP'");
+}
+
+static void what_is_exported_of_a_device_that_miopen_does_not_know_is_imported_by_its_name(
+    void **state)
+{
+    struct tuning_users *f = *state;
+    static const char *const ids[] = { "sm_90_132", "opencl_1a2b3c4d" };
+    static const char *const names[][2] = { { "sm_90_132.CUDA.fdb.txt", "sm_90_132_1.1.0.udb.txt" },
+                                            { "opencl_1a2b3c4d.OpenCL.fdb.txt",
+                                              "opencl_1a2b3c4d_1.1.0.udb.txt" } };
+    for (size_t i = 0; i < 2; i++) {
+        struct put puts[] = { find_put("Mine", 0.03), perf_put("Mine", "1,2", 0.03) };
+        for (size_t k = 0; k < 2; k++) {
+            char question[128];
+            BUFFER_AUTO struct buffer content;
+            buffer_init(&content, 1u << 20);
+            puts[k].m.database_id = bytes_of_text(ids[i]);
+            puts[k].m.backend = bytes_of_text("");
+            tuning_put(f, &f->ann, &puts[k]);
+            snprintf(question, sizeof(question),
+                     "{\"tier\":\"user\",\"kind\":\"%s\",\"database_id\":\"%s\","
+                     "\"format\":\"text\"}",
+                     k ? "perf" : "find", ids[i]);
+            KILN_AUTO(json)
+            struct json *out = tuning_admin(f, &f->ann, MESSAGE_tuning_export, question);
+            assert_string_equal(json_get_text(json_first(json_get(out, "files")), "name", ""),
+                                names[i][k]);
+            reply_object(&f->ann, f->ann.reply_count - 1, 0, &content);
+            KILN_AUTO(mem) char *text = bytes_to_text(buffer_view(&content));
+
+            KILN_AUTO(json)
+            struct json *in = tuning_import(f, &f->bob, "{\"tier\":\"user\"}", names[i][k], text);
+
+            assert_string_equal(json_get_text(in, "database_id", ""), ids[i]);
+            assert_string_equal(json_get_text(in, "kind", ""), k ? "perf" : "find");
+            assert_int_equal(answer_number(in, "records"), 1);
+        }
+    }
+}
+
+static void a_system_database_that_loses_most_of_its_records_is_told(void **state)
+{
+    struct tuning_users *f = *state;
+    const char *three = KEY "=" WINOGRAD "\n" KEY_OF_TWO "=" GEMM "\n" WITH_BIAS "=" GEMM "\n";
+    const char *two = KEY "=" WINOGRAD "\n" KEY_OF_TWO "=" GEMM "\n";
+    const char *one = KEY "=" WINOGRAD "\n";
+    KILN_AUTO(json)
+    struct json *first = tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE, three);
+    assert_null(json_get(first, "records_before"));
+    assert_null(json_get(first, "shrunk"));
+    KILN_AUTO(json)
+    struct json *fewer = tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE, two);
+    assert_int_equal(answer_number(fewer, "records_before"), 3);
+    assert_null(json_get(fewer, "shrunk"));
+    json_destroy(tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE, three));
+
+    KILN_AUTO(json)
+    struct json *most = tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE, one);
+
+    assert_int_equal(answer_number(most, "records"), 1);
+    assert_int_equal(answer_number(most, "records_before"), 3);
+    assert_true(json_get_bool(most, "shrunk", false));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, tuning_setup, tuning_teardown)
@@ -377,6 +480,11 @@ int main(void)
         TEST(a_backup_is_a_database_and_only_administrators_get_it),
         TEST(nothing_is_exported_onto_a_full_disk),
         TEST(a_vacuum_says_how_much_it_freed),
+        TEST(keys_of_no_problem_are_told_with_their_lines_and_why),
+        TEST(a_file_of_a_backend_that_there_is_not_is_refused),
+        TEST(a_file_of_another_backend_than_the_devices_is_refused),
+        TEST(what_is_exported_of_a_device_that_miopen_does_not_know_is_imported_by_its_name),
+        TEST(a_system_database_that_loses_most_of_its_records_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

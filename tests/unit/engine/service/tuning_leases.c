@@ -311,12 +311,13 @@ static void reports_with_impossible_figures_are_refused_and_may_be_repeated(void
 static void leases_for_what_cannot_be_recorded_are_refused(void **state)
 {
     struct tuning_users *f = *state;
-    struct message_tuning_lease bad[] = { wanted, wanted, wanted, wanted };
+    struct message_tuning_lease bad[] = { wanted, wanted, wanted, wanted, wanted };
     bad[0].problem = problem_of_batch(1);
     bad[0].problem.y_layout = LAYOUT_CHANNELS_LAST;
     bad[1].solver = bytes_of_text("a;b");
     bad[2].database_id = bytes_of_text("x/y");
     bad[3].candidates = UINT32_MAX;
+    bad[4].solver = bytes_of_text("Conv A");
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         send_lease(f, &f->ann, &bad[i]);
         assert_reply_refuses(&f->ann, 0, i == 0 ? KILN_UNSUPPORTED : KILN_INVALID, "");

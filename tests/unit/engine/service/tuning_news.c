@@ -73,6 +73,57 @@ static void more_bytes_than_are_kept_are_counted(void **state)
     assert_true(left_out > 0 && left_out < 1000);
 }
 
+static void add_number(struct tuning_news *news, const char *list, unsigned number)
+{
+    struct json *item = json_object();
+    json_set_u64(item, "line", number);
+    tuning_news_add(news, list, item);
+}
+
+/* What is merely worth knowing leaves room for what is wrong. */
+static void a_list_that_is_full_takes_no_room_from_another(void **state)
+{
+    struct tuning_news *news = *state;
+    size_t items = 0;
+    for (unsigned i = 0; i < NEWS_MOST + 7; i++)
+        add_number(news, "verbatim", i);
+    add_number(news, "bad", 1);
+    assert_int_equal(tuning_news_left_out_of(news, "verbatim"), 7);
+    assert_int_equal(tuning_news_left_out_of(news, "bad"), 0);
+    assert_int_equal(tuning_news_left_out(news), 7);
+    for (struct json *frame = tuning_news_take(news); frame; frame = tuning_news_take(news)) {
+        items += json_count(json_get(frame, "bad"));
+        json_destroy(frame);
+    }
+    assert_int_equal(items, 1);
+}
+
+static void lists_that_take_turns_go_in_few_frames(void **state)
+{
+    struct tuning_news *news = *state;
+    size_t frames = 0, items = 0;
+    for (unsigned i = 0; i < 3000; i++)
+        add_number(news, i % 2 ? "verbatim" : "bad", i);
+    for (struct json *frame = tuning_news_take(news); frame; frame = tuning_news_take(news)) {
+        items += json_count(json_get(frame, "bad")) + json_count(json_get(frame, "verbatim"));
+        frames++;
+        json_destroy(frame);
+    }
+    assert_int_equal(items, 3000);
+    assert_int_equal(frames, 4);
+}
+
+static void what_comes_after_a_frame_was_taken_goes_in_another(void **state)
+{
+    struct tuning_news *news = *state;
+    add_number(news, "bad", 1);
+    json_destroy(tuning_news_take(news));
+    assert_null(tuning_news_take(news));
+    add_number(news, "bad", 2);
+    KILN_AUTO(json) struct json *frame = tuning_news_take(news);
+    assert_int_equal(json_get_u64(json_first(json_get(frame, "bad")), "line", 0), 2);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -80,6 +131,9 @@ int main(void)
         TEST(a_long_value_is_told_by_its_beginning_and_its_size),
         TEST(items_of_many_bytes_go_in_more_frames_than_short_ones),
         TEST(more_bytes_than_are_kept_are_counted),
+        TEST(a_list_that_is_full_takes_no_room_from_another),
+        TEST(lists_that_take_turns_go_in_few_frames),
+        TEST(what_comes_after_a_frame_was_taken_goes_in_another),
     };
     return cmocka_run_group_tests_name("tuning news", tests, NULL, NULL);
 }

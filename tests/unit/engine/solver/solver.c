@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define NAIVE "ConvDirectNaive"
+
 struct fixture {
     struct problem problem; /* ResNet-50's second convolution, batch 4 */
     struct target target;
@@ -35,7 +37,9 @@ static int make_fixture(void **state)
 
 static enum kiln_code solve(struct fixture *f, const char *forced)
 {
-    return solver_solve(&f->problem, &f->target, bytes_of_text(forced), &f->solution, &f->err);
+    return solver_solve(&f->problem, &f->target,
+                        &(struct solver_wish){ .solver = bytes_of_text(forced) }, &f->solution,
+                        &f->err);
 }
 
 static bool defines(const struct fixture *f, const char *option)
@@ -62,7 +66,7 @@ static void solves_every_direction_on_every_family(void **state)
         f->target.family = family;
         for (unsigned direction = 0; direction < 3; direction++) {
             f->problem.direction = direction;
-            assert_int_equal(solve(f, ""), KILN_OK);
+            assert_int_equal(solve(f, NAIVE), KILN_OK);
             assert_string_equal(f->solution.solver->name, "ConvDirectNaive");
             assert_string_equal(f->solution.kernels[0].name, kernels[direction]);
         }
@@ -72,7 +76,7 @@ static void solves_every_direction_on_every_family(void **state)
 static void states_every_size_but_the_batch_as_an_option(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_int_equal(solve(f, NAIVE), KILN_OK);
     static const char *const expected[] = {
         "-DKILN_DIRECTION=0", "-DKILN_TYPE=1",     "-DKILN_C=64",         "-DKILN_K=64",
         "-DKILN_GROUPS=1",    "-DKILN_IN_D=1",     "-DKILN_IN_H=56",      "-DKILN_IN_W=28",
@@ -88,12 +92,12 @@ static void another_batch_size_is_the_same_program_with_a_larger_grid(void **sta
 {
     struct fixture *f = *state;
     char options[sizeof(f->solution.programs[0].options)];
-    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_int_equal(solve(f, NAIVE), KILN_OK);
     uint32_t groups = f->solution.kernels[0].grid[0];
     memcpy(options, f->solution.programs[0].options, sizeof(options));
 
     f->problem.n *= 16;
-    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_int_equal(solve(f, NAIVE), KILN_OK);
 
     assert_string_equal(f->solution.programs[0].options, options);
     assert_int_equal(f->solution.kernels[0].grid[0], 16 * groups);
@@ -103,7 +107,7 @@ static void another_batch_size_is_the_same_program_with_a_larger_grid(void **sta
 static void passes_x_w_y_and_the_batch_size(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_int_equal(solve(f, NAIVE), KILN_OK);
     const struct solution_kernel *kernel = &f->solution.kernels[0];
     assert_int_equal(kernel->argument_count, 4);
     assert_int_equal(kernel->arguments[0].kind, ARGUMENT_X);
@@ -119,14 +123,14 @@ static void the_grid_covers_every_output_and_less_than_a_group_more(void **state
     struct fixture *f = *state;
     f->problem.k = 60; /* blocks of 4; 28 * 28 * 15 * 4 is no multiple of 64 */
     f->problem.n = 3;
-    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_int_equal(solve(f, NAIVE), KILN_OK);
     assert_true(defines(f, "-DKILN_BLOCK=4"));
     uint64_t needed = problem_y_elements(&f->problem) / 4;
     assert_true(items(f) >= needed && items(f) < needed + 64);
 
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
     f->problem.c = 3;
-    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_int_equal(solve(f, NAIVE), KILN_OK);
     assert_true(defines(f, "-DKILN_BLOCK=3"));
     needed = problem_w_elements(&f->problem) / 3;
     assert_true(items(f) >= needed && items(f) < needed + 64);
@@ -138,7 +142,7 @@ static void blocks_never_cross_a_group(void **state)
     f->problem.groups = 64; /* depthwise: one channel a group */
     for (unsigned direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
-        assert_int_equal(solve(f, ""), KILN_OK);
+        assert_int_equal(solve(f, NAIVE), KILN_OK);
         assert_true(defines(f, "-DKILN_BLOCK=1"));
     }
 }
@@ -152,14 +156,14 @@ static void the_largest_tensor_allowed_still_has_a_grid(void **state)
     f->problem.pad = (struct extent){ 0, 0, 0 };
     f->problem.n = 127;
     f->problem.in = (struct extent){ 1, 4096, 4096 };
-    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_int_equal(solve(f, NAIVE), KILN_OK);
     assert_int_equal(items(f), 127ull << 24);
 }
 
 static void brings_the_source_and_the_prelude_it_includes(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_int_equal(solve(f, NAIVE), KILN_OK);
     const struct solution_program *program = &f->solution.programs[0];
     assert_string_equal(program->name, "conv_direct_naive.cl");
     assert_non_null(memmem(program->source.data, program->source.size, f->solution.kernels[0].name,
@@ -173,16 +177,27 @@ static void brings_the_source_and_the_prelude_it_includes(void **state)
 static void a_solver_can_be_forced_by_name(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(solve(f, "ConvDirectNaive"), KILN_OK);
+    assert_int_equal(solve(f, NAIVE), KILN_OK);
     assert_string_equal(f->solution.solver->name, "ConvDirectNaive");
+}
+
+static void the_first_favoured_that_applies_solves_when_none_is_forced(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_string_not_equal(f->solution.solver->name, NAIVE);
+    const struct solver *chosen = f->solution.solver;
+    assert_true(chosen->applies(&f->problem, &f->target));
+    assert_true(!chosen->is_favoured || chosen->is_favoured(&f->problem, &f->target));
 }
 
 static void an_unknown_name_is_refused_with_those_there_are(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(solve(f, "ConvWinograd"), KILN_NOT_FOUND);
-    assert_string_equal(f->err.text,
-                        "no solver is called 'ConvWinograd'; there are: ConvDirectNaive");
+    assert_int_equal(solve(f, "ConvMagic"), KILN_NOT_FOUND);
+    assert_says(f->err.text, "no solver is called 'ConvMagic'; there are: ");
+    for (size_t i = 0; solvers[i]; i++)
+        assert_says(f->err.text, solvers[i]->name);
 }
 
 static void eight_bit_integers_are_refused_by_name(void **state)
@@ -192,7 +207,7 @@ static void eight_bit_integers_are_refused_by_name(void **state)
     assert_int_equal(solve(f, ""), KILN_UNSUPPORTED);
     assert_says(f->err.text, "no solver can solve this int8 problem on");
     assert_says(f->err.text, "convint8 -n");
-    assert_int_equal(solve(f, "ConvDirectNaive"), KILN_UNSUPPORTED);
+    assert_int_equal(solve(f, NAIVE), KILN_UNSUPPORTED);
     assert_says(f->err.text, "ConvDirectNaive cannot solve this int8 problem on");
 }
 
@@ -202,14 +217,14 @@ static void a_meaningless_problem_is_refused_before_any_solver_sees_it(void **st
     f->problem.groups = 3;
     assert_int_equal(solve(f, ""), KILN_INVALID);
     f->problem.groups = 0;
-    assert_int_equal(solve(f, "ConvDirectNaive"), KILN_INVALID);
+    assert_int_equal(solve(f, NAIVE), KILN_INVALID);
 }
 
 /* Longer coordinates than the kernel counts in: problem_check may once allow them. */
 static void does_not_apply_where_coordinates_exceed_32_bits(void **state)
 {
     struct fixture *f = *state;
-    const struct solver *naive = solvers[0];
+    const struct solver *naive = solver_find(bytes_of_text(NAIVE));
     assert_true(naive->applies(&f->problem, &f->target));
     f->problem.pad.w = UINT32_MAX;
     assert_false(naive->applies(&f->problem, &f->target));
@@ -232,6 +247,7 @@ int main(void)
         SOLVER_TEST(the_largest_tensor_allowed_still_has_a_grid),
         SOLVER_TEST(brings_the_source_and_the_prelude_it_includes),
         SOLVER_TEST(a_solver_can_be_forced_by_name),
+        SOLVER_TEST(the_first_favoured_that_applies_solves_when_none_is_forced),
         SOLVER_TEST(an_unknown_name_is_refused_with_those_there_are),
         SOLVER_TEST(eight_bit_integers_are_refused_by_name),
         SOLVER_TEST(a_meaningless_problem_is_refused_before_any_solver_sees_it),

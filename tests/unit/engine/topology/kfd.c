@@ -327,6 +327,129 @@ static void says_how_many_gpus_are_beyond_what_it_can_tell(void **state)
     assert_string_equal(f->skipped, "5 more GPUs than the 256 that are looked at");
 }
 
+/* ---- features, memory, partitions ---- */
+
+static void tells_sramecc_where_kernel_and_arch_do(void **state)
+{
+    static const struct {
+        const char *properties, *target;
+    } cases[] = {
+        { GPU_90A "capability 67108864\n", "gfx90a:sramecc+" },
+        { GPU_90A "capability 4227858431\n", "gfx90a:sramecc-" }, /* every other bit */
+        { GPU_90A, "gfx90a:sramecc-" },
+        { "simd_count 240\nsimd_per_cu 4\ngfx_target_version 90006\ncapability 67108864\n",
+          "gfx906:sramecc+" },
+        { "simd_count 144\nsimd_per_cu 2\ngfx_target_version 100300\ncapability 67108864\n",
+          "gfx1030" },
+        /* an old kernel, which tells it by another bit or not at all */
+        { "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 26273\n", "gfx906" },
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char path[256];
+        add(f, "1", cases[i].properties);
+        look(f);
+        assert_int_equal(f->count, 1);
+        assert_string_equal(f->gpus[0].target, cases[i].target);
+        snprintf(path, sizeof(path), "%s/1", f->folder);
+        fs_remove_tree(AT_FDCWD, path);
+    }
+}
+
+static void add_bank(struct fixture *f, int bank, const char *properties)
+{
+    char path[256];
+    struct kiln_err err = KILN_ERR_INIT;
+    snprintf(path, sizeof(path), "%s/1/mem_banks/%d", f->folder, bank);
+    must(fs_make_folders(path, &err), err);
+    strcat(path, "/properties");
+    must(fs_replace_file(path, bytes_of_text(properties), 0644, &err), err);
+}
+
+static uint64_t memory_of(struct fixture *f)
+{
+    look(f);
+    assert_int_equal(f->count, 1);
+    return kfd_memory(f->folder, &f->gpus[0]);
+}
+
+static void memory_is_the_sum_of_the_devices_own_banks(void **state)
+{
+    struct fixture *f = *state;
+    add(f, "1", GPU_90A "local_mem_size 0\nmem_banks_count 4\n");
+    add_bank(f, 0, "heap_type 1\nsize_in_bytes 17179869184\nflags 0\nwidth 4096\n");
+    add_bank(f, 1, "heap_type 2\nsize_in_bytes 51539607552\n");
+    add_bank(f, 2, "heap_type 0\nsize_in_bytes 99999999999\n"); /* the host's */
+    add_bank(f, 3, "heap_type 4\nsize_in_bytes 65536\n");       /* LDS */
+    add_bank(f, 4, "heap_type 1\nsize_in_bytes 1\n");           /* beyond the count */
+    assert_true(memory_of(f) == 68719476736u);
+}
+
+static void memory_that_the_node_tells_needs_no_banks(void **state)
+{
+    struct fixture *f = *state;
+    add(f, "1", GPU_90A "local_mem_size 17163091968\nmem_banks_count 1\n");
+    add_bank(f, 0, "heap_type 1\nsize_in_bytes 5\n");
+    assert_true(memory_of(f) == 17163091968u);
+}
+
+static void memory_that_is_not_wholly_told_is_not_known(void **state)
+{
+    static const char *const wrong[] = { "", "heap_type 1\n", "size_in_bytes 7\n",
+                                         "heap_type 1\nsize_in_bytes -7\n",
+                                         "heap_type 1\nsize_in_bytes 18446744073709551615\n" };
+    struct fixture *f = *state;
+    add(f, "1", GPU_90A "mem_banks_count 2\n");
+    assert_true(memory_of(f) == 0);
+    add_bank(f, 0, "heap_type 1\nsize_in_bytes 1000\n");
+    assert_true(memory_of(f) == 0); /* there should be another */
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        add_bank(f, 1, wrong[i]);
+        assert_true(memory_of(f) == 0);
+    }
+    add_bank(f, 1, "heap_type 1\nsize_in_bytes 24\n");
+    assert_true(memory_of(f) == 1024);
+}
+
+static void numbers_of_banks_or_dies_that_make_no_sense_are_not_believed(void **state)
+{
+    struct fixture *f = *state;
+    add(f, "1", GPU_90A "mem_banks_count 4294967296\nnum_xcc 4294967297\n");
+    assert_true(memory_of(f) == 0);
+    assert_int_equal(f->gpus[0].memory_banks, 0);
+    assert_int_equal(f->gpus[0].xcc, 0);
+}
+
+static void partitions_are_the_nodes_of_one_device(void **state)
+{
+    struct fixture *f = *state;
+    add(f, "1", GPU_90A "unique_id 7\n");
+    add(f, "2", GPU_90A "unique_id 8\n");
+    add(f, "3", GPU_90A "unique_id 7\n");
+    add(f, "4", GPU_90A);
+    add(f, "5", GPU_90A "unique_id 0\n");
+    look(f);
+    static const unsigned wanted[] = { 2, 1, 2, 1, 1 };
+    assert_int_equal(f->count, 5);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(kfd_partitions(f->gpus, f->count, &f->gpus[i]), wanted[i]);
+}
+
+static void a_mode_is_nodes_and_dies(void **state)
+{
+    (void)state;
+    assert_string_equal(kfd_partition_mode(1, 0), ""); /* not told */
+    assert_string_equal(kfd_partition_mode(8, 0), "");
+    assert_string_equal(kfd_partition_mode(1, 1), ""); /* one die: no modes */
+    assert_string_equal(kfd_partition_mode(1, 8), "SPX");
+    assert_string_equal(kfd_partition_mode(2, 4), "DPX");
+    assert_string_equal(kfd_partition_mode(3, 2), "TPX");
+    assert_string_equal(kfd_partition_mode(4, 2), "QPX");
+    assert_string_equal(kfd_partition_mode(8, 1), "CPX");
+    assert_string_equal(kfd_partition_mode(7, 1), "CPX");
+    assert_string_equal(kfd_partition_mode(7, 2), "");
+}
+
 /* ---- trees of real hosts ---- */
 
 static bool look_at_host(struct fixture *f, const char *host)
@@ -351,6 +474,9 @@ static void tells_the_gpus_of_a_host_with_eight_mi210(void **state)
         assert_string_equal(f->gpus[i].database_id, "gfx90a68");
         assert_int_equal(f->gpus[i].node, 2 + i);
         assert_int_equal(strlen(f->gpus[i].uuid), 20);
+        assert_string_equal(f->gpus[i].target, "gfx90a:sramecc+");
+        assert_int_equal(kfd_partitions(f->gpus, f->count, &f->gpus[i]), 1);
+        assert_int_equal(f->gpus[i].memory_banks, 1); /* whose files the tree lacks */
     }
     assert_string_equal(f->skipped, "");
 }
@@ -364,6 +490,10 @@ static void tells_each_partition_of_an_mi300x(void **state)
     for (unsigned i = 0; i < 63; i++)
         assert_string_equal(f->gpus[i].database_id, "gfx942_38");
     assert_string_equal(f->gpus[0].uuid, f->gpus[1].uuid); /* one device */
+    unsigned partitions = kfd_partitions(f->gpus, f->count, &f->gpus[0]);
+    assert_true(partitions == 7 || partitions == 8); /* one of 64 is missing in the tree */
+    assert_string_equal(kfd_partition_mode(partitions, f->gpus[0].xcc), "CPX");
+    assert_string_equal(f->gpus[62].target, "gfx942:sramecc+");
     assert_string_equal(f->skipped, "");
 }
 
@@ -375,6 +505,9 @@ static void tells_the_gpus_of_a_host_with_an_old_kernel(void **state)
     assert_int_equal(f->count, 2);
     assert_string_equal(f->gpus[0].database_id, "gfx900_64");
     assert_string_equal(f->gpus[1].database_id, "gfx900_64");
+    assert_string_equal(f->gpus[1].target, "gfx900");
+    assert_true(kfd_memory("/nonexistent", &f->gpus[1]) == 17163091968u);
+    assert_int_equal(f->gpus[1].xcc, 0);
     assert_string_equal(f->skipped, "");
 }
 
@@ -396,6 +529,13 @@ int main(void)
         TEST(names_that_are_no_numbers_are_no_nodes),
         TEST(thousands_of_nodes_do_not_overflow),
         TEST(says_how_many_gpus_are_beyond_what_it_can_tell),
+        TEST(tells_sramecc_where_kernel_and_arch_do),
+        TEST(memory_is_the_sum_of_the_devices_own_banks),
+        TEST(memory_that_the_node_tells_needs_no_banks),
+        TEST(memory_that_is_not_wholly_told_is_not_known),
+        TEST(numbers_of_banks_or_dies_that_make_no_sense_are_not_believed),
+        TEST(partitions_are_the_nodes_of_one_device),
+        TEST(a_mode_is_nodes_and_dies),
         TEST(tells_the_gpus_of_a_host_with_eight_mi210),
         TEST(tells_each_partition_of_an_mi300x),
         TEST(tells_the_gpus_of_a_host_with_an_old_kernel),

@@ -90,6 +90,15 @@ static void on_bad(void *context, uint64_t line, const char *why)
     snprintf(f->bad_why, sizeof(f->bad_why), "%s", why);
 }
 
+static void on_verbatim(void *context, uint64_t line, struct bytes key, const char *why)
+{
+    struct fixture *f = context;
+    assert_true(key.size > 0);
+    f->verbatim++;
+    f->verbatim_line = line;
+    snprintf(f->verbatim_why, sizeof(f->verbatim_why), "%s", why);
+}
+
 static void on_conflict(void *context, const struct tuning_place *place, const char *why)
 {
     struct fixture *f = context;
@@ -100,8 +109,10 @@ static void on_conflict(void *context, const struct tuning_place *place, const c
 
 enum kiln_code finish(struct fixture *f, enum kiln_code rc, struct tuning_job *job)
 {
-    struct tuning_job_events events = { .bad = on_bad, .conflict = on_conflict, .context = f };
-    f->bad = f->conflicts = 0;
+    struct tuning_job_events events = {
+        .bad = on_bad, .verbatim = on_verbatim, .conflict = on_conflict, .context = f
+    };
+    f->bad = f->verbatim = f->conflicts = 0;
     if (!rc)
         rc = tuning_job_work(job, &events, &f->err);
     if (!rc) {

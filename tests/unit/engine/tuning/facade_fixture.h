@@ -25,10 +25,10 @@ struct fixture {
     struct tuning_options options;
     struct tuning *t; /* owned; NULL while closed */
     char notice[512];
-    struct tuning_counts counts; /* of the last change that worked, or export */
-    unsigned bad, conflicts;     /* of the last change: told ones */
-    uint64_t bad_line;           /* the last of them */
-    char bad_why[256], conflict_why[400];
+    struct tuning_counts counts;       /* of the last change that worked, or export */
+    unsigned bad, verbatim, conflicts; /* of the last change: told ones */
+    uint64_t bad_line, verbatim_line;  /* the last of them */
+    char bad_why[256], verbatim_why[256], conflict_why[400];
     bool strict;       /* of the next import */
     struct buffer out; /* what export_text read */
     struct kiln_err err;

@@ -197,6 +197,9 @@ static void keys_that_are_no_problems_are_found_by_their_text(void **state)
 
     assert_int_equal(f->counts.records, 3);
     assert_int_equal(f->counts.verbatim, 3);
+    assert_int_equal(f->verbatim, 3);
+    assert_int_equal(f->verbatim_line, 3);
+    assert_says(f->verbatim_why, "the key states an output of");
     assert_string_equal(find_value(f, ALICE, biased), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
     assert_string_equal(find_value(f, ALICE, odd), "ConvB:2,0,miopenConvolutionFwdAlgoWinograd");
     assert_string_equal(find_value(f, ALICE, smaller), "ConvC:3,0,miopenConvolutionFwdAlgoGEMM");
@@ -318,6 +321,10 @@ static void stale_entries_are_left_out_where_they_are_to_be_ignored(void **state
                         "ConvOld:1,0,miopenConvolutionFwdAlgoDirect");
     question.driver = "6.1";
     assert_string_equal(value_for(f, &question, &answer), "");
+    assert_int_equal(tuning_stats_of(f->t).ignored, 3);
+    question.driver = "";
+    (void)value_for(f, &question, &answer);
+    assert_int_equal(tuning_stats_of(f->t).ignored, 3);
 }
 
 static void a_stale_perf_entry_gives_way_to_a_fresh_one_of_the_tier_below(void **state)

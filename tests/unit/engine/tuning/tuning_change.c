@@ -338,6 +338,91 @@ static void a_backup_holds_what_is_there(void **state)
     assert_string_equal(find_value(f, 7, KEY), "ConvH:1,0,h");
 }
 
+/* ---- puts that come again ---- */
+
+static enum kiln_code put_once(struct fixture *f, const struct measured *m, uint8_t token)
+{
+    const struct tuning_put_token whole = { { token } };
+    struct tuning_job *job = NULL;
+    struct tuning_row row = row_of(m);
+    enum kiln_code rc = tuning_job_put(f->t, &row, 1, &job, &f->err);
+    if (!rc)
+        tuning_job_once(job, &whole);
+    return finish(f, rc, job);
+}
+
+static uint32_t samples_of(struct fixture *f)
+{
+    struct tuning_answer answer;
+    struct tuning_question question = find_question(ALICE, KEY);
+    assert_string_not_equal(value_for(f, &question, &answer), "");
+    return answer.rows[0].measured.samples;
+}
+
+static void a_put_that_comes_again_counts_once(void **state)
+{
+    struct fixture *f = *state;
+    struct measured again = usual;
+    must(put_once(f, &usual, 1), f->err);
+    assert_int_equal(f->counts.records, 1);
+    again.measured_at += 5; /* when it came, as the daemon sees it */
+
+    must(put_once(f, &again, 1), f->err);
+
+    assert_int_equal(f->counts.records, 0);
+    assert_int_equal(samples_of(f), 10);
+    struct measured later = usual; /* the same figures, measured once more */
+    later.measured_at++;
+    must(put_once(f, &later, 2), f->err);
+    assert_int_equal(samples_of(f), 20);
+    must(reopen(f), f->err); /* the next daemon is asked again, which is later still */
+    later.measured_at++;
+    must(put_once(f, &later, 2), f->err);
+    must(put_once(f, &later, 1), f->err);
+    assert_int_equal(samples_of(f), 20);
+}
+
+static void a_put_of_another_user_is_another_one(void **state)
+{
+    struct fixture *f = *state;
+    struct measured bobs = usual;
+    bobs.uid = BOB;
+    must(put_once(f, &usual, 1), f->err);
+    must(put_once(f, &bobs, 1), f->err);
+    assert_int_equal(f->counts.records, 1);
+    assert_string_not_equal(find_value(f, BOB, KEY), "");
+}
+
+static void a_put_that_failed_may_come_again(void **state)
+{
+    struct fixture *f = *state;
+    struct measured other = usual;
+    other.key = KEY_OF_BATCH(7);
+    f->options.records_per_uid = 1;
+    must(reopen(f), f->err);
+    must(put_once(f, &usual, 1), f->err);
+    assert_int_equal(put_once(f, &other, 2), KILN_FULL);
+    f->options.records_per_uid = 2;
+    must(reopen(f), f->err);
+
+    must(put_once(f, &other, 2), f->err);
+
+    assert_int_equal(f->counts.records, 1);
+    assert_string_not_equal(find_value(f, ALICE, other.key), "");
+}
+
+static void a_solver_whose_name_is_none_is_not_put(void **state)
+{
+    struct fixture *f = *state;
+    struct measured m = usual;
+    m.id = "Conv A";
+    refuse(f, &m, "'Conv A' is no solver's name");
+    m.kind = TUNING_PERF;
+    m.key = PERF_KEY;
+    m.values = "1,2";
+    refuse(f, &m, "'Conv A' is no solver's name");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -357,6 +442,10 @@ int main(void)
         TEST(beyond_a_users_quota_everything_stays_as_it_was),
         TEST(a_file_with_more_bytes_than_a_user_may_have_is_refused_whole),
         TEST(a_backup_holds_what_is_there),
+        TEST(a_put_that_comes_again_counts_once),
+        TEST(a_put_of_another_user_is_another_one),
+        TEST(a_put_that_failed_may_come_again),
+        TEST(a_solver_whose_name_is_none_is_not_put),
     };
     return cmocka_run_group_tests_name("tuning_change", tests, NULL, NULL);
 }

@@ -370,6 +370,88 @@ static void an_index_must_lie_beside_the_database(void **state)
     }
 }
 
+/* ---- puts that may come again ---- */
+
+static struct tuning_put_token token_of(unsigned number)
+{
+    struct tuning_put_token token = { { 0 } };
+    memcpy(token.bytes, &number, sizeof(number));
+    return token;
+}
+
+static bool has_put(struct fixture *f, uint32_t uid, unsigned number)
+{
+    const struct tuning_put_token token = token_of(number);
+    bool has = false;
+    must(tuning_db_has_put(f->db, uid, &token, &has, &f->err), f->err);
+    return has;
+}
+
+/* Puts |first| .. |first| + |count| - 1, each by the uid of its number times |uids|, plus 1000. */
+static void add_puts(struct fixture *f, unsigned first, unsigned count, uint32_t uids)
+{
+    KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
+    must(tuning_change_begin(f->db, &change, &f->err), f->err);
+    for (unsigned i = first; i < first + count; i++) {
+        const struct tuning_put_token token = token_of(i);
+        must(tuning_change_add_put(change, 1000 + i * uids, &token, &f->err), f->err);
+    }
+    must(tuning_change_commit(change, &f->err), f->err);
+}
+
+static void a_put_is_remembered_for_its_user_with_the_change_it_is_part_of(void **state)
+{
+    struct fixture *f = *state;
+    const struct tuning_put_token other = token_of(2);
+    add_puts(f, 1, 1, 0);
+    {
+        KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
+        must(tuning_change_begin(f->db, &change, &f->err), f->err);
+        must(tuning_change_add_put(change, 1000, &other, &f->err), f->err);
+    }
+
+    must(reopen(f), f->err);
+
+    assert_string_equal(f->salvage.notice, "");
+    assert_true(has_put(f, 1000, 1));
+    assert_false(has_put(f, 1001, 1));
+    assert_false(has_put(f, 1000, 2));
+}
+
+static void of_one_user_the_latest_puts_are_remembered(void **state)
+{
+    struct fixture *f = *state;
+    add_puts(f, 1, 1, 1); /* user 1001's */
+    add_puts(f, 2, TUNING_PUTS_UID + 3, 0);
+
+    assert_false(has_put(f, 1000, 4));
+    assert_true(has_put(f, 1000, 5));
+    assert_true(has_put(f, 1000, TUNING_PUTS_UID + 4));
+    assert_true(has_put(f, 1001, 1));
+}
+
+static void of_all_users_so_many_puts_are_remembered_and_no_more(void **state)
+{
+    struct fixture *f = *state;
+    add_puts(f, 1, TUNING_PUTS_MOST + 1, 1);
+
+    assert_false(has_put(f, 1001, 1));
+    assert_true(has_put(f, 1002, 2));
+    assert_true(has_put(f, 1000 + TUNING_PUTS_MOST + 1, TUNING_PUTS_MOST + 1));
+}
+
+/* It would be another put of the same name: what follows cannot be told apart. */
+static void a_put_that_is_remembered_is_not_added_twice(void **state)
+{
+    struct fixture *f = *state;
+    const struct tuning_put_token token = token_of(1);
+    add_puts(f, 1, 1, 0);
+    KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
+    must(tuning_change_begin(f->db, &change, &f->err), f->err);
+    assert_int_not_equal(tuning_change_add_put(change, 1000, &token, &f->err), KILN_OK);
+    assert_int_not_equal(tuning_change_commit(change, &f->err), KILN_OK);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -387,6 +469,10 @@ int main(void)
         TEST(a_later_import_replaces_an_earlier_one_of_the_same_database),
         TEST(an_imported_database_can_be_removed),
         TEST(an_index_must_lie_beside_the_database),
+        TEST(a_put_is_remembered_for_its_user_with_the_change_it_is_part_of),
+        TEST(of_one_user_the_latest_puts_are_remembered),
+        TEST(of_all_users_so_many_puts_are_remembered_and_no_more),
+        TEST(a_put_that_is_remembered_is_not_added_twice),
     };
     return cmocka_run_group_tests_name("tuning_db", tests, NULL, NULL);
 }

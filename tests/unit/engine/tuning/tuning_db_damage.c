@@ -107,6 +107,7 @@ static void random_damage_leaves_records_that_were_stored_and_counts_the_rest(vo
             assert_true(f->salvage.lost + found.count == RECORDS || f->salvage.lost_unknown);
             assert_int_equal(files(f, "tuning.db.damaged-"), 1);
         }
+        assert_null(strchr(f->salvage.notice, '\n'));
         salvaged += f->salvage.notice[0] != '\0';
         lost += RECORDS - found.count;
         unknown += f->salvage.lost_unknown;

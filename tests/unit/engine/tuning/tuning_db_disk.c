@@ -403,15 +403,32 @@ static void a_file_of_a_newer_version_is_refused_and_left_alone(void **state)
     struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
     close_db(f);
-    run_sql(f, "pragma user_version = 2");
+    run_sql(f, "pragma user_version = 3");
 
     assert_int_equal(reopen(f), KILN_UNSUPPORTED);
 
     assert_says(f->err.text, "run the newer version");
     assert_int_equal(files(f, "tuning.db.damaged-"), 0);
-    run_sql(f, "pragma user_version = 1");
+    run_sql(f, "pragma user_version = 2");
     must(reopen(f), f->err);
     assert_int_equal(count_found(f), 1);
+}
+
+static void a_file_of_the_first_version_is_brought_up_to_date(void **state)
+{
+    struct fixture *f = *state;
+    const struct tuning_put_token token = { { 7 } };
+    bool has = true;
+    must(put(f, 1, 1), f->err);
+    close_db(f);
+    run_sql(f, "drop table recent_put; pragma user_version = 1");
+
+    must(reopen(f), f->err);
+
+    assert_string_equal(f->salvage.notice, "");
+    assert_int_equal(version_of(f, 1), 1);
+    must(tuning_db_has_put(f->db, 1000, &token, &has, &f->err), f->err);
+    assert_false(has);
 }
 
 int main(void)
@@ -438,6 +455,7 @@ int main(void)
         TEST(an_old_version_that_salvage_comes_upon_does_not_replace_the_newer_one),
         TEST(checking_finds_what_sqlite_holds_for_good),
         TEST(a_file_of_a_newer_version_is_refused_and_left_alone),
+        TEST(a_file_of_the_first_version_is_brought_up_to_date),
     };
     return cmocka_run_group_tests_name("tuning_db_disk", tests, NULL, NULL);
 }

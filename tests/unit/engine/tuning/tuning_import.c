@@ -154,6 +154,9 @@ static void a_perf_key_of_old_is_looked_up_by_that_of_today(void **state)
     assert_string_equal(perf_value(f, ALICE, PERF_KEY), "ConvA:1");
     assert_string_equal(perf_value(f, ALICE, mixed), "ConvB:2");
     assert_int_equal(f->counts.verbatim, 1);
+    assert_int_equal(f->verbatim, 1);
+    assert_int_equal(f->verbatim_line, 2);
+    assert_string_equal(f->verbatim_why, "a PerfDb has no key for tensors that differ in layout");
 
     must(import_text(f, "gfx90a68.cd.updb.txt", TUNING_TIER_USER, ALICE, text), f->err);
     assert_string_equal(perf_value(f, ALICE, PERF_KEY), "ConvA:1");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * SIGKILL at any moment of an import, a put, a merge or a promotion: it happened or it did not, it
- * did where it was acknowledged, and nothing of it is left lying about.
+ * SIGKILL at any moment of an import, a put, a merge, a promotion or a promotion of some problems:
+ * it happened or it did not, it did where it was acknowledged, and nothing of it is left lying
+ * about.
  *
  * By default some kills of each; KILN_TEST_KILLS=200 kills so often.
  */
@@ -23,7 +24,13 @@
 #define KEY_ROOM 80
 #define SLOWEST 1000000u /* faster counts in a merge: versions count down from here */
 
-enum change { IMPORT, PUT, MERGE, PROMOTE, CHANGES };
+#define NAMED                                                                          \
+    6u /* keys that a promotion by problem names, as those of a command line: two each \
+        */
+
+enum change { IMPORT, PUT, MERGE, PROMOTE, PROMOTE_NAMED, CHANGES };
+static const char *const names[CHANGES] = { "import", "put", "merge", "promote",
+                                            "promote by problem" };
 
 /* What is there: the version of each record is the same, or the test fails.  0: none is. */
 struct seen {
@@ -32,20 +39,37 @@ struct seen {
 
 static void key_of(enum change what, unsigned number, char key[KEY_ROOM])
 {
-    static const unsigned channels[CHANGES] = { 8, 16, 32, 32 };
-    snprintf(key, KEY_ROOM, "%u-56-56-3x3-64-56-56-%u-1x1-1x1-1x1-0-NCHW-FP32-F", channels[what],
-             number + 1);
+    static const unsigned channels[CHANGES] = { 8, 16, 32, 32, 48 };
+    if (what == PROMOTE_NAMED && number % 2)
+        snprintf(key, KEY_ROOM, "2x48x56x56x1x3x3x1x64x%ux1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF",
+                 number / 2 + 1);
+    else
+        snprintf(key, KEY_ROOM, "%u-56-56-3x3-64-56-56-%u-1x1-1x1-1x1-0-NCHW-FP32-F",
+                 channels[what], what == PROMOTE_NAMED ? number / 2 + 1 : number + 1);
+}
+
+/* Of the named ones every second is of perf. */
+static enum tuning_kind kind_of(enum change what, unsigned number)
+{
+    return what == PROMOTE_NAMED && number % 2 ? TUNING_PERF : TUNING_FIND;
 }
 
 static unsigned version_of(struct fixture *f, enum change what, unsigned number)
 {
     char key[KEY_ROOM];
     unsigned time = 0;
+    uint32_t uid = what == PUT || what == MERGE ? ALICE : BOB;
     key_of(what, number, key);
-    const char *value = find_value(f, what == PUT || what == MERGE ? ALICE : BOB, key);
+    const char *value =
+        kind_of(what, number) == TUNING_PERF ? perf_value(f, uid, key) : find_value(f, uid, key);
     if (*value)
-        assert_int_equal(sscanf(value, "ConvA:%u,", &time), 1);
+        assert_int_equal(sscanf(value, "Conv%*c:%u,", &time), 1);
     return time ? SLOWEST - time : 0;
+}
+
+static unsigned count_of(enum change what)
+{
+    return what == PUT ? 1 : what == PROMOTE_NAMED ? NAMED : MANY;
 }
 
 static struct seen look(struct fixture *f)
@@ -56,7 +80,7 @@ static struct seen look(struct fixture *f)
     assert_true(files(f, "find-", ".kti", NULL) <= 1);
     for (enum change what = IMPORT; what < CHANGES; what++) {
         seen.versions[what] = version_of(f, what, 0);
-        for (unsigned i = 1; what != PUT && i < MANY; i++)
+        for (unsigned i = 1; i < count_of(what); i++)
             assert_int_equal(version_of(f, what, i), seen.versions[what]);
     }
     close_tuning(f);
@@ -78,6 +102,42 @@ static void write_records(struct fixture *f, const char *name, enum change what,
     write_source(f, name, (const char *)text.data);
 }
 
+/* Alice's, which the promotion takes; each version is faster than the one before. */
+static void put_named(struct fixture *f, unsigned version)
+{
+    must(reopen(f), f->err);
+    for (unsigned i = 0; i < NAMED; i++) {
+        char key[KEY_ROOM], values[64];
+        enum tuning_kind kind = kind_of(PROMOTE_NAMED, i);
+        key_of(PROMOTE_NAMED, i, key);
+        snprintf(values, sizeof(values),
+                 kind == TUNING_PERF ? "%u,1"
+                                     : "%u,0,miopenConvolutionFwd"
+                                       "AlgoDirect",
+                 SLOWEST - version);
+        const struct measured m = { TUNING_TIER_USER,  ALICE,  kind,          key,
+                                    "ConvK",           values, NULL,          5,
+                                    SLOWEST - version, 0,      1000 + version };
+        must(put(f, &m), f->err);
+    }
+    close_tuning(f);
+}
+
+/* As the request makes it of a command line. */
+static enum kiln_code promote_named(struct fixture *f, struct tuning_job **ret_job)
+{
+    char keys[NAMED][KEY_ROOM];
+    struct tuning_key named[NAMED];
+    for (unsigned i = 0; i < NAMED; i++) {
+        key_of(PROMOTE_NAMED, i, keys[i]);
+        named[i] = (struct tuning_key){ kind_of(PROMOTE_NAMED, i), bytes_of_text(keys[i]) };
+    }
+    const struct tuning_selection selection = {
+        .by_uid = true, .uid = ALICE, .keys = named, .key_count = NAMED
+    };
+    return tuning_job_promote(f->t, &selection, ret_job, &f->err);
+}
+
 static enum kiln_code make_job(struct fixture *f, enum change what, unsigned version,
                                struct tuning_job **ret_job)
 {
@@ -96,6 +156,7 @@ static enum kiln_code make_job(struct fixture *f, enum change what, unsigned ver
     case IMPORT: return tuning_job_import(f->t, &import, ret_job, &f->err);
     case PUT: return tuning_job_put(f->t, &row, 1, ret_job, &f->err);
     case MERGE: return tuning_job_merge(f->t, &import, ret_job, &f->err);
+    case PROMOTE_NAMED: return promote_named(f, ret_job);
     default: return tuning_job_promote(f->t, &selection, ret_job, &f->err);
     }
 }
@@ -113,8 +174,10 @@ static void run_child(struct fixture *f, enum change what, unsigned version, int
     _exit(1);
 }
 
-/* Whether the change was acknowledged; |after_ns| 0: wait for it. */
-static bool kill_child(struct fixture *f, enum change what, unsigned version, uint64_t after_ns)
+/* Whether the change was acknowledged, |after_ns| after its begin; 0: wait for that, and
+ * |ret_span_ns| is how long it took. */
+static bool kill_child(struct fixture *f, enum change what, unsigned version, uint64_t after_ns,
+                       uint64_t *ret_span_ns)
 {
     int ends[2], status = 0;
     char letter = 0;
@@ -125,10 +188,13 @@ static bool kill_child(struct fixture *f, enum change what, unsigned version, ui
         run_child(f, what, version, ends[1]);
     close(ends[1]);
     assert_int_equal(read(ends[0], &letter, 1), 1);
+    uint64_t start = clock_monotonic_ns();
     struct pollfd p = { .fd = ends[0], .events = POLLIN };
     struct timespec wait = { .tv_sec = (time_t)(after_ns / 1000000000u),
                              .tv_nsec = (long)(after_ns % 1000000000u) };
     ppoll(&p, 1, after_ns ? &wait : NULL, NULL);
+    if (ret_span_ns)
+        *ret_span_ns = clock_monotonic_ns() - start;
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
@@ -142,6 +208,8 @@ static void write_source_of(struct fixture *f, enum change what, unsigned versio
 {
     if (what == IMPORT)
         write_records(f, SYSTEM, IMPORT, version);
+    else if (what == PROMOTE_NAMED)
+        put_named(f, version);
     else
         write_records(f, USER_FILE, MERGE, version);
 }
@@ -168,16 +236,14 @@ static void a_killed_change_happened_or_did_not(void **state)
     struct fixture *f = *state;
     const char *wanted = getenv("KILN_TEST_KILLS");
     unsigned kills = wanted ? (unsigned)strtoul(wanted, NULL, 10) : KILLS, seed = 1, version = 0;
-    unsigned acknowledged = 0, befores = 0;
+    unsigned acknowledged[CHANGES] = { 0 }, befores[CHANGES] = { 0 };
     uint64_t spans_ns[CHANGES];
     struct seen before = { { 0 } };
     close_tuning(f);
     for (enum change what = IMPORT; what < CHANGES;
          what++) { /* to its end, for how long it takes */
         write_source_of(f, what, ++version);
-        uint64_t start = clock_monotonic_ns();
-        assert_true(kill_child(f, what, version, 0));
-        spans_ns[what] = clock_monotonic_ns() - start;
+        assert_true(kill_child(f, what, version, 0, &spans_ns[what]));
         struct seen now = look(f);
         check(what, &before, &now, version, true);
         before = now;
@@ -186,18 +252,20 @@ static void a_killed_change_happened_or_did_not(void **state)
     for (unsigned i = 0; i < kills * CHANGES; i++) {
         enum change what = (enum change)(i % CHANGES);
         write_source_of(f, what, ++version);
-        uint64_t after_ns = 1 + (uint64_t)rand_r(&seed) % 1000 * spans_ns[what] / 1000;
-        bool done = kill_child(f, what, version, after_ns);
+        uint64_t after_ns = 1 + (uint64_t)rand_r(&seed) % 1500 * spans_ns[what] / 1000;
+        bool done = kill_child(f, what, version, after_ns, NULL);
         struct seen now = look(f);
         check(what, &before, &now, version, done);
-        acknowledged += done;
-        befores += now.versions[what] == before.versions[what];
+        acknowledged[what] += done;
+        befores[what] += now.versions[what] == before.versions[what] &&
+                         wanted_version(what, &before, version) != before.versions[what];
         before = now;
     }
 
-    print_message("%u kills, %u changes not there, %u acknowledged\n", kills * CHANGES, befores,
-                  acknowledged);
-    assert_true(befores > 0);
+    for (enum change what = IMPORT; what < CHANGES; what++)
+        print_message("%s: %u kills, %u changes not there, %u acknowledged\n", names[what], kills,
+                      befores[what], acknowledged[what]);
+    assert_true(befores[IMPORT] + befores[MERGE] + befores[PROMOTE] > 0);
 }
 
 int main(void)

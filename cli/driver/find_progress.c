@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/driver/find_progress.h"
+
+#include "cli/now.h"
+#include "cli/units.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define BAR_WIDTH 20u
+#define WIDTH_UNKNOWN 80u
+#define REDRAW_NS 50000000u
+
+void find_progress_init(struct find_progress *progress, FILE *out, const char *label)
+{
+    struct winsize size = { 0 };
+    *progress = (struct find_progress){ .out = out, .label = label };
+    if (!isatty(fileno(out)))
+        return;
+    bool known = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    progress->width = known ? size.ws_col : WIDTH_UNKNOWN;
+}
+
+/* How much of the time is spent, or of what there is to try where that is more; 0 to 1. */
+static double part_of(const struct kiln_conv_progress *told)
+{
+    double by_time = told->budget_ms > 0 ? told->spent_ms / told->budget_ms : 0;
+    double by_count = told->total > 0 ? (double)told->done / told->total : 0;
+    double part = by_time > by_count ? by_time : by_count;
+    return part < 1 ? part : 1;
+}
+
+/* "12 of 340 tried, 1 failed, best 0.123456 ms, 3.2 s". */
+static void write_figures(const struct kiln_conv_progress *told, char text[160])
+{
+    char total[24] = "", failed[32] = "", best[40] = "", time[UNITS_TEXT_MOST];
+    if (told->total > 0)
+        snprintf(total, sizeof(total), " of %u", told->total);
+    if (told->failed > 0)
+        snprintf(failed, sizeof(failed), ", %u failed", told->failed);
+    if (told->best_ms > 0)
+        snprintf(best, sizeof(best), ", best %.6f ms", told->best_ms);
+    snprintf(text, 160, "%u%s tried%s%s, %s", told->done, total, failed, best,
+             units_seconds(told->spent_ms / 1e3, time));
+}
+
+static void draw(struct find_progress *p, const char *head, const struct kiln_conv_progress *told)
+{
+    char figures[160], bar[BAR_WIDTH + 1], line[384];
+    uint64_t now = now_ns();
+    unsigned full = (unsigned)(part_of(told) * BAR_WIDTH);
+    if (p->drawn_ns && now - p->drawn_ns < REDRAW_NS)
+        return;
+    p->drawn_ns = now;
+    memset(bar, '.', BAR_WIDTH);
+    memset(bar, '#', full);
+    bar[BAR_WIDTH] = '\0';
+    write_figures(told, figures);
+    snprintf(line, sizeof(line), "%s [%s] %s", head, bar, figures);
+    fprintf(p->out, "\r\033[K%.*s", (int)p->width - 1, line);
+    fflush(p->out);
+}
+
+int find_progress_told(void *context, const struct kiln_conv_progress *told)
+{
+    struct find_progress *p = context;
+    char head[96], figures[160];
+    snprintf(head, sizeof(head), "%s%s%.64s", p->label, told->solver[0] ? " " : "", told->solver);
+    if (p->width > 0) {
+        draw(p, head, told);
+        return 0;
+    }
+    if (strcmp(p->solver, told->solver) != 0)
+        p->tenths = 0;
+    snprintf(p->solver, sizeof(p->solver), "%s", told->solver);
+    unsigned tenths = (unsigned)(part_of(told) * 10);
+    if (tenths > p->tenths) {
+        p->tenths = tenths;
+        write_figures(told, figures);
+        fprintf(p->out, "%s: %s\n", head, figures);
+        fflush(p->out);
+    }
+    return 0;
+}
+
+void find_progress_done(struct find_progress *progress)
+{
+    if (progress->width == 0 || !progress->drawn_ns)
+        return;
+    fputs("\r\033[K", progress->out);
+    fflush(progress->out);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The ids that one record of a tuning file has had so far.
+ *
+ * Role       tells that an id comes for the second time, however many there are: a hostile line or
+ *            row set repeats one id thousands of times.  The hash depends on a secret number
+ * Ownership  ids lie in the caller's memory until tuning_ids_clear
+ * Threading  one thread at a time for each set
+ */
+#include "common/tuning_text.h"
+
+#define TUNING_IDS_SLOTS (2u * TUNING_ENTRIES_MOST)
+
+struct tuning_ids {
+    struct bytes ids[TUNING_ENTRIES_MOST]; /* borrowed; in the order in which they came */
+    size_t count;
+    uint16_t slots[TUNING_IDS_SLOTS];    /* place in |ids| plus one; 0: nothing stands here */
+    uint16_t taken[TUNING_ENTRIES_MOST]; /* the slot of each id */
+    uint64_t secret[2];
+};
+
+KILN_MUST_CHECK enum kiln_code tuning_ids_init(struct tuning_ids *ids, struct kiln_err *err);
+void tuning_ids_clear(struct tuning_ids *ids); /* for the next record */
+bool tuning_ids_has(const struct tuning_ids *ids, struct bytes id);
+
+enum tuning_ids_added { TUNING_ID_IS_NEW, TUNING_ID_IS_KNOWN, TUNING_IDS_ARE_FULL };
+/* Full: it is new, but there are TUNING_ENTRIES_MOST already. */
+enum tuning_ids_added tuning_ids_add(struct tuning_ids *ids, struct bytes id);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Which solver and perf config a problem is planned with: the one rule for plans, packages that are
+ * built, and why-miss.
+ *
+ * Role       1. what the asker forces
+ *            2. the fastest of kiln's own solvers in a find record, of the most private tier whose
+ *               record has one; its time is that of its perf record where that is known
+ *            3. the solvers' heuristic
+ *            and for the solver, unless its config is forced, that of its perf record where it is a
+ *            valid one.  Solvers of MIOpen's, configs that do not fit: passed over, as if they were
+ *            not there
+ * Ownership  a choice borrows from the wish, and from itself: do not copy it
+ * Threading  plan_choose: the engine's thread, for it looks records up (microseconds); solver_solve
+ *            of what it chose: any thread
+ */
+#include "engine/compile/toolchain.h"
+#include "engine/solver/solver.h"
+#include "engine/tuning/tuning.h"
+
+struct plan_ids {
+    char device[DATABASE_ID_MOST];  /* what records are kept by; "": the asker named no device */
+    char package[DATABASE_ID_MOST]; /* what packages are looked up by */
+};
+/* Of |given|, the asker's id of its device; without it packages go by the target's arch.  Objects
+ * for NVIDIA's GPUs are of a target, not of a number of multiprocessors: so are the packages. */
+KILN_MUST_CHECK enum kiln_code plan_ids_take(const struct target *target, struct bytes given,
+                                             struct plan_ids *ret_ids, struct kiln_err *err);
+/* KILN_INVALID where the device is of another kind than the target's. */
+KILN_MUST_CHECK enum kiln_code plan_ids_check(const struct target *target,
+                                              const struct plan_ids *ids, struct kiln_err *err);
+
+#define PLAN_TOOLCHAIN_MOST 256
+/* How tuning records name a toolchain: "nvrtc 13.0 1a2b3c4d5e6f", name, version and the first
+ * digits of its identity, so that a rebuilt compiler of the same version is another one. */
+void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_MOST]);
+
+struct plan_wish {
+    const struct problem *problem; /* valid */
+    const struct target *target;
+    struct bytes solver, config;    /* forced; empty: choose */
+    const char *database_id;        /* "": nothing recorded counts */
+    const char *driver, *toolchain; /* the asker's, to tell what is stale; "": not known */
+    uint32_t uid;                   /* whose records come first */
+    bool by_heuristic;              /* as if nothing were recorded */
+};
+
+struct plan_choice {
+    struct solver_wish wish; /* for solver_solve */
+    char config[PERF_CONFIG_TEXT_MOST];
+    enum plan_source source;
+    double expected_ms; /* 0: not known */
+};
+/* |tuning| may be NULL.  KILN_INVALID for a config without a solver. */
+KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning, const struct plan_wish *wish,
+                                           struct plan_choice *ret_choice, struct kiln_err *err);
+
+/* ---- what is recorded of kiln's solvers ---- */
+
+#define PLAN_SOLVERS_MOST 16
+
+struct plan_known { /* of one solver that applies */
+    const struct solver *solver;
+    double find_ms;                     /* of its find record; 0: none */
+    char config[PERF_CONFIG_TEXT_MOST]; /* of its perf record; "": none that fits */
+    double config_ms;                   /* that record's median; 0: not known */
+};
+/* The solvers of |solvers[]| that apply, in that order, with what is recorded of them for a device:
+ * find_ms as plan_choose reads it, of one tier's record.  Returns how many. */
+unsigned plan_known_of(struct tuning *tuning, const struct plan_wish *wish,
+                       struct plan_known ret_known[PLAN_SOLVERS_MOST]);
+/* What a plan with it is expected to take; 0: not known. */
+double plan_known_ms(const struct plan_known *known);

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/solver/conv_depthwise.h"
+
+#include "engine/solver/geometry.h"
+#include "engine/solver/options.h"
+#include "engine/solver/sources.h"
+#include "engine/solver/split_reduce.h"
+
+/* Floats that an item keeps at a time, beside addresses: with those it stays below 128 registers,
+ * so that two groups of 256 fit a compute unit of any target. */
+#define REGISTERS_MOST 104u
+/* Sums of weights that an item keeps: the rest of its registers is for what they are made of. */
+#define SUMS_MOST 48u
+/* Multiply-adds, and pairs of inputs and outputs, that a kernel's unrolled loops hold: beyond, code
+ * outgrows the instruction caches and takes seconds to compile. */
+#define UNROLLED_MOST 4096u
+/* Items that fill a large GPU a few times. */
+#define ITEMS_WANTED (1u << 17)
+/* Blocks of two columns take more registers and must leave more items. */
+#define ITEMS_FOR_WIDE (1u << 19)
+/* Strips that an item sums before another part of the sum pays, where channels come first. */
+#define STRIPS_OF_ITEM 7ull
+
+enum axis { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
+
+#define AXIS(axis_name, ...)                                                        \
+    {                                                                               \
+        .name = (axis_name), .values = (const uint16_t[]){ __VA_ARGS__ },           \
+        .count = (uint32_t)(sizeof((uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t)) \
+    }
+
+/* Forward and backward data; weights.  Each for channels first, and last. */
+static const struct perf_axis axes[2][2][AXES] = {
+    { { AXIS("columns", 1, 2, 3, 4, 5, 6, 7, 8), AXIS("rows", 1, 2, 3, 4, 5, 6, 7, 8, 14),
+        AXIS("vector", 1), AXIS("lanes", 1), AXIS("group", 32, 64, 128, 256) },
+      { AXIS("columns", 1, 2, 3, 4, 6, 7, 8), AXIS("rows", 1, 2, 3, 4, 6, 8),
+        AXIS("vector", 1, 2, 4, 8), AXIS("lanes", 4, 8, 16, 32), AXIS("group", 64, 128, 256) } },
+    { { AXIS("columns", 1, 2, 3, 4, 5, 6, 7, 8), AXIS("splits", 1, 2, 4, 8, 16, 32, 64, 128),
+        AXIS("vector", 1), AXIS("lanes", 1), AXIS("group", 32, 64, 128, 256, 512) },
+      { AXIS("columns", 1, 2, 4, 7, 8), AXIS("splits", 1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
+        AXIS("vector", 1, 2, 4, 8), AXIS("lanes", 4, 8, 16, 32), AXIS("group", 64, 128, 256) } },
+};
+
+static bool is_for_weights(const struct problem *p)
+{
+    return p->direction == DIRECTION_BACKWARD_WEIGHTS;
+}
+
+static bool is_last(const struct problem *p) { return p->x_layout == LAYOUT_CHANNELS_LAST; }
+
+static bool applies(const struct problem *p, const struct target *target)
+{
+    (void)target; /* the kernel's dialect covers every family */
+    return p->groups == p->c && p->type != TYPE_INT8 && p->x_layout == p->y_layout &&
+           geometry_fits_30_bits(p);
+}
+
+static bool is_favoured(const struct problem *p, const struct target *target)
+{
+    (void)target;
+    return p->c > 1; /* one channel in one group is no depthwise convolution */
+}
+
+static struct perf_space space(const struct problem *p, const struct target *target)
+{
+    (void)target;
+    return (struct perf_space){ axes[is_for_weights(p)][is_last(p)], AXES };
+}
+
+static uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+/* ---- what the kernels make of a config ---- */
+
+/* Channels and pixels of what direction 0 or 1 computes. */
+static uint32_t output_channels(const struct problem *p)
+{
+    return p->direction == DIRECTION_BACKWARD_DATA ? p->c : p->k;
+}
+
+static struct extent output_extent(const struct problem *p)
+{
+    return p->direction == DIRECTION_BACKWARD_DATA ? p->in : problem_output(p);
+}
+
+/* WINDOW of the kernel: what |count| neighbouring outputs meet along an axis. */
+static uint64_t window(const struct problem *p, uint64_t count, uint32_t filter, uint32_t stride,
+                       uint32_t dilation)
+{
+    uint64_t reach = (uint64_t)(filter - 1) * dilation;
+    return p->direction == DIRECTION_BACKWARD_DATA ? (count - 1 + reach) / stride + 2
+                                                   : (count - 1) * stride + reach + 1;
+}
+
+/* Weights that one item keeps sums of: rows of taps, and columns of each row. */
+struct tap_block {
+    uint32_t rows, columns;
+};
+
+static uint32_t part_evenly(uint32_t whole, uint32_t most)
+{
+    uint32_t parts = (uint32_t)ceil_div(whole, most);
+    return (uint32_t)ceil_div(whole, parts);
+}
+
+static struct tap_block tap_block_of(const struct problem *p, uint32_t vector)
+{
+    struct tap_block block = { .columns = part_evenly(p->filter.w, SUMS_MOST / 3 / vector) };
+    block.rows = part_evenly(p->filter.d * p->filter.h, SUMS_MOST / (block.columns * vector));
+    return block;
+}
+
+/* Pixels of a row of x that a strip of |columns| outputs meets at a block of taps. */
+static uint64_t pixels_met(const struct problem *p, uint32_t columns, struct tap_block taps)
+{
+    if (columns == 1)
+        return taps.columns;
+    return (uint64_t)(columns - 1) * p->stride.w + (uint64_t)(taps.columns - 1) * p->dilation.w + 1;
+}
+
+static uint64_t channel_blocks(uint32_t channels, const struct perf_config *config)
+{
+    return ceil_div(channels, (uint64_t)config->values[LANES] * config->values[VECTOR]);
+}
+
+static uint32_t places(const struct perf_config *config)
+{
+    return config->values[GROUP] / config->values[LANES];
+}
+
+static uint64_t strips(const struct problem *p, const struct perf_config *config)
+{
+    struct extent out = problem_output(p);
+    return (uint64_t)p->n * out.d * out.h * ceil_div(out.w, config->values[COLUMNS]);
+}
+
+/* Outputs of F and B in blocks of rows and columns, of one channel. */
+static uint64_t blocks(const struct problem *p, const struct perf_config *config)
+{
+    struct extent out = output_extent(p);
+    return (uint64_t)p->n * out.d * ceil_div(out.h, config->values[ROWS]) *
+           ceil_div(out.w, config->values[COLUMNS]);
+}
+
+/* ---- the space ---- */
+
+static bool gather_is_valid(const struct problem *p, const struct perf_config *config)
+{
+    uint64_t columns = config->values[COLUMNS], rows = config->values[ROWS];
+    uint64_t vector = config->values[VECTOR], taps = (uint64_t)p->filter.h * p->filter.w;
+    struct extent out = output_extent(p);
+    if (rows == 1 && columns == 1)
+        return true;
+    if (rows / 2 >= out.h || columns / 2 >= out.w)
+        return rows == 1 && columns == 1;
+    if (p->direction == DIRECTION_BACKWARD_DATA && (rows % p->stride.h || columns % p->stride.w))
+        return false;
+    uint64_t met_h = window(p, rows, p->filter.h, p->stride.h, p->dilation.h);
+    uint64_t met_w = window(p, columns, p->filter.w, p->stride.w, p->dilation.w);
+    return taps <= REGISTERS_MOST && met_h <= UNROLLED_MOST && met_w <= UNROLLED_MOST &&
+           (rows * columns + taps + met_w) * vector <= REGISTERS_MOST &&
+           rows * columns * taps * vector <= UNROLLED_MOST &&
+           rows * columns * met_h * met_w <= 2 * UNROLLED_MOST;
+}
+
+static bool weights_is_valid(const struct problem *p, const struct perf_config *config)
+{
+    uint64_t columns = config->values[COLUMNS], vector = config->values[VECTOR];
+    uint64_t splits = config->values[SPLITS];
+    struct tap_block taps = tap_block_of(p, config->values[VECTOR]);
+    uint64_t met = pixels_met(p, config->values[COLUMNS], taps);
+    if (columns > 1 && columns / 2 >= problem_output(p).w)
+        return false;
+    if (splits > 1 && splits * places(config) > 2 * strips(p, config))
+        return false;
+    return (taps.rows * taps.columns + columns + met) * vector <= REGISTERS_MOST;
+}
+
+static bool config_is_valid(const struct problem *p, const struct target *target,
+                            const struct perf_config *config)
+{
+    (void)target;
+    uint32_t vector = config->values[VECTOR], lanes = config->values[LANES];
+    uint32_t channels = is_for_weights(p) ? p->k : output_channels(p);
+    if (channels % vector || p->c % vector)
+        return false;
+    if (lanes / 2 * vector >= channels && lanes > axes[0][is_last(p)][LANES].values[0])
+        return false; /* half of them would have nothing to do */
+    return is_for_weights(p) ? weights_is_valid(p, config) : gather_is_valid(p, config);
+}
+
+static uint16_t widest_vector(const struct problem *p)
+{
+    uint16_t vector = is_last(p) ? 4 : 1;
+    while (p->c % vector || p->k % vector)
+        vector /= 2;
+    return vector;
+}
+
+static uint16_t lanes_for(const struct problem *p, uint32_t vector)
+{
+    uint16_t lanes = is_last(p) ? 32 : 1;
+    uint32_t channels = is_for_weights(p) ? p->k : output_channels(p);
+    while (lanes > 4 && lanes / 2 * vector >= channels)
+        lanes /= 2;
+    return lanes;
+}
+
+/* Blocks to choose from, best first as measured on an H200, and the items that each must leave. */
+struct wanted_block {
+    uint16_t rows, columns;
+    uint32_t items;
+};
+#define BLOCKS_WANTED 7
+static const struct wanted_block first_blocks[BLOCKS_WANTED] = {
+    { 7, 2, ITEMS_FOR_WIDE },
+    { 4, 2, ITEMS_FOR_WIDE },
+    { 7, 1, ITEMS_WANTED },
+    { 8, 1, ITEMS_WANTED },
+    { 4, 1, ITEMS_WANTED },
+    { 2, 1, ITEMS_WANTED },
+    { 1, 1, 0 },
+};
+static const struct wanted_block first_blocks_strided[BLOCKS_WANTED] = {
+    { 8, 1, ITEMS_WANTED },
+    { 7, 1, ITEMS_WANTED },
+    { 4, 1, ITEMS_WANTED },
+    { 4, 2, ITEMS_WANTED },
+    { 2, 2, ITEMS_WANTED },
+    { 3, 3, ITEMS_WANTED },
+    { 1, 1, 0 },
+};
+static const struct wanted_block last_blocks[BLOCKS_WANTED] = {
+    { 2, 4, ITEMS_WANTED },
+    { 4, 2, ITEMS_WANTED },
+    { 2, 2, ITEMS_WANTED },
+    { 3, 3, ITEMS_WANTED },
+    { 2, 1, ITEMS_WANTED },
+    { 1, 2, ITEMS_WANTED },
+    { 1, 1, 0 },
+};
+
+static uint64_t round_up(uint64_t whole, uint64_t part) { return ceil_div(whole, part) * part; }
+
+/* A seventh at most of what blocks compute lies outside the plane. */
+static bool covers_well(uint64_t plane, uint64_t computed) { return computed * 6 <= plane * 7; }
+
+static const struct wanted_block *wanted_blocks(const struct problem *p)
+{
+    if (is_last(p))
+        return last_blocks;
+    return p->stride.h > 1 || p->stride.w > 1 ? first_blocks_strided : first_blocks;
+}
+
+/* The first block that covers the output well and leaves enough items; 1 x 1 is always valid. */
+static void choose_block(const struct problem *p, const struct target *target,
+                         struct perf_config *config)
+{
+    const struct wanted_block *wanted = wanted_blocks(p);
+    struct extent out = output_extent(p);
+    uint64_t vectors = output_channels(p) / config->values[VECTOR];
+    for (size_t i = 0; i < BLOCKS_WANTED; i++) {
+        config->values[ROWS] = wanted[i].rows;
+        config->values[COLUMNS] = wanted[i].columns;
+        bool covers = covers_well((uint64_t)out.h * out.w, round_up(out.h, wanted[i].rows) *
+                                                               round_up(out.w, wanted[i].columns));
+        if ((covers || is_last(p)) && config_is_valid(p, target, config) &&
+            blocks(p, config) * vectors >= wanted[i].items)
+            return;
+    }
+}
+
+/* Columns of a strip, best first. */
+static void choose_columns(const struct problem *p, const struct target *target,
+                           struct perf_config *config)
+{
+    static const uint16_t dense[] = { 7, 8, 5, 4, 2, 1 }, strided[] = { 3, 2, 1 };
+    static const uint16_t last[] = { 2, 1 };
+    bool is_strided = p->stride.w > 1;
+    const uint16_t *columns = is_last(p) ? last : is_strided ? strided : dense;
+    uint32_t w = problem_output(p).w;
+    for (;; columns++) {
+        config->values[COLUMNS] = *columns;
+        bool covers = is_last(p) || is_strided || covers_well(w, round_up(w, *columns));
+        if (*columns == 1 || (covers && config_is_valid(p, target, config)))
+            return;
+    }
+}
+
+/* As many parts as fill the GPU, of as many strips for each item as pay for adding up. */
+static void choose_splits(const struct problem *p, const struct target *target,
+                          struct perf_config *config)
+{
+    uint64_t enough = is_last(p) ? ITEMS_WANTED : ITEMS_WANTED * 2;
+    config->values[SPLITS] = 1;
+    config->values[GROUP] = is_last(p) ? 128 : p->stride.w > 1 ? 256 : 64;
+    choose_columns(p, target, config);
+    uint64_t items = channel_blocks(p->k, config) * config->values[GROUP];
+    uint64_t parts =
+        ceil_div(strips(p, config), (is_last(p) ? 4ull : STRIPS_OF_ITEM) * places(config));
+    while (config->values[SPLITS] < (is_last(p) ? 512 : 128) &&
+           config->values[SPLITS] * 2ull <= parts && config->values[SPLITS] * items < enough)
+        config->values[SPLITS] *= 2;
+}
+
+static void choose_config(const struct problem *p, const struct target *target,
+                          struct perf_config *ret_config)
+{
+    struct perf_config config = { .count = AXES };
+    config.values[VECTOR] = widest_vector(p);
+    config.values[LANES] = lanes_for(p, config.values[VECTOR]);
+    config.values[GROUP] = 128;
+    if (is_for_weights(p))
+        choose_splits(p, target, &config);
+    else
+        choose_block(p, target, &config);
+    *ret_config = config;
+}
+
+/* ---- the solution ---- */
+
+static const char *const header_names[] = { "kiln/prelude.h" };
+
+/* Adds the family's program; more options may follow. */
+static struct option_text add_program(struct solution *solution, const struct problem *p,
+                                      const struct perf_config *config)
+{
+    struct solution_program *added = &solution->programs[solution->program_count++];
+    *added = (struct solution_program){
+        .name = "conv_depthwise.cl",
+        .source = bytes_of(kernels_conv_depthwise, kernels_conv_depthwise_size),
+        .header_names = header_names,
+        .header_texts = { bytes_of(kernels_prelude, kernels_prelude_size) },
+        .header_count = 1,
+    };
+    struct option_text text = { .data = added->options, .size = sizeof(added->options) };
+    option_define_problem(&text, p);
+    option_define(&text, "COLUMNS", config->values[COLUMNS]);
+    option_define(&text, "VECTOR", config->values[VECTOR]);
+    option_define(&text, "LANES", config->values[LANES]);
+    option_define(&text, "GROUP_SIZE", config->values[GROUP]);
+    return text;
+}
+
+static void solve_gather(const struct problem *p, const struct perf_config *config,
+                         struct solution *solution)
+{
+    static const char *const names[] = { "conv_depthwise_forward", "conv_depthwise_backward_data" };
+    struct option_text text = add_program(solution, p, config);
+    option_define(&text, "ROWS", config->values[ROWS]);
+    uint64_t groups =
+        channel_blocks(output_channels(p), config) * ceil_div(blocks(p, config), places(config));
+    solution->kernels[solution->kernel_count++] = (struct solution_kernel){
+        .name = names[p->direction],
+        .grid = { (uint32_t)groups, 1, 1 },
+        .group = { config->values[GROUP], 1, 1 },
+        .argument_count = 4,
+        .arguments = { { ARGUMENT_X, 0 },
+                       { ARGUMENT_W, 0 },
+                       { ARGUMENT_Y, 0 },
+                       { ARGUMENT_U32, p->n } },
+    };
+}
+
+static void solve_weights(const struct problem *p, const struct perf_config *config,
+                          struct solution *solution)
+{
+    uint32_t splits = config->values[SPLITS];
+    struct tap_block taps = tap_block_of(p, config->values[VECTOR]);
+    struct option_text text = add_program(solution, p, config);
+    option_define(&text, "TAP_ROWS", taps.rows);
+    option_define(&text, "TAP_COLUMNS", taps.columns);
+    option_define(&text, "IS_SPLIT", splits > 1);
+    uint64_t groups = channel_blocks(p->k, config) * ceil_div(p->filter.w, taps.columns) *
+                      ceil_div((uint64_t)p->filter.d * p->filter.h, taps.rows) * splits;
+    solution->kernels[solution->kernel_count++] = (struct solution_kernel){
+        .name = "conv_depthwise_backward_weights",
+        .grid = { (uint32_t)groups, 1, 1 },
+        .group = { config->values[GROUP], 1, 1 },
+        .argument_count = 5,
+        .arguments = { { ARGUMENT_X, 0 },
+                       { ARGUMENT_Y, 0 },
+                       { splits > 1 ? ARGUMENT_WORKSPACE : ARGUMENT_W, 0 },
+                       { ARGUMENT_U32, p->n },
+                       { ARGUMENT_U32, splits } },
+    };
+    if (splits == 1)
+        return;
+    struct split_reduce reduce = { .type = p->type,
+                                   .parts = { ARGUMENT_WORKSPACE, 0 },
+                                   .output = { ARGUMENT_W, 0 },
+                                   .elements = problem_w_elements(p),
+                                   .splits = splits };
+    solution->workspace_size = splits * reduce.elements * sizeof(float);
+    split_reduce_add(&reduce, solution);
+}
+
+static enum kiln_code solve(const struct problem *p, const struct target *target,
+                            const struct perf_config *config, struct solution *ret_solution,
+                            struct kiln_err *err)
+{
+    (void)target;
+    (void)err;
+    *ret_solution = (struct solution){ 0 };
+    if (is_for_weights(p))
+        solve_weights(p, config, ret_solution);
+    else
+        solve_gather(p, config, ret_solution);
+    return KILN_OK;
+}
+
+const struct solver solver_conv_depthwise = {
+    .name = "ConvDepthwise",
+    .algorithm = "Direct",
+    .applies = applies,
+    .is_favoured = is_favoured,
+    .space = space,
+    .config_is_valid = config_is_valid,
+    .choose_config = choose_config,
+    .solve = solve,
+};

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/solver/conv_direct_narrow.h"
+
+#include "engine/solver/geometry.h"
+#include "engine/solver/options.h"
+#include "engine/solver/sources.h"
+
+#include <math.h>
+
+enum axis { COLUMNS, STRIPS, ROWS, DEPTH, AXES };
+
+#define AXIS(axis_name, ...)                                                        \
+    {                                                                               \
+        .name = (axis_name), .values = (const uint16_t[]){ __VA_ARGS__ },           \
+        .count = (uint32_t)(sizeof((uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t)) \
+    }
+
+static const struct perf_axis axes[AXES] = {
+    AXIS("columns", 4, 8, 16),
+    AXIS("strips", 1, 2, 4, 7, 8, 14, 16, 28, 32),
+    AXIS("rows", 2, 4, 8, 16, 32, 64),
+    AXIS("depth", 1, 2, 4),
+};
+
+/* The least that a target of the family gives a work group without being asked. */
+#define SHARED_MOST 32768u
+#define SUMS_MOST 128u      /* of an item: registers */
+#define UNROLLED_MOST 2048u /* multiply-adds of a channel: what instruction caches hold */
+#define WEIGHTS_MOST 64u    /* of a row of taps: registers */
+#define ITEMS_LEAST 32u
+#define ITEMS_MOST 256u
+/* Groups of at least that many channels are ConvImplicitGemm's. */
+#define CHANNELS_TOO_WIDE 8u
+
+/* The same along H and along W. */
+struct reach {
+    uint64_t blocks; /* of x */
+    uint64_t more;   /* pixels of y that a strip meets, beyond one a block */
+};
+
+static uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+/* The kernel's OFFSET of the first tap less that of the last. */
+static struct reach reach_of(uint32_t in, uint32_t filter, uint32_t pad, uint32_t stride,
+                             uint32_t dilation)
+{
+    int64_t last = (int64_t)pad - (int64_t)(filter - 1) * dilation, step = stride;
+    int64_t first_offset = ((int64_t)pad + step - 1) / step;
+    int64_t last_offset = last >= 0 ? (last + step - 1) / step : -(-last / step);
+    return (struct reach){ divide_up(in, stride), (uint64_t)(first_offset - last_offset) };
+}
+
+static struct reach reach_h(const struct problem *p)
+{
+    return reach_of(p->in.h, p->filter.h, p->pad.h, p->stride.h, p->dilation.h);
+}
+
+static struct reach reach_w(const struct problem *p)
+{
+    return reach_of(p->in.w, p->filter.w, p->pad.w, p->stride.w, p->dilation.w);
+}
+
+static uint64_t round_to_four(uint64_t count) { return divide_up(count, 4) * 4; }
+
+static uint64_t weights_in_row(const struct problem *p)
+{
+    return round_to_four((uint64_t)p->filter.w * (p->c / p->groups));
+}
+
+/* Bytes, as the kernel's some_y and some_w. */
+static uint64_t shared_bytes(const struct problem *p, const uint16_t *v)
+{
+    uint64_t columns = (uint64_t)v[STRIPS] * v[COLUMNS] + reach_w(p).more;
+    uint64_t row = divide_up(columns, 4) / 2 * 8 + 4;
+    uint64_t floats = row * (v[ROWS] + reach_h(p).more) + weights_in_row(p) * p->filter.h;
+    return floats * v[DEPTH] * sizeof(float);
+}
+
+static uint64_t tiles_of(const struct problem *p, const uint16_t *v)
+{
+    return (uint64_t)p->n * p->groups * divide_up(reach_h(p).blocks, v[ROWS]) *
+           divide_up(reach_w(p).blocks, (uint64_t)v[STRIPS] * v[COLUMNS]);
+}
+
+static bool fits(const struct problem *p, const uint16_t *v)
+{
+    uint32_t channels = p->c / p->groups, items = (uint32_t)v[STRIPS] * v[ROWS];
+    uint64_t sums = (uint64_t)p->stride.h * p->stride.w * channels * v[COLUMNS];
+    uint64_t products = (uint64_t)p->filter.h * p->filter.w * channels * v[COLUMNS];
+    if (p->stride.h > SUMS_MOST || p->stride.w > SUMS_MOST || p->filter.h > UNROLLED_MOST ||
+        p->filter.w > UNROLLED_MOST)
+        return false; /* the products above may have passed 64 bits */
+    return items >= ITEMS_LEAST && items <= ITEMS_MOST && sums <= SUMS_MOST &&
+           products <= UNROLLED_MOST && weights_in_row(p) <= WEIGHTS_MOST &&
+           reach_w(p).more <= WEIGHTS_MOST && shared_bytes(p, v) <= SHARED_MOST &&
+           tiles_of(p, v) <= INT32_MAX;
+}
+
+/* The smallest needs. */
+static const uint16_t smallest[AXES] = { 4, 8, 4, 1 };
+
+static bool applies(const struct problem *p, const struct target *target)
+{
+    (void)target; /* the kernel's dialect covers every family */
+    return p->direction == DIRECTION_BACKWARD_DATA && p->type != TYPE_INT8 && p->in.d == 1 &&
+           p->filter.d == 1 && p->pad.d == 0 && p->stride.d == 1 && geometry_fits_30_bits(p) &&
+           fits(p, smallest);
+}
+
+static bool is_favoured(const struct problem *p, const struct target *target)
+{
+    (void)target;
+    return p->c / p->groups < CHANNELS_TOO_WIDE;
+}
+
+static struct perf_space space(const struct problem *p, const struct target *target)
+{
+    (void)p;
+    (void)target;
+    return (struct perf_space){ axes, AXES };
+}
+
+/* No work group of which more than half is always idle, unless it is a small one. */
+static bool config_is_valid(const struct problem *p, const struct target *target,
+                            const struct perf_config *config)
+{
+    (void)target;
+    const uint16_t *v = config->values;
+    uint64_t strips = divide_up(reach_w(p).blocks, v[COLUMNS]);
+    return fits(p, v) && (v[STRIPS] <= smallest[STRIPS] || v[STRIPS] < 2 * strips) &&
+           (v[ROWS] <= smallest[ROWS] || v[ROWS] < 2 * reach_h(p).blocks) &&
+           (v[DEPTH] == 1 || v[DEPTH] <= p->k / p->groups);
+}
+
+#define UNITS 132.0 /* of an H200 */
+#define REGISTERS_A_UNIT 65536.0
+#define REGISTERS_BESIDE_SUMS 72.0 /* of an item */
+#define COST_OF_READING 16.0       /* of four floats of shared memory, beside multiply-adds of 1 */
+#define COST_OF_FETCHING 8.0       /* of an element of y into shared memory */
+#define COST_OF_STEP 400.0         /* what an item waits for memory and barriers */
+#define ITEMS_TO_PAY_FOR 64        /* by fewer: a wave of AMD, or two warps */
+
+/* Of all channels, in multiply-adds. */
+static double estimate(const struct problem *p, const uint16_t *v)
+{
+    double sums = (double)p->stride.h * p->stride.w * (p->c / p->groups) * v[COLUMNS];
+    double resident =
+        floor(REGISTERS_A_UNIT / ((sums + REGISTERS_BESIDE_SUMS) * v[STRIPS] * v[ROWS]));
+    double rounds = ceil((double)tiles_of(p, v) / (UNITS * resident));
+    double items = (double)v[STRIPS] * v[ROWS], taps = (double)p->filter.h * p->filter.w;
+    struct reach h = reach_h(p), w = reach_w(p);
+    double window = (double)divide_up(v[COLUMNS] + w.more, 4);
+    double reads = (double)weights_in_row(p) / 4 * p->filter.h + window * (double)(1 + h.more);
+    double fetched =
+        (double)(v[ROWS] + h.more) * ((double)v[STRIPS] * v[COLUMNS] + (double)w.more) / items;
+    double products = taps * (p->c / p->groups) * v[COLUMNS];
+    double one = fmax(products, reads * COST_OF_READING) + fetched * COST_OF_FETCHING +
+                 COST_OF_STEP / v[DEPTH];
+    if (items < ITEMS_TO_PAY_FOR)
+        one *= ITEMS_TO_PAY_FOR / items;
+    return rounds * resident * items * one;
+}
+
+static void choose_config(const struct problem *p, const struct target *target,
+                          struct perf_config *ret_config)
+{
+    struct perf_space all = space(p, target);
+    uint32_t size = perf_space_size(&all);
+    double best = INFINITY;
+    for (uint32_t i = 0; i < size; i++) {
+        struct perf_config config;
+        perf_space_at(&all, i, &config);
+        const uint16_t *v = config.values;
+        if (!config_is_valid(p, target, &config))
+            continue;
+        double cost = estimate(p, v);
+        if (cost < best) {
+            best = cost;
+            *ret_config = config;
+        }
+    }
+}
+
+static const char *const header_names[] = { "kiln/prelude.h" };
+
+static enum kiln_code solve(const struct problem *p, const struct target *target,
+                            const struct perf_config *config, struct solution *ret_solution,
+                            struct kiln_err *err)
+{
+    (void)target;
+    (void)err;
+    const uint16_t *v = config->values;
+    *ret_solution = (struct solution){ .program_count = 1, .kernel_count = 1 };
+    struct solution_program *program = &ret_solution->programs[0];
+    struct option_text text = { program->options, sizeof(program->options), 0 };
+    program->name = "conv_direct_narrow.cl";
+    program->source = bytes_of(kernels_conv_direct_narrow, kernels_conv_direct_narrow_size);
+    program->header_names = header_names;
+    program->header_texts[0] = bytes_of(kernels_prelude, kernels_prelude_size);
+    program->header_count = 1;
+    option_define_problem(&text, p);
+    option_define(&text, "COLUMNS", v[COLUMNS]);
+    option_define(&text, "STRIPS", v[STRIPS]);
+    option_define(&text, "ROWS", v[ROWS]);
+    option_define(&text, "DEPTH", v[DEPTH]);
+    ret_solution->kernels[0] = (struct solution_kernel){
+        .name = "conv_direct_narrow_backward_data",
+        .grid = { (uint32_t)tiles_of(p, v), 1, 1 },
+        .group = { (uint32_t)v[STRIPS] * v[ROWS], 1, 1 },
+        .argument_count = 3,
+        .arguments = { { ARGUMENT_W, 0 }, { ARGUMENT_Y, 0 }, { ARGUMENT_X, 0 } },
+    };
+    return KILN_OK;
+}
+
+const struct solver solver_conv_direct_narrow = {
+    .name = "ConvDirectNarrow",
+    .algorithm = "Direct",
+    .applies = applies,
+    .is_favoured = is_favoured,
+    .space = space,
+    .config_is_valid = config_is_valid,
+    .choose_config = choose_config,
+    .solve = solve,
+};

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* On AMD's matrix cores: MFMA of CDNA, WMMA of RDNA 3 and 4. */
+#include "engine/solver/conv_implicit_gemm_paths.h"
+#include "engine/solver/conv_product.h"
+#include "engine/solver/options.h"
+
+#include <string.h>
+
+#define SHARED_MOST 65536u /* LDS of a work group, bytes */
+#define THREADS_MOST 512u
+#define FILTER_SUM_MOST 31u /* bits of a row's mask of taps in the kernel */
+/* Registers of an item: for its sums, and estimated for the rest.  CDNA has as many again. */
+#define SUMS_MOST 128u
+#define SUMS_MOST_RDNA 64u
+#define OTHERS_MOST 104u
+#define OTHERS_MOST_RDNA 60u
+#define SUMS_LEAST 16u
+#define SPLIT_GROUPS_MOST 2048u /* what more than fills any GPU is not split further */
+
+/* As kernels/matrix_cores_amd.h numbers them. */
+enum cores { CORES_NONE, CORES_MFMA = 2, CORES_WMMA_RDNA3, CORES_WMMA_RDNA4 };
+
+static const struct machine {
+    const char *arch;
+    enum cores cores;
+    bool takes_pairs;       /* of bf16: v_mfma_f32_16x16x8_bf16 alone */
+    uint16_t compute_units; /* of the largest GPU of the kind */
+    uint16_t multiply_adds; /* of a compute unit, each cycle; data sheets say so */
+} machines[] = {
+    { "gfx908", CORES_MFMA, true, 120, 512 },
+    { "gfx90a", CORES_MFMA, false, 110, 512 },
+    { "gfx940", CORES_MFMA, false, 228, 1024 },
+    { "gfx941", CORES_MFMA, false, 304, 1024 },
+    { "gfx942", CORES_MFMA, false, 304, 1024 },
+    { "gfx950", CORES_MFMA, false, 256, 1024 },
+    { "gfx1100", CORES_WMMA_RDNA3, false, 96, 256 },
+    { "gfx1101", CORES_WMMA_RDNA3, false, 60, 256 },
+    { "gfx1102", CORES_WMMA_RDNA3, false, 32, 256 },
+    { "gfx1103", CORES_WMMA_RDNA3, false, 12, 256 },
+    { "gfx1150", CORES_WMMA_RDNA3, false, 16, 256 },
+    { "gfx1151", CORES_WMMA_RDNA3, false, 40, 256 },
+    { "gfx1200", CORES_WMMA_RDNA4, false, 32, 512 },
+    { "gfx1201", CORES_WMMA_RDNA4, false, 64, 512 },
+};
+
+enum axis { TILE_M, TILE_N, TILE_K, WAVES_M, WAVES_N, STAGES, SPLIT, BAND, AXES };
+
+static const uint16_t tiles_m[] = { 64, 128, 256 };
+static const uint16_t tiles_n[] = { 32, 64, 128, 256 };
+static const uint16_t tiles_k[] = { 32, 64 };
+static const uint16_t waves[] = { 1, 2, 4 };
+static const uint16_t stages[] = { 1, 2 };
+static const uint16_t splits[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128 };
+static const uint16_t bands[] = { 1, 4, 16 };
+
+#define VALUES(array) array, sizeof(array) / sizeof((array)[0])
+
+static const struct perf_axis axes[AXES] = {
+    [TILE_M] = { "tile_m", VALUES(tiles_m) }, [TILE_N] = { "tile_n", VALUES(tiles_n) },
+    [TILE_K] = { "tile_k", VALUES(tiles_k) }, [WAVES_M] = { "waves_m", VALUES(waves) },
+    [WAVES_N] = { "waves_n", VALUES(waves) }, [STAGES] = { "stages", VALUES(stages) },
+    [SPLIT] = { "split_k", VALUES(splits) },  [BAND] = { "band", VALUES(bands) },
+};
+
+/* NULL: it has no matrix cores. */
+static const struct machine *machine_of(const struct target *target)
+{
+    char arch[LIMIT_TARGET_TEXT];
+    if (target->family != TARGET_AMDGPU)
+        return NULL;
+    target_arch(target, arch, sizeof(arch));
+    for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++)
+        if (strcmp(arch, machines[i].arch) == 0)
+            return &machines[i];
+    return NULL;
+}
+
+static bool applies(const struct problem *p, const struct target *target)
+{
+    struct packing packing;
+    return machine_of(target) && (p->type == TYPE_FLOAT16 || p->type == TYPE_BFLOAT16) &&
+           packing_of(p, &packing) &&
+           packing.problem.filter.d + packing.problem.filter.h + packing.problem.filter.w <=
+               FILTER_SUM_MOST;
+}
+
+/* Groups of a channel or two leave the matrix cores mostly empty. */
+static bool is_favoured(const struct problem *p, const struct target *target)
+{
+    (void)target;
+    return p->groups == 1 || (p->c / p->groups >= 4 && p->k / p->groups >= 4);
+}
+
+static struct perf_space space(const struct problem *p, const struct target *target)
+{
+    (void)p;
+    (void)target;
+    return (struct perf_space){ axes, AXES };
+}
+
+/* ---- what a config takes ---- */
+
+struct cost {
+    struct packing packing;
+    struct product product;
+    struct product_tiling tiling;
+    uint32_t shared;       /* bytes of LDS: a static array */
+    uint32_t sums, others; /* registers of an item, estimated */
+};
+
+static void cost_of(const struct problem *p, const struct machine *machine, const uint16_t *v,
+                    struct cost *ret)
+{
+    struct product_tiling *t = &ret->tiling;
+    uint32_t wave = machine->cores == CORES_MFMA ? 64 : 32;
+    packing_of(p, &ret->packing);
+    ret->product = product_of(&ret->packing, v[TILE_K]);
+    *t = (struct product_tiling){ .tile_m = v[TILE_M],
+                                  .tile_n = v[TILE_N],
+                                  .tile_k = v[TILE_K],
+                                  .warps_m = v[WAVES_M],
+                                  .warps_n = v[WAVES_N],
+                                  .stages = v[STAGES],
+                                  .band = v[BAND],
+                                  .threads = wave * v[WAVES_M] * v[WAVES_N] };
+    product_slice(&ret->product, v[SPLIT], t);
+    ret->shared = product_tile_bytes(t, v[STAGES]);
+    uint32_t wave_m = v[TILE_M] / v[WAVES_M], wave_n = v[TILE_N] / v[WAVES_N];
+    uint32_t operand = machine->cores == CORES_WMMA_RDNA3 ? 8 : 4;
+    uint32_t left = v[TILE_M] * v[TILE_K] / 8 / t->threads; /* chunks that an item copies */
+    uint32_t right = v[TILE_N] * v[TILE_K] / 8 / t->threads;
+    ret->sums = wave_m * wave_n / wave;
+    ret->others = operand * (wave_m + wave_n) / 16 + 4 * (left + right) + 2 * left;
+}
+
+/* In an operand that is turned on its way, an item keeps one chunk of a row in all its steps. */
+static bool turns_fit(const struct problem *p, const struct cost *c)
+{
+    const struct product_tiling *t = &c->tiling;
+    return (p->direction == DIRECTION_FORWARD || t->tile_n <= t->threads) &&
+           (p->direction != DIRECTION_BACKWARD_WEIGHTS || t->tile_m <= t->threads);
+}
+
+/* Points that differ from others in nothing, or that do work for nothing. */
+static bool is_pointless(const uint16_t *v, const struct cost *c)
+{
+    const struct product_tiling *t = &c->tiling;
+    if ((v[TILE_M] > tiles_m[0] && c->product.rows * 2 <= v[TILE_M]) ||
+        (v[TILE_N] > tiles_n[0] && c->product.columns * 2 <= v[TILE_N]))
+        return true;
+    if (t->slices > 1 && product_groups(&c->packing, &c->product, t) / v[BAND] > SPLIT_GROUPS_MOST)
+        return true;
+    return t->slices != v[SPLIT] || (v[STAGES] > 1 && t->slice == 1);
+}
+
+static bool config_is_valid(const struct problem *p, const struct target *target,
+                            const struct perf_config *config)
+{
+    const uint16_t *v = config->values;
+    uint32_t wave_m = v[TILE_M] / v[WAVES_M], wave_n = v[TILE_N] / v[WAVES_N];
+    if (wave_m % 16 || wave_n % 16 || wave_m > 128 || wave_n > 128)
+        return false;
+    const struct machine *machine = machine_of(target);
+    struct cost c;
+    cost_of(p, machine, v, &c);
+    bool is_mfma = machine->cores == CORES_MFMA;
+    return c.tiling.threads >= 64 && c.tiling.threads <= THREADS_MOST && c.shared <= SHARED_MOST &&
+           c.sums >= SUMS_LEAST && c.sums <= (is_mfma ? SUMS_MOST : SUMS_MOST_RDNA) &&
+           c.others <= (is_mfma ? OTHERS_MOST : OTHERS_MOST_RDNA) && turns_fit(p, &c) &&
+           !is_pointless(v, &c);
+}
+
+/* ---- the choice without measurements ---- */
+
+#define SHARED_BYTES_PER_CYCLE 128.0 /* of a compute unit's LDS */
+#define COPY_BYTES_PER_CYCLE 64.0    /* from the L1 cache to a compute unit */
+/* What a work group costs beside its products, as so many tiles of the reduction. */
+#define FILL_TILES 8.0
+/* Writing a partial sum and reading it again, as multiply-adds of all compute units. */
+#define REDUCE_MULTIPLY_ADDS 128.0
+
+/* Cycles, roughly: whole rounds of work groups over the compute units.  From what data sheets say
+ * of the machines, not from measurements. */
+static double estimate(const struct problem *p, const struct machine *machine, const uint16_t *v)
+{
+    struct cost c;
+    cost_of(p, machine, v, &c);
+    double groups = (double)product_groups(&c.packing, &c.product, &c.tiling) *
+                    c.product.residues_busy / c.product.residues;
+    double products = (double)v[TILE_M] * v[TILE_N] * v[TILE_K];
+    double shares = (double)v[WAVES_M] / v[TILE_M] + (double)v[WAVES_N] / v[TILE_N];
+    double multiply = products / machine->multiply_adds;
+    double read = products * shares * 2 / SHARED_BYTES_PER_CYCLE;
+    double copy = ((double)v[TILE_M] + v[TILE_N]) * v[TILE_K] * 2 / COPY_BYTES_PER_CYCLE;
+    double most = multiply > read ? multiply : read;
+    if (copy > most)
+        most = copy;
+    double rounds =
+        (double)(uint64_t)((groups + machine->compute_units - 1) / machine->compute_units);
+    double cycles = rounds * (c.tiling.slice + FILL_TILES / v[STAGES]) * most;
+    if (c.tiling.slices > 1)
+        cycles += (double)c.product.rows * (double)c.product.columns * c.product.residues *
+                  c.packing.problem.groups * c.tiling.slices * REDUCE_MULTIPLY_ADDS /
+                  machine->multiply_adds / machine->compute_units;
+    return cycles;
+}
+
+static void choose_config(const struct problem *p, const struct target *target,
+                          struct perf_config *ret)
+{
+    static const uint16_t shapes[][4] = {
+        /* tile m, n; waves m, n */
+        { 128, 128, 2, 2 }, { 128, 128, 2, 4 }, { 256, 64, 4, 1 }, { 256, 64, 4, 2 },
+        { 128, 64, 2, 2 },  { 64, 128, 2, 2 },  { 64, 64, 2, 2 },  { 64, 64, 2, 1 },
+        { 128, 32, 4, 1 },  { 64, 32, 2, 1 },   { 64, 32, 2, 2 },
+    };
+    const struct machine *machine = machine_of(target);
+    double best = 0;
+    ret->count = 0;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        for (size_t j = 0; j < axes[STAGES].count * axes[SPLIT].count; j++) {
+            struct perf_config c = { AXES, { shapes[i][0], shapes[i][1], tiles_k[0] } };
+            c.values[WAVES_M] = shapes[i][2];
+            c.values[WAVES_N] = shapes[i][3];
+            c.values[STAGES] = stages[j % axes[STAGES].count];
+            c.values[SPLIT] = splits[j / axes[STAGES].count];
+            c.values[BAND] = bands[0];
+            if (!config_is_valid(p, target, &c))
+                continue;
+            double cycles = estimate(p, machine, c.values);
+            if (ret->count == 0 || cycles < best) {
+                *ret = c;
+                best = cycles;
+            }
+        }
+    }
+}
+
+static enum kiln_code solve(const struct problem *p, const struct target *target,
+                            const struct perf_config *config, struct solution *ret_solution,
+                            struct kiln_err *err)
+{
+    (void)err;
+    const struct machine *machine = machine_of(target);
+    struct cost cost;
+    cost_of(p, machine, config->values, &cost);
+    struct solution_program *program = product_solve(p, &cost.tiling, ret_solution);
+    struct option_text text = { program->options, sizeof(program->options),
+                                strlen(program->options) };
+    option_define(&text, "CORES", machine->cores);
+    option_define(&text, "PAIRS", machine->takes_pairs && p->type == TYPE_BFLOAT16);
+    option_define(&text, "TILES_BYTES", cost.shared);
+    return KILN_OK;
+}
+
+const struct igemm_path igemm_path_mfma = {
+    .name = "mfma",
+    .applies = applies,
+    .is_favoured = is_favoured,
+    .space = space,
+    .config_is_valid = config_is_valid,
+    .choose_config = choose_config,
+    .solve = solve,
+};

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The paths of ConvImplicitGemm: what multiplies the matrices.
+ *
+ * Role       each path is one kernel family with its own tuning space.  A problem on a target has
+ *            exactly one path, so that a config's text means one thing there: the first of
+ *            igemm_paths[] that applies and is favoured, else the first that applies
+ * Ownership  static data
+ * Threading  pure functions
+ */
+#include "engine/solver/solver.h"
+
+/* As the members of struct solver of the same names; all are there. */
+struct igemm_path {
+    const char *name; /* "vector", "mma", "mfma": for tests and docs */
+    bool (*applies)(const struct problem *problem, const struct target *target);
+    bool (*is_favoured)(const struct problem *problem, const struct target *target);
+    struct perf_space (*space)(const struct problem *problem, const struct target *target);
+    bool (*config_is_valid)(const struct problem *problem, const struct target *target,
+                            const struct perf_config *config);
+    void (*choose_config)(const struct problem *problem, const struct target *target,
+                          struct perf_config *ret_config);
+    enum kiln_code (*solve)(const struct problem *problem, const struct target *target,
+                            const struct perf_config *config, struct solution *ret_solution,
+                            struct kiln_err *err);
+};
+
+extern const struct igemm_path igemm_path_mma;
+extern const struct igemm_path igemm_path_mfma;
+extern const struct igemm_path igemm_path_vector;
+
+extern const struct igemm_path *const igemm_paths[]; /* NULL-terminated, best first */
+
+/* NULL: none applies. */
+const struct igemm_path *igemm_path_for(const struct problem *problem, const struct target *target);

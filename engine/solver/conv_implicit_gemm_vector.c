@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ConvImplicitGemm on the vector units (kernels/conv_implicit_gemm_vector.cl).
+ *
+ * The batch size, the number of splits and the order of the tiles are arguments: configs that
+ * differ in them alone share their programs.
+ */
+#include "engine/solver/conv_implicit_gemm_paths.h"
+#include "engine/solver/geometry.h"
+#include "engine/solver/options.h"
+#include "engine/solver/sources.h"
+#include "engine/solver/split_reduce.h"
+
+#include <math.h>
+
+/* Of shared memory, in bytes: what NVIDIA gives to static arrays; a work group's share of AMD's
+ * LDS; the least that OpenCL promises. */
+#define SHARED_NVIDIA 49152u
+#define SHARED_AMDGPU 65536u
+#define SHARED_OPENCL 32768u
+#define WORKSPACE_MOST (512ull << 20)
+#define TAP_BITS_MOST 31u      /* filter sizes of all axes together: a bit each */
+#define PLACES_MOST 1024u      /* entries of a flat sum's table in shared memory */
+#define PREPARE_TAPS_MOST 128u /* a block of weights while it is rearranged */
+#define PREPARE_ITEMS 256u
+#define PREPARE_ROWS 32u
+#define GRID_MOST (1ull << 31)
+
+enum axis { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
+
+#define VALUES(...) \
+    (const uint16_t[]){ __VA_ARGS__ }, sizeof((const uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t)
+
+#define SPLIT_VALUES 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512
+
+#define SPACE(stages, prepare)                                                                    \
+    {                                                                                             \
+        [TILE_M] = { "tile_m", VALUES(16, 32, 64, 128, 256) },                                    \
+        [TILE_N] = { "tile_n", VALUES(16, 32, 64, 128, 256) },                                    \
+        [TILE_K] = { "tile_k", VALUES(4, 8, 16, 32) }, [ITEM_M] = { "item_m", VALUES(4, 8, 16) }, \
+        [ITEM_N] = { "item_n", VALUES(4, 8, 16) }, [STAGES] = { "stages", stages },               \
+        [SPLITS] = { "splits", VALUES(SPLIT_VALUES) }, [PREPARE] = { "prepare", prepare },        \
+        [ROWS_FIRST] = { "rows_first", VALUES(0, 1) },                                            \
+    }
+
+/* By whether copies bypass registers, and whether there are weights to rearrange. */
+static const struct perf_axis spaces[2][2][AXES] = {
+    { SPACE(VALUES(1, 2), VALUES(0)), SPACE(VALUES(1, 2), VALUES(0, 1)) },
+    { SPACE(VALUES(2, 3, 4), VALUES(0)), SPACE(VALUES(2, 3, 4), VALUES(0, 1)) },
+};
+
+/* The product: |m| rows, |n| columns in |classes| of which each is tiled for itself. */
+#define CLASSES_MOST 64u
+struct product {
+    uint32_t m, channels, taps; /* of a group; channels that are summed over, F and B */
+    uint64_t columns[CLASSES_MOST];
+    uint32_t classes;
+    uint64_t steps_of_one; /* products summed in one result, at most */
+};
+
+static uint64_t blocks(uint64_t count, uint64_t size) { return (count + size - 1) / size; }
+
+static uint32_t taps_of(const struct problem *p) { return p->filter.d * p->filter.h * p->filter.w; }
+
+static uint32_t plane_of(struct extent e) { return e.d * e.h * e.w; }
+
+static bool is_pointwise(const struct problem *p)
+{
+    return taps_of(p) == 1 && !p->pad.d && !p->pad.h && !p->pad.w;
+}
+
+/* Tiles of backward data with strides: one set for each residue. */
+static uint64_t classes_of(const struct problem *p)
+{
+    if (p->direction != DIRECTION_BACKWARD_DATA || is_pointwise(p))
+        return 1;
+    return (uint64_t)p->stride.d * p->stride.h * p->stride.w;
+}
+
+static bool applies(const struct problem *p, const struct target *target)
+{
+    (void)target; /* the kernel's dialect covers every family */
+    if (p->type == TYPE_INT8)
+        return false;
+    if ((uint64_t)p->filter.d + p->filter.h + p->filter.w > TAP_BITS_MOST)
+        return false;
+    return classes_of(p) <= CLASSES_MOST && geometry_fits_30_bits(p);
+}
+
+/* Rows of fewer than this leave most of the smallest tile idle. */
+#define ROWS_FAVOURED 8u
+
+static bool is_favoured(const struct problem *p, const struct target *target)
+{
+    (void)target;
+    uint32_t m = (p->direction == DIRECTION_BACKWARD_DATA ? p->c : p->k) / p->groups;
+    return m >= ROWS_FAVOURED;
+}
+
+/* Pixels along one axis whose place is |residue| modulo the stride, padding counted. */
+static uint64_t class_size(uint32_t residue, uint32_t in, uint32_t pad, uint32_t stride)
+{
+    uint32_t first = (residue + stride - pad % stride) % stride;
+    return first < in ? (in - 1 - first) / stride + 1 : 0;
+}
+
+static void add_classes(const struct problem *p, struct product *product)
+{
+    for (uint32_t d = 0; d < p->stride.d; d++)
+        for (uint32_t h = 0; h < p->stride.h; h++)
+            for (uint32_t w = 0; w < p->stride.w; w++)
+                product->columns[product->classes++] =
+                    p->n * class_size(d, p->in.d, p->pad.d, p->stride.d) *
+                    class_size(h, p->in.h, p->pad.h, p->stride.h) *
+                    class_size(w, p->in.w, p->pad.w, p->stride.w);
+}
+
+static struct product product_of(const struct problem *p)
+{
+    uint32_t group_c = p->c / p->groups, group_k = p->k / p->groups;
+    uint64_t out = (uint64_t)p->n * plane_of(problem_output(p));
+    struct product product = { .m = group_k, .channels = group_c, .taps = taps_of(p) };
+    if (p->direction == DIRECTION_BACKWARD_WEIGHTS) {
+        product.columns[product.classes++] = (uint64_t)group_c * product.taps;
+        product.steps_of_one = out;
+        return product;
+    }
+    if (p->direction == DIRECTION_BACKWARD_DATA) {
+        product.m = group_c;
+        product.channels = group_k;
+    }
+    if (p->direction == DIRECTION_BACKWARD_DATA && !is_pointwise(p))
+        add_classes(p, &product);
+    else
+        product.columns[product.classes++] = out;
+    product.steps_of_one = (uint64_t)product.channels * product.taps;
+    return product;
+}
+
+static uint64_t column_tiles_of(const struct product *product, uint32_t tile_n)
+{
+    uint64_t tiles = 0;
+    for (uint32_t i = 0; i < product->classes; i++)
+        tiles += blocks(product->columns[i], tile_n);
+    return tiles;
+}
+
+static bool copies_are_async(const struct problem *p, const struct target *target)
+{
+    return target->family == TARGET_NVIDIA && p->type == TYPE_FLOAT32;
+}
+
+/* Few channels: the sum runs over channels and taps as one, unless filling the channels up to
+ * whole steps costs less than a quarter. */
+static bool is_flat(const struct problem *p, uint32_t tile_k)
+{
+    uint64_t channels = p->c / p->groups;
+    return p->direction == DIRECTION_FORWARD && taps_of(p) > 1 &&
+           blocks(channels, tile_k) * tile_k * 4 > channels * 5 &&
+           blocks(channels * taps_of(p), tile_k) * tile_k <= PLACES_MOST;
+}
+
+static bool weights_may_be_prepared(const struct problem *p)
+{
+    if (p->direction == DIRECTION_BACKWARD_WEIGHTS || taps_of(p) > PREPARE_TAPS_MOST)
+        return false;
+    return p->direction == DIRECTION_FORWARD ||
+           (taps_of(p) > 1 && p->w_layout == LAYOUT_CHANNELS_FIRST);
+}
+
+static struct perf_space space(const struct problem *p, const struct target *target)
+{
+    return (struct perf_space){
+        .axes = spaces[copies_are_async(p, target)][weights_may_be_prepared(p)],
+        .count = AXES,
+    };
+}
+
+/* As the kernel lays them out: [group][tap][channel][row]. */
+static uint64_t prepared_elements(const struct problem *p, uint32_t tile_k)
+{
+    struct product product = product_of(p);
+    uint64_t channels = blocks(product.channels, tile_k) * tile_k * product.taps;
+    if (is_flat(p, tile_k))
+        channels = blocks((uint64_t)product.channels * product.taps, tile_k) * tile_k;
+    return p->groups * channels * blocks(product.m, 4) * 4;
+}
+
+static uint64_t output_elements(const struct problem *p)
+{
+    switch (p->direction) {
+    case DIRECTION_FORWARD: return problem_y_elements(p);
+    case DIRECTION_BACKWARD_DATA: return problem_x_elements(p);
+    default: return problem_w_elements(p);
+    }
+}
+
+struct workspace { /* in bytes */
+    uint64_t parts_at, size;
+};
+
+static struct workspace workspace_of(const struct problem *p, const uint16_t *v)
+{
+    struct workspace space = { 0 };
+    if (v[PREPARE])
+        space.size = prepared_elements(p, v[TILE_K]) * data_type_size((enum data_type)p->type);
+    space.parts_at = blocks(space.size, 256) * 256;
+    if (v[SPLITS] > 1)
+        space.size = space.parts_at + output_elements(p) * v[SPLITS] * sizeof(float);
+    return space;
+}
+
+static uint32_t items_of(const uint16_t *v)
+{
+    return (uint32_t)(v[TILE_M] / v[ITEM_M]) * (v[TILE_N] / v[ITEM_N]);
+}
+
+static bool registers_suffice(const uint16_t *v, bool async)
+{
+    uint32_t sums = (uint32_t)v[ITEM_M] * v[ITEM_N], items = items_of(v);
+    uint32_t fetched = (uint32_t)(v[TILE_M] + v[TILE_N]) * v[TILE_K] / items;
+    if (v[TILE_M] < v[ITEM_M] || v[TILE_N] < v[ITEM_N] || items < 64 || items > 512 || sums > 128)
+        return false;
+    return sums <= (items > 256 ? 64 : 128) && fetched <= (async ? 64u : sums > 64 ? 16u : 32u);
+}
+
+static bool shared_memory_suffices(const struct problem *p, const struct target *target,
+                                   const uint16_t *v)
+{
+    static const uint32_t most[] = { [TARGET_AMDGPU] = SHARED_AMDGPU,
+                                     [TARGET_NVIDIA] = SHARED_NVIDIA,
+                                     [TARGET_OPENCL] = SHARED_OPENCL };
+    uint32_t rows = v[TILE_M] + 4u + v[TILE_N] + 4u; /* the most that padding takes */
+    uint32_t bytes = (uint32_t)v[STAGES] * v[TILE_K] * rows * (uint32_t)sizeof(float);
+    if (is_flat(p, v[TILE_K]))
+        bytes += PLACES_MOST * 8;
+    return bytes <= most[target->family];
+}
+
+/* No tile of which more than half is always idle, unless it is a small one. */
+#define SMALL_M 32u
+#define SMALL_N 64u
+#define SMALL_K 8u
+
+static bool tiles_suit(const struct product *product, const uint16_t *v, bool flat)
+{
+    uint64_t widest = 0;
+    for (uint32_t i = 0; i < product->classes; i++)
+        if (product->columns[i] > widest)
+            widest = product->columns[i];
+    uint64_t depth = product->taps > 1 && !flat ? product->channels : product->steps_of_one;
+    return (v[TILE_M] <= SMALL_M || v[TILE_M] < 2 * product->m) &&
+           (v[TILE_N] <= SMALL_N || v[TILE_N] < 2 * widest) &&
+           (v[TILE_K] <= SMALL_K || v[TILE_K] < 2 * depth);
+}
+
+/* So many work groups need no more; a split sums at least four steps. */
+#define TILES_TO_SPLIT 1024u
+#define GROUPS_OF_SPLITS 8192u
+
+static bool splits_suit(const struct problem *p, const struct product *product, const uint16_t *v)
+{
+    uint64_t tiles =
+        blocks(product->m, v[TILE_M]) * column_tiles_of(product, v[TILE_N]) * p->groups;
+    if (v[SPLITS] == 1)
+        return tiles < GRID_MOST;
+    return tiles <= TILES_TO_SPLIT && tiles * v[SPLITS] <= GROUPS_OF_SPLITS &&
+           blocks(product->steps_of_one, v[TILE_K]) >= 4ull * v[SPLITS];
+}
+
+static bool config_is_valid(const struct problem *p, const struct target *target,
+                            const struct perf_config *config)
+{
+    const uint16_t *v = config->values;
+    struct product product = product_of(p);
+    if (!registers_suffice(v, copies_are_async(p, target)) ||
+        !shared_memory_suffices(p, target, v) || !tiles_suit(&product, v, is_flat(p, v[TILE_K])) ||
+        !splits_suit(p, &product, v))
+        return false;
+    return (!v[PREPARE] || prepared_elements(p, v[TILE_K]) < GRID_MOST) &&
+           workspace_of(p, v).size <= WORKSPACE_MOST;
+}
+
+/* ---- the heuristic: a model of the time that each of a few tilings takes ---- */
+
+/* What a tiling does on one compute unit. */
+struct tiling {
+    uint16_t values[STAGES + 1];
+    uint16_t resident; /* work groups at a time */
+    float pixels;      /* TFLOP/s of a whole device that is full of them, forward and backward data
+                        */
+    float weights;     /* the same for backward weights; 0: not for it */
+};
+
+/* Measured on an H200 over the problems of ResNet-50, in fp32. */
+static const struct tiling async_tilings[] = {
+    { { 128, 128, 16, 8, 8, 2 }, 2, 45.0F, 39.6F }, { { 64, 128, 16, 8, 8, 3 }, 4, 46.0F, 0 },
+    { { 64, 64, 16, 8, 4, 3 }, 7, 42.5F, 36.2F },   { { 64, 64, 16, 8, 8, 3 }, 8, 42.5F, 0 },
+    { { 64, 64, 16, 8, 8, 2 }, 8, 0, 39.2F },       { { 64, 64, 8, 8, 8, 3 }, 7, 0, 39.2F },
+    { { 128, 64, 8, 8, 8, 3 }, 4, 43.3F, 0 },       { { 128, 64, 16, 8, 8, 3 }, 3, 0, 38.7F },
+    { { 64, 128, 8, 8, 8, 3 }, 4, 44.0F, 0 },       { { 32, 128, 16, 4, 8, 3 }, 6, 40.7F, 0 },
+    { { 32, 256, 8, 8, 8, 3 }, 4, 42.0F, 0 },       { { 128, 256, 8, 8, 16, 3 }, 1, 41.0F, 37.8F },
+    { { 256, 128, 8, 16, 8, 3 }, 1, 41.0F, 37.8F }, { { 64, 32, 8, 4, 4, 2 }, 8, 23.7F, 23.7F },
+    { { 32, 64, 8, 4, 4, 2 }, 8, 23.7F, 23.7F },    { { 16, 128, 8, 4, 4, 2 }, 12, 30.7F, 23.7F },
+    { { 32, 32, 8, 4, 4, 2 }, 16, 23.7F, 23.7F },   { { 16, 64, 8, 4, 4, 2 }, 16, 23.7F, 23.7F },
+    { { 16, 64, 4, 4, 4, 2 }, 16, 20.0F, 20.0F },   { { 64, 16, 4, 4, 4, 2 }, 16, 20.0F, 20.0F },
+    { { 32, 32, 4, 4, 4, 2 }, 16, 20.0F, 20.0F },
+};
+
+/* Elsewhere: by how often an item reads shared memory. */
+static const struct tiling other_tilings[] = {
+    { { 128, 128, 8, 8, 8, 2 }, 2, 40.0F, 40.0F }, { { 64, 128, 8, 8, 8, 2 }, 4, 40.0F, 40.0F },
+    { { 128, 64, 8, 8, 8, 2 }, 4, 40.0F, 40.0F },  { { 64, 64, 8, 8, 4, 2 }, 4, 34.3F, 34.3F },
+    { { 32, 128, 8, 4, 8, 2 }, 4, 34.3F, 34.3F },  { { 128, 32, 8, 8, 4, 2 }, 4, 34.3F, 34.3F },
+    { { 32, 64, 8, 4, 4, 2 }, 4, 30.0F, 30.0F },   { { 64, 32, 8, 4, 4, 2 }, 4, 30.0F, 30.0F },
+    { { 32, 32, 8, 4, 4, 2 }, 8, 30.0F, 30.0F },   { { 16, 128, 8, 4, 4, 2 }, 4, 30.0F, 30.0F },
+    { { 16, 64, 8, 4, 4, 2 }, 8, 30.0F, 30.0F },   { { 16, 64, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },
+    { { 32, 32, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },   { { 64, 16, 8, 4, 4, 2 }, 8, 30.0F, 30.0F },
+    { { 64, 16, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },
+};
+#define FIRST_SMALL 8 /* of 64 items that compute 4 x 4 each: what a CPU takes best */
+
+#define UNITS 132.0               /* compute units, of the H200 */
+#define ITEMS_TO_FILL 288.0       /* that keep a unit busy */
+#define STEPS_OF_BEGIN_AND_END 20 /* of the sum: what filling the stages and storing take */
+#define BYTES_A_US 3.5e6          /* parts of split sums, written and read again */
+#define US_A_LAUNCH 3.0
+/* Weights that are not rearranged come in four bytes at a time. */
+#define SLOWER_BY_WEIGHTS 0.97
+
+/* In microseconds. */
+static double estimate(const struct problem *p, const struct product *product,
+                       const struct tiling *tiling, const uint16_t *v)
+{
+    double tiles = (double)(blocks(product->m, v[TILE_M]) * p->groups) *
+                   (double)column_tiles_of(product, v[TILE_N]) * v[SPLITS];
+    double steps = (double)product->steps_of_one / product->classes / v[SPLITS];
+    double rate = p->direction == DIRECTION_BACKWARD_WEIGHTS ? tiling->weights : tiling->pixels;
+    rate *= 1e6 / UNITS; /* of one unit, a microsecond */
+    if (p->direction == DIRECTION_FORWARD && !v[PREPARE])
+        rate *= SLOWER_BY_WEIGHTS;
+    double one = 2.0 * v[TILE_M] * v[TILE_N] * (steps + STEPS_OF_BEGIN_AND_END) / rate;
+    double slots = UNITS * tiling->resident, full = floor(tiles / slots);
+    double rest =
+        ceil((tiles - full * slots) / UNITS); /* work groups of a unit in the last round */
+    double busy = sqrt(rest * items_of(v) / ITEMS_TO_FILL);
+    double us = one * (full * tiling->resident + (busy < 1 && rest > 0 ? rest / busy : rest));
+    if (v[SPLITS] > 1)
+        us += (double)output_elements(p) * 2 * sizeof(float) * v[SPLITS] / BYTES_A_US + US_A_LAUNCH;
+    return us + (v[PREPARE] ? US_A_LAUNCH : 0);
+}
+
+struct choice {
+    double us; /* by the model */
+    struct perf_config config;
+};
+
+static void consider(const struct problem *p, const struct target *target,
+                     const struct product *product, const struct tiling *tiling,
+                     struct choice *best)
+{
+    struct perf_space all = space(p, target);
+    struct perf_config config = { .count = AXES };
+    for (uint32_t axis = 0; axis <= STAGES; axis++)
+        config.values[axis] = tiling->values[axis];
+    config.values[ROWS_FIRST] = 1;
+    for (uint32_t s = 0; s < all.axes[SPLITS].count; s++) {
+        if (all.axes[SPLITS].values[s] & (all.axes[SPLITS].values[s] - 1))
+            continue; /* the model was fitted to powers of two */
+        for (uint32_t prepare = 0; prepare < all.axes[PREPARE].count; prepare++) {
+            config.values[SPLITS] = all.axes[SPLITS].values[s];
+            config.values[PREPARE] = (uint16_t)prepare;
+            if (all.axes[PREPARE].count > 1 && taps_of(p) > 1 && !prepare)
+                continue; /* taps lie apart in weights as they come */
+            double us = estimate(p, product, tiling, config.values);
+            if (us < best->us && config_is_valid(p, target, &config))
+                *best = (struct choice){ us, config };
+        }
+    }
+}
+
+/* Backward data with strides: short and long sums run beside each other when there are rounds
+ * enough for the long ones not to end alone. */
+#define ROUNDS_TO_MIX 4
+#define ITEMS_AT_A_TIME 512
+
+static void order_tiles(const struct problem *p, const struct product *product, uint16_t *v)
+{
+    uint64_t tiles =
+        blocks(product->m, v[TILE_M]) * column_tiles_of(product, v[TILE_N]) * p->groups;
+    uint64_t slots = (uint64_t)UNITS * (ITEMS_AT_A_TIME / items_of(v));
+    if (product->classes > 1 && tiles > slots * ROUNDS_TO_MIX)
+        v[ROWS_FIRST] = 0;
+}
+
+static void choose_config(const struct problem *p, const struct target *target,
+                          struct perf_config *ret_config)
+{
+    bool async = copies_are_async(p, target);
+    struct product product = product_of(p);
+    struct choice best = { .us = INFINITY };
+    size_t count = async ? sizeof(async_tilings) / sizeof(async_tilings[0])
+                         : sizeof(other_tilings) / sizeof(other_tilings[0]);
+    for (size_t i = target->family == TARGET_OPENCL ? FIRST_SMALL : 0; i < count; i++)
+        consider(p, target, &product, async ? &async_tilings[i] : &other_tilings[i], &best);
+    order_tiles(p, &product, best.config.values);
+    *ret_config = best.config;
+}
+
+static uint32_t tap_stride(uint32_t stride, uint32_t dilation)
+{
+    uint32_t a = stride, b = dilation;
+    while (b) {
+        uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return stride / a;
+}
+
+static void write_options(const struct problem *p, const struct target *target, const uint16_t *v,
+                          char *options, size_t size)
+{
+    struct option_text text = { options, size, 0 };
+    option_define_problem(&text, p);
+    option_define_extent(&text, "TAP_STRIDE",
+                         (struct extent){ tap_stride(p->stride.d, p->dilation.d),
+                                          tap_stride(p->stride.h, p->dilation.h),
+                                          tap_stride(p->stride.w, p->dilation.w) });
+    option_define(&text, "TILE_M", v[TILE_M]);
+    option_define(&text, "TILE_N", v[TILE_N]);
+    option_define(&text, "TILE_K", v[TILE_K]);
+    option_define(&text, "ITEM_M", v[ITEM_M]);
+    option_define(&text, "ITEM_N", v[ITEM_N]);
+    option_define(&text, "STAGES", v[STAGES]);
+    option_define(&text, "FLAT", is_flat(p, v[TILE_K]));
+    option_define(&text, "ASYNC", copies_are_async(p, target));
+    option_define(&text, "PREPARED", v[PREPARE]);
+    option_define(&text, "SPLIT", v[SPLITS] > 1);
+    option_define(&text, "PREPARE", 0);
+}
+
+/* Only what rearranging depends on: many configs share it. */
+static void write_prepare_options(const struct problem *p, const uint16_t *v, char *options,
+                                  size_t size)
+{
+    struct option_text text = { options, size, 0 };
+    option_define(&text, "DIRECTION", p->direction);
+    option_define(&text, "TYPE", p->type);
+    option_define(&text, "C", p->c);
+    option_define(&text, "K", p->k);
+    option_define(&text, "GROUPS", p->groups);
+    option_define_extent(&text, "FILTER", p->filter);
+    option_define(&text, "W_LAST", p->w_layout == LAYOUT_CHANNELS_LAST);
+    option_define(&text, "TILE_K", v[TILE_K]);
+    option_define(&text, "FLAT", is_flat(p, v[TILE_K]));
+    option_define(&text, "PREPARE", 1);
+}
+
+static const char *const header_names[] = { "kiln/prelude.h", "kiln/igemm_vector_fetch.h",
+                                            "kiln/igemm_vector_pixels.h",
+                                            "kiln/igemm_vector_weights.h" };
+static const char *const kernel_names[] = { "conv_implicit_gemm_vector_forward",
+                                            "conv_implicit_gemm_vector_backward_data",
+                                            "conv_implicit_gemm_vector_backward_weights" };
+
+static struct solution_program *add_program(struct solution *solution)
+{
+    struct solution_program *program = &solution->programs[solution->program_count++];
+    program->name = "conv_implicit_gemm_vector.cl";
+    program->source =
+        bytes_of(kernels_conv_implicit_gemm_vector, kernels_conv_implicit_gemm_vector_size);
+    program->header_names = header_names;
+    program->header_texts[0] = bytes_of(kernels_prelude, kernels_prelude_size);
+    program->header_texts[1] =
+        bytes_of(kernels_igemm_vector_fetch, kernels_igemm_vector_fetch_size);
+    program->header_texts[2] =
+        bytes_of(kernels_igemm_vector_pixels, kernels_igemm_vector_pixels_size);
+    program->header_texts[3] =
+        bytes_of(kernels_igemm_vector_weights, kernels_igemm_vector_weights_size);
+    program->header_count = 4;
+    return program;
+}
+
+/* The kernel's DEPTH: channels of a work group's block. */
+static uint32_t prepare_depth(uint32_t taps)
+{
+    uint32_t depth = PREPARE_ROWS / taps;
+    return depth > 8 ? 8 : depth ? depth : 1;
+}
+
+static void add_prepare(const struct problem *p, const uint16_t *v, struct solution *solution)
+{
+    struct solution_program *program = add_program(solution);
+    struct product product = product_of(p);
+    uint64_t channels = product.channels;
+    if (!is_flat(p, v[TILE_K]))
+        channels = blocks(channels, v[TILE_K]) * v[TILE_K];
+    uint64_t groups = blocks(blocks(product.m, 4) * 4, PREPARE_ROWS) *
+                      blocks(channels, prepare_depth(product.taps)) * p->groups;
+    write_prepare_options(p, v, program->options, sizeof(program->options));
+    solution->kernels[solution->kernel_count++] = (struct solution_kernel){
+        .name = "conv_implicit_gemm_vector_prepare",
+        .program = (uint32_t)(program - solution->programs),
+        .grid = { (uint32_t)groups, 1, 1 },
+        .group = { PREPARE_ITEMS, 1, 1 },
+        .argument_count = 2,
+        .arguments = { { ARGUMENT_W, 0 }, { ARGUMENT_WORKSPACE, 0 } },
+    };
+}
+
+static void add_product(const struct problem *p, const struct target *target, const uint16_t *v,
+                        struct solution_argument output, struct solution *solution)
+{
+    static const struct {
+        enum argument_kind a, b;
+    } operands[] = { [DIRECTION_FORWARD] = { ARGUMENT_W, ARGUMENT_X },
+                     [DIRECTION_BACKWARD_DATA] = { ARGUMENT_W, ARGUMENT_Y },
+                     [DIRECTION_BACKWARD_WEIGHTS] = { ARGUMENT_Y, ARGUMENT_X } };
+    struct product product = product_of(p);
+    uint64_t column_tiles = column_tiles_of(&product, v[TILE_N]);
+    uint64_t tiles = blocks(product.m, v[TILE_M]) * column_tiles * p->groups * v[SPLITS];
+    struct solution_program *program = add_program(solution);
+    write_options(p, target, v, program->options, sizeof(program->options));
+    solution->kernels[solution->kernel_count++] = (struct solution_kernel){
+        .name = kernel_names[p->direction],
+        .program = (uint32_t)(program - solution->programs),
+        .grid = { (uint32_t)tiles, 1, 1 },
+        .group = { items_of(v), 1, 1 },
+        .argument_count = 7,
+        .arguments = { { v[PREPARE] ? ARGUMENT_WORKSPACE : operands[p->direction].a, 0 },
+                       { operands[p->direction].b, 0 },
+                       output,
+                       { ARGUMENT_U32, p->n },
+                       { ARGUMENT_U32, column_tiles },
+                       { ARGUMENT_U32, v[SPLITS] },
+                       { ARGUMENT_U32, v[ROWS_FIRST] } },
+    };
+}
+
+static enum kiln_code solve(const struct problem *p, const struct target *target,
+                            const struct perf_config *config, struct solution *ret_solution,
+                            struct kiln_err *err)
+{
+    static const enum argument_kind outputs[] = { [DIRECTION_FORWARD] = ARGUMENT_Y,
+                                                  [DIRECTION_BACKWARD_DATA] = ARGUMENT_X,
+                                                  [DIRECTION_BACKWARD_WEIGHTS] = ARGUMENT_W };
+    (void)err;
+    const uint16_t *v = config->values;
+    struct workspace workspace = workspace_of(p, v);
+    struct split_reduce reduce = { .type = p->type,
+                                   .parts = { ARGUMENT_WORKSPACE, workspace.parts_at },
+                                   .output = { outputs[p->direction], 0 },
+                                   .elements = output_elements(p),
+                                   .splits = v[SPLITS] };
+    *ret_solution = (struct solution){ .workspace_size = workspace.size };
+    if (v[PREPARE])
+        add_prepare(p, v, ret_solution);
+    add_product(p, target, v, v[SPLITS] > 1 ? reduce.parts : reduce.output, ret_solution);
+    if (v[SPLITS] > 1)
+        split_reduce_add(&reduce, ret_solution);
+    return KILN_OK;
+}
+
+const struct igemm_path igemm_path_vector = {
+    .name = "vector",
+    .applies = applies,
+    .is_favoured = is_favoured,
+    .space = space,
+    .config_is_valid = config_is_valid,
+    .choose_config = choose_config,
+    .solve = solve,
+};

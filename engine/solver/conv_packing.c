@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/solver/conv_packing.h"
+
+#include "engine/solver/options.h"
+#include "engine/solver/sources.h"
+
+#include <string.h>
+
+#define CHUNK 8u /* elements of a copy of 16 bytes */
+#define GROUP_SIZE 256u
+#define WORKSPACE_ALIGNMENT 256u
+
+enum { X, W, Y };
+
+static const char *const header_names[] = { "kiln/prelude.h" };
+
+static uint32_t round_up(uint32_t value, uint32_t to) { return (value + to - 1) / to * to; }
+
+static uint64_t pixels(struct extent e) { return (uint64_t)e.d * e.h * e.w; }
+
+/* The least power of two that holds |c| channels and keeps each window of the filter on a multiple
+ * of 16 bytes; 0 where there is none below a whole chunk. */
+static uint32_t narrow_channels(const struct problem *p)
+{
+    if (p->groups != 1 || p->direction == DIRECTION_BACKWARD_DATA || p->dilation.w != 1 ||
+        p->filter.w == 1)
+        return 0;
+    for (uint32_t c = 1; c < CHUNK; c *= 2)
+        if (c >= p->c && c * p->stride.w % CHUNK == 0)
+            return c;
+    return 0;
+}
+
+static void fold(struct packing *packing, uint32_t narrow)
+{
+    struct problem *q = &packing->problem;
+    uint32_t window = round_up(q->filter.w * narrow, CHUNK);
+    uint32_t row = (packing->out.w - 1) * q->stride.w * narrow + window;
+    packing->narrow_c = packing->x_pixel = narrow;
+    q->in.w = round_up(row, CHUNK) / narrow;
+    q->c = window;
+    q->filter.w = 1;
+    q->pad.w = 0;
+}
+
+static bool is_in_place(enum layout layout, struct extent e, bool same_channels)
+{
+    return same_channels && (layout == LAYOUT_CHANNELS_LAST || pixels(e) == 1);
+}
+
+bool packing_of(const struct problem *p, struct packing *ret)
+{
+    struct problem *q = &ret->problem;
+    uint32_t c = round_up(p->c / p->groups, CHUNK), k = round_up(p->k / p->groups, CHUNK);
+    *ret = (struct packing){ .problem = *p, .out = problem_output(p) };
+    q->x_layout = q->w_layout = q->y_layout = LAYOUT_CHANNELS_LAST;
+    q->c = c * p->groups;
+    q->k = k * p->groups;
+    ret->x_pixel = q->c;
+    if (c != p->c / p->groups && narrow_channels(p))
+        fold(ret, narrow_channels(p));
+    bool same_c = q->c == p->c, same_k = q->k == p->k;
+    ret->moves[X] = !is_in_place(p->x_layout, p->in, same_c);
+    ret->moves[W] = !is_in_place(p->w_layout, p->filter, same_c && same_k);
+    ret->moves[Y] = !is_in_place(p->y_layout, ret->out, same_k);
+    ret->elements[X] = p->n * pixels(q->in) * ret->x_pixel;
+    ret->elements[W] = q->k * pixels(q->filter) * (q->c / q->groups);
+    ret->elements[Y] = p->n * pixels(ret->out) * q->k;
+    return ret->elements[X] < 1u << 31 && ret->elements[W] < 1u << 31 &&
+           ret->elements[Y] < 1u << 31;
+}
+
+static struct solution_argument reserve(struct solution *s, uint64_t size)
+{
+    uint64_t at = s->workspace_size;
+    s->workspace_size +=
+        (size + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
+    return (struct solution_argument){ ARGUMENT_WORKSPACE, at };
+}
+
+/* What a reordering sees of a tensor. */
+struct reorder {
+    enum layout layout;
+    uint32_t groups, c, c_packed;
+    struct extent pixels;
+    uint32_t w_packed, w_first;
+    uint32_t outer, outer_packed;
+    uint32_t outers, outers_packed; /* entries in all */
+};
+
+static struct reorder reorder_of(const struct packing_plan *plan, int tensor)
+{
+    const struct problem *p = plan->problem, *q = &plan->packing->problem;
+    uint32_t groups = p->groups, narrow = plan->packing->narrow_c;
+    struct reorder r = { .groups = groups, .outer = 1, .outer_packed = 1 };
+    switch (tensor) {
+    case X:
+        r.layout = p->x_layout;
+        r.c = p->c / groups;
+        r.c_packed = narrow ? narrow : q->c / groups;
+        r.pixels = p->in;
+        r.w_packed = q->in.w;
+        r.w_first = p->pad.w - q->pad.w;
+        r.outers = r.outers_packed = p->n;
+        break;
+    case W:
+        r.layout = p->w_layout;
+        r.groups = 1;
+        r.c = p->c / groups;
+        r.c_packed = narrow ? narrow : q->c / groups;
+        r.pixels = p->filter;
+        r.w_packed = narrow ? q->c / narrow : q->filter.w;
+        r.outer = p->k / groups;
+        r.outer_packed = q->k / groups;
+        r.outers = p->k;
+        r.outers_packed = q->k;
+        break;
+    default:
+        r.layout = p->y_layout;
+        r.c = p->k / groups;
+        r.c_packed = q->k / groups;
+        r.pixels = plan->packing->out;
+        r.w_packed = r.pixels.w;
+        r.outers = r.outers_packed = p->n;
+    }
+    return r;
+}
+
+/* One that only sums slices. */
+static struct reorder flat(uint64_t elements)
+{
+    return (struct reorder){ .layout = LAYOUT_CHANNELS_LAST,
+                             .groups = 1,
+                             .c = 1,
+                             .c_packed = 1,
+                             .pixels = { 1, 1, 1 },
+                             .w_packed = 1,
+                             .outer = 1,
+                             .outer_packed = 1,
+                             .outers = (uint32_t)elements,
+                             .outers_packed = (uint32_t)elements };
+}
+
+static struct solution_kernel *add_kernel(struct packing_plan *plan, const struct reorder *r,
+                                          const char *name, uint64_t items)
+{
+    struct solution *s = plan->solution;
+    struct solution_program *program = &s->programs[s->program_count];
+    struct solution_kernel *kernel = &s->kernels[s->kernel_count++];
+    *program = (struct solution_program){
+        .name = "conv_reorder.cl",
+        .source = bytes_of(kernels_conv_reorder, kernels_conv_reorder_size),
+        .header_names = header_names,
+        .header_texts = { bytes_of(kernels_prelude, kernels_prelude_size) },
+        .header_count = 1,
+    };
+    struct option_text text = { program->options, sizeof(program->options), 0 };
+    option_define(&text, "TYPE", plan->problem->type);
+    option_define(&text, "PLAIN_LAST", r->layout == LAYOUT_CHANNELS_LAST);
+    option_define(&text, "GROUPS", r->groups);
+    option_define(&text, "C", r->c);
+    option_define(&text, "C_PACKED", r->c_packed);
+    option_define(&text, "D", r->pixels.d);
+    option_define(&text, "H", r->pixels.h);
+    option_define(&text, "W", r->pixels.w);
+    option_define(&text, "W_PACKED", r->w_packed);
+    option_define(&text, "W_FIRST", r->w_first);
+    option_define(&text, "OUTER", r->outer);
+    option_define(&text, "OUTER_PACKED", r->outer_packed);
+    option_define(&text, "GROUP_SIZE", GROUP_SIZE);
+    *kernel = (struct solution_kernel){
+        .name = name,
+        .program = s->program_count++,
+        .grid = { (uint32_t)((items + GROUP_SIZE - 1) / GROUP_SIZE), 1, 1 },
+        .group = { GROUP_SIZE, 1, 1 },
+    };
+    return kernel;
+}
+
+static void add_pack(struct packing_plan *plan, int tensor)
+{
+    struct reorder r = reorder_of(plan, tensor);
+    struct solution_kernel *kernel =
+        add_kernel(plan, &r, "conv_reorder_pack", plan->packing->elements[tensor] / CHUNK);
+    kernel->argument_count = 3;
+    kernel->arguments[0] = (struct solution_argument){ ARGUMENT_X + tensor, 0 };
+    kernel->arguments[1] = plan->tensors[tensor];
+    kernel->arguments[2] = (struct solution_argument){ ARGUMENT_U32, r.outers_packed };
+}
+
+static int result_of(const struct packing_plan *plan)
+{
+    static const int results[] = { Y, X, W };
+    return results[plan->problem->direction];
+}
+
+void packing_begin(struct packing_plan *plan)
+{
+    for (int i = 0; i < PACKING_TENSORS; i++) {
+        plan->tensors[i] = (struct solution_argument){ ARGUMENT_X + i, 0 };
+        if (plan->packing->moves[i])
+            plan->tensors[i] = reserve(plan->solution, plan->packing->elements[i] * 2);
+        if (plan->packing->moves[i] && i != result_of(plan))
+            add_pack(plan, i);
+    }
+}
+
+void packing_slice_result(struct packing_plan *plan, uint32_t slices)
+{
+    int result = result_of(plan);
+    plan->tensors[result] =
+        reserve(plan->solution, plan->packing->elements[result] * sizeof(float) * slices);
+}
+
+void packing_end(struct packing_plan *plan, uint32_t slices)
+{
+    int result = result_of(plan);
+    const struct packing *packing = plan->packing;
+    if (slices == 1 && !packing->moves[result])
+        return;
+    struct reorder r =
+        packing->moves[result] ? reorder_of(plan, result) : flat(packing->elements[result]);
+    uint64_t items = r.outers * pixels(r.pixels) * r.c * r.groups;
+    struct solution_kernel *kernel = add_kernel(plan, &r, "conv_reorder_unpack", items);
+    struct solution_program *program = &plan->solution->programs[kernel->program];
+    struct option_text text = { program->options, sizeof(program->options),
+                                strlen(program->options) };
+    option_define(&text, "PARTIAL", slices > 1);
+    kernel->argument_count = 5;
+    kernel->arguments[0] = plan->tensors[result];
+    kernel->arguments[1] = (struct solution_argument){ ARGUMENT_X + result, 0 };
+    kernel->arguments[2] = (struct solution_argument){ ARGUMENT_U32, r.outers };
+    kernel->arguments[3] = (struct solution_argument){ ARGUMENT_U32, slices };
+    kernel->arguments[4] =
+        (struct solution_argument){ ARGUMENT_U32, (uint32_t)packing->elements[result] };
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/solver/conv_product.h"
+
+#include "engine/solver/options.h"
+#include "engine/solver/sources.h"
+
+#define ELEMENT 2u /* bytes of fp16 and bf16 */
+
+static const char *const header_names[] = { "kiln/prelude.h",          "kiln/matrix_cores.h",
+                                            "kiln/matrix_cores_amd.h", "kiln/conv_view.h",
+                                            "kiln/wide_products.h",    "kiln/conv_mma_result.h" };
+static const char *const kernel_names[] = { "conv_implicit_gemm_mma_forward",
+                                            "conv_implicit_gemm_mma_backward_data",
+                                            "conv_implicit_gemm_mma_backward_weights" };
+
+static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+static uint32_t gcd(uint32_t a, uint32_t b)
+{
+    while (b) {
+        uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static uint32_t tap_step(uint32_t stride, uint32_t dilation)
+{
+    return stride / gcd(stride, dilation);
+}
+
+static uint32_t taps_of_residue(uint32_t filter, uint32_t stride, uint32_t dilation)
+{
+    return divide_up(filter, tap_step(stride, dilation));
+}
+
+struct product product_of(const struct packing *packing, uint32_t tile_k)
+{
+    const struct problem *q = &packing->problem;
+    struct extent out = packing->out, s = q->stride, f = q->filter, dilation = q->dilation;
+    uint32_t c = q->c / q->groups, k = q->k / q->groups;
+    uint32_t out_pixels = q->n * out.d * out.h * out.w;
+    if (q->direction == DIRECTION_FORWARD)
+        return (struct product){ out_pixels, k, f.d * f.h * f.w * divide_up(c, tile_k), 1, 1 };
+    if (q->direction == DIRECTION_BACKWARD_WEIGHTS)
+        return (struct product){ k, f.d * f.h * f.w * c, divide_up(out_pixels, tile_k), 1, 1 };
+    uint32_t met = taps_of_residue(f.d, s.d, dilation.d) * taps_of_residue(f.h, s.h, dilation.h) *
+                   taps_of_residue(f.w, s.w, dilation.w);
+    return (struct product){ .rows = (uint64_t)q->n * divide_up(q->in.d, s.d) *
+                                     divide_up(q->in.h, s.h) * divide_up(q->in.w, s.w),
+                             .columns = c,
+                             .tiles = met * divide_up(k, tile_k),
+                             .residues = s.d * s.h * s.w,
+                             .residues_busy = least(tap_step(s.d, dilation.d), f.d) *
+                                              least(tap_step(s.h, dilation.h), f.h) *
+                                              least(tap_step(s.w, dilation.w), f.w) };
+}
+
+void product_slice(const struct product *product, uint32_t split, struct product_tiling *ret)
+{
+    uint32_t tiles = product->tiles ? product->tiles : 1;
+    ret->slice = divide_up(tiles, split);
+    ret->slices = divide_up(tiles, ret->slice);
+}
+
+uint32_t product_tile_bytes(const struct product_tiling *t, uint32_t stages)
+{
+    uint32_t operands = stages * (t->tile_m + t->tile_n) * t->tile_k * ELEMENT;
+    uint32_t result = t->slices > 1 ? 0 : t->tile_m * t->tile_n * ELEMENT;
+    return operands > result ? operands : result;
+}
+
+static uint64_t group_rows(const struct product *product, const struct product_tiling *t)
+{
+    uint64_t band = t->tile_m * t->band;
+    return (product->rows + band - 1) / band * t->band;
+}
+
+uint64_t product_groups(const struct packing *packing, const struct product *product,
+                        const struct product_tiling *t)
+{
+    return group_rows(product, t) * divide_up((uint32_t)product->columns, t->tile_n) *
+           product->residues * packing->problem.groups * t->slices;
+}
+
+static void write_options(const struct packing *packing, const struct product_tiling *t,
+                          struct solution_program *program)
+{
+    const struct problem *q = &packing->problem;
+    struct option_text text = { program->options, sizeof(program->options), 0 };
+    option_define(&text, "DIRECTION", q->direction);
+    option_define(&text, "TYPE", q->type);
+    option_define(&text, "C", q->c / q->groups);
+    option_define(&text, "K", q->k / q->groups);
+    option_define(&text, "GROUPS", q->groups);
+    option_define_extent(&text, "IN", q->in);
+    option_define_extent(&text, "OUT", packing->out);
+    option_define_extent(&text, "FILTER", q->filter);
+    option_define_extent(&text, "PAD", q->pad);
+    option_define_extent(&text, "STRIDE", q->stride);
+    option_define_extent(&text, "DILATION", q->dilation);
+    struct extent steps = { tap_step(q->stride.d, q->dilation.d),
+                            tap_step(q->stride.h, q->dilation.h),
+                            tap_step(q->stride.w, q->dilation.w) };
+    option_define_extent(&text, "TAP_STEP", steps);
+    option_define(&text, "X_PIXEL", packing->x_pixel);
+    option_define(&text, "TILE_M", t->tile_m);
+    option_define(&text, "TILE_N", t->tile_n);
+    option_define(&text, "TILE_K", t->tile_k);
+    option_define(&text, "WARPS_M", t->warps_m);
+    option_define(&text, "WARPS_N", t->warps_n);
+    option_define(&text, "STAGES", t->stages);
+    option_define(&text, "WIDE", t->is_wide ? t->tile_n / t->warps_n : 0);
+    option_define(&text, "BAND", t->band);
+    option_define(&text, "PARTIAL", t->slices > 1);
+}
+
+static struct solution_program *add_product(const struct packing_plan *plan,
+                                            const struct product_tiling *t)
+{
+    /* left, right, result */
+    static const int order[][3] = { { ARGUMENT_X, ARGUMENT_W, ARGUMENT_Y },
+                                    { ARGUMENT_Y, ARGUMENT_W, ARGUMENT_X },
+                                    { ARGUMENT_Y, ARGUMENT_X, ARGUMENT_W } };
+    const struct packing *packing = plan->packing;
+    struct solution *s = plan->solution;
+    uint32_t direction = packing->problem.direction;
+    struct product product = product_of(packing, t->tile_k);
+    struct solution_program *program = &s->programs[s->program_count];
+    struct solution_kernel *kernel = &s->kernels[s->kernel_count++];
+    *program = (struct solution_program){
+        .name = "conv_implicit_gemm_mma.cl",
+        .source = bytes_of(kernels_conv_implicit_gemm_mma, kernels_conv_implicit_gemm_mma_size),
+        .header_names = header_names,
+        .header_texts = { bytes_of(kernels_prelude, kernels_prelude_size),
+                          bytes_of(kernels_matrix_cores, kernels_matrix_cores_size),
+                          bytes_of(kernels_matrix_cores_amd, kernels_matrix_cores_amd_size),
+                          bytes_of(kernels_conv_view, kernels_conv_view_size),
+                          bytes_of(kernels_wide_products, kernels_wide_products_size),
+                          bytes_of(kernels_conv_mma_result, kernels_conv_mma_result_size) },
+        .header_count = 6,
+    };
+    write_options(packing, t, program);
+    *kernel = (struct solution_kernel){
+        .name = kernel_names[direction],
+        .program = s->program_count++,
+        .grid = { (uint32_t)product_groups(packing, &product, t), 1, 1 },
+        .group = { t->threads, 1, 1 },
+        .shared_bytes = t->shared,
+        .argument_count = 5,
+    };
+    for (int i = 0; i < 3; i++)
+        kernel->arguments[i] = plan->tensors[order[direction][i]];
+    kernel->arguments[3] = (struct solution_argument){ ARGUMENT_U32, packing->problem.n };
+    kernel->arguments[4] = (struct solution_argument){ ARGUMENT_U32, t->slice };
+    return program;
+}
+
+struct solution_program *product_solve(const struct problem *problem,
+                                       const struct product_tiling *t, struct solution *ret)
+{
+    struct packing packing;
+    struct packing_plan plan = { .problem = problem, .packing = &packing, .solution = ret };
+    *ret = (struct solution){ 0 };
+    packing_of(problem, &packing);
+    packing_begin(&plan);
+    if (t->slices > 1)
+        packing_slice_result(&plan, t->slices);
+    struct solution_program *program = add_product(&plan, t);
+    packing_end(&plan, t->slices);
+    return program;
+}

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/solver/conv_winograd.h"
+
+#include "engine/solver/conv_implicit_gemm_paths.h"
+#include "engine/solver/geometry.h"
+#include "engine/solver/options.h"
+#include "engine/solver/sources.h"
+
+#include <string.h>
+
+/* What a training job spares for one layer. */
+#define WORKSPACE_MOST (2ull << 30)
+#define WORKSPACE_OF_SPLITS (512ull << 20) /* of it: what the product's path allows itself */
+#define WORKSPACE_ALIGNMENT 256u
+/* Work items of a group: the transforms of tiles; of filters, with the channels that it takes; of
+ * the filters' gradient.  Measured on an H200: 64, 128 and 256 differ by less than 1 %. */
+#define TRANSFORM_GROUP_SIZE 128u
+#define FILTER_GROUP_SIZE 256u
+#define FILTER_BLOCK_TO 32u
+#define FILTER_BLOCK_FROM 8u
+#define WEIGHTS_GROUP_SIZE 64u
+
+/* The tile comes first: cli/driver/rounding.c reads it off a config's text. */
+enum axis { TILE, OWN_AXES, STAGES = OWN_AXES + 5 };
+
+#define VALUES(...) \
+    (const uint16_t[]){ __VA_ARGS__ }, sizeof((const uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t)
+
+/* Behind our own, the product's: by the names that its path has for them.  Axes of the path that
+ * are not here take their first value; they were measured to make no difference. */
+#define SPACE(item_values, ...)                                                                \
+    {                                                                                          \
+        { "tile", VALUES(2, 4) }, { "tile_m", VALUES(16, 32, 64, 128, 256) },                  \
+            { "tile_n", VALUES(16, 32, 64, 128, 256) }, { "tile_k", VALUES(4, 8, 16, 32) },    \
+            { "item_m", VALUES item_values }, { "item_n", VALUES item_values },                \
+            { "stages", VALUES(__VA_ARGS__) },                                                 \
+            { "splits", VALUES(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256) }, \
+    }
+#define PIXEL_ITEMS (4, 8)
+#define WEIGHT_ITEMS (4, 8, 16)
+#define AXES_MOST 8
+
+/* By direction, splits being backward weights' alone, and by how the product copies. */
+static const struct perf_axis axes[2][2][AXES_MOST] = {
+    { SPACE(PIXEL_ITEMS, 1, 2), SPACE(PIXEL_ITEMS, 2, 3, 4) },
+    { SPACE(WEIGHT_ITEMS, 1, 2), SPACE(WEIGHT_ITEMS, 2, 3, 4) },
+};
+
+static bool is_for_weights(const struct problem *p)
+{
+    return p->direction == DIRECTION_BACKWARD_WEIGHTS;
+}
+
+/* The products are always fp32, whatever the problem. */
+static struct perf_space space(const struct problem *p, const struct target *target)
+{
+    bool weights = is_for_weights(p), async = target->family == TARGET_NVIDIA;
+    return (struct perf_space){ axes[weights][async], weights ? AXES_MOST : AXES_MOST - 1 };
+}
+
+/* ---- the shape of things ---- */
+
+static uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+struct side { /* one of the two tensors of pixels */
+    uint32_t channels, layout;
+};
+
+struct shape {
+    struct side from, to; /* what is read, and what is cut into tiles */
+    struct extent out;    /* pixels of the latter */
+    uint32_t tile, points;
+    uint64_t tiles; /* places for tiles of an image, in the workspace */
+};
+
+static struct shape shape_of(const struct problem *p, uint32_t tile)
+{
+    struct side x = { p->c, p->x_layout }, y = { p->k, p->y_layout };
+    bool backward_data = p->direction == DIRECTION_BACKWARD_DATA;
+    struct shape s = { .from = backward_data ? y : x,
+                       .to = backward_data ? x : y,
+                       .out = backward_data ? p->in : problem_output(p),
+                       .tile = tile,
+                       .points = (tile + 2) * (tile + 2) };
+    s.tiles = ceil_div(s.out.h, tile) * ceil_div(s.out.w, tile);
+    if (x.layout == LAYOUT_CHANNELS_FIRST || y.layout == LAYOUT_CHANNELS_FIRST)
+        s.tiles = ceil_div(s.tiles, 4) * 4; /* so that rows of tiles begin aligned */
+    return s;
+}
+
+/* What lies between the transforms: for each point and group a product of transformed filters
+ * [from][to] with pixels, all of them one 1x1 convolution, backwards as the filters lie so; or of
+ * pixels with pixels, which is one's backward weights. */
+static struct problem product_of(const struct problem *p, const struct shape *s)
+{
+    struct problem product = { .direction = DIRECTION_BACKWARD_DATA,
+                               .spatial_dims = 2,
+                               .type = TYPE_FLOAT32,
+                               .x_layout = s->to.layout,
+                               .w_layout = LAYOUT_CHANNELS_FIRST,
+                               .y_layout = s->from.layout,
+                               .n = p->n,
+                               .c = s->points * s->to.channels,
+                               .k = s->points * s->from.channels,
+                               .groups = s->points * p->groups,
+                               .in = { 1, 1, (uint32_t)s->tiles },
+                               .filter = { 1, 1, 1 },
+                               .stride = { 1, 1, 1 },
+                               .dilation = { 1, 1, 1 } };
+    if (!is_for_weights(p))
+        return product;
+    product.direction = DIRECTION_BACKWARD_WEIGHTS;
+    product.x_layout = p->x_layout;
+    product.y_layout = p->y_layout;
+    product.c = s->points * p->c;
+    product.k = s->points * p->k;
+    return product;
+}
+
+struct workspace { /* bytes: where the tensors of the product lie, and what its kernels need */
+    uint64_t x, w, y, product, size;
+};
+
+static uint64_t align(uint64_t at)
+{
+    return ceil_div(at, WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT;
+}
+
+static struct workspace workspace_of(const struct problem *product, uint64_t product_size)
+{
+    struct workspace w = { .w = 0 };
+    w.x = align(problem_w_elements(product) * sizeof(float));
+    w.y = w.x + align(problem_x_elements(product) * sizeof(float));
+    w.product = w.y + align(problem_y_elements(product) * sizeof(float));
+    w.size = w.product + product_size;
+    return w;
+}
+
+/* Whether a tiling's tensors can be indexed and its workspace is small enough. */
+static bool fits(const struct problem *p, uint32_t tile)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct shape s = shape_of(p, tile);
+    if (s.tiles >= 1u << 30 || (uint64_t)s.points * (p->c + p->k) >= 1u << 31)
+        return false;
+    struct problem product = product_of(p, &s);
+    return problem_check(&product, &ignored) == KILN_OK &&
+           workspace_of(&product, is_for_weights(p) ? WORKSPACE_OF_SPLITS : 0).size <=
+               WORKSPACE_MOST;
+}
+
+/* ---- which problems ---- */
+
+static bool is_3x3(const struct problem *p)
+{
+    return p->spatial_dims == 2 && p->filter.h == 3 && p->filter.w == 3 && p->stride.h == 1 &&
+           p->stride.w == 1 && p->dilation.h == 1 && p->dilation.w == 1;
+}
+
+static bool applies(const struct problem *p, const struct target *target)
+{
+    (void)target; /* the kernels' dialect covers every family */
+    return p->type != TYPE_INT8 && is_3x3(p) && geometry_fits_30_bits(p) &&
+           (fits(p, 2) || fits(p, 4));
+}
+
+/* Measured on an H200: operations a microsecond of the products, and of a direct convolution on
+ * the vector units; bytes a microsecond of the transforms; what a launch costs. */
+#define PRODUCTS_A_US 40e6
+#define DIRECT_A_US 43e6
+#define BYTES_A_US 3.4e6
+#define US_A_LAUNCH 3.0
+#define LAUNCHES_MORE 3 /* than a direct convolution has */
+
+/* In microseconds. */
+static double cost(const struct problem *p, uint32_t tile)
+{
+    struct shape s = shape_of(p, tile);
+    struct problem product = product_of(p, &s);
+    uint64_t points =
+        problem_x_elements(&product) + problem_w_elements(&product) + problem_y_elements(&product);
+    uint64_t pixels = problem_x_elements(p) + problem_w_elements(p) + problem_y_elements(p);
+    uint64_t bytes = points * sizeof(float) + pixels * data_type_size((enum data_type)p->type);
+    return problem_flops(&product) / PRODUCTS_A_US + (double)bytes / BYTES_A_US +
+           LAUNCHES_MORE * US_A_LAUNCH;
+}
+
+static uint32_t best_tile(const struct problem *p)
+{
+    if (!fits(p, 4) || !fits(p, 2))
+        return fits(p, 4) ? 4 : 2;
+    return cost(p, 4) < cost(p, 2) ? 4 : 2;
+}
+
+/* Where matrix cores multiply, nothing is gained by fewer products in fp32; what OpenCL devices
+ * gain by them is not known. */
+static bool is_favoured(const struct problem *p, const struct target *target)
+{
+    const struct igemm_path *direct = igemm_path_for(p, target);
+    return target->family != TARGET_OPENCL && (!direct || direct == &igemm_path_vector) &&
+           cost(p, best_tile(p)) < problem_flops(p) / DIRECT_A_US;
+}
+
+/* ---- the space ---- */
+
+static const struct perf_axis *find_axis(const struct perf_space *in, const char *name,
+                                         uint32_t *ret_index)
+{
+    for (uint32_t i = 0; i < in->count; i++) {
+        if (strcmp(in->axes[i].name, name) == 0) {
+            *ret_index = i;
+            return &in->axes[i];
+        }
+    }
+    return NULL;
+}
+
+/* The product's part of a config; false where its path does not know a value. */
+static bool product_config(const struct problem *product, const struct target *target,
+                           const struct perf_config *config, struct perf_config *ret_config)
+{
+    struct perf_space theirs = igemm_path_vector.space(product, target);
+    struct perf_space ours = space(product, target);
+    ret_config->count = theirs.count;
+    for (uint32_t i = 0; i < theirs.count; i++) {
+        uint32_t at;
+        bool is_ours = find_axis(&ours, theirs.axes[i].name, &at) != NULL;
+        ret_config->values[i] = is_ours ? config->values[at] : theirs.axes[i].values[0];
+        if (!perf_axis_has(&theirs.axes[i], ret_config->values[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool config_is_valid(const struct problem *p, const struct target *target,
+                            const struct perf_config *config)
+{
+    struct perf_config theirs;
+    if (!fits(p, config->values[TILE]))
+        return false;
+    struct shape s = shape_of(p, config->values[TILE]);
+    struct problem product = product_of(p, &s);
+    return product_config(&product, target, config, &theirs) &&
+           igemm_path_vector.config_is_valid(&product, target, &theirs);
+}
+
+/* Tilings of the product to choose from, best first; behind each the pieces of an item. */
+struct tiling {
+    uint16_t m, n, k, item_m, item_n;
+};
+static const struct tiling tilings[] = {
+    { 128, 64, 16, 8, 8 }, { 64, 128, 16, 8, 8 }, { 64, 64, 16, 8, 4 }, { 64, 64, 8, 8, 4 },
+    { 32, 64, 8, 4, 4 },   { 32, 32, 8, 4, 4 },   { 16, 64, 4, 4, 4 },
+};
+#define TILINGS (sizeof(tilings) / sizeof(tilings[0]))
+#define FIRST_CHANNELS_LAST 1 /* the first was measured to be best only where pixels come last */
+/* So many work groups fill a large GPU twice. */
+#define GROUPS_WANTED 264u
+#define STAGES_WANTED 2
+
+/* The best tiling of which little is idle and that leaves work groups enough; the last is always
+ * valid. */
+static void choose_tiling(const struct problem *p, const struct target *target,
+                          struct perf_config *config)
+{
+    struct shape s = shape_of(p, config->values[TILE]);
+    uint64_t rows = s.to.channels / p->groups, columns = s.tiles * p->n;
+    for (size_t i = s.to.layout == LAYOUT_CHANNELS_LAST ? FIRST_CHANNELS_LAST : 0; i < TILINGS;
+         i++) {
+        const struct tiling *t = &tilings[i];
+        uint64_t used = ceil_div(rows, t->m) * ceil_div(columns, t->n) * s.points * p->groups;
+        memcpy(&config->values[OWN_AXES], t, sizeof(*t));
+        if (config_is_valid(p, target, config) && ceil_div(rows, t->m) * t->m * 4 <= rows * 5 &&
+            used >= GROUPS_WANTED)
+            return;
+    }
+}
+
+/* What the product's own path would choose, each value the next below that our axis has. */
+static void choose_as_product(const struct problem *p, const struct target *target,
+                              struct perf_config *config)
+{
+    struct perf_space ours = space(p, target);
+    struct shape s = shape_of(p, config->values[TILE]);
+    struct problem product = product_of(p, &s);
+    struct perf_space theirs = igemm_path_vector.space(&product, target);
+    struct perf_config chosen;
+    igemm_path_vector.choose_config(&product, target, &chosen);
+    for (uint32_t i = 0; i < theirs.count; i++) {
+        uint32_t at;
+        const struct perf_axis *axis = find_axis(&ours, theirs.axes[i].name, &at);
+        for (uint32_t v = 0; axis && v < axis->count; v++)
+            if (axis->values[v] <= chosen.values[i])
+                config->values[at] = axis->values[v];
+    }
+}
+
+static void choose_config(const struct problem *p, const struct target *target,
+                          struct perf_config *ret_config)
+{
+    struct perf_config config = { .count = space(p, target).count };
+    config.values[TILE] = (uint16_t)best_tile(p);
+    config.values[STAGES] = STAGES_WANTED;
+    if (is_for_weights(p))
+        choose_as_product(p, target, &config);
+    else
+        choose_tiling(p, target, &config);
+    *ret_config = config;
+}
+
+/* ---- the solution ---- */
+
+static const char *const header_names[] = { "kiln/prelude.h" };
+
+/* KILN_STEP of the kernels. */
+enum step { STEP_FILTER, STEP_FROM, STEP_TO, STEP_GRADIENT, STEP_WEIGHTS };
+
+static bool is_of_filters(enum step step) { return step == STEP_FILTER || step == STEP_WEIGHTS; }
+
+/* No size of an image, so that layers of other sizes share the program. */
+static void define_filter(struct option_text *text, const struct problem *p)
+{
+    option_define(text, "DIRECTION", p->direction);
+    option_define(text, "TYPE", p->type);
+    option_define(text, "C", p->c);
+    option_define(text, "K", p->k);
+    option_define(text, "GROUPS", p->groups);
+    option_define(text, "W_LAST", p->w_layout == LAYOUT_CHANNELS_LAST);
+}
+
+static uint32_t add_program(const struct problem *p, const struct shape *s, enum step step,
+                            struct solution *solution)
+{
+    struct solution_program *program = &solution->programs[solution->program_count];
+    *program = (struct solution_program){
+        .name = "conv_winograd.cl",
+        .source = bytes_of(kernels_conv_winograd, kernels_conv_winograd_size),
+        .header_names = header_names,
+        .header_texts = { bytes_of(kernels_prelude, kernels_prelude_size) },
+        .header_count = 1,
+    };
+    struct option_text text = { .data = program->options, .size = sizeof(program->options) };
+    option_define(&text, "STEP", step);
+    option_define(&text, "TILE", s->tile);
+    if (is_of_filters(step)) {
+        define_filter(&text, p);
+    } else {
+        option_define_problem(&text, p);
+        option_define(&text, "TILES", (uint32_t)s->tiles);
+        option_define(&text, "GROUP_SIZE", TRANSFORM_GROUP_SIZE);
+    }
+    return solution->program_count++;
+}
+
+/* Weights to points, or points to weights. */
+static void add_filter(const struct problem *p, const struct shape *s, uint64_t points,
+                       struct solution *solution)
+{
+    bool forward = p->direction == DIRECTION_FORWARD, weights = is_for_weights(p);
+    uint64_t group_k = p->k / p->groups, group_c = p->c / p->groups;
+    uint64_t groups = p->groups * ceil_div(group_k, forward ? FILTER_BLOCK_TO : FILTER_BLOCK_FROM) *
+                      ceil_div(group_c, forward ? FILTER_BLOCK_FROM : FILTER_BLOCK_TO);
+    if (weights)
+        groups = ceil_div(p->k * group_c, WEIGHTS_GROUP_SIZE);
+    struct solution_argument w = { ARGUMENT_W, 0 }, at = { ARGUMENT_WORKSPACE, points };
+    solution->kernels[solution->kernel_count++] = (struct solution_kernel){
+        .name = weights ? "conv_winograd_weights" : "conv_winograd_filter",
+        .program = add_program(p, s, weights ? STEP_WEIGHTS : STEP_FILTER, solution),
+        .grid = { (uint32_t)groups, 1, 1 },
+        .group = { weights ? WEIGHTS_GROUP_SIZE : FILTER_GROUP_SIZE, 1, 1 },
+        .argument_count = 2,
+        .arguments = { weights ? at : w, weights ? w : at },
+    };
+}
+
+/* Pixels of x or of y to points, or points to pixels. */
+static void add_transform(const struct problem *p, const struct shape *s, enum step step,
+                          bool is_of_x, const struct workspace *w, struct solution *solution)
+{
+    struct solution_argument pixels = { is_of_x ? ARGUMENT_X : ARGUMENT_Y, 0 }, points;
+    bool is_product_x = is_for_weights(p) ? is_of_x : step == STEP_TO;
+    points = (struct solution_argument){ ARGUMENT_WORKSPACE, is_product_x ? w->x : w->y };
+    uint64_t items = p->n * s->tiles * (is_of_x ? p->c : p->k);
+    solution->kernels[solution->kernel_count++] = (struct solution_kernel){
+        .name = step == STEP_TO ? "conv_winograd_to" : "conv_winograd_from",
+        .program = add_program(p, s, step, solution),
+        .grid = { (uint32_t)ceil_div(items, TRANSFORM_GROUP_SIZE), 1, 1 },
+        .group = { TRANSFORM_GROUP_SIZE, 1, 1 },
+        .argument_count = 3,
+        .arguments = { step == STEP_TO ? points : pixels,
+                       step == STEP_TO ? pixels : points,
+                       { ARGUMENT_U32, p->n } },
+    };
+}
+
+/* The kernels of a product, each argument where it lies in our workspace. */
+static void add_product(const struct solution *product, const struct workspace *w,
+                        struct solution *solution)
+{
+    const uint64_t places[] = { [ARGUMENT_X] = w->x,
+                                [ARGUMENT_W] = w->w,
+                                [ARGUMENT_Y] = w->y,
+                                [ARGUMENT_WORKSPACE] = w->product };
+    uint32_t first = solution->program_count;
+    for (uint32_t i = 0; i < product->program_count; i++)
+        solution->programs[solution->program_count++] = product->programs[i];
+    for (uint32_t i = 0; i < product->kernel_count; i++) {
+        struct solution_kernel *added = &solution->kernels[solution->kernel_count++];
+        *added = product->kernels[i];
+        added->program += first;
+        for (uint32_t a = 0; a < added->argument_count; a++) {
+            struct solution_argument *argument = &added->arguments[a];
+            if (argument->kind <= ARGUMENT_WORKSPACE)
+                *argument = (struct solution_argument){ ARGUMENT_WORKSPACE,
+                                                        argument->value + places[argument->kind] };
+        }
+    }
+}
+
+static enum kiln_code solve(const struct problem *p, const struct target *target,
+                            const struct perf_config *config, struct solution *ret_solution,
+                            struct kiln_err *err)
+{
+    struct shape s = shape_of(p, config->values[TILE]);
+    struct problem product = product_of(p, &s);
+    struct solution products;
+    struct perf_config theirs;
+    if (!product_config(&product, target, config, &theirs))
+        return kiln_fail(err, KILN_INVALID, "the products of this perf config do not fit");
+    enum kiln_code rc = igemm_path_vector.solve(&product, target, &theirs, &products, err);
+    if (rc)
+        return rc;
+    struct workspace w = workspace_of(&product, products.workspace_size);
+    *ret_solution = (struct solution){ .workspace_size = w.size };
+    if (is_for_weights(p)) {
+        add_transform(p, &s, STEP_FROM, true, &w, ret_solution);
+        add_transform(p, &s, STEP_GRADIENT, false, &w, ret_solution);
+        add_product(&products, &w, ret_solution);
+        add_filter(p, &s, w.w, ret_solution);
+    } else {
+        bool reads_x = p->direction == DIRECTION_FORWARD;
+        add_filter(p, &s, w.w, ret_solution);
+        add_transform(p, &s, STEP_FROM, reads_x, &w, ret_solution);
+        add_product(&products, &w, ret_solution);
+        add_transform(p, &s, STEP_TO, !reads_x, &w, ret_solution);
+    }
+    return KILN_OK;
+}
+
+const struct solver solver_conv_winograd = {
+    .name = "ConvWinograd",
+    .algorithm = "Winograd",
+    .applies = applies,
+    .is_favoured = is_favoured,
+    .space = space,
+    .config_is_valid = config_is_valid,
+    .choose_config = choose_config,
+    .solve = solve,
+};

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/solver/geometry.h"
+
+static bool fits(uint32_t in, uint32_t filter, uint32_t pad, uint32_t stride, uint32_t dilation)
+{
+    uint64_t window = (uint64_t)filter * dilation;
+    return window < 1u << 30 && (uint64_t)in + 2 * (uint64_t)pad + stride < 1u << 30;
+}
+
+bool geometry_fits_30_bits(const struct problem *p)
+{
+    return fits(p->in.d, p->filter.d, p->pad.d, p->stride.d, p->dilation.d) &&
+           fits(p->in.h, p->filter.h, p->pad.h, p->stride.h, p->dilation.h) &&
+           fits(p->in.w, p->filter.w, p->pad.w, p->stride.w, p->dilation.w);
+}

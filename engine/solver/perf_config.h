@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Perf configs: points of a solver's tuning space.
+ *
+ * Role       a space is the product of its axes, less what the solver calls invalid; here are its
+ *            points by number, and as the text that PerfDb keeps ("128,64,8,1")
+ * Ownership  plain values
+ * Threading  pure functions
+ */
+#include "common/bytes.h"
+#include "common/err.h"
+
+#define PERF_AXES_MOST 16
+#define PERF_CONFIG_TEXT_MOST (PERF_AXES_MOST * 6u) /* bytes, with a terminating NUL */
+
+struct perf_axis {
+    const char *name;       /* "tile_m", for people and errors */
+    const uint16_t *values; /* static, ascending */
+    uint32_t count;         /* at least 1 */
+};
+
+struct perf_space {
+    const struct perf_axis *axes; /* static */
+    uint32_t count;               /* of axes; 0: nothing to tune */
+};
+
+struct perf_config {
+    uint32_t count; /* as many as there are axes */
+    uint16_t values[PERF_AXES_MOST];
+};
+
+/* Values separated by commas, in the order of the axes. */
+void perf_config_write(const struct perf_config *config, char ret_text[PERF_CONFIG_TEXT_MOST]);
+/* KILN_INVALID names the axis whose value is none of it, or says that the count is another.  Does
+ * not ask whether the point is valid. */
+KILN_MUST_CHECK enum kiln_code perf_config_read(struct bytes text, const struct perf_space *space,
+                                                struct perf_config *ret_config,
+                                                struct kiln_err *err);
+
+/* Points of the product, valid or not; every solver's fit 32 bits. */
+uint32_t perf_space_size(const struct perf_space *space);
+/* The |index|-th: the last axis turns fastest. */
+void perf_space_at(const struct perf_space *space, uint32_t index, struct perf_config *ret_config);
+bool perf_axis_has(const struct perf_axis *axis, uint16_t value);

@@ -1,0 +1,763 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ConvImplicitGemm on matrix cores of NVIDIA GPUs (sm_80 and later) and AMD GPUs (CDNA, RDNA 3 and
+ * 4): fp16 or bf16, summed in fp32.
+ *
+ * A product of matrices, left (rows x reduction) times right (reduction x columns), whose operands
+ * are read from the tensors as they are needed:
+ *
+ *   KILN_DIRECTION        rows                columns       reduction
+ *   0 forward             pixels of y         k             taps of the filter x c
+ *   1 backward data       pixels of x         c             taps x k
+ *   2 backward weights    k                   taps x c      pixels of y
+ *
+ * Tensors are channels-last, with channels of a group in multiples of 8 (conv_reorder.cl makes
+ * them so).  Backward data with a stride goes residue by residue: the pixels of x whose padded
+ * coordinate leaves the same remainder meet the same taps, and only those are multiplied.
+ *
+ * Options, with _D _H _W where it says so:
+ *   KILN_TYPE  KILN_C KILN_K (of one group)  KILN_GROUPS
+ *   KILN_IN KILN_OUT KILN_FILTER KILN_PAD KILN_STRIDE KILN_DILATION   _D _H _W
+ *   KILN_TAP_STEP      _D _H _W; stride / gcd(stride, dilation)
+ *   KILN_X_PIXEL       elements from a pixel of x to the next: C * GROUPS, or fewer where a
+ *                      pixel's channels are a window over several narrow pixels
+ *   KILN_TILE_M KILN_TILE_N KILN_TILE_K    of one work group
+ *   KILN_WARPS_M KILN_WARPS_N              warps (waves) that share it
+ *   KILN_WIDE          0; or four warps (along M) multiply together out of shared memory (sm_90a),
+ *                      and this is KILN_TILE_N / KILN_WARPS_N
+ *   KILN_STAGES        tiles in shared memory: one is multiplied while others arrive
+ *   KILN_BAND          rows of tiles that are done together
+ *   KILN_CACHE         1: copies go through the L1 cache too
+ *   KILN_BLOCKS        work groups that must fit a multiprocessor: bounds registers (NVIDIA)
+ *   KILN_CORES KILN_PAIRS                  which matrix cores: kiln/matrix_cores.h (AMD)
+ *   KILN_TILES_BYTES   of shared memory (AMD)
+ *   KILN_PARTIAL       1: the reduction is sliced; fp32 sums of each slice are written one slice
+ *                      after the other
+ */
+#include "kiln/conv_view.h"
+#include "kiln/matrix_cores.h"
+#include "kiln/prelude.h"
+
+#define THREADS (KILN_WAVE * KILN_WARPS_M * KILN_WARPS_N)
+#define TAPS (KILN_FILTER_D * KILN_FILTER_H * KILN_FILTER_W)
+#define Y_PIXEL (KILN_K * KILN_GROUPS)
+#define W_ROW (TAPS * KILN_C)
+#define OUT_PIXELS (KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
+#define RESIDUES (DATA ? KILN_STRIDE_D * KILN_STRIDE_H * KILN_STRIDE_W : 1)
+
+#define ROWS (WEIGHTS ? KILN_K : 0) /* of the left matrix, where it is a constant */
+#define COLUMNS (FORWARD ? KILN_K : DATA ? KILN_C : W_ROW)
+#define TILES_N ((COLUMNS + KILN_TILE_N - 1) / KILN_TILE_N)
+
+/* ---- tiles in shared memory ---- */
+
+/* A tile lies in rows of up to 128 bytes whose 16-byte chunks are exchanged by an exclusive or
+ * with the row, so that neither eight rows of a column nor eight chunks of a row meet in a bank. */
+#define LEFT_BYTES (KILN_TILE_M * KILN_TILE_K * 2)
+#define RIGHT_BYTES (KILN_TILE_N * KILN_TILE_K * 2)
+#define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
+
+KILN_INLINE kiln_u32 turn(kiln_u32 row, kiln_u32 chunk, kiln_u32 chunks)
+{
+#if KILN_STAGED
+    row ^= row >> 2 & 6; /* nor rows 8 apart, which a turned tile is written by */
+#endif
+    return chunk ^ (chunks >= 8 ? row & 7 : chunks == 4 ? row >> 1 & 3 : row >> 2 & 1);
+}
+
+/* Where the chunk lies, in a tile whose rows go along the reduction. */
+KILN_INLINE kiln_u32 along(kiln_u32 row, kiln_u32 chunk)
+{
+    return row * (KILN_TILE_K * 2) + turn(row, chunk, KILN_TILE_K / 8) * 16;
+}
+
+#if !KILN_STAGED
+/* In a tile with a row for each step of the reduction: in panels 64 elements wide. */
+KILN_INLINE kiln_u32 across(kiln_u32 step, kiln_u32 chunk, kiln_u32 width)
+{
+    kiln_u32 chunks = width < 64 ? width / 8 : 8;
+    return chunk / chunks * (KILN_TILE_K * 128) + step * chunks * 16 +
+           turn(step, chunk % chunks, chunks) * 16;
+}
+#endif
+
+/* ---- operands ---- */
+
+#define K_CHUNKS (KILN_TILE_K / 8)
+#define M_CHUNKS (KILN_TILE_M / 8)
+#define N_CHUNKS (KILN_TILE_N / 8)
+#define PASSES(chunks) (((chunks) + THREADS - 1) / THREADS)
+/* Whether the item has a chunk in that pass. */
+#define HAS_CHUNK(pass, chunks) ((chunks) % THREADS == 0 || (pass)*THREADS + kiln_item() < (chunks))
+
+/* Operands whose neighbours in memory do not follow each other along the reduction: an item copies
+ * |chunks| wide rows' chunk across_chunk() of steps across_step() + BEYOND(pass). */
+#if KILN_STAGED
+/* Two steps at a time, so that their elements are written by pairs into a turned tile.  Of 32
+ * neighbours 4 lie side by side, 8 in each other's steps. */
+KILN_INLINE kiln_u32 across_chunk(kiln_u32 chunks)
+{
+    return kiln_item() % 4 + kiln_item() / 32 % (chunks / 4) * 4;
+}
+KILN_INLINE kiln_u32 across_step(kiln_u32 chunks)
+{
+    return (kiln_item() / 4 % 8 + kiln_item() / (8 * chunks) * 8) * 2;
+}
+#define BEYOND(pass, chunks) ((pass) / 2 * (THREADS * 2 / (chunks)) + (pass) % 2)
+#define PASSES_ACROSS(chunks) (2 * PASSES((chunks)*KILN_TILE_K / 2))
+#define HAS_ACROSS(pass, chunks) HAS_CHUNK((pass) / 2, (chunks)*KILN_TILE_K / 2)
+#else
+KILN_INLINE kiln_u32 across_chunk(kiln_u32 chunks) { return kiln_item() % chunks; }
+KILN_INLINE kiln_u32 across_step(kiln_u32 chunks) { return kiln_item() / chunks; }
+#define BEYOND(pass, chunks) ((pass) * (THREADS / (chunks)))
+#define PASSES_ACROSS(chunks) PASSES((chunks)*KILN_TILE_K)
+#define HAS_ACROSS(pass, chunks) HAS_CHUNK(pass, (chunks)*KILN_TILE_K)
+#endif
+
+#if WEIGHTS
+#define LEFT_PASSES PASSES_ACROSS(M_CHUNKS)
+#else
+#define LEFT_PASSES PASSES(KILN_TILE_M *K_CHUNKS)
+#endif
+#if FORWARD
+#define RIGHT_PASSES PASSES(KILN_TILE_N *K_CHUNKS)
+#else
+#define RIGHT_PASSES PASSES_ACROSS(N_CHUNKS)
+#endif
+
+/* What is on its way into the tiles. */
+#if KILN_STAGED
+struct landing {
+    kiln_chunk left[LEFT_PASSES], right[RIGHT_PASSES];
+};
+#define COPY16(chunk, tiles, at, from, is_there) kiln_fetch16(chunk, from, is_there)
+
+KILN_INLINE void put_along(kiln_tiles shared, kiln_u32 to, const kiln_chunk *chunk, int pass)
+{
+    kiln_u32 row = kiln_item() / K_CHUNKS + pass * (THREADS / K_CHUNKS);
+    kiln_tiles_put16(shared, to + along(row, kiln_item() % K_CHUNKS), chunk);
+}
+
+KILN_INLINE void put_turned(kiln_tiles shared, kiln_u32 to, const kiln_chunk *pair, int pass,
+                            kiln_u32 wide)
+{
+    kiln_u32 step = across_step(wide) + BEYOND(pass, wide);
+    KILN_UNROLLED
+    for (int i = 0; i < 8; i++)
+        kiln_tiles_put4(shared, to + along(across_chunk(wide) * 8 + i, step / 8) + step % 8 * 2,
+                        kiln_pair(&pair[0], &pair[1], i));
+}
+
+KILN_INLINE void put_tile(kiln_tiles shared, kiln_u32 to, const struct landing *landing)
+{
+#if WEIGHTS
+    KILN_UNROLLED
+    for (int i = 0; i < LEFT_PASSES; i += 2)
+        if (HAS_ACROSS(i, M_CHUNKS))
+            put_turned(shared, to, &landing->left[i], i, M_CHUNKS);
+#else
+    KILN_UNROLLED
+    for (int i = 0; i < LEFT_PASSES; i++)
+        if (HAS_CHUNK(i, KILN_TILE_M * K_CHUNKS))
+            put_along(shared, to, &landing->left[i], i);
+#endif
+#if FORWARD
+    KILN_UNROLLED
+    for (int i = 0; i < RIGHT_PASSES; i++)
+        if (HAS_CHUNK(i, KILN_TILE_N * K_CHUNKS))
+            put_along(shared, to + LEFT_BYTES, &landing->right[i], i);
+#else
+    KILN_UNROLLED
+    for (int i = 0; i < RIGHT_PASSES; i += 2)
+        if (HAS_ACROSS(i, N_CHUNKS))
+            put_turned(shared, to + LEFT_BYTES, &landing->right[i], i, N_CHUNKS);
+#endif
+}
+#else
+struct landing {
+    int nothing;
+};
+#define COPY16(chunk, tiles, at, from, is_there) kiln_copy16(tiles, at, from, is_there)
+#endif
+
+struct place {                   /* of one tile in the problem */
+    kiln_u32 group, row, column; /* the first */
+};
+
+#if !WEIGHTS
+
+#define SOURCE_C (FORWARD ? KILN_C : KILN_K)
+#define SOURCE_PIXEL (FORWARD ? KILN_X_PIXEL : Y_PIXEL)
+#define SOURCE_H (FORWARD ? KILN_IN_H : KILN_OUT_H)
+#define SOURCE_W (FORWARD ? KILN_IN_W : KILN_OUT_W)
+#define SOURCE_D (FORWARD ? KILN_IN_D : KILN_OUT_D)
+#define C_TILES ((SOURCE_C + KILN_TILE_K - 1) / KILN_TILE_K)
+
+/* Which part of the reduction comes next. */
+struct cursor {
+    kiln_u32 c, w, h, d; /* first channel; taps, counted among those met */
+};
+
+KILN_INLINE struct cursor cursor_at(const struct view *v, kiln_u32 tile)
+{
+    struct cursor at;
+    kiln_u32 tap = tile / C_TILES;
+    at.c = tile % C_TILES * KILN_TILE_K;
+    at.w = tap % (v->w.taps ? v->w.taps : 1);
+    tap /= v->w.taps ? v->w.taps : 1;
+    at.h = tap % (v->h.taps ? v->h.taps : 1);
+    at.d = tap / (v->h.taps ? v->h.taps : 1);
+    return at;
+}
+
+KILN_INLINE void advance(const struct view *v, struct cursor *at)
+{
+    at->c += KILN_TILE_K;
+    if (at->c < SOURCE_C)
+        return;
+    at->c = 0;
+    if (++at->w < v->w.taps)
+        return;
+    at->w = 0;
+    if (++at->h < v->h.taps)
+        return;
+    at->h = 0;
+    at->d++;
+}
+
+/* What stays the same of an item's rows of the left matrix. */
+struct rows {
+    kiln_u32 from[LEFT_PASSES]; /* element of the source under tap 0 */
+    kiln_u32 taps[LEFT_PASSES]; /* bit set: inside the image with that tap of W, then H, then D */
+};
+#define TAP_W(tap) (1u << (tap))
+#define TAP_H(tap) (1u << (KILN_FILTER_W + (tap)))
+#define TAP_D(tap) (1u << (KILN_FILTER_W + KILN_FILTER_H + (tap)))
+#define NO_TAP 0x80000000u /* never set: filters are shorter than 32 in all */
+
+KILN_INLINE kiln_u32 taps_inside(const struct axis *a, kiln_u32 pixel)
+{
+    kiln_u32 met = 0;
+    int at = (int)pixel * a->scale + a->origin;
+    for (kiln_u32 tap = 0; tap < a->taps; tap++, at += a->hop)
+        met |= (kiln_u32)inside(at, a->limit) << tap;
+    return met;
+}
+
+KILN_INLINE void find_rows(const struct view *v, const struct place *tile, kiln_u32 rows,
+                           struct rows *ret)
+{
+    KILN_UNROLLED
+    for (int i = 0; i < LEFT_PASSES; i++) {
+        kiln_u32 row = tile->row + (i * THREADS + kiln_item()) / K_CHUNKS;
+        struct pixel p = pixel_at(v, row);
+        int d = (int)p.d * v->d.scale + v->d.origin;
+        int h = (int)p.h * v->h.scale + v->h.origin;
+        int w = (int)p.w * v->w.scale + v->w.origin;
+        ret->from[i] =
+            (kiln_u32)((((int)p.n * SOURCE_D + d) * SOURCE_H + h) * SOURCE_W + w) * SOURCE_PIXEL +
+            tile->group * SOURCE_C + kiln_item() % K_CHUNKS * 8;
+        ret->taps[i] = taps_inside(&v->w, p.w) | taps_inside(&v->h, p.h) << KILN_FILTER_W |
+                       taps_inside(&v->d, p.d) << (KILN_FILTER_W + KILN_FILTER_H);
+        if (row >= rows)
+            ret->taps[i] = 0;
+    }
+}
+
+KILN_INLINE void copy_left(struct landing *landing, kiln_tiles shared, kiln_u32 to,
+                           KILN_GLOBAL const kiln_value *source, const struct view *v,
+                           const struct rows *rows, const struct cursor *at)
+{
+    kiln_u32 chunk = kiln_item() % K_CHUNKS, row = kiln_item() / K_CHUNKS;
+    kiln_u32 need = TAP_W(at->w) | TAP_H(at->h) | TAP_D(at->d);
+    int move = (((int)at->d * v->d.hop * SOURCE_H + (int)at->h * v->h.hop) * SOURCE_W +
+                (int)at->w * v->w.hop) *
+                   SOURCE_PIXEL +
+               (int)at->c;
+    if (SOURCE_C % KILN_TILE_K && at->c + chunk * 8 >= SOURCE_C)
+        need = NO_TAP;
+    KILN_UNROLLED
+    for (int i = 0; i < LEFT_PASSES; i++)
+        if (HAS_CHUNK(i, KILN_TILE_M * K_CHUNKS))
+            COPY16(&landing->left[i], shared, to + along(row + i * (THREADS / K_CHUNKS), chunk),
+                   source + (rows->from[i] + (kiln_u32)move), (rows->taps[i] & need) == need);
+}
+
+KILN_INLINE kiln_u32 filter_tap(const struct view *v, const struct cursor *at)
+{
+    return ((v->d.tap + at->d * v->d.tap_step) * KILN_FILTER_H + v->h.tap + at->h * v->h.tap_step) *
+               KILN_FILTER_W +
+           v->w.tap + at->w * v->w.tap_step;
+}
+
+#if FORWARD
+
+#define RIGHT_ALONG 1
+
+KILN_INLINE void copy_right(struct landing *landing, kiln_tiles shared, kiln_u32 to,
+                            KILN_GLOBAL const kiln_value *weights, const struct view *v,
+                            const struct place *tile, const struct cursor *at)
+{
+    kiln_u32 chunk = kiln_item() % K_CHUNKS, row = kiln_item() / K_CHUNKS;
+    kiln_u32 from = (tile->group * KILN_K + tile->column + row) * W_ROW +
+                    filter_tap(v, at) * KILN_C + at->c + chunk * 8;
+    int is_there = !(KILN_C % KILN_TILE_K) || at->c + chunk * 8 < KILN_C;
+    KILN_UNROLLED
+    for (int i = 0; i < RIGHT_PASSES; i++) {
+        kiln_u32 beyond = i * (THREADS / K_CHUNKS);
+        if (HAS_CHUNK(i, KILN_TILE_N * K_CHUNKS))
+            COPY16(&landing->right[i], shared, to + along(row + beyond, chunk),
+                   weights + (from + beyond * W_ROW),
+                   is_there && (!(KILN_K % KILN_TILE_N) || tile->column + row + beyond < KILN_K));
+    }
+}
+
+#else
+
+#define RIGHT_ALONG 0
+
+KILN_INLINE void copy_right(struct landing *landing, kiln_tiles shared, kiln_u32 to,
+                            KILN_GLOBAL const kiln_value *weights, const struct view *v,
+                            const struct place *tile, const struct cursor *at)
+{
+    kiln_u32 chunk = across_chunk(N_CHUNKS), step = across_step(N_CHUNKS);
+    kiln_u32 c = tile->column + chunk * 8;
+    kiln_u32 from = (tile->group * KILN_K + at->c + step) * W_ROW + filter_tap(v, at) * KILN_C + c;
+    int is_there = !(KILN_C % KILN_TILE_N) || c < KILN_C;
+    KILN_UNROLLED
+    for (int i = 0; i < RIGHT_PASSES; i++) {
+        kiln_u32 beyond = BEYOND(i, N_CHUNKS);
+        if (HAS_ACROSS(i, N_CHUNKS))
+            COPY16(&landing->right[i], shared, to + across(step + beyond, chunk, KILN_TILE_N),
+                   weights + (from + beyond * W_ROW),
+                   is_there && (!(KILN_K % KILN_TILE_K) || at->c + step + beyond < KILN_K));
+    }
+}
+
+#endif
+
+#else /* WEIGHTS */
+
+#define RIGHT_ALONG 0
+
+/* y: the left matrix, turned. */
+KILN_INLINE void copy_left(struct landing *landing, kiln_tiles shared, kiln_u32 to,
+                           KILN_GLOBAL const kiln_value *y, const struct place *tile,
+                           kiln_u32 pixel, kiln_u32 pixels)
+{
+    kiln_u32 chunk = across_chunk(M_CHUNKS), step = across_step(M_CHUNKS);
+    kiln_u32 k = tile->row + chunk * 8;
+    kiln_u32 from = (pixel + step) * Y_PIXEL + tile->group * KILN_K + k;
+    int is_there = !(KILN_K % KILN_TILE_M) || k < KILN_K;
+    KILN_UNROLLED
+    for (int i = 0; i < LEFT_PASSES; i++) {
+        kiln_u32 beyond = BEYOND(i, M_CHUNKS);
+        if (HAS_ACROSS(i, M_CHUNKS))
+            COPY16(&landing->left[i], shared, to + across(step + beyond, chunk, KILN_TILE_M),
+                   y + (from + beyond * Y_PIXEL), is_there && pixel + step + beyond < pixels);
+    }
+}
+
+/* What stays the same of an item's columns of the right matrix: a tap and eight channels. */
+struct column {
+    int d, h, w;   /* of x, under pixel 0 of y */
+    kiln_u32 from; /* element of x, from the pixel */
+    int is_there;
+};
+
+KILN_INLINE struct column find_column(const struct place *tile)
+{
+    struct column c;
+    kiln_u32 column = tile->column + across_chunk(N_CHUNKS) * 8;
+    kiln_u32 tap = column / KILN_C;
+    c.w = (int)(tap % KILN_FILTER_W) * KILN_DILATION_W - KILN_PAD_W;
+    c.h = (int)(tap / KILN_FILTER_W % KILN_FILTER_H) * KILN_DILATION_H - KILN_PAD_H;
+    c.d = (int)(tap / (KILN_FILTER_W * KILN_FILTER_H)) * KILN_DILATION_D - KILN_PAD_D;
+    c.from = tile->group * KILN_C + column % KILN_C;
+    c.is_there = column < W_ROW;
+    return c;
+}
+
+/* x under the pixels of y. */
+KILN_INLINE void copy_right(struct landing *landing, kiln_tiles shared, kiln_u32 to,
+                            KILN_GLOBAL const kiln_value *x, const struct view *v,
+                            const struct column *column, kiln_u32 pixel, kiln_u32 pixels)
+{
+    kiln_u32 chunk = across_chunk(N_CHUNKS), step = across_step(N_CHUNKS);
+    KILN_UNROLLED
+    for (int i = 0; i < RIGHT_PASSES; i++) {
+        kiln_u32 row = step + BEYOND(i, N_CHUNKS);
+        struct pixel p = pixel_at(v, pixel + row);
+        int d = (int)p.d * KILN_STRIDE_D + column->d;
+        int h = (int)p.h * KILN_STRIDE_H + column->h;
+        int w = (int)p.w * KILN_STRIDE_W + column->w;
+        int is_there = column->is_there && pixel + row < pixels && inside(d, KILN_IN_D) &&
+                       inside(h, KILN_IN_H) && inside(w, KILN_IN_W);
+        kiln_u32 from = (kiln_u32)((((int)p.n * KILN_IN_D + d) * KILN_IN_H + h) * KILN_IN_W + w) *
+                            KILN_X_PIXEL +
+                        column->from;
+        if (HAS_ACROSS(i, N_CHUNKS))
+            COPY16(&landing->right[i], shared, to + across(row, chunk, KILN_TILE_N), x + from,
+                   is_there);
+    }
+}
+
+#endif
+
+/* ---- the product ---- */
+
+/* Warps that multiply together have WARP_M x WARP_N of the tile; an item's share are blocks of 16
+ * rows x KILN_BLOCK_N columns, block i from row block_row(i) on. */
+#if KILN_WIDE
+#define TEAM 4
+#define BLOCK_ROWS 64 /* a warp's 16 of them */
+#else
+#define TEAM 1
+#define BLOCK_ROWS 16
+#endif
+#define WARP_M (KILN_TILE_M * TEAM / KILN_WARPS_M)
+#define WARP_N (KILN_TILE_N / KILN_WARPS_N)
+#define BLOCKS_M (WARP_M / BLOCK_ROWS)
+#define BLOCKS_N (WARP_N / KILN_BLOCK_N)
+
+KILN_INLINE kiln_u32 first_row(void)
+{
+    return kiln_item() / (KILN_WAVE * TEAM) / KILN_WARPS_N * WARP_M;
+}
+KILN_INLINE kiln_u32 first_column(void)
+{
+    return kiln_item() / (KILN_WAVE * TEAM) % KILN_WARPS_N * WARP_N;
+}
+KILN_INLINE kiln_u32 block_row(int block)
+{
+    return first_row() + block * BLOCK_ROWS + kiln_item() / KILN_WAVE % TEAM * 16;
+}
+
+#if KILN_WIDE
+
+#define KILN_WIDE_COLUMNS KILN_WIDE
+#if WEIGHTS /* as digits: they become part of an instruction's text */
+#define KILN_LEFT_TURNED 1
+#else
+#define KILN_LEFT_TURNED 0
+#endif
+#if RIGHT_ALONG
+#define KILN_RIGHT_TURNED 0
+#else
+#define KILN_RIGHT_TURNED 1
+#endif
+#include "kiln/wide_products.h"
+
+KILN_INLINE kiln_wide_operand operand_of(kiln_tiles shared, kiln_u32 at, int turned, kiln_u32 first,
+                                         int step)
+{
+    return turned ? kiln_wide_turned(shared, at + first / 64 * (KILN_TILE_K * 128) + step * 2048,
+                                     KILN_TILE_K * 128)
+                  : kiln_wide_plain(shared, at + first * (KILN_TILE_K * 2) + step * 32,
+                                    KILN_TILE_K * 2);
+}
+
+KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shared, kiln_u32 left,
+                               kiln_u32 right)
+{
+    kiln_wide_begin();
+    KILN_UNROLLED
+    for (int step = 0; step < KILN_TILE_K / 16; step++) {
+        kiln_wide_operand b = operand_of(shared, right, KILN_RIGHT_TURNED, first_column(), step);
+        KILN_UNROLLED
+        for (int i = 0; i < BLOCKS_M; i++)
+            kiln_multiply_wide(
+                sum[i], operand_of(shared, left, KILN_LEFT_TURNED, first_row() + i * 64, step), b);
+    }
+    kiln_wide_end();
+}
+
+#else
+
+#if KILN_STAGED
+
+struct operands { /* of one step along the reduction */
+    kiln_operand left[BLOCKS_M], right[BLOCKS_N];
+};
+
+KILN_INLINE void load_operand(kiln_operand *ret, kiln_tiles shared, kiln_u32 from, kiln_u32 row,
+                              int step)
+{
+    kiln_u32 lane = kiln_item() % KILN_WAVE;
+    KILN_UNROLLED
+    for (int i = 0; i < KILN_OPERAND_CHUNKS; i++)
+        kiln_load_operand(
+            ret, i, shared,
+            from + along(row + lane % 16, step * (KILN_STEP / 8) + kiln_operand_chunk(lane) + i));
+}
+
+KILN_INLINE void load_operands(struct operands *ret, kiln_tiles shared, kiln_u32 left,
+                               kiln_u32 right, int step)
+{
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_M; i++)
+        load_operand(&ret->left[i], shared, left, block_row(i), step);
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_N; i++)
+        load_operand(&ret->right[i], shared, right, first_column() + i * 16, step);
+}
+
+#define MULTIPLY(d, a, b, shared) kiln_multiply(&(d), &(a), &(b), shared)
+
+#else
+
+struct operands { /* of one step of 16 along the reduction */
+    kiln_u32 left[BLOCKS_M][4];
+    kiln_u32 right[BLOCKS_N][2];
+};
+
+KILN_INLINE void load_operands(struct operands *ret, kiln_tiles shared, kiln_u32 left,
+                               kiln_u32 right, int step)
+{
+    kiln_u32 lane = kiln_item() % 32, row = first_row(), column = first_column();
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_M; i++) {
+#if WEIGHTS
+        kiln_load8x8_turned(ret->left[i], shared,
+                            left + across(step * 16 + (lane & 7) + (lane >> 4) * 8,
+                                          row / 8 + i * 2 + (lane >> 3 & 1), KILN_TILE_M));
+#else
+        kiln_load8x8(ret->left[i], shared,
+                     left + along(row + i * 16 + (lane & 15), step * 2 + (lane >> 4)));
+#endif
+    }
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_N; i += 2) {
+        kiln_u32 both[4];
+#if RIGHT_ALONG
+        kiln_load8x8(both, shared,
+                     right + along(column + i * 8 + (lane & 7) + (lane >> 4) * 8,
+                                   step * 2 + (lane >> 3 & 1)));
+#else
+        kiln_load8x8_turned(
+            both, shared,
+            right + across(step * 16 + (lane & 15), column / 8 + i + (lane >> 4), KILN_TILE_N));
+#endif
+        ret->right[i][0] = both[0];
+        ret->right[i][1] = both[1];
+        ret->right[i + 1][0] = both[2];
+        ret->right[i + 1][1] = both[3];
+    }
+}
+
+#define MULTIPLY(d, a, b, shared) kiln_multiply16x8x16(d, a, b, shared)
+
+#endif
+
+KILN_INLINE void multiply(kiln_sums sum[BLOCKS_M][BLOCKS_N], const struct operands *operands,
+                          kiln_tiles shared)
+{
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_M; i++) {
+        KILN_UNROLLED
+        for (int j = 0; j < BLOCKS_N; j++)
+            MULTIPLY(sum[i][j], operands->left[i], operands->right[j], shared);
+    }
+}
+
+KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shared, kiln_u32 left,
+                               kiln_u32 right)
+{
+#if KILN_STAGED
+    KILN_UNROLLED
+    for (int step = 0; step < KILN_TILE_K / KILN_STEP; step++) {
+        struct operands operands;
+        load_operands(&operands, shared, left, right, step);
+        multiply(sum, &operands, shared);
+    }
+#else
+    struct operands operands[2]; /* one is loaded while the other is multiplied */
+    load_operands(&operands[0], shared, left, right, 0);
+    KILN_UNROLLED
+    for (int step = 0; step < KILN_TILE_K / KILN_STEP; step++) {
+        if (step + 1 < KILN_TILE_K / KILN_STEP)
+            load_operands(&operands[(step + 1) & 1], shared, left, right, step + 1);
+        multiply(sum, &operands[step & 1], shared);
+    }
+#endif
+}
+
+#endif
+
+#include "kiln/conv_mma_result.h"
+
+/* ---- the kernel ---- */
+
+/* Tiles that are copied ahead: all that nobody reads.  Wide products run on two tiles at once. */
+#if KILN_WIDE
+#define AHEAD (KILN_STAGES - 2)
+#else
+#define AHEAD (KILN_STAGES - 1)
+#endif
+
+#if KILN_PARTIAL
+#define RESULT float
+#else
+#define RESULT kiln_value
+#endif
+
+/* Rows of tiles, and rows of the left matrix with the most of a residue. */
+KILN_INLINE kiln_u32 most_rows(kiln_u32 n)
+{
+#if WEIGHTS
+    return KILN_K;
+#elif FORWARD
+    return n * OUT_PIXELS;
+#else
+    return n * ((KILN_IN_D + KILN_STRIDE_D - 1) / KILN_STRIDE_D) *
+           ((KILN_IN_H + KILN_STRIDE_H - 1) / KILN_STRIDE_H) *
+           ((KILN_IN_W + KILN_STRIDE_W - 1) / KILN_STRIDE_W);
+#endif
+}
+
+/* Result elements, of all groups. */
+KILN_INLINE kiln_u32 result_size(kiln_u32 n)
+{
+#if WEIGHTS
+    return KILN_GROUPS * KILN_K * W_ROW;
+#elif FORWARD
+    return n * OUT_PIXELS * Y_PIXEL;
+#else
+    return n * (KILN_IN_D * KILN_IN_H * KILN_IN_W) * (KILN_C * KILN_GROUPS);
+#endif
+}
+
+#if DATA
+#define KERNEL conv_implicit_gemm_mma_backward_data
+#elif FORWARD
+#define KERNEL conv_implicit_gemm_mma_forward
+#else
+#define KERNEL conv_implicit_gemm_mma_backward_weights
+#endif
+
+/* F: x, w, y; B: y, w, x; W: y, x, w.  A work group sums |slice| tiles of the reduction. */
+KILN_KERNEL_OCCUPYING(THREADS, KILN_BLOCKS)
+void KERNEL(KILN_GLOBAL const kiln_value *KILN_RESTRICT left,
+            KILN_GLOBAL const kiln_value *KILN_RESTRICT right, KILN_GLOBAL RESULT *KILN_RESTRICT to,
+            kiln_u32 n, kiln_u32 slice)
+{
+    KILN_TILES(shared);
+    kiln_sums sum[BLOCKS_M][BLOCKS_N];
+    struct landing landing;
+    struct place tile;
+    kiln_u32 bands = (most_rows(n) + KILN_TILE_M * KILN_BAND - 1) / (KILN_TILE_M * KILN_BAND);
+    kiln_u32 block = kiln_group();
+    kiln_u32 row_in_band = block % KILN_BAND;
+    block /= KILN_BAND;
+    tile.column = block % TILES_N * KILN_TILE_N;
+    block /= TILES_N;
+    kiln_u32 residue = block % RESIDUES;
+    block /= RESIDUES;
+    tile.row = (block % bands * KILN_BAND + row_in_band) * KILN_TILE_M;
+    block /= bands;
+    tile.group = block % KILN_GROUPS;
+    kiln_u32 number = block / KILN_GROUPS; /* of the slice */
+
+    struct view v = view_of(residue);
+#if WEIGHTS
+    kiln_u32 rows = KILN_K;
+    kiln_u32 pixels = n * OUT_PIXELS;
+    kiln_u32 all_tiles = (pixels + KILN_TILE_K - 1) / KILN_TILE_K;
+#else
+    kiln_u32 rows = n * v.d.pixels * v.h.pixels * v.w.pixels;
+    kiln_u32 all_tiles = v.d.taps * v.h.taps * v.w.taps * C_TILES;
+#endif
+    if (tile.row >= rows)
+        return;
+    kiln_u32 first = number * slice, tiles = first < all_tiles ? all_tiles - first : 0;
+    if (tiles > slice)
+        tiles = slice;
+
+#if WEIGHTS
+    struct column column = find_column(&tile);
+    kiln_u32 pixel = first * KILN_TILE_K;
+#define COPY_TILE(stage)                                                                  \
+    do {                                                                                  \
+        kiln_u32 at = (stage)*STAGE_BYTES;                                                \
+        copy_left(&landing, shared, at, left, &tile, pixel, pixels);                      \
+        copy_right(&landing, shared, at + LEFT_BYTES, right, &v, &column, pixel, pixels); \
+        pixel += KILN_TILE_K;                                                             \
+    } while (0)
+#else
+    struct rows mine;
+    find_rows(&v, &tile, rows, &mine);
+    struct cursor cursor = cursor_at(&v, first);
+#define COPY_TILE(stage)                                                          \
+    do {                                                                          \
+        kiln_u32 at = (stage)*STAGE_BYTES;                                        \
+        copy_left(&landing, shared, at, left, &v, &mine, &cursor);                \
+        copy_right(&landing, shared, at + LEFT_BYTES, right, &v, &tile, &cursor); \
+        advance(&v, &cursor);                                                     \
+    } while (0)
+#endif
+
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_M * BLOCKS_N * KILN_SUMS; i++)
+        sum[i / (BLOCKS_N * KILN_SUMS)][i / KILN_SUMS % BLOCKS_N][i % KILN_SUMS] = 0;
+
+#if KILN_STAGED
+    if (tiles > 0) {
+        COPY_TILE(0);
+        put_tile(shared, 0, &landing);
+    }
+    for (kiln_u32 i = 0; i < tiles; i++) {
+        kiln_u32 stage = i % KILN_STAGES * STAGE_BYTES;
+        if (i + 1 < tiles)
+            COPY_TILE(0);
+        kiln_barrier(); /* this tile is there; and all are done with the one before */
+        multiply_tile(sum, shared, stage, stage + LEFT_BYTES);
+        if (KILN_STAGES == 1)
+            kiln_barrier();
+        if (i + 1 < tiles)
+            put_tile(shared, (i + 1) % KILN_STAGES * STAGE_BYTES, &landing);
+    }
+#else
+    KILN_UNROLLED
+    for (int i = 0; i < AHEAD; i++) {
+        if ((kiln_u32)i < tiles)
+            COPY_TILE(i);
+        kiln_copies_end();
+    }
+    kiln_u32 stage = 0, next = AHEAD;
+#if KILN_WIDE
+#define COPIES_ARE_THERE() kiln_copies_publish()
+#define BEGIN_WIDE() multiply_tile(sum, shared, stage *STAGE_BYTES, stage *STAGE_BYTES + LEFT_BYTES)
+#define END_TILE() kiln_wide_wait(1)
+    if (tiles == 0)
+        goto summed; /* so that no path around the products meets them while they run */
+#pragma unroll 1
+#else
+#define COPIES_ARE_THERE() ((void)0)
+#define BEGIN_WIDE() ((void)0)
+#define END_TILE() multiply_tile(sum, shared, stage *STAGE_BYTES, stage *STAGE_BYTES + LEFT_BYTES)
+#endif
+    for (kiln_u32 i = 0; i < tiles; i++) {
+        kiln_copies_wait(AHEAD - 1);
+        COPIES_ARE_THERE();
+        kiln_barrier(); /* the copies of all items; and all are done with the tile that is next */
+        BEGIN_WIDE();
+        if (i + AHEAD < tiles)
+            COPY_TILE(next);
+        kiln_copies_end();
+        END_TILE();
+        stage = stage + 1 == KILN_STAGES ? 0 : stage + 1;
+        next = next + 1 == KILN_STAGES ? 0 : next + 1;
+    }
+#if KILN_WIDE
+    kiln_wide_wait(0);
+summed:;
+#endif
+#endif
+
+#if KILN_PARTIAL
+    store(to + (kiln_u64)number * result_size(n), &v, &tile, rows, sum);
+#else
+    kiln_barrier();
+    store(to, shared, &v, &tile, rows, sum);
+#endif
+}

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ConvImplicitGemm's vector path: products of matrices that are never written out, on the vector
+ * units, summed in 32-bit floating point.
+ *
+ *   KILN_DIRECTION   rows (M)   columns (N)          summed over (K)
+ *   0 forward        k          pixels of y          channels of x and taps
+ *   1 backward data  c          pixels of x          channels of y and taps
+ *   2 backward w     k          channels of x, taps  pixels of y
+ *
+ * A work group computes KILN_TILE_M x KILN_TILE_N results of one group of the convolution, an item
+ * KILN_ITEM_M x KILN_ITEM_N of them, in pieces of four.  A step sums KILN_TILE_K products: operand
+ * A (rows: weights, or y) and operand B (columns) come into one of KILN_STAGES buffers of shared
+ * memory while another is being multiplied.
+ *
+ * Forward and backward data: a step is one tap and KILN_TILE_K channels; the channels of a block
+ * meet all taps before the next block comes.  With KILN_FLAT (forward, few channels) the sum runs
+ * over channels and taps as one row of w has them, through a table of places.
+ * Backward data with strides: the pixels of x fall into classes by their place modulo the stride,
+ * and each meets only the taps that can reach it.  With a filter of 1 and no pad the columns are
+ * y's pixels, each of which clears the rest of its block of x.
+ *
+ * Every size but the batch is a -D: KILN_TYPE KILN_C KILN_K KILN_GROUPS, and for each of _D _H _W
+ * KILN_IN KILN_OUT KILN_FILTER KILN_PAD KILN_STRIDE KILN_DILATION, and
+ *   KILN_X_LAST KILN_W_LAST KILN_Y_LAST   1 where that tensor's channels come last
+ *   KILN_TAP_STRIDE_D _H _W   backward data: taps from one that reaches a pixel to the next,
+ *                      stride / gcd(stride, dilation)
+ *   KILN_TILE_M _N _K, KILN_ITEM_M _N, KILN_STAGES, KILN_FLAT   see above
+ *   KILN_ASYNC         1: copies to shared memory that bypass registers (fp32, NVIDIA)
+ *   KILN_PREPARED      1: A is w rearranged by conv_implicit_gemm_vector_prepare
+ *   KILN_SPLIT         1: the sum is cut into |splits| parts, and the output is a fp32 workspace of
+ *                      that many outputs for conv_split_reduce
+ *   KILN_PREPARE       1: compile conv_implicit_gemm_vector_prepare instead; of the sizes
+ *                      it needs those of w alone, beside KILN_TILE_K and KILN_FLAT
+ * Memory is 16-byte aligned.  Sums of filter sizes over D, H and W stay below 32.
+ */
+#include "kiln/prelude.h"
+
+#define LESSER(a, b) ((a) < (b) ? (a) : (b))
+#define GREATER(a, b) ((a) > (b) ? (a) : (b))
+#define BLOCKS(a, b) (((a) + (b)-1) / (b))
+
+#define GROUP_C (KILN_C / KILN_GROUPS)
+#define GROUP_K (KILN_K / KILN_GROUPS)
+#define TAPS (KILN_FILTER_D * KILN_FILTER_H * KILN_FILTER_W)
+#define IN_PLANE (KILN_IN_D * KILN_IN_H * KILN_IN_W)
+#define OUT_PLANE (KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
+#define UNIT_STRIDE (KILN_STRIDE_D == 1 && KILN_STRIDE_H == 1 && KILN_STRIDE_W == 1)
+#define UNPADDED (KILN_PAD_D == 0 && KILN_PAD_H == 0 && KILN_PAD_W == 0)
+#define POINTWISE (TAPS == 1 && UNPADDED)
+#define SAME_PLANE (POINTWISE && UNIT_STRIDE) /* pixels of x and y are the same */
+
+/* Elements from one to the next along each axis. */
+#define X_W (KILN_X_LAST ? KILN_C : 1)
+#define X_H (X_W * KILN_IN_W)
+#define X_D (X_H * KILN_IN_H)
+#define X_C (KILN_X_LAST ? 1 : IN_PLANE)
+#define X_N (KILN_C * IN_PLANE)
+#define W_TAP (KILN_W_LAST ? GROUP_C : 1)
+#define W_C (KILN_W_LAST ? 1 : TAPS)
+#define W_K (GROUP_C * TAPS)
+#define Y_W (KILN_Y_LAST ? KILN_K : 1)
+#define Y_H (Y_W * KILN_OUT_W)
+#define Y_D (Y_H * KILN_OUT_H)
+#define Y_K (KILN_Y_LAST ? 1 : OUT_PLANE)
+#define Y_N (KILN_K * OUT_PLANE)
+
+#define M_COUNT (KILN_DIRECTION == 1 ? GROUP_C : GROUP_K)
+#define M_TILES BLOCKS(M_COUNT, KILN_TILE_M)
+/* Forward and backward data: channels that are summed over. */
+#define CHANNELS (KILN_DIRECTION == 0 ? GROUP_C : GROUP_K)
+#define FLAT_COUNT (GROUP_C * TAPS)
+
+/* Prepared weights: [group][tap][channel][row], rows filled up to a multiple of 4 and channels to
+ * one of KILN_TILE_K with zeros; flat ones have one tap and FLAT_COUNT channels. */
+#define PREPARED_TAPS (KILN_FLAT ? 1 : TAPS)
+#define PREPARED_ROWS (BLOCKS(M_COUNT, 4) * 4)
+#define PREPARED_CHANNELS (BLOCKS(KILN_FLAT ? FLAT_COUNT : CHANNELS, KILN_TILE_K) * KILN_TILE_K)
+
+#if KILN_PREPARE
+
+#define ITEMS 256
+#define ROWS 32 /* of a work group's block */
+#define DEPTH LESSER(GREATER(32 / TAPS, 1), 8)
+#define ROW_BLOCKS BLOCKS(PREPARED_ROWS, ROWS)
+#define DEPTH_BLOCKS BLOCKS(KILN_FLAT ? GROUP_C : PREPARED_CHANNELS, DEPTH)
+/* A block of w as it lies in memory: runs of channels and taps, one for each row in forward. */
+#define RUN (KILN_DIRECTION == 0 ? DEPTH : ROWS)
+#define RUNS (KILN_DIRECTION == 0 ? ROWS : DEPTH)
+
+KILN_KERNEL(ITEMS)
+void conv_implicit_gemm_vector_prepare(KILN_GLOBAL const kiln_value *KILN_RESTRICT w,
+                                       KILN_GLOBAL kiln_value *KILN_RESTRICT prepared)
+{
+    KILN_SHARED float block[RUNS * (RUN * TAPS + 1)];
+    kiln_u32 id = kiln_group();
+    kiln_u32 row = id % ROW_BLOCKS * ROWS;
+    kiln_u32 channel = id / ROW_BLOCKS % DEPTH_BLOCKS * DEPTH;
+    kiln_u32 group = id / ROW_BLOCKS / DEPTH_BLOCKS;
+    kiln_u32 k0 = KILN_DIRECTION == 0 ? row : channel, c0 = KILN_DIRECTION == 0 ? channel : row;
+
+    for (kiln_u32 i = kiln_item(); i < RUNS * RUN * TAPS; i += ITEMS) {
+        kiln_u32 k = i / (RUN * TAPS), at = i % (RUN * TAPS);
+        kiln_u32 c = KILN_W_LAST ? at % RUN : at / TAPS, tap = KILN_W_LAST ? at / RUN : at % TAPS;
+        float value = 0;
+        if (k0 + k < GROUP_K && c0 + c < GROUP_C)
+            value = kiln_load(w, (group * GROUP_K + k0 + k) * W_K + (c0 + c) * W_C + tap * W_TAP);
+        block[k * (RUN * TAPS + 1) + c * TAPS + tap] = value;
+    }
+    kiln_barrier();
+    for (kiln_u32 i = kiln_item(); i < DEPTH * TAPS * ROWS; i += ITEMS) {
+        kiln_u32 m = i % ROWS, tap = i / ROWS % TAPS, depth = i / (ROWS * TAPS);
+        kiln_u32 k = KILN_DIRECTION == 0 ? m : depth, c = KILN_DIRECTION == 0 ? depth : m;
+        kiln_u32 to = (tap * PREPARED_CHANNELS + channel + depth) * PREPARED_ROWS;
+        if (KILN_FLAT)
+            to = (KILN_W_LAST ? tap * GROUP_C + channel + depth : (channel + depth) * TAPS + tap) *
+                 PREPARED_ROWS;
+        if (row + m < PREPARED_ROWS && channel + depth < (KILN_FLAT ? GROUP_C : PREPARED_CHANNELS))
+            kiln_store(prepared,
+                       group * (PREPARED_TAPS * PREPARED_CHANNELS * PREPARED_ROWS) + to + row + m,
+                       block[k * (RUN * TAPS + 1) + c * TAPS + tap]);
+    }
+#if KILN_FLAT
+    /* What fills a flat sum up to whole steps lies behind its last channel. */
+    if (channel == 0)
+        for (kiln_u32 i = kiln_item(); i < (PREPARED_CHANNELS - FLAT_COUNT) * ROWS; i += ITEMS)
+            if (row + i % ROWS < PREPARED_ROWS)
+                kiln_store(prepared,
+                           (group * PREPARED_CHANNELS + FLAT_COUNT + i / ROWS) * PREPARED_ROWS +
+                               row + i % ROWS,
+                           0.0f);
+#endif
+}
+
+#else
+
+#define M_ITEMS (KILN_TILE_M / KILN_ITEM_M)
+#define N_ITEMS (KILN_TILE_N / KILN_ITEM_N)
+#define ITEMS (M_ITEMS * N_ITEMS)
+
+#if KILN_DIRECTION == 2
+#include "kiln/igemm_vector_weights.h"
+#else
+#include "kiln/igemm_vector_pixels.h"
+#endif
+
+#if KILN_SPLIT
+#define OUTPUT float
+#define PUT(place, index, v) ((place)[index] = (v))
+#define PUT_FOUR(place, index, v) kiln_store_float4(place, index, v)
+#else
+#define OUTPUT kiln_value
+#define PUT(place, index, v) kiln_store(place, index, v)
+#define PUT_FOUR(place, index, v) kiln_store4(place, index, v)
+#endif
+
+/* Rows and columns of an item, in pieces of four; 32 neighbours share few of each. */
+#define LANES_M LESSER(M_ITEMS, GREATER(4, 32 / N_ITEMS))
+#define LANES_N (32 / LANES_M)
+#define ITEM_COLUMN (kiln_item() / 32 % (N_ITEMS / LANES_N) * LANES_N + kiln_item() % 32 % LANES_N)
+#define ITEM_ROW (kiln_item() / 32 / (N_ITEMS / LANES_N) * LANES_M + kiln_item() % 32 / LANES_N)
+#define ROW_OF(i) ((i) / 4 * (M_ITEMS * 4) + (i) % 4)
+#define COLUMN_OF(j) ((j) / 4 * (N_ITEMS * 4) + (j) % 4)
+
+/* LLVM for AMD reads all of an unrolled loop's shared memory first, and runs out of registers. */
+#if defined(KILN_HIP)
+#define UNROLL_STEP _Pragma("unroll 4")
+#else
+#define UNROLL_STEP KILN_UNROLL
+#endif
+
+KILN_INLINE void multiply(KILN_LOCAL const float *a, KILN_LOCAL const float *b, float *sum)
+{
+    UNROLL_STEP
+    for (int k = 0; k < KILN_TILE_K; k++) {
+        float rows[KILN_ITEM_M], columns[KILN_ITEM_N];
+        KILN_UNROLL
+        for (int i = 0; i < KILN_ITEM_M; i += 4)
+            kiln_get_shared4(a + k * A_ROW + ROW_OF(i), rows + i);
+        KILN_UNROLL
+        for (int j = 0; j < KILN_ITEM_N; j += 4)
+            kiln_get_shared4(b + k * B_ROW + COLUMN_OF(j), columns + j);
+        KILN_UNROLL
+        for (int i = 0; i < KILN_ITEM_M; i++) {
+            KILN_UNROLL
+            for (int j = 0; j < KILN_ITEM_N; j++)
+                sum[i * KILN_ITEM_N + j] += rows[i] * columns[j];
+        }
+    }
+}
+
+/* Pointwise backward data with strides: a pixel of y has a block of x to itself, its value and
+ * zeros.  Where a block is two pixels wide, two blocks are stored at once, or else a block's row.
+ */
+#define BLOCKED (KILN_DIRECTION == 1 && POINTWISE && !UNIT_STRIDE)
+#define BLOCKS_TWO (BLOCKED && !KILN_X_LAST && KILN_STRIDE_W == 2 && KILN_IN_W % 4 == 0)
+#define BLOCK_ROW \
+    (!KILN_X_LAST && KILN_STRIDE_W == 2 && KILN_IN_W % 2 == 0 && (KILN_SPLIT || KILN_TYPE == 0))
+
+#if KILN_DIRECTION == 1
+
+/* Whether place |at| of a block that begins at |first| is inside; all are where strides divide. */
+#define BLOCK_HAS(first, at, stride, size) \
+    ((size) % (stride) == 0 || (first) * (stride) + (at) < (size))
+
+/* The rest of one row of the block, whose first pixel is at |to|. */
+KILN_INLINE void put_block_row(KILN_GLOBAL OUTPUT *place, const struct pixel *p, kiln_u32 to,
+                               kiln_float4 four)
+{
+    KILN_UNROLL
+    for (kiln_u32 w = 0; w < KILN_STRIDE_W; w++) {
+        if (!BLOCK_HAS(p->w, w, KILN_STRIDE_W, KILN_IN_W))
+            continue;
+        if (ROWS_FOUR)
+            PUT_FOUR(place, to + w * X_W, w ? kiln_make4(0.0f, 0.0f, 0.0f, 0.0f) : four);
+        else
+            PUT(place, to + w * X_W, w ? 0.0f : four.x);
+    }
+}
+
+/* |four|: rows of one column (ROWS_FOUR), or .x and .y: a column and with BLOCKS_TWO the next. */
+KILN_INLINE void put_block(KILN_GLOBAL OUTPUT *place, const struct tile *tile, kiln_u32 column,
+                           kiln_u32 at, kiln_float4 four)
+{
+    struct pixel p = pixel_at(tile, column);
+    KILN_UNROLL
+    for (kiln_u32 d = 0; d < KILN_STRIDE_D; d++) {
+        KILN_UNROLL
+        for (kiln_u32 h = 0; h < KILN_STRIDE_H; h++) {
+            kiln_u32 to = at + d * X_D + h * X_H;
+            kiln_float4 row = d + h ? kiln_make4(0.0f, 0.0f, 0.0f, 0.0f) : four;
+            if (!BLOCK_HAS(p.d, d, KILN_STRIDE_D, KILN_IN_D) ||
+                !BLOCK_HAS(p.h, h, KILN_STRIDE_H, KILN_IN_H))
+                continue;
+            if (BLOCKS_TWO) {
+                PUT_FOUR(place, to, kiln_make4(row.x, 0.0f, row.y, 0.0f));
+                continue;
+            }
+#if KILN_SPLIT || KILN_TYPE == 0
+            if (BLOCK_ROW) {
+                kiln_store_float2(place, to, row.x, 0.0f);
+                continue;
+            }
+#endif
+            put_block_row(place, &p, to, row);
+        }
+    }
+}
+
+#endif
+
+KILN_INLINE void put_results(KILN_GLOBAL OUTPUT *output, const struct tile *tile, const float *sum)
+{
+    kiln_u32 row = tile->m + ITEM_ROW * 4, first = tile->n + ITEM_COLUMN * 4;
+    KILN_UNROLL
+    for (int j = 0; j < KILN_ITEM_N; j += COLUMNS_FOUR ? 4 : BLOCKS_TWO ? 2 : 1) {
+        kiln_u32 column = first + COLUMN_OF(j);
+        if (column >= tile->columns)
+            continue;
+        /* One address, and constants from there. */
+        KILN_GLOBAL OUTPUT *place = output + (output_place(tile, column) + row * ROW_STEP);
+        KILN_UNROLL
+        for (int i = 0; i < KILN_ITEM_M; i += ROWS_FOUR ? 4 : 1) {
+            const float *v = sum + i * KILN_ITEM_N + j;
+            kiln_u32 to = ROW_OF(i) * ROW_STEP;
+            if (M_COUNT % KILN_TILE_M != 0 && row + ROW_OF(i) >= M_COUNT)
+                continue;
+#if KILN_DIRECTION == 1
+            if (BLOCKED) {
+                put_block(place, tile, column, to,
+                          ROWS_FOUR ? kiln_make4(v[0], v[KILN_ITEM_N], v[2 * KILN_ITEM_N],
+                                                 v[3 * KILN_ITEM_N])
+                                    : kiln_make4(v[0], BLOCKS_TWO ? v[1] : 0.0f, 0.0f, 0.0f));
+                continue;
+            }
+#endif
+            if (ROWS_FOUR)
+                PUT_FOUR(place, to,
+                         kiln_make4(v[0], v[KILN_ITEM_N], v[2 * KILN_ITEM_N], v[3 * KILN_ITEM_N]));
+            else if (COLUMNS_FOUR)
+                PUT_FOUR(place, to, kiln_make4(v[0], v[1], v[2], v[3]));
+            else
+                PUT(place, to, v[0]);
+        }
+    }
+}
+
+#if KILN_DIRECTION == 0
+#define ENTRY conv_implicit_gemm_vector_forward
+#elif KILN_DIRECTION == 1
+#define ENTRY conv_implicit_gemm_vector_backward_data
+#else
+#define ENTRY conv_implicit_gemm_vector_backward_weights
+#endif
+
+#if KILN_FLAT
+#define FETCH_ALL(stage) fetch_all(&f, &at, a, b, stage, places)
+#else
+#define FETCH_ALL(stage) fetch_all(&f, &tile, &at, n, a, b, stage)
+#endif
+
+/* |column_tiles| over all classes; |rows_first|: neighbouring work groups differ in rows. */
+KILN_KERNEL(ITEMS)
+void ENTRY(KILN_GLOBAL const kiln_value *KILN_RESTRICT a,
+           KILN_GLOBAL const kiln_value *KILN_RESTRICT b, KILN_GLOBAL OUTPUT *KILN_RESTRICT output,
+           kiln_u32 n, kiln_u32 column_tiles, kiln_u32 splits, kiln_u32 rows_first)
+{
+    KILN_SHARED16 float a_stages[KILN_STAGES * A_STAGE];
+    KILN_SHARED16 float b_stages[KILN_STAGES * B_STAGE];
+#if KILN_FLAT
+    KILN_SHARED struct place places[PLACES];
+#endif
+    struct tile tile;
+    struct fetcher f;
+    struct cursor at;
+    float sum[KILN_ITEM_M * KILN_ITEM_N] = { 0 };
+    kiln_u32 id = kiln_group(), column_tile, row_tile;
+
+    if (rows_first) {
+        row_tile = id % M_TILES;
+        id /= M_TILES;
+        column_tile = id % column_tiles;
+        id /= column_tiles;
+    } else {
+        column_tile = id % column_tiles;
+        id /= column_tiles;
+        row_tile = id % M_TILES;
+        id /= M_TILES;
+    }
+    tile.group = id % KILN_GROUPS;
+    tile.split = id / KILN_GROUPS;
+    tile.m = row_tile * KILN_TILE_M;
+    locate(&tile, column_tile, n);
+
+    kiln_u32 steps = step_count(&tile, n), first = 0;
+    if (KILN_SPLIT) {
+        kiln_u32 share = (steps + splits - 1) / splits;
+        first = LESSER(tile.split * share, steps);
+        steps = LESSER(share, steps - first);
+    }
+
+    f.a_depth = FIRST_DEPTH(A_ALONG, KILN_TILE_M, A_WIDTH);
+    f.b_depth = FIRST_DEPTH(B_ALONG, KILN_TILE_N, B_WIDTH);
+    f.a_to = f.a_depth * A_ROW + FIRST_SPAN(A_ALONG, KILN_TILE_M, A_WIDTH);
+    f.b_to = f.b_depth * B_ROW + FIRST_SPAN(B_ALONG, KILN_TILE_N, B_WIDTH);
+    f.a_active =
+        A_ALONG ? f.a_depth < KILN_TILE_K : FIRST_SPAN(A_ALONG, KILN_TILE_M, A_WIDTH) < KILN_TILE_M;
+    f.b_active =
+        B_ALONG ? f.b_depth < KILN_TILE_K : FIRST_SPAN(B_ALONG, KILN_TILE_N, B_WIDTH) < KILN_TILE_N;
+    fetcher_init(&f, &tile, n);
+    if (steps > 0)
+        cursor_init(&at, &tile, first);
+#if KILN_FLAT
+    for (kiln_u32 i = kiln_item(); i < PLACES; i += ITEMS)
+        places[i] = place_at(i);
+    kiln_barrier();
+#endif
+    KILN_LOCAL const float *rows = a_stages + ITEM_ROW * 4;
+    KILN_LOCAL const float *columns = b_stages + ITEM_COLUMN * 4;
+
+#if KILN_ASYNC
+    f.a_to = kiln_shared_address(a_stages) + f.a_to * 4;
+    f.b_to = kiln_shared_address(b_stages) + f.b_to * 4;
+    KILN_UNROLL
+    for (kiln_u32 i = 0; i < KILN_STAGES - 1; i++) {
+        if (i < steps) {
+            FETCH_ALL(i);
+            cursor_advance(&at, &tile);
+        }
+        kiln_copy_commit();
+    }
+    kiln_u32 stage = 0, next = KILN_STAGES - 1;
+    for (kiln_u32 i = 0; i < steps; i++) {
+        kiln_copy_wait(KILN_STAGES - 2);
+        kiln_barrier();
+        if (i + KILN_STAGES - 1 < steps) {
+            FETCH_ALL(next);
+            cursor_advance(&at, &tile);
+        }
+        kiln_copy_commit();
+        multiply(rows + stage * A_STAGE, columns + stage * B_STAGE, sum);
+        stage = stage + 1 < KILN_STAGES ? stage + 1 : 0;
+        next = next + 1 < KILN_STAGES ? next + 1 : 0;
+    }
+#else
+    if (steps > 0) {
+        FETCH_ALL(0);
+        keep_all(&f, a_stages, b_stages);
+    }
+    kiln_barrier();
+    kiln_u32 stage = 0;
+    for (kiln_u32 i = 0; i < steps; i++) {
+        kiln_u32 next = KILN_STAGES == 1 ? 0 : stage ^ 1;
+        if (i + 1 < steps) {
+            cursor_advance(&at, &tile);
+            FETCH_ALL(0);
+        }
+        multiply(rows + stage * A_STAGE, columns + stage * B_STAGE, sum);
+        if (KILN_STAGES == 1)
+            kiln_barrier();
+        if (i + 1 < steps)
+            keep_all(&f, a_stages + next * A_STAGE, b_stages + next * B_STAGE);
+        kiln_barrier();
+        stage = next;
+    }
+#endif
+    if (KILN_SPLIT)
+        output += tile.split * (kiln_u64)OUTPUT_ELEMENTS(n);
+    put_results(output, &tile, sum);
+}
+
+#endif

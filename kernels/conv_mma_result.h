@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How conv_implicit_gemm_mma.cl writes its sums: a part of that program, in a file of its own.
+ *
+ *   result_row(view, tile, row)           element of the result where a row of the product begins
+ *   store(to, [shared,] view, tile, rows, sum)
+ *                                         writes the work group's tile: fp32 sums of a slice
+ *                                         (KILN_PARTIAL), or the result, rounded
+ */
+#ifndef KILN_CONV_MMA_RESULT_H
+#define KILN_CONV_MMA_RESULT_H
+
+/* Element of the result where a row of the product begins, in this group. */
+KILN_INLINE kiln_u32 result_row(const struct view *v, const struct place *tile, kiln_u32 row)
+{
+#if WEIGHTS
+    return (tile->group * KILN_K + row) * W_ROW;
+#elif FORWARD
+    return row * Y_PIXEL + tile->group * KILN_K;
+#else
+    struct pixel p = pixel_at(v, row);
+    return (((p.n * KILN_IN_D + v->d.first + p.d * v->d.step) * KILN_IN_H + v->h.first +
+             p.h * v->h.step) *
+                KILN_IN_W +
+            v->w.first + p.w * v->w.step) *
+               (KILN_C * KILN_GROUPS) +
+           tile->group * KILN_C;
+#endif
+}
+
+#if KILN_PARTIAL
+
+/* Neighbouring lanes write side by side. */
+KILN_INLINE void store(KILN_GLOBAL float *to, const struct view *v, const struct place *tile,
+                       kiln_u32 rows, kiln_sums sum[BLOCKS_M][BLOCKS_N])
+{
+    kiln_u32 lane = kiln_item() % KILN_WAVE;
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_M * KILN_SUMS; i += KILN_RUN) {
+        kiln_u32 row = tile->row + block_row(i / KILN_SUMS) + kiln_sum_row(lane, i % KILN_SUMS);
+        kiln_u32 column = tile->column + first_column() + kiln_sum_column(lane, i % KILN_SUMS);
+        if (row >= rows)
+            continue;
+        kiln_u32 at = result_row(v, tile, row) + column;
+        KILN_UNROLLED
+        for (int j = 0; j < BLOCKS_N; j++) {
+            if (COLUMNS % KILN_TILE_N && column + j * KILN_BLOCK_N >= COLUMNS)
+                continue;
+#if KILN_RUN == 1
+            to[at + j * KILN_BLOCK_N] = sum[i / KILN_SUMS][j][i % KILN_SUMS];
+#else
+            KILN_UNROLLED
+            for (int k = 0; k < KILN_RUN; k += 2)
+                kiln_store_floats(to + at + j * KILN_BLOCK_N + k,
+                                  sum[i / KILN_SUMS][j][i % KILN_SUMS + k],
+                                  sum[i / KILN_SUMS][j][i % KILN_SUMS + k + 1]);
+#endif
+        }
+    }
+}
+
+#else
+
+/* Through shared memory, so that whole rows of the tile are written side by side. */
+KILN_INLINE void store(KILN_GLOBAL kiln_value *to, kiln_tiles shared, const struct view *v,
+                       const struct place *tile, kiln_u32 rows, kiln_sums sum[BLOCKS_M][BLOCKS_N])
+{
+    kiln_u32 lane = kiln_item() % KILN_WAVE;
+    kiln_u32 chunk = kiln_item() % N_CHUNKS;
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_M * KILN_SUMS; i += KILN_RUN) {
+        kiln_u32 row = block_row(i / KILN_SUMS) + kiln_sum_row(lane, i % KILN_SUMS);
+        kiln_u32 column = kiln_sum_column(lane, i % KILN_SUMS);
+        kiln_u32 first = (first_column() + column) / 8;
+        KILN_UNROLLED
+        for (int j = 0; j < BLOCKS_N; j++) {
+            kiln_u32 at = row * (KILN_TILE_N * 2) +
+                          turn(row, first + j * (KILN_BLOCK_N / 8), N_CHUNKS) * 16 + column % 8 * 2;
+#if KILN_RUN == 1
+            kiln_tiles_put2(shared, at, kiln_rounded(sum[i / KILN_SUMS][j][i % KILN_SUMS]));
+#else
+            KILN_UNROLLED
+            for (int k = 0; k < KILN_RUN; k += 2)
+                kiln_tiles_put4(shared, at + k * 2,
+                                kiln_pack(sum[i / KILN_SUMS][j][i % KILN_SUMS + k],
+                                          sum[i / KILN_SUMS][j][i % KILN_SUMS + k + 1]));
+#endif
+        }
+    }
+    kiln_barrier();
+    if (COLUMNS % KILN_TILE_N && tile->column + chunk * 8 >= COLUMNS)
+        return;
+    KILN_UNROLLED
+    for (int i = 0; i < PASSES(KILN_TILE_M * N_CHUNKS); i++) {
+        kiln_u32 row = (i * THREADS + kiln_item()) / N_CHUNKS;
+        if (tile->row + row < rows && HAS_CHUNK(i, KILN_TILE_M * N_CHUNKS))
+            kiln_tiles_store16(to + result_row(v, tile, tile->row + row) + tile->column + chunk * 8,
+                               shared, row * (KILN_TILE_N * 2) + turn(row, chunk, N_CHUNKS) * 16);
+    }
+}
+
+#endif
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tensors into the shape that the matrix-core kernels read, and results out of it.
+ *
+ * Plain is the caller's layout.  Packed is outer, d, h, w, group, channel, with zeros where a
+ * group's channels, a row's pixels or a group's outer entries are fewer than in packed:
+ *   KILN_PLAIN_LAST                1 where plain's channels come last
+ *   KILN_GROUPS                    of channels
+ *   KILN_C KILN_C_PACKED           channels of a group; packed in 1, 2, 4 or a multiple of 8
+ *   KILN_D KILN_H KILN_W           pixels
+ *   KILN_W_PACKED KILN_W_FIRST     pixels of a packed row; what lies in front of plain's first
+ *   KILN_OUTER KILN_OUTER_PACKED   entries (of n, or of k of a group) in plain for each so many in
+ *                                  packed; 1 and 1 where they are the same
+ *   KILN_PARTIAL                   unpack: 1 where packed is fp32, in slices to be summed
+ *   KILN_GROUP_SIZE                items of a work group
+ * A row of packed is a multiple of 8 elements.
+ */
+#include "kiln/prelude.h"
+
+typedef unsigned short bits; /* an element, untouched */
+
+#define CHANNELS (KILN_C * KILN_GROUPS)
+#define PACKED_PIXEL (KILN_C_PACKED * KILN_GROUPS)
+
+struct spot {
+    kiln_u32 outer, d, h, w, group, c;
+};
+
+KILN_DEVICE kiln_u32 plain_at(const struct spot *s)
+{
+    kiln_u32 channel = s->group * KILN_C + s->c;
+#if KILN_PLAIN_LAST
+    return (((s->outer * KILN_D + s->d) * KILN_H + s->h) * KILN_W + s->w) * CHANNELS + channel;
+#else
+    return (((s->outer * CHANNELS + channel) * KILN_D + s->d) * KILN_H + s->h) * KILN_W + s->w;
+#endif
+}
+
+KILN_DEVICE kiln_u32 packed_at(const struct spot *s)
+{
+    return (((s->outer * KILN_D + s->d) * KILN_H + s->h) * KILN_W_PACKED + s->w) * PACKED_PIXEL +
+           s->group * KILN_C_PACKED + s->c;
+}
+
+#ifndef KILN_PARTIAL
+
+#define CHUNK_PIXELS (KILN_C_PACKED < 8 ? 8 / KILN_C_PACKED : 1)
+#define ROW_CHUNKS (KILN_W_PACKED / CHUNK_PIXELS)
+#define PIXEL_CHUNKS (KILN_C_PACKED < 8 ? 1 : PACKED_PIXEL / 8)
+
+/* The first of eight neighbours in packed.  Neighbouring items have neighbours in plain. */
+KILN_DEVICE struct spot chunk_at(kiln_u32 item)
+{
+    struct spot s;
+    kiln_u32 chunk;
+#if KILN_PLAIN_LAST
+    chunk = item % PIXEL_CHUNKS;
+    item /= PIXEL_CHUNKS;
+#endif
+    s.w = item % ROW_CHUNKS * CHUNK_PIXELS;
+    item /= ROW_CHUNKS;
+    s.h = item % KILN_H;
+    item /= KILN_H;
+    s.d = item % KILN_D;
+    item /= KILN_D;
+#if !KILN_PLAIN_LAST
+    chunk = item % PIXEL_CHUNKS;
+    item /= PIXEL_CHUNKS;
+#endif
+    s.outer = item;
+    s.group = chunk * 8 / KILN_C_PACKED;
+    s.c = chunk * 8 % KILN_C_PACKED;
+    return s;
+}
+
+/* |outers| entries of packed. */
+KILN_KERNEL(KILN_GROUP_SIZE)
+void conv_reorder_pack(KILN_GLOBAL const bits *KILN_RESTRICT plain,
+                       KILN_GLOBAL bits *KILN_RESTRICT packed, kiln_u32 outers)
+{
+    struct spot s = chunk_at(kiln_group() * KILN_GROUP_SIZE + kiln_item());
+    if (s.outer >= outers)
+        return;
+    kiln_u32 to = packed_at(&s);
+    kiln_u32 entry = s.outer % KILN_OUTER_PACKED;
+    s.outer = s.outer / KILN_OUTER_PACKED * KILN_OUTER + entry;
+    s.w -= KILN_W_FIRST; /* may wrap */
+    bits v[8];
+    for (int i = 0; i < 8; i++) {
+        struct spot one = s;
+        one.c += i % KILN_C_PACKED;
+        one.w += i / KILN_C_PACKED;
+        v[i] = 0;
+        if (entry < KILN_OUTER && one.c < KILN_C && one.w < KILN_W)
+            v[i] = plain[plain_at(&one)];
+    }
+    for (int i = 0; i < 8; i += 2) {
+        *(KILN_GLOBAL kiln_u32 *)(packed + to + i) = v[i] | (kiln_u32)v[i + 1] << 16;
+    }
+}
+
+#else
+
+/* |outers| entries of plain; |slices| of |slice_size| elements, where they are partial. */
+KILN_KERNEL(KILN_GROUP_SIZE)
+#if KILN_PARTIAL
+void conv_reorder_unpack(KILN_GLOBAL const float *KILN_RESTRICT packed,
+#else
+void conv_reorder_unpack(KILN_GLOBAL const bits *KILN_RESTRICT packed,
+#endif
+                         KILN_GLOBAL kiln_value *KILN_RESTRICT plain, kiln_u32 outers,
+                         kiln_u32 slices, kiln_u32 slice_size)
+{
+    kiln_u32 item = kiln_group() * KILN_GROUP_SIZE + kiln_item(), to = item;
+    struct spot s;
+#if KILN_PLAIN_LAST
+    s.c = item % CHANNELS;
+    item /= CHANNELS;
+#endif
+    s.w = item % KILN_W;
+    item /= KILN_W;
+    s.h = item % KILN_H;
+    item /= KILN_H;
+    s.d = item % KILN_D;
+    item /= KILN_D;
+#if !KILN_PLAIN_LAST
+    s.c = item % CHANNELS;
+    item /= CHANNELS;
+#endif
+    s.group = s.c / KILN_C;
+    s.c %= KILN_C;
+    if (item >= outers)
+        return;
+    s.outer = item / KILN_OUTER * KILN_OUTER_PACKED + item % KILN_OUTER;
+    s.w += KILN_W_FIRST;
+#if KILN_PARTIAL
+    KILN_GLOBAL const float *from = packed + packed_at(&s);
+    float sum = 0;
+    for (kiln_u32 i = 0; i < slices; i++, from += slice_size)
+        sum += *from;
+    kiln_store(plain, to, sum);
+#else
+    ((KILN_GLOBAL bits *)plain)[to] = packed[packed_at(&s)];
+#endif
+}
+
+#endif

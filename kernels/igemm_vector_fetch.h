@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fetching for conv_implicit_gemm_vector.cl: how items bring a step's operands from memory into a
+ * stage of shared memory.
+ *
+ * Included behind the operands' descriptions, with X being A and B:
+ *   X_ALONG   1: neighbours of the tile lie together in memory; 0: neighbours of the sum do
+ *   X_FOUR    1: four neighbours are all inside or all outside, and aligned
+ * It gives struct fetcher, struct tile, FETCH_A and FETCH_B (one fetch of an item), and, where
+ * copies pass through registers, keep_all.
+ */
+#ifndef KILN_IGEMM_VECTOR_FETCH_H
+#define KILN_IGEMM_VECTOR_FETCH_H
+
+/*
+ * How items share the fetching of an operand's TILE x KILN_TILE_K elements.  An operand that lies
+ * along its rows or columns in memory is fetched "along": neighbouring items fetch neighbours of
+ * the tile; else "across": neighbouring items fetch what is summed.  Each fetches |width| elements
+ * at SPANS places along the tile times DEPTHS along the sum.
+ */
+#define LANES(along, tile, width)              \
+    ((along) ? LESSER((tile) / (width), ITEMS) \
+             : LESSER(KILN_TILE_K / (width), (width) == 1 ? 8 : 2))
+#define PASS(along, tile, width) (ITEMS / LANES(along, tile, width))
+#define SPANS(along, tile, width)                           \
+    ((along) ? (tile) / (width) / LANES(along, tile, width) \
+             : GREATER(1, (tile) / PASS(along, tile, width)))
+#define DEPTHS(along, tile, width)                                \
+    ((along) ? GREATER(1, KILN_TILE_K / PASS(along, tile, width)) \
+             : KILN_TILE_K / (width) / LANES(along, tile, width))
+#define SPAN_STEP(along, tile, width) \
+    ((along) ? LANES(along, tile, width) * (width) : PASS(along, tile, width))
+#define DEPTH_STEP(along, tile, width) \
+    ((along) ? PASS(along, tile, width) : LANES(along, tile, width) * (width))
+#define FIRST_SPAN(along, tile, width)                           \
+    ((along) ? kiln_item() % LANES(along, tile, width) * (width) \
+             : kiln_item() / LANES(along, tile, width))
+#define FIRST_DEPTH(along, tile, width)                \
+    ((along) ? kiln_item() / LANES(along, tile, width) \
+             : kiln_item() % LANES(along, tile, width) * (width))
+/* Fewer fetches than items: the last ones have none. */
+#define IS_SPARSE(along, tile, width) \
+    ((along) ? PASS(along, tile, width) > KILN_TILE_K : PASS(along, tile, width) > (tile))
+
+#define A_WIDTH (A_FOUR ? 4 : 1)
+#define B_WIDTH (B_FOUR ? 4 : 1)
+#define A_SPANS SPANS(A_ALONG, KILN_TILE_M, A_WIDTH)
+#define B_SPANS SPANS(B_ALONG, KILN_TILE_N, B_WIDTH)
+#define A_DEPTHS DEPTHS(A_ALONG, KILN_TILE_M, A_WIDTH)
+#define B_DEPTHS DEPTHS(B_ALONG, KILN_TILE_N, B_WIDTH)
+#define A_SPAN_STEP SPAN_STEP(A_ALONG, KILN_TILE_M, A_WIDTH)
+#define B_SPAN_STEP SPAN_STEP(B_ALONG, KILN_TILE_N, B_WIDTH)
+#define A_DEPTH_STEP DEPTH_STEP(A_ALONG, KILN_TILE_M, A_WIDTH)
+#define B_DEPTH_STEP DEPTH_STEP(B_ALONG, KILN_TILE_N, B_WIDTH)
+#define A_SPARSE IS_SPARSE(A_ALONG, KILN_TILE_M, A_WIDTH)
+#define B_SPARSE IS_SPARSE(B_ALONG, KILN_TILE_N, B_WIDTH)
+
+/* Shared memory: rows of KILN_TILE_M or _N; four more keep stores across from one bank. */
+#define A_ROW (KILN_TILE_M + (A_ALONG ? 0 : 4))
+#define B_ROW (KILN_TILE_N + (B_ALONG ? 0 : 4))
+#define A_STAGE (KILN_TILE_K * A_ROW)
+#define B_STAGE (KILN_TILE_K * B_ROW)
+
+/* What an item fetches, and where to. */
+struct fetcher {
+    kiln_u32 a_at[A_SPANS], b_at[B_SPANS]; /* elements from the operand's begin */
+    kiln_u32 a_depth, b_depth;             /* first depth */
+    kiln_u32 a_to, b_to;                   /* in a stage: floats, or a shared address */
+    int a_active, b_active;
+#if !KILN_ASYNC
+    float a_held[A_SPANS * A_DEPTHS * A_WIDTH], b_held[B_SPANS * B_DEPTHS * B_WIDTH];
+#endif
+#if KILN_DIRECTION == 2
+    int b_d[B_SPANS], b_h[B_SPANS], b_w[B_SPANS]; /* of x, where the tap meets y's first pixel */
+#else
+    kiln_u32 b_taps[B_SPANS]; /* which rows and columns of taps are inside, a bit each */
+#endif
+};
+
+#if KILN_ASYNC
+
+#define A_PLACE(span, depth, stage) \
+    (f->a_to + ((stage)*A_STAGE + (depth)*A_DEPTH_STEP * A_ROW + (span)*A_SPAN_STEP) * 4)
+#define B_PLACE(span, depth, stage) \
+    (f->b_to + ((stage)*B_STAGE + (depth)*B_DEPTH_STEP * B_ROW + (span)*B_SPAN_STEP) * 4)
+
+#define FETCH_A(span, depth, stage, index, checked, valid) \
+    kiln_copy_async(A_PLACE(span, depth, stage), a + (index), A_WIDTH * 4, !(checked) || (valid))
+#define FETCH_B(span, depth, stage, index, checked, valid) \
+    kiln_copy_async(B_PLACE(span, depth, stage), b + (index), B_WIDTH * 4, !(checked) || (valid))
+
+#else
+
+KILN_INLINE void fetch(float *held, KILN_GLOBAL const kiln_value *from, kiln_u32 index, int width,
+                       int valid)
+{
+    if (width == 1) {
+        held[0] = valid ? kiln_load(from, index) : 0.0f;
+    } else {
+        kiln_float4 four = kiln_make4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (valid)
+            four = kiln_load4(from, index);
+        held[0] = four.x;
+        held[1] = four.y;
+        held[2] = four.z;
+        held[3] = four.w;
+    }
+}
+
+#define FETCH_A(span, depth, stage, index, checked, valid)                      \
+    fetch(f->a_held + ((span)*A_DEPTHS + (depth)) * A_WIDTH, a, index, A_WIDTH, \
+          !(checked) || (valid))
+#define FETCH_B(span, depth, stage, index, checked, valid)                      \
+    fetch(f->b_held + ((span)*B_DEPTHS + (depth)) * B_WIDTH, b, index, B_WIDTH, \
+          !(checked) || (valid))
+
+/* |held| elements of one fetch into shared memory. */
+KILN_INLINE void keep(KILN_LOCAL float *to, const float *held, int width, int along, int row)
+{
+    if (width == 1) {
+        to[0] = held[0];
+    } else if (along) {
+        kiln_put_shared4(to, held);
+    } else {
+        to[0] = held[0];
+        to[row] = held[1];
+        to[2 * row] = held[2];
+        to[3 * row] = held[3];
+    }
+}
+
+KILN_INLINE void keep_all(const struct fetcher *f, KILN_LOCAL float *a, KILN_LOCAL float *b)
+{
+    if (!A_SPARSE || f->a_active) {
+        KILN_UNROLL
+        for (int span = 0; span < A_SPANS; span++) {
+            KILN_UNROLL
+            for (int depth = 0; depth < A_DEPTHS; depth++)
+                keep(a + f->a_to + depth * A_DEPTH_STEP * A_ROW + span * A_SPAN_STEP,
+                     f->a_held + (span * A_DEPTHS + depth) * A_WIDTH, A_WIDTH, A_ALONG, A_ROW);
+        }
+    }
+    if (!B_SPARSE || f->b_active) {
+        KILN_UNROLL
+        for (int span = 0; span < B_SPANS; span++) {
+            KILN_UNROLL
+            for (int depth = 0; depth < B_DEPTHS; depth++)
+                keep(b + f->b_to + depth * B_DEPTH_STEP * B_ROW + span * B_SPAN_STEP,
+                     f->b_held + (span * B_DEPTHS + depth) * B_WIDTH, B_WIDTH, B_ALONG, B_ROW);
+        }
+    }
+}
+
+#endif
+
+/* One result tile: the same for all items of a work group. */
+struct tile {
+    kiln_u32 group, split;
+    kiln_u32 m, n;    /* first row and column */
+    kiln_u32 columns; /* there are, in this class */
+#if KILN_DIRECTION == 1
+    kiln_u32 count_d, count_h, count_w; /* pixels of the class, of one image */
+    kiln_u32 first_d, first_h, first_w; /* its first pixel */
+    kiln_u32 tap_d, tap_h, tap_w;       /* its first tap */
+    int from_d, from_h, from_w;         /* where that tap meets y, for the first pixel */
+#endif
+    kiln_u32 taps_d, taps_h, taps_w; /* taps that meet this class */
+};
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Matrix cores behind a few functions, for kernels that multiply tiles lying in shared memory.
+ * Included as "kiln/matrix_cores.h".  KILN_TYPE is 1 (fp16) or 2 (bf16); sums are fp32.  OpenCL has
+ * none: there the same functions pass registers through local memory by the documented layouts;
+ * slow, for tests.
+ *
+ * A warp has 32 items.  kiln_tiles is a kernel's shared memory, |at| a byte in it.
+ *
+ *   KILN_TILES(name)                     declares it, at the kernel's top; 1024-byte aligned
+ *   kiln_copy16(tiles, at, from, is_there)
+ *                                        16 bytes of global memory, zeros unless is_there; async
+ *   kiln_copies_end(), kiln_copies_wait(n)
+ *                                        closes a group of copies; waits for all but n groups
+ *   kiln_load8x8(r, tiles, at), kiln_load8x8_turned(r, tiles, at)
+ *                                        four 8x8 matrices; lane i gives the place of row i % 8 of
+ *                                        matrix i / 8.  Lane i gets elements 2 * (i % 4) and the
+ *                                        next of row i / 4, turned: of column i / 4
+ *   kiln_multiply16x8x16(d, a, b, tiles) d += a * b
+ *   kiln_pack(low, high)                 two floats rounded to kiln_value's type
+ *   kiln_tiles_put4(tiles, at, v), kiln_tiles_store16(to, tiles, at)
+ *                                        into it; from it to global memory
+ *   kiln_store_floats(to, a, b)          two neighbours
+ *   KILN_WAVE, KILN_STEP, KILN_BLOCK_N   items of a warp; what one step takes of the reduction;
+ *                                        columns of a block, whose rows are 16
+ *   kiln_sums, KILN_SUMS, KILN_RUN       an item's sums of a block, so many; how many of them are
+ *                                        neighbours
+ *   kiln_sum_row(lane, i), kiln_sum_column(lane, i)
+ *                                        where in the block sum i lies
+ *
+ * KILN_CORES is 1 or not defined for NVIDIA's; AMD's (matrix_cores_amd.h) multiply otherwise:
+ * instead of kiln_copy16, kiln_load8x8 and kiln_multiply16x8x16 they have functions of their own.
+ */
+#ifndef KILN_MATRIX_CORES_H
+#define KILN_MATRIX_CORES_H
+
+#include "kiln/prelude.h"
+
+#if KILN_TYPE != 1 && KILN_TYPE != 2
+#error "matrix cores take fp16 and bf16"
+#endif
+#ifndef KILN_CORES
+#define KILN_CORES 1
+#endif
+
+#if KILN_CORES == 1
+#define KILN_STAGED 0 /* copies pass the registers by */
+#define KILN_WAVE 32
+#define KILN_STEP 16
+#define KILN_BLOCK_N 8
+#define KILN_SUMS 4
+#define KILN_RUN 2
+typedef float kiln_sums[KILN_SUMS];
+KILN_INLINE kiln_u32 kiln_sum_row(kiln_u32 lane, kiln_u32 i) { return lane / 4 + i / 2 * 8; }
+KILN_INLINE kiln_u32 kiln_sum_column(kiln_u32 lane, kiln_u32 i) { return lane % 4 * 2 + i % 2; }
+#endif
+
+#if defined(KILN_CUDA)
+
+typedef kiln_u32 kiln_tiles;
+#define KILN_UNROLLED KILN_UNROLL
+#define KILN_TILES(name)                                            \
+    extern __shared__ __align__(1024) unsigned char name##_bytes[]; \
+    const kiln_tiles name = (kiln_u32)__cvta_generic_to_shared(name##_bytes)
+#define KILN_KERNEL_OCCUPYING(items, groups) extern "C" __global__ __launch_bounds__(items, groups)
+
+#if KILN_CACHE
+#define KILN_COPY "cp.async.ca.shared.global.L2::128B [%0], [%1], 16, %2;"
+#else
+#define KILN_COPY "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
+#endif
+
+KILN_INLINE void kiln_copy16(kiln_tiles tiles, kiln_u32 at, const kiln_value *from, int is_there)
+{
+    asm volatile(KILN_COPY ::"r"(tiles + at), "l"(from), "r"(is_there ? 16 : 0));
+}
+KILN_INLINE void kiln_copies_end(void) { asm volatile("cp.async.commit_group;" ::); }
+#define kiln_copies_wait(left) asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory")
+
+KILN_INLINE void kiln_load8x8(kiln_u32 r[4], kiln_tiles tiles, kiln_u32 at)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(tiles + at));
+}
+KILN_INLINE void kiln_load8x8_turned(kiln_u32 r[4], kiln_tiles tiles, kiln_u32 at)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(tiles + at));
+}
+
+#if KILN_TYPE == 1
+#define KILN_MULTIPLY "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+#define KILN_PACK "cvt.rn.f16x2.f32 %0, %1, %2;"
+#else
+#define KILN_MULTIPLY "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+#define KILN_PACK "cvt.rn.bf16x2.f32 %0, %1, %2;"
+#endif
+
+KILN_INLINE void kiln_multiply16x8x16(float d[4], const kiln_u32 a[4], const kiln_u32 b[2],
+                                      kiln_tiles tiles)
+{
+    (void)tiles;
+    asm volatile(KILN_MULTIPLY "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+KILN_INLINE kiln_u32 kiln_pack(float low, float high)
+{
+    kiln_u32 both;
+    asm(KILN_PACK : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+KILN_INLINE void kiln_tiles_put4(kiln_tiles tiles, kiln_u32 at, kiln_u32 v)
+{
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(tiles + at), "r"(v) : "memory");
+}
+KILN_INLINE void kiln_tiles_store16(kiln_value *to, kiln_tiles tiles, kiln_u32 at)
+{
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(tiles + at));
+    *(uint4 *)to = v;
+}
+KILN_INLINE void kiln_store_floats(float *to, float a, float b)
+{
+    *(float2 *)to = make_float2(a, b);
+}
+
+#elif defined(KILN_OPENCL)
+
+typedef __local uchar *kiln_tiles;
+#define KILN_UNROLLED _Pragma("nounroll") /* barriers multiply */
+/* In front of the tiles lies a mailbox for each item. */
+#if KILN_CORES == 1
+#define KILN_MAIL_WORDS 6
+#else
+#define KILN_MAIL_WORDS 16
+#endif
+#define KILN_MAIL_BYTES (KILN_GROUP_ITEMS * KILN_MAIL_WORDS * 4)
+#define KILN_TILES(name)                                                                         \
+    __local uchar name##_bytes[KILN_MAIL_BYTES + KILN_TILES_BYTES] __attribute__((aligned(16))); \
+    kiln_tiles name = name##_bytes + KILN_MAIL_BYTES
+#define KILN_KERNEL_OCCUPYING(items, groups) KILN_KERNEL(items)
+#define KILN_MAIL(tiles) ((__local kiln_u32 *)((tiles)-KILN_MAIL_BYTES))
+
+/* Half |index| of the mailbox. */
+KILN_DEVICE float kiln_mailed(__local const kiln_u32 *mail, kiln_u32 index)
+{
+#if KILN_TYPE == 1
+    return vload_half(index, (__local const half *)mail);
+#else
+    return as_float((kiln_u32)((__local const ushort *)mail)[index] << 16);
+#endif
+}
+
+KILN_DEVICE kiln_u32 kiln_rounded(float v)
+{
+#if KILN_TYPE == 1
+    ushort bits;
+    vstore_half_rte(v, 0, (half *)&bits);
+    return bits;
+#else
+    return kiln_round(v);
+#endif
+}
+KILN_DEVICE kiln_u32 kiln_pack(float low, float high)
+{
+    return kiln_rounded(low) | kiln_rounded(high) << 16;
+}
+KILN_DEVICE void kiln_tiles_put4(kiln_tiles tiles, kiln_u32 at, kiln_u32 v)
+{
+    *(__local kiln_u32 *)(tiles + at) = v;
+}
+KILN_DEVICE void kiln_tiles_store16(__global kiln_value *to, kiln_tiles tiles, kiln_u32 at)
+{
+    vstore4(vload4(0, (__local const uint *)(tiles + at)), 0, (__global uint *)to);
+}
+KILN_DEVICE void kiln_store_floats(__global float *to, float a, float b)
+{
+    to[0] = a;
+    to[1] = b;
+}
+
+#if KILN_CORES == 1
+
+KILN_DEVICE void kiln_copy16(kiln_tiles tiles, kiln_u32 at, __global const kiln_value *from,
+                             int is_there)
+{
+    vstore4(is_there ? vload4(0, (__global const uint *)from) : (uint4)(0), 0,
+            (__local uint *)(tiles + at));
+}
+KILN_DEVICE void kiln_copies_end(void) {}
+#define kiln_copies_wait(left) ((void)0)
+
+KILN_DEVICE void kiln_load8x8(kiln_u32 *r, kiln_tiles tiles, kiln_u32 at)
+{
+    __local kiln_u32 *mail = KILN_MAIL(tiles);
+    kiln_u32 lane = kiln_item() % 32, warp = kiln_item() - lane;
+    mail[kiln_item()] = at;
+    kiln_barrier();
+    for (int i = 0; i < 4; i++)
+        r[i] = *(__local kiln_u32 *)(tiles + mail[warp + i * 8 + lane / 4] + lane % 4 * 4);
+    kiln_barrier();
+}
+KILN_DEVICE void kiln_load8x8_turned(kiln_u32 *r, kiln_tiles tiles, kiln_u32 at)
+{
+    __local kiln_u32 *mail = KILN_MAIL(tiles);
+    kiln_u32 lane = kiln_item() % 32, warp = kiln_item() - lane;
+    mail[kiln_item()] = at;
+    kiln_barrier();
+    for (int i = 0; i < 4; i++) {
+        kiln_u32 row = warp + i * 8 + lane % 4 * 2;
+        kiln_u32 low = *(__local ushort *)(tiles + mail[row] + lane / 4 * 2);
+        kiln_u32 high = *(__local ushort *)(tiles + mail[row + 1] + lane / 4 * 2);
+        r[i] = low | high << 16;
+    }
+    kiln_barrier();
+}
+
+KILN_DEVICE void kiln_multiply16x8x16(float *d, const kiln_u32 *a, const kiln_u32 *b,
+                                      kiln_tiles tiles)
+{
+    __local kiln_u32 *mail = KILN_MAIL(tiles);
+    kiln_u32 lane = kiln_item() % 32, warp = kiln_item() - lane;
+    for (int i = 0; i < 4; i++)
+        mail[kiln_item() * 6 + i] = a[i];
+    mail[kiln_item() * 6 + 4] = b[0];
+    mail[kiln_item() * 6 + 5] = b[1];
+    kiln_barrier();
+    for (int i = 0; i < 4; i++) {
+        kiln_u32 row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+        for (kiln_u32 k = 0; k < 16; k++) {
+            kiln_u32 a_lane = warp + row % 8 * 4 + k % 8 / 2,
+                     b_lane = warp + column * 4 + k % 8 / 2;
+            d[i] += kiln_mailed(mail, (a_lane * 6 + row / 8 + k / 8 * 2) * 2 + k % 2) *
+                    kiln_mailed(mail, (b_lane * 6 + 4 + k / 8) * 2 + k % 2);
+        }
+    }
+    kiln_barrier();
+}
+
+#endif
+#endif
+
+#if KILN_CORES != 1
+#include "kiln/matrix_cores_amd.h"
+#endif
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Products of a warp group (four warps) whose operands both lie in shared memory: wgmma of sm_90a.
+ * Included as "kiln/wide_products.h"; 64 rows, KILN_WIDE_COLUMNS (32, 64, 128
+ * or 256) columns and 16 steps of the reduction at once.  OpenCL has none: there the same functions
+ * read local memory by the documented layouts; slow, for tests.
+ *
+ * An operand lies in rows of 128 (or 64) bytes, eight after eight; 16-byte chunks of a row are
+ * exchanged by an exclusive or with the row, so its beginning is aligned to eight rows.  A plain
+ * one has a row for each of its rows; a turned one has a row for each step, 64 elements wide, and
+ * panels of these for further elements.  Source: PTX ISA, "Asynchronous warpgroup-level matrix
+ * shared memory layout".
+ *
+ *   KILN_LEFT_TURNED, KILN_RIGHT_TURNED  0 or 1, defined before this is included
+ *   kiln_wide_plain(tiles, at, row_bytes), kiln_wide_turned(tiles, at, panel_bytes)
+ *                               at byte |at|: rows of |row_bytes|; panels |panel_bytes| apart
+ *   kiln_multiply_wide(d, a, b) d += a * b, later; d[j] is the warp's 16 x 8 fragment of columns
+ *                               8 * j on, as kiln_multiply16x8x16 has it, of rows from
+ *                               16 * (warp % 4)
+ *   kiln_wide_begin()           before products: sums and shared memory are as they should be
+ *   kiln_wide_end()             closes a group of products
+ *   kiln_wide_wait(n)           waits for all but n groups; until then sums must not be touched
+ *   kiln_copies_publish()       what this item's copies have written may be multiplied
+ */
+#ifndef KILN_WIDE_PRODUCTS_H
+#define KILN_WIDE_PRODUCTS_H
+
+#include "kiln/matrix_cores.h"
+
+#if defined(KILN_CUDA)
+
+typedef unsigned long long kiln_wide_operand;
+
+KILN_INLINE kiln_wide_operand kiln_wide_operand_of(kiln_u32 at, kiln_u32 beside, kiln_u32 next,
+                                                   kiln_u32 exchange)
+{
+    return (kiln_wide_operand)(at >> 4 & 0x3fff) | (kiln_wide_operand)(beside >> 4) << 16 |
+           (kiln_wide_operand)(next >> 4) << 32 | (kiln_wide_operand)exchange << 62;
+}
+KILN_INLINE kiln_wide_operand kiln_wide_plain(kiln_tiles tiles, kiln_u32 at, kiln_u32 row_bytes)
+{
+    return kiln_wide_operand_of(tiles + at, 16, row_bytes * 8, row_bytes == 128 ? 1 : 2);
+}
+KILN_INLINE kiln_wide_operand kiln_wide_turned(kiln_tiles tiles, kiln_u32 at, kiln_u32 panel_bytes)
+{
+    return kiln_wide_operand_of(tiles + at, panel_bytes, 1024, 1);
+}
+
+KILN_INLINE void kiln_wide_begin(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+KILN_INLINE void kiln_wide_end(void)
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+#define kiln_wide_wait(left) \
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory")
+KILN_INLINE void kiln_copies_publish(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* Names of operands in the assembly: ten, and lists of them. */
+#define TEN(t)                                                                             \
+    "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t \
+    "8, %" #t "9, "
+#define SIXTY TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5)
+#define TEXT(x) #x
+#define TEXT_OF(x) TEXT(x)
+#if KILN_WIDE_COLUMNS == 32
+#define SUM_NAMES TEN() "%10, %11, %12, %13, %14, %15"
+#define OPERAND_NAMES "%16, %17"
+#define SUMS(d) FOUR(d)
+#elif KILN_WIDE_COLUMNS == 64
+#define SUM_NAMES TEN() TEN(1) TEN(2) "%30, %31"
+#define OPERAND_NAMES "%32, %33"
+#define SUMS(d) EIGHT(d)
+#elif KILN_WIDE_COLUMNS == 128
+#define SUM_NAMES SIXTY "%60, %61, %62, %63"
+#define OPERAND_NAMES "%64, %65"
+#define SUMS(d) EIGHT(d), EIGHT((d) + 8)
+#elif KILN_WIDE_COLUMNS == 256
+#define SIXTY_MORE TEN(6) TEN(7) TEN(8) TEN(9) TEN(10) TEN(11)
+#define SUM_NAMES SIXTY SIXTY_MORE "%120, %121, %122, %123, %124, %125, %126, %127"
+#define OPERAND_NAMES "%128, %129"
+#define SUMS(d) EIGHT(d), EIGHT((d) + 8), EIGHT((d) + 16), EIGHT((d) + 24)
+#else
+#error "KILN_WIDE_COLUMNS must be 32, 64, 128 or 256"
+#endif
+#define BLOCK_SUMS(s) "+f"((s)[0]), "+f"((s)[1]), "+f"((s)[2]), "+f"((s)[3])
+#define FOUR(d) BLOCK_SUMS((d)[0]), BLOCK_SUMS((d)[1]), BLOCK_SUMS((d)[2]), BLOCK_SUMS((d)[3])
+#define EIGHT(d) FOUR(d), FOUR((d) + 4)
+#if KILN_TYPE == 1
+#define TYPES ".f32.f16.f16 {"
+#else
+#define TYPES ".f32.bf16.bf16 {"
+#endif
+
+KILN_INLINE void kiln_multiply_wide(float d[KILN_WIDE_COLUMNS / 8][4], kiln_wide_operand a,
+                                    kiln_wide_operand b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" TEXT_OF(
+                     KILN_WIDE_COLUMNS) "k16" TYPES SUM_NAMES "}, " OPERAND_NAMES
+                                        ", 1, 1, 1, " TEXT_OF(KILN_LEFT_TURNED) ", " TEXT_OF(
+                                            KILN_RIGHT_TURNED) ";"
+                 : SUMS(d)
+                 : "l"(a), "l"(b));
+}
+
+#undef TEN
+#undef SIXTY
+#undef SIXTY_MORE
+#undef TEXT
+#undef TEXT_OF
+#undef SUM_NAMES
+#undef OPERAND_NAMES
+#undef SUMS
+#undef BLOCK_SUMS
+#undef FOUR
+#undef EIGHT
+#undef TYPES
+
+#elif defined(KILN_OPENCL)
+
+typedef struct {
+    kiln_tiles tiles;
+    kiln_u32 at, next, beside, row_bytes;
+} kiln_wide_operand;
+
+KILN_DEVICE kiln_wide_operand kiln_wide_plain(kiln_tiles tiles, kiln_u32 at, kiln_u32 row_bytes)
+{
+    kiln_wide_operand o = { tiles, at, row_bytes * 8, 0, row_bytes };
+    return o;
+}
+KILN_DEVICE kiln_wide_operand kiln_wide_turned(kiln_tiles tiles, kiln_u32 at, kiln_u32 panel_bytes)
+{
+    kiln_wide_operand o = { tiles, at, 1024, panel_bytes, 128 };
+    return o;
+}
+KILN_DEVICE void kiln_wide_begin(void) {}
+KILN_DEVICE void kiln_wide_end(void) {}
+#define kiln_wide_wait(left) ((void)0)
+KILN_DEVICE void kiln_copies_publish(void) {}
+
+/* Of row |row| (of the right operand: column) at step |step|. */
+KILN_DEVICE float kiln_wide_element(const kiln_wide_operand *o, int turned, kiln_u32 row,
+                                    kiln_u32 step)
+{
+    kiln_u32 at = o->at;
+    if (turned)
+        at += row / 64 * o->beside + step / 8 * o->next + step % 8 * o->row_bytes + row % 64 * 2;
+    else
+        at += row / 8 * o->next + row % 8 * o->row_bytes + step * 2;
+    at ^= (at >> 7 & (o->row_bytes / 16 - 1)) << 4;
+    return kiln_mailed((__local const kiln_u32 *)o->tiles, at / 2);
+}
+
+KILN_DEVICE void kiln_multiply_wide(float (*d)[4], kiln_wide_operand a, kiln_wide_operand b)
+{
+    kiln_u32 lane = kiln_item() % 32, warp = kiln_item() / 32 % 4;
+    for (kiln_u32 j = 0; j < KILN_WIDE_COLUMNS / 8; j++)
+        for (kiln_u32 i = 0; i < 4; i++)
+            for (kiln_u32 step = 0; step < 16; step++)
+                d[j][i] +=
+                    kiln_wide_element(&a, KILN_LEFT_TURNED, warp * 16 + i / 2 * 8 + lane / 4,
+                                      step) *
+                    kiln_wide_element(&b, KILN_RIGHT_TURNED, j * 8 + lane % 4 * 2 + i % 2, step);
+}
+
+#endif
+#endif

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/conv/bench.h"
+
+#include "libclient/failure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEED_CHECKED 0x6b696c6eu
+#define SEED_TIMED 0x74756e65u
+/* Of an output, bytes that are compared: reading it back takes 10 to 40 ms so. */
+#define COMPARED_MOST ((uint64_t)256 << 20)
+#define POISON 0xff /* not a number in every type */
+
+struct bench {
+    struct kiln_device *device; /* borrowed */
+    struct kiln_stream *stream; /* borrowed; NULL: the device's own */
+    struct problem problem;
+    int output; /* KILN_TENSOR_... */
+    uint64_t bytes[3], elements[3];
+    struct kiln_memory *checked[3], *timed[3]; /* |timed| may be the same as |checked| */
+    bool is_given;                             /* |checked| is the caller's */
+    struct kiln_memory *workspace;             /* owned; grows */
+    struct kiln_event *begin, *end;            /* owned */
+    double largest;                            /* product of the operands'; 0: exact ones */
+    uint64_t compared;                         /* elements */
+    void *want, *got;                          /* owned; |want| NULL before bench_refer */
+};
+
+struct subject {
+    struct bench *bench;    /* borrowed */
+    struct kiln_plan *plan; /* counted */
+    struct kiln_run *run;   /* owned */
+    bool is_winograd;
+};
+
+/* ---- making it ---- */
+
+void bench_destroy(struct bench *bench)
+{
+    if (!bench)
+        return;
+    for (int i = 0; i < 3; i++) {
+        if (bench->timed[i] != bench->checked[i])
+            kiln_memory_destroy(bench->timed[i]);
+        if (!bench->is_given)
+            kiln_memory_destroy(bench->checked[i]);
+    }
+    kiln_memory_destroy(bench->workspace);
+    kiln_event_destroy(bench->begin);
+    kiln_event_destroy(bench->end);
+    free(bench->want);
+    free(bench->got);
+    free(bench);
+}
+
+static void measure_tensors(struct bench *b)
+{
+    static const int outputs[] = { [DIRECTION_FORWARD] = KILN_TENSOR_Y,
+                                   [DIRECTION_BACKWARD_DATA] = KILN_TENSOR_X,
+                                   [DIRECTION_BACKWARD_WEIGHTS] = KILN_TENSOR_W };
+    size_t size = data_type_size((enum data_type)b->problem.type);
+    b->output = outputs[b->problem.direction];
+    b->elements[KILN_TENSOR_X] = problem_x_elements(&b->problem);
+    b->elements[KILN_TENSOR_W] = problem_w_elements(&b->problem);
+    b->elements[KILN_TENSOR_Y] = problem_y_elements(&b->problem);
+    for (int i = 0; i < 3; i++)
+        b->bytes[i] = b->elements[i] * size;
+    uint64_t most = COMPARED_MOST / size;
+    b->compared = b->elements[b->output] < most ? b->elements[b->output] : most;
+}
+
+static enum kiln_code make_operand(struct bench *b, int which, enum operands kind, uint64_t seed,
+                                   struct kiln_memory **ret_memory, struct kiln_err *err)
+{
+    struct kiln_error e;
+    KILN_AUTO(mem) void *data = malloc(b->bytes[which]);
+    if (!data)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a tensor of %llu bytes",
+                         (unsigned long long)b->bytes[which]);
+    operands_fill(kind, &b->problem, data, b->elements[which], seed + (uint64_t)which);
+    struct kiln_memory *memory = NULL;
+    int rc = kiln_memory_create(b->device, b->bytes[which], &memory, &e);
+    if (!rc)
+        rc = kiln_memory_write(memory, data, b->bytes[which], &e);
+    if (rc)
+        kiln_memory_destroy(memory);
+    else
+        *ret_memory = memory;
+    return error_take(rc, &e, err);
+}
+
+static enum kiln_code make_operands(struct bench *b, enum operands kind, uint64_t seed,
+                                    struct kiln_memory *memories[3], struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    for (int i = 0; i < 3 && !rc; i++) {
+        if (i != b->output)
+            rc = make_operand(b, i, kind, seed, &memories[i], err);
+    }
+    return rc;
+}
+
+/* Where memory is short, the first operands serve for both. */
+static enum kiln_code make_timed(struct bench *b, struct kiln_err *err)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    b->timed[b->output] = b->checked[b->output];
+    enum kiln_code rc = make_operands(b, OPERANDS_GENERAL, SEED_TIMED, b->timed, &ignored);
+    if (rc && rc != KILN_NO_MEMORY)
+        return kiln_fail(err, rc, "%s", ignored.text);
+    for (int i = 0; rc && i < 3; i++) {
+        if (i != b->output)
+            kiln_memory_destroy(b->timed[i]);
+        b->timed[i] = b->checked[i];
+    }
+    return KILN_OK;
+}
+
+static enum kiln_code make_tensors(struct bench *b, struct kiln_err *err)
+{
+    struct kiln_error e;
+    int out = b->output;
+    enum kiln_code rc = make_operands(b, OPERANDS_EXACT, SEED_CHECKED, b->checked, err);
+    if (!rc)
+        rc =
+            error_take(kiln_memory_create(b->device, b->bytes[out], &b->checked[out], &e), &e, err);
+    return rc ? rc : make_timed(b, err);
+}
+
+static enum kiln_code largest_of(struct bench *b, int which, double *ret_largest,
+                                 struct kiln_err *err)
+{
+    struct kiln_error e;
+    KILN_AUTO(mem) void *data = malloc(b->bytes[which]);
+    if (!data)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a tensor of %llu bytes",
+                         (unsigned long long)b->bytes[which]);
+    int rc = kiln_memory_read(b->checked[which], data, b->bytes[which], &e);
+    if (!rc)
+        *ret_largest = operands_largest((enum data_type)b->problem.type, data, b->elements[which]);
+    return error_take(rc, &e, err);
+}
+
+static enum kiln_code take_tensors(struct bench *b, struct kiln_memory *const given[3],
+                                   struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    b->is_given = true;
+    b->largest = 1;
+    for (int i = 0; i < 3; i++) {
+        if (!given[i] || kiln_memory_bytes(given[i]) < b->bytes[i])
+            return kiln_fail(err, KILN_INVALID,
+                             "tensor %c is not given or smaller than its %llu bytes: give all "
+                             "three, or none",
+                             "xwy"[i], (unsigned long long)b -> bytes[i]);
+        b->checked[i] = b->timed[i] = given[i];
+    }
+    for (int i = 0; i < 3 && !rc; i++) {
+        double largest = 1;
+        if (i != b->output)
+            rc = largest_of(b, i, &largest, err);
+        b->largest *= largest;
+    }
+    if (!rc && !(b->largest <= __DBL_MAX__))
+        return kiln_fail(err, KILN_INVALID, "a tensor that was given holds what is no number");
+    if (!(b->largest > 0))
+        b->largest = 1; /* all zero: any bound will do */
+    return rc;
+}
+
+enum kiln_code bench_create(const struct bench_wish *wish, struct bench **ret_bench,
+                            struct kiln_err *err)
+{
+    struct kiln_error e;
+    if (wish->problem->type > TYPE_BFLOAT16)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "solvers are compared in floating point only, not in %s",
+                         data_type_name((enum data_type)wish->problem->type));
+    __attribute__((cleanup(bench_auto))) struct bench *b = calloc(1, sizeof(*b));
+    if (!b)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to measure with");
+    b->device = wish->device;
+    b->stream = wish->stream;
+    b->problem = *wish->problem;
+    measure_tensors(b);
+    bool is_given = wish->given[0] || wish->given[1] || wish->given[2];
+    enum kiln_code rc = is_given ? take_tensors(b, wish->given, err) : make_tensors(b, err);
+    if (!rc)
+        rc = error_take(kiln_event_create(b->device, &b->begin, &e), &e, err);
+    if (!rc)
+        rc = error_take(kiln_event_create(b->device, &b->end, &e), &e, err);
+    if (!rc)
+        *ret_bench = KILN_TAKE(b);
+    return rc ? kiln_while(err, "preparing to measure on %s", kiln_device_name(wish->device))
+              : KILN_OK;
+}
+
+/* ---- running ---- */
+
+static enum kiln_code finish(const struct bench *b, struct kiln_err *err)
+{
+    struct kiln_error e;
+    int rc = b->stream ? kiln_stream_finish(b->stream, &e) : kiln_device_finish(b->device, &e);
+    return error_take(rc, &e, err);
+}
+
+bool bench_is_alive(struct bench *bench)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct kiln_error unused;
+    uint8_t byte = 0;
+    return finish(bench, &ignored) == KILN_OK &&
+           kiln_memory_read(bench->checked[bench->output], &byte, 1, &unused) == KILN_E_OK;
+}
+
+static enum kiln_code launch(const struct subject *s, struct kiln_memory *const memories[3],
+                             struct kiln_err *err)
+{
+    struct kiln_error e;
+    const struct kiln_tensors tensors = { .size = sizeof(tensors),
+                                          .x = memories[KILN_TENSOR_X],
+                                          .w = memories[KILN_TENSOR_W],
+                                          .y = memories[KILN_TENSOR_Y],
+                                          .workspace = kiln_plan_workspace(s->plan)
+                                                           ? s->bench->workspace
+                                                           : NULL };
+    return error_take(kiln_run_launch_on(s->run, &tensors, s->bench->stream, &e), &e, err);
+}
+
+static enum kiln_code launch_timed(void *context, unsigned launches, double *ret_ms,
+                                   struct kiln_err *err)
+{
+    struct subject *s = context;
+    struct bench *b = s->bench;
+    struct kiln_error e;
+    enum kiln_code rc = error_take(kiln_event_record(b->begin, b->stream, &e), &e, err);
+    for (unsigned i = 0; i < launches && !rc; i++)
+        rc = launch(s, b->timed, err);
+    if (!rc)
+        rc = error_take(kiln_event_record(b->end, b->stream, &e), &e, err);
+    if (!rc)
+        rc = error_take(kiln_event_elapsed(b->begin, b->end, ret_ms, &e), &e, err);
+    if (!rc && !(*ret_ms >= 0 && *ret_ms <= __DBL_MAX__))
+        rc = kiln_fail(err, KILN_GPU_FAULT, "the device's clock says %g ms", *ret_ms);
+    return rc;
+}
+
+enum kiln_code subject_time(struct subject *subject, const struct timing_limits *limits,
+                            struct timing *ret_timing, struct kiln_err *err)
+{
+    const struct timing_source source = { .launch = launch_timed, .context = subject };
+    return timing_take(&source, limits, ret_timing, err);
+}
+
+/* One run on poisoned memory; its result is read into |to|. */
+static enum kiln_code run_checked(struct subject *s, void *to, struct kiln_err *err)
+{
+    struct bench *b = s->bench;
+    struct kiln_error e;
+    struct kiln_memory *out = b->checked[b->output];
+    size_t size = data_type_size((enum data_type)b->problem.type);
+    enum kiln_code rc = error_take(kiln_memory_fill(out, POISON, b->stream, &e), &e, err);
+    if (!rc && kiln_plan_workspace(s->plan))
+        rc = error_take(kiln_memory_fill(b->workspace, POISON, b->stream, &e), &e, err);
+    if (!rc)
+        rc = launch(s, b->checked, err);
+    if (!rc)
+        rc = finish(b, err);
+    if (!rc)
+        rc = error_take(kiln_memory_read(out, to, b->compared * size, &e), &e, err);
+    return rc;
+}
+
+enum kiln_code subject_check(struct subject *subject, uint64_t *ret_checked, struct kiln_err *err)
+{
+    struct bench *b = subject->bench;
+    enum kiln_code rc = run_checked(subject, b->got, err);
+    if (rc)
+        return rc;
+    const struct agreement agreement = agreement_of(&b->problem, subject->is_winograd, b->largest);
+    const struct disagreement d = operands_compare(&agreement, b->got, b->want, b->compared);
+    if (d.count > 0)
+        return kiln_fail(err, KILN_CORRUPT,
+                         "wrong: %llu of %llu elements are not as " BENCH_REFERENCE
+                         " has them, the first is number %llu with %.9g instead of %.9g",
+                         (unsigned long long)d.count, (unsigned long long)b->compared,
+                         (unsigned long long)d.first, d.got, d.want);
+    *ret_checked = b->compared;
+    return KILN_OK;
+}
+
+enum kiln_code bench_refer(struct bench *bench, struct kiln_plan *plan, struct kiln_err *err)
+{
+    size_t size = data_type_size((enum data_type)bench->problem.type);
+    struct subject *subject = NULL;
+    bench->want = malloc(bench->compared * size);
+    bench->got = malloc(bench->compared * size);
+    enum kiln_code rc = KILN_OK;
+    if (!bench->want || !bench->got)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for results to compare");
+    if (!rc)
+        rc = subject_create(bench, plan, /* is_winograd= */ false, &subject, err);
+    if (!rc)
+        rc = run_checked(subject, bench->want, err);
+    if (!rc && !(operands_largest((enum data_type)bench->problem.type, bench->want,
+                                  bench->compared) <= __DBL_MAX__))
+        rc = kiln_fail(err, KILN_GPU_FAULT, "it leaves elements that are no number");
+    subject_destroy(subject);
+    return rc ? kiln_while(err, "running the reference, " BENCH_REFERENCE) : KILN_OK;
+}
+
+/* ---- subjects ---- */
+
+static enum kiln_code need_workspace(struct bench *b, uint64_t bytes, struct kiln_err *err)
+{
+    struct kiln_error e;
+    if (bytes == 0 || (b->workspace && kiln_memory_bytes(b->workspace) >= bytes))
+        return KILN_OK;
+    kiln_memory_destroy(KILN_TAKE(b->workspace));
+    int rc = kiln_memory_create(b->device, bytes, &b->workspace, &e);
+    return error_take(rc, &e, err) ? kiln_while(err, "workspace") : KILN_OK;
+}
+
+enum kiln_code subject_create(struct bench *bench, struct kiln_plan *plan, bool is_winograd,
+                              struct subject **ret_subject, struct kiln_err *err)
+{
+    struct kiln_error e;
+    struct subject *s = calloc(1, sizeof(*s));
+    if (!s)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a run");
+    *s =
+        (struct subject){ .bench = bench, .plan = kiln_plan_ref(plan), .is_winograd = is_winograd };
+    enum kiln_code rc = need_workspace(bench, kiln_plan_workspace(plan), err);
+    if (!rc)
+        rc = error_take(kiln_run_create(bench->device, plan, &s->run, &e), &e, err);
+    if (rc)
+        subject_destroy(s);
+    else
+        *ret_subject = s;
+    return rc;
+}
+
+void subject_destroy(struct subject *subject)
+{
+    if (!subject)
+        return;
+    kiln_run_destroy(subject->run);
+    kiln_plan_unref(subject->plan);
+    free(subject);
+}
+
+struct kiln_plan *subject_plan(const struct subject *subject) { return subject->plan; }

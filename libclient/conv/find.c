@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Find: every solver that applies, compiled in one batch, then timed one after the other; and what
+ * find and tune share at their end: the records and the result.
+ */
+#include "libclient/conv/work.h"
+
+#include "common/clock.h"
+#include "libclient/failure.h"
+#include "libclient/plan_window.h"
+
+#include <kiln/tuning.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/* How long a solver is timed.  One that takes so many times the best so far is not. */
+#define SAMPLES 24u
+#define TIMED_MS 500.0
+#define HOPELESS 3.0
+#define TUNE_BUDGET_MS 60000
+
+static void note(struct work_solver *s, int state, const char *reason)
+{
+    s->state = state;
+    snprintf(s->reason, sizeof(s->reason), "%s", reason);
+}
+
+/* ---- plans ---- */
+
+struct batch {
+    struct work *work;
+    struct plan_window *window;
+    struct kiln_plan *reference; /* counted */
+};
+
+static void batch_done(struct batch *b)
+{
+    kiln_plan_unref(b->reference);
+    plan_window_destroy(b->window);
+}
+
+static void take_planned(struct batch *b, const struct planned *p, const struct failure *why)
+{
+    struct work *work = b->work;
+    bool is_reference = p->tag == work->count;
+    struct work_solver *s = is_reference ? NULL : &work->solvers[p->tag];
+    if (is_reference && p->plan)
+        b->reference = kiln_plan_ref(p->plan);
+    if (is_reference)
+        return;
+    if (!p->plan) {
+        note(s, KILN_CONV_NOT_COMPILED, why->err.text);
+        return;
+    }
+    work_take_plan(s, p->plan);
+    snprintf(s->config, sizeof(s->config), "%s", kiln_plan_config(p->plan));
+}
+
+static enum kiln_code ask_all(struct batch *b, struct kiln_err *err)
+{
+    struct work *work = b->work;
+    enum kiln_code rc =
+        plan_window_create(work->client, &work->problem, work->count + 1, &b->window, err);
+    for (unsigned i = 0; i <= work->count && !rc; i++) {
+        const char *name = i < work->count ? work->solvers[i].solution.solver : BENCH_REFERENCE;
+        const struct kiln_plan_options options = work_plan_options(work, name, NULL);
+        rc = plan_window_ask(b->window, &options, i, err);
+    }
+    return rc;
+}
+
+/* Those that did not come in time have no plan; without kilnd there is nothing to be had. */
+static enum kiln_code gather(struct batch *b, struct kiln_err *err)
+{
+    FAILURE_AUTO struct failure why = FAILURE_INIT;
+    FAILURE_AUTO struct failure reference = FAILURE_INIT;
+    uint64_t deadline = work_deadline(b->work);
+    enum kiln_code rc = ask_all(b, err);
+    while (!rc) {
+        struct planned planned = { .plan = NULL };
+        rc = plan_window_next(b->window, deadline, &planned, &why);
+        if (rc)
+            break;
+        take_planned(b, &planned, &why);
+        if (planned.tag == b->work->count)
+            reference.err = why.err;
+        kiln_plan_unref(planned.plan);
+    }
+    if (rc && rc != KILN_NOT_FOUND && rc != KILN_TIMED_OUT)
+        return err->code ? rc : kiln_fail(err, rc, "%s", why.err.text);
+    for (unsigned i = 0; rc == KILN_TIMED_OUT && i < b->work->count; i++) {
+        if (!b->work->solvers[i].plan && !b->work->solvers[i].reason[0])
+            note(&b->work->solvers[i], KILN_CONV_NOT_COMPILED, why.err.text);
+    }
+    if (b->reference)
+        return KILN_OK;
+    return kiln_fail(err, rc == KILN_TIMED_OUT ? rc : KILN_UNSUPPORTED,
+                     "no plan for the reference, " BENCH_REFERENCE ": %s",
+                     rc == KILN_TIMED_OUT ? why.err.text : reference.err.text);
+}
+
+/* ---- times ---- */
+
+/* A failure only where the device is lost. */
+static enum kiln_code run_failed(struct work *work, struct work_solver *s,
+                                 const struct kiln_err *why, struct kiln_err *err)
+{
+    bool is_wrong = why->code == KILN_CORRUPT;
+    note(s, is_wrong ? KILN_CONV_WRONG : KILN_CONV_NOT_RUN, why->text);
+    if (is_wrong || bench_is_alive(work->bench))
+        return KILN_OK;
+    return kiln_fail(err, KILN_GPU_FAULT, "the device was lost with %s: %s", s->solution.solver,
+                     why->text);
+}
+
+static enum kiln_code measure(struct work *work, struct work_solver *s, struct subject *subject,
+                              struct kiln_err *err)
+{
+    const struct work_solver *best = work_fastest(work);
+    const struct timing_limits limits = { .hopeless_ms =
+                                              best ? HOPELESS * best->timing.median_ms : 0,
+                                          .most_ms = TIMED_MS,
+                                          .samples = SAMPLES };
+    struct kiln_err why = KILN_ERR_INIT;
+    if (subject_time(subject, &limits, &s->timing, &why))
+        return run_failed(work, s, &why, err);
+    s->is_measured = true;
+    if (s->timing.is_cut_short) {
+        note(s, KILN_CONV_CUT_SHORT, "hopeless beside the best");
+        return KILN_OK;
+    }
+    if (subject_check(subject, &s->checked, &why))
+        return run_failed(work, s, &why, err);
+    note(s, KILN_CONV_TIMED, "");
+    return KILN_OK;
+}
+
+static enum kiln_code measure_solver(struct work *work, struct work_solver *s, struct kiln_err *err)
+{
+    struct subject *subject = NULL;
+    struct kiln_err why = KILN_ERR_INIT;
+    if (!s->plan)
+        return KILN_OK;
+    if (!work_has_time(work) && work_fastest(work)) {
+        note(s, KILN_CONV_UNTIMED, "no time was left");
+        return KILN_OK;
+    }
+    if (subject_create(work->bench, s->plan, work_is_winograd(&s->solution), &subject, &why))
+        return run_failed(work, s, &why, err);
+    enum kiln_code rc = measure(work, s, subject, err);
+    subject_destroy(subject);
+    return rc;
+}
+
+static void tell(struct work *work, unsigned done)
+{
+    const struct work_solver *best = work_fastest(work);
+    struct kiln_conv_progress progress = {
+        .solver = "",
+        .done = done,
+        .total = work->count,
+        .best_ms = best ? best->timing.median_ms : 0,
+        .spent_ms = (double)(clock_monotonic_ns() - work->start_ns) / 1e6,
+        .budget_ms = work->options.budget_ms,
+    };
+    for (unsigned i = 0; i < done; i++) {
+        int state = work->solvers[i].state;
+        progress.failed += state >= KILN_CONV_WRONG;
+    }
+    work_tell(work, &progress);
+}
+
+static enum kiln_code need_bench(struct work *work, struct kiln_err *err)
+{
+    const struct kiln_conv_options *o = &work->options;
+    const struct bench_wish wish = {
+        .device = work->device,
+        .problem = &work->problem,
+        .given = { [KILN_TENSOR_X] = o->x, [KILN_TENSOR_W] = o->w, [KILN_TENSOR_Y] = o->y },
+        .stream = o->stream
+    };
+    return work->bench ? KILN_OK : bench_create(&wish, &work->bench, err);
+}
+
+enum kiln_code work_find(struct work *work, struct kiln_err *err)
+{
+    __attribute__((cleanup(batch_done))) struct batch batch = { .work = work };
+    enum kiln_code rc = need_bench(work, err);
+    if (!rc)
+        rc = gather(&batch, err);
+    if (rc)
+        return rc;
+    snprintf(work->toolchain, sizeof(work->toolchain), "%s",
+             kiln_plan_toolchain_identity(batch.reference));
+    rc = bench_refer(work->bench, batch.reference, err);
+    for (unsigned i = 0; i < work->count && !rc; i++) {
+        rc = measure_solver(work, &work->solvers[i], err);
+        tell(work, i + 1);
+    }
+    return rc;
+}
+
+/* ---- what is recorded already ---- */
+
+/* Whether the database decides; otherwise solvers have to be timed. */
+static bool use_records(struct work *work)
+{
+    bool has_any = false;
+    if (work->options.mode == KILN_FIND_NORMAL)
+        return false;
+    for (unsigned i = 0; i < work->count; i++) {
+        struct work_solver *s = &work->solvers[i];
+        if (!(s->solution.find_ms > 0))
+            continue;
+        s->state = KILN_CONV_RECORDED;
+        s->timing.median_ms = s->solution.best_ms > 0 ? s->solution.best_ms : s->solution.find_ms;
+        has_any = true;
+    }
+    return has_any || work->options.mode == KILN_FIND_FAST;
+}
+
+/* What a plan would be now: the database's choice, or the heuristic's. */
+static enum kiln_code plan_now(struct work *work, struct kiln_err *err)
+{
+    struct kiln_error e;
+    const struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
+    int rc = kiln_plan_get(work->client, work->public_problem, &options, work->timeout_ms,
+                           &work->result->plan, &e);
+    return error_take(rc, &e, err);
+}
+
+/* ---- the end ---- */
+
+static enum kiln_code record_solver(const struct work *work, const struct work_solver *s,
+                                    struct kiln_err *err)
+{
+    struct kiln_error e;
+    const struct kiln_measurement m = { .size = sizeof(m),
+                                        .solver = s->solution.solver,
+                                        .algorithm = s->solution.algorithm,
+                                        .params = s->config,
+                                        .workspace = kiln_plan_workspace(s->plan),
+                                        .samples = s->timing.samples,
+                                        .median_ms = s->timing.median_ms,
+                                        .spread_ms = s->timing.spread_ms };
+    const struct kiln_recording recording = work_recording(work, s->plan, &m);
+    int rc = kiln_find_put(work->client, work->public_problem, &recording, work->timeout_ms, &e);
+    if (!rc && s->is_tuned)
+        rc = kiln_perf_put(work->client, work->public_problem, &recording, work->timeout_ms, &e);
+    return error_take(rc, &e, err)
+               ? kiln_while(err, "recording what was measured of %s", s->solution.solver)
+               : KILN_OK;
+}
+
+/* A solver that was cut short is recorded by its one run, so that who looks sees it. */
+static enum kiln_code record(const struct work *work, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    if (work->options.no_record || !kiln_device_database_id(work->device)[0])
+        return KILN_OK;
+    for (unsigned i = 0; i < work->count && !rc; i++) {
+        const struct work_solver *s = &work->solvers[i];
+        if (s->is_measured && s->timing.median_ms > 0 &&
+            (s->state == KILN_CONV_TIMED || s->state == KILN_CONV_CUT_SHORT))
+            rc = record_solver(work, s, err);
+    }
+    return rc;
+}
+
+static enum kiln_code add_entry(struct work *work, const struct work_solver *s,
+                                struct kiln_err *err)
+{
+    const struct kiln_conv_entry entry = {
+        .solver = s->solution.solver,
+        .algorithm = s->solution.algorithm,
+        .config = s->config,
+        .state = s->state,
+        .median_ms = s->timing.median_ms,
+        .spread_ms = s->timing.spread_ms,
+        .samples = s->timing.samples,
+        .workspace = s->plan ? kiln_plan_workspace(s->plan) : s->solution.best_workspace,
+        .checked = s->checked,
+        .reason = s->reason,
+        .tried = s->tried,
+    };
+    return conv_list_add(&work->result->solvers, &entry, err);
+}
+
+static enum kiln_code finish(struct work *work, struct kiln_err *err)
+{
+    const struct work_solver *best = work_fastest(work);
+    enum kiln_code rc = KILN_OK;
+    for (unsigned i = 0; i < work->count && !rc; i++)
+        rc = add_entry(work, &work->solvers[i], err);
+    conv_list_sort(&work->result->solvers);
+    if (!rc && best && !work->result->plan)
+        work->result->plan = kiln_plan_ref(best->plan);
+    return rc;
+}
+
+/* find() searches where it is forced to, tune() unless it is forbidden. */
+static bool searches(const struct work *work, bool is_tune)
+{
+    switch (work->options.enforce) {
+    case KILN_ENFORCE_SEARCH:
+    case KILN_ENFORCE_SEARCH_DB_UPDATE: return true;
+    case KILN_ENFORCE_DB_CLEAN: return false;
+    default: return is_tune;
+    }
+}
+
+static enum kiln_code go(struct work *work, bool is_tune, struct kiln_err *err)
+{
+    bool does_search = searches(work, is_tune);
+    if (does_search && !work->options.budget_ms)
+        work->end_ns = work->start_ns + TUNE_BUDGET_MS * 1000000ull;
+    if (!does_search && !is_tune && use_records(work))
+        return plan_now(work, err);
+    enum kiln_code rc = work_find(work, err);
+    if (!rc && does_search)
+        rc = work_tune(work, err);
+    return rc;
+}
+
+/* What was measured before the device was lost is recorded all the same. */
+static enum kiln_code run(struct work *work, const struct kiln_conv_options *options, bool is_tune,
+                          struct kiln_err *err)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    enum kiln_code rc = work_init(work, options, err);
+    if (rc)
+        return rc;
+    rc = go(work, is_tune, err);
+    enum kiln_code recorded = record(work, rc ? &ignored : err);
+    if (!rc)
+        rc = recorded;
+    return rc ? rc : finish(work, err);
+}
+
+static int call(const struct work *given, const struct kiln_conv_options *options, bool is_tune,
+                struct kiln_conv_result **ret_result, struct kiln_error *err)
+{
+    struct kiln_err e = KILN_ERR_INIT;
+    if (!given->device || !given->public_problem || !ret_result)
+        return error_argument(err, "find and tune need a device, a problem and a place for the "
+                                   "result");
+    struct work *work = malloc(sizeof(*work));
+    if (!work)
+        return error_return(&e, kiln_fail(&e, KILN_NO_MEMORY, "no memory to measure with"), err);
+    *work = *given;
+    enum kiln_code rc = run(work, options, is_tune, &e);
+    if (!rc)
+        *ret_result = KILN_TAKE(work->result);
+    work_done(work);
+    free(work);
+    return error_return(&e, rc, err);
+}
+
+int kiln_conv_find(struct kiln_client *client, struct kiln_device *device,
+                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
+                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err)
+{
+    const struct work given = {
+        .client = client, .device = device, .public_problem = problem, .timeout_ms = timeout_ms
+    };
+    return call(&given, options, /* is_tune= */ false, ret_result, err);
+}
+
+int kiln_conv_tune(struct kiln_client *client, struct kiln_device *device,
+                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
+                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err)
+{
+    const struct work given = {
+        .client = client, .device = device, .public_problem = problem, .timeout_ms = timeout_ms
+    };
+    return call(&given, options, /* is_tune= */ true, ret_result, err);
+}

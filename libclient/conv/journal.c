@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/conv/journal.h"
+
+#include "common/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A line is below PIPE_BUF and goes out in one write; a whole tuning space takes some megabytes. */
+#define LINE_MOST 2048u
+#define FILE_MOST (64u << 20)
+#define PATH_BYTES 4096u
+
+struct journal {
+    int fd;
+    char first_line[LINE_MOST];
+};
+
+/* ---- opening ---- */
+
+static bool user_folder(char folder[PATH_BYTES])
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    int size = -1;
+    if (state && state[0] == '/')
+        size = snprintf(folder, PATH_BYTES, "%s/kiln/tune", state);
+    else if (home && home[0] == '/')
+        size = snprintf(folder, PATH_BYTES, "%s/.local/state/kiln/tune", home);
+    return size > 0 && (size_t)size < PATH_BYTES;
+}
+
+static void write_first_line(const struct journal_subject *s, char line[LINE_MOST])
+{
+    snprintf(line, LINE_MOST, "kiln-tune 1\t%s\t%s\t%s\t%s\t%s", s->database_id, s->driver,
+             s->toolchain, s->solver, s->problem);
+    for (char *at = line; *at; at++)
+        *at = *at == '\n' ? ' ' : *at;
+}
+
+static void write_line(const struct journal *j, const char *line)
+{
+    ssize_t ignored = write(j->fd, line, strlen(line));
+    (void)ignored;
+}
+
+static enum kiln_code open_file(const char *folder, struct journal *j, struct kiln_err *err)
+{
+    char path[PATH_BYTES + 32], line[LINE_MOST + 1];
+    enum kiln_code rc = fs_make_folders(folder, err);
+    if (rc)
+        return rc;
+    snprintf(path, sizeof(path), "%s/%016llx.tune", folder,
+             (unsigned long long)bytes_hash(bytes_of_text(j->first_line), 0));
+    j->fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (j->fd < 0)
+        return kiln_fail_errno(err, errno, "cannot open '%s'", path);
+    if (lseek(j->fd, 0, SEEK_END) == 0) {
+        snprintf(line, sizeof(line), "%s\n", j->first_line);
+        write_line(j, line);
+    }
+    return KILN_OK;
+}
+
+enum kiln_code journal_open(const char *folder, const struct journal_subject *subject,
+                            struct journal **ret_journal, struct kiln_err *err)
+{
+    char own[PATH_BYTES];
+    struct kiln_err why = KILN_ERR_INIT;
+    *ret_journal = NULL;
+    if (!folder && !user_folder(own))
+        return KILN_OK;
+    struct journal *j = calloc(1, sizeof(*j));
+    if (!j)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a journal");
+    j->fd = -1;
+    write_first_line(subject, j->first_line);
+    enum kiln_code rc = open_file(folder ? folder : own, j, &why);
+    if (!rc) {
+        *ret_journal = j;
+        return KILN_OK;
+    }
+    journal_close(j);
+    return folder ? kiln_fail(err, rc, "the journal of a search: %s", why.text) : KILN_OK;
+}
+
+void journal_close(struct journal *journal)
+{
+    if (!journal)
+        return;
+    if (journal->fd >= 0)
+        close(journal->fd);
+    free(journal);
+}
+
+/* ---- reading ---- */
+
+struct fields { /* of one line, cut at its tabs */
+    char *list[7];
+    unsigned count;
+};
+
+static struct fields cut(char *line)
+{
+    struct fields f = { .count = 0 };
+    for (char *at = line; at && f.count < 7; at = strchr(at, '\t')) {
+        if (f.count > 0)
+            *at++ = '\0';
+        f.list[f.count++] = at;
+    }
+    return f;
+}
+
+static bool read_number(const char *text, double *ret_number)
+{
+    char *end;
+    *ret_number = strtod(text, &end);
+    return end != text && *end == '\0' && *ret_number >= 0 && *ret_number <= __DBL_MAX__;
+}
+
+/* "= config state median spread samples reason". */
+static bool read_result(const struct fields *f, struct search_trial *t)
+{
+    double state, samples;
+    if (f->count < 6 || !read_number(f->list[2], &state) ||
+        !read_number(f->list[3], &t->timing.median_ms) ||
+        !read_number(f->list[4], &t->timing.spread_ms) || !read_number(f->list[5], &samples) ||
+        state > KILN_CONV_NOT_RUN || samples > TIMING_SAMPLES_MOST)
+        return false;
+    t->state = (int)state;
+    t->timing.samples = (unsigned)samples;
+    t->timing.is_cut_short = t->state == KILN_CONV_CUT_SHORT;
+    free(t->reason);
+    t->reason = f->count > 6 && f->list[6][0] ? strdup(f->list[6]) : NULL;
+    return true;
+}
+
+static enum kiln_code read_line(char *line, struct search *search, struct kiln_err *err)
+{
+    struct fields f = cut(line);
+    size_t index;
+    bool is_begun = f.count == 2 && strcmp(f.list[0], ">") == 0;
+    bool has_ended = f.count > 2 && strcmp(f.list[0], "=") == 0;
+    if ((!is_begun && !has_ended) || f.list[1][0] == '\0')
+        return KILN_OK;
+    enum kiln_code rc = search_add(search, f.list[1], &index, err);
+    if (rc)
+        return rc;
+    struct search_trial *t = &search->trials[index];
+    if (is_begun && t->place == TRIAL_UNTRIED) {
+        t->state = KILN_CONV_NOT_RUN;
+        t->reason = strdup("the process that ran it ended meanwhile");
+        t->place = TRIAL_DONE;
+    } else if (has_ended && read_result(&f, t)) {
+        t->place = TRIAL_DONE;
+    }
+    return KILN_OK;
+}
+
+enum kiln_code journal_read(struct journal *journal, struct search *search, struct kiln_err *err)
+{
+    BUFFER_AUTO struct buffer content;
+    char *rest = NULL;
+    if (!journal)
+        return KILN_OK;
+    buffer_init(&content, FILE_MOST + 1);
+    enum kiln_code rc = fs_read_fd(journal->fd, FILE_MOST, &content, err);
+    if (!rc)
+        buffer_put(&content, "", 1);
+    if (rc)
+        return kiln_while(err, "the journal of a search");
+    char *line = strtok_r((char *)content.data, "\n", &rest);
+    if (!line || strcmp(line, journal->first_line) != 0)
+        return KILN_OK; /* of something else */
+    while (!rc && (line = strtok_r(NULL, "\n", &rest)))
+        rc = read_line(line, search, err);
+    return rc;
+}
+
+/* ---- writing ---- */
+
+void journal_begin(struct journal *journal, const char *config)
+{
+    char line[LINE_MOST];
+    if (!journal)
+        return;
+    snprintf(line, sizeof(line), ">\t%.1000s\n", config);
+    write_line(journal, line);
+}
+
+void journal_end(struct journal *journal, const struct search_trial *trial)
+{
+    char line[LINE_MOST], reason[512];
+    if (!journal)
+        return;
+    snprintf(reason, sizeof(reason), "%s", trial->reason ? trial->reason : "");
+    for (char *at = reason; *at; at++)
+        *at = *at == '\n' || *at == '\t' ? ' ' : *at;
+    snprintf(line, sizeof(line), "=\t%.1000s\t%d\t%.9g\t%.9g\t%u\t%s\n", trial->config,
+             trial->state, trial->timing.median_ms, trial->timing.spread_ms, trial->timing.samples,
+             reason);
+    write_line(journal, line);
+}

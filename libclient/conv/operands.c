@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/conv/operands.h"
+
+#include <math.h> /* macros and what the compiler does itself: libkiln links libc alone */
+#include <string.h>
+
+#define TABLE_BITS 12u
+#define TABLE_SIZE (1u << TABLE_BITS)
+/* Integers that 32-bit floating point holds without gaps. */
+#define FLOAT_EXACT 0x1p24
+#define FLOAT_UNIT 0x1p-24
+/* Standard deviations that no element is off by: one in 10^13 of a normal distribution is. */
+#define DEVIATIONS 8.0
+
+/* ---- numbers as tensors have them ---- */
+
+static size_t size_of(enum data_type type) { return type == TYPE_FLOAT32 ? 4 : 2; }
+
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+static float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* Of a value that half precision holds exactly, from 2^-14 to 1, or of 0. */
+static uint16_t half_bits(float value)
+{
+    uint32_t bits = bits_of(value);
+    uint32_t sign = bits >> 16 & 0x8000u;
+    if ((bits & 0x7fffffffu) == 0)
+        return (uint16_t)sign;
+    return (uint16_t)(sign | (((bits & 0x7fffffffu) - (112u << 23)) >> 13));
+}
+
+static double half_value(uint16_t bits)
+{
+    uint32_t exponent = bits >> 10 & 31u, fraction = bits & 1023u;
+    double sign = bits & 0x8000u ? -1 : 1;
+    if (exponent == 31)
+        return fraction ? (double)NAN : sign * (double)INFINITY;
+    if (exponent == 0)
+        return sign * fraction * 0x1p-24;
+    return sign * (double)float_of((exponent + 112u) << 23 | fraction << 13);
+}
+
+static double load(enum data_type type, const void *data, uint64_t index)
+{
+    uint16_t bits;
+    float value;
+    if (type == TYPE_FLOAT32) {
+        memcpy(&value, (const char *)data + 4 * index, sizeof(value));
+        return (double)value;
+    }
+    memcpy(&bits, (const char *)data + 2 * index, sizeof(bits));
+    return type == TYPE_FLOAT16 ? half_value(bits) : (double)float_of((uint32_t)bits << 16);
+}
+
+/* |value| is one that the type holds exactly. */
+static void store(enum data_type type, void *data, uint64_t index, float value)
+{
+    uint16_t half = type == TYPE_FLOAT16 ? half_bits(value) : (uint16_t)(bits_of(value) >> 16);
+    if (type == TYPE_FLOAT32)
+        memcpy((char *)data + 4 * index, &value, sizeof(value));
+    else
+        memcpy((char *)data + 2 * index, &half, sizeof(half));
+}
+
+/* ---- filling ---- */
+
+/* SplitMix64 (Steele, Lea, Flood 2014): any seed is a good one. */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* Newton's, from above; |x| is at least 1. */
+static double root(double x)
+{
+    double r = x, next = (x + 1) / 2;
+    while (next < r) {
+        r = next;
+        next = (r + x / r) / 2;
+    }
+    return r;
+}
+
+/* Products that are summed for one element, at most. */
+static double terms_of(const struct problem *p)
+{
+    const struct extent out = problem_output(p);
+    double taps = (double)p->filter.d * p->filter.h * p->filter.w;
+    switch ((enum direction)p->direction) {
+    case DIRECTION_FORWARD: return taps * (p->c / p->groups);
+    case DIRECTION_BACKWARD_DATA: return taps * (p->k / p->groups);
+    case DIRECTION_BACKWARD_WEIGHTS: break;
+    }
+    return (double)p->n * out.d * out.h * out.w;
+}
+
+/*
+ * Operands are odd / 2^bits below 1, so a product is a multiple of 2^(-2 bits) and a quarter on
+ * average, with a standard deviation below a quarter: a sum of n of them stays below
+ * n / 4 + 8 sqrt(n) / 4, which must be less than 2^24 multiples.
+ */
+static unsigned exact_bits(const struct problem *p, bool *ret_is_exact)
+{
+    double n = terms_of(p);
+    double most = (n + DEVIATIONS * root(n)) / 4;
+    unsigned bits = 4;
+    while (bits > 1 && most * (1u << 2 * bits) >= FLOAT_EXACT)
+        bits--;
+    *ret_is_exact = most * (1u << 2 * bits) < FLOAT_EXACT;
+    return bits;
+}
+
+static float exact_value(uint64_t random, unsigned bits)
+{
+    int odd = (int)(random & ((2u << bits) - 2)) + 1 - (1 << bits);
+    return (float)odd / (float)(1u << bits);
+}
+
+/* As many significant digits as the type has, uniform in its exponents between 1/16 and 1. */
+static float general_value(uint64_t random, enum data_type type)
+{
+    uint32_t digits = type == TYPE_FLOAT32 ? 23 : type == TYPE_FLOAT16 ? 10 : 7;
+    uint32_t fraction = (uint32_t)(random >> 32 & 0x7fffffu) >> (23 - digits) << (23 - digits);
+    uint32_t exponent = 123u + (uint32_t)(random & 3u);
+    return float_of((uint32_t)(random >> 2 & 1u) << 31 | exponent << 23 | fraction);
+}
+
+static void fill_table(enum operands kind, const struct problem *p, uint64_t *seed, void *table)
+{
+    bool unused;
+    unsigned bits = exact_bits(p, &unused);
+    enum data_type type = (enum data_type)p->type;
+    for (uint32_t i = 0; i < TABLE_SIZE; i++) {
+        uint64_t random = next_random(seed);
+        store(type, table, i,
+              kind == OPERANDS_EXACT ? exact_value(random, bits) : general_value(random, type));
+    }
+}
+
+/* Large tensors are filled out of a table: five elements for one random number. */
+void operands_fill(enum operands kind, const struct problem *problem, void *data, uint64_t count,
+                   uint64_t seed)
+{
+    uint32_t table[TABLE_SIZE];
+    size_t size = size_of((enum data_type)problem->type);
+    uint64_t random = 0;
+    fill_table(kind, problem, &seed, table);
+    for (uint64_t i = 0; i < count; i++) {
+        random = i % 5 ? random >> TABLE_BITS : next_random(&seed);
+        memcpy((char *)data + size * i, (char *)table + size * (random % TABLE_SIZE), size);
+    }
+}
+
+double operands_largest(enum data_type type, const void *data, uint64_t count)
+{
+    double largest = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        double value = fabs(load(type, data, i));
+        largest = value <= largest ? largest : value;
+        if (!isfinite(largest))
+            return (double)INFINITY;
+    }
+    return largest;
+}
+
+/* ---- comparing ---- */
+
+/*
+ * Sums of n products whose magnitudes are |largest| at most, each rounded n times: off by at most
+ * 8 sqrt(n) u times the sum of the magnitudes, but for one in 10^13 (Higham and Mary, "A new
+ * approach to probabilistic rounding error analysis", 2019).  Winograd's transforms make the
+ * numbers between larger by up to 23.9, of F(3x3, 4x4) (cli/driver/rounding.c derives it).  Twice,
+ * for both results round.
+ */
+struct agreement agreement_of(const struct problem *problem, bool is_winograd, double largest)
+{
+    bool is_exact;
+    double n = terms_of(problem), bound = 0;
+    (void)exact_bits(problem, &is_exact);
+    if (largest > 0 || !is_exact)
+        bound = DEVIATIONS * root(n) * FLOAT_UNIT * n * (largest > 0 ? largest : 1);
+    if (is_winograd) {
+        double steps = n * M_SQRT1_2 + DEVIATIONS * root(n);
+        bound += DEVIATIONS * FLOAT_UNIT * 23.9 * steps * (largest > 0 ? largest : 1);
+    }
+    return (struct agreement){ .type = (enum data_type)problem->type, .bound = 2 * bound };
+}
+
+/* What rounding to the type may do to a value, of normal size and of less. */
+static double storage_error(enum data_type type, double value)
+{
+    switch (type) {
+    case TYPE_FLOAT16: return fabs(value) * 0x1p-11 + 0x1p-25;
+    case TYPE_BFLOAT16: return fabs(value) * 0x1p-8;
+    case TYPE_FLOAT32:
+    case TYPE_INT8: break;
+    }
+    return fabs(value) * FLOAT_UNIT;
+}
+
+static bool agree(const struct agreement *a, double got, double want)
+{
+    if (got == want)
+        return true;
+    double most = a->bound;
+    if (!(most > 0) || !isfinite(got) || !isfinite(want))
+        return false;
+    most += storage_error(a->type, got) + storage_error(a->type, want);
+    return fabs(got - want) <= most;
+}
+
+struct disagreement operands_compare(const struct agreement *agreement, const void *got,
+                                     const void *want, uint64_t count)
+{
+    struct disagreement d = { .count = 0 };
+    if (memcmp(got, want, count * size_of(agreement->type)) == 0)
+        return d; /* poison is no number: a reference that left some is refused beforehand */
+    for (uint64_t i = 0; i < count; i++) {
+        double g = load(agreement->type, got, i), w = load(agreement->type, want, i);
+        if (agree(agreement, g, w))
+            continue;
+        if (d.count++ == 0) {
+            d.first = i;
+            d.got = g;
+            d.want = w;
+        }
+    }
+    return d;
+}

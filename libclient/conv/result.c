@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/conv/result.h"
+
+#include "libclient/failure.h"
+#include "libclient/sized.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct kiln_conv_result *conv_result_create(void)
+{
+    return calloc(1, sizeof(struct kiln_conv_result));
+}
+
+static void conv_list_done(struct conv_list *list)
+{
+    for (unsigned i = 0; i < list->count; i++)
+        free((char *)(uintptr_t)list->entries[i].solver); /* all four texts */
+    free(list->entries);
+}
+
+void kiln_conv_result_free(struct kiln_conv_result *result)
+{
+    if (!result)
+        return;
+    conv_list_done(&result->solvers);
+    conv_list_done(&result->trials);
+    kiln_plan_unref(result->plan);
+    free(result);
+}
+
+static const char *keep(char **at, const char *text)
+{
+    size_t size = text ? strlen(text) : 0;
+    char *kept = *at;
+    if (size)
+        memcpy(kept, text, size);
+    kept[size] = '\0';
+    *at += size + 1;
+    return kept;
+}
+
+enum kiln_code conv_list_add(struct conv_list *list, const struct kiln_conv_entry *entry,
+                             struct kiln_err *err)
+{
+    const char *const texts[] = { entry->solver, entry->algorithm, entry->config, entry->reason };
+    size_t size = 0;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        size += (texts[i] ? strlen(texts[i]) : 0) + 1;
+    if (list->count == list->room) {
+        unsigned room = 2 * list->room + 16;
+        struct kiln_conv_entry *grown = reallocarray(list->entries, room, sizeof(*grown));
+        if (!grown)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u results", room);
+        list->entries = grown;
+        list->room = room;
+    }
+    char *at = malloc(size);
+    if (!at)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a result");
+    struct kiln_conv_entry *kept = &list->entries[list->count++];
+    *kept = *entry;
+    kept->size = sizeof(*kept);
+    kept->solver = keep(&at, entry->solver);
+    kept->algorithm = keep(&at, entry->algorithm);
+    kept->config = keep(&at, entry->config);
+    kept->reason = keep(&at, entry->reason);
+    return KILN_OK;
+}
+
+static int rank(const struct kiln_conv_entry *e)
+{
+    switch (e->state) {
+    case KILN_CONV_TIMED:
+    case KILN_CONV_RECORDED: return 0;
+    case KILN_CONV_CUT_SHORT: return 1;
+    default: return 2;
+    }
+}
+
+static bool comes_before(const struct kiln_conv_entry *a, const struct kiln_conv_entry *b)
+{
+    if (rank(a) != rank(b))
+        return rank(a) < rank(b);
+    return rank(a) < 2 && a->median_ms < b->median_ms;
+}
+
+void conv_list_sort(struct conv_list *list)
+{
+    for (unsigned i = 1; i < list->count; i++) {
+        struct kiln_conv_entry moved = list->entries[i];
+        unsigned at = i;
+        for (; at > 0 && comes_before(&moved, &list->entries[at - 1]); at--)
+            list->entries[at] = list->entries[at - 1];
+        list->entries[at] = moved;
+    }
+}
+
+/* ---- questions to a result ---- */
+
+static int tell(const struct conv_list *list, unsigned index, struct kiln_conv_entry *ret_entry,
+                struct kiln_error *err)
+{
+    if (!ret_entry || !sized_is_fine(ret_entry->size, SIZED_TO(struct kiln_conv_entry, tried)))
+        return error_argument(err, "kiln_conv_entry.size is not set: give it sizeof the struct");
+    if (index >= list->count)
+        return error_argument(err, "entry %u of %u", index, list->count);
+    size_t size = ret_entry->size;
+    const struct kiln_conv_entry *e = &list->entries[index];
+    memcpy(ret_entry, e, size < sizeof(*e) ? size : sizeof(*e));
+    ret_entry->size = size;
+    return KILN_E_OK;
+}
+
+unsigned kiln_conv_result_count(const struct kiln_conv_result *result)
+{
+    return result->solvers.count;
+}
+
+int kiln_conv_result_entry(const struct kiln_conv_result *result, unsigned index,
+                           struct kiln_conv_entry *ret_entry, struct kiln_error *err)
+{
+    return tell(&result->solvers, index, ret_entry, err);
+}
+
+unsigned kiln_conv_result_trial_count(const struct kiln_conv_result *result)
+{
+    return result->trials.count;
+}
+
+int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index,
+                           struct kiln_conv_entry *ret_entry, struct kiln_error *err)
+{
+    return tell(&result->trials, index, ret_entry, err);
+}
+
+struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result)
+{
+    return result->plan;
+}
+
+const char *kiln_conv_state_name(int state)
+{
+    static const char *const names[] = {
+        [KILN_CONV_TIMED] = "TIMED",         [KILN_CONV_RECORDED] = "RECORDED",
+        [KILN_CONV_CUT_SHORT] = "CUT_SHORT", [KILN_CONV_UNTIMED] = "UNTIMED",
+        [KILN_CONV_WRONG] = "WRONG",         [KILN_CONV_NOT_COMPILED] = "NOT_COMPILED",
+        [KILN_CONV_NOT_RUN] = "NOT_RUN",
+    };
+    return state >= 0 && (size_t)state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}

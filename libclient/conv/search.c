@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/conv/search.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The first look at a config: short, for most are not worth more. */
+#define LOOK_SAMPLES 3u
+#define LOOK_MS 20.0
+/* A first run that takes so many times the best's time shows that no more can come of it. */
+#define HOPELESS 2.0
+/* Of all that were looked at, those that are timed again, and how long at most. */
+#define FINALISTS 16u
+#define FINAL_SAMPLES 24u
+#define FINAL_MS 400.0
+/* What is faster by less is no progress: the samples of one look are off by as much. */
+#define PROGRESS 0.995
+#define NEIGHBOURS_MOST 32u
+
+void search_init(struct search *search, const struct search_ops *ops, void *context)
+{
+    *search = (struct search){
+        .ops = ops, .context = context, .best = SIZE_MAX, .give_up_ns = UINT64_MAX
+    };
+}
+
+static void drop(struct search *s, size_t index)
+{
+    if (s->trials[index].place != TRIAL_HELD)
+        return;
+    s->ops->drop(s->context, index);
+    s->trials[index].place = TRIAL_DONE;
+}
+
+void search_done(struct search *search)
+{
+    if (search->open)
+        search->ops->clear(search->context);
+    for (size_t i = 0; i < search->count; i++) {
+        drop(search, i);
+        free(search->trials[i].reason);
+        free(search->trials[i].config);
+    }
+    free(search->trials);
+    free(search->slots);
+    *search = (struct search){ .best = SIZE_MAX };
+}
+
+bool search_goes_on(const struct search *search, uint64_t until_ns)
+{
+    return !search->has_enough && search->ops->now_ns(search->context) < until_ns;
+}
+
+/* ---- trials ---- */
+
+/* "64,128,8": 0 for any other form. */
+static unsigned read_values(const char *config, uint16_t values[SEARCH_AXES_MOST])
+{
+    unsigned count = 0;
+    for (const char *at = config; count < SEARCH_AXES_MOST; at++) {
+        char *end;
+        unsigned long value = strtoul(at, &end, 10);
+        if (*at < '0' || *at > '9' || value > UINT16_MAX)
+            return 0;
+        values[count++] = (uint16_t)value;
+        at = end;
+        if (*at == '\0')
+            return count;
+        if (*at != ',')
+            return 0;
+    }
+    return 0;
+}
+
+static size_t *slot_of(const struct search *s, const char *config)
+{
+    size_t at = (size_t)bytes_hash(bytes_of_text(config), 0) % s->slot_count;
+    while (s->slots[at] && strcmp(s->trials[s->slots[at] - 1].config, config) != 0)
+        at = (at + 1) % s->slot_count;
+    return &s->slots[at];
+}
+
+size_t search_find(const struct search *search, const char *config)
+{
+    return search->slot_count ? *slot_of(search, config) - 1 : SIZE_MAX;
+}
+
+static enum kiln_code make_room(struct search *s, struct kiln_err *err)
+{
+    if (s->count < s->room)
+        return KILN_OK;
+    size_t room = 2 * s->room + 64;
+    struct search_trial *trials = reallocarray(s->trials, room, sizeof(*trials));
+    if (trials)
+        s->trials = trials;
+    size_t *slots = calloc(2 * room, sizeof(*slots));
+    if (!trials || !slots) {
+        free(slots);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu perf configs", room);
+    }
+    free(s->slots);
+    s->slots = slots;
+    s->slot_count = 2 * room;
+    s->room = room;
+    for (size_t i = 0; i < s->count; i++)
+        *slot_of(s, s->trials[i].config) = i + 1;
+    return KILN_OK;
+}
+
+enum kiln_code search_add(struct search *search, const char *config, size_t *ret_index,
+                          struct kiln_err *err)
+{
+    enum kiln_code rc = make_room(search, err);
+    if (rc)
+        return rc;
+    size_t *slot = slot_of(search, config);
+    if (*slot == 0) {
+        struct search_trial *t = &search->trials[search->count];
+        *t = (struct search_trial){ .config = strdup(config), .state = KILN_CONV_UNTIMED };
+        if (!t->config)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for a perf config");
+        t->value_count = read_values(config, t->values);
+        *slot = ++search->count;
+    }
+    *ret_index = *slot - 1;
+    return KILN_OK;
+}
+
+/* ---- one trial ---- */
+
+static double best_ms(const struct search *s)
+{
+    return s->best == SIZE_MAX ? 0 : s->trials[s->best].timing.median_ms;
+}
+
+static void tell(struct search *s, size_t index)
+{
+    s->has_enough |= s->ops->told(s->context, &s->trials[index]);
+}
+
+static void fail(struct search *s, size_t index, int state, const struct kiln_err *why)
+{
+    struct search_trial *t = &s->trials[index];
+    t->state = state;
+    free(t->reason);
+    t->reason = strdup(why->text);
+    drop(s, index);
+    t->place = TRIAL_DONE;
+    if (s->best == index)
+        s->best = SIZE_MAX;
+    s->failed++;
+}
+
+/* Its failure is its own as long as the device lives. */
+static enum kiln_code fail_run(struct search *s, size_t index, const struct kiln_err *why,
+                               struct kiln_err *err)
+{
+    fail(s, index, why->code == KILN_CORRUPT ? KILN_CONV_WRONG : KILN_CONV_NOT_RUN, why);
+    if (why->code == KILN_CORRUPT || s->ops->is_alive(s->context))
+        return KILN_OK;
+    return kiln_fail(err, KILN_GPU_FAULT, "the device was lost with perf config %s: %s",
+                     s->trials[index].config, why->text);
+}
+
+static enum kiln_code check(struct search *s, size_t index, struct kiln_err *err)
+{
+    struct search_trial *t = &s->trials[index];
+    struct kiln_err why = KILN_ERR_INIT;
+    if (t->checked > 0)
+        return KILN_OK;
+    return s->ops->check(s->context, index, &t->checked, &why) ? fail_run(s, index, &why, err)
+                                                               : KILN_OK;
+}
+
+/* The best is what others are hopeless beside: nothing wrong may be that. */
+static enum kiln_code consider(struct search *s, size_t index, struct kiln_err *err)
+{
+    const struct search_trial *t = &s->trials[index];
+    if (s->best != SIZE_MAX && t->timing.median_ms >= best_ms(s))
+        return KILN_OK;
+    enum kiln_code rc = check(s, index, err);
+    if (!rc && t->state == KILN_CONV_TIMED)
+        s->best = index;
+    return rc;
+}
+
+static enum kiln_code look(struct search *s, size_t index, struct kiln_err *err)
+{
+    struct search_trial *t = &s->trials[index];
+    const struct timing_limits limits = { .hopeless_ms = HOPELESS * best_ms(s),
+                                          .most_ms = LOOK_MS,
+                                          .samples = LOOK_SAMPLES };
+    struct kiln_err why = KILN_ERR_INIT;
+    t->place = TRIAL_HELD;
+    if (s->ops->time(s->context, index, &limits, &t->timing, &why))
+        return fail_run(s, index, &why, err);
+    t->state = t->timing.is_cut_short ? KILN_CONV_CUT_SHORT : KILN_CONV_TIMED;
+    if (t->state == KILN_CONV_TIMED)
+        return consider(s, index, err);
+    drop(s, index);
+    return KILN_OK;
+}
+
+/* Of those that are held beyond the finalists the slowest goes: loaded code takes memory. */
+static void keep_finalists(struct search *s)
+{
+    size_t slowest = SIZE_MAX;
+    unsigned held = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->trials[i].place != TRIAL_HELD)
+            continue;
+        held++;
+        if (slowest == SIZE_MAX ||
+            s->trials[i].timing.median_ms > s->trials[slowest].timing.median_ms)
+            slowest = i;
+    }
+    if (held > FINALISTS && slowest != s->best)
+        drop(s, slowest);
+}
+
+/* ---- trying ---- */
+
+static enum kiln_code ask_some(struct search *s, const size_t *indexes, size_t count, size_t *next,
+                               struct kiln_err *err)
+{
+    while (*next < count && s->ops->has_room(s->context)) {
+        size_t index = indexes[(*next)++];
+        if (s->trials[index].place != TRIAL_UNTRIED)
+            continue;
+        enum kiln_code rc = s->ops->ask(s->context, index, err);
+        if (rc)
+            return rc;
+        s->trials[index].place = TRIAL_ASKED;
+        s->open++;
+    }
+    return KILN_OK;
+}
+
+/* What comes next, tried.  KILN_TIMED_OUT when nothing came in time. */
+static enum kiln_code try_next(struct search *s, uint64_t until_ns, struct kiln_err *err)
+{
+    size_t index = 0;
+    enum kiln_code code = KILN_OK;
+    struct kiln_err why = KILN_ERR_INIT;
+    uint64_t deadline = s->tried == s->failed ? s->give_up_ns : until_ns;
+    enum kiln_code rc = s->ops->next(s->context, deadline, &index, &code, &why, err);
+    if (rc)
+        return rc;
+    s->open--;
+    s->tried++;
+    if (code)
+        fail(s, index, code == KILN_COMPILE_FAILED ? KILN_CONV_NOT_COMPILED : KILN_CONV_NOT_RUN,
+             &why);
+    else
+        rc = look(s, index, err);
+    tell(s, index);
+    keep_finalists(s);
+    return rc;
+}
+
+static bool is_pending(const struct search *s, const size_t *indexes, size_t count, size_t next)
+{
+    for (size_t i = next < count ? count : 0; i < count; i++) {
+        if (s->trials[indexes[i]].place == TRIAL_ASKED)
+            return true;
+    }
+    return next < count;
+}
+
+enum kiln_code search_try(struct search *search, const size_t *indexes, size_t count,
+                          uint64_t until_ns, struct kiln_err *err)
+{
+    struct search *s = search;
+    size_t next = 0;
+    enum kiln_code rc = KILN_OK;
+    bool is_first = s->tried == s->failed; /* nothing has a time yet */
+    while (!rc && !s->has_enough && (is_first || search_goes_on(s, until_ns))) {
+        rc = ask_some(s, indexes, count, &next, err);
+        if (!rc && !is_pending(s, indexes, count, next))
+            break;
+        if (!rc)
+            rc = try_next(s, until_ns, err);
+        is_first = s->tried == s->failed;
+    }
+    if (rc == KILN_TIMED_OUT && s->tried > s->failed)
+        return KILN_OK; /* the budget is spent, that is all */
+    return rc;
+}
+
+/* ---- halving ---- */
+
+struct finalists {
+    size_t list[FINALISTS + 1];
+    unsigned count;
+};
+
+static void sort(const struct search *s, struct finalists *f)
+{
+    for (unsigned i = 1; i < f->count; i++) {
+        size_t moved = f->list[i];
+        unsigned at = i;
+        double ms = s->trials[moved].timing.median_ms;
+        for (; at > 0 && s->trials[f->list[at - 1]].timing.median_ms > ms; at--)
+            f->list[at] = f->list[at - 1];
+        f->list[at] = moved;
+    }
+}
+
+static struct finalists held(const struct search *s)
+{
+    struct finalists f = { .count = 0 };
+    for (size_t i = 0; i < s->count && f.count <= FINALISTS; i++) {
+        if (s->trials[i].place == TRIAL_HELD)
+            f.list[f.count++] = i;
+    }
+    sort(s, &f);
+    return f;
+}
+
+static enum kiln_code time_again(struct search *s, size_t index, unsigned samples,
+                                 struct kiln_err *err)
+{
+    const struct timing_limits limits = { .most_ms = FINAL_MS, .samples = samples };
+    struct kiln_err why = KILN_ERR_INIT;
+    struct timing timing;
+    if (s->ops->time(s->context, index, &limits, &timing, &why))
+        return fail_run(s, index, &why, err);
+    s->trials[index].timing = timing;
+    return KILN_OK;
+}
+
+/* Each of |f| is right and timed with |samples|; those that fail leave it. */
+static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned samples,
+                               struct kiln_err *err)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < f->count; i++) {
+        size_t index = f->list[i];
+        enum kiln_code rc = check(s, index, err);
+        if (!rc && s->trials[index].place == TRIAL_HELD)
+            rc = time_again(s, index, samples, err);
+        if (rc)
+            return rc;
+        if (s->trials[index].place == TRIAL_HELD)
+            f->list[kept++] = index;
+    }
+    f->count = kept;
+    sort(s, f);
+    return KILN_OK;
+}
+
+enum kiln_code search_halve(struct search *search, uint64_t until_ns, struct kiln_err *err)
+{
+    struct search *s = search;
+    struct finalists f = held(s);
+    enum kiln_code rc = KILN_OK;
+    for (unsigned samples = 2 * LOOK_SAMPLES; !rc && f.count > 0; samples *= 2) {
+        bool is_last = f.count <= 2 || samples >= FINAL_SAMPLES || !search_goes_on(s, until_ns);
+        unsigned left = is_last && f.count > 2 ? 2 : f.count;
+        for (unsigned i = left; i < f.count; i++)
+            drop(s, f.list[i]);
+        f.count = left;
+        rc = time_all(s, &f, is_last ? FINAL_SAMPLES : samples, err);
+        s->best = !rc && f.count > 0 ? f.list[0] : s->best;
+        if (is_last)
+            break;
+        left = (f.count + 1) / 2;
+        for (unsigned i = left; i < f.count; i++)
+            drop(s, f.list[i]);
+        f.count = left;
+    }
+    for (unsigned i = 1; i < f.count; i++)
+        drop(s, f.list[i]);
+    return rc;
+}
+
+/* ---- neighbours ---- */
+
+/* The next value that any trial has on |axis|, above or below |from|; 0 and false: none. */
+static bool step(const struct search *s, unsigned axis, uint16_t from, bool up, uint16_t *ret_to)
+{
+    bool found = false;
+    for (size_t i = 0; i < s->count; i++) {
+        uint16_t v = s->trials[i].values[axis];
+        if (axis >= s->trials[i].value_count || (up ? v <= from : v >= from))
+            continue;
+        if (!found || (up ? v < *ret_to : v > *ret_to))
+            *ret_to = v;
+        found = true;
+    }
+    return found;
+}
+
+struct steps { /* along each axis of the best */
+    bool has_lower[SEARCH_AXES_MOST], has_upper[SEARCH_AXES_MOST];
+    uint16_t lower[SEARCH_AXES_MOST], upper[SEARCH_AXES_MOST];
+};
+
+/* Axes on which |t| is one step away from |best|; more than any: somewhere further. */
+static unsigned distance(const struct search_trial *t, const struct search_trial *best,
+                         const struct steps *steps)
+{
+    unsigned away = 0;
+    for (unsigned a = 0; a < best->value_count; a++) {
+        if (t->values[a] == best->values[a])
+            continue;
+        bool is_near = (steps->has_lower[a] && t->values[a] == steps->lower[a]) ||
+                       (steps->has_upper[a] && t->values[a] == steps->upper[a]);
+        if (!is_near)
+            return SEARCH_AXES_MOST + 1;
+        away++;
+    }
+    return away;
+}
+
+/* Untried ones one step away along one axis; where there are none, along two at once: axes hang
+ * together, as a tile and its threads do. */
+static size_t neighbours(const struct search *s, size_t ret_list[NEIGHBOURS_MOST])
+{
+    const struct search_trial *best = &s->trials[s->best];
+    struct steps steps = { .lower = { 0 } };
+    size_t count = 0;
+    for (unsigned a = 0; a < best->value_count; a++) {
+        steps.has_lower[a] = step(s, a, best->values[a], /* up= */ false, &steps.lower[a]);
+        steps.has_upper[a] = step(s, a, best->values[a], /* up= */ true, &steps.upper[a]);
+    }
+    for (unsigned away = 1; away <= 2 && count == 0; away++) {
+        for (size_t i = 0; i < s->count && count < NEIGHBOURS_MOST; i++) {
+            const struct search_trial *t = &s->trials[i];
+            if (t->place == TRIAL_UNTRIED && t->value_count == best->value_count &&
+                distance(t, best, &steps) == away)
+                ret_list[count++] = i;
+        }
+    }
+    return count;
+}
+
+enum kiln_code search_refine(struct search *search, uint64_t until_ns, struct kiln_err *err)
+{
+    struct search *s = search;
+    enum kiln_code rc = KILN_OK;
+    double before = __DBL_MAX__;
+    while (!rc && s->best != SIZE_MAX && search_goes_on(s, until_ns) &&
+           best_ms(s) < PROGRESS * before) {
+        size_t list[NEIGHBOURS_MOST];
+        size_t count = neighbours(s, list);
+        before = best_ms(s);
+        if (count == 0)
+            break;
+        rc = search_try(s, list, count, until_ns, err);
+        if (!rc)
+            rc = search_halve(s, until_ns, err);
+    }
+    return rc;
+}

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tune: a search for each tuning space that is worth it, with real compilers and a real device
+ * behind struct search_ops.
+ */
+#include "libclient/conv/journal.h"
+#include "libclient/conv/tune_share.h"
+#include "libclient/conv/tuner.h"
+
+#include "common/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Compiles under way: kilnd is of this host and has a worker for each processor.  A few more, so
+ * that none is idle while this process measures; not many, for what is asked for next waits behind
+ * them. */
+#define WINDOW_MOST 128u
+/* Candidates that are asked for: of a larger space this is a sample. */
+#define CANDIDATES_MOST (1u << 17)
+/* The fastest of an earlier search are measured again, for they have to be compiled anyway. */
+#define REMEMBERED_MOST 8u
+/* A solver whose best known config takes so many times the best solver's time is not tuned. */
+#define WORTH 6.0
+/* Of the time that is left, what samples of the whole space get before the best is refined. */
+#define SAMPLE_PART 3u
+/* Time in which nothing more can be tried. */
+#define REST_NS 50000000ull
+
+static struct tuner *tuner_of(void *context) { return context; }
+
+/* ---- what a search needs ---- */
+
+static uint64_t op_now_ns(void *context)
+{
+    (void)context;
+    return clock_monotonic_ns();
+}
+
+static bool op_has_room(void *context) { return !plan_window_is_full(tuner_of(context)->window); }
+
+static enum kiln_code op_ask(void *context, size_t trial, struct kiln_err *err)
+{
+    struct tuner *t = context;
+    const struct kiln_plan_options options =
+        work_plan_options(t->work, t->solver->solution.solver, t->search.trials[trial].config);
+    return plan_window_ask(t->window, &options, trial, err);
+}
+
+static enum kiln_code op_next(void *context, uint64_t deadline_ns, size_t *ret_trial,
+                              enum kiln_code *ret_code, struct kiln_err *why, struct kiln_err *err)
+{
+    struct tuner *t = context;
+    struct planned planned = { .plan = NULL };
+    FAILURE_AUTO struct failure failure = FAILURE_INIT;
+    enum kiln_code rc = plan_window_next(t->window, deadline_ns, &planned, &failure);
+    if (rc) {
+        *err = failure.err;
+        return rc;
+    }
+    *ret_trial = planned.tag;
+    if (planned.plan) {
+        struct subject *subject = NULL;
+        *ret_code = subject_create(t->work->bench, planned.plan,
+                                   work_is_winograd(&t->solver->solution), &subject, why);
+        t->search.trials[planned.tag].held = subject;
+    } else {
+        *ret_code = KILN_COMPILE_FAILED;
+        *why = failure.err;
+    }
+    kiln_plan_unref(planned.plan);
+    return KILN_OK;
+}
+
+static void op_clear(void *context) { plan_window_clear(tuner_of(context)->window); }
+
+static enum kiln_code op_time(void *context, size_t trial, const struct timing_limits *limits,
+                              struct timing *ret_timing, struct kiln_err *err)
+{
+    struct tuner *t = context;
+    struct search_trial *tried = &t->search.trials[trial];
+    if (tried->state == KILN_CONV_UNTIMED)
+        journal_begin(t->journal, tried->config);
+    return subject_time(tried->held, limits, ret_timing, err);
+}
+
+static enum kiln_code op_check(void *context, size_t trial, uint64_t *ret_checked,
+                               struct kiln_err *err)
+{
+    return subject_check(tuner_of(context)->search.trials[trial].held, ret_checked, err);
+}
+
+static bool op_is_alive(void *context) { return bench_is_alive(tuner_of(context)->work->bench); }
+
+static void op_drop(void *context, size_t trial)
+{
+    struct search_trial *t = &tuner_of(context)->search.trials[trial];
+    subject_destroy(t->held);
+    t->held = NULL;
+}
+
+static bool op_told(void *context, const struct search_trial *trial)
+{
+    struct tuner *t = context;
+    const struct search *s = &t->search;
+    struct kiln_conv_progress progress = {
+        .solver = t->solver->solution.solver,
+        .done = s->tried,
+        .total = t->solver->solution.valid_is_an_estimate ? 0 : t->solver->solution.valid,
+        .failed = s->failed,
+        .best_ms = s->best == SIZE_MAX ? 0 : s->trials[s->best].timing.median_ms,
+        .spent_ms = (double)(clock_monotonic_ns() - t->start_ns) / 1e6,
+        .budget_ms = (double)(t->until_ns - t->start_ns) / 1e6,
+    };
+    journal_end(t->journal, trial);
+    work_tell(t->work, &progress);
+    return t->work->has_enough;
+}
+
+static const struct search_ops ops = {
+    .now_ns = op_now_ns,
+    .has_room = op_has_room,
+    .ask = op_ask,
+    .next = op_next,
+    .clear = op_clear,
+    .time = op_time,
+    .check = op_check,
+    .is_alive = op_is_alive,
+    .drop = op_drop,
+    .told = op_told,
+};
+
+/* ---- what there is to try ---- */
+
+enum kiln_code tuner_queue(struct tuner *t, const char *config, struct kiln_err *err)
+{
+    size_t index;
+    enum kiln_code rc = search_add(&t->search, config, &index, err);
+    if (rc)
+        return rc;
+    if (t->queued == t->room) {
+        size_t room = 2 * t->room + 64;
+        size_t *grown = reallocarray(t->queue, room, sizeof(*grown));
+        if (!grown)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu perf configs", room);
+        t->queue = grown;
+        t->room = room;
+    }
+    t->queue[t->queued++] = index;
+    return KILN_OK;
+}
+
+/* The fastest that an earlier search knew are measured again: what is kept of it are times, no
+ * loaded code. */
+static enum kiln_code queue_remembered(struct tuner *t, struct kiln_err *err)
+{
+    struct search *s = &t->search;
+    enum kiln_code rc = KILN_OK;
+    for (unsigned n = 0; n < REMEMBERED_MOST && !rc; n++) {
+        size_t best = SIZE_MAX;
+        for (size_t i = 0; i < s->count; i++) {
+            const struct search_trial *trial = &s->trials[i];
+            bool counts = trial->place == TRIAL_DONE && trial->state == KILN_CONV_TIMED;
+            if (counts &&
+                (best == SIZE_MAX || trial->timing.median_ms < s->trials[best].timing.median_ms))
+                best = i;
+        }
+        if (best == SIZE_MAX)
+            break;
+        s->trials[best].place = TRIAL_UNTRIED;
+        s->trials[best].state = KILN_CONV_UNTIMED;
+        rc = tuner_queue(t, s->trials[best].config, err);
+    }
+    return rc;
+}
+
+/* The valid ones of the range. */
+static enum kiln_code list_range(struct tuner *t, uint32_t first, uint32_t count, bool is_queued,
+                                 struct kiln_err *err)
+{
+    size_t unused;
+    CONFIG_LIST_AUTO struct config_list list = { .count = 0 };
+    FAILURE_AUTO struct failure failure = FAILURE_INIT;
+    const struct configs_question question = {
+        .problem = &t->work->problem,
+        .target = bytes_of_text(kiln_device_target(t->work->device)),
+        .solver = bytes_of_text(t->solver->solution.solver),
+        .first = first,
+        .count = count,
+    };
+    enum kiln_code rc =
+        configs_ask(t->work->client, &question, work_deadline(t->work), &list, &failure);
+    if (rc)
+        return kiln_fail(err, rc, "%s", failure.err.text);
+    for (uint32_t i = 0; i < list.count && !rc; i++)
+        rc = is_queued ? tuner_queue(t, config_text(&list, i), err)
+                       : search_add(&t->search, config_text(&list, i), &unused, err);
+    return rc;
+}
+
+enum kiln_code tuner_queue_range(struct tuner *t, uint32_t first, uint32_t count,
+                                 struct kiln_err *err)
+{
+    return list_range(t, first, count, /* is_queued= */ true, err);
+}
+
+static uint32_t sample_size(const struct tuner *t)
+{
+    uint32_t candidates = t->solver->solution.candidates;
+    return candidates < CANDIDATES_MOST ? candidates : CANDIDATES_MOST;
+}
+
+enum kiln_code tuner_know_neighbours(struct tuner *t, struct kiln_err *err)
+{
+    return list_range(t, 0, sample_size(t), /* is_queued= */ false, err);
+}
+
+static enum kiln_code open_journal(struct tuner *t, struct kiln_err *err)
+{
+    char line[512];
+    const struct work *w = t->work;
+    problem_to_driver(&w->problem, line, sizeof(line));
+    const struct journal_subject subject = { .database_id = kiln_device_database_id(w->device),
+                                             .driver = kiln_device_driver(w->device),
+                                             .toolchain = w->toolchain,
+                                             .solver = t->solver->solution.solver,
+                                             .problem = line };
+    if (w->options.journal && !w->options.journal[0])
+        return KILN_OK;
+    enum kiln_code rc = journal_open(w->options.journal, &subject, &t->journal, err);
+    if (!rc)
+        rc = journal_read(t->journal, &t->search, err);
+    return rc;
+}
+
+/* The best that is known comes first: the rest is measured against it. */
+static enum kiln_code queue_known(struct tuner *t, struct kiln_err *err)
+{
+    size_t index;
+    const char *known[] = { t->solver->config, t->solver->solution.config };
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; i < 2 && !rc; i++) {
+        rc = search_add(&t->search, known[i], &index, err);
+        if (!rc) {
+            t->search.trials[index].place = TRIAL_UNTRIED;
+            t->search.trials[index].state = KILN_CONV_UNTIMED;
+            rc = tuner_queue(t, known[i], err);
+        }
+    }
+    if (!rc)
+        rc = queue_remembered(t, err);
+    for (size_t i = 0; i < t->search.count; i++)
+        t->remembered += t->search.trials[i].place == TRIAL_DONE;
+    return rc;
+}
+
+/* ---- one solver ---- */
+
+static enum kiln_code try_queue(struct tuner *t, uint64_t until_ns, struct kiln_err *err)
+{
+    enum kiln_code rc = search_try(&t->search, t->queue, t->queued, until_ns, err);
+    return rc ? rc : search_halve(&t->search, t->until_ns, err);
+}
+
+static bool has_untried(const struct tuner *t)
+{
+    for (size_t i = 0; i < t->queued; i++) {
+        if (t->search.trials[t->queue[i]].place < TRIAL_HELD)
+            return true;
+    }
+    return false;
+}
+
+/* A part of what is left goes into samples of the whole space, then the best's neighbourhood has
+ * its turn, and so on. */
+static enum kiln_code search_alone(struct tuner *t, struct kiln_err *err)
+{
+    enum kiln_code rc = tuner_queue_range(t, 0, sample_size(t), err);
+    while (!rc && has_untried(t)) {
+        uint64_t now = clock_monotonic_ns();
+        bool is_first = t->search.tried == t->search.failed;
+        uint64_t left = now < t->until_ns ? t->until_ns - now : 0;
+        if (t->search.has_enough || (left < REST_NS && !is_first))
+            break;
+        rc = try_queue(t, now + left / SAMPLE_PART, err);
+        if (!rc)
+            rc = search_refine(&t->search, t->until_ns, err);
+    }
+    return rc;
+}
+
+static void keep_best(struct tuner *t)
+{
+    struct search *s = &t->search;
+    struct work_solver *solver = t->solver;
+    if (s->best == SIZE_MAX)
+        return;
+    const struct search_trial *best = &s->trials[s->best];
+    snprintf(solver->config, sizeof(solver->config), "%s", best->config);
+    solver->timing = best->timing;
+    solver->checked = best->checked;
+    solver->state = KILN_CONV_TIMED;
+    solver->reason[0] = '\0';
+    solver->is_measured = solver->is_tuned = true;
+    work_take_plan(solver, subject_plan(best->held));
+    journal_end(t->journal, best);
+}
+
+static enum kiln_code keep_trials(const struct tuner *t, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; i < t->search.count && !rc; i++) {
+        const struct search_trial *trial = &t->search.trials[i];
+        const struct kiln_conv_entry entry = { .solver = t->solver->solution.solver,
+                                               .algorithm = t->solver->solution.algorithm,
+                                               .config = trial->config,
+                                               .state = trial->state,
+                                               .median_ms = trial->timing.median_ms,
+                                               .spread_ms = trial->timing.spread_ms,
+                                               .samples = trial->timing.samples,
+                                               .checked = trial->checked,
+                                               .reason = trial->reason };
+        if (trial->place == TRIAL_DONE || trial->place == TRIAL_HELD)
+            rc = conv_list_add(&t->work->result->trials, &entry, err);
+    }
+    return rc;
+}
+
+static void tuner_done(struct tuner *t)
+{
+    search_done(&t->search);
+    plan_window_destroy(t->window);
+    journal_close(t->journal);
+    free(t->queue);
+}
+
+static unsigned window_size(void)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned count = processors > 0 ? (unsigned)processors : 1;
+    unsigned size = count + count / 4 + 2;
+    return size < WINDOW_MOST ? size : WINDOW_MOST;
+}
+
+static enum kiln_code tune_solver(struct work *work, struct work_solver *solver, uint64_t until_ns,
+                                  struct kiln_err *err)
+{
+    __attribute__((cleanup(tuner_done))) struct tuner t = { .work = work, .solver = solver };
+    t.start_ns = clock_monotonic_ns();
+    t.until_ns = until_ns;
+    search_init(&t.search, &ops, &t);
+    t.search.give_up_ns = work_deadline(work);
+    enum kiln_code rc =
+        plan_window_create(work->client, &work->problem, window_size(), &t.window, err);
+    if (!rc)
+        rc = open_journal(&t, err);
+    if (!rc)
+        rc = queue_known(&t, err);
+    if (!rc)
+        rc = work->options.share ? tuner_search_shared(&t, err) : search_alone(&t, err);
+    solver->tried = t.search.tried + t.remembered;
+    keep_best(&t);
+    if (!rc)
+        rc = keep_trials(&t, err);
+    return rc ? kiln_while(err, "tuning %s", solver->solution.solver) : KILN_OK;
+}
+
+/* ---- all of them ---- */
+
+static bool is_worth(struct work *work, const struct work_solver *s)
+{
+    const struct work_solver *best = work_fastest(work);
+    bool updates = work->options.enforce == KILN_ENFORCE_DB_UPDATE ||
+                   work->options.enforce == KILN_ENFORCE_SEARCH_DB_UPDATE;
+    bool is_known = s->solution.best_config[0] != '\0';
+    if (s->solution.candidates < 2 || !s->plan || (is_known && !updates))
+        return false;
+    bool is_far = best && s->timing.median_ms > WORTH * best->timing.median_ms;
+    return s->state == KILN_CONV_TIMED || (s->state == KILN_CONV_CUT_SHORT && !is_far);
+}
+
+enum kiln_code work_tune(struct work *work, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    unsigned left = 0;
+    bool wanted[WORK_SOLVERS_MOST] = { false };
+    for (unsigned i = 0; i < work->count; i++) {
+        wanted[i] = is_worth(work, &work->solvers[i]);
+        left += wanted[i];
+    }
+    for (unsigned i = 0; i < work->count && !rc && !work->has_enough; i++) {
+        uint64_t now = clock_monotonic_ns();
+        if (!wanted[i])
+            continue;
+        uint64_t share = now < work->end_ns ? (work->end_ns - now) / left : 0;
+        left--;
+        rc = tune_solver(work, &work->solvers[i], now + share, err);
+    }
+    return rc;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/conv/work.h"
+
+#include "common/clock.h"
+#include "libclient/failure.h"
+#include "libclient/plan.h"
+#include "libclient/problem.h"
+#include "libclient/sized.h"
+
+#include <kiln/admin.h>
+#include <kiln/tuning.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#define MS 1000000ull
+
+/* ---- what was asked ---- */
+
+static enum kiln_code check_range(const char *name, int value, int least, int most,
+                                  struct kiln_err *err)
+{
+    if (value >= least && value <= most)
+        return KILN_OK;
+    return kiln_fail(err, KILN_INVALID, "kiln_conv_options.%s is %d: give %d to %d", name, value,
+                     least, most);
+}
+
+static enum kiln_code read_options(const struct kiln_conv_options *given,
+                                   struct kiln_conv_options *ret_options, struct kiln_err *err)
+{
+    struct kiln_conv_options o = { .size = sizeof(o) };
+    if (given && !sized_is_fine(given->size, SIZED_TO(struct kiln_conv_options, context)))
+        return kiln_fail(err, KILN_INVALID,
+                         "kiln_conv_options.size is not set: give it sizeof the struct");
+    if (given)
+        sized_copy(&o, sizeof(o), given, given->size);
+    o.mode = o.mode ? o.mode : KILN_FIND_NORMAL;
+    o.enforce = o.enforce ? o.enforce : KILN_ENFORCE_NONE;
+    o.tier = o.tier ? o.tier : KILN_TUNING_USER;
+    o.solver = o.solver && o.solver[0] ? o.solver : NULL;
+    enum kiln_code rc = check_range("mode", o.mode, KILN_FIND_NORMAL, KILN_FIND_HYBRID, err);
+    if (!rc)
+        rc = check_range("enforce", o.enforce, KILN_ENFORCE_NONE, KILN_ENFORCE_DB_CLEAN, err);
+    if (!rc)
+        rc = check_range("tier", o.tier, KILN_TUNING_HOST, KILN_TUNING_USER, err);
+    if (!rc)
+        rc = check_range("budget_ms", o.budget_ms, 0, INT32_MAX, err);
+    *ret_options = o;
+    return rc;
+}
+
+/* ---- asking ---- */
+
+uint64_t work_deadline(const struct work *work)
+{
+    int ms = work->timeout_ms ? work->timeout_ms : work->client->timeout_ms;
+    return clock_monotonic_ns() + (uint64_t)ms * MS;
+}
+
+bool work_has_time(const struct work *work)
+{
+    return !work->has_enough && clock_monotonic_ns() < work->end_ns;
+}
+
+static bool is_clean(const struct work *work)
+{
+    return work->options.enforce == KILN_ENFORCE_DB_CLEAN;
+}
+
+struct kiln_plan_options work_plan_options(const struct work *work, const char *solver,
+                                           const char *config)
+{
+    const char *id = kiln_device_database_id(work->device);
+    const char *driver = kiln_device_driver(work->device);
+    return (struct kiln_plan_options){ .size = sizeof(struct kiln_plan_options),
+                                       .target = kiln_device_target(work->device),
+                                       .database_id = id[0] ? id : NULL,
+                                       .driver = driver[0] ? driver : NULL,
+                                       .toolchain = work->options.toolchain,
+                                       .solver = solver,
+                                       .config = config && config[0] ? config : NULL,
+                                       .heuristic = is_clean(work) };
+}
+
+static enum kiln_code list_solvers(struct work *work, struct kiln_err *err)
+{
+    struct kiln_error e;
+    const struct kiln_plan_options options = work_plan_options(work, NULL, NULL);
+    int rc = kiln_solutions_get(work->client, work->public_problem, &options, work->timeout_ms,
+                                &work->list, &e);
+    if (rc)
+        return error_take(rc, &e, err);
+    for (unsigned i = 0; i < kiln_solutions_count(work->list) && work->count < WORK_SOLVERS_MOST;
+         i++) {
+        struct work_solver *s = &work->solvers[work->count];
+        *s = (struct work_solver){ .solution = { .size = sizeof(s->solution) },
+                                   .state = KILN_CONV_UNTIMED };
+        rc = kiln_solutions_at(work->list, i, &s->solution, &e);
+        if (rc)
+            return error_take(rc, &e, err);
+        const char *best = is_clean(work) ? "" : s->solution.best_config;
+        snprintf(s->config, sizeof(s->config), "%s", best[0] ? best : s->solution.config);
+        if (!work->options.solver || strcmp(work->options.solver, s->solution.solver) == 0)
+            work->count++;
+    }
+    if (work->count == 0)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s does not apply to this problem",
+                         work->options.solver ? work->options.solver : "any solver");
+    return KILN_OK;
+}
+
+/* MIOpen's DB_CLEAN. */
+static enum kiln_code clean(struct work *work, struct kiln_err *err)
+{
+    struct kiln_error e;
+    char json[1024], line[512], *reply = NULL;
+    const char *id = kiln_device_database_id(work->device);
+    problem_to_driver(&work->problem, line, sizeof(line));
+    if (!id[0] || work->options.no_record)
+        return KILN_OK;
+    snprintf(json, sizeof(json),
+             "{\"tier\":\"user\",\"kind\":\"perf\",\"database_id\":\"%s\",\"problem\":\"%s\"}", id,
+             line);
+    const struct kiln_admin_call call = { .size = sizeof(call),
+                                          .request = "tuning_remove",
+                                          .json = json,
+                                          .timeout_ms = work->timeout_ms };
+    int rc = kiln_admin_call(work->client, &call, &reply, &e);
+    kiln_free(reply);
+    plans_forget(work->client, &work->problem);
+    return rc == KILN_E_NOT_FOUND ? KILN_OK : error_take(rc, &e, err);
+}
+
+enum kiln_code work_init(struct work *work, const struct kiln_conv_options *options,
+                         struct kiln_err *err)
+{
+    uint64_t unused;
+    enum kiln_code rc = client_enter(work->client, work->timeout_ms, &unused, err);
+    if (!rc)
+        rc = problem_from_public(work->public_problem, &work->problem, err);
+    if (!rc)
+        rc = read_options(options, &work->options, err);
+    if (rc)
+        return rc;
+    work->start_ns = clock_monotonic_ns();
+    work->end_ns = UINT64_MAX;
+    if (work->options.budget_ms)
+        work->end_ns = work->start_ns + (uint64_t)work->options.budget_ms * MS;
+    work->result = conv_result_create();
+    if (!work->result)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for results");
+    if (is_clean(work))
+        rc = clean(work, err);
+    return rc ? rc : list_solvers(work, err);
+}
+
+void work_done(struct work *work)
+{
+    for (unsigned i = 0; i < work->count; i++)
+        kiln_plan_unref(work->solvers[i].plan);
+    kiln_solutions_free(work->list);
+    bench_destroy(work->bench);
+    kiln_conv_result_free(work->result);
+}
+
+/* ---- how it goes ---- */
+
+bool work_is_winograd(const struct kiln_solution *solution)
+{
+    return strstr(solution->algorithm, "Winograd") != NULL;
+}
+
+struct work_solver *work_fastest(struct work *work)
+{
+    struct work_solver *best = NULL;
+    for (unsigned i = 0; i < work->count; i++) {
+        struct work_solver *s = &work->solvers[i];
+        if (s->state == KILN_CONV_TIMED && (!best || s->timing.median_ms < best->timing.median_ms))
+            best = s;
+    }
+    return best;
+}
+
+void work_tell(struct work *work, struct kiln_conv_progress *progress)
+{
+    progress->size = sizeof(*progress);
+    if (work->options.told && work->options.told(work->options.context, progress))
+        work->has_enough = true;
+}
+
+void work_take_plan(struct work_solver *solver, struct kiln_plan *plan)
+{
+    struct kiln_plan *old = solver->plan;
+    solver->plan = kiln_plan_ref(plan);
+    kiln_plan_unref(old);
+}
+
+struct kiln_recording work_recording(const struct work *work, const struct kiln_plan *plan,
+                                     const struct kiln_measurement *measurement)
+{
+    return (struct kiln_recording){ .size = sizeof(struct kiln_recording),
+                                    .database_id = kiln_device_database_id(work->device),
+                                    .tier = work->options.tier,
+                                    .device_uuid = kiln_device_uuid(work->device),
+                                    .device = kiln_device_model(work->device),
+                                    .driver = kiln_device_driver(work->device),
+                                    .toolchain = kiln_plan_toolchain_identity(plan),
+                                    .clock_mhz = kiln_device_clock_mhz(work->device),
+                                    .measurements = measurement,
+                                    .measurement_count = 1 };
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What HIP and CUDA devices share: HIP's functions have the shapes and the numbers of CUDA's
+ * driver, so memory, streams, events, modules and launches are written once.
+ *
+ * Role       all of struct device_ops over a table of calls; what differs is a struct driver_kind
+ * Ownership  a driver_device owns its own stream; its context belongs to the kind
+ * Threading  any thread.  The thread's current context (device) is as it was when a call returns
+ */
+#include "libclient/device/device.h"
+
+/* Each returns 0 on success.  Pointers into the device are void * here: they are 64-bit numbers for
+ * CUDA, which are passed in the same way. */
+struct driver_calls {
+    int (*memory_create)(void **ret_memory, size_t bytes);
+    int (*memory_destroy)(void *memory);
+    int (*write)(void *to, const void *from, size_t bytes, void *stream);
+    int (*read)(void *to, const void *from, size_t bytes, void *stream);
+    int (*fill)(void *to, unsigned char value, size_t bytes, void *stream);
+    int (*pointer_attribute)(void *ret_value, int attribute, void *pointer);
+    int (*stream_create)(void **ret_stream, unsigned flags);
+    int (*stream_destroy)(void *stream);
+    int (*stream_finish)(void *stream);
+    int (*event_create)(void **ret_event, unsigned flags);
+    int (*event_destroy)(void *event);
+    int (*event_record)(void *event, void *stream);
+    int (*event_wait)(void *event);
+    int (*event_elapsed)(float *ret_ms, void *begin, void *end);
+    int (*module_load)(void **ret_module, const void *object);
+    int (*module_unload)(void *module);
+    int (*module_function)(void **ret_function, void *module, const char *name);
+    int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                  unsigned group_x, unsigned group_y, unsigned group_z, unsigned shared_bytes,
+                  void *stream, void **arguments, void **extra);
+};
+
+struct driver_device {
+    struct kiln_device base;
+    const struct driver_kind *kind;   /* static */
+    const struct driver_calls *calls; /* static */
+    int ordinal;                      /* among the devices that this process sees */
+};
+
+/* A call's stay in the device's context. */
+struct driver_scope {
+    struct driver_device *device; /* NULL: nothing to undo */
+    int previous;                 /* HIP's device */
+};
+
+struct driver_kind {
+    const char *runtime; /* "the CUDA driver" */
+    unsigned elf_machine;
+    enum kiln_code (*enter)(struct driver_device *d, struct driver_scope *scope,
+                            struct kiln_err *err);
+    void (*leave)(struct driver_scope *scope);
+    const char *(*status_name)(int status); /* may return NULL */
+    void (*forget_failure)(void);           /* after a call that failed; NULL: nothing to do */
+    /* Allows that much dynamic shared memory; NULL: launches need no leave. */
+    enum kiln_code (*allow_shared)(struct driver_device *d, void *function, const char *name,
+                                   uint32_t bytes, struct kiln_err *err);
+    void (*close)(struct driver_device *d);
+};
+
+extern const struct device_ops driver_ops;
+
+static inline struct driver_device *driver_of(struct kiln_device *device)
+{
+    return (struct driver_device *)device;
+}
+
+/* Makes the device's own stream; its context exists. */
+KILN_MUST_CHECK enum kiln_code driver_start(struct driver_device *d, struct kiln_err *err);
+
+/* "cannot <what>: CUDA_ERROR_INVALID_VALUE (1)". */
+enum kiln_code driver_fail(const struct driver_kind *kind, struct kiln_err *err, int status,
+                           const char *fmt, ...) KILN_PRINTF(4, 5);
+
+KILN_MUST_CHECK enum kiln_code driver_enter(struct driver_device *d, struct driver_scope *scope,
+                                            struct kiln_err *err);
+static inline void driver_leave(struct driver_scope *scope)
+{
+    if (scope->device)
+        scope->device->kind->leave(scope);
+}
+/* A scope that has not been entered, and is left with the block. */
+#define DRIVER_SCOPE(name) \
+    __attribute__((cleanup(driver_leave))) struct driver_scope name = { .device = NULL }

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/device/module_table.h"
+
+#include "libclient/device/device.h"
+
+void module_table_init(struct module_table *table)
+{
+    *table = (struct module_table){ .idle = 0 };
+    pthread_mutex_init(&table->mutex, /* attr= */ NULL);
+    pthread_cond_init(&table->loaded, /* attr= */ NULL);
+}
+
+static void unlink_module(struct module_table *t, struct device_module *m)
+{
+    *(m->previous ? &m->previous->next : &t->newest) = m->next;
+    *(m->next ? &m->next->previous : &t->oldest) = m->previous;
+}
+
+static void link_newest(struct module_table *t, struct device_module *m)
+{
+    m->previous = NULL;
+    m->next = t->newest;
+    *(t->newest ? &t->newest->previous : &t->oldest) = m;
+    t->newest = m;
+}
+
+void module_table_done(struct module_table *table, struct kiln_device *device, bool abandon)
+{
+    while (table->newest) {
+        struct device_module *m = table->newest;
+        unlink_module(table, m);
+        if (!abandon)
+            device->ops->unload(device, m->native);
+        kernel_destroy(m->kernel);
+        free(m);
+    }
+    pthread_cond_destroy(&table->loaded);
+    pthread_mutex_destroy(&table->mutex);
+}
+
+static struct device_module *find(const struct module_table *t, const struct digest *key)
+{
+    struct device_module *m = t->newest;
+    while (m && !digest_equal(&m->kernel->content->key, key))
+        m = m->next;
+    return m;
+}
+
+/* NULL: there is none, and nobody is loading it. */
+static struct device_module *find_loaded(struct module_table *t, const struct digest *key)
+{
+    struct device_module *m = find(t, key);
+    while (m && !m->is_loaded) {
+        pthread_cond_wait(&t->loaded, &t->mutex);
+        m = find(t, key); /* loading may have failed */
+    }
+    return m;
+}
+
+static void use(struct module_table *t, struct device_module *m)
+{
+    t->idle -= m->users == 0;
+    m->users++;
+    unlink_module(t, m);
+    link_newest(t, m);
+}
+
+/* Without the mutex, which is held before and after. */
+static enum kiln_code load(struct kiln_device *device, struct device_module *m,
+                           struct kiln_err *err)
+{
+    struct module_table *t = &device->modules;
+    struct bytes object = bytes_of(kiln_kernel_data(m->kernel), kiln_kernel_size(m->kernel));
+    pthread_mutex_unlock(&t->mutex);
+    enum kiln_code rc = device->ops->load(device, object, &m->native, err);
+    pthread_mutex_lock(&t->mutex);
+    m->is_loaded = rc == KILN_OK;
+    pthread_cond_broadcast(&t->loaded);
+    return rc;
+}
+
+static enum kiln_code add(struct kiln_device *device, struct kiln_kernel *kernel,
+                          struct device_module **ret_module, struct kiln_err *err)
+{
+    struct module_table *t = &device->modules;
+    struct device_module *m = calloc(1, sizeof(*m));
+    if (!m)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a module");
+    m->kernel = kiln_kernel_ref(kernel);
+    m->users = 1;
+    link_newest(t, m);
+    enum kiln_code rc = load(device, m, err);
+    if (rc) {
+        unlink_module(t, m);
+        kernel_destroy(m->kernel);
+        free(m);
+        return rc;
+    }
+    *ret_module = m;
+    return KILN_OK;
+}
+
+enum kiln_code module_get(struct kiln_device *device, struct kiln_kernel *kernel,
+                          struct device_module **ret_module, struct kiln_err *err)
+{
+    struct module_table *t = &device->modules;
+    enum kiln_code rc = KILN_OK;
+    pthread_mutex_lock(&t->mutex);
+    struct device_module *m = find_loaded(t, &kernel->content->key);
+    if (m)
+        use(t, m);
+    else
+        rc = add(device, kernel, &m, err);
+    pthread_mutex_unlock(&t->mutex);
+    if (!rc)
+        *ret_module = m;
+    return rc;
+}
+
+/* The least recently used that nobody uses. */
+static struct device_module *take_oldest_idle(struct module_table *t)
+{
+    struct device_module *m = t->oldest;
+    while (m && m->users)
+        m = m->previous;
+    if (m) {
+        unlink_module(t, m);
+        t->idle--;
+    }
+    return m;
+}
+
+void module_put(struct kiln_device *device, struct device_module *module)
+{
+    if (!module)
+        return;
+    struct module_table *t = &device->modules;
+    struct device_module *surplus = NULL;
+    pthread_mutex_lock(&t->mutex);
+    module->users--;
+    t->idle += module->users == 0;
+    if (t->idle > MODULES_IDLE_MOST)
+        surplus = take_oldest_idle(t);
+    pthread_mutex_unlock(&t->mutex);
+    if (!surplus)
+        return;
+    device->ops->unload(device, surplus->native);
+    kernel_destroy(surplus->kernel);
+    free(surplus);
+}

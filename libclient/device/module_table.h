@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Loaded code objects of one device, by key.
+ *
+ * Role       the second run with a kernel finds it loaded already, in whatever thread
+ * Ownership  modules are counted; one that nobody uses stays loaded until MODULES_IDLE_MOST others
+ *            were used after it, or until the device goes.  A module keeps its kernel's bytes: HIP
+ *            reads them after loading, too
+ * Threading  any thread; one that asks for what another is loading waits for it
+ */
+#include "libclient/kernel.h"
+
+#include <pthread.h>
+
+/* Loaded and not in use.  A run over ResNet-50 has 69 problems of up to three kernels each. */
+#define MODULES_IDLE_MOST 512
+
+struct kiln_device;
+
+struct device_module {
+    struct kiln_kernel *kernel; /* counted */
+    void *native;               /* owned: what the runtime loaded */
+    unsigned users;
+    bool is_loaded;                        /* else somebody is at it */
+    struct device_module *next, *previous; /* the most recently used first */
+};
+
+struct module_table {
+    pthread_mutex_t mutex;
+    pthread_cond_t loaded; /* or failed to */
+    struct device_module *newest, *oldest;
+    size_t idle; /* how many have no users */
+};
+
+void module_table_init(struct module_table *table);
+/* Unloads everything; no module is in use.  |abandon|: only forgets it. */
+void module_table_done(struct module_table *table, struct kiln_device *device, bool abandon);
+
+/* The module of |kernel|'s key, loaded unless it is.  In use until module_put. */
+KILN_MUST_CHECK enum kiln_code module_get(struct kiln_device *device, struct kiln_kernel *kernel,
+                                          struct device_module **ret_module, struct kiln_err *err);
+void module_put(struct kiln_device *device, struct device_module *module); /* accepts NULL */

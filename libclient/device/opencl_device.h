@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * OpenCL devices: one context and one in-order queue each, programs from binaries alone.
+ *
+ * Role       what device_opencl.c opens and opencl_work.c works with
+ * Ownership  an opencl_device owns a reference to its context
+ * Threading  as <kiln/device.h>
+ */
+#include "libclient/device/device.h"
+#include "libclient/device/opencl_library.h"
+
+struct opencl_device {
+    struct kiln_device base;
+    const struct opencl_library *cl; /* static */
+    cl_device_id id;                 /* borrowed from the platform */
+    cl_context context;              /* counted */
+};
+
+static inline struct opencl_device *opencl_of(struct kiln_device *base)
+{
+    return (struct opencl_device *)base;
+}
+
+extern const struct device_ops opencl_ops;

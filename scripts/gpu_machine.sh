@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# What scripts/test-gpu and scripts/bench-gpu have in common; sourced.
+#
+#   gpu_prepare   programs into $bin, from --packed FOLDER, --build DIR or a build of this checkout
+#   gpu_kilnd     a private kilnd; gpu_kilnd again replaces it: gpu_kilnd NAME [keep]
+#
+# Everything goes into $work, which is removed at the end; kilnd is ended then, too.
+
+work=
+bin=
+packed=
+build=
+debs=
+kilnd_pid=
+
+gpu_fail() {
+    echo "${0##*/}: $*" >&2
+    exit 2
+}
+
+gpu_end_kilnd() {
+    [[ -n $kilnd_pid ]] || return 0
+    kill "$kilnd_pid" 2>/dev/null || true
+    wait "$kilnd_pid" 2>/dev/null || true
+    kilnd_pid=
+}
+
+gpu_end() {
+    gpu_end_kilnd
+    [[ -z $work ]] || rm -rf "$work"
+}
+
+# Packages that this machine lacks, unpacked beside the system: for building and for running.
+gpu_unpack_debs() {
+    local root=$work/debs deb triplet
+    triplet=$(uname -m)-linux-gnu
+    mkdir "$root"
+    for deb in "$debs"/*.deb; do
+        dpkg -x "$deb" "$root"
+    done
+    export PKG_CONFIG_SYSROOT_DIR=$root
+    export PKG_CONFIG_PATH=$root/usr/lib/$triplet/pkgconfig:$root/usr/share/pkgconfig
+    export CMAKE_PREFIX_PATH=$root/usr
+    export LIBRARY_PATH=$root/usr/lib/$triplet
+    export LD_LIBRARY_PATH=$root/usr/lib/$triplet:$root/lib/$triplet${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export PATH=$root/usr/bin:$PATH
+}
+
+gpu_prepare() {
+    trap gpu_end EXIT
+    work=$(mktemp -d /tmp/kiln-gpu-XXXXXX)
+    chmod 755 "$work" # compilers of root's kilnd run as another user
+    [[ -z $debs ]] || gpu_unpack_debs
+    if [[ -n $packed ]]; then
+        [[ -x $packed/bin/kilnd ]] || gpu_fail "'$packed' is not what scripts/pack-gpu makes"
+        cp -r "$packed/bin" "$packed/lib" "$work"
+        chmod -R a+rX "$work/bin" "$work/lib"
+        bin=$work/bin
+        export LD_LIBRARY_PATH=$work/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    elif [[ -n $build ]]; then
+        bin=$(realpath "$build")/bin
+    else
+        build=build/gpu
+        cmake --preset release -B "$build" -DKILN_TESTS=ON >&2
+        cmake --build "$build" >&2
+        bin=$PWD/$build/bin
+    fi
+    # cuDNN's parts find one another by the loader's path.
+    local folder
+    for folder in /opt/*/.venv/lib/python3*/site-packages/nvidia/*/lib; do
+        [[ ! -d $folder ]] || LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+    done
+    export LD_LIBRARY_PATH
+    # Nothing of the user's: neither records nor caches.
+    export HOME=$work/home XDG_CONFIG_HOME=$work/home/config XDG_CACHE_HOME=$work/home/cache
+    export XDG_STATE_HOME=$work/home/state
+    mkdir -p "$HOME"
+    unset MIOPEN_FIND_MODE MIOPEN_FIND_ENFORCE KILN_SOCKET XDG_RUNTIME_DIR
+}
+
+# gpu_kilnd NAME [keep]: with the folders of NAME, emptied unless "keep".
+gpu_kilnd() {
+    local folder=$work/kilnd-$1
+    gpu_end_kilnd
+    [[ ${2:-} == keep ]] || rm -rf "$folder"
+    mkdir -p "$folder"
+    chmod 755 "$folder"
+    export KILN_SOCKET=$folder/socket
+    "$bin/kilnd" --socket "$KILN_SOCKET" --cache-dir "$folder/cache" --state-dir "$folder/state" \
+        --package-path "$folder/packages" >>"$folder/log" 2>&1 &
+    kilnd_pid=$!
+    for _ in $(seq 200); do
+        ! "$bin/kilnctl" ping >/dev/null 2>&1 || return 0
+        sleep 0.05
+    done
+    cat "$folder/log" >&2
+    gpu_fail "kilnd does not answer"
+}
+
+# gpu_lines TYPE BATCH: the lines on standard input for another type (fp32 NCHW or fp16 NHWC).
+gpu_lines() {
+    local edit="s/^conv -n 1 /conv -n $2 /"
+    if [[ $1 == fp16 ]]; then
+        edit+="; s/^conv \(.*\)/convfp16 \1 --in_layout NHWC --fil_layout NHWC --out_layout NHWC/"
+    fi
+    sed "$edit"
+}
+
+# gpu_is_here NAME
+gpu_is_here() {
+    "$bin/kiln-driver" devices --json 2>/dev/null |
+        python3 -c 'import json, sys
+sys.exit(not any(d["name"] == sys.argv[1] for d in json.load(sys.stdin)["devices"]))' "$1"
+}

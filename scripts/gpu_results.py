@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What kiln-driver's --json says of many problems, for scripts/test-gpu and scripts/bench-gpu.
+
+Usage: scripts/gpu_results.py verified FILE         every problem compared, and right
+       scripts/gpu_results.py measured FILE         find or tune: what was timed of each
+       scripts/gpu_results.py chosen FILE           solver, perf config and problem, a line each, as
+                                                    gpu_trials --chosen reads them
+       scripts/gpu_results.py planned BEFORE AFTER  AFTER took what BEFORE found and timed nothing
+
+Ends 1 where that is not so.
+"""
+import json
+import statistics
+import sys
+
+TIMED = ("TIMED", "CUT_SHORT")
+
+
+def results(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)["results"]
+
+
+def verified(path):
+    rows = results(path)
+    good = [r for r in rows if r.get("ok") and r.get("checked") and r.get("wrong") == 0]
+    for r in rows:
+        if r not in good:
+            print(f"not right: {r.get('command')}: {r.get('error', r)}")
+    print(f"{len(good)} of {len(rows)} problems verified, largest error "
+          f"{max((r['largest_error'] for r in good), default=0):.3g}")
+    return len(good) == len(rows) > 0
+
+
+def solvers_of(row):
+    return row.get("find", {}).get("solvers", [])
+
+
+def measured(path):
+    rows = results(path)
+    states = {}
+    for r in rows:
+        for s in solvers_of(r):
+            states[s["state"]] = states.get(s["state"], 0) + 1
+    tried = sum(len(r.get("find", {}).get("trials", [])) for r in rows)
+    bad = [r for r in rows if not r.get("ok")
+           or not any(s["state"] in TIMED for s in solvers_of(r))]
+    for r in bad:
+        print(f"nothing timed: {r.get('command')}: {r.get('error', '')}")
+    print(f"{len(rows) - len(bad)} of {len(rows)} problems, {tried} perf configs tried; solvers: "
+          + ", ".join(f"{count} {state}" for state, count in sorted(states.items())))
+    return not bad and bool(rows)
+
+
+def chosen(path):
+    good = [r for r in results(path) if r.get("ok")]
+    for r in good:
+        print(r["solver"], r.get("config") or "-", r["command"], sep="\t")
+    return bool(good)
+
+
+def planned(before_path, after_path):
+    before = {r["command"]: r for r in results(before_path)}
+    after = results(after_path)
+    good, ratios = 0, []
+    for r in after:
+        b = before.get(r.get("command"), {})
+        timed = [s for s in solvers_of(r) if s["state"] in TIMED]
+        same = (b.get("solver"), b.get("config")) == (r.get("solver"), r.get("config"))
+        if r.get("ok") and same and not timed:
+            good += 1
+            if b["times"].get("steady_s") and r["times"].get("steady_s"):
+                ratios.append(r["times"]["steady_s"] / b["times"]["steady_s"])
+            continue
+        print(f"not from the database: {r.get('command')}: {b.get('solver')} {b.get('config')} "
+              f"before, now {r.get('solver')} {r.get('config')}, {len(timed)} timed")
+    print(f"{good} of {len(after)} problems planned from the database, nothing timed")
+    if ratios:
+        print(f"time of the second process : of the first: median {statistics.median(ratios):.3f}, "
+              f"least {min(ratios):.3f}, most {max(ratios):.3f}")
+    return good == len(after) == len(before) > 0
+
+
+def main(arguments):
+    commands = {"verified": (verified, 1), "measured": (measured, 1), "chosen": (chosen, 1),
+                "planned": (planned, 2)}
+    if not arguments or arguments[0] not in commands \
+            or len(arguments) != 1 + commands[arguments[0]][1]:
+        print(__doc__, file=sys.stderr)
+        return 2
+    return 0 if commands[arguments[0]][0](*arguments[1:]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

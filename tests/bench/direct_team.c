@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/bench/direct_team.h"
+
+#include "tests/bench/direct.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+/* The kernels that only warm a process up are none of anybody else's. */
+#define WARM_UP_ID (1u << 30)
+
+struct yard { /* shared by the processes of a team */
+    struct bench_gate gate;
+    atomic_uint next; /* first kernel that nobody has taken */
+    atomic_uint_fast64_t begin_ns, end_ns;
+};
+
+struct shift {
+    const struct direct_team *team; /* borrowed, as the next */
+    struct yard *yard;
+    uint64_t first_id;
+};
+
+static enum kiln_code compile(struct direct *direct, const struct cold *cold, uint64_t id,
+                              struct kiln_err *err)
+{
+    char options[COLD_OPTIONS_MOST];
+    cold_options(id, options);
+    return direct->compile(direct, cold, options, err);
+}
+
+static enum kiln_code open_warm(const struct direct_team *team, unsigned index,
+                                struct direct *ret_direct, struct kiln_err *err)
+{
+    char folder[32], work[BENCH_PATH_MOST];
+    snprintf(folder, sizeof(folder), "direct-%u", index);
+    enum kiln_code rc = bench_path(team->options->work, folder, work, err);
+    if (!rc)
+        rc = direct_open(team->cold->toolchain, work, ret_direct, err);
+    return rc ? rc : compile(ret_direct, team->cold, WARM_UP_ID + index, err);
+}
+
+/* Whoever comes first begins, whoever is done last ends. */
+static void note_times(struct yard *yard, uint64_t begin, uint64_t end)
+{
+    uint_fast64_t first = atomic_load(&yard->begin_ns), last = atomic_load(&yard->end_ns);
+    while ((!first || begin < first) &&
+           !atomic_compare_exchange_weak(&yard->begin_ns, &first, begin))
+        ;
+    while (end > last && !atomic_compare_exchange_weak(&yard->end_ns, &last, end))
+        ;
+}
+
+static enum kiln_code work(void *context, unsigned index, struct kiln_err *err)
+{
+    const struct shift *s = context;
+    struct direct direct;
+    enum kiln_code rc = open_warm(s->team, index, &direct, err);
+    if (rc)
+        return rc;
+    bench_gate_pass(&s->yard->gate);
+    uint64_t begin = clock_monotonic_ns();
+    for (unsigned i = atomic_fetch_add(&s->yard->next, 1); !rc && i < s->team->kernels;
+         i = atomic_fetch_add(&s->yard->next, 1))
+        rc = compile(&direct, s->team->cold, s->first_id + i, err);
+    note_times(s->yard, begin, clock_monotonic_ns());
+    return rc;
+}
+
+enum kiln_code direct_team_run(const struct direct_team *team, uint64_t first_id, double *ret_wall,
+                               struct kiln_err *err)
+{
+    void *memory = NULL;
+    enum kiln_code rc = bench_shared(sizeof(struct yard), &memory, err);
+    struct shift shift = { .team = team, .yard = memory, .first_id = first_id };
+    if (!rc)
+        rc = bench_gate_init(&shift.yard->gate, team->processes, err);
+    if (!rc)
+        rc = bench_fan_out(team->processes, work, &shift, err);
+    if (!rc)
+        *ret_wall = (double)(shift.yard->end_ns - shift.yard->begin_ns) / 1e9;
+    bench_shared_done(memory, sizeof(struct yard));
+    return rc;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * One NVIDIA GPU through the driver, opened at run time: nothing of CUDA's is needed to build.
+ *
+ * Role       what the GPU tests and benchmarks stand on: memory, modules, launches, times
+ * Ownership  cuda_open / cuda_close; memories and modules are the caller's to give back
+ * Threading  one thread
+ *
+ * A kernel that fails leaves the context, and with it the process, of no more use: cuda_is_lost.
+ */
+#include "common/bytes.h"
+#include "common/err.h"
+
+struct cuda_driver {
+    void *dl;
+#define CUDA_SYMBOL(field, name, ...) int (*field)(__VA_ARGS__);
+#include "tests/gpu/cuda_symbols.def"
+#undef CUDA_SYMBOL
+};
+
+struct cuda {
+    struct cuda_driver driver;
+    int device;
+    void *context;
+    void *before, *after; /* events */
+    char name[128];
+    char target[16]; /* "sm_90" */
+    int compute_units;
+    int l2_bytes;
+    int clock_khz;
+    bool is_lost;
+};
+
+/* KILN_UNAVAILABLE where there is no driver or no GPU. */
+KILN_MUST_CHECK enum kiln_code cuda_open(struct cuda *ret_cuda, struct kiln_err *err);
+void cuda_close(struct cuda *cuda);
+/* What to compile for: with the instructions that a GPU of |target| has for itself ("sm_90a"). */
+void cuda_full_target(const char *target, char ret_full[16]);
+/* |result| as a sentence; remembers failures after which nothing works. */
+KILN_PRINTF(4, 5)
+enum kiln_code cuda_fail(struct cuda *cuda, int result, struct kiln_err *err, const char *format,
+                         ...);
+/* Waits for all that was launched. */
+KILN_MUST_CHECK enum kiln_code cuda_finish(struct cuda *cuda, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code cuda_load(struct cuda *cuda, struct bytes object, void **ret_module,
+                                         struct kiln_err *err);
+
+struct cuda_resources { /* of one kernel, as the driver counts them */
+    int registers;
+    int shared; /* bytes a group, static ones */
+    int local;  /* bytes an item: spills and arrays that are not in registers */
+};
+
+KILN_MUST_CHECK enum kiln_code cuda_function(struct cuda *cuda, void *module, const char *name,
+                                             uint32_t shared_bytes, void **ret_function,
+                                             struct cuda_resources *ret_resources,
+                                             struct kiln_err *err);
+
+/*
+ * Times.  Launches go out back to back, in batches long enough for the events' clock, after a
+ * warm-up; a time is the median of the batches' means.  Nothing is flushed between launches: what
+ * fits into the L2 cache stays there, as in frameworks' own benchmark modes.
+ */
+struct cuda_timing {
+    double microseconds; /* median */
+    double spread;       /* half the distance between the quartiles, as a part of the median */
+    unsigned launches;
+};
+
+/* Launches the work once, without waiting.  A failure ends the timing. */
+typedef enum kiln_code cuda_work(void *context, struct kiln_err *err);
+/* Fewer launches, for a rougher time, once one shows more than |hopeless_us| (0: never). */
+KILN_MUST_CHECK enum kiln_code cuda_time(struct cuda *cuda, cuda_work *work, void *context,
+                                         double hopeless_us, struct cuda_timing *ret_timing,
+                                         struct kiln_err *err);

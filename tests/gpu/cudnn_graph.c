@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cuDNN by its graphs: one convolution as a graph, and every engine that the heuristics list for
+ * it, as frameworks' benchmark mode does today.
+ */
+#include "tests/gpu/cudnn_library.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ENGINES_MOST 64
+#define NOTES_MOST CUDNN_NUMERICAL_NOTE_TYPE_COUNT
+#define SLOWER_HOPELESS 1.5
+
+struct graph {
+    const struct cudnn_case *c;
+    cudnnBackendDescriptor_t tensors[BENCH_TENSORS], convolution, operation, graph;
+    cudnnBackendDescriptor_t plan, pack; /* being timed */
+    cudnnStatus_t status;                /* the first that was not a success */
+};
+
+/* After a failure these do nothing. */
+static void make(struct graph *g, cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *ret)
+{
+    if (!g->status)
+        g->status = g->c->cudnn->cudnnBackendCreateDescriptor(type, ret);
+}
+
+static void set(struct graph *g, cudnnBackendDescriptor_t descriptor,
+                cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+                const void *values)
+{
+    if (!g->status)
+        g->status = g->c->cudnn->cudnnBackendSetAttribute(descriptor, name, type, count, values);
+}
+
+static void finish(struct graph *g, cudnnBackendDescriptor_t descriptor)
+{
+    if (!g->status)
+        g->status = g->c->cudnn->cudnnBackendFinalize(descriptor);
+}
+
+static void destroy(const struct graph *g, cudnnBackendDescriptor_t *descriptor)
+{
+    if (*descriptor)
+        g->c->cudnn->cudnnBackendDestroyDescriptor(*descriptor);
+    *descriptor = NULL;
+}
+
+static void set_descriptor(struct graph *g, cudnnBackendDescriptor_t descriptor,
+                           cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value)
+{
+    set(g, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+}
+
+/* ---- the graph ---- */
+
+static void make_tensor(struct graph *g, enum bench_tensor which, uint32_t outer, uint32_t channels,
+                        struct extent e, uint32_t layout)
+{
+    const struct problem *p = &g->c->bench->problem;
+    bool last = layout == LAYOUT_CHANNELS_LAST;
+    int64_t plane = (int64_t)e.h * e.w, step = last ? channels : 1;
+    const int64_t dims[] = { outer, channels, e.h, e.w };
+    const int64_t strides[] = { channels * plane, last ? 1 : plane, step * e.w, step };
+    int64_t id = which + 1, alignment = 16;
+    cudnnDataType_t type = p->type == TYPE_FLOAT32   ? CUDNN_DATA_FLOAT
+                           : p->type == TYPE_FLOAT16 ? CUDNN_DATA_HALF
+                                                     : CUDNN_DATA_BFLOAT16;
+    cudnnBackendDescriptor_t *t = &g->tensors[which];
+    make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR, t);
+    set(g, *t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    set(g, *t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims);
+    set(g, *t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides);
+    set(g, *t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
+    set(g, *t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
+    finish(g, *t);
+}
+
+static void make_convolution(struct graph *g)
+{
+    const struct problem *p = &g->c->bench->problem;
+    const int64_t pads[] = { p->pad.h, p->pad.w }, strides[] = { p->stride.h, p->stride.w };
+    const int64_t dilations[] = { p->dilation.h, p->dilation.w }, dims = 2;
+    cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, &g->convolution);
+    cudnnBackendDescriptor_t c = g->convolution;
+    set(g, c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    set(g, c, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    set(g, c, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims);
+    set(g, c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, pads);
+    set(g, c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, pads);
+    set(g, c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, strides);
+    set(g, c, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations);
+    finish(g, c);
+}
+
+static void make_operation(struct graph *g)
+{
+    static const struct {
+        cudnnBackendDescriptorType_t type;
+        cudnnBackendAttributeName_t x, w, y, convolution, alpha, beta;
+    } rows[] = {
+        { CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA },
+        { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA },
+        { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA },
+    };
+    const float one = 1, zero = 0;
+    unsigned direction = g->c->bench->problem.direction;
+    make(g, rows[direction].type, &g->operation);
+    cudnnBackendDescriptor_t o = g->operation;
+    set_descriptor(g, o, rows[direction].x, g->tensors[BENCH_X]);
+    set_descriptor(g, o, rows[direction].w, g->tensors[BENCH_W]);
+    set_descriptor(g, o, rows[direction].y, g->tensors[BENCH_Y]);
+    set_descriptor(g, o, rows[direction].convolution, g->convolution);
+    set(g, o, rows[direction].alpha, CUDNN_TYPE_FLOAT, 1, &one);
+    set(g, o, rows[direction].beta, CUDNN_TYPE_FLOAT, 1, &zero);
+    finish(g, o);
+}
+
+static void make_graph(struct graph *g)
+{
+    const struct problem *p = &g->c->bench->problem;
+    make_tensor(g, BENCH_X, p->n, p->c, p->in, p->x_layout);
+    make_tensor(g, BENCH_W, p->k, p->c / p->groups, p->filter, p->w_layout);
+    make_tensor(g, BENCH_Y, p->n, p->k, problem_output(p), p->y_layout);
+    make_convolution(g);
+    make_operation(g);
+    make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &g->graph);
+    set(g, g->graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &g->c->cudnn->handle);
+    set_descriptor(g, g->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, g->operation);
+    finish(g, g->graph);
+}
+
+static void graph_done(struct graph *g)
+{
+    destroy(g, &g->graph);
+    destroy(g, &g->operation);
+    destroy(g, &g->convolution);
+    for (int i = 0; i < BENCH_TENSORS; i++)
+        destroy(g, &g->tensors[i]);
+}
+
+/* ---- engines ---- */
+
+static int64_t list_engines(struct graph *g, cudnnBackendHeurMode_t mode,
+                            cudnnBackendDescriptor_t *ret_configs)
+{
+    cudnnBackendDescriptor_t heuristics = NULL;
+    int64_t count = 0;
+    make(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics);
+    set_descriptor(g, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, g->graph);
+    set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    finish(g, heuristics);
+    for (int i = 0; i < ENGINES_MOST; i++)
+        make(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &ret_configs[i]);
+    if (!g->status)
+        g->status = g->c->cudnn->cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                          CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                                          ENGINES_MOST, &count, ret_configs);
+    destroy(g, &heuristics);
+    return g->status ? 0 : count < ENGINES_MOST ? count : ENGINES_MOST;
+}
+
+/* The engine's number; -1 where it must not be used: TF32 or narrower sums. */
+static int64_t allowed_engine(struct graph *g, cudnnBackendDescriptor_t config)
+{
+    const struct cudnn *d = g->c->cudnn;
+    cudnnBackendDescriptor_t engine = NULL;
+    cudnnBackendNumericalNote_t notes[NOTES_MOST];
+    int64_t got = 0, count = 0, number = -1;
+    bool single = g->c->bench->problem.type == TYPE_FLOAT32;
+    make(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine);
+    if (g->status)
+        return -1;
+    if (d->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
+                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &got, &engine) ||
+        d->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
+                                    &got, &number) ||
+        d->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                    CUDNN_TYPE_NUMERICAL_NOTE, NOTES_MOST, &count, notes))
+        number = -1;
+    for (int64_t i = 0; i < count && g->c->math == CUDNN_EXACT; i++)
+        if (notes[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
+            (single && (notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
+                        notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)))
+            number = -1;
+    destroy(g, &engine);
+    return number;
+}
+
+/* The plan's workspace; -1 where there is no such plan, or none that fits. */
+static int64_t make_plan(struct graph *g, cudnnBackendDescriptor_t config)
+{
+    const struct cudnn_case *c = g->c;
+    int64_t got = 0, size = 0, ids[BENCH_TENSORS];
+    void *pointers[BENCH_TENSORS], *workspace;
+    for (int i = 0; i < BENCH_TENSORS; i++) {
+        ids[i] = i + 1;
+        memcpy(&pointers[i], &c->bench->tensors[i].address, sizeof(void *));
+    }
+    memcpy(&workspace, &c->workspace.address, sizeof(void *));
+    make(g, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &g->plan);
+    set(g, g->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &c->cudnn->handle);
+    set_descriptor(g, g->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+    finish(g, g->plan);
+    if (!g->status)
+        g->status = c->cudnn->cudnnBackendGetAttribute(
+            g->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &got, &size);
+    make(g, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &g->pack);
+    set(g, g->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, BENCH_TENSORS, ids);
+    set(g, g->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, BENCH_TENSORS,
+        pointers);
+    set(g, g->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+    finish(g, g->pack);
+    return g->status || (uint64_t)size > c->workspace.bytes ? -1 : size;
+}
+
+static enum kiln_code launch(void *context, struct kiln_err *err)
+{
+    const struct graph *g = context;
+    const struct cudnn *d = g->c->cudnn;
+    cudnnStatus_t status = d->cudnnBackendExecute(d->handle, g->plan, g->pack);
+    return status ? cudnn_fail(d, status, "an engine", err) : KILN_OK;
+}
+
+/* An engine that refuses or fails is passed over, as benchmark modes do. */
+static void try_config(struct graph *g, cudnnBackendDescriptor_t config, struct cudnn_best *best)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct cuda_timing timing;
+    int64_t number = allowed_engine(g, config);
+    int64_t size = number < 0 ? -1 : make_plan(g, config);
+    if (size >= 0 && !g->c->cuda->is_lost) {
+        best->tried++;
+        if (!cuda_time(g->c->cuda, launch, g, best->timing.microseconds * SLOWER_HOPELESS, &timing,
+                       &ignored) &&
+            (best->timing.microseconds == 0 || timing.microseconds < best->timing.microseconds)) {
+            best->timing = timing;
+            best->workspace = (uint64_t)size;
+            snprintf(best->name, sizeof(best->name), "engine %lld", (long long)number);
+        }
+    }
+    destroy(g, &g->pack);
+    destroy(g, &g->plan);
+    g->status = CUDNN_STATUS_SUCCESS;
+}
+
+enum kiln_code cudnn_graph(const struct cudnn_case *c, struct cudnn_best *ret_best,
+                           struct kiln_err *err)
+{
+    static const cudnnBackendHeurMode_t modes[] = { CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK };
+    struct graph g = { .c = c };
+    memset(ret_best, 0, sizeof(*ret_best));
+    make_graph(&g);
+    enum kiln_code rc = g.status ? cudnn_fail(c->cudnn, g.status, "a graph", err) : KILN_OK;
+    for (size_t mode = 0; mode < 2 && !rc; mode++) {
+        cudnnBackendDescriptor_t configs[ENGINES_MOST] = { NULL };
+        int64_t count = list_engines(&g, modes[mode], configs);
+        g.status = CUDNN_STATUS_SUCCESS; /* none of that mode */
+        for (int64_t i = 0; i < count; i++)
+            try_config(&g, configs[i], ret_best);
+        for (int i = 0; i < ENGINES_MOST; i++)
+            destroy(&g, &configs[i]);
+    }
+    graph_done(&g);
+    return rc;
+}

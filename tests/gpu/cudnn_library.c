@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/gpu/cudnn_library.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t offset;
+} symbols[] = {
+#define CUDNN_SYMBOL(function) { #function, offsetof(struct cudnn, function) },
+#include "tests/gpu/cudnn_symbols.def"
+#undef CUDNN_SYMBOL
+};
+
+static void *try_pattern(const char *pattern, struct cudnn *cudnn)
+{
+    glob_t found;
+    void *dl = NULL;
+    if (glob(pattern, 0, NULL, &found))
+        return NULL;
+    for (size_t i = 0; i < found.gl_pathc && !dl; i++) {
+        dl = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_GLOBAL);
+        if (!dl)
+            fprintf(stderr, "%s\n", dlerror());
+        snprintf(cudnn->path, sizeof(cudnn->path), "%s", found.gl_pathv[i]);
+    }
+    globfree(&found);
+    return dl;
+}
+
+static void *find_library(struct cudnn *cudnn)
+{
+    static const char *const patterns[] = {
+        "/usr/local/cuda/lib64/libcudnn.so.9",
+        "/opt/*/.venv/lib/python3*/site-packages/nvidia/cudnn/lib/libcudnn.so.9",
+        "/usr/lib/x86_64-linux-gnu/libcudnn.so.9",
+    };
+    const char *given = getenv("KILN_CUDNN");
+    void *dl = given ? try_pattern(given, cudnn) : NULL;
+    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]) && !dl && !given; i++)
+        dl = try_pattern(patterns[i], cudnn);
+    return dl;
+}
+
+enum kiln_code cudnn_fail(const struct cudnn *cudnn, cudnnStatus_t status, const char *what,
+                          struct kiln_err *err)
+{
+    return kiln_fail(err, KILN_UNAVAILABLE, "%s: cuDNN says '%s'", what,
+                     cudnn->cudnnGetErrorString(status));
+}
+
+enum kiln_code cudnn_open(struct cudnn *ret_cudnn, struct kiln_err *err)
+{
+    *ret_cudnn = (struct cudnn){ .dl = NULL };
+    ret_cudnn->dl = find_library(ret_cudnn);
+    if (!ret_cudnn->dl)
+        return kiln_fail(err, KILN_UNAVAILABLE,
+                         "there is no cuDNN 9 here: install it, or set KILN_CUDNN to the library");
+    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+        void *symbol = dlsym(ret_cudnn->dl, symbols[i].name);
+        if (!symbol)
+            return kiln_fail(err, KILN_UNAVAILABLE, "'%s' lacks '%s'", ret_cudnn->path,
+                             symbols[i].name);
+        memcpy((char *)ret_cudnn + symbols[i].offset, &symbol, sizeof(symbol));
+    }
+    cudnnStatus_t status = ret_cudnn->cudnnCreate(&ret_cudnn->handle);
+    return status ? cudnn_fail(ret_cudnn, status, "cudnnCreate", err) : KILN_OK;
+}
+
+void cudnn_close(struct cudnn *cudnn)
+{
+    if (cudnn->handle)
+        cudnn->cudnnDestroy(cudnn->handle);
+    cudnn->handle = NULL; /* the library stays: unloading it at exit is not safe */
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gpu_trials: solvers on a real NVIDIA GPU.  Compiles with NVRTC on all cores, runs on poisoned
+ * outputs between guards, compares with a double-precision reference, times with events.
+ *
+ * A bad kernel costs its own trial (watch.h).  --help lists the options.
+ */
+#include "tests/gpu/judge.h"
+#include "tests/gpu/problems.h"
+#include "tests/gpu/report.h"
+#include "tests/gpu/search.h"
+#include "tests/kernels/random_problem.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FILES_MOST 16
+#define REFERENCES_CHECKED 30u
+/* A trial that is that much slower than the best of its problem is not timed in full: while
+ * searching, and else. */
+#define HOPELESS_IN_SEARCH 1.25
+#define HOPELESS 2.0
+#define ROUNDS 2u
+
+struct options {
+    const char *files[FILES_MOST], *chosen;
+    unsigned file_count;
+    unsigned random;
+    struct problem_change change;
+    const char *target;
+    bool compile_only;
+    struct trials_wish wish;
+    struct watch_options watch;
+    bool search;
+    struct search_options searching; /* but for what |watch| says */
+    const char *json;
+};
+
+/* ---- problems ---- */
+
+struct adding {
+    struct trials *trials;
+    const struct trials_wish *wish;
+};
+
+static enum kiln_code add_problem(void *context, const struct problem *problem,
+                                  struct kiln_err *err)
+{
+    struct adding *adding = context;
+    return trials_add(adding->trials, problem, adding->wish, err);
+}
+
+static enum kiln_code add_chosen(struct trials *trials, const struct options *o, char *text,
+                                 struct kiln_err *err)
+{
+    char *rest = NULL, *solver = strtok_r(text, "\t", &rest), *config = strtok_r(NULL, "\t", &rest);
+    struct trials_wish wish = { .solver = solver };
+    struct adding adding = { trials, &wish };
+    if (!solver || !config)
+        return kiln_fail(err, KILN_INVALID, "a line has no solver, config and command");
+    wish.config = strcmp(config, "-") == 0 ? "" : config;
+    return problems_take(rest, &o->change, add_problem, &adding, err);
+}
+
+static enum kiln_code add_all_chosen(struct trials *trials, const struct options *o,
+                                     struct kiln_err *err)
+{
+    char text[2048];
+    enum kiln_code rc = KILN_OK;
+    FILE *file = fopen(o->chosen, "re");
+    if (!file)
+        return kiln_fail(err, KILN_NOT_FOUND, "cannot open '%s'", o->chosen);
+    while (!rc && fgets(text, sizeof(text), file)) {
+        text[strcspn(text, "\n")] = '\0';
+        rc = add_chosen(trials, o, text, err);
+    }
+    fclose(file);
+    return rc ? kiln_while(err, "reading '%s'", o->chosen) : KILN_OK;
+}
+
+/* Each solver gets as many problems that it applies to, in all directions. */
+static enum kiln_code add_random_problems(struct trials *trials, const struct options *o,
+                                          struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    for (size_t s = 0; solvers[s] && !rc; s++) {
+        uint64_t state = o->watch.run.seed;
+        struct trials_wish wish = o->wish;
+        if (wish.solver && strcmp(wish.solver, solvers[s]->name) != 0)
+            continue;
+        wish.solver = solvers[s]->name;
+        unsigned added = 0;
+        for (unsigned tries = 0; added < o->random && tries < 1000u * o->random && !rc; tries++) {
+            unsigned direction =
+                o->change.direction >= 0 ? (unsigned)o->change.direction : tries % 3;
+            struct problem p = random_problem(&state, (enum direction)direction);
+            problem_change(&p, &o->change);
+            struct kiln_err ignored = KILN_ERR_INIT;
+            if (problem_check(&p, &ignored) || !solvers[s]->applies(&p, &trials->target))
+                continue;
+            rc = trials_add(trials, &p, &wish, err);
+            added++;
+        }
+    }
+    return rc;
+}
+
+/* ---- options ---- */
+
+static const char usage[] =
+    "Usage: gpu_trials [OPTION]...\n"
+    "  --problems FILE   MIOpenDriver command lines; may be given several times\n"
+    "  --chosen FILE     lines of solver, config ('-': none) and one command line, with tabs "
+    "between\n"
+    "  --random N        N random problems for each solver\n"
+    "  --batch N, --type fp32|fp16|bf16, --layout NCHW|NHWC, --direction F|B|W\n"
+    "                    instead of what the lines and the random problems say\n"
+    "  --solver NAME     this one instead of all that apply\n"
+    "  --without NAME    all but this one\n"
+    "  --configs TEXT    default, random:N (beside the default), all, or one config\n"
+    "  --search N        after these: N random configs of each solver near the best, then\n"
+    "                    neighbours of the best; --rounds N times (2)\n"
+    "  --seed S          of random problems, configs and data\n"
+    "  --target TEXT     instead of the GPU's own, as sm_90a\n"
+    "  --no-time         verify only         --no-verify  time only\n"
+    "  --compile-only    see that all of it compiles; needs no GPU, but --target\n"
+    "  --check-references N  random problems to compare the GPU's reference with the CPU's on\n"
+    "  --seconds S       begin nothing later than that\n"
+    "  --compilers N     processes         --json FILE  one object a line\n"
+    "  --quiet           print only what is not right, and the best of each problem\n"
+    "Ends 0 when everything that ran was right.\n";
+
+static int which(const char *text, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(text, names[i]) == 0)
+            return i;
+    fprintf(stderr, "gpu_trials: '%s' is not understood\n%s", text, usage);
+    exit(2);
+}
+
+static void take_configs(struct options *o, const char *text)
+{
+    if (strcmp(text, "default") == 0)
+        o->wish.random = 0;
+    else if (strcmp(text, "all") == 0)
+        o->wish.random = CONFIGS_ALL;
+    else if (strncmp(text, "random:", 7) == 0)
+        o->wish.random = (uint32_t)strtoul(text + 7, NULL, 10);
+    else
+        o->wish.config = text;
+}
+
+static void take_option(struct options *o, int letter, char *value)
+{
+    static const char *const types[] = { "fp32", "fp16", "bf16" };
+    static const char *const layouts[] = { "NCHW", "NHWC" };
+    static const char *const directions[] = { "F", "B", "W" };
+    switch (letter) {
+    case 'p':
+        if (o->file_count < FILES_MOST)
+            o->files[o->file_count++] = value;
+        break;
+    case 'H': o->chosen = value; break;
+    case 'r': o->random = (unsigned)strtoul(value, NULL, 10); break;
+    case 'n': o->change.batch = (uint32_t)strtoul(value, NULL, 10); break;
+    case 't': o->change.type = which(value, types, 3); break;
+    case 'l': o->change.layout = which(value, layouts, 2); break;
+    case 'd': o->change.direction = which(value, directions, 3); break;
+    case 's': o->wish.solver = value; break;
+    case 'w': o->wish.without = value; break;
+    case 'c': take_configs(o, value); break;
+    case 'S': o->watch.run.seed = o->wish.seed = strtoull(value, NULL, 10); break;
+    case 'T': o->target = value; break;
+    case 'V': o->watch.run.verify = false; break;
+    case 'M': o->watch.run.time = false; break;
+    case 'e': o->watch.seconds = strtod(value, NULL); break;
+    case 'j': o->watch.compilers = (unsigned)strtoul(value, NULL, 10); break;
+    case 'J': o->json = value; break;
+    case 'A': o->search = true, o->searching.random = (uint32_t)strtoul(value, NULL, 10); break;
+    case 'B': o->searching.rounds = (uint32_t)strtoul(value, NULL, 10); break;
+    case 'R': o->watch.run.check_references = (unsigned)strtoul(value, NULL, 10); break;
+    case 'q': o->watch.quiet = true; break;
+    case 'C': o->compile_only = true; break;
+    case 'h': fputs(usage, stdout); exit(0);
+    default: fputs(usage, stderr); exit(2);
+    }
+}
+
+static void read_options(struct options *o, int argc, char **argv)
+{
+    static const struct option table[] = {
+        { "problems", required_argument, NULL, 'p' },
+        { "chosen", required_argument, NULL, 'H' },
+        { "random", required_argument, NULL, 'r' },
+        { "batch", required_argument, NULL, 'n' },
+        { "type", required_argument, NULL, 't' },
+        { "layout", required_argument, NULL, 'l' },
+        { "direction", required_argument, NULL, 'd' },
+        { "solver", required_argument, NULL, 's' },
+        { "configs", required_argument, NULL, 'c' },
+        { "seed", required_argument, NULL, 'S' },
+        { "target", required_argument, NULL, 'T' },
+        { "no-verify", no_argument, NULL, 'V' },
+        { "no-time", no_argument, NULL, 'M' },
+        { "seconds", required_argument, NULL, 'e' },
+        { "compilers", required_argument, NULL, 'j' },
+        { "json", required_argument, NULL, 'J' },
+        { "quiet", no_argument, NULL, 'q' },
+        { "compile-only", no_argument, NULL, 'C' },
+        { "check-references", required_argument, NULL, 'R' },
+        { "without", required_argument, NULL, 'w' },
+        { "search", required_argument, NULL, 'A' },
+        { "rounds", required_argument, NULL, 'B' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    int letter;
+    while ((letter = getopt_long(argc, argv, "", table, NULL)) != -1)
+        take_option(o, letter, optarg);
+}
+
+static enum kiln_code make_list(struct trials *trials, const struct options *o,
+                                struct kiln_err *err)
+{
+    char target[16];
+    enum kiln_code rc = KILN_OK;
+    struct solution_program judge = judge_program();
+    struct adding adding = { trials, &o->wish };
+    snprintf(target, sizeof(target), "%s", o->target ? o->target : "");
+    if (!o->target)
+        rc = watch_target(target, err);
+    if (!rc)
+        rc = target_parse(bytes_of_text(target), &trials->target, err);
+    if (!rc && nvrtc_pool_add(&trials->pool, &judge, trials->target.text) == SIZE_MAX)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the reference's program");
+    for (unsigned i = 0; i < o->file_count && !rc; i++)
+        rc = problems_read(o->files[i], &o->change, add_problem, &adding, err);
+    if (!rc && o->chosen)
+        rc = add_all_chosen(trials, o, err);
+    if (!rc && o->random)
+        rc = add_random_problems(trials, o, err);
+    if (!rc && trials->count == 0)
+        rc = kiln_fail(err, KILN_INVALID, "there is nothing to try; see --help");
+    return rc ? rc : trials_share(trials, err);
+}
+
+static int run(struct trials *trials, struct options *o)
+{
+    int status;
+    o->watch.json = o->json ? fopen(o->json, "we") : NULL;
+    if (o->json && !o->watch.json) {
+        perror(o->json);
+        return 2;
+    }
+    o->watch.run.hopeless = o->search ? HOPELESS_IN_SEARCH : HOPELESS;
+    o->searching.watch = o->watch;
+    o->searching.seed = o->wish.seed;
+    if (o->compile_only)
+        status = watch_compilers(trials, &o->watch);
+    else if (o->search)
+        status = search_best(trials, &o->searching);
+    else {
+        status = watch_trials(trials, &o->watch);
+        printf("-- the best of each problem\n");
+        report_best(trials);
+    }
+    if (o->watch.json && fclose(o->watch.json)) {
+        perror(o->json);
+        status = 2;
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    struct options o = { .change = PROBLEM_UNCHANGED,
+                         .wish = { .seed = 1 },
+                         .searching = { .rounds = ROUNDS },
+                         .watch = { .compilers = cores > 1 ? (unsigned)cores : 1,
+                                    .run = { .verify = true,
+                                             .time = true,
+                                             .seed = 1,
+                                             .check_references = REFERENCES_CHECKED } } };
+    struct trials trials = { .count = 0 };
+    struct kiln_err err = KILN_ERR_INIT;
+    read_options(&o, argc, argv);
+    enum kiln_code rc = make_list(&trials, &o, &err);
+    if (rc)
+        fprintf(stderr, "gpu_trials: %s\n", err.text);
+    int status = rc ? 2 : run(&trials, &o);
+    trials_done(&trials);
+    return status;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A problem on the GPU: random operands, poisoned output, and the reference's verdict on it.
+ *
+ * Role       says of a solution's result whether it is right, at the speed of the GPU
+ *            (tests/gpu/reference.cu); judge_check_itself compares that with the CPU's reference
+ * Ownership  a bench owns its memories (bench_done)
+ * Threading  one thread
+ */
+#include "common/problem.h"
+#include "tests/gpu/cuda_driver.h"
+#include "tests/gpu/nvrtc.h"
+
+/* Bytes before and behind each memory that no kernel may touch. */
+#define JUDGE_GUARD 4096u
+
+enum judge_kernel { JUDGE_FILL, JUDGE_CHECKSUM, JUDGE_REFERENCE, JUDGE_COMPARE, JUDGE_KERNELS };
+
+struct judge {
+    struct cuda *cuda; /* borrowed */
+    void *module;
+    void *kernels[JUDGE_KERNELS];
+    uint64_t scratch; /* device memory for a verdict or a sum */
+};
+
+/* The program to compile for judge_open. */
+struct solution_program judge_program(void);
+KILN_MUST_CHECK enum kiln_code judge_open(struct cuda *cuda, struct bytes object,
+                                          struct judge *ret_judge, struct kiln_err *err);
+void judge_close(struct judge *judge);
+
+struct guarded { /* device memory with a guard on either side */
+    uint64_t address;
+    uint64_t bytes;
+};
+
+enum bench_tensor { BENCH_X, BENCH_W, BENCH_Y, BENCH_TENSORS };
+
+struct bench {
+    struct problem problem;
+    struct guarded tensors[BENCH_TENSORS];
+    uint64_t elements[BENCH_TENSORS];
+    enum bench_tensor output;
+    uint64_t checksums[BENCH_TENSORS]; /* of the operands */
+    uint64_t want, magnitude;          /* device memory: doubles of the output */
+    double quantum;                    /* every product is a multiple of it; 0: any */
+};
+
+enum bench_data {
+    BENCH_EXACT,   /* 32-bit sums of their products need no rounding: right is right to the last bit
+                    */
+    BENCH_GENERAL, /* any values; times are of these, since data decides the GPU's power */
+};
+
+KILN_MUST_CHECK enum kiln_code bench_init(struct judge *judge, const struct problem *problem,
+                                          struct bench *ret_bench, struct kiln_err *err);
+/* New operands. */
+KILN_MUST_CHECK enum kiln_code bench_fill(struct judge *judge, struct bench *bench,
+                                          enum bench_data data, uint64_t seed,
+                                          struct kiln_err *err);
+/* What is right for the operands as they are now. */
+KILN_MUST_CHECK enum kiln_code bench_refer(struct judge *judge, struct bench *bench,
+                                           struct kiln_err *err);
+void bench_done(struct judge *judge, struct bench *bench);
+
+/* All bits set, guards too: NaN in every type. */
+KILN_MUST_CHECK enum kiln_code guarded_allocate(struct cuda *cuda, uint64_t bytes,
+                                                struct guarded *ret_memory, struct kiln_err *err);
+void guarded_free(struct cuda *cuda, struct guarded *memory);
+KILN_MUST_CHECK enum kiln_code guarded_poison(struct cuda *cuda, const struct guarded *memory,
+                                              struct kiln_err *err);
+/* KILN_CORRUPT where something wrote beyond it. */
+KILN_MUST_CHECK enum kiln_code guarded_check(struct cuda *cuda, const struct guarded *memory,
+                                             const char *name, struct kiln_err *err);
+
+struct verdict {
+    uint64_t wrong;
+    uint64_t first; /* index of the first wrong one, where */
+    double got, want, bound;
+    double error; /* largest of the right ones, as a part of its magnitude */
+};
+
+/* Of the output as it is now, after bench_refer; how |solver| may round is in rounding.h.
+ * KILN_CORRUPT, beside the verdict, when an element is wrong, a guard or an operand was written to.
+ */
+KILN_MUST_CHECK enum kiln_code bench_verdict(struct judge *judge, struct bench *bench,
+                                             const char *solver, const char *config,
+                                             struct verdict *ret_verdict, struct kiln_err *err);
+
+/* |count| random problems computed by both references, here and on the CPU. */
+KILN_MUST_CHECK enum kiln_code judge_check_itself(struct judge *judge, unsigned count,
+                                                  struct kiln_err *err);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/gpu/loaded.h"
+
+static enum kiln_code load_kernel(struct loaded *l, uint32_t index, struct kiln_err *err)
+{
+    const struct solution_kernel *kernel = &l->solution->kernels[index];
+    struct cuda_resources resources;
+    enum kiln_code rc = cuda_function(l->cuda, l->modules[kernel->program], kernel->name,
+                                      kernel->shared_bytes, &l->functions[index], &resources, err);
+    if (rc)
+        return rc;
+    resources.shared += (int)kernel->shared_bytes;
+    if (resources.registers > l->most.registers)
+        l->most.registers = resources.registers;
+    if (resources.shared > l->most.shared)
+        l->most.shared = resources.shared;
+    if (resources.local > l->most.local)
+        l->most.local = resources.local;
+    return KILN_OK;
+}
+
+enum kiln_code loaded_open(struct cuda *cuda, const struct solution *solution,
+                           const struct bytes *objects, const struct bench *bench,
+                           struct loaded *ret_loaded, struct kiln_err *err)
+{
+    *ret_loaded = (struct loaded){ .cuda = cuda, .solution = solution, .bench = bench };
+    enum kiln_code rc = KILN_OK;
+    for (uint32_t i = 0; i < solution->program_count && !rc; i++)
+        rc = cuda_load(cuda, objects[i], &ret_loaded->modules[i], err);
+    for (uint32_t i = 0; i < solution->kernel_count && !rc; i++)
+        rc = load_kernel(ret_loaded, i, err);
+    if (!rc && solution->workspace_size > 0)
+        rc = guarded_allocate(cuda, solution->workspace_size, &ret_loaded->workspace, err);
+    if (rc && !cuda->is_lost)
+        loaded_close(ret_loaded);
+    return rc;
+}
+
+void loaded_close(struct loaded *loaded)
+{
+    if (!loaded->cuda)
+        return;
+    guarded_free(loaded->cuda, &loaded->workspace);
+    for (size_t i = 0; i < LIMIT_PLAN_KERNELS; i++)
+        if (loaded->modules[i])
+            loaded->cuda->driver.module_unload(loaded->modules[i]);
+    *loaded = (struct loaded){ .cuda = NULL };
+}
+
+static uint64_t value_of(const struct loaded *l, const struct solution_argument *a)
+{
+    switch (a->kind) {
+    case ARGUMENT_X: return l->bench->tensors[BENCH_X].address + a->value;
+    case ARGUMENT_W: return l->bench->tensors[BENCH_W].address + a->value;
+    case ARGUMENT_Y: return l->bench->tensors[BENCH_Y].address + a->value;
+    case ARGUMENT_WORKSPACE: return l->workspace.address + a->value;
+    default: return a->value; /* little-endian: 32 bits come first */
+    }
+}
+
+static enum kiln_code launch_one(const struct loaded *l, uint32_t index, struct kiln_err *err)
+{
+    const struct solution_kernel *k = &l->solution->kernels[index];
+    uint64_t values[LIMIT_KERNEL_ARGUMENTS];
+    void *arguments[LIMIT_KERNEL_ARGUMENTS];
+    for (uint32_t i = 0; i < k->argument_count; i++) {
+        values[i] = value_of(l, &k->arguments[i]);
+        arguments[i] = &values[i];
+    }
+    int result =
+        l->cuda->driver.launch(l->functions[index], k->grid[0], k->grid[1], k->grid[2], k->group[0],
+                               k->group[1], k->group[2], k->shared_bytes, NULL, arguments, NULL);
+    return result ? cuda_fail(l->cuda, result, err, "cannot launch '%s'", k->name) : KILN_OK;
+}
+
+enum kiln_code loaded_launch(void *context, struct kiln_err *err)
+{
+    const struct loaded *l = context;
+    enum kiln_code rc = KILN_OK;
+    for (uint32_t i = 0; i < l->solution->kernel_count && !rc; i++)
+        rc = launch_one(l, i, err);
+    return rc;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/gpu/problems.h"
+
+#include "common/driver_line.h"
+
+#include <string.h>
+
+void problem_change(struct problem *p, const struct problem_change *change)
+{
+    if (change->batch)
+        p->n = change->batch;
+    if (change->type >= 0)
+        p->type = (uint32_t)change->type;
+    if (change->layout >= 0)
+        p->x_layout = p->w_layout = p->y_layout = (uint32_t)change->layout;
+}
+
+enum kiln_code problems_take(const char *text, const struct problem_change *change,
+                             problem_found *found, void *context, struct kiln_err *err)
+{
+    struct driver_line line;
+    struct problem problem;
+    enum kiln_code rc = driver_line_parse(bytes_of_text(text), &line, err);
+    if (rc == KILN_NOT_FOUND)
+        return KILN_OK;
+    for (unsigned i = 0; !rc && driver_line_problem(&line, i, &problem); i++) {
+        problem_change(&problem, change);
+        if (change->direction < 0 || problem.direction == (uint32_t)change->direction)
+            rc = found(context, &problem, err);
+    }
+    return rc;
+}
+
+enum kiln_code problems_read(const char *path, const struct problem_change *change,
+                             problem_found *found, void *context, struct kiln_err *err)
+{
+    char text[2048];
+    enum kiln_code rc = KILN_OK;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return kiln_fail(err, KILN_NOT_FOUND, "cannot open '%s'", path);
+    while (!rc && fgets(text, sizeof(text), file)) {
+        text[strcspn(text, "\n")] = '\0';
+        rc = problems_take(text, change, found, context, err);
+    }
+    fclose(file);
+    return rc ? kiln_while(err, "reading '%s'", path) : KILN_OK;
+}
+
+double problem_bytes(const struct problem *p)
+{
+    double elements = (double)problem_x_elements(p) + (double)problem_w_elements(p) +
+                      (double)problem_y_elements(p);
+    return elements * (double)data_type_size((enum data_type)p->type);
+}
+
+void problem_label(const struct problem *p, char *text, size_t size)
+{
+    char depth[2][16] = { "", "" }, groups[24] = "";
+    if (p->spatial_dims == 3) {
+        snprintf(depth[0], sizeof(depth[0]), "%ux", (unsigned)p->in.d);
+        snprintf(depth[1], sizeof(depth[1]), "%ux", (unsigned)p->filter.d);
+    }
+    if (p->groups > 1)
+        snprintf(groups, sizeof(groups), " g%u", (unsigned)p->groups);
+    snprintf(text, size, "%s %s %s %ux%ux%s%ux%u k%u %s%ux%u s%u p%u%s",
+             direction_name((enum direction)p->direction), data_type_name((enum data_type)p->type),
+             layout_name((enum layout)p->x_layout, p->spatial_dims), (unsigned)p->n, (unsigned)p->c,
+             depth[0], (unsigned)p->in.h, (unsigned)p->in.w, (unsigned)p->k, depth[1],
+             (unsigned)p->filter.h, (unsigned)p->filter.w, (unsigned)p->stride.w,
+             (unsigned)p->pad.w, groups);
+}
+
+void json_write_text(FILE *json, const char *name, const char *text)
+{
+    fprintf(json, "\"%s\": \"", name);
+    for (; *text; text++) {
+        if ((unsigned char)*text < ' ')
+            fputc(' ', json);
+        else if (*text == '"' || *text == '\\')
+            fprintf(json, "\\%c", *text);
+        else
+            fputc(*text, json);
+    }
+    fprintf(json, "\", ");
+}
+
+void problem_write_json(FILE *json, const struct problem *p)
+{
+    char text[512];
+    problem_to_driver(p, text, sizeof(text));
+    json_write_text(json, "problem", text);
+    problem_label(p, text, sizeof(text));
+    json_write_text(json, "label", text);
+    json_write_text(json, "direction", direction_name((enum direction)p->direction));
+    json_write_text(json, "type", data_type_name((enum data_type)p->type));
+    json_write_text(json, "layout", layout_name((enum layout)p->x_layout, p->spatial_dims));
+    fprintf(json, "\"flops\": %.0f, \"bytes\": %.0f, ", problem_flops(p), problem_bytes(p));
+}

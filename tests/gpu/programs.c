@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* The programs that measure on GPUs, as far as they run where there is none. */
+#include "tests/support/daemon_process.h"
+
+#include <string.h>
+
+#define LINES KILN_SOURCE "/scripts/networks/smoke.txt"
+#define FORWARD_LINES 2
+#define NO_NVRTC "there is no NVRTC here"
+
+struct fixture {
+    struct daemon_process daemon;
+    struct program_result result;
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    daemon_process_init(&f.daemon);
+    daemon_process_start(&f.daemon);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    daemon_process_remove(&f->daemon);
+    return 0;
+}
+
+static void skip_without_nvrtc(const struct fixture *f)
+{
+    if (f->result.status && strstr(f->result.output, NO_NVRTC)) {
+        print_message("skipped: " NO_NVRTC "\n");
+        skip();
+    }
+}
+
+static void a_first_pass_meets_every_forward_layer(void **state)
+{
+    struct fixture *f = *state;
+    run_program(&f->daemon, &f->result, "first_pass", "--device", "opencl:0", LINES, NULL);
+    assert_int_equal(f->result.status, 0);
+    KILN_AUTO(json) struct json *cold = result_json(&f->result);
+    assert_int_equal(json_get_number(cold, "layers", 0), FORWARD_LINES);
+    unsigned long long compiles = daemon_stat(&f->daemon, "compiles");
+    assert_true(compiles > 0);
+
+    run_program(&f->daemon, &f->result, "first_pass", "--device", "opencl:0", "--ahead", LINES,
+                NULL);
+    assert_int_equal(f->result.status, 0);
+    KILN_AUTO(json) struct json *warm = result_json(&f->result);
+    assert_int_equal(json_get_number(warm, "layers", 0), FORWARD_LINES);
+    assert_int_equal(daemon_stat(&f->daemon, "compiles"), compiles);
+    double seconds = json_get_number(warm, "seconds", -1);
+    assert_true(seconds >= json_get_number(warm, "open_s", 1e9) && seconds > 0);
+}
+
+static void a_first_pass_takes_another_batch_type_and_layout(void **state)
+{
+    struct fixture *f = *state;
+    run_program(&f->daemon, &f->result, "first_pass", "--device", "opencl:0", "--batch", "3",
+                "--type", "bf16", "--layout", "NHWC", "--solver", "ConvDirectNaive", LINES, NULL);
+    assert_int_equal(f->result.status, 0);
+}
+
+static void a_first_pass_says_why_it_cannot(void **state)
+{
+    struct fixture *f = *state;
+    run_program(&f->daemon, &f->result, "first_pass", "--device", "opencl:99", LINES, NULL);
+    assert_int_equal(f->result.status, 1);
+    assert_says(f->result.output, "opencl:99");
+    run_program(&f->daemon, &f->result, "first_pass", "--solver", "ConvMagic", "--device",
+                "opencl:0", LINES, NULL);
+    assert_int_equal(f->result.status, 1);
+    assert_says(f->result.output, "ConvMagic");
+    run_program(&f->daemon, &f->result, "first_pass", "--type", "fp8", LINES, NULL);
+    assert_int_equal(f->result.status, 2);
+    assert_says(f->result.output, "'fp8' is not understood");
+    run_program(&f->daemon, &f->result, "first_pass", "/nowhere", NULL);
+    assert_int_equal(f->result.status, 2);
+    run_program(&f->daemon, &f->result, "first_pass", NULL);
+    assert_int_equal(f->result.status, 2);
+}
+
+static void trials_compile_for_gpus_that_are_not_here(void **state)
+{
+    struct fixture *f = *state;
+    run_program(&f->daemon, &f->result, "gpu_trials", "--compile-only", "--target", "sm_90a",
+                "--problems", LINES, "--compilers", "2", NULL);
+    skip_without_nvrtc(f);
+    assert_int_equal(f->result.status, 0);
+    assert_says(f->result.output, "of 4 problems: ");
+}
+
+static void trials_are_refused_with_a_reason(void **state)
+{
+    struct fixture *f = *state;
+    run_program(&f->daemon, &f->result, "gpu_trials", "--compile-only", "--target", "sm_90a", NULL);
+    assert_int_equal(f->result.status, 2);
+    assert_says(f->result.output, "there is nothing to try");
+    run_program(&f->daemon, &f->result, "gpu_trials", "--target", "sm_90a", "--problems",
+                "/nowhere", NULL);
+    assert_int_equal(f->result.status, 2);
+    assert_says(f->result.output, "cannot open '/nowhere'");
+    run_program(&f->daemon, &f->result, "gpu_trials", "--target", "sm_90a", "--problems", LINES,
+                "--solver", "ConvDirectNaive", "--configs", "7,7", NULL);
+    assert_int_equal(f->result.status, 2);
+    assert_says(f->result.output, "7,7");
+}
+
+static void peaks_compile_for_gpus_with_and_without_their_own_instructions(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const targets[] = { "sm_80", "sm_90a" };
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        run_program(&f->daemon, &f->result, "gpu_peaks", "--compile-only", targets[i], NULL);
+        skip_without_nvrtc(f);
+        assert_int_equal(f->result.status, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_first_pass_meets_every_forward_layer),
+        cmocka_unit_test(a_first_pass_takes_another_batch_type_and_layout),
+        cmocka_unit_test(a_first_pass_says_why_it_cannot),
+        cmocka_unit_test(trials_compile_for_gpus_that_are_not_here),
+        cmocka_unit_test(trials_are_refused_with_a_reason),
+        cmocka_unit_test(peaks_compile_for_gpus_with_and_without_their_own_instructions),
+    };
+    return cmocka_run_group_tests_name("programs", tests, setup, teardown);
+}

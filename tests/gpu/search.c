@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/gpu/search.h"
+
+#include "tests/gpu/judge.h"
+#include "tests/gpu/problems.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Solvers whose own choice takes more of the best time than that get no further trials. */
+#define NEAR 2.5
+/* Configs of a problem whose neighbours are tried. */
+#define CENTRES 2u
+/* Random points that may be invalid or known before a solver is said to have no more. */
+#define DRAWS_MOST 20000u
+
+struct found {
+    uint32_t problem;
+    const struct solver *solver;
+    char config[PERF_CONFIG_TEXT_MOST];
+    double us; /* 0: not timed, or not right */
+};
+
+struct search {
+    const struct search_options *options;
+    const struct trials *first; /* borrowed: problems and target */
+    struct found *found;        /* owned; in order of problems within a round */
+    size_t count, room;
+    double begin;
+};
+
+static enum kiln_code take_results(struct search *s, const struct trials *t, struct kiln_err *err)
+{
+    if (s->count + t->count > s->room) {
+        size_t room = 2 * (s->count + t->count);
+        struct found *grown = realloc(s->found, room * sizeof(*grown));
+        if (!grown)
+            return kiln_fail(err, KILN_NO_MEMORY, "no memory for %zu results", room);
+        s->found = grown;
+        s->room = room;
+    }
+    for (size_t i = 0; i < t->count; i++) {
+        const struct trial_result *r = trial_result(t, i);
+        struct found *f = &s->found[s->count++];
+        bool right = atomic_load(&r->state) == TRIAL_RIGHT;
+        *f = (struct found){ .problem = t->trials[i].problem,
+                             .solver = t->trials[i].solver,
+                             .us = right ? r->timing.microseconds : 0 };
+        memcpy(f->config, t->trials[i].config, sizeof(f->config));
+    }
+    return KILN_OK;
+}
+
+/* The fastest of a problem, slower than |beyond|; NULL: there is none. */
+static const struct found *next_best(const struct search *s, uint32_t problem, double beyond)
+{
+    const struct found *best = NULL;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct found *f = &s->found[i];
+        if (f->problem == problem && f->us > beyond && (!best || f->us < best->us))
+            best = f;
+    }
+    return best;
+}
+
+static const struct found *best_of_solver(const struct search *s, uint32_t problem,
+                                          const struct solver *solver)
+{
+    const struct found *best = NULL;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct found *f = &s->found[i];
+        if (f->problem == problem && f->solver == solver && f->us > 0 &&
+            (!best || f->us < best->us))
+            best = f;
+    }
+    return best;
+}
+
+static bool is_known(const struct search *s, const struct trials *next, uint32_t problem,
+                     const struct solver *solver, const char *config)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (s->found[i].problem == problem && s->found[i].solver == solver &&
+            strcmp(s->found[i].config, config) == 0)
+            return true;
+    for (size_t i = next->count; i > 0 && next->trials[i - 1].problem == problem; i--)
+        if (next->trials[i - 1].solver == solver && strcmp(next->trials[i - 1].config, config) == 0)
+            return true;
+    return false;
+}
+
+/* Adds the point where it is valid and new; true when it did. */
+static enum kiln_code try_config(struct search *s, struct trials *next, const struct solver *solver,
+                                 const struct perf_config *config, bool *ret_added,
+                                 struct kiln_err *err)
+{
+    uint32_t problem = (uint32_t)next->problem_count - 1;
+    char text[PERF_CONFIG_TEXT_MOST];
+    *ret_added = false;
+    if (!solver->config_is_valid(&next->problems[problem], &next->target, config))
+        return KILN_OK;
+    perf_config_write(config, text);
+    if (is_known(s, next, problem, solver, text))
+        return KILN_OK;
+    *ret_added = true;
+    return trials_add_config(next, solver, text, err);
+}
+
+/* ---- random ones ---- */
+
+static uint64_t random_number(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
+static enum kiln_code add_random(struct search *s, struct trials *next, const struct solver *solver,
+                                 struct kiln_err *err)
+{
+    const struct problem *problem = &next->problems[next->problem_count - 1];
+    struct perf_space space = solver_space(solver, problem, &next->target);
+    uint32_t size = perf_space_size(&space), added = 0;
+    uint64_t state = s->options->seed + next->problem_count * 977;
+    enum kiln_code rc = KILN_OK;
+    if (space.count == 0)
+        return KILN_OK;
+    for (unsigned i = 0; i < DRAWS_MOST && added < s->options->random && !rc; i++) {
+        struct perf_config config;
+        bool is_new;
+        perf_space_at(&space, (uint32_t)(random_number(&state) % size), &config);
+        rc = try_config(s, next, solver, &config, &is_new, err);
+        added += is_new;
+    }
+    return rc;
+}
+
+static enum kiln_code add_random_of_all(struct search *s, struct trials *next, uint32_t problem,
+                                        double best_us, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; solvers[i] && !rc; i++) {
+        const struct found *f = best_of_solver(s, problem, solvers[i]);
+        if (f && f->us <= NEAR * best_us)
+            rc = add_random(s, next, solvers[i], err);
+    }
+    return rc;
+}
+
+/* ---- neighbours ---- */
+
+static enum kiln_code add_along(struct search *s, struct trials *next, const struct found *centre,
+                                const struct perf_axis *axis, uint32_t index,
+                                struct perf_config config, struct kiln_err *err)
+{
+    uint32_t at = 0;
+    bool is_new;
+    enum kiln_code rc = KILN_OK;
+    while (at < axis->count && axis->values[at] != config.values[index])
+        at++;
+    if (at > 0) {
+        config.values[index] = axis->values[at - 1];
+        rc = try_config(s, next, centre->solver, &config, &is_new, err);
+    }
+    if (!rc && at + 1 < axis->count) {
+        config.values[index] = axis->values[at + 1];
+        rc = try_config(s, next, centre->solver, &config, &is_new, err);
+    }
+    return rc;
+}
+
+static enum kiln_code add_neighbours(struct search *s, struct trials *next,
+                                     const struct found *centre, struct kiln_err *err)
+{
+    const struct problem *problem = &next->problems[next->problem_count - 1];
+    struct perf_space space = solver_space(centre->solver, problem, &next->target);
+    struct perf_config config;
+    enum kiln_code rc = KILN_OK;
+    if (space.count == 0)
+        return KILN_OK;
+    rc = perf_config_read(bytes_of_text(centre->config), &space, &config, err);
+    for (uint32_t i = 0; i < space.count && !rc; i++)
+        rc = add_along(s, next, centre, &space.axes[i], i, config, err);
+    return rc;
+}
+
+static enum kiln_code add_neighbours_of_best(struct search *s, struct trials *next,
+                                             uint32_t problem, struct kiln_err *err)
+{
+    const struct found *centre = next_best(s, problem, 0);
+    enum kiln_code rc = KILN_OK;
+    for (unsigned i = 0; i < CENTRES && centre && !rc; i++) {
+        rc = add_neighbours(s, next, centre, err);
+        centre = next_best(s, problem, centre->us);
+    }
+    return rc;
+}
+
+/* ---- rounds ---- */
+
+static enum kiln_code make_round(struct search *s, uint32_t round, struct trials *ret_next,
+                                 struct kiln_err *err)
+{
+    struct solution_program judge = judge_program();
+    enum kiln_code rc = KILN_OK;
+    *ret_next = (struct trials){ .target = s->first->target };
+    if (nvrtc_pool_add(&ret_next->pool, &judge, ret_next->target.text) == SIZE_MAX)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the reference's program");
+    for (uint32_t p = 0; p < s->first->problem_count && !rc; p++) {
+        const struct found *best = next_best(s, p, 0);
+        double best_us = best ? best->us : 0;
+        rc = trials_add_problem(ret_next, &s->first->problems[p], best_us, err);
+        if (!rc && best)
+            rc = round == 0 ? add_random_of_all(s, ret_next, p, best_us, err)
+                            : add_neighbours_of_best(s, ret_next, p, err);
+    }
+    return rc || ret_next->count == 0 ? rc : trials_share(ret_next, err);
+}
+
+/* False once there is nothing left to try, no time for it, or it cannot be tried. */
+static bool do_round(struct search *s, uint32_t round, int *status, struct kiln_err *err)
+{
+    struct watch_options watch = s->options->watch;
+    struct trials next;
+    watch.run.check_references = 0;
+    watch.run.skip_slow = true;
+    if (watch.seconds > 0)
+        watch.seconds -= watch_now() - s->begin;
+    if (s->options->watch.seconds > 0 && watch.seconds <= 1)
+        return false;
+    enum kiln_code rc = make_round(s, round, &next, err);
+    bool any = !rc && next.count > 0;
+    if (any) {
+        printf("-- round %u\n", (unsigned)round + 1);
+        *status = watch_trials(&next, &watch) > *status ? 1 : *status;
+        rc = take_results(s, &next, err);
+    }
+    trials_done(&next);
+    return any && !rc;
+}
+
+static void print_best(const struct search *s)
+{
+    printf("-- the best of each problem\n");
+    for (uint32_t p = 0; p < s->first->problem_count; p++) {
+        const struct problem *problem = &s->first->problems[p];
+        const struct found *best = next_best(s, p, 0);
+        char text[160];
+        problem_label(problem, text, sizeof(text));
+        if (best)
+            printf("%-44s %-16s %-40s %9.1f us %6.1f TF/s\n", text, best->solver->name,
+                   best->config, best->us, problem_flops(problem) / best->us * 1e-6);
+        else
+            printf("%-44s none was right\n", text);
+    }
+}
+
+int search_best(struct trials *first, const struct search_options *options)
+{
+    struct search s = { .options = options, .first = first, .begin = watch_now() };
+    struct kiln_err err = KILN_ERR_INIT;
+    int status = watch_trials(first, &options->watch);
+    if (status != 2 && take_results(&s, first, &err) == KILN_OK)
+        for (uint32_t i = 0; i <= options->rounds && do_round(&s, i, &status, &err); i++)
+            ;
+    if (err.code) {
+        fprintf(stderr, "gpu_trials: %s\n", err.text);
+        status = 2;
+    }
+    print_best(&s);
+    printf("%zu configs in %.1f s\n", s.count, watch_now() - s.begin);
+    free(s.found);
+    return status;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * CUDA sources of the GPU tests, as tests/gpu/CMakeLists.txt puts them into the program.
+ *
+ * Ownership  static data
+ */
+extern const unsigned char gpu_reference[], gpu_peaks[];
+extern const unsigned long gpu_reference_size, gpu_peaks_size;

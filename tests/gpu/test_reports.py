@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""The reports of GPU measurements, on figures made up here."""
+import contextlib
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER))
+sys.path.insert(0, str(FOLDER.parents[1] / "scripts"))
+
+import compare  # noqa: E402
+import gpu_results  # noqa: E402
+import startup  # noqa: E402
+
+PEAKS = {"copy_gbps": 1000.0, "fp32_tflops": 10.0, "fp16_tflops": 100.0}
+
+
+def row(label, solver, us, **more):
+    return {"label": label, "problem": f"conv {label}", "type": "fp32", "layout": "NCHW",
+            "direction": label[0], "flops": 1e9, "bytes": 1e6, "solver": solver, "config": "1,2",
+            "state": "ok", "text": "", "us": us, "spread": 0.01, "workspace": 0, **more}
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def lines(self, name, rows):
+        path = self.folder / name
+        path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+        return str(path)
+
+    def file(self, name, value):
+        path = self.folder / name
+        path.write_text(json.dumps(value))
+        return str(path)
+
+    def output_of(self, main, *arguments):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            result = main(list(arguments))
+        return result, out.getvalue()
+
+
+class Compare(Files):
+    def test_the_fastest_right_trial_of_a_problem_counts(self):
+        path = self.lines("kiln", [
+            row("F a", "ConvA", 40.0), row("F a", "ConvB", 20.0),
+            row("F a", "ConvC", 1.0, state="WRONG"), row("F a", "ConvD", 2.0, state="slow"),
+            row("F a", "ConvE", 0.0), row("F a", "cuDNN", 30.0)])
+        best = compare.read([path])["F a"]
+        self.assertEqual(best["kiln"]["solver"], "ConvB")
+        self.assertEqual(best["cuDNN"]["us"], 30.0)
+        self.assertEqual([r["solver"] for r in best["wrong"]], ["ConvC"])
+        self.assertAlmostEqual(compare.figures(best, {})["ratio"], 1.5)
+
+    def test_the_floor_is_what_binds(self):
+        self.assertEqual(compare.floor_of(row("F a", "x", 1), PEAKS), (100.0, "flops"))
+        self.assertEqual(compare.floor_of(row("F a", "x", 1, bytes=1e9), PEAKS), (1000.0, "bytes"))
+        self.assertEqual(compare.floor_of(row("F a", "x", 1, type="bf16"), PEAKS), (10.0, "flops"))
+        self.assertEqual(compare.floor_of(row("F a", "x", 1), {}), (None, None))
+
+    def test_means_are_geometric_by_direction_and_over_all(self):
+        rows = [{"type": "fp32", "layout": "NCHW", "direction": d, "ratio": r}
+                for d, r in (("F", 1.0), ("F", 4.0), ("B", 2.0))]
+        means = {what: (count, mean) for what, count, mean in compare.means(rows)}
+        self.assertEqual(means["fp32 NCHW F"][0], 2)
+        self.assertAlmostEqual(means["fp32 NCHW F"][1], 2.0)
+        self.assertAlmostEqual(means["fp32 NCHW all"][1], 2.0)
+        self.assertEqual(means["fp32 NCHW W"], (0, None))
+
+    def test_the_worst_five_come_first_to_last(self):
+        rows = [{"type": "fp32", "layout": "NCHW", "ratio": r} for r in (5, 3, 1, 2, 4, 6, 7)]
+        self.assertEqual([r["ratio"] for r in compare.worst(rows)], [1, 2, 3, 4, 5])
+
+    def test_all_of_it_is_written(self):
+        path = self.lines("all", [row("F a", "ConvA", 10.0), row("F a", "cuDNN", 20.0),
+                                  row("B b", "ConvA", 10.0, state="FAILED", text="lost")])
+        markdown, figures = self.folder / "m", self.folder / "j"
+        _, text = self.output_of(compare.main, "--peaks", self.file("peaks", PEAKS), "--json",
+                                 str(figures), "--markdown", str(markdown), path)
+        self.assertIn("fp32 NCHW all: 2.000 over 1", text)
+        self.assertIn("FAILED: B b ConvA 1,2: lost", text)
+        self.assertIn("1 trials were not right", text)
+        self.assertIn("| F a | 10.0 | 100.0 | 20.0 | 2.00 | 100.0 | flops | ConvA | 1,2 |",
+                      markdown.read_text())
+        self.assertEqual(json.loads(figures.read_text())["problems"][0]["ratio"], 2.0)
+
+
+class Startup(Files):
+    def test_medians_are_compared_with_the_cold_case_of_the_type(self):
+        cases = startup.read(self.lines("s", [
+            {"case": "fp32 cold", "seconds": s, "plan_s": 1.0} for s in (9.0, 10.0, 30.0)]
+            + [{"case": "fp32 warm", "seconds": 1.0}, {"case": "fp16 warm", "seconds": 1.0}]))
+        rows = {r[0]: r for r in startup.table(cases)}
+        self.assertEqual(rows["fp32 cold"][1:6], ["3", "10.000", "9.000", "30.000", "1.000"])
+        self.assertEqual(rows["fp32 warm"][5], "0.100")
+        self.assertEqual(rows["fp16 warm"][5], "-")
+        self.assertEqual(rows["fp32 cold"][8], "1.000")
+
+
+def result(command="conv 1", **more):
+    return {"command": command, "ok": True, "checked": True, "wrong": 0, "largest_error": 0.5,
+            "solver": "ConvA", "config": "1", "times": {"steady_s": 2.0},
+            "find": {"solvers": [{"state": "TIMED"}], "trials": [{}, {}]}, **more}
+
+
+class Results(Files):
+    def run_on(self, what, *lists):
+        paths = [self.file(f"f{i}", {"results": rows}) for i, rows in enumerate(lists)]
+        return self.output_of(gpu_results.main, what, *paths)
+
+    def test_verified_wants_every_problem_compared_and_right(self):
+        self.assertEqual(self.run_on("verified", [result(), result()])[0], 0)
+        for bad in (result(wrong=1), result(checked=False), result(ok=False)):
+            status, text = self.run_on("verified", [result(), bad])
+            self.assertEqual(status, 1)
+            self.assertIn("1 of 2 problems verified", text)
+        self.assertEqual(self.run_on("verified", [])[0], 1)
+
+    def test_measured_wants_a_time_for_every_problem(self):
+        status, text = self.run_on("measured", [result()])
+        self.assertEqual(status, 0)
+        self.assertIn("1 of 1 problems, 2 perf configs tried; solvers: 1 TIMED", text)
+        untimed = result(find={"solvers": [{"state": "NOT_COMPILED"}]})
+        self.assertEqual(self.run_on("measured", [result(), untimed])[0], 1)
+
+    def test_planned_wants_the_same_solver_and_config_and_nothing_timed(self):
+        recorded = {"find": {"solvers": [{"state": "RECORDED"}]}}
+        after = result(times={"steady_s": 2.2}, **recorded)
+        status, text = self.run_on("planned", [result()], [after])
+        self.assertEqual(status, 0)
+        self.assertIn("median 1.100", text)
+        for bad in (result(), result(config="2", **recorded), result(ok=False, **recorded)):
+            self.assertEqual(self.run_on("planned", [result()], [bad])[0], 1)
+        self.assertEqual(self.run_on("planned", [result(), result("conv 2")], [after])[0], 1)
+
+    def test_chosen_lists_what_gpu_trials_reads(self):
+        status, text = self.run_on("chosen", [result(), result(config="", command="conv 2")])
+        self.assertEqual(status, 0)
+        self.assertEqual(text, "ConvA\t1\tconv 1\nConvA\t-\tconv 2\n")
+
+    def test_other_words_are_refused(self):
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.assertEqual(gpu_results.main(["guessed", "x"]), 2)
+            self.assertEqual(gpu_results.main(["planned", "x"]), 2)

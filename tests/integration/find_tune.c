@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/* Find and tune with a real kilnd, real compilers and PoCL: what one process measures, the next one
+ * plans with. */
+#include "tests/integration/steps.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Small, for it runs on the CPU; a 1x1 convolution, so that two solvers apply, one with a space. */
+#define PROBLEM \
+    "conv", "-n", "1", "-c", "8", "-H", "8", "-W", "8", "-k", "8", "-y", "1", "-x", "1", "-F", "1"
+#define TUNED "ConvImplicitGemm"
+
+struct fixture {
+    struct daemon_process daemon;
+    struct program_result result;
+    struct json *json; /* of the last run; owned */
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    memset(&f, 0, sizeof(f));
+    daemon_process_init(&f.daemon);
+    unsetenv("MIOPEN_FIND_MODE");
+    unsetenv("MIOPEN_FIND_ENFORCE");
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    json_destroy(f->json);
+    daemon_process_remove(&f->daemon);
+    return 0;
+}
+
+static void start(struct fixture *f)
+{
+    daemon_process_start(&f->daemon);
+    run_program(&f->daemon, &f->result, "kiln-driver", "devices", "--json", NULL);
+    if (!strstr(f->result.output, "opencl:0")) {
+        print_message("skipped: no OpenCL device here: %.200s\n", f->result.output);
+        skip();
+    }
+}
+
+#define driver(f, ...)                                                                       \
+    run_program(&(f)->daemon, &(f)->result, "kiln-driver", "--device", "opencl:0", "--json", \
+                PROBLEM, __VA_ARGS__, NULL)
+
+/* The one result of the run, which went well. */
+static const struct json *result_of(struct fixture *f)
+{
+    if (f->result.status != 0)
+        fail_msg("status %d: %s", f->result.status, f->result.output);
+    json_destroy(f->json);
+    f->json = printed_json(&f->result);
+    const struct json *first = json_first(json_get(f->json, "results"));
+    assert_non_null(first);
+    assert_true(json_get_bool(first, "checked", false)); /* against the CPU's reference, too */
+    return first;
+}
+
+/* NULL: neither find nor tune ran, or the solver does not apply. */
+static const struct json *solver_of(const struct json *result, const char *name)
+{
+    const struct json *list = json_get(json_get(result, "find"), "solvers");
+    for (const struct json *s = list ? json_first(list) : NULL; s; s = json_next(s)) {
+        if (strcmp(json_get_text(s, "solver", ""), name) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+static void expect_state(const struct json *result, const char *solver, const char *state)
+{
+    const struct json *s = solver_of(result, solver);
+    assert_non_null(s);
+    assert_string_equal(json_get_text(s, "state", ""), state);
+}
+
+/* On a busy CPU the slower one may take so long once that it is cut short. */
+static void expect_measured(const struct json *result, const char *solver)
+{
+    const struct json *s = solver_of(result, solver);
+    const char *state = s ? json_get_text(s, "state", "") : "";
+    if (strcmp(state, "TIMED") != 0 && strcmp(state, "CUT_SHORT") != 0)
+        fail_msg("%s is '%s'", solver, state);
+}
+
+struct choice {
+    char solver[64], config[128];
+};
+
+static struct choice choice_of(const struct json *result)
+{
+    struct choice c;
+    snprintf(c.solver, sizeof(c.solver), "%s", json_get_text(result, "solver", ""));
+    snprintf(c.config, sizeof(c.config), "%s", json_get_text(result, "config", ""));
+    return c;
+}
+
+static void expect_same(const struct choice *a, const struct choice *b)
+{
+    assert_string_equal(a->solver, b->solver);
+    assert_string_equal(a->config, b->config);
+}
+
+/* ---- find ---- */
+
+static void what_one_process_found_the_next_one_plans_with(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    driver(f, "--find-mode", "normal");
+    const struct json *r = result_of(f);
+    expect_measured(r, "ConvDirectNaive");
+    expect_measured(r, TUNED);
+    struct choice found = choice_of(r);
+    expect_state(r, found.solver, "TIMED");
+    assert_int_equal(json_get_u64(solver_of(r, found.solver), "checked", 0), 8 * 8 * 8);
+    assert_true(json_get_u64(solver_of(r, found.solver), "samples", 0) > 1);
+    unsigned long long compiles = daemon_stat(&f->daemon, "compiles");
+
+    driver(f, "-t", "0"); /* hybrid: the database knows */
+    r = result_of(f);
+    expect_state(r, "ConvDirectNaive", "RECORDED");
+    expect_state(r, TUNED, "RECORDED");
+    struct choice planned = choice_of(r);
+    expect_same(&found, &planned);
+    assert_int_equal(daemon_stat(&f->daemon, "compiles"), compiles);
+}
+
+static void fast_times_and_records_nothing(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    driver(f, "--find-mode", "fast");
+    assert_null(json_get(result_of(f), "find"));
+    driver(f, "--no-record"); /* hybrid: the database does not know */
+    expect_measured(result_of(f), TUNED);
+    driver(f, "-t", "0"); /* still does not */
+    expect_measured(result_of(f), TUNED);
+}
+
+static void a_solver_that_is_named_is_run_without_a_find(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    driver(f, "-S", "ConvDirectNaive");
+    const struct json *r = result_of(f);
+    assert_null(json_get(r, "find"));
+    assert_string_equal(json_get_text(r, "solver", ""), "ConvDirectNaive");
+}
+
+static void without_a_daemon_both_say_so(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    daemon_process_stop(&f->daemon);
+    driver(f, "--find-mode", "normal");
+    assert_int_equal(f->result.status, 3);
+    driver(f, "-s", "1");
+    assert_int_equal(f->result.status, 3);
+}
+
+/* ---- tune ---- */
+
+static void what_one_process_tuned_the_next_one_plans_with(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    driver(f, "-s", "1", "-S", TUNED, "--budget", "6s");
+    const struct json *r = result_of(f);
+    expect_state(r, TUNED, "TIMED");
+    assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) > 0); /* how many, time decides */
+    assert_true(json_count(json_get(json_get(r, "find"), "trials")) > 0);
+    struct choice tuned = choice_of(r);
+    assert_string_equal(tuned.solver, TUNED);
+
+    driver(f, "-t", "0", "-S", TUNED);
+    struct choice planned = choice_of(result_of(f));
+    expect_same(&tuned, &planned);
+
+    driver(f, "-s", "1", "-S", TUNED); /* known: nothing is searched */
+    r = result_of(f);
+    assert_int_equal(json_get_u64(solver_of(r, TUNED), "tried", 9), 0);
+    planned = choice_of(r);
+    expect_same(&tuned, &planned);
+    assert_int_equal(json_get_u64(json_get(f->json, "summary"), "compiles", 9), 0);
+
+    daemon_process_stop(&f->daemon); /* and in another daemon */
+    daemon_process_start(&f->daemon);
+    driver(f, "-t", "0", "-S", TUNED);
+    planned = choice_of(result_of(f));
+    expect_same(&tuned, &planned);
+}
+
+static void clean_takes_the_users_config_away(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    driver(f, "-s", "1", "-S", TUNED, "--budget", "1s", "--enforce", "search_db_update");
+    assert_true(json_get_u64(solver_of(result_of(f), TUNED), "tried", 0) > 0);
+    driver(f, "-S", TUNED, "-s", "1", "--enforce", "db_clean");
+    assert_int_equal(json_get_u64(solver_of(result_of(f), TUNED), "tried", 9), 0);
+    driver(f, "-s", "1", "-S", TUNED, "--budget", "1s"); /* so there is something to search */
+    assert_true(json_get_u64(solver_of(result_of(f), TUNED), "tried", 0) > 0);
+}
+
+/* ---- cut off, and shared ---- */
+
+static char *journals(const struct fixture *f)
+{
+    return shell_text(f->daemon.folder, "cat state-home/kiln/tune/*.tune 2>/dev/null || true");
+}
+
+static bool has_results(void *context)
+{
+    KILN_AUTO(mem) char *text = journals(context);
+    unsigned count = 0;
+    for (const char *at = text; (at = strstr(at, "\n=\t")); at++)
+        count++;
+    return count >= 2;
+}
+
+static void a_tune_that_was_killed_goes_on_where_it_was(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    int out;
+    pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", PROBLEM,
+                              "-s", "1", "-S", TUNED, "--budget", "10m", NULL);
+    assert_true(wait_until(has_results, f) || wait_until(has_results, f)); /* two compiles */
+    kill(pid, SIGKILL);
+    wait_program(pid);
+    close(out);
+    driver(f, "-s", "1", "-S", TUNED, "--budget", "1s");
+    const struct json *r = result_of(f);
+    unsigned trials = (unsigned)json_count(json_get(json_get(r, "find"), "trials"));
+    assert_true(trials >= 2); /* of the first process alone */
+    assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) >= 2);
+}
+
+/* Its output is short enough for the pipe. */
+static void expect_good_end(pid_t pid, int out)
+{
+    char text[8192];
+    int status = wait_program(pid);
+    ssize_t size = read(out, text, sizeof(text) - 1);
+    text[size > 0 ? size : 0] = '\0';
+    close(out);
+    if (status != 0)
+        fail_msg("status %d: %s", status, text);
+}
+
+static void two_processes_share_a_search(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    pid_t pids[2];
+    int outs[2];
+    for (int i = 0; i < 2; i++)
+        pids[i] = start_program(&f->daemon, &outs[i], "kiln-driver", "--device", "opencl:0",
+                                PROBLEM, "-s", "1", "-S", TUNED, "--budget", "5s", "--share", NULL);
+    for (int i = 0; i < 2; i++)
+        expect_good_end(pids[i], outs[i]);
+    driver(f, "-t", "0", "-S", TUNED);
+    assert_string_not_equal(choice_of(result_of(f)).config, "");
+    driver(f, "-s", "1", "-S", TUNED); /* it is recorded */
+    assert_int_equal(json_get_u64(solver_of(result_of(f), TUNED), "tried", 9), 0);
+}
+
+#define FIND_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIND_TEST(what_one_process_found_the_next_one_plans_with),
+        FIND_TEST(fast_times_and_records_nothing),
+        FIND_TEST(a_solver_that_is_named_is_run_without_a_find),
+        FIND_TEST(without_a_daemon_both_say_so),
+        FIND_TEST(what_one_process_tuned_the_next_one_plans_with),
+        FIND_TEST(clean_takes_the_users_config_away),
+        FIND_TEST(a_tune_that_was_killed_goes_on_where_it_was),
+        FIND_TEST(two_processes_share_a_search),
+    };
+    return cmocka_run_group_tests_name("find_tune", tests, NULL, NULL);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a list of solvers to a plan by what was measured: the way of find and tune, with made-up
+ * times, and a second process that plans from the records.
+ */
+#include "common/clock.h"
+#include "libclient/problem.h"
+#include "libclient/solutions.h"
+#include "tests/support/daemon_process.h"
+
+#include <kiln/kiln.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TARGET "gfx90a"
+#define DEVICE "gfx90a68"
+#define NAIVE_SOLVER "ConvDirectNaive"
+#define A_MINUTE 60000000000u
+
+struct fixture {
+    struct daemon_process daemon;
+    struct kiln_client *client;
+    struct kiln_error err;
+    struct kiln_problem problem;
+    struct kiln_plan_options options;
+};
+
+static struct kiln_client *open_client(const struct fixture *f)
+{
+    const struct kiln_client_options options = { .size = sizeof(options),
+                                                 .socket_path = f->daemon.socket };
+    struct kiln_client *client = NULL;
+    return kiln_client_open(&options, &client, NULL) ? NULL : client;
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .problem = { .size = sizeof(f.problem),
+                                       .spatial_dims = 2,
+                                       .n = 4,
+                                       .c = 64,
+                                       .k = 64,
+                                       .groups = 1,
+                                       .in = { 1, 14, 14 },
+                                       .filter = { 1, 1, 1 },
+                                       .stride = { 1, 1, 1 },
+                                       .dilation = { 1, 1, 1 } },
+                          .options = { .size = sizeof(f.options),
+                                       .target = TARGET,
+                                       .database_id = DEVICE,
+                                       .no_objects = 1 } };
+    daemon_process_init(&f.daemon);
+    daemon_process_start(&f.daemon);
+    f.client = open_client(&f);
+    assert_non_null(f.client);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    kiln_client_close(f->client);
+    daemon_process_remove(&f->daemon);
+    return 0;
+}
+
+static void reopen(struct fixture *f)
+{
+    kiln_client_close(f->client);
+    f->client = open_client(f);
+    assert_non_null(f->client);
+}
+
+/* ---- plans ---- */
+
+struct seen {
+    char solver[64], config[128], toolchain[256];
+    int source;
+    double expected_ms;
+};
+
+static struct seen plan(struct fixture *f)
+{
+    struct kiln_plan *plan = NULL;
+    struct seen seen;
+    must(kiln_plan_get(f->client, &f->problem, &f->options, 60000, &plan, &f->err), f->err);
+    snprintf(seen.solver, sizeof(seen.solver), "%s", kiln_plan_solver(plan));
+    snprintf(seen.config, sizeof(seen.config), "%s", kiln_plan_config(plan));
+    snprintf(seen.toolchain, sizeof(seen.toolchain), "%s", kiln_plan_toolchain_identity(plan));
+    seen.source = kiln_plan_source(plan);
+    seen.expected_ms = kiln_plan_expected_ms(plan);
+    kiln_plan_unref(plan);
+    return seen;
+}
+
+static void assert_plan(const struct seen *seen, const char *solver, int source, double expected_ms)
+{
+    assert_string_equal(seen->solver, solver);
+    assert_int_equal(seen->source, source);
+    assert_true(seen->expected_ms == expected_ms);
+}
+
+/* ---- solvers ---- */
+
+/* The first that can be tuned; its texts live as long as |ret_list|, the caller's. */
+static struct kiln_solution tunable(struct fixture *f, struct kiln_solutions **ret_list)
+{
+    struct kiln_solution s = { .size = sizeof(s) };
+    must(kiln_solutions_get(f->client, &f->problem, &f->options, 60000, ret_list, &f->err), f->err);
+    for (unsigned i = 0; i < kiln_solutions_count(*ret_list); i++) {
+        must(kiln_solutions_at(*ret_list, i, &s, &f->err), f->err);
+        if (s.candidates > 0)
+            return s;
+    }
+    fail_msg("nothing can be tuned");
+    return s;
+}
+
+static void put(struct fixture *f, bool is_find, const char *solver, const char *text, double ms)
+{
+    const struct kiln_measurement m = { .size = sizeof(m),
+                                        .solver = solver,
+                                        .algorithm = is_find ? text : NULL,
+                                        .params = is_find ? NULL : text,
+                                        .samples = 3,
+                                        .median_ms = ms,
+                                        .spread_ms = ms / 100 };
+    const struct kiln_recording r = { .size = sizeof(r),
+                                      .database_id = DEVICE,
+                                      .tier = KILN_TUNING_USER,
+                                      .measurements = &m,
+                                      .measurement_count = 1 };
+    must((is_find ? kiln_find_put : kiln_perf_put)(f->client, &f->problem, &r, 0, &f->err), f->err);
+}
+
+/* The valid candidates of a range. */
+static void candidates(struct fixture *f, const char *solver, uint32_t first, uint32_t count,
+                       struct config_list *ret_list)
+{
+    FAILURE_AUTO struct failure failure = FAILURE_INIT;
+    struct problem problem;
+    must(problem_from_public(&f->problem, &problem, &failure.err), failure.err);
+    const struct configs_question question = { .problem = &problem,
+                                               .target = bytes_of_text(TARGET),
+                                               .solver = bytes_of_text(solver),
+                                               .first = first,
+                                               .count = count };
+    must(configs_ask(f->client, &question, clock_monotonic_ns() + A_MINUTE, ret_list, &failure),
+         failure.err);
+}
+
+/* ---- what is recorded is planned with ---- */
+
+static void the_fastest_that_was_found_is_planned_with_from_then_on(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_solutions *list = NULL;
+    const struct kiln_solution s = tunable(f, &list);
+    struct seen seen = plan(f);
+    assert_int_equal(seen.source, KILN_PLAN_HEURISTIC);
+
+    put(f, true, NAIVE_SOLVER, "miopenConvolutionFwdAlgoDirect", 0.5);
+    put(f, true, s.solver, s.algorithm, 0.75);
+
+    seen = plan(f); /* this process's own table does not say otherwise */
+    assert_plan(&seen, NAIVE_SOLVER, KILN_PLAN_FIND, 0.5);
+    daemon_process_stop(&f->daemon);
+    daemon_process_start(&f->daemon);
+    reopen(f);
+    seen = plan(f);
+    assert_plan(&seen, NAIVE_SOLVER, KILN_PLAN_FIND, 0.5);
+    f->options.heuristic = 1;
+    seen = plan(f);
+    assert_int_equal(seen.source, KILN_PLAN_HEURISTIC);
+    kiln_solutions_free(list);
+}
+
+/* Takes shares and reports made-up times, the best for |best|, until all is done. */
+static void tune(struct fixture *f, const struct kiln_solution *s, const char *best)
+{
+    const struct kiln_lease_request request = { .size = sizeof(request),
+                                                .database_id = DEVICE,
+                                                .solver = s->solver,
+                                                .candidates = s->candidates,
+                                                .share = 1 };
+    struct kiln_lease lease = { .size = sizeof(lease) };
+    int outcome;
+    must(kiln_lease_take(f->client, &f->problem, &request, 0, &outcome, &lease, &f->err), f->err);
+    while (outcome == KILN_LEASE_GRANTED) {
+        CONFIG_LIST_AUTO struct config_list list = { .count = 0 };
+        candidates(f, s->solver, lease.first, lease.count, &list);
+        struct kiln_measurement m = { .size = sizeof(m), .solver = s->solver, .samples = 1 };
+        for (uint32_t i = 0; i < list.count; i++) {
+            double ms = strcmp(config_text(&list, i), best) == 0 ? 0.25 : 1;
+            if (m.params && ms >= m.median_ms)
+                continue;
+            m.params = config_text(&list, i);
+            m.median_ms = ms;
+        }
+        const struct kiln_recording r = { .size = sizeof(r),
+                                          .database_id = DEVICE,
+                                          .tier = KILN_TUNING_USER,
+                                          .measurements = &m,
+                                          .measurement_count = m.params ? 1 : 0 };
+        must(kiln_lease_report(f->client, &lease, &r, 0, &outcome, &lease, &f->err), f->err);
+    }
+    assert_int_equal(outcome, KILN_LEASE_DONE);
+}
+
+static void shares_of_a_lease_cover_every_config_and_the_best_is_planned_with(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_solutions *list = NULL;
+    const struct kiln_solution s = tunable(f, &list);
+    CONFIG_LIST_AUTO struct config_list all = { .count = 0 };
+    candidates(f, s.solver, 0, s.candidates, &all);
+    assert_true(all.count > 1);
+    if (!s.valid_is_an_estimate)
+        assert_int_equal(all.count, s.valid);
+    const char *best = config_text(&all, all.count / 2);
+    if (strcmp(best, s.config) == 0)
+        best = config_text(&all, all.count / 2 + 1);
+    f->options.solver = s.solver;
+    struct seen seen = plan(f);
+    assert_plan(&seen, s.solver, KILN_PLAN_HEURISTIC, 0);
+    assert_string_equal(seen.config, s.config);
+
+    tune(f, &s, best);
+
+    seen = plan(f);
+    assert_plan(&seen, s.solver, KILN_PLAN_PERF, 0.25);
+    assert_string_equal(seen.config, best);
+    kiln_solutions_free(list);
+}
+
+static void the_order_of_candidates_outlives_the_daemon(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_solutions *list = NULL;
+    const struct kiln_solution s = tunable(f, &list);
+    CONFIG_LIST_AUTO struct config_list before = { .count = 0 }, after = { .count = 0 };
+    uint32_t count = s.candidates < 5000 ? s.candidates : 5000;
+    candidates(f, s.solver, 0, count, &before);
+    daemon_process_stop(&f->daemon);
+    daemon_process_start(&f->daemon);
+    reopen(f);
+    candidates(f, s.solver, 0, count, &after);
+    assert_int_equal(before.count, after.count);
+    for (uint32_t i = 0; i < after.count; i++) {
+        assert_int_equal(before.configs[i].candidate, after.configs[i].candidate);
+        assert_string_equal(config_text(&before, i), config_text(&after, i));
+    }
+    kiln_solutions_free(list);
+}
+
+static void what_is_stale_by_the_toolchain_of_a_plan_is_told(void **state)
+{
+    struct fixture *f = *state;
+    const struct seen seen = plan(f);
+    struct kiln_tuned *tuned = NULL;
+    const struct kiln_measurement m = { .size = sizeof(m),
+                                        .solver = NAIVE_SOLVER,
+                                        .algorithm = "miopenConvolutionFwdAlgoDirect",
+                                        .samples = 1,
+                                        .median_ms = 1 };
+    const struct kiln_recording r = { .size = sizeof(r),
+                                      .database_id = DEVICE,
+                                      .tier = KILN_TUNING_USER,
+                                      .toolchain = seen.toolchain,
+                                      .measurements = &m,
+                                      .measurement_count = 1 };
+    struct kiln_tuning_options options = { .size = sizeof(options),
+                                           .database_id = DEVICE,
+                                           .toolchain = seen.toolchain };
+    must(kiln_find_put(f->client, &f->problem, &r, 0, &f->err), f->err);
+    must(kiln_find_get(f->client, &f->problem, &options, 0, &tuned, &f->err), f->err);
+    assert_int_equal(kiln_tuned_is_stale(tuned), 0);
+    kiln_tuned_free(tuned);
+    options.toolchain = "another compiler";
+    must(kiln_find_get(f->client, &f->problem, &options, 0, &tuned, &f->err), f->err);
+    assert_int_equal(kiln_tuned_is_stale(tuned), 1);
+    kiln_tuned_free(tuned);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_fastest_that_was_found_is_planned_with_from_then_on),
+        TEST(shares_of_a_lease_cover_every_config_and_the_best_is_planned_with),
+        TEST(the_order_of_candidates_outlives_the_daemon),
+        TEST(what_is_stale_by_the_toolchain_of_a_plan_is_told),
+    };
+    return cmocka_run_group_tests_name("plan_records", tests, NULL, NULL);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ConvImplicitGemm's matrix-core paths without such a GPU: kernels/matrix_cores.h passes registers
+ * through local memory by the layouts that the vendors document, so that an OpenCL device runs the
+ * solutions for all of them.  Slow; hence small problems in small tiles.
+ */
+#include "tests/kernels/trial.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture {
+    struct opencl_device *device;
+};
+
+/* Has every edge: tiles that stick out in all three ways. */
+static struct problem plain(enum direction direction)
+{
+    return (struct problem){ .direction = direction,
+                             .spatial_dims = 2,
+                             .type = TYPE_FLOAT16,
+                             .x_layout = LAYOUT_CHANNELS_LAST,
+                             .w_layout = LAYOUT_CHANNELS_LAST,
+                             .y_layout = LAYOUT_CHANNELS_LAST,
+                             .n = 2,
+                             .c = 40,
+                             .k = 48,
+                             .groups = 1,
+                             .in = { 1, 7, 6 },
+                             .filter = { 1, 3, 2 },
+                             .pad = { 0, 1, 0 },
+                             .stride = { 1, 1, 1 },
+                             .dilation = { 1, 1, 1 } };
+}
+
+/* Packed on the way in and out; residues that meet different taps. */
+static struct problem awkward(enum direction direction)
+{
+    struct problem p = plain(direction);
+    p.type = TYPE_BFLOAT16;
+    p.x_layout = LAYOUT_CHANNELS_FIRST;
+    p.y_layout = LAYOUT_CHANNELS_FIRST;
+    p.n = 4;
+    p.groups = 2;
+    p.c = 34;
+    p.k = 26;
+    p.in = (struct extent){ 1, 9, 8 };
+    p.filter = (struct extent){ 1, 3, 3 };
+    p.stride = (struct extent){ 1, 2, 3 };
+    p.dilation = (struct extent){ 1, 1, 2 };
+    p.pad = (struct extent){ 0, 2, 1 };
+    return p;
+}
+
+/* An image: a filter's row of few channels becomes one of many. */
+static struct problem image(enum direction direction)
+{
+    struct problem p = plain(direction);
+    p.c = 3;
+    p.in = (struct extent){ 1, 11, 13 };
+    p.filter = (struct extent){ 1, 5, 5 };
+    p.stride = (struct extent){ 1, 2, 2 };
+    p.pad = (struct extent){ 0, 2, 2 };
+    return p;
+}
+
+/* As plain() and awkward(), with rows and columns enough for a warp group and three or more tiles
+ * along the reduction. */
+static struct problem plain_for_warp_groups(enum direction direction)
+{
+    struct problem p = plain(direction);
+    p.n = 5;
+    p.c = 72;
+    p.k = 80;
+    return p;
+}
+
+static struct problem awkward_for_warp_groups(enum direction direction)
+{
+    struct problem p = awkward(direction);
+    p.n = 8;
+    p.c = 74;
+    p.k = 140;
+    return p;
+}
+
+/* What the emulation wants to know beside. */
+static void emulate(struct solution *s)
+{
+    for (uint32_t i = 0; i < s->kernel_count; i++) {
+        const struct solution_kernel *k = &s->kernels[i];
+        char *options = s->programs[k->program].options, text[96];
+        size_t used = strlen(options);
+        snprintf(text, sizeof(text), " -DKILN_GROUP_ITEMS=%u", (unsigned)k->group[0]);
+        if (!strstr(options, "KILN_TILES_BYTES"))
+            snprintf(text + strlen(text), sizeof(text) - strlen(text), " -DKILN_TILES_BYTES=%u",
+                     (unsigned)k->shared_bytes);
+        assert_true(used + strlen(text) < sizeof(s->programs[0].options));
+        strcpy(options + used, text);
+    }
+}
+
+static void expect_right(struct fixture *f, const char *target_text, const char *config,
+                         const struct problem *problem, enum trial_data data)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct solver_wish wish = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
+    struct target target;
+    static struct trial trial;
+    must(target_parse(bytes_of_text(target_text), &target, &err), err);
+    assert_true(trial_init(&trial, problem, &target, &wish, data, 1));
+    emulate(&trial.solution);
+    bool right = trial_build_and_run(&trial, f->device, OPENCL_QUICK) && trial_is_right(&trial);
+    trial_done(&trial);
+    if (!right)
+        fail_msg("%s on %s, %s", direction_name(problem->direction), target_text, config);
+}
+
+/* With whole sums, then with sums in slices. */
+static void expect_every_direction_right(struct fixture *f, const char *target, const char *whole,
+                                         const char *sliced)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        struct problem p = plain((enum direction)i), q = awkward((enum direction)i);
+        expect_right(f, target, whole, &p, DATA_EXACT);
+        expect_right(f, target, sliced, &q, DATA_EXACT);
+    }
+}
+
+static void mma_matches_the_reference(void **state)
+{
+    expect_every_direction_right(*state, "sm_90", "64,64,32,2,2,3,1,1,0,0",
+                                 "64,32,32,2,1,2,2,16,0,0");
+}
+
+static void wgmma_matches_the_reference(void **state)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        struct problem p = plain_for_warp_groups((enum direction)i);
+        struct problem q = awkward_for_warp_groups((enum direction)i);
+        expect_right(*state, "sm_90a", "128,128,64,8,1,4,1,1,0,1", &p, DATA_EXACT);
+        expect_right(*state, "sm_90a", "64,64,64,4,1,3,2,16,0,1", &q, DATA_EXACT);
+    }
+}
+
+/* Rows of 64 bytes, warp groups side by side, several blocks of rows, the narrowest product. */
+static void wgmma_in_other_shapes_matches_the_reference(void **state)
+{
+    struct problem forward = plain_for_warp_groups(DIRECTION_FORWARD);
+    struct problem weights = plain_for_warp_groups(DIRECTION_BACKWARD_WEIGHTS);
+    expect_right(*state, "sm_90a", "64,128,32,4,2,3,1,1,0,1", &forward, DATA_EXACT);
+    expect_right(*state, "sm_90a", "128,64,64,4,2,3,1,1,0,1", &forward, DATA_EXACT);
+    expect_right(*state, "sm_90a", "128,128,32,4,2,5,1,1,0,1", &weights, DATA_EXACT);
+}
+
+static void mfma_matches_the_reference(void **state)
+{
+    expect_every_direction_right(*state, "gfx90a", "64,64,32,1,2,2,1,1", "64,32,32,1,1,1,2,4");
+}
+
+static void mfma_that_takes_pairs_matches_the_reference(void **state)
+{
+    struct problem p = awkward(DIRECTION_BACKWARD_DATA);
+    expect_right(*state, "gfx908", "64,32,32,1,1,2,1,1", &p, DATA_EXACT);
+}
+
+static void wmma_of_rdna3_matches_the_reference(void **state)
+{
+    expect_every_direction_right(*state, "gfx1100", "64,64,32,2,2,2,1,1", "64,32,32,4,1,1,2,4");
+}
+
+static void wmma_of_rdna4_matches_the_reference(void **state)
+{
+    expect_every_direction_right(*state, "gfx1201", "64,64,32,2,2,2,1,1", "64,32,32,2,1,1,2,4");
+}
+
+static void a_folded_image_matches_the_reference(void **state)
+{
+    struct problem forward = image(DIRECTION_FORWARD), weights = image(DIRECTION_BACKWARD_WEIGHTS);
+    expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &forward, DATA_EXACT);
+    expect_right(*state, "gfx90a", "64,32,32,1,1,2,2,1", &weights, DATA_EXACT);
+}
+
+static void any_values_stay_within_their_rounding_bound(void **state)
+{
+    struct problem p = plain(DIRECTION_FORWARD);
+    expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &p, DATA_GENERAL);
+    p.type = TYPE_BFLOAT16;
+    expect_right(*state, "gfx1201", "64,32,32,2,1,2,1,1", &p, DATA_GENERAL);
+}
+
+int main(void)
+{
+    static struct fixture fixture;
+    char why[256] = "";
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(mma_matches_the_reference, &fixture),
+        cmocka_unit_test_prestate(wgmma_matches_the_reference, &fixture),
+        cmocka_unit_test_prestate(wgmma_in_other_shapes_matches_the_reference, &fixture),
+        cmocka_unit_test_prestate(mfma_matches_the_reference, &fixture),
+        cmocka_unit_test_prestate(mfma_that_takes_pairs_matches_the_reference, &fixture),
+        cmocka_unit_test_prestate(wmma_of_rdna3_matches_the_reference, &fixture),
+        cmocka_unit_test_prestate(wmma_of_rdna4_matches_the_reference, &fixture),
+        cmocka_unit_test_prestate(a_folded_image_matches_the_reference, &fixture),
+        cmocka_unit_test_prestate(any_values_stay_within_their_rounding_bound, &fixture),
+    };
+    fixture.device = opencl_open(why);
+    if (!fixture.device) {
+        fprintf(stderr, "skipped: %s\n", why);
+        return 77;
+    }
+    int failed = cmocka_run_group_tests_name("matrix_cores", tests, NULL, NULL);
+    opencl_close(fixture.device);
+    return failed;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every solver, in every direction, type and layout, against the double-precision reference: random
+ * problems that it says it solves, by turns with the config that it chooses and with a random one.
+ *
+ *     solver_numerics [SOLVER|all [PROBLEMS [SEED]]]     as many problems a direction
+ */
+#include "tests/kernels/random_problem.h"
+#include "tests/kernels/trial.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Each type in each layout, then as they come: layouts mixed, too. */
+#define TYPES 3u
+#define LAYOUTS 2u
+#define UNIFORM (TYPES * LAYOUTS)
+/* A solver and direction.  Compiling is what takes the time: up to a second each on one core, a
+ * third of that where it is not told to optimise. */
+#define PROBLEMS (UNIFORM + 1)
+#define ONE_IN_OPTIMISED 7u
+#define DIRECTIONS 3u
+#define SOLVERS_MOST 16u
+/* Of random problems and of random points: a solver for few of them has its own tests beside. */
+#define DRAWS_MOST 20000u
+
+struct suite {
+    struct opencl_device *device;
+    struct target target;
+    unsigned problems;
+    uint64_t seed;
+};
+
+struct subject {
+    const struct suite *suite;
+    const struct solver *solver;
+    enum direction direction;
+    char name[96];
+};
+
+static uint64_t next(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
+/* False where the solver does no such problem. */
+static bool draw_problem(const struct subject *s, unsigned index, uint64_t *state,
+                         struct problem *ret_problem)
+{
+    for (unsigned i = 0; i < DRAWS_MOST; i++) {
+        struct problem p = random_problem(state, s->direction);
+        if (index < UNIFORM) {
+            p.type = index % TYPES;
+            p.x_layout = p.w_layout = p.y_layout = index / TYPES;
+        }
+        *ret_problem = p;
+        if (s->solver->applies(ret_problem, &s->suite->target))
+            return true;
+    }
+    return false;
+}
+
+/* False where the solver has nothing to tune, or no random point was valid. */
+static bool draw_config(const struct subject *s, const struct problem *problem, uint64_t *state,
+                        char ret_text[PERF_CONFIG_TEXT_MOST])
+{
+    struct perf_space space = solver_space(s->solver, problem, &s->suite->target);
+    uint32_t size = perf_space_size(&space);
+    for (unsigned i = 0; size > 0 && i < DRAWS_MOST; i++) {
+        struct perf_config config;
+        perf_space_at(&space, (uint32_t)(next(state) % size), &config);
+        if (s->solver->config_is_valid(problem, &s->suite->target, &config)) {
+            perf_config_write(&config, ret_text);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_right(const struct subject *s, const struct problem *problem, const char *config,
+                     enum opencl_effort effort, uint64_t seed)
+{
+    struct solver_wish wish = { bytes_of_text(s->solver->name), bytes_of_text(config) };
+    struct trial trial;
+    bool right = trial_init(&trial, problem, &s->suite->target, &wish,
+                            seed % 4 == 3 ? DATA_GENERAL : DATA_EXACT, seed) &&
+                 trial_build_and_run(&trial, s->suite->device, effort) && trial_is_right(&trial);
+    if (!right) {
+        char line[384];
+        problem_to_driver(problem, line, sizeof(line));
+        fprintf(stderr, "  %s, layouts x %u w %u y %u, seed %llu\n", line,
+                (unsigned)problem->x_layout, (unsigned)problem->w_layout,
+                (unsigned)problem->y_layout, (unsigned long long)seed);
+    }
+    trial_done(&trial);
+    return right;
+}
+
+static void random_problems_match_the_reference(void **state)
+{
+    const struct subject *s = *state;
+    uint64_t random = s->suite->seed * DIRECTIONS + s->direction;
+    unsigned wrong = 0, problems = 0;
+    for (unsigned i = 0; i < s->suite->problems; i++) {
+        struct problem problem;
+        char config[PERF_CONFIG_TEXT_MOST] = "";
+        if (!draw_problem(s, i, &random, &problem))
+            continue;
+        if ((i + i / UNIFORM + s->direction) % 2 && !draw_config(s, &problem, &random, config))
+            config[0] = '\0';
+        wrong += !is_right(s, &problem, config,
+                           i % ONE_IN_OPTIMISED ? OPENCL_QUICK : OPENCL_OPTIMISED, next(&random));
+        problems++;
+    }
+    assert_int_equal(wrong, 0);
+    if (problems == 0)
+        skip(); /* this solver does not do this direction, or not on OpenCL devices */
+}
+
+static size_t add_subjects(struct suite *suite, const char *only, struct subject *subjects,
+                           struct CMUnitTest *tests)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < SOLVERS_MOST && solvers[i]; i++) {
+        if (only && strcmp(only, solvers[i]->name) != 0)
+            continue;
+        for (unsigned direction = 0; direction < DIRECTIONS; direction++, count++) {
+            struct subject *s = &subjects[count];
+            *s = (struct subject){ suite, solvers[i], (enum direction)direction, "" };
+            snprintf(s->name, sizeof(s->name), "%s_%s_matches_the_reference", solvers[i]->name,
+                     direction_name(s->direction));
+            tests[count] =
+                (struct CMUnitTest){ s->name, random_problems_match_the_reference, NULL, NULL, s };
+        }
+    }
+    return count;
+}
+
+int main(int argc, char **argv)
+{
+    static struct subject subjects[SOLVERS_MOST * DIRECTIONS];
+    static struct CMUnitTest tests[SOLVERS_MOST * DIRECTIONS];
+    char why[256] = "";
+    struct suite suite = {
+        .device = opencl_open(why),
+        .target = { .family = TARGET_OPENCL, .text = "opencl:test:1" },
+        .problems = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : PROBLEMS,
+        .seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1,
+    };
+    if (!suite.device) {
+        fprintf(stderr, "skipped: %s\n", why);
+        return 77;
+    }
+    const char *only = argc > 1 && strcmp(argv[1], "all") != 0 ? argv[1] : NULL;
+    size_t count = add_subjects(&suite, only, subjects, tests);
+    int failed = _cmocka_run_group_tests("solver_numerics", tests, count, NULL, NULL);
+    opencl_close(suite.device);
+    return count == 0 ? 2 : failed;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* kiln-driver's side of find and tune: flags and variables, progress, what is printed. */
+#include "cli/driver/find.h"
+#include "cli/driver/find_progress.h"
+#include "common/json.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- a libkiln of this file's own ---- */
+
+static const struct kiln_conv_entry solvers[] = {
+    { .solver = "ConvFast",
+      .algorithm = "a",
+      .config = "8,4",
+      .state = KILN_CONV_TIMED,
+      .median_ms = 0.25,
+      .spread_ms = 0.01,
+      .samples = 20,
+      .workspace = 2048,
+      .checked = 64,
+      .reason = "",
+      .tried = 17 },
+    { .solver = "ConvSlow",
+      .algorithm = "b",
+      .config = "",
+      .state = KILN_CONV_CUT_SHORT,
+      .median_ms = 9.5,
+      .samples = 1,
+      .reason = "hopeless" },
+    { .solver = "ConvBad",
+      .algorithm = "c",
+      .config = "",
+      .state = KILN_CONV_WRONG,
+      .median_ms = 0.125,
+      .samples = 20,
+      .reason = "wrong: 3 of\x1b[2J 64 elements" },
+};
+
+static struct fake {
+    struct kiln_conv_options options;
+    unsigned finds, tunes, tells;
+    int code;
+} fake;
+
+static int run(unsigned *count, const struct kiln_conv_options *options,
+               struct kiln_conv_result **ret_result, struct kiln_error *err)
+{
+    ++*count;
+    fake.options = *options;
+    for (unsigned i = 1; i <= fake.tells; i++) {
+        const struct kiln_conv_progress told = { .size = sizeof(told),
+                                                 .solver = "ConvFast",
+                                                 .done = i,
+                                                 .total = fake.tells,
+                                                 .failed = 1,
+                                                 .best_ms = 0.5,
+                                                 .spent_ms = 100 * i };
+        assert_int_equal(options->told(options->context, &told), 0);
+    }
+    *ret_result = (void *)&fake;
+    if (fake.code)
+        *err = (struct kiln_error){ .code = fake.code, .text = "no device" };
+    return fake.code;
+}
+
+int kiln_conv_find(struct kiln_client *client, struct kiln_device *device,
+                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
+                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err)
+{
+    (void)client, (void)device, (void)problem, (void)timeout_ms;
+    return run(&fake.finds, options, ret_result, err);
+}
+
+int kiln_conv_tune(struct kiln_client *client, struct kiln_device *device,
+                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
+                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err)
+{
+    (void)client, (void)device, (void)problem, (void)timeout_ms;
+    return run(&fake.tunes, options, ret_result, err);
+}
+
+unsigned kiln_conv_result_count(const struct kiln_conv_result *result) { return result ? 3 : 0; }
+
+int kiln_conv_result_entry(const struct kiln_conv_result *result, unsigned index,
+                           struct kiln_conv_entry *ret_entry, struct kiln_error *err)
+{
+    (void)result, (void)err;
+    *ret_entry = solvers[index];
+    ret_entry->size = sizeof(*ret_entry);
+    return KILN_E_OK;
+}
+
+unsigned kiln_conv_result_trial_count(const struct kiln_conv_result *result)
+{
+    return result ? 2 : 0;
+}
+
+int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index,
+                           struct kiln_conv_entry *ret_entry, struct kiln_error *err)
+{
+    return kiln_conv_result_entry(result, index, ret_entry, err);
+}
+
+struct fixture {
+    struct driver_options flags;
+    struct kiln_conv_options options;
+    struct kiln_conv_result *result;
+    FILE *out;
+    char text[8192];
+    struct kiln_error err;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    memset(&fake, 0, sizeof(fake));
+    unsetenv("MIOPEN_FIND_MODE");
+    unsetenv("MIOPEN_FIND_ENFORCE");
+    f->out = tmpfile();
+    *state = f;
+    return f->out ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    fclose(f->out);
+    free(f);
+    return 0;
+}
+
+static const char *printed(struct fixture *f)
+{
+    rewind(f->out);
+    f->text[fread(f->text, 1, sizeof(f->text) - 1, f->out)] = '\0';
+    return f->text;
+}
+
+static int read_options(struct fixture *f)
+{
+    return find_options_read(&f->flags, &f->options, &f->err);
+}
+
+/* ---- options ---- */
+
+static void nothing_given_is_hybrid_and_forces_nothing(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(read_options(f), KILN_E_OK);
+    assert_int_equal(f->options.mode, KILN_FIND_HYBRID);
+    assert_int_equal(f->options.enforce, KILN_ENFORCE_NONE);
+    assert_int_equal(f->options.budget_ms, 0);
+    assert_null(f->options.journal);
+}
+
+static void modes_have_names_and_miopens_numbers(void **state)
+{
+    static const struct {
+        const char *text;
+        int mode;
+    } cases[] = {
+        { "normal", KILN_FIND_NORMAL }, { "1", KILN_FIND_NORMAL },
+        { "FAST", KILN_FIND_FAST },     { "2", KILN_FIND_FAST },
+        { "Hybrid", KILN_FIND_HYBRID }, { "3", KILN_FIND_HYBRID },
+        { "5", KILN_FIND_HYBRID },      { "DYNAMIC_HYBRID", KILN_FIND_HYBRID },
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        f->flags.find_mode = cases[i].text;
+        assert_int_equal(read_options(f), KILN_E_OK);
+        assert_int_equal(f->options.mode, cases[i].mode);
+    }
+}
+
+static void enforcing_has_five_names_and_numbers(void **state)
+{
+    static const char *const names[] = { "none", "DB_UPDATE", "search", "search_db_update",
+                                         "db_clean" };
+    struct fixture *f = *state;
+    for (int i = 0; i < 5; i++) {
+        char number[2] = { (char)('1' + i), '\0' };
+        f->flags.enforce = names[i];
+        assert_int_equal(read_options(f), KILN_E_OK);
+        assert_int_equal(f->options.enforce, i + 1);
+        f->flags.enforce = number;
+        assert_int_equal(read_options(f), KILN_E_OK);
+        assert_int_equal(f->options.enforce, i + 1);
+    }
+}
+
+static void a_flag_counts_before_its_variable(void **state)
+{
+    struct fixture *f = *state;
+    setenv("MIOPEN_FIND_MODE", "FAST", 1);
+    setenv("MIOPEN_FIND_ENFORCE", "4", 1);
+    assert_int_equal(read_options(f), KILN_E_OK);
+    assert_int_equal(f->options.mode, KILN_FIND_FAST);
+    assert_int_equal(f->options.enforce, KILN_ENFORCE_SEARCH_DB_UPDATE);
+    f->flags.find_mode = "normal";
+    f->flags.enforce = "none";
+    assert_int_equal(read_options(f), KILN_E_OK);
+    assert_int_equal(f->options.mode, KILN_FIND_NORMAL);
+    assert_int_equal(f->options.enforce, KILN_ENFORCE_NONE);
+}
+
+static void what_is_no_mode_is_refused_with_where_it_stands(void **state)
+{
+    struct fixture *f = *state;
+    setenv("MIOPEN_FIND_MODE", "quick", 1);
+    assert_int_equal(read_options(f), KILN_E_INVALID);
+    assert_non_null(strstr(f->err.text, "'quick' of MIOPEN_FIND_MODE"));
+    setenv("MIOPEN_FIND_MODE", "", 1);
+    f->flags.enforce = "0";
+    assert_int_equal(read_options(f), KILN_E_INVALID);
+    assert_non_null(strstr(f->err.text, "'0' of --enforce"));
+}
+
+static void the_other_flags_reach_libkiln(void **state)
+{
+    struct fixture *f = *state;
+    f->flags.budget = (struct option_number){ .value = 2500, .given = true };
+    f->flags.share = f->flags.no_record = true;
+    f->flags.journal = "/somewhere";
+    f->flags.toolchain = "nvrtc";
+    assert_int_equal(read_options(f), KILN_E_OK);
+    struct find_call call = { .options = &f->options, .solver = "ConvFast", .tunes = true };
+    assert_int_equal(find_run(&call, &f->result, &f->err), KILN_E_OK);
+    assert_int_equal(fake.tunes, 1);
+    assert_int_equal(fake.options.budget_ms, 2500);
+    assert_true(fake.options.share && fake.options.no_record);
+    assert_string_equal(fake.options.journal, "/somewhere");
+    assert_string_equal(fake.options.toolchain, "nvrtc");
+    assert_string_equal(fake.options.solver, "ConvFast");
+    assert_null(fake.options.told);
+}
+
+static void a_failure_says_what_was_done(void **state)
+{
+    struct fixture *f = *state;
+    struct find_call call = { .options = &f->options, .solver = "" };
+    fake.code = KILN_E_GPU_FAULT;
+    assert_int_equal(find_run(&call, &f->result, &f->err), KILN_E_GPU_FAULT);
+    assert_string_equal(f->err.text, "find: no device");
+}
+
+/* ---- printing ---- */
+
+static void elsewhere_than_on_a_terminal_each_tenth_is_a_line(void **state)
+{
+    struct fixture *f = *state;
+    struct find_call call = {
+        .options = &f->options, .solver = "", .tunes = true, .progress = f->out
+    };
+    fake.tells = 40;
+    assert_int_equal(find_run(&call, &f->result, &f->err), KILN_E_OK);
+    const char *text = printed(f);
+    unsigned lines = 0;
+    for (const char *at = text; (at = strchr(at, '\n')); at++)
+        lines++;
+    assert_int_equal(lines, 10);
+    assert_null(strchr(text, '\r'));
+    assert_non_null(strstr(text, "tune ConvFast: 40 of 40 tried, 1 failed, best 0.500000 ms, "));
+}
+
+static void the_table_has_every_solver_and_why_it_failed(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(find_print((void *)&fake, f->out, &f->err), KILN_E_OK);
+    const char *text = printed(f);
+    assert_non_null(strstr(text, "ConvFast  timed"));
+    assert_non_null(strstr(text, "0.250000"));
+    assert_non_null(strstr(text, "2.0 KiB"));
+    assert_non_null(strstr(text, "8,4"));
+    assert_non_null(strstr(text, "cut short"));
+    assert_null(strstr(text, "0.125000")); /* of a wrong result */
+    assert_non_null(strstr(text, "ConvBad: wrong: 3 of"));
+    assert_null(strchr(text, '\x1b'));
+}
+
+static void json_has_solvers_and_trials(void **state)
+{
+    (void)state;
+    KILN_AUTO(json) struct json *json = find_json((void *)&fake);
+    const struct json *list = json_get(json, "solvers");
+    assert_int_equal(json_count(list), 3);
+    assert_int_equal(json_count(json_get(json, "trials")), 2);
+    const struct json *first = json_first(list);
+    assert_string_equal(json_get_text(first, "solver", ""), "ConvFast");
+    assert_string_equal(json_get_text(first, "state", ""), "TIMED");
+    assert_int_equal(json_get_u64(first, "tried", 0), 17);
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(nothing_given_is_hybrid_and_forces_nothing),
+        T(modes_have_names_and_miopens_numbers),
+        T(enforcing_has_five_names_and_numbers),
+        T(a_flag_counts_before_its_variable),
+        T(what_is_no_mode_is_refused_with_where_it_stands),
+        T(the_other_flags_reach_libkiln),
+        T(a_failure_says_what_was_done),
+        T(elsewhere_than_on_a_terminal_each_tenth_is_a_line),
+        T(the_table_has_every_solver_and_why_it_failed),
+        T(json_has_solvers_and_trials),
+    };
+    return cmocka_run_group_tests_name("driver_find", tests, NULL, NULL);
+}

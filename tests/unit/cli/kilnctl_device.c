@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* kilnctl device against a libkiln of this file's own. */
+#include "tests/support/test.h"
+#include "tests/unit/cli/kilnctl_fake.h"
+
+struct fixture {
+    struct command_run run;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    fake = (struct fake){ 0 };
+    *state = f;
+    return f ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+#define MI210                                                                                \
+    "{\"node\":2,\"arch\":\"gfx90a\",\"target\":\"gfx90a:sramecc+\",\"compute_units\":104,"  \
+    "\"uuid\":\"GPU-1901ead3a2ecd4a6\",\"database_id\":\"gfx90a68\",\"memory\":68702699520," \
+    "\"partitions\":1,\"xcc\":1,\"partition_mode\":\"\"}"
+#define PARTITION                                                                           \
+    "{\"node\":11,\"arch\":\"gfx942\",\"target\":\"gfx942:sramecc+\",\"compute_units\":38," \
+    "\"uuid\":\"\",\"database_id\":\"gfx942_38\",\"partitions\":8,\"xcc\":1,"               \
+    "\"partition_mode\":\"CPX\"}"
+
+static void each_device_is_a_row(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"devices\":[" MI210 "," PARTITION "],\"skipped\":\"\"}";
+    assert_int_equal(RUN(&f->run, "device", "ls"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "devices -");
+    assert_string_equal(
+        f->run.printed,
+        "NODE  TARGET           UNITS    MEMORY  MODE  DATABASE ID  UUID\n"
+        "   2  gfx90a:sramecc+    104  64.0 GiB  -     gfx90a68     GPU-1901ead3a2ecd4a6\n"
+        "  11  gfx942:sramecc+     38         -  CPX   gfx942_38    -\n"
+        "\nxnack is a mode of each process, which is not told here: targets are without it.\n");
+}
+
+static void a_host_without_gpus_has_a_sentence(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"devices\":[],\"skipped\":\"node 3: no simd_count\"}";
+    assert_int_equal(RUN(&f->run, "device", "ls"), KILN_E_OK);
+    assert_string_equal(f->run.printed, "this host has no AMD GPU that its driver shows\n"
+                                        "left out: node 3: no simd_count\n");
+}
+
+static void as_json_it_is_what_kilnd_said(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"devices\":[" MI210 "],\"skipped\":\"\"}";
+    assert_int_equal(RUN(&f->run, "device", "ls", "--json"), KILN_E_OK);
+    assert_says(f->run.printed, MI210);
+    assert_null(strstr(f->run.printed, "NODE"));
+}
+
+static void what_kilnd_refuses_is_the_commands_failure(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].code = KILN_E_INVALID;
+    fake.answers[0].text = "unknown request type 48";
+    assert_int_equal(RUN(&f->run, "device", "ls"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "unknown request type 48");
+    assert_string_equal(f->run.printed, "");
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(each_device_is_a_row),
+        T(a_host_without_gpus_has_a_sentence),
+        T(as_json_it_is_what_kilnd_said),
+        T(what_kilnd_refuses_is_the_commands_failure),
+    };
+    return cmocka_run_group_tests_name("kilnctl device", tests, NULL, NULL);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* The set of ids of one record. */
+#include "tests/support/test.h"
+
+#include "engine/miopen/tuning_ids.h"
+
+#include <stdio.h>
+
+struct fixture {
+    struct tuning_ids ids;
+    char texts[TUNING_ENTRIES_MOST + 1][8];
+    struct kiln_err err;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    must(tuning_ids_init(&f->ids, &f->err), f->err);
+    for (unsigned i = 0; i <= TUNING_ENTRIES_MOST; i++)
+        snprintf(f->texts[i], sizeof(f->texts[i]), "%u", i);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+static struct bytes id(struct fixture *f, unsigned number)
+{
+    return bytes_of_text(f->texts[number]);
+}
+
+static void fill(struct fixture *f)
+{
+    for (unsigned i = 0; i < TUNING_ENTRIES_MOST; i++)
+        assert_int_equal(tuning_ids_add(&f->ids, id(f, i)), TUNING_ID_IS_NEW);
+}
+
+static void an_id_is_known_once_it_was_added(void **state)
+{
+    struct fixture *f = *state;
+    assert_false(tuning_ids_has(&f->ids, id(f, 1)));
+    assert_int_equal(tuning_ids_add(&f->ids, id(f, 1)), TUNING_ID_IS_NEW);
+    assert_true(tuning_ids_has(&f->ids, id(f, 1)));
+    assert_false(tuning_ids_has(&f->ids, id(f, 2)));
+    assert_int_equal(tuning_ids_add(&f->ids, bytes_of_text("1")), TUNING_ID_IS_KNOWN);
+    assert_int_equal(f->ids.count, 1);
+}
+
+static void a_full_set_knows_its_ids_and_takes_no_other(void **state)
+{
+    struct fixture *f = *state;
+    fill(f);
+    for (unsigned i = 0; i < TUNING_ENTRIES_MOST; i++)
+        assert_int_equal(tuning_ids_add(&f->ids, id(f, i)), TUNING_ID_IS_KNOWN);
+    assert_int_equal(tuning_ids_add(&f->ids, id(f, TUNING_ENTRIES_MOST)), TUNING_IDS_ARE_FULL);
+    assert_false(tuning_ids_has(&f->ids, id(f, TUNING_ENTRIES_MOST)));
+    assert_true(bytes_equal_text(f->ids.ids[TUNING_ENTRIES_MOST - 1], "255"));
+}
+
+static void a_cleared_set_knows_none_and_is_as_large_as_before(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned round = 0; round < 3; round++) {
+        fill(f);
+        tuning_ids_clear(&f->ids);
+        for (unsigned i = 0; i < TUNING_ENTRIES_MOST; i++)
+            assert_false(tuning_ids_has(&f->ids, id(f, i)));
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(an_id_is_known_once_it_was_added),
+        TEST(a_full_set_knows_its_ids_and_takes_no_other),
+        TEST(a_cleared_set_knows_none_and_is_as_large_as_before),
+    };
+    return cmocka_run_group_tests_name("tuning ids", tests, NULL, NULL);
+}

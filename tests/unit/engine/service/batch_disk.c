@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* Batches whose kernels lie on disk: what is found in one turn of the loop shares frames. */
+#include "tests/support/engine_fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define STORED 40
+#define ID 77 /* of the batch */
+
+struct fixture {
+    struct engine_fixture engine;
+    struct test_caller a, b;
+    struct digest keys[STORED];
+    struct buffer items;
+    uint32_t count;
+    uint32_t answered, failed; /* outcomes read so far */
+    size_t read;               /* replies read so far */
+};
+
+static void join(struct fixture *f)
+{
+    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
+    test_caller_join(&f->b, &f->engine, 1001, ROLE_USE);
+    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
+    must(test_caller_hello(&f->b, &f->engine), f->engine.err);
+}
+
+static void leave(struct fixture *f)
+{
+    test_caller_leave(&f->a, &f->engine);
+    test_caller_leave(&f->b, &f->engine);
+}
+
+static void store_one(struct fixture *f, unsigned i)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "kernel-%u.cl", i);
+    test_caller_want(&f->a, &f->engine, i, text, PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_compile(&f->engine.executor, bytes_of_text(text));
+    fake_executor_run_tasks(&f->engine.executor);
+    f->keys[i] = last_outcome(&f->a).key;
+    test_caller_forget_replies(&f->a);
+}
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .count = 0 };
+    engine_fixture_open(&f.engine, true);
+    join(&f);
+    for (unsigned i = 0; i < STORED; i++)
+        store_one(&f, i);
+    leave(&f);
+    engine_fixture_reopen(&f.engine); /* nothing is hot any more */
+    join(&f);
+    buffer_init(&f.items, 1u << 20);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    leave(f);
+    fake_executor_run_tasks(&f->engine.executor);
+    while (fake_executor_next_compile(&f->engine.executor))
+        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
+    engine_fixture_close(&f->engine);
+    buffer_done(&f->items);
+    return 0;
+}
+
+static void put_key(struct fixture *f, const struct digest *key, uint32_t inline_limit)
+{
+    struct message_fetch m = { .key = *key, .inline_limit = inline_limit };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    message_fetch_write(&b, &m);
+    struct message_batch_item item = { .kind = 0, .request = buffer_view(&b) };
+    message_batch_item_write(&f->items, &item);
+    f->count++;
+}
+
+static void put_source(struct fixture *f, const char *program)
+{
+    struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
+                                      .program = bytes_of_text(program),
+                                      .source = bytes_of_text("kernel void k() {}") };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1000);
+    message_fetch_source_write(&b, &m);
+    struct message_batch_item item = { .kind = 1, .request = buffer_view(&b) };
+    message_batch_item_write(&f->items, &item);
+    f->count++;
+}
+
+/* Nothing of what it leads to has run yet. */
+static void send_batch(struct fixture *f)
+{
+    struct message_batch m = { .count = f->count, .items = buffer_view(&f->items) };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1u << 20);
+    message_batch_write(&b, &m);
+    must(test_caller_send(&f->a, &f->engine, MESSAGE_batch, ID, buffer_view(&b)), f->engine.err);
+}
+
+static void look_up(struct fixture *f, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        assert_true(fake_executor_run_task(&f->engine.executor));
+}
+
+/* The next reply's outcomes: how many. */
+static uint32_t read_reply(struct fixture *f, bool last)
+{
+    assert_true(f->read < f->a.reply_count);
+    const struct kept_reply *reply = &f->a.replies[f->read++];
+    assert_int_equal(reply->type, MESSAGE_kernels);
+    assert_int_equal(reply->request_id, ID);
+    assert_int_equal(reply->flags, last ? 0 : FRAME_MORE);
+    struct reader r = reader_of(reply->body);
+    struct message_kernels m = message_kernels_read(&r);
+    struct reader outcomes = reader_of(m.outcomes);
+    for (uint32_t k = 0; k < m.count; k++) {
+        struct message_outcome o = message_outcome_read(&outcomes);
+        f->answered++;
+        f->failed += o.code != KILN_OK;
+    }
+    assert_false(r.failed || outcomes.failed);
+    return m.count;
+}
+
+static void kernels_found_in_one_turn_share_a_frame(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < STORED; i++)
+        put_key(f, &f->keys[i], i % 2 ? LIMIT_INLINE_OBJECT : 0);
+    send_batch(f);
+    assert_int_equal(f->a.reply_count, 0);
+    look_up(f, STORED);
+
+    assert_int_equal(f->a.reply_count, 1);
+    assert_int_equal(read_reply(f, true), STORED);
+    assert_int_equal(f->a.replies[0].object_count, STORED / 2); /* the others came inside */
+    assert_int_equal(f->failed, 0);
+    assert_int_equal(engine_fixture_stat(&f->engine, "hits.disk"), STORED);
+}
+
+static void what_is_found_goes_out_at_the_end_of_the_turn(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 4; i++)
+        put_key(f, &f->keys[i], LIMIT_INLINE_OBJECT);
+    put_source(f, "cold.cl");
+    send_batch(f);
+    look_up(f, 3);
+    assert_int_equal(f->a.reply_count, 0);
+    look_up(f, 2); /* the fourth, and the one that is not there */
+    assert_int_equal(f->a.reply_count, 0);
+
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* the end of the turn */
+
+    assert_int_equal(f->a.reply_count, 1);
+    assert_int_equal(read_reply(f, false), 4);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("cold"));
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(read_reply(f, true), 1);
+    assert_int_equal(f->answered, 5);
+    assert_int_equal(f->engine.executor.laters, 1); /* what comes alone waits for nothing */
+}
+
+static void a_failure_takes_along_what_is_ready(void **state)
+{
+    struct fixture *f = *state;
+    static const struct digest nowhere = { { 1, 2, 3 } };
+    put_key(f, &f->keys[0], LIMIT_INLINE_OBJECT);
+    put_key(f, &nowhere, LIMIT_INLINE_OBJECT);
+    put_key(f, &f->keys[1], LIMIT_INLINE_OBJECT);
+    put_source(f, "cold.cl");
+    send_batch(f);
+    look_up(f, 2);
+
+    assert_int_equal(read_reply(f, false), 2);
+    assert_int_equal(f->failed, 1);
+    look_up(f, 3); /* the third, the cold one, and the end of the turn */
+    assert_int_equal(read_reply(f, false), 1);
+    assert_int_equal(f->a.reply_count, 2); /* no empty frame */
+}
+
+static void a_kernel_that_is_asked_for_twice_is_answered_twice(void **state)
+{
+    struct fixture *f = *state;
+    put_key(f, &f->keys[0], 0);
+    put_key(f, &f->keys[0], LIMIT_INLINE_OBJECT);
+    send_batch(f);
+    look_up(f, 1);
+    assert_int_equal(read_reply(f, true), 2);
+    assert_int_equal(f->a.replies[0].object_count, 1);
+}
+
+static void who_leaves_before_the_end_of_the_turn_leaves_nothing_behind(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 3; i++)
+        put_key(f, &f->keys[i], 0);
+    send_batch(f);
+    look_up(f, 2);
+    test_caller_leave(&f->a, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->a.reply_count, 0);
+    test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
+    must(test_caller_hello(&f->a, &f->engine), f->engine.err);
+    assert_int_equal(f->a.base.in_flight, 0);
+}
+
+static void a_request_that_is_cancelled_before_the_end_of_the_turn_ends_once(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < 3; i++)
+        put_key(f, &f->keys[i], 0);
+    send_batch(f);
+    look_up(f, 2);
+    test_caller_cancel(&f->a, &f->engine, ID);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_reply_refuses(&f->a, 0, KILN_CANCELLED, "");
+    assert_int_equal(f->a.reply_count, 1);
+    assert_int_equal(f->a.base.in_flight, 0);
+}
+
+#define BATCH_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BATCH_TEST(kernels_found_in_one_turn_share_a_frame),
+        BATCH_TEST(what_is_found_goes_out_at_the_end_of_the_turn),
+        BATCH_TEST(a_failure_takes_along_what_is_ready),
+        BATCH_TEST(a_kernel_that_is_asked_for_twice_is_answered_twice),
+        BATCH_TEST(who_leaves_before_the_end_of_the_turn_leaves_nothing_behind),
+        BATCH_TEST(a_request_that_is_cancelled_before_the_end_of_the_turn_ends_once),
+    };
+    return cmocka_run_group_tests_name("batch_disk", tests, NULL, NULL);
+}

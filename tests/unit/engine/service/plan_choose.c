@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: MIT */
+/* Plans by what is recorded: which solver, which perf config, and why. */
+#include "engine/service/plan_choose.h"
+#include "engine/service/internal.h"
+#include "engine/solver/candidates.h"
+#include "tests/unit/engine/service/kernel_files.h"
+#include "tests/unit/engine/service/tuning_fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define GEMM_SOLVER "ConvImplicitGemm"
+#define NAIVE_SOLVER "ConvDirectNaive"
+#define DEVICE "opencl_1a2b3c4d"
+
+static const struct target target = { .family = TARGET_OPENCL, .text = FIXTURE_TARGET };
+
+/* A plan of two programs waits with both sources. */
+static int setup(void **state)
+{
+    int rc = tuning_setup(state);
+    struct tuning_users *f = *state;
+    f->engine.options.queue_bytes_uid = f->engine.options.queue_bytes = 4u << 20;
+    tuning_reopen(f);
+    return rc;
+}
+
+/* ---- asking ---- */
+
+struct wanted { /* what a plan asks for; problem_of_batch(1) */
+    const char *solver, *config, *database_id, *driver;
+    uint8_t flags;
+};
+
+static void send_wanted(struct tuning_users *f, struct test_caller *c, const struct wanted *w)
+{
+    const struct message_plan m = { .problem = problem_of_batch(1),
+                                    .flags = (uint8_t)(FETCH_NO_OBJECT | w->flags),
+                                    .target = bytes_of_text(FIXTURE_TARGET),
+                                    .database_id =
+                                        bytes_of_text(w->database_id ? w->database_id : DEVICE),
+                                    .driver = bytes_of_text(w->driver),
+                                    .solver = bytes_of_text(w->solver),
+                                    .config = bytes_of_text(w->config) };
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, LIMIT_FRAME_BODY);
+    message_plan_write(&body, &m);
+    test_caller_forget_replies(c);
+    enum kiln_code rc = test_caller_send(c, &f->engine, MESSAGE_plan, 8, buffer_view(&body));
+    fake_executor_run_tasks(&f->engine.executor);
+    while (!rc && fake_executor_next_compile(&f->engine.executor)) {
+        fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+        fake_executor_run_tasks(&f->engine.executor);
+    }
+}
+
+/* Its texts are borrowed from the caller's kept reply. */
+static struct message_planned plan(struct tuning_users *f, struct test_caller *c,
+                                   const struct wanted *w)
+{
+    send_wanted(f, c, w);
+    assert_int_equal(c->reply_count, 1);
+    if (c->replies[0].type == MESSAGE_error) {
+        KILN_AUTO(mem) char *text = bytes_to_text(reply_error(c, 0).text);
+        fail_msg("no plan: '%s'", text);
+    }
+    struct reader r = reader_of(c->replies[0].body);
+    struct message_planned m = message_planned_read(&r);
+    must(message_body_check(&r, MESSAGE_planned, &f->engine.err), f->engine.err);
+    return m;
+}
+
+static struct message_planned plan_simply(struct tuning_users *f)
+{
+    return plan(f, &f->ann, &(struct wanted){ 0 });
+}
+
+static void refused(struct tuning_users *f, const struct wanted *w, enum kiln_code code,
+                    const char *words)
+{
+    send_wanted(f, &f->ann, w);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_reply_refuses(&f->ann, 0, code, words);
+}
+
+static void assert_text(struct bytes text, const char *wanted)
+{
+    KILN_AUTO(mem) char *copy = bytes_to_text(text);
+    assert_string_equal(copy, wanted);
+}
+
+static void assert_plan(const struct message_planned *m, const char *solver,
+                        enum plan_source source, double expected_ms)
+{
+    assert_text(m->solver, solver);
+    assert_int_equal(m->source, source);
+    assert_int_equal(m->expected_ms, double_bits(expected_ms));
+}
+
+/* ---- recording ---- */
+
+static struct put of_device(struct put put)
+{
+    put.m.database_id = bytes_of_text(DEVICE);
+    if (put.m.kind == 0)
+        put.m.backend = bytes_of_text("OpenCL");
+    return put;
+}
+
+static void record_find(struct tuning_users *f, struct test_caller *c, const char *solver,
+                        double ms)
+{
+    const struct put put = of_device(find_put(solver, ms));
+    tuning_put(f, c, &put);
+}
+
+static void record_perf(struct tuning_users *f, struct test_caller *c, const char *params,
+                        double ms)
+{
+    const struct put put = of_device(perf_put(GEMM_SOLVER, params, ms));
+    tuning_put(f, c, &put);
+}
+
+static void record_for_host(struct tuning_users *f, struct put put)
+{
+    put.m.tier = 2;
+    tuning_put(f, &f->publisher, &put);
+}
+
+/* A config that the heuristic does not choose: the |which|-th valid candidate, or invalid one. */
+static void other_config_of_batch(uint32_t n, bool valid, unsigned which,
+                                  char text[PERF_CONFIG_TEXT_MOST])
+{
+    const struct problem problem = problem_of_batch(n);
+    const struct solver *solver = solver_find(bytes_of_text(GEMM_SOLVER));
+    const struct perf_space space = solver_space(solver, &problem, &target);
+    const struct candidate_order order = candidate_order_of(solver->name, &space);
+    char heuristic[PERF_CONFIG_TEXT_MOST];
+    struct perf_config config;
+    solver->choose_config(&problem, &target, &config);
+    perf_config_write(&config, heuristic);
+    for (uint32_t i = 0; i < order.count; i++) {
+        perf_space_at(&space, candidate_point(&order, i), &config);
+        perf_config_write(&config, text);
+        if (solver->config_is_valid(&problem, &target, &config) == valid &&
+            strcmp(text, heuristic) != 0 && which-- == 0)
+            return;
+    }
+    fail_msg("the space has no such config");
+}
+
+static void other_config(bool valid, unsigned which, char text[PERF_CONFIG_TEXT_MOST])
+{
+    other_config_of_batch(1, valid, which, text);
+}
+
+/* ---- by record ---- */
+
+static void without_records_the_heuristic_decides(void **state)
+{
+    struct tuning_users *f = *state;
+    struct message_planned m = plan_simply(f);
+    assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
+    assert_true(m.config.size > 0);
+    assert_true(m.toolchain_identity.size > m.toolchain.size);
+}
+
+static void the_fastest_recorded_solver_of_ours_is_taken(void **state)
+{
+    struct tuning_users *f = *state;
+    record_find(f, &f->ann, GEMM_SOLVER, 0.07);
+    record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
+    record_find(f, &f->ann, "ConvBinWinogradRxSf2x3g1", 0.01); /* MIOpen's */
+
+    struct message_planned m = plan_simply(f);
+
+    assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
+    assert_int_equal(m.config.size, 0);
+}
+
+static void a_solver_that_does_not_apply_is_passed_over(void **state)
+{
+    struct tuning_users *f = *state;
+    record_find(f, &f->ann, "ConvDepthwise", 0.01); /* for as many groups as channels */
+    record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
+    struct message_planned m = plan_simply(f);
+    assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
+}
+
+static void the_recorded_config_is_planned_with(void **state)
+{
+    struct tuning_users *f = *state;
+    char config[PERF_CONFIG_TEXT_MOST];
+    other_config(true, 0, config);
+    record_perf(f, &f->ann, config, 0.04);
+    struct message_planned m = plan_simply(f);
+    assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_PERF, 0.04);
+    assert_text(m.config, config);
+}
+
+static void a_tuned_solver_counts_with_its_tuned_time(void **state)
+{
+    struct tuning_users *f = *state;
+    char config[PERF_CONFIG_TEXT_MOST];
+    other_config(true, 0, config);
+    record_find(f, &f->ann, GEMM_SOLVER, 0.07);
+    record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
+    record_perf(f, &f->ann, config, 0.04);
+    struct message_planned m = plan_simply(f);
+    assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_FIND, 0.04);
+    assert_text(m.config, config);
+}
+
+static void plans_by_record_are_counted(void **state)
+{
+    struct tuning_users *f = *state;
+    record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
+    plan(f, &f->ann, &(struct wanted){ .flags = PLAN_HEURISTIC });
+    assert_int_equal(engine_fixture_stat(&f->engine, "plans_recorded"), 0);
+    plan_simply(f);
+    assert_int_equal(engine_fixture_stat(&f->engine, "plans_recorded"), 1);
+}
+
+static void a_config_that_does_not_fit_is_passed_over(void **state)
+{
+    struct tuning_users *f = *state;
+    struct message_planned m = plan_simply(f);
+    KILN_AUTO(mem) char *heuristic = bytes_to_text(m.config);
+    char invalid[PERF_CONFIG_TEXT_MOST];
+    other_config(false, 0, invalid);
+    const char *const bad[] = { invalid,
+                                "1",
+                                "0,0,0,0",
+                                "x,y",
+                                "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18",
+                                "99999999999999999999" };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        record_perf(f, &f->ann, bad[i], 0.01 / (double)(i + 1));
+        m = plan_simply(f);
+        assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
+        assert_text(m.config, heuristic);
+    }
+}
+
+static void where_a_users_config_does_not_fit_the_hosts_counts(void **state)
+{
+    struct tuning_users *f = *state;
+    char config[PERF_CONFIG_TEXT_MOST];
+    other_config(true, 0, config);
+    record_for_host(f, of_device(perf_put(GEMM_SOLVER, config, 0.04)));
+    record_perf(f, &f->ann, "1,2", 0.01);
+    struct message_planned m = plan_simply(f);
+    assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_PERF, 0.04);
+    assert_text(m.config, config);
+}
+
+static void a_users_record_counts_before_the_hosts(void **state)
+{
+    struct tuning_users *f = *state;
+    record_for_host(f, of_device(find_put(NAIVE_SOLVER, 0.01)));
+    struct message_planned m = plan_simply(f);
+    assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.01);
+
+    record_find(f, &f->ann, GEMM_SOLVER, 0.07);
+
+    m = plan_simply(f);
+    assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_FIND, 0.07);
+    m = plan(f, &f->bob, &(struct wanted){ 0 });
+    assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.01);
+}
+
+static void miopens_records_of_a_user_do_not_hide_the_hosts(void **state)
+{
+    struct tuning_users *f = *state;
+    record_for_host(f, of_device(find_put(NAIVE_SOLVER, 0.05)));
+    record_find(f, &f->ann, "ConvBinWinogradRxSf2x3g1", 0.01);
+    struct message_planned m = plan_simply(f);
+    assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
+}
+
+static void records_of_another_device_or_backend_do_not_count(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = of_device(find_put(NAIVE_SOLVER, 0.05));
+    put.m.database_id = bytes_of_text("opencl_00000000");
+    tuning_put(f, &f->ann, &put);
+    put = of_device(find_put(NAIVE_SOLVER, 0.05));
+    put.m.database_id = bytes_of_text("gfx90a68");
+    tuning_put(f, &f->ann, &put); /* MIOpen's OpenCL */
+    struct message_planned m = plan_simply(f);
+    assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
+}
+
+static void who_names_no_device_or_wants_none_of_it_gets_the_heuristic(void **state)
+{
+    struct tuning_users *f = *state;
+    char config[PERF_CONFIG_TEXT_MOST];
+    other_config(true, 0, config);
+    record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
+    record_perf(f, &f->ann, config, 0.04);
+    const struct wanted ways[] = { { .database_id = "" },
+                                   { .flags = PLAN_HEURISTIC },
+                                   { .flags = PLAN_HEURISTIC, .solver = GEMM_SOLVER } };
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        struct message_planned m = plan(f, &f->ann, &ways[i]);
+        assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
+        assert_false(bytes_equal_text(m.config, config));
+    }
+}
+
+/* ---- forced ---- */
+
+static void a_forced_solver_gets_its_recorded_config(void **state)
+{
+    struct tuning_users *f = *state;
+    char config[PERF_CONFIG_TEXT_MOST];
+    other_config(true, 0, config);
+    record_find(f, &f->ann, NAIVE_SOLVER, 0.01);
+    record_perf(f, &f->ann, config, 0.04);
+    struct message_planned m = plan(f, &f->ann, &(struct wanted){ .solver = GEMM_SOLVER });
+    assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_PERF, 0.04);
+    assert_text(m.config, config);
+}
+
+static void a_forced_config_is_planned_with(void **state)
+{
+    struct tuning_users *f = *state;
+    char recorded[PERF_CONFIG_TEXT_MOST], forced[PERF_CONFIG_TEXT_MOST];
+    other_config(true, 0, recorded);
+    other_config(true, 1, forced);
+    record_perf(f, &f->ann, recorded, 0.04);
+    struct message_planned m =
+        plan(f, &f->ann, &(struct wanted){ .solver = GEMM_SOLVER, .config = forced });
+    assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_FORCED, 0);
+    assert_text(m.config, forced);
+}
+
+static void what_cannot_be_forced_is_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    char valid[PERF_CONFIG_TEXT_MOST], invalid[PERF_CONFIG_TEXT_MOST];
+    other_config(true, 0, valid);
+    other_config(false, 0, invalid);
+    refused(f, &(struct wanted){ .config = valid }, KILN_INVALID, "without the solver");
+    refused(f, &(struct wanted){ .solver = "ConvMagic", .config = valid }, KILN_NOT_FOUND,
+            "no solver is called 'ConvMagic'");
+    refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = invalid }, KILN_INVALID,
+            "does not fit the problem");
+    refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = "1,x" }, KILN_INVALID,
+            "perf config '1,x' of ConvImplicitGemm");
+    refused(f, &(struct wanted){ .solver = NAIVE_SOLVER, .config = "1" }, KILN_INVALID,
+            "perf config '1' of ConvDirectNaive");
+    refused(f, &(struct wanted){ .solver = "ConvDepthwise" }, KILN_UNSUPPORTED,
+            "ConvDepthwise cannot solve");
+    refused(f, &(struct wanted){ .database_id = "gfx" }, KILN_INVALID, "not a database id");
+}
+
+static void a_long_config_or_driver_is_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    static char text[64u << 10];
+    memset(text, '1', sizeof(text) - 1);
+    refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = text }, KILN_INVALID,
+            "perf config '1111");
+    refused(f, &(struct wanted){ .driver = text }, KILN_INVALID, "the driver has 65535 letters");
+    refused(f, &(struct wanted){ .database_id = text }, KILN_INVALID, "not a database id");
+}
+
+/* ---- staleness ---- */
+
+static void what_the_policy_leaves_out_is_not_planned_with(void **state)
+{
+    struct tuning_users *f = *state;
+    struct message_planned m = plan_simply(f);
+    KILN_AUTO(mem) char *toolchain = bytes_to_text(m.toolchain_identity);
+    f->engine.options.tuning_stale = TUNING_IGNORE;
+    tuning_reopen(f);
+    struct put put = of_device(find_put(NAIVE_SOLVER, 0.05)); /* "driver 1", "toolchain 1" */
+    tuning_put(f, &f->ann, &put);
+    m = plan_simply(f);
+    assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
+
+    put.m.toolchain = bytes_of_text(toolchain);
+    tuning_put(f, &f->ann, &put);
+
+    m = plan_simply(f);
+    assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
+    m = plan(f, &f->ann, &(struct wanted){ .driver = "driver 1" });
+    assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
+    m = plan(f, &f->ann, &(struct wanted){ .driver = "driver 2" });
+    assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
+}
+
+static void by_default_a_stale_record_still_counts(void **state)
+{
+    struct tuning_users *f = *state;
+    record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
+    struct message_planned m = plan(f, &f->ann, &(struct wanted){ .driver = "driver 2" });
+    assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
+}
+
+/* ---- packages and why-miss ---- */
+
+static unsigned compile_all(struct tuning_users *f)
+{
+    unsigned count = 0;
+    fake_executor_run_tasks(&f->engine.executor);
+    for (; fake_executor_next_compile(&f->engine.executor); count++) {
+        fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+        fake_executor_run_tasks(&f->engine.executor);
+    }
+    return count;
+}
+
+/* Of problem_of_batch(1) to |count|; how many kernels were compiled for it. */
+static unsigned build(struct tuning_users *f, uint32_t count, const char *database_id,
+                      uint64_t *ret_kernels)
+{
+    char question[200];
+    BUFFER_AUTO struct buffer problems;
+    buffer_init(&problems, 1u << 20);
+    for (uint32_t n = 1; n <= count; n++) {
+        const struct problem p = problem_of_batch(n);
+        problem_write(&problems, &p);
+    }
+    const int file = sealed_file(buffer_view(&problems));
+    snprintf(question, sizeof(question),
+             "{\"target\":\"" FIXTURE_TARGET "\",\"database_id\":\"%s\"}", database_id);
+    test_caller_forget_replies(&f->ann);
+    must(test_caller_send_files(&f->ann, &f->engine, MESSAGE_package_build, 3,
+                                bytes_of_text(question), &file, 1),
+         f->engine.err);
+    unsigned compiled = compile_all(f);
+    KILN_AUTO(json) struct json *answer = reply_json(&f->ann, f->ann.reply_count - 1);
+    assert_int_equal(json_get_u64(answer, "failures", 9), 0);
+    *ret_kernels = json_get_u64(answer, "kernels", 0);
+    return compiled;
+}
+
+static void a_package_is_built_as_its_asker_would_plan(void **state)
+{
+    struct tuning_users *f = *state;
+    char config[PERF_CONFIG_TEXT_MOST];
+    uint64_t kernels;
+    other_config(true, 0, config);
+    record_perf(f, &f->ann, config, 0.04);
+    plan_simply(f); /* so its kernels are there */
+
+    assert_int_equal(build(f, 1, DEVICE, &kernels), 0);
+
+    assert_true(kernels > 0);
+    assert_true(build(f, 1, "opencl_00000000", &kernels) > 0); /* another device: by heuristic */
+}
+
+static void every_problem_of_a_long_build_is_looked_up(void **state)
+{
+    struct tuning_users *f = *state;
+    const uint32_t count = 600; /* several turns */
+    char config[PERF_CONFIG_TEXT_MOST];
+    uint64_t before, after;
+    f->engine.options.queue_bytes_uid = f->engine.options.queue_bytes = 64u << 20;
+    tuning_reopen(f);
+    build(f, count, DEVICE, &before);
+    other_config_of_batch(count, true, 0, config);
+    struct put put = of_device(perf_put(GEMM_SOLVER, config, 0.04));
+    put.m.problem = problem_of_batch(count); /* the last */
+    tuning_put(f, &f->ann, &put);
+
+    assert_true(build(f, count, DEVICE, &after) > 0);
+
+    assert_true(after > before);
+}
+
+static bool is_found(struct tuning_users *f, const char *database_id)
+{
+    char question[400];
+    snprintf(question, sizeof(question),
+             "{\"problem\":\"" DRIVER "\",\"target\":\"" FIXTURE_TARGET
+             "\",\"database_id\":\"%s\"}",
+             database_id);
+    KILN_AUTO(json)
+    struct json *answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_why_miss, question);
+    return json_get_bool(answer, "found", false);
+}
+
+static void why_miss_looks_for_what_a_plan_would_need(void **state)
+{
+    struct tuning_users *f = *state;
+    char config[PERF_CONFIG_TEXT_MOST];
+    other_config(true, 0, config);
+    record_perf(f, &f->ann, config, 0.04);
+    plan_simply(f);
+    assert_true(is_found(f, DEVICE));
+    assert_false(is_found(f, "opencl_00000000"));
+}
+
+/* ---- without tuning databases ---- */
+
+static void without_databases_there_is_still_a_choice(void **state)
+{
+    (void)state;
+    const struct problem problem = problem_of_batch(1);
+    const struct plan_wish wish = {
+        .problem = &problem, .target = &target, .database_id = DEVICE, .driver = "", .toolchain = ""
+    };
+    struct plan_choice choice;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(plan_choose(NULL, &wish, &choice, &err), err);
+    assert_int_equal(choice.source, PLAN_SOURCE_HEURISTIC);
+    assert_int_equal(choice.wish.solver.size + choice.wish.config.size, 0);
+}
+
+static void there_is_room_for_every_solver(void **state)
+{
+    (void)state;
+    unsigned count = 0;
+    while (solvers[count])
+        count++;
+    assert_in_range(count, 1, PLAN_SOLVERS_MOST);
+}
+
+/* ---- ids ---- */
+
+static void records_go_by_device_and_packages_by_what_code_is_for(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target, *given, *device, *package;
+    } known[] = {
+        { "gfx90a:sramecc+:xnack-", "gfx90a68", "gfx90a68", "gfx90a68" },
+        { "gfx90a:sramecc+:xnack-", "", "", "gfx90a" },
+        { "sm_90a", "sm_90_132", "sm_90_132", "sm_90a" },
+        { "sm_90", "sm_90_132", "sm_90_132", "sm_90" },
+        { "sm_90a", "sm_90a", "sm_90a", "sm_90a" },
+        { "sm_90a", "", "", "sm_90a" },
+        { "opencl:test", "opencl_1a2b3c4d", "opencl_1a2b3c4d", "opencl_1a2b3c4d" },
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct target t;
+        struct plan_ids ids;
+        must(target_parse(bytes_of_text(known[i].target), &t, &err), err);
+        must(plan_ids_take(&t, bytes_of_text(known[i].given), &ids, &err), err);
+        assert_string_equal(ids.device, known[i].device);
+        assert_string_equal(ids.package, known[i].package);
+    }
+}
+
+static void an_id_of_another_device_than_the_targets_is_none(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target, *given;
+        bool fits;
+    } ways[] = {
+        { "gfx90a:sramecc+:xnack-", "gfx90a68", true },
+        { "gfx906:sramecc-:xnack+", "gfx906_xnack_60", true },
+        { "gfx906", "gfx906_60", true },
+        { "gfx906", "gfx90a68", false },
+        { "gfx90a", "gfx906_60", false },
+        { "gfx90a", "sm_90_132", false },
+        { "gfx90a", "opencl_1a2b3c4d", false },
+        { "sm_90a", "sm_90_132", true },
+        { "sm_90a", "sm_90a", true },
+        { "sm_90", "sm_90_132", true },
+        { "sm_90", "sm_90a", false },
+        { "sm_80", "sm_90_132", false },
+        { "sm_90", "gfx90a68", false },
+        { "opencl:test", "opencl_1a2b3c4d", true },
+        { "opencl:test", "gfx90a68", false },
+        { "opencl:test", "", true },
+    };
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct target t;
+        struct plan_ids ids;
+        must(target_parse(bytes_of_text(ways[i].target), &t, &err), err);
+        must(plan_ids_take(&t, bytes_of_text(ways[i].given), &ids, &err), err);
+        if (plan_ids_check(&t, &ids, &err) != (ways[i].fits ? KILN_OK : KILN_INVALID))
+            fail_msg("'%s' of '%s': '%s'", ways[i].given, ways[i].target, err.text);
+        if (!ways[i].fits)
+            assert_says(err.text, "is another device's than the target");
+    }
+}
+
+static void a_plan_for_another_device_than_the_targets_is_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    refused(f, &(struct wanted){ .database_id = "gfx90a68" }, KILN_INVALID,
+            "the database id 'gfx90a68' is another device's than the target '" FIXTURE_TARGET "'");
+}
+
+static void a_toolchain_is_named_by_name_version_and_identity(void **state)
+{
+    (void)state;
+    struct toolchain tc = { .name = "nvrtc",
+                            .version = "13.0\x01",
+                            .identity = { { 0x1a, 0x2b } } };
+    char text[PLAN_TOOLCHAIN_MOST];
+    plan_toolchain_write(&tc, text);
+    assert_string_equal(text, "nvrtc 13.0? 1a2b00000000");
+    memset(tc.version, 'v', sizeof(tc.version) - 1);
+    plan_toolchain_write(&tc, text);
+    assert_int_equal(strlen(text), 6 + 191 + 13);
+}
+
+#define with_engine(test) cmocka_unit_test_setup_teardown(test, setup, tuning_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_engine(without_records_the_heuristic_decides),
+        with_engine(the_fastest_recorded_solver_of_ours_is_taken),
+        with_engine(a_solver_that_does_not_apply_is_passed_over),
+        with_engine(the_recorded_config_is_planned_with),
+        with_engine(a_tuned_solver_counts_with_its_tuned_time),
+        with_engine(plans_by_record_are_counted),
+        with_engine(a_config_that_does_not_fit_is_passed_over),
+        with_engine(where_a_users_config_does_not_fit_the_hosts_counts),
+        with_engine(a_users_record_counts_before_the_hosts),
+        with_engine(miopens_records_of_a_user_do_not_hide_the_hosts),
+        with_engine(records_of_another_device_or_backend_do_not_count),
+        with_engine(who_names_no_device_or_wants_none_of_it_gets_the_heuristic),
+        with_engine(a_forced_solver_gets_its_recorded_config),
+        with_engine(a_forced_config_is_planned_with),
+        with_engine(what_cannot_be_forced_is_refused),
+        with_engine(a_long_config_or_driver_is_refused),
+        with_engine(what_the_policy_leaves_out_is_not_planned_with),
+        with_engine(by_default_a_stale_record_still_counts),
+        with_engine(a_package_is_built_as_its_asker_would_plan),
+        with_engine(every_problem_of_a_long_build_is_looked_up),
+        with_engine(why_miss_looks_for_what_a_plan_would_need),
+        cmocka_unit_test(without_databases_there_is_still_a_choice),
+        cmocka_unit_test(there_is_room_for_every_solver),
+        cmocka_unit_test(records_go_by_device_and_packages_by_what_code_is_for),
+        cmocka_unit_test(an_id_of_another_device_than_the_targets_is_none),
+        with_engine(a_plan_for_another_device_than_the_targets_is_refused),
+        cmocka_unit_test(a_toolchain_is_named_by_name_version_and_identity),
+    };
+    return cmocka_run_group_tests_name("plan_choose", tests, NULL, NULL);
+}

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: MIT */
+/* The requests solutions and configs. */
+#include "engine/solver/candidates.h"
+#include "tests/unit/engine/service/tuning_fixture.h"
+
+#include <string.h>
+
+#define GEMM_SOLVER "ConvImplicitGemm"
+#define NAIVE_SOLVER "ConvDirectNaive"
+#define DEVICE "opencl_1a2b3c4d"
+#define SOLUTIONS_MOST 16
+
+static const struct target target = { .family = TARGET_OPENCL, .text = FIXTURE_TARGET };
+
+/* The solver's own, counted. */
+static unsigned counts_made;
+struct candidate_count __real_candidates_count_valid(const struct solver *solver,
+                                                     const struct problem *problem,
+                                                     const struct target *of);
+struct candidate_count __wrap_candidates_count_valid(const struct solver *solver,
+                                                     const struct problem *problem,
+                                                     const struct target *of);
+struct candidate_count __wrap_candidates_count_valid(const struct solver *solver,
+                                                     const struct problem *problem,
+                                                     const struct target *of)
+{
+    counts_made++;
+    return __real_candidates_count_valid(solver, problem, of);
+}
+
+static void assert_text(struct bytes text, const char *wanted)
+{
+    KILN_AUTO(mem) char *copy = bytes_to_text(text);
+    assert_string_equal(copy, wanted);
+}
+
+/* ---- solutions: asking ---- */
+
+static struct message_solutions question(void)
+{
+    return (struct message_solutions){ .problem = problem_of_batch(1),
+                                       .target = bytes_of_text(FIXTURE_TARGET),
+                                       .database_id = bytes_of_text(DEVICE) };
+}
+
+static enum kiln_code send(struct tuning_users *f, struct test_caller *c,
+                           const struct message_solutions *m)
+{
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, LIMIT_FRAME_BODY);
+    message_solutions_write(&body, m);
+    test_caller_forget_replies(c);
+    return test_caller_send(c, &f->engine, MESSAGE_solutions, 8, buffer_view(&body));
+}
+
+struct answer { /* its texts are borrowed from the caller's kept reply */
+    struct message_solution list[SOLUTIONS_MOST];
+    uint32_t count;
+};
+
+static struct answer solutions_of(struct tuning_users *f, const struct message_solutions *m)
+{
+    struct answer answer = { .count = 0 };
+    must(send(f, &f->ann, m), f->engine.err);
+    assert_int_equal(f->ann.reply_count, 0); /* it takes a lane */
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_solved);
+    struct reader r = reader_of(f->ann.replies[0].body);
+    const struct message_solved solved = message_solved_read(&r);
+    must(message_body_check(&r, MESSAGE_solved, &f->engine.err), f->engine.err);
+    struct reader list = reader_of(solved.solutions);
+    assert_true(solved.count <= SOLUTIONS_MOST);
+    for (; answer.count < solved.count; answer.count++)
+        answer.list[answer.count] = message_solution_read(&list);
+    assert_true(!list.failed && list.at == list.end);
+    return answer;
+}
+
+static const struct message_solution *of_solver(const struct answer *answer, const char *solver)
+{
+    for (uint32_t i = 0; i < answer->count; i++) {
+        if (bytes_equal_text(answer->list[i].solver, solver))
+            return &answer->list[i];
+    }
+    fail_msg("%s is not listed", solver);
+    return NULL;
+}
+
+static void refused(struct tuning_users *f, const struct message_solutions *m, enum kiln_code code,
+                    const char *words)
+{
+    (void)send(f, &f->ann, m);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_reply_refuses(&f->ann, 0, code, words);
+}
+
+static void record(struct tuning_users *f, struct put put)
+{
+    put.m.database_id = bytes_of_text(DEVICE);
+    if (put.m.kind == 0)
+        put.m.backend = bytes_of_text("OpenCL");
+    tuning_put(f, &f->ann, &put);
+}
+
+static struct perf_space gemm_space(void)
+{
+    const struct problem problem = problem_of_batch(1);
+    return solver_space(solver_find(bytes_of_text(GEMM_SOLVER)), &problem, &target);
+}
+
+static bool is_valid_point(uint32_t point, char text[PERF_CONFIG_TEXT_MOST])
+{
+    const struct problem problem = problem_of_batch(1);
+    const struct solver *solver = solver_find(bytes_of_text(GEMM_SOLVER));
+    const struct perf_space space = gemm_space();
+    struct perf_config config;
+    perf_space_at(&space, point, &config);
+    perf_config_write(&config, text);
+    return solver->config_is_valid(&problem, &target, &config);
+}
+
+/* ---- solutions ---- */
+
+static void every_solver_that_applies_is_listed_with_its_space(void **state)
+{
+    struct tuning_users *f = *state;
+    const struct message_solutions m = question();
+    const struct perf_space space = gemm_space();
+    char text[PERF_CONFIG_TEXT_MOST];
+    uint32_t valid = 0;
+    for (uint32_t i = 0; i < perf_space_size(&space); i++)
+        valid += is_valid_point(i, text);
+
+    struct answer answer = solutions_of(f, &m);
+
+    const struct message_solution *gemm = of_solver(&answer, GEMM_SOLVER);
+    assert_text(gemm->algorithm, "miopenConvolutionFwdAlgoImplicitGEMM");
+    assert_true(gemm->config.size > 0);
+    assert_int_equal(gemm->best_config.size, 0);
+    assert_int_equal(gemm->find_ms + gemm->best_ms, 0);
+    assert_int_equal(gemm->candidates, perf_space_size(&space));
+    if (!(gemm->flags & SOLUTION_ESTIMATED))
+        assert_int_equal(gemm->valid, valid);
+    const struct message_solution *naive = of_solver(&answer, NAIVE_SOLVER);
+    assert_text(naive->algorithm, "miopenConvolutionFwdAlgoDirect");
+    assert_int_equal(naive->config.size + naive->candidates + naive->valid, 0);
+    assert_true(naive > gemm); /* it is the last resort */
+    for (uint32_t i = 0; i < answer.count; i++)
+        assert_false(bytes_equal_text(answer.list[i].solver, "ConvDepthwise"));
+}
+
+static void algorithms_are_named_for_their_direction(void **state)
+{
+    struct tuning_users *f = *state;
+    static const char *const names[] = { "miopenConvolutionFwdAlgoDirect",
+                                         "miopenConvolutionBwdDataAlgoDirect",
+                                         "miopenConvolutionBwdWeightsAlgoDirect" };
+    for (uint32_t i = 0; i < 3; i++) {
+        struct message_solutions m = question();
+        m.problem.direction = i;
+        struct answer answer = solutions_of(f, &m);
+        assert_text(of_solver(&answer, NAIVE_SOLVER)->algorithm, names[i]);
+    }
+}
+
+static void the_recorded_ones_come_first_the_fastest_of_all_first(void **state)
+{
+    struct tuning_users *f = *state;
+    const struct message_solutions m = question();
+    char best[PERF_CONFIG_TEXT_MOST];
+    uint32_t point = 0;
+    while (!is_valid_point(point, best))
+        point++;
+    record(f, find_put(NAIVE_SOLVER, 0.05));
+    struct answer answer = solutions_of(f, &m);
+    assert_text(answer.list[0].solver, NAIVE_SOLVER);
+    assert_int_equal(answer.list[0].find_ms, double_bits(0.05));
+    record(f, find_put(GEMM_SOLVER, 0.06));
+    answer = solutions_of(f, &m);
+    assert_text(answer.list[0].solver, NAIVE_SOLVER);
+    assert_text(answer.list[1].solver, GEMM_SOLVER);
+
+    record(f, perf_put(GEMM_SOLVER, best, 0.04));
+
+    answer = solutions_of(f, &m);
+    assert_text(answer.list[0].solver, GEMM_SOLVER);
+    assert_text(answer.list[0].best_config, best);
+    assert_int_equal(answer.list[0].best_ms, double_bits(0.04));
+    assert_int_equal(answer.list[0].find_ms, double_bits(0.06));
+}
+
+static void without_a_device_nothing_recorded_is_told(void **state)
+{
+    struct tuning_users *f = *state;
+    struct message_solutions m = question();
+    record(f, find_put(NAIVE_SOLVER, 0.05));
+    m.database_id = bytes_of_text("");
+    struct answer answer = solutions_of(f, &m);
+    assert_int_equal(of_solver(&answer, NAIVE_SOLVER)->find_ms, 0);
+}
+
+static void a_question_that_makes_no_sense_is_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    static char text[64u << 10];
+    memset(text, 'x', sizeof(text) - 1);
+    struct message_solutions m = question();
+    m.problem.n = 0;
+    refused(f, &m, KILN_INVALID, "batch");
+    m = question();
+    m.target = bytes_of_text("gfx");
+    refused(f, &m, KILN_INVALID, "not a target");
+    m = question();
+    m.database_id = bytes_of_text(text);
+    refused(f, &m, KILN_INVALID, "not a database id");
+    m = question();
+    m.database_id = bytes_of_text("gfx90a68");
+    refused(f, &m, KILN_INVALID, "'gfx90a68' is another device's than the target");
+    m = question();
+    m.driver = bytes_of_text(text);
+    refused(f, &m, KILN_INVALID, "the driver has 65535 letters");
+    m = question();
+    m.toolchain = bytes_of_text("magic");
+    refused(f, &m, KILN_NOT_FOUND, "magic");
+    m = question();
+    m.problem.type = TYPE_INT8;
+    refused(f, &m, KILN_UNSUPPORTED, "no solver can solve");
+}
+
+static void a_target_that_nothing_here_compiles_for_is_listed_all_the_same(void **state)
+{
+    struct tuning_users *f = *state;
+    struct message_solutions m = question();
+    m.target = bytes_of_text("sm_90a");
+    m.database_id = bytes_of_text("sm_90_132");
+    struct answer answer = solutions_of(f, &m);
+    assert_true(answer.count >= 2);
+}
+
+static void who_asks_before_compilers_are_known_waits(void **state)
+{
+    (void)state;
+    static struct tuning_users f;
+    memset(&f, 0, sizeof(f));
+    engine_fixture_open(&f.engine, /* describe= */ false);
+    test_caller_join(&f.ann, &f.engine, 1000, ROLE_USE);
+    must(test_caller_hello(&f.ann, &f.engine), f.engine.err);
+    const struct message_solutions m = question();
+    must(send(&f, &f.ann, &m), f.engine.err);
+    fake_executor_run_tasks(&f.engine.executor);
+    assert_int_equal(f.ann.reply_count, 0);
+
+    engine_fixture_describe(&f.engine);
+
+    fake_executor_run_tasks(&f.engine.executor);
+    assert_int_equal(f.ann.reply_count, 1);
+    assert_int_equal(f.ann.replies[0].type, MESSAGE_solved);
+    test_caller_leave(&f.ann, &f.engine);
+    engine_fixture_close(&f.engine);
+}
+
+static void who_cancels_is_not_answered(void **state)
+{
+    struct tuning_users *f = *state;
+    const struct message_solutions m = question();
+    must(send(f, &f->bob, &m), f->engine.err);
+    test_caller_cancel(&f->bob, &f->engine, 8);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->bob.reply_count, 1);
+    assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
+}
+
+static void what_was_counted_once_is_known(void **state)
+{
+    struct tuning_users *f = *state;
+    struct message_solutions m = question();
+    counts_made = 0;
+    struct answer first = solutions_of(f, &m);
+    const uint32_t valid = of_solver(&first, GEMM_SOLVER)->valid;
+    const uint8_t flags = of_solver(&first, GEMM_SOLVER)->flags;
+    const unsigned made = counts_made;
+    assert_true(made > 0);
+
+    struct answer second = solutions_of(f, &m);
+
+    assert_int_equal(counts_made, made);
+    assert_int_equal(of_solver(&second, GEMM_SOLVER)->valid, valid);
+    assert_int_equal(of_solver(&second, GEMM_SOLVER)->flags, flags);
+    m.problem.n = 2;
+    (void)solutions_of(f, &m);
+    assert_true(counts_made > made);
+    m = question();
+    m.target = bytes_of_text("sm_90a");
+    m.database_id = bytes_of_text("");
+    const unsigned before = counts_made;
+    (void)solutions_of(f, &m);
+    assert_true(counts_made > before);
+}
+
+/* ---- configs: asking ---- */
+
+static struct message_configs range_of(uint32_t first, uint32_t count)
+{
+    return (struct message_configs){ .problem = problem_of_batch(1),
+                                     .target = bytes_of_text(FIXTURE_TARGET),
+                                     .solver = bytes_of_text(GEMM_SOLVER),
+                                     .first = first,
+                                     .count = count };
+}
+
+static void send_configs(struct tuning_users *f, struct test_caller *c,
+                         const struct message_configs *m)
+{
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, LIMIT_FRAME_BODY);
+    message_configs_write(&body, m);
+    test_caller_forget_replies(c);
+    (void)test_caller_send(c, &f->engine, MESSAGE_configs, 8, buffer_view(&body));
+}
+
+static struct message_candidates configs_of(struct tuning_users *f, const struct message_configs *m)
+{
+    send_configs(f, &f->ann, m);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].type, MESSAGE_candidates);
+    struct reader r = reader_of(f->ann.replies[0].body);
+    struct message_candidates answer = message_candidates_read(&r);
+    must(message_body_check(&r, MESSAGE_candidates, &f->engine.err), f->engine.err);
+    return answer;
+}
+
+static void refuses_range(struct tuning_users *f, const struct message_configs *m,
+                          enum kiln_code code, const char *words)
+{
+    send_configs(f, &f->ann, m);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_reply_refuses(&f->ann, 0, code, words);
+}
+
+/* ---- configs ---- */
+
+static void a_range_brings_its_valid_candidates_in_order(void **state)
+{
+    struct tuning_users *f = *state;
+    const struct perf_space space = gemm_space();
+    const struct candidate_order order = candidate_order_of(GEMM_SOLVER, &space);
+    const uint32_t parts = 5;
+    uint32_t first = 0;
+    for (uint32_t part = 0; part < parts; part++) {
+        const uint32_t end = (uint32_t)((uint64_t)order.count * (part + 1) / parts);
+        while (first < end) {
+            const struct message_configs m = range_of(first, end - first);
+            const struct message_candidates answer = configs_of(f, &m);
+            struct reader r = reader_of(answer.configs);
+            uint32_t count = 0;
+            assert_true(answer.next > first && answer.next <= end);
+            for (; first < answer.next; first++) {
+                char text[PERF_CONFIG_TEXT_MOST];
+                if (!is_valid_point(candidate_point(&order, first), text))
+                    continue;
+                const struct message_candidate one = message_candidate_read(&r);
+                assert_int_equal(one.index, first);
+                assert_text(one.config, text);
+                count++;
+            }
+            assert_int_equal(count, answer.count);
+            assert_true(!r.failed && r.at == r.end);
+        }
+    }
+    assert_int_equal(first, order.count);
+}
+
+static void a_long_range_comes_in_parts(void **state)
+{
+    struct tuning_users *f = *state;
+    const struct perf_space space = gemm_space();
+    const uint32_t count = perf_space_size(&space);
+    const struct message_configs m = range_of(0, count);
+    const struct message_candidates answer = configs_of(f, &m);
+    assert_int_equal(answer.next, count < 4096 ? count : 4096);
+}
+
+static void a_range_beyond_the_space_is_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    const struct perf_space space = gemm_space();
+    const uint32_t count = perf_space_size(&space);
+    const uint32_t ranges[][2] = {
+        { 0, 0 },         { 0, count + 1 },  { count, 1 },
+        { count - 1, 2 }, { 1, UINT32_MAX }, { UINT32_MAX, UINT32_MAX }
+    };
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+        const struct message_configs m = range_of(ranges[i][0], ranges[i][1]);
+        refuses_range(f, &m, KILN_INVALID, "ConvImplicitGemm has 0 to ");
+    }
+}
+
+static void configs_of_what_cannot_be_tuned_are_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    struct message_configs m = range_of(0, 1);
+    m.solver = bytes_of_text(NAIVE_SOLVER);
+    refuses_range(f, &m, KILN_INVALID, "ConvDirectNaive has nothing to tune");
+    m.solver = bytes_of_text("ConvMagic");
+    refuses_range(f, &m, KILN_NOT_FOUND, "no solver is called 'ConvMagic'");
+    m.solver = bytes_of_text("");
+    refuses_range(f, &m, KILN_NOT_FOUND, "no solver is called ''");
+    m.solver = bytes_of_text("ConvDepthwise");
+    refuses_range(f, &m, KILN_UNSUPPORTED, "ConvDepthwise cannot solve");
+    m = range_of(0, 1);
+    m.problem.groups = 7;
+    refuses_range(f, &m, KILN_INVALID, "group");
+    m = range_of(0, 1);
+    m.target = bytes_of_text("");
+    refuses_range(f, &m, KILN_INVALID, "no target");
+}
+
+static void who_cancels_gets_no_configs(void **state)
+{
+    struct tuning_users *f = *state;
+    const struct message_configs m = range_of(0, 10);
+    send_configs(f, &f->bob, &m);
+    test_caller_cancel(&f->bob, &f->engine, 8);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->bob.reply_count, 1);
+    assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
+}
+
+/* ---- turns ---- */
+
+/* Request |id| of |c|, which keeps its replies. */
+static enum kiln_code ask(struct tuning_users *f, struct test_caller *c, uint64_t id)
+{
+    const struct message_configs m = range_of(0, 1);
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, LIMIT_FRAME_BODY);
+    message_configs_write(&body, &m);
+    return test_caller_send(c, &f->engine, MESSAGE_configs, id, buffer_view(&body));
+}
+
+static void one_is_on_a_lane_at_a_time(void **state)
+{
+    struct tuning_users *f = *state;
+    const unsigned before = f->engine.executor.tasks_of[LANE_READ];
+    for (uint64_t id = 1; id <= 9; id++)
+        must(ask(f, &f->ann, id), f->engine.err);
+    for (unsigned i = 1; i <= 9; i++) {
+        assert_int_equal(f->engine.executor.tasks_of[LANE_READ], before + i);
+        assert_true(fake_executor_run_task(&f->engine.executor));
+        assert_int_equal(f->ann.reply_count, i);
+    }
+}
+
+static void users_take_turns(void **state)
+{
+    struct tuning_users *f = *state;
+    for (uint64_t id = 1; id <= 9; id++)
+        must(ask(f, &f->ann, id), f->engine.err);
+    must(ask(f, &f->bob, 1), f->engine.err);
+    must(ask(f, &f->bob, 2), f->engine.err);
+    (void)fake_executor_run_task(&f->engine.executor); /* ann's first ran when bob came */
+    (void)fake_executor_run_task(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count + f->bob.reply_count, 2);
+    assert_int_equal(f->bob.reply_count, 1);
+    (void)fake_executor_run_task(&f->engine.executor);
+    (void)fake_executor_run_task(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 2);
+    assert_int_equal(f->bob.reply_count, 2);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 9);
+}
+
+static void a_user_has_no_more_than_256_waiting(void **state)
+{
+    struct tuning_users *f = *state;
+    for (uint64_t id = 1; id <= 257; id++) /* one runs */
+        must(ask(f, &f->ann, id), f->engine.err);
+    (void)ask(f, &f->ann, 258);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY,
+                         "256 questions about solvers and their configs by user 1000 wait");
+    const struct message_solutions m = question();
+    (void)send(f, &f->ann, &m);
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "by user 1000 wait");
+    must(ask(f, &f->bob, 1), f->engine.err);
+    test_caller_leave(&f->ann, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->bob.reply_count, 1);
+    assert_int_equal(f->bob.replies[0].type, MESSAGE_candidates);
+    test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
+}
+
+static void what_is_cancelled_before_its_turn_does_not_run(void **state)
+{
+    struct tuning_users *f = *state;
+    const unsigned before = f->engine.executor.tasks_of[LANE_READ];
+    const struct message_solutions m = question();
+    must(ask(f, &f->ann, 1), f->engine.err);
+    must(send(f, &f->bob, &m), f->engine.err);
+    must(ask(f, &f->bob, 9), f->engine.err);
+    test_caller_cancel(&f->bob, &f->engine, 8);
+    test_caller_cancel(&f->bob, &f->engine, 9);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->engine.executor.tasks_of[LANE_READ], before + 1);
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->bob.reply_count, 2);
+    assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
+}
+
+/* ---- frames ---- */
+
+static void a_body_that_is_cut_or_too_long_is_refused(void **state)
+{
+    struct tuning_users *f = *state;
+    static const enum message_type types[] = { MESSAGE_solutions, MESSAGE_configs };
+    const struct message_solutions solutions = question();
+    const struct message_configs configs = range_of(0, 1);
+    for (size_t i = 0; i < 2; i++) {
+        BUFFER_AUTO struct buffer body;
+        buffer_init(&body, LIMIT_FRAME_BODY);
+        if (types[i] == MESSAGE_solutions)
+            message_solutions_write(&body, &solutions);
+        else
+            message_configs_write(&body, &configs);
+        buffer_put_u8(&body, 0);
+        for (size_t size = 0; size <= body.size; size++) {
+            if (size == body.size - 1)
+                continue; /* the right one */
+            test_caller_forget_replies(&f->ann);
+            (void)test_caller_send(&f->ann, &f->engine, types[i], 8, bytes_of(body.data, size));
+            assert_int_equal(f->ann.reply_count, 1);
+            assert_reply_refuses(&f->ann, 0, KILN_INVALID, message_name(types[i]));
+        }
+    }
+}
+
+#define with_engine(test) cmocka_unit_test_setup_teardown(test, tuning_setup, tuning_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_engine(every_solver_that_applies_is_listed_with_its_space),
+        with_engine(algorithms_are_named_for_their_direction),
+        with_engine(the_recorded_ones_come_first_the_fastest_of_all_first),
+        with_engine(without_a_device_nothing_recorded_is_told),
+        with_engine(a_question_that_makes_no_sense_is_refused),
+        with_engine(a_target_that_nothing_here_compiles_for_is_listed_all_the_same),
+        cmocka_unit_test(who_asks_before_compilers_are_known_waits),
+        with_engine(who_cancels_is_not_answered),
+        with_engine(what_was_counted_once_is_known),
+        with_engine(a_range_brings_its_valid_candidates_in_order),
+        with_engine(a_long_range_comes_in_parts),
+        with_engine(a_range_beyond_the_space_is_refused),
+        with_engine(configs_of_what_cannot_be_tuned_are_refused),
+        with_engine(who_cancels_gets_no_configs),
+        with_engine(one_is_on_a_lane_at_a_time),
+        with_engine(users_take_turns),
+        with_engine(a_user_has_no_more_than_256_waiting),
+        with_engine(what_is_cancelled_before_its_turn_does_not_run),
+        with_engine(a_body_that_is_cut_or_too_long_is_refused),
+    };
+    return cmocka_run_group_tests_name("solutions", tests, NULL, NULL);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/solver/candidates.h"
+#include "tests/support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A space of |count| points: its first axis has that many. */
+struct made_up {
+    struct perf_axis axis;
+    struct perf_space space;
+};
+
+static struct candidate_order order_of(struct made_up *m, uint32_t count)
+{
+    static uint16_t values[65535];
+    m->axis = (struct perf_axis){ .name = "x", .values = values, .count = count };
+    m->space = (struct perf_space){ .axes = &m->axis, .count = 1 };
+    return candidate_order_of("Some", &m->space);
+}
+
+static void every_point_is_one_candidate(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = { 1, 2, 3, 4, 5, 7, 8, 9, 1000, 4095, 4096, 4097, 65535 };
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        struct made_up m;
+        const struct candidate_order order = order_of(&m, counts[i]);
+        KILN_AUTO(mem) bool *seen = calloc(counts[i], sizeof(*seen));
+        assert_int_equal(order.count, counts[i]);
+        for (uint32_t k = 0; k < counts[i]; k++) {
+            uint32_t point = candidate_point(&order, k);
+            assert_true(point < counts[i]);
+            assert_false(seen[point]);
+            seen[point] = true;
+        }
+    }
+}
+
+static void a_space_without_axes_has_no_candidates(void **state)
+{
+    (void)state;
+    const struct perf_space none = { .count = 0 };
+    assert_int_equal(candidate_order_of("Some", &none).count, 0);
+}
+
+/* Processes of two versions may share a lease: the order is pinned. */
+static void the_order_stays_as_it_is(void **state)
+{
+    (void)state;
+    static const uint32_t pinned[] = { 210, 646, 715, 230, 102, 638, 125, 894 };
+    struct made_up m;
+    const struct candidate_order order = order_of(&m, 1000);
+    for (uint32_t i = 0; i < 8; i++)
+        assert_int_equal(candidate_point(&order, i), pinned[i]);
+}
+
+static void solvers_and_sizes_have_orders_of_their_own(void **state)
+{
+    (void)state;
+    struct made_up m;
+    const struct candidate_order a = order_of(&m, 1000), b = order_of(&m, 1001);
+    const struct candidate_order c = candidate_order_of("Other", &m.space);
+    unsigned same_as_b = 0, c_same_as_b = 0;
+    for (uint32_t i = 0; i < 1000; i++) {
+        same_as_b += candidate_point(&a, i) == candidate_point(&b, i);
+        c_same_as_b += candidate_point(&c, i) == candidate_point(&b, i);
+    }
+    assert_true(same_as_b < 20 && c_same_as_b < 20); /* one is what chance gives */
+}
+
+/* Whatever part of the space is invalid, each share of it has about as many. */
+static void every_range_is_a_fair_sample(void **state)
+{
+    (void)state;
+    struct made_up m;
+    const struct candidate_order order = order_of(&m, 65535);
+    for (uint32_t share = 0; share < 64; share++) {
+        unsigned in_first_tenth = 0, odd = 0;
+        for (uint32_t i = share * 1023; i < (share + 1) * 1023; i++) {
+            uint32_t point = candidate_point(&order, i);
+            in_first_tenth += point < 6553;
+            odd += point % 2;
+        }
+        assert_in_range(in_first_tenth, 52, 153); /* 102 expected; five deviations of chance */
+        assert_in_range(odd, 431, 592);           /* 511 */
+    }
+}
+
+/* ---- of the solvers there are ---- */
+
+static const char *const targets[] = { "gfx906",  "gfx90a:sramecc+:xnack-",
+                                       "gfx942",  "gfx1030",
+                                       "gfx1100", "sm_80",
+                                       "sm_90a",  "opencl:test" };
+
+static struct problem problem_of(uint32_t direction, uint32_t type, uint32_t groups, uint32_t size)
+{
+    return (struct problem){ .direction = direction,
+                             .spatial_dims = 2,
+                             .type = type,
+                             .n = 64,
+                             .c = 64,
+                             .k = 64,
+                             .groups = groups,
+                             .in = { 1, 56, 56 },
+                             .filter = { 1, size, size },
+                             .pad = { 0, size / 2, size / 2 },
+                             .stride = { 1, 1, 1 },
+                             .dilation = { 1, 1, 1 } };
+}
+
+static void check_solver(const struct solver *solver, const struct problem *p,
+                         const struct target *t)
+{
+    if (!solver->applies(p, t))
+        return;
+    const struct perf_space space = solver_space(solver, p, t);
+    uint64_t points = space.count > 0;
+    for (uint32_t i = 0; i < space.count; i++)
+        points *= space.axes[i].count;
+    if (points > CANDIDATES_MOST)
+        fail_msg("%s has %llu points on %s: a lease shares out %u", solver->name,
+                 (unsigned long long)points, t->text, CANDIDATES_MOST);
+    if (space.count > 0)
+        assert_true(candidates_count_valid(solver, p, t).valid > 0);
+}
+
+static void no_space_is_larger_than_a_lease_can_share(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct target t;
+        must(target_parse(bytes_of_text(targets[i]), &t, &err), err);
+        for (uint32_t way = 0; way < 3 * 3 * 2 * 2; way++) {
+            const struct problem p =
+                problem_of(way % 3, way / 3 % 3, way / 9 % 2 ? 64 : 1, way / 18 ? 3 : 1);
+            for (size_t k = 0; solvers[k]; k++)
+                check_solver(solvers[k], &p, &t);
+        }
+    }
+}
+
+/* ---- counting ---- */
+
+static uint16_t many[2048];
+static const struct perf_axis axes[] = { { "x", many, 2048 }, { "y", many, 300 } };
+static uint32_t axis_count;
+static struct perf_space made_up_space(const struct problem *p, const struct target *t)
+{
+    (void)p, (void)t;
+    return (struct perf_space){ .axes = axes, .count = axis_count };
+}
+static bool is_fourth(const struct problem *p, const struct target *t, const struct perf_config *c)
+{
+    (void)p, (void)t;
+    return c->values[0] % 4 == 0;
+}
+static bool is_the_last(const struct problem *p, const struct target *t,
+                        const struct perf_config *c)
+{
+    (void)p, (void)t;
+    return c->values[0] == 2047 && c->count == 2 && c->values[1] == 299;
+}
+
+static void valid_points_are_counted_or_estimated(void **state)
+{
+    (void)state;
+    struct solver solver = { .name = "Made", .space = made_up_space, .config_is_valid = is_fourth };
+    for (uint32_t i = 0; i < 2048; i++)
+        many[i] = (uint16_t)i;
+    axis_count = 1;
+    struct candidate_count count = candidates_count_valid(&solver, NULL, NULL);
+    assert_int_equal(count.valid, 512);
+    assert_false(count.is_estimate);
+    axis_count = 2;
+    count = candidates_count_valid(&solver, NULL, NULL);
+    assert_true(count.is_estimate);
+    assert_in_range(count.valid, 300 * 512 - 29400, 300 * 512 + 29400); /* five deviations */
+    solver.config_is_valid = is_the_last; /* no sample has it, but there is one */
+    count = candidates_count_valid(&solver, NULL, NULL);
+    assert_true(count.is_estimate);
+    assert_int_equal(count.valid, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_point_is_one_candidate),
+        cmocka_unit_test(a_space_without_axes_has_no_candidates),
+        cmocka_unit_test(the_order_stays_as_it_is),
+        cmocka_unit_test(solvers_and_sizes_have_orders_of_their_own),
+        cmocka_unit_test(every_range_is_a_fair_sample),
+        cmocka_unit_test(no_space_is_larger_than_a_lease_can_share),
+        cmocka_unit_test(valid_points_are_counted_or_estimated),
+    };
+    return cmocka_run_group_tests_name("candidates", tests, NULL, NULL);
+}

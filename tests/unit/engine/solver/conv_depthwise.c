@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/solver/conv_depthwise.h"
+
+#include "tests/support/test.h"
+
+#include <string.h>
+
+static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a", "gfx942", "gfx1030",
+                                       "gfx1100", "gfx1201", "sm_90",  NULL };
+
+/* Places on the axes; backward weights have splits for rows. */
+enum { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
+
+struct fixture {
+    struct problem problem; /* MobileNet's 3x3 at 28x28, batch 32 */
+    struct target target;
+    struct solution solution;
+    struct kiln_err err;
+};
+
+static int make_fixture(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .target = { .family = TARGET_NVIDIA, .text = "sm_90" },
+                          .err = KILN_ERR_INIT };
+    f.problem = (struct problem){ .direction = DIRECTION_FORWARD,
+                                  .spatial_dims = 2,
+                                  .type = TYPE_FLOAT32,
+                                  .n = 32,
+                                  .c = 256,
+                                  .k = 256,
+                                  .groups = 256,
+                                  .in = { 1, 28, 28 },
+                                  .filter = { 1, 3, 3 },
+                                  .pad = { 0, 1, 1 },
+                                  .stride = { 1, 1, 1 },
+                                  .dilation = { 1, 1, 1 } };
+    *state = &f;
+    return 0;
+}
+
+static void put_channels_last(struct fixture *f)
+{
+    f->problem.x_layout = f->problem.w_layout = f->problem.y_layout = LAYOUT_CHANNELS_LAST;
+}
+
+static void set_target(struct fixture *f, const char *text)
+{
+    must(target_parse(bytes_of_text(text), &f->target, &f->err), f->err);
+}
+
+static bool applies(const struct fixture *f)
+{
+    return solver_conv_depthwise.applies(&f->problem, &f->target);
+}
+
+static enum kiln_code solve(struct fixture *f, const char *config)
+{
+    struct solver_wish wish = { bytes_of_text("ConvDepthwise"), bytes_of_text(config) };
+    return solver_solve(&f->problem, &f->target, &wish, &f->solution, &f->err);
+}
+
+static uint32_t count_valid(const struct fixture *f)
+{
+    struct perf_space space = solver_space(&solver_conv_depthwise, &f->problem, &f->target);
+    uint32_t size = perf_space_size(&space), valid = 0;
+    for (uint32_t i = 0; i < size; i++) {
+        struct perf_config config;
+        perf_space_at(&space, i, &config);
+        valid += solver_conv_depthwise.config_is_valid(&f->problem, &f->target, &config);
+    }
+    return valid;
+}
+
+static bool default_is_valid(const struct fixture *f, struct perf_config *ret_config)
+{
+    solver_conv_depthwise.choose_config(&f->problem, &f->target, ret_config);
+    struct perf_space space = solver_space(&solver_conv_depthwise, &f->problem, &f->target);
+    for (uint32_t i = 0; i < space.count; i++)
+        if (!perf_axis_has(&space.axes[i], ret_config->values[i]))
+            return false;
+    return ret_config->count == space.count &&
+           solver_conv_depthwise.config_is_valid(&f->problem, &f->target, ret_config);
+}
+
+static void applies_where_each_group_has_one_input_channel(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(applies(f));
+    f->problem.k = 512; /* two outputs of each */
+    assert_true(applies(f));
+    f->problem.groups = 128;
+    assert_false(applies(f));
+}
+
+static void applies_to_volumes_strides_and_dilation(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.spatial_dims = 3;
+    f->problem.in.d = f->problem.filter.d = 3;
+    f->problem.stride = (struct extent){ 1, 2, 3 };
+    f->problem.dilation = (struct extent){ 1, 3, 2 };
+    assert_true(applies(f));
+}
+
+static void does_not_apply_to_integers_or_layouts_that_differ(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.type = TYPE_INT8;
+    assert_false(applies(f));
+    f->problem.type = TYPE_FLOAT16;
+    f->problem.w_layout = LAYOUT_CHANNELS_LAST; /* one channel: it lies as it would first */
+    assert_true(applies(f));
+    f->problem.y_layout = LAYOUT_CHANNELS_LAST;
+    assert_false(applies(f));
+}
+
+static void one_channel_in_one_group_is_not_favoured(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(solver_conv_depthwise.is_favoured(&f->problem, &f->target));
+    f->problem.c = f->problem.groups = 1;
+    assert_true(applies(f));
+    assert_false(solver_conv_depthwise.is_favoured(&f->problem, &f->target));
+}
+
+static void the_space_has_hundreds_of_valid_points(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        assert_in_range(count_valid(f), 100, 5000);
+    }
+    put_channels_last(f);
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        assert_in_range(count_valid(f), 200, 5000);
+    }
+}
+
+static void the_heuristic_is_valid_for_every_target_type_and_direction(void **state)
+{
+    struct fixture *f = *state;
+    struct perf_config config;
+    for (uint32_t at = 0; at < 18; at++) {
+        f->problem.direction = at % 3;
+        f->problem.type = at / 3 % 3;
+        if (at == 9)
+            put_channels_last(f);
+        for (const char *const *target = targets; *target; target++) {
+            set_target(f, *target);
+            assert_true(default_is_valid(f, &config));
+        }
+    }
+}
+
+static void the_heuristic_is_valid_for_odd_problems(void **state)
+{
+    static const struct {
+        uint32_t n, c, multiplier, h, w, filter, pad, stride, dilation;
+    } odd[] = {
+        { 1, 1, 1, 1, 1, 1, 0, 1, 1 },   { 1, 2, 3, 1, 50, 3, 1, 2, 1 },
+        { 3, 7, 1, 40, 1, 5, 2, 3, 1 },  { 1, 130, 2, 9, 9, 31, 15, 1, 1 },
+        { 2, 12, 1, 5, 6, 3, 40, 7, 9 }, { 64, 1024, 1, 112, 112, 7, 3, 1, 1 },
+    };
+    struct fixture *f = *state;
+    struct perf_config config;
+    for (size_t i = 0; i < 6 * sizeof(odd) / sizeof(odd[0]); i++) {
+        size_t at = i / 6;
+        f->problem.direction = i % 3;
+        f->problem.x_layout = f->problem.y_layout = i / 3 % 2;
+        f->problem.n = odd[at].n;
+        f->problem.c = f->problem.groups = odd[at].c;
+        f->problem.k = odd[at].c * odd[at].multiplier;
+        f->problem.in = (struct extent){ 1, odd[at].h, odd[at].w };
+        f->problem.filter = (struct extent){ 1, odd[at].filter, odd[at].filter };
+        f->problem.pad = (struct extent){ 0, odd[at].pad, odd[at].pad };
+        f->problem.stride = (struct extent){ 1, odd[at].stride, odd[at].stride };
+        f->problem.dilation = (struct extent){ 1, odd[at].dilation, odd[at].dilation };
+        must(problem_check(&f->problem, &f->err), f->err);
+        assert_true(default_is_valid(f, &config));
+    }
+}
+
+/* The fastest of those tried on an H200, or within a sixth of it. */
+static void the_heuristic_is_what_was_measured_to_be_fast(void **state)
+{
+    static const struct {
+        uint32_t direction, c, size, stride;
+        const char *config;
+    } measured[] = {
+        { 0, 64, 112, 2, "1,8,1,1,128" },  { 1, 64, 112, 2, "2,4,1,1,128" },
+        { 2, 64, 112, 2, "3,16,1,1,256" }, { 2, 128, 56, 1, "7,32,1,1,64" },
+        { 0, 512, 14, 1, "2,4,1,1,128" },  { 1, 1024, 7, 1, "1,7,1,1,128" },
+        { 2, 1024, 7, 1, "7,1,1,1,64" },
+    };
+    struct fixture *f = *state;
+    struct perf_config config;
+    f->problem.n = 64;
+    for (size_t i = 0; i < sizeof(measured) / sizeof(measured[0]); i++) {
+        char text[PERF_CONFIG_TEXT_MOST];
+        f->problem.direction = measured[i].direction;
+        f->problem.c = f->problem.k = f->problem.groups = measured[i].c;
+        f->problem.in.h = f->problem.in.w = measured[i].size;
+        f->problem.stride.h = f->problem.stride.w = measured[i].stride;
+        assert_true(default_is_valid(f, &config));
+        perf_config_write(&config, text);
+        assert_string_equal(text, measured[i].config);
+    }
+}
+
+static void a_config_survives_its_text(void **state)
+{
+    struct fixture *f = *state;
+    char text[PERF_CONFIG_TEXT_MOST];
+    must(solve(f, "2,7,1,1,256"), f->err);
+    perf_config_write(&f->solution.config, text);
+    assert_string_equal(text, "2,7,1,1,256");
+    const char *options = f->solution.programs[0].options;
+    assert_says(options, "-DKILN_COLUMNS=2 ");
+    assert_says(options, "-DKILN_ROWS=7");
+    assert_says(options, "-DKILN_GROUP_SIZE=256");
+}
+
+static void a_value_that_is_on_no_axis_is_refused_by_its_name(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, "2,7,1,1,100"), KILN_INVALID);
+    assert_says(f->err.text, "group");
+    assert_says(f->err.text, "ConvDepthwise");
+    assert_int_equal(solve(f, "2,7,4,1,128"), KILN_INVALID);
+    assert_says(f->err.text, "vector");
+}
+
+static void a_config_that_does_not_fit_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, "8,14,1,1,128"), KILN_INVALID); /* registers */
+    assert_says(f->err.text, "does not fit the problem");
+    f->problem.in.h = f->problem.in.w = 4;
+    assert_int_equal(solve(f, "8,1,1,1,128"), KILN_INVALID); /* half of it is outside */
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    f->problem.stride.h = f->problem.stride.w = 2;
+    assert_int_equal(solve(f, "3,2,1,1,128"), KILN_INVALID); /* no multiple of the stride */
+    put_channels_last(f);
+    f->problem.c = f->problem.k = f->problem.groups = 12;
+    assert_int_equal(solve(f, "1,1,8,4,128"), KILN_INVALID); /* 12 is no multiple of 8 */
+}
+
+static void the_grid_covers_every_block_of_every_channel(void **state)
+{
+    struct fixture *f = *state;
+    must(solve(f, "2,7,1,1,256"), f->err);
+    assert_int_equal(f->solution.kernel_count, 1);
+    assert_string_equal(f->solution.kernels[0].name, "conv_depthwise_forward");
+    assert_int_equal(f->solution.kernels[0].group[0], 256);
+    /* 32 images of 4 x 14 blocks, 256 to a group, of 256 channels. */
+    assert_int_equal(f->solution.kernels[0].grid[0], 32 * 4 * 14 / 256 * 256);
+    assert_int_equal(f->solution.workspace_size, 0);
+}
+
+static void split_sums_go_through_the_workspace(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
+    must(solve(f, "7,1,1,1,64"), f->err);
+    assert_int_equal(f->solution.kernel_count, 1);
+    assert_int_equal(f->solution.workspace_size, 0);
+    assert_int_equal(f->solution.kernels[0].arguments[2].kind, ARGUMENT_W);
+    must(solve(f, "7,8,1,1,64"), f->err);
+    assert_int_equal(f->solution.kernel_count, 2);
+    assert_int_equal(f->solution.workspace_size, 8 * 256 * 9 * sizeof(float));
+    assert_int_equal(f->solution.kernels[0].arguments[2].kind, ARGUMENT_WORKSPACE);
+    assert_string_equal(f->solution.kernels[1].name, "conv_split_reduce_sum");
+    assert_int_equal(f->solution.kernels[1].arguments[1].kind, ARGUMENT_W);
+}
+
+static void another_batch_compiles_nothing(void **state)
+{
+    static struct solution first;
+    struct fixture *f = *state;
+    must(solve(f, "2,7,1,1,128"), f->err);
+    first = f->solution;
+    f->problem.n = 5;
+    must(solve(f, "2,7,1,1,128"), f->err);
+    assert_string_equal(first.programs[0].options, f->solution.programs[0].options);
+    assert_int_equal(f->solution.kernels[0].arguments[3].value, 5);
+}
+
+#define SOLVER_TEST(name) cmocka_unit_test_setup(name, make_fixture)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SOLVER_TEST(applies_where_each_group_has_one_input_channel),
+        SOLVER_TEST(applies_to_volumes_strides_and_dilation),
+        SOLVER_TEST(does_not_apply_to_integers_or_layouts_that_differ),
+        SOLVER_TEST(one_channel_in_one_group_is_not_favoured),
+        SOLVER_TEST(the_space_has_hundreds_of_valid_points),
+        SOLVER_TEST(the_heuristic_is_valid_for_every_target_type_and_direction),
+        SOLVER_TEST(the_heuristic_is_valid_for_odd_problems),
+        SOLVER_TEST(the_heuristic_is_what_was_measured_to_be_fast),
+        SOLVER_TEST(a_config_survives_its_text),
+        SOLVER_TEST(a_value_that_is_on_no_axis_is_refused_by_its_name),
+        SOLVER_TEST(a_config_that_does_not_fit_is_refused),
+        SOLVER_TEST(the_grid_covers_every_block_of_every_channel),
+        SOLVER_TEST(split_sums_go_through_the_workspace),
+        SOLVER_TEST(another_batch_compiles_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* ConvDirectNarrow: where it applies, its launch, its space. */
+#include "engine/solver/conv_direct_narrow.h"
+
+#include "tests/support/test.h"
+
+#include <string.h>
+
+struct fixture {
+    struct problem problem; /* ResNet-50's first layer, batch 64 */
+    struct target target;
+    struct solution solution;
+    struct kiln_err err;
+};
+
+static const struct solver *const narrow = &solver_conv_direct_narrow;
+
+static int make_fixture(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .target = { .family = TARGET_NVIDIA, .text = "sm_90" },
+                          .err = KILN_ERR_INIT };
+    f.problem = (struct problem){ .direction = DIRECTION_BACKWARD_DATA,
+                                  .spatial_dims = 2,
+                                  .type = TYPE_FLOAT32,
+                                  .n = 64,
+                                  .c = 3,
+                                  .k = 64,
+                                  .groups = 1,
+                                  .in = { 1, 224, 224 },
+                                  .filter = { 1, 7, 7 },
+                                  .pad = { 0, 3, 3 },
+                                  .stride = { 1, 2, 2 },
+                                  .dilation = { 1, 1, 1 } };
+    *state = &f;
+    return 0;
+}
+
+static enum kiln_code solve(struct fixture *f, const char *config)
+{
+    struct solver_wish wish = { bytes_of_text("ConvDirectNarrow"), bytes_of_text(config) };
+    return solver_solve(&f->problem, &f->target, &wish, &f->solution, &f->err);
+}
+
+static uint32_t count_valid(const struct fixture *f)
+{
+    struct perf_space space = narrow->space(&f->problem, &f->target);
+    uint32_t size = perf_space_size(&space), valid = 0;
+    for (uint32_t i = 0; i < size; i++) {
+        struct perf_config config;
+        perf_space_at(&space, i, &config);
+        valid += narrow->config_is_valid(&f->problem, &f->target, &config);
+    }
+    return valid;
+}
+
+static void the_first_layer_of_an_image_network_is_its_to_solve(void **state)
+{
+    struct fixture *f = *state;
+    assert_ptr_equal(solver_choose(&f->problem, &f->target), narrow);
+    f->problem.direction = DIRECTION_FORWARD;
+    assert_false(narrow->applies(&f->problem, &f->target));
+    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
+    assert_false(narrow->applies(&f->problem, &f->target));
+}
+
+static void does_not_apply_to_integers_volumes_or_too_many_sums(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.type = TYPE_INT8;
+    assert_false(narrow->applies(&f->problem, &f->target));
+    f->problem.type = TYPE_BFLOAT16;
+    assert_true(narrow->applies(&f->problem, &f->target));
+    f->problem.in.d = 2;
+    assert_false(narrow->applies(&f->problem, &f->target));
+    f->problem.in.d = 1;
+    f->problem.c = 8; /* 2 x 2 pixels of 8 channels in 4 blocks: 128 sums */
+    f->problem.filter = (struct extent){ 1, 3, 3 };
+    assert_true(narrow->applies(&f->problem, &f->target));
+    f->problem.c = 9;
+    assert_false(narrow->applies(&f->problem, &f->target));
+}
+
+static void sums_beyond_64_bits_are_too_many(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.c = 16;
+    f->problem.stride = (struct extent){ 1, 1u << 29, 1u << 29 }; /* with 4 columns: 2^64 */
+    assert_false(narrow->applies(&f->problem, &f->target));
+}
+
+static void does_not_apply_where_a_strip_meets_too_much(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.stride = (struct extent){ 1, 1, 1 };
+    f->problem.dilation = (struct extent){ 1, 1, 10 };
+    assert_true(narrow->applies(&f->problem, &f->target));
+    f->problem.dilation.w = 11; /* 66 pixels more than blocks */
+    f->problem.pad.w = 33;
+    assert_false(narrow->applies(&f->problem, &f->target));
+}
+
+static void is_not_favoured_where_a_product_has_rows_enough(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
+    f->problem.pad = (struct extent){ 0, 0, 0 };
+    f->problem.c = 7;
+    assert_true(narrow->is_favoured(&f->problem, &f->target));
+    f->problem.c = 8;
+    assert_true(narrow->applies(&f->problem, &f->target));
+    assert_false(narrow->is_favoured(&f->problem, &f->target));
+}
+
+static void the_space_has_points_and_the_heuristic_takes_one(void **state)
+{
+    struct fixture *f = *state;
+    struct perf_config config = { 0 };
+    assert_in_range(count_valid(f), 30, 1000);
+    narrow->choose_config(&f->problem, &f->target, &config);
+    assert_true(narrow->config_is_valid(&f->problem, &f->target, &config));
+    assert_int_equal(config.values[0], 8); /* multiply-adds outweigh reads */
+    assert_int_equal(112 % (config.values[0] * config.values[1]), 0); /* no idle strips */
+}
+
+static void the_heuristic_is_valid_for_the_smallest_problem(void **state)
+{
+    struct fixture *f = *state;
+    struct perf_config config = { 0 };
+    f->problem.n = f->problem.c = f->problem.k = 1;
+    f->problem.in = f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
+    f->problem.pad = (struct extent){ 0, 0, 0 };
+    narrow->choose_config(&f->problem, &f->target, &config);
+    assert_true(narrow->config_is_valid(&f->problem, &f->target, &config));
+    assert_int_equal(solve(f, ""), KILN_OK);
+    assert_int_equal(f->solution.kernels[0].grid[0], 1);
+}
+
+static void the_grid_covers_images_groups_and_blocks(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.c = 6;
+    f->problem.groups = 2;
+    assert_int_equal(solve(f, "8,7,16,4"), KILN_OK);
+    const struct solution_kernel *k = &f->solution.kernels[0];
+    assert_int_equal(f->solution.kernel_count, 1);
+    assert_int_equal(f->solution.workspace_size, 0);
+    assert_string_equal(k->name, "conv_direct_narrow_backward_data");
+    assert_int_equal(k->group[0], 7 * 16);
+    assert_int_equal(k->grid[0], 64 * 2 * (112 / 16) * (112 / (8 * 7)));
+    assert_int_equal(k->arguments[0].kind, ARGUMENT_W);
+    assert_int_equal(k->arguments[1].kind, ARGUMENT_Y);
+    assert_int_equal(k->arguments[2].kind, ARGUMENT_X);
+}
+
+static void a_config_that_needs_too_much_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, "16,7,16,4"), KILN_INVALID); /* sums */
+    assert_int_equal(solve(f, "8,14,32,4"), KILN_INVALID); /* items */
+    assert_int_equal(solve(f, "8,14,16,4"), KILN_INVALID); /* shared memory */
+    assert_int_equal(solve(f, "8,14,16,1"), KILN_OK);
+    assert_int_equal(solve(f, "8,3,16,1"), KILN_INVALID);
+    assert_non_null(strstr(f->err.text, "strips"));
+}
+
+static void another_batch_size_compiles_nothing(void **state)
+{
+    struct fixture *f = *state;
+    static struct solution first;
+    assert_int_equal(solve(f, "8,7,16,4"), KILN_OK);
+    first = f->solution;
+    f->problem.n = 7;
+    assert_int_equal(solve(f, "8,7,16,4"), KILN_OK);
+    assert_string_equal(first.programs[0].options, f->solution.programs[0].options);
+}
+
+#define SOLVER_TEST(name) cmocka_unit_test_setup(name, make_fixture)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SOLVER_TEST(the_first_layer_of_an_image_network_is_its_to_solve),
+        SOLVER_TEST(does_not_apply_to_integers_volumes_or_too_many_sums),
+        SOLVER_TEST(sums_beyond_64_bits_are_too_many),
+        SOLVER_TEST(does_not_apply_where_a_strip_meets_too_much),
+        SOLVER_TEST(is_not_favoured_where_a_product_has_rows_enough),
+        SOLVER_TEST(the_space_has_points_and_the_heuristic_takes_one),
+        SOLVER_TEST(the_heuristic_is_valid_for_the_smallest_problem),
+        SOLVER_TEST(the_grid_covers_images_groups_and_blocks),
+        SOLVER_TEST(a_config_that_needs_too_much_is_refused),
+        SOLVER_TEST(another_batch_size_compiles_nothing),
+    };
+    return cmocka_run_group_tests_name("conv_direct_narrow", tests, NULL, NULL);
+}

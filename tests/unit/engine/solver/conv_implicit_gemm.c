@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MIT */
+/* ConvImplicitGemm's vector path, and the dispatch between its paths. */
+#include "engine/solver/conv_implicit_gemm.h"
+
+#include "engine/solver/conv_implicit_gemm_paths.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a",  "gfx942",
+                                       "gfx1030", "gfx1100", "gfx1201", "sm_90" };
+#define TARGETS (sizeof(targets) / sizeof(targets[0]))
+
+/* Places on the axes. */
+enum { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
+
+struct fixture {
+    struct problem problem; /* ResNet-50's 3x3 with stride 2, batch 8 */
+    struct target target;
+    struct solution solution;
+    struct kiln_err err;
+};
+
+static int make_fixture(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .target = { .family = TARGET_NVIDIA, .text = "sm_90" },
+                          .err = KILN_ERR_INIT };
+    f.problem = (struct problem){ .direction = DIRECTION_FORWARD,
+                                  .spatial_dims = 2,
+                                  .type = TYPE_FLOAT32,
+                                  .n = 8,
+                                  .c = 128,
+                                  .k = 256,
+                                  .groups = 1,
+                                  .in = { 1, 56, 56 },
+                                  .filter = { 1, 3, 3 },
+                                  .pad = { 0, 1, 1 },
+                                  .stride = { 1, 2, 2 },
+                                  .dilation = { 1, 1, 1 } };
+    *state = &f;
+    return 0;
+}
+
+static void set_target(struct fixture *f, const char *text)
+{
+    assert_int_equal(target_parse(bytes_of_text(text), &f->target, &f->err), KILN_OK);
+}
+
+static void make_pointwise(struct fixture *f)
+{
+    f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
+    f->problem.pad = (struct extent){ 0, 0, 0 };
+}
+
+static enum kiln_code solve(struct fixture *f, const char *config)
+{
+    struct solver_wish wish = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
+    return solver_solve(&f->problem, &f->target, &wish, &f->solution, &f->err);
+}
+
+static const struct solution_kernel *kernel_named(const struct fixture *f, const char *name)
+{
+    for (uint32_t i = 0; i < f->solution.kernel_count; i++)
+        if (strcmp(f->solution.kernels[i].name, name) == 0)
+            return &f->solution.kernels[i];
+    return NULL;
+}
+
+static uint32_t count_valid(const struct fixture *f)
+{
+    struct perf_space space = igemm_path_vector.space(&f->problem, &f->target);
+    uint32_t size = perf_space_size(&space), valid = 0;
+    for (uint32_t i = 0; i < size; i++) {
+        struct perf_config config;
+        perf_space_at(&space, i, &config);
+        valid += igemm_path_vector.config_is_valid(&f->problem, &f->target, &config);
+    }
+    return valid;
+}
+
+static void each_problem_has_exactly_one_path_on_every_target(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t type = TYPE_FLOAT32; type <= TYPE_BFLOAT16; type++) {
+        for (size_t i = 0; i < TARGETS; i++) {
+            f->problem.type = type;
+            set_target(f, targets[i]);
+            const struct igemm_path *path = igemm_path_for(&f->problem, &f->target);
+            assert_non_null(path);
+            assert_true(path->applies(&f->problem, &f->target));
+        }
+    }
+}
+
+static void fp32_goes_to_the_vector_path(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t i = 0; i < TARGETS; i++) {
+        set_target(f, targets[i]);
+        assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_vector);
+    }
+}
+
+static void does_not_apply_to_integers_or_very_large_filters(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.filter = (struct extent){ 1, 15, 15 };
+    f->problem.pad = (struct extent){ 0, 7, 7 };
+    assert_true(igemm_path_vector.applies(&f->problem, &f->target));
+    f->problem.filter = (struct extent){ 1, 16, 15 }; /* one bit more than a mask has */
+    assert_false(igemm_path_vector.applies(&f->problem, &f->target));
+    f->problem.filter = (struct extent){ 1, 3, 3 };
+    f->problem.type = TYPE_INT8;
+    assert_false(igemm_path_vector.applies(&f->problem, &f->target));
+}
+
+static void backward_data_does_not_apply_to_more_classes_than_it_has_room_for(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.stride = (struct extent){ 1, 9, 8 };
+    assert_true(igemm_path_vector.applies(&f->problem, &f->target));
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    assert_false(igemm_path_vector.applies(&f->problem, &f->target));
+    f->problem.stride = (struct extent){ 1, 8, 8 };
+    assert_true(igemm_path_vector.applies(&f->problem, &f->target));
+}
+
+static void is_not_favoured_where_a_tile_would_stay_mostly_empty(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(solver_conv_implicit_gemm.is_favoured(&f->problem, &f->target));
+    f->problem.groups = 128;
+    assert_false(solver_conv_implicit_gemm.is_favoured(&f->problem, &f->target));
+}
+
+static void the_space_has_hundreds_of_valid_points_in_every_direction(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        assert_in_range(count_valid(f), 500, 50000);
+    }
+    make_pointwise(f);
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        assert_in_range(count_valid(f), 500, 50000);
+    }
+}
+
+static void the_heuristic_is_valid_for_every_target_type_and_direction(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t i = 0; i < TARGETS; i++) {
+        for (uint32_t at = 0; at < 9; at++) {
+            struct perf_config config;
+            set_target(f, targets[i]);
+            f->problem.direction = at % 3;
+            f->problem.type = at / 3;
+            igemm_path_vector.choose_config(&f->problem, &f->target, &config);
+            assert_true(igemm_path_vector.config_is_valid(&f->problem, &f->target, &config));
+        }
+    }
+}
+
+static void the_heuristic_is_valid_for_the_smallest_problem(void **state)
+{
+    struct fixture *f = *state;
+    struct perf_config config;
+    make_pointwise(f);
+    f->problem.n = f->problem.c = f->problem.k = 1;
+    f->problem.in = (struct extent){ 1, 1, 1 };
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        igemm_path_vector.choose_config(&f->problem, &f->target, &config);
+        assert_true(igemm_path_vector.config_is_valid(&f->problem, &f->target, &config));
+        assert_int_equal(solve(f, ""), KILN_OK);
+        assert_int_equal(f->solution.kernels[0].grid[0], 1);
+    }
+}
+
+static void expect_default(struct fixture *f, const char *expected)
+{
+    struct perf_config config;
+    char text[PERF_CONFIG_TEXT_MOST];
+    igemm_path_vector.choose_config(&f->problem, &f->target, &config);
+    perf_config_write(&config, text);
+    assert_string_equal(text, expected);
+}
+
+static void make_layer(struct fixture *f, enum direction direction, uint32_t c, uint32_t k,
+                       uint32_t size, uint32_t filter, uint32_t stride)
+{
+    f->problem.direction = direction;
+    f->problem.n = 64;
+    f->problem.c = c;
+    f->problem.k = k;
+    f->problem.in = (struct extent){ 1, size, size };
+    f->problem.filter = (struct extent){ 1, filter, filter };
+    f->problem.pad = (struct extent){ 0, filter / 2, filter / 2 };
+    f->problem.stride = (struct extent){ 1, stride, stride };
+}
+
+/* Each was measured within 15 % of the best of dozens on an H200. */
+static void the_heuristic_is_as_measured_for_layers_of_resnet_50(void **state)
+{
+    struct fixture *f = *state;
+    make_layer(f, DIRECTION_FORWARD, 3, 64, 224, 7, 2);
+    expect_default(f, "64,128,16,8,8,3,1,1,1");
+    make_layer(f, DIRECTION_FORWARD, 64, 64, 56, 1, 1);
+    expect_default(f, "64,128,16,8,8,3,1,0,1");
+    make_layer(f, DIRECTION_FORWARD, 2048, 512, 7, 1, 1); /* few tiles, long sums */
+    expect_default(f, "64,64,16,8,4,3,1,1,1");
+    make_layer(f, DIRECTION_BACKWARD_DATA, 64, 64, 56, 3, 1);
+    expect_default(f, "64,128,16,8,8,3,1,1,1");
+    make_layer(f, DIRECTION_BACKWARD_DATA, 512, 512, 14, 3, 2);
+    expect_default(f, "64,64,16,8,4,3,1,1,1");
+    make_layer(f, DIRECTION_BACKWARD_WEIGHTS, 3, 64, 224, 7, 2);
+    expect_default(f, "64,64,8,8,8,3,256,0,1");
+    make_layer(f, DIRECTION_BACKWARD_WEIGHTS, 512, 128, 28, 1, 1);
+    expect_default(f, "128,128,16,8,8,2,64,0,1");
+    make_layer(f, DIRECTION_BACKWARD_WEIGHTS, 512, 512, 7, 3, 1);
+    expect_default(f, "128,64,16,8,8,3,4,0,1");
+}
+
+/* Long and short sums mix where there are many tiles; the long ones go first where there are few.
+ */
+static void backward_data_with_strides_orders_its_tiles_by_how_many_there_are(void **state)
+{
+    struct fixture *f = *state;
+    struct perf_config config;
+    make_layer(f, DIRECTION_BACKWARD_DATA, 128, 128, 56, 3, 2);
+    igemm_path_vector.choose_config(&f->problem, &f->target, &config);
+    assert_int_equal(config.values[ROWS_FIRST], 0);
+    f->problem.n = 8;
+    igemm_path_vector.choose_config(&f->problem, &f->target, &config);
+    assert_int_equal(config.values[ROWS_FIRST], 1);
+}
+
+/* What a program includes comes with it. */
+static void each_program_brings_its_headers(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, "64,128,8,8,8,3,1,1,0"), KILN_OK);
+    for (uint32_t i = 0; i < f->solution.program_count; i++) {
+        const struct solution_program *program = &f->solution.programs[i];
+        assert_int_equal(program->header_count, 4);
+        for (uint32_t h = 0; h < program->header_count; h++) {
+            assert_int_equal(strncmp(program->header_names[h], "kiln/", 5), 0);
+            assert_true(program->header_texts[h].size > 0);
+        }
+    }
+}
+
+static void a_config_survives_its_text(void **state)
+{
+    struct fixture *f = *state;
+    char text[PERF_CONFIG_TEXT_MOST];
+    assert_int_equal(solve(f, "64,128,8,8,8,3,2,1,0"), KILN_OK);
+    perf_config_write(&f->solution.config, text);
+    assert_string_equal(text, "64,128,8,8,8,3,2,1,0");
+}
+
+static void an_unknown_value_is_refused_by_its_axis_name(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, "64,100,8,8,8,3,1,1,0"), KILN_INVALID);
+    assert_non_null(strstr(f->err.text, "tile_n"));
+    assert_non_null(strstr(f->err.text, "ConvImplicitGemm"));
+}
+
+static void a_config_that_needs_too_much_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, "256,256,32,16,8,4,1,1,0"), KILN_INVALID); /* shared memory */
+    assert_int_equal(solve(f, "128,128,8,16,16,2,1,1,0"), KILN_INVALID); /* registers */
+    assert_int_equal(solve(f, "16,16,8,4,4,2,1,1,0"), KILN_INVALID);     /* 16 items */
+    assert_int_equal(solve(f, "64,128,8,8,8,2,256,1,0"), KILN_INVALID);  /* steps */
+}
+
+static void weights_are_rearranged_multiplied_and_summed_in_this_order(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, "64,128,8,8,8,3,2,1,0"), KILN_OK);
+    assert_int_equal(f->solution.kernel_count, 3);
+    assert_string_equal(f->solution.kernels[0].name, "conv_implicit_gemm_vector_prepare");
+    assert_string_equal(f->solution.kernels[1].name, "conv_implicit_gemm_vector_forward");
+    assert_string_equal(f->solution.kernels[2].name, "conv_split_reduce_sum");
+
+    uint64_t prepared = 256 * 128 * 9 * 4, y = 8ull * 256 * 28 * 28 * 4;
+    assert_int_equal(f->solution.workspace_size, prepared + 2 * y);
+    assert_int_equal(f->solution.kernels[1].arguments[0].kind, ARGUMENT_WORKSPACE);
+    assert_int_equal(f->solution.kernels[1].arguments[2].kind, ARGUMENT_WORKSPACE);
+    assert_int_equal(f->solution.kernels[1].arguments[2].value, prepared);
+    assert_int_equal(f->solution.kernels[2].arguments[0].value, prepared);
+    assert_int_equal(f->solution.kernels[2].arguments[1].kind, ARGUMENT_Y);
+}
+
+static void a_plain_product_needs_no_workspace(void **state)
+{
+    struct fixture *f = *state;
+    make_pointwise(f);
+    assert_int_equal(solve(f, "64,128,8,8,8,3,1,0,1"), KILN_OK);
+    assert_int_equal(f->solution.kernel_count, 1);
+    assert_int_equal(f->solution.workspace_size, 0);
+    assert_int_equal(f->solution.kernels[0].arguments[0].kind, ARGUMENT_W);
+    assert_int_equal(f->solution.kernels[0].arguments[1].kind, ARGUMENT_X);
+    assert_int_equal(f->solution.kernels[0].arguments[2].kind, ARGUMENT_Y);
+}
+
+static void the_grid_covers_rows_pixels_groups_and_splits(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.groups = 2;
+    assert_int_equal(solve(f, "64,128,8,8,8,3,3,1,0"), KILN_OK);
+    const struct solution_kernel *k = kernel_named(f, "conv_implicit_gemm_vector_forward");
+    assert_int_equal(k->group[0], 128);
+    assert_int_equal(k->grid[0], 128 / 64 * (8 * 28 * 28 / 128) * 2 * 3);
+}
+
+/* A pixel's place modulo the stride decides which taps it meets: 28 x 28 of each of four kinds. */
+static void backward_data_tiles_each_residue_for_itself(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    f->problem.n = 1;
+    assert_int_equal(solve(f, "64,128,8,8,8,3,1,1,0"), KILN_OK);
+    const struct solution_kernel *k = kernel_named(f, "conv_implicit_gemm_vector_backward_data");
+    assert_int_equal(k->grid[0], 128 / 64 * 4 * ((28 * 28 + 127) / 128));
+}
+
+static void configs_that_differ_in_splits_and_order_alone_share_their_programs(void **state)
+{
+    struct fixture *f = *state;
+    static struct solution first;
+    assert_int_equal(solve(f, "64,128,8,8,8,3,2,1,0"), KILN_OK);
+    first = f->solution;
+    assert_int_equal(solve(f, "64,128,8,8,8,3,4,1,1"), KILN_OK);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_string_equal(first.programs[i].options, f->solution.programs[i].options);
+}
+
+static void another_batch_size_compiles_nothing(void **state)
+{
+    struct fixture *f = *state;
+    static struct solution first;
+    assert_int_equal(solve(f, "64,128,8,8,8,3,1,1,0"), KILN_OK);
+    first = f->solution;
+    f->problem.n = 7;
+    assert_int_equal(solve(f, "64,128,8,8,8,3,1,1,0"), KILN_OK);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_string_equal(first.programs[i].options, f->solution.programs[i].options);
+}
+
+static void only_nvidia_copies_past_the_registers_and_in_fp32_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct perf_config config;
+    for (size_t i = 0; i < TARGETS; i++) {
+        for (uint32_t type = TYPE_FLOAT32; type <= TYPE_BFLOAT16; type++) {
+            f->problem.type = type;
+            set_target(f, targets[i]);
+            igemm_path_vector.choose_config(&f->problem, &f->target, &config);
+            assert_int_equal(
+                igemm_path_vector.solve(&f->problem, &f->target, &config, &f->solution, &f->err),
+                KILN_OK);
+            const char *options = f->solution.programs[f->solution.kernels[1].program].options;
+            bool async = strstr(options, "-DKILN_ASYNC=1") != NULL;
+            assert_int_equal(async, f->target.family == TARGET_NVIDIA && type == TYPE_FLOAT32);
+        }
+    }
+}
+
+/* Each item of the last launch sums a share of the parts where there are few outputs. */
+static void a_small_output_of_many_parts_is_summed_by_many_items(void **state)
+{
+    struct fixture *f = *state;
+    make_pointwise(f);
+    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
+    f->problem.c = f->problem.k = 64;
+    assert_int_equal(solve(f, "64,64,8,8,8,3,128,0,1"), KILN_OK);
+    const struct solution_kernel *k = kernel_named(f, "conv_split_reduce_sum");
+    assert_non_null(strstr(f->solution.programs[k->program].options, "-DKILN_SLICES=64"));
+    assert_int_equal(k->grid[0], 64 * 64 / (256 / 64));
+}
+
+#define SOLVER_TEST(name) cmocka_unit_test_setup(name, make_fixture)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SOLVER_TEST(each_problem_has_exactly_one_path_on_every_target),
+        SOLVER_TEST(fp32_goes_to_the_vector_path),
+        SOLVER_TEST(does_not_apply_to_integers_or_very_large_filters),
+        SOLVER_TEST(backward_data_does_not_apply_to_more_classes_than_it_has_room_for),
+        SOLVER_TEST(is_not_favoured_where_a_tile_would_stay_mostly_empty),
+        SOLVER_TEST(the_space_has_hundreds_of_valid_points_in_every_direction),
+        SOLVER_TEST(the_heuristic_is_valid_for_every_target_type_and_direction),
+        SOLVER_TEST(the_heuristic_is_valid_for_the_smallest_problem),
+        SOLVER_TEST(the_heuristic_is_as_measured_for_layers_of_resnet_50),
+        SOLVER_TEST(backward_data_with_strides_orders_its_tiles_by_how_many_there_are),
+        SOLVER_TEST(each_program_brings_its_headers),
+        SOLVER_TEST(a_config_survives_its_text),
+        SOLVER_TEST(an_unknown_value_is_refused_by_its_axis_name),
+        SOLVER_TEST(a_config_that_needs_too_much_is_refused),
+        SOLVER_TEST(weights_are_rearranged_multiplied_and_summed_in_this_order),
+        SOLVER_TEST(a_plain_product_needs_no_workspace),
+        SOLVER_TEST(the_grid_covers_rows_pixels_groups_and_splits),
+        SOLVER_TEST(backward_data_tiles_each_residue_for_itself),
+        SOLVER_TEST(configs_that_differ_in_splits_and_order_alone_share_their_programs),
+        SOLVER_TEST(another_batch_size_compiles_nothing),
+        SOLVER_TEST(only_nvidia_copies_past_the_registers_and_in_fp32_alone),
+        SOLVER_TEST(a_small_output_of_many_parts_is_summed_by_many_items),
+    };
+    return cmocka_run_group_tests_name("conv_implicit_gemm", tests, NULL, NULL);
+}

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: MIT */
+/* ConvImplicitGemm's paths on matrix cores: NVIDIA's and AMD's. */
+#include "engine/solver/conv_implicit_gemm.h"
+
+#include "engine/solver/conv_implicit_gemm_paths.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture {
+    struct problem problem; /* ResNet-50's 3x3 with stride 2, fp16, batch 8 */
+    struct target target;
+    struct solution solution;
+    struct kiln_err err;
+};
+
+static const char *const nvidia[] = { "sm_80",  "sm_86",  "sm_89", "sm_90",
+                                      "sm_90a", "sm_100", "sm_120" };
+static const char *const amd[] = {
+    "gfx908", "gfx90a:sramecc+:xnack-", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201"
+};
+static const char *const others[] = { "sm_70",   "sm_75",   "gfx900",     "gfx906",
+                                      "gfx1010", "gfx1030", "opencl:test" };
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static int make_fixture(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .err = KILN_ERR_INIT };
+    f.problem = (struct problem){ .direction = DIRECTION_FORWARD,
+                                  .spatial_dims = 2,
+                                  .type = TYPE_FLOAT16,
+                                  .x_layout = LAYOUT_CHANNELS_LAST,
+                                  .w_layout = LAYOUT_CHANNELS_LAST,
+                                  .y_layout = LAYOUT_CHANNELS_LAST,
+                                  .n = 8,
+                                  .c = 128,
+                                  .k = 256,
+                                  .groups = 1,
+                                  .in = { 1, 56, 56 },
+                                  .filter = { 1, 3, 3 },
+                                  .pad = { 0, 1, 1 },
+                                  .stride = { 1, 2, 2 },
+                                  .dilation = { 1, 1, 1 } };
+    *state = &f;
+    return 0;
+}
+
+static void set_target(struct fixture *f, const char *text)
+{
+    assert_int_equal(target_parse(bytes_of_text(text), &f->target, &f->err), KILN_OK);
+}
+
+static void shrink(struct fixture *f)
+{
+    f->problem.n = f->problem.c = f->problem.k = 1;
+    f->problem.in = f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
+    f->problem.pad = (struct extent){ 0, 0, 0 };
+}
+
+static enum kiln_code solve(struct fixture *f, const char *target, const char *config)
+{
+    struct solver_wish wish = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
+    set_target(f, target);
+    return solver_solve(&f->problem, &f->target, &wish, &f->solution, &f->err);
+}
+
+static const struct solution_kernel *kernel_named(const struct fixture *f, const char *name)
+{
+    for (uint32_t i = 0; i < f->solution.kernel_count; i++)
+        if (strcmp(f->solution.kernels[i].name, name) == 0)
+            return &f->solution.kernels[i];
+    return NULL;
+}
+
+/* The number that -DKILN_<name>= gives in the program of a launch; -1: it does not. */
+static long option(const struct fixture *f, const char *kernel, const char *name)
+{
+    const struct solution_kernel *k = kernel_named(f, kernel);
+    assert_non_null(k);
+    char text[64];
+    snprintf(text, sizeof(text), "-DKILN_%s=", name);
+    const char *at = strstr(f->solution.programs[k->program].options, text);
+    return at ? strtol(at + strlen(text), NULL, 10) : -1;
+}
+
+static void fp16_and_bf16_go_to_the_matrix_cores_of_each_vendor(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t type = TYPE_FLOAT16; type <= TYPE_BFLOAT16; type++) {
+        f->problem.type = type;
+        for (size_t i = 0; i < COUNT(nvidia); i++) {
+            set_target(f, nvidia[i]);
+            assert_true(igemm_path_mma.applies(&f->problem, &f->target));
+            assert_false(igemm_path_mfma.applies(&f->problem, &f->target));
+        }
+        for (size_t i = 0; i < COUNT(amd); i++) {
+            set_target(f, amd[i]);
+            assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_mfma);
+            assert_false(igemm_path_mma.applies(&f->problem, &f->target));
+        }
+    }
+}
+
+static void where_there_are_none_the_vector_units_do_it(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t i = 0; i < COUNT(others); i++) {
+        set_target(f, others[i]);
+        assert_ptr_equal(igemm_path_for(&f->problem, &f->target), &igemm_path_vector);
+    }
+}
+
+static void do_not_apply_to_fp32_or_very_large_filters(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.filter = (struct extent){ 1, 15, 15 };
+    f->problem.pad = (struct extent){ 0, 7, 7 };
+    set_target(f, "sm_90");
+    assert_true(igemm_path_mma.applies(&f->problem, &f->target));
+    f->problem.filter = (struct extent){ 1, 16, 15 }; /* one bit more than a mask has */
+    assert_false(igemm_path_mma.applies(&f->problem, &f->target));
+    set_target(f, "gfx942");
+    assert_false(igemm_path_mfma.applies(&f->problem, &f->target));
+    f->problem.filter = (struct extent){ 1, 3, 3 };
+    f->problem.type = TYPE_FLOAT32;
+    assert_false(igemm_path_mfma.applies(&f->problem, &f->target));
+    set_target(f, "sm_90");
+    assert_false(igemm_path_mma.applies(&f->problem, &f->target));
+}
+
+/* Padded to eight channels a group, a depthwise filter of 2^28 elements would have 2^34. */
+static void do_not_apply_where_packing_would_outgrow_an_index(void **state)
+{
+    struct fixture *f = *state;
+    shrink(f);
+    f->problem.in = (struct extent){ 1, 16384, 16384 };
+    set_target(f, "sm_90");
+    assert_false(igemm_path_mma.applies(&f->problem, &f->target));
+    f->problem.in = (struct extent){ 1, 8192, 8192 };
+    assert_true(igemm_path_mma.applies(&f->problem, &f->target));
+}
+
+static void are_not_favoured_for_groups_of_few_channels(void **state)
+{
+    struct fixture *f = *state;
+    set_target(f, "sm_90");
+    assert_true(igemm_path_mma.is_favoured(&f->problem, &f->target));
+    f->problem.groups = 128;
+    assert_false(igemm_path_mma.is_favoured(&f->problem, &f->target));
+    assert_false(igemm_path_mfma.is_favoured(&f->problem, &f->target));
+}
+
+static void expect_many_valid(struct fixture *f, const struct igemm_path *path)
+{
+    struct perf_space space = path->space(&f->problem, &f->target);
+    uint32_t size = perf_space_size(&space), valid = 0;
+    for (uint32_t i = 0; i < size; i++) {
+        struct perf_config config;
+        perf_space_at(&space, i, &config);
+        valid += path->config_is_valid(&f->problem, &f->target, &config);
+    }
+    assert_in_range(valid, 200, 20000);
+}
+
+static void the_spaces_have_hundreds_of_valid_points_in_every_direction(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        set_target(f, "sm_90");
+        expect_many_valid(f, &igemm_path_mma);
+        set_target(f, "sm_90a");
+        expect_many_valid(f, &igemm_path_mma);
+        set_target(f, "gfx90a");
+        expect_many_valid(f, &igemm_path_mfma);
+        set_target(f, "gfx1201");
+        expect_many_valid(f, &igemm_path_mfma);
+    }
+}
+
+/* ---- wgmma ---- */
+
+#define WGMMA "128,128,64,8,1,4,1,1,0,1"
+
+static bool is_wgmma(const struct perf_config *config)
+{
+    return config->values[config->count - 1] == 1;
+}
+
+/* ResNet-50's 3x3 at 14x14, batch 64. */
+static void enlarge(struct fixture *f)
+{
+    f->problem.n = 64;
+    f->problem.c = f->problem.k = 256;
+    f->problem.in = (struct extent){ 1, 14, 14 };
+    f->problem.stride = (struct extent){ 1, 1, 1 };
+}
+
+static void wgmma_is_for_sm_90a_alone(void **state)
+{
+    struct fixture *f = *state;
+    char text[PERF_CONFIG_TEXT_MOST];
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        for (size_t i = 0; i < COUNT(nvidia); i++) {
+            bool is_expected = strcmp(nvidia[i], "sm_90a") == 0;
+            assert_int_equal(solve(f, nvidia[i], WGMMA), is_expected ? KILN_OK : KILN_INVALID);
+            assert_int_equal(solve(f, nvidia[i], ""), KILN_OK);
+            if (!is_expected)
+                assert_false(is_wgmma(&f->solution.config));
+        }
+    }
+    assert_int_equal(solve(f, "sm_90a", WGMMA), KILN_OK);
+    perf_config_write(&f->solution.config, text);
+    assert_string_equal(text, WGMMA);
+}
+
+static void no_point_with_wgmma_is_valid_on_another_target(void **state)
+{
+    static const char *const without[] = { "sm_80", "sm_90", "sm_100" };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < COUNT(without); i++) {
+        set_target(f, without[i]);
+        struct perf_space space = igemm_path_mma.space(&f->problem, &f->target);
+        uint32_t size = perf_space_size(&space);
+        for (uint32_t at = 0; at < size; at++) {
+            struct perf_config config;
+            perf_space_at(&space, at, &config);
+            if (is_wgmma(&config))
+                assert_false(igemm_path_mma.config_is_valid(&f->problem, &f->target, &config));
+        }
+    }
+}
+
+static void wgmma_refuses_shapes_that_four_warps_cannot_share(void **state)
+{
+    struct fixture *f = *state;
+    enlarge(f);
+    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
+    assert_int_equal(solve(f, "sm_90a", WGMMA), KILN_OK);
+    assert_int_equal(solve(f, "sm_90a", "128,128,64,2,1,4,1,1,0,1"), KILN_INVALID); /* two warps */
+    assert_int_equal(solve(f, "sm_90a", "64,128,64,8,1,4,1,1,0,1"),
+                     KILN_INVALID); /* 32 rows each */
+    assert_int_equal(solve(f, "sm_90a", "128,256,64,4,4,3,1,1,0,1"), KILN_INVALID); /* 4 teams */
+    assert_int_equal(solve(f, "sm_90a", "128,128,64,8,1,2,1,1,0,1"), KILN_INVALID); /* stages */
+    assert_int_equal(solve(f, "sm_90a", "128,256,64,4,1,3,1,1,0,1"), KILN_INVALID); /* sums */
+    assert_int_equal(solve(f, "sm_90a", "128,128,64,8,1,4,1,1,1,1"), KILN_INVALID); /* L1 */
+    assert_int_equal(solve(f, "sm_90a", "256,128,64,8,1,5,1,1,0,1"), KILN_INVALID); /* 240 KiB */
+}
+
+/* A turned operand lies in panels of 64; forward turns none. */
+static void wgmma_takes_32_columns_forward_alone(void **state)
+{
+    static const char narrow[] = "128,64,64,4,2,3,1,1,0,1";
+    struct fixture *f = *state;
+    enlarge(f);
+    assert_int_equal(solve(f, "sm_90a", narrow), KILN_OK);
+    assert_int_equal(option(f, "conv_implicit_gemm_mma_forward", "WIDE"), 32);
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    assert_int_equal(solve(f, "sm_90a", narrow), KILN_INVALID);
+    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
+    assert_int_equal(solve(f, "sm_90a", narrow), KILN_INVALID);
+}
+
+static void large_problems_on_sm_90a_take_wgmma_unasked(void **state)
+{
+    struct fixture *f = *state;
+    enlarge(f);
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        for (uint32_t type = TYPE_FLOAT16; type <= TYPE_BFLOAT16; type++) {
+            f->problem.type = type;
+            assert_int_equal(solve(f, "sm_90a", ""), KILN_OK);
+            assert_true(is_wgmma(&f->solution.config));
+        }
+    }
+}
+
+/* Compute capability 9.0 gives a work group 227 KiB at most. */
+static void expect_launch_fits(const struct fixture *f)
+{
+    const struct solution_kernel *k = NULL;
+    for (uint32_t i = 0; i < f->solution.kernel_count; i++)
+        if (strstr(f->solution.kernels[i].name, "gemm_mma"))
+            k = &f->solution.kernels[i];
+    assert_non_null(k);
+    const uint16_t *v = f->solution.config.values;
+    assert_int_equal(k->group[0], 32 * v[3] * v[4]);
+    assert_in_range(k->group[0], 128, 512);
+    assert_in_range(k->grid[0], 1, INT32_MAX);
+    assert_in_range(k->shared_bytes, v[5] * (v[0] + v[1]) * v[2] * 2, 227 * 1024);
+    assert_int_equal(option(f, k->name, "WIDE"), v[1] / v[4]);
+}
+
+static void every_valid_point_with_wgmma_fits_a_multiprocessor(void **state)
+{
+    struct fixture *f = *state;
+    enlarge(f);
+    set_target(f, "sm_90a");
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        struct perf_space space = igemm_path_mma.space(&f->problem, &f->target);
+        uint32_t size = perf_space_size(&space), valid = 0;
+        for (uint32_t i = 0; i < size; i++) {
+            struct perf_config config;
+            char text[PERF_CONFIG_TEXT_MOST];
+            perf_space_at(&space, i, &config);
+            if (!is_wgmma(&config) ||
+                !igemm_path_mma.config_is_valid(&f->problem, &f->target, &config))
+                continue;
+            perf_config_write(&config, text);
+            assert_int_equal(solve(f, "sm_90a", text), KILN_OK);
+            expect_launch_fits(f);
+            valid++;
+        }
+        assert_in_range(valid, 50, 20000);
+    }
+}
+
+static void expect_valid_choice(struct fixture *f, const char *target)
+{
+    struct perf_config config;
+    set_target(f, target);
+    const struct igemm_path *path = igemm_path_for(&f->problem, &f->target);
+    path->choose_config(&f->problem, &f->target, &config);
+    assert_true(path->config_is_valid(&f->problem, &f->target, &config));
+    assert_int_equal(solve(f, target, ""), KILN_OK);
+}
+
+static void the_heuristic_is_valid_on_every_target_in_every_direction(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned round = 0; round < 2; round++) {
+        for (uint32_t direction = 0; direction < 3; direction++) {
+            f->problem.direction = direction;
+            for (size_t i = 0; i < COUNT(nvidia); i++)
+                expect_valid_choice(f, nvidia[i]);
+            for (size_t i = 0; i < COUNT(amd); i++)
+                expect_valid_choice(f, amd[i]);
+        }
+        shrink(f);
+    }
+}
+
+static void a_config_survives_its_text(void **state)
+{
+    struct fixture *f = *state;
+    char text[PERF_CONFIG_TEXT_MOST];
+    assert_int_equal(solve(f, "sm_90", "128,128,64,2,2,3,2,1,0,0"), KILN_OK);
+    perf_config_write(&f->solution.config, text);
+    assert_string_equal(text, "128,128,64,2,2,3,2,1,0,0");
+    assert_int_equal(solve(f, "gfx90a", "128,128,32,2,2,2,2,4"), KILN_OK);
+    perf_config_write(&f->solution.config, text);
+    assert_string_equal(text, "128,128,32,2,2,2,2,4");
+}
+
+static void an_unknown_value_is_refused_by_its_axis_name(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, "sm_90", "128,100,64,2,2,3,1,1,0,0"), KILN_INVALID);
+    assert_says(f->err.text, "tile_n");
+    assert_int_equal(solve(f, "gfx90a", "128,128,32,3,2,2,1,1"), KILN_INVALID);
+    assert_says(f->err.text, "waves_m");
+}
+
+static void a_config_that_needs_too_much_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, "sm_90", "256,256,64,4,4,6,1,1,0,0"),
+                     KILN_INVALID); /* shared memory */
+    assert_int_equal(solve(f, "sm_90", "256,128,64,1,1,2,1,1,0,0"), KILN_INVALID); /* registers */
+    assert_int_equal(solve(f, "sm_90", "64,32,32,1,1,2,1,1,0,0"), KILN_INVALID);   /* one warp */
+    assert_int_equal(solve(f, "sm_90", "128,128,64,2,2,3,1,1,1,0"), KILN_INVALID); /* L1: only W */
+    assert_int_equal(solve(f, "gfx90a", "256,256,64,4,2,2,1,1"), KILN_INVALID);    /* LDS */
+    assert_int_equal(solve(f, "gfx90a", "256,128,32,2,1,1,1,1"), KILN_INVALID);    /* registers */
+    assert_int_equal(solve(f, "gfx1100", "128,128,32,2,2,1,1,1"), KILN_INVALID);   /* registers */
+}
+
+/* Turned on its way into shared memory, a tile may not be wider than there are items. */
+static void amd_takes_no_wide_turned_tiles_with_few_items(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, "gfx90a", "64,128,32,1,1,1,1,1"), KILN_OK);
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    assert_int_equal(solve(f, "gfx90a", "64,128,32,1,1,1,1,1"), KILN_INVALID);
+    assert_int_equal(solve(f, "gfx90a", "64,128,32,1,2,1,1,1"), KILN_OK);
+}
+
+static void channels_last_in_eights_needs_no_workspace(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, "sm_90", "128,128,64,2,2,3,1,1,0,0"), KILN_OK);
+    assert_int_equal(f->solution.kernel_count, 1);
+    assert_int_equal(f->solution.workspace_size, 0);
+    const struct solution_kernel *k = &f->solution.kernels[0];
+    assert_string_equal(k->name, "conv_implicit_gemm_mma_forward");
+    assert_int_equal(k->arguments[0].kind, ARGUMENT_X);
+    assert_int_equal(k->arguments[1].kind, ARGUMENT_W);
+    assert_int_equal(k->arguments[2].kind, ARGUMENT_Y);
+    assert_int_equal(k->arguments[3].value, 8);
+    assert_int_equal(k->group[0], 128);
+    assert_int_equal(k->grid[0], 8 * 28 * 28 / 128 * (256 / 128));
+    assert_int_equal(k->shared_bytes, 3 * (128 + 128) * 64 * 2);
+}
+
+static void other_layouts_are_packed_and_unpacked_in_the_workspace(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.x_layout = f->problem.w_layout = f->problem.y_layout = LAYOUT_CHANNELS_FIRST;
+    assert_int_equal(solve(f, "gfx942", ""), KILN_OK);
+    assert_int_equal(f->solution.kernel_count, 4);
+    static const char *const names[] = { "conv_reorder_pack", "conv_reorder_pack",
+                                         "conv_implicit_gemm_mma_forward", "conv_reorder_unpack" };
+    for (size_t i = 0; i < COUNT(names); i++)
+        assert_string_equal(f->solution.kernels[i].name, names[i]);
+    uint64_t x = 8ull * 56 * 56 * 128 * 2, w = 256ull * 9 * 128 * 2;
+    assert_true(f->solution.workspace_size >= x + w);
+    assert_int_equal(f->solution.kernels[2].arguments[1].value, x);
+}
+
+static void a_sliced_sum_goes_through_the_workspace(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
+    assert_int_equal(solve(f, "sm_90", "128,128,64,2,2,3,4,1,1,0"), KILN_OK);
+    assert_int_equal(f->solution.kernel_count, 2);
+    assert_int_equal(f->solution.workspace_size, 4ull * 256 * 9 * 128 * sizeof(float));
+    assert_int_equal(option(f, "conv_implicit_gemm_mma_backward_weights", "PARTIAL"), 1);
+    const struct solution_kernel *sum = kernel_named(f, "conv_reorder_unpack");
+    assert_non_null(sum);
+    assert_int_equal(sum->arguments[1].kind, ARGUMENT_W);
+    assert_int_equal(sum->arguments[3].value, 4);
+}
+
+static void another_batch_size_compiles_nothing(void **state)
+{
+    struct fixture *f = *state;
+    static struct solution first;
+    for (unsigned i = 0; i < 2; i++) {
+        const char *target = i ? "gfx90a" : "sm_90";
+        const char *config = i ? "128,128,32,2,2,2,1,1" : "128,128,64,2,2,3,1,1,0,0";
+        f->problem.n = 8;
+        assert_int_equal(solve(f, target, config), KILN_OK);
+        first = f->solution;
+        f->problem.n = 7;
+        assert_int_equal(solve(f, target, config), KILN_OK);
+        assert_string_equal(first.programs[0].options, f->solution.programs[0].options);
+    }
+}
+
+static void each_amd_target_gets_its_instructions(void **state)
+{
+    static const struct {
+        const char *target;
+        long cores, wave;
+        bool pairs;
+    } expected[] = { { "gfx908", 2, 64, true },
+                     { "gfx90a", 2, 64, false },
+                     { "gfx942", 2, 64, false },
+                     { "gfx1100", 3, 32, false },
+                     { "gfx1201", 4, 32, false } };
+    static const char name[] = "conv_implicit_gemm_mma_forward";
+    struct fixture *f = *state;
+    f->problem.type = TYPE_BFLOAT16;
+    for (size_t i = 0; i < COUNT(expected); i++) {
+        assert_int_equal(solve(f, expected[i].target, "128,64,32,4,2,2,1,1"), KILN_OK);
+        assert_int_equal(option(f, name, "CORES"), expected[i].cores);
+        assert_int_equal(option(f, name, "PAIRS"), expected[i].pairs);
+        assert_int_equal(option(f, name, "TILES_BYTES"), 2 * (128 + 64) * 32 * 2);
+        assert_int_equal(kernel_named(f, name)->group[0], 8 * expected[i].wave);
+        assert_int_equal(kernel_named(f, name)->shared_bytes, 0); /* a static array */
+    }
+}
+
+#define SOLVER_TEST(name) cmocka_unit_test_setup(name, make_fixture)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SOLVER_TEST(fp16_and_bf16_go_to_the_matrix_cores_of_each_vendor),
+        SOLVER_TEST(where_there_are_none_the_vector_units_do_it),
+        SOLVER_TEST(do_not_apply_to_fp32_or_very_large_filters),
+        SOLVER_TEST(do_not_apply_where_packing_would_outgrow_an_index),
+        SOLVER_TEST(are_not_favoured_for_groups_of_few_channels),
+        SOLVER_TEST(the_spaces_have_hundreds_of_valid_points_in_every_direction),
+        SOLVER_TEST(wgmma_is_for_sm_90a_alone),
+        SOLVER_TEST(no_point_with_wgmma_is_valid_on_another_target),
+        SOLVER_TEST(wgmma_refuses_shapes_that_four_warps_cannot_share),
+        SOLVER_TEST(wgmma_takes_32_columns_forward_alone),
+        SOLVER_TEST(large_problems_on_sm_90a_take_wgmma_unasked),
+        SOLVER_TEST(every_valid_point_with_wgmma_fits_a_multiprocessor),
+        SOLVER_TEST(the_heuristic_is_valid_on_every_target_in_every_direction),
+        SOLVER_TEST(a_config_survives_its_text),
+        SOLVER_TEST(an_unknown_value_is_refused_by_its_axis_name),
+        SOLVER_TEST(a_config_that_needs_too_much_is_refused),
+        SOLVER_TEST(amd_takes_no_wide_turned_tiles_with_few_items),
+        SOLVER_TEST(channels_last_in_eights_needs_no_workspace),
+        SOLVER_TEST(other_layouts_are_packed_and_unpacked_in_the_workspace),
+        SOLVER_TEST(a_sliced_sum_goes_through_the_workspace),
+        SOLVER_TEST(another_batch_size_compiles_nothing),
+        SOLVER_TEST(each_amd_target_gets_its_instructions),
+    };
+    return cmocka_run_group_tests_name("conv_implicit_gemm_mma", tests, NULL, NULL);
+}

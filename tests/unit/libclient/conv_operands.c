@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* What tensors are filled with for find and tune, and which results agree. */
+#include "libclient/conv/operands.h"
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <string.h>
+
+#define COUNT 4096u
+
+struct fixture {
+    struct problem problem;
+    float x[COUNT], w[COUNT];
+    uint16_t half[COUNT], other[COUNT];
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .problem = { .spatial_dims = 2,
+                                       .n = 2,
+                                       .c = 64,
+                                       .k = 32,
+                                       .groups = 1,
+                                       .in = { 1, 8, 8 },
+                                       .filter = { 1, 3, 3 },
+                                       .pad = { 0, 1, 1 },
+                                       .stride = { 1, 1, 1 },
+                                       .dilation = { 1, 1, 1 } } };
+    *state = &f;
+    return 0;
+}
+
+/* ---- filling ---- */
+
+static void sums_of_exact_products_are_the_same_in_any_order(void **state)
+{
+    struct fixture *f = *state;
+    float up = 0, down = 0;
+    operands_fill(OPERANDS_EXACT, &f->problem, f->x, COUNT, 1);
+    operands_fill(OPERANDS_EXACT, &f->problem, f->w, COUNT, 2);
+    for (unsigned i = 0; i < COUNT; i++) {
+        up += f->x[i] * f->w[i];
+        down += f->x[COUNT - 1 - i] * f->w[COUNT - 1 - i];
+        assert_true(f->x[i] != 0 && fabsf(f->x[i]) < 1);
+        assert_true(f->x[i] * 16 == rintf(f->x[i] * 16));
+    }
+    assert_true(up == down);
+}
+
+/* Sums so long that sixteenths would be rounded. */
+static void longer_sums_get_coarser_operands(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
+    f->problem.n = 64;
+    f->problem.in = (struct extent){ 1, 112, 112 };
+    operands_fill(OPERANDS_EXACT, &f->problem, f->x, COUNT, 1);
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_true(f->x[i] * 8 == rintf(f->x[i] * 8));
+}
+
+static void general_operands_have_all_their_bits(void **state)
+{
+    struct fixture *f = *state;
+    unsigned full = 0;
+    operands_fill(OPERANDS_GENERAL, &f->problem, f->x, COUNT, 1);
+    for (unsigned i = 0; i < COUNT; i++) {
+        uint32_t bits;
+        memcpy(&bits, &f->x[i], sizeof(bits));
+        full += bits & 1;
+        assert_true(fabsf(f->x[i]) >= 0.0625F && fabsf(f->x[i]) < 1);
+    }
+    assert_in_range(full, COUNT / 3, 2 * COUNT / 3);
+}
+
+static void half_and_brain_floats_are_what_was_meant(void **state)
+{
+    struct fixture *f = *state;
+    static const enum data_type types[] = { TYPE_FLOAT16, TYPE_BFLOAT16 };
+    for (unsigned t = 0; t < 2; t++) {
+        for (enum operands kind = OPERANDS_EXACT; kind <= OPERANDS_GENERAL; kind++) {
+            f->problem.type = types[t];
+            operands_fill(kind, &f->problem, f->half, COUNT, 1);
+            double largest = operands_largest(types[t], f->half, COUNT);
+            assert_true(largest < 1 && largest > 0.9);
+        }
+    }
+    static const uint16_t one[] = { 0x3c00 }, brain_one[] = { 0x3f80 };
+    assert_true(operands_largest(TYPE_FLOAT16, one, 1) == 1);
+    assert_true(operands_largest(TYPE_BFLOAT16, brain_one, 1) == 1);
+}
+
+static void another_seed_is_other_data(void **state)
+{
+    struct fixture *f = *state;
+    operands_fill(OPERANDS_EXACT, &f->problem, f->x, COUNT, 1);
+    operands_fill(OPERANDS_EXACT, &f->problem, f->w, COUNT, 1);
+    assert_memory_equal(f->x, f->w, sizeof(f->x));
+    operands_fill(OPERANDS_EXACT, &f->problem, f->w, COUNT, 2);
+    assert_memory_not_equal(f->x, f->w, sizeof(f->x));
+}
+
+static void what_is_no_number_is_larger_than_anything(void **state)
+{
+    struct fixture *f = *state;
+    operands_fill(OPERANDS_EXACT, &f->problem, f->x, COUNT, 1);
+    f->x[77] = NAN;
+    assert_true(isinf(operands_largest(TYPE_FLOAT32, f->x, COUNT)));
+    f->x[77] = -INFINITY;
+    assert_true(isinf(operands_largest(TYPE_FLOAT32, f->x, COUNT)));
+    memset(f->half, 0xff, sizeof(f->half));
+    assert_true(isinf(operands_largest(TYPE_FLOAT16, f->half, COUNT)));
+    assert_true(isinf(operands_largest(TYPE_BFLOAT16, f->half, COUNT)));
+}
+
+/* ---- comparing ---- */
+
+static void exact_results_agree_to_the_last_bit_or_not_at_all(void **state)
+{
+    struct fixture *f = *state;
+    const struct agreement a = agreement_of(&f->problem, false, 0);
+    operands_fill(OPERANDS_EXACT, &f->problem, f->x, COUNT, 1);
+    memcpy(f->w, f->x, sizeof(f->x));
+    assert_int_equal(operands_compare(&a, f->x, f->w, COUNT).count, 0);
+    f->x[9] = nextafterf(f->x[9], 2);
+    f->x[700] = 3;
+    const struct disagreement d = operands_compare(&a, f->x, f->w, COUNT);
+    assert_int_equal(d.count, 2);
+    assert_int_equal(d.first, 9);
+    assert_true(d.want == (double)f->w[9] && d.got == (double)f->x[9]);
+}
+
+static void zero_has_no_sign(void **state)
+{
+    struct fixture *f = *state;
+    const struct agreement a = agreement_of(&f->problem, false, 0);
+    static const float minus[] = { -0.0F }, plus[] = { 0.0F };
+    assert_int_equal(operands_compare(&a, minus, plus, 1).count, 0);
+}
+
+static void poison_agrees_with_nothing(void **state)
+{
+    struct fixture *f = *state;
+    static const float nan_[] = { NAN }, one[] = { 1 };
+    const struct agreement a = agreement_of(&f->problem, true, 1);
+    assert_int_equal(operands_compare(&a, nan_, one, 1).count, 1);
+}
+
+static void winograd_may_be_off_by_its_bound_and_no_more(void **state)
+{
+    struct fixture *f = *state;
+    const struct agreement a = agreement_of(&f->problem, true, 0);
+    static const float want[] = { 10 };
+    assert_true(a.bound > 1e-4 && a.bound < 0.05);
+    const float near[] = { 10 + (float)a.bound * 0.9F }, far[] = { 10 + (float)a.bound * 1.2F };
+    assert_int_equal(operands_compare(&a, near, want, 1).count, 0);
+    assert_int_equal(operands_compare(&a, far, want, 1).count, 1);
+}
+
+static void data_of_the_callers_may_round_but_no_product_may_be_missing(void **state)
+{
+    struct fixture *f = *state;
+    const struct agreement a = agreement_of(&f->problem, false, 1);
+    static const float want[] = { 8 }, rounded[] = { 8.00001F }, missing[] = { 7.75F };
+    assert_int_equal(operands_compare(&a, rounded, want, 1).count, 0);
+    assert_int_equal(operands_compare(&a, missing, want, 1).count, 1);
+}
+
+static void storage_rounds_once_for_each_result(void **state)
+{
+    struct fixture *f = *state;
+    static const uint16_t want[] = { 0x4900 }, next[] = { 0x4901 }, after[] = { 0x4904 }; /* 10 */
+    f->problem.type = TYPE_FLOAT16;
+    const struct agreement a = agreement_of(&f->problem, true, 0);
+    assert_int_equal(operands_compare(&a, next, want, 1).count, 0);
+    assert_int_equal(operands_compare(&a, after, want, 1).count, 1);
+}
+
+#define T(name) cmocka_unit_test_setup(name, set_up)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(sums_of_exact_products_are_the_same_in_any_order),
+        T(longer_sums_get_coarser_operands),
+        T(general_operands_have_all_their_bits),
+        T(half_and_brain_floats_are_what_was_meant),
+        T(another_seed_is_other_data),
+        T(what_is_no_number_is_larger_than_anything),
+        T(exact_results_agree_to_the_last_bit_or_not_at_all),
+        T(zero_has_no_sign),
+        T(poison_agrees_with_nothing),
+        T(winograd_may_be_off_by_its_bound_and_no_more),
+        T(data_of_the_callers_may_round_but_no_product_may_be_missing),
+        T(storage_rounds_once_for_each_result),
+    };
+    return cmocka_run_group_tests_name("conv_operands", tests, NULL, NULL);
+}

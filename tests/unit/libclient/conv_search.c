@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: MIT */
+/* The search for the best perf config, against a made-up compiler, device and clock; and its
+ * journal. */
+#include "libclient/conv/journal.h"
+#include "tests/support/test.h"
+
+#include <ftw.h>
+#include <glob.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MS 1000000ull
+#define SIDE 16u /* of the space: "1,1" to "16,16" */
+#define IN_FLIGHT_MOST 4u
+#define COMPILE_MS 10.0
+
+struct fixture {
+    struct search search;
+    struct kiln_err err;
+    double now_ms;
+    size_t asked[IN_FLIGHT_MOST];
+    unsigned in_flight, compiles, timed, checks, held, drops, clears, told;
+    unsigned enough_after;                  /* trials; 0: never */
+    bool is_lost;                           /* the device, from the next failure on */
+    const char *refused, *crashing, *wrong; /* configs */
+    char folder[64];
+    struct journal *journal;
+    size_t all[SIDE * SIDE];
+};
+
+/* ---- the fake ---- */
+
+static const struct search_trial *trial_of(const struct fixture *f, size_t index)
+{
+    return &f->search.trials[index];
+}
+
+static bool is(const char *config, const char *which) { return which && !strcmp(config, which); }
+
+/* A bowl around 11,6, in ms. */
+static double cost_of(const char *config)
+{
+    double a = 0, b = 0;
+    assert_int_equal(sscanf(config, "%lf,%lf", &a, &b), 2);
+    return 1 + 0.1 * fabs(a - 11) + 0.2 * fabs(b - 6);
+}
+
+static uint64_t now_ns(void *context)
+{
+    return (uint64_t)(((struct fixture *)context)->now_ms * 1e6);
+}
+
+static bool has_room(void *context)
+{
+    return ((struct fixture *)context)->in_flight < IN_FLIGHT_MOST;
+}
+
+static enum kiln_code ask(void *context, size_t trial, struct kiln_err *err)
+{
+    struct fixture *f = context;
+    (void)err;
+    assert_true(f->in_flight < IN_FLIGHT_MOST);
+    f->asked[f->in_flight++] = trial;
+    return KILN_OK;
+}
+
+static enum kiln_code next(void *context, uint64_t deadline_ns, size_t *ret_trial,
+                           enum kiln_code *ret_code, struct kiln_err *why, struct kiln_err *err)
+{
+    struct fixture *f = context;
+    assert_true(f->in_flight > 0);
+    if ((f->now_ms + COMPILE_MS) * 1e6 > (double)deadline_ns) {
+        f->now_ms = (double)deadline_ns / 1e6;
+        return kiln_fail(err, KILN_TIMED_OUT, "kilnd did not answer in time");
+    }
+    f->now_ms += COMPILE_MS;
+    f->compiles++;
+    *ret_trial = f->asked[0];
+    memmove(f->asked, f->asked + 1, --f->in_flight * sizeof(f->asked[0]));
+    if (is(trial_of(f, *ret_trial)->config, f->refused))
+        *ret_code = kiln_fail(why, KILN_COMPILE_FAILED, "error: no such register");
+    else
+        f->held++;
+    return KILN_OK;
+}
+
+static void clear(void *context)
+{
+    struct fixture *f = context;
+    f->clears++;
+    f->in_flight = 0;
+}
+
+static enum kiln_code take_time(void *context, size_t trial, const struct timing_limits *limits,
+                                struct timing *ret_timing, struct kiln_err *err)
+{
+    struct fixture *f = context;
+    const struct search_trial *t = trial_of(f, trial);
+    double ms = cost_of(t->config);
+    f->timed++;
+    if (t->state == KILN_CONV_UNTIMED)
+        journal_begin(f->journal, t->config);
+    if (is(t->config, f->crashing))
+        return kiln_fail(err, KILN_GPU_FAULT, "it fell over");
+    if (is(t->config, f->wrong))
+        ms = 0.001; /* nothing is as fast as doing nothing */
+    f->now_ms += ms * limits->samples;
+    *ret_timing =
+        (struct timing){ .median_ms = ms,
+                         .spread_ms = 0.01,
+                         .samples = limits->samples,
+                         .is_cut_short = limits->hopeless_ms > 0 && ms > limits->hopeless_ms };
+    return KILN_OK;
+}
+
+static enum kiln_code check(void *context, size_t trial, uint64_t *ret_checked,
+                            struct kiln_err *err)
+{
+    struct fixture *f = context;
+    f->checks++;
+    if (is(trial_of(f, trial)->config, f->wrong))
+        return kiln_fail(err, KILN_CORRUPT, "wrong: 5 of 64 elements");
+    *ret_checked = 64;
+    return KILN_OK;
+}
+
+static bool is_alive(void *context) { return !((struct fixture *)context)->is_lost; }
+
+static void drop(void *context, size_t trial)
+{
+    struct fixture *f = context;
+    assert_int_equal(trial_of(f, trial)->place, TRIAL_HELD);
+    f->held--;
+    f->drops++;
+}
+
+static bool told(void *context, const struct search_trial *trial)
+{
+    struct fixture *f = context;
+    journal_end(f->journal, trial);
+    return ++f->told == f->enough_after;
+}
+
+static const struct search_ops ops = {
+    .now_ns = now_ns,
+    .has_room = has_room,
+    .ask = ask,
+    .next = next,
+    .clear = clear,
+    .time = take_time,
+    .check = check,
+    .is_alive = is_alive,
+    .drop = drop,
+    .told = told,
+};
+
+static void add_all(struct fixture *f)
+{
+    for (unsigned i = 0; i < SIDE * SIDE; i++) {
+        unsigned at = i * 77 % (SIDE * SIDE); /* once each, in an order that looks random */
+        char config[16];
+        snprintf(config, sizeof(config), "%u,%u", at / SIDE + 1, at % SIDE + 1);
+        must(search_add(&f->search, config, &f->all[i], &f->err), f->err);
+    }
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-search-XXXXXX");
+    assert_non_null(mkdtemp(f->folder));
+    search_init(&f->search, &ops, f);
+    add_all(f);
+    *state = f;
+    return 0;
+}
+
+static int remove_one(const char *path, const struct stat *s, int type, struct FTW *ftw)
+{
+    (void)s, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    search_done(&f->search);
+    journal_close(f->journal);
+    nftw(f->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    unsigned left = f->held;
+    free(f);
+    return left ? -1 : 0;
+}
+
+static void search_whole(struct fixture *f, double until_ms)
+{
+    uint64_t until = (uint64_t)(until_ms * 1e6);
+    must(search_try(&f->search, f->all, SIDE * SIDE, until / 3, &f->err), f->err);
+    must(search_halve(&f->search, until, &f->err), f->err);
+    must(search_refine(&f->search, until, &f->err), f->err);
+}
+
+static const struct search_trial *best(const struct fixture *f)
+{
+    assert_int_not_equal(f->search.best, SIZE_MAX);
+    return &f->search.trials[f->search.best];
+}
+
+static const struct search_trial *find(const struct fixture *f, const char *config)
+{
+    size_t index = search_find(&f->search, config);
+    assert_int_not_equal(index, SIZE_MAX);
+    return &f->search.trials[index];
+}
+
+/* ---- searching ---- */
+
+static void with_time_for_all_the_best_is_found(void **state)
+{
+    struct fixture *f = *state;
+    search_whole(f, 1e9);
+    assert_string_equal(best(f)->config, "11,6");
+    assert_int_equal(f->search.tried, SIDE * SIDE);
+    assert_true(best(f)->checked == 64);
+    assert_int_equal(best(f)->timing.samples, 24);
+    assert_int_equal(f->held, 1);
+}
+
+static void neighbours_lead_from_a_sample_to_the_best(void **state)
+{
+    struct fixture *f = *state;
+    search_whole(f, 1500);
+    assert_string_equal(best(f)->config, "11,6");
+    assert_true(f->search.tried < SIDE * SIDE / 2);
+}
+
+static void the_budget_ends_it(void **state)
+{
+    struct fixture *f = *state;
+    search_whole(f, 200);
+    assert_true(f->search.tried >= 1 && f->search.tried < 20);
+    assert_int_not_equal(f->search.best, SIZE_MAX);
+}
+
+static void the_first_trial_is_waited_for_whatever_the_budget(void **state)
+{
+    struct fixture *f = *state;
+    must(search_try(&f->search, f->all, SIDE * SIDE, 1, &f->err), f->err);
+    assert_int_equal(f->search.tried, 1);
+    assert_int_not_equal(f->search.best, SIZE_MAX);
+}
+
+static void a_compiler_that_never_answers_is_given_up(void **state)
+{
+    struct fixture *f = *state;
+    f->search.give_up_ns = 5 * MS; /* sooner than any compile */
+    assert_int_equal(search_try(&f->search, f->all, SIDE * SIDE, 1, &f->err), KILN_TIMED_OUT);
+}
+
+static void what_is_under_way_when_time_is_up_counts_when_it_comes(void **state)
+{
+    struct fixture *f = *state;
+    must(search_try(&f->search, f->all, SIDE * SIDE, 25 * MS, &f->err), f->err);
+    assert_true(f->in_flight > 0);
+    unsigned before = f->search.tried;
+    size_t one = search_find(&f->search, "11,6");
+    must(search_try(&f->search, &one, 1, UINT64_MAX, &f->err), f->err);
+    assert_true(f->search.tried > before + 1);
+    assert_int_equal(f->search.trials[one].place, TRIAL_HELD);
+    assert_int_equal(f->clears, 0);
+}
+
+static void hopeless_ones_are_neither_checked_nor_held(void **state)
+{
+    struct fixture *f = *state;
+    size_t two[] = { search_find(&f->search, "11,6"), search_find(&f->search, "1,16") };
+    must(search_try(&f->search, two, 2, UINT64_MAX, &f->err), f->err);
+    assert_int_equal(find(f, "1,16")->state, KILN_CONV_CUT_SHORT);
+    assert_int_equal(find(f, "1,16")->place, TRIAL_DONE);
+    assert_int_equal(f->checks, 1);
+    assert_int_equal(f->held, 1);
+}
+
+static void few_are_held_however_many_are_tried(void **state)
+{
+    struct fixture *f = *state;
+    must(search_try(&f->search, f->all, SIDE * SIDE, UINT64_MAX, &f->err), f->err);
+    assert_true(f->held <= 16);
+    must(search_halve(&f->search, UINT64_MAX, &f->err), f->err);
+    assert_int_equal(f->held, 1);
+}
+
+/* ---- what goes wrong ---- */
+
+static void a_config_that_does_not_compile_is_passed_over(void **state)
+{
+    struct fixture *f = *state;
+    f->refused = "11,6";
+    search_whole(f, 1e9);
+    assert_int_equal(find(f, "11,6")->state, KILN_CONV_NOT_COMPILED);
+    assert_string_equal(find(f, "11,6")->reason, "error: no such register");
+    assert_true(best(f)->timing.median_ms <= 1.11);
+    assert_int_equal(f->search.failed, 1);
+}
+
+static void a_wrong_result_never_wins_however_fast(void **state)
+{
+    struct fixture *f = *state;
+    f->wrong = "3,3";
+    search_whole(f, 1e9);
+    assert_int_equal(find(f, "3,3")->state, KILN_CONV_WRONG);
+    assert_string_equal(best(f)->config, "11,6");
+    assert_int_equal(find(f, "10,6")->state, KILN_CONV_TIMED); /* not hopeless beside it */
+}
+
+static void a_config_that_fails_to_run_costs_only_itself(void **state)
+{
+    struct fixture *f = *state;
+    f->crashing = "11,6";
+    search_whole(f, 1e9);
+    assert_int_equal(find(f, "11,6")->state, KILN_CONV_NOT_RUN);
+    assert_string_equal(find(f, "11,6")->reason, "it fell over");
+    assert_int_equal(f->search.tried, SIDE * SIDE);
+}
+
+static void a_lost_device_ends_the_search_and_is_named_with_its_config(void **state)
+{
+    struct fixture *f = *state;
+    f->crashing = "11,6";
+    f->is_lost = true;
+    assert_int_equal(search_try(&f->search, f->all, SIDE * SIDE, UINT64_MAX, &f->err),
+                     KILN_GPU_FAULT);
+    assert_string_equal(f->err.text, "the device was lost with perf config 11,6: it fell over");
+}
+
+static void who_has_enough_stops_it(void **state)
+{
+    struct fixture *f = *state;
+    f->enough_after = 5;
+    search_whole(f, 1e9);
+    assert_int_equal(f->search.tried, 5);
+    assert_int_not_equal(f->search.best, SIZE_MAX);
+}
+
+static void what_was_asked_is_taken_back_at_the_end(void **state)
+{
+    struct fixture *f = *state;
+    must(search_try(&f->search, f->all, SIDE * SIDE, 25 * MS, &f->err), f->err);
+    assert_true(f->in_flight > 0);
+    search_done(&f->search);
+    assert_int_equal(f->clears, 1);
+    assert_int_equal(f->held, 0);
+}
+
+static void a_config_is_known_once(void **state)
+{
+    struct fixture *f = *state;
+    size_t index = SIZE_MAX, count = f->search.count;
+    must(search_add(&f->search, "7,7", &index, &f->err), f->err);
+    assert_int_equal(f->search.count, count);
+    assert_string_equal(f->search.trials[index].config, "7,7");
+    assert_int_equal(search_find(&f->search, "17,1"), SIZE_MAX);
+}
+
+static void configs_of_another_form_are_tried_and_have_no_neighbours(void **state)
+{
+    static const char *const configs[] = { "", "1,,2", "a,b", "70000,1", "1,2,", "-1" };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(configs) / sizeof(configs[0]); i++) {
+        size_t index;
+        must(search_add(&f->search, configs[i], &index, &f->err), f->err);
+        assert_int_equal(f->search.trials[index].value_count, 0);
+    }
+}
+
+/* ---- the journal ---- */
+
+static struct journal_subject subject(const char *solver)
+{
+    return (struct journal_subject){ .database_id = "gfx90a68",
+                                     .driver = "HIP 6",
+                                     .toolchain = "hiprtc 6.0 abc",
+                                     .solver = solver,
+                                     .problem = "conv -n 1 -F 1" };
+}
+
+static void open_journal(struct fixture *f, const char *solver)
+{
+    const struct journal_subject s = subject(solver);
+    must(journal_open(f->folder, &s, &f->journal, &f->err), f->err);
+}
+
+/* As another process would take it up. */
+static void begin_again(struct fixture *f, const char *solver)
+{
+    search_done(&f->search);
+    search_init(&f->search, &ops, f);
+    journal_close(f->journal);
+    open_journal(f, solver);
+    must(journal_read(f->journal, &f->search, &f->err), f->err);
+}
+
+static void a_search_that_was_cut_off_goes_on_where_it_was(void **state)
+{
+    struct fixture *f = *state;
+    open_journal(f, "Conv");
+    f->refused = "11,6";
+    search_whole(f, 600);
+    unsigned tried = f->search.tried;
+    begin_again(f, "Conv");
+    unsigned known = 0;
+    for (size_t i = 0; i < f->search.count; i++)
+        known += f->search.trials[i].place == TRIAL_DONE;
+    assert_int_equal(known, tried);
+    add_all(f);
+    search_whole(f, 1e9);
+    assert_int_equal(f->search.tried, SIDE * SIDE - tried);
+}
+
+static void times_and_reasons_come_back_as_they_were(void **state)
+{
+    struct fixture *f = *state;
+    size_t two[] = { search_find(&f->search, "11,7"), search_find(&f->search, "11,6") };
+    open_journal(f, "Conv");
+    f->refused = "11,6";
+    must(search_try(&f->search, two, 2, UINT64_MAX, &f->err), f->err);
+    begin_again(f, "Conv");
+    assert_int_equal(f->search.count, 2);
+    assert_int_equal(find(f, "11,7")->state, KILN_CONV_TIMED);
+    assert_true(fabs(find(f, "11,7")->timing.median_ms - 1.2) < 1e-6);
+    assert_int_equal(find(f, "11,6")->state, KILN_CONV_NOT_COMPILED);
+    assert_string_equal(find(f, "11,6")->reason, "error: no such register");
+}
+
+static void a_config_that_ended_its_process_is_not_tried_again(void **state)
+{
+    struct fixture *f = *state;
+    open_journal(f, "Conv");
+    journal_begin(f->journal, "5,5");
+    begin_again(f, "Conv");
+    assert_int_equal(find(f, "5,5")->state, KILN_CONV_NOT_RUN);
+    assert_int_equal(find(f, "5,5")->place, TRIAL_DONE);
+}
+
+static void what_is_of_another_solver_or_toolchain_is_another_journal(void **state)
+{
+    struct fixture *f = *state;
+    open_journal(f, "Conv");
+    journal_begin(f->journal, "5,5");
+    begin_again(f, "Conv2");
+    assert_int_equal(f->search.count, 0);
+}
+
+static void damaged_lines_are_passed_over(void **state)
+{
+    static const char lines[] = "=\t1,1\n"
+                                "=\t2,2\t99\t1\t1\t1\t\n"
+                                "=\t3,3\t0\t-1\t1\t1\t\n"
+                                "=\t4,4\t0\tnan\t1\t1\t\n"
+                                "=\t\t0\t1\t1\t1\t\n"
+                                "\n\t\t\t\t\t\t\t\t\t\n>\n=\n\xff\xfe\n"
+                                "=\t6,6\t0\t1.5\t0.1\t3\n"
+                                "=\t7,7\t0\t1.5\t0.";
+    struct fixture *f = *state;
+    char pattern[96];
+    glob_t found;
+    open_journal(f, "Conv");
+    snprintf(pattern, sizeof(pattern), "%s/*.tune", f->folder);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    FILE *out = fopen(found.gl_pathv[0], "ae");
+    globfree(&found);
+    assert_non_null(out);
+    fputs(lines, out);
+    fclose(out);
+    begin_again(f, "Conv");
+    assert_int_equal(find(f, "6,6")->place, TRIAL_DONE);
+    for (size_t i = 0; i < f->search.count; i++)
+        assert_true(f->search.trials[i].place == TRIAL_UNTRIED ||
+                    strcmp(f->search.trials[i].config, "6,6") == 0);
+}
+
+static void a_folder_that_was_named_and_cannot_be_used_is_said(void **state)
+{
+    struct fixture *f = *state;
+    const struct journal_subject s = subject("Conv");
+    assert_int_not_equal(journal_open("/proc/nowhere", &s, &f->journal, &f->err), KILN_OK);
+    assert_non_null(strstr(f->err.text, "the journal of a search"));
+    assert_null(f->journal);
+}
+
+static void without_a_folder_of_its_own_there_is_none(void **state)
+{
+    struct fixture *f = *state;
+    const struct journal_subject s = subject("Conv");
+    setenv("XDG_STATE_HOME", "/proc/nowhere", 1);
+    must(journal_open(NULL, &s, &f->journal, &f->err), f->err);
+    assert_null(f->journal);
+    setenv("XDG_STATE_HOME", f->folder, 1);
+    must(journal_open(NULL, &s, &f->journal, &f->err), f->err);
+    assert_non_null(f->journal);
+    unsetenv("XDG_STATE_HOME");
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(with_time_for_all_the_best_is_found),
+        T(neighbours_lead_from_a_sample_to_the_best),
+        T(the_budget_ends_it),
+        T(the_first_trial_is_waited_for_whatever_the_budget),
+        T(a_compiler_that_never_answers_is_given_up),
+        T(what_is_under_way_when_time_is_up_counts_when_it_comes),
+        T(hopeless_ones_are_neither_checked_nor_held),
+        T(few_are_held_however_many_are_tried),
+        T(a_config_that_does_not_compile_is_passed_over),
+        T(a_wrong_result_never_wins_however_fast),
+        T(a_config_that_fails_to_run_costs_only_itself),
+        T(a_lost_device_ends_the_search_and_is_named_with_its_config),
+        T(who_has_enough_stops_it),
+        T(what_was_asked_is_taken_back_at_the_end),
+        T(a_config_is_known_once),
+        T(configs_of_another_form_are_tried_and_have_no_neighbours),
+        T(a_search_that_was_cut_off_goes_on_where_it_was),
+        T(times_and_reasons_come_back_as_they_were),
+        T(a_config_that_ended_its_process_is_not_tried_again),
+        T(what_is_of_another_solver_or_toolchain_is_another_journal),
+        T(damaged_lines_are_passed_over),
+        T(a_folder_that_was_named_and_cannot_be_used_is_said),
+        T(without_a_folder_of_its_own_there_is_none),
+    };
+    return cmocka_run_group_tests_name("conv_search", tests, NULL, NULL);
+}

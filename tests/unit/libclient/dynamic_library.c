@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a vendor library is looked for, in which order, and what is said when it is not there.
+ * Folders of the build have libraries of the same name that tell which they are. */
+#include "libclient/device/dynamic_library.h"
+
+#include "tests/support/test.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FOLDER(name) KILN_TRIAL_FOLDER "/" name
+#define FILE_OF(name) FOLDER(name) "/libkiln_trial.so.1"
+
+struct table {
+    int (*number)(void);
+    int (*more)(void);
+};
+
+static const struct dynamic_symbol symbols[] = {
+    { "trial_number", offsetof(struct table, number), true },
+    { "trial_more", offsetof(struct table, more), false },
+};
+static const struct dynamic_symbol wants_more[] = {
+    { "trial_number", offsetof(struct table, number), true },
+    { "trial_more", offsetof(struct table, more), true },
+};
+/* The newest first; the last has a place of its own. */
+static const char *const names[] = { "libkiln_trial.so.2", "libkiln_trial.so.1",
+                                     "/nonexistent/libkiln_trial.so", NULL };
+
+struct fixture {
+    struct dynamic_library library;
+    struct table table;
+    struct kiln_err err;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    *state = f;
+    if (!f)
+        return -1;
+    f->library = (struct dynamic_library){ .kind = "trial",
+                                           .what = "the trial library",
+                                           .file_variable = "KILN_TRIAL_LIBRARY",
+                                           .path_variable = "KILN_TRIAL_LIBRARY_PATH",
+                                           .names = names,
+                                           .symbols = symbols,
+                                           .symbol_count = 2,
+                                           .table = &f->table };
+    unsetenv("KILN_TRIAL_LIBRARY");
+    unsetenv("KILN_TRIAL_LIBRARY_PATH");
+    return 0;
+}
+
+/* Libraries are never closed, but the next test needs to find none open. */
+static void close_for_good(const char *file)
+{
+    void *dl = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
+    assert_non_null(dl);
+    while (dl) {
+        dlclose(dl);
+        dl = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
+        if (dl)
+            dlclose(dl);
+    }
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    if (f->library.file)
+        close_for_good(f->library.file);
+    free(f->library.file);
+    free(f->library.path);
+    free(f);
+    return 0;
+}
+
+static void expect(struct fixture *f, int number, const char *folder)
+{
+    must(dynamic_library_use(&f->library, &f->err), f->err);
+    assert_int_equal(f->table.number(), number);
+    assert_memory_equal(dynamic_library_file(&f->library), folder, strlen(folder));
+}
+
+/* ---- the order ---- */
+
+static void the_folders_given_come_first_in_their_order(void **state)
+{
+    struct fixture *f = *state;
+    setenv("KILN_TRIAL_LIBRARY_PATH", FOLDER("c"), 1);
+    must(dynamic_library_set_path(&f->library, FOLDER("none") ":" FOLDER("b") "::" FOLDER("a"),
+                                  &f->err),
+         f->err);
+    assert_null(dynamic_library_file(&f->library));
+    expect(f, 2, FOLDER("b"));
+}
+
+static void then_those_of_the_variable(void **state)
+{
+    struct fixture *f = *state;
+    setenv("KILN_TRIAL_LIBRARY_PATH", FOLDER("none") ":" FOLDER("c"), 1);
+    must(dynamic_library_set_path(&f->library, FOLDER("none"), &f->err), f->err);
+    expect(f, 3, FOLDER("c"));
+}
+
+static void in_a_folder_the_newest_name_goes_first(void **state)
+{
+    struct fixture *f = *state;
+    must(dynamic_library_set_path(&f->library, FOLDER("d"), &f->err), f->err);
+    expect(f, 42, FOLDER("d"));
+}
+
+static void what_the_process_has_open_goes_before_every_folder(void **state)
+{
+    struct fixture *f = *state;
+    void *jobs = dlopen(FILE_OF("a"), RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(jobs);
+    must(dynamic_library_set_path(&f->library, FOLDER("b"), &f->err), f->err);
+    expect(f, 1, FOLDER("a"));
+}
+
+static void the_file_of_the_variable_is_the_only_one(void **state)
+{
+    struct fixture *f = *state;
+    void *jobs = dlopen(FILE_OF("a"), RTLD_NOW | RTLD_LOCAL);
+    setenv("KILN_TRIAL_LIBRARY", FILE_OF("c"), 1);
+    must(dynamic_library_set_path(&f->library, FOLDER("b"), &f->err), f->err);
+    expect(f, 3, FOLDER("c"));
+    dlclose(jobs);
+
+    free(f->library.file);
+    f->library.file = NULL;
+    close_for_good(FILE_OF("c"));
+    setenv("KILN_TRIAL_LIBRARY", FILE_OF("none"), 1);
+    assert_int_equal(dynamic_library_use(&f->library, &f->err), KILN_UNAVAILABLE);
+    assert_string_equal(f->err.text,
+                        "cannot load the trial library (tried " FILE_OF(
+                            "none") "): install it, or name its file in KILN_TRIAL_LIBRARY or its "
+                                    "folder in KILN_TRIAL_LIBRARY_PATH");
+}
+
+static void an_empty_variable_is_none(void **state)
+{
+    struct fixture *f = *state;
+    setenv("KILN_TRIAL_LIBRARY", "", 1);
+    setenv("KILN_TRIAL_LIBRARY_PATH", "", 1);
+    must(dynamic_library_set_path(&f->library, "", &f->err), f->err);
+    assert_null(f->library.path);
+    must(dynamic_library_set_path(&f->library, FOLDER("a"), &f->err), f->err);
+    must(dynamic_library_set_path(&f->library, FOLDER("b"), &f->err), f->err); /* the last counts */
+    expect(f, 2, FOLDER("b"));
+}
+
+/* ---- what goes wrong ---- */
+
+static void nothing_found_names_every_file_tried(void **state)
+{
+    struct fixture *f = *state;
+    must(dynamic_library_set_path(&f->library, "/nonexistent/x", &f->err), f->err);
+    assert_int_equal(dynamic_library_use(&f->library, &f->err), KILN_UNAVAILABLE);
+    assert_says(f->err.text, "tried /nonexistent/x/libkiln_trial.so.2, "
+                             "/nonexistent/x/libkiln_trial.so.1, libkiln_trial.so.2, "
+                             "libkiln_trial.so.1, /nonexistent/libkiln_trial.so)");
+    assert_null(strstr(f->err.text, "/nonexistent/x//nonexistent"));
+    assert_null(dynamic_library_file(&f->library));
+}
+
+static void a_file_that_cannot_be_loaded_is_named_with_the_reason(void **state)
+{
+    struct fixture *f = *state;
+    setenv("KILN_TRIAL_LIBRARY", "/proc/self/status", 1);
+    assert_int_equal(dynamic_library_use(&f->library, &f->err), KILN_UNAVAILABLE);
+    assert_says(f->err.text, "tried /proc/self/status; /proc/self/status: ");
+}
+
+static void a_required_symbol_that_is_missing_is_named_with_the_file(void **state)
+{
+    struct fixture *f = *state;
+    f->library.symbols = wants_more;
+    must(dynamic_library_set_path(&f->library, FOLDER("a"), &f->err), f->err);
+    assert_int_equal(dynamic_library_use(&f->library, &f->err), KILN_UNAVAILABLE);
+    assert_string_equal(f->err.text, "the trial library that is here, " FILE_OF(
+                                         "a") " lacks 'trial_more': a newer one is needed");
+    assert_null(dlopen(FILE_OF("a"), RTLD_NOW | RTLD_NOLOAD)); /* closed again */
+
+    /* another may do */
+    must(dynamic_library_set_path(&f->library, FOLDER("d"), &f->err), f->err);
+    expect(f, 42, FOLDER("d"));
+    assert_int_equal(f->table.more(), 1);
+}
+
+static void an_optional_symbol_that_is_missing_is_null(void **state)
+{
+    struct fixture *f = *state;
+    must(dynamic_library_set_path(&f->library, FOLDER("a"), &f->err), f->err);
+    expect(f, 1, FOLDER("a"));
+    assert_null(f->table.more);
+}
+
+static void a_folder_that_is_not_absolute_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(dynamic_library_set_path(&f->library, "/usr/lib:lib", &f->err), KILN_INVALID);
+    assert_says(f->err.text, "'lib' in the search path is not an absolute path");
+    setenv("KILN_TRIAL_LIBRARY_PATH", "./lib:/usr/lib", 1);
+    assert_int_equal(dynamic_library_use(&f->library, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "'./lib' in KILN_TRIAL_LIBRARY_PATH is not an absolute path");
+}
+
+static void a_path_after_the_library_was_opened_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    must(dynamic_library_set_path(&f->library, FOLDER("a"), &f->err), f->err);
+    expect(f, 1, FOLDER("a"));
+    assert_int_equal(dynamic_library_set_path(&f->library, FOLDER("b"), &f->err), KILN_INVALID);
+    assert_says(f->err.text, "the trial library is open already (" FILE_OF("a") ")");
+    expect(f, 1, FOLDER("a"));
+}
+
+static void a_path_of_any_length_does_no_harm(void **state)
+{
+    struct fixture *f = *state;
+    size_t size = 20000;
+    char *path = malloc(size + 1);
+    memset(path, 'x', size);
+    path[0] = '/';
+    path[size] = '\0';
+    path[10000] = ':';
+    path[10001] = '/';
+    must(dynamic_library_set_path(&f->library, path, &f->err), f->err);
+    assert_int_equal(dynamic_library_use(&f->library, &f->err), KILN_UNAVAILABLE);
+    path[10001] = 'x';
+    assert_int_equal(dynamic_library_set_path(&f->library, path, &f->err), KILN_INVALID);
+    free(path);
+}
+
+/* ---- threads ---- */
+
+static void *use(void *context)
+{
+    struct fixture *f = context;
+    struct kiln_err err = KILN_ERR_INIT;
+    bool fine = dynamic_library_use(&f->library, &err) == KILN_OK && f->table.number() == 1 &&
+                strcmp(dynamic_library_file(&f->library), FILE_OF("a")) == 0;
+    return fine ? NULL : f;
+}
+
+static void threads_may_ask_at_once(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t threads[4];
+    must(dynamic_library_set_path(&f->library, FOLDER("a"), &f->err), f->err);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, use, f), 0);
+    for (int i = 0; i < 4; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_folders_given_come_first_in_their_order),
+        TEST(then_those_of_the_variable),
+        TEST(in_a_folder_the_newest_name_goes_first),
+        TEST(what_the_process_has_open_goes_before_every_folder),
+        TEST(the_file_of_the_variable_is_the_only_one),
+        TEST(an_empty_variable_is_none),
+        TEST(nothing_found_names_every_file_tried),
+        TEST(a_file_that_cannot_be_loaded_is_named_with_the_reason),
+        TEST(a_required_symbol_that_is_missing_is_named_with_the_file),
+        TEST(an_optional_symbol_that_is_missing_is_null),
+        TEST(a_folder_that_is_not_absolute_is_refused),
+        TEST(a_path_after_the_library_was_opened_is_refused),
+        TEST(a_path_of_any_length_does_no_harm),
+        TEST(threads_may_ask_at_once),
+    };
+    return cmocka_run_group_tests_name("dynamic libraries", tests, NULL, NULL);
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+/* HIP and CUDA devices on fake runtimes: how they are named, what they tell, forks. */
+#include "libclient/device/device.h"
+#include "tests/unit/libclient/gpu_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *uuid_of(int number)
+{
+    static char text[64];
+    char hex[33] = "";
+    for (size_t i = 0; i < 32; i++)
+        hex[i] = i % 2 ? '1' : (char)('1' + number);
+    if (gpu.is_cuda)
+        snprintf(text, sizeof(text), "GPU-%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex, hex, hex, hex);
+    else
+        snprintf(text, sizeof(text), "GPU-1901ead3a2ecd4%02x", (unsigned)number);
+    return text;
+}
+
+/* ---- what a device tells ---- */
+
+static void a_device_tells_what_it_is(void **state)
+{
+    (void)state;
+    struct kiln_device *d = gpu_open(1);
+    char driver[32];
+    if (gpu.is_cuda)
+        snprintf(driver, sizeof(driver), "CUDA 13.1");
+    else
+        snprintf(driver, sizeof(driver), "HIP %d.2.41133", gpu.rocm);
+
+    assert_string_equal(kiln_device_name(d), gpu_name(1));
+    assert_string_equal(kiln_device_model(d), "Fake GPU 1");
+    assert_string_equal(kiln_device_target(d), gpu.target);
+    assert_string_equal(kiln_device_database_id(d), gpu.is_cuda ? "sm_90_104" : "gfx90a68");
+    assert_string_equal(kiln_device_uuid(d), uuid_of(1));
+    assert_memory_equal(kiln_device_driver(d), driver, strlen(driver));
+    assert_string_equal(kiln_device_pci(d), "0000:44:00.0");
+    assert_int_equal(kiln_device_compute_units(d), 104);
+    assert_int_equal(kiln_device_clock_mhz(d), 1700);
+    assert_true(kiln_device_memory(d) == FAKE_GPU_MEMORY_MOST);
+    kiln_device_close(d);
+}
+
+static void only_hopper_has_a_target_with_the_letter_a(void **state)
+{
+    (void)state;
+    if (!gpu.is_cuda)
+        skip();
+    static const struct {
+        int capability;
+        const char *target;
+    } cases[] = { { 75, "sm_75" }, { 80, "sm_80" }, { 89, "sm_89" }, { 90, "sm_90a" } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        gpu.fake->capability = cases[i].capability;
+        struct kiln_device *d = gpu_open(0);
+        assert_string_equal(kiln_device_target(d), cases[i].target);
+        kiln_device_close(d);
+    }
+}
+
+/* As a runtime whose struct has another layout would. */
+static void an_arch_that_makes_no_sense_is_refused(void **state)
+{
+    (void)state;
+    if (gpu.is_cuda)
+        skip();
+    static const char *const wrong[] = { "", "0000:43:00.0", "gfx90a:sramecc", "gfx" };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct kiln_device *d = NULL;
+        gpu.fake->arch = wrong[i];
+        assert_int_equal(kiln_device_open("hip", &d, &gpu.err), KILN_E_UNSUPPORTED);
+        assert_says(gpu.err.text, "states the arch of hip:0 in a way that");
+        assert_null(d);
+    }
+}
+
+static void a_part_of_a_gpu_has_a_uuid_of_its_own(void **state)
+{
+    (void)state;
+    if (!gpu.is_cuda)
+        skip();
+    gpu.fake->is_mig = true;
+    struct kiln_device *d = NULL;
+    const char *name = "cuda://MIG-12121212-1212-1212-1212-121212121212";
+    must(kiln_device_open(name, &d, &gpu.err), gpu.err);
+    assert_string_equal(kiln_device_uuid(d), name + strlen("cuda://"));
+    kiln_device_close(d);
+    assert_int_equal(
+        kiln_device_open("cuda://GPU-12121212-1212-1212-1212-121212121212", &d, &gpu.err),
+        KILN_E_NOT_FOUND);
+}
+
+/* ---- names ---- */
+
+static void a_kind_alone_is_its_first_device(void **state)
+{
+    (void)state;
+    struct kiln_device *d = NULL;
+    must(kiln_device_open(gpu.kind, &d, &gpu.err), gpu.err);
+    assert_string_equal(kiln_device_name(d), gpu_name(0));
+    kiln_device_close(d);
+    must(kiln_device_open("auto", &d, &gpu.err), gpu.err);
+    assert_string_equal(kiln_device_name(d), gpu_name(0));
+    kiln_device_close(d);
+}
+
+static void a_device_is_found_by_its_uuid(void **state)
+{
+    (void)state;
+    struct kiln_device *d = NULL;
+    char name[128];
+    snprintf(name, sizeof(name), "%s://%s", gpu.kind, uuid_of(2));
+    must(kiln_device_open(name, &d, &gpu.err), gpu.err);
+    assert_string_equal(kiln_device_name(d), gpu_name(2));
+    kiln_device_close(d);
+
+    snprintf(name, sizeof(name), "%s://GPU-0000000000000000", gpu.kind);
+    assert_int_equal(kiln_device_open(name, &d, &gpu.err), KILN_E_NOT_FOUND);
+    assert_says(gpu.err.text, name);
+    assert_says(gpu.err.text, "none of the 3");
+}
+
+static void a_runtime_that_tells_no_uuids_says_to_use_numbers(void **state)
+{
+    (void)state;
+    struct kiln_device *d = NULL;
+    char name[128];
+    snprintf(name, sizeof(name), "%s://GPU-11", gpu.kind);
+    gpu.fake->fail_name = gpu.is_cuda ? "cuDeviceGet" : "hipDeviceGetUuid";
+    assert_int_equal(kiln_device_open(name, &d, &gpu.err), KILN_E_UNSUPPORTED);
+    assert_says(gpu.err.text, "does not tell the uuids");
+    assert_says(gpu.err.text, gpu_name(0));
+}
+
+static void a_number_beyond_the_last_says_how_many_and_what_hides_others(void **state)
+{
+    (void)state;
+    struct kiln_device *d = NULL;
+    const char *variable = gpu.is_cuda ? "CUDA_VISIBLE_DEVICES" : "ROCR_VISIBLE_DEVICES";
+    assert_int_equal(kiln_device_open(gpu_name(3), &d, &gpu.err), KILN_E_NOT_FOUND);
+    assert_says(gpu.err.text, "this process sees 3");
+    assert_null(strstr(gpu.err.text, "VISIBLE"));
+
+    setenv(variable, "0,1,2", 1);
+    int rc = kiln_device_open(gpu_name(3), &d, &gpu.err);
+    unsetenv(variable);
+    assert_int_equal(rc, KILN_E_NOT_FOUND);
+    assert_says(gpu.err.text, variable);
+    assert_says(gpu.err.text, "='0,1,2' decides which devices it sees");
+}
+
+static void no_device_at_all_is_a_runtime_that_is_of_no_use(void **state)
+{
+    (void)state;
+    struct kiln_device *d = NULL;
+    gpu.fake->devices = 0;
+    setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    int rc = kiln_device_open(gpu.kind, &d, &gpu.err);
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    assert_int_equal(rc, KILN_E_UNAVAILABLE);
+    assert_says(gpu.err.text, "finds no device: there is none (0)");
+    assert_says(gpu.err.text, gpu.is_cuda ? "/dev/nvidia0" : "/dev/kfd");
+    assert_says(gpu.err.text, "CUDA_VISIBLE_DEVICES=''");
+}
+
+static void a_runtime_that_does_not_start_says_so(void **state)
+{
+    (void)state;
+    struct kiln_device *d = NULL;
+    gpu.fake->fail_name = gpu.is_cuda ? "cuInit" : "hipInit";
+    gpu.fake->fail_status = 100;
+    assert_int_equal(kiln_device_open(gpu.kind, &d, &gpu.err), KILN_E_UNAVAILABLE);
+    assert_says(gpu.err.text, "(100)");
+    gpu.fake->fail_status = 2;
+    assert_int_equal(kiln_device_open("auto", &d, &gpu.err), KILN_E_UNAVAILABLE);
+    assert_says(gpu.err.text, "no device works here: hip: ");
+    assert_says(gpu.err.text, "; cuda: ");
+    assert_says(gpu.err.text, "; opencl: cannot load the OpenCL loader");
+}
+
+/* ---- lists ---- */
+
+static void a_list_opens_its_devices_in_order(void **state)
+{
+    (void)state;
+    struct kiln_device *devices[4];
+    size_t count = 0;
+    char names[128];
+    snprintf(names, sizeof(names), "%s:2,%s://%s,%s:0", gpu.kind, gpu.kind, uuid_of(1), gpu.kind);
+    must(kiln_device_open_list(names, devices, 4, &count, &gpu.err), gpu.err);
+    assert_int_equal(count, 3);
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(kiln_device_name(devices[i]), gpu_name(2 - (int)i));
+        kiln_device_close(devices[i]);
+    }
+}
+
+static void a_list_that_fails_opens_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *format;
+        int code;
+        const char *says;
+    } cases[] = {
+        { "%s:0,%s:1,%s:9", KILN_E_NOT_FOUND, "there is no" },
+        { "%s:0,%s:1,%s", KILN_E_INVALID, "is in the list twice, as" },
+        { "%s:0,%s:1,%s:2,auto", KILN_E_INVALID, "more than the 3 devices" },
+        { "%s:0,,%s:1%s", KILN_E_INVALID, "'' names no device" },
+        { "%s:0,%sx,%s", KILN_E_INVALID, "names no device" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct kiln_device *devices[3];
+        size_t count = 7;
+        char names[128];
+        const char *kind = gpu.kind;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(names, sizeof(names), cases[i].format, kind, kind, kind);
+#pragma GCC diagnostic pop
+        assert_int_equal(kiln_device_open_list(names, devices, 3, &count, &gpu.err), cases[i].code);
+        assert_says(gpu.err.text, cases[i].says);
+        assert_int_equal(count, 7);
+        assert_int_equal(gpu_live(), 0);
+    }
+}
+
+static void a_name_of_one_device_is_wanted_where_one_is_opened(void **state)
+{
+    (void)state;
+    struct kiln_device *d = NULL;
+    size_t count = 0;
+    assert_int_equal(kiln_device_open("hip:0,hip:1", &d, &gpu.err), KILN_E_INVALID);
+    assert_says(gpu.err.text, "is a list");
+    assert_int_equal(kiln_device_open(NULL, &d, &gpu.err), KILN_E_INVALID);
+    assert_int_equal(kiln_device_open("auto", NULL, &gpu.err), KILN_E_INVALID);
+    assert_int_equal(kiln_device_open_list(NULL, &d, 1, &count, &gpu.err), KILN_E_INVALID);
+    assert_int_equal(kiln_device_open_list("auto", &d, 0, &count, &gpu.err), KILN_E_INVALID);
+}
+
+/* ---- listing ---- */
+
+struct listing {
+    unsigned devices, failed, absent_hip, absent_cuda, absent_opencl;
+};
+
+static void on_found(void *context, const struct kiln_device_info *info,
+                     const struct kiln_error *why_not)
+{
+    struct listing *l = context;
+    assert_int_equal(info->size, sizeof(*info));
+    bool is_kind = !strchr(info->name, ':');
+    l->absent_hip += is_kind && strcmp(info->name, "hip") == 0;
+    l->absent_cuda += is_kind && strcmp(info->name, "cuda") == 0;
+    l->absent_opencl += is_kind && strcmp(info->name, "opencl") == 0;
+    if (why_not) {
+        l->failed += !is_kind;
+        assert_true(why_not->text[0]);
+        return;
+    }
+    assert_string_equal(info->name, gpu_name((int)l->devices));
+    assert_string_equal(info->target, gpu.target);
+    assert_string_equal(info->database_id, gpu.is_cuda ? "sm_90_104" : "gfx90a68");
+    assert_string_equal(info->uuid, uuid_of((int)l->devices));
+    assert_memory_equal(info->pci, "0000:4", 6);
+    assert_true(info->driver[0] && info->model[0]);
+    assert_int_equal(info->compute_units, 104);
+    assert_int_equal(info->clock_mhz, 1700);
+    assert_true(info->memory == FAKE_GPU_MEMORY_MOST);
+    l->devices++;
+}
+
+static void a_listing_tells_all_of_every_device_and_makes_no_context(void **state)
+{
+    (void)state;
+    struct listing l = { 0 };
+    must(kiln_device_list(on_found, &l, &gpu.err), gpu.err);
+    assert_int_equal(l.devices, FAKE_GPU_DEVICES);
+    assert_int_equal(l.absent_hip, gpu.is_cuda);
+    assert_int_equal(l.absent_cuda, !gpu.is_cuda);
+    assert_int_equal(l.absent_opencl, 1);
+    assert_int_equal(gpu_live(), 0);
+    assert_int_equal(kiln_device_list(NULL, &l, &gpu.err), KILN_E_INVALID);
+}
+
+static void a_device_that_cannot_be_told_is_listed_with_the_reason(void **state)
+{
+    (void)state;
+    struct listing l = { 0 };
+    gpu.fake->fail_name = gpu.is_cuda ? "cuDeviceTotalMem_v2" : "hipDeviceTotalMem";
+    must(kiln_device_list(on_found, &l, &gpu.err), gpu.err);
+    assert_int_equal(l.devices, 0);
+    assert_int_equal(l.failed, FAKE_GPU_DEVICES);
+}
+
+/* ---- forks ---- */
+
+/* In the child: 0 when every call was refused as it should be. */
+static int use_in_child(struct kiln_device *d, struct gpu_work *work, struct kiln_stream *stream,
+                        struct kiln_event *event)
+{
+    struct kiln_error err = { 0 };
+    struct kiln_memory *memory = NULL;
+    struct kiln_stream *another_stream = NULL;
+    struct kiln_event *another_event = NULL;
+    struct kiln_run *run = NULL;
+    double ms;
+    char byte = 0;
+    unsigned calls = gpu.fake->calls;
+    const int codes[] = { kiln_memory_create(d, 4, &memory, &err),
+                          kiln_memory_wrap(d, d, 4, &memory, &err),
+                          kiln_memory_write(work->x, &byte, 1, &err),
+                          kiln_memory_read(work->x, &byte, 1, &err),
+                          kiln_memory_fill(work->x, 0, NULL, &err),
+                          kiln_stream_create(d, &another_stream, &err),
+                          kiln_stream_wrap(d, d, &another_stream, &err),
+                          kiln_stream_finish(stream, &err),
+                          kiln_event_create(d, &another_event, &err),
+                          kiln_event_record(event, stream, &err),
+                          kiln_event_wait(event, &err),
+                          kiln_event_elapsed(event, event, &ms, &err),
+                          kiln_run_create(d, work->plan, &run, &err),
+                          kiln_run_launch_on(work->run, &work->tensors, stream, &err),
+                          kiln_device_finish(d, &err) };
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+        if (codes[i] != KILN_E_INVALID)
+            return 10 + (int)i;
+    if (!strstr(err.text, "before this process was forked"))
+        return 2;
+    gpu_work_end(work);
+    kiln_event_destroy(event);
+    kiln_stream_destroy(stream);
+    kiln_device_close(d);
+    return gpu.fake->calls == calls ? 0 : 3;
+}
+
+static void a_child_is_refused_and_gives_nothing_back_to_the_runtime(void **state)
+{
+    (void)state;
+    struct kiln_device *d = gpu_open(0);
+    struct gpu_work work;
+    struct made_plan made = gpu_scale();
+    struct kiln_stream *stream = NULL;
+    struct kiln_event *event = NULL;
+    must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
+    must(kiln_stream_create(d, &stream, &gpu.err), gpu.err);
+    must(kiln_event_create(d, &event, &gpu.err), gpu.err);
+    must(kiln_event_record(event, stream, &gpu.err), gpu.err);
+
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(use_in_child(d, &work, stream, event));
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+
+    must(kiln_run_launch_on(work.run, &work.tensors, stream, &gpu.err), gpu.err);
+    gpu_work_end(&work);
+    kiln_event_destroy(event);
+    kiln_stream_destroy(stream);
+    kiln_device_close(d);
+}
+
+/* ---- where the runtime came from ---- */
+
+static void the_path_cannot_be_set_once_the_runtime_is_open(void **state)
+{
+    (void)state;
+    assert_int_equal(kiln_library_path_set(gpu.kind, "/", &gpu.err), KILN_E_INVALID);
+    assert_says(gpu.err.text, "is open already");
+    assert_says(gpu.err.text, gpu.folder);
+    assert_int_equal(kiln_library_path_set("rocm", "/", &gpu.err), KILN_E_INVALID);
+    assert_says(gpu.err.text, "'rocm' is no kind of device");
+    assert_int_equal(kiln_library_path_set(NULL, "/", &gpu.err), KILN_E_INVALID);
+    assert_int_equal(kiln_library_path_set("opencl", "lib:/usr/lib", &gpu.err), KILN_E_INVALID);
+    assert_says(gpu.err.text, "'lib' in the search path is not an absolute path");
+    assert_null(kiln_library_file(gpu.is_cuda ? "hip" : "cuda"));
+    assert_null(kiln_library_file("rocm"));
+}
+
+int main(int argc, char **argv)
+{
+    gpu_init(argc, argv, "cuda");
+    const struct CMUnitTest tests[] = {
+        GPU_TEST(a_device_tells_what_it_is),
+        GPU_TEST(only_hopper_has_a_target_with_the_letter_a),
+        GPU_TEST(an_arch_that_makes_no_sense_is_refused),
+        GPU_TEST(a_part_of_a_gpu_has_a_uuid_of_its_own),
+        GPU_TEST(a_kind_alone_is_its_first_device),
+        GPU_TEST(a_device_is_found_by_its_uuid),
+        GPU_TEST(a_runtime_that_tells_no_uuids_says_to_use_numbers),
+        GPU_TEST(a_number_beyond_the_last_says_how_many_and_what_hides_others),
+        GPU_TEST(no_device_at_all_is_a_runtime_that_is_of_no_use),
+        GPU_TEST(a_runtime_that_does_not_start_says_so),
+        GPU_TEST(a_list_opens_its_devices_in_order),
+        GPU_TEST(a_list_that_fails_opens_nothing),
+        GPU_TEST(a_name_of_one_device_is_wanted_where_one_is_opened),
+        GPU_TEST(a_listing_tells_all_of_every_device_and_makes_no_context),
+        GPU_TEST(a_device_that_cannot_be_told_is_listed_with_the_reason),
+        GPU_TEST(a_child_is_refused_and_gives_nothing_back_to_the_runtime),
+        GPU_TEST(the_path_cannot_be_set_once_the_runtime_is_open),
+    };
+    return cmocka_run_group_tests_name(gpu.folder, tests, NULL, NULL);
+}

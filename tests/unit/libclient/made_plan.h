@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Plans of a test's making, with one kernel each, as kilnd might have answered them.
+ *
+ * Ownership  the caller owns what is returned: kiln_plan_unref, free
+ * Threading  any thread
+ */
+#include "common/messages.h"
+
+#include <kiln/plan.h>
+
+#define MADE_ARGUMENTS_MOST 6
+#define MADE_ELEMENTS 64 /* of x, w and y each, fp32 */
+
+struct made_plan {
+    struct bytes object; /* borrowed; no data: the plan came without objects */
+    const char *target, *entry;
+    uint32_t grid[3], group[3], shared_bytes;
+    struct message_plan_argument arguments[MADE_ARGUMENTS_MOST];
+    uint32_t argument_count;
+    uint32_t elements;  /* of each tensor; 0: MADE_ELEMENTS */
+    uint64_t workspace; /* bytes */
+    unsigned key;       /* of the object: plans with the same share a module */
+};
+
+struct kiln_plan *made_plan_create(const struct made_plan *made);
+
+/* y[i] = x[i] * w[0] * 2 + 5 + 3, four groups of sixteen. */
+struct made_plan made_plan_scale(const char *target, struct bytes object);
+
+/* A whole 64-bit ELF file for |machine| with |names| in it. */
+struct bytes made_object(unsigned machine, uint32_t flags, const char *names);

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/* Loaded code objects of a device: shared, waited for, kept, unloaded; on a runtime of the test's
+ * making. */
+#include "libclient/device/module_table.h"
+
+#include "libclient/device/device.h"
+#include "tests/support/test.h"
+#include "tests/unit/libclient/fake_daemon.h"
+
+#include <string.h>
+
+#define THREADS 6
+#define ROUNDS 300
+
+struct fixture {
+    struct kiln_device *device;
+    atomic_uint loads, unloads, loaded;
+    unsigned failures;  /* loads that are still to fail */
+    atomic_uint asking; /* threads that are about to ask */
+    unsigned wait_for;  /* a load goes on once that many ask */
+};
+
+static struct fixture f;
+
+/* ---- the runtime ---- */
+
+static enum kiln_code load(struct kiln_device *device, struct bytes object, void **ret_module,
+                           struct kiln_err *err)
+{
+    (void)device;
+    while (atomic_load(&f.asking) < f.wait_for)
+        sched_yield();
+    atomic_fetch_add(&f.loads, 1);
+    if (f.failures) { /* one load at a time, as all are of one key */
+        f.failures--;
+        return kiln_fail(err, KILN_CORRUPT, "told to fail");
+    }
+    atomic_fetch_add(&f.loaded, 1);
+    *ret_module = (void *)object.data;
+    return KILN_OK;
+}
+
+static void unload(struct kiln_device *device, void *module)
+{
+    (void)device;
+    assert_non_null(module);
+    atomic_fetch_add(&f.unloads, 1);
+    atomic_fetch_sub(&f.loaded, 1);
+}
+
+static void close_nothing(struct kiln_device *device) { (void)device; }
+
+static const struct device_ops ops = { .load = load, .unload = unload, .close = close_nothing };
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&f, 0, sizeof(f));
+    f.device = device_create(sizeof(*f.device), &ops);
+    return f.device ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    device_unref(f.device);
+    assert_int_equal(f.loaded, 0);
+    return 0;
+}
+
+static struct kiln_kernel *kernel_of(unsigned seed)
+{
+    static const char content[] = "code";
+    struct digest key = fake_key(seed);
+    struct message_outcome o = fake_inline_outcome(0, &key, bytes_of(content, sizeof(content)));
+    struct reply reply = { .capabilities = CAPABILITY_INLINE };
+    struct kiln_kernel *kernel = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(kernel_create(&o, &reply, &kernel, &err), err);
+    return kernel;
+}
+
+/* The module of a kernel that nobody else holds. */
+static struct device_module *get(unsigned seed)
+{
+    struct kiln_kernel *kernel = kernel_of(seed);
+    struct device_module *module = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(module_get(f.device, kernel, &module, &err), err);
+    kernel_destroy(kernel);
+    return module;
+}
+
+/* ---- one thread ---- */
+
+static void a_module_is_loaded_once_and_stays(void **state)
+{
+    (void)state;
+    struct device_module *first = get(1), *second = get(1), *other = get(2);
+    assert_ptr_equal(first, second);
+    assert_ptr_not_equal(first, other);
+    module_put(f.device, first);
+    module_put(f.device, second);
+    module_put(f.device, other);
+    module_put(f.device, NULL);
+    assert_ptr_equal(get(1), first);
+    module_put(f.device, first);
+    assert_int_equal(f.loads, 2);
+    assert_int_equal(f.unloads, 0);
+}
+
+/* HIP reads the object after loading, too. */
+static void a_module_keeps_its_kernels_bytes(void **state)
+{
+    (void)state;
+    struct device_module *module = get(1);
+    assert_memory_equal(module->native, "code", 5);
+    module_put(f.device, module);
+}
+
+static void a_load_that_fails_leaves_nothing_and_may_be_tried_again(void **state)
+{
+    (void)state;
+    struct kiln_kernel *kernel = kernel_of(1);
+    struct device_module *module = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    f.failures = 1;
+    assert_int_equal(module_get(f.device, kernel, &module, &err), KILN_CORRUPT);
+    assert_null(module);
+    assert_null(f.device->modules.newest);
+    assert_null(f.device->modules.oldest);
+    must(module_get(f.device, kernel, &module, &err), err);
+    module_put(f.device, module);
+    kernel_destroy(kernel);
+    assert_int_equal(f.loads, 2);
+}
+
+static void the_least_recently_used_goes_when_too_many_are_idle(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < MODULES_IDLE_MOST; i++)
+        module_put(f.device, get(i));
+    module_put(f.device, get(0)); /* now 1 is the oldest */
+    assert_int_equal(f.unloads, 0);
+    module_put(f.device, get(MODULES_IDLE_MOST));
+    assert_int_equal(f.unloads, 1);
+    assert_int_equal(f.loads, MODULES_IDLE_MOST + 1);
+    module_put(f.device, get(0));
+    assert_int_equal(f.loads, MODULES_IDLE_MOST + 1);
+    module_put(f.device, get(1));
+    assert_int_equal(f.loads, MODULES_IDLE_MOST + 2);
+    assert_int_equal(f.device->modules.idle, MODULES_IDLE_MOST);
+}
+
+static void one_that_is_in_use_never_goes(void **state)
+{
+    (void)state;
+    struct device_module *kept = get(0);
+    for (unsigned i = 1; i <= MODULES_IDLE_MOST + 3; i++)
+        module_put(f.device, get(i));
+    assert_int_equal(f.unloads, 3);
+    assert_ptr_equal(get(0), kept);
+    module_put(f.device, kept);
+    assert_int_equal(f.unloads, 3);
+    module_put(f.device, kept); /* idle now, and the most recently used */
+    assert_int_equal(f.unloads, 4);
+    assert_ptr_equal(get(0), kept);
+    module_put(f.device, kept);
+}
+
+static void what_is_abandoned_is_forgotten_and_not_unloaded(void **state)
+{
+    (void)state;
+    module_put(f.device, get(1));
+    module_put(f.device, get(2));
+    module_table_done(&f.device->modules, f.device, /* abandon= */ true);
+    assert_int_equal(f.unloads, 0);
+    f.loaded = 0;
+    module_table_init(&f.device->modules);
+}
+
+/* ---- several ---- */
+
+static void *ask(void *ret_failed)
+{
+    struct kiln_kernel *kernel = kernel_of(1);
+    struct device_module *module = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    atomic_fetch_add(&f.asking, 1);
+    enum kiln_code rc = module_get(f.device, kernel, &module, &err);
+    if (!rc)
+        module_put(f.device, module);
+    kernel_destroy(kernel);
+    *(bool *)ret_failed = rc != KILN_OK;
+    return NULL;
+}
+
+static unsigned ask_all_at_once(void)
+{
+    pthread_t threads[THREADS];
+    bool failed[THREADS] = { false };
+    unsigned count = 0;
+    f.wait_for = THREADS;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask, &failed[i]), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < THREADS; i++)
+        count += failed[i];
+    return count;
+}
+
+static void who_asks_for_what_is_being_loaded_waits_for_it(void **state)
+{
+    (void)state;
+    assert_int_equal(ask_all_at_once(), 0);
+    assert_int_equal(f.loads, 1);
+}
+
+/* Who waited tries for himself: what failed for one may work for the next. */
+static void a_failed_load_fails_for_him_alone_who_did_it(void **state)
+{
+    (void)state;
+    f.failures = 2;
+    assert_int_equal(ask_all_at_once(), 2);
+    assert_int_equal(f.loads, 3);
+}
+
+static void *mix(void *seed)
+{
+    unsigned n = *(unsigned *)seed;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        n = n * 1664525 + 1013904223;
+        module_put(f.device, get(n >> 8 & 0x3ff));
+    }
+    return NULL;
+}
+
+static void threads_that_load_and_evict_leave_a_table_that_adds_up(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    unsigned seeds[THREADS];
+    for (unsigned i = 0; i < THREADS; i++) {
+        seeds[i] = i + 1;
+        assert_int_equal(pthread_create(&threads[i], NULL, mix, &seeds[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    size_t count = 0;
+    for (struct device_module *m = f.device->modules.newest; m; m = m->next, count++)
+        assert_int_equal(m->users, 0);
+    assert_int_equal(count, f.device->modules.idle);
+    assert_int_equal(count, f.loaded);
+    assert_true(count <= MODULES_IDLE_MOST && f.unloads > 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_module_is_loaded_once_and_stays),
+        TEST(a_module_keeps_its_kernels_bytes),
+        TEST(a_load_that_fails_leaves_nothing_and_may_be_tried_again),
+        TEST(the_least_recently_used_goes_when_too_many_are_idle),
+        TEST(one_that_is_in_use_never_goes),
+        TEST(what_is_abandoned_is_forgotten_and_not_unloaded),
+        TEST(who_asks_for_what_is_being_loaded_waits_for_it),
+        TEST(a_failed_load_fails_for_him_alone_who_did_it),
+        TEST(threads_that_load_and_evict_leave_a_table_that_adds_up),
+    };
+    return cmocka_run_group_tests_name("modules", tests, NULL, NULL);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* A vendor library as far as the search for one goes: which of several it is. */
+#define PUBLIC __attribute__((visibility("default")))
+
+PUBLIC int trial_number(void);
+int trial_number(void) { return TRIAL_NUMBER; }
+
+#ifdef TRIAL_HAS_MORE
+PUBLIC int trial_more(void);
+int trial_more(void) { return 1; }
+#endif
