@@ -279,7 +279,7 @@ static void a_compiler_that_aborts_costs_one_request_and_is_remembered(void **st
     }
     const char *file = KILN_SOURCE "/scripts/networks/smoke.txt";
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch", file, "--target", "gfx942",
-                "--toolchain", "hiprtc", NULL);
+                "--toolchain", "hiprtc", "--solver", "ConvDirectNaive", NULL);
     assert_int_equal(f->result.status, 1);
     unsigned long long crashes = daemon_stat(&f->daemon, "worker_crashes");
     unsigned long long compiles = daemon_stat(&f->daemon, "compiles");
@@ -287,7 +287,7 @@ static void a_compiler_that_aborts_costs_one_request_and_is_remembered(void **st
     assert_int_equal(daemon_stat(&f->daemon, "compile_errors"), compiles);
 
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch", file, "--target", "gfx942",
-                "--toolchain", "hiprtc", NULL);
+                "--toolchain", "hiprtc", "--solver", "ConvDirectNaive", NULL);
     assert_int_equal(f->result.status, 1);
     if (!strstr(f->result.output, "kiln-compiler died of SIG")) /* a sanitizer may exit instead */
         assert_says(f->result.output, "kiln-compiler exited with status");
