@@ -195,7 +195,8 @@ static void a_solver_with_nothing_to_tune_has_empty_texts(void **state)
 static void lists_that_do_not_fit_together_are_refused(void **state)
 {
     struct fixture *f = *state;
-    const struct fixture good = *f;
+    const struct message_solution solution = f->solution;
+    const uint32_t count = f->count;
     struct kiln_solutions *list;
     static char longest[TUNING_WORD_MOST + 1];
     memset(longest, '1', sizeof(longest));
@@ -205,9 +206,9 @@ static void lists_that_do_not_fit_together_are_refused(void **state)
         assert_int_equal(get(f, &list), KILN_E_CORRUPT); \
         assert_says(f->err.text, "list of solvers");     \
         assert_null(list);                               \
-        f->count = good.count;                           \
+        f->count = count;                                \
         f->more = 0;                                     \
-        f->solution = good.solution;                     \
+        f->solution = solution;                          \
     } while (0)
     BREAK(count, 0);
     BREAK(count, 65);
