@@ -18,14 +18,16 @@
  * recovery puts the log's version over whatever we caught.  A log that starts over gets another
  * header (new salts): the header is compared before and after.
  *
- * Pages of a transaction that has not ended may be written anew in their place.  A copy that caught
- * some of them before and its end after that looks like a damaged log, and is made again.
+ * Pages of a transaction that has not ended may be written anew in their place, and their checksums
+ * come right as the last thing that its end does.  A copy from the midst of that looks like a
+ * damaged log.  A damaged log stays as it is, so only one that still has the same bytes a moment
+ * later counts as damaged; any other copy is made again.
  */
 
 #define LOCK_WAIT_MS 5000
 #define LOCK_PAUSE_MS 5
-#define ATTEMPTS 8      /* a log starts over once in a thousand pages: two in a row are rare */
-#define TORN_ATTEMPTS 5 /* a log that looks damaged may only have been written to meanwhile */
+#define ATTEMPTS 8     /* a log starts over once in a thousand pages: two in a row are rare */
+#define SETTLED_MS 100 /* a transaction ends within less, once it writes its last page */
 #define CHUNK (256 << 10)
 #define LOG_HEADER 32
 
@@ -253,15 +255,49 @@ static bool same_header(const struct log_header *a, const struct log_header *b)
     return a->size == b->size && memcmp(a->bytes, b->bytes, LOG_HEADER) == 0;
 }
 
-struct copied {
-    bool consistent; /* as far as the log's header tells */
-    bool damaged;    /* the log */
-};
+/* Whether |from|, which may have grown since, begins with all of |copy|. */
+static enum kiln_code begins_with(const char *from, const char *copy, bool *ret_same,
+                                  struct kiln_err *err)
+{
+    KILN_AUTO(fd) int from_fd = -1;
+    KILN_AUTO(fd) int copy_fd = -1;
+    KILN_AUTO(mem) uint8_t *chunk = malloc(2 * CHUNK);
+    if (!chunk)
+        return kiln_fail(err, KILN_NO_MEMORY, "out of memory");
+    enum kiln_code rc = open_beside(from, &from_fd, err);
+    if (!rc)
+        rc = open_beside(copy, &copy_fd, err);
+    bool same = from_fd >= 0 && copy_fd >= 0;
+    for (off_t at = 0; !rc && same;) {
+        ssize_t want = pread(copy_fd, chunk, CHUNK, at);
+        if (want <= 0)
+            break;
+        ssize_t got = pread(from_fd, chunk + CHUNK, (size_t)want, at);
+        same = got == want && memcmp(chunk, chunk + CHUNK, (size_t)want) == 0;
+        at += want;
+    }
+    *ret_same = same;
+    return rc;
+}
 
-static enum kiln_code copy_once(struct source *s, const char *to, struct copied *ret_copied,
-                                struct kiln_err *err)
+/* Whether the log that was copied is damaged, or only caught while it was written to. */
+static enum kiln_code settle(const char *from_log, const char *to_log, bool *ret_settled,
+                             struct kiln_err *err)
 {
     struct log_state log = { 0 };
+    enum kiln_code rc = log_look(to_log, &log, err);
+    *ret_settled = true;
+    if (rc || !log.damaged)
+        return rc;
+    sqlite3_sleep(SETTLED_MS);
+    return copy_failed(begins_with(from_log, to_log, ret_settled, err), from_log, err);
+}
+
+/* |ret_consistent| is false where the copy does not show whole what somebody wrote meanwhile. */
+static enum kiln_code copy_once(struct source *s, const char *to, bool *ret_consistent,
+                                struct kiln_err *err)
+{
+    bool settled = false;
     struct log_header before = { 0 }, after = { 0 };
     KILN_AUTO(mem) char *from_log = beside(s->path, "-wal");
     KILN_AUTO(mem) char *to_log = beside(to, "-wal");
@@ -275,18 +311,17 @@ static enum kiln_code copy_once(struct source *s, const char *to, struct copied 
     if (!rc)
         rc = copy_beside(from_log, to_log, err);
     if (!rc)
+        rc = settle(from_log, to_log, &settled, err);
+    if (!rc)
         rc = read_log_header(from_log, &after, err);
     if (!rc)
-        rc = log_look(to_log, &log, err);
-    if (!rc)
-        *ret_copied = (struct copied){ same_header(&before, &after), log.damaged };
+        *ret_consistent = settled && same_header(&before, &after);
     return rc;
 }
 
 enum kiln_code db_snapshot(const char *from, const char *to, struct kiln_err *err)
 {
     __attribute__((cleanup(source_done))) struct source s = { 0 };
-    struct copied copied = { 0 };
     bool done = false;
     enum kiln_code rc = open_source(&s, from, err);
     if (!rc && access(to, F_OK) == 0) /* the clean-up below is for what we made */
@@ -295,8 +330,7 @@ enum kiln_code db_snapshot(const char *from, const char *to, struct kiln_err *er
         rc = lock_source(&s, err);
     for (int attempt = 1; !rc && !done && attempt <= ATTEMPTS; attempt++) {
         db_snapshot_remove(to);
-        rc = copy_once(&s, to, &copied, err);
-        done = copied.consistent && (!copied.damaged || attempt >= TORN_ATTEMPTS);
+        rc = copy_once(&s, to, &done, err);
     }
     if (!rc && !done)
         rc = kiln_fail(err, KILN_BUSY,

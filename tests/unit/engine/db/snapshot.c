@@ -165,6 +165,99 @@ static void is_consistent_while_a_writer_uses_a_journal(void **state)
     snapshots_while_writing(*state, "delete");
 }
 
+#define IN_FIRST_PAGE (32 + 24 + 100) /* behind the headers of the log and of the page */
+
+/* What ends its transaction while the snapshot waits: a byte of the log comes right. */
+static struct writer_in_the_midst {
+    sqlite3_vfs *was, vfs;
+    char log[112];
+    char byte;
+    bool goes_on;
+} midst;
+
+static void change_log(const char *log, char by)
+{
+    char byte = 0;
+    int fd = open(log, O_RDWR | O_CLOEXEC);
+    assert_int_equal(pread(fd, &byte, 1, IN_FIRST_PAGE), 1);
+    byte ^= by;
+    assert_int_equal(pwrite(fd, &byte, 1, IN_FIRST_PAGE), 1);
+    close(fd);
+}
+
+static int ends_while_others_sleep(sqlite3_vfs *vfs, int microseconds)
+{
+    (void)vfs;
+    if (midst.byte)
+        change_log(midst.log, midst.byte);
+    if (!midst.goes_on)
+        midst.byte = 0;
+    return microseconds;
+}
+
+/* A log of two transactions, wrong in the first. */
+static sqlite3 *start_in_the_midst(struct fixture *f, bool goes_on)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+    assert_int_equal(do_sql(db, "pragma journal_mode = wal; create table item (id);"
+                                "insert into item values (1)"),
+                     SQLITE_OK);
+    midst = (struct writer_in_the_midst){ .was = sqlite3_vfs_find(NULL), .byte = 1 };
+    midst.goes_on = goes_on;
+    midst.vfs = *midst.was;
+    midst.vfs.zName = "sleeps-aside";
+    midst.vfs.xSleep = ends_while_others_sleep;
+    snprintf(midst.log, sizeof(midst.log), "%s-wal", f->path);
+    change_log(midst.log, midst.byte);
+    assert_int_equal(sqlite3_vfs_register(&midst.vfs, 1), SQLITE_OK);
+    return db;
+}
+
+static void stop_in_the_midst(sqlite3 *db)
+{
+    sqlite3_vfs_unregister(&midst.vfs);
+    sqlite3_vfs_register(midst.was, 1);
+    sqlite3_close(db);
+}
+
+static void a_log_that_is_written_to_does_not_count_as_damaged(void **state)
+{
+    struct fixture *f = *state;
+    struct log_state log = { 0 };
+    sqlite3 *db = start_in_the_midst(f, false);
+    enum kiln_code rc = db_snapshot(f->path, f->copy, &f->err);
+    stop_in_the_midst(db);
+    must(rc, f->err);
+    must(db_snapshot_save(f->copy, &log, &f->err), f->err);
+    assert_false(log.damaged);
+    assert_int_equal(number_of(f->copy, "select count(*) from item"), 1);
+}
+
+static void a_log_that_never_comes_to_rest_is_busy(void **state)
+{
+    struct fixture *f = *state;
+    sqlite3 *db = start_in_the_midst(f, true);
+    midst.byte = 3; /* wrong in another way each time */
+    enum kiln_code rc = db_snapshot(f->path, f->copy, &f->err);
+    stop_in_the_midst(db);
+    assert_int_equal(rc, KILN_BUSY);
+    assert_int_equal(access(f->copy, F_OK), -1);
+}
+
+static void a_log_that_stays_wrong_is_damaged(void **state)
+{
+    struct fixture *f = *state;
+    struct log_state log = { 0 };
+    sqlite3 *db = start_in_the_midst(f, false);
+    midst.byte = 0;
+    enum kiln_code rc = db_snapshot(f->path, f->copy, &f->err);
+    stop_in_the_midst(db);
+    must(rc, f->err);
+    must(db_snapshot_save(f->copy, &log, &f->err), f->err);
+    assert_true(log.damaged);
+}
+
 /* Those of a process go when it closes any descriptor of the file. */
 static void drops_no_lock_that_this_process_has_on_the_file(void **state)
 {
@@ -234,6 +327,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(is_consistent_while_a_writer_checkpoints_and_restarts_its_log),
         TEST(is_consistent_while_a_writer_uses_a_journal),
+        TEST(a_log_that_is_written_to_does_not_count_as_damaged),
+        TEST(a_log_that_never_comes_to_rest_is_busy),
+        TEST(a_log_that_stays_wrong_is_damaged),
         TEST(drops_no_lock_that_this_process_has_on_the_file),
         TEST(follows_a_link_to_the_file_and_its_log),
         TEST(a_log_that_is_no_file_is_refused),
