@@ -19,7 +19,11 @@
 #define LOG_PAGE (24u + PAGE)
 #define FILE_MOST (16u << 20)
 #define ROWS 40
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FLIPS 300 /* each takes ten times as long */
+#else
 #define FLIPS 1000
+#endif
 
 struct fixture {
     char folder[64], path[96], log[112]; /* as a writer left them that was killed */

@@ -12,8 +12,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SNAPSHOTS 30
+#define COMMITS 60
+#else
 #define SNAPSHOTS 60
 #define COMMITS 200
+#endif
 #define ITEMS 2000 /* rows that a transaction changes: more pages than the log may keep */
 
 struct fixture {

@@ -10,7 +10,12 @@
  * put back. */
 
 #define KERNELS 12
-#define FLIPS 1500 /* for each kind of file */
+/* For each kind of file. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FLIPS 500
+#else
+#define FLIPS 1500
+#endif
 
 static uint64_t random_number(uint64_t *seed)
 {
