@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static enum kiln_code refuse(struct bytes text, const char *why, struct kiln_err *err)
@@ -116,6 +117,11 @@ bool target_is_backend(struct bytes word)
             return true;
     }
     return false;
+}
+
+unsigned target_capability(const struct target *t)
+{
+    return t->family == TARGET_NVIDIA ? (unsigned)strtoul(t->text + strlen("sm_"), NULL, 10) : 0;
 }
 
 void target_arch(const struct target *t, char *arch, size_t size)

@@ -68,6 +68,9 @@
 /* Strips are stored four pixels at a time. */
 #define FOUR_PIXELS (!KILN_X_LAST && KILN_IN_W % 4 == 0)
 
+/* Whether |channel| of y is one of the group's. */
+#define HAS_CHANNEL(channel) (GROUP_K % KILN_DEPTH == 0 || (channel) < GROUP_K)
+
 KILN_INLINE void fetch_y(KILN_GLOBAL const kiln_value *y, kiln_u32 from, int row, int column,
                          kiln_u32 channel, KILN_LOCAL float *to)
 {
@@ -79,7 +82,7 @@ KILN_INLINE void fetch_y(KILN_GLOBAL const kiln_value *y, kiln_u32 from, int row
         KILN_UNROLL
         for (kiln_u32 k = 0; k < KILN_DEPTH; k++) {
             float value = 0;
-            if (is_in && (GROUP_K % KILN_DEPTH == 0 || channel + k < GROUP_K))
+            if (is_in && HAS_CHANNEL(channel + k))
                 value = kiln_load(y, at + (channel + k) * Y_K);
             to[k * Y_CHANNEL + h * Y_ROW + w] = value;
         }
@@ -94,7 +97,7 @@ KILN_INLINE void fetch_w(KILN_GLOBAL const kiln_value *w, kiln_u32 group, kiln_u
         kiln_u32 c = i % GROUP_C, tap = i / GROUP_C % (KILN_FILTER_H * KILN_FILTER_W);
         kiln_u32 k = i / W_K, s = tap % KILN_FILTER_W, r = tap / KILN_FILTER_W;
         float value = 0;
-        if (GROUP_K % KILN_DEPTH == 0 || channel + k < GROUP_K)
+        if (HAS_CHANNEL(channel + k))
             value = kiln_load(w, (group * GROUP_K + channel + k) * W_K + c * W_C + tap * W_TAP);
         to[k * W_CHANNEL + r * W_ROW + s * GROUP_C + c] = value;
     }

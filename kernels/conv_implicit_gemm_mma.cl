@@ -34,20 +34,12 @@
  *   KILN_PARTIAL       1: the reduction is sliced; fp32 sums of each slice are written one slice
  *                      after the other
  */
+#include "kiln/conv_mma_place.h"
 #include "kiln/conv_view.h"
 #include "kiln/matrix_cores.h"
 #include "kiln/prelude.h"
 
 #define THREADS (KILN_WAVE * KILN_WARPS_M * KILN_WARPS_N)
-#define TAPS (KILN_FILTER_D * KILN_FILTER_H * KILN_FILTER_W)
-#define Y_PIXEL (KILN_K * KILN_GROUPS)
-#define W_ROW (TAPS * KILN_C)
-#define OUT_PIXELS (KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
-#define RESIDUES (DATA ? KILN_STRIDE_D * KILN_STRIDE_H * KILN_STRIDE_W : 1)
-
-#define ROWS (WEIGHTS ? KILN_K : 0) /* of the left matrix, where it is a constant */
-#define COLUMNS (FORWARD ? KILN_K : DATA ? KILN_C : W_ROW)
-#define TILES_N ((COLUMNS + KILN_TILE_N - 1) / KILN_TILE_N)
 
 /* ---- tiles in shared memory ---- */
 
@@ -180,18 +172,12 @@ struct landing {
 #define COPY16(chunk, tiles, at, from, is_there) kiln_copy16(tiles, at, from, is_there)
 #endif
 
-struct place {                   /* of one tile in the problem */
-    kiln_u32 group, row, column; /* the first */
-};
-
 #if !WEIGHTS
 
-#define SOURCE_C (FORWARD ? KILN_C : KILN_K)
 #define SOURCE_PIXEL (FORWARD ? KILN_X_PIXEL : Y_PIXEL)
 #define SOURCE_H (FORWARD ? KILN_IN_H : KILN_OUT_H)
 #define SOURCE_W (FORWARD ? KILN_IN_W : KILN_OUT_W)
 #define SOURCE_D (FORWARD ? KILN_IN_D : KILN_OUT_D)
-#define C_TILES ((SOURCE_C + KILN_TILE_K - 1) / KILN_TILE_K)
 
 /* Which part of the reduction comes next. */
 struct cursor {
@@ -244,8 +230,7 @@ KILN_INLINE kiln_u32 taps_inside(const struct axis *a, kiln_u32 pixel)
     return met;
 }
 
-KILN_INLINE void find_rows(const struct view *v, const struct place *tile, kiln_u32 rows,
-                           struct rows *ret)
+KILN_INLINE void find_rows(const struct view *v, const struct place *tile, struct rows *ret)
 {
     KILN_UNROLLED
     for (int i = 0; i < LEFT_PASSES; i++) {
@@ -259,7 +244,7 @@ KILN_INLINE void find_rows(const struct view *v, const struct place *tile, kiln_
             tile->group * SOURCE_C + kiln_item() % K_CHUNKS * 8;
         ret->taps[i] = taps_inside(&v->w, p.w) | taps_inside(&v->h, p.h) << KILN_FILTER_W |
                        taps_inside(&v->d, p.d) << (KILN_FILTER_W + KILN_FILTER_H);
-        if (row >= rows)
+        if (row >= tile->rows)
             ret->taps[i] = 0;
     }
 }
@@ -584,6 +569,7 @@ KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles sha
 
 #endif
 
+#define RESULT_BARRIER() kiln_barrier()
 #include "kiln/conv_mma_result.h"
 
 /* ---- the kernel ---- */
@@ -594,38 +580,6 @@ KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles sha
 #else
 #define AHEAD (KILN_STAGES - 1)
 #endif
-
-#if KILN_PARTIAL
-#define RESULT float
-#else
-#define RESULT kiln_value
-#endif
-
-/* Rows of tiles, and rows of the left matrix with the most of a residue. */
-KILN_INLINE kiln_u32 most_rows(kiln_u32 n)
-{
-#if WEIGHTS
-    return KILN_K;
-#elif FORWARD
-    return n * OUT_PIXELS;
-#else
-    return n * ((KILN_IN_D + KILN_STRIDE_D - 1) / KILN_STRIDE_D) *
-           ((KILN_IN_H + KILN_STRIDE_H - 1) / KILN_STRIDE_H) *
-           ((KILN_IN_W + KILN_STRIDE_W - 1) / KILN_STRIDE_W);
-#endif
-}
-
-/* Result elements, of all groups. */
-KILN_INLINE kiln_u32 result_size(kiln_u32 n)
-{
-#if WEIGHTS
-    return KILN_GROUPS * KILN_K * W_ROW;
-#elif FORWARD
-    return n * OUT_PIXELS * Y_PIXEL;
-#else
-    return n * (KILN_IN_D * KILN_IN_H * KILN_IN_W) * (KILN_C * KILN_GROUPS);
-#endif
-}
 
 #if DATA
 #define KERNEL conv_implicit_gemm_mma_backward_data
@@ -645,37 +599,13 @@ void KERNEL(KILN_GLOBAL const kiln_value *KILN_RESTRICT left,
     kiln_sums sum[BLOCKS_M][BLOCKS_N];
     struct landing landing;
     struct place tile;
-    kiln_u32 bands = (most_rows(n) + KILN_TILE_M * KILN_BAND - 1) / (KILN_TILE_M * KILN_BAND);
-    kiln_u32 block = kiln_group();
-    kiln_u32 row_in_band = block % KILN_BAND;
-    block /= KILN_BAND;
-    tile.column = block % TILES_N * KILN_TILE_N;
-    block /= TILES_N;
-    kiln_u32 residue = block % RESIDUES;
-    block /= RESIDUES;
-    tile.row = (block % bands * KILN_BAND + row_in_band) * KILN_TILE_M;
-    block /= bands;
-    tile.group = block % KILN_GROUPS;
-    kiln_u32 number = block / KILN_GROUPS; /* of the slice */
-
-    struct view v = view_of(residue);
-#if WEIGHTS
-    kiln_u32 rows = KILN_K;
-    kiln_u32 pixels = n * OUT_PIXELS;
-    kiln_u32 all_tiles = (pixels + KILN_TILE_K - 1) / KILN_TILE_K;
-#else
-    kiln_u32 rows = n * v.d.pixels * v.h.pixels * v.w.pixels;
-    kiln_u32 all_tiles = v.d.taps * v.h.taps * v.w.taps * C_TILES;
-#endif
-    if (tile.row >= rows)
+    struct view v;
+    if (!place_of(kiln_group(), n, slice, &tile, &v))
         return;
-    kiln_u32 first = number * slice, tiles = first < all_tiles ? all_tiles - first : 0;
-    if (tiles > slice)
-        tiles = slice;
 
 #if WEIGHTS
     struct column column = find_column(&tile);
-    kiln_u32 pixel = first * KILN_TILE_K;
+    kiln_u32 pixel = tile.first * KILN_TILE_K, pixels = n * OUT_PIXELS;
 #define COPY_TILE(stage)                                                                  \
     do {                                                                                  \
         kiln_u32 at = (stage)*STAGE_BYTES;                                                \
@@ -685,8 +615,8 @@ void KERNEL(KILN_GLOBAL const kiln_value *KILN_RESTRICT left,
     } while (0)
 #else
     struct rows mine;
-    find_rows(&v, &tile, rows, &mine);
-    struct cursor cursor = cursor_at(&v, first);
+    find_rows(&v, &tile, &mine);
+    struct cursor cursor = cursor_at(&v, tile.first);
 #define COPY_TILE(stage)                                                          \
     do {                                                                          \
         kiln_u32 at = (stage)*STAGE_BYTES;                                        \
@@ -701,25 +631,25 @@ void KERNEL(KILN_GLOBAL const kiln_value *KILN_RESTRICT left,
         sum[i / (BLOCKS_N * KILN_SUMS)][i / KILN_SUMS % BLOCKS_N][i % KILN_SUMS] = 0;
 
 #if KILN_STAGED
-    if (tiles > 0) {
+    if (tile.steps > 0) {
         COPY_TILE(0);
         put_tile(shared, 0, &landing);
     }
-    for (kiln_u32 i = 0; i < tiles; i++) {
+    for (kiln_u32 i = 0; i < tile.steps; i++) {
         kiln_u32 stage = i % KILN_STAGES * STAGE_BYTES;
-        if (i + 1 < tiles)
+        if (i + 1 < tile.steps)
             COPY_TILE(0);
         kiln_barrier(); /* this tile is there; and all are done with the one before */
         multiply_tile(sum, shared, stage, stage + LEFT_BYTES);
         if (KILN_STAGES == 1)
             kiln_barrier();
-        if (i + 1 < tiles)
+        if (i + 1 < tile.steps)
             put_tile(shared, (i + 1) % KILN_STAGES * STAGE_BYTES, &landing);
     }
 #else
     KILN_UNROLLED
     for (int i = 0; i < AHEAD; i++) {
-        if ((kiln_u32)i < tiles)
+        if ((kiln_u32)i < tile.steps)
             COPY_TILE(i);
         kiln_copies_end();
     }
@@ -728,7 +658,7 @@ void KERNEL(KILN_GLOBAL const kiln_value *KILN_RESTRICT left,
 #define COPIES_ARE_THERE() kiln_copies_publish()
 #define BEGIN_WIDE() multiply_tile(sum, shared, stage *STAGE_BYTES, stage *STAGE_BYTES + LEFT_BYTES)
 #define END_TILE() kiln_wide_wait(1)
-    if (tiles == 0)
+    if (tile.steps == 0)
         goto summed; /* so that no path around the products meets them while they run */
 #pragma unroll 1
 #else
@@ -736,12 +666,12 @@ void KERNEL(KILN_GLOBAL const kiln_value *KILN_RESTRICT left,
 #define BEGIN_WIDE() ((void)0)
 #define END_TILE() multiply_tile(sum, shared, stage *STAGE_BYTES, stage *STAGE_BYTES + LEFT_BYTES)
 #endif
-    for (kiln_u32 i = 0; i < tiles; i++) {
+    for (kiln_u32 i = 0; i < tile.steps; i++) {
         kiln_copies_wait(AHEAD - 1);
         COPIES_ARE_THERE();
         kiln_barrier(); /* the copies of all items; and all are done with the tile that is next */
         BEGIN_WIDE();
-        if (i + AHEAD < tiles)
+        if (i + AHEAD < tile.steps)
             COPY_TILE(next);
         kiln_copies_end();
         END_TILE();
@@ -755,9 +685,9 @@ summed:;
 #endif
 
 #if KILN_PARTIAL
-    store(to + (kiln_u64)number * result_size(n), &v, &tile, rows, sum);
+    store(to + (kiln_u64)tile.slice * result_size(n), &v, &tile, sum);
 #else
     kiln_barrier();
-    store(to, shared, &v, &tile, rows, sum);
+    store(to, shared, &v, &tile, sum);
 #endif
 }

@@ -120,7 +120,7 @@ void conv_implicit_gemm_vector_prepare(KILN_GLOBAL const kiln_value *KILN_RESTRI
                        group * (PREPARED_TAPS * PREPARED_CHANNELS * PREPARED_ROWS) + to + row + m,
                        block[k * (RUN * TAPS + 1) + c * TAPS + tap]);
     }
-#if KILN_FLAT
+#if KILN_FLAT && PREPARED_CHANNELS > FLAT_COUNT
     /* What fills a flat sum up to whole steps lies behind its last channel. */
     if (channel == 0)
         for (kiln_u32 i = kiln_item(); i < (PREPARED_CHANNELS - FLAT_COUNT) * ROWS; i += ITEMS)
@@ -199,9 +199,9 @@ KILN_INLINE void multiply(KILN_LOCAL const float *a, KILN_LOCAL const float *b, 
 
 #if KILN_DIRECTION == 1
 
-/* Whether place |at| of a block that begins at |first| is inside; all are where strides divide. */
-#define BLOCK_HAS(first, at, stride, size) \
-    ((size) % (stride) == 0 || (first) * (stride) + (at) < (size))
+/* Whether place |at| of a block that begins at |first| is outside; none is where strides divide. */
+#define IS_BEYOND(first, at, stride, size) \
+    ((size) % (stride) != 0 && (first) * (stride) + (at) >= (size))
 
 /* The rest of one row of the block, whose first pixel is at |to|. */
 KILN_INLINE void put_block_row(KILN_GLOBAL OUTPUT *place, const struct pixel *p, kiln_u32 to,
@@ -209,7 +209,7 @@ KILN_INLINE void put_block_row(KILN_GLOBAL OUTPUT *place, const struct pixel *p,
 {
     KILN_UNROLL
     for (kiln_u32 w = 0; w < KILN_STRIDE_W; w++) {
-        if (!BLOCK_HAS(p->w, w, KILN_STRIDE_W, KILN_IN_W))
+        if (IS_BEYOND(p->w, w, KILN_STRIDE_W, KILN_IN_W))
             continue;
         if (ROWS_FOUR)
             PUT_FOUR(place, to + w * X_W, w ? kiln_make4(0.0f, 0.0f, 0.0f, 0.0f) : four);
@@ -229,8 +229,8 @@ KILN_INLINE void put_block(KILN_GLOBAL OUTPUT *place, const struct tile *tile, k
         for (kiln_u32 h = 0; h < KILN_STRIDE_H; h++) {
             kiln_u32 to = at + d * X_D + h * X_H;
             kiln_float4 row = d + h ? kiln_make4(0.0f, 0.0f, 0.0f, 0.0f) : four;
-            if (!BLOCK_HAS(p.d, d, KILN_STRIDE_D, KILN_IN_D) ||
-                !BLOCK_HAS(p.h, h, KILN_STRIDE_H, KILN_IN_H))
+            if (IS_BEYOND(p.d, d, KILN_STRIDE_D, KILN_IN_D) ||
+                IS_BEYOND(p.h, h, KILN_STRIDE_H, KILN_IN_H))
                 continue;
             if (BLOCKS_TWO) {
                 PUT_FOUR(place, to, kiln_make4(row.x, 0.0f, row.y, 0.0f));

@@ -3,9 +3,11 @@
  * How conv_implicit_gemm_mma.cl writes its sums: a part of that program, in a file of its own.
  *
  *   result_row(view, tile, row)           element of the result where a row of the product begins
- *   store(to, [shared,] view, tile, rows, sum)
+ *   store(to, [shared,] view, tile, sum)
  *                                         writes the work group's tile: fp32 sums of a slice
  *                                         (KILN_PARTIAL), or the result, rounded
+ *
+ * RESULT_BARRIER(), of the items that store, is defined before.
  */
 #ifndef KILN_CONV_MMA_RESULT_H
 #define KILN_CONV_MMA_RESULT_H
@@ -32,14 +34,14 @@ KILN_INLINE kiln_u32 result_row(const struct view *v, const struct place *tile, 
 
 /* Neighbouring lanes write side by side. */
 KILN_INLINE void store(KILN_GLOBAL float *to, const struct view *v, const struct place *tile,
-                       kiln_u32 rows, kiln_sums sum[BLOCKS_M][BLOCKS_N])
+                       kiln_sums sum[BLOCKS_M][BLOCKS_N])
 {
     kiln_u32 lane = kiln_item() % KILN_WAVE;
     KILN_UNROLLED
     for (int i = 0; i < BLOCKS_M * KILN_SUMS; i += KILN_RUN) {
         kiln_u32 row = tile->row + block_row(i / KILN_SUMS) + kiln_sum_row(lane, i % KILN_SUMS);
         kiln_u32 column = tile->column + first_column() + kiln_sum_column(lane, i % KILN_SUMS);
-        if (row >= rows)
+        if (row >= tile->rows)
             continue;
         kiln_u32 at = result_row(v, tile, row) + column;
         KILN_UNROLLED
@@ -63,10 +65,9 @@ KILN_INLINE void store(KILN_GLOBAL float *to, const struct view *v, const struct
 
 /* Through shared memory, so that whole rows of the tile are written side by side. */
 KILN_INLINE void store(KILN_GLOBAL kiln_value *to, kiln_tiles shared, const struct view *v,
-                       const struct place *tile, kiln_u32 rows, kiln_sums sum[BLOCKS_M][BLOCKS_N])
+                       const struct place *tile, kiln_sums sum[BLOCKS_M][BLOCKS_N])
 {
     kiln_u32 lane = kiln_item() % KILN_WAVE;
-    kiln_u32 chunk = kiln_item() % N_CHUNKS;
     KILN_UNROLLED
     for (int i = 0; i < BLOCKS_M * KILN_SUMS; i += KILN_RUN) {
         kiln_u32 row = block_row(i / KILN_SUMS) + kiln_sum_row(lane, i % KILN_SUMS);
@@ -87,13 +88,13 @@ KILN_INLINE void store(KILN_GLOBAL kiln_value *to, kiln_tiles shared, const stru
 #endif
         }
     }
-    kiln_barrier();
-    if (COLUMNS % KILN_TILE_N && tile->column + chunk * 8 >= COLUMNS)
-        return;
+    RESULT_BARRIER();
     KILN_UNROLLED
     for (int i = 0; i < PASSES(KILN_TILE_M * N_CHUNKS); i++) {
         kiln_u32 row = (i * THREADS + kiln_item()) / N_CHUNKS;
-        if (tile->row + row < rows && HAS_CHUNK(i, KILN_TILE_M * N_CHUNKS))
+        kiln_u32 chunk = (i * THREADS + kiln_item()) % N_CHUNKS;
+        int is_there = !(COLUMNS % KILN_TILE_N) || tile->column + chunk * 8 < COLUMNS;
+        if (tile->row + row < tile->rows && is_there && HAS_CHUNK(i, KILN_TILE_M * N_CHUNKS))
             kiln_tiles_store16(to + result_row(v, tile, tile->row + row) + tile->column + chunk * 8,
                                shared, row * (KILN_TILE_N * 2) + turn(row, chunk, N_CHUNKS) * 16);
     }

@@ -321,12 +321,10 @@ KILN_INLINE void transform(const float *v, int step, float *ret_points)
 /* Four pixels in the middle of a row are there together, and aligned. */
 #define FOUR (KILN_TILE == 4 && !FROM_LAST && FROM_W % 4 == 0 && LEFT == (SIDE == EDGE))
 
-#if !FOUR || SIDE == EDGE
 KILN_INLINE float load_pixel(KILN_GLOBAL const kiln_value *from, kiln_u32 row, int is_in, int w)
 {
     return is_in && w >= 0 && w < FROM_W ? kiln_load(from, row + (kiln_u32)(w * W_STEP)) : 0.0f;
 }
-#endif
 
 /* SIDE pixels of row h from column w on. */
 KILN_INLINE void load_row(KILN_GLOBAL const kiln_value *from, kiln_u32 plane, int h, int w,

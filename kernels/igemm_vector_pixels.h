@@ -160,11 +160,13 @@ KILN_INLINE kiln_u32 step_count(const struct tile *tile, kiln_u32 n)
 struct cursor {
     kiln_u32 channel, d, h, w; /* |channel| is the place in a flat sum */
 };
+/* Whether a step is one of several taps. */
+#define TAP_BY_TAP (!KILN_FLAT && TAPS > 1)
 
 KILN_INLINE void cursor_init(struct cursor *at, const struct tile *tile, kiln_u32 step)
 {
     at->d = at->h = at->w = 0;
-    if (KILN_FLAT || TAPS == 1) {
+    if (!TAP_BY_TAP) {
         at->channel = step * KILN_TILE_K;
         return;
     }
@@ -178,7 +180,7 @@ KILN_INLINE void cursor_init(struct cursor *at, const struct tile *tile, kiln_u3
 
 KILN_INLINE void cursor_advance(struct cursor *at, const struct tile *tile)
 {
-    if (!KILN_FLAT && TAPS > 1) {
+    if (TAP_BY_TAP) {
         if (++at->w < tile->taps_w)
             return;
         at->w = 0;

@@ -10,7 +10,8 @@
  * for work groups of 64.  Sources stay within what C99 and C++11 share.
  *
  *   KILN_DEVICE                    in front of every other function
- *   KILN_INLINE                    the same, and never called: its arrays may live in registers
+ *   KILN_INLINE                    the same, and never called: its arrays may live in registers.
+ *                                  Either may stay unused
  *   KILN_UNROLL                    in front of a loop of constant length
  *   KILN_SHARED, KILN_SHARED16     in front of a kernel's array in shared memory (LDS), the latter
  *                                  aligned to 16 bytes; KILN_LOCAL: of a pointer into one
@@ -31,6 +32,9 @@
 #error "KILN_TYPE must be 0 (fp32), 1 (fp16) or 2 (bf16)"
 #endif
 
+/* Which functions a program calls depends on its options. */
+#define KILN_UNUSED __attribute__((unused))
+
 #if defined(KILN_OPENCL)
 
 typedef int kiln_i32;
@@ -44,8 +48,8 @@ typedef float4 kiln_float4;
 #define KILN_SHARED __local
 #define KILN_SHARED16 __local __attribute__((aligned(16)))
 #define KILN_RESTRICT restrict
-#define KILN_DEVICE static __attribute__((unused))
-#define KILN_INLINE static __attribute__((always_inline)) inline
+#define KILN_DEVICE static KILN_UNUSED
+#define KILN_INLINE static __attribute__((always_inline)) inline KILN_UNUSED
 #define KILN_KERNEL(items) __kernel __attribute__((reqd_work_group_size(items, 1, 1)))
 KILN_DEVICE kiln_u32 kiln_group(void) { return (kiln_u32)get_group_id(0); }
 KILN_DEVICE kiln_u32 kiln_item(void) { return (kiln_u32)get_local_id(0); }
@@ -68,8 +72,8 @@ typedef float kiln_float4 __attribute__((ext_vector_type(4)));
 #define KILN_SHARED __attribute__((shared))
 #define KILN_SHARED16 __attribute__((shared, aligned(16)))
 #define KILN_RESTRICT __restrict__
-#define KILN_DEVICE static __attribute__((device)) inline
-#define KILN_INLINE static __attribute__((device, always_inline)) inline
+#define KILN_DEVICE static __attribute__((device)) inline KILN_UNUSED
+#define KILN_INLINE static __attribute__((device, always_inline)) inline KILN_UNUSED
 #define KILN_KERNEL(items) \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(items, items)))
 KILN_DEVICE kiln_u32 kiln_group(void) { return __builtin_amdgcn_workgroup_id_x(); }
@@ -106,8 +110,8 @@ typedef float4 kiln_float4;
 #define KILN_SHARED __shared__
 #define KILN_SHARED16 __shared__ __align__(16)
 #define KILN_RESTRICT __restrict__
-#define KILN_DEVICE static __device__ inline
-#define KILN_INLINE static __device__ __forceinline__
+#define KILN_DEVICE static __device__ inline KILN_UNUSED
+#define KILN_INLINE static __device__ __forceinline__ KILN_UNUSED
 #define KILN_KERNEL(items) extern "C" __global__ __launch_bounds__(items)
 KILN_DEVICE kiln_u32 kiln_group(void) { return blockIdx.x; }
 KILN_DEVICE kiln_u32 kiln_item(void) { return threadIdx.x; }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Products of a warp group (four warps) whose operands both lie in shared memory: wgmma of sm_90a.
- * Included as "kiln/wide_products.h"; 64 rows, KILN_WIDE_COLUMNS (32, 64, 128
- * or 256) columns and 16 steps of the reduction at once.  OpenCL has none: there the same functions
- * read local memory by the documented layouts; slow, for tests.
+ * Included as "kiln/wide_products.h"; 64 rows, KILN_WIDE_COLUMNS (32, 64, 128,
+ * 192 or 256) columns and 16 steps of the reduction at once.  OpenCL has none: there the same
+ * functions read local memory by the documented layouts; slow, for tests.
  *
  * An operand lies in rows of 128 (or 64) bytes, eight after eight; 16-byte chunks of a row are
  * exchanged by an exclusive or with the row, so its beginning is aligned to eight rows.  A plain
@@ -77,13 +77,17 @@ KILN_INLINE void kiln_copies_publish(void)
 #define SUM_NAMES SIXTY "%60, %61, %62, %63"
 #define OPERAND_NAMES "%64, %65"
 #define SUMS(d) EIGHT(d), EIGHT((d) + 8)
+#elif KILN_WIDE_COLUMNS == 192
+#define SUM_NAMES SIXTY TEN(6) TEN(7) TEN(8) "%90, %91, %92, %93, %94, %95"
+#define OPERAND_NAMES "%96, %97"
+#define SUMS(d) EIGHT(d), EIGHT((d) + 8), EIGHT((d) + 16)
 #elif KILN_WIDE_COLUMNS == 256
 #define SIXTY_MORE TEN(6) TEN(7) TEN(8) TEN(9) TEN(10) TEN(11)
 #define SUM_NAMES SIXTY SIXTY_MORE "%120, %121, %122, %123, %124, %125, %126, %127"
 #define OPERAND_NAMES "%128, %129"
 #define SUMS(d) EIGHT(d), EIGHT((d) + 8), EIGHT((d) + 16), EIGHT((d) + 24)
 #else
-#error "KILN_WIDE_COLUMNS must be 32, 64, 128 or 256"
+#error "KILN_WIDE_COLUMNS must be 32, 64, 128, 192 or 256"
 #endif
 #define BLOCK_SUMS(s) "+f"((s)[0]), "+f"((s)[1]), "+f"((s)[2]), "+f"((s)[3])
 #define FOUR(d) BLOCK_SUMS((d)[0]), BLOCK_SUMS((d)[1]), BLOCK_SUMS((d)[2]), BLOCK_SUMS((d)[3])

@@ -53,17 +53,40 @@ static const char *keep_text(char **at, struct bytes text)
     return kept;
 }
 
-static enum kiln_code read_arguments(struct plan_launch *l, const struct message_plan_kernel *m,
-                                     struct failure *f)
+/* One for each argument of that kind. */
+static enum kiln_code read_maps(struct plan_content *c, struct plan_launch *l, struct reader *r,
+                                struct failure *f)
+{
+    l->first_map = c->map_count;
+    if (l->map_count > LIMIT_PLAN_MAPS - c->map_count)
+        return damaged(f, "too many tensor maps");
+    for (uint32_t i = 0; i < l->map_count; i++) {
+        struct kiln_err why = KILN_ERR_INIT;
+        struct tensor_map *map = &c->maps[c->map_count++];
+        *map = tensor_map_read(r);
+        if (r->failed)
+            return damaged(f, "it ends within a tensor map");
+        if (tensor_map_check(map, &why))
+            return damaged(f, why.text);
+    }
+    return KILN_OK;
+}
+
+static enum kiln_code read_arguments(struct plan_content *c, struct plan_launch *l,
+                                     const struct message_plan_kernel *m, struct failure *f)
 {
     if (m->argument_count > LIMIT_KERNEL_ARGUMENTS)
         return damaged(f, "a kernel has too many arguments");
     struct reader r = reader_of(m->arguments);
     for (uint32_t i = 0; i < m->argument_count; i++) {
         l->arguments[i] = message_plan_argument_read(&r);
-        if (l->arguments[i].kind > ARGUMENT_F32)
+        if (l->arguments[i].kind > ARGUMENT_TENSOR_MAP)
             return damaged(f, "an argument of unknown kind; use a libkiln as new as kilnd");
+        l->map_count += l->arguments[i].kind == ARGUMENT_TENSOR_MAP;
     }
+    enum kiln_code rc = r.failed ? KILN_OK : read_maps(c, l, &r, f);
+    if (rc)
+        return rc;
     if (r.failed || r.at != r.end)
         return damaged(f, "arguments do not add up to their count");
     l->argument_count = m->argument_count;
@@ -93,7 +116,7 @@ static enum kiln_code read_launch(struct plan_content *c, struct reader *kernels
                                .grid = { m.grid_x, m.grid_y, m.grid_z },
                                .group = { m.group_x, m.group_y, m.group_z },
                                .shared_bytes = m.shared_bytes };
-    enum kiln_code rc = read_arguments(l, &m, f);
+    enum kiln_code rc = read_arguments(c, l, &m, f);
     if (!rc)
         c->launch_count++;
     return rc;

@@ -9,6 +9,7 @@
  * Threading  immutable but for the count
  */
 #include "common/messages.h"
+#include "common/tensor_map.h"
 #include "libclient/kernel.h"
 
 #include <kiln/plan.h>
@@ -20,6 +21,7 @@ struct plan_launch {
     uint32_t shared_bytes; /* dynamic */
     uint32_t argument_count;
     struct message_plan_argument arguments[LIMIT_KERNEL_ARGUMENTS];
+    uint32_t first_map, map_count; /* of its arguments of that kind, in order, in the plan's maps */
 };
 
 struct plan_object {
@@ -49,6 +51,8 @@ struct plan_content {
     uint32_t object_count, launch_count;
     struct plan_object objects[LIMIT_PLAN_KERNELS];
     struct plan_launch *launches; /* behind |text|, in the same allocation */
+    uint32_t map_count;
+    struct tensor_map maps[LIMIT_PLAN_MAPS]; /* checked */
     char text[];
 };
 

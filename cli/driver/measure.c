@@ -44,10 +44,12 @@ static bool is_from_table(const struct measurement *m)
 struct kiln_plan_options bench_plan_options(const struct bench *bench, const char *solver)
 {
     const char *database_id = kiln_device_database_id(bench->device);
+    const char *driver = kiln_device_driver(bench->device);
     return (struct kiln_plan_options){
         .size = sizeof(struct kiln_plan_options),
         .target = kiln_device_target(bench->device),
         .database_id = *database_id ? database_id : NULL,
+        .driver = *driver ? driver : NULL,
         .solver = *solver ? solver : NULL,
         .toolchain = bench->toolchain,
         .priority = KILN_INTERACTIVE,
@@ -168,15 +170,49 @@ static int compare(const void *left, const void *right)
     return (x > y) - (x < y);
 }
 
+struct clock {                      /* the device's */
+    struct kiln_event *begin, *end; /* owned */
+};
+
+static void clock_done(struct clock *clock)
+{
+    kiln_event_destroy(clock->begin);
+    kiln_event_destroy(clock->end);
+}
+
+static int time_one(const struct attempt *a, const struct clock *clock, double *ret_seconds,
+                    struct kiln_error *err)
+{
+    double ms = 0;
+    int rc = kiln_event_record(clock->begin, NULL, err);
+    if (!rc)
+        rc = launch(a, err);
+    if (!rc)
+        rc = kiln_event_record(clock->end, NULL, err);
+    if (!rc)
+        rc = kiln_event_elapsed(clock->begin, clock->end, &ms, err);
+    *ret_seconds = ms / 1e3;
+    return rc;
+}
+
+static int time_each(const struct attempt *a, double *times, unsigned count, struct kiln_error *err)
+{
+    __attribute__((cleanup(clock_done))) struct clock clock = { .begin = NULL };
+    int rc = kiln_event_create(a->bench->device, &clock.begin, err);
+    if (!rc)
+        rc = kiln_event_create(a->bench->device, &clock.end, err);
+    for (unsigned i = 0; !rc && i < count; i++)
+        rc = time_one(a, &clock, &times[i], err);
+    return rc ? cli_while(err, "timing %s", a->m->solver) : KILN_E_OK;
+}
+
 static int time_steady(struct attempt *a, struct kiln_error *err)
 {
     unsigned count = a->flags->iterations;
     KILN_AUTO(mem) double *times = calloc(count, sizeof(*times));
     if (!times)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for %u times", count);
-    int rc = KILN_E_OK;
-    for (unsigned i = 0; !rc && i < count; i++)
-        rc = launch_and_wait(a, 1, &times[i], err);
+    int rc = time_each(a, times, count, err);
     if (rc)
         return rc;
     qsort(times, count, sizeof(*times), compare);

@@ -35,7 +35,7 @@ struct phases {
     double load;    /* into the device's runtime */
     double first;   /* first launch, waited for */
     double timed;   /* all launches for -t and -w */
-    double steady;  /* median of -i launches */
+    double steady;  /* median of -i launches, by the device's clock */
     double wall;    /* mean of -i launches waited for together */
     double check;   /* tensors and reference: this program's own work */
 };

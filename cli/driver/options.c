@@ -19,11 +19,10 @@ static const struct option options[] = {
     { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "compiler that kilnd shall use", 0, 0 },
     { "seed", 0, OPTION_NUMBER, AT(seed), "N",
       "random data of an earlier run; the next problem takes N + 1", 0, SEED_MOST },
-    { "find-mode", 0, OPTION_TEXT, AT(find_mode), "MODE",
-      "without -S: normal, fast or hybrid ($MIOPEN_FIND_MODE, else hybrid)", 0, 0 },
-    { "enforce", 0, OPTION_TEXT, AT(enforce), "HOW",
-      "none, db_update, search, search_db_update or db_clean, or 1 to 5 ($MIOPEN_FIND_ENFORCE)", 0,
-      0 },
+    { "find-mode", 0, OPTION_TEXT, AT(find_mode), "normal|fast|hybrid",
+      "how to find without -S ($MIOPEN_FIND_MODE, else hybrid)", 0, 0 },
+    { "enforce", 0, OPTION_TEXT, AT(enforce), "none|db_update|search|search_db_update|db_clean",
+      "when to search, also as a number from 1 to 5 ($MIOPEN_FIND_ENFORCE)", 0, 0 },
     { "budget", 0, OPTION_TIME, AT(budget), "TIME",
       "for find or tune of each problem (find no limit, tune 60s)", 0, 0 },
     { "share", 0, OPTION_FLAG, AT(share), NULL,
@@ -123,6 +122,11 @@ int driver_call_parse(int argc, const char *const *argv, struct driver_call *ret
 
 void driver_call_done(struct driver_call *call) { option_list_done(&call->words); }
 
+struct option_table driver_option_table(void)
+{
+    return (struct option_table){ options, OPTION_COUNT, NULL };
+}
+
 static void print_flags(FILE *out)
 {
     struct option flag = { .kind = OPTION_TEXT };
@@ -136,7 +140,7 @@ static void print_flags(FILE *out)
 
 void driver_print_help(FILE *out)
 {
-    struct option_table own = { options, OPTION_COUNT, NULL };
+    struct option_table own = driver_option_table();
     struct option_table common = { session_option_table, SESSION_OPTION_COUNT, NULL };
     fputs(
         "Usage: kiln-driver conv|convfp16|convbfp16|convint8 [FLAG VALUE]... [OPTION]...\n"

@@ -29,4 +29,6 @@ struct driver_call {
 CLI_MUST_CHECK int driver_call_parse(int argc, const char *const *argv,
                                      struct driver_call *ret_call, struct kiln_error *err);
 void driver_call_done(struct driver_call *call);
+/* Its own options, beside those of every program; without values.  Static storage. */
+struct option_table driver_option_table(void);
 void driver_print_help(FILE *out);

@@ -2,26 +2,39 @@
 #include "cli/driver/pocl_folder.h"
 
 #include <ftw.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define OPEN_FOLDERS_MOST 8
 
+/* As PoCL reads it. */
+static bool is_kernel_cache_wanted(void)
+{
+    const char *text = getenv("POCL_KERNEL_CACHE");
+    return text && text[0] == '1';
+}
+
+static const char *place_for_folder(void)
+{
+    const char *chosen = getenv("POCL_CACHE_DIR"), *temp = getenv("TMPDIR");
+    return chosen && *chosen ? chosen : temp && *temp ? temp : "/tmp";
+}
+
 void pocl_folder_init(struct pocl_folder *folder)
 {
-    const char *temp = getenv("TMPDIR");
     *folder = (struct pocl_folder){ 0 };
-    setenv("POCL_KERNEL_CACHE", "0", /* overwrite= */ 0);
-    if (getenv("POCL_CACHE_DIR"))
+    if (is_kernel_cache_wanted())
         return;
-    int size = snprintf(folder->path, sizeof(folder->path), "%s/kiln-driver-XXXXXX",
-                        temp && *temp ? temp : "/tmp");
+    setenv("POCL_KERNEL_CACHE", "0", /* overwrite= */ 1);
+    int size =
+        snprintf(folder->path, sizeof(folder->path), "%s/kiln-driver-XXXXXX", place_for_folder());
     if (size < 0 || (size_t)size >= sizeof(folder->path) || !mkdtemp(folder->path)) {
         folder->path[0] = '\0';
         return;
     }
-    setenv("POCL_CACHE_DIR", folder->path, /* overwrite= */ 0);
+    setenv("POCL_CACHE_DIR", folder->path, /* overwrite= */ 1);
 }
 
 static int remove_one(const char *path, const struct stat *unused, int kind, struct FTW *place)

@@ -3,9 +3,12 @@
 
 /*
  * Where PoCL, the OpenCL of CPUs, puts its files: it makes some even with its kernel cache off, one
- * more each time, and would do so below the user's home.
+ * more each time, and would do so below the user's home.  With the cache off it names a program's
+ * folder by the program alone and removes it with the program: a process that shares the folder
+ * above loses its code, and PoCL aborts it.  So each process has a folder of its own.
  *
- * Role       nothing where the user says where (POCL_CACHE_DIR) or no folder can be made
+ * Role       a folder below the user's choice (POCL_CACHE_DIR), else $TMPDIR, else /tmp; nothing
+ *            where the user wants the kernel cache (POCL_KERNEL_CACHE=1) or no folder can be made
  * Threading  main thread, before the first device and after the last
  */
 
@@ -13,7 +16,7 @@ struct pocl_folder {
     char path[256]; /* "": not ours */
 };
 
-/* Turns PoCL's kernel cache off, too, unless POCL_KERNEL_CACHE is set. */
+/* Turns PoCL's kernel cache off, too. */
 void pocl_folder_init(struct pocl_folder *folder);
 /* Removes the folder with all that is in it. */
 void pocl_folder_done(struct pocl_folder *folder);

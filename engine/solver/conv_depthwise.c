@@ -14,6 +14,7 @@
 /* Multiply-adds, and pairs of inputs and outputs, that a kernel's unrolled loops hold: beyond, code
  * outgrows the instruction caches and takes seconds to compile. */
 #define UNROLLED_MOST 4096u
+#define WORKSPACE_MOST (512ull << 20) /* of the parts of sums */
 /* Items that fill a large GPU a few times. */
 #define ITEMS_WANTED (1u << 17)
 /* Blocks of two columns take more registers and must leave more items. */
@@ -23,22 +24,28 @@
 
 enum axis { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
 
-#define AXIS(axis_name, ...)                                                        \
-    {                                                                               \
-        .name = (axis_name), .values = (const uint16_t[]){ __VA_ARGS__ },           \
-        .count = (uint32_t)(sizeof((uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t)) \
-    }
-
 /* Forward and backward data; weights.  Each for channels first, and last. */
 static const struct perf_axis axes[2][2][AXES] = {
-    { { AXIS("columns", 1, 2, 3, 4, 5, 6, 7, 8), AXIS("rows", 1, 2, 3, 4, 5, 6, 7, 8, 14),
-        AXIS("vector", 1), AXIS("lanes", 1), AXIS("group", 32, 64, 128, 256) },
-      { AXIS("columns", 1, 2, 3, 4, 6, 7, 8), AXIS("rows", 1, 2, 3, 4, 6, 8),
-        AXIS("vector", 1, 2, 4, 8), AXIS("lanes", 4, 8, 16, 32), AXIS("group", 64, 128, 256) } },
-    { { AXIS("columns", 1, 2, 3, 4, 5, 6, 7, 8), AXIS("splits", 1, 2, 4, 8, 16, 32, 64, 128),
-        AXIS("vector", 1), AXIS("lanes", 1), AXIS("group", 32, 64, 128, 256, 512) },
-      { AXIS("columns", 1, 2, 4, 7, 8), AXIS("splits", 1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
-        AXIS("vector", 1, 2, 4, 8), AXIS("lanes", 4, 8, 16, 32), AXIS("group", 64, 128, 256) } },
+    { { { "columns", PERF_VALUES(1, 2, 3, 4, 5, 6, 7, 8) },
+        { "rows", PERF_VALUES(1, 2, 3, 4, 5, 6, 7, 8, 14) },
+        { "vector", PERF_VALUES(1) },
+        { "lanes", PERF_VALUES(1) },
+        { "group", PERF_VALUES(32, 64, 128, 256) } },
+      { { "columns", PERF_VALUES(1, 2, 3, 4, 6, 7, 8) },
+        { "rows", PERF_VALUES(1, 2, 3, 4, 6, 8) },
+        { "vector", PERF_VALUES(1, 2, 4, 8) },
+        { "lanes", PERF_VALUES(4, 8, 16, 32) },
+        { "group", PERF_VALUES(64, 128, 256) } } },
+    { { { "columns", PERF_VALUES(1, 2, 3, 4, 5, 6, 7, 8) },
+        { "splits", PERF_VALUES(1, 2, 4, 8, 16, 32, 64, 128) },
+        { "vector", PERF_VALUES(1) },
+        { "lanes", PERF_VALUES(1) },
+        { "group", PERF_VALUES(32, 64, 128, 256, 512) } },
+      { { "columns", PERF_VALUES(1, 2, 4, 7, 8) },
+        { "splits", PERF_VALUES(1, 2, 4, 8, 16, 32, 64, 128, 256, 512) },
+        { "vector", PERF_VALUES(1, 2, 4, 8) },
+        { "lanes", PERF_VALUES(4, 8, 16, 32) },
+        { "group", PERF_VALUES(64, 128, 256) } } },
 };
 
 static bool is_for_weights(const struct problem *p)
@@ -66,8 +73,6 @@ static struct perf_space space(const struct problem *p, const struct target *tar
     (void)target;
     return (struct perf_space){ axes[is_for_weights(p)][is_last(p)], AXES };
 }
-
-static uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 /* ---- what the kernels make of a config ---- */
 
@@ -133,6 +138,12 @@ static uint64_t strips(const struct problem *p, const struct perf_config *config
     return (uint64_t)p->n * out.d * out.h * ceil_div(out.w, config->values[COLUMNS]);
 }
 
+/* Bytes of the parts of sums. */
+static uint64_t parts_size(const struct problem *p, uint64_t splits)
+{
+    return splits > 1 ? splits * problem_w_elements(p) * sizeof(float) : 0;
+}
+
 /* Outputs of F and B in blocks of rows and columns, of one channel. */
 static uint64_t blocks(const struct problem *p, const struct perf_config *config)
 {
@@ -171,6 +182,8 @@ static bool weights_is_valid(const struct problem *p, const struct perf_config *
     if (columns > 1 && columns / 2 >= problem_output(p).w)
         return false;
     if (splits > 1 && splits * places(config) > 2 * strips(p, config))
+        return false;
+    if (parts_size(p, splits) > WORKSPACE_MOST)
         return false;
     return (taps.rows * taps.columns + columns + met) * vector <= REGISTERS_MOST;
 }
@@ -298,7 +311,8 @@ static void choose_splits(const struct problem *p, const struct target *target,
     uint64_t parts =
         ceil_div(strips(p, config), (is_last(p) ? 4ull : STRIPS_OF_ITEM) * places(config));
     while (config->values[SPLITS] < (is_last(p) ? 512 : 128) &&
-           config->values[SPLITS] * 2ull <= parts && config->values[SPLITS] * items < enough)
+           config->values[SPLITS] * 2ull <= parts && config->values[SPLITS] * items < enough &&
+           parts_size(p, config->values[SPLITS] * 2ull) <= WORKSPACE_MOST)
         config->values[SPLITS] *= 2;
 }
 
@@ -390,7 +404,7 @@ static void solve_weights(const struct problem *p, const struct perf_config *con
                                    .output = { ARGUMENT_W, 0 },
                                    .elements = problem_w_elements(p),
                                    .splits = splits };
-    solution->workspace_size = splits * reduce.elements * sizeof(float);
+    solution->workspace_size = parts_size(p, splits);
     split_reduce_add(&reduce, solution);
 }
 

@@ -38,15 +38,6 @@ static uint32_t block_for(const struct problem *p)
     return block_of((p->direction == DIRECTION_FORWARD ? p->k : p->c) / p->groups);
 }
 
-static uint64_t output_elements(const struct problem *p)
-{
-    switch (p->direction) {
-    case DIRECTION_FORWARD: return problem_y_elements(p);
-    case DIRECTION_BACKWARD_DATA: return problem_x_elements(p);
-    default: return problem_w_elements(p);
-    }
-}
-
 static void write_options(const struct problem *p, char *options, size_t size)
 {
     struct option_text text = { options, size, 0 };
@@ -62,7 +53,7 @@ static enum kiln_code solve(const struct problem *p, const struct target *target
     (void)target;
     (void)config;
     (void)err;
-    uint64_t items = output_elements(p) / block_for(p);
+    uint64_t items = geometry_output_elements(p) / block_for(p);
     *ret_solution = (struct solution){
         .program_count = 1,
         .programs = { {

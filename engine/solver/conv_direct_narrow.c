@@ -9,17 +9,11 @@
 
 enum axis { COLUMNS, STRIPS, ROWS, DEPTH, AXES };
 
-#define AXIS(axis_name, ...)                                                        \
-    {                                                                               \
-        .name = (axis_name), .values = (const uint16_t[]){ __VA_ARGS__ },           \
-        .count = (uint32_t)(sizeof((uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t)) \
-    }
-
 static const struct perf_axis axes[AXES] = {
-    AXIS("columns", 4, 8, 16),
-    AXIS("strips", 1, 2, 4, 7, 8, 14, 16, 28, 32),
-    AXIS("rows", 2, 4, 8, 16, 32, 64),
-    AXIS("depth", 1, 2, 4),
+    { "columns", PERF_VALUES(4, 8, 16) },
+    { "strips", PERF_VALUES(1, 2, 4, 7, 8, 14, 16, 28, 32) },
+    { "rows", PERF_VALUES(2, 4, 8, 16, 32, 64) },
+    { "depth", PERF_VALUES(1, 2, 4) },
 };
 
 /* The least that a target of the family gives a work group without being asked. */
@@ -38,8 +32,6 @@ struct reach {
     uint64_t more;   /* pixels of y that a strip meets, beyond one a block */
 };
 
-static uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
-
 /* The kernel's OFFSET of the first tap less that of the last. */
 static struct reach reach_of(uint32_t in, uint32_t filter, uint32_t pad, uint32_t stride,
                              uint32_t dilation)
@@ -47,7 +39,7 @@ static struct reach reach_of(uint32_t in, uint32_t filter, uint32_t pad, uint32_
     int64_t last = (int64_t)pad - (int64_t)(filter - 1) * dilation, step = stride;
     int64_t first_offset = ((int64_t)pad + step - 1) / step;
     int64_t last_offset = last >= 0 ? (last + step - 1) / step : -(-last / step);
-    return (struct reach){ divide_up(in, stride), (uint64_t)(first_offset - last_offset) };
+    return (struct reach){ ceil_div(in, stride), (uint64_t)(first_offset - last_offset) };
 }
 
 static struct reach reach_h(const struct problem *p)
@@ -60,7 +52,7 @@ static struct reach reach_w(const struct problem *p)
     return reach_of(p->in.w, p->filter.w, p->pad.w, p->stride.w, p->dilation.w);
 }
 
-static uint64_t round_to_four(uint64_t count) { return divide_up(count, 4) * 4; }
+static uint64_t round_to_four(uint64_t count) { return ceil_div(count, 4) * 4; }
 
 static uint64_t weights_in_row(const struct problem *p)
 {
@@ -71,15 +63,15 @@ static uint64_t weights_in_row(const struct problem *p)
 static uint64_t shared_bytes(const struct problem *p, const uint16_t *v)
 {
     uint64_t columns = (uint64_t)v[STRIPS] * v[COLUMNS] + reach_w(p).more;
-    uint64_t row = divide_up(columns, 4) / 2 * 8 + 4;
+    uint64_t row = ceil_div(columns, 4) / 2 * 8 + 4;
     uint64_t floats = row * (v[ROWS] + reach_h(p).more) + weights_in_row(p) * p->filter.h;
     return floats * v[DEPTH] * sizeof(float);
 }
 
 static uint64_t tiles_of(const struct problem *p, const uint16_t *v)
 {
-    return (uint64_t)p->n * p->groups * divide_up(reach_h(p).blocks, v[ROWS]) *
-           divide_up(reach_w(p).blocks, (uint64_t)v[STRIPS] * v[COLUMNS]);
+    return (uint64_t)p->n * p->groups * ceil_div(reach_h(p).blocks, v[ROWS]) *
+           ceil_div(reach_w(p).blocks, (uint64_t)v[STRIPS] * v[COLUMNS]);
 }
 
 static bool fits(const struct problem *p, const uint16_t *v)
@@ -126,7 +118,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 {
     (void)target;
     const uint16_t *v = config->values;
-    uint64_t strips = divide_up(reach_w(p).blocks, v[COLUMNS]);
+    uint64_t strips = ceil_div(reach_w(p).blocks, v[COLUMNS]);
     return fits(p, v) && (v[STRIPS] <= smallest[STRIPS] || v[STRIPS] < 2 * strips) &&
            (v[ROWS] <= smallest[ROWS] || v[ROWS] < 2 * reach_h(p).blocks) &&
            (v[DEPTH] == 1 || v[DEPTH] <= p->k / p->groups);
@@ -149,7 +141,7 @@ static double estimate(const struct problem *p, const uint16_t *v)
     double rounds = ceil((double)tiles_of(p, v) / (UNITS * resident));
     double items = (double)v[STRIPS] * v[ROWS], taps = (double)p->filter.h * p->filter.w;
     struct reach h = reach_h(p), w = reach_w(p);
-    double window = (double)divide_up(v[COLUMNS] + w.more, 4);
+    double window = (double)ceil_div(v[COLUMNS] + w.more, 4);
     double reads = (double)weights_in_row(p) / 4 * p->filter.h + window * (double)(1 + h.more);
     double fetched =
         (double)(v[ROWS] + h.more) * ((double)v[STRIPS] * v[COLUMNS] + (double)w.more) / items;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* On NVIDIA's matrix cores: mma.sync and ldmatrix, or on sm_90a wgmma; cp.async. */
+/* On NVIDIA's matrix cores: mma.sync and ldmatrix, or on sm_90a wgmma; fed by cp.async, or on
+ * sm_90a by bulk tensor copies. */
+#include "engine/solver/conv_bulk.h"
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "engine/solver/conv_product.h"
 #include "engine/solver/options.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Of a multiprocessor, sm_80 and sm_90; others of 8.x have less shared memory and fewer warps. */
@@ -16,19 +17,23 @@
 #define OCCUPANCY_MOST 4u
 #define WARP_SUMS_LEAST 1024u
 #define WIDE_SUMS_MOST (128u * 128u) /* of four warps: 128 registers of each item */
+#define PROCESSORS 132u              /* multiprocessors of a large GPU */
 #define SPLIT_GROUPS_MOST 2048u      /* what more than fills any GPU is not split further */
 
 enum axis { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE, AXES };
 
-static const uint16_t tiles_m[] = { 64, 128, 256 };
-static const uint16_t tiles_n[] = { 32, 64, 128, 256 };
+static const uint16_t tiles_m[] = { 64, 128, 256 }, wide_tiles_m[] = { 64, 128, 192, 256 };
+static const uint16_t tiles_n[] = { 32, 64, 128, 256 }, wide_tiles_n[] = { 32, 64, 128, 192, 256 };
 static const uint16_t tiles_k[] = { 32, 64 };
 static const uint16_t warps[] = { 1, 2, 4, 8 };
+static const uint16_t wide_warps_m[] = { 1, 2, 4, 8, 12 }, wide_warps_n[] = { 1, 2, 4 };
 static const uint16_t stages[] = { 2, 3, 4, 5, 6 };
 static const uint16_t splits[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128 };
 static const uint16_t bands[] = { 1, 16 };
 static const uint16_t caches[] = { 0, 1 };
-static const uint16_t wides[] = { 0, 1 };
+enum { NARROW, WIDE_FED_BY_ALL, WIDE_FED_IN_BULK, WIDE_LASTING };
+static const uint16_t not_wide[] = { NARROW };
+static const uint16_t wides[] = { NARROW, WIDE_FED_BY_ALL, WIDE_FED_IN_BULK, WIDE_LASTING };
 
 #define VALUES(array) array, sizeof(array) / sizeof((array)[0])
 
@@ -37,20 +42,30 @@ static const struct perf_axis axes[AXES] = {
     [TILE_K] = { "tile_k", VALUES(tiles_k) }, [WARPS_M] = { "warps_m", VALUES(warps) },
     [WARPS_N] = { "warps_n", VALUES(warps) }, [STAGES] = { "stages", VALUES(stages) },
     [SPLIT] = { "split_k", VALUES(splits) },  [BAND] = { "band", VALUES(bands) },
-    [CACHE] = { "l1", VALUES(caches) },       [WIDE] = { "wgmma", VALUES(wides) },
+    [CACHE] = { "l1", VALUES(caches) },       [WIDE] = { "wgmma", VALUES(not_wide) },
 };
+
+/* Of sm_90a. */
+static const struct perf_axis wide_axes[AXES] = {
+    [TILE_M] = { "tile_m", VALUES(wide_tiles_m) },
+    [TILE_N] = { "tile_n", VALUES(wide_tiles_n) },
+    [TILE_K] = { "tile_k", VALUES(tiles_k) },
+    [WARPS_M] = { "warps_m", VALUES(wide_warps_m) },
+    [WARPS_N] = { "warps_n", VALUES(wide_warps_n) },
+    [STAGES] = { "stages", VALUES(stages) },
+    [SPLIT] = { "split_k", VALUES(splits) },
+    [BAND] = { "band", VALUES(bands) },
+    [CACHE] = { "l1", VALUES(caches) },
+    [WIDE] = { "wgmma", VALUES(wides) },
+};
+
+static bool has_wgmma(const struct target *target) { return strcmp(target->text, "sm_90a") == 0; }
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* sm_NN: NN, else 0. */
-static unsigned long capability(const struct target *target)
-{
-    return target->family == TARGET_NVIDIA ? strtoul(target->text + strlen("sm_"), NULL, 10) : 0;
-}
-
 static uint32_t shared_most(const struct target *target) /* of a multiprocessor, in bytes */
 {
-    switch (capability(target)) {
+    switch (target_capability(target)) {
     case 80:
     case 87: return 164 * 1024;
     case 86:
@@ -64,8 +79,8 @@ static uint32_t shared_most(const struct target *target) /* of a multiprocessor,
 static bool applies(const struct problem *p, const struct target *target)
 {
     struct packing packing;
-    return capability(target) >= 80 && (p->type == TYPE_FLOAT16 || p->type == TYPE_BFLOAT16) &&
-           packing_of(p, &packing) &&
+    return target_capability(target) >= 80 &&
+           (p->type == TYPE_FLOAT16 || p->type == TYPE_BFLOAT16) && packing_of(p, &packing) &&
            packing.problem.filter.d + packing.problem.filter.h + packing.problem.filter.w <=
                FILTER_SUM_MOST;
 }
@@ -80,8 +95,7 @@ static bool is_favoured(const struct problem *p, const struct target *target)
 static struct perf_space space(const struct problem *p, const struct target *target)
 {
     (void)p;
-    (void)target;
-    return (struct perf_space){ axes, AXES };
+    return (struct perf_space){ has_wgmma(target) ? wide_axes : axes, AXES };
 }
 
 /* ---- what a config takes ---- */
@@ -93,6 +107,34 @@ struct cost {
     uint32_t registers; /* of a thread, estimated */
     uint32_t occupancy; /* work groups on a multiprocessor */
 };
+
+/* Beside the sums, where bulk copies feed them: with fewer, ptxas refuses the program. */
+#define BULK_REGISTERS 26u
+#define LASTING_REGISTERS 32u
+#define REGISTERS_STEP 8u /* they are handed out in */
+
+static uint32_t registers_of(const uint16_t *v, const struct product_tiling *t, bool has_residues)
+{
+    uint32_t warp_m = v[TILE_M] / v[WARPS_M], warp_n = v[TILE_N] / v[WARPS_N];
+    uint32_t sums = warp_m * warp_n / 32;
+    if (t->is_bulk) {
+        uint32_t all = sums + (t->is_lasting ? LASTING_REGISTERS : BULK_REGISTERS);
+        return (all + REGISTERS_STEP - 1) / REGISTERS_STEP * REGISTERS_STEP;
+    }
+    uint32_t operands = v[WIDE] ? 8 : 2 * (warp_m / 4 + warp_n / 4);
+    uint32_t rows = v[TILE_M] * v[TILE_K] / 8 / t->threads; /* that an item copies */
+    return sums + operands + 16 + 2 * (rows > 4 ? rows - 4 : 0) + (has_residues ? 16 : 0);
+}
+
+/* Work groups that fill the device and do equally many of |tiles|, but for the last.  An argument
+ * of the launch: on devices of other sizes the same objects run. */
+static uint32_t lasting_groups(uint64_t tiles, const struct target *target, uint32_t occupancy)
+{
+    uint64_t together =
+        (uint64_t)(target->processors ? target->processors : PROCESSORS) * occupancy;
+    uint64_t rounds = (tiles + together - 1) / together;
+    return (uint32_t)((tiles + rounds - 1) / rounds);
+}
 
 static void cost_of(const struct problem *p, const struct target *target, const uint16_t *v,
                     struct cost *ret)
@@ -107,18 +149,34 @@ static void cost_of(const struct problem *p, const struct target *target, const 
                                   .warps_n = v[WARPS_N],
                                   .stages = v[STAGES],
                                   .band = v[BAND],
-                                  .is_wide = v[WIDE],
+                                  .is_wide = v[WIDE] != NARROW,
+                                  .is_bulk = v[WIDE] >= WIDE_FED_IN_BULK,
+                                  .is_lasting = v[WIDE] == WIDE_LASTING,
                                   .threads = 32u * v[WARPS_M] * v[WARPS_N] };
+    if (t->is_bulk)
+        t->threads += 32; /* the warp that copies */
     product_slice(&ret->product, v[SPLIT], t);
-    t->shared = product_tile_bytes(t, v[WIDE] ? v[STAGES] : least(v[STAGES], t->slice));
-    uint32_t warp_m = v[TILE_M] / v[WARPS_M], warp_n = v[TILE_N] / v[WARPS_N];
-    uint32_t sums = warp_m * warp_n / 32, operands = v[WIDE] ? 8 : 2 * (warp_m / 4 + warp_n / 4);
-    uint32_t rows = v[TILE_M] * v[TILE_K] / 8 / t->threads; /* of the image, that an item copies */
-    ret->registers =
-        sums + operands + 16 + 2 * (rows > 4 ? rows - 4 : 0) + (ret->product.residues > 1 ? 16 : 0);
+    if (v[WIDE] == WIDE_FED_IN_BULK) /* what is never filled makes room for another group */
+        t->stages = least(t->stages, t->slice);
+    t->shared = product_tile_bytes(t, v[WIDE] == NARROW ? least(t->stages, t->slice) : t->stages);
+    ret->registers = registers_of(v, t, ret->product.residues > 1);
     uint32_t fit = least(REGISTERS / (ret->registers * t->threads), THREADS_MOST / t->threads);
     ret->occupancy =
         least(least(shared_most(target) / (t->shared + SHARED_RESERVED), fit), OCCUPANCY_MOST);
+    if (t->is_lasting && ret->occupancy)
+        t->groups =
+            lasting_groups(product_groups(&ret->packing, &ret->product, t), target, ret->occupancy);
+}
+
+/* Whether fewer stages are the same, for a sum of |slice| tiles. */
+static bool has_idle_stages(const uint16_t *v, uint32_t slice)
+{
+    switch (v[WIDE]) {
+    case NARROW: return v[STAGES] > 2 && v[STAGES] > slice + 1;
+    case WIDE_FED_BY_ALL: return v[STAGES] > 3 && v[STAGES] > slice + 2;
+    case WIDE_FED_IN_BULK: return v[STAGES] > 3 && v[STAGES] > slice;
+    default: return false; /* the next tile's fill them */
+    }
 }
 
 /* Neither were points like these near the best of 1442 trials, nor do they differ from others. */
@@ -127,8 +185,8 @@ static bool is_pointless(const struct problem *p, const uint16_t *v, const struc
     uint32_t warp_sums = v[TILE_M] / v[WARPS_M] * (v[TILE_N] / v[WARPS_N]);
     if (v[WIDE] && (v[CACHE] || c->product.columns <= 32))
         return true;
-    if (warp_sums < WARP_SUMS_LEAST / (1 + v[WIDE]) ||
-        (c->tiling.threads > 256 && warp_sums < 2 * WARP_SUMS_LEAST))
+    if (warp_sums < WARP_SUMS_LEAST / (v[WIDE] ? 2 : 1) ||
+        (v[WARPS_M] * v[WARPS_N] > (v[WARPS_M] == 12 ? 12 : 8) && warp_sums < 2 * WARP_SUMS_LEAST))
         return true;
     /* Only backward weights has neighbours that read one pixel for many taps. */
     if (v[CACHE] && p->direction != DIRECTION_BACKWARD_WEIGHTS)
@@ -140,20 +198,33 @@ static bool is_pointless(const struct problem *p, const uint16_t *v, const struc
     if (c->tiling.slices > 1 &&
         product_groups(&c->packing, &c->product, &c->tiling) / v[BAND] > SPLIT_GROUPS_MOST)
         return true;
-    /* A split that another value makes as well, and stages that are never filled. */
-    return c->tiling.slices != v[SPLIT] ||
-           (v[STAGES] > 2u + v[WIDE] && v[STAGES] > c->tiling.slice + 1 + v[WIDE]);
+    /* A split that another value makes as well. */
+    return c->tiling.slices != v[SPLIT] || has_idle_stages(v, c->tiling.slice);
+}
+
+/* The copies of all items come out even for powers of two alone. */
+static bool is_of_three(const uint16_t *v)
+{
+    return v[TILE_M] == 192 || v[TILE_N] == 192 || v[WARPS_M] == 12;
 }
 
 /* Four warps along M share rows in steps of 64; a turned operand lies in panels of 64 columns.  One
  * tile more than is copied ahead is still multiplied. */
 static bool is_wide_shape(const struct problem *p, const struct target *target, const uint16_t *v)
 {
-    if (strcmp(target->text, "sm_90a") != 0 || v[WARPS_M] < 4 || v[STAGES] < 3 || v[WARPS_N] > 2)
+    if (!has_wgmma(target) || v[WARPS_M] < 4 || v[STAGES] < 3 - (v[WIDE] == WIDE_LASTING) ||
+        v[WARPS_N] > 2 || v[TILE_M] % (v[WARPS_M] / 4) || v[TILE_N] % v[WARPS_N])
         return false;
     uint32_t team_m = v[TILE_M] / (v[WARPS_M] / 4), team_n = v[TILE_N] / v[WARPS_N];
     return team_m % 64 == 0 && team_n >= (p->direction == DIRECTION_FORWARD ? 32 : 64) &&
-           team_m * team_n <= WIDE_SUMS_MOST;
+           team_m * team_n <= WIDE_SUMS_MOST && team_n != 96 &&
+           (v[WIDE] >= WIDE_FED_IN_BULK || !is_of_three(v));
+}
+
+/* Of a thread: a quarter of a multiprocessor has a quarter of them, and whole warps. */
+static uint32_t registers_most(uint32_t threads)
+{
+    return least(THREAD_REGISTERS_MOST, REGISTERS / ((threads + 127) / 128 * 128));
 }
 
 static bool config_is_valid(const struct problem *p, const struct target *target,
@@ -162,19 +233,23 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     const uint16_t *v = config->values;
     uint32_t warp_m = v[TILE_M] / v[WARPS_M], warp_n = v[TILE_N] / v[WARPS_N];
     if (v[WIDE] ? !is_wide_shape(p, target, v)
-                : v[WARPS_M] > 4 || warp_m % 16 || warp_n % 16 ||
+                : v[WARPS_M] > 4 || is_of_three(v) || warp_m % 16 || warp_n % 16 ||
                       warp_m > 64 + 64 * (warp_n <= 32) || warp_n > 128)
         return false;
     struct cost c;
     cost_of(p, target, v, &c);
+    if (v[WIDE] == WIDE_LASTING && !bulk_result_fits(&c.packing, &c.tiling))
+        return false;
+    if (v[WIDE] >= WIDE_FED_IN_BULK &&
+        (!target->has_tensor_maps || !bulk_fits(&c.packing, &c.tiling)))
+        return false;
     return !is_pointless(p, v, &c) && c.tiling.threads >= 64 && c.occupancy >= 1 &&
-           c.registers <= least(THREAD_REGISTERS_MOST, REGISTERS / c.tiling.threads);
+           c.registers <= registers_most(c.tiling.threads);
 }
 
 /* ---- the choice without measurements ---- */
 
 /* Fitted to those trials: an H200, ResNet-50's 69 problems in fp16. */
-#define PROCESSORS 132.0 /* multiprocessors of a large GPU */
 #define CYCLES_PER_US 1700.0
 #define FMA_PER_CYCLE 1200.0      /* of a multiprocessor's matrix cores */
 #define WIDE_FMA_PER_CYCLE 2100.0 /* the same, by wgmma */
@@ -187,6 +262,20 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define BASE_US 11.0       /* of any launch */
 #define REDUCE_BYTES_PER_US 6.0e6
 #define REDUCE_US 5.0
+/* Of tiles that bulk copies bring, fitted to 459 trials of their own. */
+#define BULK_FMA_PER_CYCLE 2400.0
+#define BULK_BYTES_PER_CYCLE 80.0 /* of the copies */
+#define BULK_RESULT_CYCLES 0.11   /* of each element of a tile, on its way out */
+#define BULK_SUM_CYCLES 0.30      /* the same of a slice's sums, with their sum in the end */
+#define BULK_LONE_TEAM 1.25       /* four warps alone leave gaps */
+#define BULK_BASE_US 3.6
+#define BULK_REDUCE_US 8.2
+/* Where work groups last, fitted to 970 trials: results leave while the next tile is multiplied. */
+#define LASTING_FMA_PER_CYCLE 2770.0
+#define LASTING_BYTES_PER_CYCLE 76.0
+#define LASTING_RESULT_CYCLES 0.10
+#define LASTING_RING 0.7 /* the stages' share in a tile's time */
+#define LASTING_BASE_US 3.3
 
 /* Of a work group that has the multiprocessor for itself. */
 static double group_cycles(const struct problem *p, const uint16_t *v, uint32_t tiles)
@@ -205,59 +294,130 @@ static double group_cycles(const struct problem *p, const uint16_t *v, uint32_t 
     return (most + (v[WIDE] ? WIDE_STEP_CYCLES : 0)) * tiles;
 }
 
-/* Microseconds, roughly: whole rounds of work groups over the multiprocessors. */
+static double together_of(const struct cost *c, double groups)
+{
+    return least(c->occupancy, (uint32_t)(groups / PROCESSORS) + 1);
+}
+
+/* Of work groups over the multiprocessors, so many together on one. */
+static double rounds_of(double groups, double together)
+{
+    return (double)(uint64_t)((groups + PROCESSORS * together - 1) / (PROCESSORS * together));
+}
+
+/* Microseconds, roughly: whole rounds. */
+static double estimate_fed_by_all(const struct problem *p, const uint16_t *v, const struct cost *c,
+                                  double groups)
+{
+    double together = together_of(c, groups);
+    double cycles =
+        group_cycles(p, v, c->tiling.slice) * together * (1 + 0.1 / (together * (v[STAGES] - 1)));
+    double us = BASE_US + rounds_of(groups, together) * (cycles + FILL_CYCLES) / CYCLES_PER_US;
+    if (c->tiling.slices > 1)
+        us += REDUCE_US + (double)c->product.rows * (double)c->product.columns *
+                              c->product.residues * c->packing.problem.groups * 8 *
+                              c->tiling.slices / REDUCE_BYTES_PER_US;
+    return us;
+}
+
+static double estimate_fed_in_bulk(const uint16_t *v, const struct cost *c, double groups)
+{
+    bool is_cut = c->tiling.slices > 1;
+    double elements = (double)v[TILE_M] * v[TILE_N];
+    double multiply = elements * v[TILE_K] / BULK_FMA_PER_CYCLE;
+    double copy = ((double)v[TILE_M] + v[TILE_N]) * v[TILE_K] * 2 / BULK_BYTES_PER_CYCLE;
+    double together = together_of(c, groups);
+    double step = multiply > copy ? multiply : copy;
+    if (v[WARPS_M] * v[WARPS_N] * together < 8)
+        step *= BULK_LONE_TEAM;
+    double cycles = step * c->tiling.slice * (together + 0.1 / (v[STAGES] - 1)) +
+                    elements * (is_cut ? BULK_SUM_CYCLES : BULK_RESULT_CYCLES) * together;
+    return BULK_BASE_US + rounds_of(groups, together) * (cycles + FILL_CYCLES) / CYCLES_PER_US +
+           (is_cut ? BULK_REDUCE_US : 0);
+}
+
+static double estimate_lasting(const uint16_t *v, const struct cost *c, double groups)
+{
+    double elements = (double)v[TILE_M] * v[TILE_N];
+    double multiply = elements * v[TILE_K] / LASTING_FMA_PER_CYCLE;
+    double copy = ((double)v[TILE_M] + v[TILE_N]) * v[TILE_K] * 2 / LASTING_BYTES_PER_CYCLE;
+    double step = multiply > copy ? multiply : copy;
+    double together = together_of(c, groups);
+    double cycles = step * c->tiling.slice * (together + LASTING_RING / (v[STAGES] - 1)) +
+                    elements * LASTING_RESULT_CYCLES * together;
+    return LASTING_BASE_US + rounds_of(groups, together) * cycles / CYCLES_PER_US;
+}
+
 static double estimate(const struct problem *p, const struct target *target, const uint16_t *v)
 {
     struct cost c;
     cost_of(p, target, v, &c);
     double groups = (double)product_groups(&c.packing, &c.product, &c.tiling) *
                     c.product.residues_busy / c.product.residues;
-    double together = least(c.occupancy, (uint32_t)(groups / PROCESSORS) + 1);
-    double cycles =
-        group_cycles(p, v, c.tiling.slice) * together * (1 + 0.1 / (together * (v[STAGES] - 1)));
-    double rounds =
-        (double)(uint64_t)((groups + PROCESSORS * together - 1) / (PROCESSORS * together));
-    double us = BASE_US + rounds * (cycles + FILL_CYCLES) / CYCLES_PER_US;
-    if (c.tiling.slices > 1)
-        us += REDUCE_US + (double)c.product.rows * (double)c.product.columns * c.product.residues *
-                              c.packing.problem.groups * 8 * c.tiling.slices / REDUCE_BYTES_PER_US;
-    return us;
+    switch (v[WIDE]) {
+    case WIDE_LASTING: return estimate_lasting(v, &c, groups);
+    case WIDE_FED_IN_BULK: return estimate_fed_in_bulk(v, &c, groups);
+    default: return estimate_fed_by_all(p, v, &c, groups);
+    }
 }
 
+enum { SHAPE_M, SHAPE_N, SHAPE_WARPS_M, SHAPE_WARPS_N, SHAPE_WIDE, SHAPE };
+
+struct choice {
+    struct perf_config config;
+    double us; /* estimated; 0: nothing was valid so far */
+};
+
+static const uint16_t shapes[][SHAPE] = {
+    { 128, 256, 8, 1, 1 }, { 256, 128, 8, 1, 1 }, { 128, 128, 8, 1, 1 }, { 128, 64, 8, 1, 1 },
+    { 64, 128, 4, 1, 1 },  { 64, 64, 4, 1, 1 },   { 64, 256, 4, 1, 1 },  { 256, 128, 4, 2 },
+    { 128, 256, 2, 4 },    { 128, 128, 2, 2 },    { 128, 128, 2, 4 },    { 256, 64, 4, 1 },
+    { 128, 64, 2, 2 },     { 64, 128, 2, 2 },     { 64, 64, 2, 2 },      { 64, 256, 1, 4 },
+    { 256, 32, 4, 1 },     { 128, 32, 4, 1 },     { 64, 32, 2, 1 }
+};
+
+/* Of equals the first. */
+static const uint16_t bulk_shapes[][SHAPE_WIDE] = { { 192, 128, 12, 1 }, { 128, 128, 8, 1 },
+                                                    { 128, 256, 8, 1 },  { 256, 128, 8, 1 },
+                                                    { 128, 192, 8, 1 },  { 64, 128, 4, 1 },
+                                                    { 128, 64, 8, 1 },   { 64, 64, 4, 1 } };
+
+static void consider(const struct problem *p, const struct target *target, const uint16_t *shape,
+                     uint16_t wide, struct choice *best)
+{
+    for (size_t j = 0; j < axes[TILE_K].count * axes[STAGES].count * axes[SPLIT].count; j++) {
+        struct perf_config c = { AXES, { shape[SHAPE_M], shape[SHAPE_N] } };
+        c.values[TILE_K] = tiles_k[j % axes[TILE_K].count];
+        c.values[WARPS_M] = shape[SHAPE_WARPS_M];
+        c.values[WARPS_N] = shape[SHAPE_WARPS_N];
+        c.values[STAGES] = stages[j / axes[TILE_K].count % axes[STAGES].count];
+        c.values[SPLIT] = splits[j / axes[TILE_K].count / axes[STAGES].count];
+        c.values[BAND] = bands[0];
+        c.values[WIDE] = wide;
+        if (wide == WIDE_FED_BY_ALL && (c.values[TILE_K] != 64 || c.values[STAGES] != WIDE_STAGES))
+            continue;
+        if (!config_is_valid(p, target, &c))
+            continue;
+        double us = estimate(p, target, c.values);
+        if (best->us == 0 || us < best->us)
+            *best = (struct choice){ c, us };
+    }
+}
+
+/* What bulk copies can feed, they do: the models were not fitted to be compared. */
 static void choose_config(const struct problem *p, const struct target *target,
                           struct perf_config *ret)
 {
-    static const uint16_t shapes[][5] = {
-        /* tile m, n; warps m, n; wide */
-        { 128, 256, 8, 1, 1 }, { 256, 128, 8, 1, 1 }, { 128, 128, 8, 1, 1 }, { 128, 64, 8, 1, 1 },
-        { 64, 128, 4, 1, 1 },  { 64, 64, 4, 1, 1 },   { 64, 256, 4, 1, 1 },  { 256, 128, 4, 2 },
-        { 128, 256, 2, 4 },    { 128, 128, 2, 2 },    { 128, 128, 2, 4 },    { 256, 64, 4, 1 },
-        { 128, 64, 2, 2 },     { 64, 128, 2, 2 },     { 64, 64, 2, 2 },      { 64, 256, 1, 4 },
-        { 256, 32, 4, 1 },     { 128, 32, 4, 1 },     { 64, 32, 2, 1 }
-    };
-    double best = 0;
-    ret->count = 0;
-    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-        for (size_t j = 0; j < axes[TILE_K].count * axes[STAGES].count * axes[SPLIT].count; j++) {
-            struct perf_config c = { AXES, { shapes[i][0], shapes[i][1] } };
-            c.values[TILE_K] = tiles_k[j % axes[TILE_K].count];
-            c.values[WARPS_M] = shapes[i][2];
-            c.values[WARPS_N] = shapes[i][3];
-            c.values[STAGES] = stages[j / axes[TILE_K].count % axes[STAGES].count];
-            c.values[SPLIT] = splits[j / axes[TILE_K].count / axes[STAGES].count];
-            c.values[BAND] = bands[0];
-            c.values[WIDE] = shapes[i][4];
-            if (shapes[i][4] && (c.values[TILE_K] != 64 || c.values[STAGES] != WIDE_STAGES))
-                continue;
-            if (!config_is_valid(p, target, &c))
-                continue;
-            double us = estimate(p, target, c.values);
-            if (ret->count == 0 || us < best) {
-                *ret = c;
-                best = us;
-            }
-        }
+    struct choice best = { .us = 0 };
+    bool has_bulk = target->has_tensor_maps && has_wgmma(target);
+    for (size_t i = 0; i < sizeof(bulk_shapes) / sizeof(bulk_shapes[0]) && has_bulk; i++) {
+        consider(p, target, bulk_shapes[i], WIDE_FED_IN_BULK, &best);
+        consider(p, target, bulk_shapes[i], WIDE_LASTING, &best);
     }
+    has_bulk = best.us > 0;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]) && !has_bulk; i++)
+        consider(p, target, shapes[i], shapes[i][SHAPE_WIDE], &best);
+    *ret = best.config;
 }
 
 static enum kiln_code solve(const struct problem *p, const struct target *target,

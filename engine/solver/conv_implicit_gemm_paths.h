@@ -33,5 +33,9 @@ extern const struct igemm_path igemm_path_vector;
 
 extern const struct igemm_path *const igemm_paths[]; /* NULL-terminated, best first */
 
+/* Whether the vector path copies to shared memory past the registers: in fp32, where the GPU can
+ * (cp.async of sm_80 and later). */
+bool igemm_vector_copies_are_async(enum data_type type, const struct target *target);
+
 /* NULL: none applies. */
 const struct igemm_path *igemm_path_for(const struct problem *problem, const struct target *target);

@@ -19,6 +19,7 @@
 #define SHARED_AMDGPU 65536u
 #define SHARED_OPENCL 32768u
 #define WORKSPACE_MOST (512ull << 20)
+#define ASYNC_FROM 80u         /* compute capability 8.0 */
 #define TAP_BITS_MOST 31u      /* filter sizes of all axes together: a bit each */
 #define PLACES_MOST 1024u      /* entries of a flat sum's table in shared memory */
 #define PREPARE_TAPS_MOST 128u /* a block of weights while it is rearranged */
@@ -28,25 +29,23 @@
 
 enum axis { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
 
-#define VALUES(...) \
-    (const uint16_t[]){ __VA_ARGS__ }, sizeof((const uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t)
-
 #define SPLIT_VALUES 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512
 
-#define SPACE(stages, prepare)                                                                    \
-    {                                                                                             \
-        [TILE_M] = { "tile_m", VALUES(16, 32, 64, 128, 256) },                                    \
-        [TILE_N] = { "tile_n", VALUES(16, 32, 64, 128, 256) },                                    \
-        [TILE_K] = { "tile_k", VALUES(4, 8, 16, 32) }, [ITEM_M] = { "item_m", VALUES(4, 8, 16) }, \
-        [ITEM_N] = { "item_n", VALUES(4, 8, 16) }, [STAGES] = { "stages", stages },               \
-        [SPLITS] = { "splits", VALUES(SPLIT_VALUES) }, [PREPARE] = { "prepare", prepare },        \
-        [ROWS_FIRST] = { "rows_first", VALUES(0, 1) },                                            \
+#define SPACE(stages, prepare)                                                                  \
+    {                                                                                           \
+        [TILE_M] = { "tile_m", PERF_VALUES(16, 32, 64, 128, 256) },                             \
+        [TILE_N] = { "tile_n", PERF_VALUES(16, 32, 64, 128, 256) },                             \
+        [TILE_K] = { "tile_k", PERF_VALUES(4, 8, 16, 32) },                                     \
+        [ITEM_M] = { "item_m", PERF_VALUES(4, 8, 16) },                                         \
+        [ITEM_N] = { "item_n", PERF_VALUES(4, 8, 16) }, [STAGES] = { "stages", stages },        \
+        [SPLITS] = { "splits", PERF_VALUES(SPLIT_VALUES) }, [PREPARE] = { "prepare", prepare }, \
+        [ROWS_FIRST] = { "rows_first", PERF_VALUES(0, 1) },                                     \
     }
 
 /* By whether copies bypass registers, and whether there are weights to rearrange. */
 static const struct perf_axis spaces[2][2][AXES] = {
-    { SPACE(VALUES(1, 2), VALUES(0)), SPACE(VALUES(1, 2), VALUES(0, 1)) },
-    { SPACE(VALUES(2, 3, 4), VALUES(0)), SPACE(VALUES(2, 3, 4), VALUES(0, 1)) },
+    { SPACE(PERF_VALUES(1, 2), PERF_VALUES(0)), SPACE(PERF_VALUES(1, 2), PERF_VALUES(0, 1)) },
+    { SPACE(PERF_VALUES(2, 3, 4), PERF_VALUES(0)), SPACE(PERF_VALUES(2, 3, 4), PERF_VALUES(0, 1)) },
 };
 
 /* The product: |m| rows, |n| columns in |classes| of which each is tiled for itself. */
@@ -57,8 +56,6 @@ struct product {
     uint32_t classes;
     uint64_t steps_of_one; /* products summed in one result, at most */
 };
-
-static uint64_t blocks(uint64_t count, uint64_t size) { return (count + size - 1) / size; }
 
 static uint32_t taps_of(const struct problem *p) { return p->filter.d * p->filter.h * p->filter.w; }
 
@@ -141,13 +138,18 @@ static uint64_t column_tiles_of(const struct product *product, uint32_t tile_n)
 {
     uint64_t tiles = 0;
     for (uint32_t i = 0; i < product->classes; i++)
-        tiles += blocks(product->columns[i], tile_n);
+        tiles += ceil_div(product->columns[i], tile_n);
     return tiles;
+}
+
+bool igemm_vector_copies_are_async(enum data_type type, const struct target *target)
+{
+    return target_capability(target) >= ASYNC_FROM && type == TYPE_FLOAT32;
 }
 
 static bool copies_are_async(const struct problem *p, const struct target *target)
 {
-    return target->family == TARGET_NVIDIA && p->type == TYPE_FLOAT32;
+    return igemm_vector_copies_are_async((enum data_type)p->type, target);
 }
 
 /* Few channels: the sum runs over channels and taps as one, unless filling the channels up to
@@ -156,8 +158,8 @@ static bool is_flat(const struct problem *p, uint32_t tile_k)
 {
     uint64_t channels = p->c / p->groups;
     return p->direction == DIRECTION_FORWARD && taps_of(p) > 1 &&
-           blocks(channels, tile_k) * tile_k * 4 > channels * 5 &&
-           blocks(channels * taps_of(p), tile_k) * tile_k <= PLACES_MOST;
+           ceil_div(channels, tile_k) * tile_k * 4 > channels * 5 &&
+           ceil_div(channels * taps_of(p), tile_k) * tile_k <= PLACES_MOST;
 }
 
 static bool weights_may_be_prepared(const struct problem *p)
@@ -180,19 +182,21 @@ static struct perf_space space(const struct problem *p, const struct target *tar
 static uint64_t prepared_elements(const struct problem *p, uint32_t tile_k)
 {
     struct product product = product_of(p);
-    uint64_t channels = blocks(product.channels, tile_k) * tile_k * product.taps;
+    uint64_t channels = ceil_div(product.channels, tile_k) * tile_k * product.taps;
     if (is_flat(p, tile_k))
-        channels = blocks((uint64_t)product.channels * product.taps, tile_k) * tile_k;
-    return p->groups * channels * blocks(product.m, 4) * 4;
+        channels = ceil_div((uint64_t)product.channels * product.taps, tile_k) * tile_k;
+    return p->groups * channels * ceil_div(product.m, 4) * 4;
 }
 
-static uint64_t output_elements(const struct problem *p)
+static uint64_t prepared_bytes(const struct problem *p, uint32_t tile_k)
 {
-    switch (p->direction) {
-    case DIRECTION_FORWARD: return problem_y_elements(p);
-    case DIRECTION_BACKWARD_DATA: return problem_x_elements(p);
-    default: return problem_w_elements(p);
-    }
+    return prepared_elements(p, tile_k) * data_type_size((enum data_type)p->type);
+}
+
+/* Whether there is room for weights once more. */
+static bool prepared_weights_fit(const struct problem *p, uint32_t tile_k)
+{
+    return prepared_elements(p, tile_k) < GRID_MOST && prepared_bytes(p, tile_k) <= WORKSPACE_MOST;
 }
 
 struct workspace { /* in bytes */
@@ -203,10 +207,10 @@ static struct workspace workspace_of(const struct problem *p, const uint16_t *v)
 {
     struct workspace space = { 0 };
     if (v[PREPARE])
-        space.size = prepared_elements(p, v[TILE_K]) * data_type_size((enum data_type)p->type);
-    space.parts_at = blocks(space.size, 256) * 256;
+        space.size = prepared_bytes(p, v[TILE_K]);
+    space.parts_at = ceil_div(space.size, 256) * 256;
     if (v[SPLITS] > 1)
-        space.size = space.parts_at + output_elements(p) * v[SPLITS] * sizeof(float);
+        space.size = space.parts_at + geometry_output_elements(p) * v[SPLITS] * sizeof(float);
     return space;
 }
 
@@ -261,11 +265,11 @@ static bool tiles_suit(const struct product *product, const uint16_t *v, bool fl
 static bool splits_suit(const struct problem *p, const struct product *product, const uint16_t *v)
 {
     uint64_t tiles =
-        blocks(product->m, v[TILE_M]) * column_tiles_of(product, v[TILE_N]) * p->groups;
+        ceil_div(product->m, v[TILE_M]) * column_tiles_of(product, v[TILE_N]) * p->groups;
     if (v[SPLITS] == 1)
         return tiles < GRID_MOST;
     return tiles <= TILES_TO_SPLIT && tiles * v[SPLITS] <= GROUPS_OF_SPLITS &&
-           blocks(product->steps_of_one, v[TILE_K]) >= 4ull * v[SPLITS];
+           ceil_div(product->steps_of_one, v[TILE_K]) >= 4ull * v[SPLITS];
 }
 
 static bool config_is_valid(const struct problem *p, const struct target *target,
@@ -277,7 +281,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
         !shared_memory_suffices(p, target, v) || !tiles_suit(&product, v, is_flat(p, v[TILE_K])) ||
         !splits_suit(p, &product, v))
         return false;
-    return (!v[PREPARE] || prepared_elements(p, v[TILE_K]) < GRID_MOST) &&
+    return (!v[PREPARE] || prepared_weights_fit(p, v[TILE_K])) &&
            workspace_of(p, v).size <= WORKSPACE_MOST;
 }
 
@@ -332,7 +336,7 @@ static const struct tiling other_tilings[] = {
 static double estimate(const struct problem *p, const struct product *product,
                        const struct tiling *tiling, const uint16_t *v)
 {
-    double tiles = (double)(blocks(product->m, v[TILE_M]) * p->groups) *
+    double tiles = (double)(ceil_div(product->m, v[TILE_M]) * p->groups) *
                    (double)column_tiles_of(product, v[TILE_N]) * v[SPLITS];
     double steps = (double)product->steps_of_one / product->classes / v[SPLITS];
     double rate = p->direction == DIRECTION_BACKWARD_WEIGHTS ? tiling->weights : tiling->pixels;
@@ -346,7 +350,8 @@ static double estimate(const struct problem *p, const struct product *product,
     double busy = sqrt(rest * items_of(v) / ITEMS_TO_FILL);
     double us = one * (full * tiling->resident + (busy < 1 && rest > 0 ? rest / busy : rest));
     if (v[SPLITS] > 1)
-        us += (double)output_elements(p) * 2 * sizeof(float) * v[SPLITS] / BYTES_A_US + US_A_LAUNCH;
+        us += (double)geometry_output_elements(p) * 2 * sizeof(float) * v[SPLITS] / BYTES_A_US +
+              US_A_LAUNCH;
     return us + (v[PREPARE] ? US_A_LAUNCH : 0);
 }
 
@@ -364,14 +369,15 @@ static void consider(const struct problem *p, const struct target *target,
     for (uint32_t axis = 0; axis <= STAGES; axis++)
         config.values[axis] = tiling->values[axis];
     config.values[ROWS_FIRST] = 1;
+    /* Taps lie apart in weights as they come. */
+    bool prepares = all.axes[PREPARE].count > 1 && taps_of(p) > 1 &&
+                    prepared_weights_fit(p, tiling->values[TILE_K]);
     for (uint32_t s = 0; s < all.axes[SPLITS].count; s++) {
         if (all.axes[SPLITS].values[s] & (all.axes[SPLITS].values[s] - 1))
             continue; /* the model was fitted to powers of two */
-        for (uint32_t prepare = 0; prepare < all.axes[PREPARE].count; prepare++) {
+        for (uint32_t prepare = prepares; prepare < all.axes[PREPARE].count; prepare++) {
             config.values[SPLITS] = all.axes[SPLITS].values[s];
             config.values[PREPARE] = (uint16_t)prepare;
-            if (all.axes[PREPARE].count > 1 && taps_of(p) > 1 && !prepare)
-                continue; /* taps lie apart in weights as they come */
             double us = estimate(p, product, tiling, config.values);
             if (us < best->us && config_is_valid(p, target, &config))
                 *best = (struct choice){ us, config };
@@ -387,7 +393,7 @@ static void consider(const struct problem *p, const struct target *target,
 static void order_tiles(const struct problem *p, const struct product *product, uint16_t *v)
 {
     uint64_t tiles =
-        blocks(product->m, v[TILE_M]) * column_tiles_of(product, v[TILE_N]) * p->groups;
+        ceil_div(product->m, v[TILE_M]) * column_tiles_of(product, v[TILE_N]) * p->groups;
     uint64_t slots = (uint64_t)UNITS * (ITEMS_AT_A_TIME / items_of(v));
     if (product->classes > 1 && tiles > slots * ROUNDS_TO_MIX)
         v[ROWS_FIRST] = 0;
@@ -495,9 +501,9 @@ static void add_prepare(const struct problem *p, const uint16_t *v, struct solut
     struct product product = product_of(p);
     uint64_t channels = product.channels;
     if (!is_flat(p, v[TILE_K]))
-        channels = blocks(channels, v[TILE_K]) * v[TILE_K];
-    uint64_t groups = blocks(blocks(product.m, 4) * 4, PREPARE_ROWS) *
-                      blocks(channels, prepare_depth(product.taps)) * p->groups;
+        channels = ceil_div(channels, v[TILE_K]) * v[TILE_K];
+    uint64_t groups = ceil_div(ceil_div(product.m, 4) * 4, PREPARE_ROWS) *
+                      ceil_div(channels, prepare_depth(product.taps)) * p->groups;
     write_prepare_options(p, v, program->options, sizeof(program->options));
     solution->kernels[solution->kernel_count++] = (struct solution_kernel){
         .name = "conv_implicit_gemm_vector_prepare",
@@ -519,7 +525,7 @@ static void add_product(const struct problem *p, const struct target *target, co
                      [DIRECTION_BACKWARD_WEIGHTS] = { ARGUMENT_Y, ARGUMENT_X } };
     struct product product = product_of(p);
     uint64_t column_tiles = column_tiles_of(&product, v[TILE_N]);
-    uint64_t tiles = blocks(product.m, v[TILE_M]) * column_tiles * p->groups * v[SPLITS];
+    uint64_t tiles = ceil_div(product.m, v[TILE_M]) * column_tiles * p->groups * v[SPLITS];
     struct solution_program *program = add_program(solution);
     write_options(p, target, v, program->options, sizeof(program->options));
     solution->kernels[solution->kernel_count++] = (struct solution_kernel){
@@ -551,7 +557,7 @@ static enum kiln_code solve(const struct problem *p, const struct target *target
     struct split_reduce reduce = { .type = p->type,
                                    .parts = { ARGUMENT_WORKSPACE, workspace.parts_at },
                                    .output = { outputs[p->direction], 0 },
-                                   .elements = output_elements(p),
+                                   .elements = geometry_output_elements(p),
                                    .splits = v[SPLITS] };
     *ret_solution = (struct solution){ .workspace_size = workspace.size };
     if (v[PREPARE])

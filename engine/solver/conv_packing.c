@@ -48,6 +48,14 @@ static bool is_in_place(enum layout layout, struct extent e, bool same_channels)
     return same_channels && (layout == LAYOUT_CHANNELS_LAST || pixels(e) == 1);
 }
 
+/* Backward data goes over x by whole strides, of which each has all its pixels' places. */
+static bool strides_are_countable(const struct problem *p, uint64_t channels)
+{
+    uint64_t places = (uint64_t)round_up(p->in.d, p->stride.d) * round_up(p->in.h, p->stride.h) *
+                      round_up(p->in.w, p->stride.w);
+    return p->direction != DIRECTION_BACKWARD_DATA || places <= INT32_MAX / (p->n * channels);
+}
+
 bool packing_of(const struct problem *p, struct packing *ret)
 {
     struct problem *q = &ret->problem;
@@ -67,7 +75,7 @@ bool packing_of(const struct problem *p, struct packing *ret)
     ret->elements[W] = q->k * pixels(q->filter) * (q->c / q->groups);
     ret->elements[Y] = p->n * pixels(ret->out) * q->k;
     return ret->elements[X] < 1u << 31 && ret->elements[W] < 1u << 31 &&
-           ret->elements[Y] < 1u << 31;
+           ret->elements[Y] < 1u << 31 && strides_are_countable(p, q->c);
 }
 
 static struct solution_argument reserve(struct solution *s, uint64_t size)

@@ -26,7 +26,8 @@ struct packing {
     uint64_t elements[PACKING_TENSORS]; /* of the packed tensor */
 };
 
-/* False where a packed tensor would have 2^31 elements or more. */
+/* False where a packed tensor would have 2^31 elements or more; of backward data, x filled up to
+ * whole strides along each axis. */
 bool packing_of(const struct problem *p, struct packing *ret_packing);
 
 /* A solution under construction: what each tensor's argument is, and what the workspace holds. */

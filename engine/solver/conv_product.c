@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/solver/conv_product.h"
 
+#include "engine/solver/conv_bulk.h"
 #include "engine/solver/options.h"
 #include "engine/solver/sources.h"
 
-#define ELEMENT 2u /* bytes of fp16 and bf16 */
+#define ELEMENT 2u  /* bytes of fp16 and bf16 */
+#define SIGNALS 16u /* bytes of a stage's barriers in shared memory */
 
 static const char *const header_names[] = { "kiln/prelude.h",          "kiln/matrix_cores.h",
                                             "kiln/matrix_cores_amd.h", "kiln/conv_view.h",
-                                            "kiln/wide_products.h",    "kiln/conv_mma_result.h" };
+                                            "kiln/wide_products.h",    "kiln/conv_mma_place.h",
+                                            "kiln/conv_mma_result.h" };
+static const char *const bulk_header_names[] = { "kiln/prelude.h",        "kiln/matrix_cores.h",
+                                                 "kiln/conv_view.h",      "kiln/wide_products.h",
+                                                 "kiln/conv_mma_place.h", "kiln/conv_mma_result.h",
+                                                 "kiln/bulk_copies.h" };
+static const char *const bulk_kernel_names[] = { "conv_implicit_gemm_bulk_forward",
+                                                 "conv_implicit_gemm_bulk_backward_data",
+                                                 "conv_implicit_gemm_bulk_backward_weights" };
 static const char *const kernel_names[] = { "conv_implicit_gemm_mma_forward",
                                             "conv_implicit_gemm_mma_backward_data",
                                             "conv_implicit_gemm_mma_backward_weights" };
@@ -68,7 +78,11 @@ void product_slice(const struct product *product, uint32_t split, struct product
 uint32_t product_tile_bytes(const struct product_tiling *t, uint32_t stages)
 {
     uint32_t operands = stages * (t->tile_m + t->tile_n) * t->tile_k * ELEMENT;
+    if (t->is_bulk)
+        operands += stages * SIGNALS;
     uint32_t result = t->slices > 1 ? 0 : t->tile_m * t->tile_n * ELEMENT;
+    if (t->is_lasting) /* beside them */
+        return operands + result;
     return operands > result ? operands : result;
 }
 
@@ -115,6 +129,49 @@ static void write_options(const struct packing *packing, const struct product_ti
     option_define(&text, "WIDE", t->is_wide ? t->tile_n / t->warps_n : 0);
     option_define(&text, "BAND", t->band);
     option_define(&text, "PARTIAL", t->slices > 1);
+    if (t->is_bulk) {
+        option_define(&text, "FLAT", bulk_is_flat(packing));
+        option_define(&text, "LASTING", t->is_lasting);
+    }
+}
+
+static void add_argument(struct solution_kernel *kernel, struct solution_argument argument)
+{
+    kernel->arguments[kernel->argument_count++] = argument;
+}
+
+static struct solution_program bulk_program(void)
+{
+    return (struct solution_program){
+        .name = "conv_implicit_gemm_bulk.cl",
+        .source = bytes_of(kernels_conv_implicit_gemm_bulk, kernels_conv_implicit_gemm_bulk_size),
+        .header_names = bulk_header_names,
+        .header_texts = { bytes_of(kernels_prelude, kernels_prelude_size),
+                          bytes_of(kernels_matrix_cores, kernels_matrix_cores_size),
+                          bytes_of(kernels_conv_view, kernels_conv_view_size),
+                          bytes_of(kernels_wide_products, kernels_wide_products_size),
+                          bytes_of(kernels_conv_mma_place, kernels_conv_mma_place_size),
+                          bytes_of(kernels_conv_mma_result, kernels_conv_mma_result_size),
+                          bytes_of(kernels_bulk_copies, kernels_bulk_copies_size) },
+        .header_count = 7,
+    };
+}
+
+static struct solution_program mma_program(void)
+{
+    return (struct solution_program){
+        .name = "conv_implicit_gemm_mma.cl",
+        .source = bytes_of(kernels_conv_implicit_gemm_mma, kernels_conv_implicit_gemm_mma_size),
+        .header_names = header_names,
+        .header_texts = { bytes_of(kernels_prelude, kernels_prelude_size),
+                          bytes_of(kernels_matrix_cores, kernels_matrix_cores_size),
+                          bytes_of(kernels_matrix_cores_amd, kernels_matrix_cores_amd_size),
+                          bytes_of(kernels_conv_view, kernels_conv_view_size),
+                          bytes_of(kernels_wide_products, kernels_wide_products_size),
+                          bytes_of(kernels_conv_mma_place, kernels_conv_mma_place_size),
+                          bytes_of(kernels_conv_mma_result, kernels_conv_mma_result_size) },
+        .header_count = 7,
+    };
 }
 
 static struct solution_program *add_product(const struct packing_plan *plan,
@@ -128,33 +185,32 @@ static struct solution_program *add_product(const struct packing_plan *plan,
     struct solution *s = plan->solution;
     uint32_t direction = packing->problem.direction;
     struct product product = product_of(packing, t->tile_k);
+    uint32_t tiles = (uint32_t)product_groups(packing, &product, t);
     struct solution_program *program = &s->programs[s->program_count];
     struct solution_kernel *kernel = &s->kernels[s->kernel_count++];
-    *program = (struct solution_program){
-        .name = "conv_implicit_gemm_mma.cl",
-        .source = bytes_of(kernels_conv_implicit_gemm_mma, kernels_conv_implicit_gemm_mma_size),
-        .header_names = header_names,
-        .header_texts = { bytes_of(kernels_prelude, kernels_prelude_size),
-                          bytes_of(kernels_matrix_cores, kernels_matrix_cores_size),
-                          bytes_of(kernels_matrix_cores_amd, kernels_matrix_cores_amd_size),
-                          bytes_of(kernels_conv_view, kernels_conv_view_size),
-                          bytes_of(kernels_wide_products, kernels_wide_products_size),
-                          bytes_of(kernels_conv_mma_result, kernels_conv_mma_result_size) },
-        .header_count = 6,
-    };
+    *program = t->is_bulk ? bulk_program() : mma_program();
     write_options(packing, t, program);
     *kernel = (struct solution_kernel){
-        .name = kernel_names[direction],
+        .name = t->is_bulk ? bulk_kernel_names[direction] : kernel_names[direction],
         .program = s->program_count++,
-        .grid = { (uint32_t)product_groups(packing, &product, t), 1, 1 },
+        .grid = { t->groups ? t->groups : tiles, 1, 1 },
         .group = { t->threads, 1, 1 },
         .shared_bytes = t->shared,
-        .argument_count = 5,
     };
-    for (int i = 0; i < 3; i++)
-        kernel->arguments[i] = plan->tensors[order[direction][i]];
-    kernel->arguments[3] = (struct solution_argument){ ARGUMENT_U32, packing->problem.n };
-    kernel->arguments[4] = (struct solution_argument){ ARGUMENT_U32, t->slice };
+    if (t->is_bulk)
+        bulk_arguments(plan, t, kernel);
+    for (int i = t->is_bulk ? 2 : 0; i < 3; i++) {
+        if (t->is_lasting)
+            bulk_result(plan, order[direction][i], kernel);
+        else
+            add_argument(kernel, plan->tensors[order[direction][i]]);
+    }
+    add_argument(kernel, (struct solution_argument){ ARGUMENT_U32, packing->problem.n });
+    add_argument(kernel, (struct solution_argument){ ARGUMENT_U32, t->slice });
+    if (t->is_lasting) {
+        add_argument(kernel, (struct solution_argument){ ARGUMENT_U32, tiles });
+        add_argument(kernel, (struct solution_argument){ ARGUMENT_U32, t->groups });
+    }
     return program;
 }
 

@@ -27,6 +27,9 @@ struct product_tiling {
     uint32_t band;                     /* rows of tiles done together */
     uint32_t slice, slices;            /* tiles of a slice of the reduction */
     bool is_wide;                      /* four warps along M multiply together (wgmma) */
+    bool is_bulk;                      /* the same, out of tiles that bulk copies bring */
+    bool is_lasting;                   /* and a work group does several tiles */
+    uint32_t groups;                   /* work groups of it then; 0: one for each tile */
     uint32_t threads, shared;          /* of a work group; bytes of a launch's shared memory */
 };
 

@@ -23,18 +23,16 @@
 /* The tile comes first: cli/driver/rounding.c reads it off a config's text. */
 enum axis { TILE, OWN_AXES, STAGES = OWN_AXES + 5 };
 
-#define VALUES(...) \
-    (const uint16_t[]){ __VA_ARGS__ }, sizeof((const uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t)
-
 /* Behind our own, the product's: by the names that its path has for them.  Axes of the path that
  * are not here take their first value; they were measured to make no difference. */
-#define SPACE(item_values, ...)                                                                \
-    {                                                                                          \
-        { "tile", VALUES(2, 4) }, { "tile_m", VALUES(16, 32, 64, 128, 256) },                  \
-            { "tile_n", VALUES(16, 32, 64, 128, 256) }, { "tile_k", VALUES(4, 8, 16, 32) },    \
-            { "item_m", VALUES item_values }, { "item_n", VALUES item_values },                \
-            { "stages", VALUES(__VA_ARGS__) },                                                 \
-            { "splits", VALUES(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256) }, \
+#define SPACE(item_values, ...)                                                             \
+    {                                                                                       \
+        { "tile", PERF_VALUES(2, 4) }, { "tile_m", PERF_VALUES(16, 32, 64, 128, 256) },     \
+            { "tile_n", PERF_VALUES(16, 32, 64, 128, 256) },                                \
+            { "tile_k", PERF_VALUES(4, 8, 16, 32) }, { "item_m", PERF_VALUES item_values }, \
+            { "item_n", PERF_VALUES item_values }, { "stages", PERF_VALUES(__VA_ARGS__) },  \
+            { "splits",                                                                     \
+              PERF_VALUES(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256) },   \
     }
 #define PIXEL_ITEMS (4, 8)
 #define WEIGHT_ITEMS (4, 8, 16)
@@ -54,13 +52,12 @@ static bool is_for_weights(const struct problem *p)
 /* The products are always fp32, whatever the problem. */
 static struct perf_space space(const struct problem *p, const struct target *target)
 {
-    bool weights = is_for_weights(p), async = target->family == TARGET_NVIDIA;
+    bool weights = is_for_weights(p);
+    bool async = igemm_vector_copies_are_async(TYPE_FLOAT32, target);
     return (struct perf_space){ axes[weights][async], weights ? AXES_MOST : AXES_MOST - 1 };
 }
 
 /* ---- the shape of things ---- */
-
-static uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 struct side { /* one of the two tensors of pixels */
     uint32_t channels, layout;

@@ -13,3 +13,12 @@ bool geometry_fits_30_bits(const struct problem *p)
            fits(p->in.h, p->filter.h, p->pad.h, p->stride.h, p->dilation.h) &&
            fits(p->in.w, p->filter.w, p->pad.w, p->stride.w, p->dilation.w);
 }
+
+uint64_t geometry_output_elements(const struct problem *p)
+{
+    switch (p->direction) {
+    case DIRECTION_FORWARD: return problem_y_elements(p);
+    case DIRECTION_BACKWARD_DATA: return problem_x_elements(p);
+    default: return problem_w_elements(p);
+    }
+}

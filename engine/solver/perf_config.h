@@ -21,6 +21,10 @@ struct perf_axis {
     uint32_t count;         /* at least 1 */
 };
 
+/* The values of an axis, and how many: behind its name in an initializer of a static one. */
+#define PERF_VALUES(...) \
+    (const uint16_t[]){ __VA_ARGS__ }, sizeof((const uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t)
+
 struct perf_space {
     const struct perf_axis *axes; /* static */
     uint32_t count;               /* of axes; 0: nothing to tune */

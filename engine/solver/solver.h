@@ -12,10 +12,11 @@
 #include "common/messages.h"
 #include "common/problem.h"
 #include "common/target.h"
+#include "common/tensor_map.h"
 #include "engine/solver/perf_config.h"
 
 /* Headers of one program. */
-#define SOLUTION_HEADERS_MOST 6
+#define SOLUTION_HEADERS_MOST 7
 
 struct solution_program {
     const char *name;                /* "conv_direct_naive.cl", the file's name in kernels/ */
@@ -28,7 +29,7 @@ struct solution_program {
 
 struct solution_argument {
     enum argument_kind kind;
-    uint64_t value;
+    uint64_t value; /* ARGUMENT_TENSOR_MAP: index into solution.maps */
 };
 
 struct solution_kernel {
@@ -49,6 +50,8 @@ struct solution {
     struct solution_program programs[LIMIT_PLAN_KERNELS];
     uint32_t kernel_count;
     struct solution_kernel kernels[LIMIT_PLAN_KERNELS];
+    uint32_t map_count;
+    struct tensor_map maps[LIMIT_PLAN_MAPS];
 };
 
 struct solver {

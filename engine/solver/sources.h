@@ -22,9 +22,12 @@ KERNEL_SOURCE(kernels_igemm_vector_weights);
 KERNEL_SOURCE(kernels_conv_view);
 KERNEL_SOURCE(kernels_matrix_cores);
 KERNEL_SOURCE(kernels_wide_products);
+KERNEL_SOURCE(kernels_conv_mma_place);
 KERNEL_SOURCE(kernels_conv_mma_result);
 KERNEL_SOURCE(kernels_matrix_cores_amd);
 KERNEL_SOURCE(kernels_conv_implicit_gemm_mma);
+KERNEL_SOURCE(kernels_conv_implicit_gemm_bulk);
+KERNEL_SOURCE(kernels_bulk_copies);
 KERNEL_SOURCE(kernels_conv_reorder);
 KERNEL_SOURCE(kernels_conv_winograd);
 

@@ -55,6 +55,13 @@ void bench_destroy(struct bench *bench)
     free(bench);
 }
 
+static enum kiln_code finish(const struct bench *b, struct kiln_err *err)
+{
+    struct kiln_error e;
+    int rc = b->stream ? kiln_stream_finish(b->stream, &e) : kiln_device_finish(b->device, &e);
+    return error_take(rc, &e, err);
+}
+
 static void measure_tensors(struct bench *b)
 {
     static const int outputs[] = { [DIRECTION_FORWARD] = KILN_TENSOR_Y,
@@ -143,10 +150,10 @@ static enum kiln_code largest_of(struct bench *b, int which, double *ret_largest
     return error_take(rc, &e, err);
 }
 
+/* They may still be written to by what the caller put on the stream. */
 static enum kiln_code take_tensors(struct bench *b, struct kiln_memory *const given[3],
                                    struct kiln_err *err)
 {
-    enum kiln_code rc = KILN_OK;
     b->is_given = true;
     b->largest = 1;
     for (int i = 0; i < 3; i++) {
@@ -157,6 +164,7 @@ static enum kiln_code take_tensors(struct bench *b, struct kiln_memory *const gi
                              "xwy"[i], (unsigned long long)b -> bytes[i]);
         b->checked[i] = b->timed[i] = given[i];
     }
+    enum kiln_code rc = finish(b, err);
     for (int i = 0; i < 3 && !rc; i++) {
         double largest = 1;
         if (i != b->output)
@@ -198,13 +206,6 @@ enum kiln_code bench_create(const struct bench_wish *wish, struct bench **ret_be
 }
 
 /* ---- running ---- */
-
-static enum kiln_code finish(const struct bench *b, struct kiln_err *err)
-{
-    struct kiln_error e;
-    int rc = b->stream ? kiln_stream_finish(b->stream, &e) : kiln_device_finish(b->device, &e);
-    return error_take(rc, &e, err);
-}
 
 bool bench_is_alive(struct bench *bench)
 {
@@ -313,13 +314,26 @@ enum kiln_code bench_refer(struct bench *bench, struct kiln_plan *plan, struct k
 
 /* ---- subjects ---- */
 
+/* A larger one beside the old one, else in its place; where it cannot be had the old one's size is
+ * had again, for the subjects that are there need it. */
 static enum kiln_code need_workspace(struct bench *b, uint64_t bytes, struct kiln_err *err)
 {
-    struct kiln_error e;
-    if (bytes == 0 || (b->workspace && kiln_memory_bytes(b->workspace) >= bytes))
+    struct kiln_error e, ignored;
+    struct kiln_memory *larger = NULL;
+    uint64_t had = b->workspace ? kiln_memory_bytes(b->workspace) : 0;
+    if (bytes <= had)
         return KILN_OK;
-    kiln_memory_destroy(KILN_TAKE(b->workspace));
-    int rc = kiln_memory_create(b->device, bytes, &b->workspace, &e);
+    int rc = kiln_memory_create(b->device, bytes, &larger, &e);
+    if (rc == KILN_E_NO_MEMORY && had) {
+        kiln_memory_destroy(KILN_TAKE(b->workspace));
+        rc = kiln_memory_create(b->device, bytes, &larger, &e);
+        if (rc)
+            (void)kiln_memory_create(b->device, had, &larger, &ignored);
+    }
+    if (larger) {
+        kiln_memory_destroy(b->workspace);
+        b->workspace = larger;
+    }
     return error_take(rc, &e, err) ? kiln_while(err, "workspace") : KILN_OK;
 }
 

@@ -95,9 +95,9 @@ static enum kiln_code gather(struct batch *b, struct kiln_err *err)
     }
     if (b->reference)
         return KILN_OK;
-    return kiln_fail(err, rc == KILN_TIMED_OUT ? rc : KILN_UNSUPPORTED,
-                     "no plan for the reference, " BENCH_REFERENCE ": %s",
-                     rc == KILN_TIMED_OUT ? why.err.text : reference.err.text);
+    const struct kiln_err *last = rc == KILN_TIMED_OUT ? &why.err : &reference.err;
+    return kiln_fail(err, kiln_code_is_retryable(last->code) ? last->code : KILN_UNSUPPORTED,
+                     "no plan for the reference, " BENCH_REFERENCE ": %s", last->text);
 }
 
 /* ---- times ---- */
@@ -106,9 +106,8 @@ static enum kiln_code gather(struct batch *b, struct kiln_err *err)
 static enum kiln_code run_failed(struct work *work, struct work_solver *s,
                                  const struct kiln_err *why, struct kiln_err *err)
 {
-    bool is_wrong = why->code == KILN_CORRUPT;
-    note(s, is_wrong ? KILN_CONV_WRONG : KILN_CONV_NOT_RUN, why->text);
-    if (is_wrong || bench_is_alive(work->bench))
+    note(s, KILN_CONV_NOT_RUN, why->text);
+    if (bench_is_alive(work->bench))
         return KILN_OK;
     return kiln_fail(err, KILN_GPU_FAULT, "the device was lost with %s: %s", s->solution.solver,
                      why->text);
@@ -130,9 +129,10 @@ static enum kiln_code measure(struct work *work, struct work_solver *s, struct s
         note(s, KILN_CONV_CUT_SHORT, "hopeless beside the best");
         return KILN_OK;
     }
-    if (subject_check(subject, &s->checked, &why))
+    enum kiln_code rc = subject_check(subject, &s->checked, &why);
+    if (rc && rc != KILN_CORRUPT)
         return run_failed(work, s, &why, err);
-    note(s, KILN_CONV_TIMED, "");
+    note(s, rc ? KILN_CONV_WRONG : KILN_CONV_TIMED, why.text);
     return KILN_OK;
 }
 
@@ -206,12 +206,12 @@ enum kiln_code work_find(struct work *work, struct kiln_err *err)
 /* Whether the database decides; otherwise solvers have to be timed. */
 static bool use_records(struct work *work)
 {
-    bool has_any = false;
+    bool has_any = false, is_clean = work->options.enforce == KILN_ENFORCE_DB_CLEAN;
     if (work->options.mode == KILN_FIND_NORMAL)
         return false;
     for (unsigned i = 0; i < work->count; i++) {
         struct work_solver *s = &work->solvers[i];
-        if (!(s->solution.find_ms > 0))
+        if (is_clean || !(s->solution.find_ms > 0))
             continue;
         s->state = KILN_CONV_RECORDED;
         s->timing.median_ms = s->solution.best_ms > 0 ? s->solution.best_ms : s->solution.find_ms;

@@ -17,6 +17,7 @@
 struct journal {
     int fd;
     char first_line[LINE_MOST];
+    char path[PATH_BYTES + 32];
 };
 
 /* ---- opening ---- */
@@ -34,8 +35,8 @@ static bool user_folder(char folder[PATH_BYTES])
 
 static void write_first_line(const struct journal_subject *s, char line[LINE_MOST])
 {
-    snprintf(line, LINE_MOST, "kiln-tune 1\t%s\t%s\t%s\t%s\t%s", s->database_id, s->driver,
-             s->toolchain, s->solver, s->problem);
+    snprintf(line, LINE_MOST, "kiln-tune 2\t%s\t%s\t%s\t%s\t%s\t%s", s->version, s->database_id,
+             s->driver, s->toolchain, s->solver, s->problem);
     for (char *at = line; *at; at++)
         *at = *at == '\n' ? ' ' : *at;
 }
@@ -46,21 +47,29 @@ static void write_line(const struct journal *j, const char *line)
     (void)ignored;
 }
 
+/* The first line of a new file; the end of a line that was cut, as a full disk does it. */
+static void begin_lines(const struct journal *j)
+{
+    char line[LINE_MOST + 1], last = '\n';
+    off_t size = lseek(j->fd, 0, SEEK_END);
+    snprintf(line, sizeof(line), "%s\n", j->first_line);
+    if (size == 0)
+        write_line(j, line);
+    else if (pread(j->fd, &last, 1, size - 1) == 1 && last != '\n')
+        write_line(j, "\n");
+}
+
 static enum kiln_code open_file(const char *folder, struct journal *j, struct kiln_err *err)
 {
-    char path[PATH_BYTES + 32], line[LINE_MOST + 1];
     enum kiln_code rc = fs_make_folders(folder, err);
     if (rc)
         return rc;
-    snprintf(path, sizeof(path), "%s/%016llx.tune", folder,
+    snprintf(j->path, sizeof(j->path), "%s/%016llx.tune", folder,
              (unsigned long long)bytes_hash(bytes_of_text(j->first_line), 0));
-    j->fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    j->fd = open(j->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (j->fd < 0)
-        return kiln_fail_errno(err, errno, "cannot open '%s'", path);
-    if (lseek(j->fd, 0, SEEK_END) == 0) {
-        snprintf(line, sizeof(line), "%s\n", j->first_line);
-        write_line(j, line);
-    }
+        return kiln_fail_errno(err, errno, "cannot open '%s'", j->path);
+    begin_lines(j);
     return KILN_OK;
 }
 
@@ -163,14 +172,14 @@ enum kiln_code journal_read(struct journal *journal, struct search *search, stru
 {
     BUFFER_AUTO struct buffer content;
     char *rest = NULL;
+    buffer_init(&content, FILE_MOST + 1);
     if (!journal)
         return KILN_OK;
-    buffer_init(&content, FILE_MOST + 1);
     enum kiln_code rc = fs_read_fd(journal->fd, FILE_MOST, &content, err);
     if (!rc)
         buffer_put(&content, "", 1);
     if (rc)
-        return kiln_while(err, "the journal of a search");
+        return kiln_while(err, "the journal of a search, '%s' (it may be deleted)", journal->path);
     char *line = strtok_r((char *)content.data, "\n", &rest);
     if (!line || strcmp(line, journal->first_line) != 0)
         return KILN_OK; /* of something else */

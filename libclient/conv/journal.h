@@ -5,8 +5,8 @@
  * The journal of a search: a file with every timing, so that a search that was cut off is taken up
  * again.  docs/find-and-tune.md has its format.
  *
- * Role       one file for a problem, solver, device, driver and toolchain; lines are appended, each
- *            by one write, so that several processes may keep one together
+ * Role       one file for a problem, solver, device, driver, toolchain and version of libkiln; its
+ *            lines are appended, each by one write: several processes may keep one together
  * Ownership  a journal owns its descriptor
  * Threading  one thread
  */
@@ -16,6 +16,7 @@ struct journal;
 
 /* What a file is for; all of it is its first line. */
 struct journal_subject {
+    const char *version; /* libkiln's: kernels change with it */
     const char *database_id, *driver, *toolchain, *solver;
     const char *problem; /* as a driver's command line */
 };

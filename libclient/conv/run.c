@@ -11,11 +11,19 @@
 #include <kiln/run.h>
 #include <string.h>
 
+struct run_map { /* the last that was encoded */
+    void *address;
+    bool is_there;
+    uint64_t words[sizeof(struct device_map) / sizeof(uint64_t)];
+};
+
 struct kiln_run {
     struct kiln_device *device;                        /* counted */
     struct kiln_plan *plan;                            /* counted */
     struct device_module *modules[LIMIT_PLAN_KERNELS]; /* in use; one a code object */
     void *functions[LIMIT_PLAN_KERNELS];               /* owned; one a launch */
+    pthread_mutex_t mutex;                             /* while |maps| is looked at */
+    struct run_map maps[LIMIT_PLAN_MAPS];              /* of the plan's maps */
 };
 
 static void kiln_run_free(struct kiln_run *run)
@@ -30,6 +38,7 @@ static void kiln_run_free(struct kiln_run *run)
         module_put(device, run->modules[i]);
     device_unref(device);
     plan_destroy(run->plan);
+    pthread_mutex_destroy(&run->mutex);
     free(run);
 }
 
@@ -129,6 +138,7 @@ static enum kiln_code create(struct kiln_device *device, struct kiln_plan *plan,
     struct kiln_run *fresh = calloc(1, sizeof(*fresh));
     if (!fresh)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a run");
+    pthread_mutex_init(&fresh->mutex, /* attr= */ NULL);
     __attribute__((cleanup(run_auto))) struct kiln_run *run = fresh;
     run->device = device_ref(device);
     run->plan = kiln_plan_ref(plan);
@@ -205,6 +215,7 @@ static enum kiln_code fill_argument(const struct message_plan_argument *from,
     case ARGUMENT_U32:
     case ARGUMENT_F32: a.size = sizeof(uint32_t); break;
     case ARGUMENT_U64: a.size = sizeof(uint64_t); break;
+    case ARGUMENT_TENSOR_MAP: return KILN_OK; /* fill_map() does */
     }
     if (!a.memory && !a.size)
         return kiln_fail(err, KILN_INVALID, "the plan wants a workspace and none was given");
@@ -215,15 +226,76 @@ static enum kiln_code fill_argument(const struct message_plan_argument *from,
     return KILN_OK;
 }
 
+static struct kiln_memory *operand_of(const struct kiln_tensors *t, uint8_t operand)
+{
+    switch ((enum argument_kind)operand) {
+    case ARGUMENT_X: return t->x;
+    case ARGUMENT_W: return t->w;
+    case ARGUMENT_Y: return t->y;
+    default: return t->workspace;
+    }
+}
+
+static bool take_kept(struct kiln_run *run, uint32_t index, const void *address,
+                      struct device_map *ret_map)
+{
+    struct run_map *kept = &run->maps[index];
+    pthread_mutex_lock(&run->mutex);
+    bool is_same = kept->is_there && kept->address == address;
+    if (is_same)
+        memcpy(ret_map, kept->words, sizeof(*ret_map));
+    pthread_mutex_unlock(&run->mutex);
+    return is_same;
+}
+
+static void keep(struct kiln_run *run, uint32_t index, void *address, const struct device_map *map)
+{
+    struct run_map *kept = &run->maps[index];
+    pthread_mutex_lock(&run->mutex);
+    kept->address = address;
+    kept->is_there = true;
+    memcpy(kept->words, map, sizeof(*map));
+    pthread_mutex_unlock(&run->mutex);
+}
+
+/* The plan's map |index|, encoded for the memory that is launched on. */
+static enum kiln_code fill_map(struct kiln_run *run, uint32_t index, const struct kiln_tensors *t,
+                               struct device_map *ret_map, struct kiln_err *err)
+{
+    const struct tensor_map *map = &run->plan->content->maps[index];
+    const struct kiln_memory *memory = operand_of(t, map->operand);
+    uint64_t reach = tensor_map_reach(map);
+    if (!memory)
+        return kiln_fail(err, KILN_INVALID, "the plan wants a workspace and none was given");
+    if (reach > memory->bytes)
+        return kiln_fail(err, KILN_INVALID, "a tensor map reaches to byte %llu of a memory of %llu",
+                         (unsigned long long)reach, (unsigned long long)memory->bytes);
+    if (!run->device->ops->encode)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s has no tensor maps", run->device->name);
+    char *address = (char *)memory->native + map->offset;
+    if (take_kept(run, index, address, ret_map))
+        return KILN_OK;
+    enum kiln_code rc = run->device->ops->encode(run->device, map, address, ret_map, err);
+    if (!rc)
+        keep(run, index, address, ret_map);
+    return rc;
+}
+
 static enum kiln_code launch_one(struct kiln_run *run, uint32_t index, const struct kiln_tensors *t,
                                  void *stream, struct kiln_err *err)
 {
     const struct plan_launch *l = &run->plan->content->launches[index];
     struct device_argument arguments[LIMIT_KERNEL_ARGUMENTS];
-    for (uint32_t i = 0; i < l->argument_count; i++) {
+    struct device_map maps[LIMIT_PLAN_MAPS];
+    for (uint32_t i = 0, map = l->first_map; i < l->argument_count; i++) {
         enum kiln_code rc = fill_argument(&l->arguments[i], t, &arguments[i], err);
+        if (!rc && l->arguments[i].kind == ARGUMENT_TENSOR_MAP) {
+            arguments[i] = (struct device_argument){ .map = &maps[map] };
+            rc = fill_map(run, map, t, &maps[map], err);
+            map++;
+        }
         if (rc)
-            return rc;
+            return kiln_while(err, "launching '%s'", l->name);
     }
     struct device_launch launch = { .grid = l->grid,
                                     .group = l->group,

@@ -155,8 +155,8 @@ static void fail(struct search *s, size_t index, int state, const struct kiln_er
 static enum kiln_code fail_run(struct search *s, size_t index, const struct kiln_err *why,
                                struct kiln_err *err)
 {
-    fail(s, index, why->code == KILN_CORRUPT ? KILN_CONV_WRONG : KILN_CONV_NOT_RUN, why);
-    if (why->code == KILN_CORRUPT || s->ops->is_alive(s->context))
+    fail(s, index, KILN_CONV_NOT_RUN, why);
+    if (s->ops->is_alive(s->context))
         return KILN_OK;
     return kiln_fail(err, KILN_GPU_FAULT, "the device was lost with perf config %s: %s",
                      s->trials[index].config, why->text);
@@ -168,8 +168,11 @@ static enum kiln_code check(struct search *s, size_t index, struct kiln_err *err
     struct kiln_err why = KILN_ERR_INIT;
     if (t->checked > 0)
         return KILN_OK;
-    return s->ops->check(s->context, index, &t->checked, &why) ? fail_run(s, index, &why, err)
-                                                               : KILN_OK;
+    enum kiln_code rc = s->ops->check(s->context, index, &t->checked, &why);
+    if (rc != KILN_CORRUPT)
+        return rc ? fail_run(s, index, &why, err) : KILN_OK;
+    fail(s, index, KILN_CONV_WRONG, &why);
+    return KILN_OK;
 }
 
 /* The best is what others are hopeless beside: nothing wrong may be that. */
@@ -329,20 +332,24 @@ static enum kiln_code time_again(struct search *s, size_t index, unsigned sample
     return KILN_OK;
 }
 
-/* Each of |f| is right and timed with |samples|; those that fail leave it. */
+/* Each of |f| is right and timed with |samples|, as far as time goes before the last round; those
+ * that fail leave it. */
 static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned samples,
-                               struct kiln_err *err)
+                               uint64_t until_ns, struct kiln_err *err)
 {
     unsigned kept = 0;
     for (unsigned i = 0; i < f->count; i++) {
         size_t index = f->list[i];
-        enum kiln_code rc = check(s, index, err);
-        if (!rc && s->trials[index].place == TRIAL_HELD)
+        bool has_time = samples >= FINAL_SAMPLES || search_goes_on(s, until_ns);
+        enum kiln_code rc = has_time ? check(s, index, err) : KILN_OK;
+        if (!rc && has_time && s->trials[index].place == TRIAL_HELD)
             rc = time_again(s, index, samples, err);
-        if (rc)
-            return rc;
         if (s->trials[index].place == TRIAL_HELD)
             f->list[kept++] = index;
+        else
+            tell(s, index); /* it turned out to be worse than its first look */
+        if (rc)
+            return rc;
     }
     f->count = kept;
     sort(s, f);
@@ -360,7 +367,7 @@ enum kiln_code search_halve(struct search *search, uint64_t until_ns, struct kil
         for (unsigned i = left; i < f.count; i++)
             drop(s, f.list[i]);
         f.count = left;
-        rc = time_all(s, &f, is_last ? FINAL_SAMPLES : samples, err);
+        rc = time_all(s, &f, is_last ? FINAL_SAMPLES : samples, until_ns, err);
         s->best = !rc && f.count > 0 ? f.list[0] : s->best;
         if (is_last)
             break;
@@ -369,7 +376,7 @@ enum kiln_code search_halve(struct search *search, uint64_t until_ns, struct kil
             drop(s, f.list[i]);
         f.count = left;
     }
-    for (unsigned i = 1; i < f.count; i++)
+    for (unsigned i = 1; !rc && i < f.count; i++) /* after a failure the best may be any of them */
         drop(s, f.list[i]);
     return rc;
 }

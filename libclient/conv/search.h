@@ -59,7 +59,7 @@ struct search_ops {
                                             struct kiln_err *err);
     bool (*is_alive)(void *context); /* the device, after a failure */
     void (*drop)(void *context, size_t trial);
-    /* A trial has its result.  True: enough. */
+    /* A trial has its result, or another one than was told of it.  True: enough. */
     bool (*told)(void *context, const struct search_trial *trial);
 };
 

@@ -68,6 +68,7 @@ static enum kiln_code op_next(void *context, uint64_t deadline_ns, size_t *ret_t
     } else {
         *ret_code = KILN_COMPILE_FAILED;
         *why = failure.err;
+        t->is_passing = kiln_code_is_retryable(planned.code);
     }
     kiln_plan_unref(planned.plan);
     return KILN_OK;
@@ -113,7 +114,9 @@ static bool op_told(void *context, const struct search_trial *trial)
         .spent_ms = (double)(clock_monotonic_ns() - t->start_ns) / 1e6,
         .budget_ms = (double)(t->until_ns - t->start_ns) / 1e6,
     };
-    journal_end(t->journal, trial);
+    if (!t->is_passing)
+        journal_end(t->journal, trial);
+    t->is_passing = false;
     work_tell(t->work, &progress);
     return t->work->has_enough;
 }
@@ -221,7 +224,8 @@ static enum kiln_code open_journal(struct tuner *t, struct kiln_err *err)
     char line[512];
     const struct work *w = t->work;
     problem_to_driver(&w->problem, line, sizeof(line));
-    const struct journal_subject subject = { .database_id = kiln_device_database_id(w->device),
+    const struct journal_subject subject = { .version = "libkiln " KILN_VERSION,
+                                             .database_id = kiln_device_database_id(w->device),
                                              .driver = kiln_device_driver(w->device),
                                              .toolchain = w->toolchain,
                                              .solver = t->solver->solution.solver,
@@ -240,6 +244,7 @@ static enum kiln_code queue_known(struct tuner *t, struct kiln_err *err)
     size_t index;
     const char *known[] = { t->solver->config, t->solver->solution.config };
     enum kiln_code rc = KILN_OK;
+    t->known = strcmp(known[0], known[1]) == 0 ? 1 : 2;
     for (size_t i = 0; i < 2 && !rc; i++) {
         rc = search_add(&t->search, known[i], &index, err);
         if (!rc) {
@@ -290,6 +295,12 @@ static enum kiln_code search_alone(struct tuner *t, struct kiln_err *err)
     return rc;
 }
 
+/* Else what is best of it is no more than what was known: a tune with more time is to search. */
+static bool has_searched(const struct tuner *t)
+{
+    return t->search.tried + t->remembered > t->known || !has_untried(t);
+}
+
 static void keep_best(struct tuner *t)
 {
     struct search *s = &t->search;
@@ -302,7 +313,8 @@ static void keep_best(struct tuner *t)
     solver->checked = best->checked;
     solver->state = KILN_CONV_TIMED;
     solver->reason[0] = '\0';
-    solver->is_measured = solver->is_tuned = true;
+    solver->is_measured = true;
+    solver->is_tuned = has_searched(t);
     work_take_plan(solver, subject_plan(best->held));
     journal_end(t->journal, best);
 }

@@ -92,7 +92,12 @@ static enum kiln_code search_share(struct sharing *s, struct kiln_err *err)
         rc = search_halve(&t->search, t->until_ns, err);
     if (rc || !is_all_tried(t, from))
         return rc;
-    rc = report(s, err);
+    struct kiln_err why = KILN_ERR_INIT;
+    rc = report(s, &why);
+    if (rc == KILN_NOT_FOUND) /* kilnd was started anew: what was tried is known here */
+        return take(s, 0, err);
+    if (rc)
+        *err = why;
     if (!rc && s->state == KILN_LEASE_TAKEN && has_time(t)) {
         uint64_t left_ms = (t->until_ns - clock_monotonic_ns()) / MS;
         s->has_waited = true;

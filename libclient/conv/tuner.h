@@ -19,7 +19,9 @@ struct tuner {
     struct search search;
     struct plan_window *window;
     struct journal *journal; /* NULL: none is kept */
+    unsigned known;          /* configs that were known before the search */
     unsigned remembered;     /* trials of a journal that are not repeated */
+    bool is_passing;         /* what came last failed, and may not when it is asked for again */
     size_t *queue;           /* trials in the order in which they are tried */
     size_t queued, room;
 };

@@ -16,6 +16,7 @@
 #include "common/bytes.h"
 #include "common/err.h"
 #include "common/limits.h"
+#include "common/tensor_map.h"
 #include "libclient/device/module_table.h"
 #include "libclient/device/uri.h"
 #include "libclient/fork_guard.h"
@@ -42,10 +43,15 @@ struct kiln_event {
     bool is_recorded;
 };
 
+struct device_map { /* an encoded tensor map, as kernels take it */
+    _Alignas(64) uint64_t words[16];
+};
+
 struct device_argument {
-    struct kiln_memory *memory; /* NULL: a number */
+    struct kiln_memory *memory; /* NULL: a number or a map */
     uint64_t value;             /* the number, or an offset in bytes, inside |memory| */
     size_t size;                /* of the number, bytes */
+    struct device_map *map;     /* NULL: memory or a number; borrowed during the launch */
 };
 
 struct device_launch {
@@ -94,6 +100,9 @@ struct device_ops {
     enum kiln_code (*find)(struct kiln_device *device, void *module, const char *name,
                            uint32_t shared_bytes, void **ret_function, struct kiln_err *err);
     void (*forget)(struct kiln_device *device, void *function); /* before unload; accepts NULL */
+    /* |map|, which was checked, at |address|; KILN_UNSUPPORTED where kernels take none. */
+    enum kiln_code (*encode)(struct kiln_device *device, const struct tensor_map *map,
+                             void *address, struct device_map *ret_map, struct kiln_err *err);
     enum kiln_code (*launch)(struct kiln_device *device, void *function,
                              const struct device_launch *launch, struct kiln_err *err);
     /* Closes the runtime's side, if it is open; what was given out is back by now. */

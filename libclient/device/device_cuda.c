@@ -4,6 +4,7 @@
  * too.  What devices do is in driver.c.
  */
 #include "libclient/device/cuda_library.h"
+#include "libclient/device/cuda_tensor_map.h"
 #include "libclient/device/elf_check.h"
 #include "libclient/device/text_file.h"
 #include "libclient/device/uuid.h"
@@ -20,6 +21,8 @@
 /* CUfunction_attribute. */
 #define FUNCTION_SHARED_STATIC 1
 #define FUNCTION_SHARED_DYNAMIC_MOST 8
+
+#define STATUS_NOT_SUPPORTED 801 /* CUresult */
 
 #define KERNEL_MODULE_VERSION "/proc/driver/nvidia/version"
 
@@ -116,6 +119,21 @@ static enum kiln_code cuda_allow_shared(struct driver_device *d, void *function,
     return rc;
 }
 
+static bool has_tensor_maps(const struct cuda_library *cuda)
+{
+    return cuda->cuTensorMapEncodeTiled && cuda->cuTensorMapEncodeIm2col;
+}
+
+static int cuda_encode(struct driver_device *d, const struct tensor_map *map, void *address,
+                       struct device_map *ret_map)
+{
+    const struct cuda_library *cuda = cuda_of(d)->cuda;
+    return has_tensor_maps(cuda)
+               ? cuda_tensor_map_encode(cuda->cuTensorMapEncodeTiled, cuda->cuTensorMapEncodeIm2col,
+                                        map, address, ret_map)
+               : STATUS_NOT_SUPPORTED;
+}
+
 static const struct driver_kind cuda_kind = {
     .runtime = "the CUDA driver",
     .elf_machine = ELF_MACHINE_CUDA,
@@ -123,6 +141,7 @@ static const struct driver_kind cuda_kind = {
     .leave = cuda_leave,
     .status_name = cuda_status_name,
     .allow_shared = cuda_allow_shared,
+    .encode = cuda_encode,
     .close = cuda_close,
 };
 
@@ -176,11 +195,14 @@ static bool uuid_at(const void *context, int index, char text[DEVICE_UUID_SIZE])
 
 /* ---- what it is ---- */
 
-/* Code for Hopper may use what only that architecture has (wgmma, bulk copies). */
-static void set_target(struct kiln_device *base, int major, int minor)
+/* Code for Hopper may use what only that architecture has (wgmma, bulk copies), with a driver that
+ * encodes tensor maps. */
+static void set_target(struct kiln_device *base, const struct cuda_library *cuda, int major,
+                       int minor)
 {
+    bool is_hopper = major == 9 && minor == 0;
     snprintf(base->target, sizeof(base->target), "sm_%d%d%s", major, minor,
-             major == 9 && minor == 0 ? "a" : "");
+             is_hopper && has_tensor_maps(cuda) ? "a" : "");
 }
 
 static void set_driver(struct kiln_device *base, const struct cuda_library *cuda)
@@ -215,7 +237,7 @@ static enum kiln_code describe(struct cuda_device *c, int index, struct kiln_err
         status = cuda->cuDeviceTotalMem_v2(&memory, c->handle);
     if (status)
         return driver_fail(&cuda_kind, err, status, "cannot tell what %s is", base->name);
-    set_target(base, major, minor);
+    set_target(base, cuda, major, minor);
     base->compute_units = units > 0 ? (unsigned)units : 0;
     base->memory_bytes = memory;
     if (cuda->cuDeviceGetAttribute(&clock, ATTRIBUTE_CLOCK_KHZ, c->handle) == 0 && clock > 0)

@@ -334,6 +334,23 @@ static void driver_forget(struct kiln_device *device, void *function)
     (void)function;
 }
 
+static enum kiln_code driver_encode(struct kiln_device *device, const struct tensor_map *map,
+                                    void *address, struct device_map *ret_map, struct kiln_err *err)
+{
+    struct driver_device *d = driver_of(device);
+    if (!d->kind->encode)
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s (%s) has no tensor maps", device->name,
+                         device->target);
+    DRIVER_SCOPE(scope);
+    enum kiln_code rc = driver_enter(d, &scope, err); /* CUDA wants a current context for it */
+    if (rc)
+        return rc;
+    int status = d->kind->encode(d, map, address, ret_map);
+    return status ? driver_fail(d->kind, err, status, "%s cannot encode a tensor map at %p",
+                                device->name, address)
+                  : KILN_OK;
+}
+
 static enum kiln_code driver_launch(struct kiln_device *device, void *function,
                                     const struct device_launch *launch, struct kiln_err *err)
 {
@@ -344,7 +361,7 @@ static enum kiln_code driver_launch(struct kiln_device *device, void *function,
         const struct device_argument *a = &launch->arguments[i];
         /* little-endian: the low bytes of a number come first */
         values[i] = a->memory ? (uint64_t)(uintptr_t)a->memory->native + a->value : a->value;
-        arguments[i] = &values[i];
+        arguments[i] = a->map ? (void *)a->map : &values[i];
     }
     DRIVER_SCOPE(scope);
     enum kiln_code rc = driver_enter(d, &scope, err);
@@ -387,6 +404,7 @@ const struct device_ops driver_ops = {
     .unload = driver_unload,
     .find = driver_find,
     .forget = driver_forget,
+    .encode = driver_encode,
     .launch = driver_launch,
     .close = driver_close,
 };

@@ -60,6 +60,9 @@ struct driver_kind {
     /* Allows that much dynamic shared memory; NULL: launches need no leave. */
     enum kiln_code (*allow_shared)(struct driver_device *d, void *function, const char *name,
                                    uint32_t bytes, struct kiln_err *err);
+    /* As device_ops has it, returning a status; NULL: kernels take no tensor maps. */
+    int (*encode)(struct driver_device *d, const struct tensor_map *map, void *address,
+                  struct device_map *ret_map);
     void (*close)(struct driver_device *d);
 };
 

@@ -12,6 +12,7 @@
  */
 #include "common/bytes.h"
 #include "common/err.h"
+#include "libclient/device/cuda_tensor_map.h"
 
 struct cuda_driver {
     void *dl;

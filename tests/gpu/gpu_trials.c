@@ -53,6 +53,20 @@ static enum kiln_code add_problem(void *context, const struct problem *problem,
     return trials_add(adding->trials, problem, adding->wish, err);
 }
 
+/* Lines about one problem that follow each other share its reference. */
+static enum kiln_code add_chosen_problem(void *context, const struct problem *problem,
+                                         struct kiln_err *err)
+{
+    struct adding *adding = context;
+    struct trials *t = adding->trials;
+    const struct solver *solver = solver_find(bytes_of_text(adding->wish->solver));
+    bool is_same = t->problem_count > 0 &&
+                   memcmp(&t->problems[t->problem_count - 1], problem, sizeof(*problem)) == 0;
+    return is_same && solver && solver->applies(problem, &t->target)
+               ? trials_add_config(t, solver, adding->wish->config, err)
+               : trials_add(t, problem, adding->wish, err);
+}
+
 static enum kiln_code add_chosen(struct trials *trials, const struct options *o, char *text,
                                  struct kiln_err *err)
 {
@@ -62,7 +76,7 @@ static enum kiln_code add_chosen(struct trials *trials, const struct options *o,
     if (!solver || !config)
         return kiln_fail(err, KILN_INVALID, "a line has no solver, config and command");
     wish.config = strcmp(config, "-") == 0 ? "" : config;
-    return problems_take(rest, &o->change, add_problem, &adding, err);
+    return problems_take(rest, &o->change, add_chosen_problem, &adding, err);
 }
 
 static enum kiln_code add_all_chosen(struct trials *trials, const struct options *o,
@@ -235,6 +249,7 @@ static enum kiln_code make_list(struct trials *trials, const struct options *o,
         rc = watch_target(target, err);
     if (!rc)
         rc = target_parse(bytes_of_text(target), &trials->target, err);
+    trials->target.has_tensor_maps = true;
     if (!rc && nvrtc_pool_add(&trials->pool, &judge, trials->target.text) == SIZE_MAX)
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the reference's program");
     for (unsigned i = 0; i < o->file_count && !rc; i++)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/gpu/loaded.h"
 
+#include "libclient/device/device.h"
+
 static enum kiln_code load_kernel(struct loaded *l, uint32_t index, struct kiln_err *err)
 {
     const struct solution_kernel *kernel = &l->solution->kernels[index];
@@ -47,25 +49,52 @@ void loaded_close(struct loaded *loaded)
     *loaded = (struct loaded){ .cuda = NULL };
 }
 
+static uint64_t address_of(const struct loaded *l, int operand)
+{
+    switch (operand) {
+    case ARGUMENT_X: return l->bench->tensors[BENCH_X].address;
+    case ARGUMENT_W: return l->bench->tensors[BENCH_W].address;
+    case ARGUMENT_Y: return l->bench->tensors[BENCH_Y].address;
+    default: return l->workspace.address;
+    }
+}
+
+static enum kiln_code encode_maps(const struct loaded *l,
+                                  struct device_map ret_maps[LIMIT_PLAN_MAPS], struct kiln_err *err)
+{
+    struct cuda_driver *driver = &l->cuda->driver;
+    for (uint32_t i = 0; i < l->solution->map_count; i++) {
+        const struct tensor_map *map = &l->solution->maps[i];
+        uint64_t address = address_of(l, map->operand) + map->offset;
+        int result = cuda_tensor_map_encode(driver->encode_tiled, driver->encode_im2col, map,
+                                            (void *)(uintptr_t)address, &ret_maps[i]);
+        if (result)
+            return cuda_fail(l->cuda, result, err, "cannot encode tensor map %u", i);
+    }
+    return KILN_OK;
+}
+
 static uint64_t value_of(const struct loaded *l, const struct solution_argument *a)
 {
     switch (a->kind) {
-    case ARGUMENT_X: return l->bench->tensors[BENCH_X].address + a->value;
-    case ARGUMENT_W: return l->bench->tensors[BENCH_W].address + a->value;
-    case ARGUMENT_Y: return l->bench->tensors[BENCH_Y].address + a->value;
-    case ARGUMENT_WORKSPACE: return l->workspace.address + a->value;
+    case ARGUMENT_X:
+    case ARGUMENT_W:
+    case ARGUMENT_Y:
+    case ARGUMENT_WORKSPACE: return address_of(l, (int)a->kind) + a->value;
     default: return a->value; /* little-endian: 32 bits come first */
     }
 }
 
-static enum kiln_code launch_one(const struct loaded *l, uint32_t index, struct kiln_err *err)
+static enum kiln_code launch_one(const struct loaded *l, uint32_t index,
+                                 struct device_map maps[LIMIT_PLAN_MAPS], struct kiln_err *err)
 {
     const struct solution_kernel *k = &l->solution->kernels[index];
     uint64_t values[LIMIT_KERNEL_ARGUMENTS];
     void *arguments[LIMIT_KERNEL_ARGUMENTS];
     for (uint32_t i = 0; i < k->argument_count; i++) {
         values[i] = value_of(l, &k->arguments[i]);
-        arguments[i] = &values[i];
+        arguments[i] = k->arguments[i].kind == ARGUMENT_TENSOR_MAP ? (void *)&maps[values[i]]
+                                                                   : (void *)&values[i];
     }
     int result =
         l->cuda->driver.launch(l->functions[index], k->grid[0], k->grid[1], k->grid[2], k->group[0],
@@ -76,8 +105,9 @@ static enum kiln_code launch_one(const struct loaded *l, uint32_t index, struct 
 enum kiln_code loaded_launch(void *context, struct kiln_err *err)
 {
     const struct loaded *l = context;
-    enum kiln_code rc = KILN_OK;
+    struct device_map maps[LIMIT_PLAN_MAPS];
+    enum kiln_code rc = encode_maps(l, maps, err);
     for (uint32_t i = 0; i < l->solution->kernel_count && !rc; i++)
-        rc = launch_one(l, i, err);
+        rc = launch_one(l, i, maps, err);
     return rc;
 }

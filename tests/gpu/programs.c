@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The programs that measure on GPUs, as far as they run where there is none. */
+#include "common/fs.h"
 #include "tests/support/daemon_process.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define LINES KILN_SOURCE "/scripts/networks/smoke.txt"
@@ -94,6 +96,36 @@ static void trials_compile_for_gpus_that_are_not_here(void **state)
     assert_says(f->result.output, "of 4 problems: ");
 }
 
+/* Every way in which bulk copies feed a product: numbered through, rows of pixels, residues; and
+ * groups that last. */
+static void bulk_copies_compile_for_hopper(void **state)
+{
+    struct fixture *f = *state;
+#define CHANNELS_LAST " --in_layout NHWC --fil_layout NHWC --out_layout NHWC"
+#define PLAIN "-n 4 -c 256 -H 14 -W 14 -k 256 -y 1 -x 1 -p 0 -q 0 -u 1 -v 1" CHANNELS_LAST
+#define TAPS "-n 4 -c 128 -H 14 -W 14 -k 192 -y 3 -x 3 -p 1 -q 1 -u 2 -v 2" CHANNELS_LAST
+    static const char lines[] =
+        "ConvImplicitGemm\t128,64,64,4,1,4,1,1,0,2\tconvfp16 " PLAIN " -F 1\n"
+        "ConvImplicitGemm\t192,128,64,12,1,5,1,1,0,2\tconvbfp16 " TAPS " -F 1\n"
+        "ConvImplicitGemm\t64,128,64,4,1,4,1,1,0,2\tconvfp16 " PLAIN " -F 2\n"
+        "ConvImplicitGemm\t128,128,64,4,1,3,1,1,0,2\tconvfp16 " TAPS " -F 2\n"
+        "ConvImplicitGemm\t128,64,64,8,1,6,1,1,0,2\tconvfp16 " PLAIN " -F 4\n"
+        "ConvImplicitGemm\t64,192,64,4,1,3,2,1,0,2\tconvbfp16 " TAPS " -F 4\n"
+        "ConvImplicitGemm\t192,128,64,12,1,4,1,1,0,3\tconvbfp16 " PLAIN " -F 1\n"
+        "ConvImplicitGemm\t128,64,64,8,1,2,1,16,0,3\tconvfp16 " TAPS " -F 1\n"
+        "ConvImplicitGemm\t128,256,64,8,1,3,1,1,0,3\tconvbfp16 " PLAIN " -F 2\n";
+    char file[256];
+    snprintf(file, sizeof(file), "%s/chosen", f->daemon.folder);
+    struct kiln_err err = KILN_ERR_INIT;
+    must(fs_replace_file(file, bytes_of_text(lines), 0600, &err), err);
+    run_program(&f->daemon, &f->result, "gpu_trials", "--compile-only", "--target", "sm_90a",
+                "--chosen", file, "--compilers", "2", NULL);
+    skip_without_nvrtc(f);
+    if (f->result.status)
+        fail_msg("%s", f->result.output);
+    assert_says(f->result.output, "of 9 problems: ");
+}
+
 static void trials_are_refused_with_a_reason(void **state)
 {
     struct fixture *f = *state;
@@ -128,6 +160,7 @@ int main(void)
         cmocka_unit_test(a_first_pass_takes_another_batch_type_and_layout),
         cmocka_unit_test(a_first_pass_says_why_it_cannot),
         cmocka_unit_test(trials_compile_for_gpus_that_are_not_here),
+        cmocka_unit_test(bulk_copies_compile_for_hopper),
         cmocka_unit_test(trials_are_refused_with_a_reason),
         cmocka_unit_test(peaks_compile_for_gpus_with_and_without_their_own_instructions),
     };

@@ -114,21 +114,35 @@ static uint64_t random_number(uint64_t *state)
     return *state >> 33;
 }
 
-static enum kiln_code add_random(struct search *s, struct trials *next, const struct solver *solver,
+/* Any point; every other time with about half of its values the centre's, for what is good may be
+ * a small part of the space. */
+static void draw_point(uint64_t *state, const struct perf_space *space,
+                       const struct perf_config *centre, struct perf_config *ret)
+{
+    perf_space_at(space, (uint32_t)(random_number(state) % perf_space_size(space)), ret);
+    uint64_t kept = random_number(state);
+    for (uint32_t i = 0; i < space->count && kept % 2; i++)
+        if (kept >> (i + 1) & 1)
+            ret->values[i] = centre->values[i];
+}
+
+/* |best| is the solver's own so far. */
+static enum kiln_code add_random(struct search *s, struct trials *next, const struct found *best,
                                  struct kiln_err *err)
 {
     const struct problem *problem = &next->problems[next->problem_count - 1];
-    struct perf_space space = solver_space(solver, problem, &next->target);
-    uint32_t size = perf_space_size(&space), added = 0;
+    struct perf_space space = solver_space(best->solver, problem, &next->target);
+    struct perf_config centre;
+    uint32_t added = 0;
     uint64_t state = s->options->seed + next->problem_count * 977;
-    enum kiln_code rc = KILN_OK;
     if (space.count == 0)
         return KILN_OK;
+    enum kiln_code rc = perf_config_read(bytes_of_text(best->config), &space, &centre, err);
     for (unsigned i = 0; i < DRAWS_MOST && added < s->options->random && !rc; i++) {
         struct perf_config config;
         bool is_new;
-        perf_space_at(&space, (uint32_t)(random_number(&state) % size), &config);
-        rc = try_config(s, next, solver, &config, &is_new, err);
+        draw_point(&state, &space, &centre, &config);
+        rc = try_config(s, next, best->solver, &config, &is_new, err);
         added += is_new;
     }
     return rc;
@@ -141,7 +155,7 @@ static enum kiln_code add_random_of_all(struct search *s, struct trials *next, u
     for (size_t i = 0; solvers[i] && !rc; i++) {
         const struct found *f = best_of_solver(s, problem, solvers[i]);
         if (f && f->us <= NEAR * best_us)
-            rc = add_random(s, next, solvers[i], err);
+            rc = add_random(s, next, f, err);
     }
     return rc;
 }

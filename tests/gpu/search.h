@@ -3,7 +3,8 @@
 
 /*
  * The search for each problem's fastest config: the solvers' own choices, then random ones of those
- * solvers that are near the best, then neighbours of the best, round by round.
+ * solvers that are near the best, half of them mixed with the choice; then neighbours of the best,
+ * round by round.
  *
  * Ownership  search_done ends it; problems are copied
  * Threading  one thread, which must not have opened CUDA

@@ -165,7 +165,7 @@ static bool goes_on(const struct watch *w)
 static void end_all(struct watch *w)
 {
     bool is_done = w->next >= w->trials->count;
-    if (is_done)
+    if (is_done && w->runner > 0)
         waitpid(w->runner, NULL, 0);
     else
         stop(w->runner);

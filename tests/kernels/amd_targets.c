@@ -35,13 +35,13 @@ static const struct {
 
 static const struct shape {
     const char *name;
-    uint32_t c, k, groups, filter;
+    uint32_t c, k, groups, filter, stride;
     bool every_type;   /* else fp32 and fp16 */
     bool every_solver; /* that applies; else those that are likely the fastest */
 } shapes[] = {
-    { "3x3", 64, 64, 1, 3, true, true },
-    { "1x1", 64, 128, 1, 1, false, false },
-    { "depthwise", 32, 32, 32, 3, false, false },
+    { "3x3", 64, 64, 1, 3, 1, true, true },          { "3x3/2", 128, 128, 1, 3, 2, false, false },
+    { "1x1", 64, 128, 1, 1, 1, false, false },       { "7x7/2", 3, 64, 1, 7, 2, false, false },
+    { "depthwise", 32, 32, 32, 3, 1, false, false },
 };
 #define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
@@ -81,7 +81,7 @@ static struct problem problem_of(const struct shape *shape, enum direction direc
                              .in = { 1, 28, 28 },
                              .filter = { 1, shape->filter, shape->filter },
                              .pad = { 0, shape->filter / 2, shape->filter / 2 },
-                             .stride = { 1, 1, 1 },
+                             .stride = { 1, shape->stride, shape->stride },
                              .dilation = { 1, 1, 1 } };
 }
 
@@ -254,6 +254,8 @@ static unsigned build(struct fixture *f, const struct solver *solver, const char
     must(target_parse(bytes_of_text(target), &b.target, &err), err);
     for (size_t i = 0; i < SHAPES; i++)
         add_problems(&b, &shapes[i]);
+    if (b.count == 0)
+        fail_msg("no shape here is for %s on %s", solver->name, target);
     for (size_t i = 0; i < b.count; i++)
         problems[i] = problem_for_reference(&b.problems[i]);
     struct kiln_plan_options options = { .size = sizeof(options),

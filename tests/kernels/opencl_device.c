@@ -81,11 +81,28 @@ static cl_program program_of(struct opencl_device *device, struct bytes text)
     return clCreateProgramWithSource(device->context, 1, &data, &text.size, NULL);
 }
 
-static void print_log(struct opencl_device *device, cl_program program, const char *options)
+#define LOG_MOST 8192
+
+static void read_log(struct opencl_device *device, cl_program program, char log[LOG_MOST])
 {
-    char log[8192] = "";
-    clGetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, sizeof(log) - 1, log, NULL);
-    fprintf(stderr, "cannot compile with %s:\n%s\n", options, log);
+    log[0] = '\0'; /* so it stays where the log is longer than there is room for */
+    size_t size = 0;
+    cl_program_build_info what = CL_PROGRAM_BUILD_LOG;
+    if (clGetProgramBuildInfo(program, device->id, what, LOG_MOST - 1, log, &size) != CL_SUCCESS &&
+        clGetProgramBuildInfo(program, device->id, what, 0, NULL, &size) == CL_SUCCESS)
+        snprintf(log, LOG_MOST, "warning: a log of %zu bytes", size);
+}
+
+/* What a compiler warns of is wrong, or drowns what would be. */
+static bool is_clean(struct opencl_device *device, cl_program program, bool is_compiled,
+                     const char *options)
+{
+    char log[LOG_MOST];
+    read_log(device, program, log);
+    if (is_compiled && !strstr(log, "warning"))
+        return true;
+    fprintf(stderr, "%s with %s:\n%s\n", is_compiled ? "warnings" : "cannot compile", options, log);
+    return false;
 }
 
 static cl_program compile(struct opencl_device *device, const struct solution_program *source,
@@ -93,6 +110,7 @@ static cl_program compile(struct opencl_device *device, const struct solution_pr
 {
     char options[sizeof(source->options) + 64];
     cl_program program = program_of(device, source->source), linked = NULL;
+    bool is_compiled;
     cl_program headers[SOLUTION_HEADERS_MOST];
     const char *names[SOLUTION_HEADERS_MOST];
     for (uint32_t i = 0; i < source->header_count; i++) {
@@ -101,11 +119,10 @@ static cl_program compile(struct opencl_device *device, const struct solution_pr
     }
     snprintf(options, sizeof(options), "-DKILN_OPENCL=1 %s%s",
              effort == OPENCL_QUICK ? "-cl-opt-disable " : "", source->options);
-    if (clCompileProgram(program, 1, &device->id, options, source->header_count, headers, names,
-                         NULL, NULL) == CL_SUCCESS)
+    is_compiled = clCompileProgram(program, 1, &device->id, options, source->header_count, headers,
+                                   names, NULL, NULL) == CL_SUCCESS;
+    if (is_clean(device, program, is_compiled, options))
         linked = clLinkProgram(device->context, 1, &device->id, "", 1, &program, NULL, NULL, NULL);
-    if (!linked)
-        print_log(device, program, options);
     for (uint32_t i = 0; i < source->header_count; i++)
         clReleaseProgram(headers[i]);
     clReleaseProgram(program);

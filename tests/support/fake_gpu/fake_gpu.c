@@ -240,7 +240,7 @@ int NAMED(cuDriverGetVersion, hipRuntimeGetVersion)(int *ret_version)
 {
     FAIL_IF_TOLD(NAMED(cuDriverGetVersion, hipRuntimeGetVersion));
 #ifdef FAKE_CUDA
-    *ret_version = 13010;
+    *ret_version = FAKE_CUDA * 1000 + 10;
 #else
     *ret_version = FAKE_HIP * 10000000 + 2 * 100000 + 41133;
 #endif

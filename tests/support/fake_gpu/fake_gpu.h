@@ -18,6 +18,7 @@
  *   - reverse(x, y, n): n floats, through as much dynamic shared memory
  *   - count_up(y): y[0] += 1 for each group
  *   - fault(): the stream fails, as its next wait says
+ *   - copy_mapped(map, y): CUDA since 12; all that the tensor map is about, to y
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,6 +40,17 @@ enum fake_gpu_kind {
     FAKE_KINDS
 };
 
+struct fake_gpu_map { /* what a tensor map was asked for with */
+    bool is_im2col;
+    int type, interleave, swizzle, promotion, fill; /* CUDA's numbers */
+    void *address;
+    uint32_t rank;
+    uint64_t dims[5], strides[4];
+    uint32_t box[5], steps[5];
+    int lower[3], upper[3];
+    uint32_t channels, pixels;
+};
+
 struct fake_gpu {
     int devices;           /* that the runtime shows */
     unsigned fail_at;      /* the n-th call from now fails; 0: none does */
@@ -53,6 +65,8 @@ struct fake_gpu {
     bool is_mig;           /* CUDA: every device is a part of one */
     void *last_stream;     /* of the last launch */
     unsigned last_shared;  /* the same */
+    unsigned encodes;      /* tensor maps that were made */
+    struct fake_gpu_map last_map;
 };
 
 struct fake_gpu *fake_gpu_control(void);

@@ -3,9 +3,10 @@
 
 /*
  * What the files of a fake GPU runtime share.  One source for both runtimes, which have the same
- * shape: FAKE_CUDA, or FAKE_HIP with the major version of ROCm.
+ * shape: FAKE_CUDA with CUDA's major version, or FAKE_HIP with ROCm's.
  *
  *   fake_gpu.c    being told to fail, contexts, devices
+ *   fake_maps.c   tensor maps, which CUDA has since 12
  *   fake_work.c   memory, streams, events, code objects, launches
  */
 #include "tests/support/fake_gpu/fake_gpu.h"
@@ -35,8 +36,15 @@ enum {
     INVALID_CONTEXT = 201,
     NO_BINARY = 209,
     INVALID_HANDLE = 400,
+    NOT_READY = 600,
     NOT_FOUND = 500,
     LAUNCH_FAILED = 719
+};
+
+struct encoded { /* a tensor map, as kernels take it */
+    _Alignas(64) void *address;
+    uint64_t bytes; /* from there on */
+    uint64_t rest[14];
 };
 
 extern struct fake_gpu fake_control;

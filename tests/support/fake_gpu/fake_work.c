@@ -106,6 +106,7 @@ int NAMED(cuMemsetD8Async, hipMemsetD8Async)(void *to, unsigned char value, size
 struct event {
     struct object object;
     unsigned at_ms;
+    bool is_waited_for; /* until then it may lie ahead */
 };
 
 PUBLIC int NAMED(cuStreamCreate, hipStreamCreateWithFlags)(void **ret_stream, unsigned flags);
@@ -163,6 +164,7 @@ int NAMED(cuEventRecord, hipEventRecord)(void *event, void *stream)
         return fake_remember(INVALID_HANDLE);
     pthread_mutex_lock(&fake_mutex);
     ((struct event *)event)->at_ms = fake_clock_ms;
+    ((struct event *)event)->is_waited_for = false;
     pthread_mutex_unlock(&fake_mutex);
     return 0;
 }
@@ -171,7 +173,10 @@ PUBLIC int NAMED(cuEventSynchronize, hipEventSynchronize)(void *event);
 int NAMED(cuEventSynchronize, hipEventSynchronize)(void *event)
 {
     FAIL_IF_TOLD(NAMED(cuEventSynchronize, hipEventSynchronize));
-    return fake_is_right(event, FAKE_EVENT) ? 0 : fake_remember(INVALID_HANDLE);
+    if (!fake_is_right(event, FAKE_EVENT))
+        return fake_remember(INVALID_HANDLE);
+    ((struct event *)event)->is_waited_for = true;
+    return 0;
 }
 
 PUBLIC int NAMED(cuEventElapsedTime, hipEventElapsedTime)(float *ret_ms, void *begin, void *end);
@@ -180,6 +185,8 @@ int NAMED(cuEventElapsedTime, hipEventElapsedTime)(float *ret_ms, void *begin, v
     FAIL_IF_TOLD(NAMED(cuEventElapsedTime, hipEventElapsedTime));
     if (!fake_is_right(begin, FAKE_EVENT) || !fake_is_right(end, FAKE_EVENT))
         return fake_remember(INVALID_HANDLE);
+    if (!((struct event *)begin)->is_waited_for || !((struct event *)end)->is_waited_for)
+        return fake_remember(NOT_READY);
     *ret_ms = (float)(((struct event *)end)->at_ms - ((struct event *)begin)->at_ms);
     return 0;
 }
@@ -242,14 +249,18 @@ static void run_count_up(const struct work *w)
 
 static void run_fault(const struct work *w) { w->stream->failure = LAUNCH_FAILED; }
 
+static void run_copy_mapped(const struct work *w)
+{
+    const struct encoded *map = w->arguments[0];
+    memcpy(floats(w, 1), map->address, map->bytes);
+}
+
 static const struct kernel {
     const char *name;
     void (*run)(const struct work *work);
 } kernels[] = {
-    { "scale", run_scale },
-    { "reverse", run_reverse },
-    { "count_up", run_count_up },
-    { "fault", run_fault },
+    { "scale", run_scale }, { "reverse", run_reverse },         { "count_up", run_count_up },
+    { "fault", run_fault }, { "copy_mapped", run_copy_mapped },
 };
 
 /* Section headers come last in what compilers write and in what tests fake_make up. */

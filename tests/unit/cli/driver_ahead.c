@@ -61,6 +61,11 @@ const char *kiln_device_database_id(const struct kiln_device *device)
     (void)device;
     return "gfx90a68";
 }
+const char *kiln_device_driver(const struct kiln_device *device)
+{
+    (void)device;
+    return "HIP 6";
+}
 
 int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *problems, size_t count,
                     const struct kiln_plan_options *options, int timeout_ms, kiln_plan_ready *ready,
@@ -175,6 +180,7 @@ static void the_whole_file_is_asked_for_in_one_batch_for_later(void **state)
     assert_int_equal(asked->options.no_objects, 1);
     assert_string_equal(asked->options.target, "gfx90a");
     assert_string_equal(asked->options.database_id, "gfx90a68");
+    assert_string_equal(asked->options.driver, "HIP 6");
     assert_string_equal(asked->options.toolchain, "hiprtc");
     assert_null(asked->options.solver);
     assert_int_equal(asked->timeout_ms, 3 * 120000);

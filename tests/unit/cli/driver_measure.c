@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#define LAUNCH_MS 8
+
 enum behaviour { COMPUTES, WRITES_NOTHING, IS_OFF_ONCE };
 
 /* ---- the fake ---- */
@@ -21,10 +23,12 @@ enum behaviour { COMPUTES, WRITES_NOTHING, IS_OFF_ONCE };
 static struct fake {
     enum behaviour behaviour;
     struct kiln_problem problem; /* of the last plan */
-    char solver[64];
+    char solver[64], driver[64];
     int plan_code, run_code;
     int tier;
-    unsigned launches, live_memories, live_runs, live_plans;
+    unsigned launches, live_memories, live_runs, live_plans, live_events;
+    double clock_ms; /* the device's */
+    int record_code;
     double first_value; /* of the last launch's first operand */
     unsigned finds, tunes, live_results;
     int find_code;
@@ -36,6 +40,10 @@ struct kiln_memory {
     uint64_t bytes;
 };
 
+struct kiln_event {
+    double at_ms;
+};
+
 int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_plan_options *options, int timeout_ms,
                   struct kiln_plan **ret_plan, struct kiln_error *err)
@@ -43,6 +51,7 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
     (void)client, (void)timeout_ms;
     fake.problem = *problem;
     snprintf(fake.solver, sizeof(fake.solver), "%s", options->solver ? options->solver : "Best");
+    snprintf(fake.driver, sizeof(fake.driver), "%s", options->driver ? options->driver : "");
     if (fake.plan_code) {
         *err = (struct kiln_error){ .code = fake.plan_code, .text = "no plan" };
         return fake.plan_code;
@@ -87,9 +96,44 @@ const char *kiln_device_database_id(const struct kiln_device *device)
     (void)device;
     return "";
 }
+const char *kiln_device_driver(const struct kiln_device *device)
+{
+    (void)device;
+    return "Fake 1.0";
+}
 int kiln_device_finish(struct kiln_device *device, struct kiln_error *err)
 {
     (void)device, (void)err;
+    return KILN_E_OK;
+}
+
+int kiln_event_create(struct kiln_device *device, struct kiln_event **ret_event,
+                      struct kiln_error *err)
+{
+    (void)device, (void)err;
+    *ret_event = calloc(1, sizeof(**ret_event));
+    assert_non_null(*ret_event);
+    fake.live_events++;
+    return KILN_E_OK;
+}
+void kiln_event_destroy(struct kiln_event *event)
+{
+    fake.live_events -= event != NULL;
+    free(event);
+}
+int kiln_event_record(struct kiln_event *event, struct kiln_stream *stream, struct kiln_error *err)
+{
+    assert_null(stream);
+    event->at_ms = fake.clock_ms;
+    if (fake.record_code)
+        *err = (struct kiln_error){ .code = fake.record_code, .text = "no event" };
+    return fake.record_code;
+}
+int kiln_event_elapsed(struct kiln_event *begin, struct kiln_event *end, double *ret_ms,
+                       struct kiln_error *err)
+{
+    (void)err;
+    *ret_ms = end->at_ms - begin->at_ms;
     return KILN_E_OK;
 }
 
@@ -175,6 +219,7 @@ int kiln_run_launch(struct kiln_run *run, struct kiln_memory *x, struct kiln_mem
     (void)run;
     assert_int_equal(workspace->data[0], 0xff);
     fake.launches++;
+    fake.clock_ms += LAUNCH_MS;
     fake.first_value = storage_load(type, x == out ? w->data : x->data, 0);
     if (fake.behaviour == WRITES_NOTHING)
         return KILN_E_OK;
@@ -267,7 +312,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     free(*state);
-    return fake.live_memories || fake.live_runs || fake.live_plans ? -1 : 0;
+    return fake.live_memories || fake.live_runs || fake.live_plans || fake.live_events ? -1 : 0;
 }
 
 static int run(struct fixture *f, uint64_t seed)
@@ -298,6 +343,13 @@ static void an_output_that_was_never_written_is_found_by_its_poison(void **state
     assert_int_equal(run(f, 42), KILN_E_CORRUPT);
     assert_int_equal(f->m.wrong, f->m.elements);
     assert_non_null(strstr(f->m.err.text, "--seed 42"));
+}
+
+static void a_plan_is_asked_for_with_the_driver_that_is_here(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(run(f, 42), KILN_E_OK);
+    assert_string_equal(fake.driver, "Fake 1.0");
 }
 
 static void one_wrong_element_fails_the_problem(void **state)
@@ -341,12 +393,21 @@ static void launches_are_one_plus_those_to_time(void **state)
     f->flags.time = 1;
     assert_int_equal(run(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 1 + 1 + 4);
-    assert_true(f->m.time.steady > 0);
+    assert_true(f->m.time.steady == LAUNCH_MS / 1e3); /* by the device's clock */
     f->flags.wall = 1;
     assert_int_equal(run(f, 1), KILN_E_OK);
     assert_int_equal(fake.launches, 6 + 1 + 4 + 4);
     assert_true(f->m.time.wall > 0);
     assert_true(f->m.time.timed > f->m.time.wall);
+}
+
+static void a_device_that_tells_no_time_fails_the_problem(void **state)
+{
+    struct fixture *f = *state;
+    fake.record_code = KILN_E_GPU_FAULT;
+    f->flags.time = 1;
+    assert_int_equal(run(f, 1), KILN_E_GPU_FAULT);
+    assert_non_null(strstr(f->m.err.text, "timing Best"));
 }
 
 static void planning_never_costs_more_than_the_whole_wait(void **state)
@@ -503,9 +564,11 @@ int main(void)
         T(a_right_result_is_verified_in_every_direction_and_type),
         T(an_output_that_was_never_written_is_found_by_its_poison),
         T(one_wrong_element_fails_the_problem),
+        T(a_plan_is_asked_for_with_the_driver_that_is_here),
         T(without_verification_a_wrong_result_goes_unnoticed),
         T(the_same_seed_gives_the_same_data_and_another_does_not),
         T(launches_are_one_plus_those_to_time),
+        T(a_device_that_tells_no_time_fails_the_problem),
         T(planning_never_costs_more_than_the_whole_wait),
         T(the_solver_asked_for_is_the_one_planned_with),
         T(without_a_solver_what_find_found_is_run),

@@ -48,7 +48,9 @@ static void miopens_solver_numbers_are_refused_with_an_example(void **state)
     static const char *const words[] = { "conv", "-S", "85" };
     struct fixture *f = *state;
     assert_int_equal(job_parse("conv -S 85", &f->job, &f->err), KILN_E_INVALID);
-    assert_non_null(strstr(f->err.text, "-S 85"));
+    assert_non_null(strstr(f->err.text, "-S 85: numbers stand for MIOpen's own solvers"));
+    assert_non_null(strstr(f->err.text, "-S ConvDirectNaive"));
+    assert_int_equal(job_parse("conv -S -7", &f->job, &f->err), KILN_E_INVALID);
     assert_int_equal(job_parse_words(words, 3, &f->job, &f->err), KILN_E_INVALID);
     assert_int_equal(job_parse("conv -S 0", &f->job, &f->err), KILN_E_OK);
     assert_int_equal(job_parse("conv -S 2Conv", &f->job, &f->err), KILN_E_OK);

@@ -63,15 +63,36 @@ static void what_pocl_leaves_in_its_folder_goes_with_it(void **state)
     assert_int_equal(access(inner, F_OK), -1);
 }
 
-static void a_folder_that_the_user_chose_is_left_alone(void **state)
+static void a_user_who_wants_pocls_kernel_cache_has_it(void **state)
 {
     struct fixture *f = *state;
-    setenv("POCL_CACHE_DIR", "/somewhere/else", 1);
     setenv("POCL_KERNEL_CACHE", "1", 1);
     pocl_folder_init(&f->folder);
     pocl_folder_done(&f->folder);
-    assert_string_equal(getenv("POCL_CACHE_DIR"), "/somewhere/else");
+    assert_null(getenv("POCL_CACHE_DIR"));
+    setenv("POCL_CACHE_DIR", f->temp, 1);
+    pocl_folder_init(&f->folder);
+    pocl_folder_done(&f->folder);
+    assert_string_equal(getenv("POCL_CACHE_DIR"), f->temp);
     assert_string_equal(getenv("POCL_KERNEL_CACHE"), "1");
+}
+
+static void processes_that_are_given_one_folder_share_none(void **state)
+{
+    struct fixture *f = *state;
+    struct pocl_folder other;
+    unsetenv("TMPDIR");
+    setenv("POCL_CACHE_DIR", f->temp, 1);
+    pocl_folder_init(&f->folder);
+    assert_string_equal(getenv("POCL_CACHE_DIR"), f->folder.path);
+    setenv("POCL_CACHE_DIR", f->temp, 1); /* as another process has it */
+    pocl_folder_init(&other);
+    assert_string_equal(getenv("POCL_CACHE_DIR"), other.path);
+    assert_string_not_equal(f->folder.path, other.path);
+    assert_int_equal(strncmp(other.path, f->temp, strlen(f->temp)), 0);
+    pocl_folder_done(&other);
+    assert_int_equal(access(f->folder.path, F_OK), 0);
+    pocl_folder_done(&f->folder);
 }
 
 static void without_a_place_for_temporary_files_pocl_keeps_its_own(void **state)
@@ -88,7 +109,8 @@ int main(void)
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         T(what_pocl_leaves_in_its_folder_goes_with_it),
-        T(a_folder_that_the_user_chose_is_left_alone),
+        T(a_user_who_wants_pocls_kernel_cache_has_it),
+        T(processes_that_are_given_one_folder_share_none),
         T(without_a_place_for_temporary_files_pocl_keeps_its_own),
     };
     return cmocka_run_group_tests_name("driver.pocl_folder", tests, NULL, NULL);

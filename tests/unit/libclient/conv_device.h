@@ -9,6 +9,7 @@
  *   "wrong 1.5"   the same but for the last element
  *   "lazy 0.001"  writes nothing
  *   "broken 1"    cannot be launched
+ *   "damaged 1"   cannot be loaded
  *   "fatal 1"     and the device with it: nothing works any more
  *
  * Ownership  close it as any other
@@ -21,7 +22,9 @@ struct made_device {
     double now_ms;
     unsigned launches, memories, functions; /* the last two: alive */
     bool is_lost;
-    uint64_t memory_left; /* bytes; more cannot be had */
+    const void *busy_stream; /* it writes to memory until it is waited for */
+    bool was_read_early;     /* before that */
+    uint64_t memory_left;    /* bytes; more cannot be had */
 };
 
 struct made_device *made_device_open(void);

@@ -4,6 +4,7 @@
 #include "libclient/conv/journal.h"
 #include "tests/support/test.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <glob.h>
 #include <math.h>
@@ -24,6 +25,8 @@ struct fixture {
     unsigned enough_after;                  /* trials; 0: never */
     bool is_lost;                           /* the device, from the next failure on */
     const char *refused, *crashing, *wrong; /* configs */
+    const char *crashing_later;             /* not at the first look */
+    const char *slow_and_wrong;             /* seen only where it is a finalist */
     char folder[64];
     struct journal *journal;
     size_t all[SIDE * SIDE];
@@ -101,7 +104,8 @@ static enum kiln_code take_time(void *context, size_t trial, const struct timing
     f->timed++;
     if (t->state == KILN_CONV_UNTIMED)
         journal_begin(f->journal, t->config);
-    if (is(t->config, f->crashing))
+    if (is(t->config, f->crashing) ||
+        (is(t->config, f->crashing_later) && t->state != KILN_CONV_UNTIMED))
         return kiln_fail(err, KILN_GPU_FAULT, "it fell over");
     if (is(t->config, f->wrong))
         ms = 0.001; /* nothing is as fast as doing nothing */
@@ -119,7 +123,8 @@ static enum kiln_code check(void *context, size_t trial, uint64_t *ret_checked,
 {
     struct fixture *f = context;
     f->checks++;
-    if (is(trial_of(f, trial)->config, f->wrong))
+    const char *config = trial_of(f, trial)->config;
+    if (is(config, f->wrong) || is(config, f->slow_and_wrong))
         return kiln_fail(err, KILN_CORRUPT, "wrong: 5 of 64 elements");
     *ret_checked = 64;
     return KILN_OK;
@@ -291,6 +296,18 @@ static void few_are_held_however_many_are_tried(void **state)
     assert_int_equal(f->held, 1);
 }
 
+static void finalists_are_not_timed_beyond_the_budget_but_for_the_last_two(void **state)
+{
+    struct fixture *f = *state;
+    must(search_try(&f->search, f->all, SIDE * SIDE, UINT64_MAX, &f->err), f->err);
+    f->timed = 0;
+    must(search_halve(&f->search, now_ns(f) + 1, &f->err), f->err);
+    assert_int_equal(f->timed, 1 + 2);
+    assert_string_equal(best(f)->config, "11,6");
+    assert_int_equal(best(f)->timing.samples, 24);
+    assert_int_equal(f->held, 1);
+}
+
 /* ---- what goes wrong ---- */
 
 static void a_config_that_does_not_compile_is_passed_over(void **state)
@@ -332,6 +349,20 @@ static void a_lost_device_ends_the_search_and_is_named_with_its_config(void **st
     assert_int_equal(search_try(&f->search, f->all, SIDE * SIDE, UINT64_MAX, &f->err),
                      KILN_GPU_FAULT);
     assert_string_equal(f->err.text, "the device was lost with perf config 11,6: it fell over");
+}
+
+/* Of two that are equally fast the one with the higher index was first. */
+static void a_device_lost_among_finalists_leaves_the_best_held(void **state)
+{
+    struct fixture *f = *state;
+    size_t a = search_find(&f->search, "10,6"), b = search_find(&f->search, "12,6");
+    size_t three[] = { a > b ? a : b, a > b ? b : a, search_find(&f->search, "11,8") };
+    must(search_try(&f->search, three, 3, UINT64_MAX, &f->err), f->err);
+    assert_int_equal(f->search.best, three[0]);
+    f->crashing_later = "11,8";
+    f->is_lost = true;
+    assert_int_equal(search_halve(&f->search, UINT64_MAX, &f->err), KILN_GPU_FAULT);
+    assert_int_equal(best(f)->place, TRIAL_HELD);
 }
 
 static void who_has_enough_stops_it(void **state)
@@ -378,7 +409,8 @@ static void configs_of_another_form_are_tried_and_have_no_neighbours(void **stat
 
 static struct journal_subject subject(const char *solver)
 {
-    return (struct journal_subject){ .database_id = "gfx90a68",
+    return (struct journal_subject){ .version = "kiln 1",
+                                     .database_id = "gfx90a68",
                                      .driver = "HIP 6",
                                      .toolchain = "hiprtc 6.0 abc",
                                      .solver = solver,
@@ -392,13 +424,19 @@ static void open_journal(struct fixture *f, const char *solver)
 }
 
 /* As another process would take it up. */
-static void begin_again(struct fixture *f, const char *solver)
+static void begin_again_with(struct fixture *f, const struct journal_subject *s)
 {
     search_done(&f->search);
     search_init(&f->search, &ops, f);
     journal_close(f->journal);
-    open_journal(f, solver);
+    must(journal_open(f->folder, s, &f->journal, &f->err), f->err);
     must(journal_read(f->journal, &f->search, &f->err), f->err);
+}
+
+static void begin_again(struct fixture *f, const char *solver)
+{
+    const struct journal_subject s = subject(solver);
+    begin_again_with(f, &s);
 }
 
 static void a_search_that_was_cut_off_goes_on_where_it_was(void **state)
@@ -452,6 +490,68 @@ static void what_is_of_another_solver_or_toolchain_is_another_journal(void **sta
     assert_int_equal(f->search.count, 0);
 }
 
+static void what_another_version_of_kiln_measured_is_another_journal(void **state)
+{
+    struct fixture *f = *state;
+    struct journal_subject newer = subject("Conv");
+    newer.version = "kiln 2";
+    open_journal(f, "Conv");
+    journal_begin(f->journal, "5,5");
+    begin_again_with(f, &newer);
+    assert_int_equal(f->search.count, 0);
+}
+
+static void what_turns_out_wrong_among_finalists_is_known_as_wrong(void **state)
+{
+    struct fixture *f = *state;
+    size_t two[] = { search_find(&f->search, "11,6"), search_find(&f->search, "10,6") };
+    open_journal(f, "Conv");
+    f->slow_and_wrong = "10,6";
+    must(search_try(&f->search, two, 2, UINT64_MAX, &f->err), f->err);
+    must(search_halve(&f->search, UINT64_MAX, &f->err), f->err);
+    begin_again(f, "Conv");
+    assert_int_equal(find(f, "10,6")->state, KILN_CONV_WRONG);
+}
+
+/* The file that |f| has open. */
+static int open_again(const struct fixture *f, int flags)
+{
+    char pattern[96];
+    glob_t found;
+    snprintf(pattern, sizeof(pattern), "%s/*.tune", f->folder);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    int fd = open(found.gl_pathv[0], flags | O_CLOEXEC);
+    globfree(&found);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void what_follows_a_line_that_was_cut_is_read(void **state)
+{
+    static const char cut[] = "=\t7,7\t0\t1.5";
+    struct fixture *f = *state;
+    open_journal(f, "Conv");
+    int fd = open_again(f, O_WRONLY | O_APPEND);
+    assert_int_equal(write(fd, cut, strlen(cut)), strlen(cut));
+    close(fd);
+    begin_again(f, "Conv");
+    journal_begin(f->journal, "5,5");
+    begin_again(f, "Conv");
+    assert_int_equal(find(f, "5,5")->place, TRIAL_DONE);
+}
+
+static void a_journal_that_is_too_long_is_named(void **state)
+{
+    struct fixture *f = *state;
+    open_journal(f, "Conv");
+    int fd = open_again(f, O_WRONLY);
+    assert_int_equal(ftruncate(fd, (64 << 20) + 1), 0);
+    close(fd);
+    assert_int_equal(journal_read(f->journal, &f->search, &f->err), KILN_FULL);
+    assert_non_null(strstr(f->err.text, f->folder));
+    assert_non_null(strstr(f->err.text, "it may be deleted"));
+}
+
 static void damaged_lines_are_passed_over(void **state)
 {
     static const char lines[] = "=\t1,1\n"
@@ -463,16 +563,10 @@ static void damaged_lines_are_passed_over(void **state)
                                 "=\t6,6\t0\t1.5\t0.1\t3\n"
                                 "=\t7,7\t0\t1.5\t0.";
     struct fixture *f = *state;
-    char pattern[96];
-    glob_t found;
     open_journal(f, "Conv");
-    snprintf(pattern, sizeof(pattern), "%s/*.tune", f->folder);
-    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
-    FILE *out = fopen(found.gl_pathv[0], "ae");
-    globfree(&found);
-    assert_non_null(out);
-    fputs(lines, out);
-    fclose(out);
+    int fd = open_again(f, O_WRONLY | O_APPEND);
+    assert_int_equal(write(fd, lines, strlen(lines)), strlen(lines));
+    close(fd);
     begin_again(f, "Conv");
     assert_int_equal(find(f, "6,6")->place, TRIAL_DONE);
     for (size_t i = 0; i < f->search.count; i++)
@@ -489,6 +583,14 @@ static void a_folder_that_was_named_and_cannot_be_used_is_said(void **state)
     assert_null(f->journal);
 }
 
+/* What is on the stack from here on is no pointer. */
+static void __attribute__((noinline)) dirty_the_stack(void)
+{
+    unsigned char room[16384];
+    memset(room, 0xa5, sizeof(room));
+    __asm__ volatile("" : : "r"(room) : "memory");
+}
+
 static void without_a_folder_of_its_own_there_is_none(void **state)
 {
     struct fixture *f = *state;
@@ -496,6 +598,8 @@ static void without_a_folder_of_its_own_there_is_none(void **state)
     setenv("XDG_STATE_HOME", "/proc/nowhere", 1);
     must(journal_open(NULL, &s, &f->journal, &f->err), f->err);
     assert_null(f->journal);
+    dirty_the_stack();
+    must(journal_read(f->journal, &f->search, &f->err), f->err);
     setenv("XDG_STATE_HOME", f->folder, 1);
     must(journal_open(NULL, &s, &f->journal, &f->err), f->err);
     assert_non_null(f->journal);
@@ -515,10 +619,12 @@ int main(void)
         T(what_is_under_way_when_time_is_up_counts_when_it_comes),
         T(hopeless_ones_are_neither_checked_nor_held),
         T(few_are_held_however_many_are_tried),
+        T(finalists_are_not_timed_beyond_the_budget_but_for_the_last_two),
         T(a_config_that_does_not_compile_is_passed_over),
         T(a_wrong_result_never_wins_however_fast),
         T(a_config_that_fails_to_run_costs_only_itself),
         T(a_lost_device_ends_the_search_and_is_named_with_its_config),
+        T(a_device_lost_among_finalists_leaves_the_best_held),
         T(who_has_enough_stops_it),
         T(what_was_asked_is_taken_back_at_the_end),
         T(a_config_is_known_once),
@@ -527,7 +633,11 @@ int main(void)
         T(times_and_reasons_come_back_as_they_were),
         T(a_config_that_ended_its_process_is_not_tried_again),
         T(what_is_of_another_solver_or_toolchain_is_another_journal),
+        T(what_another_version_of_kiln_measured_is_another_journal),
+        T(what_turns_out_wrong_among_finalists_is_known_as_wrong),
         T(damaged_lines_are_passed_over),
+        T(what_follows_a_line_that_was_cut_is_read),
+        T(a_journal_that_is_too_long_is_named),
         T(a_folder_that_was_named_and_cannot_be_used_is_said),
         T(without_a_folder_of_its_own_there_is_none),
     };

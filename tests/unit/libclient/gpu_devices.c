@@ -30,7 +30,7 @@ static void a_device_tells_what_it_is(void **state)
     struct kiln_device *d = gpu_open(1);
     char driver[32];
     if (gpu.is_cuda)
-        snprintf(driver, sizeof(driver), "CUDA 13.1");
+        snprintf(driver, sizeof(driver), gpu.has_tensor_maps ? "CUDA 13.1" : "CUDA 11.1");
     else
         snprintf(driver, sizeof(driver), "HIP %d.2.41133", gpu.rocm);
 
@@ -47,15 +47,18 @@ static void a_device_tells_what_it_is(void **state)
     kiln_device_close(d);
 }
 
+/* And only where the driver encodes the tensor maps that its code may want. */
 static void only_hopper_has_a_target_with_the_letter_a(void **state)
 {
     (void)state;
     if (!gpu.is_cuda)
         skip();
-    static const struct {
+    const struct {
         int capability;
         const char *target;
-    } cases[] = { { 75, "sm_75" }, { 80, "sm_80" }, { 89, "sm_89" }, { 90, "sm_90a" } };
+    } cases[] = {
+        { 75, "sm_75" }, { 80, "sm_80" }, { 89, "sm_89" }, { 90, gpu.target }, { 100, "sm_100" }
+    };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         gpu.fake->capability = cases[i].capability;
         struct kiln_device *d = gpu_open(0);

@@ -44,14 +44,15 @@ void gpu_init(int argc, char **argv, const char *standard)
     const char *folder = argc > 1 ? argv[1] : standard;
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
         unsetenv(variables[i]);
-    gpu.is_cuda = strcmp(folder, "cuda") == 0;
+    gpu.has_tensor_maps = strcmp(folder, "cuda") == 0;
+    gpu.is_cuda = gpu.has_tensor_maps || strcmp(folder, "cuda11") == 0;
     setenv(gpu.is_cuda ? "KILN_HIP_LIBRARY" : "KILN_CUDA_LIBRARY", "/nonexistent", 1);
     setenv("KILN_OPENCL_LIBRARY", "/nonexistent", 1);
     gpu.kind = gpu.is_cuda ? "cuda" : "hip";
     gpu.rocm = gpu.is_cuda ? 0 : folder[3] - '0';
-    gpu.target = gpu.is_cuda ? "sm_90a" : "gfx90a:sramecc+:xnack-";
+    gpu.target = !gpu.is_cuda ? "gfx90a:sramecc+:xnack-" : gpu.has_tensor_maps ? "sm_90a" : "sm_90";
     gpu.machine = gpu.is_cuda ? ELF_MACHINE_CUDA : ELF_MACHINE_AMDGPU;
-    gpu.object = made_object(gpu.machine, 0, "scale reverse count_up fault");
+    gpu.object = made_object(gpu.machine, 0, "scale reverse count_up fault copy_mapped");
     open_runtime(folder);
     struct fake_gpu *(*control)(void);
     *(void **)&control = gpu_symbol("fake_gpu_control");
@@ -178,6 +179,29 @@ struct made_plan gpu_reverse(unsigned bytes)
                                .argument_count = 3,
                                .elements = floats,
                                .key = 1 };
+}
+
+struct made_plan gpu_copy_mapped(void)
+{
+    return (
+        struct made_plan){ .object = gpu.object,
+                           .target = gpu.target,
+                           .entry = "copy_mapped",
+                           .grid = { 1, 1, 1 },
+                           .group = { 1, 1, 1 },
+                           .arguments = { { .kind = ARGUMENT_TENSOR_MAP }, { .kind = ARGUMENT_Y } },
+                           .argument_count = 2,
+                           .maps = { { .operand = ARGUMENT_X,
+                                       .type = TYPE_FLOAT16,
+                                       .mode = TENSOR_MAP_TILED,
+                                       .swizzle = TENSOR_MAP_SWIZZLE_128,
+                                       .rank = 2,
+                                       .dims = { 16, MADE_ELEMENTS / 16 },
+                                       .strides = { 2, 32 },
+                                       .steps = { 1, 1 },
+                                       .box = { 8, 2 } } },
+                           .map_count = 1,
+                           .key = 1 };
 }
 
 struct made_plan gpu_count_up(const char *entry)

@@ -3,7 +3,7 @@
 
 /*
  * Tests of HIP and CUDA devices on the fake runtimes (tests/support/fake_gpu): one program runs
- * with each of them, as its argument says: cuda, hip5, hip6, hip7.
+ * with each of them, as its argument says: cuda, cuda11, hip5, hip6, hip7.
  *
  * Ownership  one runtime a process
  * Threading  set up before threads are
@@ -17,7 +17,7 @@
 struct gpu {
     const char *kind;   /* "hip" */
     const char *folder; /* where its runtime lies */
-    bool is_cuda;
+    bool is_cuda, has_tensor_maps;
     int rocm; /* 6; 0 for CUDA */
     const char *target;
     unsigned machine; /* of its code objects */
@@ -60,5 +60,7 @@ void gpu_work_check_scale(struct gpu_work *work);
 struct made_plan gpu_scale(void);
 /* |bytes| of floats through as much dynamic shared memory. */
 struct made_plan gpu_reverse(unsigned bytes);
+/* The first half of x to y, through a tensor map of |elements| of two bytes. */
+struct made_plan gpu_copy_mapped(void);
 /* Adds 1 to y[0]; with |entry| "fault", the device fails. */
 struct made_plan gpu_count_up(const char *entry);

@@ -15,6 +15,8 @@ static void write_kernel(const struct made_plan *made, struct buffer *to)
     buffer_init(&arguments, 4096);
     for (uint32_t i = 0; i < made->argument_count; i++)
         message_plan_argument_write(&arguments, &made->arguments[i]);
+    for (uint32_t i = 0; i < made->map_count; i++)
+        tensor_map_write(&arguments, &made->maps[i]);
     struct message_plan_kernel k = { .name = bytes_of_text(made->entry),
                                      .grid_x = made->grid[0],
                                      .grid_y = made->grid[1],

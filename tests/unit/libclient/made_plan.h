@@ -8,10 +8,12 @@
  * Threading  any thread
  */
 #include "common/messages.h"
+#include "common/tensor_map.h"
 
 #include <kiln/plan.h>
 
 #define MADE_ARGUMENTS_MOST 6
+#define MADE_MAPS_MOST 2
 #define MADE_ELEMENTS 64 /* of x, w and y each, fp32 */
 
 struct made_plan {
@@ -20,6 +22,8 @@ struct made_plan {
     uint32_t grid[3], group[3], shared_bytes;
     struct message_plan_argument arguments[MADE_ARGUMENTS_MOST];
     uint32_t argument_count;
+    struct tensor_map maps[MADE_MAPS_MOST]; /* of the arguments of that kind */
+    uint32_t map_count;
     uint32_t elements;  /* of each tensor; 0: MADE_ELEMENTS */
     uint64_t workspace; /* bytes */
     unsigned key;       /* of the object: plans with the same share a module */

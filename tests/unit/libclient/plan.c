@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans: asked for, read, refused. */
+#include "libclient/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
@@ -21,6 +22,10 @@ struct answers {
     struct message_planned planned;
     struct message_plan_kernel kernel;
     struct message_plan_argument argument;
+    struct tensor_map map;
+    uint32_t maps; /* that stand behind the arguments */
+    uint32_t more; /* arguments of the same kind */
+    uint32_t cut;  /* bytes that are missing then */
     struct message_outcome object;
 };
 
@@ -83,7 +88,11 @@ static void answer(struct fake_request *rq)
     buffer_init(&kernels, 10000);
     buffer_init(&objects, 10000);
     buffer_init(&body, 40000);
-    message_plan_argument_write(&arguments, &f->answers.argument);
+    for (uint32_t i = 0; i < 1 + f->answers.more; i++)
+        message_plan_argument_write(&arguments, &f->answers.argument);
+    for (uint32_t i = 0; i < f->answers.maps; i++)
+        tensor_map_write(&arguments, &f->answers.map);
+    arguments.size -= f->answers.cut;
     struct message_plan_kernel kernel = f->answers.kernel;
     kernel.arguments = buffer_view(&arguments);
     message_plan_kernel_write(&kernels, &kernel);
@@ -230,7 +239,7 @@ static void what_is_wished_for_reaches_the_daemon(void **state)
     kiln_plan_unref(plan);
 }
 
-static void plan_again(struct fixture *f)
+static void get_again(struct fixture *f)
 {
     struct kiln_plan *plan;
     must(get(f, &plan), f->err);
@@ -240,14 +249,14 @@ static void plan_again(struct fixture *f)
 static void a_plan_by_heuristic_is_another_one(void **state)
 {
     struct fixture *f = *state;
-    plan_again(f);
+    get_again(f);
     f->options.heuristic = 1;
-    plan_again(f);
+    get_again(f);
     assert_int_equal(f->asked.plans, 2);
-    plan_again(f);
+    get_again(f);
     assert_int_equal(f->asked.plans, 2);
     f->options.driver = "6.2"; /* what is stale depends on it */
-    plan_again(f);
+    get_again(f);
     assert_int_equal(f->asked.plans, 3);
 }
 
@@ -256,8 +265,8 @@ static void plans_with_forced_configs_are_not_kept(void **state)
     struct fixture *f = *state;
     f->options.solver = "Naive";
     f->options.config = "16,2";
-    plan_again(f);
-    plan_again(f);
+    get_again(f);
+    get_again(f);
     assert_int_equal(f->asked.plans, 2);
 }
 
@@ -306,19 +315,19 @@ static void what_this_process_records_counts_for_its_next_plan(void **state)
 {
     struct fixture *f = *state;
     int (*const changes[])(struct fixture *) = { put_find, put_perf, take_lease };
-    plan_again(f);
+    get_again(f);
     f->problem.n = 2;
-    plan_again(f);
+    get_again(f);
     for (unsigned i = 0; i < 3; i++) {
         const unsigned before = f->asked.plans;
         f->problem.n = 1;
 
         must(changes[i](f), f->err);
 
-        plan_again(f);
+        get_again(f);
         assert_int_equal(f->asked.plans, before + 1);
         f->problem.n = 2; /* of another problem nothing was recorded */
-        plan_again(f);
+        get_again(f);
         assert_int_equal(f->asked.plans, before + 1);
     }
 }
@@ -332,11 +341,11 @@ static void the_last_report_of_a_lease_counts_for_the_next_plan(void **state)
     struct kiln_lease lease = { .size = sizeof(lease) }, next = { .size = sizeof(next) };
     int outcome;
     must(kiln_lease_take(f->client, &f->problem, &r, 0, &outcome, &lease, &f->err), f->err);
-    plan_again(f);
+    get_again(f);
     assert_int_equal(f->asked.plans, 1);
     must(kiln_lease_report(f->client, &lease, NULL, 0, &outcome, &next, &f->err), f->err);
     assert_int_equal(outcome, KILN_LEASE_DONE);
-    plan_again(f);
+    get_again(f);
     assert_int_equal(f->asked.plans, 2);
 }
 
@@ -479,6 +488,49 @@ static void plans_that_do_not_fit_together_are_refused(void **state)
 #undef BREAK
 }
 
+static void a_plans_tensor_maps_are_checked_like_all_of_it(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_plan *plan;
+    f->answers.argument.kind = ARGUMENT_TENSOR_MAP;
+    f->answers.maps = 1;
+    f->answers.map = (struct tensor_map){ .operand = ARGUMENT_X,
+                                          .type = TYPE_FLOAT16,
+                                          .rank = 1,
+                                          .dims = { 64 },
+                                          .strides = { 2 },
+                                          .steps = { 1 },
+                                          .box = { 64 } };
+    f->options.no_objects = 1; /* such plans are not kept */
+    f->answers.object.content = (struct bytes){ 0 };
+    must(get(f, &plan), f->err);
+    assert_int_equal(plan->content->map_count, 1);
+    assert_memory_equal(&plan->content->maps[0], &f->answers.map, sizeof(f->answers.map));
+    kiln_plan_unref(plan);
+
+    const struct answers good = f->answers;
+    f->answers.maps = 0;
+    refused(f, "it ends within a tensor map");
+    f->answers.maps = 2;
+    refused(f, "arguments do not add up to their count");
+    f->answers = good;
+    for (f->answers.cut = 1; f->answers.cut < TENSOR_MAP_WIRE_SIZE; f->answers.cut += 7)
+        refused(f, "it ends within a tensor map");
+    f->answers = good;
+    f->answers.maps = f->answers.kernel.argument_count = LIMIT_PLAN_MAPS + 1;
+    f->answers.more = LIMIT_PLAN_MAPS;
+    refused(f, "too many tensor maps");
+    f->answers = good;
+    f->answers.map.rank = 6;
+    refused(f, "of 6 dimensions");
+    f->answers.map = good.map;
+    f->answers.map.operand = ARGUMENT_TENSOR_MAP;
+    refused(f, "unknown operand 7");
+    f->answers.map = good.map;
+    f->answers.map.strides[0] = 1;
+    refused(f, "stride of dimension 0 is 1");
+}
+
 static void what_is_asked_wrongly_is_refused_here(void **state)
 {
     struct fixture *f = *state;
@@ -592,6 +644,7 @@ int main(void)
         TEST(a_failed_object_is_the_plans_failure),
         TEST(words_as_long_as_they_may_be_are_kept_whole),
         TEST(plans_that_do_not_fit_together_are_refused),
+        TEST(a_plans_tensor_maps_are_checked_like_all_of_it),
         TEST(what_is_asked_wrongly_is_refused_here),
         TEST(a_batch_of_plans_is_told_each_once),
         TEST(a_batch_of_plans_keeps_to_what_the_daemon_takes),

@@ -2,6 +2,7 @@
 #include "engine/solver/conv_depthwise.h"
 
 #include "tests/support/test.h"
+#include "tests/unit/engine/solver/spaces.h"
 
 #include <string.h>
 
@@ -62,25 +63,12 @@ static enum kiln_code solve(struct fixture *f, const char *config)
 
 static uint32_t count_valid(const struct fixture *f)
 {
-    struct perf_space space = solver_space(&solver_conv_depthwise, &f->problem, &f->target);
-    uint32_t size = perf_space_size(&space), valid = 0;
-    for (uint32_t i = 0; i < size; i++) {
-        struct perf_config config;
-        perf_space_at(&space, i, &config);
-        valid += solver_conv_depthwise.config_is_valid(&f->problem, &f->target, &config);
-    }
-    return valid;
+    return valid_points(&solver_conv_depthwise, &f->problem, &f->target);
 }
 
 static bool default_is_valid(const struct fixture *f, struct perf_config *ret_config)
 {
-    solver_conv_depthwise.choose_config(&f->problem, &f->target, ret_config);
-    struct perf_space space = solver_space(&solver_conv_depthwise, &f->problem, &f->target);
-    for (uint32_t i = 0; i < space.count; i++)
-        if (!perf_axis_has(&space.axes[i], ret_config->values[i]))
-            return false;
-    return ret_config->count == space.count &&
-           solver_conv_depthwise.config_is_valid(&f->problem, &f->target, ret_config);
+    return choice_is_valid(&solver_conv_depthwise, &f->problem, &f->target, ret_config);
 }
 
 static void applies_where_each_group_has_one_input_channel(void **state)
@@ -275,6 +263,28 @@ static void split_sums_go_through_the_workspace(void **state)
     assert_int_equal(f->solution.kernels[1].arguments[1].kind, ARGUMENT_W);
 }
 
+/* Filters as large as a volume, of a thousand channels: a copy of w is 28 MB. */
+static void parts_of_sums_take_no_more_than_a_job_spares(void **state)
+{
+    struct fixture *f = *state;
+    struct perf_config config;
+    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
+    f->problem.spatial_dims = 3;
+    f->problem.c = f->problem.k = f->problem.groups = 1024;
+    f->problem.in = (struct extent){ 31, 16, 16 };
+    f->problem.filter = (struct extent){ 31, 15, 15 };
+    f->problem.pad = (struct extent){ 15, 7, 7 };
+    must(solve(f, "1,16,1,1,64"), f->err);
+    assert_int_equal(f->solution.workspace_size, 16ull * 1024 * 31 * 15 * 15 * 4);
+    assert_int_equal(solve(f, "1,32,1,1,64"), KILN_INVALID);
+    f->problem.c = f->problem.k = f->problem.groups = 64;
+    f->problem.filter = (struct extent){ 1, 999, 999 }; /* 256 MB, and strips for more parts */
+    f->problem.in = (struct extent){ 30, 16, 16 };
+    f->problem.pad = (struct extent){ 0, 499, 499 };
+    assert_true(default_is_valid(f, &config));
+    assert_int_equal(config.values[SPLITS], 2);
+}
+
 static void another_batch_compiles_nothing(void **state)
 {
     static struct solution first;
@@ -305,6 +315,7 @@ int main(void)
         SOLVER_TEST(a_config_that_does_not_fit_is_refused),
         SOLVER_TEST(the_grid_covers_every_block_of_every_channel),
         SOLVER_TEST(split_sums_go_through_the_workspace),
+        SOLVER_TEST(parts_of_sums_take_no_more_than_a_job_spares),
         SOLVER_TEST(another_batch_compiles_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

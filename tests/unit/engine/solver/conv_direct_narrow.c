@@ -3,6 +3,7 @@
 #include "engine/solver/conv_direct_narrow.h"
 
 #include "tests/support/test.h"
+#include "tests/unit/engine/solver/spaces.h"
 
 #include <string.h>
 
@@ -40,18 +41,6 @@ static enum kiln_code solve(struct fixture *f, const char *config)
 {
     struct solver_wish wish = { bytes_of_text("ConvDirectNarrow"), bytes_of_text(config) };
     return solver_solve(&f->problem, &f->target, &wish, &f->solution, &f->err);
-}
-
-static uint32_t count_valid(const struct fixture *f)
-{
-    struct perf_space space = narrow->space(&f->problem, &f->target);
-    uint32_t size = perf_space_size(&space), valid = 0;
-    for (uint32_t i = 0; i < size; i++) {
-        struct perf_config config;
-        perf_space_at(&space, i, &config);
-        valid += narrow->config_is_valid(&f->problem, &f->target, &config);
-    }
-    return valid;
 }
 
 static void the_first_layer_of_an_image_network_is_its_to_solve(void **state)
@@ -116,9 +105,8 @@ static void the_space_has_points_and_the_heuristic_takes_one(void **state)
 {
     struct fixture *f = *state;
     struct perf_config config = { 0 };
-    assert_in_range(count_valid(f), 30, 1000);
-    narrow->choose_config(&f->problem, &f->target, &config);
-    assert_true(narrow->config_is_valid(&f->problem, &f->target, &config));
+    assert_in_range(valid_points(narrow, &f->problem, &f->target), 30, 1000);
+    assert_true(choice_is_valid(narrow, &f->problem, &f->target, &config));
     assert_int_equal(config.values[0], 8); /* multiply-adds outweigh reads */
     assert_int_equal(112 % (config.values[0] * config.values[1]), 0); /* no idle strips */
 }
@@ -130,8 +118,7 @@ static void the_heuristic_is_valid_for_the_smallest_problem(void **state)
     f->problem.n = f->problem.c = f->problem.k = 1;
     f->problem.in = f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
     f->problem.pad = (struct extent){ 0, 0, 0 };
-    narrow->choose_config(&f->problem, &f->target, &config);
-    assert_true(narrow->config_is_valid(&f->problem, &f->target, &config));
+    assert_true(choice_is_valid(narrow, &f->problem, &f->target, &config));
     assert_int_equal(solve(f, ""), KILN_OK);
     assert_int_equal(f->solution.kernels[0].grid[0], 1);
 }

@@ -179,6 +179,24 @@ static void the_heuristic_is_valid_for_the_smallest_problem(void **state)
     }
 }
 
+/* A filter of 1.7 GB that the workspace has no room for once more. */
+static void weights_too_large_to_rearrange_are_read_as_they_come(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.c = f->problem.k = 4096;
+    f->problem.filter = (struct extent){ 1, 5, 5 };
+    f->problem.pad = (struct extent){ 0, 2, 2 };
+    for (size_t i = 0; i < 2 * TARGETS; i++) {
+        set_target(f, targets[i / 2]);
+        f->problem.direction = i % 2; /* W never rearranges */
+        assert_int_equal(solve(f, ""), KILN_OK);
+        assert_int_equal(f->solution.config.values[PREPARE], 0);
+        assert_true(
+            igemm_path_vector.config_is_valid(&f->problem, &f->target, &f->solution.config));
+        assert_int_equal(solve(f, "32,64,8,4,4,2,1,1,1"), KILN_INVALID);
+    }
+}
+
 static void expect_default(struct fixture *f, const char *expected)
 {
     struct perf_config config;
@@ -371,6 +389,21 @@ static void only_nvidia_copies_past_the_registers_and_in_fp32_alone(void **state
     }
 }
 
+/* cp.async came with compute capability 8.0. */
+static void older_gpus_of_nvidias_copy_through_registers(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const older[] = { "sm_70", "sm_75" };
+    for (size_t i = 0; i < 2; i++) {
+        set_target(f, older[i]);
+        assert_int_equal(solve(f, ""), KILN_OK);
+        for (uint32_t k = 0; k < f->solution.program_count; k++)
+            assert_null(strstr(f->solution.programs[k].options, "-DKILN_ASYNC=1"));
+        assert_int_equal(solve(f, "64,128,8,8,8,1,1,1,0"), KILN_OK);
+        assert_int_equal(solve(f, "64,128,8,8,8,3,1,1,0"), KILN_INVALID); /* three stages */
+    }
+}
+
 /* Each item of the last launch sums a share of the parts where there are few outputs. */
 static void a_small_output_of_many_parts_is_summed_by_many_items(void **state)
 {
@@ -397,6 +430,7 @@ int main(void)
         SOLVER_TEST(the_space_has_hundreds_of_valid_points_in_every_direction),
         SOLVER_TEST(the_heuristic_is_valid_for_every_target_type_and_direction),
         SOLVER_TEST(the_heuristic_is_valid_for_the_smallest_problem),
+        SOLVER_TEST(weights_too_large_to_rearrange_are_read_as_they_come),
         SOLVER_TEST(the_heuristic_is_as_measured_for_layers_of_resnet_50),
         SOLVER_TEST(backward_data_with_strides_orders_its_tiles_by_how_many_there_are),
         SOLVER_TEST(each_program_brings_its_headers),
@@ -410,6 +444,7 @@ int main(void)
         SOLVER_TEST(configs_that_differ_in_splits_and_order_alone_share_their_programs),
         SOLVER_TEST(another_batch_size_compiles_nothing),
         SOLVER_TEST(only_nvidia_copies_past_the_registers_and_in_fp32_alone),
+        SOLVER_TEST(older_gpus_of_nvidias_copy_through_registers),
         SOLVER_TEST(a_small_output_of_many_parts_is_summed_by_many_items),
     };
     return cmocka_run_group_tests_name("conv_implicit_gemm", tests, NULL, NULL);

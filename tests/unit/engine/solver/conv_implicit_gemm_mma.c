@@ -144,6 +144,23 @@ static void do_not_apply_where_packing_would_outgrow_an_index(void **state)
     assert_true(igemm_path_mma.applies(&f->problem, &f->target));
 }
 
+/* Work groups go by the strides' remainders: more of them than a launch can count. */
+static void do_not_apply_where_strides_have_too_many_remainders(void **state)
+{
+    struct fixture *f = *state;
+    shrink(f);
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    f->problem.stride = (struct extent){ 1, 4096, 65535 }; /* with 8 channels 2^31 - 32768 */
+    set_target(f, "sm_90");
+    assert_true(igemm_path_mma.applies(&f->problem, &f->target));
+    f->problem.stride.w = 65536;
+    assert_false(igemm_path_mma.applies(&f->problem, &f->target));
+    set_target(f, "gfx90a");
+    assert_false(igemm_path_mfma.applies(&f->problem, &f->target));
+    f->problem.direction = DIRECTION_FORWARD;
+    assert_true(igemm_path_mfma.applies(&f->problem, &f->target));
+}
+
 static void are_not_favoured_for_groups_of_few_channels(void **state)
 {
     struct fixture *f = *state;
@@ -485,6 +502,7 @@ int main(void)
         SOLVER_TEST(where_there_are_none_the_vector_units_do_it),
         SOLVER_TEST(do_not_apply_to_fp32_or_very_large_filters),
         SOLVER_TEST(do_not_apply_where_packing_would_outgrow_an_index),
+        SOLVER_TEST(do_not_apply_where_strides_have_too_many_remainders),
         SOLVER_TEST(are_not_favoured_for_groups_of_few_channels),
         SOLVER_TEST(the_spaces_have_hundreds_of_valid_points_in_every_direction),
         SOLVER_TEST(wgmma_is_for_sm_90a_alone),

@@ -2,6 +2,7 @@
 #include "engine/solver/conv_winograd.h"
 
 #include "tests/support/test.h"
+#include "tests/unit/engine/solver/spaces.h"
 
 #include <string.h>
 
@@ -67,25 +68,12 @@ static enum kiln_code solve(struct fixture *f, const char *config)
 
 static uint32_t count_valid(const struct fixture *f)
 {
-    struct perf_space space = solver_space(&solver_conv_winograd, &f->problem, &f->target);
-    uint32_t size = perf_space_size(&space), valid = 0;
-    for (uint32_t i = 0; i < size; i++) {
-        struct perf_config config;
-        perf_space_at(&space, i, &config);
-        valid += solver_conv_winograd.config_is_valid(&f->problem, &f->target, &config);
-    }
-    return valid;
+    return valid_points(&solver_conv_winograd, &f->problem, &f->target);
 }
 
 static bool default_is_valid(const struct fixture *f, struct perf_config *ret_config)
 {
-    solver_conv_winograd.choose_config(&f->problem, &f->target, ret_config);
-    struct perf_space space = solver_space(&solver_conv_winograd, &f->problem, &f->target);
-    for (uint32_t i = 0; i < space.count; i++)
-        if (!perf_axis_has(&space.axes[i], ret_config->values[i]))
-            return false;
-    return ret_config->count == space.count &&
-           solver_conv_winograd.config_is_valid(&f->problem, &f->target, ret_config);
+    return choice_is_valid(&solver_conv_winograd, &f->problem, &f->target, ret_config);
 }
 
 static void applies_to_3x3_of_stride_and_dilation_1_alone(void **state)
@@ -224,6 +212,21 @@ static void the_heuristic_is_what_was_measured_to_be_fast(void **state)
         assert_true(default_is_valid(f, &config));
         perf_config_write(&config, text);
         assert_string_equal(text, measured[i / 2]);
+    }
+}
+
+/* cp.async came with compute capability 8.0. */
+static void products_on_older_gpus_of_nvidias_copy_through_registers(void **state)
+{
+    struct fixture *f = *state;
+    struct perf_config config;
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        set_target(f, "sm_75");
+        assert_true(default_is_valid(f, &config));
+        must(solve(f, direction < 2 ? "4,64,64,8,8,8,1" : "4,64,64,8,8,8,1,1"), f->err);
+        for (uint32_t i = 0; i < f->solution.program_count; i++)
+            assert_null(strstr(f->solution.programs[i].options, "-DKILN_ASYNC=1"));
     }
 }
 
@@ -375,6 +378,7 @@ int main(void)
         SOLVER_TEST(the_heuristic_is_valid_for_every_target_type_and_direction),
         SOLVER_TEST(the_heuristic_is_valid_for_the_smallest_and_odd_problems),
         SOLVER_TEST(the_heuristic_is_what_was_measured_to_be_fast),
+        SOLVER_TEST(products_on_older_gpus_of_nvidias_copy_through_registers),
         SOLVER_TEST(small_tiles_are_chosen_for_small_images),
         SOLVER_TEST(a_config_survives_its_text),
         SOLVER_TEST(a_value_that_is_on_no_axis_is_refused_by_its_name),

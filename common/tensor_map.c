@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/tensor_map.h"
+
+#include "common/messages.h"
+#include "common/problem.h"
+
+#include <string.h>
+
+/* CUDA's bounds, of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col. */
+#define ALIGNMENT 16u
+#define STRIDE_BELOW (1ull << 40)
+#define STEP_MOST 8u
+#define BOX_MOST 256u
+#define CHANNELS_MOST 256u
+#define PIXELS_MOST 1024u
+#define IM2COL_RANK_LEAST 3u
+/* Ours: nothing else is planned. */
+#define ELEMENT 2u
+
+/* ---- codec ---- */
+
+void tensor_map_write(struct buffer *b, const struct tensor_map *map)
+{
+    buffer_put_u8(b, map->operand);
+    buffer_put_u8(b, map->type);
+    buffer_put_u8(b, map->mode);
+    buffer_put_u8(b, map->swizzle);
+    buffer_put_u32(b, map->rank);
+    buffer_put_u64(b, map->offset);
+    for (uint32_t i = 0; i < TENSOR_MAP_DIMS_MOST; i++) {
+        buffer_put_u32(b, map->dims[i]);
+        buffer_put_u64(b, map->strides[i]);
+        buffer_put_u32(b, map->steps[i]);
+        buffer_put_u32(b, map->box[i]);
+    }
+    for (uint32_t i = 0; i < TENSOR_MAP_SPATIAL_MOST; i++) {
+        buffer_put_u32(b, (uint32_t)map->lower[i]);
+        buffer_put_u32(b, (uint32_t)map->upper[i]);
+    }
+    buffer_put_u32(b, map->channels);
+    buffer_put_u32(b, map->pixels);
+}
+
+struct tensor_map tensor_map_read(struct reader *r)
+{
+    struct tensor_map map = { .operand = reader_u8(r) };
+    map.type = reader_u8(r);
+    map.mode = reader_u8(r);
+    map.swizzle = reader_u8(r);
+    map.rank = reader_u32(r);
+    map.offset = reader_u64(r);
+    for (uint32_t i = 0; i < TENSOR_MAP_DIMS_MOST; i++) {
+        map.dims[i] = reader_u32(r);
+        map.strides[i] = reader_u64(r);
+        map.steps[i] = reader_u32(r);
+        map.box[i] = reader_u32(r);
+    }
+    for (uint32_t i = 0; i < TENSOR_MAP_SPATIAL_MOST; i++) {
+        map.lower[i] = (int32_t)reader_u32(r);
+        map.upper[i] = (int32_t)reader_u32(r);
+    }
+    map.channels = reader_u32(r);
+    map.pixels = reader_u32(r);
+    return map;
+}
+
+/* ---- what may stand in one ---- */
+
+static enum kiln_code refuse(struct kiln_err *err, const char *what, uint32_t index, int64_t value)
+{
+    return kiln_fail(err, KILN_INVALID, "tensor map: %s %u is %lld", what, index, (long long)value);
+}
+
+static bool is_within(uint64_t value, uint64_t least, uint64_t most)
+{
+    return value >= least && value <= most;
+}
+
+static enum kiln_code check_dims(const struct tensor_map *m, struct kiln_err *err)
+{
+    for (uint32_t i = 0; i < m->rank; i++) {
+        uint64_t stride = m->strides[i];
+        bool is_stride = i == 0 ? stride == ELEMENT
+                                : stride > 0 && stride % ALIGNMENT == 0 && stride < STRIDE_BELOW;
+        if (m->dims[i] == 0)
+            return refuse(err, "size of dimension", i, 0);
+        if (!is_stride)
+            return refuse(err, "stride of dimension", i, (int64_t)stride);
+        if (!is_within(m->steps[i], 1, STEP_MOST))
+            return refuse(err, "step in dimension", i, m->steps[i]);
+    }
+    for (uint32_t i = m->rank; i < TENSOR_MAP_DIMS_MOST; i++)
+        if (m->dims[i] || m->strides[i] || m->steps[i] || m->box[i])
+            return refuse(err, "something is said of dimension", i, m->dims[i]);
+    return KILN_OK;
+}
+
+/* |row|: elements of a row in shared memory. */
+static enum kiln_code check_row(const struct tensor_map *m, uint32_t row, struct kiln_err *err)
+{
+    static const uint32_t swizzled[] = { 0, 32, 64, 128 };
+    uint32_t bytes = row * ELEMENT, most = swizzled[m->swizzle];
+    return bytes % ALIGNMENT || (most && bytes > most)
+               ? refuse(err, "elements of a row, exchanged by rule", m->swizzle, row)
+               : KILN_OK;
+}
+
+static enum kiln_code check_tiled(const struct tensor_map *m, struct kiln_err *err)
+{
+    static const int32_t none[TENSOR_MAP_SPATIAL_MOST] = { 0 };
+    for (uint32_t i = 0; i < m->rank; i++)
+        if (!is_within(m->box[i], 1, BOX_MOST))
+            return refuse(err, "box in dimension", i, m->box[i]);
+    if (memcmp(m->lower, none, sizeof(none)) != 0 || memcmp(m->upper, none, sizeof(none)) != 0 ||
+        m->channels || m->pixels)
+        return kiln_fail(err, KILN_INVALID, "tensor map: tiled, but with pixels");
+    return check_row(m, m->box[0], err);
+}
+
+static enum kiln_code check_corner(const struct tensor_map *m, uint32_t i, struct kiln_err *err)
+{
+    static const int32_t beyond[] = { 1 << 15, 1 << 7, 1 << 4 }; /* of 1, 2, 3 spatial ones */
+    int32_t lower = m->lower[i], upper = m->upper[i], end = 0;
+    if (i < m->rank - 2)
+        end = beyond[m->rank - IM2COL_RANK_LEAST];
+    if (lower < -end || upper < -end || (end ? lower >= end || upper >= end : lower || upper))
+        return refuse(err, "corner of spatial dimension", i, lower < -end ? lower : upper);
+    if (end && (int64_t)m->dims[1 + i] + upper - lower <= 0)
+        return refuse(err, "the box is empty in spatial dimension", i, lower);
+    return KILN_OK;
+}
+
+static enum kiln_code check_im2col(const struct tensor_map *m, struct kiln_err *err)
+{
+    if (m->rank < IM2COL_RANK_LEAST)
+        return kiln_fail(err, KILN_INVALID, "tensor map: im2col of %u dimensions", m->rank);
+    for (uint32_t i = 0; i < TENSOR_MAP_DIMS_MOST; i++)
+        if (m->box[i])
+            return refuse(err, "im2col, but the box in dimension", i, m->box[i]);
+    for (uint32_t i = 0; i < TENSOR_MAP_SPATIAL_MOST; i++)
+        if (check_corner(m, i, err))
+            return err->code;
+    if (!is_within(m->channels, 1, CHANNELS_MOST) || !is_within(m->pixels, 1, PIXELS_MOST))
+        return kiln_fail(err, KILN_INVALID, "tensor map: %u channels of %u pixels", m->channels,
+                         m->pixels);
+    return check_row(m, m->channels, err);
+}
+
+enum kiln_code tensor_map_check(const struct tensor_map *m, struct kiln_err *err)
+{
+    if (m->operand > ARGUMENT_WORKSPACE)
+        return kiln_fail(err, KILN_INVALID, "tensor map: of unknown operand %u", m->operand);
+    if (m->type != TYPE_FLOAT16 && m->type != TYPE_BFLOAT16)
+        return kiln_fail(err, KILN_INVALID, "tensor map: of unknown type %u", m->type);
+    if (m->mode > TENSOR_MAP_IM2COL || m->swizzle > TENSOR_MAP_SWIZZLE_128)
+        return kiln_fail(err, KILN_INVALID, "tensor map: of unknown mode %u or exchange %u",
+                         m->mode, m->swizzle);
+    if (!is_within(m->rank, 1, TENSOR_MAP_DIMS_MOST))
+        return kiln_fail(err, KILN_INVALID, "tensor map: of %u dimensions", m->rank);
+    if (m->offset % ALIGNMENT)
+        return kiln_fail(err, KILN_INVALID, "tensor map: begins at byte %llu",
+                         (unsigned long long)m->offset);
+    enum kiln_code rc = check_dims(m, err);
+    if (!rc)
+        rc = m->mode == TENSOR_MAP_TILED ? check_tiled(m, err) : check_im2col(m, err);
+    return rc;
+}
+
+/* A stride has 40 bits and a size 32, so a product may need 72. */
+uint64_t tensor_map_reach(const struct tensor_map *m)
+{
+    uint64_t reach = 0;
+    bool fits = !__builtin_add_overflow(m->offset, ELEMENT, &reach);
+    for (uint32_t i = 0; fits && i < m->rank; i++) {
+        uint64_t last = 0;
+        fits = !__builtin_mul_overflow((uint64_t)m->dims[i] - 1, m->strides[i], &last) &&
+               !__builtin_add_overflow(reach, last, &reach);
+    }
+    return fits ? reach : UINT64_MAX;
+}

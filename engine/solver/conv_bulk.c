@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/solver/conv_bulk.h"
+
+#define ELEMENT 2u /* bytes of fp16 and bf16 */
+#define PANEL 64u  /* elements of a row in shared memory, exchanged within 128 bytes */
+#define RESIDUES_MOST 4u
+#define RESULT_ROWS 64u /* of a box, on its way out */
+
+/* What 4-dimensional im2col maps and their copies can say. */
+#define CORNER_LEAST (-128)
+#define CORNER_MOST 127
+#define HOP_MOST 255 /* from the first tap to the last */
+#define STEP_MOST 8u /* the stride of a convolution */
+
+static uint32_t gcd(uint32_t a, uint32_t b)
+{
+    while (b) {
+        uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* One axis of a map of pixels: where the box of pixels under the first tap begins and ends, and how
+ * far the last tap is from it. */
+struct box {
+    int lower, upper, reach;
+    uint32_t step;
+    bool is_met; /* else no tap reaches these pixels */
+};
+
+/* Pixel p of y is over x's pixel p * stride - pad + tap * dilation. */
+static struct box forward_box(uint32_t in, uint32_t out, uint32_t filter, uint32_t pad,
+                              uint32_t stride, uint32_t dilation)
+{
+    int lower = -(int)pad;
+    int last = lower + (int)((out - 1) * stride);
+    return (struct box){ .lower = lower,
+                         .upper = last - ((int)in - 1),
+                         .reach = (int)((filter - 1) * dilation),
+                         .step = stride,
+                         .is_met = true };
+}
+
+/* Pixels of x of one residue, over pixels of y: as data_axis in kernels/conv_view.h. */
+static struct box data_box(uint32_t in, uint32_t out, uint32_t filter, uint32_t pad,
+                           uint32_t stride, uint32_t dilation, uint32_t residue)
+{
+    uint32_t tap_step = stride / gcd(stride, dilation);
+    uint32_t first = (residue + stride - pad % stride) % stride, tap = 0;
+    while (tap < tap_step && tap * dilation % stride != residue)
+        tap++;
+    if (tap >= tap_step || tap >= filter || first >= in)
+        return (struct box){ .step = 1 };
+    int pixels = (int)((in - first + stride - 1) / stride);
+    int taps = (int)((filter - tap + tap_step - 1) / tap_step);
+    int hop = (int)(tap_step * dilation / stride);
+    int origin = ((int)(first + pad) - (int)(tap * dilation)) / (int)stride;
+    int lower = origin - (taps - 1) * hop;
+    return (struct box){ .lower = lower,
+                         .upper = lower + pixels - (int)out,
+                         .reach = (taps - 1) * hop,
+                         .step = 1,
+                         .is_met = true };
+}
+
+static struct box box_of(const struct packing *packing, uint32_t residue, int axis)
+{
+    const struct problem *q = &packing->problem;
+    const uint32_t in[] = { q->in.w, q->in.h }, out[] = { packing->out.w, packing->out.h },
+                   filter[] = { q->filter.w, q->filter.h }, pad[] = { q->pad.w, q->pad.h },
+                   stride[] = { q->stride.w, q->stride.h },
+                   dilation[] = { q->dilation.w, q->dilation.h },
+                   residues[] = { residue % q->stride.w, residue / q->stride.w };
+    return q->direction == DIRECTION_BACKWARD_DATA
+               ? data_box(in[axis], out[axis], filter[axis], pad[axis], stride[axis],
+                          dilation[axis], residues[axis])
+               : forward_box(in[axis], out[axis], filter[axis], pad[axis], stride[axis],
+                             dilation[axis]);
+}
+
+static uint32_t residues_of(const struct packing *packing)
+{
+    const struct problem *q = &packing->problem;
+    return q->direction == DIRECTION_BACKWARD_DATA ? q->stride.w * q->stride.h : 1;
+}
+
+bool bulk_is_flat(const struct packing *packing)
+{
+    const struct problem *q = &packing->problem;
+    return q->filter.h == 1 && q->filter.w == 1 && q->stride.h == 1 && q->stride.w == 1 &&
+           q->pad.h == 0 && q->pad.w == 0;
+}
+
+/* ---- what fits ---- */
+
+static bool box_fits(const struct box *b)
+{
+    return b->lower >= CORNER_LEAST && b->lower <= CORNER_MOST && b->upper >= CORNER_LEAST &&
+           b->upper <= CORNER_MOST && b->reach <= HOP_MOST && b->step <= STEP_MOST;
+}
+
+static bool boxes_fit(const struct packing *packing)
+{
+    if (bulk_is_flat(packing))
+        return true;
+    for (uint32_t residue = 0; residue < residues_of(packing); residue++) {
+        struct box w = box_of(packing, residue, 0), h = box_of(packing, residue, 1);
+        if (w.is_met && h.is_met && (!box_fits(&w) || !box_fits(&h)))
+            return false;
+    }
+    return true;
+}
+
+/* Copies reach over the end of a group into its neighbour, unless there is none; zeros are only
+ * outside of the tensor. */
+static bool channels_fit(const struct packing *packing, const struct product_tiling *t)
+{
+    const struct problem *q = &packing->problem;
+    uint32_t c = q->c / q->groups, k = q->k / q->groups;
+    switch (q->direction) {
+    case DIRECTION_FORWARD: return q->groups == 1 || c % t->tile_k == 0;
+    case DIRECTION_BACKWARD_DATA: return q->groups == 1 || k % t->tile_k == 0;
+    default: return bulk_is_flat(packing) || c % PANEL == 0; /* a panel is one tap's */
+    }
+}
+
+bool bulk_fits(const struct packing *packing, const struct product_tiling *t)
+{
+    const struct problem *q = &packing->problem;
+    bool is_plane = q->in.d == 1 && q->filter.d == 1 && q->pad.d == 0 && q->stride.d == 1;
+    return t->tile_k == PANEL && is_plane && packing->narrow_c == 0 &&
+           residues_of(packing) <= RESIDUES_MOST && boxes_fit(packing) && channels_fit(packing, t);
+}
+
+bool bulk_result_fits(const struct packing *packing, const struct product_tiling *t)
+{
+    const struct problem *q = &packing->problem;
+    return q->direction != DIRECTION_BACKWARD_WEIGHTS && q->groups == 1 &&
+           residues_of(packing) == 1 && t->slices == 1 && t->tile_n / t->warps_n % PANEL == 0;
+}
+
+/* ---- the maps ---- */
+
+static struct tensor_map map_of(const struct packing_plan *plan, int tensor)
+{
+    return (struct tensor_map){ .operand = (uint8_t)plan->tensors[tensor].kind,
+                                .offset = plan->tensors[tensor].value,
+                                .type = (uint8_t)plan->problem->type,
+                                .mode = TENSOR_MAP_TILED,
+                                .swizzle = TENSOR_MAP_SWIZZLE_128,
+                                .strides = { ELEMENT },
+                                .steps = { 1 } };
+}
+
+static void add_dim(struct tensor_map *map, uint32_t elements, uint64_t stride, uint32_t box)
+{
+    map->dims[map->rank] = elements;
+    map->strides[map->rank] = stride;
+    map->steps[map->rank] = 1;
+    map->box[map->rank++] = box;
+}
+
+static void add_map(const struct packing_plan *plan, struct solution_kernel *kernel,
+                    const struct tensor_map *map)
+{
+    struct solution *s = plan->solution;
+    s->maps[s->map_count] = *map;
+    kernel->arguments[kernel->argument_count++] =
+        (struct solution_argument){ ARGUMENT_TENSOR_MAP, s->map_count++ };
+}
+
+/* Rows of pixels of x or y, whose images have |in|. */
+static void add_pixels(const struct packing_plan *plan, struct solution_kernel *kernel, int tensor,
+                       uint32_t residue, uint32_t pixels)
+{
+    const struct packing *packing = plan->packing;
+    const struct problem *q = &packing->problem;
+    struct extent in = tensor == ARGUMENT_X ? q->in : packing->out;
+    uint32_t channels = tensor == ARGUMENT_X ? q->c : q->k;
+    uint64_t row = (uint64_t)channels * ELEMENT;
+    struct tensor_map map = map_of(plan, tensor);
+    add_dim(&map, channels, ELEMENT, PANEL);
+    if (bulk_is_flat(packing)) {
+        add_dim(&map, q->n * in.h * in.w, row, pixels);
+        add_map(plan, kernel, &map);
+        return;
+    }
+    add_dim(&map, in.w, row, 0);
+    add_dim(&map, in.h, row * in.w, 0);
+    add_dim(&map, q->n, row * in.w * in.h, 0);
+    map.mode = TENSOR_MAP_IM2COL;
+    map.box[0] = 0;
+    map.channels = PANEL;
+    map.pixels = pixels;
+    const struct box boxes[] = { box_of(packing, residue, 0), box_of(packing, residue, 1) };
+    bool is_met = boxes[0].is_met && boxes[1].is_met; /* else nobody reads it */
+    for (int axis = 0; axis < 2; axis++) {
+        map.lower[axis] = is_met ? boxes[axis].lower : 0;
+        map.upper[axis] = is_met ? boxes[axis].upper : 0;
+        map.steps[1 + axis] = boxes[axis].step;
+    }
+    add_map(plan, kernel, &map);
+}
+
+/* The weights: channels of a group, taps, rows. */
+static void add_weights(const struct packing_plan *plan, struct solution_kernel *kernel,
+                        uint32_t rows)
+{
+    const struct problem *q = &plan->packing->problem;
+    uint32_t c = q->c / q->groups, taps = q->filter.h * q->filter.w;
+    struct tensor_map map = map_of(plan, ARGUMENT_W);
+    add_dim(&map, c, ELEMENT, PANEL);
+    add_dim(&map, taps, (uint64_t)c * ELEMENT, 1);
+    add_dim(&map, q->k, (uint64_t)c * taps * ELEMENT, rows);
+    add_map(plan, kernel, &map);
+}
+
+/* All pixels of y, numbered through. */
+static void add_gradient(const struct packing_plan *plan, struct solution_kernel *kernel,
+                         uint32_t pixels)
+{
+    const struct packing *packing = plan->packing;
+    const struct problem *q = &packing->problem;
+    struct tensor_map map = map_of(plan, ARGUMENT_Y);
+    add_dim(&map, q->k, ELEMENT, PANEL);
+    add_dim(&map, q->n * packing->out.h * packing->out.w, (uint64_t)q->k * ELEMENT, pixels);
+    add_map(plan, kernel, &map);
+}
+
+void bulk_arguments(const struct packing_plan *plan, const struct product_tiling *t,
+                    struct solution_kernel *kernel)
+{
+    uint32_t residues = residues_of(plan->packing);
+    switch (plan->packing->problem.direction) {
+    case DIRECTION_FORWARD:
+        add_pixels(plan, kernel, ARGUMENT_X, 0, t->tile_m);
+        add_weights(plan, kernel, t->tile_n);
+        break;
+    case DIRECTION_BACKWARD_DATA: /* the kernel has one left map, or four */
+        for (uint32_t i = 0; i < (residues > 1 ? RESIDUES_MOST : 1); i++)
+            add_pixels(plan, kernel, ARGUMENT_Y, i < residues ? i : 0, t->tile_m);
+        add_weights(plan, kernel, t->tile_k);
+        break;
+    default:
+        add_gradient(plan, kernel, t->tile_k);
+        add_pixels(plan, kernel, ARGUMENT_X, 0, t->tile_k);
+    }
+}
+
+void bulk_result(const struct packing_plan *plan, int tensor, struct solution_kernel *kernel)
+{
+    const struct packing *packing = plan->packing;
+    const struct problem *q = &packing->problem;
+    struct extent pixels = tensor == ARGUMENT_X ? q->in : packing->out;
+    uint32_t channels = tensor == ARGUMENT_X ? q->c : q->k;
+    struct tensor_map map = map_of(plan, tensor);
+    add_dim(&map, channels, ELEMENT, PANEL);
+    add_dim(&map, q->n * pixels.h * pixels.w, (uint64_t)channels * ELEMENT, RESULT_ROWS);
+    add_map(plan, kernel, &map);
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ConvImplicitGemm on sm_90a: wgmma out of tiles that bulk tensor copies (TMA) bring.
+ *
+ * The products, the tensors and the options are conv_implicit_gemm_mma.cl's; what differs is how
+ * tiles arrive.  One warp more than those that multiply asks for copies, a ring of KILN_STAGES
+ * tiles ahead; it waits only for tiles to be free, the others only for tiles to be there.
+ *
+ *   KILN_FLAT     1: 1x1 with stride 1 and no pads, pixels are numbered through; 0: im2col
+ *   KILN_TILE_K   64
+ *   KILN_LASTING  1: a work group does one tile after another, and the next one's copies arrive
+ *                 while bulk copies write the last one's results.  One group of channels, no
+ *                 slices, no residues
+ *
+ * Backward data with strides has a map of y for each residue: each is a convolution of its own.
+ * Backward weights takes channels of a group in multiples of 64, unless it is flat: a panel of 64
+ * columns is one tap's.
+ */
+#include "kiln/bulk_copies.h"
+#include "kiln/conv_mma_place.h"
+#include "kiln/conv_view.h"
+#include "kiln/prelude.h"
+
+#define THREADS (KILN_WAVE * KILN_WARPS_M * KILN_WARPS_N) /* that multiply */
+
+#define LEFT_BYTES (KILN_TILE_M * KILN_TILE_K * 2)
+#define RIGHT_BYTES (KILN_TILE_N * KILN_TILE_K * 2)
+#define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
+#define PANEL 64 /* columns of a turned operand that lie together */
+#define PANEL_BYTES (KILN_TILE_K * PANEL * 2)
+
+#if KILN_LASTING
+#define RESULT_BYTES (KILN_TILE_M * KILN_TILE_N * 2)
+#else
+#define RESULT_BYTES 0 /* results leave by where tiles were */
+#endif
+
+#define N_CHUNKS (KILN_TILE_N / 8)
+#define PASSES(chunks) (((chunks) + THREADS - 1) / THREADS)
+#define HAS_CHUNK(pass, chunks) ((chunks) % THREADS == 0 || (pass)*THREADS + kiln_item() < (chunks))
+
+KILN_INLINE kiln_u32 turn(kiln_u32 row, kiln_u32 chunk, kiln_u32 chunks)
+{
+    return chunk ^ (chunks >= 8 ? row & 7 : chunks == 4 ? row >> 1 & 3 : row >> 2 & 1);
+}
+
+/* ---- the product ---- */
+
+#define BLOCK_ROWS 64 /* a warp's 16 of them */
+#define WARP_M (KILN_TILE_M * 4 / KILN_WARPS_M)
+#define WARP_N (KILN_TILE_N / KILN_WARPS_N)
+#define BLOCKS_M (WARP_M / BLOCK_ROWS)
+#define BLOCKS_N (WARP_N / KILN_BLOCK_N)
+
+KILN_INLINE kiln_u32 first_row(void) { return kiln_item() / 128 / KILN_WARPS_N * WARP_M; }
+KILN_INLINE kiln_u32 first_column(void) { return kiln_item() / 128 % KILN_WARPS_N * WARP_N; }
+KILN_INLINE kiln_u32 block_row(int block)
+{
+    return first_row() + block * BLOCK_ROWS + kiln_item() / KILN_WAVE % 4 * 16;
+}
+
+#define KILN_WIDE_COLUMNS KILN_WIDE
+#if WEIGHTS /* as digits: they become part of an instruction's text */
+#define KILN_LEFT_TURNED 1
+#else
+#define KILN_LEFT_TURNED 0
+#endif
+#if FORWARD
+#define KILN_RIGHT_TURNED 0
+#else
+#define KILN_RIGHT_TURNED 1
+#endif
+#include "kiln/wide_products.h"
+
+KILN_INLINE kiln_wide_operand operand_of(kiln_tiles shared, kiln_u32 at, int turned, kiln_u32 first,
+                                         int step)
+{
+    return turned ? kiln_wide_turned(shared, at + first / PANEL * PANEL_BYTES + step * 2048,
+                                     PANEL_BYTES)
+                  : kiln_wide_plain(shared, at + first * (KILN_TILE_K * 2) + step * 32,
+                                    KILN_TILE_K * 2);
+}
+
+KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shared, kiln_u32 at)
+{
+    kiln_wide_begin();
+    KILN_UNROLLED
+    for (int step = 0; step < KILN_TILE_K / 16; step++) {
+        kiln_wide_operand b =
+            operand_of(shared, at + LEFT_BYTES, KILN_RIGHT_TURNED, first_column(), step);
+        KILN_UNROLLED
+        for (int i = 0; i < BLOCKS_M; i++)
+            kiln_multiply_wide(
+                sum[i], operand_of(shared, at, KILN_LEFT_TURNED, first_row() + i * 64, step), b);
+    }
+    kiln_wide_end();
+}
+
+/* The warp that copies takes no part. */
+#define RESULT_BARRIER() asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory")
+#include "kiln/conv_mma_result.h"
+
+/* ---- the copies ---- */
+
+/* A ring's signals lie behind all tiles: for each stage, that it is full and that it is free. */
+KILN_INLINE kiln_signal full_of(kiln_tiles shared, kiln_u32 stage)
+{
+    return shared + KILN_STAGES * STAGE_BYTES + RESULT_BYTES + stage * 16;
+}
+KILN_INLINE kiln_signal free_of(kiln_tiles shared, kiln_u32 stage)
+{
+    return full_of(shared, stage) + 8;
+}
+
+struct maps {
+    const kiln_tensor_map *left, *right;
+};
+
+/* Where in the ring an item is: the stage, and the parity of its turn. */
+struct turn {
+    kiln_u32 stage, phase;
+};
+
+KILN_INLINE void turn_on(struct turn *at)
+{
+    if (++at->stage == KILN_STAGES) {
+        at->stage = 0;
+        at->phase ^= 1;
+    }
+}
+
+/* Which part of the product's reduction comes next, and where the tile's rows or columns begin. */
+struct cursor {
+    kiln_u32 pixel;           /* weights: of y; flat: the first row */
+    int w, h;                 /* of the source, under the first pixel and the first tap */
+    kiln_u32 n;               /* image */
+    kiln_u32 c, tap_w, tap_h; /* channel of the source; taps, counted among those met */
+};
+
+/* Pixel |index| of the batch. */
+KILN_INLINE void cursor_move(const struct view *v, struct cursor *at, kiln_u32 index)
+{
+    struct pixel p = pixel_at(v, index);
+    at->pixel = index;
+    at->n = p.n;
+    at->w = (int)p.w * v->w.scale + v->w.origin;
+    at->h = (int)p.h * v->h.scale + v->h.origin;
+#if DATA /* the box begins under the last tap */
+    at->w += ((int)v->w.taps - 1) * v->w.hop;
+    at->h += ((int)v->h.taps - 1) * v->h.hop;
+#endif
+}
+
+#if !WEIGHTS
+
+KILN_INLINE struct cursor cursor_at(const struct view *v, const struct place *tile, kiln_u32 number)
+{
+    struct cursor at;
+    kiln_u32 tap = number / C_TILES;
+    at.c = number % C_TILES * KILN_TILE_K;
+    at.tap_w = tap % (v->w.taps ? v->w.taps : 1);
+    at.tap_h = tap / (v->w.taps ? v->w.taps : 1);
+    cursor_move(v, &at, tile->row);
+    return at;
+}
+
+KILN_INLINE void advance(const struct view *v, struct cursor *at)
+{
+    at->c += KILN_TILE_K;
+    if (at->c < SOURCE_C)
+        return;
+    at->c = 0;
+    if (++at->tap_w < v->w.taps)
+        return;
+    at->tap_w = 0;
+    at->tap_h++;
+}
+
+KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal signal,
+                           const struct view *v, const struct place *tile, const struct cursor *at)
+{
+    kiln_u32 tap = (v->h.tap + at->tap_h * v->h.tap_step) * KILN_FILTER_W + v->w.tap +
+                   at->tap_w * v->w.tap_step;
+    kiln_u32 c = tile->group * SOURCE_C + at->c;
+#if KILN_FLAT
+    kiln_bulk2(to, maps->left, signal, c, at->pixel);
+#elif FORWARD
+    kiln_bulk_pixels(to, maps->left, signal, c, at->w, at->h, at->n, at->tap_w * v->w.hop,
+                     at->tap_h * v->h.hop);
+#else
+    kiln_bulk_pixels(to, maps->left, signal, c, at->w, at->h, at->n,
+                     (v->w.taps - 1 - at->tap_w) * (kiln_u32)-v->w.hop,
+                     (v->h.taps - 1 - at->tap_h) * (kiln_u32)-v->h.hop);
+#endif
+#if FORWARD
+    kiln_bulk3(to + LEFT_BYTES, maps->right, signal, at->c, tap,
+               tile->group * KILN_K + tile->column);
+#else
+    KILN_UNROLLED
+    for (int i = 0; i < KILN_TILE_N / PANEL; i++)
+        kiln_bulk3(to + LEFT_BYTES + i * PANEL_BYTES, maps->right, signal, tile->column + i * PANEL,
+                   tap, c);
+#endif
+}
+
+#else /* WEIGHTS */
+
+KILN_INLINE struct cursor cursor_at(const struct view *v, const struct place *tile, kiln_u32 number)
+{
+    struct cursor at;
+    at.c = at.tap_w = at.tap_h = 0;
+    cursor_move(v, &at, number * KILN_TILE_K);
+    return at;
+}
+
+KILN_INLINE void advance(const struct view *v, struct cursor *at)
+{
+    cursor_move(v, at, at->pixel + KILN_TILE_K);
+}
+
+KILN_INLINE void copy_tile(const struct maps *maps, kiln_u32 to, kiln_signal signal,
+                           const struct view *v, const struct place *tile, const struct cursor *at)
+{
+    KILN_UNROLLED
+    for (int i = 0; i < KILN_TILE_M / PANEL; i++)
+        kiln_bulk2(to + i * PANEL_BYTES, maps->left, signal,
+                   tile->group * KILN_K + tile->row + i * PANEL, at->pixel);
+    KILN_UNROLLED
+    for (int i = 0; i < KILN_TILE_N / PANEL; i++) {
+        kiln_u32 column = tile->column + i * PANEL, panel = to + LEFT_BYTES + i * PANEL_BYTES;
+#if KILN_FLAT
+        kiln_bulk2(panel, maps->right, signal, tile->group * KILN_C + column, at->pixel);
+#else
+        if (column >= W_ROW) /* nobody needs it, but its bytes are expected */
+            column = W_ROW - PANEL;
+        kiln_u32 tap = column / KILN_C;
+        kiln_bulk_pixels(panel, maps->right, signal, tile->group * KILN_C + column % KILN_C, at->w,
+                         at->h, at->n, tap % KILN_FILTER_W * KILN_DILATION_W,
+                         tap / KILN_FILTER_W * KILN_DILATION_H);
+#endif
+    }
+}
+
+#endif
+
+/* One item's work. */
+KILN_INLINE void copy_all(const struct maps *maps, kiln_tiles shared, const struct view *v,
+                          const struct place *tile, struct turn *turn)
+{
+    struct cursor at = cursor_at(v, tile, tile->first);
+#pragma unroll 1
+    for (kiln_u32 i = 0; i < tile->steps; i++) {
+        kiln_signal full = full_of(shared, turn->stage);
+        kiln_signal_wait(free_of(shared, turn->stage), turn->phase);
+        kiln_signal_expect(full, STAGE_BYTES);
+        copy_tile(maps, shared + turn->stage * STAGE_BYTES, full, v, tile, &at);
+        advance(v, &at);
+        turn_on(turn);
+    }
+}
+
+/* ---- the kernel ---- */
+
+#if DATA
+#define KERNEL conv_implicit_gemm_bulk_backward_data
+#elif FORWARD
+#define KERNEL conv_implicit_gemm_bulk_forward
+#else
+#define KERNEL conv_implicit_gemm_bulk_backward_weights
+#endif
+
+#if DATA && KILN_STRIDE_H * KILN_STRIDE_W > 1
+#define LEFT_MAPS KILN_MAP(left0), KILN_MAP(left1), KILN_MAP(left2), KILN_MAP(left3)
+#define LEFT_MAP(residue) \
+    (residue == 0 ? &left0 : residue == 1 ? &left1 : residue == 2 ? &left2 : &left3)
+#else
+#define LEFT_MAPS KILN_MAP(left0)
+#define LEFT_MAP(residue) (&left0)
+#endif
+
+KILN_INLINE void multiply_all(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles shared,
+                              const struct place *tile, struct turn *turn)
+{
+    kiln_u32 previous = 0;
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_M * BLOCKS_N * KILN_SUMS; i++)
+        sum[i / (BLOCKS_N * KILN_SUMS)][i / KILN_SUMS % BLOCKS_N][i % KILN_SUMS] = 0;
+    if (tile->steps == 0)
+        return; /* so that no path around the products meets them while they run */
+#pragma unroll 1
+    for (kiln_u32 i = 0; i < tile->steps; i++) {
+        kiln_signal_wait(full_of(shared, turn->stage), turn->phase);
+        multiply_tile(sum, shared, turn->stage * STAGE_BYTES);
+        kiln_wide_wait(1); /* the tile before is done with */
+        if (i > 0 && kiln_item() % KILN_WAVE == 0)
+            kiln_signal_arrive(free_of(shared, previous));
+        previous = turn->stage;
+        turn_on(turn);
+    }
+    kiln_wide_wait(0);
+#if KILN_LASTING
+    if (kiln_item() % KILN_WAVE == 0)
+        kiln_signal_arrive(free_of(shared, previous));
+#endif
+}
+
+KILN_INLINE void begin(kiln_tiles shared)
+{
+    if (kiln_item() == 0) {
+        for (kiln_u32 i = 0; i < KILN_STAGES; i++) {
+            kiln_signal_init(full_of(shared, i), 1);
+            kiln_signal_init(free_of(shared, i), THREADS / KILN_WAVE);
+        }
+        kiln_signals_publish();
+    }
+    kiln_barrier();
+}
+
+#if KILN_LASTING
+
+#define TEAM 128 /* items that multiply together */
+#define BOX_ROWS 64
+#define BOX_BYTES (BOX_ROWS * PANEL * 2)
+#define BOXES_N (WARP_N / PANEL)
+#define TEAM_BARRIER() asm volatile("bar.sync %0, 128;" ::"r"(1 + kiln_item() / TEAM) : "memory")
+
+/* Each team by itself, in boxes of 64 rows and columns. */
+KILN_INLINE void store_in_bulk(const kiln_tensor_map *to, kiln_tiles shared,
+                               const struct place *tile, kiln_sums sum[BLOCKS_M][BLOCKS_N])
+{
+    kiln_u32 lane = kiln_item() % KILN_WAVE;
+    kiln_u32 boxes =
+        KILN_STAGES * STAGE_BYTES + kiln_item() / TEAM * (BLOCKS_M * BOXES_N * BOX_BYTES);
+    if (kiln_item() % TEAM == 0)
+        kiln_bulk_stores_wait(); /* the last tile's have left */
+    TEAM_BARRIER();
+    KILN_UNROLLED
+    for (int i = 0; i < BLOCKS_M * KILN_SUMS; i += KILN_RUN) {
+        kiln_u32 row = kiln_item() / KILN_WAVE % 4 * 16 + kiln_sum_row(lane, i % KILN_SUMS);
+        kiln_u32 column = kiln_sum_column(lane, i % KILN_SUMS);
+        KILN_UNROLLED
+        for (int j = 0; j < BLOCKS_N; j++) {
+            kiln_u32 box = boxes + (i / KILN_SUMS * BOXES_N + j * KILN_BLOCK_N / PANEL) * BOX_BYTES;
+            kiln_u32 chunk = (j % (PANEL / KILN_BLOCK_N)) ^ (row & 7);
+            kiln_tiles_put4(shared, box + row * (PANEL * 2) + chunk * 16 + column * 2,
+                            kiln_pack(sum[i / KILN_SUMS][j][i % KILN_SUMS],
+                                      sum[i / KILN_SUMS][j][i % KILN_SUMS + 1]));
+        }
+    }
+    kiln_copies_publish();
+    TEAM_BARRIER();
+    if (kiln_item() % TEAM == 0) {
+        KILN_UNROLLED
+        for (int i = 0; i < BLOCKS_M * BOXES_N; i++)
+            kiln_bulk_store2(to, shared + boxes + i * BOX_BYTES,
+                             tile->column + first_column() + i % BOXES_N * PANEL,
+                             tile->row + first_row() + i / BOXES_N * BOX_ROWS);
+        kiln_bulk_stores_end();
+    }
+}
+
+/* F: x, w, y; B: y, w, x; W: y, x, w.  There are |tiles| for |kiln_groups| work groups. */
+KILN_KERNEL_OCCUPYING(THREADS + KILN_WAVE, KILN_BLOCKS)
+void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_MAP(result), kiln_u32 n, kiln_u32 slice,
+            kiln_u32 tiles, kiln_u32 groups)
+{
+    KILN_TILES(shared);
+    struct place tile;
+    struct view v;
+    if (kiln_item() == THREADS) {
+        kiln_map_prefetch(&left0);
+        kiln_map_prefetch(&right);
+        kiln_map_prefetch(&result);
+    }
+    begin(shared);
+    if (kiln_item() >= THREADS) {
+        struct maps maps = { &left0, &right };
+        struct turn turn = { 0, 1 }; /* free before it was used: the turn before the first */
+        if (kiln_item() == THREADS)
+            for (kiln_u32 i = kiln_group(); i < tiles; i += groups)
+                if (place_of(i, n, slice, &tile, &v))
+                    copy_all(&maps, shared, &v, &tile, &turn);
+        return;
+    }
+    struct turn turn = { 0, 0 };
+#pragma unroll 1
+    for (kiln_u32 i = kiln_group(); i < tiles; i += groups) {
+        kiln_sums sum[BLOCKS_M][BLOCKS_N];
+        if (!place_of(i, n, slice, &tile, &v))
+            continue;
+        multiply_all(sum, shared, &tile, &turn);
+        store_in_bulk(&result, shared, &tile, sum);
+    }
+    if (kiln_item() % TEAM == 0)
+        kiln_bulk_stores_wait();
+}
+
+#else
+
+/* F: x, w, y; B: y, w, x; W: y, x, w.  A work group sums |slice| tiles of the reduction. */
+KILN_KERNEL_OCCUPYING(THREADS + KILN_WAVE, KILN_BLOCKS)
+void KERNEL(LEFT_MAPS, KILN_MAP(right), KILN_GLOBAL RESULT *KILN_RESTRICT to, kiln_u32 n,
+            kiln_u32 slice)
+{
+    KILN_TILES(shared);
+    struct place tile;
+    struct view v;
+    if (!place_of(kiln_group(), n, slice, &tile, &v))
+        return;
+    struct maps maps = { LEFT_MAP(tile.residue), &right };
+    if (kiln_item() == THREADS) {
+        kiln_map_prefetch(maps.left);
+        kiln_map_prefetch(maps.right);
+    }
+    begin(shared);
+    if (kiln_item() >= THREADS) {
+        struct turn turn = { 0, 1 }; /* free before it was used: the turn before the first */
+        if (kiln_item() == THREADS)
+            copy_all(&maps, shared, &v, &tile, &turn);
+        return;
+    }
+
+    kiln_sums sum[BLOCKS_M][BLOCKS_N];
+    struct turn turn = { 0, 0 };
+    multiply_all(sum, shared, &tile, &turn);
+#if KILN_PARTIAL
+    store(to + (kiln_u64)tile.slice * result_size(n), &v, &tile, sum);
+#else
+    RESULT_BARRIER(); /* nobody reads the tiles any more */
+    store(to, shared, &v, &tile, sum);
+#endif
+}
+
+#endif

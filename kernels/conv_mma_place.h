@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where a tile of conv_implicit_gemm_mma.cl's product lies: a part of that program and of
+ * conv_implicit_gemm_bulk.cl, whose options it reads.  Included as "kiln/conv_mma_place.h".
+ *
+ *   place_of(number, n, slice, tile, view)
+ *                           the |number|-th tile of a batch of |n|, in slices of |slice| steps; 0:
+ *                           it lies beyond the last row
+ *   result_size(n)          elements of the result, of all groups
+ *
+ * Tiles follow each other along the columns within a band of KILN_BAND rows of tiles; then come
+ * residues, bands, groups, slices.
+ */
+#ifndef KILN_CONV_MMA_PLACE_H
+#define KILN_CONV_MMA_PLACE_H
+
+#include "kiln/conv_view.h"
+#include "kiln/prelude.h"
+
+#define TAPS (KILN_FILTER_D * KILN_FILTER_H * KILN_FILTER_W)
+#define Y_PIXEL (KILN_K * KILN_GROUPS)
+#define W_ROW (TAPS * KILN_C)
+#define OUT_PIXELS (KILN_OUT_D * KILN_OUT_H * KILN_OUT_W)
+#define RESIDUES (DATA ? KILN_STRIDE_D * KILN_STRIDE_H * KILN_STRIDE_W : 1)
+#define COLUMNS (FORWARD ? KILN_K : DATA ? KILN_C : W_ROW)
+#define TILES_N ((COLUMNS + KILN_TILE_N - 1) / KILN_TILE_N)
+
+#define SOURCE_C (FORWARD ? KILN_C : KILN_K)
+#define C_TILES ((SOURCE_C + KILN_TILE_K - 1) / KILN_TILE_K)
+
+#if KILN_PARTIAL
+#define RESULT float
+#else
+#define RESULT kiln_value
+#endif
+
+struct place {                   /* of one tile in the problem */
+    kiln_u32 group, row, column; /* the first */
+    kiln_u32 rows;               /* of all tiles of this residue */
+    kiln_u32 residue, slice;
+    kiln_u32 first, steps; /* of the reduction, in tiles */
+};
+
+/* Rows of the left matrix, with the most of a residue. */
+KILN_INLINE kiln_u32 most_rows(kiln_u32 n)
+{
+#if WEIGHTS
+    return KILN_K;
+#elif FORWARD
+    return n * OUT_PIXELS;
+#else
+    return n * ((KILN_IN_D + KILN_STRIDE_D - 1) / KILN_STRIDE_D) *
+           ((KILN_IN_H + KILN_STRIDE_H - 1) / KILN_STRIDE_H) *
+           ((KILN_IN_W + KILN_STRIDE_W - 1) / KILN_STRIDE_W);
+#endif
+}
+
+KILN_INLINE kiln_u32 result_size(kiln_u32 n)
+{
+#if WEIGHTS
+    return KILN_GROUPS * KILN_K * W_ROW;
+#elif FORWARD
+    return n * OUT_PIXELS * Y_PIXEL;
+#else
+    return n * (KILN_IN_D * KILN_IN_H * KILN_IN_W) * (KILN_C * KILN_GROUPS);
+#endif
+}
+
+KILN_INLINE int place_of(kiln_u32 number, kiln_u32 n, kiln_u32 slice, struct place *tile,
+                         struct view *v)
+{
+    kiln_u32 bands = (most_rows(n) + KILN_TILE_M * KILN_BAND - 1) / (KILN_TILE_M * KILN_BAND);
+    kiln_u32 row_in_band = number % KILN_BAND;
+    number /= KILN_BAND;
+    tile->column = number % TILES_N * KILN_TILE_N;
+    number /= TILES_N;
+    tile->residue = number % RESIDUES;
+    number /= RESIDUES;
+    tile->row = (number % bands * KILN_BAND + row_in_band) * KILN_TILE_M;
+    number /= bands;
+    tile->group = number % KILN_GROUPS;
+    tile->slice = number / KILN_GROUPS;
+
+    *v = view_of(tile->residue);
+#if WEIGHTS
+    kiln_u32 all_steps = (n * OUT_PIXELS + KILN_TILE_K - 1) / KILN_TILE_K;
+    tile->rows = KILN_K;
+#else
+    kiln_u32 all_steps = v->d.taps * v->h.taps * v->w.taps * C_TILES;
+    tile->rows = n * v->d.pixels * v->h.pixels * v->w.pixels;
+#endif
+    tile->first = tile->slice * slice;
+    tile->steps = tile->first < all_steps ? all_steps - tile->first : 0;
+    if (tile->steps > slice)
+        tile->steps = slice;
+    return tile->row < tile->rows;
+}
+
+#endif

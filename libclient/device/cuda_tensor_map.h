@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Tensor maps as CUDA's copy hardware wants them: CUtensorMap, made by the driver.
+ *
+ * Ownership  plain values
+ * Threading  any thread; no context is needed
+ */
+#include "common/tensor_map.h"
+
+struct device_map; /* CUtensorMap: 128 bytes, aligned to 64 */
+
+/* cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col: since CUDA 12. */
+typedef int cuda_encode_tiled(struct device_map *map, int type, uint32_t rank, void *address,
+                              const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
+                              const uint32_t *steps, int interleave, int swizzle, int promotion,
+                              int fill);
+typedef int cuda_encode_im2col(struct device_map *map, int type, uint32_t rank, void *address,
+                               const uint64_t *dims, const uint64_t *strides, const int *lower,
+                               const int *upper, uint32_t channels, uint32_t pixels,
+                               const uint32_t *steps, int interleave, int swizzle, int promotion,
+                               int fill);
+
+/* |map| at |address|, which includes its offset.  Returns a CUresult, 0 on success. */
+int cuda_tensor_map_encode(cuda_encode_tiled *tiled, cuda_encode_im2col *im2col,
+                           const struct tensor_map *map, void *address, struct device_map *ret_map);

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every solver's programs for NVIDIA's GPUs old and new, by NVRTC: random problems that the solver
+ * says it solves compile, and without a warning.  And every tile that bulk copies can feed, where
+ * as many work groups of it are promised to a multiprocessor as ever are.
+ *
+ *     nvrtc_programs [PROBLEMS [SEED]]     as many of each solver, direction and target
+ */
+#include "engine/solver/conv_implicit_gemm_paths.h"
+#include "tests/gpu/nvrtc.h"
+#include "tests/kernels/random_problem.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Before cp.async; with it; with instructions of its own. */
+static const char *const targets[] = { "sm_75", "sm_80", "sm_90a" };
+#define TARGETS (sizeof(targets) / sizeof(targets[0]))
+#define DRAWS_MOST 20000u /* of random problems, for a solver of few of them */
+
+static struct nvrtc nvrtc;
+static unsigned problems = 1;
+static uint64_t seed = 1;
+
+static bool draw(const struct solver *solver, enum direction direction, const struct target *target,
+                 struct problem *ret_problem)
+{
+    for (unsigned i = 0; i < DRAWS_MOST; i++) {
+        *ret_problem = random_problem(&seed, direction);
+        if (solver->applies(ret_problem, target))
+            return true;
+    }
+    return false;
+}
+
+static bool is_clean(const struct nvrtc_program *p)
+{
+    const char *log = p->log ? p->log : "";
+    if (p->object && !strstr(log, "warning"))
+        return true;
+    fprintf(stderr, "%s for %s with %s:\n%s\n", p->source.name, p->target, p->source.options, log);
+    return false;
+}
+
+static unsigned compile(const struct solver *solver, const struct problem *problem,
+                        const struct target *target)
+{
+    static struct solution solution;
+    struct solver_wish wish = { .solver = bytes_of_text(solver->name) };
+    struct nvrtc_pool pool = { .count = 0 };
+    struct kiln_err err = KILN_ERR_INIT;
+    unsigned bad = 0;
+    must(solver_solve(problem, target, &wish, &solution, &err), err);
+    for (uint32_t i = 0; i < solution.program_count; i++)
+        assert_true(nvrtc_pool_add(&pool, &solution.programs[i], target->text) != SIZE_MAX);
+    for (size_t i = 0; i < pool.count; i++) {
+        nvrtc_compile(&nvrtc, pool.programs[i]);
+        bad += !is_clean(pool.programs[i]);
+    }
+    nvrtc_pool_done(&pool);
+    return bad;
+}
+
+static void every_solver_compiles_without_a_word(void **state)
+{
+    const char *const *text = *state;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct target target;
+    unsigned bad = 0;
+    must(target_parse(bytes_of_text(*text), &target, &err), err);
+    for (size_t i = 0; solvers[i]; i++) {
+        for (unsigned at = 0; at < 3 * problems; at++) {
+            struct problem problem;
+            if (draw(solvers[i], at % 3, &target, &problem))
+                bad += compile(solvers[i], &problem, &target);
+        }
+    }
+    assert_int_equal(bad, 0);
+}
+
+/* ---- tiles that bulk copies feed ---- */
+
+enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE };
+#define FED_IN_BULK 2
+#define TILES_MOST 128u
+
+/* A sum of two tiles: shared memory has room for as many groups as registers have. */
+static struct problem short_sum(enum direction direction, uint32_t stride)
+{
+    return (struct problem){ .direction = direction,
+                             .spatial_dims = 2,
+                             .type = TYPE_BFLOAT16,
+                             .x_layout = LAYOUT_CHANNELS_LAST,
+                             .w_layout = LAYOUT_CHANNELS_LAST,
+                             .y_layout = LAYOUT_CHANNELS_LAST,
+                             .n = 2,
+                             .c = direction == DIRECTION_FORWARD ? 128 : 256,
+                             .k = direction == DIRECTION_BACKWARD_DATA ? 128 : 256,
+                             .groups = 1,
+                             .in = { 1, 8 * stride, 8 * stride },
+                             .filter = { 1, 1, 1 },
+                             .stride = { 1, stride, stride },
+                             .dilation = { 1, 1, 1 } };
+}
+
+static bool is_same_tile(const struct perf_config *a, const struct perf_config *b)
+{
+    static const int axes[] = { TILE_M, TILE_N, WARPS_M, WARPS_N, WIDE };
+    for (size_t i = 0; i < sizeof(axes) / sizeof(axes[0]); i++)
+        if (a->values[axes[i]] != b->values[axes[i]])
+            return false;
+    return true;
+}
+
+/* The valid config of each tile with the fewest stages, and so the most groups. */
+static unsigned tiles_in_bulk(const struct problem *problem, const struct target *target,
+                              struct perf_config ret_tiles[TILES_MOST])
+{
+    struct perf_space space = igemm_path_mma.space(problem, target);
+    uint32_t size = perf_space_size(&space);
+    unsigned count = 0;
+    for (uint32_t i = 0; i < size; i++) {
+        struct perf_config c;
+        unsigned known = 0;
+        perf_space_at(&space, i, &c);
+        if (c.values[WIDE] < FED_IN_BULK || c.values[SPLIT] != 1 ||
+            !igemm_path_mma.config_is_valid(problem, target, &c))
+            continue;
+        while (known < count && !is_same_tile(&ret_tiles[known], &c))
+            known++;
+        if (known < count && ret_tiles[known].values[STAGES] <= c.values[STAGES])
+            continue;
+        assert_in_range(known, 0, TILES_MOST - 1);
+        ret_tiles[known] = c;
+        count += known == count;
+    }
+    return count;
+}
+
+static unsigned compile_tiles(const struct problem *problem, const struct target *target)
+{
+    static struct solution solution;
+    static struct perf_config tiles[TILES_MOST];
+    struct kiln_err err = KILN_ERR_INIT;
+    struct nvrtc_pool pool = { .count = 0 };
+    unsigned bad = 0, count = tiles_in_bulk(problem, target, tiles);
+    assert_in_range(count, 15, TILES_MOST);
+    for (unsigned i = 0; i < count; i++) {
+        char text[PERF_CONFIG_TEXT_MOST];
+        perf_config_write(&tiles[i], text);
+        struct solver_wish wish = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(text) };
+        must(solver_solve(problem, target, &wish, &solution, &err), err);
+        for (uint32_t j = 0; j < solution.program_count; j++)
+            assert_true(nvrtc_pool_add(&pool, &solution.programs[j], target->text) != SIZE_MAX);
+    }
+    for (size_t i = 0; i < pool.count; i++) {
+        nvrtc_compile(&nvrtc, pool.programs[i]);
+        bad += !is_clean(pool.programs[i]);
+    }
+    nvrtc_pool_done(&pool);
+    return bad;
+}
+
+static void every_tile_that_bulk_copies_feed_compiles(void **state)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct target target;
+    unsigned bad = 0;
+    (void)state;
+    must(target_parse(bytes_of_text("sm_90a"), &target, &err), err);
+    target.has_tensor_maps = true;
+    for (uint32_t stride = 1; stride <= 2; stride++) {
+        for (uint32_t direction = 0; direction < 3; direction++) {
+            struct problem problem = short_sum(direction, stride);
+            bad += compile_tiles(&problem, &target);
+        }
+    }
+    assert_int_equal(bad, 0);
+}
+
+int main(int argc, char **argv)
+{
+    struct CMUnitTest tests[TARGETS + 1] = { [TARGETS] = cmocka_unit_test(
+                                                 every_tile_that_bulk_copies_feed_compiles) };
+    static char names[TARGETS][64];
+    struct kiln_err err = KILN_ERR_INIT;
+    if (nvrtc_open(&nvrtc, &err)) {
+        fprintf(stderr, "skipped: %s\n", err.text);
+        return 77;
+    }
+    if (argc > 1)
+        problems = (unsigned)strtoul(argv[1], NULL, 10);
+    if (argc > 2)
+        seed = strtoull(argv[2], NULL, 10);
+    for (size_t i = 0; i < TARGETS; i++) {
+        snprintf(names[i], sizeof(names[i]), "every_solver_compiles_without_a_word_for_%s",
+                 targets[i]);
+        tests[i] = (struct CMUnitTest){ names[i], every_solver_compiles_without_a_word, NULL, NULL,
+                                        (void *)&targets[i] };
+    }
+    return _cmocka_run_group_tests("nvrtc_programs", tests, TARGETS + 1, NULL, NULL);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* Tensor maps: written, read, checked. */
+#include "common/tensor_map.h"
+
+#include "common/messages.h"
+#include "common/problem.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+/* 64 channels of 128 pixels of a matrix of 1000 x 3000. */
+static struct tensor_map tiled(void)
+{
+    return (struct tensor_map){ .operand = ARGUMENT_X,
+                                .type = TYPE_FLOAT16,
+                                .mode = TENSOR_MAP_TILED,
+                                .swizzle = TENSOR_MAP_SWIZZLE_128,
+                                .rank = 2,
+                                .dims = { 1000, 3000 },
+                                .strides = { 2, 2000 },
+                                .steps = { 1, 1 },
+                                .box = { 64, 128 } };
+}
+
+/* Pixels under a 3x3 filter, two images of 20 x 30 with 72 channels. */
+static struct tensor_map im2col(void)
+{
+    return (struct tensor_map){ .operand = ARGUMENT_WORKSPACE,
+                                .type = TYPE_BFLOAT16,
+                                .mode = TENSOR_MAP_IM2COL,
+                                .swizzle = TENSOR_MAP_SWIZZLE_128,
+                                .rank = 4,
+                                .offset = 256,
+                                .dims = { 72, 30, 20, 2 },
+                                .strides = { 2, 144, 4320, 86400 },
+                                .steps = { 1, 2, 2, 1 },
+                                .lower = { -1, -1 },
+                                .upper = { -1, -1 },
+                                .channels = 64,
+                                .pixels = 128 };
+}
+
+static void a_map_survives_the_wire(void **state)
+{
+    (void)state;
+    const struct tensor_map maps[] = { tiled(), im2col() };
+    for (size_t i = 0; i < 2; i++) {
+        BUFFER_AUTO struct buffer b;
+        buffer_init(&b, 1000);
+        tensor_map_write(&b, &maps[i]);
+        assert_int_equal(b.size, TENSOR_MAP_WIRE_SIZE);
+        struct reader r = reader_of(buffer_view(&b));
+        const struct tensor_map read = tensor_map_read(&r);
+        assert_false(r.failed);
+        assert_ptr_equal(r.at, r.end);
+        assert_memory_equal(&read, &maps[i], sizeof(read));
+        for (size_t size = 0; size < b.size; size++) {
+            r = reader_of(bytes_of(b.data, size));
+            (void)tensor_map_read(&r);
+            assert_true(r.failed);
+        }
+    }
+}
+
+static void what_the_copy_hardware_takes_is_right(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tensor_map map = tiled();
+    must(tensor_map_check(&map, &err), err);
+    map.box[1] = 256;
+    map.swizzle = TENSOR_MAP_SWIZZLE_NONE;
+    map.box[0] = 256;
+    must(tensor_map_check(&map, &err), err);
+    map.strides[1] = (1ull << 40) - 16;
+    must(tensor_map_check(&map, &err), err);
+    map = im2col();
+    must(tensor_map_check(&map, &err), err);
+    map.lower[0] = map.upper[0] = -128;
+    map.lower[1] = map.upper[1] = 127;
+    map.steps[1] = 8;
+    map.pixels = 1024;
+    must(tensor_map_check(&map, &err), err);
+    map = im2col();
+    map.rank = 5; /* five bits a corner */
+    map.dims[4] = map.steps[4] = 1;
+    map.strides[4] = 16;
+    map.lower[2] = -16;
+    map.upper[2] = 15;
+    map.lower[0] = map.lower[1] = map.upper[0] = map.upper[1] = 0;
+    must(tensor_map_check(&map, &err), err);
+}
+
+static void refuses(const struct tensor_map *map, const char *words)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    assert_int_equal(tensor_map_check(map, &err), KILN_INVALID);
+    assert_says(err.text, words);
+}
+
+#define BREAK(field, value, words) \
+    do {                           \
+        map = good;                \
+        map.field = (value);       \
+        refuses(&map, words);      \
+    } while (0)
+
+static void what_no_map_may_have_is_refused(void **state)
+{
+    (void)state;
+    struct tensor_map map;
+    for (unsigned i = 0; i < 2; i++) {
+        const struct tensor_map good = i ? im2col() : tiled();
+        BREAK(operand, ARGUMENT_U32, "unknown operand 4");
+        BREAK(operand, 255, "unknown operand 255");
+        BREAK(type, TYPE_FLOAT32, "unknown type 0");
+        BREAK(type, 255, "unknown type 255");
+        BREAK(mode, TENSOR_MAP_IM2COL + 1, "unknown mode 2");
+        BREAK(swizzle, TENSOR_MAP_SWIZZLE_128 + 1, "exchange 4");
+        BREAK(rank, 0, "of 0 dimensions");
+        BREAK(rank, 6, "of 6 dimensions");
+        BREAK(rank, UINT32_MAX, "of 4294967295 dimensions");
+        BREAK(offset, 8, "begins at byte 8");
+        BREAK(dims[0], 0, "size of dimension 0");
+        BREAK(dims[1], 0, "size of dimension 1");
+        BREAK(strides[0], 4, "stride of dimension 0 is 4");
+        BREAK(strides[1], 0, "stride of dimension 1 is 0");
+        BREAK(strides[1], 2004, "stride of dimension 1 is 2004");
+        BREAK(strides[1], 1ull << 40, "stride of dimension 1");
+        BREAK(strides[1], UINT64_MAX - 15, "stride of dimension 1");
+        BREAK(steps[0], 0, "step in dimension 0");
+        BREAK(steps[1], 9, "step in dimension 1 is 9");
+        BREAK(dims[4], 1, "dimension 4");
+        BREAK(strides[4], 16, "dimension 4");
+        BREAK(steps[4], 1, "dimension 4");
+        BREAK(box[4], 1, "dimension 4");
+    }
+}
+
+static void what_no_box_of_a_tensor_is_is_refused(void **state)
+{
+    (void)state;
+    const struct tensor_map good = tiled();
+    struct tensor_map map;
+    BREAK(box[0], 0, "box in dimension 0");
+    BREAK(box[0], 60, "elements of a row");
+    BREAK(box[0], 128, "elements of a row"); /* 256 bytes, exchanged within 128 */
+    BREAK(swizzle, TENSOR_MAP_SWIZZLE_64, "elements of a row");
+    BREAK(box[1], 257, "box in dimension 1 is 257");
+    BREAK(box[1], UINT32_MAX, "box in dimension 1");
+    BREAK(lower[0], 1, "tiled, but with pixels");
+    BREAK(upper[2], -1, "tiled, but with pixels");
+    BREAK(channels, 64, "tiled, but with pixels");
+    BREAK(pixels, 1, "tiled, but with pixels");
+}
+
+static void what_no_row_of_pixels_is_is_refused(void **state)
+{
+    (void)state;
+    const struct tensor_map good = im2col();
+    struct tensor_map map;
+    BREAK(box[0], 64, "im2col, but the box in dimension 0");
+    BREAK(lower[0], -129, "corner of spatial dimension 0 is -129");
+    BREAK(lower[1], 128, "corner of spatial dimension 1");
+    BREAK(upper[0], 128, "corner of spatial dimension 0");
+    BREAK(upper[1], INT32_MIN, "corner of spatial dimension 1");
+    BREAK(lower[2], -1, "corner of spatial dimension 2");
+    BREAK(upper[2], 1, "corner of spatial dimension 2");
+    BREAK(upper[0], -31, "the box is empty in spatial dimension 0");
+    BREAK(lower[1], 19, "the box is empty in spatial dimension 1");
+    BREAK(channels, 0, "0 channels of 128 pixels");
+    BREAK(channels, 257, "257 channels");
+    BREAK(channels, 60, "elements of a row");
+    BREAK(channels, 72, "elements of a row");
+    BREAK(pixels, 0, "64 channels of 0 pixels");
+    BREAK(pixels, 1025, "1025 pixels");
+    map = tiled();
+    map.mode = TENSOR_MAP_IM2COL;
+    refuses(&map, "im2col of 2 dimensions");
+}
+
+static void a_map_reaches_to_its_last_element(void **state)
+{
+    (void)state;
+    struct tensor_map map = tiled();
+    assert_int_equal(tensor_map_reach(&map), 1000 * 3000 * 2);
+    map.strides[1] = 4000; /* the last row ends before its stride does */
+    assert_int_equal(tensor_map_reach(&map), 2999 * 4000 + 2000);
+    map = im2col();
+    assert_int_equal(tensor_map_reach(&map), 256 + 2 * 20 * 30 * 72 * 2);
+    map.offset = UINT64_MAX - 15;
+    assert_true(tensor_map_reach(&map) == UINT64_MAX);
+    map = im2col();
+    for (unsigned i = 0; i < 4; i++)
+        map.dims[i] = UINT32_MAX;
+    map.strides[1] = map.strides[2] = map.strides[3] = (1ull << 40) - 16;
+    assert_true(tensor_map_reach(&map) == UINT64_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_map_survives_the_wire),
+        cmocka_unit_test(what_the_copy_hardware_takes_is_right),
+        cmocka_unit_test(what_no_map_may_have_is_refused),
+        cmocka_unit_test(what_no_box_of_a_tensor_is_is_refused),
+        cmocka_unit_test(what_no_row_of_pixels_is_is_refused),
+        cmocka_unit_test(a_map_reaches_to_its_last_element),
+    };
+    return cmocka_run_group_tests_name("tensor_map", tests, NULL, NULL);
+}

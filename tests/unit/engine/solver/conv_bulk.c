@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: MIT */
+/* ConvImplicitGemm with bulk tensor copies: where it applies, and the maps of a solution. */
+#include "engine/solver/conv_bulk.h"
+
+#include "engine/solver/conv_implicit_gemm_paths.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BULK "128,128,64,8,1,4,1,1,0,2"
+#define LASTING "128,128,64,8,1,4,1,1,0,3"
+#define KERNEL "conv_implicit_gemm_bulk"
+#define SHARED_MOST (227 * 1024)
+#define FED_BY_ALL 1
+#define FED_IN_BULK 2
+#define FED_LASTING 3
+#define REGISTERS 65536
+#define PROCESSORS 132 /* taken where the target does not say */
+enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE };
+
+struct fixture {
+    struct problem problem; /* ResNet-50's 3x3 with stride 2, fp16, batch 8 */
+    struct target target;
+    struct solution solution;
+    struct kiln_err err;
+};
+
+static int make_fixture(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .err = KILN_ERR_INIT };
+    f.problem = (struct problem){ .direction = DIRECTION_FORWARD,
+                                  .spatial_dims = 2,
+                                  .type = TYPE_FLOAT16,
+                                  .x_layout = LAYOUT_CHANNELS_LAST,
+                                  .w_layout = LAYOUT_CHANNELS_LAST,
+                                  .y_layout = LAYOUT_CHANNELS_LAST,
+                                  .n = 8,
+                                  .c = 128,
+                                  .k = 256,
+                                  .groups = 1,
+                                  .in = { 1, 56, 56 },
+                                  .filter = { 1, 3, 3 },
+                                  .pad = { 0, 1, 1 },
+                                  .stride = { 1, 2, 2 },
+                                  .dilation = { 1, 1, 1 } };
+    assert_int_equal(target_parse(bytes_of_text("sm_90a"), &f.target, &f.err), KILN_OK);
+    f.target.has_tensor_maps = true;
+    *state = &f;
+    return 0;
+}
+
+static enum kiln_code solve(struct fixture *f, const char *config)
+{
+    struct solver_wish wish = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
+    return solver_solve(&f->problem, &f->target, &wish, &f->solution, &f->err);
+}
+
+static const struct solution_kernel *product_of_solution(const struct fixture *f)
+{
+    for (uint32_t i = 0; i < f->solution.kernel_count; i++)
+        if (strstr(f->solution.kernels[i].name, KERNEL))
+            return &f->solution.kernels[i];
+    fail_msg("nothing copies in bulk");
+    return NULL;
+}
+
+/* The number that -DKILN_<name>= gives in the program of the product. */
+static uint32_t option(const struct fixture *f, const char *name)
+{
+    const char *options = f->solution.programs[product_of_solution(f)->program].options;
+    char text[64];
+    snprintf(text, sizeof(text), "-DKILN_%s=", name);
+    const char *at = strstr(options, text);
+    if (!at)
+        fail_msg("no %s in %s", text, options);
+    return (uint32_t)strtoul(at + strlen(text), NULL, 10);
+}
+
+static uint16_t wide_of(const struct fixture *f) { return f->solution.config.values[WIDE]; }
+
+static uint32_t number_argument(const struct fixture *f, unsigned from_the_end)
+{
+    const struct solution_kernel *k = product_of_solution(f);
+    const struct solution_argument *a = &k->arguments[k->argument_count - 1 - from_the_end];
+    assert_int_equal(a->kind, ARGUMENT_U32);
+    return (uint32_t)a->value;
+}
+
+/* Groups do as many tiles as each other, but for the last, and no more are launched than run at
+ * once. */
+static void expect_lasting_groups(const struct fixture *f, uint32_t processors)
+{
+    uint32_t tiles = number_argument(f, 1), groups = number_argument(f, 0);
+    uint32_t together = processors * option(f, "BLOCKS");
+    assert_int_equal(product_of_solution(f)->grid[0], groups);
+    assert_in_range(groups, 1, tiles < together ? tiles : together);
+    uint32_t rounds = (tiles + groups - 1) / groups;
+    assert_int_equal(rounds, (tiles + together - 1) / together);
+    assert_true(rounds == 1 || (groups - 1) * rounds < tiles);
+}
+
+/* ---- where it applies ---- */
+
+static void it_wants_sm_90a_and_somebody_who_encodes_tensor_maps(void **state)
+{
+    static const char *const others[] = { "sm_80", "sm_90", "sm_100", "sm_120" };
+    struct fixture *f = *state;
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        f->target.has_tensor_maps = false;
+        assert_int_equal(solve(f, BULK), KILN_INVALID);
+        f->target.has_tensor_maps = true;
+        assert_int_equal(solve(f, BULK), KILN_OK);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        must(target_parse(bytes_of_text(others[i]), &f->target, &f->err), f->err);
+        f->target.has_tensor_maps = true;
+        assert_int_equal(solve(f, BULK), KILN_INVALID);
+        assert_int_equal(solve(f, ""), KILN_OK);
+        assert_int_equal(f->solution.map_count, 0);
+    }
+}
+
+static void where_it_can_be_it_is_chosen_unasked(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.n = 64;
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        for (uint32_t type = TYPE_FLOAT16; type <= TYPE_BFLOAT16; type++) {
+            f->problem.type = type;
+            f->target.has_tensor_maps = true;
+            assert_int_equal(solve(f, ""), KILN_OK);
+            assert_in_range(wide_of(f), FED_IN_BULK, FED_LASTING);
+            assert_true(f->solution.map_count > 0);
+            f->target.has_tensor_maps = false;
+            assert_int_equal(solve(f, ""), KILN_OK);
+            assert_int_equal(wide_of(f), FED_BY_ALL);
+            assert_int_equal(f->solution.map_count, 0);
+        }
+    }
+}
+
+static void what_no_map_can_say_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    const struct problem good = f->problem;
+#define WITH(direction_, field, ...)                                  \
+    do {                                                              \
+        f->problem = good;                                            \
+        f->problem.direction = (direction_);                          \
+        f->problem.field = __VA_ARGS__;                               \
+        assert_int_equal(solve(f, ""), KILN_OK); /* by another way */ \
+        assert_int_equal(solve(f, BULK), KILN_INVALID);               \
+    } while (0)
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        WITH(direction, pad, (struct extent){ 0, 300, 1 }); /* a corner beyond 127 */
+        WITH(direction, c, 3);
+    }
+    f->problem = good;
+    WITH(DIRECTION_FORWARD, stride, (struct extent){ 1, 9, 1 });
+    WITH(DIRECTION_BACKWARD_WEIGHTS, stride, (struct extent){ 1, 1, 9 });
+    WITH(DIRECTION_BACKWARD_DATA, stride, (struct extent){ 1, 3, 2 }); /* six residues */
+    WITH(DIRECTION_BACKWARD_WEIGHTS, c, 96);                           /* a panel of two taps */
+    f->problem = good;
+    f->problem.in.w = 299;
+    f->problem.pad.w = 128;
+    f->problem.dilation.w = 127;
+    assert_int_equal(solve(f, BULK), KILN_OK);
+    f->problem.dilation.w = 128; /* 256 to the last tap */
+    assert_int_equal(solve(f, BULK), KILN_INVALID);
+    f->problem = good;
+    f->problem.groups = 4; /* 32 channels of a group: the next one's follow */
+    assert_int_equal(solve(f, BULK), KILN_INVALID);
+#undef WITH
+}
+
+static void a_volume_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.spatial_dims = 3;
+    assert_int_equal(solve(f, BULK), KILN_OK);
+    f->problem.in.d = 2;
+    assert_int_equal(solve(f, BULK), KILN_INVALID);
+}
+
+static void tiles_of_192_are_for_bulk_copies_alone(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, "192,128,64,12,1,5,1,1,0,2"), KILN_OK);
+    assert_int_equal(product_of_solution(f)->group[0], 13 * 32);
+    assert_int_equal(solve(f, "192,128,64,12,1,5,1,1,0,1"), KILN_INVALID);
+    assert_int_equal(solve(f, "128,192,64,8,1,5,1,1,0,2"), KILN_OK);
+    assert_int_equal(solve(f, "128,192,64,8,1,5,1,1,0,1"), KILN_INVALID);
+    assert_int_equal(solve(f, "128,192,64,8,2,5,1,1,0,2"), KILN_INVALID); /* 96 columns each */
+    assert_int_equal(solve(f, "128,128,32,8,1,4,1,1,0,2"), KILN_INVALID); /* rows of 64 bytes */
+    assert_int_equal(solve(f, "256,128,64,8,1,5,1,1,0,2"), KILN_INVALID); /* 240 KiB */
+    assert_int_equal(solve(f, "256,256,64,8,2,3,1,1,0,2"), KILN_INVALID); /* registers */
+}
+
+/* ---- the maps ---- */
+
+static void forward_reads_pixels_under_the_first_tap_and_the_weights(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, BULK), KILN_OK);
+    const struct solution_kernel *k = product_of_solution(f);
+    assert_string_equal(k->name, KERNEL "_forward");
+    assert_int_equal(k->argument_count, 5);
+    assert_int_equal(k->arguments[0].kind, ARGUMENT_TENSOR_MAP);
+    assert_int_equal(k->arguments[1].kind, ARGUMENT_TENSOR_MAP);
+    assert_int_equal(k->arguments[2].kind, ARGUMENT_Y);
+    assert_int_equal(k->group[0], 9 * 32);
+    assert_int_equal(k->shared_bytes, 4 * ((128 + 128) * 64 * 2 + 16));
+    assert_int_equal(f->solution.map_count, 2);
+    const struct tensor_map x = { .operand = ARGUMENT_X,
+                                  .type = TYPE_FLOAT16,
+                                  .mode = TENSOR_MAP_IM2COL,
+                                  .swizzle = TENSOR_MAP_SWIZZLE_128,
+                                  .rank = 4,
+                                  .dims = { 128, 56, 56, 8 },
+                                  .strides = { 2, 256, 14336, 802816 },
+                                  .steps = { 1, 2, 2, 1 },
+                                  .lower = { -1, -1 },
+                                  .upper = { -2, -2 }, /* the last begins at 53 of 0 to 55 */
+                                  .channels = 64,
+                                  .pixels = 128 };
+    const struct tensor_map w = { .operand = ARGUMENT_W,
+                                  .type = TYPE_FLOAT16,
+                                  .mode = TENSOR_MAP_TILED,
+                                  .swizzle = TENSOR_MAP_SWIZZLE_128,
+                                  .rank = 3,
+                                  .dims = { 128, 9, 256 },
+                                  .strides = { 2, 256, 2304 },
+                                  .steps = { 1, 1, 1 },
+                                  .box = { 64, 1, 128 } };
+    assert_memory_equal(&f->solution.maps[0], &x, sizeof(x));
+    assert_memory_equal(&f->solution.maps[1], &w, sizeof(w));
+}
+
+static void without_taps_pixels_are_numbered_through(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
+    f->problem.pad = (struct extent){ 0, 0, 0 };
+    f->problem.c = 256;
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        assert_int_equal(solve(f, BULK), KILN_OK);
+        assert_int_equal(f->solution.map_count, 2);
+        assert_int_equal(f->solution.maps[0].mode, TENSOR_MAP_TILED);
+        assert_int_equal(f->solution.maps[0].rank, 2);
+        assert_int_equal(f->solution.maps[0].dims[1], 8 * 56 * 56);
+    }
+}
+
+static void groups_that_last_write_by_a_map_of_the_result(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, LASTING), KILN_OK);
+    const struct solution_kernel *k = product_of_solution(f);
+    assert_string_equal(k->name, KERNEL "_forward");
+    assert_int_equal(k->argument_count, 7); /* maps; batch, slice, tiles, groups */
+    assert_int_equal(k->arguments[2].kind, ARGUMENT_TENSOR_MAP);
+    assert_int_equal(f->solution.map_count, 3);
+    const struct tensor_map y = { .operand = ARGUMENT_Y,
+                                  .type = TYPE_FLOAT16,
+                                  .mode = TENSOR_MAP_TILED,
+                                  .swizzle = TENSOR_MAP_SWIZZLE_128,
+                                  .rank = 2,
+                                  .dims = { 256, 8 * 28 * 28 },
+                                  .strides = { 2, 512 },
+                                  .steps = { 1, 1 },
+                                  .box = { 64, 64 } };
+    assert_memory_equal(&f->solution.maps[2], &y, sizeof(y));
+    assert_int_equal(solve(f, BULK), KILN_OK);
+    assert_int_equal(f->solution.map_count, 2);
+
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    f->problem.stride = (struct extent){ 1, 1, 1 };
+    assert_int_equal(solve(f, LASTING), KILN_OK);
+    const struct tensor_map *x = &f->solution.maps[2];
+    assert_int_equal(x->operand, ARGUMENT_X);
+    assert_int_equal(x->dims[0], 128);
+    assert_int_equal(x->dims[1], 8 * 56 * 56);
+}
+
+static void results_that_do_not_lie_in_rows_of_pixels_have_no_lasting_groups(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(solve(f, "128,128,64,8,1,4,2,1,0,3"), KILN_INVALID); /* slices */
+    assert_int_equal(solve(f, "128,128,64,8,1,2,1,1,0,3"), KILN_OK);
+    assert_int_equal(solve(f, "128,128,64,8,1,2,1,1,0,2"), KILN_INVALID); /* 3 stages at least */
+    assert_int_equal(solve(f, "64,64,64,4,2,4,1,1,0,2"), KILN_OK);
+    assert_int_equal(solve(f, "64,64,64,4,2,4,1,1,0,3"), KILN_INVALID); /* 32 columns each */
+    f->target.has_tensor_maps = false;
+    assert_int_equal(solve(f, LASTING), KILN_INVALID);
+    f->target.has_tensor_maps = true;
+    f->problem.groups = 2;
+    assert_int_equal(solve(f, BULK), KILN_OK);
+    assert_int_equal(solve(f, LASTING), KILN_INVALID);
+    f->problem.groups = 1;
+    f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
+    assert_int_equal(solve(f, BULK), KILN_OK);
+    assert_int_equal(solve(f, LASTING), KILN_INVALID);
+    f->problem.direction = DIRECTION_BACKWARD_DATA; /* with strides */
+    assert_int_equal(solve(f, BULK), KILN_OK);
+    assert_int_equal(solve(f, LASTING), KILN_INVALID);
+}
+
+static void expect_groups_on(struct fixture *f, uint32_t processors)
+{
+    f->target.processors = processors;
+    assert_int_equal(solve(f, LASTING), KILN_OK);
+    expect_lasting_groups(f, processors ? processors : PROCESSORS);
+}
+
+/* Their number follows the device's multiprocessors; the program does not. */
+static void lasting_groups_fill_the_device(void **state)
+{
+    static const uint32_t devices[] = { 0, 1, 78, 114, 132, 1000 };
+    static struct solution_program program;
+    struct fixture *f = *state;
+    f->problem.n = 64;
+    assert_int_equal(solve(f, LASTING), KILN_OK);
+    program = f->solution.programs[0];
+    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+        expect_groups_on(f, devices[i]);
+        assert_string_equal(f->solution.programs[0].options, program.options);
+    }
+    f->target.processors = UINT32_MAX;
+    assert_int_equal(solve(f, LASTING), KILN_OK);
+    assert_int_equal(number_argument(f, 0), number_argument(f, 1)); /* a tile each */
+}
+
+static void backward_data_with_strides_has_a_map_for_each_remainder(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.direction = DIRECTION_BACKWARD_DATA;
+    assert_int_equal(solve(f, BULK), KILN_OK);
+    assert_int_equal(f->solution.map_count, 5);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(f->solution.maps[i].operand, ARGUMENT_Y);
+    f->problem.stride = (struct extent){ 1, 1, 2 };
+    assert_int_equal(solve(f, BULK), KILN_OK);
+    assert_int_equal(f->solution.map_count, 5); /* the kernel has four, or one */
+    f->problem.stride = (struct extent){ 1, 1, 1 };
+    assert_int_equal(solve(f, BULK), KILN_OK);
+    assert_int_equal(f->solution.map_count, 2);
+}
+
+/* Pixels of x, along an axis, that have |residue| modulo the stride, counted with the pad; none
+ * where no tap reaches them. */
+static uint32_t pixels_met(uint32_t in, uint32_t filter, uint32_t pad, uint32_t stride,
+                           uint32_t dilation, uint32_t residue)
+{
+    uint32_t count = 0, taps = 0;
+    for (uint32_t tap = 0; tap < filter; tap++)
+        taps += tap * dilation % stride == residue;
+    for (uint32_t at = 0; at < in && taps > 0; at++)
+        count += (at + pad) % stride == residue;
+    return count;
+}
+
+static uint64_t bytes_of_operand(const struct fixture *f, uint8_t operand)
+{
+    const struct problem *p = &f->problem;
+    struct extent out = problem_output(p);
+    switch (operand) {
+    case ARGUMENT_X: return 2ull * p->n * p->c * p->in.h * p->in.w;
+    case ARGUMENT_W: return 2ull * p->k * (p->c / p->groups) * p->filter.h * p->filter.w;
+    case ARGUMENT_Y: return 2ull * p->n * p->k * out.h * out.w;
+    default: return f->solution.workspace_size;
+    }
+}
+
+static uint32_t residues_of(const struct problem *p)
+{
+    return p->direction == DIRECTION_BACKWARD_DATA ? p->stride.w * p->stride.h : 2;
+}
+
+/* The copies walk over as many pixels, along an axis, as y has or x of a residue. */
+static void expect_pixels(const struct fixture *f, const struct tensor_map *map, uint32_t index)
+{
+    const struct problem *p = &f->problem;
+    struct extent out = problem_output(p);
+    uint32_t wanted[2] = { out.w, out.h };
+    if (p->direction == DIRECTION_BACKWARD_DATA) {
+        wanted[0] = pixels_met(p->in.w, p->filter.w, p->pad.w, p->stride.w, p->dilation.w,
+                               index % p->stride.w);
+        wanted[1] = pixels_met(p->in.h, p->filter.h, p->pad.h, p->stride.h, p->dilation.h,
+                               index / p->stride.w);
+    }
+    if (wanted[0] == 0 || wanted[1] == 0 || index >= residues_of(p))
+        return; /* nobody reads it */
+    for (unsigned axis = 0; axis < 2; axis++) {
+        int64_t span = (int64_t)map->dims[1 + axis] + map->upper[axis] - map->lower[axis] - 1;
+        assert_int_equal(span / map->steps[1 + axis] + 1, wanted[axis]);
+    }
+}
+
+/* The tiles of the operands, with two barriers a stage; and the result's, in their place or, where
+ * work groups last, beside them. */
+static void expect_shared_memory(const struct fixture *f)
+{
+    const uint16_t *v = f->solution.config.values;
+    bool is_lasting = v[WIDE] == FED_LASTING;
+    uint32_t stages = v[STAGES], slice = number_argument(f, is_lasting ? 2 : 0);
+    if (!is_lasting && stages > slice)
+        stages = slice;
+    uint32_t operands = stages * ((v[TILE_M] + v[TILE_N]) * 128 + 16);
+    uint32_t result = v[SPLIT] > 1 ? 0 : v[TILE_M] * v[TILE_N] * 2;
+    uint32_t either = operands > result ? operands : result;
+    uint32_t bytes = product_of_solution(f)->shared_bytes;
+    assert_int_equal(option(f, "STAGES"), stages);
+    assert_int_equal(option(f, "LASTING"), is_lasting);
+    assert_int_equal(bytes, is_lasting ? operands + result : either);
+    assert_true(bytes <= SHARED_MOST);
+}
+
+/* So many work groups are promised to fit a multiprocessor that ptxas has this many registers for a
+ * thread: it needs 26 beside the sums (NVRTC 13.0), and refuses with fewer. */
+static void expect_registers(const struct fixture *f)
+{
+    const uint16_t *v = f->solution.config.values;
+    uint32_t sums = v[TILE_M] / v[WARPS_M] * (v[TILE_N] / v[WARPS_N]) / 32;
+    uint32_t threads = product_of_solution(f)->group[0];
+    uint32_t registers = REGISTERS / (threads * option(f, "BLOCKS")) / 8 * 8;
+    assert_true(registers >= sums + 26);
+}
+
+static void expect_solution(struct fixture *f)
+{
+    const struct solution_kernel *k = product_of_solution(f);
+    const uint16_t *v = f->solution.config.values;
+    assert_int_equal(k->group[0], 32 * (v[WARPS_M] * v[WARPS_N] + 1));
+    expect_shared_memory(f);
+    expect_registers(f);
+    if (v[WIDE] == FED_LASTING)
+        expect_lasting_groups(f, PROCESSORS);
+    assert_in_range(f->solution.map_count, 2, LIMIT_PLAN_MAPS);
+    for (uint32_t i = 0; i < f->solution.map_count; i++) {
+        const struct tensor_map *map = &f->solution.maps[i];
+        assert_int_equal(k->arguments[i].kind, ARGUMENT_TENSOR_MAP);
+        assert_int_equal(k->arguments[i].value, i);
+        if (tensor_map_check(map, &f->err))
+            fail_msg("map %u: %s", i, f->err.text);
+        assert_true(tensor_map_reach(map) <= bytes_of_operand(f, map->operand));
+        if (map->mode == TENSOR_MAP_IM2COL)
+            expect_pixels(f, map, i);
+    }
+}
+
+static unsigned check_valid_points(struct fixture *f, uint16_t wide)
+{
+    struct perf_space space = igemm_path_mma.space(&f->problem, &f->target);
+    uint32_t size = perf_space_size(&space);
+    unsigned valid = 0;
+    for (uint32_t i = 0; i < size; i++) {
+        struct perf_config config;
+        char text[PERF_CONFIG_TEXT_MOST];
+        perf_space_at(&space, i, &config);
+        if (config.values[WIDE] != wide ||
+            !igemm_path_mma.config_is_valid(&f->problem, &f->target, &config))
+            continue;
+        perf_config_write(&config, text);
+        assert_int_equal(solve(f, text), KILN_OK);
+        expect_solution(f);
+        valid++;
+    }
+    return valid;
+}
+
+static void every_valid_point_fits_and_its_maps_do(void **state)
+{
+    struct fixture *f = *state;
+    for (uint32_t direction = 0; direction < 3; direction++) {
+        f->problem.direction = direction;
+        assert_in_range(check_valid_points(f, FED_IN_BULK), 50, 20000);
+        unsigned lasting = check_valid_points(f, FED_LASTING);
+        assert_in_range(lasting, direction == DIRECTION_FORWARD ? 20 : 0, 2000);
+    }
+}
+
+/* Where a sum has a single tile, shared memory bounds nothing. */
+static void of_short_sums_as_many_groups_fit_as_there_are_registers(void **state)
+{
+    struct fixture *f = *state;
+    f->problem.c = f->problem.k = 64;
+    f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
+    f->problem.pad = (struct extent){ 0, 0, 0 };
+    for (uint32_t direction = 0; direction < 2; direction++) {
+        f->problem.direction = direction;
+        assert_in_range(check_valid_points(f, FED_IN_BULK), 10, 2000);
+        assert_in_range(check_valid_points(f, FED_LASTING), 10, 2000);
+    }
+    assert_int_equal(solve(f, "128,64,64,8,1,3,1,1,0,2"), KILN_OK);
+    assert_int_equal(option(f, "STAGES"), 1);
+    assert_int_equal(option(f, "BLOCKS"), 3); /* 4 would leave 56 registers */
+}
+
+static uint32_t draw(uint64_t *seed, uint32_t least, uint32_t most)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return least + (uint32_t)(*seed >> 33) % (most - least + 1);
+}
+
+static struct extent draw_extent(uint64_t *seed, uint32_t least, uint32_t most)
+{
+    return (struct extent){ least > 0, draw(seed, least, most), draw(seed, least, most) };
+}
+
+static void draw_problem(uint64_t *seed, struct problem *p)
+{
+    p->direction = draw(seed, 0, 2);
+    p->x_layout = p->w_layout = p->y_layout =
+        draw(seed, 0, 3) ? LAYOUT_CHANNELS_LAST : LAYOUT_CHANNELS_FIRST;
+    p->n = draw(seed, 1, 4);
+    p->groups = draw(seed, 1, 2);
+    p->c = p->groups * (draw(seed, 0, 1) ? 64 : 8) * draw(seed, 1, 3);
+    p->k = p->groups * (draw(seed, 0, 1) ? 64 : 8) * draw(seed, 1, 3);
+    p->in = draw_extent(seed, 1, 20);
+    p->filter = draw_extent(seed, 1, 5);
+    p->pad = draw_extent(seed, 0, 3);
+    p->stride = draw_extent(seed, 1, 3);
+    p->dilation = draw_extent(seed, 1, 3);
+}
+
+static void odd_problems_have_right_maps_or_another_way(void **state)
+{
+    static const char *const configs[] = { "64,64,64,4,1,3,1,1,0,2", "128,128,64,4,1,4,1,1,0,2",
+                                           "64,64,64,4,1,4,2,1,0,2", "64,64,64,4,1,2,1,1,0,3" };
+    struct fixture *f = *state;
+    uint64_t seed = 42;
+    unsigned in_bulk = 0;
+    for (unsigned i = 0; i < 2000; i++) {
+        draw_problem(&seed, &f->problem);
+        if (problem_check(&f->problem, &f->err))
+            continue;
+        for (size_t j = 0; j < sizeof(configs) / sizeof(configs[0]); j++) {
+            if (solve(f, configs[j]))
+                continue;
+            expect_solution(f);
+            in_bulk++;
+        }
+        assert_int_equal(solve(f, ""), KILN_OK);
+    }
+    assert_in_range(in_bulk, 200, 6000);
+}
+
+#define SOLVER_TEST(name) cmocka_unit_test_setup(name, make_fixture)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SOLVER_TEST(it_wants_sm_90a_and_somebody_who_encodes_tensor_maps),
+        SOLVER_TEST(where_it_can_be_it_is_chosen_unasked),
+        SOLVER_TEST(what_no_map_can_say_is_refused),
+        SOLVER_TEST(a_volume_is_refused),
+        SOLVER_TEST(tiles_of_192_are_for_bulk_copies_alone),
+        SOLVER_TEST(forward_reads_pixels_under_the_first_tap_and_the_weights),
+        SOLVER_TEST(without_taps_pixels_are_numbered_through),
+        SOLVER_TEST(groups_that_last_write_by_a_map_of_the_result),
+        SOLVER_TEST(results_that_do_not_lie_in_rows_of_pixels_have_no_lasting_groups),
+        SOLVER_TEST(lasting_groups_fill_the_device),
+        SOLVER_TEST(backward_data_with_strides_has_a_map_for_each_remainder),
+        SOLVER_TEST(every_valid_point_fits_and_its_maps_do),
+        SOLVER_TEST(of_short_sums_as_many_groups_fit_as_there_are_registers),
+        SOLVER_TEST(odd_problems_have_right_maps_or_another_way),
+    };
+    return cmocka_run_group_tests_name("conv_bulk", tests, NULL, NULL);
+}

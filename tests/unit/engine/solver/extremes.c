@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Problems at the edges of what problem_check allows: whatever a caller asks, each solver that says
+ * it applies chooses a valid config, and its plan can be launched.
+ */
+#include "engine/solver/candidates.h"
+
+#include "tests/support/test.h"
+#include "tests/unit/engine/solver/spaces.h"
+
+static const struct {
+    const char *text;
+    bool has_tensor_maps;
+} targets[] = {
+    { "gfx906", false }, { "gfx90a", false },      { "gfx1100", false }, { "gfx1201", false },
+    { "sm_75", false },  { "sm_80", false },       { "sm_90a", false },  { "sm_90a", true },
+    { "sm_120", false }, { "opencl:test", false },
+};
+#define TARGETS (sizeof(targets) / sizeof(targets[0]))
+
+/* What a training job spares for one layer, beside copies of its tensors. */
+#define WORKSPACE_MOST (2ull << 30)
+#define GROUP_MOST 1024u
+#define CANDIDATES 24u /* that are looked at */
+
+/* Sizes that |p| leaves out are 1; it is flat unless it says otherwise. */
+static struct problem problem_of(struct problem p)
+{
+    uint32_t *const sizes[] = { &p.spatial_dims, &p.n,        &p.c,          &p.k,
+                                &p.groups,       &p.in.d,     &p.in.h,       &p.in.w,
+                                &p.filter.d,     &p.filter.h, &p.filter.w,   &p.stride.d,
+                                &p.stride.h,     &p.stride.w, &p.dilation.d, &p.dilation.h,
+                                &p.dilation.w };
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        if (*sizes[i] == 0)
+            *sizes[i] = i == 0 ? 2 : 1;
+    return p;
+}
+
+static uint64_t tensors_of(const struct problem *p)
+{
+    return (problem_x_elements(p) + problem_w_elements(p) + problem_y_elements(p)) * 4;
+}
+
+static void complain(const struct problem *p, const struct target *t, const char *solver,
+                     const char *what)
+{
+    char line[384];
+    problem_to_driver(p, line, sizeof(line));
+    fail_msg("%s on %s, %s, layouts %u %u %u: %s", solver, t->text, line, (unsigned)p->x_layout,
+             (unsigned)p->w_layout, (unsigned)p->y_layout, what);
+}
+
+/* Of the plan with a valid config; NULL: nothing. */
+static const char *what_is_wrong_with(const struct solver *solver, const struct problem *p,
+                                      const struct target *t, const struct perf_config *config)
+{
+    static struct solution solution;
+    struct kiln_err err = KILN_ERR_INIT;
+    if (solver->solve(p, t, config, &solution, &err))
+        return "does not solve it";
+    if (solution.kernel_count == 0 || solution.kernel_count > LIMIT_PLAN_KERNELS)
+        return "the number of its kernels";
+    for (uint32_t i = 0; i < solution.kernel_count; i++) {
+        const struct solution_kernel *k = &solution.kernels[i];
+        if (k->grid[0] == 0 || k->grid[0] > INT32_MAX || k->grid[1] != 1 || k->grid[2] != 1)
+            return "a grid";
+        if (k->group[0] == 0 || k->group[0] > GROUP_MOST)
+            return "a work group";
+    }
+    /* Packed, a group's channels are multiples of eight, in three tensors. */
+    return solution.workspace_size > WORKSPACE_MOST + 8 * tensors_of(p) ? "its workspace" : NULL;
+}
+
+/* With what the solver chooses, and with the valid ones of its first candidates. */
+static const char *what_is_wrong(const struct solver *solver, const struct problem *p,
+                                 const struct target *t)
+{
+    const struct perf_space space = solver_space(solver, p, t);
+    const struct candidate_order order = candidate_order_of(solver->name, &space);
+    struct perf_config config = { .count = 0 };
+    if (solver->space && !choice_is_valid(solver, p, t, &config))
+        return "its own config is not valid";
+    const char *wrong = what_is_wrong_with(solver, p, t, &config);
+    for (uint32_t i = 0; !wrong && i < CANDIDATES && i < order.count; i++) {
+        perf_space_at(&space, candidate_point(&order, i), &config);
+        if (solver->config_is_valid(p, t, &config))
+            wrong = what_is_wrong_with(solver, p, t, &config);
+    }
+    return wrong;
+}
+
+static unsigned expect_sane(const struct problem *p)
+{
+    unsigned applied = 0;
+    for (size_t i = 0; i < TARGETS; i++) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct target t;
+        must(target_parse(bytes_of_text(targets[i].text), &t, &err), err);
+        t.has_tensor_maps = targets[i].has_tensor_maps;
+        for (size_t s = 0; solvers[s]; s++) {
+            if (!solvers[s]->applies(p, &t))
+                continue;
+            const char *wrong = what_is_wrong(solvers[s], p, &t);
+            if (wrong)
+                complain(p, &t, solvers[s]->name, wrong);
+            applied++;
+        }
+    }
+    return applied;
+}
+
+static void expect_sane_in_every_way(struct problem p)
+{
+    for (unsigned way = 0; way < 3 * 3 * 2; way++) {
+        struct kiln_err err = KILN_ERR_INIT;
+        p.direction = way % 3;
+        p.type = way / 3 % 3;
+        p.x_layout = p.w_layout = p.y_layout = way / 9;
+        must(problem_check(&p, &err), err);
+        assert_true(expect_sane(&p) >= TARGETS);
+    }
+}
+
+static void images_one_pixel_wide_or_high_are_solved(void **state)
+{
+    static const struct problem problems[] = {
+        { .n = 64, .c = 64, .k = 64, .in = { 1, 4096, 1 }, .filter = { 1, 3, 1 }, .pad.h = 1 },
+        { .n = 1, .c = 3, .k = 64, .in = { 1, 1, 1u << 24 }, .filter = { 1, 1, 7 }, .pad.w = 3 },
+        { .n = 8, .c = 4, .k = 8, .in = { 1, 1, 512 }, .filter = { 1, 3, 3 }, .pad = { 0, 1, 1 } },
+        { .n = 8, .c = 8, .k = 8, .groups = 8, .in = { 1, 999, 1 }, .filter = { 1, 9, 1 } },
+        { .n = 1u << 24, .c = 16, .k = 16 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++)
+        expect_sane_in_every_way(problem_of(problems[i]));
+}
+
+/* 400 MB to 8 GB of weights: more than a workspace may hold once more. */
+static void huge_weights_are_solved(void **state)
+{
+    static const struct problem problems[] = {
+        { .c = 4096, .k = 4096, .in = { 1, 9, 9 }, .filter = { 1, 3, 3 }, .pad = { 0, 1, 1 } },
+        { .c = 4096, .k = 4096, .in = { 1, 9, 9 }, .filter = { 1, 5, 5 }, .pad = { 0, 2, 2 } },
+        { .c = 1u << 15, .k = 1u << 15, .in = { 1, 4, 4 } },
+        { .c = 1u << 24, .k = 120, .in = { 1, 1, 1 } },
+        { .c = 7, .k = 1u << 24, .in = { 1, 3, 3 }, .filter = { 1, 3, 3 } },
+        { .c = 1u << 12,
+          .k = 1u << 12,
+          .groups = 1u << 12,
+          .n = 64,
+          .in = { 1, 300, 3 },
+          .filter = { 1, 300, 3 },
+          .pad = { 0, 3, 0 } },
+        { .spatial_dims = 3,
+          .c = 2048,
+          .k = 2048,
+          .in = { 5, 5, 5 },
+          .filter = { 5, 5, 5 },
+          .pad = { 2, 2, 2 } },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++)
+        expect_sane_in_every_way(problem_of(problems[i]));
+}
+
+static void strides_and_dilations_without_measure_are_solved(void **state)
+{
+    static const struct problem problems[] = {
+        { .c = 16, .k = 16, .stride = { 1, 65536, 65536 } },
+        { .c = 4096, .k = 4096, .groups = 256, .stride = { 1, 4096, 4096 } },
+        { .c = 8,
+          .k = 8,
+          .in = { 1, 99, 99 },
+          .filter = { 1, 2, 2 },
+          .pad = { 0, 65536, 65536 },
+          .dilation = { 1, 65536, 65536 },
+          .stride = { 1, 65535, 65535 } },
+        { .spatial_dims = 3, .c = 8, .k = 8, .in = { 3, 3, 3 }, .stride = { 65536, 65536, 65536 } },
+        { .c = 64,
+          .k = 64,
+          .in = { 1, 224, 224 },
+          .filter = { 1, 14, 14 },
+          .stride = { 1, 14, 14 } },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++)
+        expect_sane_in_every_way(problem_of(problems[i]));
+}
+
+static void as_many_groups_as_channels_are_solved(void **state)
+{
+    static const struct problem problems[] = {
+        { .c = 1u << 24,
+          .k = 1u << 24,
+          .groups = 1u << 24,
+          .in = { 1, 2, 2 },
+          .filter = { 1, 2, 2 } },
+        { .c = 1u << 20,
+          .k = 1u << 21,
+          .groups = 1u << 20,
+          .in = { 1, 9, 9 },
+          .filter = { 1, 3, 3 },
+          .pad = { 0, 1, 1 } },
+        { .c = 1u << 22,
+          .k = 1u << 22,
+          .groups = 1u << 21,
+          .in = { 1, 7, 7 },
+          .filter = { 1, 3, 3 },
+          .pad = { 0, 1, 1 } },
+        { .spatial_dims = 3,
+          .n = 4,
+          .c = 1024,
+          .k = 1024,
+          .groups = 1024,
+          .in = { 64, 16, 16 },
+          .filter = { 31, 15, 15 },
+          .pad = { 15, 7, 7 } },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++)
+        expect_sane_in_every_way(problem_of(problems[i]));
+}
+
+/* ---- random ones ---- */
+
+static uint32_t below(uint64_t *state, uint32_t count)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((*state >> 33) % count);
+}
+
+/* 1 to 2^|bits| - 1; small as often as large. */
+static uint32_t size_of(uint64_t *state, uint32_t bits)
+{
+    uint32_t whole = below(state, bits);
+    return (1u << whole) + below(state, 1u << whole);
+}
+
+static struct extent extent_of(uint64_t *state, uint32_t bits, uint32_t depth_bits)
+{
+    struct extent e = { size_of(state, depth_bits), size_of(state, bits), size_of(state, bits) };
+    return e;
+}
+
+static struct problem draw(uint64_t *state)
+{
+    bool has_depth = below(state, 3) == 0;
+    uint32_t depth = has_depth ? 8 : 1, groups = below(state, 2) ? 1 : size_of(state, 20);
+    struct problem p = {
+        .direction = below(state, 3),
+        .spatial_dims = has_depth ? 3 : 2,
+        .type = below(state, 3),
+        .x_layout = below(state, 2),
+        .w_layout = below(state, 2),
+        .y_layout = below(state, 2),
+        .n = size_of(state, 20),
+        .c = groups * size_of(state, 12),
+        .k = groups * size_of(state, 12),
+        .groups = groups,
+        .in = extent_of(state, 16, depth),
+        .filter = extent_of(state, below(state, 4) ? 3 : 12, has_depth ? 4 : 1),
+        .pad = extent_of(state, below(state, 4) ? 4 : 16, has_depth ? 4 : 1),
+        .stride = extent_of(state, below(state, 4) ? 2 : 16, has_depth ? 4 : 1),
+        .dilation = extent_of(state, below(state, 4) ? 1 : 16, has_depth ? 4 : 1),
+    };
+    if (below(state, 3) == 0)
+        p.pad = (struct extent){ 0, 0, 0 };
+    if (!has_depth)
+        p.pad.d = 0;
+    return p;
+}
+
+#define RANDOM_PROBLEMS 1500
+
+static void problems_of_any_size_are_solved(void **state)
+{
+    uint64_t random = 1;
+    (void)state;
+    for (unsigned found = 0; found < RANDOM_PROBLEMS;) {
+        struct kiln_err ignored = KILN_ERR_INIT;
+        struct problem p = draw(&random);
+        if (problem_check(&p, &ignored))
+            continue;
+        assert_true(expect_sane(&p) >= TARGETS);
+        found++;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(images_one_pixel_wide_or_high_are_solved),
+        cmocka_unit_test(huge_weights_are_solved),
+        cmocka_unit_test(strides_and_dilations_without_measure_are_solved),
+        cmocka_unit_test(as_many_groups_as_channels_are_solved),
+        cmocka_unit_test(problems_of_any_size_are_solved),
+    };
+    return cmocka_run_group_tests_name("extremes", tests, NULL, NULL);
+}

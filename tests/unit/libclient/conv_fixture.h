@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Find and tune against a made-up daemon and device: what the tests of both have in common.
+ *
+ * Role       kilnd answers by a list of made-up solvers, whose kernels a made_device runs
+ * Ownership  conv_set_up / conv_tear_down; a result is freed by the next call
+ * Threading  the daemon's thread writes the counts; read them between calls
+ */
+#include "tests/unit/libclient/conv_device.h"
+#include "tests/unit/libclient/fake_tuning.h"
+
+#include <kiln/conv.h>
+
+#define CONV_PUTS_MOST 16u
+#define CONV_SPACE 16u /* configs "0,1" to "15,1" of a solver that has any */
+
+struct conv_solver {
+    const char *name;
+    const char *kernel; /* NULL: does not compile */
+    double find_ms;     /* recorded */
+    const char *best;   /* config recorded */
+    bool has_space;     /* then |kernel| is for its config "0,1"; 11 is the fastest */
+};
+
+struct conv_put {
+    uint8_t kind;
+    char solver[32], params[16], toolchain[32], driver[32], uuid[32], device[32];
+    uint32_t samples, clock_mhz;
+    double median_ms;
+};
+
+struct conv_fixture {
+    struct fake_daemon daemon;
+    struct kiln_client *client;
+    struct made_device *device;
+    struct kiln_problem problem;
+    struct kiln_conv_options options;
+    struct kiln_conv_result *result;
+    struct kiln_error err;
+    const struct conv_solver *solvers;
+    unsigned solver_count;
+    const char *wrong_config, *fatal_config, *uncompiled_config;
+    const char *busy;          /* solver or config that kilnd has no time for */
+    const char *greedy_config; /* wants a larger workspace than there is memory; others a small */
+    bool silent_plans, all_taken, loses_lease;
+    int timeout_ms;
+
+    struct conv_put puts[CONV_PUTS_MOST];
+    unsigned put_count, plans, config_requests, removals, told, leases, reports;
+    unsigned enough_after;
+};
+
+extern const struct conv_solver conv_several[8]; /* of all kinds, none tunable */
+extern const struct conv_solver conv_tunable[2]; /* "ConvTuned" has a space */
+#define CONV_USE(f, list) \
+    ((f)->solvers = (list), (f)->solver_count = sizeof(list) / sizeof((list)[0]))
+
+/* With conv_several and without a journal. */
+int conv_set_up(void **state);
+int conv_tear_down(void **state); /* fails where something is left on the device */
+#define CONV_TEST(name) cmocka_unit_test_setup_teardown(name, conv_set_up, conv_tear_down)
+
+int conv_find(struct conv_fixture *f);
+int conv_tune(struct conv_fixture *f);
+/* Of the last result: of one solver, at a place in its order. */
+struct kiln_conv_entry conv_entry(const struct conv_fixture *f, const char *solver);
+struct kiln_conv_entry conv_at(const struct conv_fixture *f, unsigned index);
+/* How many of the perf configs that were tried have |state|. */
+unsigned conv_trials_in(const struct conv_fixture *f, int state);
+/* What was recorded; NULL: nothing. */
+const struct conv_put *conv_put_of(const struct conv_fixture *f, uint8_t kind, const char *solver);

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/* Tune against a made-up daemon and device. */
+#include "common/fs.h"
+#include "tests/support/test.h"
+#include "tests/unit/libclient/conv_fixture.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void tune_finds_the_best_config_and_records_it(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    must(conv_tune(f), f->err);
+    assert_string_equal(conv_at(f, 0).solver, "ConvTuned");
+    assert_string_equal(conv_at(f, 0).config, "11,1");
+    assert_true(fabs(conv_at(f, 0).median_ms - 1) < 1e-9);
+    assert_int_equal(conv_at(f, 0).tried, CONV_SPACE);
+    assert_int_equal(kiln_conv_result_trial_count(f->result), CONV_SPACE);
+    const struct conv_put *p = conv_put_of(f, TUNING_PERF, "ConvTuned");
+    assert_non_null(p);
+    assert_string_equal(p->params, "11,1");
+    assert_non_null(conv_put_of(f, TUNING_FIND, "ConvTuned"));
+    assert_null(conv_put_of(f, TUNING_PERF, "ConvDirectNaive"));
+    assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "11,1");
+}
+
+static void wrong_and_uncompiled_configs_never_win(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    f->wrong_config = "11,1";
+    f->uncompiled_config = "10,1";
+    must(conv_tune(f), f->err);
+    assert_string_equal(conv_at(f, 0).config, "12,1");
+    assert_int_equal(conv_trials_in(f, KILN_CONV_WRONG), 1);
+    assert_int_equal(conv_trials_in(f, KILN_CONV_NOT_COMPILED), 1);
+}
+
+static void a_config_that_wants_too_much_memory_costs_only_itself(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    f->greedy_config = "9,1"; /* the last that is tried before finalists are timed again */
+    must(conv_tune(f), f->err);
+    assert_string_equal(conv_at(f, 0).config, "11,1");
+    assert_int_equal(conv_trials_in(f, KILN_CONV_NOT_RUN), 1);
+    assert_int_equal(conv_trials_in(f, KILN_CONV_TIMED), CONV_SPACE - 1);
+}
+
+static void a_device_lost_in_a_search_leaves_what_was_found_recorded(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    f->fatal_config = "11,1";
+    assert_int_equal(conv_tune(f), KILN_E_GPU_FAULT);
+    assert_non_null(strstr(f->err.text, "tuning ConvTuned: the device was lost"));
+    assert_non_null(strstr(f->err.text, "11,1"));
+    assert_non_null(conv_put_of(f, TUNING_FIND, "ConvTuned"));
+}
+
+static const struct conv_solver tuned_before[] = {
+    { .name = "ConvTuned", .kernel = "right 2.1", .has_space = true, .best = "5,1" },
+    { .name = "ConvDirectNaive", .kernel = "right 4" },
+};
+
+static void what_is_known_is_searched_again_only_where_that_is_enforced(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, tuned_before);
+    must(conv_tune(f), f->err);
+    assert_string_equal(conv_at(f, 0).config, "5,1");
+    assert_int_equal(conv_at(f, 0).tried, 0);
+    assert_null(conv_put_of(f, TUNING_PERF, "ConvTuned"));
+    f->options.enforce = KILN_ENFORCE_SEARCH;
+    must(conv_tune(f), f->err);
+    assert_int_equal(conv_at(f, 0).tried, 0);
+    f->options.enforce = KILN_ENFORCE_DB_UPDATE;
+    must(conv_tune(f), f->err);
+    assert_string_equal(conv_at(f, 0).config, "11,1");
+}
+
+static void find_searches_where_that_is_enforced(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    f->options.enforce = KILN_ENFORCE_DB_UPDATE;
+    must(conv_find(f), f->err);
+    assert_int_equal(f->config_requests, 0);
+    f->options.enforce = KILN_ENFORCE_SEARCH;
+    must(conv_find(f), f->err);
+    assert_string_equal(conv_at(f, 0).config, "11,1");
+    CONV_USE(f, tuned_before);
+    f->options.enforce = KILN_ENFORCE_SEARCH_DB_UPDATE;
+    must(conv_find(f), f->err);
+    assert_string_equal(conv_at(f, 0).config, "11,1");
+}
+
+static void clean_forgets_the_config_and_searches_nothing(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, tuned_before);
+    f->options.enforce = KILN_ENFORCE_DB_CLEAN;
+    must(conv_tune(f), f->err);
+    assert_int_equal(f->removals, 1);
+    assert_int_equal(f->config_requests, 0);
+    assert_string_equal(conv_at(f, 0).config, "0,1");
+    f->options.no_record = 1;
+    must(conv_find(f), f->err);
+    assert_int_equal(f->removals, 1);
+}
+
+static void clean_measures_whatever_find_records_say(void **state)
+{
+    static const struct conv_solver known[] = {
+        { .name = "ConvGood", .kernel = "right 1", .find_ms = 1.5 },
+        { .name = "ConvDirectNaive", .kernel = "right 2" },
+    };
+    struct conv_fixture *f = *state;
+    CONV_USE(f, known);
+    f->options.enforce = KILN_ENFORCE_DB_CLEAN;
+    f->options.mode = KILN_FIND_FAST;
+    must(conv_find(f), f->err);
+    assert_int_equal(conv_at(f, 0).state, KILN_CONV_UNTIMED);
+    assert_int_equal(f->device->launches, 0);
+    f->options.mode = KILN_FIND_HYBRID;
+    must(conv_find(f), f->err);
+    assert_int_equal(conv_at(f, 0).state, KILN_CONV_TIMED);
+}
+
+static void who_has_enough_of_tuning_keeps_the_best_so_far(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    f->enough_after = 2 + 3; /* two solvers found, three configs tried */
+    must(conv_tune(f), f->err);
+    assert_int_equal(conv_at(f, 0).tried, 3);
+    assert_non_null(conv_put_of(f, TUNING_PERF, "ConvTuned"));
+}
+
+static void a_search_that_tried_nothing_new_records_no_config(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    f->enough_after = 2 + 1; /* the heuristic's config alone, as where the budget is small */
+    must(conv_tune(f), f->err);
+    assert_int_equal(conv_at(f, 0).tried, 1);
+    assert_non_null(conv_put_of(f, TUNING_FIND, "ConvTuned"));
+    assert_null(conv_put_of(f, TUNING_PERF, "ConvTuned"));
+}
+
+static void a_shared_search_reports_its_shares(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    f->options.share = 1;
+    must(conv_tune(f), f->err);
+    assert_int_equal(f->leases, 1);
+    assert_int_equal(f->reports, 2);
+    assert_string_equal(conv_at(f, 0).config, "11,1");
+    assert_int_equal(conv_at(f, 0).tried, CONV_SPACE);
+}
+
+static void where_all_shares_are_taken_what_is_known_is_refined(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    f->options.share = 1;
+    f->all_taken = true;
+    must(conv_tune(f), f->err);
+    assert_int_equal(f->reports, 0);
+    assert_string_equal(conv_at(f, 0).config, "11,1"); /* step by step from 0,1 */
+}
+
+static void a_lease_that_is_lost_is_taken_anew(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    f->options.share = 1;
+    f->loses_lease = true; /* as when kilnd is started anew */
+    must(conv_tune(f), f->err);
+    assert_int_equal(f->leases, 2);
+    assert_int_equal(f->reports, 2);
+    assert_string_equal(conv_at(f, 0).config, "11,1");
+    assert_int_equal(conv_at(f, 0).tried, CONV_SPACE);
+}
+
+/* ---- journals ---- */
+
+static int set_up_with_journal(void **state)
+{
+    static char folder[] = "/tmp/kiln-conv-XXXXXX";
+    int rc = conv_set_up(state);
+    struct conv_fixture *f = *state;
+    strcpy(folder + sizeof(folder) - 7, "XXXXXX");
+    f->options.journal = mkdtemp(folder);
+    f->options.enforce = KILN_ENFORCE_DB_UPDATE;
+    CONV_USE(f, conv_tunable);
+    return f->options.journal ? rc : -1;
+}
+
+static int tear_down_with_journal(void **state)
+{
+    struct conv_fixture *f = *state;
+    fs_remove_tree(AT_FDCWD, f->options.journal);
+    return conv_tear_down(state);
+}
+
+static void what_kilnd_had_no_time_for_is_tried_when_a_search_is_taken_up(void **state)
+{
+    struct conv_fixture *f = *state;
+    f->busy = "11,1";
+    f->uncompiled_config = "10,1";
+    must(conv_tune(f), f->err);
+    assert_string_equal(conv_at(f, 0).config, "12,1");
+    assert_int_equal(conv_trials_in(f, KILN_CONV_NOT_COMPILED), 2);
+
+    f->busy = NULL;
+    f->uncompiled_config = NULL;
+    must(conv_tune(f), f->err);
+
+    assert_string_equal(conv_at(f, 0).config, "11,1");
+    assert_int_equal(conv_trials_in(f, KILN_CONV_NOT_COMPILED), 1);
+}
+
+static void without_a_folder_for_a_journal_tune_does_without(void **state)
+{
+    struct conv_fixture *f = *state;
+    const char *mine = f->options.journal;
+    f->options.journal = NULL;
+    setenv("XDG_STATE_HOME", "/proc/nowhere", 1);
+    must(conv_tune(f), f->err);
+    unsetenv("XDG_STATE_HOME");
+    f->options.journal = mine;
+    assert_string_equal(conv_at(f, 0).config, "11,1");
+}
+
+#define J(name) cmocka_unit_test_setup_teardown(name, set_up_with_journal, tear_down_with_journal)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CONV_TEST(tune_finds_the_best_config_and_records_it),
+        CONV_TEST(wrong_and_uncompiled_configs_never_win),
+        CONV_TEST(a_config_that_wants_too_much_memory_costs_only_itself),
+        CONV_TEST(a_device_lost_in_a_search_leaves_what_was_found_recorded),
+        CONV_TEST(what_is_known_is_searched_again_only_where_that_is_enforced),
+        CONV_TEST(find_searches_where_that_is_enforced),
+        CONV_TEST(clean_forgets_the_config_and_searches_nothing),
+        CONV_TEST(clean_measures_whatever_find_records_say),
+        CONV_TEST(who_has_enough_of_tuning_keeps_the_best_so_far),
+        CONV_TEST(a_search_that_tried_nothing_new_records_no_config),
+        CONV_TEST(a_shared_search_reports_its_shares),
+        CONV_TEST(where_all_shares_are_taken_what_is_known_is_refined),
+        CONV_TEST(a_lease_that_is_lost_is_taken_anew),
+        J(what_kilnd_had_no_time_for_is_tried_when_a_search_is_taken_up),
+        J(without_a_folder_for_a_journal_tune_does_without),
+    };
+    return cmocka_run_group_tests_name("conv_tune", tests, NULL, NULL);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/* Tensor maps of a plan on CUDA devices, and on those that have none; on fake runtimes. */
+#include "libclient/device/device.h"
+#include "tests/unit/libclient/gpu_fixture.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define CROWD 4
+#define LAUNCHES_EACH 40
+
+#define SKIP_WITHOUT_MAPS()       \
+    do {                          \
+        if (!gpu.has_tensor_maps) \
+            skip();               \
+    } while (0)
+
+static void expect_copied(struct kiln_memory *y, unsigned first)
+{
+    float read[MADE_ELEMENTS];
+    must(kiln_memory_read(y, read, sizeof(read), &gpu.err), gpu.err);
+    for (unsigned i = 0; i < MADE_ELEMENTS / 2; i++)
+        assert_true(read[i] == (float)(first + i));
+}
+
+static void a_map_is_encoded_for_the_memory_of_a_launch(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_MAPS();
+    struct kiln_device *d = gpu_open(1);
+    struct gpu_work work;
+    struct made_plan made = gpu_copy_mapped();
+    must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
+
+    must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+
+    const struct fake_gpu_map *map = &gpu.fake->last_map;
+    static const uint64_t dims[] = { 16, 4, 0, 0, 0 }, strides[] = { 32, 0, 0, 0 };
+    static const uint32_t box[] = { 8, 2, 0, 0, 0 };
+    expect_copied(work.y, 0);
+    assert_ptr_equal(map->address, work.x->native);
+    assert_false(map->is_im2col);
+    assert_int_equal(map->type, 6); /* CU_TENSOR_MAP_DATA_TYPE_FLOAT16 */
+    assert_int_equal(map->swizzle, 3);
+    assert_int_equal(map->interleave + map->fill, 0);
+    assert_int_equal(map->rank, 2);
+    assert_memory_equal(map->dims, dims, sizeof(dims));
+    assert_memory_equal(map->strides, strides, sizeof(strides));
+    assert_memory_equal(map->box, box, sizeof(box));
+    gpu_work_end(&work);
+    kiln_device_close(d);
+}
+
+static void a_map_may_begin_inside_its_tensor(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_MAPS();
+    struct kiln_device *d = gpu_open(0);
+    struct gpu_work work;
+    struct made_plan made = gpu_copy_mapped();
+    made.maps[0].offset = 32;
+    must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
+    must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+    expect_copied(work.y, 8);
+    gpu_work_end(&work);
+    kiln_device_close(d);
+}
+
+static void rows_of_pixels_are_encoded_as_such(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_MAPS();
+    struct kiln_device *d = gpu_open(0);
+    struct gpu_work work;
+    struct made_plan made = gpu_copy_mapped();
+    made.maps[0] = (struct tensor_map){ .operand = ARGUMENT_W,
+                                        .type = TYPE_BFLOAT16,
+                                        .mode = TENSOR_MAP_IM2COL,
+                                        .swizzle = TENSOR_MAP_SWIZZLE_32,
+                                        .rank = 4,
+                                        .dims = { 8, 2, 3, 2 },
+                                        .strides = { 2, 16, 32, 96 },
+                                        .steps = { 1, 2, 1, 1 },
+                                        .lower = { -1, -2 },
+                                        .upper = { 1, 0 },
+                                        .channels = 16,
+                                        .pixels = 64 };
+    must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
+    must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+    const struct fake_gpu_map *map = &gpu.fake->last_map;
+    static const uint64_t strides[] = { 16, 32, 96, 0 };
+    assert_ptr_equal(map->address, work.w->native);
+    assert_true(map->is_im2col);
+    assert_int_equal(map->type, 9); /* CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 */
+    assert_int_equal(map->swizzle, 1);
+    assert_memory_equal(map->strides, strides, sizeof(strides));
+    assert_int_equal(map->steps[1], 2);
+    assert_int_equal(map->lower[0], -1);
+    assert_int_equal(map->lower[1], -2);
+    assert_int_equal(map->upper[0], 1);
+    assert_int_equal(map->channels, 16);
+    assert_int_equal(map->pixels, 64);
+    gpu_work_end(&work);
+    kiln_device_close(d);
+}
+
+static void while_the_memory_stays_a_map_is_encoded_once(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_MAPS();
+    struct kiln_device *d = gpu_open(0);
+    struct gpu_work work;
+    struct made_plan made = gpu_copy_mapped();
+    must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
+    struct kiln_tensors other = work.tensors;
+    other.x = work.w;
+    for (unsigned i = 0; i < 3; i++)
+        must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+    assert_int_equal(gpu.fake->encodes, 1);
+    must(kiln_run_launch_on(work.run, &other, NULL, &gpu.err), gpu.err);
+    assert_int_equal(gpu.fake->encodes, 2);
+    must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+    assert_int_equal(gpu.fake->encodes, 3);
+    expect_copied(work.y, 0);
+    gpu_work_end(&work);
+    kiln_device_close(d);
+}
+
+static void expect_refused(struct made_plan *made, int code, const char *words)
+{
+    struct kiln_device *d = gpu_open(0);
+    struct gpu_work work;
+    must(gpu_work_start(d, made, &work, &gpu.err), gpu.err);
+    assert_int_equal(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), code);
+    assert_says(gpu.err.text, words);
+    assert_says(gpu.err.text, "launching 'copy_mapped'");
+    assert_int_equal(gpu.fake->launches, 0);
+    gpu_work_end(&work);
+    kiln_device_close(d);
+}
+
+/* x has 256 bytes. */
+static void a_map_that_reaches_beyond_its_memory_is_refused(void **state)
+{
+    (void)state;
+    struct made_plan made = gpu_copy_mapped();
+    made.maps[0].offset = 144;
+    expect_refused(&made, KILN_E_INVALID, "a tensor map reaches to byte 272 of a memory of 256");
+    made.maps[0].offset = 0;
+    made.maps[0].dims[1] = 9;
+    expect_refused(&made, KILN_E_INVALID, "a tensor map reaches to byte 288 of a memory of 256");
+    made.maps[0].dims[1] = UINT32_MAX;
+    made.maps[0].strides[1] = (1ull << 40) - 16;
+    expect_refused(&made, KILN_E_INVALID, "a tensor map reaches to byte ");
+    made.maps[0].offset = UINT64_MAX - 15;
+    expect_refused(&made, KILN_E_INVALID, "a tensor map reaches to byte 18446744073709551615");
+    assert_int_equal(gpu.fake->encodes, 0);
+}
+
+static void a_map_of_a_workspace_that_was_not_given_is_refused(void **state)
+{
+    (void)state;
+    struct made_plan made = gpu_copy_mapped();
+    made.maps[0].operand = ARGUMENT_WORKSPACE;
+    expect_refused(&made, KILN_E_INVALID, "the plan wants a workspace and none was given");
+}
+
+static void a_driver_that_encodes_none_is_told(void **state)
+{
+    (void)state;
+    struct made_plan made = gpu_copy_mapped();
+    if (gpu.has_tensor_maps)
+        skip();
+    expect_refused(&made, KILN_E_UNSUPPORTED, gpu.is_cuda ? "(801)" : "has no tensor maps");
+}
+
+static void a_driver_that_fails_to_encode_is_told_and_asked_again(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_MAPS();
+    struct kiln_device *d = gpu_open(0);
+    struct gpu_work work;
+    struct made_plan made = gpu_copy_mapped();
+    must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
+    gpu.fake->fail_name = "cuTensorMapEncodeTiled";
+    assert_int_equal(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), KILN_E_GPU_FAULT);
+    assert_says(gpu.err.text, "cuda:0 cannot encode a tensor map at ");
+    gpu.fake->fail_name = NULL;
+    must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+    expect_copied(work.y, 0);
+    gpu_work_end(&work);
+    kiln_device_close(d);
+}
+
+/* ---- threads ---- */
+
+struct crowd {
+    struct kiln_device *device;
+    struct kiln_run *run;
+    struct gpu_work work[CROWD];
+};
+
+struct member {
+    struct crowd *crowd;
+    unsigned number;
+};
+
+static void *launch_often(void *argument)
+{
+    const struct member *m = argument;
+    struct kiln_error err = { 0 };
+    int rc = 0;
+    for (unsigned i = 0; i < LAUNCHES_EACH && !rc; i++)
+        rc = kiln_run_launch_on(m->crowd->run, &m->crowd->work[m->number].tensors, NULL, &err);
+    return rc ? m->crowd : NULL;
+}
+
+static void threads_share_a_run_each_with_its_own_memory(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_MAPS();
+    struct crowd crowd = { .device = gpu_open(0) };
+    struct made_plan made = gpu_copy_mapped();
+    struct member members[CROWD];
+    pthread_t threads[CROWD];
+    for (unsigned i = 0; i < CROWD; i++) {
+        float numbers[MADE_ELEMENTS];
+        for (unsigned j = 0; j < MADE_ELEMENTS; j++)
+            numbers[j] = (float)(1000 * i + j);
+        must(gpu_work_start(crowd.device, &made, &crowd.work[i], &gpu.err), gpu.err);
+        must(kiln_memory_write(crowd.work[i].x, numbers, sizeof(numbers), &gpu.err), gpu.err);
+    }
+    crowd.run = crowd.work[0].run;
+    for (unsigned i = 0; i < CROWD; i++) {
+        members[i] = (struct member){ &crowd, i };
+        assert_int_equal(pthread_create(&threads[i], NULL, launch_often, &members[i]), 0);
+    }
+    for (unsigned i = 0; i < CROWD; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    for (unsigned i = 0; i < CROWD; i++) {
+        expect_copied(crowd.work[i].y, 1000 * i);
+        gpu_work_end(&crowd.work[i]);
+    }
+    kiln_device_close(crowd.device);
+}
+
+int main(int argc, char **argv)
+{
+    gpu_init(argc, argv, "cuda");
+    const struct CMUnitTest tests[] = {
+        GPU_TEST(a_map_is_encoded_for_the_memory_of_a_launch),
+        GPU_TEST(a_map_may_begin_inside_its_tensor),
+        GPU_TEST(rows_of_pixels_are_encoded_as_such),
+        GPU_TEST(while_the_memory_stays_a_map_is_encoded_once),
+        GPU_TEST(a_map_that_reaches_beyond_its_memory_is_refused),
+        GPU_TEST(a_map_of_a_workspace_that_was_not_given_is_refused),
+        GPU_TEST(a_driver_that_encodes_none_is_told),
+        GPU_TEST(a_driver_that_fails_to_encode_is_told_and_asked_again),
+        GPU_TEST(threads_share_a_run_each_with_its_own_memory),
+    };
+    return cmocka_run_group_tests_name(gpu.folder, tests, NULL, NULL);
+}
