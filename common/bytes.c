@@ -4,11 +4,6 @@
 #include <endian.h>
 #include <string.h>
 
-struct bytes bytes_of(const void *data, size_t size)
-{
-    return (struct bytes){ .data = data, .size = size };
-}
-
 struct bytes bytes_of_text(const char *text) { return bytes_of(text, text ? strlen(text) : 0); }
 
 bool bytes_equal(struct bytes a, struct bytes b)
@@ -55,15 +50,16 @@ void buffer_done(struct buffer *b)
     *b = (struct buffer){ 0 };
 }
 
-static bool make_room(struct buffer *b, size_t more)
+/* False: beyond the limit, or no memory.  The capacity never exceeds the limit. */
+static bool grow(struct buffer *b, size_t more)
 {
-    if (b->failed || more > b->limit || b->size > b->limit - more)
+    if (more > b->limit || b->size > b->limit - more)
         return false;
-    if (b->size + more <= b->capacity)
-        return true;
     size_t capacity = b->capacity ? b->capacity * 2 : 256;
     if (capacity < b->size + more)
         capacity = b->size + more;
+    if (capacity > b->limit)
+        capacity = b->limit;
     uint8_t *data = realloc(b->data, capacity);
     if (!data)
         return false;
@@ -72,35 +68,50 @@ static bool make_room(struct buffer *b, size_t more)
     return true;
 }
 
-void buffer_put(struct buffer *b, const void *data, size_t size)
+static inline bool make_room(struct buffer *b, size_t more)
 {
-    if (!make_room(b, size)) {
-        b->failed = true;
-        return;
-    }
-    if (size)
-        memcpy(b->data + b->size, data, size);
+    if (!b->failed && more > b->capacity - b->size)
+        b->failed = !grow(b, more);
+    return !b->failed;
+}
+
+static inline void append(struct buffer *b, const void *data, size_t size)
+{
+    memcpy(b->data + b->size, data, size);
     b->size += size;
 }
 
-void buffer_put_u8(struct buffer *b, uint8_t v) { buffer_put(b, &v, sizeof(v)); }
+void buffer_put(struct buffer *b, const void *data, size_t size)
+{
+    if (make_room(b, size) && size)
+        append(b, data, size);
+}
+
+/* Of a size that is known here, so that it is stored, not copied by a call. */
+static inline void put_number(struct buffer *b, const void *number, size_t size)
+{
+    if (make_room(b, size))
+        append(b, number, size);
+}
+
+void buffer_put_u8(struct buffer *b, uint8_t v) { put_number(b, &v, sizeof(v)); }
 
 void buffer_put_u16(struct buffer *b, uint16_t v)
 {
     v = htole16(v);
-    buffer_put(b, &v, sizeof(v));
+    put_number(b, &v, sizeof(v));
 }
 
 void buffer_put_u32(struct buffer *b, uint32_t v)
 {
     v = htole32(v);
-    buffer_put(b, &v, sizeof(v));
+    put_number(b, &v, sizeof(v));
 }
 
 void buffer_put_u64(struct buffer *b, uint64_t v)
 {
     v = htole64(v);
-    buffer_put(b, &v, sizeof(v));
+    put_number(b, &v, sizeof(v));
 }
 
 void buffer_put_sized(struct buffer *b, struct bytes v)
@@ -111,13 +122,6 @@ void buffer_put_sized(struct buffer *b, struct bytes v)
     }
     buffer_put_u32(b, (uint32_t)v.size);
     buffer_put(b, v.data, v.size);
-}
-
-struct bytes buffer_view(const struct buffer *b) { return bytes_of(b->data, b->size); }
-
-struct reader reader_of(struct bytes b)
-{
-    return (struct reader){ .at = b.data, .end = b.data ? b.data + b.size : NULL };
 }
 
 size_t reader_left(const struct reader *r) { return r->failed ? 0 : (size_t)(r->end - r->at); }

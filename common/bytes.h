@@ -37,7 +37,10 @@ struct reader {
 };
 
 /* Views. */
-struct bytes bytes_of(const void *data, size_t size);
+static inline struct bytes bytes_of(const void *data, size_t size)
+{
+    return (struct bytes){ .data = data, .size = size };
+}
 struct bytes bytes_of_text(const char *text);
 bool bytes_equal(struct bytes a, struct bytes b);
 /* As memcmp, the shorter first where one begins the other. */
@@ -60,10 +63,16 @@ void buffer_put_u32(struct buffer *b, uint32_t v);
 void buffer_put_u64(struct buffer *b, uint64_t v);
 /* A u32 length, then the bytes. */
 void buffer_put_sized(struct buffer *b, struct bytes v);
-struct bytes buffer_view(const struct buffer *b);
+static inline struct bytes buffer_view(const struct buffer *b)
+{
+    return bytes_of(b->data, b->size);
+}
 
 /* Readers.  On failure every getter returns zero or an empty view. */
-struct reader reader_of(struct bytes b);
+static inline struct reader reader_of(struct bytes b)
+{
+    return (struct reader){ .at = b.data, .end = b.data ? b.data + b.size : NULL };
+}
 uint8_t reader_u8(struct reader *r);
 uint16_t reader_u16(struct reader *r);
 uint32_t reader_u32(struct reader *r);

@@ -31,6 +31,13 @@ struct kiln_err {
 
 #define KILN_ERR_INIT ((struct kiln_err){ .code = KILN_OK })
 
+/* The same without clearing all of the text, for what every request passes. */
+static inline void kiln_err_init(struct kiln_err *err)
+{
+    err->code = KILN_OK;
+    err->text[0] = '\0';
+}
+
 /* Records the failure and returns |code|, so that failing is one statement. */
 enum kiln_code kiln_fail(struct kiln_err *err, enum kiln_code code, const char *fmt, ...)
     KILN_PRINTF(3, 4);

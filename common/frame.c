@@ -1,35 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/frame.h"
 
-static void store(uint8_t *at, uint64_t v, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        at[i] = (uint8_t)(v >> (8 * i));
-}
+#include <endian.h>
+#include <string.h>
+
+struct wire { /* the header as it lies in a frame, little-endian */
+    uint32_t magic;
+    uint16_t version, type;
+    uint64_t request_id;
+    uint32_t body_size;
+    uint16_t descriptors, flags;
+};
+_Static_assert(sizeof(struct wire) == FRAME_HEADER_SIZE, "a header is its numbers");
 
 void frame_header_write(uint8_t raw[FRAME_HEADER_SIZE], const struct frame_header *h)
 {
-    store(raw, FRAME_MAGIC, 4);
-    store(raw + 4, h->version, 2);
-    store(raw + 6, h->type, 2);
-    store(raw + 8, h->request_id, 8);
-    store(raw + 16, h->body_size, 4);
-    store(raw + 20, h->descriptors, 2);
-    store(raw + 22, h->flags, 2);
+    const struct wire wire = {
+        .magic = htole32(FRAME_MAGIC),
+        .version = htole16(h->version),
+        .type = htole16(h->type),
+        .request_id = htole64(h->request_id),
+        .body_size = htole32(h->body_size),
+        .descriptors = htole16(h->descriptors),
+        .flags = htole16(h->flags),
+    };
+    memcpy(raw, &wire, sizeof(wire));
 }
 
 enum kiln_code frame_header_read(const uint8_t raw[FRAME_HEADER_SIZE],
                                  struct frame_header *ret_header, struct kiln_err *err)
 {
-    struct reader r = reader_of(bytes_of(raw, FRAME_HEADER_SIZE));
-    uint32_t magic = reader_u32(&r);
-    struct frame_header h = {
-        .version = reader_u16(&r),
-        .type = reader_u16(&r),
-        .request_id = reader_u64(&r),
-        .body_size = reader_u32(&r),
-        .descriptors = reader_u16(&r),
-        .flags = reader_u16(&r),
+    struct wire wire;
+    memcpy(&wire, raw, sizeof(wire));
+    uint32_t magic = le32toh(wire.magic);
+    const struct frame_header h = {
+        .version = le16toh(wire.version),
+        .type = le16toh(wire.type),
+        .request_id = le64toh(wire.request_id),
+        .body_size = le32toh(wire.body_size),
+        .descriptors = le16toh(wire.descriptors),
+        .flags = le16toh(wire.flags),
     };
     if (magic != FRAME_MAGIC)
         return kiln_fail(err, KILN_INVALID, "not a kiln frame: magic is %08x", (unsigned)magic);

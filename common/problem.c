@@ -12,7 +12,7 @@ static uint32_t output_of(uint32_t in, uint32_t filter, uint32_t pad, uint32_t s
     uint64_t span = (uint64_t)dilation * (filter - 1) + 1;
     if (span > padded)
         return 0;
-    return (uint32_t)((padded - span) / stride + 1);
+    return (uint32_t)(padded - span) / stride + 1;
 }
 
 struct extent problem_output(const struct problem *p)
@@ -24,71 +24,81 @@ struct extent problem_output(const struct problem *p)
     };
 }
 
-/* One number to be checked: its name as MIOpenDriver spells it, and its bounds. */
+/* A number's name as MIOpenDriver spells it, where it stands in a problem, and its bounds. */
 struct bound {
     const char *name;
-    uint32_t value, least, most;
+    size_t at;
+    uint32_t least, most;
 };
 
 /* No real size comes near; keeps every product below within 64 bits. */
 #define SIZE_MOST (1u << 24)
 #define SMALL_MOST (1u << 16)
+#define BOUND(name, field, least, most)                    \
+    {                                                      \
+        name, offsetof(struct problem, field), least, most \
+    }
 
-static enum kiln_code check_bounds(const struct bound *bounds, size_t count, struct kiln_err *err)
+static const struct bound bounds[] = {
+    BOUND("direction", direction, 0, DIRECTION_BACKWARD_WEIGHTS),
+    BOUND("spatial_dim", spatial_dims, 2, 3),
+    BOUND("data type", type, 0, TYPE_INT8),
+    BOUND("in_layout", x_layout, 0, LAYOUT_CHANNELS_LAST),
+    BOUND("fil_layout", w_layout, 0, LAYOUT_CHANNELS_LAST),
+    BOUND("out_layout", y_layout, 0, LAYOUT_CHANNELS_LAST),
+    BOUND("batchsize", n, 1, SIZE_MOST),
+    BOUND("in_channels", c, 1, SIZE_MOST),
+    BOUND("out_channels", k, 1, SIZE_MOST),
+    BOUND("group_count", groups, 1, SIZE_MOST),
+    BOUND("in_d", in.d, 1, SIZE_MOST),
+    BOUND("in_h", in.h, 1, SIZE_MOST),
+    BOUND("in_w", in.w, 1, SIZE_MOST),
+    BOUND("fil_d", filter.d, 1, SMALL_MOST),
+    BOUND("fil_h", filter.h, 1, SMALL_MOST),
+    BOUND("fil_w", filter.w, 1, SMALL_MOST),
+    BOUND("pad_d", pad.d, 0, SMALL_MOST),
+    BOUND("pad_h", pad.h, 0, SMALL_MOST),
+    BOUND("pad_w", pad.w, 0, SMALL_MOST),
+    BOUND("conv_stride_d", stride.d, 1, SMALL_MOST),
+    BOUND("conv_stride_h", stride.h, 1, SMALL_MOST),
+    BOUND("conv_stride_w", stride.w, 1, SMALL_MOST),
+    BOUND("dilation_d", dilation.d, 1, SMALL_MOST),
+    BOUND("dilation_h", dilation.h, 1, SMALL_MOST),
+    BOUND("dilation_w", dilation.w, 1, SMALL_MOST),
+};
+
+static const struct bound flat_bounds[] = {
+    BOUND("in_d of a 2-D problem", in.d, 1, 1),
+    BOUND("fil_d of a 2-D problem", filter.d, 1, 1),
+    BOUND("pad_d of a 2-D problem", pad.d, 0, 0),
+    BOUND("conv_stride_d of a 2-D problem", stride.d, 1, 1),
+    BOUND("dilation_d of a 2-D problem", dilation.d, 1, 1),
+};
+
+static enum kiln_code refuse_number(const struct bound *b, uint32_t value, struct kiln_err *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        const struct bound *b = &bounds[i];
-        if (b->value < b->least || b->value > b->most)
-            return kiln_fail(err, KILN_INVALID, "%s is %u, allowed are %u to %u", b->name,
-                             (unsigned)b->value, (unsigned)b->least, (unsigned)b->most);
+    return kiln_fail(err, KILN_INVALID, "%s is %u, allowed are %u to %u", b->name, (unsigned)value,
+                     (unsigned)b->least, (unsigned)b->most);
+}
+
+/* Of every problem that is looked up, on both ends of the socket: nothing is copied. */
+static enum kiln_code check_bounds(const struct problem *p, const struct bound *first, size_t count,
+                                   struct kiln_err *err)
+{
+    for (const struct bound *b = first; b < first + count; b++) {
+        uint32_t value = *(const uint32_t *)(const void *)((const char *)p + b->at);
+        if (value < b->least || value > b->most)
+            return refuse_number(b, value, err);
     }
     return KILN_OK;
 }
 
 static enum kiln_code check_numbers(const struct problem *p, struct kiln_err *err)
 {
-    const struct bound bounds[] = {
-        { "direction", p->direction, 0, DIRECTION_BACKWARD_WEIGHTS },
-        { "spatial_dim", p->spatial_dims, 2, 3 },
-        { "data type", p->type, 0, TYPE_INT8 },
-        { "in_layout", p->x_layout, 0, LAYOUT_CHANNELS_LAST },
-        { "fil_layout", p->w_layout, 0, LAYOUT_CHANNELS_LAST },
-        { "out_layout", p->y_layout, 0, LAYOUT_CHANNELS_LAST },
-        { "batchsize", p->n, 1, SIZE_MOST },
-        { "in_channels", p->c, 1, SIZE_MOST },
-        { "out_channels", p->k, 1, SIZE_MOST },
-        { "group_count", p->groups, 1, SIZE_MOST },
-        { "in_d", p->in.d, 1, SIZE_MOST },
-        { "in_h", p->in.h, 1, SIZE_MOST },
-        { "in_w", p->in.w, 1, SIZE_MOST },
-        { "fil_d", p->filter.d, 1, SMALL_MOST },
-        { "fil_h", p->filter.h, 1, SMALL_MOST },
-        { "fil_w", p->filter.w, 1, SMALL_MOST },
-        { "pad_d", p->pad.d, 0, SMALL_MOST },
-        { "pad_h", p->pad.h, 0, SMALL_MOST },
-        { "pad_w", p->pad.w, 0, SMALL_MOST },
-        { "conv_stride_d", p->stride.d, 1, SMALL_MOST },
-        { "conv_stride_h", p->stride.h, 1, SMALL_MOST },
-        { "conv_stride_w", p->stride.w, 1, SMALL_MOST },
-        { "dilation_d", p->dilation.d, 1, SMALL_MOST },
-        { "dilation_h", p->dilation.h, 1, SMALL_MOST },
-        { "dilation_w", p->dilation.w, 1, SMALL_MOST },
-    };
-    return check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), err);
-}
-
-static enum kiln_code check_flat(const struct problem *p, struct kiln_err *err)
-{
-    if (p->spatial_dims == 3)
-        return KILN_OK;
-    const struct bound bounds[] = {
-        { "in_d of a 2-D problem", p->in.d, 1, 1 },
-        { "fil_d of a 2-D problem", p->filter.d, 1, 1 },
-        { "pad_d of a 2-D problem", p->pad.d, 0, 0 },
-        { "conv_stride_d of a 2-D problem", p->stride.d, 1, 1 },
-        { "dilation_d of a 2-D problem", p->dilation.d, 1, 1 },
-    };
-    return check_bounds(bounds, sizeof(bounds) / sizeof(bounds[0]), err);
+    enum kiln_code rc = check_bounds(p, bounds, sizeof(bounds) / sizeof(bounds[0]), err);
+    if (rc || p->spatial_dims == 3)
+        return rc;
+    return check_bounds(p, flat_bounds, sizeof(flat_bounds) / sizeof(flat_bounds[0]), err);
 }
 
 /* a*b*c*d*e, or UINT64_MAX when that does not fit. */
@@ -113,11 +123,12 @@ uint64_t problem_w_elements(const struct problem *p)
         (const uint64_t[5]){ p->k, p->c / p->groups, p->filter.d, p->filter.h, p->filter.w });
 }
 
-uint64_t problem_y_elements(const struct problem *p)
+static uint64_t y_elements(const struct problem *p, struct extent out)
 {
-    struct extent out = problem_output(p);
     return product((const uint64_t[5]){ p->n, p->k, out.d, out.h, out.w });
 }
+
+uint64_t problem_y_elements(const struct problem *p) { return y_elements(p, problem_output(p)); }
 
 static enum kiln_code check_tensor(const char *name, uint64_t elements, struct kiln_err *err)
 {
@@ -131,8 +142,6 @@ static enum kiln_code check_tensor(const char *name, uint64_t elements, struct k
 enum kiln_code problem_check(const struct problem *p, struct kiln_err *err)
 {
     enum kiln_code rc = check_numbers(p, err);
-    if (!rc)
-        rc = check_flat(p, err);
     if (rc)
         return rc;
     if (p->c % p->groups || p->k % p->groups)
@@ -149,7 +158,7 @@ enum kiln_code problem_check(const struct problem *p, struct kiln_err *err)
     if (!rc)
         rc = check_tensor("w", problem_w_elements(p), err);
     if (!rc)
-        rc = check_tensor("y", problem_y_elements(p), err);
+        rc = check_tensor("y", y_elements(p, out), err);
     return rc;
 }
 

@@ -54,15 +54,42 @@ static enum kiln_code refuse_byte(const char *what, struct bytes word, size_t at
 typedef uint8_t block __attribute__((vector_size(BLOCK)));
 typedef uint64_t block_halves __attribute__((vector_size(BLOCK)));
 
-/* Whether each is PLAIN, or COMMA where |commas|. */
-static bool is_clean_block(const uint8_t *from, bool commas)
+_Static_assert((':' & 0xfe) == ':' && (':' | 1) == ';', "one comparison finds both");
+
+static block block_at(const uint8_t *from)
 {
     block b;
     memcpy(&b, from, sizeof(b));
-    block comma = (block)(b == ','), bad = (block)(b < ' ') | (block)(b > '~') | (block)(b == ':') |
-                                           (block)(b == ';') | (block)(b == '=');
-    block_halves found = (block_halves)(commas ? bad : bad | comma);
-    return (found[0] | found[1]) == 0;
+    return b;
+}
+
+static bool is_zero(block b)
+{
+    block_halves halves = (block_halves)b;
+    return (halves[0] | halves[1]) == 0;
+}
+
+static block unprintable(block b) { return (block)(b - ' ' > '~' - ' '); }
+
+bool tuning_is_printable(struct bytes text)
+{
+    size_t at = 0;
+    for (; text.size - at >= BLOCK; at += BLOCK)
+        if (!is_zero(unprintable(block_at(text.data + at))))
+            return false;
+    while (at < text.size && text.data[at] >= ' ' && text.data[at] <= '~')
+        at++;
+    return at == text.size;
+}
+
+/* Whether each is PLAIN, or COMMA where |commas|. */
+static bool is_clean_block(const uint8_t *from, bool commas)
+{
+    block b = block_at(from);
+    block bad = unprintable(b) | (block)((b & 0xfe) == ':') | (block)(b == '=');
+    if (!commas)
+        bad |= (block)(b == ',');
+    return is_zero(bad);
 }
 
 static bool is_clean(struct bytes word, bool commas)
@@ -107,20 +134,16 @@ enum kiln_code tuning_word_check(const char *what, struct bytes word, bool comma
 
 struct decimal {
     uint64_t mantissa; /* right while |digits| is below 19 */
-    unsigned digits;   /* without leading zeros */
-    unsigned seen;     /* with them */
-    int power;         /* of ten */
+    int digits;
+    int power; /* of ten */
 };
 
-static const uint8_t *take_digits(const uint8_t *at, const uint8_t *end, int each,
-                                  struct decimal *d)
+static const uint8_t *take_digits(const uint8_t *at, const uint8_t *end, struct decimal *d)
 {
-    for (; at < end && is_digit(*at); at++) {
+    const uint8_t *begin = at;
+    for (; at < end && is_digit(*at); at++)
         d->mantissa = d->mantissa * 10 + (*at - '0');
-        d->digits += d->mantissa != 0;
-        d->power += each;
-        d->seen++;
-    }
+    d->digits += (int)(at - begin);
     return at;
 }
 
@@ -142,10 +165,13 @@ static const uint8_t *take_exponent(const uint8_t *at, const uint8_t *end, struc
 static bool scan_decimal(struct bytes text, struct decimal *d)
 {
     const uint8_t *at = text.data, *end = text.data + text.size;
-    at = take_digits(at, end, 0, d);
-    if (at < end && *at == '.')
-        at = take_digits(at + 1, end, -1, d);
-    if (d->seen == 0)
+    at = take_digits(at, end, d);
+    if (at < end && *at == '.') {
+        int whole = d->digits;
+        at = take_digits(at + 1, end, d);
+        d->power = whole - d->digits;
+    }
+    if (d->digits == 0)
         return false;
     if (at < end && (*at == 'e' || *at == 'E'))
         at = take_exponent(at + 1, end, d);
@@ -236,6 +262,7 @@ static enum kiln_code parse_find(struct tuning_entry *e, struct kiln_err *err)
                          "'%.*s' has %u fields; it is %u in the old dialect and %u in the new",
                          SHOWN(e->id), count, FIELDS_OLD, FIELDS_NEW);
     bool old = count == FIELDS_OLD;
+    e->params = (struct bytes){ 0 };
     e->dialect = old ? FIND_OLD : FIND_NEW;
     e->solver = old ? f[0] : e->id;
     e->algorithm = old ? e->id : f[2];
@@ -246,6 +273,17 @@ static enum kiln_code parse_find(struct tuning_entry *e, struct kiln_err *err)
         return kiln_fail(err, KILN_INVALID, "'%.*s' has a name of more than %u bytes", SHOWN(e->id),
                          TUNING_WORD_MOST);
     return old ? take_measure(f[1], f[2], e, err) : take_measure(f[0], f[1], e, err);
+}
+
+static enum kiln_code parse_perf(struct tuning_entry *e)
+{
+    e->solver = e->id;
+    e->params = e->values;
+    e->algorithm = (struct bytes){ 0 };
+    e->time_ms = 0;
+    e->workspace = 0;
+    e->dialect = FIND_NEW;
+    return KILN_OK;
 }
 
 static enum kiln_code parse_entry(enum tuning_kind kind, struct bytes text, struct tuning_entry *e,
@@ -262,11 +300,7 @@ static enum kiln_code parse_entry(enum tuning_kind kind, struct bytes text, stru
         rc = check_bytes("text of an entry", e->values, true, err);
     if (rc)
         return rc;
-    if (kind == TUNING_FIND)
-        return parse_find(e, err);
-    e->solver = e->id;
-    e->params = e->values;
-    return KILN_OK;
+    return kind == TUNING_FIND ? parse_find(e, err) : parse_perf(e);
 }
 
 enum kiln_code tuning_entry_next(enum tuning_kind kind, struct bytes *text,
@@ -274,7 +308,7 @@ enum kiln_code tuning_entry_next(enum tuning_kind kind, struct bytes *text,
 {
     if (text->size == 0)
         return KILN_NOT_FOUND;
-    struct tuning_entry e = { .dialect = FIND_NEW };
+    struct tuning_entry e;
     const uint8_t *semicolon = memchr(text->data, ';', text->size);
     size_t size = semicolon ? (size_t)(semicolon - text->data) : text->size;
     if (size + 1 == text->size)

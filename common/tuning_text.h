@@ -59,6 +59,8 @@ KILN_MUST_CHECK enum kiln_code tuning_entry_check(enum tuning_kind kind,
 void tuning_entry_write_find(struct buffer *to, enum find_dialect dialect,
                              const struct tuning_entry *e);
 void tuning_entry_write_perf(struct buffer *to, struct bytes solver, struct bytes params);
+/* Whether all of it is printable ASCII, as whatever stands in a record. */
+bool tuning_is_printable(struct bytes text);
 /* KILN_INVALID unless it can stand in a record: not empty, at most 1 KiB, printable ASCII, none of
  * ; : = and the comma (which |commas| allows: |params| may hold it). */
 KILN_MUST_CHECK enum kiln_code tuning_word_check(const char *what, struct bytes word, bool commas,

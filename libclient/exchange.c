@@ -108,11 +108,23 @@ static void leave_sleepers(struct exchange *x, struct waiter *w)
     w->asleep = false;
 }
 
+static void make_ready(struct waiter *w)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->cond, &attr);
+    pthread_condattr_destroy(&attr);
+    w->ready = true;
+}
+
 /* False when the deadline passed. */
 static bool sleep_until(struct exchange *x, struct waiter *w, uint64_t deadline_ns)
 {
     struct timespec at = { .tv_sec = (time_t)(deadline_ns / 1000000000u),
                            .tv_nsec = (long)(deadline_ns % 1000000000u) };
+    if (!w->ready)
+        make_ready(w);
     join_sleepers(x, w);
     int rc = deadline_ns == TRANSPORT_NO_DEADLINE
                  ? pthread_cond_wait(&w->cond, &x->mutex)
@@ -191,7 +203,8 @@ void exchange_abandon(struct exchange *exchange, struct request *request)
 enum kiln_code exchange_call(struct exchange *exchange, struct request *request,
                              uint64_t deadline_ns)
 {
-    struct kiln_err err = KILN_ERR_INIT;
+    struct kiln_err err;
+    kiln_err_init(&err);
     enum kiln_code rc = exchange_submit(exchange, request, &err);
     while (!rc && !request->ended)
         rc = exchange_wait(exchange, request->waiter, deadline_ns, &err);
@@ -211,15 +224,7 @@ void exchange_status(struct exchange *exchange, struct exchange_status *ret_stat
 
 /* ---- life ---- */
 
-void waiter_init(struct waiter *waiter)
-{
-    *waiter = (struct waiter){ .ready = true };
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&waiter->cond, &attr);
-    pthread_condattr_destroy(&attr);
-}
+void waiter_init(struct waiter *waiter) { *waiter = (struct waiter){ .ready = false }; }
 
 void waiter_done(struct waiter *waiter)
 {

@@ -19,6 +19,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 struct exchange;
 struct request;
@@ -42,7 +43,7 @@ static inline bool reply_puts_off(const struct reply *reply, enum kiln_code code
 /* A thread's place to wait for its requests, several of them if it likes.  Zero it. */
 struct waiter {
     pthread_cond_t cond;
-    bool ready;                  /* cond is there */
+    bool ready;                  /* cond is there: it slept once */
     bool asleep;                 /* in the exchange's list */
     struct parcel *first, *last; /* owned: frames that another thread read for us */
     unsigned long news;          /* frames accepted and requests ended so far */
@@ -69,14 +70,23 @@ struct request {
     /* The exchange's answer, valid once |ended|: */
     atomic_bool ended;
     enum kiln_code code;
-    struct failure failure; /* owned by the caller: failure_done */
 
     /* The exchange's own: zero it. */
     uint64_t id;
     atomic_uint sends; /* how often it went out; accept may look */
     bool linked, sent;
     struct request *next, *previous;
+
+    /* Of the answer, too: */
+    struct failure failure; /* owned by the caller: failure_done */
 };
+
+/* Zero, but for the text of its failure: what many make one after the other. */
+static inline void request_init(struct request *request)
+{
+    memset(request, 0, offsetof(struct request, failure));
+    failure_init(&request->failure);
+}
 
 struct exchange_options {
     /* Opens a connection, without waiting; codes as transport_socket_connect(). */

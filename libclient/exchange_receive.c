@@ -31,7 +31,8 @@ static void accept_frame(struct exchange *x, struct request *rq, const struct re
 {
     bool is_error = reply->header->type == MESSAGE_error;
     bool is_last = is_error || !(reply->header->flags & FRAME_MORE);
-    struct failure f = FAILURE_INIT; /* another thread may end the request meanwhile */
+    struct failure f; /* another thread may end the request meanwhile */
+    failure_init(&f);
     pthread_mutex_unlock(&x->mutex);
     enum kiln_code rc = is_error ? read_error_frame(reply, &f) : rq->accept(rq, reply, &f);
     pthread_mutex_lock(&x->mutex);

@@ -20,7 +20,8 @@ static enum kiln_code send_one(struct transport *t, const struct request *rq, st
 /* False when the connection is no good: the reader will see it and connect again. */
 static bool send_request(struct exchange *x, struct request *rq)
 {
-    struct kiln_err err = KILN_ERR_INIT;
+    struct kiln_err err;
+    kiln_err_init(&err);
     enum kiln_code rc = send_one(x->transport, rq, &err);
     if (rc && rq->file_count > 0 && rc != KILN_UNAVAILABLE) {
         exchange_end_with(x, rq, &err); /* another connection would not take these files either */

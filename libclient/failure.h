@@ -20,6 +20,13 @@ struct failure {
 
 #define FAILURE_INIT ((struct failure){ .err = KILN_ERR_INIT })
 
+/* The same without clearing all of the text. */
+static inline void failure_init(struct failure *f)
+{
+    kiln_err_init(&f->err);
+    f->log = NULL;
+}
+
 static inline void failure_done(struct failure *f)
 {
     free(f->log);

@@ -49,15 +49,6 @@ static const char *keep_words(struct kiln_tuned *t, struct bytes words)
     return kept;
 }
 
-static bool is_printable(struct bytes text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        if (text.data[i] < ' ' || text.data[i] > '~')
-            return false;
-    }
-    return true;
-}
-
 /* ---- entries ---- */
 
 static unsigned count_entries(struct bytes value)
@@ -83,24 +74,20 @@ static const char *cut_out(const struct cut *cut, struct bytes part)
     return text;
 }
 
+/* Into zeros. */
 static void take_entry(enum tuning_kind kind, const struct cut *cut,
-                       const struct tuning_entry *from, struct entry *ret_entry)
+                       const struct tuning_entry *from, struct entry *entry)
 {
     bool is_find = kind == TUNING_FIND;
-    *ret_entry = (struct entry){
-        .told = { .size = sizeof(ret_entry->told),
-                  .solver = cut_out(cut, from->solver),
-                  .algorithm = is_find ? cut_out(cut, from->algorithm) : "",
-                  .params = is_find ? "" : cut_out(cut, from->params),
-                  .time_ms = from->time_ms,
-                  .workspace = from->workspace,
-                  .device_uuid = "",
-                  .device = "",
-                  .driver = "",
-                  .toolchain = "",
-                  .library = "" },
-        .id = cut_out(cut, from->id),
-    };
+    struct kiln_tuned_entry *told = &entry->told;
+    entry->id = cut_out(cut, from->id);
+    told->size = sizeof(*told);
+    told->solver = cut_out(cut, from->solver);
+    told->algorithm = is_find ? cut_out(cut, from->algorithm) : "";
+    told->params = is_find ? "" : cut_out(cut, from->params);
+    told->time_ms = from->time_ms;
+    told->workspace = from->workspace;
+    told->device_uuid = told->device = told->driver = told->toolchain = told->library = "";
 }
 
 static enum kiln_code read_entries(enum tuning_kind kind, struct bytes value, struct kiln_tuned *t,
@@ -175,7 +162,7 @@ static enum kiln_code check(const struct message_tuning_answer *a, struct kiln_e
 {
     if (a->tier < KILN_TUNING_SYSTEM || a->tier > KILN_TUNING_USER)
         return kiln_fail(err, KILN_CORRUPT, "kilnd's record is of tier %u, which is none", a->tier);
-    if (a->key.size == 0 || a->key.size > TUNING_KEY_MOST || !is_printable(a->key))
+    if (a->key.size == 0 || a->key.size > TUNING_KEY_MOST || !tuning_is_printable(a->key))
         return kiln_fail(err, KILN_CORRUPT, "kilnd's record has a key that can be none");
     if ((a->flags & TUNING_NEAR) && (!real_is_fine(real_of_bits(a->batch_ratio), 1) ||
                                      !real_is_fine(real_of_bits(a->spatial_ratio), 1)))
@@ -200,6 +187,7 @@ static struct kiln_tuned *make(const struct message_tuning_answer *a, unsigned c
         .free = (char *)&t->entries[count],
         .count = count,
     };
+    memset(t->entries, 0, count * sizeof(t->entries[0]));
     t->key = keep(t, a->key);
     t->text = keep(t, a->value);
     return t;

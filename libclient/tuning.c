@@ -52,9 +52,10 @@ static int get(enum tuning_kind kind, struct kiln_client *client,
                const struct kiln_problem *problem, const struct kiln_tuning_options *options,
                int timeout_ms, struct kiln_tuned **ret_tuned, struct kiln_error *err)
 {
-    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    FAILURE_AUTO struct failure f;
     uint64_t deadline_ns;
     struct question question;
+    failure_init(&f);
     enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
     if (!rc && !ret_tuned)
         return error_argument(err, "kiln_%s_get needs a place for the record",

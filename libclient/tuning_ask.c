@@ -119,13 +119,17 @@ static enum kiln_code accept_answers(struct request *request, const struct reply
 void ask_init(struct ask *ask, const struct question *question, struct kiln_tuned **tuned,
               struct waiter *waiter)
 {
-    *ask =
-        (struct ask){ .question = question, .tuned = tuned, .used = true, .failure = FAILURE_INIT };
-    ask->request = (struct request){ .type = MESSAGE_tuning_get,
-                                     .frame = &ask->frame,
-                                     .waiter = waiter,
-                                     .accept = accept_answers,
-                                     .context = ask };
+    memset(ask, 0, offsetof(struct ask, failure));
+    ask->question = question;
+    ask->tuned = tuned;
+    ask->used = true;
+    failure_init(&ask->failure);
+    request_init(&ask->request);
+    ask->request.type = MESSAGE_tuning_get;
+    ask->request.frame = &ask->frame;
+    ask->request.waiter = waiter;
+    ask->request.accept = accept_answers;
+    ask->request.context = ask;
 }
 
 void ask_write(struct ask *ask, struct bytes problems, uint32_t count)

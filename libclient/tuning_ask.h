@@ -27,7 +27,6 @@ KILN_MUST_CHECK enum kiln_code question_read(enum tuning_kind kind,
                                              struct question *ret_question, struct kiln_err *err);
 
 struct ask {
-    struct request request;
     struct buffer frame;             /* the caller's to init, and to free where it is on the heap */
     const struct question *question; /* borrowed */
     struct kiln_tuned **tuned;       /* borrowed; NULL where nothing is recorded */
@@ -35,6 +34,7 @@ struct ask {
     bool used;
     enum kiln_code code; /* why kilnd could not answer for one of them */
     struct failure failure;
+    struct request request;
 };
 
 /* What a place holds that has no answer yet. */

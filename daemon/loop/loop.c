@@ -28,6 +28,12 @@ enum kiln_code loop_create(struct loop **ret_loop, struct kiln_err *err)
         free(loop);
         return loop_fail(err, status, "cannot make the event loop");
     }
+    enum kiln_code rc = loop_timers_open(loop, err);
+    if (rc) {
+        uv_loop_close(&loop->uv);
+        free(loop);
+        return rc;
+    }
     *ret_loop = loop;
     return KILN_OK;
 }
@@ -36,6 +42,7 @@ void loop_destroy(struct loop *loop)
 {
     if (!loop)
         return;
+    loop_timers_close(loop);
     /* A handle left open would be freed under libuv's feet: better a leak than that. */
     if (uv_loop_close(&loop->uv) == 0)
         free(loop);

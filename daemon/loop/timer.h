@@ -6,7 +6,11 @@
 
 struct loop_timer {
     struct loop_handle handle;
+    struct loop *loop; /* borrowed */
     void (*fire)(struct loop_timer *timer);
+    uint64_t due_ms, repeat_ms;
+    bool waits;              /* among the loop's timers */
+    struct loop_timer *next; /* of these; borrowed */
 };
 
 void loop_timer_init(struct loop *loop, struct loop_timer *timer, struct loop_owner *owner,

@@ -83,7 +83,34 @@ static void attach(struct msghdr *m, void *control, const struct parcel *p)
         fds[i] = p->objects[i]->fd;
 }
 
-/* Bytes that went, 0 when the socket takes none now, negative when the peer is gone. */
+/* What became of a send: bytes that went, 0 when the socket takes none now, negative when the peer
+ * is gone. */
+static ssize_t judge(struct outbox *o, ssize_t sent, struct kiln_err *err)
+{
+    o->starved = sent < 0 && (errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM);
+    if (sent > 0)
+        o->progressed = true;
+    if (sent >= 0 || errno == EAGAIN || o->starved)
+        return sent > 0 ? sent : 0;
+    kiln_fail(err, KILN_UNAVAILABLE, "the peer is gone: %s", strerror(errno));
+    return -1;
+}
+
+/* A small frame: a copy costs less than telling the kernel of two parts. */
+static ssize_t send_copied(struct outbox *o, int fd, struct bytes head, struct bytes body,
+                           struct kiln_err *err)
+{
+    uint8_t whole[FRAME_HEADER_SIZE + HOLD_MOST];
+    memcpy(whole, head.data, head.size);
+    if (body.size > 0)
+        memcpy(whole + head.size, body.data, body.size);
+    ssize_t sent;
+    do {
+        sent = send(fd, whole, head.size + body.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (sent < 0 && errno == EINTR);
+    return judge(o, sent, err);
+}
+
 static ssize_t send_parcel(struct outbox *o, int fd, struct parcel *p, struct kiln_err *err)
 {
     union {
@@ -97,13 +124,7 @@ static ssize_t send_parcel(struct outbox *o, int fd, struct parcel *p, struct ki
     do {
         sent = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (sent < 0 && errno == EINTR);
-    o->starved = sent < 0 && (errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM);
-    if (sent > 0)
-        o->progressed = true;
-    if (sent >= 0 || errno == EAGAIN || o->starved)
-        return sent > 0 ? sent : 0;
-    kiln_fail(err, KILN_UNAVAILABLE, "the peer is gone: %s", strerror(errno));
-    return -1;
+    return judge(o, sent, err);
 }
 
 static void gather(struct parcel *p, const uint8_t *data, size_t size, size_t *skip)
@@ -268,6 +289,17 @@ static enum kiln_code enqueue(struct outbox *o, struct bytes head, const struct 
     return KILN_OK;
 }
 
+static ssize_t send_gathered(struct outbox *o, int fd, struct bytes head,
+                             const struct outgoing *frame, struct kiln_err *err)
+{
+    struct parcel p;
+    size_t none = 0;
+    parcel_begin(&p, frame->objects, frame->object_count);
+    gather(&p, head.data, head.size, &none);
+    gather_body(&p, frame->body, frame->inlays, frame->inlay_count, 0);
+    return send_parcel(o, fd, &p, err);
+}
+
 enum kiln_code outbox_send(struct outbox *o, int fd, const struct outgoing *frame, bool hold,
                            struct kiln_err *err)
 {
@@ -282,12 +314,8 @@ enum kiln_code outbox_send(struct outbox *o, int fd, const struct outgoing *fram
         return rc;
     if (o->first)
         return enqueue(o, head, frame, small, err);
-    struct parcel p;
-    size_t none = 0;
-    parcel_begin(&p, frame->objects, frame->object_count);
-    gather(&p, raw, sizeof(raw), &none);
-    gather_body(&p, frame->body, frame->inlays, frame->inlay_count, 0);
-    ssize_t sent = send_parcel(o, fd, &p, err);
+    ssize_t sent = small && frame->inlay_count == 0 ? send_copied(o, fd, head, frame->body, err)
+                                                    : send_gathered(o, fd, head, frame, err);
     if (sent < 0)
         return err->code;
     if ((size_t)sent == sizeof(raw) + frame->header.body_size)

@@ -26,12 +26,12 @@ static char *put_number(char *at, uint32_t value)
         *at = (char)('0' + value);
         return at + 1;
     }
-    char digits[10];
-    size_t used = sizeof(digits);
-    for (; value; value /= 10)
-        digits[--used] = (char)('0' + value % 10);
-    memcpy(at, digits + used, sizeof(digits) - used);
-    return at + sizeof(digits) - used;
+    size_t digits = 2;
+    for (uint32_t rest = value / 100; rest; rest /= 10)
+        digits++;
+    for (size_t i = digits; i-- > 0; value /= 10)
+        at[i] = (char)('0' + value % 10);
+    return at + digits;
 }
 
 static char *put_word(char *at, const char *word)

@@ -20,7 +20,7 @@ struct get { /* a request's question, and where it stands */
     uint64_t request_id;
     struct tuning_question question; /* its texts are those below */
     bool wants_measurements;
-    char database_id[DATABASE_ID_MOST], backend[TUNING_BACKEND_TEXT];
+    struct tuning_database database;
     char driver[TUNING_ORIGIN_TEXT], toolchain[TUNING_ORIGIN_TEXT];
     struct reader problems;
     uint32_t count, next;
@@ -38,9 +38,7 @@ static enum kiln_code read_get(struct engine *e, struct caller *caller,
     if (!rc)
         rc = tuning_kind_take(m.kind, &kind, err);
     if (!rc)
-        rc = tuning_database_id_take(m.database_id, get->database_id, err);
-    if (!rc)
-        rc = tuning_backend_take(kind, get->database_id, m.backend, get->backend, err);
+        rc = tuning_database_take(kind, m.database_id, m.backend, &e->tuning_asked[kind], err);
     if (!rc)
         rc = tuning_text_take("driver", m.driver, TUNING_ORIGIN_TEXT, get->driver, err);
     if (!rc)
@@ -58,8 +56,10 @@ static enum kiln_code read_get(struct engine *e, struct caller *caller,
                                               .uid = (uint32_t)caller->uid,
                                               .nearest = m.flags & TUNING_NEAREST };
     get->wants_measurements = m.flags & TUNING_MEASUREMENTS;
+    get->database = e->tuning_asked[kind];
     get->problems = reader_of(m.problems);
     get->count = m.count;
+    get->next = get->written = 0;
     return rc;
 }
 
@@ -148,12 +148,13 @@ static void put_failure(struct get *get, uint32_t index, enum kiln_code rc,
 
 static void answer_next(struct get *get)
 {
-    struct kiln_err why = KILN_ERR_INIT;
+    struct kiln_err why;
+    kiln_err_init(&why);
     struct problem problem = problem_read(&get->problems);
     struct tuning_answer answer;
     get->question.problem = &problem;
-    get->question.database_id = get->database_id;
-    get->question.backend = get->backend;
+    get->question.database_id = get->database.id;
+    get->question.backend = get->database.backend;
     get->question.driver = get->driver;
     get->question.toolchain = get->toolchain;
     enum kiln_code rc = tuning_find(get->engine->tuning, &get->question, &answer, &why);
@@ -170,7 +171,8 @@ static void answer_next(struct get *get)
 static bool answer_some(struct get *get)
 {
     struct engine *e = get->engine;
-    uint64_t end_ns = clock_monotonic_ns() + TURN_NS;
+    bool may_be_long = get->count - get->next > 1; /* else the clock is not asked */
+    uint64_t end_ns = may_be_long ? clock_monotonic_ns() + TURN_NS : 0;
     e->records.size = 0;
     e->records.failed = false;
     while (get->next < get->count) {
@@ -233,7 +235,7 @@ enum kiln_code handle_tuning_get(struct engine *e, struct caller *caller,
                                  const struct frame_header *header, struct bytes body,
                                  struct kiln_err *err)
 {
-    struct get get = { .next = 0 };
+    struct get get;
     enum kiln_code rc = read_get(e, caller, header, body, &get, err);
     if (!rc)
         rc = tuning_ready(e, err);

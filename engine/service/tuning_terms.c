@@ -55,6 +55,20 @@ enum kiln_code tuning_backend_take(enum tuning_kind kind, const char *database_i
     return tuning_text_take("backend", text, TUNING_BACKEND_TEXT, ret_backend, err);
 }
 
+enum kiln_code tuning_database_take(enum tuning_kind kind, struct bytes id, struct bytes backend,
+                                    struct tuning_database *known, struct kiln_err *err)
+{
+    if (id.size > 0 && bytes_equal_text(id, known->id) && bytes_equal_text(backend, known->backend))
+        return KILN_OK;
+    struct tuning_database taken;
+    enum kiln_code rc = tuning_database_id_take(id, taken.id, err);
+    if (!rc)
+        rc = tuning_backend_take(kind, taken.id, backend, taken.backend, err);
+    if (!rc)
+        *known = taken;
+    return rc;
+}
+
 enum kiln_code tuning_key_of(enum tuning_kind kind, const struct problem *problem,
                              char text[PROBLEM_KEY_MOST], struct bytes *ret_key,
                              struct kiln_err *err)

@@ -31,6 +31,17 @@ KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, const 
                                                    struct bytes text,
                                                    char ret_backend[TUNING_BACKEND_TEXT],
                                                    struct kiln_err *err);
+
+struct tuning_database { /* whose records a request is about; zero: none */
+    char id[DATABASE_ID_MOST], backend[TUNING_BACKEND_TEXT];
+};
+/* Both of the above.  |known| holds what was taken for this kind before: the same texts again, as
+ * those of most look-ups are, are in order. */
+KILN_MUST_CHECK enum kiln_code tuning_database_take(enum tuning_kind kind, struct bytes id,
+                                                    struct bytes backend,
+                                                    struct tuning_database *known,
+                                                    struct kiln_err *err);
+
 /* The record of a valid problem; KILN_UNSUPPORTED where a PerfDb has no key for it. */
 KILN_MUST_CHECK enum kiln_code tuning_key_of(enum tuning_kind kind, const struct problem *problem,
                                              char text[PROBLEM_KEY_MOST], struct bytes *ret_key,

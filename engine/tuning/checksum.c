@@ -54,7 +54,7 @@ __attribute__((always_inline)) static inline void sip_round(uint64_t v[4])
     v[2] = turn(v[2], 32);
 }
 
-static void sip_absorb(uint64_t v[4], uint64_t word)
+__attribute__((always_inline)) static inline void sip_absorb(uint64_t v[4], uint64_t word)
 {
     v[3] ^= word;
     sip_round(v);

@@ -232,6 +232,7 @@ enum kiln_code tuning_open(const struct tuning_options *options, struct tuning *
     scratch_init(&t->scratch, options->stale);
     t->records_per_uid = options->records_per_uid;
     t->bytes_per_uid = options->bytes_per_uid;
+    t->stale = options->stale;
     enum kiln_code rc = tuning_table_create(&t->table, err);
     if (!rc)
         rc = tuning_db_open(&db, &t->db, &salvage, err);
@@ -243,6 +244,15 @@ enum kiln_code tuning_open(const struct tuning_options *options, struct tuning *
     memcpy(ret_notice, salvage.notice, sizeof(salvage.notice));
     *ret_tuning = KILN_TAKE(t);
     return KILN_OK;
+}
+
+void tuning_set_limits(struct tuning *t, const struct tuning_options *options)
+{
+    t->records_per_uid = options->records_per_uid;
+    t->bytes_per_uid = options->bytes_per_uid;
+    t->stale = options->stale;
+    t->scratch.stale = options->stale;
+    tuning_db_set_limits(t->db, options->records_per_uid, options->bytes_per_uid);
 }
 
 void tuning_destroy(struct tuning *t)

@@ -31,6 +31,9 @@ struct tuning_options {
 KILN_MUST_CHECK enum kiln_code tuning_open(const struct tuning_options *options,
                                            struct tuning **ret_tuning, char ret_notice[512],
                                            struct kiln_err *err);
+/* The limits of |options| and what becomes of stale records; the folder is not looked at.  Jobs
+ * under way may end by what was in force when they began. */
+void tuning_set_limits(struct tuning *tuning, const struct tuning_options *options);
 void tuning_destroy(struct tuning *tuning);
 KILN_DEFINE_AUTO(tuning)
 

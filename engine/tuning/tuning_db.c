@@ -101,6 +101,12 @@ static struct tuning_db *create(const struct tuning_db_options *options)
     return db->directory && db->path && db->rows ? KILN_TAKE(db) : NULL;
 }
 
+void tuning_db_set_limits(struct tuning_db *db, uint64_t records_per_uid, uint64_t bytes_per_uid)
+{
+    db->records_per_uid = records_per_uid;
+    db->bytes_per_uid = bytes_per_uid;
+}
+
 static enum kiln_code open_folder(struct tuning_db *db, bool allow_network_fs, struct kiln_err *err)
 {
     struct db_folder_options options = { .path = db->directory,

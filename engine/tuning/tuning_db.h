@@ -74,6 +74,8 @@ KILN_MUST_CHECK enum kiln_code tuning_db_open(const struct tuning_db_options *op
                                               struct kiln_err *err);
 void tuning_db_destroy(struct tuning_db *db);
 KILN_DEFINE_AUTO(tuning_db)
+/* From the next put on; any thread. */
+void tuning_db_set_limits(struct tuning_db *db, uint64_t records_per_uid, uint64_t bytes_per_uid);
 
 /* Every record, in the order in which they were first stored. */
 KILN_MUST_CHECK enum kiln_code tuning_db_each(struct tuning_db *db,

@@ -34,7 +34,7 @@ struct tuning_db {
     char *path;              /* owned; of tuning.db */
     struct db *db;           /* owned; NULL while there is none */
     struct tuning_row *rows; /* owned; TUNING_ENTRIES_MOST, of the record being read */
-    uint64_t records_per_uid, bytes_per_uid;
+    _Atomic uint64_t records_per_uid, bytes_per_uid; /* may change at any time */
     struct tuning_usage *usages; /* owned; of those whose records were counted */
     size_t usage_count, usage_most;
     dev_t device; /* of the file that is open */

@@ -296,7 +296,7 @@ static void out_init(struct out *out)
 {
     buffer_init(&out->text, WRITE_STEP + 2 * VALUE_MOST);
     buffer_init(&out->value, VALUE_MOST);
-    scratch_init(&out->scratch, out->tuning->scratch.stale);
+    scratch_init(&out->scratch, out->tuning->stale);
 }
 
 static void out_done(struct out *out)

@@ -46,10 +46,12 @@ struct tuning {
     struct tuning_table *table;
     struct system_slot *systems[SYSTEMS_MOST]; /* owned */
     unsigned system_count;
-    struct scratch scratch;                  /* the engine's thread's */
-    uint64_t left_out;                       /* records that memory had no room for */
-    bool has_job;                            /* one is on its way */
-    uint64_t records_per_uid, bytes_per_uid; /* 0: no limit */
+    struct scratch scratch; /* the engine's thread's */
+    uint64_t left_out;      /* records that memory had no room for */
+    bool has_job;           /* one is on its way */
+    /* These may change at any time: tuning_set_limits. */
+    _Atomic uint64_t records_per_uid, bytes_per_uid; /* 0: no limit */
+    _Atomic enum tuning_stale stale;                 /* for scratches to come */
 };
 
 /* As tuning_find; on the tuning lane, while no job is taken over, with a scratch of its own. */

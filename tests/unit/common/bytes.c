@@ -50,6 +50,22 @@ static void refuses_to_grow_beyond_its_limit_and_stays_failed(void **state)
     assert_int_equal(b.size, 4);
 }
 
+static void grows_up_to_its_limit_and_no_further(void **state)
+{
+    (void)state;
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 300); /* no power of two times what it begins with */
+    for (int i = 0; i < 300; i++)
+        buffer_put_u8(&b, (uint8_t)i);
+    assert_false(b.failed);
+    assert_int_equal(b.capacity, 300);
+    buffer_put_u16(&b, 1);
+    assert_true(b.failed);
+    assert_int_equal(b.size, 300);
+    for (int i = 0; i < 300; i++)
+        assert_int_equal(b.data[i], (uint8_t)i);
+}
+
 static void a_length_beyond_the_end_fails_and_yields_nothing(void **state)
 {
     (void)state;
@@ -102,6 +118,7 @@ int main(void)
         cmocka_unit_test(reads_back_what_was_written),
         cmocka_unit_test(writes_numbers_little_endian),
         cmocka_unit_test(refuses_to_grow_beyond_its_limit_and_stays_failed),
+        cmocka_unit_test(grows_up_to_its_limit_and_no_further),
         cmocka_unit_test(a_length_beyond_the_end_fails_and_yields_nothing),
         cmocka_unit_test(reading_nothing_fails_without_touching_memory),
         cmocka_unit_test(a_digest_survives_hexadecimal),

@@ -55,6 +55,32 @@ static void an_ordinary_user_gets_xdg_folders(void **state)
             check_xdg);
 }
 
+static void check_unit(void)
+{
+    char path[PATH_TEXT_MOST], pid[32];
+    struct kiln_err err = KILN_ERR_INIT;
+    CHECK(paths_cache_folder(path, &err) == KILN_OK);
+    CHECK(strcmp(path, "/home/u/.cache/kiln") == 0); /* inherited from a unit's process */
+    snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    setenv("SYSTEMD_EXEC_PID", pid, 1);
+    CHECK(paths_cache_folder(path, &err) == KILN_OK);
+    CHECK(strcmp(path, "/var/cache/kiln") == 0);
+    CHECK(paths_config_folder(path, &err) == KILN_OK);
+    CHECK(strcmp(path, "/etc/kiln") == 0);
+    CHECK(paths_state_folder(path, &err) == KILN_OK); /* a list is nothing to choose from */
+    CHECK(strcmp(path, "/home/u/.local/state/kiln") == 0);
+}
+
+static void the_process_of_a_unit_has_the_folders_that_the_unit_names(void **state)
+{
+    (void)state;
+    as_user((const char *const[]){ "HOME=/home/u", "CACHE_DIRECTORY=/var/cache/kiln",
+                                   "CONFIGURATION_DIRECTORY=/etc/kiln",
+                                   "STATE_DIRECTORY=/var/lib/a:/var/lib/b", "SYSTEMD_EXEC_PID=1",
+                                   NULL },
+            check_unit);
+}
+
 static void check_nothing(void)
 {
     char path[PATH_TEXT_MOST];
@@ -123,6 +149,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_ordinary_user_gets_xdg_folders),
+        cmocka_unit_test(the_process_of_a_unit_has_the_folders_that_the_unit_names),
         cmocka_unit_test(without_home_the_message_says_what_to_set),
         cmocka_unit_test(kiln_socket_wins_for_clients),
         cmocka_unit_test(an_absent_helper_is_named_with_where_it_was_sought),

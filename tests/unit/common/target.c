@@ -82,6 +82,22 @@ static void refuses_an_empty_and_an_overlong_target(void **state)
     assert_int_equal(target_parse(bytes_of("gfx90a\0junk", 11), &t, &err), KILN_INVALID);
 }
 
+static void tells_the_compute_capability_of_nvidias(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        unsigned capability;
+    } known[] = { { "sm_75", 75 },   { "sm_86", 86 }, { "sm_90a", 90 },
+                  { "sm_120", 120 }, { "gfx90a", 0 }, { "opencl:cpu-80", 0 } };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct target t;
+        struct kiln_err err = KILN_ERR_INIT;
+        must(target_parse(bytes_of_text(known[i].text), &t, &err), err);
+        assert_int_equal(target_capability(&t), known[i].capability);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -89,6 +105,7 @@ int main(void)
         cmocka_unit_test(accepts_what_devices_are_called),
         cmocka_unit_test(refuses_everything_else_and_says_what_a_target_looks_like),
         cmocka_unit_test(refuses_an_empty_and_an_overlong_target),
+        cmocka_unit_test(tells_the_compute_capability_of_nvidias),
     };
     return cmocka_run_group_tests_name("target", tests, NULL, NULL);
 }

@@ -66,6 +66,43 @@ static void reads_entries_one_after_the_other(void **state)
     assert_int_equal(tuning_entry_next(TUNING_PERF, &left, &e, &err), KILN_NOT_FOUND);
 }
 
+static void what_a_kind_has_not_is_empty_in_its_entries(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning_entry e;
+    memset(&e, 0xff, sizeof(e));
+    struct bytes find = bytes_of_text("a:1,2,b"), perf = bytes_of_text("a:1,2");
+    must(tuning_entry_next(TUNING_FIND, &find, &e, &err), err);
+    assert_int_equal(e.params.size, 0);
+    memset(&e, 0xff, sizeof(e));
+    must(tuning_entry_next(TUNING_PERF, &perf, &e, &err), err);
+    assert_int_equal(e.algorithm.size, 0);
+    assert_true(e.time_ms == 0);
+    assert_int_equal(e.workspace, 0);
+    assert_int_equal(e.dialect, FIND_NEW);
+}
+
+/* It looks at sixteen bytes at once, and at the rest one by one. */
+static void finds_what_is_not_printable_wherever_it_stands(void **state)
+{
+    (void)state;
+    uint8_t text[40];
+    for (size_t size = 0; size <= sizeof(text); size++) {
+        memset(text, '~', sizeof(text));
+        assert_true(tuning_is_printable(bytes_of(text, size)));
+        for (size_t at = 0; at < size; at++) {
+            for (unsigned byte = 0; byte < 256; byte++) {
+                text[at] = (uint8_t)byte;
+                assert_int_equal(tuning_is_printable(bytes_of(text, size)),
+                                 byte >= ' ' && byte <= '~');
+            }
+            text[at] = ' ';
+        }
+    }
+    assert_true(tuning_is_printable((struct bytes){ 0 }));
+}
+
 static const struct {
     enum tuning_kind kind;
     const char *text, *says;
@@ -159,6 +196,9 @@ static void reads_times_to_the_last_bit(void **state)
                                          "123456789012345678901234567890",
                                          "0.1000000000000000055511151231257827",
                                          "000000000000000000000000000000000.3",
+                                         "0.00000000000000000000000123456789",
+                                         "0.123456789012345678",
+                                         "0.1234567890123456789",
                                          "1e-22",
                                          "1e23",
                                          "8.41e21" };
@@ -368,6 +408,8 @@ int main(void)
         cmocka_unit_test(a_word_of_a_record_holds_nothing_that_divides_one),
         cmocka_unit_test(names_of_miopens_are_taken),
         cmocka_unit_test(names_that_are_none_of_miopens_are_told),
+        cmocka_unit_test(what_a_kind_has_not_is_empty_in_its_entries),
+        cmocka_unit_test(finds_what_is_not_printable_wherever_it_stands),
         cmocka_unit_test(a_nul_in_a_name_is_no_letter_of_it),
         cmocka_unit_test(a_solvers_name_is_judged_by_one_rule),
         cmocka_unit_test(an_algorithms_name_has_a_bound),

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: MIT */
+/* Log records in their forms, journald's socket, and how many lines are too many. */
+#include "common/log.h"
+
+#include "common/fs.h"
+#include "common/json.h"
+#include "common/log_journal.h"
+#include "common/log_limit.h"
+#include "common/log_record.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ID "0123456789abcdef0123456789abcdef"
+
+static const uint32_t uid = 1000;
+static const struct digest key = { { 0xab, 0xcd } };
+static const struct log_fields fields = {
+    .key = &key, .uid = &uid, .target = "gfx90a", .duration_us = 1500
+};
+
+static struct log_record record_of(const char *message)
+{
+    return (struct log_record){ .level = "warning",
+                                .priority = 4,
+                                .event = "store_error",
+                                .id = ID,
+                                .message = message,
+                                .wall_us = 1767323045000006u,
+                                .fields = &fields };
+}
+
+static char *written(void (*form)(struct buffer *, const struct log_record *),
+                     const struct log_record *record)
+{
+    BUFFER_AUTO struct buffer out;
+    buffer_init(&out, 1u << 20);
+    form(&out, record);
+    assert_false(out.failed);
+    return bytes_to_text(buffer_view(&out));
+}
+
+static void plain_text(struct buffer *out, const struct log_record *record)
+{
+    log_record_text(out, record, false);
+}
+
+static void stream_text(struct buffer *out, const struct log_record *record)
+{
+    log_record_text(out, record, true);
+}
+
+static void expect_text(void (*form)(struct buffer *, const struct log_record *),
+                        const char *message, const char *expected)
+{
+    const struct log_record record = record_of(message);
+    KILN_AUTO(mem) char *text = written(form, &record);
+    assert_string_equal(text, expected);
+}
+
+/* ---- text ---- */
+
+static void a_line_of_text_has_its_level(void **state)
+{
+    (void)state;
+    expect_text(plain_text, "the disk is full", "warning: the disk is full\n");
+}
+
+static void a_line_for_the_journals_stream_has_its_priority(void **state)
+{
+    (void)state;
+    expect_text(stream_text, "the disk is full", "<4>the disk is full\n");
+}
+
+static void what_a_message_quotes_begins_no_line_of_its_own(void **state)
+{
+    (void)state;
+    expect_text(plain_text, "file 'a\nerror: b\x1b[0m\x7f'",
+                "warning: file 'a\\nerror: b\\x1b[0m\\x7f'\n");
+}
+
+/* ---- JSON ---- */
+
+static struct json *parsed(const char *message)
+{
+    const struct log_record record = record_of(message);
+    KILN_AUTO(mem) char *text = written(log_record_json, &record);
+    struct kiln_err err = KILN_ERR_INIT;
+    struct json *json = NULL;
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1); /* one line, whatever it says */
+    must(json_parse(bytes_of_text(text), "log line", &json, &err), err);
+    return json;
+}
+
+static void an_object_has_every_field(void **state)
+{
+    (void)state;
+    KILN_AUTO(json) struct json *json = parsed("the disk is full");
+    assert_string_equal(json_get_text(json, "time", ""), "2026-01-02T03:04:05.000006Z");
+    assert_string_equal(json_get_text(json, "level", ""), "warning");
+    assert_string_equal(json_get_text(json, "event", ""), "store_error");
+    assert_string_equal(json_get_text(json, "message_id", ""), ID);
+    assert_string_equal(json_get_text(json, "message", ""), "the disk is full");
+    assert_memory_equal(json_get_text(json, "key", ""), "abcd00", 6);
+    assert_int_equal(json_get_u64(json, "uid", 0), 1000);
+    assert_string_equal(json_get_text(json, "target", ""), "gfx90a");
+    assert_int_equal(json_get_u64(json, "duration_us", 0), 1500);
+}
+
+static void an_object_without_fields_has_none(void **state)
+{
+    (void)state;
+    struct log_record record = record_of("plain");
+    record.fields = NULL;
+    record.event = NULL;
+    KILN_AUTO(mem) char *text = written(log_record_json, &record);
+    assert_null(strstr(text, "\"key\""));
+    assert_null(strstr(text, "\"event\""));
+    assert_null(strstr(text, "\"uid\""));
+}
+
+static void any_bytes_make_valid_json(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *message, *read;
+    } cases[] = {
+        { "quotes \" and \\ back\n\t", "quotes \" and \\ back\n\t" },
+        { "caf\xc3\xa9 \xf0\x9f\x94\xa5", "caf\xc3\xa9 \xf0\x9f\x94\xa5" },
+        { "bad \xff\xc3", "bad \xef\xbf\xbd\xef\xbf\xbd" },
+        { "overlong \xc0\xaf \xe0\x80\xaf", "overlong \xef\xbf\xbd\xef\xbf\xbd "
+                                            "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+        { "surrogate \xed\xa0\x80", "surrogate \xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+        { "beyond \xf4\x90\x80\x80", "beyond \xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+        { "cut \xf0\x9f", "cut \xef\xbf\xbd\xef\xbf\xbd" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        KILN_AUTO(json) struct json *json = parsed(cases[i].message);
+        assert_string_equal(json_get_text(json, "message", ""), cases[i].read);
+    }
+}
+
+/* ---- journald ---- */
+
+static void a_journal_record_has_the_native_fields(void **state)
+{
+    (void)state;
+    const struct log_record record = record_of("the disk is full");
+    KILN_AUTO(mem) char *text = written(log_record_journal, &record);
+    static const char *const lines[] = {
+        "MESSAGE=the disk is full\n",
+        "PRIORITY=4\n",
+        "SYSLOG_IDENTIFIER=kilnd\n",
+        "MESSAGE_ID=" ID "\n",
+        "KILN_UID=1000\n",
+        "KILN_EVENT=store_error\n",
+        "KILN_KEY=abcd00",
+        "KILN_TARGET=gfx90a",
+        "KILN_DURATION_USEC=1500\n",
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        assert_says(text, lines[i]);
+}
+
+static void a_message_of_several_lines_cannot_forge_a_field(void **state)
+{
+    (void)state;
+    const char message[] = "a\nPRIORITY=0";
+    const struct log_record record = record_of(message);
+    BUFFER_AUTO struct buffer out;
+    buffer_init(&out, 1u << 20);
+    log_record_journal(&out, &record);
+    struct reader r = reader_of(buffer_view(&out));
+    assert_memory_equal(reader_take(&r, 8).data, "MESSAGE\n", 8);
+    assert_int_equal(reader_u64(&r), sizeof(message) - 1); /* a size, then whatever bytes */
+    assert_memory_equal(reader_take(&r, sizeof(message) - 1).data, message, sizeof(message) - 1);
+    assert_memory_equal(reader_take(&r, 12).data, "\nPRIORITY=4\n", 12);
+}
+
+struct journal {
+    char folder[64], path[96];
+    int server, client;
+};
+
+static int open_journal(void **state)
+{
+    static struct journal j;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    j = (struct journal){ .folder = "/tmp/kiln_journal_XXXXXX", .client = -1 };
+    assert_non_null(mkdtemp(j.folder));
+    snprintf(j.path, sizeof(j.path), "%s/socket", j.folder);
+    strcpy(address.sun_path, j.path);
+    j.server = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(j.server, (struct sockaddr *)&address, sizeof(address)), 0);
+    must(journal_open(j.path, &j.client, &err), err);
+    *state = &j;
+    return 0;
+}
+
+static int close_journal(void **state)
+{
+    struct journal *j = *state;
+    close(j->server);
+    close(j->client);
+    fs_remove_tree(AT_FDCWD, j->folder);
+    return 0;
+}
+
+static void a_record_is_one_datagram(void **state)
+{
+    struct journal *j = *state;
+    char got[64] = "";
+    assert_true(journal_send(j->client, bytes_of_text("MESSAGE=a\n")));
+    assert_int_equal(recv(j->server, got, sizeof(got), 0), 10);
+    assert_string_equal(got, "MESSAGE=a\n");
+}
+
+static void a_record_too_large_for_one_comes_as_a_sealed_file(void **state)
+{
+    struct journal *j = *state;
+    struct kiln_err err = KILN_ERR_INIT;
+    size_t size = 4u << 20;
+    KILN_AUTO(mem) char *large = malloc(size);
+    memset(large, 'x', size);
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    char byte;
+    struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+    };
+
+    assert_true(journal_send(j->client, bytes_of(large, size)));
+
+    assert_int_equal(recvmsg(j->server, &m, MSG_CMSG_CLOEXEC), 0);
+    assert_non_null(CMSG_FIRSTHDR(&m));
+    int fd;
+    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
+    assert_true(fs_is_sealed(fd));
+    BUFFER_AUTO struct buffer read_back;
+    buffer_init(&read_back, size);
+    must(fs_read_fd(fd, size, &read_back, &err), err);
+    assert_int_equal(read_back.size, size);
+    assert_memory_equal(read_back.data, large, size);
+    close(fd);
+}
+
+static void a_journald_that_reads_nothing_is_not_waited_for(void **state)
+{
+    struct journal *j = *state;
+    unsigned sent = 0;
+    while (sent < 100000 && journal_send(j->client, bytes_of_text("MESSAGE=a\n")))
+        sent++;
+    assert_in_range(sent, 1, 99999);
+}
+
+static void a_journald_that_is_not_there_is_an_error_with_its_path(void **state)
+{
+    (void)state;
+    int fd = -1;
+    struct kiln_err err = KILN_ERR_INIT;
+    assert_int_not_equal(journal_open("/nonexistent/journal", &fd, &err), KILN_OK);
+    assert_says(err.text, "/nonexistent/journal");
+    assert_int_equal(fd, -1);
+}
+
+static void the_journals_stream_is_known_by_device_and_inode(void **state)
+{
+    (void)state;
+    struct stat seen;
+    char text[64];
+    KILN_AUTO(fd) int fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(fstat(fd, &seen), 0);
+    unsigned long long device = seen.st_dev, inode = seen.st_ino;
+    snprintf(text, sizeof(text), "%llu:%llu", device, inode);
+    assert_true(journal_is_stream(text, fd));
+    assert_false(journal_is_stream(text, STDIN_FILENO)); /* inherited from a parent that had it */
+    snprintf(text, sizeof(text), "%llu:%llu", device, inode + 1);
+    assert_false(journal_is_stream(text, fd));
+    snprintf(text, sizeof(text), "%llu:%llux", device, inode);
+    assert_false(journal_is_stream(text, fd));
+    assert_false(journal_is_stream("", fd));
+    assert_false(journal_is_stream(NULL, fd));
+}
+
+/* ---- how often ---- */
+
+static void a_burst_is_written_and_the_rest_counted(void **state)
+{
+    (void)state;
+    struct log_limit limit = { 0 };
+    uint64_t now = 1000 * LOG_LIMIT_EVERY_NS;
+    for (unsigned i = 0; i < LOG_LIMIT_BURST; i++)
+        assert_true(log_limit_take(&limit, now));
+    for (unsigned i = 0; i < 7; i++)
+        assert_false(log_limit_take(&limit, now));
+    assert_int_equal(log_limit_tell(&limit, now), 0); /* not while nothing may be written */
+    assert_int_equal(log_limit_tell(&limit, now + LOG_LIMIT_EVERY_NS), 7);
+    assert_int_equal(log_limit_tell(&limit, now + LOG_LIMIT_EVERY_NS), 0); /* told once */
+}
+
+static void one_is_earned_every_few_seconds(void **state)
+{
+    (void)state;
+    struct log_limit limit = { 0 };
+    uint64_t now = 1000 * LOG_LIMIT_EVERY_NS;
+    for (unsigned i = 0; i < LOG_LIMIT_BURST; i++)
+        assert_true(log_limit_take(&limit, now));
+    assert_false(log_limit_take(&limit, now + LOG_LIMIT_EVERY_NS - 1));
+    assert_true(log_limit_take(&limit, now + LOG_LIMIT_EVERY_NS));
+    assert_false(log_limit_take(&limit, now + LOG_LIMIT_EVERY_NS));
+    assert_true(log_limit_take(&limit, now + 2 * LOG_LIMIT_EVERY_NS));
+}
+
+static void a_long_silence_earns_a_burst_and_no_more(void **state)
+{
+    (void)state;
+    struct log_limit limit = { 0 };
+    uint64_t now = 1000 * LOG_LIMIT_EVERY_NS;
+    while (log_limit_take(&limit, now)) {
+    }
+    now += 1000000 * LOG_LIMIT_EVERY_NS;
+    unsigned written_now = 0;
+    while (log_limit_take(&limit, now))
+        written_now++;
+    assert_int_equal(written_now, LOG_LIMIT_BURST);
+}
+
+/* ---- all of it ---- */
+
+/* What |act| writes to standard error. */
+static char *caught(void (*act)(void))
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer text;
+    KILN_AUTO(fd) int file = -1;
+    buffer_init(&text, 1u << 20);
+    must(fs_memfd("caught", &file, &err), err);
+    int kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    dup2(file, STDERR_FILENO);
+    act();
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    must(fs_read_fd(file, 1u << 20, &text, &err), err);
+    return bytes_to_text(buffer_view(&text));
+}
+
+static void say_much(void)
+{
+    for (unsigned i = 0; i < LOG_LIMIT_BURST + 5; i++)
+        log_event(LOG_EVENT_store_error, NULL, "full %u", i);
+    log_event(LOG_EVENT_package_refused, NULL, "another kind");
+    for (unsigned i = 0; i < LOG_LIMIT_BURST + 5; i++)
+        log_event(LOG_EVENT_reload_refused, NULL, "refused %u", i);
+}
+
+static void each_kind_is_limited_by_itself_and_what_operators_cause_is_not(void **state)
+{
+    (void)state;
+    KILN_AUTO(mem) char *text = caught(say_much);
+    assert_says(text, "full 19");
+    assert_null(strstr(text, "full 20"));
+    assert_says(text, "another kind");
+    assert_says(text, "refused 24");
+}
+
+static void say_debug(void)
+{
+    log_event(LOG_EVENT_compiled, NULL, "hidden");
+    log_set_level(LOG_LEVEL_DEBUG);
+    log_event(LOG_EVENT_compiled, NULL, "shown");
+    log_debug("also %s", "shown");
+    log_set_level(LOG_LEVEL_INFO);
+    log_debug("hidden");
+}
+
+static void the_level_decides_what_is_written(void **state)
+{
+    (void)state;
+    KILN_AUTO(mem) char *text = caught(say_debug);
+    assert_string_equal(text, "debug: shown\ndebug: also shown\n");
+}
+
+static void say_json(void)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    must(log_set_format(LOG_FORMAT_JSON, &err), err);
+    log_event(LOG_EVENT_started, NULL, "here");
+    must(log_set_format(LOG_FORMAT_TEXT, &err), err);
+    log_event(LOG_EVENT_started, NULL, "there");
+}
+
+static void the_format_can_be_changed_at_any_time(void **state)
+{
+    (void)state;
+    KILN_AUTO(mem) char *text = caught(say_json);
+    assert_says(text, "\"event\":\"started\"");
+    assert_says(text, "\"message\":\"here\"}\ninfo: there\n");
+}
+
+static void an_event_is_found_by_its_name(void **state)
+{
+    (void)state;
+    assert_int_equal(log_event_named("store_error"), LOG_EVENT_store_error);
+    assert_int_equal(log_event_named("something else"), LOG_EVENT_notice);
+}
+
+#define JOURNAL_TEST(name) cmocka_unit_test_setup_teardown(name, open_journal, close_journal)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_of_text_has_its_level),
+        cmocka_unit_test(a_line_for_the_journals_stream_has_its_priority),
+        cmocka_unit_test(what_a_message_quotes_begins_no_line_of_its_own),
+        cmocka_unit_test(an_object_has_every_field),
+        cmocka_unit_test(an_object_without_fields_has_none),
+        cmocka_unit_test(any_bytes_make_valid_json),
+        cmocka_unit_test(a_journal_record_has_the_native_fields),
+        cmocka_unit_test(a_message_of_several_lines_cannot_forge_a_field),
+        JOURNAL_TEST(a_record_is_one_datagram),
+        JOURNAL_TEST(a_record_too_large_for_one_comes_as_a_sealed_file),
+        JOURNAL_TEST(a_journald_that_reads_nothing_is_not_waited_for),
+        cmocka_unit_test(a_journald_that_is_not_there_is_an_error_with_its_path),
+        cmocka_unit_test(the_journals_stream_is_known_by_device_and_inode),
+        cmocka_unit_test(a_burst_is_written_and_the_rest_counted),
+        cmocka_unit_test(one_is_earned_every_few_seconds),
+        cmocka_unit_test(a_long_silence_earns_a_burst_and_no_more),
+        cmocka_unit_test(each_kind_is_limited_by_itself_and_what_operators_cause_is_not),
+        cmocka_unit_test(the_level_decides_what_is_written),
+        cmocka_unit_test(the_format_can_be_changed_at_any_time),
+        cmocka_unit_test(an_event_is_found_by_its_name),
+    };
+    return cmocka_run_group_tests_name("log", tests, NULL, NULL);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/loop/timer.h"
+
+#include "daemon/loop/uv_handle.h"
+#include "daemon/loop/watch.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NEVER_MS 3600000u
+
+struct probe {
+    struct loop_timer timer;
+    unsigned fired;
+    unsigned place;      /* of its first time among all */
+    struct probe *stops; /* when it fires */
+    struct probe *closes;
+};
+
+struct fixture {
+    struct loop *loop;
+    struct loop_owner owner;
+    struct kiln_err err;
+    struct probe a, b, c;
+    struct loop_watch watch;
+};
+
+static unsigned fired_together;
+
+static void on_fire(struct loop_timer *timer)
+{
+    struct probe *probe = LOOP_OWNER_OF(struct probe, timer, timer);
+    if (probe->fired++ == 0)
+        probe->place = fired_together;
+    fired_together++;
+    if (probe->stops)
+        loop_timer_stop(&probe->stops->timer);
+    if (probe->closes)
+        loop_timer_close(&probe->closes->timer);
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .err = KILN_ERR_INIT };
+    fired_together = 0;
+    must(loop_create(&f.loop, &f.err), f.err);
+    loop_timer_init(f.loop, &f.a.timer, &f.owner, on_fire);
+    loop_timer_init(f.loop, &f.b.timer, &f.owner, on_fire);
+    loop_timer_init(f.loop, &f.c.timer, &f.owner, on_fire);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    loop_timer_close(&f->a.timer);
+    loop_timer_close(&f->b.timer);
+    loop_timer_close(&f->c.timer);
+    loop_run(f->loop);
+    assert_int_equal(f->owner.open, 0);
+    loop_destroy(f->loop);
+    return 0;
+}
+
+static void run_until_fired(struct fixture *f, const struct probe *probe, unsigned times)
+{
+    while (probe->fired < times)
+        assert_true(loop_turn(f->loop));
+}
+
+/* ---- */
+
+static void they_fire_in_the_order_of_their_times(void **state)
+{
+    struct fixture *f = *state;
+    loop_timer_start(&f->a.timer, 3, 0);
+    loop_timer_start(&f->b.timer, 1, 0);
+    loop_timer_start(&f->c.timer, 2, 0);
+
+    loop_run(f->loop);
+
+    assert_int_equal(f->b.place, 0);
+    assert_int_equal(f->c.place, 1);
+    assert_int_equal(f->a.place, 2);
+    assert_int_equal(fired_together, 3);
+    assert_false(loop_timer_is_running(&f->a.timer));
+}
+
+static void one_that_repeats_fires_until_it_is_stopped(void **state)
+{
+    struct fixture *f = *state;
+    loop_timer_start(&f->a.timer, 1, 1);
+    run_until_fired(f, &f->a, 3);
+    assert_true(loop_timer_is_running(&f->a.timer));
+
+    loop_timer_stop(&f->a.timer);
+    loop_run(f->loop);
+
+    assert_int_equal(f->a.fired, 3);
+    assert_false(loop_timer_is_running(&f->a.timer));
+}
+
+static void one_that_stops_itself_does_not_repeat(void **state)
+{
+    struct fixture *f = *state;
+    f->a.stops = &f->a;
+    loop_timer_start(&f->a.timer, 0, 1);
+
+    loop_run(f->loop);
+
+    assert_int_equal(f->a.fired, 1);
+}
+
+static void after_zero_it_fires_on_the_next_turn_and_goes_on_at_its_intervals(void **state)
+{
+    struct fixture *f = *state;
+    loop_timer_start(&f->a.timer, 0, 1);
+    assert_int_equal(f->a.fired, 0); /* never within the call */
+    assert_true(loop_timer_is_running(&f->a.timer));
+
+    run_until_fired(f, &f->a, 3);
+}
+
+static void a_new_start_replaces_the_old_time(void **state)
+{
+    struct fixture *f = *state;
+    loop_timer_start(&f->a.timer, 1, 1);
+    loop_timer_start(&f->c.timer, 0, 0);
+    loop_timer_start(&f->a.timer, NEVER_MS, 0);
+    loop_timer_start(&f->c.timer, NEVER_MS, 0);
+    loop_timer_start(&f->b.timer, 5, 0);
+
+    run_until_fired(f, &f->b, 1);
+
+    assert_int_equal(fired_together, 1);
+    assert_true(loop_timer_is_running(&f->a.timer));
+    loop_timer_start(&f->a.timer, 1, 0); /* and an earlier one, too */
+    run_until_fired(f, &f->a, 1);
+}
+
+static void one_that_another_stops_or_closes_in_time_never_fires(void **state)
+{
+    struct fixture *f = *state;
+    f->a.stops = &f->b;
+    f->a.closes = &f->c;
+    loop_timer_start(&f->a.timer, 1, 0);
+    loop_timer_start(&f->b.timer, 1, 1); /* due at the same time */
+    loop_timer_start(&f->c.timer, 1, 1);
+
+    loop_run(f->loop);
+
+    assert_int_equal(fired_together, 1);
+    assert_false(loop_timer_is_running(&f->c.timer));
+}
+
+static void on_readable(struct loop_watch *watch, unsigned events)
+{
+    (void)events;
+    struct fixture *f = LOOP_OWNER_OF(struct fixture, watch, watch);
+    loop_timer_start(&f->a.timer, NEVER_MS, 0);
+    loop_watch_want(watch, 0);
+}
+
+/* Whichever of them the kernel names first. */
+static void what_came_in_the_same_turn_goes_before_a_timer_and_can_put_it_off(void **state)
+{
+    struct fixture *f = *state;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    must(loop_watch_init(f->loop, &f->watch, &f->owner, ends[0], on_readable, &f->err), f->err);
+    loop_watch_want(&f->watch, WATCH_READ);
+    loop_timer_start(&f->a.timer, 1, 0);
+    loop_timer_start(&f->b.timer, 2, 0);
+    nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL); /* both are due */
+    assert_int_equal(write(ends[1], "", 1), 1);
+
+    run_until_fired(f, &f->b, 1);
+
+    assert_int_equal(f->a.fired, 0);
+    loop_watch_close(&f->watch);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* Else the kernel sets and takes back a time-out with every request. */
+static void one_that_waits_gives_the_wait_for_events_no_time_out(void **state)
+{
+    struct fixture *f = *state;
+    loop_timer_start(&f->a.timer, 1, 1);
+    run_until_fired(f, &f->a, 1);
+
+    assert_int_equal(uv_backend_timeout(&f->loop->uv), -1);
+}
+
+/* ---- no loop ---- */
+
+static int no_timerfd, no_watch;
+
+int __real_timerfd_create(int clock, int flags);
+int __wrap_timerfd_create(int clock, int flags);
+int __wrap_timerfd_create(int clock, int flags)
+{
+    errno = EMFILE;
+    return no_timerfd ? -1 : __real_timerfd_create(clock, flags);
+}
+
+int __real_uv_poll_init(uv_loop_t *loop, uv_poll_t *handle, int fd);
+int __wrap_uv_poll_init(uv_loop_t *loop, uv_poll_t *handle, int fd);
+int __wrap_uv_poll_init(uv_loop_t *loop, uv_poll_t *handle, int fd)
+{
+    return no_watch ? UV_ENOMEM : __real_uv_poll_init(loop, handle, fd);
+}
+
+static void a_loop_that_can_have_no_timers_is_not_made(void **state)
+{
+    struct fixture *f = *state;
+    struct loop *loop = NULL;
+    no_timerfd = 1;
+    assert_int_not_equal(loop_create(&loop, &f->err), KILN_OK);
+    assert_says(f->err.text, "cannot make a timer");
+    no_timerfd = 0;
+    no_watch = 1;
+    assert_int_not_equal(loop_create(&loop, &f->err), KILN_OK);
+    assert_says(f->err.text, "cannot watch a timer");
+    no_watch = 0;
+    assert_null(loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(they_fire_in_the_order_of_their_times, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_that_repeats_fires_until_it_is_stopped, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(one_that_stops_itself_does_not_repeat, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            after_zero_it_fires_on_the_next_turn_and_goes_on_at_its_intervals, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_new_start_replaces_the_old_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_that_another_stops_or_closes_in_time_never_fires,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            what_came_in_the_same_turn_goes_before_a_timer_and_can_put_it_off, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_that_waits_gives_the_wait_for_events_no_time_out,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_loop_that_can_have_no_timers_is_not_made, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests_name("timers", tests, NULL, NULL);
+}
