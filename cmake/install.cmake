@@ -1,5 +1,6 @@
-# What no single folder installs.  Components: kilnd (with kiln-compiler), kiln-tools, libkiln0,
-# libkiln-dev, kiln-doc.
+# What no single folder installs.  Components: kilnd (with kiln-compiler, kiln-transfer, kiln-launch),
+# kiln-tools, kiln-systemd, libkiln0, libkiln-dev, kiln-doc.
+include(cmake/systemd.cmake)
 
 # The programs that link libkiln find it beside them, in whatever prefix the tree is put.
 file(RELATIVE_PATH KILN_LIBRARIES_FROM_PROGRAMS ${CMAKE_INSTALL_FULL_BINDIR}
@@ -9,10 +10,14 @@ set_target_properties(kilnctl kiln-driver PROPERTIES
 
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT kiln-doc)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT kiln-doc
-  FILES_MATCHING PATTERN "*.md")
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.json" PATTERN "*.yml" PATTERN man EXCLUDE)
 
 # Not in the programs' folder: MIOpen may have one of that name there.
 install(PROGRAMS scripts/install_precompiled_kernels.sh
   DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln COMPONENT kiln-tools)
 install(PROGRAMS scripts/slurm/prolog.sh scripts/slurm/task-prolog.sh scripts/slurm/epilog.sh
   DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln/slurm COMPONENT kiln-tools)
+
+# Problems of well-known networks, for 'kilnctl prefetch'.
+install(FILES scripts/networks/resnet50.txt scripts/networks/resnet50-forward.txt
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/networks COMPONENT kiln-tools)

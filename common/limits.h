@@ -37,3 +37,5 @@
 #define LIMIT_PLAN_KERNELS 8u
 /* Arguments of one kernel. */
 #define LIMIT_KERNEL_ARGUMENTS 32u
+/* Tensor maps of one plan.  Backward data with a stride of two has five. */
+#define LIMIT_PLAN_MAPS 8u

@@ -34,13 +34,14 @@ enum priority { PRIORITY_INTERACTIVE, PRIORITY_PREFETCH };
 
 /* What an argument of a planned kernel is filled with at launch. */
 enum argument_kind {
-    ARGUMENT_X,         /* device pointer of x, plus value bytes */
-    ARGUMENT_W,         /* of w */
-    ARGUMENT_Y,         /* of y */
-    ARGUMENT_WORKSPACE, /* of the workspace */
-    ARGUMENT_U32,       /* the low 32 bits of value */
-    ARGUMENT_U64,       /* value */
-    ARGUMENT_F32,       /* the low 32 bits of value are a float's */
+    ARGUMENT_X,          /* device pointer of x, plus value bytes */
+    ARGUMENT_W,          /* of w */
+    ARGUMENT_Y,          /* of y */
+    ARGUMENT_WORKSPACE,  /* of the workspace */
+    ARGUMENT_U32,        /* the low 32 bits of value */
+    ARGUMENT_U64,        /* value */
+    ARGUMENT_F32,        /* the low 32 bits of value are a float's */
+    ARGUMENT_TENSOR_MAP, /* a tensor map, encoded at launch; plans hold it behind the arguments */
 };
 
 #define SOLUTION_FAVOURED 1u  /* likely the fastest, where nothing was measured */
@@ -74,8 +75,9 @@ enum lease_outcome {
 };
 
 /* Capabilities, exchanged in hello: bits that either side may rely on once both have them. */
-#define CAPABILITY_INLINE 1u /* small objects may come inside the frame */
-#define CAPABILITIES_HERE CAPABILITY_INLINE
+#define CAPABILITY_INLINE 1u      /* small objects may come inside the frame */
+#define CAPABILITY_TENSOR_MAPS 2u /* of a client: it can encode the tensor maps of a plan */
+#define CAPABILITIES_HERE (CAPABILITY_INLINE | CAPABILITY_TENSOR_MAPS)
 
 /* C types of the table's field types. */
 #define MESSAGE_C_U8 uint8_t

@@ -9,18 +9,19 @@
 
 struct place { /* one kind of folder, for root and for others */
     const char *root;
+    const char *manager;  /* variable of a unit (systemd.exec(5)) */
     const char *variable; /* XDG's */
     const char *below_home;
     const char *what;
     const char *flag; /* of kilnd; NULL: none */
 };
 
-static const struct place cache = { "/var/cache/kiln", "XDG_CACHE_HOME", ".cache", "cache",
-                                    "--cache-dir" };
-static const struct place state = { "/var/lib/kiln", "XDG_STATE_HOME", ".local/state", "state",
-                                    "--state-dir" };
-static const struct place config = { "/etc/kiln", "XDG_CONFIG_HOME", ".config", "configuration",
-                                     NULL };
+static const struct place cache = { "/var/cache/kiln", "CACHE_DIRECTORY", "XDG_CACHE_HOME",
+                                    ".cache",          "cache",           "--cache-dir" };
+static const struct place state = { "/var/lib/kiln", "STATE_DIRECTORY", "XDG_STATE_HOME",
+                                    ".local/state",  "state",           "--state-dir" };
+static const struct place config = { "/etc/kiln", "CONFIGURATION_DIRECTORY", "XDG_CONFIG_HOME",
+                                     ".config",   "configuration",           NULL };
 
 KILN_PRINTF(3, 4)
 static enum kiln_code put(char path[PATH_TEXT_MOST], struct kiln_err *err, const char *fmt, ...)
@@ -42,9 +43,19 @@ static const char *absolute_variable(const char *name)
     return value && value[0] == '/' ? value : NULL;
 }
 
+/* The very process of a unit, not one that has its variables from there. */
+static bool is_of_a_unit(void)
+{
+    const char *pid = getenv("SYSTEMD_EXEC_PID");
+    return pid && strtol(pid, NULL, 10) == (long)getpid();
+}
+
 static enum kiln_code folder(const struct place *place, char path[PATH_TEXT_MOST],
                              struct kiln_err *err)
 {
+    const char *given = absolute_variable(place->manager);
+    if (given && !strchr(given, ':') && is_of_a_unit())
+        return put(path, err, "%s", given);
     if (geteuid() == 0)
         return put(path, err, "%s", place->root);
     const char *base = absolute_variable(place->variable);

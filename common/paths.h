@@ -4,7 +4,8 @@
 /*
  * Where things are by default.  Root: /run/kiln, /var/cache/kiln, /var/lib/kiln, /etc/kiln.
  * Others: $XDG_RUNTIME_DIR/kiln, $XDG_CACHE_HOME/kiln, $XDG_STATE_HOME/kiln, $XDG_CONFIG_HOME/kiln,
- * with the XDG defaults below $HOME; without XDG_RUNTIME_DIR, /run/user/<uid>.
+ * with the XDG defaults below $HOME; without XDG_RUNTIME_DIR, /run/user/<uid>.  A unit's process
+ * has the folders that its unit names (CacheDirectory=, StateDirectory=, ConfigurationDirectory=).
  */
 #include "common/err.h"
 

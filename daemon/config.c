@@ -17,11 +17,12 @@
 #define FILE_MOST (1u << 20)
 
 const struct setting config_table[CONFIG_KEYS] = {
-#define SETTING(key_, type_, standard_, rule_, help_) \
-    [CONFIG_##key_] = { .key = #key_,                 \
-                        .type = SETTING_##type_,      \
-                        .standard = (standard_),      \
-                        .rule = (rule_),              \
+#define SETTING(key_, type_, applies_, standard_, rule_, help_) \
+    [CONFIG_##key_] = { .key = #key_,                           \
+                        .type = SETTING_##type_,                \
+                        .applies = SETTING_##applies_,          \
+                        .standard = (standard_),                \
+                        .rule = (rule_),                        \
                         .help = (help_) },
 #include "daemon/config.def"
 #undef SETTING
@@ -329,16 +330,12 @@ enum kiln_code config_load(int argc, const char *const *argv, const char *const 
     return rc;
 }
 
-struct json *config_to_json(const struct config *config)
+struct json *config_describe(const struct config_entry *entry, enum config_key key)
 {
-    struct json *all = json_object();
-    for (int i = 0; i < CONFIG_KEYS; i++) {
-        char text[PATH_TEXT_MOST];
-        struct json *one = json_object();
-        setting_print(&config_table[i], &config->entries[i].value, text, sizeof(text));
-        json_set_text(one, "value", text);
-        json_set_text(one, "origin", config->entries[i].origin);
-        json_set(all, config_table[i].key, one);
-    }
-    return all;
+    char text[PATH_TEXT_MOST];
+    struct json *one = json_object();
+    setting_print(&config_table[key], &entry->value, text, sizeof(text));
+    json_set_text(one, "value", text);
+    json_set_text(one, "origin", entry->origin);
+    return one;
 }

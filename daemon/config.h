@@ -9,14 +9,14 @@
  *            the one file of --config instead; the variables KILND_(KEY); the flags.  The table
  *            is daemon/config.def
  * Ownership  a plain value
- * Threading  loaded and completed before the loop runs, then read only
+ * Threading  loaded by one thread; the one in force is changed on the loop (daemon/reload.h)
  */
 #include "daemon/config_value.h"
 
 #define CONFIG_ORIGIN_MOST (PATH_TEXT_MOST + 16)
 
 enum config_key {
-#define SETTING(key, type, standard, rule, help) CONFIG_##key,
+#define SETTING(key, type, applies, standard, rule, help) CONFIG_##key,
 #include "daemon/config.def"
 #undef SETTING
     CONFIG_KEYS
@@ -48,8 +48,8 @@ const char *config_text(const struct config *config, enum config_key key);
  * setting, and temporary files go beside it where nothing else was set. */
 KILN_MUST_CHECK enum kiln_code config_use_socket(struct config *config, const char *path,
                                                  bool inherited, struct kiln_err *err);
-/* {key: {"value": text, "origin": text}}; owned by the caller. */
-struct json *config_to_json(const struct config *config);
+/* {"value": text, "origin": text}; owned by the caller. */
+struct json *config_describe(const struct config_entry *entry, enum config_key key);
 /* For --help, to standard output. */
 void config_print_help(void);
 

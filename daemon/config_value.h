@@ -18,10 +18,13 @@ enum setting_type {
     SETTING_CHOICE
 };
 
+enum setting_applies { SETTING_NOW, SETTING_RESTART };
+
 struct setting { /* one row of config.def */
     const char *key;
     enum setting_type type;
-    const char *standard; /* the default, as text */
+    enum setting_applies applies; /* when a change counts */
+    const char *standard;         /* the default, as text */
     const char *rule;
     const char *help;
 };

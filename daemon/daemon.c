@@ -4,11 +4,15 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "daemon/descriptors.h"
+#include "daemon/engine_settings.h"
 #include "daemon/executor_uv.h"
 #include "daemon/folders.h"
 #include "daemon/host.h"
+#include "daemon/kept_socket.h"
 #include "daemon/loop/signals.h"
+#include "daemon/manager.h"
 #include "daemon/notify.h"
+#include "daemon/reload.h"
 
 #include <malloc.h>
 #include <signal.h>
@@ -17,7 +21,6 @@
 /* Threads that read the stores: more would only wait for the disk. */
 #define READERS 4
 #define TICK_MS 1000
-#define PACKAGE_FOLDERS_MOST 32
 /* More would share one line to the same server. */
 #define TRANSFERS_AT_ONCE 3
 /* Of those: users' imports must not keep packages out. */
@@ -52,6 +55,9 @@ struct daemon {
     struct loop_owner owner;
     struct loop_timer tick;
     struct loop_signal term, interrupt, hang_up;
+    struct inherited inherited;
+    struct manager manager;
+    struct reload reload;
     enum phase phase;
     uint64_t deadline_ms; /* of draining */
 };
@@ -81,6 +87,9 @@ static void on_transfers_closed(void *context)
 static void close_all(struct daemon *d)
 {
     d->phase = PHASE_CLOSING;
+    manager_keep_last(&d->manager);
+    manager_close(&d->manager);
+    d->manager.engine = NULL;
     d->host.server = NULL;
     d->host.pool = NULL;
     if (d->server)
@@ -99,6 +108,13 @@ static void close_all(struct daemon *d)
     loop_signal_close(&d->hang_up);
 }
 
+static struct descriptor_shares share_descriptors(const struct config *c)
+{
+    return descriptors_share(
+        (struct descriptor_shares){ .connections = (unsigned)config_number(c, CONFIG_connections),
+                                    .hot_count = (unsigned)config_number(c, CONFIG_hot_count) });
+}
+
 static void give_up_running(struct daemon *d)
 {
     server_drop_sessions(d->server);
@@ -114,15 +130,16 @@ static void on_drain_tick(struct loop_timer *timer)
     if (late)
         give_up_running(d);
     if (server_is_empty(d->server) && pool_out(d->pool) == 0 && transfers_out(d->transfers) == 0 &&
-        engine_idle(d->engine))
+        engine_idle(d->engine) && !reload_is_under_way(&d->reload))
         close_all(d);
 }
 
 static void start_drain(struct daemon *d)
 {
     uint64_t timeout_ms = config_number(d->config, CONFIG_drain_timeout);
-    log_info("stopping: what runs may take %.0f s more", (double)timeout_ms / 1e3);
-    notify_manager("STOPPING=1");
+    log_event(LOG_EVENT_stopping, NULL, "stopping: what runs may take %.0f s more",
+              (double)timeout_ms / 1e3);
+    manager_stopping(&d->manager);
     d->phase = PHASE_DRAINING;
     d->deadline_ms = loop_now_ms(d->loop) + timeout_ms;
     server_drain(d->server);
@@ -142,25 +159,68 @@ static void on_stop_signal(struct loop_signal *signal, int number)
         d->deadline_ms = 0; /* asked twice: now */
 }
 
+/* ---- reload ---- */
+
+static struct daemon *daemon_of(struct reload *reload)
+{
+    return LOOP_OWNER_OF(struct daemon, reload, reload);
+}
+
+/* All that config.def says may change NOW; drain_timeout is looked at when it counts. */
+static enum kiln_code apply_config(struct reload *reload, const struct config *c,
+                                   const struct peer_groups *groups, struct kiln_err *err)
+{
+    struct daemon *d = daemon_of(reload);
+    struct engine_settings settings;
+    enum kiln_code rc = log_set_format((enum log_format)config_number(c, CONFIG_log_format), err);
+    if (rc)
+        return rc;
+    struct descriptor_shares shares = share_descriptors(c);
+    engine_settings_of(c, shares.hot_count, &settings);
+    engine_set_limits(d->engine, &settings.options);
+    server_set_limits(d->server, shares.connections,
+                      (unsigned)config_number(c, CONFIG_connections_per_uid));
+    server_set_groups(d->server, groups);
+    pool_set_timeout(d->pool, config_number(c, CONFIG_compile_timeout));
+    log_set_level((enum log_level)config_number(c, CONFIG_log_level));
+    return KILN_OK;
+}
+
+static void on_reload_begins(struct reload *reload)
+{
+    manager_reloading(&daemon_of(reload)->manager);
+}
+
+static void on_reload_ended(struct reload *reload, const char *note)
+{
+    struct daemon *d = daemon_of(reload);
+    if (d->phase == PHASE_SERVING)
+        manager_reloaded(&d->manager, note);
+}
+
 static void on_hang_up(struct loop_signal *signal, int number)
 {
-    (void)signal;
     (void)number;
-    log_warning("SIGHUP ignored: kilnd reads its configuration at start only, restart it");
+    struct daemon *d = LOOP_OWNER_OF(struct daemon, hang_up, signal);
+    if (d->phase == PHASE_SERVING)
+        reload_begin(&d->reload);
 }
 
 /* ---- start ---- */
 
 static void on_tick(struct loop_timer *timer)
 {
-    engine_tick(LOOP_OWNER_OF(struct daemon, tick, timer)->engine);
+    struct daemon *d = LOOP_OWNER_OF(struct daemon, tick, timer);
+    engine_tick(d->engine);
+    manager_tick(&d->manager);
+    log_tell_withheld();
 }
 
 static enum kiln_code open_socket(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
-    enum kiln_code rc = listener_open(config_text(c, CONFIG_socket),
-                                      config_text(c, CONFIG_socket_group), &d->listener, err);
+    enum kiln_code rc = kept_socket_open(&d->inherited, config_text(c, CONFIG_socket),
+                                         config_text(c, CONFIG_socket_group), &d->listener, err);
     return rc ? rc : config_use_socket(d->config, d->listener.path, d->listener.inherited, err);
 }
 
@@ -174,18 +234,28 @@ static enum kiln_code make_state_folder(const struct daemon *d, struct kiln_err 
     return rc ? rc : fs_refuse_network(path, what, err);
 }
 
+static enum kiln_code find_user(const struct worker_kind *kind, const char *service,
+                                const char *name, struct worker_user *ret_user,
+                                struct kiln_err *err)
+{
+    return *service ? worker_user_of_service(kind, ret_user, err)
+                    : worker_user_find(kind, name, ret_user, err);
+}
+
 static enum kiln_code open_pool(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
     struct worker_user user;
+    const char *service = config_text(c, CONFIG_compiler_service);
     enum kiln_code rc =
-        worker_user_find(&worker_compilers, config_text(c, CONFIG_compiler_user), &user, err);
+        find_user(&worker_compilers, service, config_text(c, CONFIG_compiler_user), &user, err);
     if (rc)
         return rc;
     const struct pool_options options = {
         .loop = d->loop,
         .lanes = d->lanes,
         .program = config_text(c, CONFIG_compiler),
+        .service = service,
         .temp_base = config_text(c, CONFIG_temp_dir),
         .user = user,
         .workers = (unsigned)config_number(c, CONFIG_workers),
@@ -195,8 +265,9 @@ static enum kiln_code open_pool(struct daemon *d, struct kiln_err *err)
                     .jobs = (unsigned)config_number(c, CONFIG_worker_jobs) },
         .timeout_ms = config_number(c, CONFIG_compile_timeout),
     };
-    rc = folder_make(options.temp_base, temp_base_mode(&user), "the folder for temporary files",
-                     "--temp-dir", err);
+    if (!*service)
+        rc = folder_make(options.temp_base, temp_base_mode(&user), "the folder for temporary files",
+                         "--temp-dir", err);
     if (!rc)
         rc = pool_create(&options, &d->pool, err);
     return rc;
@@ -215,8 +286,10 @@ static void init_executor(struct daemon *d)
 
 static enum kiln_code open_transfers(struct daemon *d, struct kiln_err *err)
 {
-    enum kiln_code rc = worker_user_find(
-        &worker_transfers, config_text(d->config, CONFIG_transfer_user), &d->transfers_user, err);
+    const char *service = config_text(d->config, CONFIG_transfer_service);
+    enum kiln_code rc =
+        find_user(&worker_transfers, service, config_text(d->config, CONFIG_transfer_user),
+                  &d->transfers_user, err);
     if (rc)
         return rc;
     const struct transfers_options options = {
@@ -224,6 +297,7 @@ static enum kiln_code open_transfers(struct daemon *d, struct kiln_err *err)
         .loop = d->loop,
         .lanes = d->lanes,
         .program = config_text(d->config, CONFIG_transfer),
+        .service = service,
         .at_once = TRANSFERS_AT_ONCE,
         .for_admins = TRANSFERS_FOR_ADMINS,
         .waiting_most_uid = TRANSFERS_WAITING_UID,
@@ -239,69 +313,14 @@ static enum kiln_code open_transfers(struct daemon *d, struct kiln_err *err)
     return rc;
 }
 
-static enum kernel_store_mode store_mode(const struct config *c)
-{
-    const char *word = config_text(c, CONFIG_cache);
-    return strcmp(word, "off") == 0         ? KERNEL_STORE_OFF
-           : strcmp(word, "read-only") == 0 ? KERNEL_STORE_READ_ONLY
-                                            : KERNEL_STORE_ON;
-}
-
-static enum tuning_stale tuning_stale(const struct config *c)
-{
-    const char *word = config_text(c, CONFIG_tuning_stale);
-    return strcmp(word, "trust") == 0    ? TUNING_TRUST
-           : strcmp(word, "ignore") == 0 ? TUNING_IGNORE
-                                         : TUNING_WARN;
-}
-
-/* The parts of |path|, which is cut up. */
-static void split_path(char *path, const char *ret_folders[PACKAGE_FOLDERS_MOST + 1])
-{
-    size_t count = 0;
-    char *rest = NULL;
-    for (char *at = strtok_r(path, ":", &rest); at; at = strtok_r(NULL, ":", &rest)) {
-        if (count < PACKAGE_FOLDERS_MOST)
-            ret_folders[count++] = at;
-    }
-    ret_folders[count] = NULL;
-}
-
 static enum kiln_code open_engine(struct daemon *d, unsigned hot_count, struct kiln_err *err)
 {
-    const struct config *c = d->config;
-    char packages[PATH_TEXT_MOST + 16];
-    char path[PATH_TEXT_MOST];
-    const char *folders[PACKAGE_FOLDERS_MOST + 1];
-    snprintf(packages, sizeof(packages), "%s/packages", config_text(c, CONFIG_state_dir));
-    snprintf(path, sizeof(path), "%s", config_text(c, CONFIG_package_path));
-    split_path(path, folders);
-    const struct engine_options options = {
-        .executor = &d->executor.base,
-        .host = &d->host.base,
-        .readers = READERS,
-        .cache_directory = config_text(c, CONFIG_cache_dir),
-        .store_limit_bytes = config_number(c, CONFIG_cache_limit),
-        .store_limit_bytes_uid = config_number(c, CONFIG_cache_limit_per_uid),
-        .store_mode = store_mode(c),
-        .state_directory = config_text(c, CONFIG_state_dir),
-        .tuning_records_per_uid = config_number(c, CONFIG_tuning_records_per_uid),
-        .tuning_bytes_per_uid = config_number(c, CONFIG_tuning_bytes_per_uid),
-        .tuning_stale = tuning_stale(c),
-        .package_folder = packages,
-        .more_package_folders = folders,
-        .trusted_keys = config_text(c, CONFIG_trusted_keys),
-        .package_limit = config_number(c, CONFIG_package_limit),
-        .require_signature = strcmp(config_text(c, CONFIG_require_signature), "yes") == 0,
-        .hot_limit_bytes = config_number(c, CONFIG_hot_limit),
-        .hot_limit_count = hot_count,
-        .failure_ttl_s = (unsigned)((config_number(c, CONFIG_failure_ttl) + 999) / 1000),
-        .queue_limit = (unsigned)config_number(c, CONFIG_queue),
-        .queue_limit_uid = (unsigned)config_number(c, CONFIG_queue_per_uid),
-        .queue_bytes = config_number(c, CONFIG_queue_bytes),
-        .queue_bytes_uid = config_number(c, CONFIG_queue_bytes_per_uid),
-    };
-    return engine_open(&options, &d->engine, err);
+    struct engine_settings settings;
+    engine_settings_of(d->config, hot_count, &settings);
+    settings.options.executor = &d->executor.base;
+    settings.options.host = &d->host.base;
+    settings.options.readers = READERS;
+    return engine_open(&settings.options, &d->engine, err);
 }
 
 static enum kiln_code open_server(struct daemon *d, unsigned connections, struct kiln_err *err)
@@ -346,13 +365,13 @@ static enum kiln_code watch_signals(struct daemon *d, struct kiln_err *err)
 static enum kiln_code start(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
-    struct descriptor_shares shares = descriptors_share(
-        (struct descriptor_shares){ .connections = (unsigned)config_number(c, CONFIG_connections),
-                                    .hot_count = (unsigned)config_number(c, CONFIG_hot_count) });
+    struct descriptor_shares shares = share_descriptors(c);
     enum kiln_code rc = loop_create(&d->loop, err);
     if (rc)
         return rc;
     loop_timer_init(d->loop, &d->tick, &d->owner, on_tick);
+    manager_init(&d->manager, d->loop, &d->owner, &d->listener,
+                 config_text(c, CONFIG_descriptor_store));
     rc = watch_signals(d, err); /* first: a stop before there is a socket leaves none behind */
     if (!rc)
         rc = open_socket(d, err);
@@ -375,20 +394,23 @@ static void warn_of_root_only(const struct daemon *d)
 {
     const char *group = config_text(d->config, CONFIG_socket_group);
     if (d->listener.root_only)
-        log_warning("there is no group '%s', so nobody but root can use '%s': run 'groupadd "
-                    "--system %s' and 'usermod -aG %s USER', then start kilnd again, or name "
-                    "another group with --socket-group",
-                    group, d->listener.path, group, group);
+        log_event(LOG_EVENT_socket_root_only, NULL,
+                  "there is no group '%s', so nobody but root can use '%s': run 'groupadd "
+                  "--system %s' and 'usermod -aG %s USER', then start kilnd again, or name "
+                  "another group with --socket-group",
+                  group, d->listener.path, group, group);
 }
 
 static void tell_compilers_user(const struct daemon *d)
 {
     struct worker_user user = pool_confinement(d->pool).user;
     if (user.other)
-        log_info("compilers run as '%s' (uid %u)", user.name, (unsigned)user.uid);
+        log_event(LOG_EVENT_compilers_user, NULL, "compilers run as '%s' (uid %u)", user.name,
+                  (unsigned)user.uid);
     else if (user.uid == 0)
-        log_warning("compilers run as root: a source may quote what only root may read in folders "
-                    "of the system; name another user with --compiler-user");
+        log_event(LOG_EVENT_compilers_as_root, NULL,
+                  "compilers run as root: a source may quote what only root may read in folders "
+                  "of the system; name another user with --compiler-user");
 }
 
 static void tell_transfers_user(const struct daemon *d)
@@ -396,27 +418,35 @@ static void tell_transfers_user(const struct daemon *d)
     const struct worker_user *user = &d->transfers_user;
     struct worker_user compilers = pool_confinement(d->pool).user;
     if (user->other && compilers.other && compilers.uid == user->uid)
-        log_info("transfers run as '%s' (uid %u), as compilers do: 'useradd --system --shell "
-                 "/usr/sbin/nologin %s' gives them a user of their own",
-                 user->name, (unsigned)user->uid, worker_transfers.account);
+        log_event(LOG_EVENT_transfers_user, NULL,
+                  "transfers run as '%s' (uid %u), as compilers do: 'useradd --system --shell "
+                  "/usr/sbin/nologin %s' gives them a user of their own",
+                  user->name, (unsigned)user->uid, worker_transfers.account);
     else if (user->other)
-        log_info("transfers run as '%s' (uid %u)", user->name, (unsigned)user->uid);
+        log_event(LOG_EVENT_transfers_user, NULL, "transfers run as '%s' (uid %u)", user->name,
+                  (unsigned)user->uid);
     else if (user->uid == 0)
-        log_warning("transfers run as root: name another user with --transfer-user");
+        log_event(LOG_EVENT_transfers_as_root, NULL,
+                  "transfers run as root: name another user with --transfer-user");
 }
 
 static void serve(struct daemon *d)
 {
     d->host.pool = d->pool;
     d->host.server = d->server;
+    d->manager.server = d->server;
+    d->manager.engine = d->engine;
+    manager_restore(&d->manager, &d->inherited);
+    kept_socket_drop(&d->inherited);
     engine_start(d->engine);
     loop_timer_start(&d->tick, TICK_MS, TICK_MS);
-    log_info("kilnd " KILN_VERSION " listens on '%s', pid %d, %u compiler processes",
-             d->listener.path, (int)getpid(), pool_counts(d->pool).total);
+    log_event(LOG_EVENT_started, NULL,
+              "kilnd " KILN_VERSION " listens on '%s', pid %d, %u compiler processes",
+              d->listener.path, (int)getpid(), pool_counts(d->pool).total);
     warn_of_root_only(d);
     tell_compilers_user(d);
     tell_transfers_user(d);
-    notify_manager("READY=1");
+    manager_ready(&d->manager);
     loop_run(d->loop);
 }
 
@@ -430,7 +460,25 @@ static void keep_memory(void)
     mallopt(M_TRIM_THRESHOLD, MEMORY_KEPT);
 }
 
-int daemon_run(struct config *config)
+static enum kiln_code begin(struct daemon *d, int argc, const char *const *argv,
+                            struct kiln_err *err)
+{
+    const struct reload_parts parts = { .config = d->config,
+                                        .argc = argc,
+                                        .argv = argv,
+                                        .apply = apply_config,
+                                        .begins = on_reload_begins,
+                                        .ended = on_reload_ended };
+    enum kiln_code rc = inherited_take(&d->inherited, err);
+    if (!rc)
+        rc = reload_init(&d->reload, &parts, err);
+    if (!rc)
+        rc = start(d, err);
+    d->reload.parts.lanes = d->lanes;
+    return rc;
+}
+
+int daemon_run(struct config *config, int argc, const char *const *argv)
 {
     struct daemon d = { .config = config, .listener = LISTENER_CLOSED };
     struct kiln_err err = KILN_ERR_INIT;
@@ -438,10 +486,10 @@ int daemon_run(struct config *config)
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the write, not our end */
     keep_memory();
     notify_adopt();
-    host_init(&d.host, config, &d.listener);
-    enum kiln_code rc = start(&d, &err);
+    host_init(&d.host, config, &d.listener, &d.reload);
+    enum kiln_code rc = begin(&d, argc, argv, &err);
     if (rc)
-        log_error("cannot start: %s", err.text);
+        log_event(LOG_EVENT_start_failed, NULL, "cannot start: %s", err.text);
     else
         serve(&d);
     if (d.loop && d.phase != PHASE_CLOSING) {
@@ -452,7 +500,9 @@ int daemon_run(struct config *config)
     closer_destroy(d.closer);
     lanes_destroy(d.lanes);
     loop_destroy(d.loop);
+    inherited_done(&d.inherited);
+    reload_done(&d.reload);
     if (!rc)
-        log_info("stopped");
+        log_event(LOG_EVENT_stopped, NULL, "stopped");
     return rc ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -15,10 +15,12 @@ static uint64_t raise_limit(void)
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return 1024;
+    if (files.rlim_cur == files.rlim_max)
+        return files.rlim_cur; /* a unit's system-call filter may not even let us ask */
     files.rlim_cur = files.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &files) < 0)
-        log_warning("cannot raise the limit of open files to %llu",
-                    (unsigned long long)files.rlim_max);
+        log_event(LOG_EVENT_descriptors_few, NULL, "cannot raise the limit of open files to %llu",
+                  (unsigned long long)files.rlim_max);
     getrlimit(RLIMIT_NOFILE, &files);
     return files.rlim_cur;
 }
@@ -33,9 +35,10 @@ struct descriptor_shares descriptors_share(struct descriptor_shares wanted)
         return wanted;
     struct descriptor_shares got = { .connections = least_of(wanted.connections, left / 2) };
     got.hot_count = least_of(wanted.hot_count, left - got.connections);
-    log_warning("the limit of %llu open files leaves %u connections and %u code objects in memory "
-                "(settings connections and hot_count ask for %u and %u): raise LimitNOFILE",
-                (unsigned long long)limit, got.connections, got.hot_count, wanted.connections,
-                wanted.hot_count);
+    log_event(LOG_EVENT_descriptors_few, NULL,
+              "the limit of %llu open files leaves %u connections and %u code objects in memory "
+              "(settings connections and hot_count ask for %u and %u): raise LimitNOFILE",
+              (unsigned long long)limit, got.connections, got.hot_count, wanted.connections,
+              wanted.hot_count);
     return got;
 }

@@ -4,9 +4,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-/* Log lines of the engine: a burst, then one every few seconds; the rest is counted and said. */
-#define REPORTS_BURST 20
-#define REPORT_EVERY_NS 3000000000u
+#include <stdio.h>
 
 static struct host *self_of(struct engine_host *base)
 {
@@ -15,7 +13,17 @@ static struct host *self_of(struct engine_host *base)
 
 static struct json *answer_config(struct engine_host *base)
 {
-    return config_to_json(self_of(base)->config);
+    const struct host *host = self_of(base);
+    struct json *all = json_object();
+    for (int key = 0; key < CONFIG_KEYS; key++) {
+        const struct config_entry *waiting = reload_waiting(host->reload, (enum config_key)key);
+        struct json *one = config_describe(&host->config->entries[key], (enum config_key)key);
+        json_set_text(one, "applies", config_table[key].applies == SETTING_NOW ? "now" : "restart");
+        if (waiting)
+            json_set(one, "after_restart", config_describe(waiting, (enum config_key)key));
+        json_set(all, config_table[key].key, one);
+    }
+    return all;
 }
 
 static struct json *describe_pool(const struct pool *pool)
@@ -66,49 +74,30 @@ static void add_stats(struct engine_host *base, struct json *stats)
     }
 }
 
-/* A full disk fails every write: the log must not fill it further. */
-static bool may_report(struct host *host)
+static void report(struct engine_host *base, const struct engine_report *r)
 {
-    uint64_t now = clock_monotonic_ns();
-    uint64_t earned = (now - host->reported_ns) / REPORT_EVERY_NS;
-    if (earned > 0) {
-        host->reports_left += earned < REPORTS_BURST ? (unsigned)earned : REPORTS_BURST;
-        host->reports_left =
-            host->reports_left < REPORTS_BURST ? host->reports_left : REPORTS_BURST;
-        host->reported_ns = now;
-    }
-    if (host->reports_left == 0) {
-        host->reports_withheld++;
-        return false;
-    }
-    host->reports_left--;
-    return true;
+    (void)base;
+    char target[LIMIT_TARGET_TEXT];
+    enum log_event event = log_event_named(r->event);
+    snprintf(target, sizeof(target), "%.*s", (int)r->target.size, (const char *)r->target.data);
+    const struct log_fields fields = { .event = event == LOG_EVENT_notice ? r->event : NULL,
+                                       .key = r->key,
+                                       .uid = r->uid,
+                                       .target = target[0] ? target : NULL,
+                                       .duration_us = r->duration_ns / 1000 };
+    log_event(event, &fields, "%s: %s", r->event, r->text);
 }
 
-static void report(struct engine_host *base, const char *event, const char *text, bool trouble)
-{
-    struct host *host = self_of(base);
-    if (!may_report(host))
-        return;
-    if (host->reports_withheld > 0)
-        log_warning("%u messages like the following were withheld", host->reports_withheld);
-    host->reports_withheld = 0;
-    if (trouble)
-        log_warning("%s: %s", event, text);
-    else
-        log_info("%s: %s", event, text);
-}
-
-void host_init(struct host *host, const struct config *config, const struct listener *listener)
+void host_init(struct host *host, const struct config *config, const struct listener *listener,
+               const struct reload *reload)
 {
     *host = (struct host){
         .base = { .config = answer_config,
                   .add_status = add_status,
                   .add_stats = add_stats,
                   .report = report },
-        .reports_left = REPORTS_BURST,
-        .reported_ns = clock_monotonic_ns(),
         .config = config,
+        .reload = reload,
         .listener = listener,
         .started_ns = clock_monotonic_ns(),
     };

@@ -7,6 +7,7 @@
  * Ownership  borrows everything; embed it
  */
 #include "daemon/config.h"
+#include "daemon/reload.h"
 #include "daemon/server/server.h"
 #include "daemon/workers/pool.h"
 #include "engine/engine.h"
@@ -14,13 +15,12 @@
 struct host {
     struct engine_host base; /* first: hand out its address */
     const struct config *config;
+    const struct reload *reload;
     const struct listener *listener;
     const struct pool *pool;     /* NULL until it is there */
     const struct server *server; /* NULL until it is there */
     uint64_t started_ns;
-    unsigned reports_left; /* log lines of the engine that may still be written now */
-    unsigned reports_withheld;
-    uint64_t reported_ns;
 };
 
-void host_init(struct host *host, const struct config *config, const struct listener *listener);
+void host_init(struct host *host, const struct config *config, const struct listener *listener,
+               const struct reload *reload);

@@ -9,8 +9,14 @@
  *   config.c         where settings come from; config_value.c reads and prints them
  *   config_defaults.c  those that depend on the host
  *   descriptors.c    open files divided between connections and hot set
- *   host.c           what this process adds to 'status' and 'stats'
- *   notify.c         READY and STOPPING for the service manager
+ *   engine_settings.c  settings as the engine's options
+ *   reload.c         SIGHUP: settings read anew
+ *   host.c           what this process adds to 'status' and 'stats'; reports into the log
+ *   inherited.c      descriptors that the service manager started us with
+ *   kept_socket.c    which socket: the manager's, one that it kept, or a new one
+ *   manager.c        what it is told, and what it keeps for the next kilnd
+ *   notify.c         how it is told
+ *   parcel.c         the hot set's descriptors, held as two
  *   executor_uv.c    the engine's work onto lanes and compilers
  *
  *   loop/            all of libuv: loop, timer, watch, signals, process, lanes
@@ -25,6 +31,9 @@
  *                    worker      one kiln-compiler process; its states: worker_state
  *                    worker_end  why one ended, in words
  *                    worker_user  whom compilers and transfers run as
+ *                    worker_process  one as our child, or in a unit of its own: launch,
+ *                                    kiln_launch.c
+ *                    take_file   another user's file becomes ours
  *                    temp_folder
  *                    kiln_compiler.c  that program itself; what it does: engine/compile/worker.c
  *
@@ -57,7 +66,7 @@ int main(int argc, char **argv)
     enum kiln_code rc =
         config_load(argc, (const char *const *)argv, (const char *const *)environ, &config, &err);
     if (rc) {
-        log_error("%s", err.text);
+        log_event(LOG_EVENT_configuration_refused, NULL, "%s", err.text);
         return EXIT_USAGE;
     }
     switch (config.request) {
@@ -67,5 +76,10 @@ int main(int argc, char **argv)
     case CONFIG_RUN: break;
     }
     log_set_level((enum log_level)config_number(&config, CONFIG_log_level));
-    return daemon_run(&config);
+    rc = log_set_format((enum log_format)config_number(&config, CONFIG_log_format), &err);
+    if (rc) {
+        log_event(LOG_EVENT_configuration_refused, NULL, "%s", err.text);
+        return EXIT_USAGE;
+    }
+    return daemon_run(&config, argc, (const char *const *)argv);
 }

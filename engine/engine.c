@@ -5,6 +5,7 @@
 #include "engine/service/budget.h"
 #include "engine/service/handed_files.h"
 #include "engine/service/leases.h"
+#include "engine/service/ledger_tasks.h"
 #include "engine/service/packages.h"
 #include "engine/service/store_tasks.h"
 #include "engine/service/tuning_opening.h"
@@ -40,6 +41,8 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
     if (!rc)
         rc = budget_create(o->queue_bytes, o->queue_bytes_uid, &e->budget, err);
     if (!rc)
+        rc = figures_open(&e->figures, err);
+    if (!rc)
         rc = handed_files_create(&e->handed, err);
     if (!rc)
         rc = tuning_opening_begin(e, o, err);
@@ -73,6 +76,7 @@ void engine_close(struct engine *e)
     if (!e)
         return;
     handed_files_destroy(e->handed);
+    figures_close(&e->figures);
     budget_destroy(e->budget);
     failure_memory_destroy(e->failures);
     compile_queue_destroy(e->queue);
@@ -91,6 +95,8 @@ void engine_start(struct engine *e)
     if (e->notice[0])
         event_store(e, kernel_store_opening(e->store), e->notice);
     tuning_opening_tell(e);
+    ledger_load(e);
+    history_begin(e);
     toolchains_describe(e);
     packages_start(e);
 }
@@ -103,6 +109,8 @@ void engine_drain(struct engine *e)
     leases_drain(e);
     tuning_queue_drain(e);
     recency_write(e, /* force= */ true);
+    ledger_write(e, /* force= */ true);
+    history_write(e, /* force= */ true);
 }
 
 bool engine_idle(const struct engine *e)
@@ -111,9 +119,80 @@ bool engine_idle(const struct engine *e)
            compile_queue_running(e->queue) == 0;
 }
 
+void engine_set_limits(struct engine *e, const struct engine_options *o)
+{
+    const struct hot_set_options hot = { .limit_bytes = o->hot_limit_bytes,
+                                         .limit_count = o->hot_limit_count };
+    e->hot_limit_bytes = o->hot_limit_bytes;
+    hot_set_set_limits(e->hot, &hot);
+    kernel_store_set_limits(e->store, o->store_limit_bytes, o->store_limit_bytes_uid);
+    compile_queue_set_limits(e->queue, o->queue_limit, o->queue_limit_uid);
+    failure_memory_set_ttl(e->failures, o->failure_ttl_s);
+    budget_set_limits(e->budget, o->queue_bytes, o->queue_bytes_uid);
+    tuning_opening_set_limits(e, o);
+    packages_set_limits(e, o);
+}
+
+struct engine_pulse engine_pulse(const struct engine *e)
+{
+    const struct stats *s = &e->stats;
+    uint64_t found = s->hits_hot + s->hits_disk + s->hits_package + s->hits_remote;
+    return (struct engine_pulse){ .asked = s->fetches,
+                                  .found = found,
+                                  .compiling = compile_queue_running(e->queue),
+                                  .waiting = compile_queue_waiting(e->queue) };
+}
+
+/* ---- the hot set through a restart ---- */
+
+static struct hot_image_origin origin_of(const struct engine *e, uint64_t sequence)
+{
+    return (struct hot_image_origin){ .uid = (uint32_t)geteuid(),
+                                      .sequence = sequence,
+                                      .packages = package_set_fingerprint(e->packages) };
+}
+
+static const struct object_origin *look_up(void *context, const struct object *object)
+{
+    const struct engine *e = context;
+    return object->origin ? object->origin
+                          : &ledger_kind_at(e->figures.ledger, object->ledger_kind)->what;
+}
+
+static void note(void *context, struct object *object, const struct object_origin *origin)
+{
+    const struct engine *e = context;
+    object->ledger_kind = ledger_kind_of(e->figures.ledger, origin);
+}
+
+static struct hot_image_books books_of(struct engine *e)
+{
+    return (struct hot_image_books){ .look_up = look_up, .note = note, .context = e };
+}
+
+uint64_t engine_hot_changes(const struct engine *e) { return hot_set_changes(e->hot); }
+
+enum kiln_code engine_hot_export(struct engine *e, uint64_t sequence, size_t objects_most,
+                                 struct hot_image *ret_image, struct kiln_err *err)
+{
+    const struct hot_image_origin origin = origin_of(e, sequence);
+    const struct hot_image_books books = books_of(e);
+    return hot_image_write(e->hot, &origin, &books, objects_most, ret_image, err);
+}
+
+enum kiln_code engine_hot_import(struct engine *e, struct bytes index, int *fds, size_t count,
+                                 struct hot_image_taken *ret_taken, struct kiln_err *err)
+{
+    const struct hot_image_origin origin = origin_of(e, /* sequence= */ 0);
+    const struct hot_image_books books = books_of(e);
+    return hot_image_read(e->hot, index, &origin, &books, fds, count, ret_taken, err);
+}
+
 void engine_tick(struct engine *e)
 {
     recency_write(e, /* force= */ false);
+    ledger_write(e, /* force= */ false);
+    history_write(e, /* force= */ false);
     packages_tick(e);
     store_tidy(e);
     handed_files_tick(e);

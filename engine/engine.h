@@ -10,10 +10,22 @@
  */
 #include "common/json.h"
 #include "engine/jobs/executor.h"
+#include "engine/store/hot_image.h"
 #include "engine/store/kernel_store.h"
 #include "engine/tuning/tuning.h"
 
 struct engine;
+
+/* Something an operator should know. */
+struct engine_report {
+    const char *event;        /* its kind: common/log_events.def has them all */
+    const char *text;         /* the sentence */
+    bool trouble;             /* something is wrong */
+    const struct digest *key; /* of the kernel that it is about; NULL: none */
+    const uint32_t *uid;      /* of who asked; NULL: nobody in particular */
+    struct bytes target;      /* empty: none */
+    uint64_t duration_ns;     /* 0: none */
+};
 
 /* What the process around the engine adds to administrative answers. */
 struct engine_host {
@@ -23,9 +35,8 @@ struct engine_host {
     void (*add_status)(struct engine_host *host, struct json *status);
     /* Adds its own counters (clients, worker_crashes, ...) to the answer of 'stats'. */
     void (*add_stats)(struct engine_host *host, struct json *stats);
-    /* Something an operator should know: |event| names the kind ("store_error"), |text| is the
-     * sentence; |trouble|: something is wrong.  May come often: the host limits what it writes. */
-    void (*report)(struct engine_host *host, const char *event, const char *text, bool trouble);
+    /* May come often: the host limits what it writes. */
+    void (*report)(struct engine_host *host, const struct engine_report *report);
 };
 
 struct engine_options {
@@ -65,5 +76,29 @@ void engine_start(struct engine *engine);
 /* From now on queued compiles fail with KILN_UNAVAILABLE; running ones end. */
 void engine_drain(struct engine *engine);
 bool engine_idle(const struct engine *engine);
+/* Other limits and policies from now on: of |options| those of bytes, numbers, seconds, and
+ * tuning_stale.  The rest is as it was at opening, whatever it says. */
+void engine_set_limits(struct engine *engine, const struct engine_options *options);
+
+struct engine_pulse {            /* what people ask first */
+    uint64_t asked;              /* kernels, each item of a batch */
+    uint64_t found;              /* of those, the ones that a tier had */
+    unsigned compiling, waiting; /* now */
+};
+struct engine_pulse engine_pulse(const struct engine *engine);
+
+/* ---- code objects in memory, through a restart: decision 12 ---- */
+
+/* Grows whenever what engine_hot_export has to say changes. */
+uint64_t engine_hot_changes(const struct engine *engine);
+/* At most |objects_most| of them.  The image's descriptors are borrowed until the next call. */
+KILN_MUST_CHECK enum kiln_code engine_hot_export(struct engine *engine, uint64_t sequence,
+                                                 size_t objects_most, struct hot_image *ret_image,
+                                                 struct kiln_err *err);
+/* As hot_image_read; before engine_start. */
+KILN_MUST_CHECK enum kiln_code engine_hot_import(struct engine *engine, struct bytes index,
+                                                 int *fds, size_t count,
+                                                 struct hot_image_taken *ret_taken,
+                                                 struct kiln_err *err);
 /* Housekeeping the host calls about once a second: writes recency in batches. */
 void engine_tick(struct engine *engine);

@@ -42,12 +42,19 @@ static int note_refusal(const struct invocation *invocation, int rc)
 int admin_ask(const struct invocation *invocation, const char *request,
               const struct json *arguments, struct json **ret_reply, struct kiln_error *err)
 {
+    return admin_ask_within(invocation, request, arguments, 0, ret_reply, err);
+}
+
+int admin_ask_within(const struct invocation *invocation, const char *request,
+                     const struct json *arguments, int timeout_ms, struct json **ret_reply,
+                     struct kiln_error *err)
+{
     KILN_AUTO(mem) char *text = NULL;
     KILN_AUTO(reply) char *reply = NULL;
     int rc = print_arguments(request, arguments, &text, err);
     if (!rc)
-        rc =
-            note_refusal(invocation, kiln_admin(invocation->client, request, text, 0, &reply, err));
+        rc = note_refusal(invocation,
+                          kiln_admin(invocation->client, request, text, timeout_ms, &reply, err));
     return rc ? rc : parse_reply(request, reply, ret_reply, err);
 }
 
@@ -72,7 +79,9 @@ int admin_call(const struct invocation *invocation, const struct admin_call *cal
         .size = sizeof(whole),
         .request = call->request,
         .json = text,
-        .timeout_ms = limited ? session_timeout_ms(invocation->common) : -1,
+        .timeout_ms = limited            ? session_timeout_ms(invocation->common)
+                      : call->timeout_ms ? call->timeout_ms
+                                         : -1,
         .files = files,
         .file_count = (size_t)(files[0] >= 0) + (size_t)(files[1] >= 0),
         .progress = call->db_progress ? db_progress_on

@@ -14,6 +14,11 @@ CLI_MUST_CHECK int admin_ask(const struct invocation *invocation, const char *re
                              const struct json *arguments, struct json **ret_reply,
                              struct kiln_error *err);
 
+/* The same with a time of its own: 0 is the client's. */
+CLI_MUST_CHECK int admin_ask_within(const struct invocation *invocation, const char *request,
+                                    const struct json *arguments, int timeout_ms,
+                                    struct json **ret_reply, struct kiln_error *err);
+
 /* A request with more to it. */
 struct db_progress;
 struct admin_call {
@@ -26,6 +31,7 @@ struct admin_call {
     int *ret_files;                  /* what comes back, the caller's to close */
     size_t ret_files_most;
     size_t *ret_file_count;
+    int timeout_ms; /* where --timeout does not say; 0: none */
 };
 #define ADMIN_CALL_INIT .file = -1, .second_file = -1
 

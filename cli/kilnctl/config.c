@@ -3,12 +3,22 @@
 #include "cli/kilnctl/show.h"
 #include "cli/output.h"
 
+static bool any_waits(const struct json *reply)
+{
+    const struct json *j = json_first(reply);
+    while (j && !json_get(j, "after_restart"))
+        j = json_next(j);
+    return j != NULL;
+}
+
 static int print(const struct json *reply, struct kiln_error *err)
 {
     static const struct column columns[] = { { "SETTING", ALIGN_LEFT },
                                              { "VALUE", ALIGN_LEFT },
-                                             { "ORIGIN", ALIGN_LEFT } };
-    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 3);
+                                             { "ORIGIN", ALIGN_LEFT },
+                                             { "AFTER A RESTART", ALIGN_LEFT } };
+    bool waits = any_waits(reply);
+    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, waits ? 4 : 3);
     for (const struct json *j = json_first(reply); j; j = json_next(j)) {
         char text[1024];
         const struct json *value = json_get(j, "value");
@@ -19,6 +29,8 @@ static int print(const struct json *reply, struct kiln_error *err)
         else
             table_cell(table, "%s", show_value("", value, text, sizeof(text)));
         table_cell(table, "%s", json_get_text(j, "origin", "-"));
+        if (waits)
+            table_cell(table, "%s", json_get_text(json_get(j, "after_restart"), "value", "-"));
     }
     return table_print(table, stdout, err);
 }
@@ -36,7 +48,10 @@ const struct command command_config = {
     .name = "config",
     .words = "",
     .summary = "every setting of the daemon, and where it came from",
-    .help = "Prints each setting with its value and its origin: a flag, a variable, a file or the\n"
-            "built-in default.",
+    .help =
+        "Prints each setting with its value and its origin: a flag, a variable, a file or the\n"
+        "built-in default.  A setting that was changed in the configuration and read anew\n"
+        "(systemctl reload, SIGHUP) but counts only when kilnd starts has its new value in the\n"
+        "last column.",
     .run = run,
 };

@@ -17,10 +17,10 @@ struct diff_options {
 static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "the device (as a file of the two is called)",
       0, 0 },
-    { "kind", 0, OPTION_TEXT, AT(kind), "KIND", "find or perf (as a file of the two is called)", 0,
-      0 },
-    { "backend", 0, OPTION_TEXT, AT(backend), "NAME",
-      "of FindDb: HIP, CUDA or OpenCL (a file's name, else the device's own)", 0, 0 },
+    { "kind", 0, OPTION_TEXT, AT(kind), "find|perf",
+      "which they are (as a file of the two is called)", 0, 0 },
+    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL",
+      "of FindDb (a file's name, else the device's own)", 0, 0 },
     { "uid", 0, OPTION_NUMBER, AT(uid), "UID", "the user tier of this one (administrators; you)", 0,
       UINT32_MAX - 1 },
 };

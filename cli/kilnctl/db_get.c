@@ -18,8 +18,8 @@ struct get_options {
 static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "the device, such as gfx90a68 (needed)", 0,
       0 },
-    { "backend", 0, OPTION_TEXT, AT(backend), "NAME",
-      "of FindDb: HIP, CUDA or OpenCL (the device's own)", 0, 0 },
+    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL", "of FindDb (the device's own)", 0,
+      0 },
     { "nearest", 0, OPTION_FLAG, AT(nearest), NULL,
       "where nothing is recorded: the nearest batch size, then spatial size", 0, 0 },
     { "driver", 0, OPTION_TEXT, AT(driver), "VERSION", "mark what was measured with another driver",

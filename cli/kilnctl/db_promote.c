@@ -13,8 +13,8 @@ struct promote_options {
 static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "only of this device, such as gfx90a68", 0,
       0 },
-    { "kind", 0, OPTION_TEXT, AT(kind), "KIND", "only find or perf", 0, 0 },
-    { "backend", 0, OPTION_TEXT, AT(backend), "NAME", "FindDb only of HIP, CUDA or OpenCL", 0, 0 },
+    { "kind", 0, OPTION_TEXT, AT(kind), "find|perf", "only FindDb, or only PerfDb", 0, 0 },
+    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL", "FindDb only of this one", 0, 0 },
     { "problem", 0, OPTION_TEXT, AT(problem), "PROBLEM", "only of this one: a driver line or a key",
       0, 0 },
     { "solver", 0, OPTION_TEXT, AT(solver), "NAME", "only what this solver was measured with", 0,

@@ -14,12 +14,12 @@ struct rm_options {
 
 #define AT(field) offsetof(struct rm_options, field)
 static const struct option options[] = {
-    { "tier", 0, OPTION_TEXT, AT(tier), "TIER", "user, host or system (user: your own)", 0, 0 },
+    { "tier", 0, OPTION_TEXT, AT(tier), "system|host|user", "whose (user: your own)", 0, 0 },
     { "uid", 0, OPTION_NUMBER, AT(uid), "UID", "another user's (administrators)", 0,
       UINT32_MAX - 1 },
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "of this device, such as gfx90a68", 0, 0 },
-    { "kind", 0, OPTION_TEXT, AT(kind), "KIND", "find or perf", 0, 0 },
-    { "backend", 0, OPTION_TEXT, AT(backend), "NAME", "FindDb of HIP, CUDA or OpenCL", 0, 0 },
+    { "kind", 0, OPTION_TEXT, AT(kind), "find|perf", "FindDb or PerfDb", 0, 0 },
+    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL", "FindDb of this one", 0, 0 },
     { "problem", 0, OPTION_TEXT, AT(problem), "PROBLEM", "of this one: a driver line or a key", 0,
       0 },
     { "solver", 0, OPTION_TEXT, AT(solver), "NAME", "only this solver's entries", 0, 0 },

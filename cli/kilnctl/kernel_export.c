@@ -22,7 +22,7 @@ struct export_options {
 
 #define AT(field) offsetof(struct export_options, field)
 static const struct option options[] = {
-    { "format", 0, OPTION_TEXT, AT(format), "NAME", "what to write: ukdb, MIOpen's (ukdb)", 0, 0 },
+    { "format", 0, OPTION_TEXT, AT(format), "ukdb", "what to write: MIOpen's (ukdb)", 0, 0 },
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
       "only the kernels for this device, such as gfx90a68", 0, 0 },
     { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",

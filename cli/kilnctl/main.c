@@ -12,6 +12,8 @@
  *   prefetch_run.[ch], problem_file.[ch]           problems, for prefetch and pkg build
  *   db_file.[ch], db_send.[ch], db_exported.[ch]   tuning files, in and out
  *   overlay*.[ch]                                  a folder for MIOpen as it is
+ *   doctor_*.[ch]  checks: facts, and their verdicts   top_*.[ch]  the sample, the page, ncurses
+ *   report_*.[ch]  the HTML page, its charts and tables
  *   ../          options, units, tables, progress: shared with kiln-driver
  */
 #include "cli/kilnctl/command.h"

@@ -1,11 +1,122 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/db_words.h"
 #include "cli/kilnctl/show.h"
 #include "cli/output.h"
+#include "cli/units.h"
+
+#include <string.h>
+
+#define BY_CHOICES "uid target program"
+#define SHOWN_MOST 40 /* rows of a table for people; --json has all */
+
+struct stats_options {
+    const char *by;
+};
+
+static const struct option options[] = {
+    { "by", 0, OPTION_TEXT, offsetof(struct stats_options, by), "uid|target|program",
+      "compile time saved and space taken, by uid, target or program", 0, 0 },
+};
+
+/* ---- by user, target or program ---- */
+
+static void add_figures(struct table *table, const struct json *row)
+{
+    char text[UNITS_TEXT_MOST];
+    table_cell(table, "%s", units_seconds(json_get_number(row, "saved_s", 0), text));
+    table_cell(table, "%s", units_count(json_get_u64(row, "hits", 0), text));
+    table_cell(table, "%s", units_seconds(json_get_number(row, "compile_s", 0), text));
+    table_cell(table, "%s", units_count(json_get_u64(row, "compiles", 0), text));
+    table_cell(table, "%s", units_count(json_get_u64(row, "kernels", 0), text));
+    table_cell(table, "%s", units_size(json_get_u64(row, "bytes", 0), text));
+}
+
+static void add_row(struct table *table, const struct json *row, const char *by)
+{
+    char who[DB_WHO_MOST];
+    bool is_user = strcmp(by, "uid") == 0;
+    table_cell_in(table, COLOUR_BOLD, "%s",
+                  is_user ? db_who(row, who) : json_get_text(row, by, "?"));
+    add_figures(table, row);
+}
+
+static void add_named(struct table *table, const struct json *row, const char *name)
+{
+    table_cell(table, "%s", name);
+    add_figures(table, row);
+}
+
+static bool is_empty(const struct json *row)
+{
+    for (const struct json *j = json_first(row); j; j = json_next(j)) {
+        if (json_as_number(j, 0) != 0)
+            return false;
+    }
+    return true;
+}
+
+static int print_table(const struct json *reply, const char *by, struct kiln_error *err)
+{
+    const struct json *rows = json_get(reply, "rows"), *others = json_get(reply, "others");
+    const char *title = strcmp(by, "uid") == 0      ? "USER"
+                        : strcmp(by, "target") == 0 ? "TARGET"
+                                                    : "PROGRAM";
+    const struct column columns[] = {
+        { title, ALIGN_LEFT },       { "SAVED", ALIGN_RIGHT },    { "HITS", ALIGN_RIGHT },
+        { "COMPILED", ALIGN_RIGHT }, { "COMPILES", ALIGN_RIGHT }, { "KERNELS", ALIGN_RIGHT },
+        { "STORED", ALIGN_RIGHT },
+    };
+    __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 7);
+    size_t shown = 0;
+    for (const struct json *j = json_first(rows); j && shown < SHOWN_MOST;
+         j = json_next(j), shown++)
+        add_row(table, j, by);
+    if (!is_empty(others))
+        add_named(table, others, "others");
+    add_named(table, json_get(reply, "total"), "total");
+    int rc = table_print(table, stdout, err);
+    if (!rc && json_count(rows) > shown)
+        printf("and %zu more: --json has all\n", json_count(rows) - shown);
+    return rc;
+}
+
+static void print_since(const struct json *reply)
+{
+    char when[UNITS_TEXT_MOST];
+    bool kept = json_get_bool(reply, "kept", true);
+    printf("\nsince %s%s; kernels and stored: what is in the store now\n",
+           units_when(json_get_u64(reply, "since", 0), when),
+           kept ? "" : ", and not kept: the cache is off or read-only");
+}
+
+static int run_by(const struct invocation *invocation, const char *by, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *question = json_object();
+    KILN_AUTO(json) struct json *reply = NULL;
+    int rc = db_check_word("by", by, BY_CHOICES, err);
+    if (rc)
+        return rc;
+    json_set_text(question, "by", by);
+    rc = admin_ask(invocation, "ledger", question, &reply, err);
+    if (rc)
+        return rc;
+    if (invocation->common->json)
+        return output_json(reply, err);
+    rc = print_table(reply, by, err);
+    if (!rc)
+        print_since(reply);
+    return rc;
+}
+
+/* ---- counters ---- */
 
 static int run(const struct invocation *invocation, struct kiln_error *err)
 {
+    const char *by = ((const struct stats_options *)invocation->options)->by;
     KILN_AUTO(json) struct json *reply = NULL;
+    if (by)
+        return run_by(invocation, by, err);
     int rc = admin_ask(invocation, "stats", NULL, &reply, err);
     if (rc)
         return rc;
@@ -15,8 +126,17 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_stats = {
     .name = "stats",
     .words = "",
-    .summary = "counters since the daemon started, and sizes now",
-    .help = "Prints kilnd's counters since it started: fetches, hits by where they were found, "
-            "misses,\ncompiles and what became of them; then the sizes of the stores.",
+    .summary = "counters since the daemon started, and sizes now; what was saved, and by whom",
+    .help =
+        "Prints kilnd's counters since it started: fetches, hits by where they were found, "
+        "misses,\ncompiles and what became of them; then the sizes of the stores.\n\n"
+        "--by tells instead what kernels saved: each hit is worth the time that its kernel once "
+        "took to\n"
+        "compile, so a kernel of MIOpen's, which states no time, counts as a hit that saved "
+        "nothing.  It is\n"
+        "kept over restarts, with the cache.  Users see their own row, and the others' as one.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct stats_options),
     .run = run,
 };

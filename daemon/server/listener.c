@@ -17,29 +17,10 @@
 #include <sys/stat.h>
 
 #define BACKLOG 4096
-/* Where systemd puts the first inherited descriptor. */
-#define LISTEN_FDS_START 3
 /* Against a daemon that removes its lock file just when we open it. */
 #define LOCK_TRIES 8
 
-/* ---- inherited ---- */
-
-static bool number_of(const char *name, long *ret_number)
-{
-    const char *text = getenv(name);
-    char *end;
-    if (!text || !*text)
-        return false;
-    *ret_number = strtol(text, &end, 10);
-    return *end == '\0';
-}
-
-static bool was_given_sockets(long *ret_count)
-{
-    long pid;
-    return number_of("LISTEN_PID", &pid) && pid == (long)getpid() &&
-           number_of("LISTEN_FDS", ret_count) && *ret_count > 0;
-}
+/* ---- of the service manager ---- */
 
 static enum kiln_code check_inherited(int fd, struct sockaddr_un *address, struct kiln_err *err)
 {
@@ -58,21 +39,15 @@ static enum kiln_code check_inherited(int fd, struct sockaddr_un *address, struc
     return KILN_OK;
 }
 
-static enum kiln_code inherit(long count, struct listener *ret_listener, struct kiln_err *err)
+enum kiln_code listener_adopt(int fd, struct listener *ret_listener, struct kiln_err *err)
 {
-    unsetenv("LISTEN_PID");
-    unsetenv("LISTEN_FDS");
-    unsetenv("LISTEN_FDNAMES");
-    if (count != 1)
-        return kiln_fail(err, KILN_INVALID, "LISTEN_FDS=%ld: kilnd takes exactly one socket",
-                         count);
     struct sockaddr_un address = { 0 };
-    enum kiln_code rc = check_inherited(LISTEN_FDS_START, &address, err);
+    enum kiln_code rc = check_inherited(fd, &address, err);
     if (rc)
         return rc;
-    fcntl(LISTEN_FDS_START, F_SETFD, FD_CLOEXEC);
-    fcntl(LISTEN_FDS_START, F_SETFL, fcntl(LISTEN_FDS_START, F_GETFL) | O_NONBLOCK);
-    struct listener l = { .fd = LISTEN_FDS_START, .lock_fd = -1, .inherited = true };
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    struct listener l = { .fd = fd, .lock_fd = -1, .inherited = true };
     memcpy(l.path, address.sun_path, sizeof(l.path));
     l.path[sizeof(l.path) - 1] = '\0';
     *ret_listener = l;
@@ -266,9 +241,6 @@ static enum kiln_code open_own(const struct sockaddr_un *address, const char *gr
 enum kiln_code listener_open(const char *path, const char *group, struct listener *ret_listener,
                              struct kiln_err *err)
 {
-    long inherited;
-    if (was_given_sockets(&inherited))
-        return inherit(inherited, ret_listener, err);
     struct sockaddr_un address;
     enum kiln_code rc = address_of(path, &address, err);
     if (rc)
@@ -287,12 +259,58 @@ enum kiln_code listener_open(const char *path, const char *group, struct listene
 static bool is_ours(const struct listener *l)
 {
     struct stat st;
-    return l->inode && lstat(l->path, &st) == 0 && st.st_dev == l->device && st.st_ino == l->inode;
+    return l->inode && lstat(l->path, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_dev == l->device &&
+           st.st_ino == l->inode;
+}
+
+/* ---- our own, once more ---- */
+
+void listener_name(const struct listener *l, char name[LISTENER_NAME_MOST])
+{
+    snprintf(name, LISTENER_NAME_MOST, LISTENER_NAME_PREFIX "%llx-%llx",
+             (unsigned long long)l->device, (unsigned long long)l->inode);
+}
+
+static bool read_name(const char *name, struct listener *l)
+{
+    unsigned long long device, inode;
+    char rest;
+    if (sscanf(name, LISTENER_NAME_PREFIX "%llx-%llx%c", &device, &inode, &rest) != 2)
+        return false;
+    l->device = (dev_t)device;
+    l->inode = (ino_t)inode;
+    return true;
+}
+
+enum kiln_code listener_resume(int fd, const char *name, const char *path,
+                               struct listener *ret_listener, struct kiln_err *err)
+{
+    struct listener l = LISTENER_CLOSED;
+    struct sockaddr_un address = { 0 };
+    if (!read_name(name, &l))
+        return kiln_fail(err, KILN_INVALID, "its name is none that kilnd gives");
+    enum kiln_code rc = check_inherited(fd, &address, err);
+    if (rc)
+        return rc;
+    snprintf(l.path, sizeof(l.path), "%.*s", (int)sizeof(address.sun_path) - 1, address.sun_path);
+    if (strcmp(l.path, path) != 0)
+        return kiln_fail(err, KILN_NOT_FOUND, "it listens on '%s', the setting socket says '%s'",
+                         l.path, path);
+    if (!is_ours(&l))
+        return kiln_fail(err, KILN_NOT_FOUND, "'%s' is no more the file that leads to it", path);
+    rc = take_lock(&address, &l.lock_fd, err);
+    if (rc)
+        return rc;
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    l.fd = fd;
+    l.kept = true;
+    *ret_listener = l;
+    return KILN_OK;
 }
 
 void listener_close(struct listener *l)
 {
-    if (!l->inherited && is_ours(l))
+    if (!l->inherited && !l->kept && is_ours(l))
         unlink(l->path);
     if (l->fd >= 0)
         close(l->fd);

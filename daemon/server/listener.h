@@ -4,9 +4,11 @@
 /*
  * The socket that clients connect to.
  *
- * Role       takes over one that the service manager opened (LISTEN_FDS), else makes one; takes
- *            over the place of a dead daemon, refuses that of a live one
+ * Role       takes over one that the service manager opened, or one that an earlier kilnd made and
+ *            the manager kept, else makes one; takes over the place of a dead daemon, refuses that
+ *            of a live one
  * Ownership  owns descriptor, file and lock; removes the file at close only if it is still ours
+ *            and nobody keeps the socket for the next kilnd
  * Threading  before the loop runs, or on its thread
  *
  * A lock on <path>.lock, held while we live, decides between daemons that start at the same time.
@@ -22,6 +24,7 @@ struct listener {
     int fd; /* owned; listens, does not block */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
     bool inherited; /* made by the service manager, who also removes it */
+    bool kept;      /* the service manager has it too: the file stays for who comes next */
     bool root_only; /* the host has no such group: nobody but root may connect */
     int lock_fd;    /* owned; -1 when inherited */
     dev_t device;   /* of the file that we made */
@@ -30,9 +33,22 @@ struct listener {
 
 #define LISTENER_CLOSED ((struct listener){ .fd = -1, .lock_fd = -1 })
 
-/* |path| is not looked at when a socket was inherited.  |group| may open root's socket beside
+/* Makes one.  |group| may open root's socket beside
  * root; where the host does not have it, |root_only| is set. */
 KILN_MUST_CHECK enum kiln_code listener_open(const char *path, const char *group,
                                              struct listener *ret_listener, struct kiln_err *err);
+/* A socket that the service manager opened: takes |fd|, on success only. */
+KILN_MUST_CHECK enum kiln_code listener_adopt(int fd, struct listener *ret_listener,
+                                              struct kiln_err *err);
+
+/* What a socket that we made is called while the service manager keeps it: it tells which file
+ * leads to it. */
+#define LISTENER_NAME_PREFIX "kiln-listen-"
+#define LISTENER_NAME_MOST 64
+void listener_name(const struct listener *listener, char name[LISTENER_NAME_MOST]);
+/* One that an earlier kilnd made: takes |fd|, on success only.  KILN_NOT_FOUND with a sentence when
+ * |path| does not lead to it any more; KILN_BUSY when another daemon lives there. */
+KILN_MUST_CHECK enum kiln_code listener_resume(int fd, const char *name, const char *path,
+                                               struct listener *ret_listener, struct kiln_err *err);
 /* Accepts one that is closed. */
 void listener_close(struct listener *listener);

@@ -97,7 +97,7 @@ static void refuse_for_want_of_descriptors(struct server *server)
     if (fd >= 0)
         refuse(server, fd, geteuid(), &err);
     server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    log_warning("%s", err.text);
+    log_event(LOG_EVENT_descriptors_none, NULL, "%s", err.text);
 }
 
 static bool accept_one(struct server *server)
@@ -227,6 +227,18 @@ enum kiln_code server_create(const struct server_options *options, struct server
     loop_watch_want(&server->watch, WATCH_READ);
     *ret_server = KILN_TAKE(server);
     return KILN_OK;
+}
+
+void server_set_limits(struct server *server, unsigned connections, unsigned connections_per_uid)
+{
+    server->limits.connections = connections;
+    server->limits.connections_per_uid = connections_per_uid;
+    server->accounts.connections_most = connections_per_uid;
+}
+
+void server_set_groups(struct server *server, const struct peer_groups *groups)
+{
+    server->groups = *groups;
 }
 
 void server_drain(struct server *server)

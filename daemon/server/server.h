@@ -82,6 +82,9 @@ struct server_options {
 
 KILN_MUST_CHECK enum kiln_code server_create(const struct server_options *options,
                                              struct server **ret_server, struct kiln_err *err);
+/* For connections to come: those that are there stay. */
+void server_set_limits(struct server *server, unsigned connections, unsigned connections_per_uid);
+void server_set_groups(struct server *server, const struct peer_groups *groups);
 /* Accepts no more, reads no more requests; answers what was asked.  Sessions end as they become
  * idle. */
 void server_drain(struct server *server);

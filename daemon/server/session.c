@@ -61,7 +61,8 @@ static void reply(struct caller *caller, const struct reply *r)
     struct session *s = session_of(caller);
     if (s->end != END_NOT && s->end != END_ANSWERED)
         return;
-    struct kiln_err err = KILN_ERR_INIT;
+    struct kiln_err err;
+    kiln_err_init(&err);
     bool was_empty = outbox_is_empty(&s->outbox);
     const struct outgoing frame = {
         .header = { .version = caller->version ? caller->version : FRAME_VERSION,
@@ -122,7 +123,8 @@ static enum kiln_code handle_with_files(struct session *s, const struct frame_he
 
 static void handle(struct session *s, const struct frame_header *header, struct bytes body)
 {
-    struct kiln_err err = KILN_ERR_INIT;
+    struct kiln_err err;
+    kiln_err_init(&err);
     if (header->descriptors > 0 && header->descriptors != s->files.count) {
         kiln_fail(&err, KILN_INVALID,
                   "request '%s' announces %u descriptors, %u came with it (at most %u may)",
@@ -149,9 +151,10 @@ static void drop_strays(struct session *s)
 static void handle_frames(struct session *s, struct bytes received)
 {
     while (s->end == END_NOT) {
-        struct kiln_err err = KILN_ERR_INIT;
+        struct kiln_err err;
         struct frame_header header = { 0 };
         struct bytes body;
+        kiln_err_init(&err);
         enum kiln_code rc = inbox_next(&s->inbox, &received, &header, &body, &err);
         if (rc == KILN_NOT_FOUND)
             break;
@@ -266,8 +269,10 @@ void session_check_time(struct session *s, uint64_t now_ms)
     const char *why = why_slow(s, now_ms);
     if (!why)
         return;
-    log_info("closing the connection of pid %d, uid %u: it %s", (int)s->caller.pid,
-             (unsigned)s->caller.uid, why);
+    const uint32_t uid = (uint32_t)s->caller.uid;
+    const struct log_fields fields = { .uid = &uid };
+    log_event(LOG_EVENT_client_slow, &fields, "closing the connection of pid %d, uid %u: it %s",
+              (int)s->caller.pid, (unsigned)s->caller.uid, why);
     session_end(s, END_SLOW);
 }
 

@@ -2,7 +2,7 @@
 /*
  * kiln-transfer: a process that gets one package, checks it, and ends.
  *
- *     kiln-transfer [--user UID:GID]  the socket is descriptor 3; started by kilnd
+ *     kiln-transfer [--user UID:GID | --launched]  the socket is descriptor 3; started by kilnd
  *     kiln-transfer --snapshot PATH   likewise; started by kilnctl, with its user's rights
  *
  *   main          arguments, then the one thing to do
@@ -122,14 +122,17 @@ static bool set_limits(const struct transfer_job *job)
            (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MOST));
 }
 
+/* By kiln-launch, which is not who is at the other end, and whose end ends its unit. */
+static bool is_launched;
+
 /* The system tells of a parent's end only those who asked before it. */
 static void die_with_parent(int number)
 {
     struct ucred peer = { 0 };
     socklen_t size = sizeof(peer);
     prctl(PR_SET_PDEATHSIG, number);
-    if (getsockopt(SOCKET_FD, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0 &&
-        peer.pid != getppid())
+    if (!is_launched && getsockopt(SOCKET_FD, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+        peer.pid > 0 && peer.pid != getppid())
         raise(number);
 }
 
@@ -213,9 +216,10 @@ static int snapshot(const char *path)
 
 static int usage(FILE *to, int status)
 {
-    fprintf(to, "usage: kiln-transfer [--user UID:GID | --snapshot PATH]\n"
+    fprintf(to, "usage: kiln-transfer [--user UID:GID | --launched | --snapshot PATH]\n"
                 "Started by kilnd and kilnctl with a socket as descriptor 3; of no use by hand.\n"
                 "  --user UID:GID   becomes that user and group once it has what it needs\n"
+                "  --launched       started by a unit of kilnd's, in its staging folder\n"
                 "  --snapshot PATH  opens one kernel database, merged with its write-ahead log,\n"
                 "                   and passes it on\n"
                 "  --version        prints the version\n");
@@ -237,11 +241,9 @@ static bool read_user(const char *text, struct transfer_user *ret_user)
 int main(int argc, char **argv)
 {
     static const struct option known[] = {
-        { "snapshot", required_argument, NULL, 's' },
-        { "user", required_argument, NULL, 'u' },
-        { "version", no_argument, NULL, 'V' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        { "snapshot", required_argument, NULL, 's' }, { "user", required_argument, NULL, 'u' },
+        { "launched", no_argument, NULL, 'l' },       { "version", no_argument, NULL, 'V' },
+        { "help", no_argument, NULL, 'h' },           { NULL, 0, NULL, 0 },
     };
     const char *path = NULL;
     struct transfer_user user;
@@ -249,6 +251,7 @@ int main(int argc, char **argv)
     for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
         switch (c) {
         case 's': path = optarg; break;
+        case 'l': is_launched = true; break;
         case 'u':
             if (!read_user(optarg, &user))
                 return usage(stderr, EXIT_USAGE);

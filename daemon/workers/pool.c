@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/pool.h"
 
+#include "common/limits.h"
 #include "common/log.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +17,7 @@
 #define FAILURES_TOLD 3
 
 struct pool {
-    char *program; /* owned */
+    char *program, *service; /* owned */
     struct temp_root temp;
     struct worker_options options;
     unsigned wanted;
@@ -79,7 +81,8 @@ static bool give_first(struct pool *p)
         take_first(p);
         if (worker_give(w, task, &err) == KILN_OK)
             return true;
-        log_warning("giving a job to a compiler process: %s", err.text);
+        log_event(LOG_EVENT_compiler_died, NULL, "giving a job to a compiler process: %s",
+                  err.text);
         task->next = p->first;
         if (!p->first)
             p->last = &task->next;
@@ -132,6 +135,16 @@ static void on_settle(struct loop_timer *timer)
     close_when_empty(p);
 }
 
+static void say_probe_end(const struct compile_task *task)
+{
+    char target[LIMIT_TARGET_TEXT];
+    snprintf(target, sizeof(target), "%.*s", (int)task->job.target.size,
+             (const char *)task->job.target.data);
+    const struct log_fields fields = { .target = target[0] ? target : NULL,
+                                       .duration_us = task->outcome.wall_ns / 1000 };
+    log_event(LOG_EVENT_compile_ended_badly, &fields, "%s", task->outcome.err.text);
+}
+
 /* Where the worker died, or something in it did (a program that it runs). */
 static void count_end(struct pool *p, const struct worker *w, const struct compile_task *task)
 {
@@ -139,7 +152,8 @@ static void count_end(struct pool *p, const struct worker *w, const struct compi
     bool died = w->state == WORKER_GONE && end != COMPILE_UNAVAILABLE;
     if (!died && end != COMPILE_CRASHED && end != COMPILE_TIMED_OUT)
         return;
-    log_warning("%s", task->outcome.err.text);
+    if (task->job.kind != COMPILE_KERNEL)
+        say_probe_end(task); /* the engine tells of kernels, and whose they are */
     if (task->job.kind != COMPILE_KERNEL)
         p->counts.probe_crashes++;
     else if (end == COMPILE_TIMED_OUT)
@@ -177,7 +191,8 @@ static void on_start_failed(struct pool *p, const struct kiln_err *err)
 {
     p->failures++;
     p->failure = *err;
-    log_warning("%s; trying again in %.1f s", err->text, (double)pause_ms(p) / 1e3);
+    log_event(LOG_EVENT_compiler_start_failed, NULL, "%s; trying again in %.1f s", err->text,
+              (double)pause_ms(p) / 1e3);
     loop_timer_start(&p->settle, 0, 0);
 }
 
@@ -205,7 +220,7 @@ static void on_ready(struct worker *w, bool landlock, const char *notice)
     p->greeted = true;
     p->landlock = landlock;
     if (*notice && !p->notice_given)
-        log_warning("%s", notice);
+        log_event(LOG_EVENT_compiler_notice, NULL, "%s", notice);
     p->notice_given = p->notice_given || *notice;
     give_jobs(p);
 }
@@ -229,7 +244,7 @@ static void on_exited(struct worker *w, const struct kiln_err *err)
     if (w->jobs == 0)
         on_start_failed(p, err); /* it never did anything: do not hurry */
     else if (!w->task && w->blame != BLAME_LINGERED && w->jobs < p->options.limits.jobs)
-        log_warning("%s while it had nothing to do", err->text);
+        log_event(LOG_EVENT_compiler_died, NULL, "%s while it had nothing to do", err->text);
     keep_up(p);
 }
 
@@ -246,6 +261,7 @@ static void free_pool(struct pool *p)
 {
     temp_root_close(&p->temp);
     free(p->program);
+    free(p->service);
     free(p);
 }
 
@@ -265,6 +281,7 @@ static void fill_options(struct pool *p, const struct pool_options *options)
         .lanes = options->lanes,
         .temp = &p->temp,
         .program = p->program,
+        .service = p->service,
         .limits = options->limits,
         .timeout_ms = options->timeout_ms,
         .start_timeout_ms =
@@ -287,10 +304,12 @@ enum kiln_code pool_create(const struct pool_options *options, struct pool **ret
     p->wanted = options->workers;
     p->owner.gone = on_closed;
     p->program = strdup(options->program);
+    p->service = strdup(options->service ? options->service : "");
+    p->temp.user = options->user;
     enum kiln_code rc = KILN_OK;
-    if (!p->program)
+    if (!p->program || !p->service)
         rc = kiln_fail(err, KILN_NO_MEMORY, "cannot make the pool of compiler processes");
-    if (!rc)
+    if (!rc && !*p->service)
         rc = temp_root_open(options->temp_base, &options->user, &p->temp, err);
     if (rc) {
         free_pool(p);
@@ -315,6 +334,8 @@ void pool_compile(struct pool *p, struct compile_task *task)
         loop_timer_start(&p->settle, 0, 0);
 }
 
+void pool_set_timeout(struct pool *p, uint64_t timeout_ms) { p->options.timeout_ms = timeout_ms; }
+
 struct pool_counts pool_counts(const struct pool *p)
 {
     struct pool_counts counts = p->counts;
@@ -327,9 +348,22 @@ struct pool_counts pool_counts(const struct pool *p)
     return counts;
 }
 
+/* What a unit runs is whom its workers say, also where somebody changed the unit. */
+static struct worker_user user_of(const struct pool *p)
+{
+    struct worker_user user = p->temp.user;
+    for (const struct worker *w = p->workers; w; w = w->next) {
+        if (!w->process.launched || w->process.uid == (uid_t)-1 || w->process.uid == user.uid)
+            continue;
+        user.uid = w->process.uid;
+        snprintf(user.name, sizeof(user.name), "%u", (unsigned)user.uid);
+    }
+    return user;
+}
+
 struct pool_confinement pool_confinement(const struct pool *p)
 {
-    return (struct pool_confinement){ .user = p->temp.user,
+    return (struct pool_confinement){ .user = user_of(p),
                                       .known = p->greeted,
                                       .landlock = p->landlock };
 }

@@ -14,12 +14,13 @@
 struct pool;
 
 struct pool_options {
-    struct loop *loop;            /* borrowed */
-    struct lanes *lanes;          /* borrowed */
-    const char *program;          /* path of kiln-compiler; copied */
-    const char *temp_base;        /* folder for temporary files; made if absent */
-    struct worker_user user;      /* whom workers become */
-    unsigned workers;             /* at least 1 */
+    struct loop *loop;       /* borrowed */
+    struct lanes *lanes;     /* borrowed */
+    const char *program;     /* path of kiln-compiler; copied */
+    const char *service;     /* of the unit that starts it; NULL, "": children of ours; copied */
+    const char *temp_base;   /* folder for temporary files of children; made if absent */
+    struct worker_user user; /* whom workers become, or whom the unit names */
+    unsigned workers;        /* at least 1 */
     struct process_limits limits; /* limits.jobs: a worker is replaced after so many */
     uint64_t timeout_ms;          /* wall clock of one job */
     uint64_t start_timeout_ms;    /* 0: the default */
@@ -45,6 +46,8 @@ KILN_MUST_CHECK enum kiln_code pool_create(const struct pool_options *options,
 /* Waits in order behind others.  When no worker can be started the outcome is
  * COMPILE_UNAVAILABLE, saying why. */
 void pool_compile(struct pool *pool, struct compile_task *task);
+/* The wall clock of one job, for those that begin from now on. */
+void pool_set_timeout(struct pool *pool, uint64_t timeout_ms);
 struct pool_counts pool_counts(const struct pool *pool);
 struct pool_confinement pool_confinement(const struct pool *pool);
 /* Tasks that were handed in and have not ended. */

@@ -13,7 +13,7 @@ struct list {
 };
 
 struct transfers {
-    char *program; /* owned */
+    char *program, *service; /* owned */
     struct transfer_process_options options;
     unsigned at_once, for_admins, waiting_most_uid;
     struct transfer_process *processes, *orphans;
@@ -197,6 +197,7 @@ static void on_closed(struct loop_owner *owner)
     void (*closed)(void *) = t->closed;
     void *context = t->context;
     free(t->program);
+    free(t->service);
     free(t);
     closed(context);
 }
@@ -206,12 +207,15 @@ enum kiln_code transfers_create(const struct transfers_options *options,
 {
     struct transfers *t = calloc(1, sizeof(*t));
     char *program = strdup(options->program);
-    if (!t || !program) {
+    char *service = strdup(options->service ? options->service : "");
+    if (!t || !program || !service) {
         free(t);
         free(program);
+        free(service);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the queue of transfers");
     }
     t->program = program;
+    t->service = service;
     t->at_once = options->at_once;
     t->for_admins = options->for_admins;
     t->waiting_most_uid = options->waiting_most_uid;
@@ -222,6 +226,7 @@ enum kiln_code transfers_create(const struct transfers_options *options,
         .loop = options->loop,
         .lanes = options->lanes,
         .program = program,
+        .service = service,
         .user = options->user,
         .disk_part = 2 * options->at_once, /* half stays, however many take their share */
         .timeout_ms = options->timeout_ms,

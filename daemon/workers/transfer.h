@@ -19,6 +19,7 @@ struct transfers_options {
     struct loop *loop;         /* borrowed */
     struct lanes *lanes;       /* borrowed */
     const char *program;       /* path of kiln-transfer; copied */
+    const char *service;       /* of the unit that starts it; NULL, "": children of ours; copied */
     struct worker_user user;   /* whom its processes become */
     unsigned at_once;          /* at least 1 */
     unsigned for_admins;       /* of those; one user has one less of the rest, but at least 1 */

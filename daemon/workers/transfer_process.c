@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "daemon/workers/take_file.h"
 #include "engine/transfer/transfer_wire.h"
 
 #include <errno.h>
@@ -15,6 +16,8 @@
 #include <sys/stat.h>
 
 static struct kiln_err *err_of(struct transfer_process *p) { return &p->task->outcome.err; }
+
+static bool is_launched(const struct transfer_process *p) { return *p->options->service != '\0'; }
 
 /* ---- the end: one file out of the folder, or nothing ---- */
 
@@ -40,9 +43,12 @@ static enum kiln_code take_file(struct transfer_process *p)
     if (rename(made, o->path) != 0)
         return kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s' (%s)", made,
                          strerror(errno));
-    if (!make_ours(o->path, &seen)) {
+    enum kiln_code rc = is_launched(p) ? take_copy(o->path, &o->err) : KILN_OK;
+    if (!rc && !make_ours(o->path, &seen))
+        rc = kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s'", made);
+    if (rc) {
         fs_remove_tree(AT_FDCWD, o->path);
-        return kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s'", made);
+        return rc;
     }
     o->size = (uint64_t)seen.st_size;
     return KILN_OK;
@@ -111,7 +117,7 @@ static void close_handles(struct transfer_process *p)
     loop_timer_close(&p->silence);
     loop_timer_close(&p->killed);
     if (!p->is_orphan)
-        loop_process_close(&p->process);
+        worker_process_close(&p->process);
     fd_auto(&p->socket);
     p->socket = -1;
 }
@@ -141,7 +147,12 @@ static void say_stop(struct transfer_process *p)
 static void say_death(struct transfer_process *p, int status, int number)
 {
     const char *name = number ? sigabbrev_np(number) : NULL;
-    if (name)
+    if (status == WORKER_PROCESS_LOST)
+        kiln_fail(err_of(p), KILN_IO,
+                  "kiln-transfer was not started, or ended, by the service manager while %s: see "
+                  "'journalctl -u \"kiln-transfer@*\"'",
+                  p->stage);
+    else if (name)
         kiln_fail(err_of(p), KILN_IO, "kiln-transfer died of SIG%s (%s) while %s", name,
                   sigdescr_np(number), p->stage);
     else
@@ -163,10 +174,13 @@ static void say_orphan(struct transfer_process *p)
 static void on_still_there(struct loop_timer *timer)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, killed, timer);
+    const uint32_t uid = (uint32_t)p->uid;
+    const struct log_fields fields = { .uid = &uid };
     say_orphan(p);
-    log_warning("kiln-transfer, pid %d, cannot be ended: a filesystem that user %u brings files "
-                "from does not answer",
-                (int)p->process.pid, (unsigned)p->uid);
+    log_event(LOG_EVENT_transfer_stuck, &fields,
+              "kiln-transfer, pid %d, cannot be ended: a filesystem that user %u brings files "
+              "from does not answer",
+              (int)p->process.child.pid, (unsigned)p->uid);
     p->is_orphan = true;
     close_handles(p);
     p->options->ended(p);
@@ -177,7 +191,7 @@ static void end_process(struct transfer_process *p)
 {
     if (!p->running)
         return;
-    loop_process_kill(&p->process);
+    worker_process_kill(&p->process);
     loop_timer_start(&p->killed, p->options->exit_ms, 0);
 }
 
@@ -189,7 +203,7 @@ void transfer_process_stop(struct transfer_process *p, enum transfer_stop why)
     end_process(p);
 }
 
-void transfer_process_abandon(struct transfer_process *p) { loop_process_close(&p->process); }
+void transfer_process_abandon(struct transfer_process *p) { worker_process_close(&p->process); }
 
 static void on_deadline(struct loop_timer *timer)
 {
@@ -226,7 +240,7 @@ static bool read_report(struct transfer_process *p)
         return true;
     }
     if (report.notice[0])
-        log_warning("%s", report.notice);
+        log_event(LOG_EVENT_transfer_notice, NULL, "%s", report.notice);
     p->task->outcome = report.outcome;
     p->told = true;
     snprintf(p->stage, sizeof(p->stage), "closing files");
@@ -244,13 +258,13 @@ static void on_socket(struct loop_watch *watch, unsigned events)
         loop_watch_want(&p->watch, 0);
 }
 
-static void on_exit_status(struct loop_process *process, int status, int number)
+static void on_exit_status(struct worker_process *process, int status, int number)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, process, process);
     p->running = false;
-    loop_process_kill(process); /* what it may have started */
+    worker_process_kill(process); /* what it may have started */
     if (p->is_orphan) {
-        loop_process_close(process);
+        worker_process_close(process);
         return;
     }
     while (!p->told && !p->stop && read_report(p)) {
@@ -264,6 +278,23 @@ static void on_exit_status(struct loop_process *process, int status, int number)
 
 /* ---- the start ---- */
 
+/* A unit's process may be let in by its group alone: we need no rights for that but to be in it. */
+static void give_folder(struct transfer_process *p)
+{
+    const struct worker_user *user = &p->options->user;
+    if (user->other && chown(p->folder, user->uid, user->gid) != 0)
+        kiln_fail_errno(err_of(p), errno, "cannot give '%s' to user %u (setting transfer_user)",
+                        p->folder, (unsigned)user->uid);
+    else if (is_launched(p) &&
+             (chown(p->folder, (uid_t)-1, user->gid) != 0 || chmod(p->folder, 0770) != 0))
+        kiln_fail_errno(err_of(p), errno,
+                        "cannot give '%s' to group %u: kilnd has to be in it (SupplementaryGroups= "
+                        "of its unit)",
+                        p->folder, (unsigned)user->gid);
+    if (err_of(p)->code)
+        rmdir(p->folder);
+}
+
 static void make_folder(struct task *task)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, work, task);
@@ -275,12 +306,8 @@ static void make_folder(struct task *task)
         kiln_fail(err_of(p), KILN_INVALID, "the folder '%.100s...' is too long", staging);
     else if (!mkdtemp(p->folder))
         kiln_fail_errno(err_of(p), errno, "cannot make a folder in '%s'", staging);
-    else if (p->options->user.other &&
-             chown(p->folder, p->options->user.uid, p->options->user.gid) != 0) {
-        kiln_fail_errno(err_of(p), errno, "cannot give '%s' to user %u (setting transfer_user)",
-                        p->folder, (unsigned)p->options->user.uid);
-        rmdir(p->folder);
-    }
+    else
+        give_folder(p);
     if (err_of(p)->code)
         p->folder[0] = '\0';
 }
@@ -288,7 +315,7 @@ static void make_folder(struct task *task)
 static enum kiln_code give_job(struct transfer_process *p)
 {
     struct transfer_job job = p->task->job;
-    job.staging = p->folder;
+    job.staging = is_launched(p) ? "." : p->folder;
     job.disk_part = p->options->disk_part;
     return transfer_send_job(p->socket, &job, err_of(p));
 }
@@ -300,16 +327,24 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
     snprintf(user, sizeof(user), "%u:%u", (unsigned)o->user.uid, (unsigned)o->user.gid);
     const char *const arguments[] = { "kiln-transfer", o->user.other ? "--user" : NULL, user,
                                       NULL };
-    const struct loop_spawn spawn = { .program = o->program,
-                                      .arguments = arguments,
-                                      .fd_3 = their_fd };
+    static const char *const launched[] = { "kiln-transfer", "--launched", NULL };
+    KILN_AUTO(fd) int folder = -1;
+    if (is_launched(p)) /* the only way into it: the process cannot pass those above */
+        folder = open(p->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const struct worker_spawn spawn = { .program = o->program,
+                                        .service = o->service,
+                                        .arguments = is_launched(p) ? launched : arguments,
+                                        .fd_3 = their_fd,
+                                        .folder = folder };
+    if (is_launched(p) && folder < 0)
+        return kiln_fail_errno(err_of(p), errno, "cannot open the folder '%s'", p->folder);
     loop_timer_init(o->loop, &p->deadline, &p->owner, on_deadline);
     loop_timer_init(o->loop, &p->silence, &p->owner, on_silence);
     loop_timer_init(o->loop, &p->killed, &p->owner, on_still_there);
     enum kiln_code rc =
         loop_watch_init(o->loop, &p->watch, &p->owner, p->socket, on_socket, err_of(p));
     if (!rc)
-        rc = loop_process_start(o->loop, &p->process, &p->owner, &spawn, err_of(p));
+        rc = worker_process_start(o->loop, &p->process, &p->owner, &spawn, err_of(p));
     if (rc)
         return rc;
     p->process.exited = on_exit_status;

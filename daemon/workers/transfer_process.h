@@ -18,9 +18,7 @@
  * orphan then: nobody waits for it.
  */
 #include "daemon/loop/lanes.h"
-#include "daemon/loop/process.h"
-#include "daemon/loop/timer.h"
-#include "daemon/loop/watch.h"
+#include "daemon/workers/worker_process.h"
 #include "daemon/workers/worker_user.h"
 
 #define TRANSFER_FOLDER_MOST 512
@@ -31,7 +29,8 @@ struct transfer_process_options {
     struct loop *loop;       /* borrowed */
     struct lanes *lanes;     /* borrowed */
     const char *program;     /* borrowed */
-    struct worker_user user; /* whom it becomes, and whose its folder is */
+    const char *service;     /* borrowed: of the unit that starts it; "": a child of ours */
+    struct worker_user user; /* whom it becomes or the unit names, and whose its folder is */
     unsigned disk_part;      /* as in transfer_job */
     uint64_t timeout_ms;     /* wall clock of one transfer */
     uint64_t silence_ms;     /* without progress: killed */
@@ -59,7 +58,7 @@ struct transfer_process {
     bool is_admin;
     struct task work; /* making and removing the folder */
     struct loop_owner owner;
-    struct loop_process process;
+    struct worker_process process;
     struct loop_watch watch;
     struct loop_timer deadline, silence, killed;
     int socket; /* owned; -1 */

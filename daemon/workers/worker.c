@@ -48,7 +48,7 @@ static void kill_for(struct worker *w, enum worker_blame blame)
     if (w->state != WORKER_STARTING)
         move(w, WORKER_KILLED);
     loop_timer_stop(&w->deadline);
-    loop_process_kill(&w->process);
+    worker_process_kill(&w->process);
 }
 
 static void on_deadline(struct loop_timer *timer)
@@ -137,28 +137,34 @@ static void end_job(struct worker *w, int status, int signal)
     finish(w, end, text, NULL);
 }
 
-static void on_exit_status(struct loop_process *process, int status, int signal)
+static void on_exit_status(struct worker_process *process, int status, int signal)
 {
     struct worker *w = LOOP_OWNER_OF(struct worker, process, process);
     w->hung_up = true;
     /* What it said before it went counts. */
     while (w->socket >= 0 && w->state == WORKER_BUSY && read_message(w)) {
     }
-    loop_process_kill(process); /* children that it left behind */
+    worker_process_kill(process); /* children that it left behind */
     struct kiln_err err = KILN_ERR_INIT;
     worker_end_text(w, status, signal, &err);
     move(w, WORKER_GONE);
     close_socket(w);
     loop_timer_close(&w->deadline);
-    loop_process_close(process);
+    worker_process_close(process);
     w->options->events.exited(w, &err);
     if (w->task)
         end_job(w, status, signal);
 }
 
+static void drop_folder(const struct worker *w)
+{
+    if (w->temp[0])
+        fs_remove_tree(AT_FDCWD, w->temp);
+}
+
 static void remove_folder(struct task *task)
 {
-    fs_remove_tree(AT_FDCWD, LOOP_OWNER_OF(struct worker, removal, task)->temp);
+    drop_folder(LOOP_OWNER_OF(struct worker, removal, task));
 }
 
 static void on_removed(struct task *task)
@@ -173,7 +179,7 @@ static void on_handles_closed(struct loop_owner *owner)
 {
     struct worker *w = LOOP_OWNER_OF(struct worker, owner, owner);
     if (w->failed_to_start) { /* nothing ran in it: quick, and nobody waits for us */
-        fs_remove_tree(AT_FDCWD, w->temp);
+        drop_folder(w);
         free(w);
         return;
     }
@@ -193,7 +199,7 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
     const char *const arguments[] = {
         "kiln-compiler",
         "--temp",
-        w->temp,
+        w->temp[0] ? w->temp : ".",
         "--max-jobs",
         jobs,
         "--limits",
@@ -202,12 +208,14 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
         who,
         NULL,
     };
-    const struct loop_spawn spawn = {
+    const struct worker_spawn spawn = {
         .program = w->options->program,
+        .service = w->options->service,
         .arguments = arguments,
         .fd_3 = their_fd,
+        .folder = -1,
     };
-    return loop_process_start(w->options->loop, &w->process, &w->owner, &spawn, err);
+    return worker_process_start(w->options->loop, &w->process, &w->owner, &spawn, err);
 }
 
 /* From the first handle on, |w| goes by closing what is open. */
@@ -245,13 +253,15 @@ enum kiln_code worker_start(const struct worker_options *options, void *context,
         return kiln_fail(err, KILN_NO_MEMORY, "cannot start a compiler process");
     *w = (struct worker){ .options = options, .context = context, .socket = -1 };
     w->owner.gone = on_handles_closed;
-    enum kiln_code rc = temp_folder_make(options->temp, w->temp, err);
+    enum kiln_code rc = KILN_OK;
+    if (!*options->service)
+        rc = temp_folder_make(options->temp, w->temp, err);
     if (rc)
         return rc;
     int pair[2];
     rc = open_sockets(pair, err);
     if (rc) {
-        fs_remove_tree(AT_FDCWD, w->temp);
+        drop_folder(w);
         return rc;
     }
     w->socket = pair[0];
@@ -284,7 +294,8 @@ enum kiln_code worker_give(struct worker *w, struct compile_task *task, struct k
     w->started_ns = clock_monotonic_ns();
     if (task->job.toolchain.size > 0)
         remember_toolchain(w, task->job.toolchain);
-    loop_timer_start(&w->deadline, worker_time_ms(w->options, task->job.kind), 0);
+    w->time_ms = worker_time_ms(w->options, task->job.kind);
+    loop_timer_start(&w->deadline, w->time_ms, 0);
     return KILN_OK;
 }
 

@@ -12,10 +12,8 @@
  * States and moves: worker_state.h.  What passes over the socket: engine/compile/worker_wire.h.
  */
 #include "daemon/loop/lanes.h"
-#include "daemon/loop/process.h"
-#include "daemon/loop/timer.h"
-#include "daemon/loop/watch.h"
 #include "daemon/workers/temp_folder.h"
+#include "daemon/workers/worker_process.h"
 #include "daemon/workers/worker_state.h"
 #include "engine/compile/process_limits.h"
 #include "engine/compile/worker_wire.h"
@@ -38,6 +36,7 @@ struct worker_options {
     struct lanes *lanes;          /* borrowed: removing temporary files may block */
     struct temp_root *temp;       /* borrowed */
     const char *program;          /* borrowed: path of kiln-compiler */
+    const char *service;          /* borrowed: of the unit that starts it; "": a child of ours */
     struct process_limits limits; /* it sets them; limits.jobs: how many before it is replaced */
     uint64_t timeout_ms;          /* wall clock of one job */
     uint64_t start_timeout_ms;    /* until it says that it is ready */
@@ -58,7 +57,7 @@ struct worker {
     const struct worker_options *options; /* borrowed */
     void *context;                        /* whoever listens to the events */
     struct loop_owner owner;
-    struct loop_process process;
+    struct worker_process process;
     struct loop_watch watch;
     struct loop_timer deadline;
     struct task removal; /* of the temporary folder */
@@ -72,8 +71,9 @@ struct worker {
     struct compile_task *task; /* borrowed: the job in hand */
     struct worker_files files; /* owned while a job is in hand */
     uint64_t started_ns;       /* the job in hand */
-    char temp[PATH_TEXT_MOST];
-    struct worker *next; /* its owner's list */
+    uint64_t time_ms;          /* that it may take */
+    char temp[PATH_TEXT_MOST]; /* "": the unit has one */
+    struct worker *next;       /* its owner's list */
 };
 
 /* Compilers take seconds to load, whatever one kernel is allowed. */

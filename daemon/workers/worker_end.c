@@ -36,7 +36,7 @@ static enum compile_end end_of_signal(const struct worker *w, int signal)
     }
 }
 
-static enum compile_end end_of(const struct worker *w, int signal)
+static enum compile_end end_of(const struct worker *w, int status, int signal)
 {
     switch (w->blame) {
     case BLAME_DEADLINE: return COMPILE_TIMED_OUT;
@@ -48,13 +48,17 @@ static enum compile_end end_of(const struct worker *w, int signal)
         break;
     default: break;
     }
+    if (status == WORKER_PROCESS_LOST)
+        return COMPILE_UNAVAILABLE;
     return signal ? end_of_signal(w, signal) : COMPILE_CRASHED;
 }
 
 static void say_death(int status, int signal, char *text, size_t size)
 {
     const char *name = signal ? sigabbrev_np(signal) : NULL;
-    if (name)
+    if (status == WORKER_PROCESS_LOST)
+        snprintf(text, size, "was not started, or ended, by the service manager (see the journal)");
+    else if (name)
         snprintf(text, size, "died of SIG%s (%s)", name, sigdescr_np(signal));
     else if (signal)
         snprintf(text, size, "died of signal %d", signal);
@@ -67,14 +71,14 @@ static void say_end(const struct worker *w, enum compile_end end, int status, in
                     char *text, size_t size)
 {
     const struct process_limits *limits = &w->options->limits;
-    if (end == COMPILE_UNAVAILABLE)
+    if (end == COMPILE_UNAVAILABLE && w->blame == BLAME_STOPPED)
         snprintf(text, size, "was stopped because kilnd is shutting down");
     else if (end == COMPILE_TIMED_OUT && signal == SIGXCPU)
         snprintf(text, size, "used more than %llu s of processor time (setting compile_cpu)",
                  (unsigned long long)limits->cpu_s);
     else if (end == COMPILE_TIMED_OUT)
         snprintf(text, size, "took longer than %.1f s (setting compile_timeout)",
-                 (double)worker_time_ms(w->options, w->task->job.kind) / 1e3);
+                 (double)w->time_ms / 1e3);
     else if (end == COMPILE_OUTPUT)
         snprintf(text, size, "wrote more than %llu MiB (setting compile_output)",
                  (unsigned long long)(limits->output >> 20));
@@ -92,7 +96,7 @@ static void say_end(const struct worker *w, enum compile_end end, int status, in
 enum compile_end worker_end_of_job(const struct worker *w, int status, int signal, char *text,
                                    size_t size)
 {
-    enum compile_end end = end_of(w, signal);
+    enum compile_end end = end_of(w, status, signal);
     char how[160];
     say_end(w, end, status, signal, how, sizeof(how));
     const struct compile_job *job = &w->task->job;

@@ -74,6 +74,22 @@ enum kiln_code worker_user_find(const struct worker_kind *kind, const char *name
     return KILN_OK;
 }
 
+enum kiln_code worker_user_of_service(const struct worker_kind *kind, struct worker_user *ret_user,
+                                      struct kiln_err *err)
+{
+    *ret_user = (struct worker_user){ .other = false };
+    const struct passwd *account = getpwnam(kind->account);
+    if (!account)
+        return kiln_fail(err, KILN_NOT_FOUND,
+                         "there is no user '%s', which the unit of %s runs as: make it with "
+                         "'systemd-sysusers kiln.conf'",
+                         kind->account, kind->who);
+    ret_user->uid = account->pw_uid;
+    ret_user->gid = account->pw_gid;
+    snprintf(ret_user->name, sizeof(ret_user->name), "%s", account->pw_name);
+    return KILN_OK;
+}
+
 static bool may_pass(const struct worker_user *user, const char *folder)
 {
     struct stat seen;

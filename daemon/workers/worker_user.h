@@ -31,6 +31,10 @@ struct worker_user {
  * own. */
 KILN_MUST_CHECK enum kiln_code worker_user_find(const struct worker_kind *kind, const char *name,
                                                 struct worker_user *ret_user, struct kiln_err *err);
+/* The account that the unit of a service runs them as; KILN_NOT_FOUND where there is none. */
+KILN_MUST_CHECK enum kiln_code worker_user_of_service(const struct worker_kind *kind,
+                                                      struct worker_user *ret_user,
+                                                      struct kiln_err *err);
 /* For root's kilnd: an account made for this, else the one that owns nothing. */
 const char *worker_user_standard(const struct worker_kind *kind);
 /* By the modes of the folders on the way. */

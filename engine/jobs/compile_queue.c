@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/jobs/compile_queue.h"
 
+#include "common/clock.h"
+
 #define PRIORITIES 2
 
 /* One user's waiting orders of one priority; turns with orders form a ring. */
@@ -20,7 +22,8 @@ struct compile_queue {
     unsigned waiting;
     unsigned running;
     bool draining;
-    struct turn *next_turn[PRIORITIES]; /* owned rings; NULL when empty */
+    struct turn *next_turn[PRIORITIES];  /* owned rings; NULL when empty */
+    struct compile_order *first_running; /* borrowed list */
 };
 
 enum kiln_code compile_queue_create(const struct compile_queue_options *options,
@@ -37,6 +40,12 @@ enum kiln_code compile_queue_create(const struct compile_queue_options *options,
 }
 
 void compile_queue_destroy(struct compile_queue *q) { free(q); }
+
+void compile_queue_set_limits(struct compile_queue *q, unsigned limit, unsigned limit_uid)
+{
+    q->limit = limit;
+    q->limit_uid = limit_uid;
+}
 
 static struct turn *find_turn(struct compile_queue *q, enum priority priority, uid_t uid)
 {
@@ -128,14 +137,33 @@ static struct compile_order *take_next(struct compile_queue *q)
     return NULL;
 }
 
+static void begin_running(struct compile_queue *q, struct compile_order *order)
+{
+    q->running++;
+    order->next = q->first_running;
+    if (order->next)
+        order->next->previous = order;
+    q->first_running = order;
+}
+
+static void end_running(struct compile_queue *q, struct compile_order *order)
+{
+    q->running--;
+    *(order->previous ? &order->previous->next : &q->first_running) = order->next;
+    if (order->next)
+        order->next->previous = order->previous;
+    order->next = order->previous = NULL;
+}
+
 static void on_compiled(struct compile_task *task);
 
 static void start_some(struct compile_queue *q)
 {
     while (q->waiting && q->running < q->executor->ops->compile_slots(q->executor)) {
         struct compile_order *order = take_next(q);
-        q->running++;
+        begin_running(q, order);
         order->task.done = on_compiled;
+        order->started_ns = clock_monotonic_ns();
         q->executor->ops->compile(q->executor, &order->task);
     }
 }
@@ -144,7 +172,7 @@ static void on_compiled(struct compile_task *task)
 {
     struct compile_order *order = (struct compile_order *)task; /* first member */
     struct compile_queue *q = order->queue;
-    q->running--;
+    end_running(q, order);
     start_some(q);
     order->done(order);
 }
@@ -174,6 +202,8 @@ enum kiln_code compile_queue_submit(struct compile_queue *q, struct compile_orde
         return kiln_fail(err, KILN_NO_MEMORY, "cannot queue a compile");
     order->queue = q;
     order->task.outcome = COMPILE_OUTCOME_INIT;
+    order->queued_ns = clock_monotonic_ns();
+    order->started_ns = 0;
     append(q, t, order);
     start_some(q);
     return KILN_OK;
@@ -229,6 +259,26 @@ void compile_queue_drain(struct compile_queue *q)
         kiln_fail(&order->task.outcome.err, KILN_UNAVAILABLE,
                   "kilnd is stopping: ask again when it is back");
         order->done(order);
+    }
+}
+
+void compile_queue_each_running(const struct compile_queue *q,
+                                void (*visit)(void *context, const struct compile_order *order),
+                                void *context)
+{
+    for (const struct compile_order *order = q->first_running; order; order = order->next)
+        visit(context, order);
+}
+
+void compile_queue_each_turn(const struct compile_queue *q,
+                             void (*visit)(void *context, uid_t uid, enum priority priority,
+                                           unsigned waiting),
+                             void *context)
+{
+    for (int priority = 0; priority < PRIORITIES; priority++) {
+        const struct turn *t = q->next_turn[priority];
+        for (bool more = t != NULL; more; t = t->next, more = t != q->next_turn[priority])
+            visit(context, t->uid, t->priority, t->count);
     }
 }
 

@@ -25,9 +25,11 @@ struct compile_order {        /* embed it; fill the first part */
     void (*done)(struct compile_order *order);
     /* The queue's own from here on. */
     struct compile_queue *queue;
-    struct compile_order *next, *previous;
-    struct turn *turn; /* borrowed while waiting; NULL while running */
-    uint64_t serial;   /* grows along a turn */
+    struct compile_order *next, *previous; /* of the turn while waiting, else of those that run */
+    struct turn *turn;                     /* borrowed while waiting; NULL while running */
+    uint64_t serial;                       /* grows along a turn */
+    /* When it was submitted and handed over; 0: not yet. */
+    uint64_t queued_ns, started_ns;
 };
 
 struct compile_queue_options {
@@ -43,6 +45,8 @@ KILN_MUST_CHECK enum kiln_code compile_queue_create(const struct compile_queue_o
 void compile_queue_destroy(struct compile_queue *queue);
 KILN_DEFINE_AUTO(compile_queue)
 
+/* What waits already stays, also beyond them. */
+void compile_queue_set_limits(struct compile_queue *queue, unsigned limit, unsigned limit_uid);
 /* KILN_BUSY, saying whose limit, when too many wait; KILN_UNAVAILABLE after drain. */
 KILN_MUST_CHECK enum kiln_code compile_queue_submit(struct compile_queue *queue,
                                                     struct compile_order *order,
@@ -58,5 +62,14 @@ void compile_queue_share(struct compile_queue *queue, struct compile_order *orde
  * from within this call); those running go on. */
 void compile_queue_drain(struct compile_queue *queue);
 
+/* Those that run, the latest first. */
+void compile_queue_each_running(const struct compile_queue *queue,
+                                void (*visit)(void *context, const struct compile_order *order),
+                                void *context);
+/* Once for each user and priority of which some wait. */
+void compile_queue_each_turn(const struct compile_queue *queue,
+                             void (*visit)(void *context, uid_t uid, enum priority priority,
+                                           unsigned waiting),
+                             void *context);
 unsigned compile_queue_waiting(const struct compile_queue *queue);
 unsigned compile_queue_running(const struct compile_queue *queue);

@@ -11,7 +11,7 @@ struct entry {
     struct entry *younger; /* by age, for forgetting */
     struct digest key;
     struct kiln_err err;
-    uint64_t expires_ns;
+    uint64_t noted_ns;
     char log[];
 };
 
@@ -52,10 +52,15 @@ static void forget_oldest(struct failure_memory *m)
     free(e);
 }
 
+void failure_memory_set_ttl(struct failure_memory *m, unsigned ttl_s)
+{
+    m->ttl_ns = (uint64_t)ttl_s * 1000000000u;
+}
+
 /* Every entry lives equally long, so the expired ones are the oldest. */
 static void forget_expired(struct failure_memory *m, uint64_t now_ns)
 {
-    while (m->oldest && m->oldest->expires_ns <= now_ns)
+    while (m->oldest && m->oldest->noted_ns + m->ttl_ns <= now_ns)
         forget_oldest(m);
 }
 
@@ -85,7 +90,7 @@ void failure_memory_add(struct failure_memory *m, const struct digest *key,
     struct entry *e = malloc(sizeof(*e) + size + 1);
     if (!e)
         return;
-    *e = (struct entry){ .key = *key, .err = *failure, .expires_ns = now_ns + m->ttl_ns };
+    *e = (struct entry){ .key = *key, .err = *failure, .noted_ns = now_ns };
     if (size)
         memcpy(e->log, log, size);
     e->log[size] = '\0';

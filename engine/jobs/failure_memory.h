@@ -30,6 +30,8 @@ KILN_MUST_CHECK enum kiln_code failure_memory_create(unsigned ttl_s,
 void failure_memory_destroy(struct failure_memory *memory);
 KILN_DEFINE_AUTO(failure_memory)
 
+/* For those that are remembered, too. */
+void failure_memory_set_ttl(struct failure_memory *memory, unsigned ttl_s);
 /* Remembers until |now_ns| + ttl; out of memory forgets (it would only be tried again).  |log| may
  * be NULL.  A ttl of 0 remembers nothing. */
 void failure_memory_add(struct failure_memory *memory, const struct digest *key,

@@ -16,6 +16,8 @@ struct file_identity { /* a file that was changed or replaced has another one */
     uint64_t log_size;  /* of the write-ahead log beside it; 0 when there is none */
 };
 
+_Static_assert(sizeof(struct file_identity) == 6 * sizeof(uint64_t), "no holes: it is hashed");
+
 bool file_identity_equal(const struct file_identity *a, const struct file_identity *b);
 /* |name| below |folder_fd|, symbolic links followed; false when there is no such regular file. */
 bool file_identity_at(int folder_fd, const char *name, struct file_identity *ret_identity);

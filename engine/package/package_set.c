@@ -2,6 +2,7 @@
 #include "engine/package/package_set_parts.h"
 
 #include "common/fs.h"
+#include "engine/digest/sha256.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -81,6 +82,23 @@ void view_replace(struct package_set *set, struct view *view)
     set->view = view;
     pthread_mutex_unlock(&set->mutex);
     view_return(set, old);
+}
+
+struct digest package_set_fingerprint(struct package_set *set)
+{
+    struct sha256 sum;
+    sha256_init(&sum);
+    struct view *view = view_take(set);
+    for (size_t i = 0; i < view->count; i++) {
+        const struct member *m = view->members[i];
+        const uint8_t counts = m->signature_counts;
+        sha256_put_sized(&sum, bytes_of_text(set->folders[m->folder]));
+        sha256_put_sized(&sum, bytes_of_text(package_info(m->package)->name));
+        sha256_put(&sum, bytes_of(&m->identity, sizeof(m->identity)));
+        sha256_put(&sum, bytes_of(&counts, sizeof(counts)));
+    }
+    view_return(set, view);
+    return sha256_end(&sum);
 }
 
 struct member *view_find(const struct view *view, size_t folder, const char *name)

@@ -85,6 +85,9 @@ void package_set_shun(struct package_set *set, const char *package, struct bytes
                       struct bytes args);
 /* Whether any package could answer for this database id. */
 bool package_set_covers(struct package_set *set, struct bytes database_id);
+/* What packages there are, and which signatures count: another digest when any of it changes, the
+ * same one in another process while nothing does. */
+struct digest package_set_fingerprint(struct package_set *set);
 /* Whether any signed kiln package is there: find_key is a miss otherwise. */
 bool package_set_has_keys(struct package_set *set);
 

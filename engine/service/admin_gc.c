@@ -50,6 +50,7 @@ static void finish_gc(struct admin *a)
     if (json_get_bool(a->answer, "dry_run", false) || json_get_u64(a->answer, "kernels", 0) == 0)
         return;
     e->stats.evictions += json_get_u64(a->answer, "evicted_kernels", 0);
+    e->stats.evictions_gc += json_get_u64(a->answer, "evicted_kernels", 0);
     event_text(e, "cleared", "kernels were collected by request");
 }
 

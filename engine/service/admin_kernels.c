@@ -30,7 +30,7 @@ static const struct admin_member clear_members[] = {
     { "all", MEMBER_FLAG },       { "dry_run", MEMBER_FLAG },       { 0 },
 };
 
-static struct json *kernel_to_json(const struct kernel_record *r)
+struct json *kernel_to_json(const struct kernel_record *r)
 {
     char hex[DIGEST_HEX_SIZE];
     struct json *j = json_object();

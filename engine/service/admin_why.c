@@ -608,7 +608,9 @@ static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot plan the problem");
     enum kiln_code rc = read_problem(w, &problem, err);
     if (!rc)
-        rc = target_parse(bytes_of_text(json_get_text(w->question, "target", "")), &w->target, err);
+        rc = plan_target_take(CAPABILITIES_HERE,
+                              bytes_of_text(json_get_text(w->question, "target", "")), &w->target,
+                              err);
     if (!rc)
         rc = plan_ids_take(&w->target, bytes_of_text(json_get_text(w->question, "database_id", "")),
                            &ids, err);

@@ -36,6 +36,12 @@ void budget_destroy(struct budget *b)
     free(b);
 }
 
+void budget_set_limits(struct budget *b, uint64_t limit, uint64_t limit_uid)
+{
+    b->limit = limit;
+    b->limit_uid = limit_uid;
+}
+
 static struct share **find(struct budget *b, uid_t uid)
 {
     struct share **at = &b->shares;
@@ -50,13 +56,13 @@ enum kiln_code budget_take(struct budget *b, uid_t uid, uint64_t bytes, struct k
         return KILN_OK; /* a share of nothing would have no end */
     struct share **at = find(b, uid);
     uint64_t taken = *at ? (*at)->taken : 0;
-    if (bytes > b->limit_uid - taken)
+    if (taken > b->limit_uid || bytes > b->limit_uid - taken)
         return kiln_fail(err, KILN_BUSY,
                          "%llu bytes of requests by user %u wait already, %llu may: ask again when "
                          "some are done (setting queue_bytes_per_uid)",
                          (unsigned long long)taken, (unsigned)uid,
                          (unsigned long long)b->limit_uid);
-    if (bytes > b->limit - b->taken)
+    if (b->taken > b->limit || bytes > b->limit - b->taken)
         return kiln_fail(err, KILN_BUSY,
                          "%llu bytes of requests wait already, %llu may: ask again when some are "
                          "done (setting queue_bytes)",

@@ -22,6 +22,8 @@ KILN_MUST_CHECK enum kiln_code budget_create(uint64_t limit, uint64_t limit_uid,
 void budget_destroy(struct budget *budget);
 KILN_DEFINE_AUTO(budget)
 
+/* What is taken beyond them stays until it is given back. */
+void budget_set_limits(struct budget *budget, uint64_t limit, uint64_t limit_uid);
 /* KILN_BUSY, naming whose limit, when |bytes| more are too many; nothing is charged then. */
 KILN_MUST_CHECK enum kiln_code budget_take(struct budget *budget, uid_t uid, uint64_t bytes,
                                            struct kiln_err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/clock.h"
 #include "engine/service/internal.h"
+#include "engine/service/source.h"
 
 #include <stdio.h>
 
@@ -42,9 +43,45 @@ static struct json *event_begin(const char *name)
     return event;
 }
 
-void event_kernel(struct engine *e, const char *name, const struct digest *key,
-                  const struct compile_job *job, const struct compile_outcome *outcome)
+static void report(struct engine *e, const struct engine_report *report)
 {
+    if (e->host && e->host->report)
+        e->host->report(e->host, report);
+}
+
+/* A compiler that died or was ended, not one that said no. */
+static bool ended_badly(enum compile_end end)
+{
+    return end == COMPILE_CRASHED || end == COMPILE_TIMED_OUT || end == COMPILE_MEMORY ||
+           end == COMPILE_OUTPUT;
+}
+
+static void report_compile(struct engine *e, const char *name, const struct digest *key,
+                           const struct source *source, const struct compile_outcome *outcome)
+{
+    char text[600];
+    const uint32_t uid = (uint32_t)source->uid;
+    const struct bytes program = source->job.program;
+    bool failed = outcome->err.code != KILN_OK;
+    snprintf(text, sizeof(text), "'%.*s'%s%s", (int)(program.size < 64 ? program.size : 64),
+             (const char *)program.data, failed ? ": " : "", failed ? outcome->err.text : "");
+    const struct engine_report about = {
+        .event = ended_badly(outcome->end) ? "compile_ended_badly" : name,
+        .text = text,
+        .trouble = failed,
+        .key = key,
+        .uid = &uid,
+        .target = source->job.target,
+        .duration_ns = outcome->wall_ns,
+    };
+    report(e, &about);
+}
+
+void event_kernel(struct engine *e, const char *name, const struct digest *key,
+                  const struct source *source, const struct compile_outcome *outcome)
+{
+    const struct compile_job *job = &source->job;
+    report_compile(e, name, key, source, outcome);
     if (!service_has_listeners(e))
         return;
     struct json *event = event_begin(name);
@@ -72,22 +109,33 @@ void event_text(struct engine *e, const char *name, const char *text)
 
 void event_report(struct engine *e, const char *name, const char *text)
 {
-    if (e->host)
-        e->host->report(e->host, name, text, /* trouble= */ true);
+    const struct engine_report about = { .event = name, .text = text, .trouble = true };
+    report(e, &about);
+    event_text(e, name, text);
+}
+
+void event_report_key(struct engine *e, const char *name, const struct digest *key,
+                      const char *text)
+{
+    const struct engine_report about = { .event = name, .text = text, .trouble = true, .key = key };
+    report(e, &about);
     event_text(e, name, text);
 }
 
 void event_note(struct engine *e, const char *name, const char *text)
 {
-    if (e->host)
-        e->host->report(e->host, name, text, /* trouble= */ false);
+    const struct engine_report about = { .event = name, .text = text };
+    report(e, &about);
     event_text(e, name, text);
 }
 
 void event_store(struct engine *e, enum kernel_notice kind, const char *text)
 {
     switch (kind) {
-    case KERNEL_NOTICE_REPLACED: event_report(e, "store_replaced", text); break;
+    case KERNEL_NOTICE_REPLACED:
+        ledger_touch_all(e->figures.ledger); /* the new file has nothing of it */
+        event_report(e, "store_replaced", text);
+        break;
     case KERNEL_NOTICE_TROUBLE: event_report(e, "store_trouble", text); break;
     case KERNEL_NOTICE_RECOVERED: event_note(e, "store_recovered", text); break;
     case KERNEL_NOTICE_NONE: break;

@@ -8,34 +8,38 @@
 #include "engine/service/flight_look.h"
 #include "engine/service/store_tasks.h"
 
-static bool answer_failure(struct engine *e, struct fetch_result *ret_result,
-                           const struct digest *key, const struct kiln_err *err)
+static bool answer_failure(struct engine *e, const struct fetch_ticket *ticket,
+                           struct fetch_result *ret_result, const struct digest *key,
+                           const struct kiln_err *err)
 {
-    *ret_result = (struct fetch_result){ .err = *err, .key = *key };
-    flight_count_result(e, ret_result);
+    *ret_result = (struct fetch_result){ .err = *err, .key = *key, .reason = MISS_REFUSED };
+    flight_count_result(e, ret_result, ticket);
     return true;
 }
 
-static bool answer_hot(struct engine *e, const struct digest *key, uid_t uid,
-                       struct fetch_result *ret_result)
+static bool answer_hot(struct engine *e, const struct digest *key,
+                       const struct fetch_ticket *ticket, struct fetch_result *ret_result)
 {
     struct object *object = hot_set_find(e->hot, key);
-    if (!object || !flight_may_have(object, uid))
+    if (!object || !flight_may_have(object, ticket->uid))
         return false;
     *ret_result = (struct fetch_result){ .tier = TIER_HOT, .key = *key, .object = object };
-    flight_count_result(e, ret_result);
+    figures_hot_ends(&e->figures, ticket->began_ns);
+    flight_count_hit(e, ret_result, ticket->uid);
     return true;
 }
 
 static bool answer_remembered(struct engine *e, const struct digest *key,
-                              struct fetch_result *ret_result)
+                              const struct fetch_ticket *ticket, struct fetch_result *ret_result)
 {
     struct failure failure;
-    if (!failure_memory_find(e->failures, key, clock_monotonic_ns(), &failure))
+    if (!failure_memory_find(e->failures, key, ticket->began_ns, &failure))
         return false;
-    *ret_result = (struct fetch_result){ .err = failure.err, .key = *key, .log = failure.log };
+    *ret_result = (struct fetch_result){
+        .err = failure.err, .key = *key, .log = failure.log, .reason = MISS_REMEMBERED
+    };
     e->stats.remembered_failures++;
-    flight_count_result(e, ret_result);
+    flight_count_result(e, ret_result, ticket);
     return true;
 }
 
@@ -111,23 +115,23 @@ static enum kiln_code join_or_start(struct engine *e, const struct digest *key,
     return f ? join(f, want, ticket, err) : start(e, key, want, ticket, err);
 }
 
-static bool answer_without_looking(struct engine *e, const struct digest *key,
-                                   const struct fetch_want *want, const struct fetch_ticket *ticket,
-                                   struct fetch_result *ret_result)
+static bool answer_from_hot_set(struct engine *e, const struct digest *key,
+                                const struct fetch_want *want, const struct fetch_ticket *ticket,
+                                struct fetch_result *ret_result)
 {
     if (want->no_cache)
         return false;
-    if (answer_hot(e, key, ticket->uid, ret_result)) {
+    if (answer_hot(e, key, ticket, ret_result)) {
         if (want->shared_key)
             recency_touch(e, want->shared_key); /* it may be the one that is hot */
         return true;
     }
     if (want->job && want->name && want->name->target.size > 0) {
         struct digest packaged = kernel_name_packaged(want->name);
-        if (answer_hot(e, &packaged, ticket->uid, ret_result))
+        if (answer_hot(e, &packaged, ticket, ret_result))
             return true;
     }
-    return want->job && answer_remembered(e, key, ret_result);
+    return false;
 }
 
 bool fetch_begin(struct engine *e, const struct fetch_want *want, struct fetch_ticket *ticket,
@@ -135,11 +139,16 @@ bool fetch_begin(struct engine *e, const struct fetch_want *want, struct fetch_t
 {
     e->stats.fetches++;
     struct digest key = want->job ? kernel_key(want->job, &want->tc->identity) : want->key;
-    if (answer_without_looking(e, &key, want, ticket, ret_result))
+    ticket->began_ns = figures_hot_begins(&e->figures);
+    if (answer_from_hot_set(e, &key, want, ticket, ret_result))
+        return true;
+    if (!ticket->began_ns)
+        ticket->began_ns = clock_monotonic_ns();
+    if (want->job && !want->no_cache && answer_remembered(e, &key, ticket, ret_result))
         return true;
     struct kiln_err err = KILN_ERR_INIT;
     if (join_or_start(e, &key, want, ticket, &err))
-        return answer_failure(e, ret_result, &key, &err);
+        return answer_failure(e, ticket, ret_result, &key, &err);
     return false;
 }
 

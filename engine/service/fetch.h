@@ -18,8 +18,9 @@ struct fetch_result {
     struct kiln_err err; /* code KILN_OK and the rest filled, or why not */
     enum tier tier;
     struct digest key;
-    struct object *object; /* borrowed for the call; NULL on failure */
-    const char *log;       /* borrowed; NULL when there is none */
+    struct object *object;   /* borrowed for the call; NULL on failure */
+    const char *log;         /* borrowed; NULL when there is none */
+    enum miss_reason reason; /* where no tier had it */
 };
 
 struct fetch_ticket {
@@ -28,6 +29,7 @@ struct fetch_ticket {
     /* Never from within the call that took the ticket. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
     struct flight *flight; /* borrowed while waiting */
+    uint64_t began_ns;     /* 0: not timed */
     struct fetch_ticket *next, *previous;
 };
 

@@ -44,21 +44,31 @@ static void fail_compile(struct flight *f, const struct kiln_err *why)
     e->stats.compile_errors++;
     if (lasting && !f->no_cache)
         failure_memory_add(e->failures, &f->asked, why, log, clock_monotonic_ns());
-    event_kernel(e, "compile_failed", &f->asked, &f->source->job, &f->order.task.outcome);
+    event_kernel(e, "compile_failed", &f->asked, f->source, &f->order.task.outcome);
     flight_deliver_failure(f, why, log);
+}
+
+static void count_compile(struct flight *f, unsigned result)
+{
+    figures_compile_ended(&f->engine->figures, f->source->job.toolchain, result,
+                          f->order.task.outcome.wall_ns);
 }
 
 static void seal_done(struct task *task)
 {
     struct flight *f = flight_of_task(task);
     engine_task_ended(f->engine);
+    count_compile(f, f->found ? COMPILED_INVALID : COMPILE_DONE);
     if (f->found) {
         kiln_while(&f->err, "the compiler's result for '%s'",
                    (const char *)f->source->job.program.data);
         fail_compile(f, &f->err);
         return;
     }
-    event_kernel(f->engine, "compiled", &f->asked, &f->source->job, &f->order.task.outcome);
+    flight_label_object(f);
+    ledger_compiled(f->engine->figures.ledger, f->uid, f->object->ledger_kind,
+                    ledger_worth(f->object->compile_ns));
+    event_kernel(f->engine, "compiled", &f->asked, f->source, &f->order.task.outcome);
     if (!f->no_cache)
         store_later(f->engine, &f->asked, KILN_TAKE(f->source), f->object);
     flight_deliver_object(f, TIER_COMPILED);
@@ -68,6 +78,8 @@ static void compile_done(struct compile_order *order)
 {
     struct flight *f = (struct flight *)order;
     struct compile_outcome *outcome = &order->task.outcome;
+    if (order->started_ns)
+        histogram_observe(&f->engine->figures.queue, order->started_ns - order->queued_ns, 1);
     if (outcome->end == COMPILE_OUTDATED)
         f->engine->describe_at_ns = 0; /* the next request asks which toolchains are here now */
     if (outcome->end == COMPILE_UNAVAILABLE || outcome->end == COMPILE_OUTDATED) {
@@ -77,6 +89,7 @@ static void compile_done(struct compile_order *order)
     }
     f->engine->stats.compiles++;
     if (outcome->end != COMPILE_DONE) {
+        count_compile(f, outcome->end);
         fail_compile(f, &outcome->err);
         return;
     }

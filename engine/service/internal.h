@@ -11,7 +11,10 @@
 #include "engine/jobs/compile_queue.h"
 #include "engine/jobs/failure_memory.h"
 #include "engine/package/package_set.h"
+#include "engine/service/figures.h"
+#include "engine/service/history.h"
 #include "engine/service/service.h"
+#include "engine/service/tuning_terms.h"
 #include "engine/service/valid_counts.h"
 #include "engine/store/hot_set.h"
 #include "engine/store/kernel_store.h"
@@ -58,6 +61,8 @@ struct engine {
     struct failure_memory *failures;
     struct budget *budget; /* of bytes that wait */
     struct stats stats;
+    struct figures figures;
+    struct history history;
     uint64_t instance;
     uint64_t hot_limit_bytes;
     char notice[512]; /* what opening the store had to say; "" when nothing */
@@ -98,7 +103,8 @@ struct engine {
     bool verifying; /* a package is being checked */
 
     struct tuning *tuning; /* owned; NULL: it could not be opened, |tuning_trouble| says why */
-    struct tuning_options tuning_options; /* its folder is owned */
+    struct tuning_options tuning_options;   /* its folder is owned */
+    struct tuning_database tuning_asked[2]; /* of find and perf: what the last look-up was in */
     char tuning_trouble[512];
     char tuning_notice[512];            /* what opening it had to say; "" when nothing */
     uint64_t tuning_retry_ns;           /* when to try again to open it */
@@ -141,6 +147,8 @@ struct service_waiter {
     struct engine *engine;
     struct caller *caller; /* NULL once the caller left */
     uint64_t request_id;
+    uint16_t type, code; /* of the request; and how it ends, for the figures */
+    bool is_forgotten;   /* it does not end, but is handled again */
     /* The caller left or cancelled: stop, and free if nothing is out any more. */
     void (*cancel)(struct service_waiter *waiter);
     struct service_waiter *next, *previous;
@@ -188,11 +196,15 @@ bool toolchains_settled(const struct engine *e); /* nothing under way */
 #undef KILN_REPLY
 
 /* events.c: {"event": name, ...}; cheap when nobody listens. */
+struct source;
 void event_kernel(struct engine *e, const char *name, const struct digest *key,
-                  const struct compile_job *job, const struct compile_outcome *outcome);
+                  const struct source *source, const struct compile_outcome *outcome);
 void event_text(struct engine *e, const char *name, const char *text);
 /* The same for what an operator should know of: the host writes it to its log too. */
 void event_report(struct engine *e, const char *name, const char *text);
+/* The same about one kernel. */
+void event_report_key(struct engine *e, const char *name, const struct digest *key,
+                      const char *text);
 /* The same where nothing is wrong. */
 void event_note(struct engine *e, const char *name, const char *text);
 /* What the store had to say of itself. */

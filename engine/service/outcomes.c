@@ -34,10 +34,10 @@ bool outcome_list_is_full(const struct outcome_list *list)
 }
 
 static bool travels_inline(const struct outcome_list *list, const struct outcome_wish *wish,
-                           const struct object *object)
+                           struct object *object)
 {
-    return object->data && object->size <= wish->inline_limit &&
-           (list->caller->capabilities & CAPABILITY_INLINE);
+    return object->size <= wish->inline_limit && (list->caller->capabilities & CAPABILITY_INLINE) &&
+           object_map(object);
 }
 
 static void place_object(struct outcome_list *list, const struct outcome_wish *wish,
@@ -91,6 +91,8 @@ void outcome_list_add(struct outcome_list *list, const struct outcome_wish *wish
     };
     if (result->object)
         place_object(list, wish, result->object, &m);
+    else
+        figures_outcome_failed(&list->engine->figures, result->err.code);
     bool apart = list->is_frame && m.content.size >= OUTCOME_LIST_INLAY_LEAST;
     if (apart)
         m.content.size = 0;

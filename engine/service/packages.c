@@ -196,6 +196,13 @@ static uint64_t import_limit(const struct engine_options *o)
     return smaller ? store * IMPORT_OF_STORE : o->package_limit;
 }
 
+void packages_set_limits(struct engine *e, const struct engine_options *o)
+{
+    e->package_limit = o->package_limit;
+    e->import_limit = import_limit(o);
+    e->rescan_at_ns = 0;
+}
+
 enum kiln_code packages_open(struct engine *e, const struct engine_options *o, struct kiln_err *err)
 {
     const struct package_set_options options = {
@@ -206,8 +213,7 @@ enum kiln_code packages_open(struct engine *e, const struct engine_options *o, s
         .require_signature = o->require_signature,
     };
     e->require_signature = o->require_signature;
-    e->package_limit = o->package_limit;
-    e->import_limit = import_limit(o);
+    packages_set_limits(e, o);
     e->package_folder = strdup(o->package_folder);
     e->trusted_keys = strdup(o->trusted_keys ? o->trusted_keys : "");
     e->kfd_folder = strdup(o->kfd_folder ? o->kfd_folder : KFD_FOLDER);

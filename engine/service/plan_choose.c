@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/plan_choose.h"
 
+#include "common/messages.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -29,8 +31,17 @@ static bool is_of_target(const struct database_id *id, const struct target *targ
            strcmp(own, given) == 0;
 }
 
-enum kiln_code plan_ids_take(const struct target *target, struct bytes given,
-                             struct plan_ids *ret_ids, struct kiln_err *err)
+enum kiln_code plan_target_take(uint64_t capabilities, struct bytes text, struct target *ret_target,
+                                struct kiln_err *err)
+{
+    enum kiln_code rc = target_parse(text, ret_target, err);
+    if (!rc)
+        ret_target->has_tensor_maps = capabilities & CAPABILITY_TENSOR_MAPS;
+    return rc;
+}
+
+enum kiln_code plan_ids_take(struct target *target, struct bytes given, struct plan_ids *ret_ids,
+                             struct kiln_err *err)
 {
     struct plan_ids ids = { .device = "" };
     char arch[LIMIT_TARGET_TEXT];
@@ -41,6 +52,7 @@ enum kiln_code plan_ids_take(const struct target *target, struct bytes given,
     if (given.size > 0 && !database_id_write(&id, ids.device))
         return kiln_fail(err, KILN_INVALID, "the database id is too long");
     bool is_of_target = target->family == TARGET_NVIDIA && id.compute_units > 0;
+    target->processors = id.compute_units;
     snprintf(ids.package, sizeof(ids.package), "%.*s", DATABASE_ID_MOST - 1,
              given.size == 0 || is_of_target ? arch : ids.device);
     *ret_ids = ids;

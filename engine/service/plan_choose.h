@@ -20,13 +20,18 @@
 #include "engine/solver/solver.h"
 #include "engine/tuning/tuning.h"
 
+/* What is planned for: |text|, and what launches of who has |capabilities| can do. */
+KILN_MUST_CHECK enum kiln_code plan_target_take(uint64_t capabilities, struct bytes text,
+                                                struct target *ret_target, struct kiln_err *err);
+
 struct plan_ids {
     char device[DATABASE_ID_MOST];  /* what records are kept by; "": the asker named no device */
     char package[DATABASE_ID_MOST]; /* what packages are looked up by */
 };
 /* Of |given|, the asker's id of its device; without it packages go by the target's arch.  Objects
- * for NVIDIA's GPUs are of a target, not of a number of multiprocessors: so are the packages. */
-KILN_MUST_CHECK enum kiln_code plan_ids_take(const struct target *target, struct bytes given,
+ * for NVIDIA's GPUs are of a target, not of a number of multiprocessors: so are the packages.  The
+ * target learns that number. */
+KILN_MUST_CHECK enum kiln_code plan_ids_take(struct target *target, struct bytes given,
                                              struct plan_ids *ret_ids, struct kiln_err *err);
 /* KILN_INVALID where the device is of another kind than the target's. */
 KILN_MUST_CHECK enum kiln_code plan_ids_check(const struct target *target,

@@ -54,8 +54,8 @@ static enum kiln_code check_question(struct build *b, uid_t uid, struct kiln_err
     if (b->format == PACKAGE_KDB && strcmp(format, "kdb") != 0)
         return kiln_fail(err, KILN_INVALID, "there is no package format '%.40s': kdb or kiln",
                          format);
-    enum kiln_code rc =
-        target_parse(bytes_of_text(json_get_text(q, "target", "")), &b->target, err);
+    enum kiln_code rc = plan_target_take(
+        CAPABILITIES_HERE, bytes_of_text(json_get_text(q, "target", "")), &b->target, err);
     if (!rc)
         rc = plan_ids_take(&b->target, bytes_of_text(id), &b->ids, err);
     if (!rc)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The request configs: a range of a solver's candidates, those that are valid. */
+#include "engine/service/plan_choose.h"
 #include "engine/service/solver_turns.h"
 #include "engine/solver/candidates.h"
 
@@ -113,13 +114,13 @@ static enum kiln_code check_range(const struct message_configs *m, struct config
     return KILN_OK;
 }
 
-static enum kiln_code check_configs(const struct message_configs *m, struct configs_request *rq,
-                                    struct kiln_err *err)
+static enum kiln_code check_configs(const struct caller *caller, const struct message_configs *m,
+                                    struct configs_request *rq, struct kiln_err *err)
 {
     enum kiln_code rc = problem_check(&m->problem, err);
     rq->problem = m->problem;
     if (!rc)
-        rc = target_parse(m->target, &rq->target, err);
+        rc = plan_target_take(caller->capabilities, m->target, &rq->target, err);
     if (!rc)
         rc = solver_take(&rq->problem, &rq->target, m->solver, &rq->solver, err);
     return rc ? rc : check_range(m, rq, err);
@@ -137,7 +138,7 @@ enum kiln_code handle_configs(struct engine *e, struct caller *caller,
     KILN_AUTO(mem) struct configs_request *rq = calloc(1, sizeof(*rq));
     if (!rq)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request");
-    rc = check_configs(&m, rq, err);
+    rc = check_configs(caller, &m, rq, err);
     if (rc)
         return rc;
     buffer_init(&rq->records, LIMIT_FRAME_BODY);

@@ -55,15 +55,25 @@ static void cancel_plan(struct service_waiter *w)
 
 /* ---- the answer ---- */
 
-static void write_kernel(struct buffer *out, const struct solution_kernel *k,
-                         struct buffer *arguments)
+static void write_arguments(struct buffer *out, const struct solution *s,
+                            const struct solution_kernel *k)
 {
-    arguments->size = 0;
+    out->size = 0;
     for (uint32_t i = 0; i < k->argument_count; i++) {
+        bool is_map = k->arguments[i].kind == ARGUMENT_TENSOR_MAP;
         struct message_plan_argument a = { .kind = (uint8_t)k->arguments[i].kind,
-                                           .value = k->arguments[i].value };
-        message_plan_argument_write(arguments, &a);
+                                           .value = is_map ? 0 : k->arguments[i].value };
+        message_plan_argument_write(out, &a);
     }
+    for (uint32_t i = 0; i < k->argument_count; i++)
+        if (k->arguments[i].kind == ARGUMENT_TENSOR_MAP)
+            tensor_map_write(out, &s->maps[k->arguments[i].value]);
+}
+
+static void write_kernel(struct buffer *out, const struct solution *s,
+                         const struct solution_kernel *k, struct buffer *arguments)
+{
+    write_arguments(arguments, s, k);
     struct message_plan_kernel m = {
         .name = bytes_of_text(k->name),
         .object = k->program,
@@ -90,7 +100,7 @@ static void send_plan(struct plan_request *rq)
     buffer_init(&kernels, LIMIT_FRAME_BODY);
     buffer_init(&arguments, LIMIT_FRAME_BODY);
     for (uint32_t i = 0; i < s->kernel_count; i++)
-        write_kernel(&kernels, &s->kernels[i], &arguments);
+        write_kernel(&kernels, s, &s->kernels[i], &arguments);
 
     struct outcome_list list;
     outcome_list_begin(&list, e, caller);
@@ -277,13 +287,15 @@ static enum kiln_code choose_solver(struct engine *e, uid_t uid, const struct me
 
 /* What is wrong with the question is told first; but a toolchain that must be probed is waited for,
  * as what is recorded may depend on it. */
-static enum kiln_code check_plan(struct engine *e, uid_t uid, const struct message_plan *m,
-                                 struct plan_request *rq, struct kiln_err *err)
+static enum kiln_code check_plan(struct engine *e, const struct caller *caller,
+                                 const struct message_plan *m, struct plan_request *rq,
+                                 struct kiln_err *err)
 {
+    uid_t uid = caller->uid;
     struct kiln_err no_toolchain = KILN_ERR_INIT;
     enum kiln_code rc = problem_check(&m->problem, err);
     if (!rc)
-        rc = target_parse(m->target, &rq->target, err);
+        rc = plan_target_take(caller->capabilities, m->target, &rq->target, err);
     if (!rc)
         rc = plan_ids_take(&rq->target, m->database_id, &rq->ids, err);
     if (!rc)
@@ -324,7 +336,7 @@ enum kiln_code handle_plan(struct engine *e, struct caller *caller,
     KILN_AUTO(mem) struct plan_request *rq = calloc(1, sizeof(*rq));
     if (!rq)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a plan");
-    rc = check_plan(e, caller->uid, &m, rq, err);
+    rc = check_plan(e, caller, &m, rq, err);
     if (rc == KILN_BUSY)
         return toolchains_park(e, caller, header, body, err);
     if (rc)
@@ -335,6 +347,7 @@ enum kiln_code handle_plan(struct engine *e, struct caller *caller,
     e->stats.plans_recorded +=
         rq->choice.source == PLAN_SOURCE_FIND || rq->choice.source == PLAN_SOURCE_PERF;
     rq->plan_ns = clock_monotonic_ns() - began;
+    histogram_observe(&e->figures.plan, rq->plan_ns, 1);
     service_waiter_add(&rq->waiter, e, caller, header->request_id, cancel_plan);
     begin_parts(KILN_TAKE(rq));
     return KILN_OK;

@@ -218,21 +218,21 @@ static enum kiln_code take_toolchain(struct engine *e, uid_t uid, struct bytes f
     return rc;
 }
 
-static enum kiln_code check_solutions(struct engine *e, uid_t uid,
+static enum kiln_code check_solutions(struct engine *e, const struct caller *caller,
                                       const struct message_solutions *m,
                                       struct solutions_request *rq, struct kiln_err *err)
 {
     enum kiln_code rc = problem_check(&m->problem, err);
     rq->problem = m->problem;
     if (!rc)
-        rc = target_parse(m->target, &rq->target, err);
+        rc = plan_target_take(caller->capabilities, m->target, &rq->target, err);
     if (!rc)
         rc = plan_ids_take(&rq->target, m->database_id, &rq->ids, err);
     if (!rc)
         rc = plan_ids_check(&rq->target, &rq->ids, err);
     if (!rc)
         rc = tuning_text_take("driver", m->driver, sizeof(rq->driver), rq->driver, err);
-    return rc ? rc : take_toolchain(e, uid, m->toolchain, rq, err);
+    return rc ? rc : take_toolchain(e, caller->uid, m->toolchain, rq, err);
 }
 
 static enum kiln_code look_up(struct engine *e, uid_t uid, struct solutions_request *rq,
@@ -267,7 +267,7 @@ enum kiln_code handle_solutions(struct engine *e, struct caller *caller,
     if (!rq)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request");
     rq->err = KILN_ERR_INIT;
-    rc = check_solutions(e, caller->uid, &m, rq, err);
+    rc = check_solutions(e, caller, &m, rq, err);
     if (rc == KILN_BUSY)
         return toolchains_park(e, caller, header, body, err);
     if (!rc)

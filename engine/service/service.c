@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/internal.h"
 #include "engine/service/leases.h"
+#include "engine/service/request_figures.h"
 
 #include <stdio.h>
 
@@ -42,8 +43,10 @@ void service_join(struct engine *e, struct caller *caller)
 
 void service_leave(struct engine *e, struct caller *caller)
 {
-    while (caller->waiters)
+    while (caller->waiters) {
+        caller->waiters->code = KILN_CANCELLED;
         caller->waiters->cancel(caller->waiters); /* each takes itself off the list */
+    }
     *(caller->previous ? &caller->previous->next : &e->callers) = caller->next;
     if (caller->next)
         caller->next->previous = caller->previous;
@@ -62,6 +65,7 @@ void service_waiter_add(struct service_waiter *w, struct engine *e, struct calle
         w->next->previous = w;
     caller->waiters = w;
     caller->in_flight++;
+    request_waits(&e->figures, w);
 }
 
 void service_waiter_remove(struct service_waiter *w)
@@ -72,6 +76,7 @@ void service_waiter_remove(struct service_waiter *w)
     if (w->next)
         w->next->previous = w->previous;
     w->caller->in_flight--;
+    request_waits_no_more(&w->engine->figures, w);
     w->caller = NULL;
     w->next = w->previous = NULL;
 }
@@ -80,6 +85,7 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
                     const struct kiln_err *why, const char *log)
 {
     e->stats.refused++;
+    request_refused(&e->figures, caller, request_id, why->code);
     const char *text = why->text[0] ? why->text : kiln_code_text(why->code);
     struct message_error m = {
         .code = (uint16_t)why->code,
@@ -130,13 +136,18 @@ static enum kiln_code check_request(struct caller *caller, const struct route *r
     return KILN_OK;
 }
 
+static const struct route *route_of(unsigned type)
+{
+    bool known = type < sizeof(routes) / sizeof(routes[0]) && routes[type].handle;
+    return known ? &routes[type] : NULL;
+}
+
 static enum kiln_code handle(struct engine *e, struct caller *caller,
                              const struct frame_header *header, struct bytes body,
                              struct kiln_err *err)
 {
-    const struct route *route = NULL;
-    if (header->type < sizeof(routes) / sizeof(routes[0]) && routes[header->type].handle)
-        route = &routes[header->type];
+    const struct route *route = route_of(header->type);
+    request_begins(&e->figures, caller, header->request_id, route ? header->type : 0);
     if (!caller->greeted && header->type != MESSAGE_hello)
         return kiln_fail(err, KILN_INVALID, "say hello first");
     enum kiln_code rc = check_request(caller, route, header, err);
@@ -148,10 +159,10 @@ void service_handle_again(struct engine *e, struct caller *caller,
 {
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = handle(e, caller, header, body, &why);
-    if (rc == KILN_OK)
-        return;
     why.code = rc;
-    service_refuse(e, caller, header->request_id, &why, NULL);
+    if (rc)
+        service_refuse(e, caller, header->request_id, &why, NULL);
+    request_returns(&e->figures);
 }
 
 enum kiln_code service_handle(struct engine *e, struct caller *caller,
@@ -159,13 +170,14 @@ enum kiln_code service_handle(struct engine *e, struct caller *caller,
                               struct kiln_err *err)
 {
     e->stats.requests++;
-    struct kiln_err why = KILN_ERR_INIT;
+    struct kiln_err why;
+    kiln_err_init(&why);
     enum kiln_code rc = handle(e, caller, header, body, &why);
-    if (rc == KILN_OK)
-        return KILN_OK;
     why.code = rc;
-    service_refuse(e, caller, header->request_id, &why, NULL);
-    if (caller->greeted)
+    if (rc)
+        service_refuse(e, caller, header->request_id, &why, NULL);
+    request_returns(&e->figures);
+    if (!rc || caller->greeted)
         return KILN_OK;
     *err = why;
     return KILN_INVALID;

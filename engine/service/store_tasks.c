@@ -17,7 +17,7 @@ struct put_task {
     struct source *source; /* owned */
     struct object *object; /* owned reference */
     struct kernel_record record;
-    uint64_t evicted;
+    uint64_t evicted, evicted_for_quota;
     enum kiln_code rc;
     struct kiln_err err;
 };
@@ -27,7 +27,9 @@ static void put_work(struct task *task)
     struct put_task *p = (struct put_task *)task;
     p->record.source_id = kernel_source_id(&p->source->job);
     p->record.headers_id = kernel_headers_id(&p->source->job);
+    uint64_t before = kernel_store_quota_evictions(p->engine->store);
     p->rc = kernel_store_put(p->engine->store, &p->record, p->object, &p->evicted, &p->err);
+    p->evicted_for_quota = kernel_store_quota_evictions(p->engine->store) - before;
 }
 
 static void put_done(struct task *task)
@@ -36,6 +38,7 @@ static void put_done(struct task *task)
     struct engine *e = p->engine;
     engine_task_ended(e);
     e->stats.evictions += p->evicted;
+    e->stats.evictions_quota += p->evicted_for_quota;
     event_after_write(e, p->rc, &p->err);
     object_unref(p->object);
     source_destroy(p->source);
@@ -105,7 +108,7 @@ void quarantine_later(struct engine *e, const struct digest *key)
     e->stats.quarantined++;
     char hex[DIGEST_HEX_SIZE];
     digest_to_hex(key, hex);
-    event_report(e, "quarantined", hex);
+    event_report_key(e, "quarantined", key, hex);
     struct quarantine_task *q = calloc(1, sizeof(*q));
     if (!q)
         return; /* the next look-up asks again */

@@ -101,6 +101,7 @@ static void retry_parked(struct engine *e)
         list = p->next;
         p->next = p->previous = NULL;
         struct caller *caller = p->waiter.caller;
+        p->waiter.is_forgotten = true;
         service_waiter_remove(&p->waiter);
         budget_give(e->budget, p->uid, parked_cost(p->body_size)); /* it may be charged anew */
         service_handle_again(e, caller, &p->header, bytes_of(p->body, p->body_size));

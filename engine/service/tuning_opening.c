@@ -11,7 +11,8 @@
 struct opening {
     struct task task; /* first member */
     struct engine *engine;
-    struct tuning *tuning; /* owned */
+    struct tuning_options options; /* as when it began; the folder is the engine's */
+    struct tuning *tuning;         /* owned */
     char notice[512];
     enum kiln_code rc;
     struct kiln_err err;
@@ -61,6 +62,15 @@ void tuning_opening_tell(struct engine *e)
         event_report(e, "tuning_unavailable", e->tuning_trouble);
 }
 
+void tuning_opening_set_limits(struct engine *e, const struct engine_options *options)
+{
+    e->tuning_options.records_per_uid = options->tuning_records_per_uid;
+    e->tuning_options.bytes_per_uid = options->tuning_bytes_per_uid;
+    e->tuning_options.stale = options->tuning_stale;
+    if (e->tuning)
+        tuning_set_limits(e->tuning, &e->tuning_options);
+}
+
 void tuning_opening_end(struct engine *e)
 {
     tuning_destroy(e->tuning);
@@ -73,7 +83,7 @@ void tuning_opening_end(struct engine *e)
 static void open_work(struct task *task)
 {
     struct opening *o = (struct opening *)task;
-    o->rc = tuning_open(&o->engine->tuning_options, &o->tuning, o->notice, &o->err);
+    o->rc = tuning_open(&o->options, &o->tuning, o->notice, &o->err);
 }
 
 static void open_done(struct task *task)
@@ -86,6 +96,7 @@ static void open_done(struct task *task)
         note_trouble(e, &o->err);
     } else {
         e->tuning = o->tuning;
+        tuning_set_limits(e->tuning, &e->tuning_options); /* which may be others by now */
         e->tuning_trouble[0] = '\0';
         memcpy(e->tuning_notice, o->notice, sizeof(o->notice));
         event_note(e, "tuning_available", "the tuning databases could be opened");
@@ -104,6 +115,7 @@ void tuning_opening_tick(struct engine *e)
         return;
     o->task = (struct task){ .work = open_work, .done = open_done };
     o->engine = e;
+    o->options = e->tuning_options;
     o->err = KILN_ERR_INIT;
     e->tuning_opening = true;
     engine_run(e, LANE_TUNING, &o->task);

@@ -16,6 +16,8 @@ KILN_MUST_CHECK enum kiln_code tuning_opening_begin(struct engine *e,
                                                     struct kiln_err *err);
 /* Reports what opening had to say. */
 void tuning_opening_tell(struct engine *e);
+/* Limits of |options| for what is open and what will be. */
+void tuning_opening_set_limits(struct engine *e, const struct engine_options *options);
 void tuning_opening_tick(struct engine *e);
 void tuning_opening_end(struct engine *e);
 /* For status: {"available": ..., "trouble": ..., "notice": ...}; the caller's. */

@@ -19,7 +19,7 @@ struct hot_set {
     struct entry *newest, *oldest;
     uint64_t bytes;
     unsigned count;
-    uint64_t evictions;
+    uint64_t evictions, changes;
 };
 
 static uint64_t cost_of(const struct object *object)
@@ -56,14 +56,15 @@ static void drop(struct hot_set *set, struct entry **at)
     unlink_age(set, e);
     set->bytes -= cost_of(e->object);
     set->count--;
+    set->changes++;
     object_unref(e->object);
     free(e);
 }
 
-static void make_room(struct hot_set *set, uint64_t cost)
+static void make_room(struct hot_set *set, uint64_t cost, unsigned count)
 {
     while (set->oldest && (set->bytes + cost > set->limits.limit_bytes ||
-                           set->count + 1 > set->limits.limit_count)) {
+                           set->count + count > set->limits.limit_count)) {
         drop(set, find(set, &set->oldest->key));
         set->evictions++;
     }
@@ -134,13 +135,14 @@ void hot_set_insert(struct hot_set *set, const struct digest *key, struct object
         return;
     *e = (struct entry){ .key = *key, .object = object_ref(object) };
     hot_set_remove(set, key);
-    make_room(set, cost);
+    make_room(set, cost, 1);
     grow(set);
     struct entry **at = find(set, key);
     *at = e;
     link_newest(set, e);
     set->bytes += cost;
     set->count++;
+    set->changes++;
 }
 
 void hot_set_remove(struct hot_set *set, const struct digest *key)
@@ -156,6 +158,21 @@ void hot_set_clear(struct hot_set *set)
         drop(set, find(set, &set->newest->key));
 }
 
+void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *options)
+{
+    set->limits = *options;
+    make_room(set, 0, 0);
+}
+
+void hot_set_each(const struct hot_set *set,
+                  bool (*use)(void *context, const struct digest *key, struct object *object),
+                  void *context)
+{
+    for (const struct entry *e = set->newest; e && use(context, &e->key, e->object); e = e->older) {
+    }
+}
+
+uint64_t hot_set_changes(const struct hot_set *set) { return set->changes; }
 uint64_t hot_set_bytes(const struct hot_set *set) { return set->bytes; }
 unsigned hot_set_count(const struct hot_set *set) { return set->count; }
 uint64_t hot_set_evictions(const struct hot_set *set) { return set->evictions; }

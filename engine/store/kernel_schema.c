@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "engine/store/kernel_history.def"
 #include "engine/store/kernel_store_parts.h"
 
 extern const unsigned char schema_kernels_0001[];
@@ -9,12 +10,15 @@ extern const unsigned char schema_kernels_0003[];
 extern const unsigned long schema_kernels_0003_size;
 extern const unsigned char schema_kernels_0004[];
 extern const unsigned long schema_kernels_0004_size;
+extern const unsigned char schema_kernels_0005[];
+extern const unsigned long schema_kernels_0005_size;
 
 static const struct db_migration migrations[] = {
     { schema_kernels_0001, &schema_kernels_0001_size },
     { schema_kernels_0002, &schema_kernels_0002_size },
     { schema_kernels_0003, &schema_kernels_0003_size },
     { schema_kernels_0004, &schema_kernels_0004_size },
+    { schema_kernels_0005, &schema_kernels_0005_size },
 };
 
 const struct db_schema kernel_schema = {

@@ -148,6 +148,13 @@ static struct kernel_store *create(const struct kernel_store_options *options)
     return store->directory && store->path && store->log_path ? KILN_TAKE(store) : NULL;
 }
 
+void kernel_store_set_limits(struct kernel_store *store, uint64_t limit_bytes,
+                             uint64_t quota_bytes_uid)
+{
+    store->limit_bytes = limit_bytes;
+    store->quota_bytes_uid = quota_bytes_uid;
+}
+
 enum kiln_code kernel_store_open(const struct kernel_store_options *options,
                                  struct kernel_store **ret_store, char ret_notice[512],
                                  struct kiln_err *err)

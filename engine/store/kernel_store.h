@@ -103,6 +103,9 @@ struct kernel_usage {
  * daemon uses (KILN_BUSY, with its pid).  A damaged database is moved aside
  * (kernels.db.damaged-<time>), named in |ret_notice|, and a fresh one made.  Where the disk is
  * full, read-only or failing, what is there is served; |ret_notice| and health say so. */
+/* Other limits from the next write on.  What is beyond them goes as room is made for it. */
+void kernel_store_set_limits(struct kernel_store *store, uint64_t limit_bytes,
+                             uint64_t quota_bytes_uid);
 KILN_MUST_CHECK enum kiln_code kernel_store_open(const struct kernel_store_options *options,
                                                  struct kernel_store **ret_store,
                                                  char ret_notice[512], struct kiln_err *err);
@@ -163,6 +166,8 @@ KILN_MUST_CHECK enum kiln_code kernel_store_put(struct kernel_store *store,
                                                 const struct kernel_record *record,
                                                 const struct object *object, uint64_t *ret_evicted,
                                                 struct kiln_err *err);
+/* How many kernels quotas have driven out since the store was opened; on the write lane. */
+uint64_t kernel_store_quota_evictions(const struct kernel_store *store);
 /* As put, of something that somebody brings.  For the quota nothing of theirs is evicted: KILN_FULL
  * beyond it, saying how much the uid has and what to do.  For a private one only private kernels of
  * the same uid go (all of the uid's, where it has more than half of the limit), last used before
@@ -304,6 +309,17 @@ KILN_MUST_CHECK enum kiln_code kernel_store_usage(struct kernel_store *store,
                                                   struct kernel_usage *ret_usage,
                                                   struct kiln_err *err);
 /* By uid; an object that several kernels share counts for each. */
+struct kernel_check {
+    const char *directory; /* borrowed from the store */
+    uint64_t bytes;        /* of file and log; 0: there is none, or it is not read (mode off) */
+    bool checked;          /* SQLite looked at every page, and |damage| says what it found */
+    char damage[256];      /* "": nothing */
+    uint64_t newest;       /* latest time that something is recorded under; 0: nothing is */
+};
+/* Has SQLite look at the whole file, unless it is longer than |most| bytes: that reads it all. */
+KILN_MUST_CHECK enum kiln_code kernel_store_check(struct kernel_store *store, uint64_t most,
+                                                  struct kernel_check *ret_check,
+                                                  struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code kernel_store_usage_by_uid(struct kernel_store *store,
                                                          void (*each)(void *, uint32_t uid,
                                                                       uint64_t kernels,

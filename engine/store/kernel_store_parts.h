@@ -21,6 +21,9 @@
  *   kernel_store_space.c       what the files take on the disk; giving some back
  *   kernel_store_room.c        room for a put, below the limit; tidy
  *   kernel_store_gc.c          gc
+ *   kernel_store_ledger.c      what hits saved, and who fills the store (kernel_figures.h)
+ *   kernel_store_check.c       whether the file as a whole is sound
+ *   kernel_store_history.c     samples of the counters, the slowest compiles (likewise)
  */
 #include "engine/db/query.h"
 #include "engine/store/codec_zstd.h"
@@ -62,11 +65,11 @@ struct store_reader {
 };
 
 struct kernel_store {
-    char *directory; /* owned */
-    char *path;      /* owned: of kernels.db */
-    char *log_path;  /* owned: of its write-ahead log */
-    uint64_t limit_bytes;
-    uint64_t quota_bytes_uid;
+    char *directory;              /* owned */
+    char *path;                   /* owned: of kernels.db */
+    char *log_path;               /* owned: of its write-ahead log */
+    _Atomic uint64_t limit_bytes; /* both may change at any time: kernel_store_set_limits */
+    _Atomic uint64_t quota_bytes_uid;
     enum kernel_store_mode mode;
     enum kernel_notice opening; /* what opening had to say */
     unsigned reader_count;
@@ -85,9 +88,10 @@ struct kernel_store {
     bool shrinking;        /* it was told that the file is beyond the limit */
     uint64_t pinned_bytes; /* of pinned kernels' objects, where pinned_known */
     bool pinned_known;
-    uint64_t retry_at_ns;    /* while writing is off: not before */
-    uint64_t retry_after_ns; /* how long the wait was */
-    uint64_t wanted_bytes;   /* what did not fit on the disk */
+    uint64_t quota_evictions; /* kernels that a quota drove out */
+    uint64_t retry_at_ns;     /* while writing is off: not before */
+    uint64_t retry_after_ns;  /* how long the wait was */
+    uint64_t wanted_bytes;    /* what did not fit on the disk */
 
     atomic_bool file_damaged;   /* seen by a reader: the next write starts anew */
     atomic_ullong copies_bytes; /* blocks of damaged files that were moved aside */

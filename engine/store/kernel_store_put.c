@@ -312,6 +312,7 @@ static enum kiln_code put_rows(struct kernel_store *store, struct put *put, stru
     if (rc)
         return rc;
     put->evicted += evicted;
+    store->quota_evictions += evicted;
     store->giving_back |= evicted > 0;
     store->pinned_known &= !put->pinned;
     return KILN_OK;
@@ -387,6 +388,11 @@ enum kiln_code kernel_store_put(struct kernel_store *store, const struct kernel_
         return kiln_while(err, "storing a kernel");
     *ret_evicted += put.evicted;
     return KILN_OK;
+}
+
+uint64_t kernel_store_quota_evictions(const struct kernel_store *store)
+{
+    return store->quota_evictions;
 }
 
 enum kiln_code kernel_store_import(struct kernel_store *store, const struct kernel_record *record,

@@ -4,6 +4,8 @@
 #include "common/fs.h"
 #include "engine/digest/sha256.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void store_claim(const struct digest *key, const struct digest *object, uint8_t claim[CLAIM_SIZE])
@@ -59,6 +61,17 @@ enum kiln_code store_check_row(const struct stored_row *row, struct codec *codec
     return KILN_OK;
 }
 
+/* Without memory its hits are counted among the others'. */
+static void note_origin(struct object *object, const char *target, const char *program)
+{
+    struct object_origin *origin = calloc(1, sizeof(*origin));
+    if (!origin)
+        return;
+    snprintf(origin->target, sizeof(origin->target), "%s", target);
+    snprintf(origin->program, sizeof(origin->program), "%s", program);
+    object->origin = origin;
+}
+
 static enum kiln_code check_found(struct query *q, struct codec *codec, const struct digest *key,
                                   struct object **ret_object, enum damage *ret_damage,
                                   struct kiln_err *err)
@@ -78,6 +91,7 @@ static enum kiln_code check_found(struct query *q, struct codec *codec, const st
     int64_t scope = query_i64(q, 6);
     (*ret_object)->is_private = scope != -1;
     (*ret_object)->owner = (uint32_t)scope;
+    note_origin(*ret_object, query_text(q, 7), query_text(q, 8));
     return KILN_OK;
 }
 

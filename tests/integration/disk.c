@@ -95,6 +95,11 @@ static void expect_trouble(struct fixture *f, const char *words)
     assert_says(trouble, words);
     kilnctl_ok(f, "stats", "--json");
     assert_says(f->result.output, "\"store_writable\":false");
+    kilnctl_ok(f, "metrics");
+    assert_says(f->result.output, "\nkiln_up 1\n");
+    assert_says(f->result.output, "\nkiln_store_writable 0\n");
+    kilnctl_ok(f, "stats", "--by", "program");
+    assert_says(f->result.output, "total");
 }
 
 struct kernel_kept {
@@ -114,6 +119,16 @@ static void expect_kept(struct fixture *f, unsigned number)
     struct kernel_kept kept = { f, number };
     assert_int_equal(numbered_tier(&f->daemon, number), KILN_TIER_COMPILED);
     assert_true(wait_until(is_kept, &kept));
+}
+
+/* Also what was compiled while the disk was full. */
+static void expect_booked_after_restart(struct fixture *f)
+{
+    char words[64];
+    snprintf(words, sizeof(words), "\"compiles\":%llu,", daemon_stat(&f->daemon, "compiles"));
+    restart(f);
+    kilnctl_ok(f, "stats", "--by", "uid", "--json");
+    assert_says(f->result.output, words);
 }
 
 static void a_full_disk_is_said_and_served_through_until_it_has_room(void **state)
@@ -139,7 +154,7 @@ static void a_full_disk_is_said_and_served_through_until_it_has_room(void **stat
 
     expect_health(f, "\"ok\""); /* by itself */
     expect_kept(f, 7);
-    restart(f);
+    expect_booked_after_restart(f);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
     assert_int_equal(numbered_tier(&f->daemon, 7), KILN_TIER_DISK);
 }

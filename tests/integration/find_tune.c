@@ -174,10 +174,11 @@ static void what_one_process_tuned_the_next_one_plans_with(void **state)
 {
     struct fixture *f = *state;
     start(f);
-    driver(f, "-s", "1", "-S", TUNED, "--budget", "6s");
+    driver(f, "--find-mode", "normal", "--no-record"); /* what compiles then takes no budget */
+    driver(f, "-s", "1", "-S", TUNED, "--budget", "8s");
     const struct json *r = result_of(f);
     expect_state(r, TUNED, "TIMED");
-    assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) > 0); /* how many, time decides */
+    assert_true(json_get_u64(solver_of(r, TUNED), "tried", 0) > 1); /* how many, time decides */
     assert_true(json_count(json_get(json_get(r, "find"), "trials")) > 0);
     struct choice tuned = choice_of(r);
     assert_string_equal(tuned.solver, TUNED);
@@ -262,15 +263,33 @@ static void two_processes_share_a_search(void **state)
 {
     struct fixture *f = *state;
     start(f);
+    driver(f, "--find-mode", "normal", "--no-record");
     pid_t pids[2];
     int outs[2];
     for (int i = 0; i < 2; i++)
         pids[i] = start_program(&f->daemon, &outs[i], "kiln-driver", "--device", "opencl:0",
-                                PROBLEM, "-s", "1", "-S", TUNED, "--budget", "5s", "--share", NULL);
+                                PROBLEM, "-s", "1", "-S", TUNED, "--budget", "8s", "--share", NULL);
     for (int i = 0; i < 2; i++)
         expect_good_end(pids[i], outs[i]);
     driver(f, "-t", "0", "-S", TUNED);
     assert_string_not_equal(choice_of(result_of(f)).config, "");
+    driver(f, "-s", "1", "-S", TUNED); /* it is recorded */
+    assert_int_equal(json_get_u64(solver_of(result_of(f), TUNED), "tried", 9), 0);
+}
+
+/* Its lease went with the first. */
+static void a_search_outlives_the_daemon_that_it_began_with(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    driver(f, "--find-mode", "normal", "--no-record");
+    int out;
+    pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", PROBLEM,
+                              "-s", "1", "-S", TUNED, "--budget", "10s", "--share", NULL);
+    assert_true(wait_until(has_results, f) || wait_until(has_results, f));
+    daemon_process_stop(&f->daemon);
+    daemon_process_start(&f->daemon);
+    expect_good_end(pid, out);
     driver(f, "-s", "1", "-S", TUNED); /* it is recorded */
     assert_int_equal(json_get_u64(solver_of(result_of(f), TUNED), "tried", 9), 0);
 }
@@ -288,6 +307,7 @@ int main(void)
         FIND_TEST(clean_takes_the_users_config_away),
         FIND_TEST(a_tune_that_was_killed_goes_on_where_it_was),
         FIND_TEST(two_processes_share_a_search),
+        FIND_TEST(a_search_outlives_the_daemon_that_it_began_with),
     };
     return cmocka_run_group_tests_name("find_tune", tests, NULL, NULL);
 }

@@ -5,7 +5,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -99,18 +98,6 @@ static char *read_log(const struct fixture *f)
     return bytes_to_text(buffer_view(&log));
 }
 
-static void sighup_changes_nothing_and_says_so(void **state)
-{
-    struct fixture *f = *state;
-    f->daemon.keep_log = true;
-    daemon_process_start(&f->daemon);
-    assert_int_equal(kill(f->daemon.pid, SIGHUP), 0);
-    expect_ping(f);
-    assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    KILN_AUTO(mem) char *text = read_log(f);
-    assert_says(text, "SIGHUP ignored");
-}
-
 _Noreturn static void become_daemon(const struct fixture *f)
 {
     char cache[256], state_dir[256];
@@ -186,31 +173,6 @@ static void a_stop_while_it_makes_its_socket_leaves_nothing_behind(void **state)
         skip(); /* a kernel without dnotify */
     assert_int_equal(status, 0);
     assert_int_equal(leftovers(f), 0);
-}
-
-static void expect_notice(int fd, const char *text)
-{
-    char got[64];
-    struct pollfd p = { .fd = fd, .events = POLLIN };
-    assert_int_equal(poll(&p, 1, 60000), 1);
-    ssize_t size = recv(fd, got, sizeof(got) - 1, 0);
-    assert_true(size > 0);
-    got[size] = '\0';
-    assert_string_equal(got, text);
-}
-
-static void systemd_is_told_when_it_is_ready_and_when_it_stops(void **state)
-{
-    struct fixture *f = *state;
-    char path[256];
-    snprintf(path, sizeof(path), "%s/notify", f->daemon.folder);
-    KILN_AUTO(fd) int fd = bound(SOCK_DGRAM, path);
-    setenv("NOTIFY_SOCKET", path, 1);
-    daemon_process_start(&f->daemon);
-    unsetenv("NOTIFY_SOCKET");
-    expect_notice(fd, "READY=1");
-    assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    expect_notice(fd, "STOPPING=1");
 }
 
 static void a_start_that_fails_says_why_and_leaves_nothing(void **state)
@@ -466,11 +428,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LIFECYCLE_TEST(starts_answers_and_leaves_nothing_behind_at_sigterm),
         LIFECYCLE_TEST(sigint_ends_it_like_sigterm),
-        LIFECYCLE_TEST(sighup_changes_nothing_and_says_so),
         LIFECYCLE_TEST(a_state_folder_on_a_network_filesystem_is_refused),
         LIFECYCLE_TEST(a_stop_that_waits_before_it_starts_is_done_in_order),
         LIFECYCLE_TEST(a_stop_while_it_makes_its_socket_leaves_nothing_behind),
-        LIFECYCLE_TEST(systemd_is_told_when_it_is_ready_and_when_it_stops),
         LIFECYCLE_TEST(a_start_that_fails_says_why_and_leaves_nothing),
         LIFECYCLE_TEST(a_dead_daemons_socket_is_taken_over),
         LIFECYCLE_TEST(a_live_daemons_socket_is_refused_with_its_pid),

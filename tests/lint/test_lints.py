@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import check_layers  # noqa: E402
 import check_size  # noqa: E402
 import check_spdx  # noqa: E402
+import gen_metrics  # noqa: E402
 import gen_protocol  # noqa: E402
 import tree  # noqa: E402
 
@@ -131,6 +132,32 @@ class Protocol(unittest.TestCase):
 
     def test_a_problem_is_25_numbers_on_the_wire(self):
         self.assertEqual(gen_protocol.generate_problem().count("\n"), 25 + 2)
+
+
+class Metrics(unittest.TestCase):
+    KNOWN = {"kiln_clients": ("gauge", [], ""),
+             "kiln_hits_total": ("counter", ["tier"], ""),
+             "kiln_wait_seconds": ("histogram", ["tier"], "")}
+
+    def complaints(self, text):
+        return list(gen_metrics.complain(text, "here", self.KNOWN))
+
+    def test_what_kilnd_has_may_be_asked_for(self):
+        self.assertEqual(self.complaints('sum(rate(kiln_hits_total{tier="hot",instance="a"}[5m]))'), [])
+        self.assertEqual(self.complaints('kiln_wait_seconds_bucket{le="1"} > kiln_clients'), [])
+
+    def test_a_metric_that_is_none_is_named(self):
+        self.assertEqual(self.complaints("kiln_wishes_total > 1"),
+                         ["here: kilnd has no metric 'kiln_wishes_total'"])
+        self.assertTrue(self.complaints("kiln_clients_bucket"))  # it is no histogram
+
+    def test_a_label_that_is_none_is_named(self):
+        self.assertEqual(self.complaints('kiln_hits_total{uid!="7"}'),
+                         ["here: 'kiln_hits_total' has no label 'uid'"])
+
+    def test_the_unit_is_the_name_s(self):
+        self.assertEqual(gen_metrics.unit_of("kiln_saved_seconds_total"), "seconds")
+        self.assertEqual(gen_metrics.unit_of("kiln_clients"), "")
 
 
 if __name__ == "__main__":

@@ -105,6 +105,8 @@ static void exec_daemon(struct daemon_process *d)
     private_environment(d);
     if (d->keep_log)
         log_to_file(d);
+    if (d->prepare)
+        d->prepare(d->context);
     execv(argv[0], (char *const *)(uintptr_t)argv);
     _exit(127);
 }

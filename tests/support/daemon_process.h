@@ -22,6 +22,8 @@ struct daemon_process {
     const char *arguments[DAEMON_ARGUMENTS_MOST]; /* further ones for kilnd, NULL-terminated */
     bool keep_log; /* kilnd's log goes to kilnd.log in the folder, else to standard error */
     uid_t user;    /* programs beside it run as this one; 0: as the test */
+    void (*prepare)(void *context); /* in kilnd's process before it is one; NULL: nothing */
+    void *context;
 };
 
 /* Makes the folder; starts nothing. */

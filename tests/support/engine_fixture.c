@@ -23,16 +23,16 @@ static void add_nothing(struct engine_host *host, struct json *answer)
     (void)answer;
 }
 
-static void keep_report(struct engine_host *host, const char *event, const char *text, bool trouble)
+static void keep_report(struct engine_host *host, const struct engine_report *told)
 {
     struct engine_fixture *f =
         (struct engine_fixture *)(void *)((char *)host - offsetof(struct engine_fixture, host));
-    if (f->report_count == REPORTS_KEPT)
+    if (f->report_count == REPORTS_KEPT || strncmp(told->event, "compile", 7) == 0)
         return;
     struct kept_report *report = &f->reports[f->report_count++];
-    snprintf(report->event, sizeof(report->event), "%s", event);
-    snprintf(report->text, sizeof(report->text), "%s", text);
-    report->trouble = trouble;
+    snprintf(report->event, sizeof(report->event), "%s", told->event);
+    snprintf(report->text, sizeof(report->text), "%s", told->text);
+    report->trouble = told->trouble;
 }
 
 const char *engine_fixture_reported(const struct engine_fixture *f, const char *event)

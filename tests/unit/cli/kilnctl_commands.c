@@ -155,6 +155,18 @@ static void config_shows_value_and_origin(void **state)
                                         "socket   /run/x  default\n");
 }
 
+static void config_shows_what_waits_for_a_restart_where_something_does(void **state)
+{
+    struct fixture *f = *state;
+    fake.replies[0] = "{\"workers\":{\"value\":\"2\",\"origin\":\"default\","
+                      "\"after_restart\":{\"value\":\"4\",\"origin\":\"/etc/x\"}},"
+                      "\"socket\":{\"value\":\"/run/x\",\"origin\":\"default\"}}";
+    assert_int_equal(RUN(&f->run, "config"), KILN_E_OK);
+    assert_string_equal(f->run.printed, "SETTING  VALUE   ORIGIN   AFTER A RESTART\n"
+                                        "workers  2       default  4\n"
+                                        "socket   /run/x  default  -\n");
+}
+
 static void kernels_are_listed_over_all_pages(void **state)
 {
     struct fixture *f = *state;
@@ -369,6 +381,7 @@ int main(void)
         T(stats_for_people_name_nested_counters_and_units),
         T(an_answer_that_is_no_json_is_refused),
         T(config_shows_value_and_origin),
+        T(config_shows_what_waits_for_a_restart_where_something_does),
         T(kernels_are_listed_over_all_pages),
         T(imported_kernels_are_listed_with_their_id_and_no_time_of_compiling),
         T(the_limit_of_a_list_stops_the_asking),

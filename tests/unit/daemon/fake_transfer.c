@@ -171,6 +171,19 @@ static void say_user(void)
     transfer_send_outcome(SOCKET_FD, &outcome, "");
 }
 
+/* Where its folder is said to be, and its mode. */
+static void say_staging(void)
+{
+    char text[64];
+    struct stat seen;
+    if (stat(received.job.staging, &seen) != 0)
+        _exit(88);
+    snprintf(text, sizeof(text), "%s of mode %04o", received.job.staging,
+             (unsigned)seen.st_mode & 07777);
+    put_file(received.job.name, text);
+    transfer_send_outcome(SOCKET_FD, &outcome, "");
+}
+
 static void succeed_with_two_names(void)
 {
     char path[1024], other[1100];
@@ -208,6 +221,7 @@ int main(int argc, char **argv)
         { "leaves a process", leave_a_process },
         { "copy", copy },
         { "whose", say_user },
+        { "staging", say_staging },
         { "two names", succeed_with_two_names },
     };
     struct kiln_err err = KILN_ERR_INIT;

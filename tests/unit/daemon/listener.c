@@ -28,8 +28,6 @@ static int set_up(void **state)
                           .err = KILN_ERR_INIT };
     assert_non_null(mkdtemp(f.folder));
     snprintf(f.path, sizeof(f.path), "%s/kilnd.sock", f.folder);
-    unsetenv("LISTEN_PID");
-    unsetenv("LISTEN_FDS");
     *state = &f;
     return 0;
 }
@@ -253,59 +251,103 @@ static void a_path_too_long_for_a_socket_is_refused(void **state)
     assert_non_null(strstr(f->err.text, "longer than"));
 }
 
-/* In a child, so that descriptor 3 can be whatever the service manager would make it. */
-static int inherit_in_child(struct fixture *f, bool listening, const char *count)
+static int listening_socket(const char *path)
 {
-    pid_t child = fork();
-    if (child == 0) {
-        char pid[32];
-        int fd = bound_socket(f->path);
-        if (listening && listen(fd, 8) < 0)
-            _exit(90);
-        if (dup2(fd, 3) != 3)
-            _exit(91);
-        snprintf(pid, sizeof(pid), "%d", (int)getpid());
-        setenv("LISTEN_PID", pid, 1);
-        setenv("LISTEN_FDS", count, 1);
-        struct listener l = LISTENER_CLOSED;
-        enum kiln_code rc = listener_open("/nonexistent/elsewhere.sock", "", &l, &f->err);
-        bool same = !rc && l.inherited && l.fd == 3 && strcmp(l.path, f->path) == 0 &&
-                    can_connect(f->path) && !getenv("LISTEN_FDS");
-        listener_close(&l);
-        _exit(rc ? (int)rc : same ? 0 : 92);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
+    int fd = bound_socket(path);
+    assert_int_equal(listen(fd, 8), 0);
+    return fd;
 }
 
 static void takes_the_socket_of_the_service_manager_and_leaves_its_file(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(inherit_in_child(f, true, "1"), 0);
+    int fd = listening_socket(f->path);
+    assert_int_equal(listener_adopt(fd, &f->listener, &f->err), KILN_OK);
+    assert_int_equal(f->listener.fd, fd);
+    assert_true(f->listener.inherited);
+    assert_string_equal(f->listener.path, f->path);
+    assert_true(can_connect(f->path));
+    listener_close(&f->listener);
     assert_true(exists(f->path));
 }
 
 static void refuses_an_inherited_socket_that_does_not_listen(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(inherit_in_child(f, false, "1"), KILN_INVALID);
+    int fd = bound_socket(f->path);
+    assert_int_equal(listener_adopt(fd, &f->listener, &f->err), KILN_INVALID);
+    close(fd);
 }
 
-static void refuses_more_than_one_inherited_socket(void **state)
+static void refuses_an_inherited_descriptor_that_is_no_socket(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(inherit_in_child(f, true, "2"), KILN_INVALID);
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_int_not_equal(listener_adopt(fd, &f->listener, &f->err), KILN_OK);
+    close(fd);
 }
 
-static void ignores_sockets_meant_for_another_process(void **state)
+/* ---- kept for the next kilnd ---- */
+
+/* As a kilnd that ends while the service manager keeps its socket. */
+static int keep(struct fixture *f, char name[LISTENER_NAME_MOST])
 {
-    struct fixture *f = *state;
-    setenv("LISTEN_PID", "1", 1);
-    setenv("LISTEN_FDS", "1", 1);
     assert_int_equal(open_it(f), KILN_OK);
+    listener_name(&f->listener, name);
+    int kept = fcntl(f->listener.fd, F_DUPFD_CLOEXEC, 3);
+    f->listener.kept = true;
+    listener_close(&f->listener);
+    return kept;
+}
+
+static void a_socket_that_is_kept_stays_reachable_and_is_taken_up_again(void **state)
+{
+    struct fixture *f = *state;
+    char name[LISTENER_NAME_MOST];
+    int kept = keep(f, name);
+    assert_true(can_connect(f->path));
+    assert_int_equal(listener_resume(kept, name, f->path, &f->listener, &f->err), KILN_OK);
+    assert_int_equal(f->listener.fd, kept);
+    assert_true(f->listener.kept);
     assert_false(f->listener.inherited);
+    struct listener second = LISTENER_CLOSED;
+    assert_int_equal(listener_open(f->path, "", &second, &f->err), KILN_BUSY); /* it is locked */
+}
+
+static void a_kept_socket_is_refused_where_its_file_is_another_one(void **state)
+{
+    struct fixture *f = *state;
+    char name[LISTENER_NAME_MOST];
+    int kept = keep(f, name);
+    assert_int_equal(unlink(f->path), 0);
+    close(bound_socket(f->path));
+    assert_int_equal(listener_resume(kept, name, f->path, &f->listener, &f->err), KILN_NOT_FOUND);
+    assert_non_null(strstr(f->err.text, f->path));
+    close(kept);
+}
+
+static void a_kept_socket_is_refused_where_another_path_is_wanted(void **state)
+{
+    struct fixture *f = *state;
+    char name[LISTENER_NAME_MOST];
+    int kept = keep(f, name);
+    assert_int_equal(listener_resume(kept, name, "/elsewhere", &f->listener, &f->err),
+                     KILN_NOT_FOUND);
+    assert_non_null(strstr(f->err.text, "'/elsewhere'"));
+    close(kept);
+}
+
+static void a_kept_socket_with_a_strange_name_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const names[] = { "kiln-listen-", "kiln-listen-1", "kiln-listen-1-2x",
+                                         "kiln-listen-x-y" };
+    char name[LISTENER_NAME_MOST];
+    int kept = keep(f, name);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        assert_int_equal(listener_resume(kept, names[i], f->path, &f->listener, &f->err),
+                         KILN_INVALID);
+    close(kept);
 }
 
 #define LISTENER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -329,8 +371,11 @@ int main(void)
         LISTENER_TEST(a_path_too_long_for_a_socket_is_refused),
         LISTENER_TEST(takes_the_socket_of_the_service_manager_and_leaves_its_file),
         LISTENER_TEST(refuses_an_inherited_socket_that_does_not_listen),
-        LISTENER_TEST(refuses_more_than_one_inherited_socket),
-        LISTENER_TEST(ignores_sockets_meant_for_another_process),
+        LISTENER_TEST(refuses_an_inherited_descriptor_that_is_no_socket),
+        LISTENER_TEST(a_socket_that_is_kept_stays_reachable_and_is_taken_up_again),
+        LISTENER_TEST(a_kept_socket_is_refused_where_its_file_is_another_one),
+        LISTENER_TEST(a_kept_socket_is_refused_where_another_path_is_wanted),
+        LISTENER_TEST(a_kept_socket_with_a_strange_name_is_refused),
     };
     return cmocka_run_group_tests_name("listener", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "daemon/workers/pool.h"
 
 #include "common/cleanup.h"
+#include "tests/support/launch_service.h"
 #include "tests/support/test.h"
 
 #include <dirent.h>
@@ -349,6 +350,82 @@ static void what_confines_workers_is_known_once_one_has_said(void **state)
     assert_true(pool_confinement(f->pool).landlock);
 }
 
+/* ---- started by a unit ---- */
+
+static struct launch_service unit;
+
+static void start_with_unit(struct fixture *f)
+{
+    launch_service_start(&unit, f->folder, KILN_LAUNCH, FAKE_WORKER);
+    f->options.service = unit.path;
+    f->options.program = "/nonexistent";
+    f->options.temp_base = "/nonexistent";
+    f->options.user = (struct worker_user){ .uid = 12345, .name = "as the unit was" };
+    start(f);
+}
+
+static int tear_down_with_unit(void **state)
+{
+    struct fixture *f = *state;
+    char folder[sizeof(f->folder)];
+    pool_close(f->pool, on_closed, f);
+    loop_run(f->loop);
+    assert_true(f->closed);
+    lanes_destroy(f->lanes);
+    loop_destroy(f->loop);
+    snprintf(folder, sizeof(folder), "%s", f->folder);
+    launch_service_stop(&unit);
+    assert_int_equal(rmdir(folder), 0);
+    return 0;
+}
+
+static void workers_of_a_unit_do_their_jobs_and_say_whom_they_run_as(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("how");
+    char uid[16];
+    start_with_unit(f);
+
+    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+
+    snprintf(uid, sizeof(uid), "%u", (unsigned)getuid());
+    assert_string_equal(last_answer, "done leads=1 --max-jobs 100 --limits 77,4294967296,1048576");
+    assert_int_equal(pool_confinement(f->pool).user.uid, getuid());
+    assert_string_equal(pool_confinement(f->pool).user.name, uid);
+}
+
+static void a_crash_in_a_unit_says_which_signal_and_another_takes_its_place(void **state)
+{
+    struct fixture *f = *state;
+    struct job crash = kernel("crash"), next = kernel("a");
+    start_with_unit(f);
+    assert_int_equal(run(f, &crash)->end, COMPILE_CRASHED);
+    assert_says(crash.task.outcome.err.text, "died of SIGABRT (Aborted)");
+    assert_int_equal(run(f, &next)->end, COMPILE_DONE);
+}
+
+static void a_job_of_a_unit_beyond_its_time_is_killed(void **state)
+{
+    struct fixture *f = *state;
+    struct job hang = kernel("hang");
+    f->options.timeout_ms = 50;
+    start_with_unit(f);
+    assert_int_equal(run(f, &hang)->end, COMPILE_TIMED_OUT);
+}
+
+static void a_unit_that_is_gone_costs_nobody_a_remembered_failure(void **state)
+{
+    struct fixture *f = *state;
+    struct job hang = kernel("hang");
+    start_with_unit(f);
+    wait_until_idle(f, 1);
+    pool_compile(f->pool, &hang.task);
+    launch_service_end_units(&unit);
+    wait_for(f, &hang);
+    assert_int_equal(hang.task.outcome.end, COMPILE_UNAVAILABLE);
+    assert_says(hang.task.outcome.err.text, "by the service manager");
+}
+
 static void a_worker_that_talks_nonsense_is_killed(void **state)
 {
     struct fixture *f = *state;
@@ -558,6 +635,7 @@ static void leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept(
 }
 
 #define POOL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define UNIT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down_with_unit)
 
 int main(void)
 {
@@ -575,6 +653,10 @@ int main(void)
         POOL_TEST(another_user_is_named_to_the_worker_and_owns_its_folder),
         POOL_TEST(a_folder_that_the_other_user_may_not_enter_is_refused),
         POOL_TEST(what_confines_workers_is_known_once_one_has_said),
+        UNIT_TEST(workers_of_a_unit_do_their_jobs_and_say_whom_they_run_as),
+        UNIT_TEST(a_crash_in_a_unit_says_which_signal_and_another_takes_its_place),
+        UNIT_TEST(a_job_of_a_unit_beyond_its_time_is_killed),
+        UNIT_TEST(a_unit_that_is_gone_costs_nobody_a_remembered_failure),
         POOL_TEST(a_worker_that_talks_nonsense_is_killed),
         POOL_TEST(a_worker_that_hangs_up_is_killed),
         POOL_TEST(an_answer_given_before_death_counts),

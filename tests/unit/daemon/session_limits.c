@@ -122,6 +122,23 @@ static void a_user_with_too_many_connections_is_refused_with_the_setting_s_name(
         close(more[i]);
 }
 
+static void limits_that_change_count_for_connections_to_come(void **state)
+{
+    struct fixture *f = *state;
+    server_set_limits(f->server, 100, 1); /* there is one already, which stays */
+    KILN_AUTO(fd) int second = dial(f);
+    assert_refused(f, second, 0, "connections_per_uid");
+
+    server_set_limits(f->server, 1, 100);
+    KILN_AUTO(fd) int third = dial(f);
+    assert_refused(f, third, 0, "the limit (setting connections)");
+
+    server_set_limits(f->server, 100, 100);
+    close(join(f));
+    ask(f->client, MESSAGE_ping, 1, "");
+    assert_int_equal(take_header(f, f->client).request_id, 1);
+}
+
 static void a_user_cannot_hold_more_bytes_than_allowed(void **state)
 {
     struct fixture *f = *state;
@@ -247,6 +264,7 @@ int main(void)
         SESSION_TEST(a_peer_that_does_not_say_hello_is_closed),
         SESSION_TEST(a_peer_that_said_hello_may_rest_for_ever),
         SESSION_TEST(a_user_with_too_many_connections_is_refused_with_the_setting_s_name),
+        SESSION_TEST(limits_that_change_count_for_connections_to_come),
         SESSION_TEST(a_user_cannot_hold_more_bytes_than_allowed),
         SESSION_TEST(a_peer_that_goes_leaves_the_service),
         SESSION_TEST(draining_answers_what_was_asked_and_then_closes),

@@ -109,6 +109,66 @@ static void another_users_process_has_its_folder_and_its_file_becomes_ours(void 
     take_result(o, "4321:5432 folder of 4321:5432");
 }
 
+static void a_units_process_finds_its_folder_without_its_path_and_its_file_is_copied(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t = transfer_of(f, "staging");
+    struct stat seen;
+    start_unit(f);
+
+    struct transfer_outcome *o = run(f, &t);
+
+    must(o->err.code, o->err);
+    assert_int_equal(stat(o->path, &seen), 0);
+    assert_int_equal(seen.st_uid, geteuid());
+    assert_int_equal(seen.st_mode & 07777, 0644);
+    assert_int_equal(files_in_staging(f), 1);
+    take_result(o, ". of mode 0770");
+}
+
+static void a_units_process_that_leaves_no_file_is_found_out(void **state)
+{
+    struct fixture *f = *state;
+    start_unit(f);
+    expect_failure(f, "links", KILN_IO, "left no file");
+    expect_failure(f, "dies", KILN_IO, "kiln-transfer died of SIGABRT (Aborted) while starting");
+}
+
+static void a_unit_that_ends_it_is_named(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t = transfer_of(f, "hangs");
+    start_unit(f);
+    open_transfers(f);
+    transfers_start(f->transfers, &t.task);
+    while (!t.told)
+        loop_turn(f->loop);
+
+    launch_service_end_units(&f->unit);
+    wait_for(f, &t);
+
+    assert_int_equal(t.task.outcome.err.code, KILN_IO);
+    assert_says(t.task.outcome.err.text, "by the service manager while fetching");
+}
+
+static void a_unit_that_is_not_there_is_said(void **state)
+{
+    struct fixture *f = *state;
+    f->options.service = "/nonexistent/transfer.sock";
+    f->options.user = (struct worker_user){ .uid = getuid(), .gid = getgid() };
+    expect_failure(f, "good", KILN_UNAVAILABLE, "/nonexistent/transfer.sock");
+}
+
+static void a_group_that_kilnd_is_not_in_is_said_with_what_to_change(void **state)
+{
+    struct fixture *f = *state;
+    if (geteuid() == 0)
+        skip();
+    start_unit(f);
+    f->options.user.gid = 0;
+    expect_failure(f, "good", KILN_DENIED, "SupplementaryGroups=");
+}
+
 static void what_the_process_says_of_a_failure_is_the_outcome(void **state)
 {
     expect_failure(*state, "damaged", KILN_CORRUPT, "row 7 is damaged");
@@ -436,6 +496,11 @@ int main(void)
         TEST(nothing_is_called_back_from_within_a_call),
         TEST(descriptors_reach_the_process),
         TEST(another_users_process_has_its_folder_and_its_file_becomes_ours),
+        TEST(a_units_process_finds_its_folder_without_its_path_and_its_file_is_copied),
+        TEST(a_units_process_that_leaves_no_file_is_found_out),
+        TEST(a_unit_that_ends_it_is_named),
+        TEST(a_unit_that_is_not_there_is_said),
+        TEST(a_group_that_kilnd_is_not_in_is_said_with_what_to_change),
         TEST(what_the_process_says_of_a_failure_is_the_outcome),
         TEST(a_process_that_dies_leaves_nothing),
         TEST(a_process_that_leaves_without_a_word_is_a_failure),

@@ -35,7 +35,8 @@ void let_them_die(void)
 void make_immortal(struct fixture *f)
 {
     immortal.active = true;
-    f->options.silence_ms = f->options.exit_ms = 30;
+    f->options.silence_ms = 400; /* more than a slow machine takes to begin one that is well */
+    f->options.exit_ms = 30;
 }
 
 /* ---- fixture ---- */
@@ -90,6 +91,14 @@ int set_up(void **state)
     return 0;
 }
 
+void start_unit(struct fixture *f)
+{
+    launch_service_start(&f->unit, f->folder, KILN_LAUNCH, FAKE_TRANSFER);
+    f->options.service = f->unit.path;
+    f->options.program = "/nonexistent";
+    f->options.user = (struct worker_user){ .uid = getuid(), .gid = getgid() };
+}
+
 void open_transfers(struct fixture *f)
 {
     must(transfers_create(&f->options, &f->transfers, &f->err), f->err);
@@ -128,6 +137,7 @@ int tear_down(void **state)
     lanes_destroy(f->lanes);
     loop_destroy(f->loop);
     unsigned left = files_in_staging(f);
+    launch_service_stop(&f->unit);
     fs_remove_tree(AT_FDCWD, f->folder);
     assert_int_equal(left, 0);
     return 0;

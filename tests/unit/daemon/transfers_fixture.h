@@ -3,6 +3,7 @@
 
 /* Transfers with a kiln-transfer that does what its URL says (fake_transfer.c). */
 #include "daemon/workers/transfer.h"
+#include "tests/support/launch_service.h"
 #include "tests/support/test.h"
 
 struct fixture {
@@ -14,6 +15,7 @@ struct fixture {
     struct loop_owner owner;
     struct loop_timer tick; /* so that a turn of the loop ends though nothing happens */
     bool closed;
+    struct launch_service unit; /* started by start_unit */
     struct kiln_err err;
 };
 
@@ -29,6 +31,8 @@ int set_up(void **state);
 int tear_down(void **state);
 
 struct transfer transfer_of(const struct fixture *f, const char *url);
+/* Transfers are started by a unit from now on. */
+void start_unit(struct fixture *f);
 void open_transfers(struct fixture *f);
 void close_transfers(struct fixture *f);
 unsigned files_in_staging(const struct fixture *f);

@@ -55,6 +55,20 @@ static void no_name_is_kilnds_own_user(void **state)
     assert_false(f->user.other);
 }
 
+static void a_units_user_is_the_account_made_for_it(void **state)
+{
+    struct fixture *f = *state;
+    static const struct worker_kind nobody = { "tests", "no_setting", "nobody" };
+    static const struct worker_kind unknown = { "tests", "no_setting", "kiln-test-nobody" };
+
+    must(worker_user_of_service(&nobody, &f->user, &f->err), f->err);
+    assert_string_equal(f->user.name, "nobody");
+    assert_false(f->user.other);
+
+    assert_int_equal(worker_user_of_service(&unknown, &f->user, &f->err), KILN_NOT_FOUND);
+    assert_says(f->err.text, "no user 'kiln-test-nobody', which the unit of tests runs as");
+}
+
 static void root_may_name_an_account_or_a_number(void **state)
 {
     struct fixture *f = *state;
@@ -165,6 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         USER_TEST(no_name_is_kilnds_own_user),
+        USER_TEST(a_units_user_is_the_account_made_for_it),
         USER_TEST(root_may_name_an_account_or_a_number),
         USER_TEST(the_standard_user_is_one_that_is_there_and_is_not_root),
         USER_TEST(a_user_that_is_not_there_is_refused_with_how_to_make_it),

@@ -179,6 +179,58 @@ static void draining_fails_what_waits_and_lets_what_runs_end(void **state)
     assert_string_equal(f->finished, "ba");
 }
 
+struct seen {
+    char running[ORDERS + 1]; /* names, the latest first */
+    unsigned waiting[ORDERS]; /* by uid */
+    unsigned turns;
+};
+
+static void see_order(void *context, const struct compile_order *order)
+{
+    struct seen *seen = context;
+    seen->running[strlen(seen->running)] = ((const struct named_order *)order)->name;
+    assert_true(order->started_ns >= order->queued_ns && order->queued_ns > 0);
+}
+
+static void see_turn(void *context, uid_t uid, enum priority priority, unsigned waiting)
+{
+    struct seen *seen = context;
+    (void)priority;
+    seen->turns++;
+    seen->waiting[uid] += waiting;
+}
+
+static struct seen look(const struct fixture *f)
+{
+    struct seen seen = { .turns = 0 };
+    compile_queue_each_running(f->queue, see_order, &seen);
+    compile_queue_each_turn(f->queue, see_turn, &seen);
+    return seen;
+}
+
+static void what_runs_and_who_waits_can_be_seen_until_it_is_over(void **state)
+{
+    struct fixture *f = *state;
+    f->executor.slots = 3;
+    assert_string_equal(look(f).running, "");
+    for (const char *name = "abcde"; *name; name++)
+        must(submit(f, *name, 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'p', 1, PRIORITY_PREFETCH), f->err);
+    must(submit(f, 'q', 2, PRIORITY_PREFETCH), f->err);
+    struct seen seen = look(f);
+    assert_string_equal(seen.running, "cba");
+    assert_int_equal(seen.turns, 3);
+    assert_int_equal(seen.waiting[1], 3);
+    assert_int_equal(seen.waiting[2], 1);
+
+    fake_executor_compile(&f->executor, bytes_of_text("object")); /* a ends, d begins */
+    assert_string_equal(look(f).running, "dcb");
+    compile_all(f);
+    seen = look(f);
+    assert_string_equal(seen.running, "");
+    assert_int_equal(seen.turns, 0);
+}
+
 #define QUEUE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -193,6 +245,7 @@ int main(void)
         QUEUE_TEST(one_user_cannot_fill_the_queue_for_the_others),
         QUEUE_TEST(the_whole_queue_is_bounded_too),
         QUEUE_TEST(draining_fails_what_waits_and_lets_what_runs_end),
+        QUEUE_TEST(what_runs_and_who_waits_can_be_seen_until_it_is_over),
     };
     return cmocka_run_group_tests_name("compile_queue", tests, NULL, NULL);
 }

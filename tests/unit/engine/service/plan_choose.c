@@ -526,14 +526,15 @@ static void records_go_by_device_and_packages_by_what_code_is_for(void **state)
     (void)state;
     static const struct {
         const char *target, *given, *device, *package;
+        uint32_t processors;
     } known[] = {
-        { "gfx90a:sramecc+:xnack-", "gfx90a68", "gfx90a68", "gfx90a68" },
-        { "gfx90a:sramecc+:xnack-", "", "", "gfx90a" },
-        { "sm_90a", "sm_90_132", "sm_90_132", "sm_90a" },
-        { "sm_90", "sm_90_132", "sm_90_132", "sm_90" },
-        { "sm_90a", "sm_90a", "sm_90a", "sm_90a" },
-        { "sm_90a", "", "", "sm_90a" },
-        { "opencl:test", "opencl_1a2b3c4d", "opencl_1a2b3c4d", "opencl_1a2b3c4d" },
+        { "gfx90a:sramecc+:xnack-", "gfx90a68", "gfx90a68", "gfx90a68", 104 },
+        { "gfx90a:sramecc+:xnack-", "", "", "gfx90a", 0 },
+        { "sm_90a", "sm_90_132", "sm_90_132", "sm_90a", 132 },
+        { "sm_90", "sm_90_78", "sm_90_78", "sm_90", 78 },
+        { "sm_90a", "sm_90a", "sm_90a", "sm_90a", 0 },
+        { "sm_90a", "", "", "sm_90a", 0 },
+        { "opencl:test", "opencl_1a2b3c4d", "opencl_1a2b3c4d", "opencl_1a2b3c4d", 0 },
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         struct kiln_err err = KILN_ERR_INIT;
@@ -543,6 +544,7 @@ static void records_go_by_device_and_packages_by_what_code_is_for(void **state)
         must(plan_ids_take(&t, bytes_of_text(known[i].given), &ids, &err), err);
         assert_string_equal(ids.device, known[i].device);
         assert_string_equal(ids.package, known[i].package);
+        assert_int_equal(t.processors, known[i].processors);
     }
 }
 

@@ -315,6 +315,58 @@ static void look_ups_that_do_not_add_up_are_refused(void **state)
     }
 }
 
+/* Whether a look-up in this database is answered; else it must be refused. */
+static bool is_answered(struct tuning_users *f, enum tuning_kind kind, const char *id,
+                        const char *backend)
+{
+    uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
+    const struct message_tuning_get m = { .kind = (uint8_t)kind,
+                                          .database_id = bytes_of_text(id),
+                                          .backend = bytes_of_text(backend),
+                                          .count = 1,
+                                          .problems = bytes_of(problems, sizeof(problems)) };
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 4096);
+    message_tuning_get_write(&body, &m);
+    test_caller_forget_replies(&f->ann);
+    must(test_caller_send(&f->ann, &f->engine, MESSAGE_tuning_get, 4, buffer_view(&body)),
+         f->engine.err);
+    if (f->ann.replies[0].type == MESSAGE_tuned)
+        return true;
+    assert_reply_refuses(&f->ann, 0, KILN_INVALID, "");
+    return false;
+}
+
+static void a_database_is_checked_whichever_was_asked_for_before(void **state)
+{
+    struct tuning_users *f = *state;
+    assert_false(is_answered(f, TUNING_FIND, "", ""));
+    assert_false(is_answered(f, TUNING_PERF, "", ""));
+    for (int i = 0; i < 2; i++) {
+        assert_true(is_answered(f, TUNING_FIND, ID, "HIP"));
+        assert_true(is_answered(f, TUNING_FIND, ID, "HIP"));
+        assert_false(is_answered(f, TUNING_FIND, ID, "CUDA"));
+        assert_false(is_answered(f, TUNING_FIND, ID "x", "HIP"));
+        assert_false(is_answered(f, TUNING_PERF, ID, "HIP"));
+        assert_true(is_answered(f, TUNING_PERF, ID, ""));
+        assert_true(is_answered(f, TUNING_FIND, ID, ""));
+        assert_false(is_answered(f, TUNING_FIND, "", "HIP"));
+        assert_false(is_answered(f, TUNING_PERF, "", ""));
+    }
+}
+
+static void look_ups_that_take_turns_in_two_databases_get_the_records_of_each(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_import_system(f);
+    for (int i = 0; i < 2; i++) {
+        assert_true(is_answered(f, TUNING_FIND, "gfx906_60", "HIP"));
+        assert_true(tuning_finds(f, &f->ann, WINOGRAD ";" GEMM));
+        assert_true(is_answered(f, TUNING_FIND, ID, "OpenCL"));
+        assert_true(tuning_finds(f, &f->bob, WINOGRAD ";" GEMM));
+    }
+}
+
 static void a_problem_that_is_none_is_answered_at_its_place(void **state)
 {
     struct tuning_users *f = *state;
@@ -630,6 +682,8 @@ int main(void)
         TEST(without_its_folder_everything_else_goes_on_and_status_says_why),
         TEST(when_the_folder_can_be_made_it_is_opened_without_a_restart),
         TEST(a_solver_whose_name_is_none_is_refused_in_a_perf_record_too),
+        TEST(a_database_is_checked_whichever_was_asked_for_before),
+        TEST(look_ups_that_take_turns_in_two_databases_get_the_records_of_each),
         TEST(a_backend_that_there_is_not_is_refused),
         TEST(a_backend_that_is_none_of_the_devices_is_refused),
         TEST(without_a_backend_a_record_has_the_devices_own),

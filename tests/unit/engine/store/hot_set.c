@@ -174,6 +174,41 @@ static void forgets_everything_when_cleared(void **state)
     hot_set_destroy(set);
 }
 
+static void smaller_limits_drive_out_what_was_used_longest_ago(void **state)
+{
+    (void)state;
+    struct hot_set *set = set_of(10 * PAGE, 100);
+    for (unsigned i = 1; i <= 5; i++)
+        keep(set, i, 100);
+    assert_true(has(set, 1)); /* now the most recently used */
+    const struct hot_set_options fewer = { .limit_bytes = 10 * PAGE, .limit_count = 3 };
+    hot_set_set_limits(set, &fewer);
+    assert_int_equal(hot_set_count(set), 3);
+    assert_true(has(set, 1));
+    assert_false(has(set, 2));
+    const struct hot_set_options smaller = { .limit_bytes = 2 * PAGE, .limit_count = 100 };
+    hot_set_set_limits(set, &smaller);
+    assert_int_equal(hot_set_bytes(set), 2 * PAGE);
+    hot_set_destroy(set);
+}
+
+static void every_coming_and_going_counts_as_a_change_and_looking_does_not(void **state)
+{
+    (void)state;
+    struct hot_set *set = set_of(2 * PAGE, 100);
+    keep(set, 1, 100);
+    uint64_t before = hot_set_changes(set);
+    assert_true(has(set, 1));
+    assert_false(has(set, 2));
+    assert_int_equal(hot_set_changes(set), before);
+    keep(set, 2, 100);
+    assert_true(hot_set_changes(set) > before);
+    before = hot_set_changes(set);
+    hot_set_clear(set);
+    assert_true(hot_set_changes(set) > before);
+    hot_set_destroy(set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +221,8 @@ int main(void)
         cmocka_unit_test(holds_one_reference_until_the_object_goes),
         cmocka_unit_test(an_object_in_use_survives_its_eviction),
         cmocka_unit_test(forgets_everything_when_cleared),
+        cmocka_unit_test(smaller_limits_drive_out_what_was_used_longest_ago),
+        cmocka_unit_test(every_coming_and_going_counts_as_a_change_and_looking_does_not),
     };
     return cmocka_run_group_tests_name("hot_set", tests, NULL, NULL);
 }

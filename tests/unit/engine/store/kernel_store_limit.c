@@ -183,6 +183,21 @@ static void a_smaller_limit_takes_effect_with_the_next_put(void **state)
     assert_true(taken(f) <= SIX);
 }
 
+static void a_limit_that_is_changed_counts_with_the_next_put(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(reopen(f, 16 << 20), KILN_OK);
+    for (unsigned i = 0; i < 20; i++)
+        stored(f, large(i, NOW));
+    kernel_store_set_limits(f->store, SIX, /* quota_bytes_uid= */ 0);
+
+    assert_in_range(stored(f, large(99, NOW)), 14, 15);
+
+    assert_true(taken(f) <= SIX);
+    kernel_store_set_limits(f->store, 16 << 20, /* quota_bytes_uid= */ 0);
+    assert_int_equal(stored(f, large(100, NOW)), 0);
+}
+
 /* So that one write does not hold up the others for minutes. */
 static void a_much_smaller_limit_takes_effect_in_steps(void **state)
 {
@@ -333,6 +348,7 @@ int main(void)
         TEST(refuses_an_object_larger_than_the_whole_cache),
         TEST(works_with_a_limit_of_nothing),
         TEST(a_smaller_limit_takes_effect_with_the_next_put),
+        TEST(a_limit_that_is_changed_counts_with_the_next_put),
         TEST(a_much_smaller_limit_takes_effect_in_steps),
         TEST(a_damaged_copy_goes_before_any_kernel),
         TEST(pinned_kernels_are_never_evicted),

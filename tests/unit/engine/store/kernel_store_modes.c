@@ -290,7 +290,7 @@ static void a_store_of_an_older_kiln_is_brought_up_to_date_with_all_that_it_hold
     assert_string_equal(f->notice, "");
     for (unsigned i = 1; i <= 3; i++)
         assert_true(holds(f, i));
-    assert_int_equal(ask(f, "pragma user_version"), 4);
+    assert_int_equal(ask(f, "pragma user_version"), 5);
     assert_int_equal(kernel_store_usage_by_uid(f->store, see_bytes, &bytes, &f->err), KILN_OK);
     assert_int_equal(bytes, 3 * 3600);
     assert_int_equal(ask(f, "select count(*) from recency where uid = 1000 and uses = 2"), 3);
@@ -308,7 +308,7 @@ static void a_store_of_an_older_kiln_that_is_read_only_serves_nothing_and_says_w
 
     assert_int_equal(reopen_as(f, KERNEL_STORE_READ_ONLY), KILN_OK);
 
-    assert_non_null(strstr(f->notice, "has schema 1 and this version of kiln needs 4"));
+    assert_non_null(strstr(f->notice, "has schema 1 and this version of kiln needs 5"));
     assert_false(holds(f, 1));
 }
 

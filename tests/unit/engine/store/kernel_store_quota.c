@@ -252,7 +252,8 @@ static void who_has_more_than_half_of_a_full_store_makes_room_for_others(void **
     stored(f, large(BERT, 201, NOW, false));
 
     assert_int_equal(share_of(f, ANNA).kernels, 6);
-    assert_in_range(share_of(f, BERT).kernels, 1, berts);
+    /* What goes leaves 5 % free, which may be room for one more. */
+    assert_in_range(share_of(f, BERT).kernels, 1, berts + 1);
 }
 
 static void who_is_alone_has_all_of_it(void **state)
@@ -356,6 +357,12 @@ static void of_a_store_of_schema_3_private_kernels_are_known_as_such(void **stat
     close_store(f);
     meddle(f, "drop index recency_private", NULL);
     meddle(f, "alter table recency drop column scope", NULL);
+    static const char *const newer[] = { "ledger_user", "ledger_kind", "ledger", "history" };
+    for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++) {
+        char sql[64];
+        snprintf(sql, sizeof(sql), "drop table %s", newer[i]);
+        meddle(f, sql, NULL);
+    }
     meddle(f, "pragma user_version = 3", NULL);
 
     assert_int_equal(reopen(f, ROOMY), KILN_OK);

@@ -411,6 +411,21 @@ static void a_put_that_failed_may_come_again(void **state)
     assert_string_not_equal(find_value(f, ALICE, other.key), "");
 }
 
+static void a_limit_that_is_changed_counts_with_the_next_put(void **state)
+{
+    struct fixture *f = *state;
+    struct measured other = usual;
+    other.key = KEY_OF_BATCH(7);
+    must(put_once(f, &usual, 1), f->err);
+    f->options.records_per_uid = 1;
+    tuning_set_limits(f->t, &f->options);
+    assert_int_equal(put_once(f, &other, 2), KILN_FULL);
+    f->options.records_per_uid = 0;
+    tuning_set_limits(f->t, &f->options);
+
+    must(put_once(f, &other, 2), f->err);
+}
+
 static void a_solver_whose_name_is_none_is_not_put(void **state)
 {
     struct fixture *f = *state;
@@ -445,6 +460,7 @@ int main(void)
         TEST(a_put_that_comes_again_counts_once),
         TEST(a_put_of_another_user_is_another_one),
         TEST(a_put_that_failed_may_come_again),
+        TEST(a_limit_that_is_changed_counts_with_the_next_put),
         TEST(a_solver_whose_name_is_none_is_not_put),
     };
     return cmocka_run_group_tests_name("tuning_change", tests, NULL, NULL);

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/doctor_daemon.h"
+#include "cli/kilnctl/doctor_findings.h"
+#include "cli/kilnctl/doctor_folders.h"
+#include "cli/kilnctl/doctor_socket.h"
+#include "cli/kilnctl/doctor_toolchains.h"
+#include "cli/kilnctl/doctor_units.h"
+#include "cli/output.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PING_MS 5000
+#define ASK_MS 120000 /* of what reads whole databases */
+
+struct doctor_options {
+    const char *config;
+    bool deep;
+};
+
+#define AT(field) offsetof(struct doctor_options, field)
+static const struct option options[] = {
+    { "config", 0, OPTION_TEXT, AT(config), "FILE",
+      "kilnd's settings, where it was started with --config: for its folders while it does not "
+      "answer",
+      0, 0 },
+    { "deep", 0, OPTION_FLAG, AT(deep), NULL,
+      "read a kernels.db of any length; needs an administrator", 0, 0 },
+};
+#undef AT
+
+struct doctor {
+    const struct invocation *invocation;
+    struct findings findings;
+    bool is_system;
+    bool is_own; /* it would be one of the caller's own: no system's kilnd is installed */
+    bool answers;
+};
+
+static const struct doctor_options *options_of(const struct doctor *d)
+{
+    return d->invocation->options;
+}
+
+/* What may be asked of kilnd, or a finding that it was not answered. */
+static struct json *ask(struct doctor *d, const char *request, const struct json *arguments,
+                        const char *check)
+{
+    struct json *answer = NULL;
+    struct kiln_error err = { 0 };
+    const struct admin_call call = { ADMIN_CALL_INIT, .request = request, .arguments = arguments,
+                                     .timeout_ms = options_of(d)->deep ? 0 : ASK_MS };
+    if (admin_call(d->invocation, &call, &answer, &err))
+        findings_add(&d->findings, check, VERDICT_UNSEEN, "kilnd does not tell: %.300s", err.text);
+    return answer;
+}
+
+/* ---- without kilnd ---- */
+
+static void check_socket(struct doctor *d)
+{
+    struct kiln_status status = { .size = sizeof(status) };
+    struct kiln_error err = { 0 };
+    struct socket_facts facts;
+    if (kiln_client_status(d->invocation->client, &status, &err)) {
+        findings_add(&d->findings, "socket", VERDICT_FAIL, "%s", err.text);
+        return;
+    }
+    socket_facts_gather(status.socket_path, &facts);
+    d->is_system = facts.is_system;
+    d->is_own = !facts.is_system || (facts.stat_errno && !facts.has_unit && geteuid() != 0);
+    d->answers = socket_judge(&facts, &d->findings);
+}
+
+static const char *role_name(int role)
+{
+    static const char *const names[] = { "use it", "publish", "administer it" };
+    return role >= 0 && role < 3 ? names[role] : "?";
+}
+
+static void check_answer(struct doctor *d)
+{
+    struct kiln_status status = { .size = sizeof(status) };
+    struct kiln_error err = { 0 };
+    if (!kiln_client_ping(d->invocation->client, PING_MS, NULL, &err) &&
+        !kiln_client_status(d->invocation->client, &status, &err)) {
+        findings_add(&d->findings, "daemon", VERDICT_OK, "kilnd answers, pid %d; you may %s",
+                     status.daemon_pid, role_name(status.role));
+        daemon_judge_version(kiln_version(), status.daemon, &d->findings);
+        return;
+    }
+    d->answers = false;
+    struct finding *finding = findings_add(&d->findings, "daemon", VERDICT_FAIL,
+                                           "kilnd does not answer: %.300s", err.text);
+    findings_advise(finding,
+                    "its log says why: journalctl -u kilnd, or what it printed where it was "
+                    "started; 'kilnd --check-config' looks at its settings");
+}
+
+static void check_from_outside(struct doctor *d)
+{
+    struct folder_facts facts[2];
+    struct kiln_error err = { 0 };
+    if (folder_facts_gather(options_of(d)->config, !d->is_own, facts, &err)) {
+        struct finding *finding =
+            findings_add(&d->findings, "settings", VERDICT_FAIL, "%s", err.text);
+        findings_advise(finding, "mend the file; 'kilnd --check-config' says whether it is right");
+        return;
+    }
+    folder_judge(&facts[0], &d->findings);
+    folder_judge(&facts[1], &d->findings);
+    findings_add(
+        &d->findings, "the rest", VERDICT_UNSEEN,
+        "compilers, packages, databases, limits: only kilnd can tell, and it does not answer");
+}
+
+/* ---- with it ---- */
+
+static void check_health(struct doctor *d)
+{
+    KILN_AUTO(json) struct json *question = json_object();
+    if (options_of(d)->deep)
+        json_set_bool(question, "deep", true);
+    KILN_AUTO(json) struct json *health = ask(d, "health", question, "folders");
+    if (health)
+        daemon_judge_health(health, (uint64_t)time(NULL), &d->findings);
+}
+
+static void check_databases(struct doctor *d)
+{
+    KILN_AUTO(json) struct json *status = ask(d, "status", NULL, "status");
+    if (status)
+        daemon_judge_status(status, &d->findings);
+    if (!json_get_bool(json_get(status, "tuning"), "available", false))
+        return;
+    KILN_AUTO(json) struct json *verified = ask(d, "tuning_verify", NULL, "tuning.db");
+    if (verified)
+        daemon_judge_tuning(verified, &d->findings);
+}
+
+static void check_devices(struct doctor *d)
+{
+    KILN_AUTO(json) struct json *devices = ask(d, "devices", NULL, "devices");
+    toolchains_check(d->invocation, devices, &d->findings);
+    KILN_AUTO(json) struct json *list = ask(d, "package_list", NULL, "packages");
+    KILN_AUTO(json)
+    struct json *coverage = list ? ask(d, "package_coverage", NULL, "packages") : NULL;
+    if (coverage)
+        daemon_judge_packages(list, coverage, &d->findings);
+}
+
+static int print_json(const struct findings *f, struct kiln_error *err)
+{
+    size_t failed = findings_count(f, VERDICT_FAIL);
+    KILN_AUTO(json) struct json *all = json_object();
+    json_set_bool(all, "ok", failed == 0);
+    json_set_u64(all, "failed", failed);
+    json_set_u64(all, "warned", findings_count(f, VERDICT_WARN));
+    json_set_u64(all, "unseen", findings_count(f, VERDICT_UNSEEN));
+    json_set(all, "checks", findings_to_json(f));
+    if (failed > 0) {
+        struct json *error = json_object();
+        json_set_text(error, "code", kiln_error_name(KILN_E_CORRUPT));
+        json_set_text(error, "text", "something failed, see checks");
+        json_set(all, "error", error);
+    }
+    return output_json(all, err);
+}
+
+static int conclude(struct doctor *d, struct kiln_error *err)
+{
+    const struct findings *f = &d->findings;
+    size_t failed = findings_count(f, VERDICT_FAIL);
+    int rc = KILN_E_OK;
+    if (d->invocation->common->json)
+        rc = print_json(f, err);
+    else
+        findings_print(f, stdout);
+    if (rc || failed == 0)
+        return rc;
+    *d->invocation->reported = true;
+    return cli_fail(err, KILN_E_CORRUPT,
+                    "%zu of %zu checks failed: do what is said below each, from "
+                    "the top, then ask again",
+                    failed, f->count);
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    struct doctor d = { .invocation = invocation };
+    check_socket(&d);
+    if (d.answers)
+        check_answer(&d);
+    units_check(d.is_system, &d.findings);
+    if (!d.answers) {
+        check_from_outside(&d);
+        return conclude(&d, err);
+    }
+    check_health(&d);
+    check_databases(&d);
+    check_devices(&d);
+    return conclude(&d, err);
+}
+
+const struct command command_doctor = {
+    .name = "doctor",
+    .words = "",
+    .summary = "what is wrong here, and what to do about it",
+    .help = "Looks at all that kilnd needs, with a line each: 'ok', 'warn' (it works, but not as "
+            "well as\n"
+            "it could), 'fail', or 'unseen' where you may not look, or no kilnd answers.  Below a "
+            "line\n"
+            "is what to do.  Each compiler makes a kernel of one line.  Works as any user, and "
+            "without a\n"
+            "kilnd; exits with 1 when something failed.  docs/operations/doctor.md explains each "
+            "check.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct doctor_options),
+    .run = run,
+};

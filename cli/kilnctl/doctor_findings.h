@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What kilnctl doctor found: a line each, with what to do about it.
+ *
+ * Ownership  plain values; sentences that are too long are cut
+ * Threading  one thread
+ */
+#include "cli/fail.h"
+#include "common/json.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+enum verdict {
+    VERDICT_OK,
+    VERDICT_WARN, /* it works, but not as well as it could */
+    VERDICT_FAIL,
+    VERDICT_UNSEEN, /* who asked may not see it, or there is no kilnd to ask */
+};
+
+struct finding {
+    char check[32];
+    enum verdict verdict;
+    char what[512];
+    char advice[768]; /* "": nothing is to be done */
+};
+
+#define FINDINGS_MOST 96 /* fixed checks, and two for each of 8 toolchains and some GPUs */
+
+struct findings {
+    struct finding items[FINDINGS_MOST];
+    size_t count; /* what does not fit is left out */
+};
+
+/* Returns the finding, for findings_advise. */
+struct finding *findings_add(struct findings *findings, const char *check, enum verdict verdict,
+                             const char *fmt, ...) CLI_PRINTF(4, 5);
+void findings_advise(struct finding *finding, const char *fmt, ...) CLI_PRINTF(2, 3);
+size_t findings_count(const struct findings *findings, enum verdict verdict);
+/* "ok", "warn", "fail", "unseen". */
+const char *verdict_name(enum verdict verdict);
+void findings_print(const struct findings *findings, FILE *out);
+/* An array; the caller owns it. */
+struct json *findings_to_json(const struct findings *findings);

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/doctor_folders.h"
+
+#include "cli/units.h"
+#include "common/fs.h"
+#include "common/paths.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+
+#define CONFIG_MOST (1u << 20)
+/* Below these, compiles' and SQLite's temporary files are what fails first. */
+#define FREE_FAIL (16ull << 20)
+#define FREE_WARN (1ull << 30)
+#define FREE_INODES_FAIL 100u
+#define FREE_INODES_WARN 10000u
+
+/* ---- where they are ---- */
+
+static int take_settings(const char *file, struct folder_facts facts[2], struct kiln_error *err)
+{
+    static const char *const keys[] = { "cache_dir", "state_dir" };
+    BUFFER_AUTO struct buffer text;
+    KILN_AUTO(json) struct json *settings = NULL;
+    struct kiln_err why = KILN_ERR_INIT;
+    buffer_init(&text, CONFIG_MOST);
+    enum kiln_code rc = fs_read_file(file, CONFIG_MOST, &text, &why);
+    if (rc == KILN_NOT_FOUND)
+        return KILN_E_OK;
+    if (!rc)
+        rc = json_parse(buffer_view(&text), file, &settings, &why);
+    if (rc)
+        return cli_fail(err, KILN_E_INVALID, "%s", why.text);
+    for (int i = 0; i < 2; i++) {
+        const char *path = json_get_text(settings, keys[i], NULL);
+        snprintf(facts[i].setting, sizeof(facts[i].setting), "%s in %s", keys[i], file);
+        if (path)
+            snprintf(facts[i].path, sizeof(facts[i].path), "%s", path);
+    }
+    return KILN_E_OK;
+}
+
+static int is_settings(const struct dirent *entry)
+{
+    size_t size = strlen(entry->d_name);
+    return size > 5 && strcmp(entry->d_name + size - 5, ".json") == 0;
+}
+
+/* kilnd.json, then kilnd.json.d/ by name, as kilnd reads them. */
+static int take_all_settings(const char *folder, struct folder_facts facts[2],
+                             struct kiln_error *err)
+{
+    char path[PATH_MAX];
+    struct dirent **entries = NULL;
+    snprintf(path, sizeof(path), "%s/kilnd.json.d", folder);
+    int count = scandir(path, &entries, is_settings, alphasort);
+    snprintf(path, sizeof(path), "%s/kilnd.json", folder);
+    int rc = take_settings(path, facts, err);
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof(path), "%s/kilnd.json.d/%s", folder, entries[i]->d_name);
+        if (!rc)
+            rc = take_settings(path, facts, err);
+        free(entries[i]);
+    }
+    free(entries);
+    return rc;
+}
+
+static int usual_places(bool is_system, struct folder_facts facts[2], char config[PATH_TEXT_MOST],
+                        struct kiln_error *err)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    if (is_system) {
+        snprintf(facts[0].path, sizeof(facts[0].path), "/var/cache/kiln");
+        snprintf(facts[1].path, sizeof(facts[1].path), "/var/lib/kiln");
+        snprintf(config, PATH_TEXT_MOST, "/etc/kiln");
+        return KILN_E_OK;
+    }
+    if (paths_cache_folder(facts[0].path, &why) || paths_state_folder(facts[1].path, &why) ||
+        paths_config_folder(config, &why))
+        return cli_fail(err, KILN_E_INVALID, "%s", why.text);
+    return KILN_E_OK;
+}
+
+/* A folder that kilnd has not made yet: the nearest that is there is on the same filesystem. */
+static void look(struct folder_facts *facts)
+{
+    char path[sizeof(facts->path)];
+    struct statvfs seen;
+    struct statfs type;
+    snprintf(path, sizeof(path), "%s", facts->path);
+    while (statvfs(path, &seen) != 0) {
+        if (errno != ENOENT || strcmp(path, "/") == 0 || strcmp(path, ".") == 0) {
+            snprintf(facts->trouble, sizeof(facts->trouble), "%s", strerror(errno));
+            return;
+        }
+        const char *above = dirname(path);
+        memmove(path, above, strlen(above) + 1);
+    }
+    if (statfs(path, &type) != 0) {
+        snprintf(facts->trouble, sizeof(facts->trouble), "%s", strerror(errno));
+        return;
+    }
+    const char *network = fs_network_name((long)type.f_type);
+    snprintf(facts->network, sizeof(facts->network), "%s", network ? network : "");
+    facts->read_only = seen.f_flag & ST_RDONLY;
+    facts->bytes = (uint64_t)seen.f_blocks * seen.f_frsize;
+    facts->free_bytes = (uint64_t)seen.f_bavail * seen.f_frsize;
+    facts->inodes = seen.f_files;
+    facts->free_inodes = seen.f_favail;
+}
+
+int folder_facts_gather(const char *config, bool is_system, struct folder_facts ret_facts[2],
+                        struct kiln_error *err)
+{
+    char folder[PATH_TEXT_MOST];
+    struct folder_facts facts[2] = { { .what = "cache" }, { .what = "state" } };
+    int rc = usual_places(is_system, facts, folder, err);
+    for (int i = 0; !rc && i < 2; i++)
+        snprintf(facts[i].setting, sizeof(facts[i].setting), "%s in %s/kilnd.json",
+                 i == 0 ? "cache_dir" : "state_dir", folder);
+    if (!rc)
+        rc = config ? take_settings(config, facts, err) : take_all_settings(folder, facts, err);
+    for (int i = 0; !rc && i < 2; i++)
+        look(&facts[i]);
+    if (!rc)
+        memcpy(ret_facts, facts, sizeof(facts));
+    return rc;
+}
+
+void folder_facts_read(const struct json *folder, struct folder_facts *ret_facts)
+{
+    struct folder_facts facts = { 0 };
+    snprintf(facts.what, sizeof(facts.what), "%s", json_get_text(folder, "what", "?"));
+    snprintf(facts.path, sizeof(facts.path), "%s", json_get_text(folder, "path", "?"));
+    snprintf(facts.trouble, sizeof(facts.trouble), "%s", json_get_text(folder, "trouble", ""));
+    snprintf(facts.network, sizeof(facts.network), "%s", json_get_text(folder, "network", ""));
+    facts.read_only = json_get_bool(folder, "read_only", false);
+    facts.bytes = json_get_u64(folder, "bytes", 0);
+    facts.free_bytes = json_get_u64(folder, "free_bytes", 0);
+    facts.inodes = json_get_u64(folder, "inodes", 0);
+    facts.free_inodes = json_get_u64(folder, "free_inodes", 0);
+    *ret_facts = facts;
+}
+
+/* ---- verdicts ---- */
+
+static const char *setting_of(const struct folder_facts *d, char text[640])
+{
+    if (d->setting[0])
+        snprintf(text, 640, "%s", d->setting);
+    else
+        snprintf(text, 640, "%s_dir in kilnd.json ('kilnctl config' shows where it is set)",
+                 d->what);
+    return text;
+}
+
+static void judge_space(const struct folder_facts *d, const char *check, struct findings *f)
+{
+    char space[UNITS_TEXT_MOST], whole[UNITS_TEXT_MOST], setting[640];
+    bool few_inodes = d->inodes > 0 && d->free_inodes < FREE_INODES_WARN;
+    bool no_inodes = d->inodes > 0 && d->free_inodes < FREE_INODES_FAIL;
+    /* A small filesystem is somebody's choice. */
+    bool little = d->free_bytes < FREE_WARN && d->free_bytes < d->bytes / 10;
+    enum verdict verdict = d->free_bytes < FREE_FAIL || no_inodes ? VERDICT_FAIL
+                           : little || few_inodes                 ? VERDICT_WARN
+                                                                  : VERDICT_OK;
+    struct finding *finding;
+    if (few_inodes && d->free_bytes >= FREE_FAIL)
+        finding = findings_add(f, check, verdict, "'%s': %llu inodes are free", d->path,
+                               (unsigned long long)d->free_inodes);
+    else
+        finding = findings_add(f, check, verdict, "'%s': %s of %s free%s", d->path,
+                               units_size(d->free_bytes, space), units_size(d->bytes, whole),
+                               verdict == VERDICT_FAIL ? ": the disk is full" : "");
+    if (verdict != VERDICT_OK)
+        findings_advise(finding,
+                        "make room on that filesystem ('df -h' and 'df -i' show it); or a smaller "
+                        "cache: kilnctl gc --to 1G --yes\n"
+                        "or another folder: %s",
+                        setting_of(d, setting));
+}
+
+void folder_judge(const struct folder_facts *facts, struct findings *f)
+{
+    char check[32], setting[640];
+    snprintf(check, sizeof(check), "%s folder", facts->what);
+    if (facts->trouble[0]) {
+        findings_add(f, check, VERDICT_UNSEEN, "cannot look at '%s': %s", facts->path,
+                     facts->trouble);
+    } else if (facts->network[0]) {
+        struct finding *finding =
+            findings_add(f, check, VERDICT_FAIL, "'%s' is on a network filesystem (%s)",
+                         facts->path, facts->network);
+        findings_advise(finding,
+                        "databases get damaged there: set %s to a folder on a local disk, then "
+                        "start kilnd again",
+                        setting_of(facts, setting));
+    } else if (facts->read_only) {
+        struct finding *finding = findings_add(
+            f, check, VERDICT_FAIL, "'%s' is on a filesystem that is read-only", facts->path);
+        findings_advise(finding,
+                        "'dmesg' says whether the disk has errors; mount it for writing (mount -o "
+                        "remount,rw), or set %s",
+                        setting_of(facts, setting));
+    } else {
+        judge_space(facts, check, f);
+    }
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The filesystems that kilnd's folders are on.
+ *
+ * Role       facts come from kilnd, which sees them as they are for it, or from outside
+ * Ownership  plain values
+ * Threading  one thread
+ */
+#include "cli/kilnctl/doctor_findings.h"
+
+#include <stdint.h>
+
+struct folder_facts {
+    char what[16]; /* "cache" or "state" */
+    char path[512];
+    char setting[600]; /* where the folder is set: a file; "": not known */
+    char trouble[128]; /* why nothing else is known */
+    char network[16];  /* the type of a network filesystem; "": it is none */
+    bool read_only;
+    uint64_t bytes, free_bytes, inodes, free_inodes; /* inodes 0: no limit of them */
+};
+
+/* Where a kilnd that does not answer would have them.  |config|: its settings; NULL: the usual ones
+ * of who asks, or the system's where |is_system|.  KILN_E_INVALID for settings that are no JSON. */
+CLI_MUST_CHECK int folder_facts_gather(const char *config, bool is_system,
+                                       struct folder_facts ret_facts[2], struct kiln_error *err);
+/* Of one member of "folders" in kilnd's answer. */
+void folder_facts_read(const struct json *folder, struct folder_facts *ret_facts);
+void folder_judge(const struct folder_facts *facts, struct findings *findings);

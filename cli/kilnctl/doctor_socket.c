@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/doctor_socket.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SYSTEM_FOLDER "/run/kiln/"
+#define SYSTEM_SOCKET SYSTEM_FOLDER "kilnd.sock"
+#define GROUPS_MOST 1024
+
+/* ---- facts ---- */
+
+static void name_user(uid_t uid, char name[64])
+{
+    const struct passwd *user = getpwuid(uid);
+    snprintf(name, 64, user ? "%.60s" : "%.0s%u", user ? user->pw_name : "", (unsigned)uid);
+}
+
+static void name_group(gid_t gid, char name[64])
+{
+    const struct group *group = getgrgid(gid);
+    snprintf(name, 64, group ? "%.60s" : "%.0s%u", group ? group->gr_name : "", (unsigned)gid);
+}
+
+static bool holds(const gid_t *groups, int count, gid_t gid)
+{
+    for (int i = 0; i < count; i++) {
+        if (groups[i] == gid)
+            return true;
+    }
+    return false;
+}
+
+static bool process_has(gid_t gid)
+{
+    gid_t groups[GROUPS_MOST];
+    int count = getgroups(GROUPS_MOST, groups);
+    return getegid() == gid || holds(groups, count, gid);
+}
+
+static bool account_has(uid_t uid, gid_t gid)
+{
+    gid_t groups[GROUPS_MOST];
+    int count = GROUPS_MOST;
+    const struct passwd *user = getpwuid(uid);
+    if (!user || getgrouplist(user->pw_name, user->pw_gid, groups, &count) < 0)
+        return false;
+    return holds(groups, count, gid);
+}
+
+static int try_connect(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    if (strlen(path) >= sizeof(address.sun_path))
+        return ENAMETOOLONG;
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int errnum =
+        fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    return errnum;
+}
+
+static bool unit_is_installed(void)
+{
+    static const char *const files[] = { "/etc/systemd/system/kilnd.socket",
+                                         "/lib/systemd/system/kilnd.socket",
+                                         "/usr/lib/systemd/system/kilnd.socket",
+                                         "/usr/local/lib/systemd/system/kilnd.socket" };
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        if (access(files[i], F_OK) == 0)
+            return access("/run/systemd/system", F_OK) == 0;
+    }
+    return false;
+}
+
+static bool is_socket(const char *path)
+{
+    struct stat seen;
+    return stat(path, &seen) == 0 && S_ISSOCK(seen.st_mode);
+}
+
+/* KILN_SOCKET is easily left pointing to where nothing is any more. */
+static void look_elsewhere(struct socket_facts *facts)
+{
+    char own[256];
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    snprintf(own, sizeof(own),
+             runtime ? "%.200s/kiln/kilnd.sock" : "%.0s/run/user/%u/kiln/kilnd.sock",
+             runtime ? runtime : "", (unsigned)geteuid());
+    if (strcmp(own, facts->path) != 0 && is_socket(own))
+        snprintf(facts->elsewhere, sizeof(facts->elsewhere), "%s", own);
+    else if (strcmp(SYSTEM_SOCKET, facts->path) != 0 && is_socket(SYSTEM_SOCKET))
+        snprintf(facts->elsewhere, sizeof(facts->elsewhere), "%s", SYSTEM_SOCKET);
+}
+
+void socket_facts_gather(const char *path, struct socket_facts *ret_facts)
+{
+    struct stat seen;
+    struct socket_facts facts = { .euid = geteuid() };
+    snprintf(facts.path, sizeof(facts.path), "%s", path);
+    facts.is_system = strncmp(path, SYSTEM_FOLDER, strlen(SYSTEM_FOLDER)) == 0;
+    facts.has_unit = facts.is_system && unit_is_installed();
+    name_user(facts.euid, facts.user);
+    look_elsewhere(&facts);
+    if (stat(path, &seen) != 0) {
+        facts.stat_errno = errno;
+    } else {
+        facts.mode = seen.st_mode;
+        facts.uid = seen.st_uid;
+        name_user(seen.st_uid, facts.owner);
+        name_group(seen.st_gid, facts.group);
+        facts.in_group = process_has(seen.st_gid);
+        facts.in_group_file = account_has(facts.euid, seen.st_gid);
+        facts.connect_errno = S_ISSOCK(seen.st_mode) ? try_connect(path) : 0;
+    }
+    *ret_facts = facts;
+}
+
+/* ---- verdicts ---- */
+
+static void advise_start(const struct socket_facts *s, struct finding *finding)
+{
+    char other[400] = "";
+    if (s->elsewhere[0])
+        snprintf(other, sizeof(other),
+                 "\nor use the one at %s: unset KILN_SOCKET, leave out --socket", s->elsewhere);
+    if (s->has_unit)
+        findings_advise(finding, "as root: systemctl enable --now kilnd.socket%s", other);
+    else if (s->is_system)
+        findings_advise(finding,
+                        "install kiln's package, or start it as root: kilnd\n"
+                        "for yourself alone, as yourself: kilnd &%s",
+                        other);
+    else
+        findings_advise(finding, "start it: kilnd --socket %s &%s", s->path, other);
+}
+
+static bool judge_missing(const struct socket_facts *s, struct findings *f)
+{
+    if (s->stat_errno == EACCES) {
+        struct finding *hidden =
+            findings_add(f, "socket", VERDICT_FAIL, "user %s may not enter the folder of '%s'",
+                         s->user, s->path);
+        findings_advise(hidden, "as its owner: chmod a+x on the folders that lead to it");
+        return false;
+    }
+    struct finding *missing = findings_add(
+        f, "socket", VERDICT_FAIL, "there is no '%s': kilnd does not run, or not there", s->path);
+    advise_start(s, missing);
+    return false;
+}
+
+static bool judge_denied(const struct socket_facts *s, struct findings *f)
+{
+    struct finding *denied;
+    bool group_may = s->mode & S_IWGRP;
+    if (group_may && s->in_group_file && !s->in_group) {
+        denied =
+            findings_add(f, "permission", VERDICT_FAIL,
+                         "user %s is in group %s, but this login began before", s->user, s->group);
+        findings_advise(denied, "log in again; until then: newgrp %s", s->group);
+    } else if (group_may) {
+        denied =
+            findings_add(f, "permission", VERDICT_FAIL,
+                         "the socket is for group %s, which user %s is not in", s->group, s->user);
+        findings_advise(denied, "as root: usermod -aG %s %s\nthen log in again", s->group, s->user);
+    } else {
+        denied = findings_add(f, "permission", VERDICT_FAIL,
+                              "the socket is for user %s alone (mode %04o)", s->owner,
+                              (unsigned)(s->mode & 07777));
+        findings_advise(denied,
+                        s->uid == 0 ? "as root: groupadd --system kiln; usermod -aG kiln %s; then "
+                                      "start kilnd again, and log in again"
+                                    : "start one of your own, as %s: kilnd &",
+                        s->user);
+    }
+    return false;
+}
+
+bool socket_judge(const struct socket_facts *s, struct findings *f)
+{
+    if (s->stat_errno)
+        return judge_missing(s, f);
+    if (!S_ISSOCK(s->mode)) {
+        struct finding *other =
+            findings_add(f, "socket", VERDICT_FAIL, "'%s' is no socket", s->path);
+        findings_advise(other, "move it away, then start kilnd; or name the socket with --socket");
+        return false;
+    }
+    findings_add(f, "socket", VERDICT_OK, "%s, user %s, group %s, mode %04o", s->path, s->owner,
+                 s->group, (unsigned)(s->mode & 07777));
+    if (s->connect_errno == EACCES || s->connect_errno == EPERM)
+        return judge_denied(s, f);
+    if (s->connect_errno == 0 || s->connect_errno == EAGAIN) {
+        findings_add(f, "permission", VERDICT_OK, "user %s may use it", s->user);
+        return true;
+    }
+    struct finding *dead =
+        s->connect_errno == ECONNREFUSED
+            ? findings_add(f, "daemon", VERDICT_FAIL,
+                           "nobody listens on '%s': a kilnd that was killed left it", s->path)
+            : findings_add(f, "daemon", VERDICT_FAIL, "cannot connect to '%s': %s", s->path,
+                           strerror(s->connect_errno));
+    advise_start(s, dead);
+    return false;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/doctor_units.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ANSWER_MOST 8192
+#define VALUE_MOST 64
+
+struct unit {
+    char name[VALUE_MOST], load[VALUE_MOST], active[VALUE_MOST], enabled[VALUE_MOST],
+        result[VALUE_MOST];
+};
+
+/* ---- what it prints ---- */
+
+static void take_line(const char *line, size_t size, struct unit *unit)
+{
+    const struct {
+        const char *key;
+        char *value;
+    } keys[] = { { "Id=", unit->name },
+                 { "LoadState=", unit->load },
+                 { "ActiveState=", unit->active },
+                 { "UnitFileState=", unit->enabled },
+                 { "Result=", unit->result } };
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        size_t key = strlen(keys[i].key);
+        if (size > key && strncmp(line, keys[i].key, key) == 0)
+            snprintf(keys[i].value, VALUE_MOST, "%.*s", (int)(size - key), line + key);
+    }
+}
+
+/* Returns where the next one begins. */
+static const char *take_unit(const char *text, struct unit *ret_unit)
+{
+    *ret_unit = (struct unit){ 0 };
+    text += strspn(text, "\n");
+    while (*text && *text != '\n') {
+        size_t size = strcspn(text, "\n");
+        take_line(text, size, ret_unit);
+        text += size + (text[size] == '\n');
+    }
+    return text;
+}
+
+static void judge_one(const struct unit *unit, bool is_system, struct findings *f)
+{
+    const char *user = is_system ? "" : " --user", *who = is_system ? "as root: " : "";
+    bool is_socket = strstr(unit->name, ".socket") != NULL;
+    struct finding *finding;
+    if (strcmp(unit->active, "failed") == 0) {
+        finding = findings_add(f, "systemd", VERDICT_FAIL, "%s failed (%s)", unit->name,
+                               unit->result[0] ? unit->result : "no reason is told");
+        findings_advise(finding,
+                        "journalctl%s -u %s says why; then %ssystemctl%s reset-failed %s && "
+                        "systemctl%s start %s",
+                        user, unit->name, who, user, unit->name, user, unit->name);
+    } else if (is_socket && strcmp(unit->active, "active") != 0) {
+        finding = findings_add(f, "systemd", VERDICT_FAIL, "%s is %s: nothing starts kilnd",
+                               unit->name, unit->active);
+        findings_advise(finding, "%ssystemctl%s enable --now %s", who, user, unit->name);
+    } else if (is_socket && strcmp(unit->enabled, "enabled") != 0) {
+        finding = findings_add(f, "systemd", VERDICT_WARN, "%s is %s: it is gone after a reboot",
+                               unit->name, unit->enabled[0] ? unit->enabled : "not enabled");
+        findings_advise(finding, "%ssystemctl%s enable %s", who, user, unit->name);
+    } else {
+        findings_add(f, "systemd", VERDICT_OK, "%s is %s%s%s", unit->name, unit->active,
+                     is_socket ? ", " : "", is_socket ? unit->enabled : "");
+    }
+}
+
+void units_judge(const char *text, bool is_system, struct findings *f)
+{
+    struct unit unit;
+    size_t known = 0;
+    for (unsigned i = 0; i < 2 && *text; i++) {
+        text = take_unit(text, &unit);
+        if (!unit.name[0] || strcmp(unit.load, "loaded") != 0)
+            continue;
+        known++;
+        judge_one(&unit, is_system, f);
+    }
+    if (!known)
+        findings_add(f, "systemd", VERDICT_OK,
+                     "it has no unit of kilnd's: kilnd is started by hand");
+}
+
+/* ---- asking ---- */
+
+static int start(char *const *argv, int output, pid_t *ret_pid)
+{
+    posix_spawn_file_actions_t actions;
+    if (posix_spawn_file_actions_init(&actions) != 0)
+        return ENOMEM;
+    int errnum = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    if (!errnum)
+        errnum =
+            posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    if (!errnum)
+        errnum = posix_spawnp(ret_pid, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return errnum;
+}
+
+static void read_all(int fd, char text[ANSWER_MOST])
+{
+    size_t used = 0;
+    for (;;) {
+        ssize_t got = read(fd, text + used, ANSWER_MOST - 1 - used);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0 || (used += (size_t)got) == ANSWER_MOST - 1)
+            break;
+    }
+    text[used] = '\0';
+}
+
+static bool ask(bool is_system, char text[ANSWER_MOST])
+{
+    static char program[] = "systemctl", system[] = "--system", user[] = "--user", show[] = "show",
+                what[] = "--property=Id,LoadState,ActiveState,UnitFileState,Result",
+                socket[] = "kilnd.socket", service[] = "kilnd.service";
+    char *const argv[] = { program, is_system ? system : user, show, what, socket, service, NULL };
+    int ends[2], status = 0;
+    pid_t pid = 0;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    int errnum = start(argv, ends[1], &pid);
+    close(ends[1]);
+    text[0] = '\0';
+    if (!errnum)
+        read_all(ends[0], text);
+    close(ends[0]);
+    while (!errnum && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return !errnum && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+void units_check(bool is_system, struct findings *f)
+{
+    char text[ANSWER_MOST];
+    if (access("/run/systemd/system", F_OK) != 0)
+        findings_add(f, "systemd", VERDICT_OK, "it does not run here: kilnd is started by hand");
+    else if (!ask(is_system, text))
+        findings_add(f, "systemd", VERDICT_UNSEEN, "'systemctl%s show' does not answer",
+                     is_system ? "" : " --user");
+    else
+        units_judge(text, is_system, f);
+}

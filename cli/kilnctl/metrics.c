@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/new_file.h"
+#include "cli/output.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct metrics_options {
+    const char *textfile;
+};
+
+static const struct option options[] = {
+    { "textfile", 0, OPTION_TEXT, offsetof(struct metrics_options, textfile), "FILE",
+      "write them to FILE, for node_exporter's textfile collector; its name ends in .prom", 0, 0 },
+};
+
+/* What the collector is to say while no kilnd answers: what it said last would look alive. */
+static const char down[] = "# HELP kiln_up 1 while kilnd answers\n"
+                           "# TYPE kiln_up gauge\n"
+                           "kiln_up 0\n";
+
+static int write_textfile(const char *path, const char *text, struct kiln_error *err)
+{
+    const struct new_file file = { .path = path,
+                                   .replace = true,
+                                   .mode = 0644, /* another user reads it */
+                                   .from = -1,
+                                   .data = text,
+                                   .size = strlen(text) };
+    return new_file_write(&file, err);
+}
+
+/* The collector takes files of this name alone, and passes over others without a word. */
+static int check_name(const char *path, struct kiln_error *err)
+{
+    const char *end = strrchr(new_file_name(path), '.');
+    if (end && strcmp(end, ".prom") == 0)
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_INVALID,
+                    "'%s' does not end in .prom: node_exporter would pass over it", path);
+}
+
+static int take_text(const struct json *reply, char **ret_text, struct kiln_error *err)
+{
+    const char *text = json_get_text(reply, "text", "");
+    if (!*text)
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer to 'metrics' has no text");
+    *ret_text = strdup(text);
+    if (!*ret_text)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for kilnd's metrics");
+    output_clean(*ret_text, /* keep_lines= */ true);
+    return KILN_E_OK;
+}
+
+static int ask(const struct invocation *invocation, struct json **ret_reply, char **ret_text,
+               struct kiln_error *err)
+{
+    int rc = admin_ask(invocation, "metrics", NULL, ret_reply, err);
+    return rc ? rc : take_text(*ret_reply, ret_text, err);
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    const char *path = ((const struct metrics_options *)invocation->options)->textfile;
+    KILN_AUTO(json) struct json *reply = NULL;
+    KILN_AUTO(mem) char *text = NULL;
+    int rc = path ? check_name(path, err) : KILN_E_OK;
+    if (rc)
+        return rc;
+    rc = ask(invocation, &reply, &text, err);
+    if (rc && path) {
+        struct kiln_error second;
+        if (write_textfile(path, down, &second))
+            fprintf(stderr, "kilnctl: %s\n", second.text);
+    }
+    if (rc)
+        return rc;
+    if (path)
+        return write_textfile(path, text, err);
+    if (invocation->common->json)
+        return output_json(reply, err);
+    fputs(text, stdout);
+    return KILN_E_OK;
+}
+
+const struct command command_metrics = {
+    .name = "metrics",
+    .words = "",
+    .summary = "all figures, as the text that Prometheus reads",
+    .help =
+        "Prints kilnd's counters, sizes and durations in Prometheus' text format; "
+        "docs/operations/metrics.md\n"
+        "tells what each means.  --textfile replaces FILE in one step, as a timer would have it "
+        "done for\n"
+        "node_exporter; where no kilnd answers it says kiln_up 0, and the exit status is 3.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct metrics_options),
+    .run = run,
+};

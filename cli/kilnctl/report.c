@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/db_words.h"
+#include "cli/kilnctl/new_file.h"
+#include "cli/kilnctl/report_page.h"
+#include "cli/output.h"
+#include "cli/units.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct report_options {
+    const char *file;
+    struct option_number since;
+};
+
+#define AT(field) offsetof(struct report_options, field)
+static const struct option options[] = {
+    { "output", 'o', OPTION_TEXT, AT(file), "FILE",
+      "where to write it; an older report is replaced", 0, 0 },
+    { "since", 0, OPTION_TIME, AT(since), "TIME",
+      "how far back the charts go, such as 7d; without it all that is kept", 0, 0 },
+};
+#undef AT
+
+struct answers { /* owned */
+    struct json *status, *stats, *history, *by_target, *by_user, *by_program, *tuning, *coverage;
+};
+
+static void answers_done(struct answers *a)
+{
+    json_destroy(a->status);
+    json_destroy(a->stats);
+    json_destroy(a->history);
+    json_destroy(a->by_target);
+    json_destroy(a->by_user);
+    json_destroy(a->by_program);
+    json_destroy(a->tuning);
+    json_destroy(a->coverage);
+}
+
+static int ask_ledger(const struct invocation *invocation, const char *by, struct json **ret_reply,
+                      struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *question = json_object();
+    json_set_text(question, "by", by);
+    return admin_ask(invocation, "ledger", question, ret_reply, err);
+}
+
+static int ask_history(const struct invocation *invocation, uint64_t now, struct json **ret_reply,
+                       struct kiln_error *err)
+{
+    const struct report_options *o = invocation->options;
+    KILN_AUTO(json) struct json *question = json_object();
+    uint64_t back = units_whole_seconds(o->since.value);
+    if (o->since.given)
+        json_set_u64(question, "since", now > back ? now - back : 0);
+    return admin_ask(invocation, "history", question, ret_reply, err);
+}
+
+static int gather(const struct invocation *invocation, uint64_t now, struct answers *a,
+                  struct kiln_error *err)
+{
+    struct kiln_error unused = { 0 };
+    int rc = admin_ask(invocation, "status", NULL, &a->status, err);
+    if (!rc)
+        rc = admin_ask(invocation, "stats", NULL, &a->stats, err);
+    if (!rc)
+        rc = ask_history(invocation, now, &a->history, err);
+    if (!rc)
+        rc = ask_ledger(invocation, "target", &a->by_target, err);
+    if (!rc)
+        rc = ask_ledger(invocation, "uid", &a->by_user, err);
+    if (!rc)
+        rc = ask_ledger(invocation, "program", &a->by_program, err);
+    /* There may be no tuning.db, and a host may have no GPU: their parts say so. */
+    if (!rc && admin_ask(invocation, "tuning_stats", NULL, &a->tuning, &unused))
+        a->tuning = NULL;
+    if (!rc && admin_ask(invocation, "package_coverage", NULL, &a->coverage, &unused))
+        a->coverage = NULL;
+    return rc;
+}
+
+/* Whose content it is decides, not its name: no other file is lost to a slip of the hand. */
+static int check_place(const char *path, struct kiln_error *err)
+{
+    char begin[sizeof(REPORT_MARK)] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return KILN_E_OK; /* none there, or new_file_write says what is wrong */
+    ssize_t got = read(fd, begin, strlen(REPORT_MARK));
+    close(fd);
+    if (got == 0 || strcmp(begin, REPORT_MARK) == 0)
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_INVALID,
+                    "there is a '%s' already, and it is no report: remove it, or name another file",
+                    path);
+}
+
+static int write_page(const struct report *report, const char *path, struct kiln_error *err)
+{
+    KILN_AUTO(mem) char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the report");
+    report_write(report, out);
+    if (fclose(out) != 0)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the report");
+    const struct new_file file = {
+        .path = path, .replace = true, .from = -1, .data = text, .size = size
+    };
+    return new_file_write(&file, err);
+}
+
+static int conclude(const struct invocation *invocation, const char *path, struct kiln_error *err)
+{
+    if (!invocation->common->json) {
+        db_say("wrote '%s'", path);
+        return KILN_E_OK;
+    }
+    KILN_AUTO(json) struct json *done = json_object();
+    json_set_text(done, "written", path);
+    return output_json(done, err);
+}
+
+static int run(const struct invocation *invocation, struct kiln_error *err)
+{
+    const struct report_options *o = invocation->options;
+    __attribute__((cleanup(answers_done))) struct answers a = { 0 };
+    char host[256] = "this host";
+    uint64_t now = (uint64_t)time(NULL);
+    if (!o->file)
+        return cli_fail(err, KILN_E_INVALID, "report needs -o FILE, such as -o kiln.html");
+    int rc = check_place(o->file, err);
+    if (!rc)
+        rc = gather(invocation, now, &a, err);
+    if (rc)
+        return rc;
+    if (gethostname(host, sizeof(host)) == 0)
+        host[sizeof(host) - 1] = '\0';
+    const struct report report = { .host = host,
+                                   .now = now,
+                                   .status = a.status,
+                                   .stats = a.stats,
+                                   .history = a.history,
+                                   .by_target = a.by_target,
+                                   .by_user = a.by_user,
+                                   .by_program = a.by_program,
+                                   .tuning = a.tuning,
+                                   .coverage = a.coverage };
+    rc = write_page(&report, o->file, err);
+    return rc ? rc : conclude(invocation, o->file, err);
+}
+
+const struct command command_report = {
+    .name = "report",
+    .words = "",
+    .summary = "a page for a browser: hit rate, time saved, who fills the store",
+    .help = "Writes one HTML file that needs nothing else: no script, no network.  It shows the "
+            "hit rate\n"
+            "and the compile time saved over the weeks, misses by reason, the store by target, "
+            "user and\n"
+            "program, the slowest compiles, tuning coverage, and kilnd itself.  Users other than "
+            "you are\n"
+            "named only where you are an administrator.",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .options_size = sizeof(struct report_options),
+    .run = run,
+};

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Columns over time as inline SVG.  Labels are HTML beside it, so that they keep their size on
+ * narrow screens.
+ *
+ * Threading  one stream, one thread
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define CHART_LAYERS 5
+
+struct chart_column {
+    uint64_t time, span_s;       /* seconds since the epoch, where it begins */
+    double layers[CHART_LAYERS]; /* from the bottom; those that are not used are 0 */
+    char label[160];             /* shown when pointed at */
+};
+
+struct chart {
+    const char *name;                   /* for those who cannot see it */
+    const char *classes[CHART_LAYERS];  /* of each layer, in the page's style sheet */
+    const char *words[CHART_LAYERS];    /* the legend; NULL ends it */
+    const struct chart_column *columns; /* by time */
+    size_t count;
+    uint64_t begin, end; /* of the time axis */
+    double top;          /* of the value axis, more than 0 */
+    const char *top_label, *middle_label;
+};
+
+void chart_write(const struct chart *chart, FILE *out);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/report_html.h"
+
+#include "cli/output.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+/* A name is shown so far and no further: a page of a thousand long ones is still a page. */
+#define TEXT_MOST 1024
+
+static void put_character(FILE *out, char c)
+{
+    switch (c) {
+    case '&': fputs("&amp;", out); break;
+    case '<': fputs("&lt;", out); break;
+    case '>': fputs("&gt;", out); break;
+    case '"': fputs("&quot;", out); break;
+    case '\'': fputs("&#39;", out); break;
+    default: fputc(c, out);
+    }
+}
+
+void html_text(FILE *out, const char *text)
+{
+    char copy[TEXT_MOST];
+    snprintf(copy, sizeof(copy), "%s", text);
+    output_clean(copy, false);
+    for (const char *c = copy; *c; c++)
+        put_character(out, *c);
+    if (strlen(text) >= sizeof(copy))
+        fputs("&hellip;", out);
+}
+
+void html_element(FILE *out, const char *tag, const char *class, const char *fmt, ...)
+{
+    char text[TEXT_MOST];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    fprintf(out, *class ? "<%s class=\"%s\">" : "<%s>", tag, class);
+    html_text(out, text);
+    fprintf(out, "</%s>", tag);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* The report's charts. */
+#include "cli/kilnctl/report_chart.h"
+#include "cli/kilnctl/report_html.h"
+#include "cli/kilnctl/report_page.h"
+#include "cli/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COLUMNS_MOST 2100 /* what kilnd answers at most, and what is not written yet */
+#define COLUMNS_LEAST 24  /* a daemon of today gets thin columns at the right, not one wide one */
+
+static const char *const tiers[] = { "hot", "disk", "package", "remote" };
+enum { TIERS = 4 };
+
+struct columns {
+    struct chart_column items[COLUMNS_MOST];
+    size_t count;
+    double most; /* the highest sum */
+};
+
+struct range {
+    uint64_t begin, end;
+};
+
+static void add(struct columns *all, const struct chart_column *column)
+{
+    double sum = 0;
+    for (int i = 0; i < CHART_LAYERS; i++)
+        sum += column->layers[i];
+    if (all->count == COLUMNS_MOST || !(sum > 0))
+        return;
+    all->items[all->count++] = *column;
+    all->most = sum > all->most ? sum : all->most;
+}
+
+/* What kilnd has not written down yet comes last; its time is its end. */
+static struct chart_column place(const struct json *sample, bool is_current)
+{
+    struct chart_column column = { .time = json_get_u64(sample, "time", 0),
+                                   .span_s = json_get_u64(sample, "span_s", 0) };
+    if (is_current && column.time > column.span_s)
+        column.time -= column.span_s;
+    return column;
+}
+
+static void add_hits(struct columns *all, const struct json *sample, bool is_current)
+{
+    char when[UNITS_TEXT_MOST], count[UNITS_TEXT_MOST];
+    struct chart_column column = place(sample, is_current);
+    double sum = column.layers[TIERS] = json_get_number(sample, "misses", 0);
+    for (int i = 0; i < TIERS; i++)
+        sum += column.layers[i] = json_get_number(json_get(sample, "hits"), tiers[i], 0);
+    for (int i = 0; i < CHART_LAYERS && sum > 0; i++)
+        column.layers[i] *= 100 / sum;
+    snprintf(column.label, sizeof(column.label), "%s: %.1f %% of %s found",
+             units_when(column.time, when), 100 - column.layers[TIERS],
+             units_kernels(sum > 0 ? (uint64_t)sum : 0, count));
+    add(all, &column);
+}
+
+static void add_saved(struct columns *all, const struct json *sample, bool is_current)
+{
+    char when[UNITS_TEXT_MOST], saved[UNITS_TEXT_MOST], spent[UNITS_TEXT_MOST];
+    struct chart_column column = place(sample, is_current);
+    column.layers[0] = json_get_number(sample, "saved_s", 0);
+    column.layers[1] = json_get_number(sample, "compile_s", 0);
+    snprintf(column.label, sizeof(column.label), "%s: %s saved, %s compiled",
+             units_when(column.time, when), units_seconds(column.layers[0], saved),
+             units_seconds(column.layers[1], spent));
+    add(all, &column);
+}
+
+static void collect(const struct json *history, struct columns *all,
+                    void (*one)(struct columns *, const struct json *, bool))
+{
+    all->count = 0;
+    all->most = 0;
+    for (const struct json *j = json_first(json_get(history, "samples")); j; j = json_next(j))
+        one(all, j, false);
+    if (json_get(history, "current"))
+        one(all, json_get(history, "current"), true);
+}
+
+static struct range range_of(const struct report *r, const struct columns *all)
+{
+    uint64_t end = json_get_u64(r->history, "now", r->now);
+    uint64_t step = json_get_u64(r->history, "step_s", 300), begin = all->items[0].time;
+    uint64_t latest =
+        step < UINT32_MAX && end > COLUMNS_LEAST * step ? end - COLUMNS_LEAST * step : 0;
+    begin = begin < latest ? begin : latest;
+    return (struct range){ .begin = begin, .end = end > begin ? end : begin + 1 };
+}
+
+static void write_hits(const struct report *r, const struct columns *all, FILE *out)
+{
+    const struct range range = range_of(r, all);
+    const struct chart chart = {
+        .name = "share of kernels found, by place, over time",
+        .classes = { "hot", "disk", "package", "remote", "miss" },
+        .words = { "memory", "disk", "packages", "remote", "not found" },
+        .columns = all->items,
+        .count = all->count,
+        .begin = range.begin,
+        .end = range.end,
+        .top = 100,
+        .top_label = "100 %",
+        .middle_label = "50 %",
+    };
+    chart_write(&chart, out);
+}
+
+static void write_saved(const struct report *r, const struct columns *all, FILE *out)
+{
+    char top[UNITS_TEXT_MOST], middle[UNITS_TEXT_MOST];
+    const struct range range = range_of(r, all);
+    const struct chart chart = {
+        .name = "compile time saved and spent over time",
+        .classes = { "disk", "miss", "", "", "" },
+        .words = { "saved", "spent compiling" },
+        .columns = all->items,
+        .count = all->count,
+        .begin = range.begin,
+        .end = range.end,
+        .top = all->most,
+        .top_label = units_seconds(all->most, top),
+        .middle_label = units_seconds(all->most / 2, middle),
+    };
+    chart_write(&chart, out);
+}
+
+void report_over_time(const struct report *r, FILE *out)
+{
+    struct columns *all = malloc(sizeof(*all));
+    fputs("<section><h2>Hit rate over time</h2>", out);
+    if (all)
+        collect(r->history, all, add_hits);
+    if (!all || all->count == 0)
+        fputs("<p class=\"none\">Nobody has asked for a kernel yet. Once jobs run, this shows how "
+              "many "
+              "of theirs were already there.</p>",
+              out);
+    else
+        write_hits(r, all, out);
+    fputs("</section>\n<section><h2>Time saved</h2>"
+          "<p class=\"soft\">Each kernel that was found is worth the time that compiling it "
+          "took.</p>",
+          out);
+    if (all)
+        collect(r->history, all, add_saved);
+    if (!all || all->count == 0)
+        fputs("<p class=\"none\">Nothing was compiled or saved in this time.</p>", out);
+    else
+        write_saved(r, all, out);
+    fputs("</section>\n", out);
+    free(all);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/report_page.h"
+
+#include "cli/kilnctl/report_html.h"
+#include "cli/units.h"
+
+#include <kiln/client.h>
+
+static const char style[] =
+    ":root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#57606a;--rule:#d5dae0;"
+    "--panel:#f5f7f9;--hot:#14566b;--disk:#3f8ea6;--package:#8fc1cf;--remote:#b9a44c;"
+    "--miss:#b8503c;--bar:#3f8ea6}\n"
+    "@media(prefers-color-scheme:dark){:root{--paper:#15181c;--ink:#e3e7eb;--soft:#9aa5b1;"
+    "--rule:#333a42;--panel:#1d2228;--hot:#a5dcec;--disk:#5fb0c9;--package:#367388;"
+    "--remote:#cbb765;--miss:#e07b63;--bar:#5fb0c9}}\n"
+    "*{box-sizing:border-box}\n"
+    "body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,\"Segoe UI\","
+    "Roboto,\"Helvetica Neue\",\"Liberation Sans\",Arial,sans-serif}\n"
+    "main{max-width:66rem;margin:0 auto;padding:2rem 1.25rem 4rem}\n"
+    "h1{font-size:1.75rem;line-height:1.2;margin:0;font-weight:650;overflow-wrap:anywhere}\n"
+    "h2{font-size:1.2rem;line-height:1.3;margin:3rem 0 .25rem;font-weight:650}\n"
+    "h3{font-size:1rem;margin:1.75rem 0 .25rem;font-weight:600}\n"
+    "p{margin:.25rem 0 1rem;max-width:44rem}\n"
+    ".soft,figcaption,.none{color:var(--soft)}\n"
+    ".none{border:1px dashed var(--rule);border-radius:.5rem;padding:1rem;max-width:none}\n"
+    ".tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:.75rem;"
+    "margin:1.5rem 0;padding:0;list-style:none}\n"
+    ".tiles li{background:var(--panel);border-radius:.5rem;padding:.9rem 1rem}\n"
+    ".tiles b{display:block;font-size:1.5rem;line-height:1.25;font-weight:600;"
+    "font-variant-numeric:tabular-nums;white-space:nowrap}\n"
+    ".tiles span{color:var(--soft);font-size:.875rem}\n"
+    ".wide{overflow-x:auto;margin:.5rem 0 1rem}\n"
+    "table{border-collapse:collapse;width:100%;font-size:.9375rem;font-variant-numeric:tabular-"
+    "nums}\n"
+    "th{color:var(--soft);font-weight:500;font-size:.8125rem;text-align:left;white-space:nowrap}\n"
+    "th,td{padding:.4rem .75rem .4rem 0;border-bottom:1px solid var(--rule);vertical-align:top}\n"
+    "th.n,td.n{text-align:right;white-space:nowrap}\n"
+    "td.name{overflow-wrap:anywhere;min-width:10rem}\n"
+    "tr.sum td{font-weight:600;border-bottom:0}\n"
+    "td.share{width:22%;min-width:6rem;padding-right:0}\n"
+    "td.share i{display:block;height:.6rem;margin-top:.45rem;background:var(--bar);"
+    "border-radius:2px;min-width:1px}\n"
+    "code{font:.875em/1.5 ui-monospace,\"Liberation Mono\",Menlo,Consolas,monospace}\n"
+    ".chart{margin:1rem 0 1.5rem;display:grid;grid-template-columns:auto 1fr;column-gap:.6rem}\n"
+    ".scale,.times{display:flex;justify-content:space-between;font-size:.8125rem;"
+    "color:var(--soft);font-variant-numeric:tabular-nums}\n"
+    ".scale{flex-direction:column;min-width:4.6rem;text-align:right;margin:-.6rem 0}\n"
+    ".times{grid-column:2;margin-top:.35rem;gap:.5rem}\n"
+    ".times span:nth-child(2){text-align:center}.times span:nth-child(3){text-align:right}\n"
+    ".chart svg{width:100%;height:11rem;display:block}\n"
+    ".chart line{stroke:var(--rule);stroke-width:1;vector-effect:non-scaling-stroke}\n"
+    ".legend{grid-column:2;display:flex;flex-wrap:wrap;gap:.25rem 1.1rem;margin:.6rem 0 0;"
+    "padding:0;list-style:none;font-size:.875rem}\n"
+    ".legend i{display:inline-block;width:.75rem;height:.75rem;border-radius:2px;"
+    "margin-right:.4rem;vertical-align:-.05rem}\n"
+    "rect.hot{fill:var(--hot)}rect.disk{fill:var(--disk)}rect.package{fill:var(--package)}"
+    "rect.remote{fill:var(--remote)}rect.miss{fill:var(--miss)}\n"
+    "i.hot{background:var(--hot)}i.disk{background:var(--disk)}i.package{background:var(--package)}"
+    "i.remote{background:var(--remote)}i.miss{background:var(--miss)}\n"
+    "dl{display:grid;grid-template-columns:minmax(8rem,auto) 1fr;gap:.3rem 1.25rem;margin:.5rem "
+    "0}\n"
+    "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\n"
+    "@media(max-width:34rem){main{padding:1.25rem .9rem 3rem}h1{font-size:1.4rem}"
+    ".tiles{grid-template-columns:1fr 1fr}.tiles b{font-size:1.2rem;white-space:normal}"
+    ".times span:nth-child(2){display:none}dl{grid-template-columns:1fr}dd{margin-bottom:.5rem}}\n"
+    "@media print{main{max-width:none}.wide{overflow:visible}}\n";
+
+/* ---- the tiles ---- */
+
+static void tile(FILE *out, const char *value, const char *what)
+{
+    fputs("<li>", out);
+    html_element(out, "b", "", "%s", value);
+    html_element(out, "span", "", "%s", what);
+    fputs("</li>", out);
+}
+
+static void tile_hits(const struct report *r, FILE *out)
+{
+    char text[UNITS_TEXT_MOST] = "\xe2\x80\x93"; /* an en dash: nothing was asked for yet */
+    double hits = 0, misses = json_get_number(r->stats, "misses", 0);
+    for (const struct json *j = json_first(json_get(r->stats, "hits")); j; j = json_next(j))
+        hits += json_as_number(j, 0);
+    if (hits + misses > 0)
+        snprintf(text, sizeof(text), "%.1f %%", 100 * hits / (hits + misses));
+    tile(out, text, "of kernels found, since kilnd started");
+}
+
+static void write_tiles(const struct report *r, FILE *out)
+{
+    char text[UNITS_TEXT_MOST], what[128], limit[UNITS_TEXT_MOST];
+    const struct json *total = json_get(r->by_target, "total"),
+                      *store = json_get(r->status, "store");
+    fputs("<ul class=\"tiles\">", out);
+    tile(out, units_seconds(json_get_number(total, "saved_s", 0), text),
+         "of compiling saved, all users together");
+    tile_hits(r, out);
+    tile(out, units_count(json_get_u64(store, "kernels", 0), text), "kernels in the store");
+    snprintf(what, sizeof(what), "on disk, of at most %s",
+             units_size(json_get_u64(store, "limit_bytes", 0), limit));
+    tile(out, units_size(json_get_u64(store, "taken_bytes", 0), text), what);
+    fputs("</ul>\n", out);
+}
+
+/* ---- the page ---- */
+
+static void write_head(const struct report *r, FILE *out)
+{
+    char when[UNITS_TEXT_MOST];
+    fputs(REPORT_MARK "\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
+                      "<meta name=\"referrer\" content=\"no-referrer\">"
+                      "<meta http-equiv=\"Content-Security-Policy\" "
+                      "content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>kiln on ",
+          out);
+    html_text(out, r->host);
+    fprintf(out, "</title>\n<style>\n%s</style></head>\n<body><main>\n<header>", style);
+    html_element(out, "h1", "", "kiln on %s", r->host);
+    html_element(out, "p", "soft", "%s, by kilnctl %s", units_when(r->now, when), kiln_version());
+    fputs("</header>\n", out);
+}
+
+void report_write(const struct report *r, FILE *out)
+{
+    write_head(r, out);
+    write_tiles(r, out);
+    report_over_time(r, out);
+    report_misses(r, out);
+    report_ledgers(r, out);
+    report_slowest(r, out);
+    report_tuning(r, out);
+    report_facts(r, out);
+    fputs("</main></body></html>\n", out);
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/* The report's tables. */
+#include "cli/kilnctl/db_words.h"
+#include "cli/kilnctl/report_html.h"
+#include "cli/kilnctl/report_page.h"
+#include "cli/units.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#define ROWS_MOST 25 /* of a ledger; the rest is a line of its own */
+
+static void section(FILE *out, const char *title, const char *explanation)
+{
+    fputs("<section>", out);
+    html_element(out, "h2", "", "%s", title);
+    if (*explanation)
+        html_element(out, "p", "soft", "%s", explanation);
+}
+
+/* A bar as wide as the share, in a cell of its own. */
+static void share_cell(FILE *out, double part, double whole)
+{
+    double percent = whole > 0 && part > 0 ? 100 * part / whole : 0;
+    if (percent > 0)
+        fprintf(out, "<td class=\"share\"><i style=\"width:%.1f%%\"></i></td>",
+                percent < 100 ? percent : 100);
+    else
+        fputs("<td class=\"share\"></td>", out);
+}
+
+/* ---- misses ---- */
+
+static const struct {
+    const char *name, *what;
+} reasons[] = {
+    { "new", "Nobody had asked for it before, or it had been evicted" },
+    { "uncached", "The job asked for it to be compiled again" },
+    { "remembered", "It failed to compile a while ago" },
+    { "unknown", "Asked for by key or name alone, and nobody had it" },
+    { "refused", "A limit was reached, or no compiler was to be had" },
+    { "damaged", "What was stored failed its check" },
+    { "store", "The store could not be read" },
+};
+
+void report_misses(const struct report *r, FILE *out)
+{
+    char count[UNITS_TEXT_MOST];
+    const struct json *by = json_get(r->history, "miss_reasons");
+    double all = json_get_number(r->history, "misses", 0);
+    section(out, "Misses by reason", "Kernels that no tier had, since kilnd started.");
+    if (!(all > 0)) {
+        fputs("<p class=\"none\">None so far.</p></section>\n", out);
+        return;
+    }
+    fputs("<div class=\"wide\"><table><thead><tr><th>Why</th><th class=\"n\">Kernels</th>"
+          "<th class=\"n\">Share</th><th></th></tr></thead><tbody>",
+          out);
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+        double part = json_get_number(by, reasons[i].name, 0);
+        if (!(part > 0))
+            continue;
+        fputs("<tr>", out);
+        html_element(out, "td", "name", "%s", reasons[i].what);
+        html_element(out, "td", "n", "%s",
+                     units_count(json_get_u64(by, reasons[i].name, 0), count));
+        html_element(out, "td", "n", "%.1f %%", 100 * part / all);
+        share_cell(out, part, all);
+        fputs("</tr>", out);
+    }
+    fputs("</tbody></table></div></section>\n", out);
+}
+
+/* ---- who has what ---- */
+
+static void ledger_row(FILE *out, const char *class, const char *name, const struct json *row,
+                       double most)
+{
+    char text[UNITS_TEXT_MOST];
+    fprintf(out, *class ? "<tr class=\"%s\">" : "<tr>", class);
+    html_element(out, "td", "name", "%s", name);
+    html_element(out, "td", "n", "%s", units_seconds(json_get_number(row, "saved_s", 0), text));
+    html_element(out, "td", "n", "%s", units_count(json_get_u64(row, "hits", 0), text));
+    html_element(out, "td", "n", "%s", units_count(json_get_u64(row, "compiles", 0), text));
+    html_element(out, "td", "n", "%s", units_count(json_get_u64(row, "kernels", 0), text));
+    html_element(out, "td", "n", "%s", units_size(json_get_u64(row, "bytes", 0), text));
+    share_cell(out, json_get_number(row, "bytes", 0), *class ? 0 : most);
+    fputs("</tr>", out);
+}
+
+static void sum_up(const struct json *row, struct json *sum)
+{
+    static const char *const counts[] = { "hits", "compiles", "kernels", "bytes" };
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        json_replace_u64(sum, counts[i],
+                         json_get_u64(sum, counts[i], 0) + json_get_u64(row, counts[i], 0));
+}
+
+static bool is_nothing(const struct json *row)
+{
+    return json_get_u64(row, "hits", 0) + json_get_u64(row, "compiles", 0) +
+               json_get_u64(row, "bytes", 0) ==
+           0;
+}
+
+static double most_bytes(const struct json *rows)
+{
+    double most = 0;
+    for (const struct json *j = json_first(rows); j; j = json_next(j)) {
+        double bytes = json_get_number(j, "bytes", 0);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static void ledger_rows(const struct json *ledger, const char *by, FILE *out)
+{
+    const struct json *rows = json_get(ledger, "rows");
+    KILN_AUTO(json) struct json *rest = json_object();
+    double most = most_bytes(rows),
+           saved = json_get_number(json_get(ledger, "others"), "saved_s", 0);
+    size_t shown = 0;
+    sum_up(json_get(ledger, "others"), rest);
+    for (const struct json *j = json_first(rows); j; j = json_next(j)) {
+        char who[DB_WHO_MOST];
+        if (shown++ < ROWS_MOST) {
+            ledger_row(out, "", strcmp(by, "uid") == 0 ? db_who(j, who) : json_get_text(j, by, "?"),
+                       j, most);
+            continue;
+        }
+        sum_up(j, rest);
+        saved += json_get_number(j, "saved_s", 0);
+    }
+    json_set_number(rest, "saved_s", saved);
+    if (!is_nothing(rest))
+        ledger_row(out, "", "others", rest, most);
+    ledger_row(out, "sum", "total", json_get(ledger, "total"), most);
+}
+
+static void ledger(const struct json *ledger, const char *title, const char *by, const char *column,
+                   FILE *out)
+{
+    html_element(out, "h3", "", "%s", title);
+    if (!ledger ||
+        (json_count(json_get(ledger, "rows")) == 0 && is_nothing(json_get(ledger, "total")))) {
+        fputs(ledger ? "<p class=\"none\">Nothing is stored yet.</p>"
+                     : "<p class=\"none\">kilnd did not tell.</p>",
+              out);
+        return;
+    }
+    fprintf(out,
+            "<div class=\"wide\"><table><thead><tr><th>%s</th><th class=\"n\">Saved</th>"
+            "<th class=\"n\">Hits</th><th class=\"n\">Compiles</th><th class=\"n\">Kernels</th>"
+            "<th class=\"n\">Stored</th><th></th></tr></thead><tbody>",
+            column);
+    ledger_rows(ledger, by, out);
+    fputs("</tbody></table></div>\n", out);
+}
+
+void report_ledgers(const struct report *r, FILE *out)
+{
+    section(out, "What the store holds, and what it saved", "");
+    ledger(r->by_target, "By target", "target", "Target", out);
+    ledger(r->by_user, "By user", "uid", "User", out);
+    ledger(r->by_program, "By program", "program", "Program", out);
+    fputs("</section>\n", out);
+}
+
+/* ---- slowest compiles ---- */
+
+static void slow_row(FILE *out, const struct json *kernel)
+{
+    char text[UNITS_TEXT_MOST];
+    fputs("<tr>", out);
+    html_element(out, "td", "n", "%s",
+                 units_seconds(json_get_number(kernel, "compile_s", 0), text));
+    fputs("<td class=\"name\"><code>", out);
+    html_text(out, json_get_text(kernel, "program", "?"));
+    fputs("</code></td>", out);
+    html_element(out, "td", "", "%s", json_get_text(kernel, "target", ""));
+    html_element(out, "td", "", "%s", json_get_text(kernel, "toolchain", ""));
+    html_element(out, "td", "n", "%s", units_count(json_get_u64(kernel, "uses", 0), text));
+    html_element(out, "td", "n", "%s", units_size(json_get_u64(kernel, "size", 0), text));
+    fputs("</tr>", out);
+}
+
+void report_slowest(const struct report *r, FILE *out)
+{
+    const struct json *slowest = json_get(r->history, "slowest");
+    section(out, "Slowest compiles", "Of the kernels that are in the store now.");
+    if (json_count(slowest) == 0) {
+        fputs("<p class=\"none\">No kernel was compiled here yet.</p></section>\n", out);
+        return;
+    }
+    fputs("<div class=\"wide\"><table><thead><tr><th class=\"n\">Took</th><th>Program</th>"
+          "<th>Target</th><th>Compiler</th><th class=\"n\">Uses</th><th class=\"n\">Size</th></tr>"
+          "</thead><tbody>",
+          out);
+    for (const struct json *j = json_first(slowest); j; j = json_next(j))
+        slow_row(out, j);
+    fputs("</tbody></table></div></section>\n", out);
+}
+
+/* ---- tuning ---- */
+
+static void tuning_row(FILE *out, const char *name, uint64_t records, double hits, double all)
+{
+    char text[UNITS_TEXT_MOST];
+    fputs("<tr>", out);
+    html_element(out, "td", "name", "%s", name);
+    html_element(out, "td", "n", "%s", units_count(records, text));
+    html_element(out, "td", "n", "%s", units_count(hits > 0 ? (uint64_t)hits : 0, text));
+    share_cell(out, hits, all);
+    fputs("</tr>", out);
+}
+
+static uint64_t system_records(const struct json *tuning)
+{
+    uint64_t sum = 0;
+    for (const struct json *j = json_first(json_get(tuning, "system")); j; j = json_next(j))
+        sum += json_get_u64(j, "records", 0);
+    return sum;
+}
+
+static void tuning_table(const struct json *t, FILE *out)
+{
+    const struct json *hits = json_get(t, "hits");
+    double system = json_get_number(hits, "system", 0), host = json_get_number(hits, "host", 0);
+    double user = json_get_number(hits, "user", 0), misses = json_get_number(t, "misses", 0);
+    double all = system + host + user + misses;
+    if (all > 0)
+        html_element(out, "p", "", "%.1f %% of look-ups found a record, since kilnd started.",
+                     100 * (all - misses) / all);
+    fputs("<div class=\"wide\"><table><thead><tr><th>Records of</th><th class=\"n\">Records</th>"
+          "<th class=\"n\">Look-ups answered</th><th></th></tr></thead><tbody>",
+          out);
+    tuning_row(out, "users, measured by themselves",
+               json_get_u64(json_get(t, "user"), "records", 0), user, all);
+    tuning_row(out, "this host, for all", json_get_u64(json_get(t, "host"), "records", 0), host,
+               all);
+    tuning_row(out, "imported databases", system_records(t), system, all);
+    tuning_row(out, "nobody: not found", 0, misses, all);
+    fputs("</tbody></table></div>", out);
+}
+
+void report_tuning(const struct report *r, FILE *out)
+{
+    section(out, "Tuning coverage",
+            "How often somebody had measured the problem that a job asked "
+            "about.");
+    if (r->tuning)
+        tuning_table(r->tuning, out);
+    else
+        fputs("<p class=\"none\">There are no tuning records: 'kilnctl db import' takes over "
+              "MIOpen's, "
+              "'kiln-driver conv -s 1 ...' measures.</p>",
+              out);
+    fputs("</section>\n", out);
+}
+
+/* ---- kilnd ---- */
+
+static void fact(FILE *out, const char *name, const char *fmt, ...) CLI_PRINTF(3, 4);
+static void fact(FILE *out, const char *name, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    html_element(out, "dt", "", "%s", name);
+    html_element(out, "dd", "", "%s", text);
+}
+
+static void write_packages(const struct report *r, FILE *out)
+{
+    for (const struct json *j = json_first(json_get(r->coverage, "gpus")); j; j = json_next(j))
+        fact(out, "GPU", "%s, package: %s", json_get_text(j, "database_id", "?"),
+             json_get_text(j, "coverage", "?"));
+}
+
+void report_facts(const struct report *r, FILE *out)
+{
+    char text[UNITS_TEXT_MOST], second[UNITS_TEXT_MOST];
+    const struct json *s = r->status, *hot = json_get(s, "hot");
+    section(out, "kilnd", "");
+    fputs("<dl>", out);
+    fact(out, "Version", "%s", json_get_text(s, "version", "?"));
+    fact(out, "Running for", "%s", units_seconds(json_get_number(s, "uptime_s", 0), text));
+    fact(out, "Socket", "%s", json_get_text(s, "socket", "?"));
+    fact(out, "Cache folder", "%s (%s)", json_get_text(s, "cache_dir", "?"),
+         json_get_text(json_get(s, "store"), "health", "?"));
+    fact(out, "State folder", "%s", json_get_text(s, "state_dir", "?"));
+    fact(out, "In memory", "%s of at most %s", units_size(json_get_u64(hot, "bytes", 0), text),
+         units_size(json_get_u64(hot, "limit_bytes", 0), second));
+    fact(out, "Compilers at once", "%llu",
+         (unsigned long long)json_get_u64(json_get(s, "workers"), "total", 0));
+    for (const struct json *j = json_first(json_get(s, "toolchains")); j; j = json_next(j))
+        fact(out, "Compiler", "%.40s: %.200s", json_get_text(j, "name", "?"),
+             json_get_text(j, "version", "?"));
+    write_packages(r, out);
+    fputs("</dl></section>\n", out);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/top_page.h"
+
+#include "cli/kilnctl/db_words.h"
+#include "cli/units.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS_MOST 1024
+#define BAR_WIDTH 20
+
+const char *const top_sort_names[TOP_SORTS] = { "age", "program", "user" };
+
+struct writer {
+    struct top_page *page;
+    size_t width, height;
+};
+
+/* Names come from elsewhere: no byte of them may move the cursor. */
+static void clean(char *text)
+{
+    for (; *text; text++) {
+        if (*text < ' ' || *text > '~')
+            *text = '?';
+    }
+}
+
+static void put(struct writer *w, enum top_style style, const char *fmt, ...) CLI_PRINTF(3, 4);
+static void put(struct writer *w, enum top_style style, const char *fmt, ...)
+{
+    struct top_page *page = w->page;
+    if (page->count >= TOP_LINES_MOST || page->count >= w->height)
+        return;
+    char *line = page->lines[page->count];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, TOP_WIDTH_MOST + 1, fmt, args);
+    va_end(args);
+    clean(line);
+    if (strlen(line) > w->width)
+        line[w->width] = '\0';
+    page->styles[page->count++] = style;
+}
+
+/* ---- the head ---- */
+
+static void put_rates(struct writer *w, const struct top_view *v)
+{
+    const struct top_rates *r = v->rates;
+    if (r->known)
+        put(w, TOP_PLAIN, "Requests %.1f/s   kernels asked for %.1f/s   compiled %.1f/s",
+            r->requests_s, r->fetches_s, r->compiles_s);
+    else
+        put(w, TOP_PLAIN, "Requests -/s   kernels asked for -/s   compiled -/s");
+}
+
+static void put_bar(struct writer *w, const char *name, double share, bool known)
+{
+    char bar[BAR_WIDTH + 1];
+    size_t full = (size_t)(share * BAR_WIDTH + 0.5);
+    for (size_t i = 0; i < BAR_WIDTH; i++)
+        bar[i] = i < full ? '#' : '.';
+    bar[BAR_WIDTH] = '\0';
+    if (known)
+        put(w, TOP_PLAIN, "  %-8s %5.1f %%  %s", name, 100 * share, bar);
+    else
+        put(w, TOP_PLAIN, "  %-8s     - %%  %s", name, bar);
+}
+
+static void put_hits(struct writer *w, const struct top_rates *r)
+{
+    put(w, TOP_PLAIN, "%s", "");
+    put(w, TOP_TITLE, "Kernels found");
+    for (int i = 0; i < TOP_TIERS; i++)
+        put_bar(w, top_tier_names[i], r->hits_share[i], r->has_lookups);
+    put_bar(w, "missed", r->misses_share, r->has_lookups);
+}
+
+static void put_head(struct writer *w, const struct top_view *v)
+{
+    char up[UNITS_TEXT_MOST], stored[UNITS_TEXT_MOST], limit[UNITS_TEXT_MOST], hot[UNITS_TEXT_MOST];
+    char kernels[UNITS_TEXT_MOST];
+    const struct json *stats = v->sample->stats, *status = v->sample->status;
+    const struct json *store = json_get(status, "store");
+    put(w, TOP_TITLE, "kilnd %s   pid %llu   up %s   %llu clients",
+        json_get_text(status, "version", "?"), (unsigned long long)json_get_u64(status, "pid", 0),
+        units_seconds(json_get_number(status, "uptime_s", 0), up),
+        (unsigned long long)json_get_u64(stats, "clients", 0));
+    put_rates(w, v);
+    put(w, TOP_PLAIN, "Store %s of %s, %s   hot set %s",
+        units_size(json_get_u64(store, "taken_bytes", 0), stored),
+        units_size(json_get_u64(store, "limit_bytes", 0), limit),
+        units_kernels(json_get_u64(store, "kernels", 0), kernels),
+        units_size(json_get_u64(stats, "hot_bytes", 0), hot));
+    put_hits(w, v->rates);
+}
+
+/* ---- compiles ---- */
+
+static const char *program_of(const struct json *compile)
+{
+    const char *kind = json_get_text(compile, "kind", "");
+    if (strcmp(kind, "probe") == 0)
+        return "(tries a compiler)";
+    return strcmp(kind, "describe") == 0 ? "(lists compilers)"
+                                         : json_get_text(compile, "program", "?");
+}
+
+static int by_age(const void *a, const void *b)
+{
+    double x = json_get_number(*(const struct json *const *)a, "age_s", 0);
+    double y = json_get_number(*(const struct json *const *)b, "age_s", 0);
+    return (x < y) - (x > y);
+}
+
+static int by_program(const void *a, const void *b)
+{
+    int order = strcmp(program_of(*(const struct json *const *)a),
+                       program_of(*(const struct json *const *)b));
+    return order ? order : by_age(a, b);
+}
+
+static int by_user(const void *a, const void *b)
+{
+    uint64_t x = json_get_u64(*(const struct json *const *)a, "uid", UINT64_MAX);
+    uint64_t y = json_get_u64(*(const struct json *const *)b, "uid", UINT64_MAX);
+    return x != y ? (x > y) - (x < y) : by_age(a, b);
+}
+
+static void put_compile(struct writer *w, const struct json *j)
+{
+    char age[UNITS_TEXT_MOST], who[DB_WHO_MOST] = "-";
+    if (json_is_number(json_get(j, "uid")))
+        db_who(j, who);
+    put(w, TOP_PLAIN, "%9s  %-12.12s %-22.22s %-10.10s %s%s",
+        units_seconds(json_get_number(j, "age_s", 0), age), who, json_get_text(j, "target", ""),
+        json_get_text(j, "toolchain", ""), program_of(j),
+        json_get_bool(j, "prefetch", false) ? " (ahead)" : "");
+}
+
+static void put_compiles(struct writer *w, const struct top_view *v)
+{
+    static int (*const orders[TOP_SORTS])(const void *, const void *) = { by_age, by_program,
+                                                                          by_user };
+    const struct json *rows[ROWS_MOST];
+    size_t count = 0;
+    const struct json *all = json_get(v->sample->activity, "compiles");
+    for (const struct json *j = json_first(all); j && count < ROWS_MOST; j = json_next(j))
+        rows[count++] = j;
+    qsort(rows, count, sizeof(rows[0]), orders[v->sort]);
+    put(w, TOP_PLAIN, "%s", "");
+    put(w, TOP_TITLE, "Compiling: %zu of %llu at once, by %s", count,
+        (unsigned long long)json_get_u64(v->sample->activity, "slots", 0), top_sort_names[v->sort]);
+    if (count > 0)
+        put(w, TOP_PLAIN, "%9s  %-12s %-22s %-10s %s", "AGE", "USER", "TARGET", "TOOLCHAIN",
+            "PROGRAM");
+    for (size_t i = 0; i < count; i++)
+        put_compile(w, rows[i]);
+}
+
+/* ---- who waits ---- */
+
+static void put_user(struct writer *w, const char *who, const struct json *j)
+{
+    put(w, TOP_PLAIN, "  %-16.16s %8llu %8llu %8llu", who,
+        (unsigned long long)json_get_u64(j, "running", 0),
+        (unsigned long long)json_get_u64(j, "waiting", 0),
+        (unsigned long long)json_get_u64(j, "prefetch", 0));
+}
+
+static void put_users(struct writer *w, const struct json *activity)
+{
+    const struct json *users = json_get(activity, "users"), *others = json_get(activity, "others");
+    bool has_others =
+        json_get_u64(others, "running", 0) > 0 || json_get_u64(others, "waiting", 0) > 0;
+    if (json_count(users) == 0 && !has_others)
+        return;
+    put(w, TOP_PLAIN, "%s", "");
+    put(w, TOP_TITLE, "  %-16s %8s %8s %8s", "USER", "RUNNING", "WAITING", "AHEAD");
+    for (const struct json *j = json_first(users); j; j = json_next(j)) {
+        char who[DB_WHO_MOST];
+        put_user(w, db_who(j, who), j);
+    }
+    if (has_others)
+        put_user(w, "others", others);
+}
+
+void top_page_fill(const struct top_view *v, struct top_page *ret_page)
+{
+    size_t width = v->width && v->width < TOP_WIDTH_MOST ? v->width : TOP_WIDTH_MOST;
+    struct writer w = { .page = ret_page,
+                        .width = width,
+                        .height = v->height ? v->height : TOP_LINES_MOST };
+    ret_page->count = 0;
+    if (v->trouble)
+        put(&w, TOP_WARNING, "no daemon, trying again: %.200s", v->trouble);
+    if (!v->sample->stats)
+        return;
+    put_head(&w, v);
+    put_compiles(&w, v);
+    put_users(&w, v->sample->activity);
+}

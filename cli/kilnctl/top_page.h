@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * kilnctl top's page as lines of text: what the screen shows and --once prints.
+ *
+ * Ownership  a page is a plain value
+ * Threading  one thread
+ */
+#include "cli/kilnctl/top_sample.h"
+
+#define TOP_LINES_MOST 128
+#define TOP_WIDTH_MOST 240
+
+enum top_style { TOP_PLAIN, TOP_TITLE, TOP_WARNING };
+enum top_sort { TOP_BY_AGE, TOP_BY_PROGRAM, TOP_BY_USER, TOP_SORTS };
+extern const char *const top_sort_names[TOP_SORTS];
+
+struct top_page {
+    char lines[TOP_LINES_MOST][TOP_WIDTH_MOST + 1]; /* printable ASCII alone */
+    enum top_style styles[TOP_LINES_MOST];
+    size_t count;
+};
+
+struct top_view {
+    const struct top_sample *sample; /* zeroed: there is none yet */
+    const struct top_rates *rates;
+    const char *trouble; /* why the sample is old, or there is none; NULL: it is fresh */
+    enum top_sort sort;
+    size_t width, height; /* of the page; height 0: all there is */
+};
+
+void top_page_fill(const struct top_view *view, struct top_page *ret_page);

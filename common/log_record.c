@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/log_record.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define IDENTIFIER "kilnd"
+
+static void put_text(struct buffer *out, const char *text) { buffer_put(out, text, strlen(text)); }
+
+static void put_number(struct buffer *out, uint64_t number)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
+    put_text(out, text);
+}
+
+/* ---- text ---- */
+
+static bool is_control(unsigned char c) { return c < 0x20 || c == 0x7f; }
+
+static void put_on_one_line(struct buffer *out, const char *text)
+{
+    for (; *text; text++) {
+        char escaped[8];
+        unsigned char c = (unsigned char)*text;
+        if (c == '\n')
+            put_text(out, "\\n");
+        else if (is_control(c) && snprintf(escaped, sizeof(escaped), "\\x%02x", c) > 0)
+            put_text(out, escaped);
+        else
+            buffer_put_u8(out, c);
+    }
+}
+
+void log_record_text(struct buffer *line, const struct log_record *record, bool for_stream)
+{
+    char prefix[8];
+    snprintf(prefix, sizeof(prefix), "<%d>", record->priority);
+    put_text(line, for_stream ? prefix : record->level);
+    if (!for_stream)
+        put_text(line, ": ");
+    put_on_one_line(line, record->message);
+    buffer_put_u8(line, '\n');
+}
+
+/* ---- JSON ---- */
+
+/* Bytes of the UTF-8 character at |text|, 0 when there is none (RFC 3629: no overlong forms, no
+ * surrogates, nothing above U+10FFFF). */
+static size_t character_at(const unsigned char *text)
+{
+    unsigned char c = text[0];
+    size_t more = c < 0x80 ? 0 : c >= 0xc2 && c <= 0xdf ? 1 : c >= 0xe0 && c <= 0xef ? 2 : 3;
+    if (c >= 0x80 && (c < 0xc2 || c > 0xf4))
+        return 0;
+    for (size_t i = 1; i <= more; i++) {
+        if ((text[i] & 0xc0) != 0x80) /* also the terminating NUL */
+            return 0;
+    }
+    bool overlong = (c == 0xe0 && text[1] < 0xa0) || (c == 0xf0 && text[1] < 0x90);
+    bool beyond = (c == 0xed && text[1] > 0x9f) || (c == 0xf4 && text[1] > 0x8f);
+    return overlong || beyond ? 0 : more + 1;
+}
+
+static void put_json_text(struct buffer *out, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    buffer_put_u8(out, '"');
+    while (*at) {
+        char escaped[8];
+        size_t size = character_at(at);
+        if (size == 0)
+            put_text(out, "\\ufffd");
+        else if (is_control(*at) && snprintf(escaped, sizeof(escaped), "\\u%04x", *at) > 0)
+            put_text(out, escaped);
+        else if ((*at == '"' || *at == '\\') && snprintf(escaped, sizeof(escaped), "\\%c", *at) > 0)
+            put_text(out, escaped);
+        else
+            buffer_put(out, at, size);
+        at += size ? size : 1;
+    }
+    buffer_put_u8(out, '"');
+}
+
+static void put_member(struct buffer *out, const char *name, const char *value)
+{
+    put_text(out, ",\"");
+    put_text(out, name);
+    put_text(out, "\":");
+    put_json_text(out, value);
+}
+
+static void put_number_member(struct buffer *out, const char *name, uint64_t value)
+{
+    put_text(out, ",\"");
+    put_text(out, name);
+    put_text(out, "\":");
+    put_number(out, value);
+}
+
+static void put_time(struct buffer *out, uint64_t wall_us)
+{
+    char text[64];
+    struct tm parts;
+    time_t seconds = (time_t)(wall_us / 1000000);
+    gmtime_r(&seconds, &parts);
+    size_t size = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(text + size, sizeof(text) - size, ".%06uZ", (unsigned)(wall_us % 1000000));
+    put_text(out, "{\"time\":");
+    put_json_text(out, text);
+}
+
+void log_record_json(struct buffer *line, const struct log_record *record)
+{
+    static const struct log_fields none;
+    const struct log_fields *fields = record->fields ? record->fields : &none;
+    char key[DIGEST_HEX_SIZE];
+    put_time(line, record->wall_us);
+    put_member(line, "level", record->level);
+    if (record->event) {
+        put_member(line, "event", record->event);
+        put_member(line, "message_id", record->id);
+    }
+    put_member(line, "message", record->message);
+    if (fields->key) {
+        digest_to_hex(fields->key, key);
+        put_member(line, "key", key);
+    }
+    if (fields->uid)
+        put_number_member(line, "uid", *fields->uid);
+    if (fields->target)
+        put_member(line, "target", fields->target);
+    if (fields->duration_us)
+        put_number_member(line, "duration_us", fields->duration_us);
+    put_text(line, "}\n");
+}
+
+/* ---- journald ---- */
+
+static void put_field(struct buffer *out, const char *name, const char *value)
+{
+    size_t size = strlen(value);
+    put_text(out, name);
+    if (memchr(value, '\n', size)) {
+        buffer_put_u8(out, '\n');
+        buffer_put_u64(out, size);
+    } else {
+        buffer_put_u8(out, '=');
+    }
+    buffer_put(out, value, size);
+    buffer_put_u8(out, '\n');
+}
+
+static void put_number_field(struct buffer *out, const char *name, uint64_t value)
+{
+    put_text(out, name);
+    buffer_put_u8(out, '=');
+    put_number(out, value);
+    buffer_put_u8(out, '\n');
+}
+
+void log_record_journal(struct buffer *out, const struct log_record *record)
+{
+    static const struct log_fields none;
+    const struct log_fields *fields = record->fields ? record->fields : &none;
+    char key[DIGEST_HEX_SIZE];
+    put_field(out, "MESSAGE", record->message);
+    put_number_field(out, "PRIORITY", (uint64_t)record->priority);
+    put_field(out, "SYSLOG_IDENTIFIER", IDENTIFIER);
+    if (record->event) {
+        put_field(out, "MESSAGE_ID", record->id);
+        put_field(out, "KILN_EVENT", record->event);
+    }
+    if (fields->key) {
+        digest_to_hex(fields->key, key);
+        put_field(out, "KILN_KEY", key);
+    }
+    if (fields->uid)
+        put_number_field(out, "KILN_UID", *fields->uid);
+    if (fields->target)
+        put_field(out, "KILN_TARGET", fields->target);
+    if (fields->duration_us)
+        put_number_field(out, "KILN_DURATION_USEC", fields->duration_us);
+}

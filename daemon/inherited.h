@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Descriptors that the service manager started us with (sd_listen_fds(3)): sockets it opened, and
+ * what an earlier kilnd gave it to keep.
+ *
+ * Ownership  owns those that nobody has taken (inherited_done closes them)
+ * Threading  at start, before anything else opens a descriptor
+ */
+#include "common/err.h"
+
+#include <stddef.h>
+
+#define INHERITED_MOST 64
+#define INHERITED_NAME_MOST 256
+
+struct inherited_fd {
+    int fd;                         /* owned; -1 once taken */
+    char name[INHERITED_NAME_MOST]; /* by LISTEN_FDNAMES; "unknown" where that is not set */
+};
+
+struct inherited {
+    size_t count;
+    struct inherited_fd items[INHERITED_MOST];
+};
+
+/* None where LISTEN_PID is another process.  All are close-on-exec from here on, and the variables
+ * are gone. */
+KILN_MUST_CHECK enum kiln_code inherited_take(struct inherited *ret_inherited,
+                                              struct kiln_err *err);
+/* The first whose name begins with |prefix| from item |from| on; NULL when there is none. */
+struct inherited_fd *inherited_find(struct inherited *inherited, const char *prefix, size_t from);
+void inherited_done(struct inherited *inherited);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/workers/launch.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define DESCRIPTORS_MOST 2
+
+union descriptors {
+    char room[CMSG_SPACE(DESCRIPTORS_MOST * sizeof(int))];
+    struct cmsghdr align;
+};
+
+/* ---- kilnd's side ---- */
+
+enum kiln_code launch_connect(const char *service, int *ret_control, struct kiln_err *err)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    if (strlen(service) >= sizeof(address.sun_path))
+        return kiln_fail(err, KILN_INVALID,
+                         "the path '%s' is longer than the %zu bytes that sockets allow", service,
+                         sizeof(address.sun_path) - 1);
+    strcpy(address.sun_path, service);
+    KILN_AUTO(fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot make a socket");
+    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
+        return kiln_fail(err, KILN_UNAVAILABLE,
+                         "cannot connect to '%s' (%s): is its socket unit active ('systemctl "
+                         "status kiln-compiler.socket kiln-transfer.socket')?",
+                         service, strerror(errno));
+    *ret_control = fd;
+    fd = -1;
+    return KILN_OK;
+}
+
+/* One behind the other, each with its end. */
+static size_t put_arguments(const char *const *arguments, char packet[LAUNCH_PACKET_MOST])
+{
+    size_t used = 0;
+    for (size_t i = 0; arguments[i]; i++) {
+        size_t size = strlen(arguments[i]) + 1;
+        if (i == LAUNCH_ARGUMENTS_MOST || size > LAUNCH_PACKET_MOST - used)
+            return 0;
+        memcpy(packet + used, arguments[i], size);
+        used += size;
+    }
+    return used;
+}
+
+enum kiln_code launch_send_request(int control, const struct launch_request *request,
+                                   struct kiln_err *err)
+{
+    char packet[LAUNCH_PACKET_MOST];
+    const int fds[DESCRIPTORS_MOST] = { request->fd_3, request->folder };
+    size_t count = request->folder >= 0 ? 2 : 1;
+    struct iovec part = { .iov_base = packet,
+                          .iov_len = put_arguments(request->arguments, packet) };
+    union descriptors room = { .room = { 0 } };
+    struct msghdr message = { .msg_iov = &part,
+                              .msg_iovlen = 1,
+                              .msg_control = room.room,
+                              .msg_controllen = CMSG_SPACE(count * sizeof(int)) };
+    if (part.iov_len == 0)
+        return kiln_fail(err, KILN_INVALID, "the arguments of '%s' are too long",
+                         request->arguments[0]);
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(head), fds, count * sizeof(int));
+    ssize_t sent;
+    do
+        sent = sendmsg(control, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0)
+        return kiln_fail(err, KILN_UNAVAILABLE, "cannot ask for '%s' to be started: %s",
+                         request->arguments[0], strerror(errno));
+    return KILN_OK;
+}
+
+enum kiln_code launch_receive_report(int control, struct launch_report *ret_report)
+{
+    ssize_t got;
+    do
+        got = recv(control, ret_report, sizeof(*ret_report), MSG_DONTWAIT | MSG_TRUNC);
+    while (got < 0 && errno == EINTR);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return KILN_BUSY;
+    if (got <= 0)
+        return KILN_UNAVAILABLE;
+    bool known = ret_report->news == LAUNCH_STARTED || ret_report->news == LAUNCH_ENDED;
+    return got == (ssize_t)sizeof(*ret_report) && known ? KILN_OK : KILN_INVALID;
+}
+
+/* ---- kiln-launch's side ---- */
+
+static void take_descriptors(struct msghdr *message, struct launch_received *ret_request)
+{
+    int fds[DESCRIPTORS_MOST] = { -1, -1 };
+    struct cmsghdr *head = CMSG_FIRSTHDR(message);
+    if (head && head->cmsg_type == SCM_RIGHTS && head->cmsg_len <= CMSG_LEN(sizeof(fds)))
+        memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
+    ret_request->fd_3 = fds[0];
+    ret_request->folder = fds[1];
+}
+
+static bool take_arguments(struct launch_received *r, size_t size)
+{
+    size_t count = 0;
+    if (size == 0 || size > sizeof(r->text) || r->text[size - 1] != '\0')
+        return false;
+    for (char *at = r->text; at < r->text + size; at += strlen(at) + 1) {
+        if (count == LAUNCH_ARGUMENTS_MOST)
+            return false;
+        r->arguments[count++] = at;
+    }
+    r->arguments[count] = NULL;
+    return true;
+}
+
+enum kiln_code launch_receive_request(int control, struct launch_received *ret_request,
+                                      struct kiln_err *err)
+{
+    struct iovec part = { .iov_base = ret_request->text, .iov_len = sizeof(ret_request->text) };
+    union descriptors room;
+    struct msghdr message = { .msg_iov = &part,
+                              .msg_iovlen = 1,
+                              .msg_control = room.room,
+                              .msg_controllen = sizeof(room.room) };
+    ssize_t got;
+    do
+        got = recvmsg(control, &message, MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    if (got == 0 || (got < 0 && errno == ECONNRESET))
+        return KILN_NOT_FOUND;
+    if (got < 0)
+        return kiln_fail_errno(err, errno, "cannot receive what to start");
+    take_descriptors(&message, ret_request);
+    if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || ret_request->fd_3 < 0 ||
+        !take_arguments(ret_request, (size_t)got))
+        return kiln_fail(err, KILN_INVALID, "%zd bytes came that ask for nothing to be started",
+                         got);
+    return KILN_OK;
+}
+
+void launch_send_report(int control, const struct launch_report *report)
+{
+    ssize_t sent;
+    do
+        sent = send(control, report, sizeof(*report), MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+}

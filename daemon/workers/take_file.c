@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/workers/take_file.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+/* One system call's worth: a stop must not wait for a whole package. */
+#define PIECE (64u << 20)
+
+/* A file that shrinks meanwhile ends it early, one that grows is cut: both are refused later, by
+ * the sum that was told. */
+static enum kiln_code copy_bytes(int from, int to, off_t size, struct kiln_err *err)
+{
+    if (ioctl(to, FICLONE, from) == 0)
+        return KILN_OK;
+    for (off_t left = size; left > 0;) {
+        ssize_t done =
+            copy_file_range(from, NULL, to, NULL, left < PIECE ? (size_t)left : PIECE, 0);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return kiln_fail_errno(err, errno, "cannot copy what kiln-transfer left");
+        if (done == 0)
+            break;
+        left -= done;
+    }
+    return KILN_OK;
+}
+
+static enum kiln_code copy(int from, const char *to_path, off_t size, struct kiln_err *err)
+{
+    KILN_AUTO(fd) int to = open(to_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (to < 0)
+        return kiln_fail_errno(err, errno, "cannot make the file '%s'", to_path);
+    enum kiln_code rc = copy_bytes(from, to, size, err);
+    if (!rc && fsync(to) != 0)
+        rc = kiln_fail_errno(err, errno, "cannot write the file '%s'", to_path);
+    return rc;
+}
+
+enum kiln_code take_copy(const char *path, struct kiln_err *err)
+{
+    char own[PATH_MAX];
+    struct stat seen;
+    KILN_AUTO(fd) int from = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (from < 0 || fstat(from, &seen) != 0 || !S_ISREG(seen.st_mode))
+        return kiln_fail(err, KILN_IO, "kiln-transfer left no file '%s'", path);
+    if ((size_t)snprintf(own, sizeof(own), "%s.own", path) >= sizeof(own))
+        return kiln_fail(err, KILN_INVALID, "the path '%s' is too long", path);
+    enum kiln_code rc = copy(from, own, seen.st_size, err);
+    if (!rc && rename(own, path) != 0)
+        rc = kiln_fail_errno(err, errno, "cannot rename '%s'", own);
+    if (rc)
+        unlink(own);
+    return rc;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Every request is counted once, when it ends, with how it ended.
+ *
+ * Role       service.c tells when a request comes, waits, is refused and ends: one that does not
+ *            wait ends when its handler returns, one that waits when its waiter is removed
+ * Threading  the engine's thread
+ *
+ * These are on the way of every request, so they are inline; what only failures need is in
+ * figures.c.
+ */
+#include "engine/service/internal.h"
+
+#include <assert.h>
+
+static inline void request_count(struct figures *f, unsigned type, unsigned code)
+{
+    f->requests[type][code]++;
+    if (code == KILN_BUSY || code == KILN_FULL)
+        f->rejections++;
+}
+
+static inline void request_begins(struct figures *f, const struct caller *caller, uint64_t id,
+                                  unsigned type)
+{
+    f->ended.caller = NULL;
+    f->handled.caller = caller;
+    f->handled.id = id;
+    f->handled.type = (uint16_t)type;
+    f->handled.code = KILN_OK;
+    f->handled.waits = false;
+}
+
+/* Its handler has returned. */
+static inline void request_returns(struct figures *f)
+{
+    if (!f->handled.waits)
+        request_count(f, f->handled.type, f->handled.code);
+    f->handled.caller = NULL;
+}
+
+/* From within its handler. */
+static inline void request_waits(struct figures *f, struct service_waiter *w)
+{
+    assert(f->handled.caller == w->caller && f->handled.id == w->request_id);
+    w->type = f->handled.type;
+    f->handled.waits = true;
+    f->in_flight++;
+}
+
+static inline void request_waits_no_more(struct figures *f, const struct service_waiter *w)
+{
+    f->in_flight--;
+    if (w->is_forgotten)
+        return;
+    request_count(f, w->type, w->code);
+    f->ended.caller = w->caller;
+    f->ended.id = w->request_id;
+    f->ended.type = w->type;
+    f->ended.code = w->code;
+}
+
+/* An error goes out: before or after what waited has ended. */
+void request_refused(struct figures *f, const struct caller *caller, uint64_t id,
+                     enum kiln_code code);

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""Between Python's values and libkiln's: texts, times, whole numbers, failures, handles."""
+import ctypes
+import math
+import operator
+from typing import Any, Optional, SupportsIndex
+
+from . import _abi
+from ._library import library
+from .errors import KilnError, error_of, invalid
+
+_INT_MOST = 2**31 - 1
+_UINT32_MOST = 2**32 - 1
+_UINT64_MOST = 2**64 - 1
+
+
+def to_bytes(text: Optional[str], what: str) -> Optional[bytes]:
+    """None stays None.  A NUL would cut the text short unnoticed."""
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be str, not {type(text).__name__}")
+    try:
+        encoded = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise invalid(f"{what} holds what UTF-8 cannot express: {text!r}") from None
+    if b"\0" in encoded:
+        raise invalid(f"{what} holds a NUL: {text!r}")
+    return encoded
+
+
+def to_text(encoded: Optional[bytes]) -> str:
+    """Whatever it holds, to_bytes() makes the same bytes of it again."""
+    return encoded.decode("utf-8", "surrogateescape") if encoded else ""
+
+
+def to_milliseconds(timeout: Optional[float]) -> int:
+    """None: 0, which stands for the default.  Rounded up, so that nothing becomes 0."""
+    if timeout is None:
+        return 0
+    seconds = float(timeout)
+    if not 0 < seconds <= _INT_MOST / 1000:  # also NaN
+        raise invalid(f"a time-out is a number of seconds above 0 and up to {_INT_MOST // 1000}, "
+                      f"not {timeout!r}")
+    return min(math.ceil(seconds * 1000), _INT_MOST)
+
+
+def _to_unsigned(value: SupportsIndex, most: int, what: str) -> int:
+    number = operator.index(value)
+    if not 0 <= number <= most:
+        raise invalid(f"{what} is {number}, outside of 0 to {most}")
+    return number
+
+
+def to_uint32(value: SupportsIndex, what: str) -> int:
+    """ctypes would wrap what does not fit."""
+    return _to_unsigned(value, _UINT32_MOST, what)
+
+
+def to_uint64(value: SupportsIndex, what: str) -> int:
+    return _to_unsigned(value, _UINT64_MOST, what)
+
+
+def to_error(err: _abi.Error) -> KilnError:
+    """A copy: |err| is the library's."""
+    return error_of(err.code, err.text.decode("utf-8", "replace"),
+                    err.log.decode("utf-8", "replace"))
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Calls a function whose last parameter is the error; raises what it says."""
+    err = _abi.Error()
+    code: int = getattr(library(), name)(*arguments, ctypes.byref(err))
+    if code:
+        err.code = code
+        raise to_error(err)
+
+
+class Handle:
+    """One reference to something of libkiln's, given back once, when nobody holds this any more.
+
+    Who works with the pointer holds the Handle meanwhile, so that closing in one thread cannot
+    free what another one uses.  No lock: a child that was forked meanwhile might find it held.
+    """
+
+    __slots__ = ("pointer", "_give_back")
+
+    def __init__(self, pointer: int, give_back: str) -> None:
+        self.pointer = pointer
+        self._give_back = getattr(library(), give_back)
+
+    def __del__(self) -> None:
+        self._give_back(self.pointer)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""Where libkiln.so.0 comes from: one for the process, loaded when it is first needed."""
+import ctypes
+import os
+from typing import List, Optional, Union
+
+from ._abi import FUNCTIONS
+from .enums import ErrorCode
+from .errors import LibraryError, invalid
+
+NAME = "libkiln.so.0"
+VARIABLE = "KILN_LIBRARY_PATH"
+VERSION = "0.1.0"  # of this package: that of the libkiln it comes with
+
+_loaded: Optional[ctypes.CDLL] = None
+
+
+def _wanted(path: Optional[str]) -> str:
+    """A file, or the bare name, which the dynamic loader looks for."""
+    path = path or os.environ.get(VARIABLE) or NAME
+    return os.path.join(path, NAME) if os.path.isdir(path) else path
+
+
+def _open(path: str) -> ctypes.CDLL:
+    try:
+        found = ctypes.CDLL(path)
+    except OSError as error:
+        raise LibraryError(
+            ErrorCode.UNAVAILABLE,
+            f"cannot load '{path}': {error}; install libkiln0, or have {VARIABLE} name the file or "
+            "its folder") from None
+    missing: List[str] = []
+    for name, result, parameters in FUNCTIONS:
+        function = getattr(found, name, None)
+        if function is None:
+            missing.append(name)
+            continue
+        function.restype = result
+        function.argtypes = parameters
+    if missing:
+        raise LibraryError(
+            ErrorCode.UNAVAILABLE,
+            f"'{path}' lacks {len(missing)} of {len(FUNCTIONS)} functions, '{missing[0]}' for one: "
+            "it is no libkiln, or one of another version than this package")
+    _check_version(found, path)
+    return found
+
+
+def _check_version(found: ctypes.CDLL, path: str) -> None:
+    """Until 1.0 the ABI may change with each minor version."""
+    text = found.kiln_version().decode()
+    if text.split(".")[:2] != VERSION.split(".")[:2]:
+        raise LibraryError(
+            ErrorCode.UNAVAILABLE,
+            f"'{path}' is libkiln {text}, and this package is for {VERSION}: install both of one "
+            "version")
+
+
+def library() -> ctypes.CDLL:
+    """libkiln, loaded on the first call.
+
+    Without a lock, which a forked child might find held: threads that race each get the same
+    library from the dynamic loader.
+    """
+    global _loaded
+    if _loaded is None:
+        _loaded = _open(_wanted(None))
+    return _loaded
+
+
+def load_library(path: Union[str, "os.PathLike[str]", None] = None) -> str:
+    """Loads libkiln from |path|, a file or its folder, and returns the name it was loaded by.
+
+    Without |path|: from $KILN_LIBRARY_PATH, else libkiln.so.0 as the dynamic loader finds it, which
+    is also what the first call that needs it does.  There is one libkiln in a process: asking for
+    another one later is InvalidError.
+    """
+    global _loaded
+    name = _wanted(os.fspath(path) if path is not None else None)
+    if _loaded is None:
+        _loaded = _open(name)
+    elif path is not None and not _same(name, _loaded._name):
+        raise invalid(f"libkiln was loaded from '{_loaded._name}' already; a process has one")
+    return _loaded._name
+
+
+def _same(one: str, other: str) -> bool:
+    return one == other or os.path.realpath(one) == os.path.realpath(other)
+
+
+def version() -> str:
+    """Of libkiln: "0.1.0"."""
+    text: bytes = library().kiln_version()
+    return text.decode()

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: MIT
+"""A client: this process's way to kilnd."""
+import ctypes
+import json
+import os
+from dataclasses import dataclass
+from types import TracebackType
+from typing import (Any, Callable, Dict, List, Mapping, NoReturn, Optional, Sequence, Type, Union,
+                    cast)
+
+from . import _abi, kernel as kernels, plan as plans, problem as problems_, tuning
+from ._call import Handle, call, to_bytes, to_error, to_milliseconds, to_text
+from ._library import library
+from .enums import ErrorCode, Priority, Role, Rung
+from .errors import CorruptError, KilnError, invalid
+from .kernel import Kernel, KernelSource
+from .plan import Plan, Solution
+from .problem import Problem
+from .tuning import Recording, Tuned
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+@dataclass(frozen=True)
+class Status:
+    """Which rung served, and how much."""
+
+    rung: Rung  #: of the last answer; NONE before the first
+    socket_path: str  #: where the daemon is looked for
+    daemon: str  #: "kilnd 0.1.0"; "": never reached
+    daemon_pid: int  #: 0: never reached
+    role: Role  #: ours, as the daemon sees it
+    reason: str  #: why the rung is not DAEMON; "" when it is
+    requests: int  #: sent to the daemon
+    reconnects: int  #: after the first connection
+    table_hits: int  #: answered in this process
+    table_entries: int
+
+
+class _Gathering:
+    """What a batch's callback brings, by index.  An exception cannot pass through libkiln: the
+    first one is kept, nothing is handed over any more, and it is raised when the call is over."""
+
+    def __init__(self, count: int, take: Callable[[int], Any],
+                 ready: Optional[Callable[[int, Any], object]]) -> None:
+        self._results: List[Any] = [None] * count
+        self._take = take
+        self._ready = ready
+        self._failure: Optional[BaseException] = None
+
+    def on_ready(self, _context: Any, index: int, pointer: Optional[int], err: Any) -> int:
+        """Not 0: enough."""
+        if self._failure is None:
+            try:
+                result = self._take(pointer) if pointer else to_error(err.contents)
+                self._results[index] = result
+                if self._ready:
+                    self._ready(index, result)
+            except BaseException as error:
+                self._failure = error
+        return int(self._failure is not None)
+
+    def on_ready_unstoppable(self, context: Any, index: int, pointer: Optional[int],
+                             err: Any) -> None:
+        self.on_ready(context, index, pointer, err)
+
+    def run(self, call_batch: Callable[..., None], *arguments: Any) -> List[Any]:
+        """The results, once |call_batch| has brought them."""
+        try:
+            call_batch(*arguments)
+        except KilnError:
+            if self._failure is None:
+                raise
+        if self._failure is not None:
+            raise self._failure
+        return self._results
+
+
+class Client:
+    """One process's way to kilnd, with a table of what it already got.
+
+    Threads  any number at once; calls let other Python threads run.
+    Fork     a child opens a client of its own: this one's calls raise InvalidError there.  Kernels
+             obtained before stay valid.
+    Time     |timeout| is in seconds, None the client's default (120 s unless set otherwise); then
+             TimedOutError.  A signal's handler, as of Ctrl-C, runs when the call is over.
+    Closing  by close(), as a context manager, or when nobody holds it any more; calls of other
+             threads that are under way go on, and end as they would have.
+    """
+
+    __slots__ = ("_handle", "__weakref__")
+
+    def __init__(self, socket_path: Optional[Path] = None, *, timeout: Optional[float] = None,
+                 name: Optional[str] = None, table_entries: int = 0) -> None:
+        """Does not connect yet, so it does not fail when no daemon runs.
+
+        |socket_path|: None for $KILN_SOCKET, else the usual places.  |table_entries|: answers that
+        this process remembers; 0: 8192; negative: none.
+        """
+        self._handle: Optional[Handle] = None
+        path = os.fspath(socket_path) if socket_path is not None else None
+        if not -2**31 <= table_entries < 2**31:
+            raise invalid(f"table_entries is {table_entries}, more than an int holds")
+        options = _abi.ClientOptions(
+            size=ctypes.sizeof(_abi.ClientOptions), socket_path=to_bytes(path, "socket_path"),
+            timeout_ms=to_milliseconds(timeout), name=to_bytes(name, "name"),
+            table_entries=table_entries)
+        opened = ctypes.c_void_p()
+        call("kiln_client_open", ctypes.byref(options), ctypes.byref(opened))
+        self._handle = Handle(cast(int, opened.value), "kiln_client_close")
+
+    # ---- life ----
+
+    def close(self) -> None:
+        """Kernels and plans already handed out stay valid.  Closing twice is allowed."""
+        self._handle = None
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a client cannot be pickled or copied: another process opens its own")
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        """Calls a function of the client's."""
+        handle = self._handle  # held meanwhile: another thread may close
+        if handle is None:
+            raise invalid("the client is closed")
+        try:
+            call(name, handle.pointer, *arguments)
+        finally:
+            del handle  # an exception keeps its frames, and they must not keep the client open
+
+    def _ask(self, name: str, give_back: str, *arguments: Any) -> Handle:
+        """Calls a function whose last parameter but one is a place for a handle."""
+        result = ctypes.c_void_p()
+        self._call(name, *arguments, ctypes.byref(result))
+        return Handle(cast(int, result.value), give_back)
+
+    # ---- the daemon ----
+
+    def ping(self, timeout: Optional[float] = None) -> float:
+        """Asks the daemon for a sign of life; the round trip in seconds."""
+        took = ctypes.c_uint64()
+        self._call("kiln_client_ping", to_milliseconds(timeout), ctypes.byref(took))
+        return took.value / 1e9
+
+    def status(self) -> Status:
+        """Which rung served, and how much; never blocks."""
+        s = _abi.Status(size=ctypes.sizeof(_abi.Status))
+        self._call("kiln_client_status", ctypes.byref(s))
+        return Status(rung=Rung(s.rung), socket_path=to_text(s.socket_path),
+                      daemon=to_text(s.daemon), daemon_pid=s.daemon_pid, role=Role(s.role),
+                      reason=to_text(s.reason), requests=s.requests, reconnects=s.reconnects,
+                      table_hits=s.table_hits, table_entries=s.table_entries)
+
+    def admin(self, request: str, arguments: Optional[Mapping[str, Any]] = None,
+              timeout: Optional[float] = None) -> Dict[str, Any]:
+        """A request of docs/protocol.md whose body is JSON: "status", "stats", "toolchains", ..."""
+        answer = ctypes.c_char_p()
+        body = json.dumps(dict(arguments or {}))
+        self._call("kiln_admin", to_bytes(request, "request"), to_bytes(body, "arguments"),
+                   to_milliseconds(timeout), ctypes.byref(answer))
+        try:
+            return cast(Dict[str, Any], json.loads(cast(bytes, answer.value)))
+        except ValueError as error:
+            raise CorruptError(ErrorCode.CORRUPT,
+                               f"kilnd's answer to '{request}' is not JSON: {error}") from None
+        finally:
+            library().kiln_free(answer)
+
+    # ---- kernels ----
+
+    def fetch(self, key: str, timeout: Optional[float] = None) -> Kernel:
+        """A kernel by its key.  Never compiles: NotFoundError on a miss."""
+        return Kernel(self._ask("kiln_kernel_fetch", "kiln_kernel_unref", to_bytes(key, "key"),
+                                to_milliseconds(timeout)))
+
+    def fetch_source(self, source: KernelSource, timeout: Optional[float] = None) -> Kernel:
+        """A kernel by what it is made of; compiled by the daemon when nobody has it."""
+        return Kernel(self._ask("kiln_kernel_fetch_source", "kiln_kernel_unref",
+                                kernels.to_array([source]), to_milliseconds(timeout)))
+
+    def fetch_named(self, database_id: str, name: str, args: str = "",
+                    timeout: Optional[float] = None) -> Kernel:
+        """A kernel by MIOpen's name and its arguments, verbatim.  NotFoundError on a miss."""
+        return Kernel(self._ask("kiln_kernel_fetch_named", "kiln_kernel_unref",
+                                to_bytes(database_id, "database_id"), to_bytes(name, "name"),
+                                to_bytes(args, "args"), to_milliseconds(timeout)))
+
+    def fetch_batch(self, wanted: Union[Sequence[str], Sequence[KernelSource]],
+                    timeout: Optional[float] = None,
+                    ready: Optional[Callable[[int, Union[Kernel, KilnError]], object]] = None,
+                    ) -> List[Union[Kernel, KilnError]]:
+        """Many at once, by keys or by sources: for each a kernel, or why there is none.
+
+        |ready| is called with index and result, in the order they are ready, on this thread; it may
+        use this client.  What it raises, this raises once the batch is over.  |timeout| is for the
+        whole.
+        """
+        if isinstance(wanted, str):
+            raise TypeError("wanted must be a sequence of keys, not one key")
+        by_source = len(wanted) > 0 and isinstance(wanted[0], KernelSource)
+        keys: Any = None
+        sources: Any = None
+        if by_source:
+            sources = kernels.to_array(cast(Sequence[KernelSource], wanted))
+        else:
+            texts = [to_bytes(key, "a key") for key in cast(Sequence[str], wanted)]
+            keys = (ctypes.c_char_p * len(texts))(*texts)
+        gathering = _Gathering(len(wanted), kernels.held, ready)
+        return gathering.run(self._call, "kiln_kernel_fetch_batch", keys, sources, len(wanted),
+                             to_milliseconds(timeout),
+                             _abi.KernelReady(gathering.on_ready_unstoppable), None)
+
+    # ---- plans ----
+
+    def plan(self, problem: Problem, target: str, *, database_id: Optional[str] = None,
+             solver: Optional[str] = None, config: Optional[str] = None,
+             toolchain: Optional[str] = None, driver: Optional[str] = None,
+             heuristic: bool = False, objects: bool = True,
+             priority: Priority = Priority.INTERACTIVE, timeout: Optional[float] = None) -> Plan:
+        """How to solve a problem, with its code objects, compiled where nobody had them.
+
+        |target| is what to compile for; |database_id| the device whose records and packages count,
+        None for none.  |solver|, and with it |config|, force one.  |heuristic|: as if nothing were
+        recorded.  |objects| False: have them made and kept, but not sent.
+        """
+        options = plans.to_options(target, database_id=database_id, solver=solver, config=config,
+                                   toolchain=toolchain, driver=driver, heuristic=heuristic,
+                                   objects=objects, priority=priority)
+        handle = self._ask("kiln_plan_get", "kiln_plan_unref",
+                           ctypes.byref(problems_.to_struct(problem)), ctypes.byref(options),
+                           to_milliseconds(timeout))
+        return plans.from_pointer(handle.pointer)
+
+    def plan_batch(self, problems: Sequence[Problem], target: str, *,
+                   database_id: Optional[str] = None, solver: Optional[str] = None,
+                   config: Optional[str] = None, toolchain: Optional[str] = None,
+                   driver: Optional[str] = None, heuristic: bool = False, objects: bool = True,
+                   priority: Priority = Priority.INTERACTIVE, timeout: Optional[float] = None,
+                   ready: Optional[Callable[[int, Union[Plan, KilnError]], object]] = None,
+                   ) -> List[Union[Plan, KilnError]]:
+        """Many at once: for each problem a plan, or why there is none.
+
+        |ready| is called with index and result, in the order they are ready, on this thread; it may
+        use this client.  An exception of its ends the call, which raises it.  |timeout| is for the
+        whole.
+        """
+        options = plans.to_options(target, database_id=database_id, solver=solver, config=config,
+                                   toolchain=toolchain, driver=driver, heuristic=heuristic,
+                                   objects=objects, priority=priority)
+        asked = problems_.to_array(problems)
+        gathering = _Gathering(len(asked), plans.from_pointer, ready)
+        return gathering.run(self._call, "kiln_plan_batch", asked, len(asked),
+                             ctypes.byref(options), to_milliseconds(timeout),
+                             _abi.PlanReady(gathering.on_ready), None)
+
+    def prefetch(self, problems: Sequence[Problem], target: str, *,
+                 database_id: Optional[str] = None, solver: Optional[str] = None,
+                 toolchain: Optional[str] = None, timeout: Optional[float] = None,
+                 ready: Optional[Callable[[int, Union[Plan, KilnError]], object]] = None,
+                 ) -> List[Union[Plan, KilnError]]:
+        """Has the problems' kernels made and kept, behind whatever is interactive; sends none.
+
+        The plans say what was made: their objects have key, tier and size, and no kernel.
+        """
+        return self.plan_batch(problems, target, database_id=database_id, solver=solver,
+                               toolchain=toolchain, objects=False, priority=Priority.PREFETCH,
+                               timeout=timeout, ready=ready)
+
+    def solutions(self, problem: Problem, target: str, *, database_id: Optional[str] = None,
+                  toolchain: Optional[str] = None, driver: Optional[str] = None,
+                  timeout: Optional[float] = None) -> List[Solution]:
+        """Every solver that applies, in order of preference.  UnsupportedError where none does."""
+        options = plans.to_options(target, database_id=database_id, toolchain=toolchain,
+                                   driver=driver)
+        return plans.from_solutions(
+            self._ask("kiln_solutions_get", "kiln_solutions_free",
+                      ctypes.byref(problems_.to_struct(problem)), ctypes.byref(options),
+                      to_milliseconds(timeout)))
+
+    # ---- tuning records ----
+
+    def find_get(self, problem: Problem, database_id: str, *, backend: Optional[str] = None,
+                 driver: Optional[str] = None, toolchain: Optional[str] = None,
+                 nearest: bool = False, measurements: bool = False,
+                 timeout: Optional[float] = None) -> Tuned:
+        """Which solver took how long.  NotFoundError where nobody knows.
+
+        |driver| and |toolchain|: versions here, to tell which records are stale.  |nearest|: else a
+        neighbour's.  |measurements|: with who measured it, and how.
+        """
+        options = tuning.to_options(database_id, backend=backend, driver=driver,
+                                    toolchain=toolchain, nearest=nearest,
+                                    measurements=measurements)
+        return self._tuned("kiln_find_get", problem, options, timeout)
+
+    def perf_get(self, problem: Problem, database_id: str, *, driver: Optional[str] = None,
+                 toolchain: Optional[str] = None, nearest: bool = False, measurements: bool = False,
+                 timeout: Optional[float] = None) -> Tuned:
+        """Solvers' best perf configs.  Otherwise as find_get()."""
+        options = tuning.to_options(database_id, backend=None, driver=driver, toolchain=toolchain,
+                                    nearest=nearest, measurements=measurements)
+        return self._tuned("kiln_perf_get", problem, options, timeout)
+
+    def find_get_batch(self, problems: Sequence[Problem], database_id: str, *,
+                       backend: Optional[str] = None, driver: Optional[str] = None,
+                       toolchain: Optional[str] = None, nearest: bool = False,
+                       measurements: bool = False, timeout: Optional[float] = None,
+                       ) -> List[Optional[Tuned]]:
+        """Many at once: None where nobody knows."""
+        options = tuning.to_options(database_id, backend=backend, driver=driver,
+                                    toolchain=toolchain, nearest=nearest,
+                                    measurements=measurements)
+        return self._tuned_batch("kiln_find_get_batch", problems, options, timeout)
+
+    def perf_get_batch(self, problems: Sequence[Problem], database_id: str, *,
+                       driver: Optional[str] = None, toolchain: Optional[str] = None,
+                       nearest: bool = False, measurements: bool = False,
+                       timeout: Optional[float] = None) -> List[Optional[Tuned]]:
+        """Many at once: None where nobody knows."""
+        options = tuning.to_options(database_id, backend=None, driver=driver, toolchain=toolchain,
+                                    nearest=nearest, measurements=measurements)
+        return self._tuned_batch("kiln_perf_get_batch", problems, options, timeout)
+
+    def find_put(self, problem: Problem, recording: Recording,
+                 timeout: Optional[float] = None) -> None:
+        """Records how long solvers took.  On the disk when it returns."""
+        self._put("kiln_find_put", problem, recording, timeout)
+
+    def perf_put(self, problem: Problem, recording: Recording,
+                 timeout: Optional[float] = None) -> None:
+        """Records solvers' perf configs.  On the disk when it returns."""
+        self._put("kiln_perf_put", problem, recording, timeout)
+
+    def _tuned(self, name: str, problem: Problem, options: _abi.TuningOptions,
+               timeout: Optional[float]) -> Tuned:
+        return tuning.from_handle(
+            self._ask(name, "kiln_tuned_free", ctypes.byref(problems_.to_struct(problem)),
+                      ctypes.byref(options), to_milliseconds(timeout)))
+
+    def _tuned_batch(self, name: str, problems: Sequence[Problem], options: _abi.TuningOptions,
+                     timeout: Optional[float]) -> List[Optional[Tuned]]:
+        asked = problems_.to_array(problems)
+        answers = (ctypes.c_void_p * len(asked))()
+        self._call(name, asked, len(asked), ctypes.byref(options), to_milliseconds(timeout),
+                   answers)
+        return tuning.from_array(list(answers))
+
+    def _put(self, name: str, problem: Problem, recording: Recording,
+             timeout: Optional[float]) -> None:
+        made = tuning.to_recording(recording)
+        self._call(name, ctypes.byref(problems_.to_struct(problem)), ctypes.byref(made),
+                   to_milliseconds(timeout))

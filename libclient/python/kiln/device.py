@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""The devices of this process: what plans and tuning look-ups are asked for."""
+import ctypes
+from dataclasses import dataclass
+from typing import Any, List, Optional
+
+from . import _abi
+from ._call import call, to_error, to_text
+from .errors import KilnError
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What there is to know of a device without opening it; "" or 0 where it is not known."""
+
+    name: str  #: "hip:0"; of a kind that has no device: "hip"
+    model: str
+    target: str  #: for plans and kernels
+    database_id: str  #: for tuning records and packages
+    uuid: str
+    driver: str
+    pci: str
+    compute_units: int
+    clock_mhz: int
+    memory: int  #: bytes
+    why_not: Optional[KilnError]  #: None: it can be opened
+
+
+def devices() -> List[DeviceInfo]:
+    """Every device that is here, then every kind that has none, with the reason."""
+    found: List[DeviceInfo] = []
+    failures: List[BaseException] = []
+
+    def on_device(_context: Any, info: Any, why_not: Any) -> None:
+        try:
+            d = info.contents
+            found.append(DeviceInfo(
+                name=to_text(d.name), model=to_text(d.model), target=to_text(d.target),
+                database_id=to_text(d.database_id), uuid=to_text(d.uuid), driver=to_text(d.driver),
+                pci=to_text(d.pci), compute_units=d.compute_units, clock_mhz=d.clock_mhz,
+                memory=d.memory, why_not=to_error(why_not.contents) if why_not else None))
+        except BaseException as error:  # raised again below: it cannot pass through libkiln
+            failures.append(error)
+
+    call("kiln_device_list", _abi.DeviceFound(on_device), None)
+    if failures:
+        raise failures[0]
+    return found

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""The numbers of libkiln's headers by name."""
+from enum import IntEnum
+
+
+class ErrorCode(IntEnum):
+    """KILN_E_*: what went wrong, for programs."""
+
+    OK = 0
+    NOT_FOUND = 1
+    INVALID = 2
+    DENIED = 3
+    FULL = 4
+    BUSY = 5
+    CORRUPT = 6
+    UNAVAILABLE = 7
+    GPU_FAULT = 8
+    IO = 9
+    NO_MEMORY = 10
+    CANCELLED = 11
+    TIMED_OUT = 12
+    COMPILE_FAILED = 13
+    UNSUPPORTED = 14
+
+
+class Rung(IntEnum):
+    """KILN_RUNG_*: which rung of the ladder served."""
+
+    NONE = 0
+    DAEMON = 1
+    EMBEDDED = 2
+
+
+class Role(IntEnum):
+    """What the daemon lets this user do."""
+
+    USE = 0
+    PUBLISH = 1
+    ADMIN = 2
+
+
+class Tier(IntEnum):
+    """KILN_TIER_*: who had a kernel."""
+
+    NONE = 0
+    HOT = 1
+    DISK = 2
+    PACKAGE = 3
+    REMOTE = 4
+    COMPILED = 5
+    TABLE = 6
+
+
+class Priority(IntEnum):
+    """Interactive requests are compiled before those of a prefetch."""
+
+    INTERACTIVE = 0
+    PREFETCH = 1
+
+
+class Direction(IntEnum):
+    """Which tensor is computed: y, x or w."""
+
+    FORWARD = 0
+    BACKWARD_DATA = 1
+    BACKWARD_WEIGHTS = 2
+
+
+class Layout(IntEnum):
+    """NC[D]HW, or N[D]HWC."""
+
+    CHANNELS_FIRST = 0
+    CHANNELS_LAST = 1
+
+
+class DataType(IntEnum):
+    """How x, w and y are stored."""
+
+    FLOAT32 = 0
+    FLOAT16 = 1
+    BFLOAT16 = 2
+    INT8 = 3
+
+
+class Tensor(IntEnum):
+    """KILN_TENSOR_*."""
+
+    X = 0
+    W = 1
+    Y = 2
+
+
+class PlanSource(IntEnum):
+    """KILN_PLAN_*: what decided on a plan's solver and perf config."""
+
+    FORCED = 0
+    PERF = 1
+    FIND = 2
+    HEURISTIC = 3
+
+
+class TuningTier(IntEnum):
+    """KILN_TUNING_*: whose tuning record it is."""
+
+    SYSTEM = 1
+    HOST = 2
+    USER = 3

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""Kernels: compiled code objects, and the sources that they are made of."""
+import ctypes
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Mapping, NoReturn, Optional, Sequence, Type, Union
+
+from . import _abi
+from ._call import Handle, to_bytes, to_text
+from ._library import library
+from .enums import Priority, Tier
+from .errors import invalid
+
+Text = Union[str, bytes]
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """What a kernel is made of."""
+
+    target: str  #: "gfx90a:sramecc+:xnack-", "gfx1030", "sm_90", "opencl:..."
+    program: str  #: names the unit: "MyConv.cpp"; no path
+    source: Text
+    options: Optional[str] = None  #: "-DTILE=16 -O3"; an allow-list applies
+    headers: Mapping[str, Text] = field(default_factory=dict)  #: by name, as in #include "name"
+    toolchain: Optional[str] = None  #: None: the daemon chooses
+    priority: Priority = Priority.INTERACTIVE
+
+
+class Kernel:
+    """A compiled code object, valid and unchanged as long as this, or a view of it, lives.
+
+    Up to 16 KiB it is a private copy, above that a mapping that all processes of the host share.
+    May be used by any thread, after its client was closed, and in a forked child.
+    """
+
+    __slots__ = ("_handle", "_key", "_tier", "_size", "_compile_ns", "__weakref__")
+
+    def __init__(self, handle: Handle) -> None:
+        """Of kernels that libkiln handed out: Client makes them."""
+        lib = library()
+        self._handle: Optional[Handle] = handle
+        self._key = to_text(lib.kiln_kernel_key(handle.pointer))
+        self._tier = Tier(lib.kiln_kernel_tier(handle.pointer))
+        self._size: int = lib.kiln_kernel_size(handle.pointer)
+        self._compile_ns: int = lib.kiln_kernel_compile_ns(handle.pointer)
+
+    @property
+    def key(self) -> str:
+        """64 hexadecimal digits."""
+        return self._key
+
+    @property
+    def tier(self) -> Tier:
+        """Who had it, for this answer."""
+        return self._tier
+
+    @property
+    def compile_ns(self) -> int:
+        """Wall-clock nanoseconds that compiling it took when it was made; 0: not known."""
+        return self._compile_ns
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes, read-only and not copied.  A view keeps them valid, also after close()."""
+        handle = self._handle
+        if handle is None:
+            raise invalid("the kernel is closed")
+        address = library().kiln_kernel_data(handle.pointer)
+        mapped = (ctypes.c_ubyte * self._size).from_address(address)
+        mapped._kiln_handle = handle  # type: ignore[attr-defined]  # lives as long as its views
+        return memoryview(mapped).toreadonly().cast("B")
+
+    def close(self) -> None:
+        """Lets go of the bytes as soon as no view is left.  Closing twice is allowed."""
+        self._handle = None
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return bytes(self.data)
+
+    def __buffer__(self, flags: int) -> memoryview:  # bytes-like from Python 3.12 on
+        return self.data
+
+    def __enter__(self) -> "Kernel":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<kiln.Kernel {self._key[:12]} of {self._size} bytes from {self._tier.name}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a kernel cannot be pickled or copied: hand over its key, or bytes(kernel)")
+
+
+# ---- for the other modules ----
+
+
+def held(pointer: int) -> Kernel:
+    """A kernel of its own for one that is only borrowed."""
+    return Kernel(Handle(library().kiln_kernel_ref(pointer), "kiln_kernel_unref"))
+
+
+def _source_bytes(text: Text, what: str) -> bytes:
+    """Sources have a size, so what they hold is the compiler's affair."""
+    if isinstance(text, str):
+        return text.encode("utf-8", "surrogateescape")
+    if not isinstance(text, bytes):
+        raise TypeError(f"{what} must be str or bytes, not {type(text).__name__}")
+    return text
+
+
+def _headers(headers: Mapping[str, Text]) -> "ctypes.Array[_abi.Header]":
+    made = (_abi.Header * len(headers))()
+    for place, (name, text) in zip(made, headers.items()):
+        encoded = _source_bytes(text, f"header '{name}'")
+        place.name = to_bytes(name, "a header's name")
+        place.text, place.text_size = encoded, len(encoded)
+    return made
+
+
+def _fill(made: _abi.KernelSource, source: KernelSource) -> None:
+    text = _source_bytes(source.source, "source")
+    made.size = ctypes.sizeof(_abi.KernelSource)
+    made.target = to_bytes(source.target, "target")
+    made.toolchain = to_bytes(source.toolchain, "toolchain")
+    made.program = to_bytes(source.program, "program")
+    made.options = to_bytes(source.options, "options")
+    made.source, made.source_size = text, len(text)
+    made.headers = _headers(source.headers)
+    made.header_count = len(source.headers)
+    made.priority = Priority(source.priority)
+
+
+def to_array(sources: Sequence[KernelSource]) -> "ctypes.Array[_abi.KernelSource]":
+    """Keeps what it points to."""
+    made = (_abi.KernelSource * len(sources))()
+    for place, source in zip(made, sources):
+        _fill(place, source)
+    return made

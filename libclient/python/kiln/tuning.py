@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""Tuning databases: what was measured for a problem, and how to record more."""
+import ctypes
+from dataclasses import dataclass
+from typing import List, Optional, Sequence, Tuple
+
+from . import _abi
+from ._call import Handle, call, to_bytes, to_text, to_uint32, to_uint64
+from ._library import library
+from .enums import TuningTier
+
+
+@dataclass(frozen=True)
+class TunedEntry:
+    """What a record says of one solver.  Those from |samples| on only with measurements=True."""
+
+    solver: str
+    algorithm: str  #: of find
+    params: str  #: of perf; "" of find
+    time_ms: float  #: of find; of perf the measured median, 0 where it is not known
+    workspace: int  #: of find, bytes
+    samples: int  #: 0: not known
+    median_ms: float
+    spread_ms: float  #: half the middle half's width
+    measured_at: int  #: seconds since the epoch
+    uid: int  #: who measured it
+    device_uuid: str
+    device: str
+    driver: str
+    toolchain: str
+    library: str
+    clock_mhz: int
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The record of one problem; a plain value."""
+
+    tier: TuningTier
+    key: str  #: MIOpen's key of the record
+    text: str  #: the record as it stands in its source
+    is_stale: bool  #: measured with another driver or toolchain
+    is_near: bool  #: a neighbour's
+    batch_distance: float  #: larger batch by smaller; 1: equal
+    spatial_distance: float  #: larger input area (volume) by smaller
+    entries: Tuple[TunedEntry, ...]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One solver's, to be recorded."""
+
+    solver: str
+    median_ms: float
+    spread_ms: float = 0.0
+    samples: int = 1
+    algorithm: Optional[str] = None  #: of find: "miopenConvolutionFwdAlgoWinograd"
+    params: Optional[str] = None  #: of perf: comma-separated, as MIOpen writes the solver's
+    workspace: int = 0  #: of find, bytes
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Measurements with where and by what they were made."""
+
+    database_id: str  #: "gfx90a68", "sm_90_132"
+    measurements: Sequence[Measurement]  #: at most 256
+    backend: Optional[str] = None  #: of find: "HIP", "CUDA", "OpenCL"; None: the device's
+    tier: TuningTier = TuningTier.USER  #: HOST for members of kiln-publish
+    device_uuid: Optional[str] = None
+    device: Optional[str] = None
+    driver: Optional[str] = None
+    toolchain: Optional[str] = None
+    library: Optional[str] = None  #: None: libkiln and its version
+    clock_mhz: int = 0  #: 0: not known
+
+
+# ---- for the other modules ----
+
+
+def to_options(database_id: str, *, backend: Optional[str], driver: Optional[str],
+               toolchain: Optional[str], nearest: bool, measurements: bool) -> _abi.TuningOptions:
+    return _abi.TuningOptions(
+        size=ctypes.sizeof(_abi.TuningOptions), database_id=to_bytes(database_id, "database_id"),
+        backend=to_bytes(backend, "backend"), driver=to_bytes(driver, "driver"),
+        toolchain=to_bytes(toolchain, "toolchain"), nearest=int(nearest),
+        measurements=int(measurements))
+
+
+def _measurements(measurements: Sequence[Measurement]) -> "ctypes.Array[_abi.Measurement]":
+    made = (_abi.Measurement * len(measurements))()
+    for place, m in zip(made, measurements):
+        place.size = ctypes.sizeof(_abi.Measurement)
+        place.solver = to_bytes(m.solver, "solver")
+        place.algorithm = to_bytes(m.algorithm, "algorithm")
+        place.params = to_bytes(m.params, "params")
+        place.workspace = to_uint64(m.workspace, "workspace")
+        place.samples = to_uint32(m.samples, "samples")
+        place.median_ms, place.spread_ms = m.median_ms, m.spread_ms
+    return made
+
+
+def to_recording(r: Recording) -> _abi.Recording:
+    """Keeps what it points to."""
+    return _abi.Recording(
+        size=ctypes.sizeof(_abi.Recording), database_id=to_bytes(r.database_id, "database_id"),
+        backend=to_bytes(r.backend, "backend"), tier=TuningTier(r.tier),
+        device_uuid=to_bytes(r.device_uuid, "device_uuid"), device=to_bytes(r.device, "device"),
+        driver=to_bytes(r.driver, "driver"), toolchain=to_bytes(r.toolchain, "toolchain"),
+        library=to_bytes(r.library, "library"), clock_mhz=to_uint32(r.clock_mhz, "clock_mhz"),
+        measurements=_measurements(r.measurements), measurement_count=len(r.measurements))
+
+
+def _entry(tuned: int, index: int) -> TunedEntry:
+    e = _abi.TunedEntry(size=ctypes.sizeof(_abi.TunedEntry))
+    call("kiln_tuned_entry", tuned, index, ctypes.byref(e))
+    return TunedEntry(solver=to_text(e.solver), algorithm=to_text(e.algorithm),
+                      params=to_text(e.params), time_ms=e.time_ms, workspace=e.workspace,
+                      samples=e.samples, median_ms=e.median_ms, spread_ms=e.spread_ms,
+                      measured_at=e.measured_at, uid=e.uid, device_uuid=to_text(e.device_uuid),
+                      device=to_text(e.device), driver=to_text(e.driver),
+                      toolchain=to_text(e.toolchain), library=to_text(e.library),
+                      clock_mhz=e.clock_mhz)
+
+
+def from_handle(handle: Handle) -> Tuned:
+    lib, tuned = library(), handle.pointer
+    batch, spatial = ctypes.c_double(), ctypes.c_double()
+    lib.kiln_tuned_distance(tuned, ctypes.byref(batch), ctypes.byref(spatial))
+    return Tuned(tier=TuningTier(lib.kiln_tuned_tier(tuned)),
+                 key=to_text(lib.kiln_tuned_key(tuned)),
+                 text=to_text(lib.kiln_tuned_text(tuned)),
+                 is_stale=bool(lib.kiln_tuned_is_stale(tuned)),
+                 is_near=bool(lib.kiln_tuned_is_near(tuned)), batch_distance=batch.value,
+                 spatial_distance=spatial.value,
+                 entries=tuple(_entry(tuned, i) for i in range(lib.kiln_tuned_count(tuned))))
+
+
+def from_array(pointers: Sequence[Optional[int]]) -> List[Optional[Tuned]]:
+    """Takes over all of them before the first is looked at, so that none is lost."""
+    handles = [Handle(pointer, "kiln_tuned_free") if pointer else None for pointer in pointers]
+    return [from_handle(handle) if handle else None for handle in handles]

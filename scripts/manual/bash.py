@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""Completions for bash: one file a program, docs/man/completion.bash with its tables before it."""
+import pathlib
+
+import programs
+import values
+
+HELPERS = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/man/completion.bash"
+
+
+def _quoted(text):
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _spellings(option):
+    return ([f"-{option['letter']}"] if option["letter"] else []) + [f"--{option['name']}"]
+
+
+def _value_cases(command, options):
+    """Lines of a case over 'COMMAND OPTION' for the options that take a value."""
+    for option in options:
+        kind = option["of"] if "of" in option else values.of_option(command, option)
+        if kind != "":
+            # 'many': words after the first value belong to it, too.
+            many = " many=yes" if option["kind"] == "list" else ""
+            patterns = " | ".join(_quoted(f"{command} {s}") for s in _spellings(option))
+            yield f"    {patterns}) kind={_quoted(kind or 'none')}{many} ;;"
+
+
+def _function(name, lines):
+    return "\n".join([f"{name}() {{", *lines, "}", ""])
+
+
+def _tables(program, commands, common, fallback):
+    """The functions that know the program: what it takes, and what that takes.
+
+    |commands| are (name, kind of its words, options); |common| are options of each of them.
+    """
+    listed = [f"    {_quoted(name)}) options={_quoted(' '.join(sum(map(_spellings, own), [])))} ;;"
+              for name, _, own in commands if own]
+    words = [f"    {_quoted(name)}) kind={_quoted(kind or 'none')} ;;"
+             for name, kind, _ in commands if kind != ""]
+    cases = [line for name, _, own in commands for line in _value_cases(name, own)]
+    shared = " ".join(sum(map(_spellings, common), []))
+    return "\n".join((
+        _function(f"_{program}_commands", [f"    printf '%s\\n' {' '.join(_quoted(n) for n, _, _ in commands if n)}"]),
+        _function(f"_{program}_options", [
+            "    options=''", '    case $1 in', *listed, "    esac",
+            f"    options+={_quoted(' ' + shared)}"]),
+        _function(f"_{program}_words", ["    kind=''", '    case $1 in', *words, "    esac"]),
+        _function(f"_{program}_value", [
+            "    kind='' many=''", '    case "$1 $2" in', *cases, "    esac",
+            f"    [[ -n $kind ]] || {fallback}"])))
+
+
+def _common_function(program, common):
+    """Values of the options that every command has."""
+    lines = ["    case $1 in"]
+    for option in common:
+        kind = values.of_option("", option)
+        if kind != "":
+            lines.append(f"    {' | '.join(_spellings(option))}) kind={_quoted(kind)} ;;")
+    return _function(f"_{program}_common_value", lines + ["    esac"])
+
+
+def _file(program, body, targets):
+    known = _function("_kiln_known_targets", [f"    printf '%s\\n' {' '.join(targets)}"])
+    return (f"# bash completion for {program}                                -*- shell-script -*-\n"
+            "# SPDX-License-Identifier: MIT\n"
+            "# Made when kiln is built, by scripts/manual/generate.py: changes get lost.\n\n"
+            + body + "\n" + known + "\n" + HELPERS.read_text()
+            + f"\n_{program.replace('-', '_')}() {{ _kiln_complete {program.replace('-', '_')}; }}\n"
+            + f"complete -F _{program.replace('-', '_')} {program}\n")
+
+
+def files(tables, targets):
+    """{file name: text}."""
+    common = tables["options"]
+    commands = [("", "", [])] + [(c["name"], values.of_words(c), c["options"])
+                                 for c in tables["kilnctl"]["commands"]]
+    own = tables["kiln-driver"]["options"]
+    flags = [{"name": f["name"], "letter": f["letter"], "kind": "text", "value": "VALUE",
+              "help": f["help"], "of": "none"} for f in tables["kiln-driver"]["flags"]]
+    convs = ("conv", "convfp16", "convbfp16", "convint8")
+    driver = ([("", "", own)] + [(c, "", flags + own) for c in convs]
+              + [("run", "file", own), ("devices", "", own)])
+    kilnd = [("", "", values.kilnd_options(tables, programs.KILND_FLAGS))]
+    made = {}
+    for program, of_program, shared in (("kilnctl", commands, common), ("kiln-driver", driver, common),
+                                        ("kilnd", kilnd, [])):
+        name = program.replace("-", "_")
+        fallback = f'_{name}_common_value "$2"'
+        body = _tables(name, of_program, shared, fallback) + "\n" + _common_function(name, shared)
+        made[program] = _file(program, body, targets)
+    return made

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""Plain text, lightly marked up, as roff with the man(7) macros.
+
+In texts, `x` is bold and name(3) a reference to a manual page. With names=True, |x| is a
+parameter's name, as comments of C headers have it.
+"""
+import re
+import textwrap
+
+_MARKS = re.compile(r"`([^`]+)`|([A-Za-z][\w.-]*)\(([1-8])\)")
+_NAMES = re.compile(r"\|(\w+)\|")
+WIDTH = 96
+
+
+def escape(text):
+    return text.replace("\\", "\\e").replace("-", "\\-")
+
+
+def bold(text):
+    return f"\\fB{escape(text)}\\fR"
+
+
+def italic(text):
+    return f"\\fI{escape(text)}\\fR"
+
+
+def guard(line):
+    """A line that roff does not take for a request."""
+    return "\\&" + line if line[:1] in (".", "'") else line
+
+
+def inline(text, names=False):
+    """|text| with its marks turned into fonts."""
+    pattern = re.compile(_MARKS.pattern + "|" + _NAMES.pattern) if names else _MARKS
+    parts, at = [], 0
+    for found in pattern.finditer(text):
+        parts.append(escape(text[at:found.start()]))
+        at = found.end()
+        if found.group(1):
+            parts.append(bold(found.group(1)))
+        elif found.group(2):
+            parts.append(f"{bold(found.group(2))}({found.group(3)})")
+        else:
+            parts.append(italic(found.group(4)))
+    return "".join(parts) + escape(text[at:])
+
+
+def filled(text, names=False):
+    """Lines of running text."""
+    lines = textwrap.wrap(inline(" ".join(text.split()), names), WIDTH, break_long_words=False,
+                          break_on_hyphens=False)
+    return "\n".join(guard(line) for line in lines)
+
+
+def verbatim(text):
+    """Lines as they are, indented."""
+    lines = "\n".join(guard(escape(line)) for line in text.splitlines())
+    return f".PP\n.in +4n\n.nf\n{lines}\n.fi\n.in"
+
+
+def code(text):
+    """Lines as they are, bold, for a synopsis."""
+    lines = "\n".join(guard(bold(line)) if line else "" for line in text.splitlines())
+    return f".PP\n.nf\n{lines}\n.fi"
+
+
+def tagged(tag, text, names=False):
+    """A paragraph with |tag|, which is roff, in front."""
+    return f".TP\n{tag}\n{filled(text, names)}"
+
+
+def _block(block, names):
+    lines = block.splitlines()
+    if all(line.startswith("    ") for line in lines):
+        return verbatim(textwrap.dedent(block))
+    if len(lines) > 1 and lines[1].startswith(": "):
+        return tagged(inline(lines[0], names), sentence(" ".join([lines[1][2:]] + lines[2:])), names)
+    return ".PP\n" + filled(block, names)
+
+
+def sentence(text):
+    """|text| with a capital, unless it begins with a name, and a full stop."""
+    is_name = re.match(r"(kiln|lib|k?db\b|k?pkg\b|\w+_)", text)
+    text = text if is_name else text[:1].upper() + text[1:]
+    return text + ("" if text.endswith((".", "?", ":")) else ".")
+
+
+def blocks(text, names=False):
+    """Paragraphs; those indented by four are verbatim, 'TAG' before ': text' is a tagged one."""
+    parts = []
+    for block in re.split(r"\n[ \t]*\n", text.strip("\n")):
+        if not block.strip():
+            continue
+        made = _block(block.rstrip(), names)
+        if parts and parts[-1].startswith(".PP\n.in") and made.startswith(".PP\n.in"):
+            # Two verbatim blocks in a row are one with an empty line.
+            parts[-1] = parts[-1][:-len("\n.fi\n.in")] + "\n\n" + made[len(".PP\n.in +4n\n.nf\n"):]
+        else:
+            parts.append(made)
+    return "\n".join(parts)
+
+
+ORDER = ("LIBRARY", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "FLAGS", "OPTIONS", "SETTINGS",
+         "RETURN VALUE", "ERRORS", "EXIT STATUS", "SIGNALS", "ENVIRONMENT", "FILES", "NOTES",
+         "EXAMPLES", "SEE ALSO")
+
+
+class Page:
+    """One manual page: sections of roff, put into the usual order."""
+
+    def __init__(self, name, section, summary):
+        self.name, self.section, self.summary = name, section, summary
+        self.parts = {}
+
+    @property
+    def title(self):
+        return f"{self.name}({self.section})"
+
+    def add(self, heading, roff):
+        """Puts |roff| at the end of section |heading|."""
+        if roff:
+            self.parts.setdefault(heading, []).append(roff)
+
+    def text(self, date, version):
+        known = [h for h in ORDER if h in self.parts]
+        # What the usual order does not know stands after the description.
+        odd = [h for h in self.parts if h not in ORDER]
+        at = known.index("DESCRIPTION") + 1 if "DESCRIPTION" in known else 0
+        lines = ['.\\" Made when kiln is built, by scripts/manual/generate.py: changes get lost.',
+                 f'.TH "{escape(self.name)}" "{self.section}" "{date}" "kiln {version}" '
+                 '"kiln\\(aqs manual"',
+                 ".nh", ".ad l",
+                 ".SH NAME", f"{escape(self.name)} \\- {inline(self.summary)}"]
+        for heading in known[:at] + odd + known[at:]:
+            # A paragraph right after a sub-heading is one already.
+            body = re.sub(r"(?m)^(\.SS .*)\n\.PP$", r"\1", "\n".join(self.parts[heading]))
+            lines.append(f".SH {heading}" if " " not in heading else f'.SH "{heading}"')
+            lines.append(body[len(".PP\n"):] if body.startswith(".PP\n") else body)
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""The hand-written parts of the manual: docs/man/*.txt.
+
+A file holds parts of one or more pages. A line 'page NAME(SECTION): SUMMARY' begins one (without a
+summary where the code has it), a line '## HEADING' a section of it.
+"""
+import re
+
+_PAGE = re.compile(r"^page ([\w.-]+)\((\d)\)(?:: (.+))?$")
+
+
+class Part:
+    def __init__(self, name, section, summary, origin):
+        self.name, self.section, self.summary, self.origin = name, section, summary, origin
+        self.sections = []  # (heading, text)
+
+
+def _parts_of(path):
+    part, heading, lines = None, None, []
+
+    def flush():
+        if part and heading:
+            part.sections.append((heading, "\n".join(lines)))
+
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        begins = _PAGE.match(line)
+        if begins:
+            flush()
+            if part:
+                yield part
+            part = Part(begins[1], int(begins[2]), begins[3], f"{path.name}:{number}")
+            heading, lines = None, []
+        elif line.startswith("## "):
+            flush()
+            heading, lines = line[3:].strip(), []
+        elif heading is not None:
+            lines.append(line)
+        elif line.strip():
+            raise SystemExit(f"{path}:{number}: text before the first 'page' or '##' line")
+    flush()
+    if part:
+        yield part
+
+
+def read(folder):
+    """{(name, section): Part} of every file of |folder|."""
+    parts = {}
+    for path in sorted(set(folder.glob("*.txt")) - {folder / "CMakeLists.txt"}):
+        for part in _parts_of(path):
+            if (part.name, part.section) in parts:
+                raise SystemExit(f"{part.origin}: {part.name}({part.section}) is there twice")
+            parts[part.name, part.section] = part
+    return parts

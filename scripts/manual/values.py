@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""What the shells offer where an option or a word wants a value.
+
+A kind is 'none', 'file', 'folder', 'user', 'group', 'word A B C', or one of ASKED: what the running
+kilnd knows.
+"""
+ASKED = ("target", "toolchain", "package", "key", "database_id")
+
+# An option's name decides before what its value is called.
+_OPTIONS = {
+    "target": "target", "probe": "target", "toolchain": "toolchain", "db-id": "database_id",
+    "package": "package", "miopen": "none",
+    "device": "word auto hip cuda opencl hip:0 cuda:0 opencl:0",
+}
+_OF_COMMANDS = {  # (command, option): texts that only look like the others
+    ("db get", "toolchain"): "none", ("db verify", "toolchain"): "none",
+}
+_WORDS_OF_COMMANDS = {"pkg show": "package", "pkg verify": "package", "pkg rm": "package"}
+_VALUES = {
+    "FILE": "file", "PATH": "file", "OUT": "file", "PACKAGE": "file", "A": "file", "B": "file",
+    "FOLDER": "folder", "FOLDERS": "folder", "DIR": "folder",
+    "KEY": "key", "KEY-PREFIX": "key", "TARGET": "target",
+    "ID": "database_id", "USER": "user", "GROUP": "group",
+    "URL": "none", "NAME": "none", "PROBLEM": "none", "TIME": "none", "SIZE": "none", "N": "none",
+    "HEX": "none", "UID": "none", "TEXT": "none", "VERSION": "none", "WORD": "none",
+}
+_SETTINGS = {  # whose value is more than its type says
+    "socket_group": "group", "publish_group": "group", "admin_group": "group",
+    "compiler_user": "user", "transfer_user": "user",
+    "compiler_service": "file", "transfer_service": "file",
+}
+_FOLDER_SETTINGS = ("cache_dir", "state_dir", "temp_dir", "trusted_keys", "package_path")
+
+
+def _names(value):
+    """'[KEY-PREFIX...]', 'FILE|FOLDER|URL...' and 'FILE.html' as their names."""
+    words = value.replace("[,ID...]", "").strip("[]").replace("...", "").split("|")
+    return [word.split(".")[0] for word in words]
+
+
+def _kind(value):
+    """The kind by what |value| is called; None where that is not known."""
+    names = _names(value)
+    if not any(name in _VALUES for name in names):
+        is_choice = len(names) > 1 or value.islower()
+        return "word " + " ".join(names) if is_choice else None
+    kinds = [_VALUES.get(name, "none") for name in names]
+    # A folder's name is a file's name on its way.
+    return next((k for k in ("file", "folder", "key") if k in kinds), kinds[0])
+
+
+def of_option(command, option):
+    """The kind of |option|'s value; '' for a flag, None where nothing says it."""
+    if option["kind"] == "flag":
+        return ""
+    name = option["name"]
+    by_name = _OF_COMMANDS.get((command, name)) or _OPTIONS.get(name)
+    if by_name:
+        return by_name
+    if option["kind"] in ("number", "time", "size"):
+        return "none"
+    return _kind(option["value"])
+
+
+def of_words(command):
+    """The kind of the words after |command|; '' where it takes none, None where nothing says it."""
+    if not command["words"]:
+        return ""
+    by_name = _WORDS_OF_COMMANDS.get(command["name"])
+    if by_name:
+        return by_name
+    kinds = {_kind(word) for word in command["words"].split()}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def of_setting(setting):
+    key = setting["key"]
+    if setting["type"] == "CHOICE":
+        return "word " + setting["rule"].replace("|", " ")
+    if key in _SETTINGS:
+        return _SETTINGS[key]
+    if key in _FOLDER_SETTINGS:
+        return "folder"
+    return "file" if setting["type"] == "PATH" else "none"
+
+
+def kilnd_options(tables, flags):
+    """kilnd's flags and settings in the shape of the other programs' options."""
+    options = [{"name": name, "letter": letter, "value": value, "help": text.replace("`", ""),
+                "kind": "text" if value else "flag", "of": "file" if value else ""}
+               for name, letter, value, text in flags]
+    for setting in tables["settings"]:
+        options.append({"name": setting["key"].replace("_", "-"), "letter": "", "kind": "text",
+                        "value": setting["type"], "help": setting["help"],
+                        "of": of_setting(setting)})
+    return options
+
+
+def unknown(tables):
+    """What nothing here says how to complete: texts for people."""
+    own = [("kiln-driver", o) for o in tables["kiln-driver"]["options"]]
+    own += [("", o) for o in tables["options"]]
+    for command in tables["kilnctl"]["commands"]:
+        own += [(command["name"], o) for o in command["options"]]
+        if of_words(command) is None:
+            yield f"the words '{command['words']}' of 'kilnctl {command['name']}'"
+    for command, option in own:
+        if of_option(command, option) is None:
+            yield f"the value '{option['value']}' of '{command} --{option['name']}'"

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kilnctl doctor beside real trouble: what it advises is done, and it is content.  And kilnctl top
+ * and report beside a real kilnd.
+ */
+#include "tests/integration/steps.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <grp.h>
+#include <poll.h>
+#include <pty.h>
+#include <pwd.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NOBODY 65534
+#define GROUP "games" /* every Debian system has it, and nobody is in it */
+#define MOUNTS_MOST 8
+
+struct fixture {
+    struct daemon_process daemon;
+    struct program_result result;
+    char mounted[MOUNTS_MOST][160];
+    size_t mount_count;
+};
+
+static void unmount_all(struct fixture *f)
+{
+    while (f->mount_count > 0)
+        umount2(f->mounted[--f->mount_count], MNT_DETACH);
+}
+
+/* Of the compilers here only clang is left: each doctor has every one make a kernel. */
+static void hide_libraries(void)
+{
+    setenv("KILN_ROCM_PATH", "/absent", 1);
+    setenv("KILN_CUDA_PATH", "/absent", 1);
+    setenv("OCL_ICD_VENDORS", "/absent", 1);
+}
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    memset(&f, 0, sizeof(f));
+    daemon_process_init(&f.daemon);
+    hide_libraries();
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    static const char *const variables[] = { "LD_PRELOAD",         "KILN_TEST_F_TYPE",
+                                             "KILN_TEST_F_FOLDER", "KILN_ROCM_PATH",
+                                             "KILN_CUDA_PATH",     "OCL_ICD_VENDORS" };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+        unsetenv(variables[i]);
+    if (f->daemon.pid)
+        daemon_process_stop(&f->daemon); /* before its disk goes */
+    unmount_all(f);
+    daemon_process_remove(&f->daemon);
+    return 0;
+}
+
+/* What this process and those it starts see from now on is nobody else's business. */
+static void need_mounts(void)
+{
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
+        print_message("SKIPPED: no filesystem can be mounted here\n");
+        skip();
+    }
+}
+
+static void mount_at(struct fixture *f, const char *path, const char *options)
+{
+    assert_true(f->mount_count < MOUNTS_MOST);
+    if (mount("tmpfs", path, "tmpfs", 0, options) != 0) {
+        print_message("SKIPPED: no filesystem can be mounted at '%s'\n", path);
+        skip();
+    }
+    snprintf(f->mounted[f->mount_count++], sizeof(f->mounted[0]), "%s", path);
+}
+
+static const char *in_folder(const struct fixture *f, const char *name)
+{
+    static char paths[4][256];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof(paths[0]), "%s/%s", f->daemon.folder, name);
+    return path;
+}
+
+static void put_file(const char *path, const char *text)
+{
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    fputs(text, out);
+    assert_int_equal(fclose(out), 0);
+}
+
+static void doctor_ok(struct fixture *f)
+{
+    kilnctl(f, "doctor");
+    if (f->result.status != 0)
+        fail_msg("doctor is not content: %s", f->result.output);
+}
+
+/* It fails, and says both. */
+static void doctor_fails(struct fixture *f, const char *what, const char *advice)
+{
+    kilnctl(f, "doctor");
+    expect_status(&f->result, 1, what);
+    assert_says(f->result.output, advice);
+    assert_says(f->result.output, "fail  ");
+}
+
+/* ---- each trouble, and its end ---- */
+
+static void a_missing_socket_is_mended_by_starting_what_it_says(void **state)
+{
+    struct fixture *f = *state;
+    char advice[200];
+    put_file(in_folder(f, "settings.json"), "{}");
+    snprintf(advice, sizeof(advice), "kilnd --socket %s", f->daemon.socket);
+    kilnctl(f, "doctor", "--config", in_folder(f, "settings.json"));
+    expect_status(&f->result, 1, "kilnd does not run");
+    assert_says(f->result.output, advice);
+    assert_says(f->result.output, "unseen");
+    assert_says(f->result.output, "cache folder"); /* as far as one sees from outside */
+
+    daemon_process_start(&f->daemon);
+    doctor_ok(f);
+    assert_says(f->result.output, "you may administer it");
+    assert_says(f->result.output, "makes a kernel for");
+    assert_says(f->result.output, "sound");
+}
+
+static void the_json_says_what_failed(void **state)
+{
+    struct fixture *f = *state;
+    put_file(in_folder(f, "settings.json"), "{}");
+    kilnctl(f, "doctor", "--json", "--config", in_folder(f, "settings.json"));
+    assert_int_equal(f->result.status, 1);
+    KILN_AUTO(json) struct json *all = printed_json(&f->result);
+    assert_false(json_get_bool(all, "ok", true));
+    assert_non_null(json_get(all, "error"));
+    assert_string_equal(json_get_text(json_first(json_get(all, "checks")), "check", ""), "socket");
+}
+
+static void run_as(const struct fixture *f, bool with_groups)
+{
+    const struct passwd *user = getpwuid(NOBODY);
+    if (!user ||
+        (with_groups ? initgroups(user->pw_name, user->pw_gid) : setgroups(0, NULL)) != 0 ||
+        setresgid(NOBODY, NOBODY, NOBODY) != 0 || setresuid(NOBODY, NOBODY, NOBODY) != 0)
+        _exit(126);
+    setenv("KILN_SOCKET", f->daemon.socket, 1);
+    execl(KILN_BIN "/kilnctl", "kilnctl", "doctor", NULL);
+    _exit(127);
+}
+
+/* As user nobody; a new login has the groups that its account has. */
+static void doctor_as_nobody(struct fixture *f, bool is_new_login)
+{
+    int ends[2];
+    size_t used = 0;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        dup2(ends[1], STDERR_FILENO);
+        run_as(f, is_new_login);
+    }
+    close(ends[1]);
+    for (ssize_t got = 1; got > 0; used += got > 0 ? (size_t)got : 0)
+        got = read(ends[0], f->result.output + used, sizeof(f->result.output) - 1 - used);
+    close(ends[0]);
+    f->result.output[used] = '\0';
+    f->result.status = wait_program(pid);
+}
+
+static void who_is_not_in_the_group_joins_it_and_logs_in_again(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const arguments[] = { "--socket-group", GROUP };
+    if (geteuid() != 0) {
+        print_message("SKIPPED: only root can ask as another user\n");
+        skip();
+    }
+    need_mounts();
+    assert_int_equal(chmod(f->daemon.folder, 0755), 0);
+    memcpy(f->daemon.arguments, arguments, sizeof(arguments));
+    daemon_process_start(&f->daemon);
+
+    doctor_as_nobody(f, true);
+    if (f->result.status == 127) {
+        print_message("SKIPPED: other users cannot run what is in '%s'\n", KILN_BIN);
+        skip();
+    }
+    expect_status(&f->result, 1, "for group " GROUP ", which user nobody is not in");
+    assert_says(f->result.output, "usermod -aG " GROUP " nobody");
+
+    /* What usermod would write, in a copy that only this test sees. */
+    shell(f->daemon.folder, "sed '/^" GROUP ":/s/$/nobody/' /etc/group >group && chmod 644 group");
+    assert_int_equal(mount(in_folder(f, "group"), "/etc/group", NULL, MS_BIND, NULL), 0);
+    snprintf(f->mounted[f->mount_count++], sizeof(f->mounted[0]), "/etc/group");
+    doctor_as_nobody(f, false);
+    expect_status(&f->result, 1, "this login began before");
+    assert_says(f->result.output, "log in again");
+
+    doctor_as_nobody(f, true);
+    expect_status(&f->result, 0, "user nobody may use it");
+    assert_says(f->result.output, "you may use it");
+}
+
+static void pretend(const char *type, const char *folder)
+{
+    const char *options = getenv("ASAN_OPTIONS");
+    char more[512];
+    snprintf(more, sizeof(more), "%s:verify_asan_link_order=0", options ? options : "");
+    setenv("ASAN_OPTIONS", more, 1);
+    setenv("LD_PRELOAD", KILN_BIN "/../tests/fake_filesystem.so", 1);
+    setenv("KILN_TEST_F_TYPE", type, 1);
+    setenv("KILN_TEST_F_FOLDER", folder, 1);
+}
+
+static void a_cache_on_nfs_is_moved_where_it_says(void **state)
+{
+    struct fixture *f = *state;
+    char settings[512], advice[300];
+    const char *file = in_folder(f, "settings.json"), *nfs = in_folder(f, "nfs");
+    pretend("0x6969", nfs);
+    snprintf(settings, sizeof(settings), "{\"cache_dir\":\"%s\",\"state_dir\":\"%s/state\"}", nfs,
+             f->daemon.folder);
+    put_file(file, settings);
+    run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--config", file,
+                NULL);
+    assert_int_equal(f->result.status, 1);
+    kilnctl(f, "doctor", "--config", file);
+    expect_status(&f->result, 1, "is on a network filesystem (nfs)");
+    snprintf(advice, sizeof(advice), "set cache_dir in %s to a folder on a local disk", file);
+    assert_says(f->result.output, advice);
+
+    snprintf(settings, sizeof(settings), "{\"cache_dir\":\"%s/cache\"}", f->daemon.folder);
+    put_file(file, settings);
+    f->daemon.arguments[0] = "--config";
+    f->daemon.arguments[1] = file;
+    daemon_process_start(&f->daemon);
+    doctor_ok(f);
+}
+
+static void settings_that_are_no_json_are_named(void **state)
+{
+    struct fixture *f = *state;
+    put_file(in_folder(f, "settings.json"), "{\"cache_dir\":");
+    kilnctl(f, "doctor", "--config", in_folder(f, "settings.json"));
+    expect_status(&f->result, 1, "settings.json");
+    assert_says(f->result.output, "kilnd --check-config");
+}
+
+static void hide_compilers(struct fixture *f)
+{
+    glob_t folders;
+    if (glob("/usr/lib/llvm-*/bin", 0, NULL, &folders) != 0)
+        return;
+    for (size_t i = 0; i < folders.gl_pathc; i++)
+        mount_at(f, folders.gl_pathv[i], "size=64k");
+    globfree(&folders);
+}
+
+/* All of them: this doctor has every compiler of the host make a kernel. */
+static void show_compilers(struct fixture *f)
+{
+    unsetenv("KILN_ROCM_PATH");
+    unsetenv("KILN_CUDA_PATH");
+    unsetenv("OCL_ICD_VENDORS");
+    unmount_all(f);
+}
+
+static void a_host_without_a_compiler_gets_one(void **state)
+{
+    struct fixture *f = *state;
+    need_mounts();
+    hide_compilers(f);
+    daemon_process_start(&f->daemon);
+    doctor_fails(f, "fail    toolchain", "apt install libamdhip64-5");
+
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    show_compilers(f); /* installed */
+    daemon_process_start(&f->daemon);
+    doctor_ok(f);
+}
+
+static bool is_content(void *context)
+{
+    struct fixture *f = context;
+    kilnctl(f, "doctor");
+    return f->result.status == 0;
+}
+
+static void a_full_disk_is_well_again_when_there_is_room(void **state)
+{
+    struct fixture *f = *state;
+    const char *cache = in_folder(f, "cache");
+    need_mounts();
+    assert_int_equal(mkdir(cache, 0700), 0);
+    mount_at(f, cache, "size=64m,mode=0700");
+    daemon_process_start(&f->daemon);
+    shell(cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
+    doctor_fails(f, "the disk is full", "make room on that filesystem");
+
+    shell(cache, "rm filler");
+    if (!wait_until(is_content, f)) /* kilnd tries again by itself */
+        fail_msg("doctor is not content: %s", f->result.output);
+}
+
+/* A gfx90a with 104 compute units, as the kernel would tell of it. */
+static void pretend_gpu(struct fixture *f)
+{
+    mount_at(f, "/sys/class", "size=1m,mode=0755");
+    shell("/sys/class", "mkdir -p kfd/kfd/topology/nodes/1");
+    put_file("/sys/class/kfd/kfd/topology/nodes/1/properties",
+             "cpu_cores_count 0\nsimd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\n"
+             "vendor_id 4098\ndevice_id 29711\nunique_id 81985529216486895\n");
+}
+
+static void a_package_for_another_gpu_is_joined_by_the_right_one(void **state)
+{
+    struct fixture *f = *state;
+    need_mounts();
+    pretend_gpu(f);
+    daemon_process_start(&f->daemon);
+    put_file(in_folder(f, "one.txt"), "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
+    kilnctl_ok(f, "pkg", "build", "--target", "gfx906", "--db-id", "gfx906_60", "--problems",
+               in_folder(f, "one.txt"), "-o", in_folder(f, "gfx906_60.kdb"));
+    kilnctl_ok(f, "pkg", "install", in_folder(f, "gfx906_60.kdb"));
+    doctor_fails(f, "none is for this host's gfx90a68", "(gfx90a68.kdb)");
+
+    kilnctl_ok(f, "pkg", "build", "--target", "gfx90a", "--db-id", "gfx90a68", "--problems",
+               in_folder(f, "one.txt"), "-o", in_folder(f, "gfx90a68.kdb"));
+    kilnctl_ok(f, "pkg", "install", in_folder(f, "gfx90a68.kdb"));
+    doctor_ok(f);
+    assert_says(f->result.output, "one is for this host's gfx90a68");
+    assert_says(f->result.output, "makes a kernel for gfx90a");
+}
+
+static void put_systemctl(struct fixture *f, const char *state)
+{
+    char script[700];
+    snprintf(script, sizeof(script),
+             "#!/bin/sh\n[ \"$1 $2\" = '--user show' ] || exit 3\n"
+             "printf 'Id=kilnd.socket\\nLoadState=loaded\\nActiveState=active\\n"
+             "UnitFileState=enabled\\n\\nId=kilnd.service\\nLoadState=loaded\\n"
+             "ActiveState=%s\\nResult=watchdog\\n'\n",
+             state);
+    put_file(in_folder(f, "bin/systemctl"), script);
+    assert_int_equal(chmod(in_folder(f, "bin/systemctl"), 0755), 0);
+}
+
+static void what_systemd_knows_is_asked(void **state)
+{
+    struct fixture *f = *state;
+    char path[4096], *before = strdup(getenv("PATH"));
+    need_mounts();
+    mount_at(f, "/run", "size=1m,mode=0755");
+    shell("/run", "mkdir -p systemd/system");
+    assert_int_equal(mkdir(in_folder(f, "bin"), 0755), 0);
+    snprintf(path, sizeof(path), "%s:%s", in_folder(f, "bin"), before);
+    daemon_process_start(&f->daemon);
+    setenv("PATH", path, 1);
+    put_systemctl(f, "failed");
+    doctor_fails(f, "kilnd.service failed (watchdog)", "journalctl --user -u kilnd.service");
+    put_systemctl(f, "active");
+    doctor_ok(f);
+    put_file(in_folder(f, "bin/systemctl"), "#!/bin/sh\nexit 1\n");
+    doctor_ok(f);
+    assert_says(f->result.output, "'systemctl --user show' does not answer");
+    setenv("PATH", before, 1);
+    free(before);
+}
+
+/* ---- top ---- */
+
+struct terminal {
+    int fd;
+    pid_t pid;
+    char text[1 << 18]; /* what came last, terminated */
+    size_t used;
+    const char *wanted;
+};
+
+static void terminal_start(struct terminal *t, const struct fixture *f)
+{
+    const struct winsize size = { .ws_row = 30, .ws_col = 100 };
+    t->used = 0;
+    t->pid = forkpty(&t->fd, NULL, NULL, &size);
+    assert_true(t->pid >= 0);
+    if (t->pid > 0)
+        return;
+    setenv("TERM", "xterm", 1);
+    setenv("KILN_SOCKET", f->daemon.socket, 1);
+    execl(KILN_BIN "/kilnctl", "kilnctl", "top", NULL);
+    _exit(127);
+}
+
+/* What came long ago makes room; a page is some KB. */
+static void terminal_read(struct terminal *t)
+{
+    struct pollfd ready = { .fd = t->fd, .events = POLLIN };
+    while (poll(&ready, 1, 0) > 0) {
+        if (t->used > sizeof(t->text) / 2) {
+            t->used /= 2;
+            memmove(t->text, t->text + t->used, t->used);
+        }
+        ssize_t got = read(t->fd, t->text + t->used, sizeof(t->text) / 4);
+        if (got <= 0)
+            break;
+        t->used += (size_t)got;
+    }
+    t->text[t->used] = '\0';
+}
+
+/* ncurses sends what changed, wherever it stands: another size makes it send all. */
+static bool shows(void *context)
+{
+    struct terminal *t = context;
+    static unsigned short width = 100;
+    const struct winsize size = { .ws_row = 30, .ws_col = width++ % 20 + 90 };
+    ioctl(t->fd, TIOCSWINSZ, &size);
+    terminal_read(t);
+    return strstr(t->text, t->wanted) != NULL;
+}
+
+static void expect_shown(struct terminal *t, const char *words)
+{
+    t->wanted = words;
+    if (!wait_until(shows, t))
+        fail_msg("top does not show '%s' in %zu bytes", words, t->used);
+    t->used = 0;
+}
+
+static bool has_ended(void *context)
+{
+    struct terminal *t = context;
+    terminal_read(t); /* it cannot end before what it wrote is read */
+    return kill(t->pid, 0) != 0 || strstr(t->text, "\x1b[?1049l") != NULL;
+}
+
+static void top_sorts_resizes_outlives_a_restart_and_quits(void **state)
+{
+    struct fixture *f = *state;
+    static struct terminal t;
+    char pid[64];
+    daemon_process_start(&f->daemon);
+    terminal_start(&t, f);
+    expect_shown(&t, "at once, by age");
+    assert_int_equal(write(t.fd, "s", 1), 1);
+    expect_shown(&t, "at once, by program");
+
+    daemon_process_stop(&f->daemon);
+    expect_shown(&t, "no daemon, trying again");
+    daemon_process_start(&f->daemon);
+    snprintf(pid, sizeof(pid), "pid %d ", (int)f->daemon.pid);
+    expect_shown(&t, pid);
+
+    assert_int_equal(write(t.fd, "q", 1), 1);
+    assert_true(wait_until(has_ended, &t));
+    close(t.fd);
+    assert_int_equal(wait_program(t.pid), 0);
+}
+
+static void one_look_needs_no_terminal(void **state)
+{
+    struct fixture *f = *state;
+    daemon_process_start(&f->daemon);
+    kilnctl_fails(f, 2, "--once", "top");
+    kilnctl_ok(f, "top", "--once");
+    assert_says(f->result.output, "Kernels found");
+    kilnctl_ok(f, "top", "--json");
+    KILN_AUTO(json) struct json *j = printed_json(&f->result);
+    assert_true(json_get_number(json_get(j, "rates"), "requests_per_s", 0) > 0);
+}
+
+/* ---- report ---- */
+
+static void a_report_of_a_fresh_kilnd_is_one_file(void **state)
+{
+    struct fixture *f = *state;
+    const char *page = in_folder(f, "kiln.html");
+    daemon_process_start(&f->daemon);
+    kilnctl_ok(f, "report", "-o", page);
+    kilnctl_ok(f, "report", "-o", page); /* once more */
+    shell(f->daemon.folder,
+          "head -1 kiln.html | grep -q 'kilnctl report' && grep -q '</html>' kiln.html");
+    shell_says("kiln.html", f->daemon.folder, "ls -A | grep html");
+    put_file(page, "other");
+    kilnctl_fails(f, 2, "it is no report", "report", "-o", page);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_missing_socket_is_mended_by_starting_what_it_says),
+        TEST(the_json_says_what_failed),
+        TEST(a_cache_on_nfs_is_moved_where_it_says),
+        TEST(settings_that_are_no_json_are_named),
+        TEST(top_sorts_resizes_outlives_a_restart_and_quits),
+        TEST(one_look_needs_no_terminal),
+        TEST(a_report_of_a_fresh_kilnd_is_one_file),
+        /* From here on this process has mounts of its own. */
+        TEST(who_is_not_in_the_group_joins_it_and_logs_in_again),
+        TEST(a_host_without_a_compiler_gets_one),
+        TEST(a_full_disk_is_well_again_when_there_is_room),
+        TEST(a_package_for_another_gpu_is_joined_by_the_right_one),
+        TEST(what_systemd_knows_is_asked),
+    };
+    return cmocka_run_group_tests_name("doctor", tests, NULL, NULL);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* SIGHUP: what a changed configuration changes at once, what waits, and what a broken one does. */
+#include "common/fs.h"
+#include "tests/support/daemon_process.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct fixture {
+    struct daemon_process daemon;
+    struct program_result result;
+    char file[160];
+    const char *awaited;
+};
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    memset(&f, 0, sizeof(f));
+    daemon_process_init(&f.daemon);
+    snprintf(f.file, sizeof(f.file), "%s/kilnd.json", f.daemon.folder);
+    write_file(f.file, "{\"workers\": 1, \"hot_limit\": \"64MiB\"}");
+    f.daemon.arguments[0] = "--config";
+    f.daemon.arguments[1] = f.file;
+    f.daemon.arguments[2] = "--queue";
+    f.daemon.arguments[3] = "500";
+    f.daemon.keep_log = true;
+    daemon_process_start(&f.daemon);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    daemon_process_remove(&f->daemon);
+    return 0;
+}
+
+static bool log_has(void *context)
+{
+    struct fixture *f = context;
+    char path[256];
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer log;
+    buffer_init(&log, 1u << 20);
+    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.folder);
+    must(fs_read_file(path, 1u << 20, &log, &err), err);
+    KILN_AUTO(mem) char *text = bytes_to_text(buffer_view(&log));
+    return strstr(text, f->awaited) != NULL;
+}
+
+/* Until the log has |words|. */
+static void reload(struct fixture *f, const char *configuration, const char *words)
+{
+    write_file(f->file, configuration);
+    assert_int_equal(kill(f->daemon.pid, SIGHUP), 0);
+    f->awaited = words;
+    if (!wait_until(log_has, f))
+        fail_msg("the log never said '%s'", words);
+}
+
+/* |member| of a setting: "value", "origin". */
+static void setting(struct fixture *f, const char *key, const char *member, char text[256])
+{
+    run_program(&f->daemon, &f->result, "kilnctl", "config", "--json", NULL);
+    assert_int_equal(f->result.status, 0);
+    KILN_AUTO(json) struct json *config = result_json(&f->result);
+    snprintf(text, 256, "%s", json_get_text(json_get(config, key), member, ""));
+}
+
+static void expect_setting(struct fixture *f, const char *key, const char *value)
+{
+    char text[256];
+    setting(f, key, "value", text);
+    assert_string_equal(text, value);
+}
+
+static unsigned long long hot_limit_in_force(struct fixture *f)
+{
+    run_program(&f->daemon, &f->result, "kilnctl", "status", "--json", NULL);
+    assert_int_equal(f->result.status, 0);
+    KILN_AUTO(json) struct json *status = result_json(&f->result);
+    return json_get_u64(json_get(status, "hot"), "limit_bytes", 0);
+}
+
+static void a_limit_that_was_changed_counts_at_once(void **state)
+{
+    struct fixture *f = *state;
+    char text[256];
+    assert_int_equal(hot_limit_in_force(f), 64u << 20);
+    reload(f, "{\"workers\": 1, \"hot_limit\": \"32MiB\"}", "all of it is in force");
+    expect_setting(f, "hot_limit", "32MiB");
+    setting(f, "hot_limit", "origin", text);
+    assert_string_equal(text, f->file);
+    assert_int_equal(hot_limit_in_force(f), 32u << 20);
+}
+
+static void a_key_that_was_taken_out_is_the_default_again(void **state)
+{
+    struct fixture *f = *state;
+    reload(f, "{\"workers\": 1}", "all of it is in force");
+    expect_setting(f, "hot_limit", "512MiB");
+}
+
+static void the_log_level_changes_at_once(void **state)
+{
+    struct fixture *f = *state;
+    reload(f, "{\"workers\": 1, \"log_level\": \"debug\", \"log_format\": \"json\"}",
+           "\"event\":\"reloaded\"");
+    expect_setting(f, "log_level", "debug");
+}
+
+static void what_needs_a_restart_waits_and_is_shown(void **state)
+{
+    struct fixture *f = *state;
+    reload(f, "{\"workers\": 2, \"require_signature\": \"yes\"}",
+           "wait for a restart: workers, require_signature");
+    expect_setting(f, "workers", "1");
+    run_program(&f->daemon, &f->result, "kilnctl", "config", "--json", NULL);
+    KILN_AUTO(json) struct json *config = result_json(&f->result);
+    const struct json *waiting = json_get(json_get(config, "workers"), "after_restart");
+    assert_string_equal(json_get_text(waiting, "value", ""), "2");
+    run_program(&f->daemon, &f->result, "kilnctl", "config", NULL);
+    assert_says(f->result.output, "AFTER A RESTART");
+
+    reload(f, "{\"workers\": 1}", "all of it is in force"); /* changed back: nothing waits */
+    run_program(&f->daemon, &f->result, "kilnctl", "config", "--json", NULL);
+    assert_null(strstr(f->result.output, "after_restart"));
+}
+
+static void a_flag_still_wins_over_the_file(void **state)
+{
+    struct fixture *f = *state;
+    reload(f, "{\"workers\": 1, \"queue\": 7}", "all of it is in force");
+    expect_setting(f, "queue", "500");
+}
+
+static void a_broken_file_changes_nothing_and_is_named_with_its_key(void **state)
+{
+    struct fixture *f = *state;
+    char words[512];
+    snprintf(words, sizeof(words),
+             "the configuration is not taken over, all stays as it was: '%s': key 'hot_limit'",
+             f->file);
+    reload(f, "{\"workers\": 1, \"queue_per_uid\": 5, \"hot_limit\": \"much\"}", words);
+    expect_setting(f, "hot_limit", "64MiB");
+    expect_setting(f, "queue_per_uid", "20000");
+    assert_int_equal(hot_limit_in_force(f), 64u << 20);
+
+    reload(f, "{", "all stays as it was: "); /* no JSON at all */
+    expect_setting(f, "hot_limit", "64MiB");
+}
+
+static void a_format_that_cannot_be_had_changes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    if (access("/run/systemd/journal/socket", F_OK) == 0)
+        skip(); /* here it can be had */
+    reload(f, "{\"workers\": 1, \"hot_limit\": \"32MiB\", \"log_format\": \"journal\"}",
+           "log_format journal: cannot reach journald");
+    expect_setting(f, "hot_limit", "64MiB");
+    expect_setting(f, "log_format", "auto");
+}
+
+#define RELOAD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RELOAD_TEST(a_limit_that_was_changed_counts_at_once),
+        RELOAD_TEST(a_key_that_was_taken_out_is_the_default_again),
+        RELOAD_TEST(the_log_level_changes_at_once),
+        RELOAD_TEST(what_needs_a_restart_waits_and_is_shown),
+        RELOAD_TEST(a_flag_still_wins_over_the_file),
+        RELOAD_TEST(a_broken_file_changes_nothing_and_is_named_with_its_key),
+        RELOAD_TEST(a_format_that_cannot_be_had_changes_nothing),
+    };
+    return cmocka_run_group_tests_name("reload", tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""A kilnd of the tests' own, and what they ask it for."""
+import ctypes
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+import kiln
+
+BUILD = pathlib.Path(os.environ["KILN_BUILD"])
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+TARGET = "gfx1030"  # whose compiler needs no GPU
+DATABASE_ID = "gfx90a68"
+START_MOST_S = 60
+PR_SET_PDEATHSIG = 1
+
+
+class Daemon:
+    """kilnd with folders of its own, below a short path: a socket's may have 107 bytes."""
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-test-", dir="/tmp"))
+        self.socket = str(self.folder / "kilnd.sock")
+        for name in ("home", "run", "pocl"):
+            (self.folder / name).mkdir(mode=0o700)
+        self.environment = dict(
+            os.environ, HOME=str(self.folder / "home"), XDG_RUNTIME_DIR=str(self.folder / "run"),
+            XDG_CACHE_HOME=str(self.folder / "cache-home"),
+            XDG_STATE_HOME=str(self.folder / "state-home"),
+            XDG_CONFIG_HOME=str(self.folder / "config-home"),
+            POCL_CACHE_DIR=str(self.folder / "pocl"), KILN_SOCKET=self.socket)
+        self.process = None
+
+    def start(self):
+        libc = ctypes.CDLL(None)
+        with open(self.folder / "kilnd.log", "ab") as log:
+            self.process = subprocess.Popen(
+                [BUILD / "bin/kilnd", "--socket", self.socket, "--cache-dir", self.folder / "cache",
+                 "--state-dir", self.folder / "state"], env=self.environment, stdout=log,
+                stderr=log, preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
+        end = time.monotonic() + START_MOST_S
+        while not self._answers():
+            assert self.process.poll() is None, (self.folder / "kilnd.log").read_text()
+            assert time.monotonic() < end, f"kilnd does not listen at '{self.socket}'"
+            time.sleep(0.01)
+
+    def _answers(self):
+        with socket.socket(socket.AF_UNIX) as s:
+            return s.connect_ex(self.socket) == 0
+
+    def stop(self):
+        if self.process:
+            self.process.terminate()
+            self.process.wait()
+            self.process = None
+
+    def remove(self):
+        self.stop()
+        shutil.rmtree(self.folder)
+
+    def kilnctl(self, *arguments):
+        return subprocess.run([BUILD / "bin/kilnctl", *arguments], env=self.environment,
+                              check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(scope="session")
+def daemon():
+    d = Daemon()
+    try:
+        d.start()
+        yield d
+    finally:
+        d.remove()
+
+
+@pytest.fixture
+def own_daemon():
+    """One that a test may stop; not started yet."""
+    d = Daemon()
+    try:
+        yield d
+    finally:
+        d.remove()
+
+
+@pytest.fixture
+def client(daemon):
+    with kiln.Client(daemon.socket) as c:
+        yield c
+
+
+@pytest.fixture(scope="session")
+def compiler(daemon):
+    """Skips where this host has no compiler for TARGET; the name of one."""
+    with kiln.Client(daemon.socket) as c:
+        for toolchain in c.admin("toolchains")["toolchains"]:
+            if toolchain["family"] == "amdgpu":
+                return toolchain["name"]
+    pytest.skip("no compiler for AMD's targets here; scripts/install-deps test brings one")
+
+
+@pytest.fixture(scope="session")
+def source():
+    """Makes sources of distinct kernels."""
+    def make(name="k", body="", **other):
+        text = f'extern "C" __global__ void {name}(float *p) {{ p[0] = 1; {body} }}\n'
+        return kiln.KernelSource(target=TARGET, program=f"{name}.cpp", source=text, **other)
+    return make
+
+
+@pytest.fixture(scope="session")
+def problem():
+    return kiln.Problem(n=2, c=4, k=8, input=(8, 8), filter=3, pad=1)

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""The binding against the public headers: a compiler says what they mean."""
+import ctypes
+import os
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from conftest import SOURCE
+from kiln import _abi, enums
+
+INCLUDE = SOURCE / "libclient/include"
+STRUCTS = {name: value for name, value in vars(_abi).items()
+           if isinstance(value, type) and issubclass(value, ctypes.Structure)}
+# What Python programs get otherwise, or not at all: they launch by their framework.
+LEFT_OUT = re.compile(
+    r"kiln_(admin_call|events|conv_\w+|device_(?!list$)\w+|driver_flag|event_\w+|lease_\w+"
+    r"|library_\w+|memory_\w+|plan_ref|problem_from_driver|run_\w+|stream_\w+)$")
+# C's names of the enums' members.
+PREFIXES = {"ErrorCode": "KILN_E_", "Rung": "KILN_RUNG_", "Tier": "KILN_TIER_",
+            "Priority": "KILN_", "Direction": "KILN_", "Layout": "KILN_", "DataType": "KILN_",
+            "Tensor": "KILN_TENSOR_", "PlanSource": "KILN_PLAN_", "TuningTier": "KILN_TUNING_"}
+NOT_IN_C = {"Role"}  # a number with a comment there
+C_TYPES = {ctypes.c_int: "int", ctypes.c_uint: "unsigned", ctypes.c_size_t: "size_t",
+           ctypes.c_uint64: "uint64_t", ctypes.c_uint32: "uint32_t", ctypes.c_double: "double",
+           ctypes.c_char_p: "char *", None: "void"}
+# The same size to ctypes, so it does not tell them apart: size_t is uint64_t, unsigned uint32_t.
+SAME = {"size_t": "uint64_t", "unsigned": "uint32_t"}
+
+
+def compiler(*arguments, text):
+    command = shlex.split(os.environ.get("CC", "cc"))
+    try:
+        return subprocess.run([*command, "-I", INCLUDE, *arguments], input=text, text=True,
+                              check=True, capture_output=True).stdout
+    except FileNotFoundError:
+        pytest.skip(f"no C compiler here: '{command[0]}'")
+
+
+def c_name(struct):
+    return "kiln_" + re.sub(r"(?<!^)(?=[A-Z])", "_", struct).lower()
+
+
+@pytest.fixture(scope="module")
+def headers():
+    """The declarations of all public headers, without comments, a line each."""
+    text = compiler("-E", "-P", "-x", "c", "-", text="#include <kiln/kiln.h>\n")
+    return re.sub(r"\s+", " ", text)
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory):
+    """What a C program prints: {"struct.field": (offset, size), "struct": size, "NAME": value}."""
+    lines = []
+    for name, struct in STRUCTS.items():
+        c = f"struct {c_name(name)}"
+        lines.append(f'printf("{name} %zu\\n", sizeof({c}));')
+        for field, *_ in struct._fields_:
+            lines.append(f'printf("{name}.{field} %zu %zu\\n", offsetof({c}, {field}), '
+                         f"sizeof((({c} *)0)->{field}));")
+    for kind, prefix in PREFIXES.items():
+        for member in getattr(enums, kind):
+            lines.append(f'printf("{kind}.{member.name} %d\\n", (int){prefix}{member.name});')
+    program = tmp_path_factory.mktemp("abi") / "facts"
+    compiler("-x", "c", "-", "-o", program, text="#include <kiln/kiln.h>\n#include <stdio.h>\n"
+             "int main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n")
+    printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    return {name: tuple(map(int, values))
+            for name, *values in (line.split() for line in printed.splitlines())}
+
+
+@pytest.mark.parametrize("name", STRUCTS)
+def test_structs_have_the_headers_layout(name, facts, headers):
+    struct = STRUCTS[name]
+    assert facts[name] == (ctypes.sizeof(struct),)
+    for field, *_ in struct._fields_:
+        place = getattr(struct, field)
+        assert facts[f"{name}.{field}"] == (place.offset, place.size), field
+    body = re.search(r"struct %s \{(.*?)\};" % c_name(name), headers).group(1)
+    assert members(body) == [field for field, *_ in struct._fields_]
+
+
+def members(body):
+    """Names in the order of their declarations."""
+    declared = re.split("[;,]", body)
+    return [re.search(r"(\w+)\s*(\[\w+\])?\s*$", part).group(1)
+            for part in declared if part.strip()]
+
+
+@pytest.mark.parametrize("name", STRUCTS)
+def test_members_have_the_headers_kinds(name, headers):
+    """Of one size are a pointer and a size_t, an int and an unsigned."""
+    body = re.search(r"struct %s \{(.*?)\};" % c_name(name), headers).group(1)
+    for declaration in filter(str.strip, body.split(";")):
+        first, *more = declaration.split(",")
+        for part in (first, *(first.split()[0] + " " + other for other in more)):
+            field = members(part)[0]
+            kind = dict(STRUCTS[name]._fields_)[field]
+            kind = kind._type_ if issubclass(kind, ctypes.Array) else kind
+            declared = part[:re.search(r"\b%s\b\s*(\[\w+\])?\s*$" % field, part).start()]
+            if "*" in first:
+                declared = first[:first.rindex("*") + 1]
+            assert written(kind) == plain(declared), field
+
+
+def plain(c_type):
+    """As written() writes it."""
+    text = re.sub(r"\b(const|struct)\b", "", c_type)
+    text = re.sub(r"\s+", " ", text.replace("*", " * ")).strip()
+    text = SAME.get(text, text)
+    handle = re.fullmatch(r"kiln_\w+ ((\* )*\*)", text)
+    if handle and text.split()[0] not in map(c_name, STRUCTS):
+        text = "void " + handle.group(1)
+    return text
+
+
+def written(kind):
+    """A type of ctypes as C would have it; an opaque handle is a void *."""
+    if kind is ctypes.c_void_p:
+        return "void *"
+    if kind is ctypes.c_char:
+        return "char"
+    if isinstance(kind, type) and issubclass(kind, ctypes.Structure):
+        return c_name(next(name for name, struct in STRUCTS.items() if struct is kind))
+    if isinstance(kind, type) and issubclass(kind, ctypes._Pointer):
+        return plain(written(kind._type_) + " *")
+    return plain(C_TYPES[kind])
+
+
+def parameters(text):
+    """Types of a C parameter list."""
+    if text.strip() == "void":
+        return []
+    found = []
+    for part in text.split(","):
+        part = re.sub(r"(\w+)\s*\[\w*\]\s*$", r"*\1", part)
+        found.append(plain(re.sub(r"(?<=[\s*])\w+\s*$", "", part)))
+    return found
+
+
+CALLBACKS = {_abi.KernelReady: "kiln_kernel_ready", _abi.PlanReady: "kiln_plan_ready",
+             _abi.DeviceFound: "kiln_device_found"}
+
+
+@pytest.mark.parametrize("name,result,arguments", _abi.FUNCTIONS,
+                         ids=[name for name, *_ in _abi.FUNCTIONS])
+def test_functions_have_the_headers_types(name, result, arguments, headers):
+    found = re.search(r"([\w ]+[ *]+)\b%s\(([^;]*)\);" % name, headers)
+    assert found, "the headers have no such function"
+    assert written(result) == plain(found.group(1))
+    expected = [plain(CALLBACKS[a] + " *") if a in CALLBACKS else written(a) for a in arguments]
+    assert expected == parameters(found.group(2))
+
+
+@pytest.mark.parametrize("callback", CALLBACKS, ids=CALLBACKS.get)
+def test_callbacks_have_the_headers_types(callback, headers):
+    found = re.search(r"typedef (\w+) %s\(([^;]*)\);" % CALLBACKS[callback], headers)
+    assert written(callback._restype_) == found.group(1)
+    assert [written(a) for a in callback._argtypes_] == parameters(found.group(2))
+
+
+@pytest.mark.parametrize("kind", PREFIXES)
+def test_enums_have_the_headers_values(kind, facts, headers):
+    for member in getattr(enums, kind):
+        assert facts[f"{kind}.{member.name}"] == (member.value,), member
+    # and all of them: the enum of C with the first member has as many
+    first = PREFIXES[kind] + next(iter(getattr(enums, kind))).name
+    bodies = re.findall(r"enum \{([^}]*)\}", headers)
+    body = next(b for b in bodies if re.search(rf"\b{first}\b", b))
+    assert len([m for m in body.split(",") if m.strip()]) == len(getattr(enums, kind))
+
+
+def test_every_enum_is_compared():
+    kinds = {name for name, value in vars(enums).items()
+             if isinstance(value, type) and issubclass(value, enums.IntEnum)} - {"IntEnum"}
+    assert kinds == set(PREFIXES) | NOT_IN_C
+
+
+def test_every_export_is_bound_or_left_out():
+    exports = set(re.findall(r"\b(kiln_\w+);", (SOURCE / "libclient/exports.map").read_text()))
+    bound = {name for name, *_ in _abi.FUNCTIONS}
+    assert bound <= exports
+    left_out = {name for name in exports if LEFT_OUT.match(name)}
+    assert not left_out & bound
+    assert exports == bound | left_out

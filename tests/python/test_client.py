@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: MIT
+"""A client's life: opened, asked, closed, shared by threads, left behind by a fork."""
+import copy
+import gc
+import os
+import pickle
+import signal
+import socket
+import threading
+import time
+import weakref
+
+import pytest
+
+import kiln
+from kiln._call import Handle, to_milliseconds
+from kiln._library import library
+
+THREADS = 8
+
+
+@pytest.fixture
+def closed(monkeypatch):
+    """Pointers of clients given back, in order."""
+    gc.collect()  # what earlier tests left
+    given = []
+    original = Handle.__del__
+
+    def counting(handle):
+        if handle._give_back is library().kiln_client_close:
+            given.append(handle.pointer)
+        original(handle)
+
+    monkeypatch.setattr(Handle, "__del__", counting)
+    yield given
+
+
+@pytest.fixture
+def silent(tmp_path):
+    """A socket that takes connections and says nothing."""
+    path = tmp_path / "silent.sock"
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(path))
+        s.listen()
+        yield path
+
+
+def test_ping_says_how_long_it_took(client):
+    assert 0 < client.ping() < 60
+
+
+def test_status_names_the_daemon(client, daemon):
+    before = client.status()
+    assert (before.rung, before.daemon, before.daemon_pid) == (kiln.Rung.NONE, "", 0)
+    client.ping()
+    after = client.status()
+    assert after.rung == kiln.Rung.DAEMON and after.reason == ""
+    assert after.socket_path == daemon.socket
+    assert kiln.version() in after.daemon and after.daemon_pid == daemon.process.pid
+    assert after.requests > before.requests
+
+
+def test_administration_is_json_in_and_out(client, daemon):
+    assert client.admin("status")["pid"] == daemon.process.pid
+    assert client.admin("kernel_list", {"target": "gfx90c"})["kernels"] == []
+    with pytest.raises(kiln.InvalidError, match="no_such_request"):
+        client.admin("no_such_request")
+
+
+def test_without_a_daemon_opening_works_and_asking_fails(tmp_path):
+    with kiln.Client(tmp_path / "none.sock") as client:
+        with pytest.raises(kiln.UnavailableError, match="none.sock") as caught:
+            client.ping()
+        assert caught.value.code == kiln.ErrorCode.UNAVAILABLE and caught.value.retryable
+        assert client.status().rung == kiln.Rung.NONE
+        assert "none.sock" in client.status().reason
+
+
+def test_a_daemon_that_returns_is_used_again(own_daemon):
+    own_daemon.start()
+    with kiln.Client(own_daemon.socket) as client:
+        client.ping()
+        own_daemon.stop()
+        own_daemon.start()
+        client.ping(timeout=60)
+        assert client.status().reconnects == 1
+
+
+def test_a_call_ends_with_its_timeout(silent):
+    with kiln.Client(silent) as client:
+        with pytest.raises(kiln.TimedOutError) as caught:
+            client.ping(timeout=0.02)
+        assert isinstance(caught.value, TimeoutError)
+
+
+@pytest.mark.parametrize("seconds,ms", [(None, 0), (0.0001, 1), (0.0015, 2), (1, 1000),
+                                        (2.5, 2500)])
+def test_times_are_rounded_up_to_milliseconds(seconds, ms):
+    """0 would be the default."""
+    assert to_milliseconds(seconds) == ms
+
+
+def test_a_client_has_a_timeout_of_its_own(silent):
+    with kiln.Client(silent, timeout=0.02) as client:
+        with pytest.raises(kiln.TimedOutError):
+            client.ping()
+
+
+@pytest.mark.parametrize("wrong", [0, -1, -0.001, float("nan"), float("inf"), 2**31])
+def test_a_timeout_is_a_positive_number_of_seconds(client, wrong):
+    with pytest.raises(kiln.InvalidError, match="time-out"):
+        client.ping(timeout=wrong)
+    with pytest.raises(kiln.InvalidError, match="time-out"):
+        kiln.Client(timeout=wrong)
+
+
+def test_what_libkiln_refuses_is_an_exception():
+    with pytest.raises(kiln.InvalidError):
+        kiln.Client("/" + "x" * 200)  # longer than a socket's path
+    with pytest.raises(kiln.InvalidError, match="table_entries"):
+        kiln.Client(table_entries=2**31)
+    with pytest.raises(kiln.InvalidError, match="NUL"):
+        kiln.Client("a\0b")
+
+
+def test_the_variable_names_the_socket(daemon, monkeypatch):
+    monkeypatch.setenv("KILN_SOCKET", daemon.socket)
+    with kiln.Client(name="test") as client:
+        client.ping()
+        assert client.status().socket_path == daemon.socket
+
+
+# ---- closing ----
+
+
+def test_leaving_the_block_closes_once(daemon, closed):
+    with kiln.Client(daemon.socket) as client:
+        client.ping()
+        assert closed == []
+    assert len(closed) == 1
+    client.close()
+    del client
+    gc.collect()
+    assert len(closed) == 1
+
+
+def test_a_forgotten_client_is_closed(daemon, closed):
+    client = kiln.Client(daemon.socket)
+    gone = weakref.ref(client)
+    del client
+    gc.collect()
+    assert gone() is None and len(closed) == 1
+
+
+def test_a_closed_client_says_so(daemon, problem):
+    client = kiln.Client(daemon.socket)
+    client.close()
+    for call in (client.ping, client.status, lambda: client.fetch("0" * 64),
+                 lambda: client.fetch_batch([]), lambda: client.plan(problem, "gfx90a"),
+                 lambda: client.plan_batch([problem], "gfx90a"),
+                 lambda: client.find_get(problem, "gfx90a68")):
+        with pytest.raises(kiln.InvalidError, match="closed"):
+            call()
+
+
+def test_a_failed_open_leaves_nothing_to_close(closed):
+    with pytest.raises(kiln.InvalidError):
+        kiln.Client("/" + "x" * 200)
+    gc.collect()
+    assert closed == []
+
+
+def test_closing_lets_calls_under_way_end(own_daemon, closed):
+    own_daemon.start()
+    client = kiln.Client(own_daemon.socket)
+    client.ping()
+    before = client.status().requests
+    own_daemon.process.send_signal(signal.SIGSTOP)
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(client.ping()))
+    thread.start()
+    while client.status().requests == before:
+        time.sleep(0.001)
+    client.close()
+    assert closed == [] and answers == []
+    own_daemon.process.send_signal(signal.SIGCONT)
+    thread.join()
+    assert len(answers) == 1 and len(closed) == 1
+
+
+def test_an_exception_that_is_kept_keeps_no_client_open(silent, closed):
+    client = kiln.Client(silent)
+    with pytest.raises(kiln.TimedOutError) as caught:
+        client.ping(timeout=0.02)
+    client.close()
+    assert len(closed) == 1 and caught.value.__traceback__
+
+
+def test_clients_and_handles_are_not_copied(client):
+    for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="client"):
+            attempt(client)
+
+
+# ---- threads and forks ----
+
+
+def test_threads_share_a_client(client):
+    results = []
+
+    def ask():
+        for _ in range(50):
+            results.append(client.ping() > 0)
+
+    threads = [threading.Thread(target=ask) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [True] * 50 * THREADS
+
+
+def test_other_threads_run_during_a_call(silent):
+    """The call waits for an answer that only another Python thread could let end."""
+    moved = threading.Event()
+    with kiln.Client(silent) as client:
+        thread = threading.Thread(target=moved.set)
+        thread.start()
+        with pytest.raises(kiln.TimedOutError):
+            client.ping(timeout=0.1)
+        assert moved.is_set()
+        thread.join()
+
+
+def in_child(work):
+    """What |work| returns in a forked child, as text."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            text = work()
+        except BaseException as error:
+            text = f"{type(error).__name__}: {error}"
+        os.write(write, text.encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        text = pipe.read()
+    assert os.waitpid(pid, 0)[1] == 0
+    return text
+
+
+def test_a_child_may_not_use_its_parents_client(client):
+    client.ping()
+    assert in_child(lambda: str(client.ping())).startswith("InvalidError: ")
+    client.ping()
+
+
+def test_a_child_may_close_its_parents_client_and_open_its_own(daemon, client):
+    client.ping()
+
+    def work():
+        client.close()
+        with kiln.Client(daemon.socket) as own:
+            own.ping()
+        return "ok"
+
+    assert in_child(work) == "ok"
+    client.ping()
+    assert client.status().reconnects == 0

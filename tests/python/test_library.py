@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""Where libkiln comes from, each time in an interpreter of its own: a process has one libkiln."""
+import os
+import subprocess
+import sys
+
+import pytest
+
+import kiln
+from conftest import BUILD, SOURCE
+from kiln import _abi
+from test_abi import compiler
+
+
+def run(code, **variables):
+    environment = {k: v for k, v in os.environ.items() if k != "KILN_LIBRARY_PATH"}
+    return subprocess.run([sys.executable, "-B", *code], env={**environment, **variables},
+                          capture_output=True, text=True)
+
+
+def test_the_variable_names_the_folder():
+    ended = run(["-c", "import kiln; print(kiln.version())"], KILN_LIBRARY_PATH=str(BUILD / "lib"))
+    assert ended.stdout.strip() == kiln.__version__, ended.stderr
+
+
+def test_the_variable_names_the_file():
+    ended = run(["-c", "import kiln; print(kiln.load_library())"],
+                KILN_LIBRARY_PATH=str(BUILD / "lib/libkiln.so.0"))
+    assert ended.stdout.strip() == str(BUILD / "lib/libkiln.so.0"), ended.stderr
+
+
+def test_a_parameter_counts_before_the_variable():
+    ended = run(["-c", f"import kiln; kiln.load_library('{BUILD}/lib'); print(kiln.version())"],
+                KILN_LIBRARY_PATH="/nowhere/libkiln.so.0")
+    assert ended.stdout.strip() == kiln.__version__, ended.stderr
+
+
+def test_without_either_the_loader_looks_for_it():
+    ended = run(["-c", "import kiln; print(kiln.load_library())"],
+                LD_LIBRARY_PATH=str(BUILD / "lib"))
+    assert ended.stdout.strip() == "libkiln.so.0", ended.stderr
+
+
+def test_importing_needs_no_library():
+    ended = run(["-c", "import kiln; kiln.Problem(n=1, c=1, k=1, input=(1, 1), filter=1)"],
+                KILN_LIBRARY_PATH="/nowhere/libkiln.so.0")
+    assert ended.returncode == 0, ended.stderr
+
+
+FAILS = """
+import kiln, pickle
+try:
+    kiln.Client()
+except kiln.LibraryError as error:
+    assert error.code == kiln.ErrorCode.UNAVAILABLE and not error.retryable
+    assert type(pickle.loads(pickle.dumps(error))) is kiln.LibraryError
+    print(error)
+"""
+
+
+def test_an_absent_library_is_named_with_what_to_do():
+    ended = run(["-c", FAILS], KILN_LIBRARY_PATH="/nowhere/libkiln.so.0")
+    assert "'/nowhere/libkiln.so.0'" in ended.stdout, ended.stderr
+    assert "KILN_LIBRARY_PATH" in ended.stdout
+
+
+def test_another_library_is_not_taken_for_libkiln():
+    ended = run(["-c", FAILS], KILN_LIBRARY_PATH="libc.so.6")
+    assert "'libc.so.6' lacks" in ended.stdout, ended.stderr
+    assert "kiln_error_name" in ended.stdout
+
+
+MAJOR, MINOR, _ = map(int, kiln.__version__.split("."))
+
+
+@pytest.mark.parametrize("version,taken", [
+    (f"{MAJOR}.{MINOR}.99", True), (f"{MAJOR}.{MINOR + 1}.0", False),
+    (f"{MAJOR + 1}.{MINOR}.0", False)])
+def test_a_library_of_another_minor_version_is_refused(tmp_path, version, taken):
+    functions = [f"int {name}(void) {{ return 0; }}" for name, *_ in _abi.FUNCTIONS
+                 if name != "kiln_version"]
+    compiler("-x", "c", "-", "-shared", "-fPIC", "-o", tmp_path / "libkiln.so.0", text="\n".join(
+        [*functions, f'const char *kiln_version(void) {{ return "{version}"; }}']))
+    ended = run(["-c", "import kiln; print(kiln.load_library())"], KILN_LIBRARY_PATH=str(tmp_path))
+    assert (ended.returncode == 0) == taken, ended.stderr
+    assert taken or f"libkiln {version}, and this package is for {kiln.__version__}:" in ended.stderr
+
+
+def test_a_second_library_is_refused(tmp_path):
+    other = tmp_path / "libkiln.so.0"
+    other.write_bytes((BUILD / "lib/libkiln.so.0").read_bytes())
+    kiln.load_library(BUILD / "lib")
+    kiln.load_library()
+    try:
+        kiln.load_library(other)
+    except kiln.InvalidError as error:
+        assert "already" in str(error)
+    else:
+        raise AssertionError("two libraries in one process")
+
+
+def test_the_versions_agree():
+    project = (SOURCE / "libclient/python/pyproject.toml").read_text()
+    assert kiln.version() == kiln.__version__ == os.environ.get("KILN_VERSION", kiln.__version__)
+    assert f'\nversion = "{kiln.__version__}"\n' in project
+
+
+def test_main_says_what_it_found(daemon):
+    ended = run(["-m", "kiln"], KILN_LIBRARY_PATH=str(BUILD / "lib"), KILN_SOCKET=daemon.socket)
+    assert ended.returncode == 0, ended.stderr
+    assert f"pid {daemon.process.pid}, answers" in ended.stdout
+
+
+def test_main_fails_without_a_daemon(tmp_path):
+    ended = run(["-m", "kiln"], KILN_LIBRARY_PATH=str(BUILD / "lib"),
+                KILN_SOCKET=str(tmp_path / "none.sock"))
+    assert ended.returncode == 1
+    assert f"kiln {kiln.__version__}" in ended.stdout
+    assert "none.sock" in ended.stderr

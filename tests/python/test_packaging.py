@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""What an installation gets, built without a network."""
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from conftest import SOURCE
+
+PACKAGE = SOURCE / "libclient/python"
+
+
+def test_a_build_has_every_module_and_the_types_marker(tmp_path):
+    pytest.importorskip("setuptools", minversion="61", reason="no setuptools that reads pyproject")
+    copy = tmp_path / "source"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "build", "*-info"))
+    subprocess.run([sys.executable, "-B", "-c", "import setuptools; setuptools.setup()", "-q",
+                    "build", "--build-base", tmp_path / "base", "--build-lib", tmp_path / "lib"],
+                   cwd=copy, check=True, capture_output=True)
+    built = {p.relative_to(tmp_path / "lib").as_posix() for p in (tmp_path / "lib").rglob("*.*")}
+    wanted = {p.relative_to(PACKAGE).as_posix()
+              for p in (PACKAGE / "kiln").iterdir() if p.is_file()}
+    assert built == wanted and "kiln/py.typed" in built
+
+
+def test_all_public_names_are_there():
+    import kiln
+    assert sorted(kiln.__all__) == kiln.__all__
+    assert all(hasattr(kiln, name) for name in kiln.__all__)
+
+
+def test_nothing_beyond_the_standard_library_is_imported():
+    code = ("import sys; before = set(sys.modules); import kiln, kiln.__main__; "
+            "print(*{m.split('.')[0] for m in set(sys.modules) - before} "
+            "- set(sys.stdlib_module_names) - {'kiln'})")
+    if sys.version_info < (3, 10):
+        pytest.skip("this Python has no list of its standard modules")
+    ended = subprocess.run([sys.executable, "-B", "-c", code], check=True, capture_output=True,
+                           text=True)
+    assert ended.stdout.strip() == ""

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""Plans, prefetching, solutions."""
+import dataclasses
+
+import pytest
+
+import kiln
+from conftest import TARGET
+
+
+def test_a_plan_has_kernels_and_launches(client, compiler, problem):
+    plan = client.plan(problem, TARGET)
+    assert plan.solver and plan.toolchain and plan.toolchain_identity
+    assert plan.source == kiln.PlanSource.HEURISTIC and plan.expected_ms == 0
+    assert plan.launches and plan.objects and plan.plan_ns > 0
+    for launch in plan.launches:
+        assert launch.kernel and 0 <= launch.object < len(plan.objects)
+        assert all(size > 0 for size in launch.grid + launch.group)
+    for made in plan.objects:
+        assert made.kernel.key == made.key and len(made.kernel) == made.size
+        assert bytes(made.kernel).startswith(b"\x7fELF")
+
+
+def test_a_plans_kernels_outlive_it_and_the_client(daemon, compiler, problem):
+    with kiln.Client(daemon.socket) as client:
+        kernel = client.plan(problem, TARGET).objects[0].kernel
+    assert bytes(kernel).startswith(b"\x7fELF")
+
+
+def test_a_solver_can_be_forced(client, compiler, problem):
+    plan = client.plan(problem, TARGET, solver="ConvDirectNaive")
+    assert plan.solver == "ConvDirectNaive"
+    with pytest.raises(kiln.KilnError):
+        client.plan(problem, TARGET, solver="NoSuchSolver")
+
+
+def test_without_objects_only_their_names_come(client, compiler, problem):
+    plan = client.plan(problem, TARGET, objects=False)
+    assert [made.kernel for made in plan.objects] == [None] * len(plan.objects)
+    assert all(len(made.key) == 64 and made.size > 0 for made in plan.objects)
+
+
+def test_a_batch_answers_in_its_order(client, compiler, problem):
+    problems = [problem, dataclasses.replace(problem, groups=3), dataclasses.replace(problem, n=1)]
+    told = []
+    plans = client.plan_batch(problems, TARGET, ready=lambda i, p: told.append(i))
+    assert isinstance(plans[0], kiln.Plan) and isinstance(plans[2], kiln.Plan)
+    assert isinstance(plans[1], kiln.InvalidError)
+    assert sorted(told) == [0, 1, 2]
+
+
+def test_a_batch_of_nothing_is_nothing(client):
+    assert client.plan_batch([], TARGET) == []
+
+
+def test_an_exception_of_the_callback_ends_the_batch(client, compiler, problem):
+    def ready(index, plan):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        client.plan_batch([problem] * 3, TARGET, ready=ready)
+
+
+def test_prefetched_kernels_are_there_afterwards(client, compiler, problem):
+    wanted = [dataclasses.replace(problem, direction=d) for d in kiln.Direction]
+    plans = client.prefetch(wanted, TARGET)
+    assert len(plans) == 3
+    for plan in plans:
+        assert all(made.kernel is None for made in plan.objects)
+        for made in plan.objects:
+            assert len(client.fetch(made.key)) == made.size
+
+
+def test_prefetching_stands_behind_what_is_interactive(client, compiler, problem, monkeypatch):
+    asked = []
+    original = kiln.plan.to_options
+
+    def noting(*arguments, **options):
+        asked.append(original(*arguments, **options))
+        return asked[-1]
+
+    monkeypatch.setattr(kiln.plan, "to_options", noting)
+    client.prefetch([problem], TARGET)
+    client.plan_batch([problem], TARGET)
+    assert [(o.priority, o.no_objects) for o in asked] == [(1, 1), (0, 0)]
+
+
+def test_a_target_that_is_none_is_refused(client, problem):
+    with pytest.raises(kiln.KilnError):
+        client.plan(problem, "no such target")
+    with pytest.raises(kiln.InvalidError, match="NUL"):
+        client.plan(problem, "gfx90a\0")
+
+
+def test_a_problem_is_a_problem(client):
+    with pytest.raises(TypeError, match="kiln.Problem"):
+        client.plan("conv -n 1", TARGET)
+
+
+def test_solutions_name_every_solver_that_applies(client, compiler, problem):
+    solutions = client.solutions(problem, TARGET)
+    assert "ConvDirectNaive" in [s.solver for s in solutions]
+    for solution in solutions:
+        assert solution.algorithm.startswith("miopenConvolution")
+        assert solution.find_ms == 0 and solution.best_config == ""
+
+
+def test_devices_are_listed_with_what_is_missing():
+    found = kiln.devices()
+    assert {d.name.split(":")[0] for d in found} == {"hip", "cuda", "opencl"}
+    for device in found:
+        if device.why_not is None:
+            assert ":" in device.name and device.target and device.database_id
+        else:
+            assert isinstance(device.why_not, kiln.KilnError) and str(device.why_not)

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/launch_service.h"
+
+#include "common/fs.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GIVEN_FD 3
+
+static void become_unit(const struct launch_service *service, int connection, const char *launcher,
+                        const char *program)
+{
+    char place[sizeof(service->folder) + 16], pid[16];
+    snprintf(place, sizeof(place), "%s/unit-XXXXXX", service->folder);
+    snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    if (!mkdtemp(place) || chdir(place) != 0 || dup2(connection, GIVEN_FD) != GIVEN_FD ||
+        setenv("LISTEN_PID", pid, 1) != 0 || setenv("LISTEN_FDS", "1", 1) != 0)
+        _exit(90);
+    signal(SIGCHLD, SIG_DFL);
+    execl(launcher, launcher, program, NULL);
+    _exit(91);
+}
+
+static void serve(const struct launch_service *service, int listening, const char *launcher,
+                  const char *program)
+{
+    signal(SIGCHLD, SIG_IGN); /* nobody waits for a unit */
+    for (;;) {
+        int connection = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+        if (connection < 0)
+            _exit(92);
+        if (fork() == 0) {
+            if (listening == GIVEN_FD || connection == GIVEN_FD)
+                connection = fcntl(connection, F_DUPFD_CLOEXEC, GIVEN_FD + 1);
+            become_unit(service, connection, launcher, program);
+        }
+        close(connection);
+    }
+}
+
+void launch_service_start(struct launch_service *service, const char *folder, const char *launcher,
+                          const char *program)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    snprintf(service->folder, sizeof(service->folder), "%s/service", folder);
+    assert_int_equal(mkdir(service->folder, 0700), 0);
+    snprintf(service->path, sizeof(service->path), "%s/socket", service->folder);
+    strcpy(address.sun_path, service->path);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fd, 16), 0);
+    service->pid = fork();
+    assert_true(service->pid >= 0);
+    if (service->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        setpgid(0, 0);
+        serve(service, fd, launcher, program);
+    }
+    setpgid(service->pid, service->pid); /* whichever of us comes first */
+    close(fd);
+}
+
+void launch_service_end_units(struct launch_service *service) { kill(-service->pid, SIGKILL); }
+
+void launch_service_stop(struct launch_service *service)
+{
+    int status;
+    if (service->pid <= 0)
+        return;
+    launch_service_end_units(service);
+    assert_int_equal(waitpid(service->pid, &status, 0), service->pid);
+    service->pid = 0;
+    fs_remove_tree(AT_FDCWD, service->folder);
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT */
+/* kilnctl doctor: each verdict, and what is advised. */
+#include "tests/support/test.h"
+
+#include "cli/kilnctl/doctor_daemon.h"
+#include "cli/kilnctl/doctor_folders.h"
+#include "cli/kilnctl/doctor_socket.h"
+#include "cli/kilnctl/doctor_units.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture {
+    struct findings findings;
+    struct socket_facts socket;
+    struct folder_facts folder;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    *state = f;
+    if (!f)
+        return -1;
+    f->socket = (struct socket_facts){ .path = "/run/kiln/kilnd.sock",
+                                       .is_system = true,
+                                       .mode = S_IFSOCK | 0660,
+                                       .owner = "root",
+                                       .group = "kiln",
+                                       .user = "ada",
+                                       .euid = 1000 };
+    f->folder = (struct folder_facts){ .what = "cache",
+                                       .path = "/var/cache/kiln",
+                                       .bytes = 100ull << 30,
+                                       .free_bytes = 50ull << 30,
+                                       .inodes = 1000000,
+                                       .free_inodes = 900000 };
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+static struct json *read_json(const char *text)
+{
+    struct json *j = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(json_parse(bytes_of_text(text), "a test's text", &j, &err), err);
+    return j;
+}
+
+/* The only finding of that verdict so far. */
+static const struct finding *only(const struct fixture *f, enum verdict verdict)
+{
+    const struct finding *found = NULL;
+    for (size_t i = 0; i < f->findings.count; i++) {
+        if (f->findings.items[i].verdict != verdict)
+            continue;
+        assert_null(found);
+        found = &f->findings.items[i];
+    }
+    assert_non_null(found);
+    return found;
+}
+
+static void expect(const struct fixture *f, enum verdict verdict, const char *what,
+                   const char *advice)
+{
+    const struct finding *found = only(f, verdict);
+    assert_says(found->what, what);
+    assert_says(found->advice, advice);
+}
+
+/* ---- socket ---- */
+
+static void a_socket_one_may_use_is_ok(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(socket_judge(&f->socket, &f->findings));
+    assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2);
+}
+
+static void a_missing_socket_tells_how_to_start_what_is_installed(void **state)
+{
+    struct fixture *f = *state;
+    f->socket.stat_errno = ENOENT;
+    f->socket.has_unit = true;
+    assert_false(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_FAIL, "there is no '/run/kiln/kilnd.sock'",
+           "systemctl enable --now kilnd.socket");
+}
+
+static void a_missing_socket_of_ones_own_tells_what_to_start(void **state)
+{
+    struct fixture *f = *state;
+    f->socket = (struct socket_facts){ .path = "/tmp/x.sock",
+                                       .stat_errno = ENOENT,
+                                       .elsewhere = "/run/kiln/kilnd.sock" };
+    assert_false(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_FAIL, "/tmp/x.sock", "kilnd --socket /tmp/x.sock");
+    assert_says(only(f, VERDICT_FAIL)->advice, "or use the one at /run/kiln/kilnd.sock");
+}
+
+static void who_is_not_in_the_group_is_told_which(void **state)
+{
+    struct fixture *f = *state;
+    f->socket.connect_errno = EACCES;
+    assert_false(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_FAIL, "for group kiln, which user ada is not in", "usermod -aG kiln ada");
+}
+
+static void who_joined_the_group_after_the_login_is_told_to_log_in_again(void **state)
+{
+    struct fixture *f = *state;
+    f->socket.connect_errno = EACCES;
+    f->socket.in_group_file = true;
+    assert_false(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_FAIL, "this login began before", "log in again; until then: newgrp kiln");
+}
+
+static void a_socket_of_another_user_alone_is_told_as_that(void **state)
+{
+    struct fixture *f = *state;
+    f->socket.connect_errno = EACCES;
+    f->socket.mode = S_IFSOCK | 0600;
+    f->socket.uid = 1001;
+    assert_false(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_FAIL, "alone (mode 0600)", "start one of your own, as ada");
+}
+
+static void a_socket_that_nobody_listens_on_is_told_apart(void **state)
+{
+    struct fixture *f = *state;
+    f->socket.connect_errno = ECONNREFUSED;
+    assert_false(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_FAIL, "nobody listens", "kilnd");
+}
+
+static void what_is_no_socket_or_in_a_closed_folder_is_told(void **state)
+{
+    struct fixture *f = *state;
+    f->socket.mode = S_IFREG | 0644;
+    assert_false(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_FAIL, "is no socket", "move it away");
+    f->findings.count = 0;
+    f->socket.stat_errno = EACCES;
+    assert_false(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_FAIL, "may not enter the folder", "chmod a+x");
+}
+
+/* ---- folders ---- */
+
+static void a_local_disk_with_room_is_ok(void **state)
+{
+    struct fixture *f = *state;
+    folder_judge(&f->folder, &f->findings);
+    expect(f, VERDICT_OK, "50.0 GiB of 100 GiB free", "");
+}
+
+static void a_network_filesystem_names_the_setting(void **state)
+{
+    struct fixture *f = *state;
+    snprintf(f->folder.network, sizeof(f->folder.network), "nfs");
+    snprintf(f->folder.setting, sizeof(f->folder.setting), "cache_dir in /etc/kiln/kilnd.json");
+    folder_judge(&f->folder, &f->findings);
+    expect(f, VERDICT_FAIL, "(nfs)",
+           "set cache_dir in /etc/kiln/kilnd.json to a folder on a local disk");
+}
+
+static void a_disk_that_is_read_only_full_or_without_inodes_fails(void **state)
+{
+    struct fixture *f = *state;
+    f->folder.read_only = true;
+    folder_judge(&f->folder, &f->findings);
+    expect(f, VERDICT_FAIL, "read-only", "remount,rw");
+    f->findings.count = 0;
+    f->folder.read_only = false;
+    f->folder.free_bytes = 4096;
+    folder_judge(&f->folder, &f->findings);
+    expect(f, VERDICT_FAIL, "the disk is full", "make room");
+    f->findings.count = 0;
+    f->folder.free_bytes = 50ull << 30;
+    f->folder.free_inodes = 3;
+    folder_judge(&f->folder, &f->findings);
+    expect(f, VERDICT_FAIL, "3 inodes are free", "df -i");
+}
+
+static void a_disk_that_gets_full_is_warned_of(void **state)
+{
+    struct fixture *f = *state;
+    f->folder.free_bytes = 500ull << 20;
+    folder_judge(&f->folder, &f->findings);
+    expect(f, VERDICT_WARN, "500 MiB of 100 GiB free", "kilnctl gc");
+}
+
+static void a_filesystem_without_a_limit_of_inodes_is_fine(void **state)
+{
+    struct fixture *f = *state;
+    f->folder.inodes = f->folder.free_inodes = 0;
+    folder_judge(&f->folder, &f->findings);
+    only(f, VERDICT_OK);
+}
+
+/* ---- systemd ---- */
+
+#define UNIT(id, active, enabled)                                                 \
+    "Id=" id "\nLoadState=loaded\nActiveState=" active "\nUnitFileState=" enabled \
+    "\nResult=signal\n"
+
+static void units_that_run_are_ok(void **state)
+{
+    struct fixture *f = *state;
+    units_judge(UNIT("kilnd.socket", "active", "enabled") "\n" UNIT("kilnd.service", "inactive",
+                                                                    "disabled"),
+                true, &f->findings);
+    assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2); /* the socket starts it */
+}
+
+static void a_unit_that_failed_or_is_off_tells_what_to_type(void **state)
+{
+    struct fixture *f = *state;
+    units_judge(UNIT("kilnd.socket", "inactive", "disabled") "\n" UNIT("kilnd.service", "failed",
+                                                                       "enabled"),
+                true, &f->findings);
+    assert_int_equal(findings_count(&f->findings, VERDICT_FAIL), 2);
+    assert_says(f->findings.items[0].advice, "systemctl enable --now kilnd.socket");
+    assert_says(f->findings.items[1].what, "failed (signal)");
+    assert_says(f->findings.items[1].advice, "journalctl -u kilnd.service");
+}
+
+static void a_socket_that_is_gone_after_a_reboot_is_warned_of(void **state)
+{
+    struct fixture *f = *state;
+    units_judge(UNIT("kilnd.socket", "active", "disabled"), false, &f->findings);
+    expect(f, VERDICT_WARN, "gone after a reboot", "systemctl --user enable kilnd.socket");
+}
+
+static void no_units_are_no_trouble(void **state)
+{
+    struct fixture *f = *state;
+    units_judge("Id=kilnd.socket\nLoadState=not-found\nActiveState=inactive\n", true, &f->findings);
+    expect(f, VERDICT_OK, "started by hand", "");
+    f->findings.count = 0;
+    units_judge("", true, &f->findings);
+    units_judge("\n\n\nno=sense\n=\n", true, &f->findings);
+    assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2);
+}
+
+/* ---- what kilnd says ---- */
+
+static void versions_are_compared_without_the_programs_name(void **state)
+{
+    struct fixture *f = *state;
+    daemon_judge_version("0.1.0", "kilnd 0.1.0", &f->findings);
+    only(f, VERDICT_OK);
+    daemon_judge_version("0.2.0", "kilnd 0.1.0", &f->findings);
+    expect(f, VERDICT_WARN, "kilnd is 0.1.0", "restart kilnd");
+}
+
+static void judge_status(struct fixture *f, const char *text)
+{
+    KILN_AUTO(json) struct json *status = read_json(text);
+    f->findings.count = 0;
+    daemon_judge_status(status, &f->findings);
+}
+
+static void a_store_that_cannot_be_written_to_fails(void **state)
+{
+    struct fixture *f = *state;
+    judge_status(f, "{\"store\":{\"mode\":\"on\",\"health\":\"full\",\"trouble\":\"no space\"}}");
+    expect(f, VERDICT_FAIL, "(full): no space", "cache folder");
+    judge_status(f, "{\"store\":{\"mode\":\"off\",\"health\":\"ok\"}}");
+    expect(f, VERDICT_WARN, "it is off", "setting 'cache'");
+    judge_status(f, "{\"store\":{\"mode\":\"on\",\"health\":\"ok\",\"quarantined\":2}}");
+    expect(f, VERDICT_WARN, "2 damaged rows", "kilnctl clear");
+    judge_status(f,
+                 "{\"store\":{\"mode\":\"on\",\"health\":\"ok\"},\"tuning\":{\"available\":false,"
+                 "\"trouble\":\"locked\"}}");
+    expect(f, VERDICT_FAIL, "locked", "state folder");
+}
+
+#define STORE_OK "\"store\":{\"mode\":\"on\",\"health\":\"ok\"},"
+
+static void compilers_that_are_not_confined_are_told(void **state)
+{
+    struct fixture *f = *state;
+    judge_status(f, "{" STORE_OK "\"workers\":{\"total\":2,\"user\":\"kiln\",\"landlock\":false}}");
+    expect(f, VERDICT_WARN, "no Landlock", "Linux 5.19");
+    judge_status(f, "{" STORE_OK "\"workers\":{\"total\":2,\"user\":\"root\",\"landlock\":true}}");
+    expect(f, VERDICT_WARN, "as root", "compiler_user");
+    judge_status(f, "{" STORE_OK "\"workers\":{\"total\":0}}");
+    expect(f, VERDICT_WARN, "switched off", "'workers' is 0");
+    judge_status(f, "{" STORE_OK "\"workers\":{\"total\":2,\"user\":\"kiln\"}}");
+    only(f, VERDICT_UNSEEN);
+    judge_status(f, "{" STORE_OK "\"workers\":{\"total\":2,\"user\":\"kiln\",\"landlock\":true}}");
+    assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2);
+}
+
+static void judge_health(struct fixture *f, const char *text)
+{
+    KILN_AUTO(json) struct json *health = read_json(text);
+    f->findings.count = 0;
+    daemon_judge_health(health, 1000000, &f->findings);
+}
+
+static void a_damaged_database_fails(void **state)
+{
+    struct fixture *f = *state;
+    judge_health(f, "{\"cache\":{\"bytes\":4096,\"checked\":true,\"damage\":\"page 3\"}}");
+    expect(f, VERDICT_FAIL, "page 3", "kilnctl clear --yes");
+    judge_health(f, "{\"cache\":{\"bytes\":4096000000,\"checked\":false}}");
+    expect(f, VERDICT_UNSEEN, "3.8 GiB", "");
+}
+
+static void clocks_that_are_wrong_are_warned_of(void **state)
+{
+    struct fixture *f = *state;
+    judge_health(f, "{\"now\":1000000,\"cache\":{\"newest\":1090000}}");
+    expect(f, VERDICT_WARN, "in the future", "timedatectl");
+    judge_health(f, "{\"now\":1100000,\"cache\":{}}");
+    expect(f, VERDICT_WARN, "differ by 1 d 03 h", "container");
+}
+
+static void limits_that_are_too_low_are_told(void **state)
+{
+    struct fixture *f = *state;
+    judge_health(f, "{\"now\":1000000,\"limits\":{\"open_files\":256,\"memfd_sealed\":true}}");
+    expect(f, VERDICT_WARN, "256", "LimitNOFILE");
+    judge_health(f,
+                 "{\"now\":1000000,\"limits\":{\"memfd_sealed\":false,\"memfd_trouble\":\"no\"}}");
+    expect(f, VERDICT_FAIL, "no sealed memory file: no", "memfd_create");
+}
+
+static void judge_packages(struct fixture *f, const char *list, const char *coverage)
+{
+    KILN_AUTO(json) struct json *l = read_json(list);
+    KILN_AUTO(json) struct json *c = read_json(coverage);
+    f->findings.count = 0;
+    daemon_judge_packages(l, c, &f->findings);
+}
+
+#define ONE_PACKAGE "{\"packages\":[{\"name\":\"gfx906_60.kdb\"}]}"
+#define GPU(coverage) \
+    "{\"arch\":\"gfx90a\",\"database_id\":\"gfx90a68\",\"coverage\":\"" coverage "\"}"
+
+static void packages_for_other_gpus_fail_and_name_the_right_one(void **state)
+{
+    struct fixture *f = *state;
+    judge_packages(f, ONE_PACKAGE, "{\"gpus\":[" GPU("none") "," GPU("none") "]}");
+    expect(f, VERDICT_FAIL, "none is for this host's gfx90a68", "gfx90a68.kdb");
+    judge_packages(f, ONE_PACKAGE, "{\"gpus\":[" GPU("exact") "," GPU("exact") "]}");
+    only(f, VERDICT_OK);
+    judge_packages(f, "{}", "{\"gpus\":[" GPU("none") "]}");
+    expect(f, VERDICT_WARN, "compiled when they are first needed", "kilnctl pkg install");
+    judge_packages(f, ONE_PACKAGE, "{\"gpus\":[]}");
+    only(f, VERDICT_OK);
+    judge_packages(f, "{\"refused\":[{\"name\":\"bad.kdb\",\"why\":\"no database\"}]}",
+                   "{\"gpus\":[]}");
+    expect(f, VERDICT_WARN, "'bad.kdb' is not used: no database", "install it again");
+}
+
+static void tuning_databases_that_are_damaged_fail(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(json) struct json *bad = read_json("{\"damaged\":2}");
+    KILN_AUTO(json) struct json *good = read_json("{\"checked\":193590,\"damaged\":0}");
+    daemon_judge_tuning(bad, &f->findings);
+    expect(f, VERDICT_FAIL, "2 of its databases", "kilnctl db verify");
+    daemon_judge_tuning(good, &f->findings);
+    expect(f, VERDICT_OK, "193 590 records", "");
+}
+
+static void answers_that_lack_everything_are_no_trouble(void **state)
+{
+    struct fixture *f = *state;
+    judge_status(f, "{}");
+    judge_health(f, "{\"folders\":[{}]}");
+    judge_packages(f, "{}", "{}");
+    assert_int_equal(findings_count(&f->findings, VERDICT_FAIL), 0);
+}
+
+/* ---- printing ---- */
+
+static void no_finding_prints_what_moves_the_cursor(void **state)
+{
+    struct fixture *f = *state;
+    char text[512];
+    findings_advise(findings_add(&f->findings, "a check", VERDICT_FAIL, "bad\x1b[2J\nname"),
+                    "do this\nthen that");
+    FILE *out = fmemopen(text, sizeof(text), "w");
+    findings_print(&f->findings, out);
+    fclose(out);
+    assert_string_equal(text, "fail    a check           bad?[2J?name\n"
+                              "                          do this\n"
+                              "                          then that\n");
+}
+
+static void more_findings_than_fit_are_left_out(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned i = 0; i < FINDINGS_MOST + 5; i++)
+        findings_advise(findings_add(&f->findings, "x", VERDICT_OK, "%u", i), "y");
+    assert_int_equal(f->findings.count, FINDINGS_MOST);
+    KILN_AUTO(json) struct json *list = findings_to_json(&f->findings);
+    assert_int_equal(json_count(list), FINDINGS_MOST);
+    assert_string_equal(json_get_text(json_first(list), "verdict", ""), "ok");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_socket_one_may_use_is_ok),
+        TEST(a_missing_socket_tells_how_to_start_what_is_installed),
+        TEST(a_missing_socket_of_ones_own_tells_what_to_start),
+        TEST(who_is_not_in_the_group_is_told_which),
+        TEST(who_joined_the_group_after_the_login_is_told_to_log_in_again),
+        TEST(a_socket_of_another_user_alone_is_told_as_that),
+        TEST(a_socket_that_nobody_listens_on_is_told_apart),
+        TEST(what_is_no_socket_or_in_a_closed_folder_is_told),
+        TEST(a_local_disk_with_room_is_ok),
+        TEST(a_network_filesystem_names_the_setting),
+        TEST(a_disk_that_is_read_only_full_or_without_inodes_fails),
+        TEST(a_disk_that_gets_full_is_warned_of),
+        TEST(a_filesystem_without_a_limit_of_inodes_is_fine),
+        TEST(units_that_run_are_ok),
+        TEST(a_unit_that_failed_or_is_off_tells_what_to_type),
+        TEST(a_socket_that_is_gone_after_a_reboot_is_warned_of),
+        TEST(no_units_are_no_trouble),
+        TEST(versions_are_compared_without_the_programs_name),
+        TEST(a_store_that_cannot_be_written_to_fails),
+        TEST(compilers_that_are_not_confined_are_told),
+        TEST(a_damaged_database_fails),
+        TEST(clocks_that_are_wrong_are_warned_of),
+        TEST(limits_that_are_too_low_are_told),
+        TEST(packages_for_other_gpus_fail_and_name_the_right_one),
+        TEST(tuning_databases_that_are_damaged_fail),
+        TEST(answers_that_lack_everything_are_no_trouble),
+        TEST(no_finding_prints_what_moves_the_cursor),
+        TEST(more_findings_than_fit_are_left_out),
+    };
+    return cmocka_run_group_tests_name("kilnctl doctor", tests, NULL, NULL);
+}

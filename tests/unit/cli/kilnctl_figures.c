@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* kilnctl metrics and kilnctl stats --by against a libkiln of this file's own. */
+#include "tests/support/test.h"
+#include "tests/unit/cli/kilnctl_fake.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct fixture {
+    struct command_run run;
+    char folder[64], file[80];
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    fake = (struct fake){ 0 };
+    *state = f;
+    if (!f)
+        return -1;
+    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-test-metrics-XXXXXX");
+    assert_non_null(mkdtemp(f->folder));
+    snprintf(f->file, sizeof(f->file), "%s/kiln.prom", f->folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    unlink(f->file);
+    rmdir(f->folder);
+    free(f);
+    return 0;
+}
+
+/* What the file holds; "" where it is not there. */
+static const char *content(const struct fixture *f)
+{
+    static char text[1024];
+    FILE *file = fopen(f->file, "r");
+    size_t size = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+    text[size] = '\0';
+    if (file)
+        fclose(file);
+    return text;
+}
+
+static unsigned count_files(const struct fixture *f)
+{
+    unsigned count = 0;
+    DIR *dir = opendir(f->folder);
+    assert_non_null(dir);
+    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+#define TEXT "{\"content_type\":\"text/plain\",\"text\":\"# TYPE kiln_up gauge\\nkiln_up 1\\n\"}"
+
+/* ---- metrics ---- */
+
+static void the_text_is_printed_as_it_is(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = TEXT;
+    assert_int_equal(RUN(&f->run, "metrics"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "metrics -");
+    assert_string_equal(f->run.printed, "# TYPE kiln_up gauge\nkiln_up 1\n");
+}
+
+static void a_textfile_takes_the_place_of_the_one_before(void **state)
+{
+    struct fixture *f = *state;
+    struct stat seen;
+    fake.answers[0].reply = TEXT;
+    fake.answers[1].reply = "{\"text\":\"kiln_up 1\\nkiln_clients 2\\n\"}";
+    assert_int_equal(RUN(&f->run, "metrics", "--textfile", f->file), KILN_E_OK);
+    assert_string_equal(content(f), "# TYPE kiln_up gauge\nkiln_up 1\n");
+    assert_int_equal(RUN(&f->run, "metrics", "--textfile", f->file), KILN_E_OK);
+    assert_string_equal(content(f), "kiln_up 1\nkiln_clients 2\n");
+    assert_string_equal(f->run.printed, "");
+    assert_int_equal(stat(f->file, &seen), 0);
+    assert_int_equal(seen.st_mode & 0777, 0644);
+    assert_int_equal(count_files(f), 1); /* nothing is left beside it */
+}
+
+static void while_no_kilnd_answers_the_textfile_says_so(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = TEXT;
+    fake.answers[1].code = KILN_E_UNAVAILABLE;
+    fake.answers[1].text = "no kilnd answers";
+    assert_int_equal(RUN(&f->run, "metrics", "--textfile", f->file), KILN_E_OK);
+    assert_int_equal(RUN(&f->run, "metrics", "--textfile", f->file), KILN_E_UNAVAILABLE);
+    assert_says(f->run.err.text, "no kilnd answers");
+    assert_says(content(f), "\nkiln_up 0\n");
+    assert_null(strstr(content(f), "\nkiln_up 1\n"));
+}
+
+static void a_textfile_that_nobody_would_read_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "metrics", "--textfile", "/tmp/kiln.txt"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "does not end in .prom");
+    assert_int_equal(fake.asked, 0);
+}
+
+static void a_textfile_that_cannot_be_written_is_a_failure(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = TEXT;
+    assert_int_equal(RUN(&f->run, "metrics", "--textfile", "/nowhere/at/all/kiln.prom"), KILN_E_IO);
+    assert_says(f->run.err.text, "/nowhere/at/all/kiln.prom");
+}
+
+static void an_answer_without_a_text_is_no_answer(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{}";
+    assert_int_equal(RUN(&f->run, "metrics"), KILN_E_CORRUPT);
+}
+
+/* ---- stats --by ---- */
+
+#define SUMS(saved, hits)                  \
+    "\"saved_s\":" saved ",\"hits\":" hits \
+    ",\"compiles\":3,\"compile_s\":6.5,\"kernels\":3,\"bytes\":4096}"
+#define NONE "{\"saved_s\":0,\"hits\":0,\"compiles\":0,\"compile_s\":0,\"kernels\":0,\"bytes\":0}"
+
+static void who_saved_what_is_a_table(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"by\":\"program\",\"since\":0,\"kept\":true,\"total\":{" SUMS(
+        "7325", "12345") ","
+                         "\"rows\":[{\"program\":\"conv.cl\"," SUMS(
+                             "7325", "12345") "],\"others\":" NONE "}";
+    assert_int_equal(RUN(&f->run, "stats", "--by", "program"), KILN_E_OK);
+    assert_string_equal(fake.requests[0], "ledger {\"by\":\"program\"}");
+    assert_says(f->run.printed, "conv.cl");
+    assert_says(f->run.printed, "2 h 02 m");
+    assert_says(f->run.printed, "12 345");
+    assert_says(f->run.printed, "total");
+    assert_null(strstr(f->run.printed, "others"));
+    assert_null(strstr(f->run.printed, "not kept"));
+}
+
+static void users_have_names_and_others_are_one_row(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"by\":\"uid\",\"since\":0,\"kept\":false,\"total\":{" SUMS(
+        "9", "4") ","
+                  "\"rows\":[{\"uid\":0," SUMS("5", "3") "],\"others\":{" SUMS("4", "1") "}";
+    assert_int_equal(RUN(&f->run, "stats", "--by", "uid"), KILN_E_OK);
+    assert_says(f->run.printed, "root");
+    assert_says(f->run.printed, "others");
+    assert_says(f->run.printed, "not kept: the cache is off or read-only");
+}
+
+static void by_something_else_is_refused_with_the_choices(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "stats", "--by", "moon"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "uid, target, program");
+    assert_int_equal(fake.asked, 0);
+}
+
+static void as_json_it_is_what_kilnd_said(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"by\":\"uid\",\"rows\":[]}";
+    fake.answers[1].reply = "{\"fetches\":7}";
+    assert_int_equal(RUN(&f->run, "stats", "--by", "uid", "--json"), KILN_E_OK);
+    assert_string_equal(f->run.printed, "{\"by\":\"uid\",\"rows\":[]}\n");
+    assert_int_equal(RUN(&f->run, "stats", "--json"), KILN_E_OK);
+    assert_string_equal(fake.requests[1], "stats -");
+    assert_string_equal(f->run.printed, "{\"fetches\":7}\n");
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(the_text_is_printed_as_it_is),
+        T(a_textfile_takes_the_place_of_the_one_before),
+        T(while_no_kilnd_answers_the_textfile_says_so),
+        T(a_textfile_that_nobody_would_read_is_refused),
+        T(a_textfile_that_cannot_be_written_is_a_failure),
+        T(an_answer_without_a_text_is_no_answer),
+        T(who_saved_what_is_a_table),
+        T(users_have_names_and_others_are_one_row),
+        T(by_something_else_is_refused_with_the_choices),
+        T(as_json_it_is_what_kilnd_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

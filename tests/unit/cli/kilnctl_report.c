@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/* kilnctl report: the page, what is escaped in it, and where it is written. */
+#include "tests/support/test.h"
+#include "tests/unit/cli/kilnctl_fake.h"
+
+#include "cli/kilnctl/report_chart.h"
+#include "cli/kilnctl/report_html.h"
+#include "cli/kilnctl/report_page.h"
+#include "tests/unit/cli/report_answers.h"
+
+#include <sys/stat.h>
+
+const char *kiln_version(void) { return "0.1.0"; }
+
+struct fixture {
+    struct command_run run;
+    char folder[64], file[80];
+    char *page; /* owned */
+    size_t page_size;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    fake = (struct fake){ 0 };
+    *state = f;
+    if (!f)
+        return -1;
+    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-test-report-XXXXXX");
+    assert_non_null(mkdtemp(f->folder));
+    snprintf(f->file, sizeof(f->file), "%s/r.html", f->folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    unlink(f->file);
+    rmdir(f->folder);
+    free(f->page);
+    free(f);
+    return 0;
+}
+
+/* Where scripts/look-report wants it, the page is left for a browser. */
+static void keep(const struct fixture *f, const char *name)
+{
+    char path[512];
+    const char *folder = getenv("KILN_LOOK_FOLDER");
+    if (!folder)
+        return;
+    snprintf(path, sizeof(path), "%s/%s.html", folder, name);
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    fwrite(f->page, 1, f->page_size, out);
+    fclose(out);
+}
+
+static void write_page(struct fixture *f, const struct report *report)
+{
+    FILE *out = open_memstream(&f->page, &f->page_size);
+    report_write(report, out);
+    fclose(out);
+}
+
+static void write_busy_page(struct fixture *f)
+{
+    static const char *const targets[] = { "gfx90a:sramecc+:xnack-", "gfx942:sramecc+:xnack-",
+                                           "sm_90", "gfx1030" };
+    static const char *const programs[] = { "conv_implicit_gemm_mfma.hip", HOSTILE, "(private)" };
+    KILN_AUTO(json) struct json *status = read_json(BUSY_STATUS);
+    KILN_AUTO(json) struct json *stats = read_json(BUSY_STATS);
+    KILN_AUTO(json) struct json *history = busy_history();
+    KILN_AUTO(json) struct json *by_target = busy_ledger("target", targets, 4);
+    KILN_AUTO(json) struct json *by_user = busy_ledger("uid", NULL, 5);
+    KILN_AUTO(json) struct json *by_program = busy_ledger("program", programs, 3);
+    KILN_AUTO(json) struct json *tuning = read_json(BUSY_TUNING);
+    KILN_AUTO(json) struct json *coverage = read_json(BUSY_COVERAGE);
+    const struct report report = { .host = "gpu-node-17" HOSTILE,
+                                   .now = REPORT_END,
+                                   .status = status,
+                                   .stats = stats,
+                                   .history = history,
+                                   .by_target = by_target,
+                                   .by_user = by_user,
+                                   .by_program = by_program,
+                                   .tuning = tuning,
+                                   .coverage = coverage };
+    write_page(f, &report);
+}
+
+static unsigned count_of(const char *text, const char *part)
+{
+    unsigned count = 0;
+    for (const char *at = strstr(text, part); at; at = strstr(at + 1, part))
+        count++;
+    return count;
+}
+
+/* ---- escaping ---- */
+
+static void what_comes_from_elsewhere_is_text_and_nothing_more(void **state)
+{
+    struct fixture *f = *state;
+    FILE *out = open_memstream(&f->page, &f->page_size);
+    html_text(out, HOSTILE "\x80");
+    fclose(out);
+    assert_string_equal(f->page, "&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39; onload=x "
+                                 "&amp;amp; ?[2J?");
+}
+
+static void a_name_without_end_is_cut(void **state)
+{
+    struct fixture *f = *state;
+    char name[5000];
+    memset(name, '&', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    FILE *out = open_memstream(&f->page, &f->page_size);
+    html_text(out, name);
+    fclose(out);
+    assert_true(f->page_size < 6000);
+    assert_says(f->page, "&hellip;");
+    assert_int_equal(count_of(f->page, "&amp;"), 1023);
+}
+
+static void no_hostile_name_reaches_the_page_unescaped(void **state)
+{
+    struct fixture *f = *state;
+    write_busy_page(f);
+    keep(f, "busy");
+    assert_int_equal(count_of(f->page, "<script"), 0);
+    assert_null(strchr(f->page, '\x1b'));
+    assert_int_equal(count_of(f->page, "&lt;script&gt;"), 4); /* title, heading, two tables */
+}
+
+static void the_page_needs_nothing_from_elsewhere(void **state)
+{
+    struct fixture *f = *state;
+    write_busy_page(f);
+    assert_int_equal(count_of(f->page, "http://"), 0);
+    assert_int_equal(count_of(f->page, "https://"), 0);
+    assert_int_equal(count_of(f->page, "src="), 0);
+    assert_int_equal(count_of(f->page, "<link"), 0);
+    assert_int_equal(count_of(f->page, "@import"), 0);
+    assert_int_equal(count_of(f->page, "url("), 0);
+}
+
+static void each_element_that_begins_ends(void **state)
+{
+    static const char *const tags[] = { "section", "table", "tbody",  "tr", "td", "th",
+                                        "svg",     "g",     "figure", "ul", "li", "dl",
+                                        "dt",      "code",  "p",      "div" };
+    struct fixture *f = *state;
+    write_busy_page(f);
+    for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
+        char begins[16], with_class[16], ends[16];
+        snprintf(begins, sizeof(begins), "<%s>", tags[i]);
+        snprintf(with_class, sizeof(with_class), "<%s ", tags[i]);
+        snprintf(ends, sizeof(ends), "</%s>", tags[i]);
+        assert_int_equal(count_of(f->page, begins) + count_of(f->page, with_class),
+                         count_of(f->page, ends));
+    }
+}
+
+/* ---- what it says ---- */
+
+static void a_busy_node_is_shown_in_figures(void **state)
+{
+    struct fixture *f = *state;
+    write_busy_page(f);
+    assert_int_equal(strncmp(f->page, REPORT_MARK, strlen(REPORT_MARK)), 0);
+    assert_says(f->page, "97.4 %");                         /* hits since the start */
+    assert_says(f->page, "2 d 07 h");                       /* saved */
+    assert_says(f->page, "Nobody had asked for it before"); /* a reason */
+    assert_says(f->page, "<td class=\"n\">9 120</td><td class=\"n\">95.5 %</td>");
+    assert_says(f->page, "gfx942:sramecc+:xnack-");
+    assert_says(f->page, "97.4 % of look-ups found a record");
+    assert_says(f->page, "GPU</dt><dd>gfx942130, package: none");
+    assert_int_equal(count_of(f->page, "<rect class=\"miss\""), 93 * 2); /* a column a sample */
+}
+
+static void a_node_where_nothing_happened_says_so_kindly(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(json) struct json *status = read_json(BUSY_STATUS);
+    KILN_AUTO(json)
+    struct json *history =
+        read_json("{\"samples\":[],\"current\":{\"time\":1790000000,\"span_s\":7},\"misses\":0}");
+    KILN_AUTO(json) struct json *ledger = read_json("{\"rows\":[],\"total\":{},\"others\":{}}");
+    const struct report report = { .host = "new-node",
+                                   .now = REPORT_END,
+                                   .status = status,
+                                   .history = history,
+                                   .by_target = ledger,
+                                   .by_user = ledger,
+                                   .by_program = ledger };
+    write_page(f, &report);
+    keep(f, "empty");
+    assert_says(f->page, "Nobody has asked for a kernel yet");
+    assert_says(f->page, "Nothing is stored yet");
+    assert_says(f->page, "No kernel was compiled here yet");
+    assert_says(f->page, "kilnctl db import");
+    assert_int_equal(count_of(f->page, "<svg"), 0);
+    assert_int_equal(count_of(f->page, "nan"), 0);
+}
+
+static void answers_that_hold_nothing_are_no_trouble(void **state)
+{
+    struct fixture *f = *state;
+    const struct report report = { .host = "", .now = 0 };
+    write_page(f, &report);
+    assert_says(f->page, "</html>");
+    assert_says(f->page, "kilnd did not tell");
+}
+
+static void a_column_stays_within_its_chart(void **state)
+{
+    struct fixture *f = *state;
+    const struct chart_column column = { .time = 150, .span_s = 10, .layers = { 70, 70 } };
+    const struct chart chart = { .name = "n",
+                                 .classes = { "hot", "disk", "x", "x", "x" },
+                                 .words = { "a", "b" },
+                                 .columns = &column,
+                                 .count = 1,
+                                 .begin = 100,
+                                 .end = 200,
+                                 .top = 100,
+                                 .top_label = "100",
+                                 .middle_label = "50" };
+    FILE *out = open_memstream(&f->page, &f->page_size);
+    chart_write(&chart, out);
+    fclose(out);
+    assert_says(f->page,
+                "<rect class=\"hot\" x=\"500.00\" y=\"30.00\" width=\"88.00\" height=\"70.00\"");
+    assert_says(f->page,
+                "<rect class=\"disk\" x=\"500.00\" y=\"0.00\" width=\"88.00\" height=\"30.00\"");
+}
+
+/* ---- the command ---- */
+
+static void answer_all(void)
+{
+    static const char *const replies[] = { BUSY_STATUS, BUSY_STATS, "{}",        "{}",
+                                           "{}",        "{}",       BUSY_TUNING, BUSY_COVERAGE };
+    for (size_t i = 0; i < 8; i++)
+        fake.answers[i].reply = replies[i];
+}
+
+static void it_asks_and_writes_one_file(void **state)
+{
+    struct fixture *f = *state;
+    struct stat seen;
+    answer_all();
+    assert_int_equal(RUN(&f->run, "report", "-o", f->file), KILN_E_OK);
+    assert_string_equal(fake.requests[3], "ledger {\"by\":\"target\"}");
+    assert_string_equal(fake.requests[2], "history {}");
+    assert_int_equal(stat(f->file, &seen), 0);
+    assert_true(seen.st_size > 5000);
+
+    fake.asked = 0; /* an older report gives way */
+    assert_int_equal(RUN(&f->run, "report", "-o", f->file, "--since", "7d"), KILN_E_OK);
+    assert_says(fake.requests[2], "\"since\":");
+}
+
+static void a_host_without_tuning_and_gpus_has_a_page_too(void **state)
+{
+    struct fixture *f = *state;
+    answer_all();
+    fake.answers[6] = (struct fake_answer){ .code = KILN_E_UNAVAILABLE };
+    fake.answers[7] = (struct fake_answer){ .code = KILN_E_UNSUPPORTED };
+    assert_int_equal(RUN(&f->run, "report", "-o", f->file), KILN_E_OK);
+}
+
+static void another_file_of_that_name_stays(void **state)
+{
+    struct fixture *f = *state;
+    char content[16] = "";
+    FILE *out = fopen(f->file, "w");
+    fputs("my thesis", out);
+    fclose(out);
+    answer_all();
+    assert_int_equal(RUN(&f->run, "report", "-o", f->file), KILN_E_INVALID);
+    assert_says(f->run.err.text, "it is no report");
+    assert_int_equal(fake.asked, 0);
+    out = fopen(f->file, "r");
+    assert_non_null(fgets(content, sizeof(content), out));
+    fclose(out);
+    assert_string_equal(content, "my thesis");
+}
+
+static void a_folder_or_no_name_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    answer_all();
+    assert_int_equal(RUN(&f->run, "report"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "-o FILE");
+    assert_int_not_equal(RUN(&f->run, "report", "-o", f->folder), KILN_E_OK);
+    assert_int_equal(RUN(&f->run, "report", "-o", "/dev/null"), KILN_E_INVALID);
+}
+
+static void without_kilnd_nothing_is_written(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].code = KILN_E_UNAVAILABLE;
+    assert_int_equal(RUN(&f->run, "report", "-o", f->file), KILN_E_UNAVAILABLE);
+    assert_int_not_equal(access(f->file, F_OK), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_comes_from_elsewhere_is_text_and_nothing_more),
+        TEST(a_name_without_end_is_cut),
+        TEST(no_hostile_name_reaches_the_page_unescaped),
+        TEST(the_page_needs_nothing_from_elsewhere),
+        TEST(each_element_that_begins_ends),
+        TEST(a_busy_node_is_shown_in_figures),
+        TEST(a_node_where_nothing_happened_says_so_kindly),
+        TEST(answers_that_hold_nothing_are_no_trouble),
+        TEST(a_column_stays_within_its_chart),
+        TEST(it_asks_and_writes_one_file),
+        TEST(a_host_without_tuning_and_gpus_has_a_page_too),
+        TEST(another_file_of_that_name_stays),
+        TEST(a_folder_or_no_name_is_refused),
+        TEST(without_kilnd_nothing_is_written),
+    };
+    return cmocka_run_group_tests_name("kilnctl report", tests, NULL, NULL);
+}

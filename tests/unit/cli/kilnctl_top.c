@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* kilnctl top: rates, the page, one look. */
+#include "tests/support/test.h"
+#include "tests/unit/cli/kilnctl_fake.h"
+
+#include "cli/kilnctl/nap.h"
+#include "cli/kilnctl/top_page.h"
+
+#define STATS(requests, hot, misses)                                                         \
+    "{\"requests\":" #requests ",\"fetches\":" #requests ",\"compiles\":" #misses            \
+    ",\"hits\":{\"hot\":" #hot ",\"disk\":0,\"package\":0,\"remote\":0},\"misses\":" #misses \
+    ",\"clients\":3,\"hot_bytes\":2048}"
+#define STATUS(pid)                                                                       \
+    "{\"version\":\"0.1.0\",\"pid\":" #pid ",\"uptime_s\":100,\"store\":{\"kernels\":12," \
+    "\"taken_bytes\":1048576,\"limit_bytes\":1073741824}}"
+#define IDLE "{\"compiles\":[],\"users\":[],\"others\":{\"running\":0,\"waiting\":0},\"slots\":2}"
+#define BUSY                                                                                      \
+    "{\"compiles\":[{\"kind\":\"kernel\",\"program\":\"young.cl\",\"target\":\"gfx90a\","         \
+    "\"toolchain\":\"clang\",\"age_s\":1.5,\"uid\":90002},{\"kind\":\"kernel\",\"program\":"      \
+    "\"a\\u001b[2Jold.cl\",\"target\":\"sm_90\",\"toolchain\":\"nvrtc\",\"age_s\":250,"           \
+    "\"prefetch\":true,\"uid\":90001},{\"kind\":\"probe\",\"target\":\"gfx906\",\"age_s\":0.1}]," \
+    "\"users\":[{\"uid\":90001,\"running\":1,\"waiting\":7,\"prefetch\":5}],"                     \
+    "\"others\":{\"running\":1,\"waiting\":2,\"prefetch\":0},\"slots\":8}"
+
+/* In place of cli/kilnctl/nap.c. */
+static unsigned naps;
+void nap_ms(unsigned ms) { naps += ms > 0; }
+
+struct fixture {
+    struct command_run run;
+    struct top_sample before, now;
+    struct top_page page;
+};
+
+static struct json *read_json(const char *text)
+{
+    struct json *j = NULL;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(json_parse(bytes_of_text(text), "a test's text", &j, &err), err);
+    return j;
+}
+
+static struct top_sample sample(const char *stats, const char *status, const char *activity,
+                                double at)
+{
+    return (struct top_sample){ .stats = read_json(stats),
+                                .status = read_json(status),
+                                .activity = read_json(activity),
+                                .at_s = at };
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    fake = (struct fake){ 0 };
+    naps = 0;
+    *state = f;
+    return f ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    top_sample_done(&f->before);
+    top_sample_done(&f->now);
+    free(f);
+    return 0;
+}
+
+static const char *page_text(const struct top_page *page)
+{
+    static char text[TOP_LINES_MOST * (TOP_WIDTH_MOST + 2)];
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < page->count; i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s\n", page->lines[i]);
+    return text;
+}
+
+static const char *show_busy(struct fixture *f, enum top_sort sort, size_t width, size_t height)
+{
+    if (!f->now.stats)
+        f->now = sample(STATS(10, 5, 5), STATUS(1), BUSY, 1);
+    struct top_rates rates = { .known = false };
+    top_page_fill(
+        &(struct top_view){
+            .sample = &f->now, .rates = &rates, .sort = sort, .width = width, .height = height },
+        &f->page);
+    return page_text(&f->page);
+}
+
+/* ---- rates ---- */
+
+static void rates_are_of_the_time_between_two_looks(void **state)
+{
+    struct fixture *f = *state;
+    f->before = sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
+    f->now = sample(STATS(300, 200, 100), STATUS(1), IDLE, 12);
+    struct top_rates r = top_rates_of(&f->before, &f->now);
+    assert_true(r.known && r.has_lookups);
+    assert_true(r.requests_s == 100 && r.compiles_s == 25);
+    assert_true(r.hits_share[TOP_HOT] == 0.75 && r.misses_share == 0.25);
+}
+
+static void a_restarted_kilnd_has_no_rates_yet(void **state)
+{
+    struct fixture *f = *state;
+    f->before = sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
+    f->now = sample(STATS(3, 2, 1), STATUS(2), IDLE, 12);
+    assert_false(top_rates_of(&f->before, &f->now).known);
+    assert_false(top_rates_of(&(struct top_sample){ 0 }, &f->now).known);
+    assert_true(top_rates_since_start(&f->now).requests_s == 0.03);
+}
+
+static void nothing_asked_for_is_no_share_of_nothing(void **state)
+{
+    struct fixture *f = *state;
+    f->before = sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
+    f->now = sample(STATS(101, 50, 50), STATUS(1), IDLE, 11);
+    struct top_rates r = top_rates_of(&f->before, &f->now);
+    assert_true(r.known && !r.has_lookups && r.misses_share == 0);
+}
+
+/* ---- the page ---- */
+
+static void compiles_come_oldest_first_with_age_and_program(void **state)
+{
+    struct fixture *f = *state;
+    const char *text = show_busy(f, TOP_BY_AGE, 100, 0);
+    assert_says(text, "Compiling: 3 of 8 at once, by age");
+    assert_says(text, "4 m 10 s");
+    assert_true(strstr(text, "old.cl (ahead)") < strstr(text, "young.cl"));
+    assert_says(text, "(tries a compiler)");
+    assert_says(text, "uid 90001");
+    assert_says(text, "others");
+}
+
+static void they_can_be_sorted_by_program_and_by_user(void **state)
+{
+    struct fixture *f = *state;
+    const char *text = show_busy(f, TOP_BY_PROGRAM, 100, 0);
+    assert_true(strstr(text, "(tries") < strstr(text, "old.cl"));
+    assert_says(text, "by program");
+    text = show_busy(f, TOP_BY_USER, 100, 0);
+    assert_true(strstr(text, "young.cl") < strstr(text, "(tries"));
+}
+
+static void no_name_moves_the_cursor(void **state)
+{
+    struct fixture *f = *state;
+    const char *text = show_busy(f, TOP_BY_AGE, 100, 0);
+    assert_null(strchr(text, '\x1b'));
+    assert_says(text, "a?[2Jold.cl");
+}
+
+static void a_small_window_gets_what_fits(void **state)
+{
+    struct fixture *f = *state;
+    show_busy(f, TOP_BY_AGE, 20, 5);
+    assert_int_equal(f->page.count, 5);
+    for (size_t i = 0; i < f->page.count; i++)
+        assert_true(strlen(f->page.lines[i]) <= 20);
+    show_busy(f, TOP_BY_AGE, 1, 1);
+    assert_int_equal(f->page.count, 1);
+}
+
+static void a_kilnd_that_is_gone_leaves_the_last_figures_and_a_line(void **state)
+{
+    struct fixture *f = *state;
+    struct top_rates rates = { .known = false };
+    struct top_view view = { .sample = &f->now, .rates = &rates, .trouble = "no socket" };
+    top_page_fill(&view, &f->page);
+    assert_string_equal(page_text(&f->page), "no daemon, trying again: no socket\n");
+    f->now = sample(STATS(10, 5, 5), STATUS(7), IDLE, 1);
+    top_page_fill(&view, &f->page);
+    assert_int_equal(f->page.styles[0], TOP_WARNING);
+    assert_says(page_text(&f->page), "pid 7");
+}
+
+static void answers_that_lack_everything_are_shown_all_the_same(void **state)
+{
+    struct fixture *f = *state;
+    f->now = sample("{}", "{}", "{}", 1);
+    f->before = sample("{}", "{}", "{}", 0);
+    struct top_rates rates = top_rates_since_start(&f->now);
+    top_page_fill(&(struct top_view){ .sample = &f->now, .rates = &rates }, &f->page);
+    assert_says(page_text(&f->page), "Compiling: 0 of 0");
+}
+
+/* ---- the command ---- */
+
+static void answer_twice(void)
+{
+    static const char *const replies[] = { STATS(100, 50, 50),   IDLE, STATUS(1),
+                                           STATS(300, 200, 100), BUSY, STATUS(1) };
+    for (size_t i = 0; i < 6; i++)
+        fake.answers[i].reply = replies[i];
+}
+
+static void one_look_is_of_one_second(void **state)
+{
+    struct fixture *f = *state;
+    answer_twice();
+    assert_int_equal(RUN(&f->run, "top", "--once"), KILN_E_OK);
+    assert_int_equal(naps, 1);
+    assert_int_equal(fake.asked, 6);
+    assert_string_equal(fake.requests[1], "activity -");
+    assert_says(f->run.printed, "hot       75.0 %  ###############.....");
+    assert_says(f->run.printed, "young.cl");
+}
+
+static void for_scripts_it_is_an_object(void **state)
+{
+    struct fixture *f = *state;
+    answer_twice();
+    assert_int_equal(RUN(&f->run, "top", "--json"), KILN_E_OK);
+    KILN_AUTO(json) struct json *j = read_json(f->run.printed);
+    assert_true(json_get_number(json_get(json_get(j, "rates"), "hit_ratio"), "hot", 0) == 0.75);
+    assert_int_equal(json_count(json_get(j, "compiles")), 3);
+    assert_int_equal(json_get_u64(json_first(json_get(j, "users")), "waiting", 0), 7);
+    assert_int_equal(json_get_u64(json_get(j, "others"), "waiting", 0), 2);
+}
+
+static void without_kilnd_one_look_fails(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].code = KILN_E_UNAVAILABLE;
+    assert_int_equal(RUN(&f->run, "top", "--once"), KILN_E_UNAVAILABLE);
+}
+
+static void without_a_terminal_it_says_what_to_use_instead(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(RUN(&f->run, "top"), KILN_E_INVALID);
+    assert_says(f->run.err.text, "--once");
+    assert_int_equal(fake.asked, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rates_are_of_the_time_between_two_looks),
+        TEST(a_restarted_kilnd_has_no_rates_yet),
+        TEST(nothing_asked_for_is_no_share_of_nothing),
+        TEST(compiles_come_oldest_first_with_age_and_program),
+        TEST(they_can_be_sorted_by_program_and_by_user),
+        TEST(no_name_moves_the_cursor),
+        TEST(a_small_window_gets_what_fits),
+        TEST(a_kilnd_that_is_gone_leaves_the_last_figures_and_a_line),
+        TEST(answers_that_lack_everything_are_shown_all_the_same),
+        TEST(one_look_is_of_one_second),
+        TEST(for_scripts_it_is_an_object),
+        TEST(without_kilnd_one_look_fails),
+        TEST(without_a_terminal_it_says_what_to_use_instead),
+    };
+    return cmocka_run_group_tests_name("kilnctl top", tests, NULL, NULL);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/inherited.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What a child that was started so finds; in shared text, so that the parent can look. */
+struct outcome {
+    int code;
+    size_t count;
+    char names[3][INHERITED_NAME_MOST];
+    bool closes_on_exec, forgotten;
+    char text[512];
+};
+
+static void look(const char *count, const char *names, bool for_us, struct outcome *outcome)
+{
+    char pid[32];
+    struct inherited in = { 0 };
+    struct kiln_err err = KILN_ERR_INIT;
+    for (int fd = 3; fd < 6; fd++) {
+        int source = open("/dev/null", O_RDONLY);
+        if (source != fd && dup2(source, fd) == fd)
+            close(source);
+    }
+    snprintf(pid, sizeof(pid), "%d", for_us ? (int)getpid() : 1);
+    setenv("LISTEN_PID", pid, 1);
+    setenv("LISTEN_FDS", count, 1);
+    unsetenv("LISTEN_FDNAMES");
+    if (names)
+        setenv("LISTEN_FDNAMES", names, 1);
+    outcome->code = inherited_take(&in, &err);
+    outcome->count = in.count;
+    for (size_t i = 0; i < in.count && i < 3; i++)
+        snprintf(outcome->names[i], INHERITED_NAME_MOST, "%s", in.items[i].name);
+    outcome->closes_on_exec = in.count > 0 && fcntl(3, F_GETFD) == FD_CLOEXEC;
+    outcome->forgotten =
+        !getenv("LISTEN_FDS") && !getenv("LISTEN_PID") && !getenv("LISTEN_FDNAMES");
+    snprintf(outcome->text, sizeof(outcome->text), "%s", err.text);
+    inherited_done(&in);
+}
+
+/* In a child, whose descriptors can be whatever the service manager would make them. */
+static struct outcome started_with(const char *count, const char *names, bool for_us)
+{
+    struct outcome outcome = { 0 };
+    int ends[2], status;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    int far = fcntl(ends[1], F_DUPFD_CLOEXEC, 100);
+    pid_t child = fork();
+    if (child == 0) {
+        look(count, names, for_us, &outcome);
+        _exit(write(far, &outcome, sizeof(outcome)) == (ssize_t)sizeof(outcome) ? 0 : 1);
+    }
+    close(far);
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &outcome, sizeof(outcome)), sizeof(outcome));
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return outcome;
+}
+
+static void takes_all_with_their_names(void **state)
+{
+    (void)state;
+    struct outcome o = started_with("2", "kilnd.socket:kiln-hot-a", true);
+    assert_int_equal(o.code, KILN_OK);
+    assert_int_equal(o.count, 2);
+    assert_string_equal(o.names[0], "kilnd.socket");
+    assert_string_equal(o.names[1], "kiln-hot-a");
+    assert_true(o.closes_on_exec);
+    assert_true(o.forgotten);
+}
+
+static void without_names_they_are_unknown(void **state)
+{
+    (void)state;
+    struct outcome o = started_with("1", NULL, true);
+    assert_int_equal(o.code, KILN_OK);
+    assert_string_equal(o.names[0], "unknown");
+}
+
+static void those_of_another_process_are_left_alone(void **state)
+{
+    (void)state;
+    struct outcome o = started_with("1", "kilnd.socket", false);
+    assert_int_equal(o.code, KILN_OK);
+    assert_int_equal(o.count, 0);
+    assert_true(o.forgotten);
+}
+
+static void fewer_or_more_names_than_descriptors_are_refused(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "one", "one:two:three", "" };
+    for (size_t i = 0; i < 3; i++) {
+        struct outcome o = started_with("2", names[i], true);
+        assert_int_equal(o.code, KILN_INVALID);
+        assert_says(o.text, "LISTEN_FDNAMES");
+    }
+}
+
+static void a_descriptor_that_is_not_there_is_refused_by_number(void **state)
+{
+    (void)state;
+    struct outcome o = started_with("60", NULL, true);
+    assert_int_not_equal(o.code, KILN_OK);
+    assert_says(o.text, "descriptor 6");
+}
+
+static void more_than_any_unit_gives_are_refused(void **state)
+{
+    (void)state;
+    struct outcome o = started_with("100000", NULL, true);
+    assert_int_equal(o.code, KILN_INVALID);
+    assert_says(o.text, "LISTEN_FDS=100000");
+}
+
+static void a_number_that_is_none_means_none(void **state)
+{
+    (void)state;
+    assert_int_equal(started_with("two", NULL, true).count, 0);
+    assert_int_equal(started_with("-1", NULL, true).count, 0);
+    assert_int_equal(started_with("", NULL, true).count, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(takes_all_with_their_names),
+        cmocka_unit_test(without_names_they_are_unknown),
+        cmocka_unit_test(those_of_another_process_are_left_alone),
+        cmocka_unit_test(fewer_or_more_names_than_descriptors_are_refused),
+        cmocka_unit_test(a_descriptor_that_is_not_there_is_refused_by_number),
+        cmocka_unit_test(more_than_any_unit_gives_are_refused),
+        cmocka_unit_test(a_number_that_is_none_means_none),
+    };
+    return cmocka_run_group_tests_name("inherited", tests, NULL, NULL);
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/* Processes that a unit starts: kiln-launch, what passes between it and kilnd, and kilnd's side. */
+#include "daemon/workers/launch.h"
+#include "daemon/workers/worker_process.h"
+
+#include "common/fs.h"
+#include "tests/support/launch_service.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct fixture {
+    char folder[64];
+    struct launch_service service;
+    struct loop *loop;
+    struct loop_owner owner;
+    struct worker_process process;
+    struct loop_timer tick; /* so that a turn ends though nothing happens */
+    struct worker_spawn spawn;
+    int ours; /* the other end of the process's descriptor 3 */
+    unsigned exits;
+    int status, signal;
+    struct kiln_err err;
+};
+
+static void on_tick(struct loop_timer *timer) { (void)timer; }
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .folder = "/tmp/kiln_launched_XXXXXX", .ours = -1, .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.folder));
+    assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
+    loop_timer_init(f.loop, &f.tick, &f.owner, on_tick);
+    loop_timer_start(&f.tick, 1, 1);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    loop_timer_close(&f->tick);
+    loop_run(f->loop);
+    loop_destroy(f->loop);
+    fd_auto(&f->ours);
+    launch_service_stop(&f->service);
+    assert_int_equal(rmdir(f->folder), 0);
+    return 0;
+}
+
+static void on_exited(struct worker_process *process, int status, int signal)
+{
+    struct fixture *f = LOOP_OWNER_OF(struct fixture, process, process);
+    f->exits++;
+    f->status = status;
+    f->signal = signal;
+}
+
+/* Runs |script| in a shell that a unit starts; its descriptor 3 leads to f->ours. */
+static enum kiln_code start(struct fixture *f, const char *script)
+{
+    const char *const arguments[] = { "sh", "-c", script, NULL };
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    f->ours = pair[0];
+    f->spawn.arguments = arguments;
+    f->spawn.fd_3 = pair[1];
+    f->spawn.service = f->service.path;
+    if (f->spawn.folder == 0)
+        f->spawn.folder = -1;
+    enum kiln_code rc = worker_process_start(f->loop, &f->process, &f->owner, &f->spawn, &f->err);
+    close(pair[1]);
+    f->process.exited = on_exited;
+    return rc;
+}
+
+static void launch(struct fixture *f, const char *script)
+{
+    launch_service_start(&f->service, f->folder, KILN_LAUNCH, "/bin/sh");
+    must(start(f, script), f->err);
+}
+
+static void wait_for_end(struct fixture *f)
+{
+    while (!f->exits)
+        loop_turn(f->loop);
+    worker_process_close(&f->process);
+}
+
+/* One packet from the process; "" when its end is closed. */
+static const char *hear(struct fixture *f)
+{
+    static char said[256];
+    ssize_t got = recv(f->ours, said, sizeof(said) - 1, 0);
+    assert_true(got >= 0);
+    said[got] = '\0';
+    return said;
+}
+
+static void a_launched_process_has_its_descriptor_and_its_end_is_told(void **state)
+{
+    struct fixture *f = *state;
+    launch(f, "printf hello >&3; exit 7");
+
+    wait_for_end(f);
+
+    assert_string_equal(hear(f), "hello");
+    assert_int_equal(f->status, 7);
+    assert_int_equal(f->signal, 0);
+    assert_int_equal(f->process.uid, getuid());
+    assert_int_equal(f->exits, 1);
+}
+
+static void the_signal_that_ended_it_is_told(void **state)
+{
+    struct fixture *f = *state;
+    launch(f, "kill -ABRT $$");
+    wait_for_end(f);
+    assert_int_equal(f->signal, SIGABRT);
+}
+
+static void it_starts_in_the_folder_whose_descriptor_it_was_given(void **state)
+{
+    struct fixture *f = *state;
+    f->spawn.folder = open(f->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    launch(f, "pwd -P >&3");
+    close(f->spawn.folder);
+
+    wait_for_end(f);
+
+    assert_memory_equal(hear(f), f->folder, strlen(f->folder));
+}
+
+static void it_has_none_of_the_variables_that_hand_sockets_over(void **state)
+{
+    struct fixture *f = *state;
+    launch(f, "printf \"${LISTEN_FDS-no}${LISTEN_PID-ne}\" >&3");
+    wait_for_end(f);
+    assert_string_equal(hear(f), "none");
+}
+
+/* The packet's end is closed in every process that had it once all are gone. */
+static void a_kill_ends_it_with_what_it_started(void **state)
+{
+    struct fixture *f = *state;
+    launch(f, "sleep 1000 & printf up >&3; wait");
+    assert_string_equal(hear(f), "up");
+
+    worker_process_kill(&f->process);
+    wait_for_end(f);
+
+    assert_int_equal(f->signal, SIGKILL);
+    assert_string_equal(hear(f), "");
+}
+
+static void it_ends_when_nobody_is_there_any_more_who_wanted_it(void **state)
+{
+    struct fixture *f = *state;
+    launch(f, "printf up >&3; sleep 1000");
+    assert_string_equal(hear(f), "up");
+
+    worker_process_close(&f->process);
+
+    assert_string_equal(hear(f), "");
+    assert_int_equal(f->exits, 0);
+}
+
+static void a_service_that_is_not_there_is_said_with_what_to_look_at(void **state)
+{
+    struct fixture *f = *state;
+    snprintf(f->service.path, sizeof(f->service.path), "%s/none", f->folder);
+
+    assert_int_equal(start(f, ""), KILN_UNAVAILABLE);
+
+    assert_says(f->err.text, f->service.path);
+    assert_says(f->err.text, "No such file or directory");
+    assert_says(f->err.text, "systemctl status kiln-compiler.socket");
+    assert_int_equal(f->owner.open, 1); /* the tick's */
+}
+
+static void arguments_beyond_what_may_be_asked_for_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    char script[LAUNCH_PACKET_MOST + 1];
+    memset(script, 'x', sizeof(script) - 1);
+    script[sizeof(script) - 1] = '\0';
+    launch_service_start(&f->service, f->folder, KILN_LAUNCH, "/bin/sh");
+
+    assert_int_equal(start(f, script), KILN_INVALID);
+
+    assert_says(f->err.text, "the arguments of 'sh' are too long");
+}
+
+static void a_unit_that_fails_to_start_is_a_process_that_is_lost(void **state)
+{
+    struct fixture *f = *state;
+    launch_service_start(&f->service, f->folder, "/bin/true", NULL);
+    must(start(f, ""), f->err);
+
+    wait_for_end(f);
+
+    assert_int_equal(f->status, WORKER_PROCESS_LOST);
+}
+
+static void a_program_that_cannot_be_run_is_an_exit_status(void **state)
+{
+    struct fixture *f = *state;
+    launch_service_start(&f->service, f->folder, KILN_LAUNCH, "/nonexistent");
+    must(start(f, ""), f->err);
+    wait_for_end(f);
+    assert_int_equal(f->status, 127);
+}
+
+static void a_service_that_does_not_answer_a_kill_is_given_up(void **state)
+{
+    struct fixture *f = *state;
+    f->spawn.lost_ms = 20;
+    launch_service_start(&f->service, f->folder, "/bin/sleep", "1"); /* it stays deaf */
+    must(start(f, ""), f->err);
+
+    worker_process_kill(&f->process);
+    wait_for_end(f);
+
+    assert_int_equal(f->status, WORKER_PROCESS_LOST);
+}
+
+/* ---- kiln-launch alone ---- */
+
+static void send_raw(struct fixture *f, const void *packet, size_t size, const char *end_of_launch)
+{
+    int control = -1;
+    char byte;
+    launch_service_start(&f->service, f->folder, KILN_LAUNCH, "/bin/sh");
+    must(launch_connect(f->service.path, &control, &f->err), f->err);
+    if (size)
+        assert_int_equal(send(control, packet, size, 0), size);
+    else
+        shutdown(control, SHUT_WR);
+    struct pollfd polled = { .fd = control, .events = POLLIN };
+    assert_int_equal(poll(&polled, 1, 30000), 1);
+    if (recv(control, &byte, 1, 0) > 0)
+        fail_msg("%s was answered", end_of_launch);
+    close(control);
+}
+
+static void what_asks_for_nothing_starts_nothing(void **state)
+{
+    send_raw(*state, "sh", 2, "a packet without a descriptor");
+}
+
+static void who_leaves_before_asking_starts_nothing(void **state)
+{
+    send_raw(*state, NULL, 0, "nobody");
+}
+
+static int run_by_hand(const char *argument)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        dup2(nothing, STDOUT_FILENO);
+        dup2(nothing, STDERR_FILENO);
+        unsetenv("LISTEN_FDS");
+        execl(KILN_LAUNCH, "kiln-launch", argument, NULL);
+        _exit(99);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WEXITSTATUS(status);
+}
+
+static void by_hand_it_says_that_it_is_of_no_use(void **state)
+{
+    (void)state;
+    assert_int_equal(run_by_hand(NULL), 2);
+    assert_int_equal(run_by_hand("sh"), 2);
+    assert_int_equal(run_by_hand("/bin/sh"), 2); /* no connection */
+    assert_int_equal(run_by_hand("--help"), 0);
+    assert_int_equal(run_by_hand("--version"), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_launched_process_has_its_descriptor_and_its_end_is_told),
+        TEST(the_signal_that_ended_it_is_told),
+        TEST(it_starts_in_the_folder_whose_descriptor_it_was_given),
+        TEST(it_has_none_of_the_variables_that_hand_sockets_over),
+        TEST(a_kill_ends_it_with_what_it_started),
+        TEST(it_ends_when_nobody_is_there_any_more_who_wanted_it),
+        TEST(a_service_that_is_not_there_is_said_with_what_to_look_at),
+        TEST(arguments_beyond_what_may_be_asked_for_are_refused),
+        TEST(a_unit_that_fails_to_start_is_a_process_that_is_lost),
+        TEST(a_program_that_cannot_be_run_is_an_exit_status),
+        TEST(a_service_that_does_not_answer_a_kill_is_given_up),
+        TEST(what_asks_for_nothing_starts_nothing),
+        TEST(who_leaves_before_asking_starts_nothing),
+        cmocka_unit_test(by_hand_it_says_that_it_is_of_no_use),
+    };
+    return cmocka_run_group_tests_name("launched", tests, NULL, NULL);
+}

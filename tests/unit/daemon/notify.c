@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/notify.h"
+#include "common/fs.h"
+#include "common/log.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+struct fixture {
+    char folder[64];
+    char path[96];
+    int manager;
+    char got[256];
+    int got_fd;
+};
+
+static int bound(const struct sockaddr_un *address, socklen_t size)
+{
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)address, size), 0);
+    return fd;
+}
+
+static void clear_variables(void)
+{
+    static const char *const names[] = { "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
+                                         "FDSTORE" };
+    for (size_t i = 0; i < 4; i++)
+        unsetenv(names[i]);
+}
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .folder = "/tmp/kiln_notify_XXXXXX", .got_fd = -1 };
+    assert_non_null(mkdtemp(f.folder));
+    snprintf(f.path, sizeof(f.path), "%s/notify", f.folder);
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    strcpy(address.sun_path, f.path);
+    f.manager = bound(&address, sizeof(address));
+    clear_variables();
+    setenv("NOTIFY_SOCKET", f.path, 1);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    close(f->manager);
+    if (f->got_fd >= 0)
+        close(f->got_fd);
+    clear_variables();
+    fs_remove_tree(AT_FDCWD, f->folder);
+    return 0;
+}
+
+/* The next message, "" when there is none; its descriptor in got_fd. */
+static const char *next(struct fixture *f)
+{
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec iov = { .iov_base = f->got, .iov_len = sizeof(f->got) - 1 };
+    struct msghdr m = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+    };
+    ssize_t size = recvmsg(f->manager, &m, MSG_CMSG_CLOEXEC);
+    f->got[size > 0 ? size : 0] = '\0';
+    struct cmsghdr *c = size > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+    if (c)
+        memcpy(&f->got_fd, CMSG_DATA(c), sizeof(int));
+    return f->got;
+}
+
+static void says_what_it_is_told_to_say_and_forgets_the_variable(void **state)
+{
+    struct fixture *f = *state;
+    notify_adopt();
+    assert_true(notify_is_on());
+    assert_null(getenv("NOTIFY_SOCKET"));
+    assert_true(notify_manager("READY=1\nSTATUS=fine", NULL, NOTIFY_MUST_ARRIVE));
+    assert_string_equal(next(f), "READY=1\nSTATUS=fine");
+}
+
+static void a_name_of_the_abstract_namespace_is_reached(void **state)
+{
+    struct fixture *f = *state;
+    char name[64];
+    int size = snprintf(name, sizeof(name), "@kiln-notify-%d", (int)getpid());
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    memcpy(address.sun_path + 1, name + 1, (size_t)size - 1);
+    close(f->manager);
+    f->manager =
+        bound(&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)size));
+    setenv("NOTIFY_SOCKET", name, 1);
+    notify_adopt();
+    assert_true(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
+    assert_string_equal(next(f), "READY=1");
+}
+
+static void a_descriptor_goes_along(void **state)
+{
+    struct fixture *f = *state;
+    int fd = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat sent, got;
+    const struct notify_files files = { .fds = &fd, .count = 1 };
+    notify_adopt();
+    assert_true(notify_manager("FDSTORE=1\nFDNAME=x", &files, NOTIFY_MAY_BE_LOST));
+    assert_string_equal(next(f), "FDSTORE=1\nFDNAME=x");
+    assert_int_equal(fstat(fd, &sent), 0);
+    assert_int_equal(fstat(f->got_fd, &got), 0);
+    assert_int_equal(sent.st_ino, got.st_ino);
+    close(fd);
+}
+
+static void without_a_manager_nothing_is_said_and_that_is_fine(void **state)
+{
+    (void)state;
+    unsetenv("NOTIFY_SOCKET");
+    notify_adopt();
+    assert_false(notify_is_on());
+    assert_true(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
+}
+
+static void a_path_that_no_socket_can_have_is_not_used(void **state)
+{
+    (void)state;
+    char path[300];
+    memset(path, 'x', sizeof(path));
+    path[0] = '/';
+    path[sizeof(path) - 1] = '\0';
+    setenv("NOTIFY_SOCKET", path, 1);
+    notify_adopt();
+    assert_false(notify_is_on());
+    setenv("NOTIFY_SOCKET", "vsock:2:1234", 1);
+    notify_adopt();
+    assert_false(notify_is_on());
+}
+
+static void a_manager_that_is_gone_is_noticed(void **state)
+{
+    struct fixture *f = *state;
+    notify_adopt();
+    assert_int_equal(unlink(f->path), 0);
+    assert_false(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
+}
+
+/* A queue takes a limited number of messages. */
+static void a_manager_that_reads_nothing_is_not_waited_for_by_what_may_be_lost(void **state)
+{
+    struct fixture *f = *state;
+    unsigned sent = 0;
+    notify_adopt();
+    while (sent < 100000 && notify_manager("WATCHDOG=1", NULL, NOTIFY_MAY_BE_LOST))
+        sent++;
+    assert_in_range(sent, 1, 99999);
+    assert_string_equal(next(f), "WATCHDOG=1");
+}
+
+static uint64_t watchdog(const char *us, const char *pid)
+{
+    setenv("WATCHDOG_USEC", us, 1);
+    unsetenv("WATCHDOG_PID");
+    if (pid)
+        setenv("WATCHDOG_PID", pid, 1);
+    notify_adopt();
+    assert_null(getenv("WATCHDOG_USEC"));
+    assert_null(getenv("WATCHDOG_PID"));
+    return notify_watchdog_ms();
+}
+
+static void the_watchdog_is_told_twice_in_its_time(void **state)
+{
+    struct fixture *f = *state;
+    char pid[32];
+    snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    assert_int_equal(watchdog("30000000", NULL), 15000);
+    setenv("NOTIFY_SOCKET", f->path, 1);
+    assert_int_equal(watchdog("30000000", pid), 15000);
+    setenv("NOTIFY_SOCKET", f->path, 1);
+    assert_int_equal(watchdog("1", NULL), 1); /* never 0: that means never */
+}
+
+static void a_watchdog_of_another_process_or_of_nonsense_is_none(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const none[][2] = {
+        { "30000000", "1" }, { "0", NULL },        { "soon", NULL },
+        { "-5", NULL },      { "30000000", "me" }, { "99999999999999999999999", NULL },
+    };
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        setenv("NOTIFY_SOCKET", f->path, 1);
+        assert_int_equal(watchdog(none[i][0], none[i][1]), 0);
+    }
+}
+
+static void the_size_of_the_store_is_known_where_the_manager_says_it(void **state)
+{
+    (void)state;
+    notify_adopt();
+    assert_int_equal(notify_store_size(), -1);
+    setenv("FDSTORE", "16", 1);
+    notify_adopt();
+    assert_int_equal(notify_store_size(), 16);
+    setenv("FDSTORE", "many", 1);
+    notify_adopt();
+    assert_int_equal(notify_store_size(), -1);
+}
+
+#define NOTIFY_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        NOTIFY_TEST(says_what_it_is_told_to_say_and_forgets_the_variable),
+        NOTIFY_TEST(a_name_of_the_abstract_namespace_is_reached),
+        NOTIFY_TEST(a_descriptor_goes_along),
+        NOTIFY_TEST(without_a_manager_nothing_is_said_and_that_is_fine),
+        NOTIFY_TEST(a_path_that_no_socket_can_have_is_not_used),
+        NOTIFY_TEST(a_manager_that_is_gone_is_noticed),
+        NOTIFY_TEST(a_manager_that_reads_nothing_is_not_waited_for_by_what_may_be_lost),
+        NOTIFY_TEST(the_watchdog_is_told_twice_in_its_time),
+        NOTIFY_TEST(a_watchdog_of_another_process_or_of_nonsense_is_none),
+        NOTIFY_TEST(the_size_of_the_store_is_known_where_the_manager_says_it),
+    };
+    return cmocka_run_group_tests_name("notify", tests, NULL, NULL);
+}

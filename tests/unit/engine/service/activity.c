@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* The requests activity and health: what `kilnctl top` and `kilnctl doctor` are told. */
+#include "tests/unit/engine/service/users_fixture.h"
+
+#include "engine/service/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void want_as(struct users *f, struct test_caller *c, uint64_t id, const char *program,
+                    enum priority priority)
+{
+    test_caller_want(c, &f->engine, id, program, priority);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static struct json *activity(struct users *f, struct test_caller *c)
+{
+    return test_caller_ask(c, &f->engine, MESSAGE_activity, NULL);
+}
+
+static void end_all(struct users *f)
+{
+    while (fake_executor_next_compile(&f->engine.executor)) {
+        fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+        fake_executor_run_tasks(&f->engine.executor);
+    }
+}
+
+static const struct json *first_compile(const struct json *answer)
+{
+    const struct json *first = json_first(json_get(answer, "compiles"));
+    assert_non_null(first);
+    return first;
+}
+
+/* ---- activity ---- */
+
+static void an_idle_engine_does_nothing(void **state)
+{
+    struct users *f = *state;
+    KILN_AUTO(json) struct json *answer = activity(f, &f->user);
+    assert_int_equal(json_count(json_get(answer, "compiles")), 0);
+    assert_int_equal(json_count(json_get(answer, "users")), 0);
+    assert_int_equal(json_get_u64(json_get(answer, "others"), "waiting", 9), 0);
+    assert_int_equal(json_get_u64(answer, "slots", 0), 1);
+}
+
+static void what_compiles_is_told_with_age_and_program_until_it_ends(void **state)
+{
+    struct users *f = *state;
+    want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
+    KILN_AUTO(json) struct json *answer = activity(f, &f->user);
+    const struct json *compile = first_compile(answer);
+    assert_int_equal(json_count(json_get(answer, "compiles")), 1);
+    assert_string_equal(json_get_text(compile, "program", ""), "a.cl");
+    assert_string_equal(json_get_text(compile, "target", ""), FIXTURE_TARGET);
+    assert_string_equal(json_get_text(compile, "toolchain", ""), "opencl");
+    assert_string_equal(json_get_text(compile, "kind", ""), "kernel");
+    assert_true(json_get_number(compile, "age_s", -1) >= 0);
+    assert_false(json_get_bool(compile, "prefetch", true));
+    assert_int_equal(json_get_u64(compile, "uid", 0), 1000);
+
+    end_all(f);
+    KILN_AUTO(json) struct json *later = activity(f, &f->user);
+    assert_int_equal(json_count(json_get(later, "compiles")), 0);
+}
+
+static void whose_a_compile_is_knows_its_owner_and_an_administrator(void **state)
+{
+    struct users *f = *state;
+    struct test_caller other;
+    test_caller_join(&other, &f->engine, 1001, ROLE_USE);
+    must(test_caller_hello(&other, &f->engine), f->engine.err);
+    want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
+    want_as(f, &f->user, 2, "b.cl", PRIORITY_PREFETCH);
+    KILN_AUTO(json) struct json *theirs = activity(f, &other);
+    assert_null(json_get(first_compile(theirs), "uid"));
+    assert_string_equal(json_get_text(first_compile(theirs), "program", ""), "a.cl");
+    assert_int_equal(json_count(json_get(theirs, "users")), 0);
+    assert_int_equal(json_get_u64(json_get(theirs, "others"), "running", 0), 1);
+    assert_int_equal(json_get_u64(json_get(theirs, "others"), "prefetch", 0), 1);
+
+    KILN_AUTO(json) struct json *all = activity(f, &f->admin);
+    const struct json *user = json_first(json_get(all, "users"));
+    assert_int_equal(json_get_u64(first_compile(all), "uid", 0), 1000);
+    assert_int_equal(json_get_u64(user, "uid", 0), 1000);
+    assert_int_equal(json_get_u64(user, "running", 0), 1);
+    assert_int_equal(json_get_u64(user, "waiting", 0), 1);
+    assert_int_equal(json_get_u64(user, "prefetch", 0), 1);
+    end_all(f);
+    test_caller_leave(&other, &f->engine);
+}
+
+static void each_user_who_waits_has_a_line(void **state)
+{
+    struct users *f = *state;
+    want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
+    want_as(f, &f->admin, 2, "b.cl", PRIORITY_INTERACTIVE);
+    want_as(f, &f->admin, 3, "c.cl", PRIORITY_PREFETCH);
+    KILN_AUTO(json) struct json *answer = activity(f, &f->admin);
+    assert_int_equal(json_count(json_get(answer, "users")), 2);
+    const struct json *root = json_next(json_first(json_get(answer, "users")));
+    assert_int_equal(json_get_u64(root, "uid", 9), 0);
+    assert_int_equal(json_get_u64(root, "waiting", 0), 2);
+    assert_int_equal(json_get_u64(root, "prefetch", 0), 1);
+    assert_int_equal(json_get_u64(root, "running", 9), 0);
+    end_all(f);
+}
+
+/* ---- health ---- */
+
+static struct json *health(struct users *f, struct test_caller *c, const char *question)
+{
+    return test_caller_ask(c, &f->engine, MESSAGE_health, question);
+}
+
+static void a_sound_host_is_told_in_figures(void **state)
+{
+    struct users *f = *state;
+    want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
+    end_all(f);
+    KILN_AUTO(json) struct json *answer = health(f, &f->user, NULL);
+    const struct json *cache = json_get(answer, "cache"), *limits = json_get(answer, "limits");
+    const struct json *folder = json_first(json_get(answer, "folders"));
+    assert_true(json_get_u64(cache, "bytes", 0) > 0);
+    assert_true(json_get_bool(cache, "checked", false));
+    assert_null(json_get(cache, "damage"));
+    assert_true(json_get_u64(cache, "newest", 0) > 1700000000);
+    assert_true(json_get_u64(answer, "now", 0) >= json_get_u64(cache, "newest", 0));
+    assert_string_equal(json_get_text(folder, "what", ""), "cache");
+    assert_true(json_get_u64(folder, "bytes", 0) >= json_get_u64(folder, "free_bytes", 0));
+    assert_string_equal(json_get_text(json_next(folder), "what", ""), "state");
+    assert_true(json_get_bool(limits, "memfd_sealed", false));
+    assert_true(json_get_u64(limits, "open_files", 0) > 0);
+}
+
+static void a_folder_that_is_gone_is_told_with_its_trouble(void **state)
+{
+    struct users *f = *state;
+    char moved[100];
+    snprintf(moved, sizeof(moved), "%s.away", f->engine.state);
+    assert_int_equal(rename(f->engine.state, moved), 0);
+    KILN_AUTO(json) struct json *answer = health(f, &f->user, NULL);
+    assert_int_equal(rename(moved, f->engine.state), 0);
+    const struct json *state_folder = json_next(json_first(json_get(answer, "folders")));
+    assert_string_equal(json_get_text(state_folder, "trouble", ""), "No such file or directory");
+}
+
+static void only_an_administrator_may_have_a_whole_database_read(void **state)
+{
+    struct users *f = *state;
+    KILN_AUTO(json) struct json *answer = health(f, &f->admin, "{\"deep\":true}");
+    assert_true(json_get_bool(json_get(answer, "cache"), "checked", false));
+    test_caller_forget_replies(&f->user);
+    test_caller_send(&f->user, &f->engine, MESSAGE_health, 9, bytes_of_text("{\"deep\":true}"));
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->user.reply_count, 1);
+    assert_int_equal(f->user.replies[0].type, MESSAGE_error);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, users_setup, users_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_idle_engine_does_nothing),
+        TEST(what_compiles_is_told_with_age_and_program_until_it_ends),
+        TEST(whose_a_compile_is_knows_its_owner_and_an_administrator),
+        TEST(each_user_who_waits_has_a_line),
+        TEST(a_sound_host_is_told_in_figures),
+        TEST(a_folder_that_is_gone_is_told_with_its_trouble),
+        TEST(only_an_administrator_may_have_a_whole_database_read),
+    };
+    return cmocka_run_group_tests_name("activity", tests, NULL, NULL);
+}

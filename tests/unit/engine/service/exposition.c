@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* Durations in buckets, and figures as Prometheus reads them. */
+#include "engine/service/exposition.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+/* ---- histogram ---- */
+
+static void a_bucket_ends_with_its_power_of_two(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t ns;
+        unsigned bucket;
+    } cases[] = {
+        { 0, 0 },
+        { 1, 0 },
+        { 2, 1 },
+        { 3, 2 },
+        { 4, 2 },
+        { 5, 3 },
+        { 1024, 10 },
+        { 1025, 11 },
+        { UINT64_C(1) << 42, 42 },
+        { (UINT64_C(1) << 42) + 1, 43 },
+        { UINT64_MAX, 43 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(histogram_bucket(cases[i].ns), cases[i].bucket);
+}
+
+static void what_was_observed_is_counted_once_and_summed_up(void **state)
+{
+    (void)state;
+    struct histogram h = { 0 };
+    histogram_observe(&h, 3, 1);
+    histogram_observe(&h, 1000, 1);
+    histogram_observe(&h, UINT64_C(1) << 50, 1);
+    histogram_observe(&h, 100, 5); /* one that stands for five */
+
+    assert_int_equal(histogram_at_most(&h, 1), 0);
+    assert_int_equal(histogram_at_most(&h, 2), 1);
+    assert_int_equal(histogram_at_most(&h, 7), 6);
+    assert_int_equal(histogram_at_most(&h, 10), 7);
+    assert_int_equal(histogram_count(&h), 8);
+    assert_int_equal(h.sum_ns, 3 + 1000 + (UINT64_C(1) << 50) + 500);
+}
+
+/* ---- text ---- */
+
+static void assert_text(struct buffer *out, const char *text)
+{
+    buffer_put_u8(out, '\0');
+    assert_false(out->failed);
+    assert_string_equal((const char *)out->data, text);
+    out->size = 0;
+}
+
+static void a_family_begins_with_what_it_is(void **state)
+{
+    (void)state;
+    BUFFER_AUTO struct buffer out;
+    buffer_init(&out, 10000);
+    const struct metric m = { "kiln_things_total", METRIC_COUNTER, "", "Things, all of them" };
+    exposition_begin(&out, &m);
+    exposition_number(&out, &m, NULL, UINT64_MAX);
+    assert_text(&out, "# HELP kiln_things_total Things, all of them\n"
+                      "# TYPE kiln_things_total counter\n"
+                      "kiln_things_total 18446744073709551615\n");
+}
+
+static void what_would_end_a_line_or_a_value_is_escaped(void **state)
+{
+    (void)state;
+    BUFFER_AUTO struct buffer out;
+    buffer_init(&out, 10000);
+    const struct metric m = { "m", METRIC_GAUGE, "first second", "a \\ and\na \"line\"" };
+    static const char *const values[] = { "C:\\dir\n\"x\"", "" };
+    exposition_begin(&out, &m);
+    exposition_number(&out, &m, values, 7);
+    assert_text(&out, "# HELP m a \\\\ and\\na \"line\"\n"
+                      "# TYPE m gauge\n"
+                      "m{first=\"C:\\\\dir\\n\\\"x\\\"\",second=\"\"} 7\n");
+}
+
+static void seconds_are_exact_and_short(void **state)
+{
+    (void)state;
+    BUFFER_AUTO struct buffer out;
+    buffer_init(&out, 10000);
+    const struct metric m = { "m_seconds_total", METRIC_COUNTER, "", "" };
+    static const struct {
+        uint64_t micros;
+        const char *text;
+    } cases[] = { { 0, "m_seconds_total 0\n" },
+                  { 1, "m_seconds_total 0.000001\n" },
+                  { 1500000, "m_seconds_total 1.5\n" },
+                  { 20000000, "m_seconds_total 20\n" },
+                  { 12345678901, "m_seconds_total 12345.678901\n" } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        exposition_micros(&out, &m, NULL, cases[i].micros);
+        assert_text(&out, cases[i].text);
+    }
+}
+
+static void a_histogram_has_its_buckets_its_sum_and_its_count(void **state)
+{
+    (void)state;
+    BUFFER_AUTO struct buffer out;
+    buffer_init(&out, 10000);
+    const struct metric m = { "m_seconds", METRIC_HISTOGRAM, "tier", "" };
+    static const char *const tier[] = { "hot" };
+    static const struct exposition_range range = { .first = 8, .last = 12, .step = 2 };
+    struct histogram h = { 0 };
+    histogram_observe(&h, 256, 1);
+    histogram_observe(&h, 1000, 2);
+    histogram_observe(&h, 5000000000, 1);
+    exposition_histogram(&out, &m, tier, &h, &range);
+    assert_text(&out, "m_seconds_bucket{tier=\"hot\",le=\"0.000000256\"} 1\n"
+                      "m_seconds_bucket{tier=\"hot\",le=\"0.000001024\"} 3\n"
+                      "m_seconds_bucket{tier=\"hot\",le=\"0.000004096\"} 3\n"
+                      "m_seconds_bucket{tier=\"hot\",le=\"+Inf\"} 4\n"
+                      "m_seconds_sum{tier=\"hot\"} 5.000002256\n"
+                      "m_seconds_count{tier=\"hot\"} 4\n");
+}
+
+static void one_without_labels_has_the_end_of_its_buckets_alone(void **state)
+{
+    (void)state;
+    BUFFER_AUTO struct buffer out;
+    buffer_init(&out, 10000);
+    const struct metric m = { "m", METRIC_HISTOGRAM, "", "" };
+    static const struct exposition_range range = { .first = 30, .last = 30, .step = 1 };
+    const struct histogram h = { .sum_ns = 0 };
+    exposition_histogram(&out, &m, NULL, &h, &range);
+    assert_text(&out, "m_bucket{le=\"1.073741824\"} 0\nm_bucket{le=\"+Inf\"} 0\nm_sum 0\nm_count "
+                      "0\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_bucket_ends_with_its_power_of_two),
+        cmocka_unit_test(what_was_observed_is_counted_once_and_summed_up),
+        cmocka_unit_test(a_family_begins_with_what_it_is),
+        cmocka_unit_test(what_would_end_a_line_or_a_value_is_escaped),
+        cmocka_unit_test(seconds_are_exact_and_short),
+        cmocka_unit_test(a_histogram_has_its_buckets_its_sum_and_its_count),
+        cmocka_unit_test(one_without_labels_has_the_end_of_its_buckets_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

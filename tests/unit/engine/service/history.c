@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* Samples of the counters over the weeks. */
+#include "engine/service/history.h"
+
+#include "tests/unit/engine/service/users_fixture.h"
+
+#include "engine/service/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define START 1700000000u
+
+/* --wrap: time goes on when a test says so. */
+static uint64_t wall_s, past_ns;
+uint64_t __wrap_clock_wall_s(void);
+uint64_t __wrap_clock_wall_s(void) { return wall_s; }
+uint64_t __wrap_clock_monotonic_ns(void);
+uint64_t __wrap_clock_monotonic_ns(void) { return past_ns++; }
+
+static void pass(unsigned seconds)
+{
+    wall_s += seconds;
+    past_ns += seconds * UINT64_C(1000000000);
+}
+
+static int setup(void **state)
+{
+    wall_s = START;
+    past_ns = UINT64_C(1000000000000);
+    return users_setup(state);
+}
+
+/* After a minute the engine asks again which compilers are here. */
+static void answer_describe(struct users *f)
+{
+    struct compile_task *task = fake_executor_next_compile(&f->engine.executor);
+    if (task && task->job.kind == COMPILE_DESCRIBE)
+        engine_fixture_describe(&f->engine);
+}
+
+static void tick(struct users *f)
+{
+    engine_tick(f->engine.engine);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void want(struct users *f, const char *program)
+{
+    test_caller_forget_replies(&f->user);
+    test_caller_want(&f->user, &f->engine, 7, program, PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    answer_describe(f);
+}
+
+static void compile(struct users *f, const char *program)
+{
+    char content[64];
+    snprintf(content, sizeof(content), "the object of %s", program);
+    want(f, program);
+    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static struct json *ask(struct users *f, const char *question)
+{
+    return test_caller_ask(&f->user, &f->engine, MESSAGE_history, question);
+}
+
+static const struct json *sample(const struct json *answer, unsigned index)
+{
+    const struct json *j = json_first(json_get(answer, "samples"));
+    while (j && index-- > 0)
+        j = json_next(j);
+    assert_non_null(j);
+    return j;
+}
+
+static void a_sample_has_what_was_counted_since_the_one_before(void **state)
+{
+    struct users *f = *state;
+    compile(f, "k.cl");
+    want(f, "k.cl");
+    pass(HISTORY_EVERY_S + 1);
+    tick(f);
+    want(f, "k.cl");
+    want(f, "k.cl");
+    pass(HISTORY_EVERY_S + 1);
+    tick(f);
+
+    KILN_AUTO(json) struct json *answer = ask(f, "{\"step\":1}");
+    assert_int_equal(json_count(json_get(answer, "samples")), 2);
+    const struct json *first = sample(answer, 0), *second = sample(answer, 1);
+    assert_int_equal(json_get_u64(first, "fetches", 0), 2);
+    assert_int_equal(json_get_u64(first, "compiles", 0), 1);
+    assert_int_equal(json_get_u64(first, "misses", 0), 1);
+    assert_int_equal(json_get_u64(json_get(first, "miss_reasons"), "new", 0), 1);
+    assert_int_equal(json_get_u64(first, "store_objects", 0), 1);
+    assert_int_equal(json_get_u64(first, "span_s", 0), HISTORY_EVERY_S + 1);
+    assert_int_equal(json_get_u64(json_get(second, "hits"), "hot", 0), 2);
+    assert_int_equal(json_get_u64(second, "compiles", 9), 0);
+    assert_true(json_get_number(second, "saved_s", 0) == 0.01);
+    assert_int_equal(json_get_u64(answer, "every_s", 0), HISTORY_EVERY_S);
+}
+
+static void what_is_not_written_yet_is_told_as_current(void **state)
+{
+    struct users *f = *state;
+    compile(f, "k.cl");
+    pass(7);
+    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    const struct json *current = json_get(answer, "current");
+    assert_int_equal(json_count(json_get(answer, "samples")), 0);
+    assert_int_equal(json_get_u64(current, "fetches", 0), 1);
+    assert_int_equal(json_get_u64(current, "span_s", 0), 7);
+    assert_int_equal(json_get_u64(current, "time", 0), START + 7);
+    assert_int_equal(json_get_u64(answer, "misses", 0), 1);
+}
+
+static void an_idle_hour_leaves_no_sample(void **state)
+{
+    struct users *f = *state;
+    for (unsigned i = 0; i < 12; i++) {
+        pass(HISTORY_EVERY_S + 1);
+        tick(f);
+    }
+    compile(f, "k.cl");
+    pass(HISTORY_EVERY_S + 1);
+    tick(f);
+    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    assert_int_equal(json_count(json_get(answer, "samples")), 1);
+    assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), HISTORY_EVERY_S + 1);
+}
+
+static void samples_of_one_step_are_told_together(void **state)
+{
+    struct users *f = *state;
+    compile(f, "k.cl");
+    for (unsigned i = 0; i < 6; i++) {
+        want(f, "k.cl");
+        pass(HISTORY_EVERY_S + 1);
+        tick(f);
+    }
+    KILN_AUTO(json) struct json *answer = ask(f, "{\"step\":86400}");
+    assert_int_equal(json_count(json_get(answer, "samples")), 1);
+    assert_int_equal(json_get_u64(sample(answer, 0), "fetches", 0), 7);
+    assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), 6 * (HISTORY_EVERY_S + 1));
+    assert_int_equal(json_get_u64(sample(answer, 0), "time", 0), START / 86400 * 86400);
+    assert_int_equal(json_get_u64(sample(answer, 0), "store_objects", 0), 1);
+}
+
+static void only_the_last_weeks_are_kept(void **state)
+{
+    struct users *f = *state;
+    compile(f, "k.cl");
+    pass(HISTORY_EVERY_S + 1);
+    tick(f);
+    pass(HISTORY_KEPT_S + 1);
+    want(f, "k.cl");
+    tick(f);
+    KILN_AUTO(json) struct json *answer = ask(f, "{\"since\":0}");
+    assert_int_equal(json_count(json_get(answer, "samples")), 1);
+    assert_int_equal(json_get_u64(sample(answer, 0), "compiles", 9), 0);
+}
+
+static void a_restart_takes_the_history_along(void **state)
+{
+    struct users *f = *state;
+    compile(f, "k.cl");
+    pass(20);
+    engine_drain(f->engine.engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    users_reopen(f);
+    pass(20);
+    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    assert_int_equal(json_count(json_get(answer, "samples")), 1);
+    assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), 20);
+    assert_int_equal(json_get_u64(json_get(answer, "current"), "fetches", 9), 0);
+}
+
+/* --wrap: the disk takes nothing. */
+static bool put_is_dropped;
+enum kiln_code __real_kernel_store_history_put(struct kernel_store *, const struct kernel_sample *,
+                                               uint64_t, bool *, struct kiln_err *);
+enum kiln_code __wrap_kernel_store_history_put(struct kernel_store *store,
+                                               const struct kernel_sample *sample, uint64_t kept_s,
+                                               bool *ret_written, struct kiln_err *err);
+enum kiln_code __wrap_kernel_store_history_put(struct kernel_store *store,
+                                               const struct kernel_sample *sample, uint64_t kept_s,
+                                               bool *ret_written, struct kiln_err *err)
+{
+    *ret_written = false;
+    return put_is_dropped
+               ? KILN_OK
+               : __real_kernel_store_history_put(store, sample, kept_s, ret_written, err);
+}
+
+static void what_a_full_disk_does_not_take_is_part_of_the_next_sample(void **state)
+{
+    struct users *f = *state;
+    put_is_dropped = true;
+    compile(f, "k.cl");
+    pass(HISTORY_EVERY_S + 1);
+    tick(f);
+    put_is_dropped = false;
+    want(f, "k.cl");
+    pass(HISTORY_EVERY_S + 1);
+    tick(f);
+    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    assert_int_equal(json_count(json_get(answer, "samples")), 1);
+    assert_int_equal(json_get_u64(sample(answer, 0), "fetches", 0), 2);
+    assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), 2 * (HISTORY_EVERY_S + 1));
+}
+
+static void without_a_store_there_is_what_was_counted_since_the_start(void **state)
+{
+    struct users *f = *state;
+    static const enum kernel_store_mode modes[] = { KERNEL_STORE_OFF, KERNEL_STORE_READ_ONLY };
+    for (size_t i = 0; i < 2; i++) {
+        f->engine.options.store_mode = modes[i];
+        users_reopen(f);
+        compile(f, "k.cl");
+        pass(HISTORY_EVERY_S + 1);
+        tick(f);
+        KILN_AUTO(json) struct json *answer = ask(f, "{}");
+        assert_int_equal(json_count(json_get(answer, "samples")), 0);
+        assert_int_equal(json_get_u64(json_get(answer, "current"), "fetches", 0), 1);
+    }
+}
+
+static void a_clock_that_was_set_back_spoils_no_sample(void **state)
+{
+    struct users *f = *state;
+    compile(f, "k.cl");
+    pass(HISTORY_EVERY_S + 1);
+    tick(f);
+    wall_s -= 3600;
+    past_ns += (HISTORY_EVERY_S + 1) * UINT64_C(1000000000);
+    want(f, "k.cl");
+    tick(f);
+    wall_s += 7200;
+    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    uint64_t sum = 0;
+    for (const struct json *j = json_first(json_get(answer, "samples")); j; j = json_next(j)) {
+        sum += json_get_u64(j, "fetches", 0);
+        assert_in_range(json_get_u64(j, "span_s", 0), 1, 2 * HISTORY_EVERY_S);
+    }
+    assert_int_equal(sum, 2);
+}
+
+static void the_longest_compiles_are_told_and_private_ones_are_not(void **state)
+{
+    struct users *f = *state;
+    compile(f, "a.cl");
+    compile(f, "b.cl");
+    KILN_AUTO(json) struct json *two = ask(f, "{}");
+    assert_int_equal(json_count(json_get(two, "slowest")), 2);
+    const struct json *slowest = json_first(json_get(two, "slowest"));
+    assert_true(json_get_number(slowest, "compile_s", 0) == 0.005);
+    KILN_AUTO(json) struct json *one = ask(f, "{\"slowest\":1}");
+    assert_int_equal(json_count(json_get(one, "slowest")), 1);
+    KILN_AUTO(json) struct json *none = ask(f, "{\"slowest\":0}");
+    assert_int_equal(json_count(json_get(none, "slowest")), 0);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, setup, users_teardown)
+    const struct CMUnitTest tests[] = {
+        T(a_sample_has_what_was_counted_since_the_one_before),
+        T(what_is_not_written_yet_is_told_as_current),
+        T(an_idle_hour_leaves_no_sample),
+        T(samples_of_one_step_are_told_together),
+        T(only_the_last_weeks_are_kept),
+        T(a_restart_takes_the_history_along),
+        T(what_a_full_disk_does_not_take_is_part_of_the_next_sample),
+        T(without_a_store_there_is_what_was_counted_since_the_start),
+        T(a_clock_that_was_set_back_spoils_no_sample),
+        T(the_longest_compiles_are_told_and_private_ones_are_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/* What hits saved: the books, bounded, and kept over restarts. */
+#include "engine/service/ledger.h"
+
+#include "tests/unit/engine/service/users_fixture.h"
+
+#include "engine/service/internal.h"
+#include "engine/service/ledger_tasks.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COMPILE_S 0.005 /* what each takes by fake_executor_compile */
+
+/* ---- the books alone ---- */
+
+struct books {
+    struct ledger *ledger;
+};
+
+static int open_books(void **state)
+{
+    static struct books b;
+    struct kiln_err err = KILN_ERR_INIT;
+    must(ledger_create(&b.ledger, &err), err);
+    *state = &b;
+    return 0;
+}
+
+static int close_books(void **state)
+{
+    ledger_destroy(((struct books *)*state)->ledger);
+    return 0;
+}
+
+static uint32_t kind(struct ledger *l, const char *target, const char *program)
+{
+    struct object_origin what = { { 0 }, { 0 } };
+    snprintf(what.target, sizeof(what.target), "%s", target);
+    snprintf(what.program, sizeof(what.program), "%s", program);
+    return ledger_kind_of(l, &what);
+}
+
+static struct kernel_sums sum_of_kinds(const struct ledger *l)
+{
+    struct kernel_sums sum = { 0 };
+    for (unsigned i = 0; i < l->kind_count; i++)
+        ledger_sums_add(&sum, &l->kinds[i].sums);
+    return sum;
+}
+
+static void a_hit_is_booked_with_its_user_and_its_kind(void **state)
+{
+    struct ledger *l = ((struct books *)*state)->ledger;
+    uint32_t conv = kind(l, "gfx90a", "conv.cl"), pool = kind(l, "gfx90a", "pool.cl");
+    assert_int_not_equal(conv, pool);
+    assert_int_equal(kind(l, "gfx90a", "conv.cl"), conv);
+    ledger_hit(l, 1000, conv, 300);
+    ledger_hit(l, 1000, conv, 300);
+    ledger_hit(l, 1001, pool, 50);
+    ledger_compiled(l, 1001, pool, 70);
+
+    assert_int_equal(ledger_user_of(l, 1000)->sums.saved_us, 600);
+    assert_int_equal(ledger_user_of(l, 1000)->sums.hits, 2);
+    assert_int_equal(ledger_user_of(l, 1001)->sums.compile_us, 70);
+    assert_int_equal(ledger_kind_at(l, conv)->sums.saved_us, 600);
+    assert_int_equal(ledger_kind_at(l, pool)->sums.compiles, 1);
+    assert_int_equal(ledger_total(l).saved_us, 650);
+}
+
+static void more_users_than_have_rows_are_booked_together(void **state)
+{
+    struct ledger *l = ((struct books *)*state)->ledger;
+    for (uint32_t uid = 1; uid <= LEDGER_USERS_MOST + 3; uid++)
+        ledger_hit(l, uid, 0, 1);
+    ledger_hit(l, 0, 0, 1); /* root comes late and has no row either */
+    assert_int_equal(l->user_count, LEDGER_USERS_MOST);
+    assert_int_equal(l->others.sums.hits, 4);
+    assert_int_equal(ledger_total(l).hits, LEDGER_USERS_MOST + 4);
+}
+
+static void root_has_a_row_of_its_own_among_others(void **state)
+{
+    struct ledger *l = ((struct books *)*state)->ledger;
+    ledger_hit(l, 0, 0, 5);
+    assert_int_equal(ledger_user_of(l, 0)->sums.hits, 1);
+    for (uint32_t uid = 1; uid <= LEDGER_USERS_MOST; uid++)
+        ledger_hit(l, uid, 0, 1);
+    ledger_hit(l, 0, 0, 5);
+    assert_int_equal(ledger_user_of(l, 0)->sums.saved_us, 10);
+}
+
+static void a_kind_that_is_worth_little_makes_room_and_sums_stay(void **state)
+{
+    struct ledger *l = ((struct books *)*state)->ledger;
+    uint32_t valuable = kind(l, "gfx90a", "valuable.cl"), first = 0;
+    ledger_hit(l, 1000, valuable, 1000000);
+    for (unsigned i = 0; i < 3 * LEDGER_KINDS_MOST; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "junk%u.cl", i);
+        uint32_t number = kind(l, "gfx90a", name);
+        first = i ? first : number;
+        ledger_hit(l, 1000, number, 1);
+    }
+    ledger_hit(l, 1000, first, 1); /* its row is another's by now */
+
+    assert_int_equal(l->kind_count, LEDGER_KINDS_MOST);
+    assert_int_equal(ledger_kind_at(l, valuable)->sums.saved_us, 1000000);
+    assert_ptr_equal(ledger_kind_at(l, first), &l->kinds[0]);
+    assert_int_equal(sum_of_kinds(l).hits, 3 * LEDGER_KINDS_MOST + 2);
+    assert_int_equal(sum_of_kinds(l).saved_us, ledger_total(l).saved_us);
+    assert_true(l->rewrites_kinds);
+}
+
+static void names_are_cut_and_made_printable(void **state)
+{
+    struct ledger *l = ((struct books *)*state)->ledger;
+    uint32_t number = kind(l, "gfx90a", "a\033[2J\nb\xff");
+    assert_string_equal(ledger_kind_at(l, number)->what.program, "a?[2J?b?");
+    assert_int_equal(kind(l, "", ""), 0); /* nobody knows what it is: the others */
+}
+
+static void no_hit_is_worth_more_than_the_most(void **state)
+{
+    (void)state;
+    assert_int_equal(ledger_worth(1999), 1);
+    assert_int_equal(ledger_worth(UINT64_MAX), LEDGER_WORTH_MOST_US);
+}
+
+static void sums_end_where_the_store_can_keep_them(void **state)
+{
+    (void)state;
+    struct kernel_sums sum = { .saved_us = KERNEL_SUM_MOST - 1 };
+    const struct kernel_sums more = { .saved_us = UINT64_MAX, .hits = 1 };
+    ledger_sums_add(&sum, &more);
+    assert_true(sum.saved_us == KERNEL_SUM_MOST);
+    assert_int_equal(sum.hits, 1);
+}
+
+/* ---- over restarts ---- */
+
+static void compile(struct users *f, struct test_caller *c, const char *program)
+{
+    char content[64];
+    snprintf(content, sizeof(content), "the object of %s", program);
+    test_caller_forget_replies(c);
+    test_caller_want(c, &f->engine, 7, program, PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void hit(struct users *f, struct test_caller *c, const char *program, unsigned times)
+{
+    for (unsigned i = 0; i < times; i++) {
+        test_caller_forget_replies(c);
+        test_caller_want(c, &f->engine, 7, program, PRIORITY_INTERACTIVE);
+        fake_executor_run_tasks(&f->engine.executor);
+        assert_int_equal(last_outcome(c).code, KILN_OK);
+    }
+}
+
+/* As when the daemon is stopped and another one started. */
+static void restart(struct users *f)
+{
+    engine_drain(f->engine.engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    users_reopen(f);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static struct json *ask(struct users *f, struct test_caller *c, const char *by)
+{
+    char question[64];
+    snprintf(question, sizeof(question), "{\"by\":\"%s\"}", by);
+    return test_caller_ask(c, &f->engine, MESSAGE_ledger, question);
+}
+
+/* The row of |name|, or of the uid that it says; NULL. */
+static const struct json *row_of(const struct json *answer, const char *name)
+{
+    const char *by = json_get_text(answer, "by", "");
+    for (const struct json *j = json_first(json_get(answer, "rows")); j; j = json_next(j)) {
+        char uid[16];
+        snprintf(uid, sizeof(uid), "%llu", (unsigned long long)json_get_u64(j, "uid", 0));
+        const char *has = strcmp(by, "uid") == 0 ? uid : json_get_text(j, by, "");
+        if (strcmp(has, name) == 0)
+            return j;
+    }
+    return NULL;
+}
+
+#define assert_row(answer, name, hits_, compiles_)                                          \
+    do {                                                                                    \
+        const struct json *row = row_of(answer, name);                                      \
+        assert_non_null(row);                                                               \
+        assert_int_equal(json_get_u64(row, "hits", 99), (hits_));                           \
+        assert_int_equal(json_get_u64(row, "compiles", 99), (compiles_));                   \
+        assert_true(json_get_number(row, "saved_s", 99) == (double)(hits_)*COMPILE_S);      \
+        assert_true(json_get_number(row, "compile_s", 9) == (double)(compiles_)*COMPILE_S); \
+    } while (0)
+
+static void what_was_saved_outlives_the_daemon(void **state)
+{
+    struct users *f = *state;
+    compile(f, &f->user, "conv.cl");
+    compile(f, &f->admin, "pool.cl");
+    hit(f, &f->user, "conv.cl", 3);
+    hit(f, &f->admin, "conv.cl", 1);
+    restart(f);
+    hit(f, &f->user, "pool.cl", 2); /* the first from the disk */
+    restart(f);
+
+    KILN_AUTO(json) struct json *by_uid = ask(f, &f->admin, "uid");
+    assert_row(by_uid, "1000", 5, 1);
+    assert_row(by_uid, "0", 1, 1);
+    assert_int_equal(json_get_u64(json_get(by_uid, "total"), "hits", 0), 6);
+    assert_int_equal(json_get_u64(json_get(by_uid, "total"), "kernels", 0), 2);
+    assert_true(json_get_bool(by_uid, "kept", false));
+    KILN_AUTO(json) struct json *by_program = ask(f, &f->admin, "program");
+    assert_row(by_program, "conv.cl", 4, 1);
+    assert_row(by_program, "pool.cl", 2, 1);
+    KILN_AUTO(json) struct json *by_target = ask(f, &f->admin, "target");
+    assert_row(by_target, FIXTURE_TARGET, 6, 2);
+    assert_int_equal(json_get_u64(row_of(by_target, FIXTURE_TARGET), "kernels", 0), 2);
+}
+
+static void what_was_saved_outlives_its_kernels(void **state)
+{
+    struct users *f = *state;
+    compile(f, &f->user, "conv.cl");
+    hit(f, &f->user, "conv.cl", 2);
+    json_destroy(test_caller_ask(&f->admin, &f->engine, MESSAGE_clear, "{\"all\":true}"));
+    restart(f);
+    KILN_AUTO(json) struct json *answer = ask(f, &f->admin, "program");
+    assert_row(answer, "conv.cl", 2, 1);
+    assert_int_equal(json_get_u64(row_of(answer, "conv.cl"), "kernels", 9), 0);
+    assert_int_equal(json_get_u64(row_of(answer, "conv.cl"), "bytes", 9), 0);
+}
+
+static void a_private_kernel_is_booked_without_its_name(void **state)
+{
+    struct users *f = *state;
+    const struct kernel_row row = TEXT_KERNEL("secret.o", "  -mcpu=gfx906", "the object");
+    char cache[100];
+    snprintf(cache, sizeof(cache), "%s/user.ukdb", f->engine.folder);
+    write_kernel_file(cache, &row, 1);
+    const int file = open_copy(cache);
+    test_caller_forget_replies(&f->user);
+    must(test_caller_send_files(&f->user, &f->engine, MESSAGE_kernel_import, 3,
+                                bytes_of_text("{\"name\":\"gfx906_60.ukdb\"}"), &file, 1),
+         f->engine.err);
+    fake_executor_transfer(&f->engine.executor, cache, "gfx906_60.ukdb", "");
+    fake_executor_run_tasks(&f->engine.executor);
+    json_destroy(reply_json(&f->user, 0));
+    for (unsigned i = 0; i < 2; i++) { /* from the disk, then from memory */
+        test_caller_forget_replies(&f->user);
+        test_caller_want_named(&f->user, &f->engine, "gfx906_60", "secret.o", "  -mcpu=gfx906");
+        assert_int_equal(last_outcome(&f->user).code, KILN_OK);
+    }
+    KILN_AUTO(json) struct json *answer = ask(f, &f->admin, "program");
+    const struct json *found = row_of(answer, LEDGER_PRIVATE);
+    assert_non_null(found);
+    assert_int_equal(json_get_u64(found, "hits", 0), 2);
+    assert_int_equal(json_get_u64(found, "kernels", 0), 1);
+    assert_null(row_of(answer, "secret.o"));
+}
+
+static void a_user_sees_his_own_row_and_the_others_as_one(void **state)
+{
+    struct users *f = *state;
+    compile(f, &f->user, "conv.cl");
+    compile(f, &f->admin, "pool.cl");
+    hit(f, &f->admin, "conv.cl", 3);
+    KILN_AUTO(json) struct json *answer = ask(f, &f->user, "uid");
+    assert_int_equal(json_count(json_get(answer, "rows")), 1);
+    assert_row(answer, "1000", 0, 1);
+    const struct json *others = json_get(answer, "others");
+    assert_int_equal(json_get_u64(others, "hits", 0), 3);
+    assert_int_equal(json_get_u64(others, "kernels", 0), 1);
+    assert_true(json_get_u64(others, "bytes", 0) > 0);
+    assert_null(json_get(others, "uid"));
+}
+
+static void what_does_not_say_by_what_is_refused(void **state)
+{
+    struct users *f = *state;
+    test_caller_refused(&f->user, &f->engine, MESSAGE_ledger, "{}", KILN_INVALID,
+                        "uid, target or program");
+    test_caller_refused(&f->user, &f->engine, MESSAGE_ledger, "{\"by\":\"moon\"}", KILN_INVALID,
+                        "not 'moon'");
+}
+
+static void without_a_store_it_is_counted_and_said_not_to_be_kept(void **state)
+{
+    struct users *f = *state;
+    f->engine.options.store_mode = KERNEL_STORE_OFF;
+    users_reopen(f);
+    compile(f, &f->user, "conv.cl");
+    hit(f, &f->user, "conv.cl", 2);
+    KILN_AUTO(json) struct json *answer = ask(f, &f->user, "program");
+    assert_row(answer, "conv.cl", 2, 1);
+    assert_false(json_get_bool(answer, "kept", true));
+}
+
+/* ---- writes that fail ---- */
+
+static bool put_is_dropped;
+enum kiln_code __real_kernel_store_ledger_put(struct kernel_store *, const struct kernel_ledger *,
+                                              bool *, struct kiln_err *);
+enum kiln_code __wrap_kernel_store_ledger_put(struct kernel_store *store,
+                                              const struct kernel_ledger *ledger, bool *ret_written,
+                                              struct kiln_err *err);
+enum kiln_code __wrap_kernel_store_ledger_put(struct kernel_store *store,
+                                              const struct kernel_ledger *ledger, bool *ret_written,
+                                              struct kiln_err *err)
+{
+    *ret_written = false;
+    return put_is_dropped ? KILN_OK
+                          : __real_kernel_store_ledger_put(store, ledger, ret_written, err);
+}
+
+static void what_a_full_disk_does_not_take_is_written_later(void **state)
+{
+    struct users *f = *state;
+    compile(f, &f->user, "conv.cl");
+    hit(f, &f->user, "conv.cl", 2);
+    put_is_dropped = true;
+    ledger_write(f->engine.engine, /* force= */ true);
+    fake_executor_run_tasks(&f->engine.executor);
+    put_is_dropped = false;
+    hit(f, &f->user, "conv.cl", 1);
+    restart(f);
+    KILN_AUTO(json) struct json *answer = ask(f, &f->user, "uid");
+    assert_row(answer, "1000", 3, 1);
+}
+
+static bool get_fails;
+enum kiln_code __real_kernel_store_ledger(struct kernel_store *, size_t,
+                                          void (*)(void *, const struct kernel_ledger_row *),
+                                          void *, uint64_t *, struct kiln_err *);
+enum kiln_code __wrap_kernel_store_ledger(struct kernel_store *store, size_t most,
+                                          void (*each)(void *, const struct kernel_ledger_row *),
+                                          void *context, uint64_t *ret_since, struct kiln_err *err);
+enum kiln_code __wrap_kernel_store_ledger(struct kernel_store *store, size_t most,
+                                          void (*each)(void *, const struct kernel_ledger_row *),
+                                          void *context, uint64_t *ret_since, struct kiln_err *err)
+{
+    return get_fails ? kiln_fail(err, KILN_IO, "the disk is gone")
+                     : __real_kernel_store_ledger(store, most, each, context, ret_since, err);
+}
+
+static void what_could_not_be_read_is_not_written_over(void **state)
+{
+    struct users *f = *state;
+    compile(f, &f->user, "conv.cl");
+    hit(f, &f->user, "conv.cl", 2);
+    get_fails = true;
+    restart(f);
+    hit(f, &f->user, "conv.cl", 1);
+    ledger_write(f->engine.engine, /* force= */ true); /* tries to read it, in vain */
+    fake_executor_run_tasks(&f->engine.executor);
+    get_fails = false;
+    ledger_write(f->engine.engine, /* force= */ true); /* reads it */
+    fake_executor_run_tasks(&f->engine.executor);
+    restart(f);
+    KILN_AUTO(json) struct json *answer = ask(f, &f->user, "uid");
+    assert_row(answer, "1000", 3, 1);
+}
+
+int main(void)
+{
+#define BOOKS(test) cmocka_unit_test_setup_teardown(test, open_books, close_books)
+#define T(test) cmocka_unit_test_setup_teardown(test, users_setup, users_teardown)
+    const struct CMUnitTest tests[] = {
+        BOOKS(a_hit_is_booked_with_its_user_and_its_kind),
+        BOOKS(more_users_than_have_rows_are_booked_together),
+        BOOKS(root_has_a_row_of_its_own_among_others),
+        BOOKS(a_kind_that_is_worth_little_makes_room_and_sums_stay),
+        BOOKS(names_are_cut_and_made_printable),
+        BOOKS(no_hit_is_worth_more_than_the_most),
+        BOOKS(sums_end_where_the_store_can_keep_them),
+        T(what_was_saved_outlives_the_daemon),
+        T(what_was_saved_outlives_its_kernels),
+        T(a_private_kernel_is_booked_without_its_name),
+        T(a_user_sees_his_own_row_and_the_others_as_one),
+        T(what_does_not_say_by_what_is_refused),
+        T(without_a_store_it_is_counted_and_said_not_to_be_kept),
+        T(what_a_full_disk_does_not_take_is_written_later),
+        T(what_could_not_be_read_is_not_written_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+/* The request metrics: every request and every kernel is in it once. */
+#include "tests/unit/engine/service/users_fixture.h"
+
+#include "engine/service/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_MOST 65536
+#define COMPILE_S 0.005 /* what each takes by fake_executor_compile */
+
+/* The text as it is now; valid until the next call. */
+static const char *scrape(struct users *f)
+{
+    static char page[PAGE_MOST];
+    KILN_AUTO(json)
+    struct json *answer = test_caller_ask(&f->admin, &f->engine, MESSAGE_metrics, NULL);
+    snprintf(page, sizeof(page), "%s", json_get_text(answer, "text", ""));
+    assert_true(strlen(page) > 1000 && strlen(page) < sizeof(page) - 1);
+    return page;
+}
+
+static double number_in(const char *page, const char *sample)
+{
+    char start[200];
+    snprintf(start, sizeof(start), "\n%s ", sample);
+    const char *at = strstr(page, start);
+    if (!at)
+        fail_msg("there is no '%s'", sample);
+    return atof(at + strlen(start));
+}
+
+static unsigned long long figure(struct users *f, const char *sample)
+{
+    return (unsigned long long)number_in(scrape(f), sample);
+}
+
+/* The sum of all samples that begin so. */
+static double sum_in(const char *page, const char *start)
+{
+    double sum = 0;
+    for (const char *line = page; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        const char *blank = strchr(line, ' ');
+        if (strncmp(line, start, strlen(start)) == 0 && blank)
+            sum += atof(blank);
+    }
+    return sum;
+}
+
+/* What must hold whatever happened: each request and each kernel was counted once. */
+static void assert_balanced(struct users *f)
+{
+    const char *page = scrape(f);
+    double in_flight = number_in(page, "kiln_requests_in_flight");
+    /* The scrape itself is one of them. */
+    assert_true(sum_in(page, "kiln_requests_total{") + in_flight ==
+                f->engine.engine->stats.requests);
+    double results = sum_in(page, "kiln_fetch_results_total{");
+    assert_true(results == number_in(page, "kiln_fetches_total"));
+    double misses = sum_in(page, "kiln_misses_total{");
+    assert_true(misses == (double)f->engine.engine->stats.misses);
+    double cancelled = number_in(page, "kiln_fetch_results_total{result=\"cancelled\"}");
+    assert_true(sum_in(page, "kiln_lookup_duration_seconds_count{") == results - cancelled);
+}
+
+static void want(struct users *f, struct test_caller *c, const char *program)
+{
+    test_caller_forget_replies(c);
+    test_caller_want(c, &f->engine, 7, program, PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void compile(struct users *f, const char *content)
+{
+    assert_non_null(fake_executor_next_compile(&f->engine.executor));
+    fake_executor_compile(&f->engine.executor, bytes_of_text(content));
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+/* ---- the page ---- */
+
+static const struct {
+    const char *name, *type;
+} families[] = {
+#define METRIC(name, type, labels, help) { "kiln_" #name, #type },
+#include "engine/service/metrics.def"
+#undef METRIC
+};
+
+/* What only the process around the engine has. */
+static bool is_hosted(const char *name)
+{
+    static const char *const hosted[] = {
+        "kiln_clients",
+        "kiln_connections_refused_total",
+        "kiln_protocol_errors_total",
+        "kiln_slow_peers_closed_total",
+        "kiln_workers",
+        "kiln_worker_crashes_total",
+        "kiln_worker_starts_total",
+    };
+    for (size_t i = 0; i < sizeof(hosted) / sizeof(hosted[0]); i++) {
+        if (strcmp(hosted[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void every_family_of_the_table_is_there_once(void **state)
+{
+    struct users *f = *state;
+    const char *page = scrape(f);
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        char line[128];
+        snprintf(line, sizeof(line), "# HELP %s ", families[i].name);
+        const char *first = strstr(page, line);
+        if (!first != is_hosted(families[i].name))
+            fail_msg("'%s' is %sthere", families[i].name, first ? "" : "not ");
+        if (first)
+            assert_null(strstr(first + 1, line));
+    }
+}
+
+static void numbers_of_the_process_come_through_its_host(void **state)
+{
+    struct users *f = *state;
+    assert_null(strstr(scrape(f), "kiln_clients"));
+    json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_metrics, "{}"));
+    test_caller_refused(&f->user, &f->engine, MESSAGE_metrics, "{\"x\":1}", KILN_INVALID, "'x'");
+}
+
+/* ---- requests ---- */
+
+static void a_request_is_counted_with_how_it_ended(void **state)
+{
+    struct users *f = *state;
+    unsigned long long listed = figure(f, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}");
+    json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_kernel_list, "{}"));
+    test_caller_refused(&f->user, &f->engine, MESSAGE_kernel_list, "[]", KILN_INVALID, "JSON");
+    /* Refused after a lane has worked on it, and before anybody has. */
+    test_caller_refused(&f->user, &f->engine, MESSAGE_kernel_show, "{\"key\":\"ab\"}",
+                        KILN_NOT_FOUND, "no stored kernel");
+    test_caller_refused(&f->user, &f->engine, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
+
+    const char *page = scrape(f);
+    assert_true(number_in(page, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}") ==
+                (double)listed + 1);
+    assert_true(number_in(page, "kiln_requests_total{op=\"kernel_list\",result=\"invalid\"}") == 1);
+    assert_true(number_in(page, "kiln_requests_total{op=\"kernel_show\",result=\"not_found\"}") ==
+                1);
+    assert_true(number_in(page, "kiln_requests_total{op=\"kernel_show\",result=\"ok\"}") == 0);
+    assert_true(number_in(page, "kiln_requests_total{op=\"gc\",result=\"denied\"}") == 1);
+    assert_balanced(f);
+}
+
+static void what_is_no_request_is_counted_as_unknown(void **state)
+{
+    struct users *f = *state;
+    static const unsigned types[] = { 15, 63, 64, 131, 65535 };
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        must(test_caller_send(&f->user, &f->engine, (enum message_type)types[i], 5,
+                              (struct bytes){ 0 }),
+             f->engine.err);
+    test_caller_forget_replies(&f->user);
+    assert_int_equal(figure(f, "kiln_requests_total{op=\"unknown\",result=\"invalid\"}"), 5);
+    assert_balanced(f);
+}
+
+static void a_request_that_waits_is_in_flight_and_counted_at_its_end(void **state)
+{
+    struct users *f = *state;
+    want(f, &f->user, "slow.cl");
+    const char *page = scrape(f);
+    assert_true(number_in(page, "kiln_requests_in_flight") == 2); /* with the scrape */
+    assert_true(number_in(page, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}") == 0);
+    assert_true(number_in(page, "kiln_inflight_compiles") == 1);
+    compile(f, "the object");
+    assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}"), 1);
+    assert_balanced(f);
+}
+
+static void what_is_cancelled_or_left_ends_as_cancelled(void **state)
+{
+    struct users *f = *state;
+    want(f, &f->user, "running.cl"); /* takes the only compiler */
+    want(f, &f->user, "waiting.cl");
+    test_caller_cancel(&f->user, &f->engine, 7);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"cancelled\"}"), 1);
+    assert_int_equal(figure(f, "kiln_requests_total{op=\"cancel\",result=\"ok\"}"), 1);
+    test_caller_leave(&f->user, &f->engine);
+    assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"cancelled\"}"), 2);
+    assert_int_equal(figure(f, "kiln_fetch_results_total{result=\"cancelled\"}"), 2);
+    compile(f, "nobody wants it any more");
+    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
+    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
+    assert_balanced(f);
+}
+
+static void a_request_that_waits_for_a_toolchain_is_one_request(void **state)
+{
+    struct users *f = *state;
+    test_caller_leave(&f->user, &f->engine);
+    test_caller_leave(&f->admin, &f->engine);
+    engine_fixture_close(&f->engine);
+    engine_fixture_open(&f->engine, /* describe= */ false);
+    test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
+    test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
+    must(test_caller_hello(&f->user, &f->engine), f->engine.err);
+    must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
+    want(f, &f->user, "early.cl");
+    assert_int_equal(figure(f, "kiln_requests_in_flight"), 2);
+    engine_fixture_describe(&f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    compile(f, "the object");
+    assert_int_equal(figure(f, "kiln_requests_total{op=\"fetch_source\",result=\"ok\"}"), 1);
+    assert_balanced(f);
+}
+
+static void a_limit_that_was_reached_is_counted(void **state)
+{
+    struct users *f = *state;
+    f->engine.options.queue_limit_uid = 1;
+    users_reopen(f);
+    want(f, &f->user, "running.cl");
+    want(f, &f->user, "waiting.cl");
+    want(f, &f->user, "refused.cl");
+    assert_int_equal(last_outcome(&f->user).code, KILN_BUSY);
+    const char *page = scrape(f);
+    assert_true(number_in(page, "kiln_quota_rejections_total") == 1);
+    assert_true(number_in(page, "kiln_misses_total{reason=\"refused\"}") == 1);
+    compile(f, "one");
+    compile(f, "two");
+    assert_balanced(f);
+}
+
+/* ---- kernels ---- */
+
+static void a_kernel_is_counted_where_it_was_found(void **state)
+{
+    struct users *f = *state;
+    want(f, &f->user, "k.cl");
+    compile(f, "the object");
+    want(f, &f->user, "k.cl");
+    want(f, &f->user, "k.cl");
+    users_reopen(f);
+    want(f, &f->user, "k.cl");
+    want(f, &f->user, "k.cl");
+    const char *page = scrape(f);
+    assert_true(number_in(page, "kiln_fetch_results_total{result=\"disk\"}") == 1);
+    assert_true(number_in(page, "kiln_fetch_results_total{result=\"hot\"}") == 1);
+    assert_true(number_in(page, "kiln_lookup_duration_seconds_count{tier=\"hot\"}") == 1);
+    assert_true(number_in(page, "kiln_lookup_duration_seconds_count{tier=\"disk\"}") == 1);
+    assert_true(number_in(page, "kiln_saved_compile_seconds_total") == 2 * COMPILE_S);
+    assert_true(number_in(page, "kiln_store_objects{tier=\"disk\",kind=\"kernels\"}") == 1);
+    assert_true(number_in(page, "kiln_store_objects{tier=\"hot\",kind=\"objects\"}") == 1);
+    assert_balanced(f);
+}
+
+static void every_hot_look_up_is_in_the_histogram_though_few_are_timed(void **state)
+{
+    struct users *f = *state;
+    want(f, &f->user, "k.cl");
+    compile(f, "the object");
+    unsigned long long before = 0;
+    for (unsigned i = 1; i <= 3 * HOT_TIMED_EVERY + 5; i++) {
+        want(f, &f->user, "k.cl");
+        const char *page = scrape(f);
+        assert_true(number_in(page, "kiln_lookup_duration_seconds_count{tier=\"hot\"}") == i);
+        /* No bucket ever loses what it had. */
+        unsigned long long within = (unsigned long long)number_in(
+            page, "kiln_lookup_duration_seconds_bucket{tier=\"hot\",le=\"0.000004096\"}");
+        assert_true(within >= before);
+        before = within;
+    }
+    assert_balanced(f);
+}
+
+static void a_compile_is_counted_with_its_compiler_and_its_end(void **state)
+{
+    struct users *f = *state;
+    want(f, &f->user, "good.cl");
+    compile(f, "the object");
+    want(f, &f->user, "bad.cl");
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no such thing", "line 1");
+    fake_executor_run_tasks(&f->engine.executor);
+    want(f, &f->user, "bad.cl"); /* remembered */
+    want(f, &f->user, "crash.cl");
+    fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "signal 11", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
+    const char *page = scrape(f);
+    assert_true(number_in(page, "kiln_compiles_total{toolchain=\"opencl\",result=\"done\"}") == 1);
+    assert_true(number_in(page, "kiln_compiles_total{toolchain=\"opencl\",result=\"refused\"}") ==
+                1);
+    assert_true(number_in(page, "kiln_compiles_total{toolchain=\"opencl\",result=\"crashed\"}") ==
+                1);
+    assert_true(number_in(page, "kiln_compile_duration_seconds_count{toolchain=\"opencl\"}") == 3);
+    assert_true(number_in(page, "kiln_compile_queue_duration_seconds_count") == 3);
+    assert_true(number_in(page, "kiln_misses_total{reason=\"new\"}") == 3);
+    assert_true(number_in(page, "kiln_misses_total{reason=\"remembered\"}") == 1);
+    assert_true(number_in(page, "kiln_compile_seconds_total") == COMPILE_S);
+    assert_balanced(f);
+}
+
+static void what_was_dropped_says_for_which_limit(void **state)
+{
+    struct users *f = *state;
+    f->engine.options.store_limit_bytes_uid = 2000; /* two kernels, with their rows */
+    users_reopen(f);
+    static const char *const programs[] = { "a.cl", "b.cl", "c.cl", "d.cl" };
+    for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+        want(f, &f->user, programs[i]);
+        compile(f, programs[i]);
+    }
+    const char *page = scrape(f);
+    double quota = number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"quota\"}");
+    double kernels = number_in(page, "kiln_store_objects{tier=\"disk\",kind=\"kernels\"}");
+    assert_true(quota > 0 && quota + kernels == 4);
+    assert_true(number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"limit\"}") == 0);
+    json_destroy(test_caller_ask(&f->admin, &f->engine, MESSAGE_gc, "{\"to_bytes\":1}"));
+    page = scrape(f);
+    assert_true(number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"gc\"}") == kernels);
+    assert_true(number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"quota\"}") == quota);
+}
+
+static void a_miss_says_why(void **state)
+{
+    struct users *f = *state;
+    const struct message_fetch m = { .key = { { 7 } } };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    message_fetch_write(&b, &m);
+    must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch, 3, buffer_view(&b)), f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+    const char *page = scrape(f);
+    assert_true(number_in(page, "kiln_misses_total{reason=\"unknown\"}") == 1);
+    assert_true(number_in(page, "kiln_requests_total{op=\"fetch\",result=\"ok\"}") == 1);
+    assert_true(number_in(page, "kiln_lookup_duration_seconds_count{tier=\"none\"}") == 1);
+    assert_balanced(f);
+}
+
+/* ---- when the store is not there ---- */
+
+static void figures_go_on_without_a_store(void **state)
+{
+    struct users *f = *state;
+    static const enum kernel_store_mode modes[] = { KERNEL_STORE_OFF, KERNEL_STORE_READ_ONLY };
+    for (size_t i = 0; i < 2; i++) {
+        f->engine.options.store_mode = modes[i];
+        users_reopen(f);
+        want(f, &f->user, "k.cl");
+        compile(f, "the object");
+        want(f, &f->user, "k.cl");
+        const char *page = scrape(f);
+        assert_true(number_in(page, "kiln_fetch_results_total{result=\"hot\"}") == 1);
+        assert_true(number_in(page, "kiln_saved_compile_seconds_total") == COMPILE_S);
+        assert_true(number_in(page, "kiln_store_writable") == 0);
+        assert_balanced(f);
+    }
+}
+
+/* --wrap=kernel_store_usage: the store cannot be asked. */
+static bool usage_fails;
+enum kiln_code __real_kernel_store_usage(struct kernel_store *, struct kernel_usage *,
+                                         struct kiln_err *);
+enum kiln_code __wrap_kernel_store_usage(struct kernel_store *store, struct kernel_usage *usage,
+                                         struct kiln_err *err);
+enum kiln_code __wrap_kernel_store_usage(struct kernel_store *store, struct kernel_usage *usage,
+                                         struct kiln_err *err)
+{
+    return usage_fails ? kiln_fail(err, KILN_IO, "the disk is gone")
+                       : __real_kernel_store_usage(store, usage, err);
+}
+
+static void sizes_that_cannot_be_read_are_left_out_and_the_rest_is_there(void **state)
+{
+    struct users *f = *state;
+    usage_fails = true;
+    const char *page = scrape(f);
+    usage_fails = false;
+    assert_null(strstr(page, "tier=\"disk\",kind="));
+    assert_true(number_in(page, "kiln_store_bytes{tier=\"hot\",kind=\"raw\"}") == 0);
+    assert_true(number_in(page, "kiln_up") == 1);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, users_setup, users_teardown)
+    const struct CMUnitTest tests[] = {
+        T(every_family_of_the_table_is_there_once),
+        T(numbers_of_the_process_come_through_its_host),
+        T(a_request_is_counted_with_how_it_ended),
+        T(what_is_no_request_is_counted_as_unknown),
+        T(a_request_that_waits_is_in_flight_and_counted_at_its_end),
+        T(what_is_cancelled_or_left_ends_as_cancelled),
+        T(a_request_that_waits_for_a_toolchain_is_one_request),
+        T(a_limit_that_was_reached_is_counted),
+        T(a_kernel_is_counted_where_it_was_found),
+        T(every_hot_look_up_is_in_the_histogram_though_few_are_timed),
+        T(a_compile_is_counted_with_its_compiler_and_its_end),
+        T(what_was_dropped_says_for_which_limit),
+        T(a_miss_says_why),
+        T(figures_go_on_without_a_store),
+        T(sizes_that_cannot_be_read_are_left_out_and_the_rest_is_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

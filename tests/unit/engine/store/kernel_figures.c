@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+/* The ledger, the history and who fills the store, in kernels.db. */
+#include "store_fixture.h"
+#include "tests/support/test.h"
+
+#include "engine/store/kernel_figures.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NOW 1700000000u
+
+/* ---- ledger ---- */
+
+#define KEPT_MOST 8
+
+struct kept {
+    struct kernel_ledger_row rows[KEPT_MOST];
+    char names[KEPT_MOST][2][64];
+    size_t count;
+    uint64_t since;
+};
+
+static void keep_row(void *context, const struct kernel_ledger_row *row)
+{
+    struct kept *kept = context;
+    assert_true(kept->count < KEPT_MOST);
+    char(*names)[64] = kept->names[kept->count];
+    snprintf(names[0], sizeof(names[0]), "%s", row->target ? row->target : "");
+    snprintf(names[1], sizeof(names[1]), "%s", row->program ? row->program : "");
+    kept->rows[kept->count++] = *row;
+}
+
+static struct kept read_ledger(struct fixture *f, size_t most)
+{
+    struct kept kept = { .count = 0 };
+    must(kernel_store_ledger(f->store, most, keep_row, &kept, &kept.since, &f->err), f->err);
+    return kept;
+}
+
+static struct kernel_ledger_row user_row(int64_t uid, uint64_t saved_us)
+{
+    return (struct kernel_ledger_row){ .is_user = true,
+                                       .uid = uid,
+                                       .sums = { .saved_us = saved_us, .hits = 2 } };
+}
+
+static struct kernel_ledger_row kind_row(const char *target, const char *program, uint64_t saved_us)
+{
+    return (struct kernel_ledger_row){ .target = target,
+                                       .program = program,
+                                       .sums = {
+                                           .saved_us = saved_us, .compiles = 3, .compile_us = 4 } };
+}
+
+static void write_rows(struct fixture *f, const struct kernel_ledger_row *rows, size_t count,
+                       bool forget_kinds)
+{
+    const struct kernel_ledger ledger = {
+        .rows = rows, .count = count, .since = NOW, .forget_kinds = forget_kinds
+    };
+    bool written = false;
+    must(kernel_store_ledger_put(f->store, &ledger, &written, &f->err), f->err);
+    assert_true(written);
+}
+
+static void rows_come_back_as_they_were_written(void **state)
+{
+    struct fixture *f = *state;
+    const struct kernel_ledger_row rows[] = { user_row(1000, 7), user_row(KERNEL_LEDGER_OTHERS, 1),
+                                              kind_row("gfx90a", "conv.cl", 9),
+                                              kind_row("", "", 1) };
+    write_rows(f, rows, 4, false);
+    const struct kernel_ledger_row again = user_row(1000, 8); /* in the place of the first */
+    write_rows(f, &again, 1, false);
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+
+    struct kept kept = read_ledger(f, 100);
+
+    assert_int_equal(kept.since, NOW);
+    assert_int_equal(kept.count, 4);
+    assert_int_equal(kept.rows[0].uid, KERNEL_LEDGER_OTHERS);
+    assert_int_equal(kept.rows[1].uid, 1000);
+    assert_int_equal(kept.rows[1].sums.saved_us, 8);
+    assert_int_equal(kept.rows[1].sums.hits, 2);
+    assert_string_equal(kept.names[2][1], "");
+    assert_string_equal(kept.names[3][0], "gfx90a");
+    assert_string_equal(kept.names[3][1], "conv.cl");
+    assert_int_equal(kept.rows[3].sums.compiles, 3);
+    assert_int_equal(kept.rows[3].sums.compile_us, 4);
+}
+
+static void the_first_day_stays_the_first(void **state)
+{
+    struct fixture *f = *state;
+    bool written = false;
+    write_rows(f, NULL, 0, false);
+    const struct kernel_ledger later = { .since = NOW + 99 };
+    must(kernel_store_ledger_put(f->store, &later, &written, &f->err), f->err);
+    assert_int_equal(read_ledger(f, 1).since, NOW);
+}
+
+static void kinds_that_were_forgotten_do_not_come_back(void **state)
+{
+    struct fixture *f = *state;
+    const struct kernel_ledger_row rows[] = { kind_row("gfx90a", "junk.cl", 1), user_row(5, 1) };
+    const struct kernel_ledger_row kept_row = kind_row("gfx90a", "conv.cl", 2);
+    write_rows(f, rows, 2, false);
+    write_rows(f, &kept_row, 1, /* forget_kinds= */ true);
+    struct kept kept = read_ledger(f, 100);
+    assert_int_equal(kept.count, 2);
+    assert_string_equal(kept.names[1][1], "conv.cl");
+}
+
+static void those_worth_most_are_read_first(void **state)
+{
+    struct fixture *f = *state;
+    const struct kernel_ledger_row rows[] = { user_row(1, 1), user_row(2, 9), user_row(3, 5) };
+    write_rows(f, rows, 3, false);
+    struct kept kept = read_ledger(f, 2);
+    assert_int_equal(kept.count, 2);
+    assert_int_equal(kept.rows[0].uid, 2);
+    assert_int_equal(kept.rows[1].uid, 3);
+}
+
+static void a_sum_is_never_larger_than_sqlite_can_add_up(void **state)
+{
+    struct fixture *f = *state;
+    const struct kernel_ledger_row row = user_row(1, UINT64_MAX);
+    write_rows(f, &row, 1, false);
+    assert_true(read_ledger(f, 1).rows[0].sums.saved_us == KERNEL_SUM_MOST);
+}
+
+static void numbers_of_a_damaged_row_count_as_nothing(void **state)
+{
+    struct fixture *f = *state;
+    const struct kernel_ledger_row row = user_row(1, 7);
+    write_rows(f, &row, 1, false);
+    meddle(f, "update ledger_user set saved_us = -5", NULL);
+    assert_int_equal(read_ledger(f, 1).rows[0].sums.saved_us, 0);
+}
+
+/* ---- history ---- */
+
+struct samples {
+    struct kernel_sample items[KEPT_MOST];
+    size_t count;
+};
+
+static void keep_sample(void *context, const struct kernel_sample *sample)
+{
+    struct samples *samples = context;
+    assert_true(samples->count < KEPT_MOST);
+    samples->items[samples->count++] = *sample;
+}
+
+static struct samples read_history(struct fixture *f, uint64_t since, uint64_t step_s)
+{
+    struct samples samples = { .count = 0 };
+    must(kernel_store_history(f->store, since, step_s, KEPT_MOST, keep_sample, &samples, &f->err),
+         f->err);
+    return samples;
+}
+
+static void add_sample(struct fixture *f, uint64_t time, uint64_t fetches, uint64_t store_bytes)
+{
+    struct kernel_sample sample = { .time = time, .span_s = 300 };
+    bool written = false;
+    sample.values[HISTORY_fetches] = fetches;
+    sample.values[HISTORY_store_bytes] = store_bytes;
+    sample.values[HISTORY_clients] = fetches % 7;
+    must(kernel_store_history_put(f->store, &sample, 10000, &written, &f->err), f->err);
+    assert_true(written);
+}
+
+static void every_column_comes_back_in_its_place(void **state)
+{
+    struct fixture *f = *state;
+    struct kernel_sample sample = { .time = NOW, .span_s = 300 };
+    bool written = false;
+    for (int i = 0; i < HISTORY_COLUMNS; i++)
+        sample.values[i] = 1000 + (uint64_t)i;
+    must(kernel_store_history_put(f->store, &sample, 10000, &written, &f->err), f->err);
+    struct samples samples = read_history(f, 0, 1);
+    assert_int_equal(samples.count, 1);
+    assert_int_equal(samples.items[0].span_s, 300);
+    for (int i = 0; i < HISTORY_COLUMNS; i++) {
+        char sql[100];
+        snprintf(sql, sizeof(sql), "select %s from history", kernel_history_names[i]);
+        assert_int_equal(samples.items[0].values[i], 1000 + i);
+        assert_int_equal(ask(f, sql), 1000 + i);
+    }
+}
+
+static void samples_of_a_step_are_summed_and_sizes_are_the_last(void **state)
+{
+    struct fixture *f = *state;
+    add_sample(f, 90000, 5, 100);
+    add_sample(f, 90300, 6, 50);
+    add_sample(f, 93601, 7, 70);
+    struct samples samples = read_history(f, 0, 3600);
+    assert_int_equal(samples.count, 3);
+    assert_int_equal(samples.items[0].time, 86400); /* 90000 ends the hour that began there */
+    assert_int_equal(samples.items[0].values[HISTORY_fetches], 5);
+    assert_int_equal(samples.items[1].time, 90000);
+    assert_int_equal(samples.items[1].values[HISTORY_fetches], 6);
+    add_sample(f, 93599, 1, 10);
+    samples = read_history(f, 90000, 3600);
+    assert_int_equal(samples.count, 2);
+    assert_int_equal(samples.items[0].values[HISTORY_fetches], 7);
+    assert_int_equal(samples.items[0].values[HISTORY_store_bytes], 10);
+    assert_int_equal(samples.items[0].span_s, 600);
+}
+
+static void old_samples_go_and_those_of_the_future_too(void **state)
+{
+    struct fixture *f = *state;
+    add_sample(f, 1000, 1, 1);
+    add_sample(f, 500000000, 2, 1);
+    add_sample(f, 20000, 3, 1); /* the clock was wrong before */
+    struct samples samples = read_history(f, 0, 1);
+    assert_int_equal(samples.count, 1);
+    assert_int_equal(samples.items[0].values[HISTORY_fetches], 3);
+}
+
+/* ---- who fills the store ---- */
+
+struct shares {
+    char names[KEPT_MOST][32];
+    uint64_t kernels[KEPT_MOST], bytes[KEPT_MOST];
+    size_t count;
+};
+
+static void keep_share(void *context, const struct kernel_share *share)
+{
+    struct shares *s = context;
+    assert_true(s->count < KEPT_MOST);
+    snprintf(s->names[s->count], sizeof(s->names[0]), "%s", share->name ? share->name : "-");
+    s->kernels[s->count] = share->kernels;
+    s->bytes[s->count++] = share->bytes;
+}
+
+static void fill_store(struct fixture *f)
+{
+    stored(f,
+           (struct kernel){ .number = 1, .size = 9000, .program = "conv.cl", .compile_ns = 100 });
+    stored(f,
+           (struct kernel){ .number = 2, .size = 9000, .program = "conv.cl", .compile_ns = 900 });
+    stored(f, (struct kernel){ .number = 3,
+                               .size = 3000,
+                               .program = "pool.cl",
+                               .target = "gfx1030",
+                               .compile_ns = 2000 });
+    assert_int_equal(import(f, (struct kernel){ .number = 4,
+                                                .size = 2000,
+                                                .program = "secret.o",
+                                                .is_private = true,
+                                                .uid = 1001,
+                                                .compile_ns = 5000 }),
+                     KILN_OK);
+}
+
+static void add_up(void *context, uint32_t uid, uint64_t kernels, uint64_t bytes)
+{
+    (void)uid;
+    (void)kernels;
+    *(uint64_t *)context += bytes;
+}
+
+static void shares_by_program_say_nothing_of_private_names(void **state)
+{
+    struct fixture *f = *state;
+    struct shares s = { .count = 0 };
+    uint64_t all = 0;
+    fill_store(f);
+    must(kernel_store_shares(f->store, true, 10, keep_share, &s, &f->err), f->err);
+    assert_int_equal(s.count, 3);
+    assert_string_equal(s.names[0], "conv.cl");
+    assert_int_equal(s.kernels[0], 2);
+    assert_string_equal(s.names[1], "pool.cl");
+    assert_string_equal(s.names[2], "-");
+    must(kernel_store_usage_by_uid(f->store, add_up, &all, &f->err), f->err);
+    assert_int_equal(s.bytes[0] + s.bytes[1] + s.bytes[2], all);
+}
+
+static void shares_by_target_come_largest_first(void **state)
+{
+    struct fixture *f = *state;
+    struct shares s = { .count = 0 };
+    fill_store(f);
+    must(kernel_store_shares(f->store, false, 1, keep_share, &s, &f->err), f->err);
+    assert_int_equal(s.count, 1);
+    assert_string_equal(s.names[0], "gfx90a");
+}
+
+static void keep_compile(void *context, const struct kernel_record *record)
+{
+    struct shares *s = context;
+    keep_share(s, &(struct kernel_share){ .name = record->program, .bytes = record->compile_ns });
+}
+
+static void the_slowest_compiles_are_those_that_the_asker_may_know(void **state)
+{
+    struct fixture *f = *state;
+    static const uint32_t ann = 1000, bob = 1001;
+    struct shares s = { .count = 0 };
+    fill_store(f);
+    must(kernel_store_slowest(f->store, &ann, 2, keep_compile, &s, &f->err), f->err);
+    assert_int_equal(s.count, 2);
+    assert_string_equal(s.names[0], "pool.cl");
+    assert_int_equal(s.bytes[1], 900);
+    must(kernel_store_slowest(f->store, &bob, 1, keep_compile, &s, &f->err), f->err);
+    assert_string_equal(s.names[2], "secret.o");
+    must(kernel_store_slowest(f->store, NULL, 1, keep_compile, &s, &f->err), f->err);
+    assert_string_equal(s.names[3], "secret.o");
+}
+
+/* ---- modes ---- */
+
+static void a_store_that_is_off_or_read_only_is_not_written_to(void **state)
+{
+    struct fixture *f = *state;
+    static const enum kernel_store_mode modes[] = { KERNEL_STORE_READ_ONLY, KERNEL_STORE_OFF };
+    const struct kernel_ledger_row row = user_row(1, 7);
+    const struct kernel_ledger ledger = { .rows = &row, .count = 1, .since = NOW };
+    const struct kernel_sample sample = { .time = NOW, .span_s = 1 };
+    write_rows(f, &row, 1, false);
+    for (size_t i = 0; i < 2; i++) {
+        bool written = true;
+        f->mode = modes[i];
+        assert_int_equal(reopen(f, ROOMY), KILN_OK);
+        must(kernel_store_ledger_put(f->store, &ledger, &written, &f->err), f->err);
+        assert_false(written);
+        written = true;
+        must(kernel_store_history_put(f->store, &sample, 100, &written, &f->err), f->err);
+        assert_false(written);
+        assert_int_equal(read_ledger(f, 9).count, modes[i] == KERNEL_STORE_OFF ? 0 : 1);
+        assert_int_equal(read_history(f, 0, 1).count, 0);
+    }
+    f->mode = KERNEL_STORE_ON;
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(rows_come_back_as_they_were_written),
+        TEST(the_first_day_stays_the_first),
+        TEST(kinds_that_were_forgotten_do_not_come_back),
+        TEST(those_worth_most_are_read_first),
+        TEST(a_sum_is_never_larger_than_sqlite_can_add_up),
+        TEST(numbers_of_a_damaged_row_count_as_nothing),
+        TEST(every_column_comes_back_in_its_place),
+        TEST(samples_of_a_step_are_summed_and_sizes_are_the_last),
+        TEST(old_samples_go_and_those_of_the_future_too),
+        TEST(shares_by_program_say_nothing_of_private_names),
+        TEST(shares_by_target_come_largest_first),
+        TEST(the_slowest_compiles_are_those_that_the_asker_may_know),
+        TEST(a_store_that_is_off_or_read_only_is_not_written_to),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
