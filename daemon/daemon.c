@@ -139,9 +139,10 @@ static void start_drain(struct daemon *d)
     uint64_t timeout_ms = config_number(d->config, CONFIG_drain_timeout);
     log_event(LOG_EVENT_stopping, NULL, "stopping: what runs may take %.0f s more",
               (double)timeout_ms / 1e3);
-    manager_stopping(&d->manager);
+    manager_stopping(&d->manager, timeout_ms);
     d->phase = PHASE_DRAINING;
     d->deadline_ms = loop_now_ms(d->loop) + timeout_ms;
+    reload_cancel(&d->reload);
     server_drain(d->server);
     listener_close(&d->listener);
     engine_drain(d->engine);
@@ -486,7 +487,7 @@ int daemon_run(struct config *config, int argc, const char *const *argv)
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the write, not our end */
     keep_memory();
     notify_adopt();
-    host_init(&d.host, config, &d.listener, &d.reload);
+    host_init(&d.host, config, &d.listener, &d.reload, &d.manager);
     enum kiln_code rc = begin(&d, argc, argv, &err);
     if (rc)
         log_event(LOG_EVENT_start_failed, NULL, "cannot start: %s", err.text);

@@ -7,6 +7,7 @@
  * Ownership  borrows everything; embed it
  */
 #include "daemon/config.h"
+#include "daemon/manager.h"
 #include "daemon/reload.h"
 #include "daemon/server/server.h"
 #include "daemon/workers/pool.h"
@@ -19,8 +20,9 @@ struct host {
     const struct listener *listener;
     const struct pool *pool;     /* NULL until it is there */
     const struct server *server; /* NULL until it is there */
+    struct manager *manager;
     uint64_t started_ns;
 };
 
 void host_init(struct host *host, const struct config *config, const struct listener *listener,
-               const struct reload *reload);
+               const struct reload *reload, struct manager *manager);

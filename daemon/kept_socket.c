@@ -25,14 +25,14 @@ static enum kiln_code find_given(struct inherited *in, struct inherited_fd **ret
 }
 
 /* KILN_NOT_FOUND: we make one.  Another daemon that lives there is a failure. */
-static enum kiln_code resume(struct inherited *in, const char *path, struct listener *ret_listener,
-                             struct kiln_err *err)
+static enum kiln_code resume(struct inherited *in, const char *path, const char *group,
+                             struct listener *ret_listener, struct kiln_err *err)
 {
     struct inherited_fd *kept = inherited_find(in, LISTENER_NAME_PREFIX, 0);
     struct kiln_err why = KILN_ERR_INIT;
     if (!kept)
         return KILN_NOT_FOUND;
-    enum kiln_code rc = listener_resume(kept->fd, kept->name, path, ret_listener, &why);
+    enum kiln_code rc = listener_resume(kept->fd, kept->name, path, group, ret_listener, &why);
     if (rc == KILN_OK) {
         kept->fd = -1;
         return KILN_OK;
@@ -58,7 +58,7 @@ enum kiln_code kept_socket_open(struct inherited *in, const char *path, const ch
         given->fd = rc ? given->fd : -1;
         return rc;
     }
-    rc = resume(in, path, ret_listener, err);
+    rc = resume(in, path, group, ret_listener, err);
     return rc == KILN_NOT_FOUND ? listener_open(path, group, ret_listener, err) : rc;
 }
 

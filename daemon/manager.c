@@ -2,18 +2,20 @@
 #include "daemon/manager.h"
 
 #include "common/log.h"
+#include "daemon/descriptors.h"
 #include "daemon/notify.h"
 #include "daemon/parcel.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 /* People read it. */
 #define STATUS_EVERY_MS 5000
 /* What a killed kilnd loses of its hot set; giving it away costs the loop milliseconds. */
 #define KEEP_EVERY_MS 10000
+/* What closing costs beyond the drain: the last image, processes that end, databases. */
+#define STOP_MARGIN_MS 15000u
 /* Two names in turn: the old one goes when the new one is there. */
 static const char *const image_names[2] = { "kiln-hot-a", "kiln-hot-b" };
 #define IMAGE_PREFIX "kiln-hot-"
@@ -53,11 +55,11 @@ static void on_watchdog(struct loop_timer *timer)
 
 /* ---- keeping ---- */
 
-static void forget(const char *name, enum notify_urgency urgency)
+static bool forget(const char *name, enum notify_urgency urgency)
 {
     char message[64 + INHERITED_NAME_MOST];
     snprintf(message, sizeof(message), "FDSTOREREMOVE=1\nFDNAME=%s", name);
-    notify_manager(message, NULL, urgency);
+    return notify_manager(message, NULL, urgency);
 }
 
 void manager_forget(const char *name) { forget(name, NOTIFY_MUST_ARRIVE); }
@@ -70,15 +72,10 @@ static bool store(const char *name, const int *fds, size_t count, enum notify_ur
     return notify_manager(message, &files, urgency);
 }
 
-/* Descriptors in flight count against the limit of open files, twice while one image takes the
- * place of another; a tenth stays for replies, which wait where it is not enough. */
 static size_t objects_most(void)
 {
-    struct rlimit files;
-    size_t most = PARCEL_FILES_MOST;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 20 * 9 < most)
-        most = (size_t)(files.rlim_cur / 20 * 9);
-    return most;
+    size_t most = descriptors_in_flight_most();
+    return most < PARCEL_FILES_MOST ? most : PARCEL_FILES_MOST;
 }
 
 static enum kiln_code pack(struct manager *m, int ret_ends[2], struct kiln_err *err)
@@ -104,11 +101,26 @@ static void keep_hot_set(struct manager *m, enum notify_urgency urgency)
     close(ends[0]);
     close(ends[1]);
     if (!stored)
-        return; /* the next tick tries again */
+        return; /* tried again when the next one is due */
     if (m->has_image)
         forget(image_names[(m->sequence + 1) % 2], urgency);
     m->has_image = true;
     m->kept_changes = engine_hot_changes(m->engine);
+}
+
+/* Both names: the old image may be there yet. */
+static void forget_outdated(struct manager *m, enum notify_urgency urgency)
+{
+    bool is_gone = forget(image_names[0], urgency) && forget(image_names[1], urgency);
+    m->has_image = m->is_outdated = !is_gone;
+    m->kept_ms = 0;
+    m->kept_changes = 0;
+}
+
+void manager_forget_hot(struct manager *m)
+{
+    if (m->has_image)
+        forget_outdated(m, NOTIFY_MUST_ARRIVE);
 }
 
 static void keep_listener(struct manager *m)
@@ -176,7 +188,7 @@ static void import(struct manager *m, struct parcel *parcel, const char *name)
               "%zu code objects of the kilnd before are in memory", taken.objects);
 }
 
-/* What came out of a parcel is in it no more, so all of them go; the next tick gives a new one. */
+/* What came out of a parcel is in it no more, so all of them go; manager_ready gives a new one. */
 static void forget_images(struct inherited *in)
 {
     for (size_t i = 0; i < 2; i++) {
@@ -213,6 +225,8 @@ void manager_init(struct manager *m, struct loop *loop, struct loop_owner *owner
 
 void manager_ready(struct manager *m)
 {
+    if (m->keeps && engine_hot_changes(m->engine) != m->kept_changes)
+        keep_hot_set(m, NOTIFY_MUST_ARRIVE);
     tell_status(m, "READY=1\n");
     keep_listener(m);
     if (notify_watchdog_ms() > 0)
@@ -226,8 +240,10 @@ void manager_tick(struct manager *m)
         return;
     if (now - m->told_ms >= STATUS_EVERY_MS)
         tell_status(m, "");
+    if (m->is_outdated)
+        forget_outdated(m, NOTIFY_MAY_BE_LOST);
     bool is_due = m->kept_ms == 0 || now - m->kept_ms >= KEEP_EVERY_MS;
-    if (m->keeps && is_due && engine_hot_changes(m->engine) != m->kept_changes)
+    if (m->keeps && is_due && !m->is_outdated && engine_hot_changes(m->engine) != m->kept_changes)
         keep_hot_set(m, NOTIFY_MAY_BE_LOST);
 }
 
@@ -248,10 +264,14 @@ void manager_reloaded(struct manager *m, const char *note)
     tell_status(m, "READY=1\n");
 }
 
-void manager_stopping(struct manager *m)
+void manager_stopping(struct manager *m, uint64_t timeout_ms)
 {
+    char message[128];
     (void)m;
-    notify_manager("STOPPING=1\nSTATUS=stopping: what runs may end", NULL, NOTIFY_MUST_ARRIVE);
+    snprintf(message, sizeof(message),
+             "STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu\nSTATUS=stopping: what runs may end",
+             (unsigned long long)(timeout_ms + STOP_MARGIN_MS) * 1000);
+    notify_manager(message, NULL, NOTIFY_MUST_ARRIVE);
 }
 
 void manager_keep_last(struct manager *m)

@@ -28,6 +28,7 @@ struct manager {
     uint64_t kept_changes; /* of the hot set, by then */
     uint64_t sequence;     /* of what it was given last */
     bool has_image;        /* it was given any */
+    bool is_outdated;      /* and what is in it was forgotten: it must let go of it */
 };
 
 /* |setting|: descriptor_store, "auto", "on" or "off". */
@@ -41,14 +42,19 @@ void manager_restore(struct manager *manager, struct inherited *inherited);
 /* Has it close what it keeps under |name|. */
 void manager_forget(const char *name);
 
-/* We serve: READY=1.  Starts the watchdog. */
+/* Has it close the hot set that it keeps: kernels were forgotten, and must not come back with the
+ * next kilnd.  The next tick keeps what is left. */
+void manager_forget_hot(struct manager *manager);
+
+/* The hot set that was restored is kept once more; then we serve: READY=1.  Starts the watchdog. */
 void manager_ready(struct manager *manager);
 /* About once a second: tells and keeps what has changed. */
 void manager_tick(struct manager *manager);
 /* Around a reload; |note| is for the status line, "" for nothing. */
 void manager_reloading(struct manager *manager);
 void manager_reloaded(struct manager *manager, const char *note);
-void manager_stopping(struct manager *manager);
+/* What runs may take |timeout_ms|. */
+void manager_stopping(struct manager *manager, uint64_t timeout_ms);
 /* Nothing runs any more: the hot set as it is now is kept. */
 void manager_keep_last(struct manager *manager);
 void manager_close(struct manager *manager);

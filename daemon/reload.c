@@ -135,6 +135,8 @@ void reload_begin(struct reload *r)
     lanes_run(r->parts.lanes, LANE_READ, &t->task);
 }
 
+void reload_cancel(struct reload *r) { r->again = false; }
+
 bool reload_is_under_way(const struct reload *r) { return r->task != NULL; }
 
 const struct config_entry *reload_waiting(const struct reload *r, enum config_key key)

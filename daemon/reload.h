@@ -41,6 +41,8 @@ struct reload {
 KILN_MUST_CHECK enum kiln_code reload_init(struct reload *reload, const struct reload_parts *parts,
                                            struct kiln_err *err);
 void reload_begin(struct reload *reload);
+/* One that is under way ends, one that waits for it does not begin. */
+void reload_cancel(struct reload *reload);
 bool reload_is_under_way(const struct reload *reload);
 /* What |key| will be after a restart; NULL when it is that already. */
 const struct config_entry *reload_waiting(const struct reload *reload, enum config_key key);

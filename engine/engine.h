@@ -37,6 +37,9 @@ struct engine_host {
     void (*add_stats)(struct engine_host *host, struct json *stats);
     /* May come often: the host limits what it writes. */
     void (*report)(struct engine_host *host, const struct engine_report *report);
+    /* Kernels in memory were forgotten: what engine_hot_export said before may be wrong.  Comes
+     * before anybody is told so.  May be NULL. */
+    void (*forgot)(struct engine_host *host);
 };
 
 struct engine_options {

@@ -37,6 +37,7 @@ struct doctor {
     bool is_system;
     bool is_own; /* it would be one of the caller's own: no system's kilnd is installed */
     bool answers;
+    bool runs_no_compiler; /* as it is set */
 };
 
 static const struct doctor_options *options_of(const struct doctor *d)
@@ -103,7 +104,11 @@ static void check_from_outside(struct doctor *d)
 {
     struct folder_facts facts[2];
     struct kiln_error err = { 0 };
-    if (folder_facts_gather(options_of(d)->config, !d->is_own, facts, &err)) {
+    int rc = folder_facts_gather(options_of(d)->config, !d->is_own, facts, &err);
+    if (rc == KILN_E_DENIED) {
+        findings_add(&d->findings, "settings", VERDICT_UNSEEN,
+                     "%.300s: the folders below are those where nothing else is set", err.text);
+    } else if (rc) {
         struct finding *finding =
             findings_add(&d->findings, "settings", VERDICT_FAIL, "%s", err.text);
         findings_advise(finding, "mend the file; 'kilnd --check-config' says whether it is right");
@@ -133,6 +138,7 @@ static void check_databases(struct doctor *d)
     KILN_AUTO(json) struct json *status = ask(d, "status", NULL, "status");
     if (status)
         daemon_judge_status(status, &d->findings);
+    d->runs_no_compiler = daemon_runs_no_compiler(status);
     if (!json_get_bool(json_get(status, "tuning"), "available", false))
         return;
     KILN_AUTO(json) struct json *verified = ask(d, "tuning_verify", NULL, "tuning.db");
@@ -143,7 +149,10 @@ static void check_databases(struct doctor *d)
 static void check_devices(struct doctor *d)
 {
     KILN_AUTO(json) struct json *devices = ask(d, "devices", NULL, "devices");
-    toolchains_check(d->invocation, devices, &d->findings);
+    if (d->runs_no_compiler)
+        toolchains_switched_off(&d->findings);
+    else
+        toolchains_check(d->invocation, devices, &d->findings);
     KILN_AUTO(json) struct json *list = ask(d, "package_list", NULL, "packages");
     KILN_AUTO(json)
     struct json *coverage = list ? ask(d, "package_coverage", NULL, "packages") : NULL;

@@ -48,7 +48,7 @@ static void judge_store(const struct json *store, struct findings *f)
                                                (unsigned long long)quarantined);
         findings_advise(finding,
                         "the kernels were made again; 'dmesg' and smartctl tell whether the "
-                        "disk is failing; 'kilnctl clear' empties the cache");
+                        "disk is failing; 'kilnctl clear --all --yes' empties the cache");
     } else {
         char size[UNITS_TEXT_MOST], limit[UNITS_TEXT_MOST], kernels[UNITS_TEXT_MOST];
         findings_add(f, "kernel cache", VERDICT_OK, "%s, %s of at most %s",
@@ -87,6 +87,11 @@ static void judge_workers(const struct json *workers, struct findings *f)
     }
 }
 
+bool daemon_runs_no_compiler(const struct json *status)
+{
+    return json_get_u64(json_get(status, "workers"), "total", 1) == 0;
+}
+
 void daemon_judge_status(const struct json *status, struct findings *f)
 {
     const struct json *workers = json_get(status, "workers"), *tuning = json_get(status, "tuning");
@@ -115,7 +120,7 @@ static void judge_cache(const struct json *cache, struct findings *f)
         finding =
             findings_add(f, "kernels.db", VERDICT_FAIL, "SQLite finds it damaged: %.300s", damage);
         findings_advise(finding,
-                        "empty it: kilnctl clear --yes (kernels are compiled again when they "
+                        "empty it: kilnctl clear --all --yes (kernels are compiled again when they "
                         "are needed); then look at the disk: dmesg, smartctl");
     } else if (bytes == 0) {
         findings_add(f, "kernels.db", VERDICT_OK, "there is none: nothing is kept on disk");

@@ -15,6 +15,8 @@
 void daemon_judge_version(const char *ours, const char *daemons, struct findings *findings);
 /* Answer of `status`: the store's and the tuning database's state, compilers, confinement. */
 void daemon_judge_status(const struct json *status, struct findings *findings);
+/* Whether that answer says that no compiler may run. */
+bool daemon_runs_no_compiler(const struct json *status);
 /* Answer of `health`.  |now|: this end's clock. */
 void daemon_judge_health(const struct json *health, uint64_t now, struct findings *findings);
 /* Answers of `package_list` and `package_coverage`. */

@@ -35,7 +35,7 @@ static int take_settings(const char *file, struct folder_facts facts[2], struct 
     if (!rc)
         rc = json_parse(buffer_view(&text), file, &settings, &why);
     if (rc)
-        return cli_fail(err, KILN_E_INVALID, "%s", why.text);
+        return cli_fail(err, rc == KILN_DENIED ? KILN_E_DENIED : KILN_E_INVALID, "%s", why.text);
     for (int i = 0; i < 2; i++) {
         const char *path = json_get_text(settings, keys[i], NULL);
         snprintf(facts[i].setting, sizeof(facts[i].setting), "%s in %s", keys[i], file);
@@ -51,6 +51,9 @@ static int is_settings(const struct dirent *entry)
     return size > 5 && strcmp(entry->d_name + size - 5, ".json") == 0;
 }
 
+/* What may not be read does not hide that another file is wrong. */
+static int worse(int rc, int next) { return next ? next : rc; }
+
 /* kilnd.json, then kilnd.json.d/ by name, as kilnd reads them. */
 static int take_all_settings(const char *folder, struct folder_facts facts[2],
                              struct kiln_error *err)
@@ -59,12 +62,14 @@ static int take_all_settings(const char *folder, struct folder_facts facts[2],
     struct dirent **entries = NULL;
     snprintf(path, sizeof(path), "%s/kilnd.json.d", folder);
     int count = scandir(path, &entries, is_settings, alphasort);
+    int rc = count < 0 && errno == EACCES ? cli_fail(err, KILN_E_DENIED, "cannot read '%s'", path)
+                                          : KILN_E_OK;
     snprintf(path, sizeof(path), "%s/kilnd.json", folder);
-    int rc = take_settings(path, facts, err);
+    rc = worse(rc, take_settings(path, facts, err));
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof(path), "%s/kilnd.json.d/%s", folder, entries[i]->d_name);
-        if (!rc)
-            rc = take_settings(path, facts, err);
+        if (!rc || rc == KILN_E_DENIED)
+            rc = worse(rc, take_settings(path, facts, err));
         free(entries[i]);
     }
     free(entries);
@@ -126,10 +131,11 @@ int folder_facts_gather(const char *config, bool is_system, struct folder_facts 
                  i == 0 ? "cache_dir" : "state_dir", folder);
     if (!rc)
         rc = config ? take_settings(config, facts, err) : take_all_settings(folder, facts, err);
-    for (int i = 0; !rc && i < 2; i++)
+    if (rc && rc != KILN_E_DENIED)
+        return rc;
+    for (int i = 0; i < 2; i++)
         look(&facts[i]);
-    if (!rc)
-        memcpy(ret_facts, facts, sizeof(facts));
+    memcpy(ret_facts, facts, sizeof(facts));
     return rc;
 }
 
@@ -205,8 +211,8 @@ void folder_judge(const struct folder_facts *facts, struct findings *f)
         struct finding *finding = findings_add(
             f, check, VERDICT_FAIL, "'%s' is on a filesystem that is read-only", facts->path);
         findings_advise(finding,
-                        "'dmesg' says whether the disk has errors; mount it for writing (mount -o "
-                        "remount,rw), or set %s",
+                        "'dmesg' says whether the disk has errors: if so, unmount it and run fsck "
+                        "first; then mount it for writing (mount -o remount,rw), or set %s",
                         setting_of(facts, setting));
     } else {
         judge_space(facts, check, f);

@@ -23,7 +23,8 @@ struct folder_facts {
 };
 
 /* Where a kilnd that does not answer would have them.  |config|: its settings; NULL: the usual ones
- * of who asks, or the system's where |is_system|.  KILN_E_INVALID for settings that are no JSON. */
+ * of who asks, or the system's where |is_system|.  KILN_E_INVALID for settings that are no JSON.
+ * KILN_E_DENIED where some may not be read: |ret_facts| are there all the same, without those. */
 CLI_MUST_CHECK int folder_facts_gather(const char *config, bool is_system,
                                        struct folder_facts ret_facts[2], struct kiln_error *err);
 /* Of one member of "folders" in kilnd's answer. */

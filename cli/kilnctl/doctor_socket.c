@@ -148,7 +148,10 @@ static bool judge_missing(const struct socket_facts *s, struct findings *f)
         struct finding *hidden =
             findings_add(f, "socket", VERDICT_FAIL, "user %s may not enter the folder of '%s'",
                          s->user, s->path);
-        findings_advise(hidden, "as its owner: chmod a+x on the folders that lead to it");
+        findings_advise(hidden, "%s",
+                        s->is_system ? "as root: chmod 755 /run/kiln"
+                                     : "unset KILN_SOCKET and leave out --socket; or start one of "
+                                       "your own: kilnd &");
         return false;
     }
     struct finding *missing = findings_add(
@@ -157,11 +160,26 @@ static bool judge_missing(const struct socket_facts *s, struct findings *f)
     return false;
 }
 
+static bool mode_lets_in(const struct socket_facts *s)
+{
+    mode_t bit = s->euid == s->uid ? S_IWUSR : s->in_group ? S_IWGRP : S_IWOTH;
+    return s->euid == 0 || s->mode & bit;
+}
+
 static bool judge_denied(const struct socket_facts *s, struct findings *f)
 {
     struct finding *denied;
     bool group_may = s->mode & S_IWGRP;
-    if (group_may && s->in_group_file && !s->in_group) {
+    if (mode_lets_in(s)) {
+        denied =
+            findings_add(f, "permission", VERDICT_FAIL,
+                         "user %s may use it by its mode, but the system refuses it: a rule of "
+                         "SELinux or AppArmor",
+                         s->user);
+        findings_advise(denied,
+                        "as root: 'ausearch -m avc -ts recent' or 'journalctl -k' names the "
+                        "rule; allow connecting to the socket there");
+    } else if (group_may && s->in_group_file && !s->in_group) {
         denied =
             findings_add(f, "permission", VERDICT_FAIL,
                          "user %s is in group %s, but this login began before", s->user, s->group);

@@ -9,6 +9,7 @@
 
 #define TARGETS_MOST 8 /* kinds of GPU in one host */
 #define COMPILE_MS 60000
+#define CHECK "toolchain"
 
 struct line { /* of source, that every version of a family's compilers knows */
     const char *family, *program, *source, *usual_target;
@@ -53,6 +54,35 @@ static void choose_targets(const struct line *line, const struct json *toolchain
                    json_get_text(json_first(json_get(toolchain, "targets")), "target", "opencl"));
 }
 
+/* A host that is busy, full, or closed to who asks says nothing about its compilers. */
+static bool is_untried(int rc)
+{
+    return rc == KILN_E_BUSY || rc == KILN_E_FULL || rc == KILN_E_TIMED_OUT || rc == KILN_E_DENIED;
+}
+
+void toolchain_judge(const struct toolchain_trial *trial, struct findings *f)
+{
+    if (!trial->rc) {
+        findings_add(f, CHECK, VERDICT_OK, "%.20s makes a kernel for %.100s", trial->name,
+                     trial->target);
+        return;
+    }
+    if (is_untried(trial->rc)) {
+        findings_add(f, CHECK, VERDICT_UNSEEN, "%.20s was not tried for %.100s: %.300s",
+                     trial->name, trial->target, trial->why);
+        return;
+    }
+    /* There may be another that can do this target. */
+    struct finding *finding =
+        findings_add(f, CHECK, VERDICT_WARN, "%.20s makes none for %.100s: %.300s", trial->name,
+                     trial->target, trial->why);
+    findings_advise(
+        finding,
+        "where no other compiler does, install another version of it; 'kilnctl toolchain "
+        "ls --probe %.100s' says which targets each can do",
+        trial->target);
+}
+
 static void try_one(struct kiln_client *client, const char *name, const struct line *line,
                     const char *target, struct findings *f)
 {
@@ -65,19 +95,8 @@ static void try_one(struct kiln_client *client, const char *name, const struct l
                                                .source = line->source };
     int rc = kiln_kernel_fetch_source(client, &source, COMPILE_MS, &kernel, &err);
     kiln_kernel_unref(kernel);
-    if (!rc) {
-        findings_add(f, "toolchain", VERDICT_OK, "%.20s makes a kernel for %.100s", name, target);
-        return;
-    }
-    /* There may be another that can do this target. */
-    struct finding *finding =
-        findings_add(f, "toolchain", VERDICT_WARN, "%.20s makes none for %.100s: %.300s", name,
-                     target, err.text);
-    findings_advise(
-        finding,
-        "where no other compiler does, install another version of it; 'kilnctl toolchain "
-        "ls --probe %.100s' says which targets each can do",
-        target);
+    toolchain_judge(
+        &(struct toolchain_trial){ .name = name, .target = target, .rc = rc, .why = err.text }, f);
 }
 
 static void try_toolchain(struct kiln_client *client, const struct json *toolchain,
@@ -104,23 +123,44 @@ static void advise_install(struct finding *finding)
                  "environment name another place");
 }
 
+void toolchains_conclude(size_t first, struct findings *f)
+{
+    for (size_t i = first; i < f->count; i++) {
+        if (f->items[i].verdict == VERDICT_OK || f->items[i].verdict == VERDICT_UNSEEN)
+            return;
+    }
+    advise_install(findings_add(f, CHECK, VERDICT_FAIL, "no compiler of this host makes a kernel"));
+}
+
+void toolchains_judge_unknown(int rc, const char *why, struct findings *f)
+{
+    if (is_untried(rc))
+        findings_add(f, CHECK, VERDICT_UNSEEN, "kilnd does not tell: %.300s", why);
+    else
+        advise_install(findings_add(f, CHECK, VERDICT_FAIL, "%.400s", why));
+}
+
+void toolchains_switched_off(struct findings *f)
+{
+    findings_add(f, CHECK, VERDICT_WARN,
+                 "none was tried: compilers are switched off by the setting 'workers'");
+}
+
 static void try_all(const struct invocation *invocation, const struct json *list,
                     const struct json *devices, struct findings *f)
 {
     __attribute__((cleanup(kiln_client_auto))) struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
-    size_t before = findings_count(f, VERDICT_OK);
+    size_t first = f->count;
     /* A client that has this set is not answered from what is stored: it is compiled, now. */
     setenv("KILN_DISABLE_CACHE", "1", 1);
     if (session_open(invocation->common, "kilnctl", &client, &err)) {
-        findings_add(f, "toolchain", VERDICT_UNSEEN, "%s", err.text);
+        findings_add(f, CHECK, VERDICT_UNSEEN, "%s", err.text);
         return;
     }
     for (const struct json *j = json_first(list); j; j = json_next(j))
         try_toolchain(client, j, devices, f);
-    if (findings_count(f, VERDICT_OK) == before)
-        advise_install(
-            findings_add(f, "toolchain", VERDICT_FAIL, "no compiler of this host makes a kernel"));
+    toolchains_conclude(first, f);
 }
 
 void toolchains_check(const struct invocation *invocation, const struct json *devices,
@@ -131,9 +171,9 @@ void toolchains_check(const struct invocation *invocation, const struct json *de
     int rc = admin_ask(invocation, "toolchains", NULL, &answer, &err);
     const struct json *list = json_get(answer, "toolchains");
     if (rc)
-        advise_install(findings_add(f, "toolchain", VERDICT_FAIL, "%s", err.text));
+        toolchains_judge_unknown(rc, err.text, f);
     else if (json_count(list) == 0)
-        advise_install(findings_add(f, "toolchain", VERDICT_FAIL,
+        advise_install(findings_add(f, CHECK, VERDICT_FAIL,
                                     "this host has no compiler that "
                                     "kilnd can use"));
     else

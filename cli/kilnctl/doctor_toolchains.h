@@ -9,6 +9,22 @@
 #include "cli/kilnctl/command.h"
 #include "cli/kilnctl/doctor_findings.h"
 
+/* What came of one kernel. */
+struct toolchain_trial {
+    const char *name, *target;
+    int rc;          /* a KILN_E_ code */
+    const char *why; /* its sentence, where it failed */
+};
+
+void toolchain_judge(const struct toolchain_trial *trial, struct findings *findings);
+/* Behind the last trial; the first one's finding was the |first|.  Adds a failure where every
+ * compiler was tried, and none made a kernel. */
+void toolchains_conclude(size_t first, struct findings *findings);
+/* Why there is no list of compilers. */
+void toolchains_judge_unknown(int rc, const char *why, struct findings *findings);
+/* Where kilnd runs no compiler at all. */
+void toolchains_switched_off(struct findings *findings);
+
 /* |devices|: kilnd's answer of that name, the GPUs to compile for; NULL: not known.
  * KILN_E_DENIED and the like are findings, too. */
 void toolchains_check(const struct invocation *invocation, const struct json *devices,

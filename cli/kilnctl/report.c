@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -100,6 +101,13 @@ static int check_place(const char *path, struct kiln_error *err)
                     path);
 }
 
+/* It names users and programs: who wants others to read it says so once, and it stays so. */
+static mode_t mode_for(const char *path)
+{
+    struct stat seen;
+    return stat(path, &seen) == 0 ? seen.st_mode & 0777 : 0600;
+}
+
 static int write_page(const struct report *report, const char *path, struct kiln_error *err)
 {
     KILN_AUTO(mem) char *text = NULL;
@@ -110,9 +118,12 @@ static int write_page(const struct report *report, const char *path, struct kiln
     report_write(report, out);
     if (fclose(out) != 0)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the report");
-    const struct new_file file = {
-        .path = path, .replace = true, .from = -1, .data = text, .size = size
-    };
+    const struct new_file file = { .path = path,
+                                   .replace = true,
+                                   .mode = mode_for(path),
+                                   .from = -1,
+                                   .data = text,
+                                   .size = size };
     return new_file_write(&file, err);
 }
 

@@ -56,9 +56,12 @@ static void unlink_timer(struct loop_timer *timer)
     timer->waits = false;
 }
 
+/* Not from the loop's time, which stands still in a turn: what starts itself again in on_rung would
+ * be due for ever. */
 static void begin_to_wait(struct loop_timer *timer, uint64_t after_ms)
 {
-    link_timer(timer, uv_now(&timer->loop->uv) + after_ms);
+    uint64_t now_ms = clock_monotonic_ns() / MS;
+    link_timer(timer, after_ms < UINT64_MAX - now_ms ? now_ms + after_ms : UINT64_MAX);
     if (timer->loop->timers == timer)
         set_alarm(timer->loop);
 }

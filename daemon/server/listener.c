@@ -172,12 +172,26 @@ static enum kiln_code clear_place(const struct sockaddr_un *address, struct kiln
     return rc;
 }
 
-/* Root's socket is for its group too; the file is born with its mode, so nobody slips in. */
+/* Root's socket is for its group too. */
+static mode_t mode_of_socket(void) { return geteuid() == 0 ? 0660 : 0600; }
+
+static enum kiln_code give_to_group(const char *path, const char *group, bool *ret_root_only,
+                                    struct kiln_err *err)
+{
+    bool root = geteuid() == 0;
+    const struct group *who = root && *group ? getgrnam(group) : NULL;
+    if (root && lchown(path, (uid_t)-1, who ? who->gr_gid : getegid()) < 0)
+        return kiln_fail_errno(err, errno, "cannot give the socket '%s' to the group '%s'", path,
+                               who ? group : "of kilnd");
+    *ret_root_only = root && *group && !who;
+    return KILN_OK;
+}
+
+/* The file is born with its mode, so nobody slips in. */
 static enum kiln_code bind_to(int fd, const struct sockaddr_un *address, const char *group,
                               bool *ret_root_only, struct kiln_err *err)
 {
-    bool root = geteuid() == 0;
-    mode_t before = umask(root ? 0117 : 0177);
+    mode_t before = umask(0777 & ~mode_of_socket());
     int status = bind(fd, (const struct sockaddr *)address, sizeof(*address));
     int errnum = errno;
     umask(before);
@@ -185,14 +199,10 @@ static enum kiln_code bind_to(int fd, const struct sockaddr_un *address, const c
         kiln_fail_errno(err, errnum, "cannot bind the socket '%s'", address->sun_path);
         return advise(err);
     }
-    const struct group *who = root && *group ? getgrnam(group) : NULL;
-    if (who && chown(address->sun_path, (uid_t)-1, who->gr_gid) < 0)
-        return kiln_fail_errno(err, errno, "cannot give the socket '%s' to the group '%s'",
-                               address->sun_path, group);
-    if (listen(fd, BACKLOG) < 0)
-        return kiln_fail_errno(err, errno, "cannot listen on '%s'", address->sun_path);
-    *ret_root_only = root && *group && !who;
-    return KILN_OK;
+    enum kiln_code rc = give_to_group(address->sun_path, group, ret_root_only, err);
+    if (!rc && listen(fd, BACKLOG) < 0)
+        rc = kiln_fail_errno(err, errno, "cannot listen on '%s'", address->sun_path);
+    return rc;
 }
 
 static enum kiln_code make_socket(const struct sockaddr_un *address, const char *group,
@@ -282,7 +292,15 @@ static bool read_name(const char *name, struct listener *l)
     return true;
 }
 
-enum kiln_code listener_resume(int fd, const char *name, const char *path,
+/* As it would be if it were made now: the setting may have changed, or somebody the mode. */
+static enum kiln_code renew(struct listener *l, const char *group, struct kiln_err *err)
+{
+    if (chmod(l->path, mode_of_socket()) < 0)
+        return kiln_fail_errno(err, errno, "cannot change the mode of the socket '%s'", l->path);
+    return give_to_group(l->path, group, &l->root_only, err);
+}
+
+enum kiln_code listener_resume(int fd, const char *name, const char *path, const char *group,
                                struct listener *ret_listener, struct kiln_err *err)
 {
     struct listener l = LISTENER_CLOSED;
@@ -301,9 +319,14 @@ enum kiln_code listener_resume(int fd, const char *name, const char *path,
     rc = take_lock(&address, &l.lock_fd, err);
     if (rc)
         return rc;
+    l.kept = true;
+    rc = renew(&l, group, err);
+    if (rc) {
+        listener_close(&l);
+        return rc;
+    }
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     l.fd = fd;
-    l.kept = true;
     *ret_listener = l;
     return KILN_OK;
 }

@@ -47,8 +47,10 @@ KILN_MUST_CHECK enum kiln_code listener_adopt(int fd, struct listener *ret_liste
 #define LISTENER_NAME_MOST 64
 void listener_name(const struct listener *listener, char name[LISTENER_NAME_MOST]);
 /* One that an earlier kilnd made: takes |fd|, on success only.  KILN_NOT_FOUND with a sentence when
- * |path| does not lead to it any more; KILN_BUSY when another daemon lives there. */
+ * |path| does not lead to it any more; KILN_BUSY when another daemon lives there.  |group|: as
+ * listener_open; it may be another one than before. */
 KILN_MUST_CHECK enum kiln_code listener_resume(int fd, const char *name, const char *path,
-                                               struct listener *ret_listener, struct kiln_err *err);
+                                               const char *group, struct listener *ret_listener,
+                                               struct kiln_err *err);
 /* Accepts one that is closed. */
 void listener_close(struct listener *listener);

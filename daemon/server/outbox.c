@@ -306,7 +306,8 @@ enum kiln_code outbox_send(struct outbox *o, int fd, const struct outgoing *fram
     uint8_t raw[FRAME_HEADER_SIZE];
     frame_header_write(raw, &frame->header);
     struct bytes head = bytes_of(raw, sizeof(raw));
-    bool small = frame->object_count == 0 && frame->header.body_size <= HOLD_MOST;
+    bool small = frame->object_count == 0 && frame->header.body_size <= HOLD_MOST &&
+                 frame->body.size <= HOLD_MOST;
     if (hold && small)
         return enqueue(o, head, frame, true, err);
     enum kiln_code rc = outbox_flush(o, fd, err);

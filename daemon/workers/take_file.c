@@ -14,6 +14,16 @@
 /* One system call's worth: a stop must not wait for a whole package. */
 #define PIECE (64u << 20)
 
+static enum kiln_code check_size(const struct stat *seen, uint64_t most, struct kiln_err *err)
+{
+    if ((uint64_t)seen->st_size <= most)
+        return KILN_OK;
+    return kiln_fail(err, KILN_FULL,
+                     "kiln-transfer left a file of %llu bytes, %llu are allowed (the setting "
+                     "package_limit)",
+                     (unsigned long long)seen->st_size, (unsigned long long)most);
+}
+
 /* A file that shrinks meanwhile ends it early, one that grows is cut: both are refused later, by
  * the sum that was told. */
 static enum kiln_code copy_bytes(int from, int to, off_t size, struct kiln_err *err)
@@ -34,18 +44,25 @@ static enum kiln_code copy_bytes(int from, int to, off_t size, struct kiln_err *
     return KILN_OK;
 }
 
-static enum kiln_code copy(int from, const char *to_path, off_t size, struct kiln_err *err)
+/* Sharing blocks takes all of a file, however it grew since it was looked at. */
+static enum kiln_code copy(int from, const char *to_path, off_t size, uint64_t most,
+                           struct kiln_err *err)
 {
+    struct stat copied;
     KILN_AUTO(fd) int to = open(to_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (to < 0)
         return kiln_fail_errno(err, errno, "cannot make the file '%s'", to_path);
     enum kiln_code rc = copy_bytes(from, to, size, err);
+    if (!rc && fstat(to, &copied) != 0)
+        rc = kiln_fail_errno(err, errno, "cannot look at the file '%s'", to_path);
+    if (!rc)
+        rc = check_size(&copied, most, err);
     if (!rc && fsync(to) != 0)
         rc = kiln_fail_errno(err, errno, "cannot write the file '%s'", to_path);
     return rc;
 }
 
-enum kiln_code take_copy(const char *path, struct kiln_err *err)
+enum kiln_code take_copy(const char *path, uint64_t size_most, struct kiln_err *err)
 {
     char own[PATH_MAX];
     struct stat seen;
@@ -54,7 +71,10 @@ enum kiln_code take_copy(const char *path, struct kiln_err *err)
         return kiln_fail(err, KILN_IO, "kiln-transfer left no file '%s'", path);
     if ((size_t)snprintf(own, sizeof(own), "%s.own", path) >= sizeof(own))
         return kiln_fail(err, KILN_INVALID, "the path '%s' is too long", path);
-    enum kiln_code rc = copy(from, own, seen.st_size, err);
+    enum kiln_code rc = check_size(&seen, size_most, err);
+    if (rc)
+        return rc;
+    rc = copy(from, own, seen.st_size, size_most, err);
     if (!rc && rename(own, path) != 0)
         rc = kiln_fail_errno(err, errno, "cannot rename '%s'", own);
     if (rc)

@@ -43,7 +43,8 @@ static enum kiln_code take_file(struct transfer_process *p)
     if (rename(made, o->path) != 0)
         return kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s' (%s)", made,
                          strerror(errno));
-    enum kiln_code rc = is_launched(p) ? take_copy(o->path, &o->err) : KILN_OK;
+    enum kiln_code rc =
+        is_launched(p) ? take_copy(o->path, p->task->job.size_limit, &o->err) : KILN_OK;
     if (!rc && !make_ours(o->path, &seen))
         rc = kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s'", made);
     if (rc) {

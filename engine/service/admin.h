@@ -88,8 +88,8 @@ KILN_MUST_CHECK enum kiln_code admin_find_kernel(struct admin *a, const char *pr
                                                  struct digest *ret_key);
 /* Whether the asker may know of it. */
 bool admin_may_see(const struct admin *a, const struct kernel_record *record);
-/* As answers show a kernel. */
-struct json *kernel_to_json(const struct kernel_record *record);
+/* As the asker is shown a kernel: whose it is he learns of his own, administrators of any. */
+struct json *kernel_to_json(const struct admin *a, const struct kernel_record *record);
 /* As answers show a toolchain. */
 struct json *toolchain_to_json(const struct toolchain *tc);
 

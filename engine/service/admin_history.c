@@ -68,9 +68,15 @@ static void append_sample(void *context, const struct kernel_sample *sample)
     json_append(context, sample_to_json(sample));
 }
 
+struct slowest {
+    const struct admin *asker;
+    struct json *list;
+};
+
 static void append_kernel(void *context, const struct kernel_record *record)
 {
-    json_append(context, kernel_to_json(record));
+    const struct slowest *slowest = context;
+    json_append(slowest->list, kernel_to_json(slowest->asker, record));
 }
 
 struct range {
@@ -106,11 +112,12 @@ static enum kiln_code work_history(struct admin *a)
     json_set_u64(a->answer, "step_s", range.step_s);
     json_set(a->answer, "samples", samples);
     json_set(a->answer, "slowest", slowest);
+    struct slowest found = { .asker = a, .list = slowest };
     enum kiln_code rc = kernel_store_history(store, range.since, range.step_s, SAMPLES_MOST,
                                              append_sample, samples, &a->err);
     if (!rc && slowest_most > 0)
         rc = kernel_store_slowest(store, a->is_admin ? NULL : &uid, slowest_most, append_kernel,
-                                  slowest, &a->err);
+                                  &found, &a->err);
     if (!rc)
         rc = kernel_store_usage(store, &a->usage, &a->err);
     return rc;

@@ -30,7 +30,7 @@ static const struct admin_member clear_members[] = {
     { "all", MEMBER_FLAG },       { "dry_run", MEMBER_FLAG },       { 0 },
 };
 
-struct json *kernel_to_json(const struct kernel_record *r)
+struct json *kernel_to_json(const struct admin *a, const struct kernel_record *r)
 {
     char hex[DIGEST_HEX_SIZE];
     struct json *j = json_object();
@@ -46,7 +46,8 @@ struct json *kernel_to_json(const struct kernel_record *r)
     json_set_u64(j, "created", r->created);
     json_set_u64(j, "last_used", r->last_used);
     json_set_u64(j, "uses", r->uses);
-    json_set_u64(j, "uid", r->uid);
+    if (a->is_admin || r->uid == (uint32_t)a->uid)
+        json_set_u64(j, "uid", r->uid);
     if (r->database_id && r->database_id[0])
         json_set_text(j, "database_id", r->database_id);
     if (r->package && r->package[0])
@@ -97,7 +98,7 @@ static void list_one(void *context, const struct kernel_record *r)
     if (!admin_may_see(page->admin, r))
         return;
     page->bytes += strlen(r->options) + strlen(r->program);
-    json_append(page->kernels, kernel_to_json(r));
+    json_append(page->kernels, kernel_to_json(page->admin, r));
 }
 
 static enum kiln_code work_list(struct admin *a)
@@ -168,7 +169,7 @@ static void show_one(void *context, const struct kernel_record *r)
     struct admin *a = context;
     char hex[DIGEST_HEX_SIZE];
     json_destroy(a->answer);
-    a->answer = kernel_to_json(r);
+    a->answer = kernel_to_json(a, r);
     digest_to_hex(&r->object, hex);
     json_set_text(a->answer, "object", hex);
     digest_to_hex(&r->toolchain_id, hex);

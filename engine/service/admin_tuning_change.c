@@ -18,11 +18,16 @@ struct change {
     enum tuning_tier tier;
 };
 
-static struct tuning_asker asker_of(const struct tuning_ask *ask)
+/* A name of no problem may be that of a record that is kept verbatim.  Only the walk over the
+ * records tells, and a user is told of no others than he may change. */
+static void refuse_unknown(struct tuning_ask *ask, uint64_t found)
 {
-    return (struct tuning_asker){ .tuning = ask->turn.engine->tuning,
-                                  .uid = (uint32_t)ask->uid,
-                                  .sees_all = ask->role == ROLE_ADMIN };
+    const struct change *c = ask->state;
+    const struct kiln_err *why = &c->selected.keys.why;
+    if (found > 0 || !why->code)
+        return;
+    ask->turn.rc = why->code;
+    ask->turn.err = *why;
 }
 
 /* ---- promote ---- */
@@ -53,8 +58,7 @@ static enum kiln_code check_promote(struct tuning_ask *ask, struct kiln_err *err
     struct change *c = ask->state;
     uint32_t uid = 0;
     bool has_uid = false;
-    const struct tuning_asker asker = asker_of(ask);
-    enum kiln_code rc = tuning_select(ask->question, TUNING_TIER_USER, &asker, &c->selected, err);
+    enum kiln_code rc = tuning_select(ask->question, TUNING_TIER_USER, &c->selected, err);
     if (!rc)
         rc = check_uid(ask->question, &uid, &has_uid, err);
     if (!rc && has_uid)
@@ -71,6 +75,7 @@ static enum kiln_code begin_promote(struct tuning_ask *ask, struct tuning *tunin
 
 static void finish_promote(struct tuning_ask *ask)
 {
+    refuse_unknown(ask, ask->turn.counts.records);
     answer_counts(ask);
     json_set_u64(ask->answer, "added", ask->turn.counts.added);
     json_set_u64(ask->answer, "conflicts", ask->turn.counts.conflicts);
@@ -136,14 +141,13 @@ static enum kiln_code check_remove(struct tuning_ask *ask, struct kiln_err *err)
 {
     struct change *c = ask->state;
     const struct json *q = ask->question;
-    const struct tuning_asker asker = asker_of(ask);
     enum kiln_code rc = tuning_tier_word(q, "tier", TUNING_TIER_NONE, &c->tier, err);
     if (!rc && c->tier == TUNING_TIER_NONE)
         rc = kiln_fail(err, KILN_INVALID, "which records: give a tier, 'user', 'host' or 'system'");
     if (!rc)
         rc = tuning_publisher_check(ask->role, c->tier, err);
     if (!rc)
-        rc = tuning_select(q, c->tier, &asker, &c->selected, err);
+        rc = tuning_select(q, c->tier, &c->selected, err);
     if (rc)
         return rc;
     if (c->tier == TUNING_TIER_SYSTEM)
@@ -169,6 +173,7 @@ static enum kiln_code begin_remove(struct tuning_ask *ask, struct tuning *tuning
 
 static void finish_remove(struct tuning_ask *ask)
 {
+    refuse_unknown(ask, ask->turn.counts.removed);
     answer_counts(ask);
     json_set_u64(ask->answer, "removed", ask->turn.counts.removed);
 }

@@ -141,6 +141,9 @@ void engine_task_ended(struct engine *e);
 /* tasks.c: something was removed or replaced, so what is hot counts no more; all of it, for the hot
  * set does not know where an object is from. */
 void engine_forget_hot(struct engine *e);
+/* The same where the keys have been taken out already: look-ups under way are not kept, and the
+ * host is told. */
+void engine_hot_forgotten(struct engine *e);
 
 /* One unanswered request of a caller.  First member of what holds the rest. */
 struct service_waiter {

@@ -50,22 +50,55 @@ void ledger_sums_add(struct kernel_sums *sums, const struct kernel_sums *more)
     add(&sums->compile_us, more->compile_us);
 }
 
+/* Whether |a| gives way before |b|: what compilers did cannot be had for nothing, unlike hits. */
+static bool weighs_less(const struct kernel_sums *a, const struct kernel_sums *b)
+{
+    return a->compile_us != b->compile_us ? a->compile_us < b->compile_us
+                                          : a->saved_us < b->saved_us;
+}
+
 /* ---- users ---- */
+
+/* Where the user is, or would be: a place that is 0. */
+static unsigned place_of(const struct ledger *l, uint32_t uid)
+{
+    unsigned at = (unsigned)((uid * SPREAD) >> 40) % PLACES;
+    while (l->places[at] && l->users[l->places[at] - 1].uid != uid)
+        at = (at + 1) % PLACES;
+    return at;
+}
+
+/* The number of the user for whom compilers worked least, folded into the others; nobody has it
+ * now. */
+static unsigned user_gives_way(struct ledger *l)
+{
+    unsigned least = 0;
+    for (unsigned i = 1; i < l->user_count; i++) {
+        if (weighs_less(&l->users[i].sums, &l->users[least].sums))
+            least = i;
+    }
+    ledger_sums_add(&l->others.sums, &l->users[least].sums);
+    l->others.is_changed = l->rewrites_users = l->has_changed = true;
+    memset(l->places, 0, PLACES * sizeof(*l->places));
+    for (unsigned i = 0; i < l->user_count; i++) {
+        if (i != least)
+            l->places[place_of(l, l->users[i].uid)] = (uint16_t)(i + 1);
+    }
+    return least;
+}
 
 struct ledger_user *ledger_user_of(struct ledger *l, uint32_t uid)
 {
-    unsigned at = (unsigned)((uid * SPREAD) >> 40) % PLACES;
-    for (; l->places[at]; at = (at + 1) % PLACES) {
-        struct ledger_user *user = &l->users[l->places[at] - 1];
-        if (user->uid == uid)
-            return user;
-    }
-    if (l->user_count == LEDGER_USERS_MOST)
-        return &l->others;
-    struct ledger_user *user = &l->users[l->user_count++];
-    l->places[at] = (uint16_t)l->user_count;
-    *user = (struct ledger_user){ .uid = uid };
-    return user;
+    unsigned at = place_of(l, uid);
+    if (l->places[at])
+        return &l->users[l->places[at] - 1];
+    bool has_room = l->user_count < LEDGER_USERS_MOST;
+    unsigned number = has_room ? l->user_count++ : user_gives_way(l);
+    if (!has_room)
+        at = place_of(l, uid); /* the others have moved */
+    l->places[at] = (uint16_t)(number + 1);
+    l->users[number] = (struct ledger_user){ .uid = uid };
+    return &l->users[number];
 }
 
 /* ---- kinds ---- */
@@ -82,13 +115,13 @@ static bool same_kind(const struct ledger_kind *kind, uint64_t hash,
            strcmp(kind->what.target, what->target) == 0;
 }
 
-/* The place of the one that saved least, folded into the others; its number is not valid any more.
- * Who makes up names by the thousand only takes the places of what is worth little. */
-static unsigned give_way(struct ledger *l)
+/* The place of the one that took compilers least, folded into the others; its number is not valid
+ * any more.  Who makes up names by the thousand only takes the places of what is worth little. */
+static unsigned kind_gives_way(struct ledger *l)
 {
     unsigned least = 1;
     for (unsigned i = 2; i < LEDGER_KINDS_MOST; i++) {
-        if (l->kinds[i].sums.saved_us < l->kinds[least].sums.saved_us)
+        if (weighs_less(&l->kinds[i].sums, &l->kinds[least].sums))
             least = i;
     }
     ledger_sums_add(&l->kinds[0].sums, &l->kinds[least].sums);
@@ -118,7 +151,7 @@ uint32_t ledger_kind_of(struct ledger *l, const struct object_origin *what)
             return l->kinds[i].number;
     }
     bool is_new = l->kind_count < LEDGER_KINDS_MOST;
-    unsigned place = is_new ? l->kind_count++ : give_way(l);
+    unsigned place = is_new ? l->kind_count++ : kind_gives_way(l);
     struct ledger_kind *kind = &l->kinds[place];
     uint32_t number = is_new ? place : kind->number + LEDGER_KINDS_MOST;
     *kind = (struct ledger_kind){ .number = number, .hash = hash, .what = name };

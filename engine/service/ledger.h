@@ -9,9 +9,9 @@
  * Ownership  owns its rows; those handed out are borrowed until the next call
  * Threading  the engine's thread
  *
- * Bounded: LEDGER_USERS_MOST users, and LEDGER_KINDS_MOST pairs of target and program, of which the
- * one that saved least makes room for a new one.  What has no row is booked under "others", so that
- * sums stay exact.
+ * Bounded: LEDGER_USERS_MOST users, and LEDGER_KINDS_MOST pairs of target and program.  The one for
+ * which compilers worked least here makes room for a new one: that is the one sum which a loop of
+ * hits does not raise.  What has no row is booked under "others", so that sums stay exact.
  */
 #include "engine/store/kernel_figures.h"
 
@@ -41,12 +41,13 @@ struct ledger {
     struct ledger_user *users; /* owned, like the next; by place */
     uint16_t *places;          /* 1 + the place of a user, by a hash of the uid; 0: free */
     unsigned user_count;
-    struct ledger_user others;  /* users beyond the most */
+    struct ledger_user others;  /* users without a row */
     struct ledger_user *latest; /* borrowed: who was booked last */
     struct ledger_kind *kinds;  /* owned; place 0 are the others */
     unsigned kind_count;
     uint64_t since;      /* seconds since the epoch */
-    bool rewrites_kinds; /* one gave way: its row has to go */
+    bool rewrites_users; /* one gave way: its row has to go */
+    bool rewrites_kinds; /* likewise */
     bool has_changed;
     /* Of ledger_tasks.c. */
     bool is_busy; /* it is being read or written */

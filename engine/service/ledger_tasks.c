@@ -102,12 +102,12 @@ static void collect_users(struct ledger *l, struct ledger_task *t)
 {
     for (unsigned i = 0; i < l->user_count; i++) {
         struct ledger_user *user = &l->users[i];
-        if (user->is_changed)
+        if (user->is_changed || l->rewrites_users)
             keep_row(t, &(struct kernel_ledger_row){
                             .is_user = true, .uid = user->uid, .sums = user->sums });
         user->is_changed = false;
     }
-    if (l->others.is_changed)
+    if (l->others.is_changed || l->rewrites_users)
         keep_row(t, &(struct kernel_ledger_row){
                         .is_user = true, .uid = KERNEL_LEDGER_OTHERS, .sums = l->others.sums });
     l->others.is_changed = false;
@@ -140,7 +140,7 @@ static void write_done(struct task *task)
     l->is_busy = false;
     if (!t->written) {
         ledger_touch_all(l);
-        l->rewrites_kinds = true;
+        l->rewrites_users = l->rewrites_kinds = true;
     }
     event_after_write(e, t->rc, &t->err);
     bool again = e->draining && t->written; /* what came in meanwhile */
@@ -154,10 +154,12 @@ static void begin_write(struct engine *e, struct ledger_task *t)
     struct ledger *l = e->figures.ledger;
     collect_users(l, t);
     collect_kinds(l, t);
-    t->ledger = (struct kernel_ledger){
-        .rows = t->rows, .count = t->count, .since = l->since, .forget_kinds = l->rewrites_kinds
-    };
-    l->rewrites_kinds = l->has_changed = false;
+    t->ledger = (struct kernel_ledger){ .rows = t->rows,
+                                        .count = t->count,
+                                        .since = l->since,
+                                        .forget_users = l->rewrites_users,
+                                        .forget_kinds = l->rewrites_kinds };
+    l->rewrites_users = l->rewrites_kinds = l->has_changed = false;
     l->is_busy = true;
     t->task = (struct task){ .work = write_work, .done = write_done };
     engine_run(e, LANE_WRITE, &t->task);

@@ -15,8 +15,15 @@ void engine_later(struct engine *e, struct task *task)
 
 void engine_task_ended(struct engine *e) { e->tasks_out--; }
 
+void engine_hot_forgotten(struct engine *e)
+{
+    e->hot_generation++;
+    if (e->host && e->host->forgot)
+        e->host->forgot(e->host);
+}
+
 void engine_forget_hot(struct engine *e)
 {
     hot_set_clear(e->hot);
-    e->hot_generation++;
+    engine_hot_forgotten(e);
 }

@@ -24,7 +24,8 @@ struct tuning_ask_kind {
     enum kiln_code (*begin)(struct tuning_ask *ask, struct tuning *tuning, struct kiln_err *err);
     /* Sets ask->turn.more to be called again, if the caller is still there: a step each. */
     enum kiln_code (*work)(struct tuning_ask *ask, struct tuning *tuning, struct kiln_err *err);
-    /* After it, where it ended well: fills the answer.  May be NULL. */
+    /* After it, where it ended well: fills the answer, or says in turn.rc and turn.err what was
+     * wrong all the same.  May be NULL. */
     void (*finish)(struct tuning_ask *ask);
     void (*state_done)(void *state); /* what it owns; may be NULL */
     size_t state_size;               /* of ask->state, zeroed */

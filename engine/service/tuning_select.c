@@ -11,35 +11,13 @@ static void add(struct tuning_selected *s, enum tuning_kind kind, struct bytes k
     s->selected_keys[all->key_count++] = (struct tuning_key){ kind, key };
 }
 
-static bool note_any(void *context, const struct tuning_held *held)
-{
-    bool *has_any = context;
-    (void)held;
-    *has_any = true;
-    return false;
-}
-
-static bool sees_records(const struct tuning_asker *asker, struct bytes key)
-{
-    const struct tuning_selection all_of_key = { .key = key,
-                                                 .by_uid = !asker->sees_all,
-                                                 .uid = asker->uid };
-    bool has_any = false;
-    tuning_each(asker->tuning, &all_of_key, note_any, &has_any);
-    return has_any;
-}
-
 /* A problem has a key in either kind of database; what is kept verbatim has one name. */
-static enum kiln_code add_problems(struct tuning_selected *s, const struct tuning_asker *asker,
-                                   const char *problem, struct kiln_err *err)
+static enum kiln_code add_problems(struct tuning_selected *s, const char *problem,
+                                   struct kiln_err *err)
 {
     enum kiln_code rc = tuning_keys_of(problem, &s->keys, err);
     if (rc)
         return rc;
-    if (s->keys.why.code && !sees_records(asker, s->keys.verbatim)) {
-        *err = s->keys.why;
-        return err->code;
-    }
     for (unsigned i = 0; i < tuning_keys_count(&s->keys); i++) {
         add(s, TUNING_FIND, tuning_keys_at(&s->keys, TUNING_FIND, i));
         add(s, TUNING_PERF, tuning_keys_at(&s->keys, TUNING_PERF, i));
@@ -48,8 +26,7 @@ static enum kiln_code add_problems(struct tuning_selected *s, const struct tunin
 }
 
 enum kiln_code tuning_select(const struct json *question, enum tuning_tier tier,
-                             const struct tuning_asker *asker, struct tuning_selected *ret_selected,
-                             struct kiln_err *err)
+                             struct tuning_selected *ret_selected, struct kiln_err *err)
 {
     struct tuning_selected *s = ret_selected;
     *s = (struct tuning_selected){ .selects_some = false };
@@ -72,7 +49,7 @@ enum kiln_code tuning_select(const struct json *question, enum tuning_tier tier,
         all->older_than = age < now ? now - age : 1;
     s->selects_some =
         all->by_kind || s->database_id[0] || s->backend[0] || *all->solver || problem || age > 0;
-    return problem ? add_problems(s, asker, problem, err) : KILN_OK;
+    return problem ? add_problems(s, problem, err) : KILN_OK;
 }
 
 void tuning_select_uid(struct tuning_selected *selected, uint32_t uid)

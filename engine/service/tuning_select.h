@@ -19,16 +19,10 @@ struct tuning_selected {
     char database_id[DATABASE_ID_MOST], backend[TUNING_BACKEND_TEXT];
 };
 
-struct tuning_asker {            /* who sees which records */
-    const struct tuning *tuning; /* borrowed */
-    uint32_t uid;
-    bool sees_all; /* an administrator; others see the host's and their own */
-};
-
 /* Members database_id, kind, backend, problem, solver, older_than; of |tier|.  What is no key of
- * MIOpen's may be one that is kept verbatim: the records that |asker| sees say so. */
+ * MIOpen's may be one that is kept verbatim: where nothing is selected, |keys.why| says what is
+ * wrong with it. */
 KILN_MUST_CHECK enum kiln_code tuning_select(const struct json *question, enum tuning_tier tier,
-                                             const struct tuning_asker *asker,
                                              struct tuning_selected *ret_selected,
                                              struct kiln_err *err);
 /* Only records of this user. */

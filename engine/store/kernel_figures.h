@@ -38,7 +38,8 @@ struct kernel_ledger { /* what is written, or read */
     const struct kernel_ledger_row *rows;
     size_t count;
     uint64_t since;    /* seconds since the epoch: when it began; kept where there is one */
-    bool forget_kinds; /* first all rows of targets and programs go */
+    bool forget_users; /* first all rows of users go */
+    bool forget_kinds; /* likewise those of targets and programs */
 };
 
 /* Replaces the rows that are given, in one transaction. */

@@ -47,6 +47,8 @@ static enum kiln_code put_work(struct kernel_store *store, void *context, struct
         rc = transaction_begin(&t, store->writer, err);
     if (!rc)
         rc = put_since(store->writer, put->ledger->since, err);
+    if (!rc && put->ledger->forget_users)
+        rc = store_run(store, KERNEL_FORGET_LEDGER_USERS, err);
     if (!rc && put->ledger->forget_kinds)
         rc = store_run(store, KERNEL_FORGET_LEDGER_KINDS, err);
     for (size_t i = 0; !rc && i < put->ledger->count; i++)

@@ -156,7 +156,7 @@ static void the_json_says_what_failed(void **state)
     assert_string_equal(json_get_text(json_first(json_get(all, "checks")), "check", ""), "socket");
 }
 
-static void run_as(const struct fixture *f, bool with_groups)
+static void run_as(const struct fixture *f, bool with_groups, const char *settings)
 {
     const struct passwd *user = getpwuid(NOBODY);
     if (!user ||
@@ -164,12 +164,12 @@ static void run_as(const struct fixture *f, bool with_groups)
         setresgid(NOBODY, NOBODY, NOBODY) != 0 || setresuid(NOBODY, NOBODY, NOBODY) != 0)
         _exit(126);
     setenv("KILN_SOCKET", f->daemon.socket, 1);
-    execl(KILN_BIN "/kilnctl", "kilnctl", "doctor", NULL);
+    execl(KILN_BIN "/kilnctl", "kilnctl", "doctor", settings ? "--config" : NULL, settings, NULL);
     _exit(127);
 }
 
-/* As user nobody; a new login has the groups that its account has. */
-static void doctor_as_nobody(struct fixture *f, bool is_new_login)
+/* As user nobody; a new login has the groups that its account has.  |settings|: NULL for none. */
+static void doctor_as_nobody(struct fixture *f, bool is_new_login, const char *settings)
 {
     int ends[2];
     size_t used = 0;
@@ -179,7 +179,7 @@ static void doctor_as_nobody(struct fixture *f, bool is_new_login)
     if (pid == 0) {
         dup2(ends[1], STDOUT_FILENO);
         dup2(ends[1], STDERR_FILENO);
-        run_as(f, is_new_login);
+        run_as(f, is_new_login, settings);
     }
     close(ends[1]);
     for (ssize_t got = 1; got > 0; used += got > 0 ? (size_t)got : 0)
@@ -202,7 +202,7 @@ static void who_is_not_in_the_group_joins_it_and_logs_in_again(void **state)
     memcpy(f->daemon.arguments, arguments, sizeof(arguments));
     daemon_process_start(&f->daemon);
 
-    doctor_as_nobody(f, true);
+    doctor_as_nobody(f, true, NULL);
     if (f->result.status == 127) {
         print_message("SKIPPED: other users cannot run what is in '%s'\n", KILN_BIN);
         skip();
@@ -214,13 +214,34 @@ static void who_is_not_in_the_group_joins_it_and_logs_in_again(void **state)
     shell(f->daemon.folder, "sed '/^" GROUP ":/s/$/nobody/' /etc/group >group && chmod 644 group");
     assert_int_equal(mount(in_folder(f, "group"), "/etc/group", NULL, MS_BIND, NULL), 0);
     snprintf(f->mounted[f->mount_count++], sizeof(f->mounted[0]), "/etc/group");
-    doctor_as_nobody(f, false);
+    doctor_as_nobody(f, false, NULL);
     expect_status(&f->result, 1, "this login began before");
     assert_says(f->result.output, "log in again");
 
-    doctor_as_nobody(f, true);
+    doctor_as_nobody(f, true, NULL);
     expect_status(&f->result, 0, "user nobody may use it");
     assert_says(f->result.output, "you may use it");
+}
+
+static void settings_that_may_not_be_read_hide_no_folder(void **state)
+{
+    struct fixture *f = *state;
+    if (geteuid() != 0) {
+        print_message("SKIPPED: only root can ask as another user\n");
+        skip();
+    }
+    assert_int_equal(chmod(f->daemon.folder, 0755), 0);
+    put_file(in_folder(f, "settings.json"), "{}");
+    assert_int_equal(chmod(in_folder(f, "settings.json"), 0600), 0);
+    doctor_as_nobody(f, true, in_folder(f, "settings.json"));
+    if (f->result.status == 127) {
+        print_message("SKIPPED: other users cannot run what is in '%s'\n", KILN_BIN);
+        skip();
+    }
+    expect_status(&f->result, 1, "unseen  settings");
+    assert_says(f->result.output, "cache folder");
+    assert_says(f->result.output, "state folder");
+    assert_null(strstr(f->result.output, "fail    settings"));
 }
 
 static void pretend(const char *type, const char *folder)
@@ -299,6 +320,49 @@ static void a_host_without_a_compiler_gets_one(void **state)
     show_compilers(f); /* installed */
     daemon_process_start(&f->daemon);
     doctor_ok(f);
+}
+
+static void damage_page(const struct fixture *f, unsigned page)
+{
+    static const uint8_t noise[4096] = { 0xa5, 0x5a };
+    KILN_AUTO(fd) int fd = open(in_folder(f, "cache/kernels.db"), O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, noise, sizeof(noise), (off_t)(page - 1) * (off_t)sizeof(noise)),
+                     sizeof(noise));
+}
+
+static void a_damaged_kernels_db_is_cured_by_the_command_it_prints(void **state)
+{
+    struct fixture *f = *state;
+    char cure[64];
+    put_file(in_folder(f, "one.txt"), "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
+    for (unsigned page = 3; page <= 7; page += 2) {
+        daemon_process_start(&f->daemon);
+        kilnctl_ok(f, "prefetch", in_folder(f, "one.txt"), "--target", "gfx90a");
+        assert_int_equal(daemon_process_stop(&f->daemon), 0);
+        damage_page(f, page);
+        daemon_process_start(&f->daemon);
+        doctor_fails(f, "SQLite finds it damaged", "empty it: kilnctl ");
+
+        const char *printed = strstr(f->result.output, "empty it: kilnctl ") + strlen("empty it: ");
+        snprintf(cure, sizeof(cure), "%.*s", (int)strcspn(printed, "("), printed);
+        shell(f->daemon.folder, "KILN_SOCKET='%s' " KILN_BIN "/%s", f->daemon.socket, cure);
+        doctor_ok(f);
+        assert_int_equal(daemon_process_stop(&f->daemon), 0);
+    }
+}
+
+static void compilers_that_are_switched_off_need_no_installing(void **state)
+{
+    static const char *const arguments[] = { "--workers", "0" };
+    struct fixture *f = *state;
+    memcpy(f->daemon.arguments, arguments, sizeof(arguments));
+    daemon_process_start(&f->daemon);
+    doctor_ok(f);
+    assert_says(f->result.output,
+                "warn    toolchain         none was tried: compilers are switched "
+                "off by the setting 'workers'");
+    assert_null(strstr(f->result.output, "apt install"));
 }
 
 static bool is_content(void *context)
@@ -521,7 +585,10 @@ int main(void)
         TEST(a_report_of_a_fresh_kilnd_is_one_file),
         /* From here on this process has mounts of its own. */
         TEST(who_is_not_in_the_group_joins_it_and_logs_in_again),
+        TEST(settings_that_may_not_be_read_hide_no_folder),
         TEST(a_host_without_a_compiler_gets_one),
+        TEST(a_damaged_kernels_db_is_cured_by_the_command_it_prints),
+        TEST(compilers_that_are_switched_off_need_no_installing),
         TEST(a_full_disk_is_well_again_when_there_is_room),
         TEST(a_package_for_another_gpu_is_joined_by_the_right_one),
         TEST(what_systemd_knows_is_asked),

@@ -206,6 +206,7 @@ static void the_manager_is_told_of_start_work_reload_and_stop(void **state)
 {
     struct fixture *f = *state;
     char text[256];
+    argue(f, "--drain-timeout", "50s"); /* longer than the unit's TimeoutStopSec= */
     start(f, true);
     assert_int_equal(service_manager_counts(&f->manager).ready, 1);
     service_manager_status(&f->manager, text);
@@ -220,6 +221,7 @@ static void the_manager_is_told_of_start_work_reload_and_stop(void **state)
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     service_manager_settle(&f->manager);
     assert_int_equal(service_manager_counts(&f->manager).stopping, 1);
+    assert_int_equal(service_manager_counts(&f->manager).extended_us, 65000000);
     assert_int_equal(service_manager_counts(&f->manager).watchdog, 0);
 }
 
@@ -302,6 +304,61 @@ static void the_hot_set_comes_through_a_kill(void **state)
     service_manager_settle(&f->manager);
     service_manager_restart(&f->manager, SIGKILL);
     expect_all_hot(f);
+}
+
+/* What it took out to start with is given back before anybody is told that it serves. */
+static void the_hot_set_comes_through_a_kill_right_after_the_start(void **state)
+{
+    struct fixture *f = *state;
+    start(f, true);
+    fetch_all(f);
+    service_manager_restart(&f->manager, SIGTERM);
+    assert_true(keeps_an_image(&f->manager));
+    service_manager_restart(&f->manager, SIGKILL);
+    expect_all_hot(f);
+}
+
+static void what_was_cleared_does_not_come_back_after_a_kill(void **state)
+{
+    struct fixture *f = *state;
+    start(f, true);
+    fetch_all(f);
+    service_manager_restart(&f->manager, SIGTERM);
+    run_program(&f->daemon, &f->result, "kilnctl", "clear", "--all", "--yes", NULL);
+    assert_int_equal(f->result.status, 0);
+    service_manager_restart(&f->manager, SIGKILL);
+    assert_int_equal(daemon_stat(&f->daemon, "hot_objects"), 0);
+    fetch_all(f);
+    assert_int_equal(daemon_stat(&f->daemon, "compiles"), KERNELS);
+}
+
+struct removal {
+    struct service_manager *manager;
+    unsigned wanted;
+};
+
+static bool has_removed(void *context)
+{
+    const struct removal *r = context;
+    return service_manager_counts(r->manager).removed >= r->wanted;
+}
+
+static void a_manager_that_did_not_hear_what_was_cleared_is_told_again(void **state)
+{
+    struct fixture *f = *state;
+    char aside[200];
+    start(f, true);
+    fetch_all(f);
+    service_manager_restart(&f->manager, SIGTERM);
+    struct removal removal = { &f->manager, service_manager_counts(&f->manager).removed + 2 };
+    snprintf(aside, sizeof(aside), "%s.aside", f->manager.path);
+    assert_int_equal(rename(f->manager.path, aside), 0); /* it cannot be reached */
+    run_program(&f->daemon, &f->result, "kilnctl", "clear", "--all", "--yes", NULL);
+    assert_int_equal(rename(aside, f->manager.path), 0);
+    assert_int_equal(f->result.status, 0);
+    assert_true(wait_until(has_removed, &removal));
+    service_manager_restart(&f->manager, SIGKILL);
+    assert_int_equal(daemon_stat(&f->daemon, "hot_objects"), 0);
 }
 
 static void without_a_place_for_it_the_hot_set_is_not_given_away(void **state)
@@ -395,12 +452,12 @@ static const struct object_origin *made_of_nothing(void *context, const struct o
     return &nothing;
 }
 
-static void fill(struct hot_set *set)
+static void fill(struct hot_set *set, uint32_t count)
 {
     struct kiln_err err = KILN_ERR_INIT;
     static uint8_t
         content[20000]; /* the mean of MIOpen's kernels; every fourth is sent in frames */
-    for (uint32_t i = 0; i < MANY; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct digest key = { { 0 } };
         struct object *object = NULL;
         memcpy(key.bytes, &i, sizeof(i));
@@ -413,9 +470,9 @@ static void fill(struct hot_set *set)
 }
 
 /* As a kilnd without packages leaves it. */
-static void leave_many(struct service_manager *m)
+static void leave_many(struct service_manager *m, uint32_t count)
 {
-    const struct hot_set_options options = { .limit_bytes = 1u << 30, .limit_count = MANY };
+    const struct hot_set_options options = { .limit_bytes = 1u << 30, .limit_count = count };
     const struct hot_image_books books = { .look_up = made_of_nothing };
     const struct hot_image_origin origin = { .uid = geteuid(),
                                              .sequence = 1,
@@ -425,8 +482,8 @@ static void leave_many(struct service_manager *m)
     HOT_IMAGE_AUTO struct hot_image image = { 0 };
     int ends[2];
     must(hot_set_create(&options, &set, &err), err);
-    fill(set);
-    must(hot_image_write(set, &origin, &books, MANY, &image, &err), err);
+    fill(set, count);
+    must(hot_image_write(set, &origin, &books, count, &image, &err), err);
     must(parcel_pack(buffer_view(&image.index), image.fds, image.count, ends, &err), err);
     hot_set_destroy(set);
     service_manager_put(m, ends[0], "kiln-hot-a");
@@ -445,7 +502,7 @@ static void all_that_fits_in_memory_comes_through(void **state)
     argue(f, "--descriptor-store", "on");
     argue(f, "--package-path", "/nonexistent");
     service_manager_open(&f->manager, &f->daemon, true);
-    leave_many(&f->manager);
+    leave_many(&f->manager, MANY);
     uint64_t begun = clock_monotonic_ns();
     service_manager_start(&f->manager);
     uint64_t took = service_manager_counts(&f->manager).ready_ns - begun;
@@ -454,6 +511,28 @@ static void all_that_fits_in_memory_comes_through(void **state)
     assert_int_equal(daemon_stat(&f->daemon, "hot_objects"), MANY);
     print_message("ready %.1f ms after the start, with %u code objects\n", (double)took / 1e6,
                   MANY);
+}
+
+/* What lies with the manager is in flight, and counts for every process of the user. */
+static void a_limit_that_other_programs_have_too_bounds_what_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    if (before.rlim_max < 4096)
+        skip(); /* kilnd would not have room for them in memory */
+    const struct rlimit usual = { 1024, before.rlim_max };
+    argue(f, "--descriptor-store", "on");
+    argue(f, "--package-path", "/nonexistent");
+    service_manager_open(&f->manager, &f->daemon, true);
+    leave_many(&f->manager, 300);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    service_manager_start(&f->manager);
+    unsigned long long taken = daemon_stat(&f->daemon, "hot_objects");
+    service_manager_restart(&f->manager, SIGTERM);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(taken, 300);
+    assert_int_equal(daemon_stat(&f->daemon, "hot_objects"), 256);
 }
 
 /* ---- what nobody should give us ---- */
@@ -582,12 +661,16 @@ int main(int argc, char **argv)
         RESTART_TEST(a_watchdog_that_is_no_number_is_told),
         RESTART_TEST(the_hot_set_comes_through_a_restart),
         RESTART_TEST(the_hot_set_comes_through_a_kill),
+        RESTART_TEST(the_hot_set_comes_through_a_kill_right_after_the_start),
+        RESTART_TEST(what_was_cleared_does_not_come_back_after_a_kill),
+        RESTART_TEST(a_manager_that_did_not_hear_what_was_cleared_is_told_again),
         RESTART_TEST(without_a_place_for_it_the_hot_set_is_not_given_away),
         RESTART_TEST(a_manager_that_says_it_keeps_descriptors_gets_them),
         RESTART_TEST(a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd),
         RESTART_TEST(a_socket_that_nobody_kept_is_made_anew),
         RESTART_TEST(a_kept_socket_whose_file_is_gone_is_not_used),
         RESTART_TEST(all_that_fits_in_memory_comes_through),
+        RESTART_TEST(a_limit_that_other_programs_have_too_bounds_what_is_kept),
         RESTART_TEST(descriptors_that_are_not_what_their_names_say_are_dropped),
         RESTART_TEST(two_sockets_are_refused),
         RESTART_TEST(sixteen_clients_at_work_do_not_notice_restarts),

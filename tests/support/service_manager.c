@@ -61,6 +61,8 @@ static void take_line(struct service_manager *m, const char *line, struct told *
     c->stopping += strcmp(line, "STOPPING=1") == 0;
     c->watchdog += strcmp(line, "WATCHDOG=1") == 0;
     m->settled += strcmp(line, "X_SETTLE=1") == 0;
+    if (strncmp(line, "EXTEND_TIMEOUT_USEC=", 20) == 0)
+        c->extended_us = strtoull(line + 20, NULL, 10);
     told->stores |= strcmp(line, "FDSTORE=1") == 0;
     told->removes |= strcmp(line, "FDSTOREREMOVE=1") == 0;
     if (strncmp(line, "FDNAME=", 7) == 0)

@@ -22,6 +22,7 @@ struct kept_fd {
 
 struct service_manager_counts { /* of messages */
     uint64_t ready_ns;          /* when the last one came */
+    uint64_t extended_us;       /* by EXTEND_TIMEOUT_USEC */
     unsigned ready, reloading, stopping, watchdog, status, stored, removed;
 };
 

@@ -83,11 +83,17 @@ class Handle:
     free what another one uses.  No lock: a child that was forked meanwhile might find it held.
     """
 
-    __slots__ = ("pointer", "_give_back")
+    __slots__ = ("place", "_give_back")
 
-    def __init__(self, pointer: int, give_back: str) -> None:
-        self.pointer = pointer
+    def __init__(self, give_back: str, pointer: Optional[int] = None) -> None:
+        """Without |pointer|: for libkiln to write one into |place|; until then nothing is held."""
+        self.place = ctypes.c_void_p(pointer)
         self._give_back = getattr(library(), give_back)
 
+    @property
+    def pointer(self) -> int:
+        return self.place.value or 0
+
     def __del__(self) -> None:
-        self._give_back(self.pointer)
+        if self.pointer:
+            self._give_back(self.pointer)

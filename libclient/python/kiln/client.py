@@ -9,6 +9,7 @@ from typing import (Any, Callable, Dict, List, Mapping, NoReturn, Optional, Sequ
                     cast)
 
 from . import _abi, kernel as kernels, plan as plans, problem as problems_, tuning
+from ._callback import Callback, lost
 from ._call import Handle, call, to_bytes, to_error, to_milliseconds, to_text
 from ._library import library
 from .enums import ErrorCode, Priority, Role, Rung
@@ -37,42 +38,29 @@ class Status:
     table_entries: int
 
 
+_MISSING = object()
+
+
 class _Gathering:
-    """What a batch's callback brings, by index.  An exception cannot pass through libkiln: the
-    first one is kept, nothing is handed over any more, and it is raised when the call is over."""
+    """What a batch's callback brings, by index."""
 
     def __init__(self, count: int, take: Callable[[int], Any],
                  ready: Optional[Callable[[int, Any], object]]) -> None:
-        self._results: List[Any] = [None] * count
+        self._results: List[Any] = [_MISSING] * count
         self._take = take
         self._ready = ready
-        self._failure: Optional[BaseException] = None
 
-    def on_ready(self, _context: Any, index: int, pointer: Optional[int], err: Any) -> int:
-        """Not 0: enough."""
-        if self._failure is None:
-            try:
-                result = self._take(pointer) if pointer else to_error(err.contents)
-                self._results[index] = result
-                if self._ready:
-                    self._ready(index, result)
-            except BaseException as error:
-                self._failure = error
-        return int(self._failure is not None)
+    def _on_ready(self, index: int, pointer: Optional[int], err: Any) -> None:
+        result = self._take(pointer) if pointer else to_error(err.contents)
+        self._results[index] = result
+        if self._ready:
+            self._ready(index, result)
 
-    def on_ready_unstoppable(self, context: Any, index: int, pointer: Optional[int],
-                             err: Any) -> None:
-        self.on_ready(context, index, pointer, err)
-
-    def run(self, call_batch: Callable[..., None], *arguments: Any) -> List[Any]:
+    def run(self, call_batch: Callable[..., None], prototype: Any, *arguments: Any) -> List[Any]:
         """The results, once |call_batch| has brought them."""
-        try:
-            call_batch(*arguments)
-        except KilnError:
-            if self._failure is None:
-                raise
-        if self._failure is not None:
-            raise self._failure
+        Callback(self._on_ready).run(call_batch, prototype, *arguments)
+        if any(result is _MISSING for result in self._results):
+            raise lost()
         return self._results
 
 
@@ -83,7 +71,10 @@ class Client:
     Fork     a child opens a client of its own: this one's calls raise InvalidError there.  Kernels
              obtained before stay valid.
     Time     |timeout| is in seconds, None the client's default (120 s unless set otherwise); then
-             TimedOutError.  A signal's handler, as of Ctrl-C, runs when the call is over.
+             TimedOutError.
+    Signals  a handler, as of Ctrl-C, runs when the call is over, in a batch also when the next item
+             is ready.  What it raises there, the batch raises: plan_batch() and prefetch() with
+             that item or the next, fetch_batch() once the batch is over.
     Closing  by close(), as a context manager, or when nobody holds it any more; calls of other
              threads that are under way go on, and end as they would have.
     """
@@ -105,9 +96,9 @@ class Client:
             size=ctypes.sizeof(_abi.ClientOptions), socket_path=to_bytes(path, "socket_path"),
             timeout_ms=to_milliseconds(timeout), name=to_bytes(name, "name"),
             table_entries=table_entries)
-        opened = ctypes.c_void_p()
-        call("kiln_client_open", ctypes.byref(options), ctypes.byref(opened))
-        self._handle = Handle(cast(int, opened.value), "kiln_client_close")
+        opened = Handle("kiln_client_close")
+        call("kiln_client_open", ctypes.byref(options), ctypes.byref(opened.place))
+        self._handle = opened
 
     # ---- life ----
 
@@ -137,9 +128,9 @@ class Client:
 
     def _ask(self, name: str, give_back: str, *arguments: Any) -> Handle:
         """Calls a function whose last parameter but one is a place for a handle."""
-        result = ctypes.c_void_p()
-        self._call(name, *arguments, ctypes.byref(result))
-        return Handle(cast(int, result.value), give_back)
+        handle = Handle(give_back)  # there before the call: an exception behind it loses nothing
+        self._call(name, *arguments, ctypes.byref(handle.place))
+        return handle
 
     # ---- the daemon ----
 
@@ -213,9 +204,8 @@ class Client:
             texts = [to_bytes(key, "a key") for key in cast(Sequence[str], wanted)]
             keys = (ctypes.c_char_p * len(texts))(*texts)
         gathering = _Gathering(len(wanted), kernels.held, ready)
-        return gathering.run(self._call, "kiln_kernel_fetch_batch", keys, sources, len(wanted),
-                             to_milliseconds(timeout),
-                             _abi.KernelReady(gathering.on_ready_unstoppable), None)
+        return gathering.run(self._call, _abi.KernelReady, "kiln_kernel_fetch_batch", keys, sources,
+                             len(wanted), to_milliseconds(timeout))
 
     # ---- plans ----
 
@@ -256,9 +246,8 @@ class Client:
                                    objects=objects, priority=priority)
         asked = problems_.to_array(problems)
         gathering = _Gathering(len(asked), plans.from_pointer, ready)
-        return gathering.run(self._call, "kiln_plan_batch", asked, len(asked),
-                             ctypes.byref(options), to_milliseconds(timeout),
-                             _abi.PlanReady(gathering.on_ready), None)
+        return gathering.run(self._call, _abi.PlanReady, "kiln_plan_batch", asked, len(asked),
+                             ctypes.byref(options), to_milliseconds(timeout))
 
     def prefetch(self, problems: Sequence[Problem], target: str, *,
                  database_id: Optional[str] = None, solver: Optional[str] = None,

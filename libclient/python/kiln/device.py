@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, List, Optional
 
 from . import _abi
+from ._callback import Callback
 from ._call import call, to_error, to_text
 from .errors import KilnError
 
@@ -29,20 +30,14 @@ class DeviceInfo:
 def devices() -> List[DeviceInfo]:
     """Every device that is here, then every kind that has none, with the reason."""
     found: List[DeviceInfo] = []
-    failures: List[BaseException] = []
 
-    def on_device(_context: Any, info: Any, why_not: Any) -> None:
-        try:
-            d = info.contents
-            found.append(DeviceInfo(
-                name=to_text(d.name), model=to_text(d.model), target=to_text(d.target),
-                database_id=to_text(d.database_id), uuid=to_text(d.uuid), driver=to_text(d.driver),
-                pci=to_text(d.pci), compute_units=d.compute_units, clock_mhz=d.clock_mhz,
-                memory=d.memory, why_not=to_error(why_not.contents) if why_not else None))
-        except BaseException as error:  # raised again below: it cannot pass through libkiln
-            failures.append(error)
+    def on_device(info: Any, why_not: Any) -> None:
+        d = info.contents
+        found.append(DeviceInfo(
+            name=to_text(d.name), model=to_text(d.model), target=to_text(d.target),
+            database_id=to_text(d.database_id), uuid=to_text(d.uuid), driver=to_text(d.driver),
+            pci=to_text(d.pci), compute_units=d.compute_units, clock_mhz=d.clock_mhz,
+            memory=d.memory, why_not=to_error(why_not.contents) if why_not else None))
 
-    call("kiln_device_list", _abi.DeviceFound(on_device), None)
-    if failures:
-        raise failures[0]
+    Callback(on_device).run(call, _abi.DeviceFound, "kiln_device_list")
     return found

@@ -103,7 +103,7 @@ class Kernel:
 
 def held(pointer: int) -> Kernel:
     """A kernel of its own for one that is only borrowed."""
-    return Kernel(Handle(library().kiln_kernel_ref(pointer), "kiln_kernel_unref"))
+    return Kernel(Handle("kiln_kernel_unref", library().kiln_kernel_ref(pointer)))
 
 
 def _source_bytes(text: Text, what: str) -> bytes:

@@ -138,5 +138,5 @@ def from_handle(handle: Handle) -> Tuned:
 
 def from_array(pointers: Sequence[Optional[int]]) -> List[Optional[Tuned]]:
     """Takes over all of them before the first is looked at, so that none is lost."""
-    handles = [Handle(pointer, "kiln_tuned_free") if pointer else None for pointer in pointers]
+    handles = [Handle("kiln_tuned_free", pointer) if pointer else None for pointer in pointers]
     return [from_handle(handle) if handle else None for handle in handles]

@@ -5,11 +5,25 @@
 #include "cli/kilnctl/doctor_daemon.h"
 #include "cli/kilnctl/doctor_folders.h"
 #include "cli/kilnctl/doctor_socket.h"
+#include "cli/kilnctl/doctor_toolchains.h"
 #include "cli/kilnctl/doctor_units.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* --wrap: the settings are another user's. */
+static int opens_fail_with;
+enum kiln_code __real_fs_read_file(const char *path, size_t limit, struct buffer *ret_content,
+                                   struct kiln_err *err);
+enum kiln_code __wrap_fs_read_file(const char *path, size_t limit, struct buffer *ret_content,
+                                   struct kiln_err *err);
+enum kiln_code __wrap_fs_read_file(const char *path, size_t limit, struct buffer *ret_content,
+                                   struct kiln_err *err)
+{
+    return opens_fail_with ? kiln_fail_errno(err, opens_fail_with, "cannot open '%s'", path)
+                           : __real_fs_read_file(path, limit, ret_content, err);
+}
 
 struct fixture {
     struct findings findings;
@@ -149,7 +163,44 @@ static void what_is_no_socket_or_in_a_closed_folder_is_told(void **state)
     f->findings.count = 0;
     f->socket.stat_errno = EACCES;
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "may not enter the folder", "chmod a+x");
+    expect(f, VERDICT_FAIL, "may not enter the folder", "as root: chmod 755 /run/kiln");
+}
+
+static void nobodys_private_folder_is_to_be_opened(void **state)
+{
+    struct fixture *f = *state;
+    f->socket = (struct socket_facts){ .path = "/home/bob/kiln/kilnd.sock",
+                                       .user = "ada",
+                                       .stat_errno = EACCES };
+    assert_false(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_FAIL, "may not enter the folder", "unset KILN_SOCKET and leave out --socket");
+    assert_says(only(f, VERDICT_FAIL)->advice, "start one of your own: kilnd &");
+    assert_null(strstr(only(f, VERDICT_FAIL)->advice, "chmod"));
+}
+
+static void expect_security_module(struct fixture *f)
+{
+    f->findings.count = 0;
+    f->socket.connect_errno = EACCES;
+    assert_false(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_FAIL, "may use it by its mode", "ausearch");
+    assert_says(only(f, VERDICT_FAIL)->what, "SELinux or AppArmor");
+}
+
+static void who_may_by_the_mode_and_is_refused_is_told_of_security_modules(void **state)
+{
+    struct fixture *f = *state;
+    f->socket.in_group = f->socket.in_group_file = true;
+    expect_security_module(f);
+    f->socket.in_group = f->socket.in_group_file = false;
+    f->socket.mode = S_IFSOCK | 0666;
+    expect_security_module(f);
+    f->socket.mode = S_IFSOCK | 0600;
+    f->socket.uid = f->socket.euid;
+    expect_security_module(f);
+    f->socket.uid = 1001;
+    f->socket.euid = 0;
+    expect_security_module(f);
 }
 
 /* ---- folders ---- */
@@ -176,7 +227,7 @@ static void a_disk_that_is_read_only_full_or_without_inodes_fails(void **state)
     struct fixture *f = *state;
     f->folder.read_only = true;
     folder_judge(&f->folder, &f->findings);
-    expect(f, VERDICT_FAIL, "read-only", "remount,rw");
+    expect(f, VERDICT_FAIL, "read-only", "run fsck first; then mount");
     f->findings.count = 0;
     f->folder.read_only = false;
     f->folder.free_bytes = 4096;
@@ -187,6 +238,22 @@ static void a_disk_that_is_read_only_full_or_without_inodes_fails(void **state)
     f->folder.free_inodes = 3;
     folder_judge(&f->folder, &f->findings);
     expect(f, VERDICT_FAIL, "3 inodes are free", "df -i");
+}
+
+static void settings_that_may_not_be_read_hide_no_folder(void **state)
+{
+    struct folder_facts facts[2];
+    struct kiln_error err = { 0 };
+    (void)state;
+    memset(facts, 0, sizeof(facts));
+    opens_fail_with = EACCES;
+    int rc = folder_facts_gather("/etc/hostname", true, facts, &err);
+    opens_fail_with = 0;
+    assert_int_equal(rc, KILN_E_DENIED);
+    assert_says(err.text, "/etc/hostname");
+    assert_string_equal(facts[0].path, "/var/cache/kiln");
+    assert_true(facts[0].bytes > 0);
+    assert_string_equal(facts[1].what, "state");
 }
 
 static void a_disk_that_gets_full_is_warned_of(void **state)
@@ -276,7 +343,7 @@ static void a_store_that_cannot_be_written_to_fails(void **state)
     judge_status(f, "{\"store\":{\"mode\":\"off\",\"health\":\"ok\"}}");
     expect(f, VERDICT_WARN, "it is off", "setting 'cache'");
     judge_status(f, "{\"store\":{\"mode\":\"on\",\"health\":\"ok\",\"quarantined\":2}}");
-    expect(f, VERDICT_WARN, "2 damaged rows", "kilnctl clear");
+    expect(f, VERDICT_WARN, "2 damaged rows", "kilnctl clear --all --yes");
     judge_status(f,
                  "{\"store\":{\"mode\":\"on\",\"health\":\"ok\"},\"tuning\":{\"available\":false,"
                  "\"trouble\":\"locked\"}}");
@@ -311,7 +378,7 @@ static void a_damaged_database_fails(void **state)
 {
     struct fixture *f = *state;
     judge_health(f, "{\"cache\":{\"bytes\":4096,\"checked\":true,\"damage\":\"page 3\"}}");
-    expect(f, VERDICT_FAIL, "page 3", "kilnctl clear --yes");
+    expect(f, VERDICT_FAIL, "page 3", "kilnctl clear --all --yes");
     judge_health(f, "{\"cache\":{\"bytes\":4096000000,\"checked\":false}}");
     expect(f, VERDICT_UNSEEN, "3.8 GiB", "");
 }
@@ -333,6 +400,69 @@ static void limits_that_are_too_low_are_told(void **state)
     judge_health(f,
                  "{\"now\":1000000,\"limits\":{\"memfd_sealed\":false,\"memfd_trouble\":\"no\"}}");
     expect(f, VERDICT_FAIL, "no sealed memory file: no", "memfd_create");
+}
+
+/* ---- compilers ---- */
+
+static void try_clang(struct fixture *f, int rc)
+{
+    toolchain_judge(
+        &(struct toolchain_trial){ .name = "clang", .target = "gfx90a", .rc = rc, .why = "why" },
+        &f->findings);
+}
+
+static void no_compiler_that_makes_a_kernel_is_a_failure(void **state)
+{
+    struct fixture *f = *state;
+    try_clang(f, KILN_E_OK); /* of something else, before */
+    size_t first = f->findings.count;
+    try_clang(f, KILN_E_COMPILE_FAILED);
+    toolchains_conclude(first, &f->findings);
+    expect(f, VERDICT_WARN, "clang makes none for gfx90a: why", "toolchain ls --probe gfx90a");
+    expect(f, VERDICT_FAIL, "no compiler of this host makes a kernel", "install one");
+}
+
+static void one_that_makes_a_kernel_is_enough(void **state)
+{
+    struct fixture *f = *state;
+    try_clang(f, KILN_E_UNSUPPORTED);
+    try_clang(f, KILN_E_OK);
+    toolchains_conclude(0, &f->findings);
+    assert_int_equal(findings_count(&f->findings, VERDICT_FAIL), 0);
+}
+
+static void a_busy_host_says_nothing_about_its_compilers(void **state)
+{
+    static const int codes[] = { KILN_E_BUSY, KILN_E_FULL, KILN_E_TIMED_OUT, KILN_E_DENIED };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        f->findings.count = 0;
+        try_clang(f, KILN_E_UNSUPPORTED);
+        try_clang(f, codes[i]);
+        toolchains_conclude(0, &f->findings);
+        expect(f, VERDICT_UNSEEN, "clang was not tried for gfx90a: why", "");
+        assert_string_equal(only(f, VERDICT_UNSEEN)->advice, "");
+        assert_int_equal(findings_count(&f->findings, VERDICT_FAIL), 0);
+        f->findings.count = 0;
+        toolchains_judge_unknown(codes[i], "why", &f->findings);
+        expect(f, VERDICT_UNSEEN, "kilnd does not tell: why", "");
+    }
+    f->findings.count = 0;
+    toolchains_judge_unknown(KILN_E_UNAVAILABLE, "why", &f->findings);
+    expect(f, VERDICT_FAIL, "why", "install one");
+}
+
+static void compilers_that_are_switched_off_are_known(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(json) struct json *off = read_json("{\"workers\":{\"total\":0}}");
+    KILN_AUTO(json) struct json *on = read_json("{\"workers\":{\"total\":2}}");
+    assert_true(daemon_runs_no_compiler(off));
+    assert_false(daemon_runs_no_compiler(on));
+    assert_false(daemon_runs_no_compiler(NULL));
+    toolchains_switched_off(&f->findings);
+    expect(f, VERDICT_WARN, "switched off by the setting 'workers'", "");
+    assert_string_equal(only(f, VERDICT_WARN)->advice, "");
 }
 
 static void judge_packages(struct fixture *f, const char *list, const char *coverage)
@@ -423,9 +553,12 @@ int main(void)
         TEST(a_socket_of_another_user_alone_is_told_as_that),
         TEST(a_socket_that_nobody_listens_on_is_told_apart),
         TEST(what_is_no_socket_or_in_a_closed_folder_is_told),
+        TEST(nobodys_private_folder_is_to_be_opened),
+        TEST(who_may_by_the_mode_and_is_refused_is_told_of_security_modules),
         TEST(a_local_disk_with_room_is_ok),
         TEST(a_network_filesystem_names_the_setting),
         TEST(a_disk_that_is_read_only_full_or_without_inodes_fails),
+        TEST(settings_that_may_not_be_read_hide_no_folder),
         TEST(a_disk_that_gets_full_is_warned_of),
         TEST(a_filesystem_without_a_limit_of_inodes_is_fine),
         TEST(units_that_run_are_ok),
@@ -438,6 +571,10 @@ int main(void)
         TEST(a_damaged_database_fails),
         TEST(clocks_that_are_wrong_are_warned_of),
         TEST(limits_that_are_too_low_are_told),
+        TEST(no_compiler_that_makes_a_kernel_is_a_failure),
+        TEST(one_that_makes_a_kernel_is_enough),
+        TEST(a_busy_host_says_nothing_about_its_compilers),
+        TEST(compilers_that_are_switched_off_are_known),
         TEST(packages_for_other_gpus_fail_and_name_the_right_one),
         TEST(tuning_databases_that_are_damaged_fail),
         TEST(answers_that_lack_everything_are_no_trouble),

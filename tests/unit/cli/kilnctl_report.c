@@ -256,10 +256,14 @@ static void it_asks_and_writes_one_file(void **state)
     assert_string_equal(fake.requests[2], "history {}");
     assert_int_equal(stat(f->file, &seen), 0);
     assert_true(seen.st_size > 5000);
+    assert_int_equal(seen.st_mode & 0777, 0600); /* it names users and programs */
+    assert_int_equal(chmod(f->file, 0644), 0);
 
     fake.asked = 0; /* an older report gives way */
     assert_int_equal(RUN(&f->run, "report", "-o", f->file, "--since", "7d"), KILN_E_OK);
     assert_says(fake.requests[2], "\"since\":");
+    assert_int_equal(stat(f->file, &seen), 0);
+    assert_int_equal(seen.st_mode & 0777, 0644); /* as its owner has chosen */
 }
 
 static void a_host_without_tuning_and_gpus_has_a_page_too(void **state)

@@ -306,12 +306,38 @@ static void a_socket_that_is_kept_stays_reachable_and_is_taken_up_again(void **s
     char name[LISTENER_NAME_MOST];
     int kept = keep(f, name);
     assert_true(can_connect(f->path));
-    assert_int_equal(listener_resume(kept, name, f->path, &f->listener, &f->err), KILN_OK);
+    assert_int_equal(listener_resume(kept, name, f->path, "", &f->listener, &f->err), KILN_OK);
     assert_int_equal(f->listener.fd, kept);
     assert_true(f->listener.kept);
     assert_false(f->listener.inherited);
     struct listener second = LISTENER_CLOSED;
     assert_int_equal(listener_open(f->path, "", &second, &f->err), KILN_BUSY); /* it is locked */
+}
+
+static void a_kept_socket_is_for_the_group_that_is_set_now(void **state)
+{
+    struct fixture *f = *state;
+    char name[LISTENER_NAME_MOST];
+    struct stat st;
+    const struct group *nobody = getgrgid(65534);
+    if (geteuid() != 0 || !nobody)
+        skip();
+    int kept = keep(f, name);
+    assert_int_equal(chmod(f->path, 0666), 0);
+    assert_int_equal(listener_resume(kept, name, f->path, nobody->gr_name, &f->listener, &f->err),
+                     KILN_OK);
+    assert_int_equal(stat(f->path, &st), 0);
+    assert_int_equal(st.st_gid, 65534);
+    assert_int_equal(st.st_mode & 0777, 0660);
+    assert_false(f->listener.root_only);
+
+    kept = fcntl(f->listener.fd, F_DUPFD_CLOEXEC, 3);
+    listener_close(&f->listener);
+    assert_int_equal(listener_resume(kept, name, f->path, "no-such-group", &f->listener, &f->err),
+                     KILN_OK);
+    assert_int_equal(stat(f->path, &st), 0);
+    assert_int_equal(st.st_gid, getegid());
+    assert_true(f->listener.root_only);
 }
 
 static void a_kept_socket_is_refused_where_its_file_is_another_one(void **state)
@@ -321,7 +347,8 @@ static void a_kept_socket_is_refused_where_its_file_is_another_one(void **state)
     int kept = keep(f, name);
     assert_int_equal(unlink(f->path), 0);
     close(bound_socket(f->path));
-    assert_int_equal(listener_resume(kept, name, f->path, &f->listener, &f->err), KILN_NOT_FOUND);
+    assert_int_equal(listener_resume(kept, name, f->path, "", &f->listener, &f->err),
+                     KILN_NOT_FOUND);
     assert_non_null(strstr(f->err.text, f->path));
     close(kept);
 }
@@ -331,7 +358,7 @@ static void a_kept_socket_is_refused_where_another_path_is_wanted(void **state)
     struct fixture *f = *state;
     char name[LISTENER_NAME_MOST];
     int kept = keep(f, name);
-    assert_int_equal(listener_resume(kept, name, "/elsewhere", &f->listener, &f->err),
+    assert_int_equal(listener_resume(kept, name, "/elsewhere", "", &f->listener, &f->err),
                      KILN_NOT_FOUND);
     assert_non_null(strstr(f->err.text, "'/elsewhere'"));
     close(kept);
@@ -345,7 +372,7 @@ static void a_kept_socket_with_a_strange_name_is_refused(void **state)
     char name[LISTENER_NAME_MOST];
     int kept = keep(f, name);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        assert_int_equal(listener_resume(kept, names[i], f->path, &f->listener, &f->err),
+        assert_int_equal(listener_resume(kept, names[i], f->path, "", &f->listener, &f->err),
                          KILN_INVALID);
     close(kept);
 }
@@ -373,6 +400,7 @@ int main(void)
         LISTENER_TEST(refuses_an_inherited_socket_that_does_not_listen),
         LISTENER_TEST(refuses_an_inherited_descriptor_that_is_no_socket),
         LISTENER_TEST(a_socket_that_is_kept_stays_reachable_and_is_taken_up_again),
+        LISTENER_TEST(a_kept_socket_is_for_the_group_that_is_set_now),
         LISTENER_TEST(a_kept_socket_is_refused_where_its_file_is_another_one),
         LISTENER_TEST(a_kept_socket_is_refused_where_another_path_is_wanted),
         LISTENER_TEST(a_kept_socket_with_a_strange_name_is_refused),

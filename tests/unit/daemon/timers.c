@@ -17,6 +17,7 @@ struct probe {
     unsigned fired;
     unsigned place;      /* of its first time among all */
     struct probe *stops; /* when it fires */
+    bool starts_again;   /* then, too */
     struct probe *closes;
 };
 
@@ -36,6 +37,8 @@ static void on_fire(struct loop_timer *timer)
     if (probe->fired++ == 0)
         probe->place = fired_together;
     fired_together++;
+    if (probe->starts_again)
+        loop_timer_start(timer, 1, 0);
     if (probe->stops)
         loop_timer_stop(&probe->stops->timer);
     if (probe->closes)
@@ -187,6 +190,34 @@ static void what_came_in_the_same_turn_goes_before_a_timer_and_can_put_it_off(vo
     close(ends[1]);
 }
 
+static void on_readable_slowly(struct loop_watch *watch, unsigned events)
+{
+    (void)events;
+    loop_watch_want(watch, 0);
+    nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+}
+
+/* The loop's time stands still meanwhile. */
+static void one_that_starts_itself_again_does_not_hold_up_a_turn_that_took_long(void **state)
+{
+    struct fixture *f = *state;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    must(loop_watch_init(f->loop, &f->watch, &f->owner, ends[0], on_readable_slowly, &f->err),
+         f->err);
+    loop_watch_want(&f->watch, WATCH_READ);
+    f->a.starts_again = true;
+    loop_timer_start(&f->a.timer, 1, 0);
+    nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL); /* it is due */
+    assert_int_equal(write(ends[1], "", 1), 1);
+
+    run_until_fired(f, &f->a, 3); /* each in a turn of its own */
+
+    loop_watch_close(&f->watch);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* Else the kernel sets and takes back a time-out with every request. */
 static void one_that_waits_gives_the_wait_for_events_no_time_out(void **state)
 {
@@ -245,6 +276,8 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             what_came_in_the_same_turn_goes_before_a_timer_and_can_put_it_off, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            one_that_starts_itself_again_does_not_hold_up_a_turn_that_took_long, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_waits_gives_the_wait_for_events_no_time_out,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_loop_that_can_have_no_timers_is_not_made, set_up,

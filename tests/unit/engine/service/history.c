@@ -257,10 +257,30 @@ static void the_longest_compiles_are_told_and_private_ones_are_not(void **state)
     assert_int_equal(json_count(json_get(two, "slowest")), 2);
     const struct json *slowest = json_first(json_get(two, "slowest"));
     assert_true(json_get_number(slowest, "compile_s", 0) == 0.005);
+    assert_int_equal(json_get_u64(slowest, "uid", 0), 1000);
+    KILN_AUTO(json)
+    struct json *theirs = test_caller_ask(&f->admin, &f->engine, MESSAGE_history, "{}");
+    assert_int_equal(json_get_u64(json_first(json_get(theirs, "slowest")), "uid", 0), 1000);
     KILN_AUTO(json) struct json *one = ask(f, "{\"slowest\":1}");
     assert_int_equal(json_count(json_get(one, "slowest")), 1);
     KILN_AUTO(json) struct json *none = ask(f, "{\"slowest\":0}");
     assert_int_equal(json_count(json_get(none, "slowest")), 0);
+}
+
+static void whose_compile_was_long_is_not_told_to_others(void **state)
+{
+    struct users *f = *state;
+    test_caller_want(&f->admin, &f->engine, 7, "a.cl", PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("the object"));
+    fake_executor_run_tasks(&f->engine.executor);
+    KILN_AUTO(json) struct json *answer = ask(f, "{}");
+    assert_int_equal(json_count(json_get(answer, "slowest")), 1);
+    assert_null(json_get(json_first(json_get(answer, "slowest")), "uid"));
+    test_caller_forget_replies(&f->admin);
+    KILN_AUTO(json)
+    struct json *all = test_caller_ask(&f->admin, &f->engine, MESSAGE_history, "{}");
+    assert_true(json_is_number(json_get(json_first(json_get(all, "slowest")), "uid")));
 }
 
 int main(void)
@@ -276,6 +296,7 @@ int main(void)
         T(what_a_full_disk_does_not_take_is_part_of_the_next_sample),
         T(without_a_store_there_is_what_was_counted_since_the_start),
         T(a_clock_that_was_set_back_spoils_no_sample),
+        T(whose_compile_was_long_is_not_told_to_others),
         T(the_longest_compiles_are_told_and_private_ones_are_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,6 +176,24 @@ static void what_is_forgotten_is_not_in_the_next_image(void **state)
     assert_int_equal(f->count, 0);
 }
 
+/* Whoever keeps an image must let go of it, or a crash brings back what was removed. */
+static void the_host_hears_of_what_is_forgotten(void **state)
+{
+    struct fixture *f = *state;
+    struct engine *e = f->engine.engine;
+    const char question[] = "{\"own\": false, \"all\": true}";
+    unsigned before = f->engine.forgotten;
+    f->bob.base.role = ROLE_ADMIN;
+    keep(f, 1, NULL);
+    test_caller_forget_replies(&f->bob);
+    must(test_caller_send(&f->bob, &f->engine, MESSAGE_clear, 1, bytes_of_text(question)),
+         f->engine.err);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->bob.reply_count, 1);
+    assert_int_equal(f->engine.forgotten, before + 1);
+    assert_int_equal(hot_set_count(e->hot), 0);
+}
+
 /* ---- limits ---- */
 
 static void a_smaller_hot_set_counts_at_once(void **state)
@@ -263,6 +281,7 @@ int main(void)
         HOT_TEST(what_one_user_brought_stays_that_users),
         HOT_TEST(packages_that_changed_meanwhile_cost_the_hot_set),
         HOT_TEST(what_is_forgotten_is_not_in_the_next_image),
+        HOT_TEST(the_host_hears_of_what_is_forgotten),
         HOT_TEST(a_smaller_hot_set_counts_at_once),
         HOT_TEST(a_shorter_memory_of_failures_counts_for_those_it_has),
         HOT_TEST(a_shorter_queue_keeps_what_waits_and_refuses_more),

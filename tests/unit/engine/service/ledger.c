@@ -79,6 +79,20 @@ static void more_users_than_have_rows_are_booked_together(void **state)
     assert_int_equal(ledger_total(l).hits, LEDGER_USERS_MOST + 4);
 }
 
+static void a_user_who_compiled_keeps_his_row_and_loops_of_hits_do_not(void **state)
+{
+    struct ledger *l = ((struct books *)*state)->ledger;
+    ledger_compiled(l, 7, 0, 2);
+    for (uint32_t uid = 1000; uid < 1000 + 2 * LEDGER_USERS_MOST; uid++)
+        ledger_hit(l, uid, 0, 1000000);
+    assert_int_equal(l->user_count, LEDGER_USERS_MOST);
+    assert_int_equal(ledger_user_of(l, 7)->sums.compiles, 1);
+    ledger_hit(l, 999 + 2 * LEDGER_USERS_MOST, 0, 1); /* the latest is found again */
+    assert_int_equal(ledger_user_of(l, 999 + 2 * LEDGER_USERS_MOST)->sums.hits, 2);
+    assert_int_equal(ledger_total(l).hits, 2 * LEDGER_USERS_MOST + 1);
+    assert_true(l->rewrites_users);
+}
+
 static void root_has_a_row_of_its_own_among_others(void **state)
 {
     struct ledger *l = ((struct books *)*state)->ledger;
@@ -94,18 +108,20 @@ static void a_kind_that_is_worth_little_makes_room_and_sums_stay(void **state)
 {
     struct ledger *l = ((struct books *)*state)->ledger;
     uint32_t valuable = kind(l, "gfx90a", "valuable.cl"), first = 0;
-    ledger_hit(l, 1000, valuable, 1000000);
+    ledger_compiled(l, 1000, valuable, 2);
+    ledger_hit(l, 1000, valuable, 2);
     for (unsigned i = 0; i < 3 * LEDGER_KINDS_MOST; i++) {
         char name[32];
         snprintf(name, sizeof(name), "junk%u.cl", i);
         uint32_t number = kind(l, "gfx90a", name);
         first = i ? first : number;
-        ledger_hit(l, 1000, number, 1);
+        ledger_compiled(l, 1000, number, 1);
+        ledger_hit(l, 1000, number, 1000000); /* a loop of hits is no merit */
     }
     ledger_hit(l, 1000, first, 1); /* its row is another's by now */
 
     assert_int_equal(l->kind_count, LEDGER_KINDS_MOST);
-    assert_int_equal(ledger_kind_at(l, valuable)->sums.saved_us, 1000000);
+    assert_int_equal(ledger_kind_at(l, valuable)->sums.saved_us, 2);
     assert_ptr_equal(ledger_kind_at(l, first), &l->kinds[0]);
     assert_int_equal(sum_of_kinds(l).hits, 3 * LEDGER_KINDS_MOST + 2);
     assert_int_equal(sum_of_kinds(l).saved_us, ledger_total(l).saved_us);
@@ -223,6 +239,22 @@ static void what_was_saved_outlives_the_daemon(void **state)
     KILN_AUTO(json) struct json *by_target = ask(f, &f->admin, "target");
     assert_row(by_target, FIXTURE_TARGET, 6, 2);
     assert_int_equal(json_get_u64(row_of(by_target, FIXTURE_TARGET), "kernels", 0), 2);
+}
+
+static void a_user_who_gave_way_is_not_counted_twice_after_a_restart(void **state)
+{
+    struct users *f = *state;
+    compile(f, &f->user, "conv.cl");
+    hit(f, &f->admin, "conv.cl", 1);
+    restart(f);
+    struct ledger *l = f->engine.engine->figures.ledger;
+    for (uint32_t uid = 5000; uid < 5000 + LEDGER_USERS_MOST - 1; uid++)
+        ledger_compiled(l, uid, 0, 1); /* the last takes the row of who only had a hit */
+    assert_int_equal(l->others.sums.hits, 1);
+    restart(f);
+    KILN_AUTO(json) struct json *answer = ask(f, &f->admin, "uid");
+    assert_int_equal(json_get_u64(json_get(answer, "total"), "hits", 0), 1);
+    assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), LEDGER_USERS_MOST);
 }
 
 static void what_was_saved_outlives_its_kernels(void **state)
@@ -375,12 +407,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BOOKS(a_hit_is_booked_with_its_user_and_its_kind),
         BOOKS(more_users_than_have_rows_are_booked_together),
+        BOOKS(a_user_who_compiled_keeps_his_row_and_loops_of_hits_do_not),
         BOOKS(root_has_a_row_of_its_own_among_others),
         BOOKS(a_kind_that_is_worth_little_makes_room_and_sums_stay),
         BOOKS(names_are_cut_and_made_printable),
         BOOKS(no_hit_is_worth_more_than_the_most),
         BOOKS(sums_end_where_the_store_can_keep_them),
         T(what_was_saved_outlives_the_daemon),
+        T(a_user_who_gave_way_is_not_counted_twice_after_a_restart),
         T(what_was_saved_outlives_its_kernels),
         T(a_private_kernel_is_booked_without_its_name),
         T(a_user_sees_his_own_row_and_the_others_as_one),

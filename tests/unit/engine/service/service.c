@@ -204,6 +204,40 @@ static void listing_gives_pages_and_says_when_there_are_more(void **state)
     assert_null(strstr(two, "\"next\":")); /* exactly full, and the last */
 }
 
+static void assert_uid_told(struct users *f, struct test_caller *c, unsigned type, const char *body,
+                            bool is_told)
+{
+    must(send(f, c, type, body), f->engine.err);
+    assert_int_equal(c->replies[0].type, MESSAGE_json);
+    KILN_AUTO(mem) char *text = bytes_to_text(c->replies[0].body);
+    assert_says(text, "\"program\":\"a.cl\"");
+    assert_true((strstr(text, "\"uid\":1000") != NULL) == is_told);
+}
+
+static void whose_a_kernel_is_knows_its_owner_and_an_administrator(void **state)
+{
+    struct users *f = *state;
+    struct test_caller other;
+    char show[100], *key;
+    test_caller_join(&other, &f->engine, 1001, ROLE_USE);
+    must(test_caller_hello(&other, &f->engine), f->engine.err);
+    test_caller_want(&f->user, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_uid_told(f, &other, MESSAGE_kernel_list, "", false);
+    assert_uid_told(f, &f->user, MESSAGE_kernel_list, "", true);
+    KILN_AUTO(mem) char *list = bytes_to_text(f->user.replies[0].body);
+    key = strstr(list, "\"key\":\"");
+    assert_non_null(key);
+    snprintf(show, sizeof(show), "{%.*s}", (int)strlen("\"key\":\"\"") + 64, key);
+    assert_uid_told(f, &f->admin, MESSAGE_kernel_list, "", true);
+    assert_uid_told(f, &other, MESSAGE_kernel_show, show, false);
+    assert_uid_told(f, &f->user, MESSAGE_kernel_show, show, true);
+    assert_uid_told(f, &f->admin, MESSAGE_kernel_show, show, true);
+    test_caller_leave(&other, &f->engine);
+}
+
 static void hello_is_said_once(void **state)
 {
     struct users *f = *state;
@@ -369,6 +403,7 @@ int main(void)
         SERVICE_TEST(a_member_of_the_wrong_type_or_name_is_refused_by_name),
         SERVICE_TEST(a_question_of_megabytes_is_refused_before_it_is_parsed),
         SERVICE_TEST(older_than_time_itself_clears_nothing),
+        SERVICE_TEST(whose_a_kernel_is_knows_its_owner_and_an_administrator),
         SERVICE_TEST(listing_gives_pages_and_says_when_there_are_more),
         SERVICE_TEST(hello_is_said_once),
         SERVICE_TEST(every_request_of_the_table_answers_an_empty_body),

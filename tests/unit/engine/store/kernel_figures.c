@@ -112,6 +112,23 @@ static void kinds_that_were_forgotten_do_not_come_back(void **state)
     assert_string_equal(kept.names[1][1], "conv.cl");
 }
 
+static void users_that_were_forgotten_do_not_come_back(void **state)
+{
+    struct fixture *f = *state;
+    const struct kernel_ledger_row rows[] = { kind_row("gfx90a", "conv.cl", 1), user_row(5, 1) };
+    const struct kernel_ledger_row kept_row = user_row(6, 2);
+    const struct kernel_ledger ledger = {
+        .rows = &kept_row, .count = 1, .since = NOW, .forget_users = true
+    };
+    bool written = false;
+    write_rows(f, rows, 2, false);
+    must(kernel_store_ledger_put(f->store, &ledger, &written, &f->err), f->err);
+    struct kept kept = read_ledger(f, 100);
+    assert_int_equal(kept.count, 2);
+    assert_int_equal(kept.rows[0].uid, 6);
+    assert_string_equal(kept.names[1][1], "conv.cl");
+}
+
 static void those_worth_most_are_read_first(void **state)
 {
     struct fixture *f = *state;
@@ -347,6 +364,7 @@ int main(void)
         TEST(rows_come_back_as_they_were_written),
         TEST(the_first_day_stays_the_first),
         TEST(kinds_that_were_forgotten_do_not_come_back),
+        TEST(users_that_were_forgotten_do_not_come_back),
         TEST(those_worth_most_are_read_first),
         TEST(a_sum_is_never_larger_than_sqlite_can_add_up),
         TEST(numbers_of_a_damaged_row_count_as_nothing),

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: MIT
+"""Exceptions in callbacks of libkiln's, those of signal handlers above all."""
+import contextlib
+import ctypes
+import gc
+import signal
+import sys
+import threading
+import time
+import types
+
+import pytest
+
+import kiln
+from conftest import TARGET
+from kiln._callback import Callback, _is_of
+from test_kernel import UNKNOWN, freed  # noqa: F401  (a fixture)
+
+
+@pytest.fixture
+def interrupted(own_daemon):
+    """Runs a batch, and raises a signal while libkiln waits for its answers: the handler is due
+    when the callback is entered."""
+    own_daemon.start()
+
+    def run(batch, number=signal.SIGINT):
+        with kiln.Client(own_daemon.socket) as client:
+            client.ping()
+            before = client.status().requests
+            own_daemon.process.send_signal(signal.SIGSTOP)
+
+            def interrupt():
+                while client.status().requests == before:
+                    time.sleep(0.001)
+                signal.pthread_kill(threading.get_ident(), number)
+                own_daemon.process.send_signal(signal.SIGCONT)
+
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            try:
+                return batch(client)
+            finally:
+                own_daemon.process.send_signal(signal.SIGCONT)
+                thread.join()
+
+    return run
+
+
+@contextlib.contextmanager
+def hooked():
+    """What sys.unraisablehook is told; no fixture, as pytest sets its own behind these."""
+    told = []
+    before = sys.unraisablehook
+
+    def hook(unraisable):
+        told.append(unraisable.exc_type)
+
+    sys.unraisablehook = hook
+    try:
+        yield told
+        assert sys.unraisablehook is hook
+    finally:
+        sys.unraisablehook = before
+
+
+def raise_on_entry(error, entered=1):
+    """In this thread, where a callback is entered for the |entered|th time: before its first
+    instruction, as a handler that is due."""
+    count = 0
+
+    def profile(frame, event, _argument):
+        nonlocal count
+        if event == "call" and frame.f_code is Callback._enter.__code__:
+            count += 1
+            if count == entered:
+                sys.setprofile(None)
+                raise error
+
+    sys.setprofile(profile)
+
+
+BATCHES = {
+    "fetch_batch": lambda client, problem: client.fetch_batch([UNKNOWN] * 12),
+    "plan_batch": lambda client, problem: client.plan_batch([problem] * 3, TARGET),
+    "prefetch": lambda client, problem: client.prefetch([problem], TARGET),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_a_batch_is_interrupted(interrupted, problem, name):
+    with hooked() as told, pytest.raises(KeyboardInterrupt):
+        interrupted(lambda client: BATCHES[name](client, problem))
+    assert told == []
+
+
+def test_any_handlers_exception_comes_out(interrupted):
+    def handler(number, frame):
+        raise SystemExit(7)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(SystemExit):
+            interrupted(lambda client: client.fetch_batch([UNKNOWN] * 3), signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_handler_that_raises_nothing_disturbs_nothing(interrupted):
+    seen = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
+    try:
+        results = interrupted(lambda client: client.fetch_batch([UNKNOWN] * 3), signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert seen == [signal.SIGUSR1]
+    assert [type(result) for result in results] == [kiln.NotFoundError] * 3
+
+
+@pytest.mark.parametrize("entered", [1, 2, 3])
+def test_no_item_is_told_after_an_interrupt(client, entered):
+    told = []
+    raise_on_entry(KeyboardInterrupt(), entered)
+    with pytest.raises(KeyboardInterrupt):
+        client.fetch_batch([UNKNOWN] * 3, ready=lambda i, k: told.append(i))
+    assert len(told) == entered - 1
+
+
+def test_an_interrupt_comes_before_what_programs_swallow():
+    def call(callback, _context):
+        callback(None)
+        raise_on_entry(KeyboardInterrupt())
+        callback(None)
+        raise kiln.CancelledError(kiln.ErrorCode.CANCELLED, "stopped")
+
+    def fail():
+        raise kiln.NotFoundError(kiln.ErrorCode.NOT_FOUND, "mine")
+
+    with pytest.raises(KeyboardInterrupt):
+        Callback(fail).run(call, ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p))
+
+
+def test_a_batch_within_a_batch_is_interrupted_alone(client):
+    """The outer one goes on when its callback takes it."""
+    inner = []
+
+    def ready(index, kernel):
+        raise_on_entry(KeyboardInterrupt())
+        try:
+            client.fetch_batch([UNKNOWN])
+        except KeyboardInterrupt:
+            inner.append(index)
+
+    with hooked() as told:
+        results = client.fetch_batch([UNKNOWN] * 2, ready=ready)
+    assert sorted(inner) == [0, 1] and told == []
+    assert [type(result) for result in results] == [kiln.NotFoundError] * 2
+
+
+def test_what_belongs_to_others_goes_on_to_their_hook(client):
+    class Failing:
+        def __del__(self):
+            raise KeyError("theirs")
+
+    def ready(index, kernel):
+        made = Failing()
+        del made
+        gc.collect()
+
+    with hooked() as told:
+        results = client.fetch_batch([UNKNOWN], ready=ready)
+    assert told == [KeyError] and isinstance(results[0], kiln.NotFoundError)
+
+
+def test_a_hook_that_the_callback_sets_stays(client, monkeypatch):
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # restored afterwards
+
+    def theirs(_unraisable):
+        pass
+
+    client.fetch_batch([UNKNOWN], ready=lambda i, k: setattr(sys, "unraisablehook", theirs))
+    assert sys.unraisablehook is theirs
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_a_missing_item_is_never_a_result(client, problem, name):
+    """Other threads run no handlers and leave the hook alone; what is lost there is told."""
+    outcomes = []
+
+    def ask():
+        raise_on_entry(MemoryError())
+        try:
+            outcomes.append(BATCHES[name](client, problem))
+        except BaseException as error:
+            outcomes.append(error)
+
+    thread = threading.Thread(target=ask)
+    with hooked() as told:
+        thread.start()
+        thread.join()
+    assert [type(outcome) for outcome in outcomes] == [RuntimeError]
+    assert "lost" in str(outcomes[0]) and told == [MemoryError]
+
+
+def test_listing_devices_is_interrupted():
+    raise_on_entry(KeyboardInterrupt())
+    with hooked() as told, pytest.raises(KeyboardInterrupt):
+        kiln.devices()
+    assert told == []
+
+
+def test_a_callback_is_known_by_its_message_too():
+    """As from Python 3.13 on."""
+    mine, other = Callback(print)._enter, Callback(print)._enter
+    told = types.SimpleNamespace(
+        object=None, err_msg=f"Exception ignored on calling ctypes callback function {mine!r}")
+    assert _is_of(told, mine) and not _is_of(told, other)
+    assert not _is_of(types.SimpleNamespace(object=None, err_msg=None), mine)
+
+
+def test_an_interrupt_right_after_a_call_loses_no_kernel(client, compiler, source,
+                                                         freed, monkeypatch):  # noqa: F811
+    original = kiln.client.call
+
+    def interrupt(*arguments):
+        original(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kiln.client, "call", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            client.fetch_source(source("interrupted"))
+    gc.collect()
+    assert len(freed) == 1
