@@ -133,6 +133,8 @@ int tear_down(void **state)
     let_them_die();
     if (f->transfers)
         close_transfers(f);
+    loop_timer_close(&f->tick); /* where there were none */
+    loop_run(f->loop);
     assert_int_equal(lanes_out(f->lanes), 0);
     lanes_destroy(f->lanes);
     loop_destroy(f->loop);
