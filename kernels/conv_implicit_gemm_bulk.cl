@@ -28,11 +28,19 @@
 #define STAGE_BYTES (LEFT_BYTES + RIGHT_BYTES)
 #define PANEL 64 /* columns of a turned operand that lie together */
 #define PANEL_BYTES (KILN_TILE_K * PANEL * 2)
+#define TILES_BYTES (KILN_STAGES * STAGE_BYTES)
 
-#if KILN_LASTING
-#define RESULT_BYTES (KILN_TILE_M * KILN_TILE_N * 2)
+#if KILN_PARTIAL
+#define RESULT_BYTES 0
 #else
-#define RESULT_BYTES 0 /* results leave by where tiles were */
+#define RESULT_BYTES (KILN_TILE_M * KILN_TILE_N * 2)
+#endif
+/* Results leave by where tiles were, unless these are being filled again.  Nothing is ever written
+ * over the ring's signals. */
+#if KILN_LASTING
+#define SIGNALS_AT (TILES_BYTES + RESULT_BYTES)
+#else
+#define SIGNALS_AT (TILES_BYTES > RESULT_BYTES ? TILES_BYTES : RESULT_BYTES)
 #endif
 
 #define N_CHUNKS (KILN_TILE_N / 8)
@@ -102,10 +110,10 @@ KILN_INLINE void multiply_tile(kiln_sums sum[BLOCKS_M][BLOCKS_N], kiln_tiles sha
 
 /* ---- the copies ---- */
 
-/* A ring's signals lie behind all tiles: for each stage, that it is full and that it is free. */
+/* For each stage, that it is full and that it is free. */
 KILN_INLINE kiln_signal full_of(kiln_tiles shared, kiln_u32 stage)
 {
-    return shared + KILN_STAGES * STAGE_BYTES + RESULT_BYTES + stage * 16;
+    return shared + SIGNALS_AT + stage * 16;
 }
 KILN_INLINE kiln_signal free_of(kiln_tiles shared, kiln_u32 stage)
 {
@@ -329,8 +337,7 @@ KILN_INLINE void store_in_bulk(const kiln_tensor_map *to, kiln_tiles shared,
                                const struct place *tile, kiln_sums sum[BLOCKS_M][BLOCKS_N])
 {
     kiln_u32 lane = kiln_item() % KILN_WAVE;
-    kiln_u32 boxes =
-        KILN_STAGES * STAGE_BYTES + kiln_item() / TEAM * (BLOCKS_M * BOXES_N * BOX_BYTES);
+    kiln_u32 boxes = TILES_BYTES + kiln_item() / TEAM * (BLOCKS_M * BOXES_N * BOX_BYTES);
     if (kiln_item() % TEAM == 0)
         kiln_bulk_stores_wait(); /* the last tile's have left */
     TEAM_BARRIER();

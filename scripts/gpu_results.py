@@ -3,9 +3,12 @@
 """What kiln-driver's --json says of many problems, for scripts/test-gpu and scripts/bench-gpu.
 
 Usage: scripts/gpu_results.py verified FILE         every problem compared, and right
+       scripts/gpu_results.py found FILE            every solver of every problem right by the
+                                                    reference on the GPU
        scripts/gpu_results.py measured FILE         find or tune: what was timed of each
        scripts/gpu_results.py chosen FILE           solver, perf config and problem, a line each, as
                                                     gpu_trials --chosen reads them
+       scripts/gpu_results.py merged FILE...        the results of all in one document
        scripts/gpu_results.py planned BEFORE AFTER  AFTER took what BEFORE found and timed nothing
 
 Ends 1 where that is not so.
@@ -15,6 +18,7 @@ import statistics
 import sys
 
 TIMED = ("TIMED", "CUT_SHORT")
+BAD = ("WRONG", "NOT_COMPILED", "NOT_RUN")
 
 
 def results(path):
@@ -37,20 +41,54 @@ def solvers_of(row):
     return row.get("find", {}).get("solvers", [])
 
 
-def measured(path):
-    rows = results(path)
+def states_of(rows):
     states = {}
     for r in rows:
         for s in solvers_of(r):
             states[s["state"]] = states.get(s["state"], 0) + 1
+    return ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+
+
+def unrecorded(rows):
+    """Problems whose times kilnd did not take."""
+    lost = [r for r in rows if r.get("find", {}).get("recorded") is False]
+    for r in lost:
+        print(f"not recorded: {r.get('command')}: {r['find'].get('not_recorded')}")
+    return lost
+
+
+def is_right(row):
+    """The solver that is taken was compared, and none of the others failed."""
+    solvers = solvers_of(row)
+    taken = [s for s in solvers if s["solver"] == row.get("solver")]
+    return (row.get("ok") and len(taken) == 1 and taken[0]["state"] == "TIMED"
+            and taken[0]["checked"] > 0 and not any(s["state"] in BAD for s in solvers))
+
+
+def found(path):
+    rows = results(path)
+    good = [r for r in rows if is_right(r)]
+    for r in rows:
+        if r not in good:
+            reasons = [f"{s['solver']} {s['state']} {s.get('reason', '')}" for s in solvers_of(r)
+                       if s["state"] in BAD]
+            print(f"not right: {r.get('command')}: {r.get('error', '')} {'; '.join(reasons)}")
+    checked = sum(s["checked"] for r in good for s in solvers_of(r))
+    print(f"{len(good)} of {len(rows)} problems right on the GPU, {checked} elements compared; "
+          f"solvers: {states_of(rows)}")
+    return len(good) == len(rows) > 0 and not unrecorded(rows)
+
+
+def measured(path):
+    rows = results(path)
     tried = sum(len(r.get("find", {}).get("trials", [])) for r in rows)
     bad = [r for r in rows if not r.get("ok")
            or not any(s["state"] in TIMED for s in solvers_of(r))]
     for r in bad:
         print(f"nothing timed: {r.get('command')}: {r.get('error', '')}")
     print(f"{len(rows) - len(bad)} of {len(rows)} problems, {tried} perf configs tried; solvers: "
-          + ", ".join(f"{count} {state}" for state, count in sorted(states.items())))
-    return not bad and bool(rows)
+          f"{states_of(rows)}")
+    return not bad and bool(rows) and not unrecorded(rows)
 
 
 def chosen(path):
@@ -82,14 +120,19 @@ def planned(before_path, after_path):
     return good == len(after) == len(before) > 0
 
 
+def merged(*paths):
+    json.dump({"results": [row for path in paths for row in results(path)]}, sys.stdout)
+    return True
+
+
 def main(arguments):
-    commands = {"verified": (verified, 1), "measured": (measured, 1), "chosen": (chosen, 1),
-                "planned": (planned, 2)}
-    if not arguments or arguments[0] not in commands \
-            or len(arguments) != 1 + commands[arguments[0]][1]:
+    commands = {"verified": (verified, 1), "found": (found, 1), "measured": (measured, 1),
+                "chosen": (chosen, 1), "planned": (planned, 2), "merged": (merged, None)}
+    command, count = commands.get(arguments[0] if arguments else None, (None, 0))
+    if not command or count not in (None, len(arguments) - 1):
         print(__doc__, file=sys.stderr)
         return 2
-    return 0 if commands[arguments[0]][0](*arguments[1:]) else 1
+    return 0 if command(*arguments[1:]) else 1
 
 
 if __name__ == "__main__":

@@ -177,6 +177,13 @@ int find_print(const struct kiln_conv_result *result, FILE *out, struct kiln_err
     return rc;
 }
 
+void find_warn(const struct kiln_conv_result *result, FILE *out)
+{
+    struct kiln_error why = { 0 };
+    if (kiln_conv_result_recorded(result, &why))
+        output_error(out, "kiln-driver: warning: measured, but not recorded", &why, NULL);
+}
+
 static struct json *entry_json(const struct kiln_conv_entry *e)
 {
     struct json *json = json_object();
@@ -207,5 +214,9 @@ struct json *find_json(const struct kiln_conv_result *result)
             json_append(trials, entry_json(&e));
     json_set(json, "solvers", solvers);
     json_set(json, "trials", trials);
+    bool is_recorded = kiln_conv_result_recorded(result, &unused) == KILN_E_OK;
+    json_set_bool(json, "recorded", is_recorded);
+    if (!is_recorded)
+        json_set_text(json, "not_recorded", unused.text);
     return json;
 }

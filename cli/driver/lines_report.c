@@ -119,6 +119,8 @@ void lines_report_print(const struct report_place *place, const struct measureme
     struct kiln_error unprinted = { 0 };
     if (m->found && find_print(m->found, out, &unprinted))
         output_error(stderr, "kiln-driver", &unprinted, NULL);
+    if (m->found)
+        find_warn(m->found, stderr);
     if (m->object_count > 0) {
         print_kernels(m, out);
         print_phases(m, out);

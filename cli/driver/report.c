@@ -13,7 +13,7 @@ static const struct phase_name {
     { offsetof(struct phases, find), "find_s", "  find and tune" },
     { offsetof(struct phases, plan), "plan_s", "  plan" },
     { offsetof(struct phases, fetch), "fetch_s", "  fetch" },
-    { offsetof(struct phases, compile), "compile_s", "    of which compile" },
+    { offsetof(struct phases, compile), "compile_s", "    compilers' time" },
     { offsetof(struct phases, load), "load_s", "  load" },
     { offsetof(struct phases, first), "first_s", "  first launches" },
     { offsetof(struct phases, timed), "timed_s", "  launches to time" },

@@ -15,14 +15,37 @@ static unsigned bits_for(uint32_t count)
     return bits;
 }
 
+static struct candidate_part part_of(const char *solver, const struct perf_space *space,
+                                     uint32_t part)
+{
+    uint32_t count = perf_part_size(space, part);
+    unsigned bits = bits_for(count);
+    return (struct candidate_part){ .count = count,
+                                    .left_bits = bits / 2,
+                                    .right_bits = bits - bits / 2,
+                                    .seed = bytes_hash(bytes_of_text(solver),
+                                                       (uint64_t)part << 32 | count) };
+}
+
+/* The smaller ones first. */
+static void insert(struct candidate_order *order, const struct candidate_part *part)
+{
+    uint32_t at = order->part_count++;
+    for (; at > 0 && order->parts[at - 1].count > part->count; at--)
+        order->parts[at] = order->parts[at - 1];
+    order->parts[at] = *part;
+}
+
 struct candidate_order candidate_order_of(const char *solver, const struct perf_space *space)
 {
-    uint32_t count = perf_space_size(space);
-    unsigned bits = bits_for(count);
-    return (struct candidate_order){ .count = count,
-                                     .left_bits = bits / 2,
-                                     .right_bits = bits - bits / 2,
-                                     .seed = bytes_hash(bytes_of_text(solver), count) };
+    struct candidate_order order = { .count = 0 };
+    for (uint32_t i = 0; i < perf_space_parts(space); i++) {
+        struct candidate_part part = part_of(solver, space, i);
+        part.first = order.count;
+        order.count += part.count;
+        insert(&order, &part);
+    }
+    return order;
 }
 
 /* A good mix of 64 bits (the finaliser of SplitMix64). */
@@ -42,26 +65,56 @@ static uint32_t low_bits(uint64_t x, unsigned bits)
 
 /* One to one among the numbers of left_bits + right_bits bits: each round changes one half by the
  * other alone. */
-static uint32_t shuffle(const struct candidate_order *o, uint32_t number)
+static uint32_t shuffle(const struct candidate_part *p, uint32_t number)
 {
-    uint32_t right = low_bits(number, o->right_bits);
-    uint32_t left = (uint32_t)((uint64_t)number >> o->right_bits);
+    uint32_t right = low_bits(number, p->right_bits);
+    uint32_t left = (uint32_t)((uint64_t)number >> p->right_bits);
     for (uint64_t round = 1; round <= ROUNDS; round++) {
-        uint64_t key = o->seed + round * 0x9e3779b97f4a7c15ULL;
+        uint64_t key = p->seed + round * 0x9e3779b97f4a7c15ULL;
         if (round % 2)
-            left ^= low_bits(mix(key ^ right), o->left_bits);
+            left ^= low_bits(mix(key ^ right), p->left_bits);
         else
-            right ^= low_bits(mix(key ^ left), o->right_bits);
+            right ^= low_bits(mix(key ^ left), p->right_bits);
     }
-    return (uint32_t)((uint64_t)left << o->right_bits) | right;
+    return (uint32_t)((uint64_t)left << p->right_bits) | right;
+}
+
+/* The parts that have points left take turns, so the smallest leaves first. */
+static uint32_t part_at(const struct candidate_order *order, uint32_t index, uint32_t *ret_within)
+{
+    uint32_t first = 0, done = 0, left = order->part_count;
+    while (index / left >= order->parts[first].count - done) {
+        index -= (order->parts[first].count - done) * left;
+        done = order->parts[first++].count;
+        left--;
+    }
+    *ret_within = done + index / left;
+    return first + index % left;
 }
 
 uint32_t candidate_point(const struct candidate_order *order, uint32_t index)
 {
-    uint32_t point = shuffle(order, index);
-    while (point >= order->count)
-        point = shuffle(order, point);
-    return point;
+    uint32_t within;
+    const struct candidate_part *part = &order->parts[part_at(order, index, &within)];
+    uint32_t point = shuffle(part, within);
+    while (point >= part->count)
+        point = shuffle(part, point);
+    return part->first + point;
+}
+
+/* ---- counting ---- */
+
+struct sample { /* of a part */
+    uint32_t looked_at, valid;
+};
+
+static uint64_t estimate(const struct candidate_order *order,
+                         const struct sample samples[PERF_PARTS_MOST])
+{
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < order->part_count; i++)
+        all += (uint64_t)samples[i].valid * order->parts[i].count / samples[i].looked_at;
+    return all;
 }
 
 struct candidate_count candidates_count_valid(const struct solver *solver,
@@ -70,14 +123,20 @@ struct candidate_count candidates_count_valid(const struct solver *solver,
 {
     struct perf_space space = solver_space(solver, problem, target);
     struct candidate_order order = candidate_order_of(solver->name, &space);
+    struct sample samples[PERF_PARTS_MOST] = { 0 };
     uint32_t looked_at = order.count < SAMPLE_MOST ? order.count : SAMPLE_MOST, valid = 0;
     for (uint32_t i = 0; i < looked_at; i++) {
         struct perf_config config;
+        uint32_t within;
+        struct sample *sample = &samples[part_at(&order, i, &within)];
         perf_space_at(&space, candidate_point(&order, i), &config);
-        valid += solver->config_is_valid(problem, target, &config);
+        bool is_valid = solver->config_is_valid(problem, target, &config);
+        sample->looked_at++;
+        sample->valid += is_valid;
+        valid += is_valid;
     }
     if (looked_at == order.count)
         return (struct candidate_count){ .valid = valid };
-    uint32_t estimate = (uint32_t)((uint64_t)valid * order.count / looked_at);
-    return (struct candidate_count){ .valid = estimate > 0 ? estimate : 1, .is_estimate = true };
+    uint64_t all = estimate(&order, samples);
+    return (struct candidate_count){ .valid = all > 0 ? (uint32_t)all : 1, .is_estimate = true };
 }

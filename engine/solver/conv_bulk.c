@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/solver/conv_bulk.h"
 
+#include "engine/solver/geometry.h"
+
 #define ELEMENT 2u /* bytes of fp16 and bf16 */
 #define PANEL 64u  /* elements of a row in shared memory, exchanged within 128 bytes */
 #define RESIDUES_MOST 4u
@@ -11,16 +13,6 @@
 #define CORNER_MOST 127
 #define HOP_MOST 255 /* from the first tap to the last */
 #define STEP_MOST 8u /* the stride of a convolution */
-
-static uint32_t gcd(uint32_t a, uint32_t b)
-{
-    while (b) {
-        uint32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 /* One axis of a map of pixels: where the box of pixels under the first tap begins and ends, and how
  * far the last tap is from it. */
@@ -47,7 +39,7 @@ static struct box forward_box(uint32_t in, uint32_t out, uint32_t filter, uint32
 static struct box data_box(uint32_t in, uint32_t out, uint32_t filter, uint32_t pad,
                            uint32_t stride, uint32_t dilation, uint32_t residue)
 {
-    uint32_t tap_step = stride / gcd(stride, dilation);
+    uint32_t tap_step = geometry_tap_step(stride, dilation);
     uint32_t first = (residue + stride - pad % stride) % stride, tap = 0;
     while (tap < tap_step && tap * dilation % stride != residue)
         tap++;

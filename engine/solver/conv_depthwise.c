@@ -55,13 +55,6 @@ static bool is_for_weights(const struct problem *p)
 
 static bool is_last(const struct problem *p) { return p->x_layout == LAYOUT_CHANNELS_LAST; }
 
-static bool applies(const struct problem *p, const struct target *target)
-{
-    (void)target; /* the kernel's dialect covers every family */
-    return p->groups == p->c && p->type != TYPE_INT8 && p->x_layout == p->y_layout &&
-           geometry_fits_30_bits(p);
-}
-
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     (void)target;
@@ -71,7 +64,7 @@ static bool is_favoured(const struct problem *p, const struct target *target)
 static struct perf_space space(const struct problem *p, const struct target *target)
 {
     (void)target;
-    return (struct perf_space){ axes[is_for_weights(p)][is_last(p)], AXES };
+    return (struct perf_space){ .axes = axes[is_for_weights(p)][is_last(p)], .count = AXES };
 }
 
 /* ---- what the kernels make of a config ---- */
@@ -152,6 +145,25 @@ static uint64_t blocks(const struct problem *p, const struct perf_config *config
            ceil_div(out.w, config->values[COLUMNS]);
 }
 
+static uint64_t gather_groups(const struct problem *p, const struct perf_config *config)
+{
+    return channel_blocks(output_channels(p), config) * ceil_div(blocks(p, config), places(config));
+}
+
+static uint64_t weights_groups(const struct problem *p, const struct perf_config *config)
+{
+    struct tap_block taps = tap_block_of(p, config->values[VECTOR]);
+    return channel_blocks(p->k, config) * ceil_div(p->filter.w, taps.columns) *
+           ceil_div((uint64_t)p->filter.d * p->filter.h, taps.rows) * config->values[SPLITS];
+}
+
+static bool is_launchable(const struct problem *p, const struct target *target,
+                          const struct perf_config *config)
+{
+    uint64_t groups = is_for_weights(p) ? weights_groups(p, config) : gather_groups(p, config);
+    return geometry_is_launchable(target, groups, config->values[GROUP]);
+}
+
 /* ---- the space ---- */
 
 static bool gather_is_valid(const struct problem *p, const struct perf_config *config)
@@ -191,13 +203,14 @@ static bool weights_is_valid(const struct problem *p, const struct perf_config *
 static bool config_is_valid(const struct problem *p, const struct target *target,
                             const struct perf_config *config)
 {
-    (void)target;
     uint32_t vector = config->values[VECTOR], lanes = config->values[LANES];
     uint32_t channels = is_for_weights(p) ? p->k : output_channels(p);
     if (channels % vector || p->c % vector)
         return false;
     if (lanes / 2 * vector >= channels && lanes > axes[0][is_last(p)][LANES].values[0])
         return false; /* half of them would have nothing to do */
+    if (!is_launchable(p, target, config))
+        return false;
     return is_for_weights(p) ? weights_is_valid(p, config) : gather_is_valid(p, config);
 }
 
@@ -216,6 +229,31 @@ static uint16_t lanes_for(const struct problem *p, uint32_t vector)
     while (lanes > 4 && lanes / 2 * vector >= channels)
         lanes /= 2;
     return lanes;
+}
+
+/* What a choice begins with: one output, or one part of each sum, for an item.  It is valid
+ * wherever it can be launched. */
+static struct perf_config first_config(const struct problem *p)
+{
+    struct perf_config config = { .count = AXES };
+    config.values[VECTOR] = widest_vector(p);
+    config.values[LANES] = lanes_for(p, config.values[VECTOR]);
+    config.values[GROUP] = 128;
+    config.values[ROWS] = 1; /* or the splits */
+    config.values[COLUMNS] = 1;
+    if (is_for_weights(p) && !is_last(p))
+        config.values[GROUP] = p->stride.w > 1 ? 256 : 64;
+    return config;
+}
+
+/* The kernel's dialect covers every family. */
+static bool applies(const struct problem *p, const struct target *target)
+{
+    if (p->groups != p->c || p->type == TYPE_INT8 || p->x_layout != p->y_layout ||
+        !geometry_fits_30_bits(p))
+        return false;
+    struct perf_config first = first_config(p);
+    return is_launchable(p, target, &first);
 }
 
 /* Blocks to choose from, best first as measured on an H200, and the items that each must leave. */
@@ -304,25 +342,25 @@ static void choose_splits(const struct problem *p, const struct target *target,
                           struct perf_config *config)
 {
     uint64_t enough = is_last(p) ? ITEMS_WANTED : ITEMS_WANTED * 2;
-    config->values[SPLITS] = 1;
-    config->values[GROUP] = is_last(p) ? 128 : p->stride.w > 1 ? 256 : 64;
     choose_columns(p, target, config);
     uint64_t items = channel_blocks(p->k, config) * config->values[GROUP];
     uint64_t parts =
         ceil_div(strips(p, config), (is_last(p) ? 4ull : STRIPS_OF_ITEM) * places(config));
-    while (config->values[SPLITS] < (is_last(p) ? 512 : 128) &&
-           config->values[SPLITS] * 2ull <= parts && config->values[SPLITS] * items < enough &&
-           parts_size(p, config->values[SPLITS] * 2ull) <= WORKSPACE_MOST)
-        config->values[SPLITS] *= 2;
+    struct perf_config next = *config;
+    next.values[SPLITS] *= 2;
+    while (config->values[SPLITS] < (is_last(p) ? 512 : 128) && next.values[SPLITS] <= parts &&
+           config->values[SPLITS] * items < enough &&
+           parts_size(p, next.values[SPLITS]) <= WORKSPACE_MOST &&
+           is_launchable(p, target, &next)) {
+        *config = next;
+        next.values[SPLITS] *= 2;
+    }
 }
 
 static void choose_config(const struct problem *p, const struct target *target,
                           struct perf_config *ret_config)
 {
-    struct perf_config config = { .count = AXES };
-    config.values[VECTOR] = widest_vector(p);
-    config.values[LANES] = lanes_for(p, config.values[VECTOR]);
-    config.values[GROUP] = 128;
+    struct perf_config config = first_config(p);
     if (is_for_weights(p))
         choose_splits(p, target, &config);
     else
@@ -361,11 +399,9 @@ static void solve_gather(const struct problem *p, const struct perf_config *conf
     static const char *const names[] = { "conv_depthwise_forward", "conv_depthwise_backward_data" };
     struct option_text text = add_program(solution, p, config);
     option_define(&text, "ROWS", config->values[ROWS]);
-    uint64_t groups =
-        channel_blocks(output_channels(p), config) * ceil_div(blocks(p, config), places(config));
     solution->kernels[solution->kernel_count++] = (struct solution_kernel){
         .name = names[p->direction],
-        .grid = { (uint32_t)groups, 1, 1 },
+        .grid = { (uint32_t)gather_groups(p, config), 1, 1 },
         .group = { config->values[GROUP], 1, 1 },
         .argument_count = 4,
         .arguments = { { ARGUMENT_X, 0 },
@@ -384,11 +420,9 @@ static void solve_weights(const struct problem *p, const struct perf_config *con
     option_define(&text, "TAP_ROWS", taps.rows);
     option_define(&text, "TAP_COLUMNS", taps.columns);
     option_define(&text, "IS_SPLIT", splits > 1);
-    uint64_t groups = channel_blocks(p->k, config) * ceil_div(p->filter.w, taps.columns) *
-                      ceil_div((uint64_t)p->filter.d * p->filter.h, taps.rows) * splits;
     solution->kernels[solution->kernel_count++] = (struct solution_kernel){
         .name = "conv_depthwise_backward_weights",
-        .grid = { (uint32_t)groups, 1, 1 },
+        .grid = { (uint32_t)weights_groups(p, config), 1, 1 },
         .group = { config->values[GROUP], 1, 1 },
         .argument_count = 5,
         .arguments = { { ARGUMENT_X, 0 },

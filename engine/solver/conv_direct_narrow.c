@@ -74,7 +74,7 @@ static uint64_t tiles_of(const struct problem *p, const uint16_t *v)
            ceil_div(reach_w(p).blocks, (uint64_t)v[STRIPS] * v[COLUMNS]);
 }
 
-static bool fits(const struct problem *p, const uint16_t *v)
+static bool fits(const struct problem *p, const struct target *target, const uint16_t *v)
 {
     uint32_t channels = p->c / p->groups, items = (uint32_t)v[STRIPS] * v[ROWS];
     uint64_t sums = (uint64_t)p->stride.h * p->stride.w * channels * v[COLUMNS];
@@ -85,18 +85,17 @@ static bool fits(const struct problem *p, const uint16_t *v)
     return items >= ITEMS_LEAST && items <= ITEMS_MOST && sums <= SUMS_MOST &&
            products <= UNROLLED_MOST && weights_in_row(p) <= WEIGHTS_MOST &&
            reach_w(p).more <= WEIGHTS_MOST && shared_bytes(p, v) <= SHARED_MOST &&
-           tiles_of(p, v) <= INT32_MAX;
+           geometry_is_launchable(target, tiles_of(p, v), items);
 }
 
-/* The smallest needs. */
+/* The smallest needs.  (The kernel's dialect covers every family.) */
 static const uint16_t smallest[AXES] = { 4, 8, 4, 1 };
 
 static bool applies(const struct problem *p, const struct target *target)
 {
-    (void)target; /* the kernel's dialect covers every family */
     return p->direction == DIRECTION_BACKWARD_DATA && p->type != TYPE_INT8 && p->in.d == 1 &&
            p->filter.d == 1 && p->pad.d == 0 && p->stride.d == 1 && geometry_fits_30_bits(p) &&
-           fits(p, smallest);
+           fits(p, target, smallest);
 }
 
 static bool is_favoured(const struct problem *p, const struct target *target)
@@ -109,17 +108,16 @@ static struct perf_space space(const struct problem *p, const struct target *tar
 {
     (void)p;
     (void)target;
-    return (struct perf_space){ axes, AXES };
+    return (struct perf_space){ .axes = axes, .count = AXES };
 }
 
 /* No work group of which more than half is always idle, unless it is a small one. */
 static bool config_is_valid(const struct problem *p, const struct target *target,
                             const struct perf_config *config)
 {
-    (void)target;
     const uint16_t *v = config->values;
     uint64_t strips = ceil_div(reach_w(p).blocks, v[COLUMNS]);
-    return fits(p, v) && (v[STRIPS] <= smallest[STRIPS] || v[STRIPS] < 2 * strips) &&
+    return fits(p, target, v) && (v[STRIPS] <= smallest[STRIPS] || v[STRIPS] < 2 * strips) &&
            (v[ROWS] <= smallest[ROWS] || v[ROWS] < 2 * reach_h(p).blocks) &&
            (v[DEPTH] == 1 || v[DEPTH] <= p->k / p->groups);
 }

@@ -2,20 +2,19 @@
 /* On AMD's matrix cores: MFMA of CDNA, WMMA of RDNA 3 and 4. */
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "engine/solver/conv_product.h"
+#include "engine/solver/geometry.h"
 #include "engine/solver/options.h"
 
 #include <string.h>
 
 #define SHARED_MOST 65536u /* LDS of a work group, bytes */
 #define THREADS_MOST 512u
-#define FILTER_SUM_MOST 31u /* bits of a row's mask of taps in the kernel */
 /* Registers of an item: for its sums, and estimated for the rest.  CDNA has as many again. */
 #define SUMS_MOST 128u
 #define SUMS_MOST_RDNA 64u
 #define OTHERS_MOST 104u
 #define OTHERS_MOST_RDNA 60u
 #define SUMS_LEAST 16u
-#define SPLIT_GROUPS_MOST 2048u /* what more than fills any GPU is not split further */
 
 /* As kernels/matrix_cores_amd.h numbers them. */
 enum cores { CORES_NONE, CORES_MFMA = 2, CORES_WMMA_RDNA3, CORES_WMMA_RDNA4 };
@@ -75,27 +74,38 @@ static const struct machine *machine_of(const struct target *target)
     return NULL;
 }
 
+static uint32_t wave_of(const struct machine *machine)
+{
+    return machine->cores == CORES_MFMA ? 64 : 32;
+}
+
+/* Tiles that are valid wherever they can be launched. */
+static bool smallest_is_launchable(const struct packing *packing, const struct target *target)
+{
+    struct product_tiling t = { .tile_m = 64, .tile_n = 32, .tile_k = 32, .band = 1, .slices = 1 };
+    struct product product = product_of(packing, t.tile_k);
+    uint32_t threads = 2 * wave_of(machine_of(target));
+    return geometry_is_launchable(target, product_groups(packing, &product, &t), threads);
+}
+
 static bool applies(const struct problem *p, const struct target *target)
 {
     struct packing packing;
-    return machine_of(target) && (p->type == TYPE_FLOAT16 || p->type == TYPE_BFLOAT16) &&
-           packing_of(p, &packing) &&
-           packing.problem.filter.d + packing.problem.filter.h + packing.problem.filter.w <=
-               FILTER_SUM_MOST;
+    return machine_of(target) && product_covers(p, &packing) &&
+           smallest_is_launchable(&packing, target);
 }
 
-/* Groups of a channel or two leave the matrix cores mostly empty. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     (void)target;
-    return p->groups == 1 || (p->c / p->groups >= 4 && p->k / p->groups >= 4);
+    return product_is_favoured(p);
 }
 
 static struct perf_space space(const struct problem *p, const struct target *target)
 {
     (void)p;
     (void)target;
-    return (struct perf_space){ axes, AXES };
+    return (struct perf_space){ .axes = axes, .count = AXES };
 }
 
 /* ---- what a config takes ---- */
@@ -112,7 +122,7 @@ static void cost_of(const struct problem *p, const struct machine *machine, cons
                     struct cost *ret)
 {
     struct product_tiling *t = &ret->tiling;
-    uint32_t wave = machine->cores == CORES_MFMA ? 64 : 32;
+    uint32_t wave = wave_of(machine);
     packing_of(p, &ret->packing);
     ret->product = product_of(&ret->packing, v[TILE_K]);
     *t = (struct product_tiling){ .tile_m = v[TILE_M],
@@ -141,16 +151,10 @@ static bool turns_fit(const struct problem *p, const struct cost *c)
            (p->direction != DIRECTION_BACKWARD_WEIGHTS || t->tile_m <= t->threads);
 }
 
-/* Points that differ from others in nothing, or that do work for nothing. */
 static bool is_pointless(const uint16_t *v, const struct cost *c)
 {
-    const struct product_tiling *t = &c->tiling;
-    if ((v[TILE_M] > tiles_m[0] && c->product.rows * 2 <= v[TILE_M]) ||
-        (v[TILE_N] > tiles_n[0] && c->product.columns * 2 <= v[TILE_N]))
-        return true;
-    if (t->slices > 1 && product_groups(&c->packing, &c->product, t) / v[BAND] > SPLIT_GROUPS_MOST)
-        return true;
-    return t->slices != v[SPLIT] || (v[STAGES] > 1 && t->slice == 1);
+    return product_is_pointless(&c->packing, &c->product, &c->tiling, v[SPLIT]) ||
+           (v[STAGES] > 1 && c->tiling.slice == 1);
 }
 
 static bool config_is_valid(const struct problem *p, const struct target *target,
@@ -164,10 +168,11 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     struct cost c;
     cost_of(p, machine, v, &c);
     bool is_mfma = machine->cores == CORES_MFMA;
+    uint64_t groups = product_groups(&c.packing, &c.product, &c.tiling);
     return c.tiling.threads >= 64 && c.tiling.threads <= THREADS_MOST && c.shared <= SHARED_MOST &&
            c.sums >= SUMS_LEAST && c.sums <= (is_mfma ? SUMS_MOST : SUMS_MOST_RDNA) &&
            c.others <= (is_mfma ? OTHERS_MOST : OTHERS_MOST_RDNA) && turns_fit(p, &c) &&
-           !is_pointless(v, &c);
+           !is_pointless(v, &c) && geometry_is_launchable(target, groups, c.tiling.threads);
 }
 
 /* ---- the choice without measurements ---- */

@@ -4,6 +4,7 @@
 #include "engine/solver/conv_bulk.h"
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "engine/solver/conv_product.h"
+#include "engine/solver/geometry.h"
 #include "engine/solver/options.h"
 
 #include <string.h>
@@ -13,12 +14,10 @@
 #define THREADS_MOST 2048u
 #define SHARED_RESERVED 1024u /* of each work group, by the system */
 #define THREAD_REGISTERS_MOST 255u
-#define FILTER_SUM_MOST 31u /* bits of a row's mask of taps in the kernel */
 #define OCCUPANCY_MOST 4u
 #define WARP_SUMS_LEAST 1024u
 #define WIDE_SUMS_MOST (128u * 128u) /* of four warps: 128 registers of each item */
 #define PROCESSORS 132u              /* multiprocessors of a large GPU */
-#define SPLIT_GROUPS_MOST 2048u      /* what more than fills any GPU is not split further */
 
 enum axis { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE, AXES };
 
@@ -32,17 +31,18 @@ static const uint16_t splits[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96,
 static const uint16_t bands[] = { 1, 16 };
 static const uint16_t caches[] = { 0, 1 };
 enum { NARROW, WIDE_FED_BY_ALL, WIDE_FED_IN_BULK, WIDE_LASTING };
-static const uint16_t not_wide[] = { NARROW };
-static const uint16_t wides[] = { NARROW, WIDE_FED_BY_ALL, WIDE_FED_IN_BULK, WIDE_LASTING };
 
-#define VALUES(array) array, sizeof(array) / sizeof((array)[0])
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define VALUES(array) array, COUNT(array)
+#define FIRST(array, count) array, count
+#define BUT(array, first) (array) + (first), COUNT(array) - (first) /* all but those */
 
 static const struct perf_axis axes[AXES] = {
     [TILE_M] = { "tile_m", VALUES(tiles_m) }, [TILE_N] = { "tile_n", VALUES(tiles_n) },
     [TILE_K] = { "tile_k", VALUES(tiles_k) }, [WARPS_M] = { "warps_m", VALUES(warps) },
     [WARPS_N] = { "warps_n", VALUES(warps) }, [STAGES] = { "stages", VALUES(stages) },
     [SPLIT] = { "split_k", VALUES(splits) },  [BAND] = { "band", VALUES(bands) },
-    [CACHE] = { "l1", VALUES(caches) },       [WIDE] = { "wgmma", VALUES(not_wide) },
+    [CACHE] = { "l1", VALUES(caches) },       [WIDE] = { "wgmma", PERF_VALUES(NARROW) },
 };
 
 /* Of sm_90a. */
@@ -56,7 +56,34 @@ static const struct perf_axis wide_axes[AXES] = {
     [SPLIT] = { "split_k", VALUES(splits) },
     [BAND] = { "band", VALUES(bands) },
     [CACHE] = { "l1", VALUES(caches) },
-    [WIDE] = { "wgmma", VALUES(wides) },
+    [WIDE] = { "wgmma", PERF_VALUES(NARROW, WIDE_FED_BY_ALL, WIDE_FED_IN_BULK, WIDE_LASTING) },
+};
+
+/* What is left of the other axes for each value of the last, where a sum is whole and where it is
+ * cut (the arguments): most points beside these are invalid. */
+#define PART(m, n, k, w_m, w_n, s, l1, wide, ...)                                                  \
+    {                                                                                              \
+        { "tile_m", m }, { "tile_n", n }, { "tile_k", k }, { "warps_m", w_m }, { "warps_n", w_n }, \
+            { "stages", s }, { "split_k", __VA_ARGS__ }, { "band", VALUES(bands) }, { "l1", l1 },  \
+            { "wgmma", PERF_VALUES(wide) },                                                        \
+    }
+#define NARROW_PART(...)                                                                           \
+    PART(VALUES(tiles_m), VALUES(tiles_n), VALUES(tiles_k), FIRST(warps, 3), VALUES(wide_warps_n), \
+         VALUES(stages), VALUES(caches), NARROW, __VA_ARGS__)
+#define FED_BY_ALL_PART(...)                                                                       \
+    PART(VALUES(tiles_m), VALUES(tiles_n), VALUES(tiles_k), BUT(warps, 2), FIRST(wide_warps_n, 2), \
+         BUT(stages, 1), FIRST(caches, 1), WIDE_FED_BY_ALL, __VA_ARGS__)
+#define IN_BULK_PART(...)                                                                   \
+    PART(VALUES(wide_tiles_m), VALUES(wide_tiles_n), BUT(tiles_k, 1), BUT(wide_warps_m, 2), \
+         FIRST(wide_warps_n, 2), BUT(stages, 1), FIRST(caches, 1), WIDE_FED_IN_BULK, __VA_ARGS__)
+#define LASTING_PART(...)                                                                   \
+    PART(VALUES(wide_tiles_m), BUT(wide_tiles_n, 1), BUT(tiles_k, 1), BUT(wide_warps_m, 2), \
+         FIRST(wide_warps_n, 2), VALUES(stages), FIRST(caches, 1), WIDE_LASTING, __VA_ARGS__)
+static const struct perf_axis wide_parts[][AXES] = {
+    NARROW_PART(FIRST(splits, 1)),     NARROW_PART(BUT(splits, 1)),
+    FED_BY_ALL_PART(FIRST(splits, 1)), FED_BY_ALL_PART(BUT(splits, 1)),
+    IN_BULK_PART(FIRST(splits, 1)),    IN_BULK_PART(BUT(splits, 1)),
+    LASTING_PART(FIRST(splits, 1)),
 };
 
 static bool has_wgmma(const struct target *target) { return strcmp(target->text, "sm_90a") == 0; }
@@ -78,24 +105,22 @@ static uint32_t shared_most(const struct target *target) /* of a multiprocessor,
 
 static bool applies(const struct problem *p, const struct target *target)
 {
-    struct packing packing;
-    return target_capability(target) >= 80 &&
-           (p->type == TYPE_FLOAT16 || p->type == TYPE_BFLOAT16) && packing_of(p, &packing) &&
-           packing.problem.filter.d + packing.problem.filter.h + packing.problem.filter.w <=
-               FILTER_SUM_MOST;
+    struct packing unused;
+    return target_capability(target) >= 80 && product_covers(p, &unused);
 }
 
-/* Groups of a channel or two leave the matrix cores mostly empty. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     (void)target;
-    return p->groups == 1 || (p->c / p->groups >= 4 && p->k / p->groups >= 4);
+    return product_is_favoured(p);
 }
 
 static struct perf_space space(const struct problem *p, const struct target *target)
 {
     (void)p;
-    return (struct perf_space){ has_wgmma(target) ? wide_axes : axes, AXES };
+    if (has_wgmma(target))
+        return (struct perf_space){ wide_axes, AXES, wide_parts[0], COUNT(wide_parts) };
+    return (struct perf_space){ .axes = axes, .count = AXES };
 }
 
 /* ---- what a config takes ---- */
@@ -191,15 +216,8 @@ static bool is_pointless(const struct problem *p, const uint16_t *v, const struc
     /* Only backward weights has neighbours that read one pixel for many taps. */
     if (v[CACHE] && p->direction != DIRECTION_BACKWARD_WEIGHTS)
         return true;
-    /* A tile of which no half is needed. */
-    if ((v[TILE_M] > tiles_m[0] && c->product.rows * 2 <= v[TILE_M]) ||
-        (v[TILE_N] > tiles_n[0] && c->product.columns * 2 <= v[TILE_N]))
-        return true;
-    if (c->tiling.slices > 1 &&
-        product_groups(&c->packing, &c->product, &c->tiling) / v[BAND] > SPLIT_GROUPS_MOST)
-        return true;
-    /* A split that another value makes as well. */
-    return c->tiling.slices != v[SPLIT] || has_idle_stages(v, c->tiling.slice);
+    return product_is_pointless(&c->packing, &c->product, &c->tiling, v[SPLIT]) ||
+           has_idle_stages(v, c->tiling.slice);
 }
 
 /* The copies of all items come out even for powers of two alone. */
@@ -243,8 +261,10 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     if (v[WIDE] >= WIDE_FED_IN_BULK &&
         (!target->has_tensor_maps || !bulk_fits(&c.packing, &c.tiling)))
         return false;
+    uint64_t groups = product_groups(&c.packing, &c.product, &c.tiling);
     return !is_pointless(p, v, &c) && c.tiling.threads >= 64 && c.occupancy >= 1 &&
-           c.registers <= registers_most(c.tiling.threads);
+           c.registers <= registers_most(c.tiling.threads) &&
+           geometry_is_launchable(target, groups, c.tiling.threads);
 }
 
 /* ---- the choice without measurements ---- */

@@ -25,7 +25,7 @@
 #define PREPARE_TAPS_MOST 128u /* a block of weights while it is rearranged */
 #define PREPARE_ITEMS 256u
 #define PREPARE_ROWS 32u
-#define GRID_MOST (1ull << 31)
+#define ELEMENTS_MOST (1ull << 31)
 
 enum axis { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
 
@@ -72,16 +72,6 @@ static uint64_t classes_of(const struct problem *p)
     if (p->direction != DIRECTION_BACKWARD_DATA || is_pointwise(p))
         return 1;
     return (uint64_t)p->stride.d * p->stride.h * p->stride.w;
-}
-
-static bool applies(const struct problem *p, const struct target *target)
-{
-    (void)target; /* the kernel's dialect covers every family */
-    if (p->type == TYPE_INT8)
-        return false;
-    if ((uint64_t)p->filter.d + p->filter.h + p->filter.w > TAP_BITS_MOST)
-        return false;
-    return classes_of(p) <= CLASSES_MOST && geometry_fits_30_bits(p);
 }
 
 /* Rows of fewer than this leave most of the smallest tile idle. */
@@ -142,6 +132,38 @@ static uint64_t column_tiles_of(const struct product *product, uint32_t tile_n)
     return tiles;
 }
 
+static uint32_t items_of(const uint16_t *v)
+{
+    return (uint32_t)(v[TILE_M] / v[ITEM_M]) * (v[TILE_N] / v[ITEM_N]);
+}
+
+static uint64_t tiles_of(const struct product *product, uint32_t groups, const uint16_t *v)
+{
+    return ceil_div(product->m, v[TILE_M]) * column_tiles_of(product, v[TILE_N]) * groups;
+}
+
+/* Wherever it can be launched, it is valid. */
+static bool smallest_is_launchable(const struct problem *p, const struct target *target)
+{
+    static const uint16_t smallest[AXES] = { 16, 64, 4, 4, 4 };
+    if (target->family != TARGET_AMDGPU)
+        return true; /* 2^31 results and 2^30 tiles that are mostly empty make fewer groups */
+    struct product product = product_of(p);
+    return geometry_is_launchable(target, tiles_of(&product, p->groups, smallest),
+                                  items_of(smallest));
+}
+
+/* The kernel's dialect covers every family. */
+static bool applies(const struct problem *p, const struct target *target)
+{
+    if (p->type == TYPE_INT8)
+        return false;
+    if ((uint64_t)p->filter.d + p->filter.h + p->filter.w > TAP_BITS_MOST)
+        return false;
+    return classes_of(p) <= CLASSES_MOST && geometry_fits_30_bits(p) &&
+           smallest_is_launchable(p, target);
+}
+
 bool igemm_vector_copies_are_async(enum data_type type, const struct target *target)
 {
     return target_capability(target) >= ASYNC_FROM && type == TYPE_FLOAT32;
@@ -193,10 +215,31 @@ static uint64_t prepared_bytes(const struct problem *p, uint32_t tile_k)
     return prepared_elements(p, tile_k) * data_type_size((enum data_type)p->type);
 }
 
-/* Whether there is room for weights once more. */
-static bool prepared_weights_fit(const struct problem *p, uint32_t tile_k)
+/* The kernel's DEPTH: channels of a work group's block. */
+static uint32_t prepare_depth(uint32_t taps)
 {
-    return prepared_elements(p, tile_k) < GRID_MOST && prepared_bytes(p, tile_k) <= WORKSPACE_MOST;
+    uint32_t depth = PREPARE_ROWS / taps;
+    return depth > 8 ? 8 : depth ? depth : 1;
+}
+
+/* Work groups that rearrange weights. */
+static uint64_t prepare_groups(const struct problem *p, uint32_t tile_k)
+{
+    struct product product = product_of(p);
+    uint64_t channels = product.channels;
+    if (!is_flat(p, tile_k))
+        channels = ceil_div(channels, tile_k) * tile_k;
+    return ceil_div(ceil_div(product.m, 4) * 4, PREPARE_ROWS) *
+           ceil_div(channels, prepare_depth(product.taps)) * p->groups;
+}
+
+/* Whether there is room for weights once more. */
+static bool prepared_weights_fit(const struct problem *p, const struct target *target,
+                                 uint32_t tile_k)
+{
+    return prepared_elements(p, tile_k) < ELEMENTS_MOST &&
+           prepared_bytes(p, tile_k) <= WORKSPACE_MOST &&
+           geometry_is_launchable(target, prepare_groups(p, tile_k), PREPARE_ITEMS);
 }
 
 struct workspace { /* in bytes */
@@ -212,11 +255,6 @@ static struct workspace workspace_of(const struct problem *p, const uint16_t *v)
     if (v[SPLITS] > 1)
         space.size = space.parts_at + geometry_output_elements(p) * v[SPLITS] * sizeof(float);
     return space;
-}
-
-static uint32_t items_of(const uint16_t *v)
-{
-    return (uint32_t)(v[TILE_M] / v[ITEM_M]) * (v[TILE_N] / v[ITEM_N]);
 }
 
 static bool registers_suffice(const uint16_t *v, bool async)
@@ -262,12 +300,12 @@ static bool tiles_suit(const struct product *product, const uint16_t *v, bool fl
 #define TILES_TO_SPLIT 1024u
 #define GROUPS_OF_SPLITS 8192u
 
-static bool splits_suit(const struct problem *p, const struct product *product, const uint16_t *v)
+static bool splits_suit(const struct problem *p, const struct target *target,
+                        const struct product *product, const uint16_t *v)
 {
-    uint64_t tiles =
-        ceil_div(product->m, v[TILE_M]) * column_tiles_of(product, v[TILE_N]) * p->groups;
+    uint64_t tiles = tiles_of(product, p->groups, v);
     if (v[SPLITS] == 1)
-        return tiles < GRID_MOST;
+        return geometry_is_launchable(target, tiles, items_of(v));
     return tiles <= TILES_TO_SPLIT && tiles * v[SPLITS] <= GROUPS_OF_SPLITS &&
            ceil_div(product->steps_of_one, v[TILE_K]) >= 4ull * v[SPLITS];
 }
@@ -279,9 +317,9 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     struct product product = product_of(p);
     if (!registers_suffice(v, copies_are_async(p, target)) ||
         !shared_memory_suffices(p, target, v) || !tiles_suit(&product, v, is_flat(p, v[TILE_K])) ||
-        !splits_suit(p, &product, v))
+        !splits_suit(p, target, &product, v))
         return false;
-    return (!v[PREPARE] || prepared_weights_fit(p, v[TILE_K])) &&
+    return (!v[PREPARE] || prepared_weights_fit(p, target, v[TILE_K])) &&
            workspace_of(p, v).size <= WORKSPACE_MOST;
 }
 
@@ -371,7 +409,7 @@ static void consider(const struct problem *p, const struct target *target,
     config.values[ROWS_FIRST] = 1;
     /* Taps lie apart in weights as they come. */
     bool prepares = all.axes[PREPARE].count > 1 && taps_of(p) > 1 &&
-                    prepared_weights_fit(p, tiling->values[TILE_K]);
+                    prepared_weights_fit(p, target, tiling->values[TILE_K]);
     for (uint32_t s = 0; s < all.axes[SPLITS].count; s++) {
         if (all.axes[SPLITS].values[s] & (all.axes[SPLITS].values[s] - 1))
             continue; /* the model was fitted to powers of two */
@@ -392,8 +430,7 @@ static void consider(const struct problem *p, const struct target *target,
 
 static void order_tiles(const struct problem *p, const struct product *product, uint16_t *v)
 {
-    uint64_t tiles =
-        ceil_div(product->m, v[TILE_M]) * column_tiles_of(product, v[TILE_N]) * p->groups;
+    uint64_t tiles = tiles_of(product, p->groups, v);
     uint64_t slots = (uint64_t)UNITS * (ITEMS_AT_A_TIME / items_of(v));
     if (product->classes > 1 && tiles > slots * ROUNDS_TO_MIX)
         v[ROWS_FIRST] = 0;
@@ -413,26 +450,15 @@ static void choose_config(const struct problem *p, const struct target *target,
     *ret_config = best.config;
 }
 
-static uint32_t tap_stride(uint32_t stride, uint32_t dilation)
-{
-    uint32_t a = stride, b = dilation;
-    while (b) {
-        uint32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return stride / a;
-}
-
 static void write_options(const struct problem *p, const struct target *target, const uint16_t *v,
                           char *options, size_t size)
 {
     struct option_text text = { options, size, 0 };
     option_define_problem(&text, p);
     option_define_extent(&text, "TAP_STRIDE",
-                         (struct extent){ tap_stride(p->stride.d, p->dilation.d),
-                                          tap_stride(p->stride.h, p->dilation.h),
-                                          tap_stride(p->stride.w, p->dilation.w) });
+                         (struct extent){ geometry_tap_step(p->stride.d, p->dilation.d),
+                                          geometry_tap_step(p->stride.h, p->dilation.h),
+                                          geometry_tap_step(p->stride.w, p->dilation.w) });
     option_define(&text, "TILE_M", v[TILE_M]);
     option_define(&text, "TILE_N", v[TILE_N]);
     option_define(&text, "TILE_K", v[TILE_K]);
@@ -488,27 +514,14 @@ static struct solution_program *add_program(struct solution *solution)
     return program;
 }
 
-/* The kernel's DEPTH: channels of a work group's block. */
-static uint32_t prepare_depth(uint32_t taps)
-{
-    uint32_t depth = PREPARE_ROWS / taps;
-    return depth > 8 ? 8 : depth ? depth : 1;
-}
-
 static void add_prepare(const struct problem *p, const uint16_t *v, struct solution *solution)
 {
     struct solution_program *program = add_program(solution);
-    struct product product = product_of(p);
-    uint64_t channels = product.channels;
-    if (!is_flat(p, v[TILE_K]))
-        channels = ceil_div(channels, v[TILE_K]) * v[TILE_K];
-    uint64_t groups = ceil_div(ceil_div(product.m, 4) * 4, PREPARE_ROWS) *
-                      ceil_div(channels, prepare_depth(product.taps)) * p->groups;
     write_prepare_options(p, v, program->options, sizeof(program->options));
     solution->kernels[solution->kernel_count++] = (struct solution_kernel){
         .name = "conv_implicit_gemm_vector_prepare",
         .program = (uint32_t)(program - solution->programs),
-        .grid = { (uint32_t)groups, 1, 1 },
+        .grid = { (uint32_t)prepare_groups(p, v[TILE_K]), 1, 1 },
         .group = { PREPARE_ITEMS, 1, 1 },
         .argument_count = 2,
         .arguments = { { ARGUMENT_W, 0 }, { ARGUMENT_WORKSPACE, 0 } },
@@ -525,7 +538,7 @@ static void add_product(const struct problem *p, const struct target *target, co
                      [DIRECTION_BACKWARD_WEIGHTS] = { ARGUMENT_Y, ARGUMENT_X } };
     struct product product = product_of(p);
     uint64_t column_tiles = column_tiles_of(&product, v[TILE_N]);
-    uint64_t tiles = ceil_div(product.m, v[TILE_M]) * column_tiles * p->groups * v[SPLITS];
+    uint64_t tiles = tiles_of(&product, p->groups, v) * v[SPLITS];
     struct solution_program *program = add_program(solution);
     write_options(p, target, v, program->options, sizeof(program->options));
     solution->kernels[solution->kernel_count++] = (struct solution_kernel){

@@ -2,6 +2,7 @@
 #include "engine/solver/conv_product.h"
 
 #include "engine/solver/conv_bulk.h"
+#include "engine/solver/geometry.h"
 #include "engine/solver/options.h"
 #include "engine/solver/sources.h"
 
@@ -23,27 +24,33 @@ static const char *const kernel_names[] = { "conv_implicit_gemm_mma_forward",
                                             "conv_implicit_gemm_mma_backward_data",
                                             "conv_implicit_gemm_mma_backward_weights" };
 
+#define FILTER_SUM_MOST 31u /* bits of a row's mask of taps in the kernel */
+#define CHANNELS_FAVOURED 4u
+#define SPLIT_GROUPS_MOST 2048u /* what more than fills any GPU is not split further */
+/* Smaller tiles there are not. */
+#define TILE_M_LEAST 64u
+#define TILE_N_LEAST 32u
+
 static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-static uint32_t gcd(uint32_t a, uint32_t b)
+bool product_covers(const struct problem *p, struct packing *ret_packing)
 {
-    while (b) {
-        uint32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
+    if ((p->type != TYPE_FLOAT16 && p->type != TYPE_BFLOAT16) || !packing_of(p, ret_packing))
+        return false;
+    struct extent filter = ret_packing->problem.filter;
+    return filter.d + filter.h + filter.w <= FILTER_SUM_MOST;
 }
 
-static uint32_t tap_step(uint32_t stride, uint32_t dilation)
+bool product_is_favoured(const struct problem *p)
 {
-    return stride / gcd(stride, dilation);
+    return p->groups == 1 ||
+           (p->c / p->groups >= CHANNELS_FAVOURED && p->k / p->groups >= CHANNELS_FAVOURED);
 }
 
 static uint32_t taps_of_residue(uint32_t filter, uint32_t stride, uint32_t dilation)
 {
-    return divide_up(filter, tap_step(stride, dilation));
+    return divide_up(filter, geometry_tap_step(stride, dilation));
 }
 
 struct product product_of(const struct packing *packing, uint32_t tile_k)
@@ -63,9 +70,9 @@ struct product product_of(const struct packing *packing, uint32_t tile_k)
                              .columns = c,
                              .tiles = met * divide_up(k, tile_k),
                              .residues = s.d * s.h * s.w,
-                             .residues_busy = least(tap_step(s.d, dilation.d), f.d) *
-                                              least(tap_step(s.h, dilation.h), f.h) *
-                                              least(tap_step(s.w, dilation.w), f.w) };
+                             .residues_busy = least(geometry_tap_step(s.d, dilation.d), f.d) *
+                                              least(geometry_tap_step(s.h, dilation.h), f.h) *
+                                              least(geometry_tap_step(s.w, dilation.w), f.w) };
 }
 
 void product_slice(const struct product *product, uint32_t split, struct product_tiling *ret)
@@ -78,12 +85,11 @@ void product_slice(const struct product *product, uint32_t split, struct product
 uint32_t product_tile_bytes(const struct product_tiling *t, uint32_t stages)
 {
     uint32_t operands = stages * (t->tile_m + t->tile_n) * t->tile_k * ELEMENT;
-    if (t->is_bulk)
-        operands += stages * SIGNALS;
     uint32_t result = t->slices > 1 ? 0 : t->tile_m * t->tile_n * ELEMENT;
+    uint32_t signals = t->is_bulk ? stages * SIGNALS : 0;
     if (t->is_lasting) /* beside them */
-        return operands + result;
-    return operands > result ? operands : result;
+        return operands + result + signals;
+    return (operands > result ? operands : result) + signals;
 }
 
 static uint64_t group_rows(const struct product *product, const struct product_tiling *t)
@@ -97,6 +103,16 @@ uint64_t product_groups(const struct packing *packing, const struct product *pro
 {
     return group_rows(product, t) * divide_up((uint32_t)product->columns, t->tile_n) *
            product->residues * packing->problem.groups * t->slices;
+}
+
+bool product_is_pointless(const struct packing *packing, const struct product *product,
+                          const struct product_tiling *t, uint32_t split)
+{
+    if ((t->tile_m > TILE_M_LEAST && product->rows * 2 <= t->tile_m) ||
+        (t->tile_n > TILE_N_LEAST && product->columns * 2 <= t->tile_n))
+        return true;
+    return t->slices != split ||
+           (split > 1 && product_groups(packing, product, t) / t->band > SPLIT_GROUPS_MOST);
 }
 
 static void write_options(const struct packing *packing, const struct product_tiling *t,
@@ -115,9 +131,9 @@ static void write_options(const struct packing *packing, const struct product_ti
     option_define_extent(&text, "PAD", q->pad);
     option_define_extent(&text, "STRIDE", q->stride);
     option_define_extent(&text, "DILATION", q->dilation);
-    struct extent steps = { tap_step(q->stride.d, q->dilation.d),
-                            tap_step(q->stride.h, q->dilation.h),
-                            tap_step(q->stride.w, q->dilation.w) };
+    struct extent steps = { geometry_tap_step(q->stride.d, q->dilation.d),
+                            geometry_tap_step(q->stride.h, q->dilation.h),
+                            geometry_tap_step(q->stride.w, q->dilation.w) };
     option_define_extent(&text, "TAP_STEP", steps);
     option_define(&text, "X_PIXEL", packing->x_pixel);
     option_define(&text, "TILE_M", t->tile_m);

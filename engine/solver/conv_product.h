@@ -18,6 +18,12 @@ struct product {
     uint32_t residues_busy; /* those of them that meet any tap */
 };
 
+/* Whether the kernel covers the problem, whatever multiplies: fp16 or bf16, packed tensors that can
+ * be indexed, taps that fit a row's mask.  Fills |ret_packing| then. */
+bool product_covers(const struct problem *problem, struct packing *ret_packing);
+/* Groups of a channel or two leave matrix cores mostly empty. */
+bool product_is_favoured(const struct problem *problem);
+
 struct product product_of(const struct packing *packing, uint32_t tile_k);
 
 /* How a kernel cuts it. */
@@ -36,11 +42,17 @@ struct product_tiling {
 /* slice and slices of |ret| for a reduction that is cut into |split|; fewer where that leaves none
  * for the last. */
 void product_slice(const struct product *product, uint32_t split, struct product_tiling *ret);
-/* Bytes of the tiles in shared memory: the operands', or the result's on its way out. */
+/* Bytes of the tiles in shared memory: the operands', or the result's on its way out; and of the
+ * signals that bulk copies report to. */
 uint32_t product_tile_bytes(const struct product_tiling *tiling, uint32_t stages);
 /* Work groups, busy or not. */
 uint64_t product_groups(const struct packing *packing, const struct product *product,
                         const struct product_tiling *tiling);
+
+/* Whether a tiling does work for nothing, or what another one does as well: a tile of which no half
+ * is needed, more slices than fill any GPU, a |split| that makes fewer slices. */
+bool product_is_pointless(const struct packing *packing, const struct product *product,
+                          const struct product_tiling *tiling, uint32_t split);
 
 /* Packs, multiplies, unpacks.  The program that multiplies is returned: it wants the options of
  * its matrix cores. */

@@ -54,7 +54,8 @@ static struct perf_space space(const struct problem *p, const struct target *tar
 {
     bool weights = is_for_weights(p);
     bool async = igemm_vector_copies_are_async(TYPE_FLOAT32, target);
-    return (struct perf_space){ axes[weights][async], weights ? AXES_MOST : AXES_MOST - 1 };
+    return (struct perf_space){ .axes = axes[weights][async],
+                                .count = weights ? AXES_MOST : AXES_MOST - 1 };
 }
 
 /* ---- the shape of things ---- */

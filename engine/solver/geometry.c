@@ -14,6 +14,23 @@ bool geometry_fits_30_bits(const struct problem *p)
            fits(p->in.w, p->filter.w, p->pad.w, p->stride.w, p->dilation.w);
 }
 
+bool geometry_is_launchable(const struct target *target, uint64_t groups, uint64_t items)
+{
+    return groups <= INT32_MAX && (target->family != TARGET_AMDGPU || groups * items <= UINT32_MAX);
+}
+
+/* By Euclid's algorithm: the stride without what it has in common with the dilation. */
+uint32_t geometry_tap_step(uint32_t stride, uint32_t dilation)
+{
+    uint32_t a = stride, b = dilation;
+    while (b) {
+        uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return stride / a;
+}
+
 uint64_t geometry_output_elements(const struct problem *p)
 {
     switch (p->direction) {

@@ -52,17 +52,40 @@ enum kiln_code perf_config_read(struct bytes text, const struct perf_space *spac
     return KILN_OK;
 }
 
+uint32_t perf_space_parts(const struct perf_space *space)
+{
+    return space->count == 0 ? 0 : space->part_count ? space->part_count : 1;
+}
+
+static const struct perf_axis *axes_of(const struct perf_space *space, uint32_t part)
+{
+    return space->part_count ? space->parts + (size_t)part * space->count : space->axes;
+}
+
+uint32_t perf_part_size(const struct perf_space *space, uint32_t part)
+{
+    const struct perf_axis *axes = axes_of(space, part);
+    uint32_t size = 1;
+    for (uint32_t i = 0; i < space->count; i++)
+        size *= axes[i].count;
+    return size;
+}
+
 uint32_t perf_space_size(const struct perf_space *space)
 {
-    uint32_t size = space->count > 0;
-    for (uint32_t i = 0; i < space->count; i++)
-        size *= space->axes[i].count;
+    uint32_t size = 0;
+    for (uint32_t part = 0; part < perf_space_parts(space); part++)
+        size += perf_part_size(space, part);
     return size;
 }
 
 void perf_space_at(const struct perf_space *space, uint32_t index, struct perf_config *ret_config)
 {
+    uint32_t part = 0, size;
+    for (; index >= (size = perf_part_size(space, part)); part++)
+        index -= size;
+    const struct perf_axis *axes = axes_of(space, part);
     *ret_config = (struct perf_config){ .count = space->count };
-    for (uint32_t i = space->count; i-- > 0; index /= space->axes[i].count)
-        ret_config->values[i] = space->axes[i].values[index % space->axes[i].count];
+    for (uint32_t i = space->count; i-- > 0; index /= axes[i].count)
+        ret_config->values[i] = axes[i].values[index % axes[i].count];
 }

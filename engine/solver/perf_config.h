@@ -4,8 +4,9 @@
 /*
  * Perf configs: points of a solver's tuning space.
  *
- * Role       a space is the product of its axes, less what the solver calls invalid; here are its
- *            points by number, and as the text that PerfDb keeps ("128,64,8,1")
+ * Role       a space is the product of its axes, or some smaller products within it, less what the
+ *            solver calls invalid; here are its points by number, and as the text that PerfDb keeps
+ *            ("128,64,8,1")
  * Ownership  plain values
  * Threading  pure functions
  */
@@ -13,6 +14,7 @@
 #include "common/err.h"
 
 #define PERF_AXES_MOST 16
+#define PERF_PARTS_MOST 8
 #define PERF_CONFIG_TEXT_MOST (PERF_AXES_MOST * 6u) /* bytes, with a terminating NUL */
 
 struct perf_axis {
@@ -26,8 +28,12 @@ struct perf_axis {
     (const uint16_t[]){ __VA_ARGS__ }, sizeof((const uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t)
 
 struct perf_space {
-    const struct perf_axis *axes; /* static */
+    const struct perf_axis *axes; /* static; each with all values that a config may have */
     uint32_t count;               /* of axes; 0: nothing to tune */
+    /* Static, |count| for each part; 0 parts: the product of |axes| is the only one.  Else products
+     * with some of the values, which have no point in common: one axis decides about others. */
+    const struct perf_axis *parts;
+    uint32_t part_count;
 };
 
 struct perf_config {
@@ -43,8 +49,11 @@ KILN_MUST_CHECK enum kiln_code perf_config_read(struct bytes text, const struct 
                                                 struct perf_config *ret_config,
                                                 struct kiln_err *err);
 
-/* Points of the product, valid or not; every solver's fit 32 bits. */
+/* Points of all parts, valid or not; every solver's fit 32 bits. */
 uint32_t perf_space_size(const struct perf_space *space);
-/* The |index|-th: the last axis turns fastest. */
+/* 1 where the space is one product, 0 where there is nothing to tune. */
+uint32_t perf_space_parts(const struct perf_space *space);
+uint32_t perf_part_size(const struct perf_space *space, uint32_t part);
+/* The |index|-th: part after part, in each of which the last axis turns fastest. */
 void perf_space_at(const struct perf_space *space, uint32_t index, struct perf_config *ret_config);
 bool perf_axis_has(const struct perf_axis *axis, uint16_t value);

@@ -323,18 +323,18 @@ static enum kiln_code go(struct work *work, bool is_tune, struct kiln_err *err)
     return rc;
 }
 
-/* What was measured before the device was lost is recorded all the same. */
+/* What was measured before the device was lost is recorded all the same; what cannot be recorded
+ * was measured all the same. */
 static enum kiln_code run(struct work *work, const struct kiln_conv_options *options, bool is_tune,
                           struct kiln_err *err)
 {
-    struct kiln_err ignored = KILN_ERR_INIT;
+    struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = work_init(work, options, err);
     if (rc)
         return rc;
     rc = go(work, is_tune, err);
-    enum kiln_code recorded = record(work, rc ? &ignored : err);
-    if (!rc)
-        rc = recorded;
+    if (record(work, &why))
+        work->result->not_recorded = why;
     return rc ? rc : finish(work, err);
 }
 

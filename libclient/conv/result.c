@@ -140,6 +140,11 @@ struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result)
     return result->plan;
 }
 
+int kiln_conv_result_recorded(const struct kiln_conv_result *result, struct kiln_error *err)
+{
+    return error_return(&result->not_recorded, result->not_recorded.code, err);
+}
+
 const char *kiln_conv_state_name(int state)
 {
     static const char *const names[] = {

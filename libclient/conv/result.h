@@ -19,7 +19,8 @@ struct conv_list {
 
 struct kiln_conv_result {
     struct conv_list solvers, trials;
-    struct kiln_plan *plan; /* counted; NULL: none */
+    struct kiln_plan *plan;       /* counted; NULL: none */
+    struct kiln_err not_recorded; /* code KILN_OK: all of it was, or nothing was to be */
 };
 
 /* NULL when out of memory. */

@@ -75,6 +75,33 @@ static bool is_all_tried(const struct tuner *t, size_t from)
     return true;
 }
 
+/* What was tried is known here: kilnd's refusal costs the others our share, and the search goes on
+ * alone. */
+static void leave(struct sharing *s, struct kiln_err *why)
+{
+    struct work *work = s->tuner->work;
+    (void)kiln_while(why, "sharing the search of %s", s->tuner->solver->solution.solver);
+    work->result->not_recorded = *why;
+    s->state = KILN_LEASE_DONE;
+}
+
+/* The next share, where others have the rest of it by waiting for them. */
+static enum kiln_code report_and_take(struct sharing *s, struct kiln_err *err)
+{
+    const struct tuner *t = s->tuner;
+    enum kiln_code rc = report(s, err);
+    if (rc == KILN_NOT_FOUND) { /* kilnd was started anew */
+        *err = KILN_ERR_INIT;
+        return take(s, 0, err);
+    }
+    if (!rc && s->state == KILN_LEASE_TAKEN && has_time(t)) {
+        uint64_t left_ms = (t->until_ns - clock_monotonic_ns()) / MS;
+        s->has_waited = true;
+        rc = take(s, left_ms < WAIT_MOST_MS ? (int)left_ms : WAIT_MOST_MS, err);
+    }
+    return rc;
+}
+
 /* A share is reported only when all of it was tried; else it is left to the others. */
 static enum kiln_code search_share(struct sharing *s, struct kiln_err *err)
 {
@@ -93,17 +120,9 @@ static enum kiln_code search_share(struct sharing *s, struct kiln_err *err)
     if (rc || !is_all_tried(t, from))
         return rc;
     struct kiln_err why = KILN_ERR_INIT;
-    rc = report(s, &why);
-    if (rc == KILN_NOT_FOUND) /* kilnd was started anew: what was tried is known here */
-        return take(s, 0, err);
-    if (rc)
-        *err = why;
-    if (!rc && s->state == KILN_LEASE_TAKEN && has_time(t)) {
-        uint64_t left_ms = (t->until_ns - clock_monotonic_ns()) / MS;
-        s->has_waited = true;
-        rc = take(s, left_ms < WAIT_MOST_MS ? (int)left_ms : WAIT_MOST_MS, err);
-    }
-    return rc;
+    if (report_and_take(s, &why))
+        leave(s, &why);
+    return KILN_OK;
 }
 
 /* What others found. */
@@ -141,6 +160,7 @@ static enum kiln_code search_shares(struct sharing *s, struct kiln_err *err)
 enum kiln_code tuner_search_shared(struct tuner *tuner, struct kiln_err *err)
 {
     struct kiln_error e;
+    struct kiln_err why = KILN_ERR_INIT;
     struct sharing s = { .tuner = tuner };
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = tuner->work->client->socket_path,
@@ -150,8 +170,8 @@ enum kiln_code tuner_search_shared(struct tuner *tuner, struct kiln_err *err)
     if (!rc)
         rc = search_shares(&s, err);
     kiln_client_close(s.client);
-    if (!rc)
-        rc = queue_best_of_all(tuner, err);
+    if (!rc && queue_best_of_all(tuner, &why))
+        leave(&s, &why);
     if (!rc) /* also where no share was to be had: the best that is known has a time then */
         rc = search_try(&tuner->search, tuner->queue, tuner->queued, tuner->until_ns, err);
     if (!rc)

@@ -5,7 +5,7 @@
  * Tensor maps as CUDA's copy hardware wants them: CUtensorMap, made by the driver.
  *
  * Ownership  plain values
- * Threading  any thread; no context is needed
+ * Threading  any thread that has a current context, which the driver asks for
  */
 #include "common/tensor_map.h"
 

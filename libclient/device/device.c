@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define REASON_MOST 130 /* bytes of one runtime's, of the three in a sentence */
+
 /* In the order that "auto" tries them. */
 static const struct device_runtime *const runtimes[] = {
     &device_runtime_hip,
@@ -112,6 +114,19 @@ static const struct device_runtime *runtime_of(enum device_kind kind)
     return NULL;
 }
 
+/* Cut between words: half a path is worse than none. */
+static void add_reason(char *reasons, size_t size, const char *kind, const char *why)
+{
+    size_t used = strlen(reasons), most = used + REASON_MOST < size ? used + REASON_MOST : size;
+    int wanted = snprintf(reasons + used, most - used, "%s%s: %s", used ? "; " : "", kind, why);
+    if (wanted < 0 || (size_t)wanted < most - used)
+        return;
+    size_t end = most - sizeof(" ...");
+    while (end > used && reasons[end] != ' ')
+        end--;
+    snprintf(reasons + end, most - end, " ...");
+}
+
 static enum kiln_code open_first(struct kiln_device **ret_device, struct kiln_err *err)
 {
     struct device_wish first = { .uri = { .kind = DEVICE_AUTO } };
@@ -120,11 +135,10 @@ static enum kiln_code open_first(struct kiln_device **ret_device, struct kiln_er
         struct kiln_err e = KILN_ERR_INIT;
         if (runtimes[i]->open(&first, ret_device, &e) == KILN_OK)
             return KILN_OK;
-        size_t used = strlen(reasons);
-        snprintf(reasons + used, sizeof(reasons) - used, "%s%s: %.120s", used ? "; " : "",
-                 runtimes[i]->kind, e.text);
+        add_reason(reasons, sizeof(reasons), runtimes[i]->kind, e.text);
     }
-    return kiln_fail(err, KILN_UNAVAILABLE, "no device works here: %s", reasons);
+    return kiln_fail(err, KILN_UNAVAILABLE,
+                     "no device works here: %s ('kiln-driver devices' tells all)", reasons);
 }
 
 static enum kiln_code open_device(const char *name, void *context, struct kiln_device **ret_device,

@@ -8,8 +8,9 @@
 /* CUpointer_attribute and hipPointer_attribute. */
 #define POINTER_DEVICE_ORDINAL 9
 
-/* CUresult and hipError_t, which have the same numbers. */
-#define STATUS_INVALID_VALUE 1 /* of a launch: more threads, groups or bytes than there can be */
+/* CUresult and hipError_t, which have the same numbers.  Of a launch: more threads, groups or bytes
+ * than there can be; of a tensor map: sizes that the driver does not take.  Nothing is broken. */
+#define STATUS_INVALID_VALUE 1
 static const struct {
     int status;
     enum kiln_code code;
@@ -68,6 +69,15 @@ static void pass_over(const struct driver_device *d, int status)
         d->kind->forget_failure();
 }
 
+static void give_back(struct kiln_device *device, int (*destroy)(void *), void *what)
+{
+    struct driver_device *d = driver_of(device);
+    DRIVER_SCOPE(scope);
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (driver_enter(d, &scope, &ignored) == KILN_OK)
+        pass_over(d, destroy(what));
+}
+
 /* ---- memory ---- */
 
 static enum kiln_code driver_create_memory(struct kiln_device *device, uint64_t bytes,
@@ -108,11 +118,8 @@ static enum kiln_code driver_adopt_memory(struct kiln_device *device, void *memo
 
 static void driver_drop_memory(struct kiln_device *device, void *memory, bool is_ours)
 {
-    struct driver_device *d = driver_of(device);
-    DRIVER_SCOPE(scope);
-    struct kiln_err ignored = KILN_ERR_INIT;
-    if (is_ours && driver_enter(d, &scope, &ignored) == KILN_OK)
-        pass_over(d, d->calls->memory_destroy(memory));
+    if (is_ours)
+        give_back(device, driver_of(device)->calls->memory_destroy, memory);
 }
 
 static enum kiln_code finish_here(struct driver_device *d, void *stream, struct kiln_err *err)
@@ -191,11 +198,8 @@ static enum kiln_code driver_adopt_stream(struct kiln_device *device, void *stre
 
 static void driver_drop_stream(struct kiln_device *device, void *stream, bool is_ours)
 {
-    struct driver_device *d = driver_of(device);
-    DRIVER_SCOPE(scope);
-    struct kiln_err ignored = KILN_ERR_INIT;
-    if (is_ours && driver_enter(d, &scope, &ignored) == KILN_OK)
-        pass_over(d, d->calls->stream_destroy(stream));
+    if (is_ours)
+        give_back(device, driver_of(device)->calls->stream_destroy, stream);
 }
 
 static enum kiln_code driver_finish(struct kiln_device *device, void *stream, struct kiln_err *err)
@@ -228,11 +232,7 @@ static enum kiln_code driver_create_event(struct kiln_device *device, void **ret
 
 static void driver_drop_event(struct kiln_device *device, void *event)
 {
-    struct driver_device *d = driver_of(device);
-    DRIVER_SCOPE(scope);
-    struct kiln_err ignored = KILN_ERR_INIT;
-    if (driver_enter(d, &scope, &ignored) == KILN_OK)
-        pass_over(d, d->calls->event_destroy(event));
+    give_back(device, driver_of(device)->calls->event_destroy, event);
 }
 
 static enum kiln_code driver_record(struct kiln_device *device, void **event, void *stream,
@@ -300,11 +300,7 @@ static enum kiln_code driver_load(struct kiln_device *device, struct bytes objec
 
 static void driver_unload(struct kiln_device *device, void *module)
 {
-    struct driver_device *d = driver_of(device);
-    DRIVER_SCOPE(scope);
-    struct kiln_err ignored = KILN_ERR_INIT;
-    if (driver_enter(d, &scope, &ignored) == KILN_OK)
-        pass_over(d, d->calls->module_unload(module));
+    give_back(device, driver_of(device)->calls->module_unload, module);
 }
 
 static enum kiln_code driver_find(struct kiln_device *device, void *module, const char *name,
@@ -346,9 +342,11 @@ static enum kiln_code driver_encode(struct kiln_device *device, const struct ten
     if (rc)
         return rc;
     int status = d->kind->encode(d, map, address, ret_map);
-    return status ? driver_fail(d->kind, err, status, "%s cannot encode a tensor map at %p",
-                                device->name, address)
-                  : KILN_OK;
+    if (!status)
+        return KILN_OK;
+    rc = driver_fail(d->kind, err, status, "%s cannot encode a tensor map at %p", device->name,
+                     address);
+    return status == STATUS_INVALID_VALUE ? (err->code = KILN_UNSUPPORTED) : rc;
 }
 
 static enum kiln_code driver_launch(struct kiln_device *device, void *function,

@@ -124,6 +124,34 @@ class Results(Files):
             self.assertIn("1 of 2 problems verified", text)
         self.assertEqual(self.run_on("verified", [])[0], 1)
 
+    def test_found_wants_the_solver_that_is_taken_compared_and_none_wrong(self):
+        right = {"solver": "ConvA", "state": "TIMED", "checked": 64}
+        slow = {"solver": "ConvB", "state": "CUT_SHORT", "checked": 0}
+        status, text = self.run_on("found", [result(find={"solvers": [right, slow]})])
+        self.assertEqual(status, 0)
+        self.assertIn("1 of 1 problems right on the GPU, 64 elements compared", text)
+        for bad in (dict(right, state="WRONG"), dict(right, state="CUT_SHORT"),
+                    dict(right, checked=0), dict(right, solver="ConvC")):
+            self.assertEqual(self.run_on("found", [result(find={"solvers": [bad]})])[0], 1)
+        wrong = {"solver": "ConvB", "state": "WRONG", "checked": 0, "reason": "element 3"}
+        status, text = self.run_on("found", [result(find={"solvers": [right, wrong]})])
+        self.assertEqual(status, 1)
+        self.assertIn("ConvB WRONG element 3", text)
+        self.assertEqual(self.run_on("found", [])[0], 1)
+
+    def test_what_was_not_recorded_counts(self):
+        lost = {"solvers": [{"solver": "ConvA", "state": "TIMED", "checked": 64}],
+                "recorded": False, "not_recorded": "the disk is full"}
+        for what in ("found", "measured"):
+            status, text = self.run_on(what, [result(find=lost)])
+            self.assertEqual(status, 1)
+            self.assertIn("the disk is full", text)
+
+    def test_merged_has_the_results_of_all(self):
+        status, text = self.run_on("merged", [result("conv 1")], [result("conv 2")])
+        self.assertEqual(status, 0)
+        self.assertEqual([r["command"] for r in json.loads(text)["results"]], ["conv 1", "conv 2"])
+
     def test_measured_wants_a_time_for_every_problem(self):
         status, text = self.run_on("measured", [result()])
         self.assertEqual(status, 0)

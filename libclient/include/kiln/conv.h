@@ -7,7 +7,8 @@
  * perf config.  docs/find-and-tune.md says how it is measured and what is kept.
  *
  * Records    what was measured is recorded with kilnd (<kiln/tuning.h>); plans asked for from then
- *            on, by any process of the user, take the fastest and measure nothing
+ *            on, by any process of the user, take the fastest and measure nothing.  Where that
+ *            fails the result is returned all the same: kiln_conv_result_recorded
  * Checks     the result of whatever counts was compared with that of ConvDirectNaive
  * Ownership  a result is released with kiln_conv_result_free; texts, and its plan, are borrowed and
  *            live as long
@@ -97,9 +98,9 @@ struct kiln_conv_entry {
 struct kiln_conv_result;
 
 /* Which solver is the fastest, each with the best perf config that is known.  |timeout_ms| is for
- * each question to kilnd, compiling included.  KILN_E_OK also where some solvers failed;
- * KILN_E_UNSUPPORTED where none applies or the reference cannot be run; KILN_E_GPU_FAULT when the
- * device is lost. */
+ * each question to kilnd, compiling included.  KILN_E_OK also where some solvers failed, or where
+ * nothing could be recorded; KILN_E_UNSUPPORTED where none applies or the reference cannot be run;
+ * KILN_E_GPU_FAULT when the device is lost. */
 int kiln_conv_find(struct kiln_client *client, struct kiln_device *device,
                    const struct kiln_problem *problem, const struct kiln_conv_options *options,
                    int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err);
@@ -117,6 +118,10 @@ int kiln_conv_result_entry(const struct kiln_conv_result *result, unsigned index
 unsigned kiln_conv_result_trial_count(const struct kiln_conv_result *result);
 int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index,
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err);
+/* Whether what was measured was recorded.  KILN_E_OK: all of it, or nothing was to be (no_record,
+ * nothing measured).  Else what kept kilnd from it, in |err| too: the first failure, after which no
+ * more was tried.  The result is as good, but other processes will measure again. */
+int kiln_conv_result_recorded(const struct kiln_conv_result *result, struct kiln_error *err);
 /* Of the fastest; ready to run.  NULL: none has a time. */
 struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result);
 /* "TIMED"; "?" for an unknown state.  Static storage. */

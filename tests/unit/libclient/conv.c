@@ -70,6 +70,35 @@ static void nothing_is_recorded_where_that_was_said(void **state)
     assert_int_equal(conv_entry(f, "ConvGood").state, KILN_CONV_TIMED);
 }
 
+static void what_cannot_be_recorded_is_returned_and_said(void **state)
+{
+    struct conv_fixture *f = *state;
+    f->refuses_puts = true;
+    must(conv_find(f), f->err);
+    assert_string_equal(conv_at(f, 0).solver, "ConvBetter");
+    assert_string_equal(kiln_plan_solver(kiln_conv_result_plan(f->result)), "ConvBetter");
+    assert_int_equal(kiln_conv_result_recorded(f->result, NULL), KILN_E_FULL);
+    assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_FULL);
+    assert_says(f->err.text, "recording what was measured of ConvGood");
+    assert_says(f->err.text, "the disk is full");
+    assert_int_equal(f->puts_asked, 1); /* the others would fare no better */
+}
+
+static void what_is_recorded_or_was_not_to_be_is_said_alike(void **state)
+{
+    struct conv_fixture *f = *state;
+    must(conv_find(f), f->err);
+    assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_OK);
+    f->refuses_puts = true;
+    f->options.no_record = 1;
+    must(conv_find(f), f->err);
+    assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_OK);
+    f->options.no_record = 0;
+    f->options.mode = KILN_FIND_FAST; /* nothing is measured */
+    must(conv_find(f), f->err);
+    assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_OK);
+}
+
 static void one_solver_alone_may_be_asked_for(void **state)
 {
     struct conv_fixture *f = *state;
@@ -175,7 +204,7 @@ static void plans_that_never_come_time_out(void **state)
 {
     struct conv_fixture *f = *state;
     f->silent_plans = true;
-    f->timeout_ms = 50;
+    f->timeout_ms = WAIT_MS;
     assert_int_equal(conv_find(f), KILN_E_TIMED_OUT);
     assert_non_null(strstr(f->err.text, "the reference"));
 }
@@ -316,6 +345,8 @@ int main(void)
         CONV_TEST(times_are_the_devices_and_the_whole_result_is_compared),
         CONV_TEST(what_is_timed_is_recorded_with_where_it_comes_from),
         CONV_TEST(nothing_is_recorded_where_that_was_said),
+        CONV_TEST(what_cannot_be_recorded_is_returned_and_said),
+        CONV_TEST(what_is_recorded_or_was_not_to_be_is_said_alike),
         CONV_TEST(one_solver_alone_may_be_asked_for),
         CONV_TEST(records_answer_fast_and_hybrid_without_a_launch),
         CONV_TEST(without_records_fast_takes_the_heuristic_and_hybrid_measures),

@@ -169,6 +169,11 @@ static void answer_put(struct conv_fixture *f, const struct fake_request *rq)
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 1000);
     assert_true(f->put_count < CONV_PUTS_MOST && m.count == 1);
+    f->puts_asked++;
+    if (f->refuses_puts) {
+        fake_reply_error(rq, KILN_FULL, "the disk is full", NULL);
+        return;
+    }
     struct conv_put *p = &f->puts[f->put_count++];
     *p = (struct conv_put){ .kind = m.kind, .samples = e.samples, .clock_mhz = m.clock_mhz };
     memcpy(&p->median_ms, &e.median_ms, sizeof(p->median_ms));
@@ -190,6 +195,10 @@ static void answer_lease(struct conv_fixture *f, const struct fake_request *rq)
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 4096);
     f->leases += !is_report;
+    if (is_report && f->refuses_reports) {
+        fake_reply_error(rq, KILN_DENIED, "the host's tier is for administrators", NULL);
+        return;
+    }
     if (is_report && f->loses_lease) {
         f->loses_lease = false;
         f->reports = 0;

@@ -45,10 +45,11 @@ struct conv_fixture {
     const char *busy;          /* solver or config that kilnd has no time for */
     const char *greedy_config; /* wants a larger workspace than there is memory; others a small */
     bool silent_plans, all_taken, loses_lease;
+    bool refuses_puts, refuses_reports; /* kilnd may not write */
     int timeout_ms;
 
     struct conv_put puts[CONV_PUTS_MOST];
-    unsigned put_count, plans, config_requests, removals, told, leases, reports;
+    unsigned put_count, puts_asked, plans, config_requests, removals, told, leases, reports;
     unsigned enough_after;
 };
 

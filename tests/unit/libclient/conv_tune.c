@@ -187,6 +187,31 @@ static void a_lease_that_is_lost_is_taken_anew(void **state)
     assert_int_equal(conv_at(f, 0).tried, CONV_SPACE);
 }
 
+static void a_report_that_is_refused_ends_the_sharing_and_not_the_search(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    f->options.share = 1;
+    f->refuses_reports = true;
+    must(conv_tune(f), f->err);
+    assert_int_equal(f->reports, 1);
+    assert_string_equal(conv_at(f, 0).config, "11,1"); /* step by step from the first share's */
+    assert_non_null(conv_put_of(f, TUNING_PERF, "ConvTuned"));
+    assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_DENIED);
+    assert_says(f->err.text, "sharing the search of ConvTuned");
+}
+
+static void what_was_tuned_and_cannot_be_recorded_is_returned(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    f->refuses_puts = true;
+    must(conv_tune(f), f->err);
+    assert_string_equal(conv_at(f, 0).config, "11,1");
+    assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "11,1");
+    assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_FULL);
+}
+
 /* ---- journals ---- */
 
 static int set_up_with_journal(void **state)
@@ -253,6 +278,8 @@ int main(void)
         CONV_TEST(who_has_enough_of_tuning_keeps_the_best_so_far),
         CONV_TEST(a_search_that_tried_nothing_new_records_no_config),
         CONV_TEST(a_shared_search_reports_its_shares),
+        CONV_TEST(a_report_that_is_refused_ends_the_sharing_and_not_the_search),
+        CONV_TEST(what_was_tuned_and_cannot_be_recorded_is_returned),
         CONV_TEST(where_all_shares_are_taken_what_is_known_is_refined),
         CONV_TEST(a_lease_that_is_lost_is_taken_anew),
         J(what_kilnd_had_no_time_for_is_tried_when_a_search_is_taken_up),

@@ -183,6 +183,9 @@ static void a_runtime_that_does_not_start_says_so(void **state)
     gpu.fake->fail_status = 2;
     assert_int_equal(kiln_device_open("auto", &d, &gpu.err), KILN_E_UNAVAILABLE);
     assert_says(gpu.err.text, "no device works here: hip: ");
+    assert_says(gpu.err.text, "('kiln-driver devices' tells all)");
+    for (const char *cut = strstr(gpu.err.text, " ..."); cut; cut = strstr(cut + 1, " ..."))
+        assert_true(cut[4] == ';' || cut[4] == ' '); /* the end of a reason, behind a word */
     assert_says(gpu.err.text, "; cuda: ");
     assert_says(gpu.err.text, "; opencl: cannot load the OpenCL loader");
 }

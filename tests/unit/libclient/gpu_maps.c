@@ -185,6 +185,9 @@ static void a_driver_that_fails_to_encode_is_told_and_asked_again(void **state)
     gpu.fake->fail_name = "cuTensorMapEncodeTiled";
     assert_int_equal(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), KILN_E_GPU_FAULT);
     assert_says(gpu.err.text, "cuda:0 cannot encode a tensor map at ");
+    gpu.fake->fail_status = 1; /* invalid value: the device is as well as before */
+    assert_int_equal(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err),
+                     KILN_E_UNSUPPORTED);
     gpu.fake->fail_name = NULL;
     must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
     expect_copied(work.y, 0);

@@ -87,6 +87,80 @@ static void every_range_is_a_fair_sample(void **state)
     }
 }
 
+/* ---- spaces of parts ---- */
+
+#define PARTS 3
+static const uint32_t sizes[PARTS] = { 100, 3, 10 };
+
+/* Of one axis; values say which part they are of, in hundreds. */
+static struct perf_space parted_space(void)
+{
+    static uint16_t values[PARTS][100], all[PARTS * 100];
+    static struct perf_axis parts[PARTS], whole;
+    for (uint16_t i = 0; i < PARTS; i++) {
+        for (uint16_t k = 0; k < 100; k++)
+            values[i][k] = all[i * 100 + k] = (uint16_t)(i * 100 + k);
+        parts[i] = (struct perf_axis){ "x", values[i], sizes[i] };
+    }
+    whole = (struct perf_axis){ "x", all, PARTS * 100 };
+    return (struct perf_space){ .axes = &whole, .count = 1, .parts = parts, .part_count = PARTS };
+}
+
+static unsigned part_of_candidate(const struct perf_space *space,
+                                  const struct candidate_order *order, uint32_t index)
+{
+    struct perf_config config;
+    perf_space_at(space, candidate_point(order, index), &config);
+    assert_int_equal(config.count, 1);
+    return config.values[0] / 100;
+}
+
+static void parts_take_turns_until_they_are_used_up(void **state)
+{
+    (void)state;
+    const struct perf_space space = parted_space();
+    const struct candidate_order order = candidate_order_of("Some", &space);
+    unsigned taken[PARTS] = { 0 };
+    assert_int_equal(perf_space_size(&space), 113);
+    assert_int_equal(order.count, 113);
+    for (uint32_t i = 0; i < order.count; i++) {
+        taken[part_of_candidate(&space, &order, i)]++;
+        if (i == 8) /* three of each: the second has no more */
+            assert_true(taken[0] == 3 && taken[1] == 3 && taken[2] == 3);
+        if (i == 22)
+            assert_true(taken[0] == 10 && taken[1] == 3 && taken[2] == 10);
+    }
+    for (uint32_t i = 0; i < PARTS; i++)
+        assert_int_equal(taken[i], sizes[i]);
+}
+
+static void every_point_of_every_part_is_one_candidate(void **state)
+{
+    (void)state;
+    const struct perf_space space = parted_space();
+    const struct candidate_order order = candidate_order_of("Some", &space);
+    bool seen[113] = { false };
+    for (uint32_t i = 0; i < order.count; i++) {
+        uint32_t point = candidate_point(&order, i);
+        assert_true(point < 113);
+        assert_false(seen[point]);
+        seen[point] = true;
+    }
+}
+
+static void parts_of_one_size_have_orders_of_their_own(void **state)
+{
+    (void)state;
+    static uint16_t values[1000];
+    const struct perf_axis parts[] = { { "x", values, 1000 }, { "x", values, 1000 } };
+    const struct perf_space space = { .axes = parts, .count = 1, .parts = parts, .part_count = 2 };
+    const struct candidate_order order = candidate_order_of("Some", &space);
+    unsigned same = 0;
+    for (uint32_t i = 0; i < order.count; i += 2)
+        same += candidate_point(&order, i) + 1000 == candidate_point(&order, i + 1);
+    assert_true(same < 20);
+}
+
 /* ---- of the solvers there are ---- */
 
 static const char *const targets[] = { "gfx906",  "gfx90a:sramecc+:xnack-",
@@ -184,6 +258,33 @@ static void valid_points_are_counted_or_estimated(void **state)
     assert_int_equal(count.valid, 1);
 }
 
+static struct perf_space parted(const struct problem *p, const struct target *t)
+{
+    static const struct perf_axis parts[] = { { "x", many, 2048 }, { "x", many, 40 } };
+    (void)p, (void)t;
+    return (struct perf_space){ .axes = axes, .count = 1, .parts = parts, .part_count = 2 };
+}
+static bool is_of_forty(const struct problem *p, const struct target *t,
+                        const struct perf_config *c)
+{
+    (void)p, (void)t;
+    return c->values[0] < 40;
+}
+
+/* All 40 of one part are looked at, and so are 2008 of 2048 of the other, of which 40 are valid. */
+static void each_part_is_estimated_by_its_own_sample(void **state)
+{
+    (void)state;
+    const struct solver solver = { .name = "Made",
+                                   .space = parted,
+                                   .config_is_valid = is_of_forty };
+    for (uint32_t i = 0; i < 2048; i++)
+        many[i] = (uint16_t)i;
+    const struct candidate_count count = candidates_count_valid(&solver, NULL, NULL);
+    assert_true(count.is_estimate);
+    assert_in_range(count.valid, 75, 81);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,8 +293,12 @@ int main(void)
         cmocka_unit_test(the_order_stays_as_it_is),
         cmocka_unit_test(solvers_and_sizes_have_orders_of_their_own),
         cmocka_unit_test(every_range_is_a_fair_sample),
+        cmocka_unit_test(parts_take_turns_until_they_are_used_up),
+        cmocka_unit_test(every_point_of_every_part_is_one_candidate),
+        cmocka_unit_test(parts_of_one_size_have_orders_of_their_own),
         cmocka_unit_test(no_space_is_larger_than_a_lease_can_share),
         cmocka_unit_test(valid_points_are_counted_or_estimated),
+        cmocka_unit_test(each_part_is_estimated_by_its_own_sample),
     };
     return cmocka_run_group_tests_name("candidates", tests, NULL, NULL);
 }

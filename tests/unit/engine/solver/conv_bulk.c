@@ -402,8 +402,8 @@ static void expect_pixels(const struct fixture *f, const struct tensor_map *map,
     }
 }
 
-/* The tiles of the operands, with two barriers a stage; and the result's, in their place or, where
- * work groups last, beside them. */
+/* The tiles of the operands; the result's, in their place or, where work groups last, beside them;
+ * behind all of it two barriers a stage, which nothing else may be written over. */
 static void expect_shared_memory(const struct fixture *f)
 {
     const uint16_t *v = f->solution.config.values;
@@ -411,13 +411,13 @@ static void expect_shared_memory(const struct fixture *f)
     uint32_t stages = v[STAGES], slice = number_argument(f, is_lasting ? 2 : 0);
     if (!is_lasting && stages > slice)
         stages = slice;
-    uint32_t operands = stages * ((v[TILE_M] + v[TILE_N]) * 128 + 16);
+    uint32_t operands = stages * (v[TILE_M] + v[TILE_N]) * 128, signals = stages * 16;
     uint32_t result = v[SPLIT] > 1 ? 0 : v[TILE_M] * v[TILE_N] * 2;
-    uint32_t either = operands > result ? operands : result;
+    uint32_t tiles = is_lasting ? operands + result : operands > result ? operands : result;
     uint32_t bytes = product_of_solution(f)->shared_bytes;
     assert_int_equal(option(f, "STAGES"), stages);
     assert_int_equal(option(f, "LASTING"), is_lasting);
-    assert_int_equal(bytes, is_lasting ? operands + result : either);
+    assert_int_equal(bytes, tiles + signals);
     assert_true(bytes <= SHARED_MOST);
 }
 

@@ -4,6 +4,7 @@
  * it applies chooses a valid config, and its plan can be launched.
  */
 #include "engine/solver/candidates.h"
+#include "engine/solver/geometry.h"
 
 #include "tests/support/test.h"
 #include "tests/unit/engine/solver/spaces.h"
@@ -67,6 +68,8 @@ static const char *what_is_wrong_with(const struct solver *solver, const struct 
             return "a grid";
         if (k->group[0] == 0 || k->group[0] > GROUP_MOST)
             return "a work group";
+        if (t->family == TARGET_AMDGPU && (uint64_t)k->grid[0] * k->group[0] > UINT32_MAX)
+            return "more work items than HIP launches";
     }
     /* Packed, a group's channels are multiples of eight, in three tensors. */
     return solution.workspace_size > WORKSPACE_MOST + 8 * tensors_of(p) ? "its workspace" : NULL;
@@ -222,6 +225,63 @@ static void as_many_groups_as_channels_are_solved(void **state)
         expect_sane_in_every_way(problem_of(problems[i]));
 }
 
+static void a_launch_ends_where_the_runtimes_counting_does(void **state)
+{
+    static const char *const others[] = { "sm_90", "opencl:test" };
+    struct kiln_err err = KILN_ERR_INIT;
+    struct target t;
+    (void)state;
+    must(target_parse(bytes_of_text("gfx90a"), &t, &err), err);
+    assert_true(geometry_is_launchable(&t, (1u << 26) - 1, 64));
+    assert_false(geometry_is_launchable(&t, 1u << 26, 64)); /* 2^32 items */
+    assert_true(geometry_is_launchable(&t, INT32_MAX, 2));
+    assert_false(geometry_is_launchable(&t, 1u << 31, 1));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        must(target_parse(bytes_of_text(others[i]), &t, &err), err);
+        assert_true(geometry_is_launchable(&t, INT32_MAX, 1024));
+        assert_false(geometry_is_launchable(&t, 1u << 31, 1));
+    }
+}
+
+/* Most of a tile, or of a work group's items, has nothing to do: there are many more items than
+ * elements. */
+static void launches_of_mostly_idle_items_are_bounded(void **state)
+{
+    static const struct problem problems[] = {
+        { .c = 1u << 23,
+          .k = 1u << 23,
+          .groups = 1u << 23,
+          .in = { 1, 15, 17 },
+          .stride = { 1, 8, 8 } },
+        { .c = 1u << 24, .k = 1u << 24, .groups = 1u << 23, .stride = { 1, 4, 4 } },
+        { .c = 1u << 24, .k = 1u << 24, .groups = 1u << 24 },
+        { .n = 1u << 7, .c = 1, .k = 1, .in = { 1, 4095, 4095 } },
+        { .n = 1u << 7,
+          .c = 1,
+          .k = 1,
+          .in = { 1, 4093, 4093 },
+          .filter = { 1, 3, 3 },
+          .pad = { 0, 1, 1 } },
+        { .c = 1u << 24,
+          .k = 1u << 24,
+          .groups = 1u << 24,
+          .in = { 1, 11, 11 },
+          .filter = { 1, 11, 11 } },
+        { .c = 1, .k = 1, .in = { 1, 30000, 30000 }, .filter = { 1, 29900, 29900 } },
+        { .spatial_dims = 3,
+          .c = 1u << 20,
+          .k = 1u << 20,
+          .groups = 1u << 20,
+          .in = { 8, 8, 8 },
+          .filter = { 3, 3, 3 },
+          .pad = { 1, 1, 1 },
+          .stride = { 4, 4, 4 } },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++)
+        expect_sane_in_every_way(problem_of(problems[i]));
+}
+
 /* ---- random ones ---- */
 
 static uint32_t below(uint64_t *state, uint32_t count)
@@ -294,6 +354,8 @@ int main(void)
         cmocka_unit_test(huge_weights_are_solved),
         cmocka_unit_test(strides_and_dilations_without_measure_are_solved),
         cmocka_unit_test(as_many_groups_as_channels_are_solved),
+        cmocka_unit_test(a_launch_ends_where_the_runtimes_counting_does),
+        cmocka_unit_test(launches_of_mostly_idle_items_are_bounded),
         cmocka_unit_test(problems_of_any_size_are_solved),
     };
     return cmocka_run_group_tests_name("extremes", tests, NULL, NULL);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Spaces of parts: that nothing valid is left out, and what a search meets first on Hopper, where
+ * the value of one axis (wgmma) decides which others there are.
+ */
+#include "common/driver_line.h"
+#include "common/fs.h"
+#include "engine/solver/candidates.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+#define LINES KILN_SOURCE "/scripts/networks/resnet50.txt"
+#define SOLVER "ConvImplicitGemm"
+#define PROBLEMS 69
+#define FEEDS 4u   /* values of wgmma: none, fed by all, in bulk, lasting */
+#define DRAWS 200u /* valid candidates: what a search of some seconds gets to */
+#define SHARE_LEAST (DRAWS / 15)
+
+struct fixture {
+    struct problem problems[PROBLEMS];
+    unsigned count;
+    struct target target;
+    const struct solver *solver;
+};
+
+static void take_line(struct fixture *f, struct bytes text)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct driver_line line;
+    if (driver_line_parse(text, &line, &ignored))
+        return; /* a comment */
+    line.problem.n = 64;
+    line.problem.type = TYPE_FLOAT16;
+    line.problem.x_layout = line.problem.w_layout = line.problem.y_layout = LAYOUT_CHANNELS_LAST;
+    assert_true(f->count < PROBLEMS);
+    assert_true(driver_line_problem(&line, 0, &f->problems[f->count++]));
+}
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer text;
+    f = (struct fixture){ .solver = solver_find(bytes_of_text(SOLVER)) };
+    must(target_parse(bytes_of_text("sm_90a"), &f.target, &err), err);
+    f.target.has_tensor_maps = true;
+    buffer_init(&text, 1u << 20);
+    must(fs_read_file(LINES, 1u << 20, &text, &err), err);
+    for (size_t at = 0, end; at < text.size; at = end + 1) {
+        for (end = at; end < text.size && text.data[end] != '\n'; end++)
+            ;
+        take_line(&f, bytes_of(text.data + at, end - at));
+    }
+    assert_int_equal(f.count, PROBLEMS);
+    *state = &f;
+    return 0;
+}
+
+static bool is_in(const struct perf_space *space, uint32_t part, const struct perf_config *config)
+{
+    for (uint32_t i = 0; i < space->count; i++)
+        if (!perf_axis_has(&space->parts[part * space->count + i], config->values[i]))
+            return false;
+    return true;
+}
+
+/* All of them: the parts are there to leave out what is invalid, and nothing else. */
+static void expect_every_valid_point_in_one_part(const struct fixture *f, const struct problem *p)
+{
+    const struct perf_space space = solver_space(f->solver, p, &f->target);
+    const struct perf_space whole = { .axes = space.axes, .count = space.count };
+    unsigned valid = 0;
+    assert_true(space.part_count > 1 && space.part_count <= PERF_PARTS_MOST);
+    for (uint32_t i = 0; i < perf_space_size(&whole); i++) {
+        struct perf_config config;
+        unsigned parts = 0;
+        perf_space_at(&whole, i, &config);
+        for (uint32_t part = 0; part < space.part_count; part++)
+            parts += is_in(&space, part, &config);
+        bool is_valid = f->solver->config_is_valid(p, &f->target, &config);
+        if (parts > 1 || (is_valid && parts == 0))
+            fail_msg("point %u is in %u parts", (unsigned)i, parts);
+        valid += is_valid;
+    }
+    assert_true(valid > 0);
+}
+
+static void no_valid_point_is_left_out_or_there_twice(void **state)
+{
+    const struct fixture *f = *state;
+    for (unsigned i = 4; i < f->count; i += 23) /* each direction */
+        expect_every_valid_point_in_one_part(f, &f->problems[i]);
+    struct problem grouped = f->problems[6];
+    grouped.groups = 2;
+    expect_every_valid_point_in_one_part(f, &grouped);
+}
+
+struct draws {
+    unsigned all;          /* of valid candidates, |DRAWS| at most */
+    unsigned of[FEEDS];    /* these, by the value of wgmma */
+    unsigned there[FEEDS]; /* valid ones in the whole space */
+};
+
+static struct draws draw(const struct fixture *f, const struct problem *p)
+{
+    const struct perf_space space = solver_space(f->solver, p, &f->target);
+    const struct candidate_order order = candidate_order_of(SOLVER, &space);
+    struct draws d = { 0 };
+    for (uint32_t i = 0; i < order.count; i++) {
+        struct perf_config config;
+        perf_space_at(&space, candidate_point(&order, i), &config);
+        if (!f->solver->config_is_valid(p, &f->target, &config))
+            continue;
+        uint16_t feed = config.values[space.count - 1];
+        assert_true(feed < FEEDS);
+        d.there[feed]++;
+        d.of[feed] += d.all < DRAWS;
+        d.all += d.all < DRAWS;
+    }
+    return d;
+}
+
+static void each_way_to_feed_wgmma_has_its_share_of_the_first_draws(void **state)
+{
+    const struct fixture *f = *state;
+    unsigned in_bulk = 0;
+    for (unsigned i = 0; i < f->count; i++) {
+        const struct draws d = draw(f, &f->problems[i]);
+        for (unsigned feed = 0; feed < FEEDS; feed++) {
+            unsigned least = d.there[feed] < SHARE_LEAST ? d.there[feed] : SHARE_LEAST;
+            if (d.of[feed] < least)
+                fail_msg("problem %u: %u of %u draws have wgmma %u, of which there are %u", i,
+                         d.of[feed], d.all, feed, d.there[feed]);
+        }
+        in_bulk += d.there[2] > 0;
+    }
+    assert_int_equal(in_bulk, PROBLEMS - 3); /* but for the first layer */
+}
+
+/* What kilnd walks through for a whole search, and libkiln's tune asks for as one list. */
+static void the_whole_space_is_no_larger_than_one_list(void **state)
+{
+    const struct fixture *f = *state;
+    const struct perf_space space = solver_space(f->solver, &f->problems[0], &f->target);
+    assert_in_range(perf_space_size(&space), 1, 1u << 17);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_valid_point_is_left_out_or_there_twice),
+        cmocka_unit_test(each_way_to_feed_wgmma_has_its_share_of_the_first_draws),
+        cmocka_unit_test(the_whole_space_is_no_larger_than_one_list),
+    };
+    return cmocka_run_group_tests_name("space_parts", tests, setup, NULL);
+}
