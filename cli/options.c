@@ -64,8 +64,7 @@ static const char *attached(const char *word)
     return equals ? equals + 1 : NULL;
 }
 
-/* Edits between two short words, for "did you mean". */
-static size_t distance(const char *a, const char *b)
+size_t options_distance(const char *a, const char *b)
 {
     enum { MOST = 24 };
     size_t size = strlen(b);
@@ -94,7 +93,7 @@ static int fail_unknown(const struct option_parser *parser, const char *word,
     for (size_t t = 0; word[1] == '-' && t < parser->table_count; t++) {
         for (size_t i = 0; i < parser->tables[t].count; i++) {
             const char *name = parser->tables[t].options[i].name;
-            size_t edits = distance(word + 2, name);
+            size_t edits = options_distance(word + 2, name);
             if (edits < best) {
                 best = edits;
                 nearest = name;

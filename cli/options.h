@@ -61,6 +61,10 @@ struct option_parser {
     bool pass_unknown; /* unknown options are words, too */
 };
 
+/* Letters to change, leave out or put in between |a| (up to a '=') and |b|: for "did you mean".
+ * 24 where |b| has more than 24. */
+size_t options_distance(const char *a, const char *b);
+
 /* Words that are no options.  KILN_E_INVALID names the option at fault and, where there is one,
  * the option that was probably meant.  What was filled is to be released even on failure. */
 CLI_MUST_CHECK int options_parse(const struct option_parser *parser, int argc,

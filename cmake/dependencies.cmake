@@ -9,6 +9,7 @@ pkg_check_modules(NETTLE REQUIRED IMPORTED_TARGET nettle>=3.8)
 pkg_check_modules(HOGWEED REQUIRED IMPORTED_TARGET hogweed>=3.8) # nettle's signatures
 find_package(BZip2 REQUIRED)
 pkg_check_modules(NCURSES REQUIRED IMPORTED_TARGET ncurses>=6.0)
+pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp>=2.5)
 pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
 pkg_check_modules(OPENCL_HEADERS REQUIRED IMPORTED_TARGET OpenCL-Headers) # types and constants
 if(KILN_TESTS)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/fs.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -11,12 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 
 #define ALL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
-/* Deeper than any compiler nests; each level costs a descriptor while it is emptied. */
-#define TREE_DEPTH_MOST 64
-
 enum kiln_code fs_make_folders(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *partial = strdup(path);
@@ -39,48 +34,6 @@ enum kiln_code fs_make_folders(const char *path, struct kiln_err *err)
     if (!S_ISDIR(seen.st_mode))
         return kiln_fail(err, KILN_INVALID, "'%s' is not a folder", path);
     return KILN_OK;
-}
-
-static void empty(int folder_fd, unsigned depth);
-
-static int open_folder(int parent_fd, const char *name)
-{
-    return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-static void remove_entry(int parent_fd, const char *name, unsigned depth)
-{
-    if (unlinkat(parent_fd, name, 0) == 0 || (errno != EISDIR && errno != EPERM))
-        return;
-    int fd = depth < TREE_DEPTH_MOST ? open_folder(parent_fd, name) : -1;
-    if (fd >= 0)
-        empty(fd, depth + 1);
-    unlinkat(parent_fd, name, AT_REMOVEDIR);
-}
-
-/* Takes |folder_fd|. */
-static void empty(int folder_fd, unsigned depth)
-{
-    fchmod(folder_fd, 0700); /* whoever filled it may have taken its own permissions away */
-    DIR *dir = fdopendir(folder_fd);
-    if (!dir) {
-        close(folder_fd);
-        return;
-    }
-    for (struct dirent *e; (e = readdir(dir));) {
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            remove_entry(dirfd(dir), e->d_name, depth);
-    }
-    closedir(dir);
-}
-
-void fs_remove_tree(int parent_fd, const char *name) { remove_entry(parent_fd, name, 0); }
-
-void fs_empty_folder(const char *path)
-{
-    int fd = open_folder(AT_FDCWD, path);
-    if (fd >= 0)
-        empty(fd, 0);
 }
 
 enum kiln_code fs_read_fd(int fd, size_t limit, struct buffer *ret_content, struct kiln_err *err)
@@ -187,37 +140,4 @@ bool fs_is_sealed(int fd)
 {
     int seals = fcntl(fd, F_GET_SEALS);
     return seals >= 0 && (seals & ALL_SEALS) == ALL_SEALS;
-}
-
-const char *fs_network_name(long f_type)
-{
-    static const struct {
-        unsigned long magic;
-        const char *name;
-    } known[] = {
-        { 0x6969, "nfs" },       { 0x517b, "smb" },        { 0xfe534d42, "smb2" },
-        { 0xff534d42, "cifs" },  { 0x0bd00bd0, "lustre" }, { 0x00c36400, "ceph" },
-        { 0x5346414f, "afs" },   { 0x6b414653, "afs" },    { 0x47504653, "gpfs" },
-        { 0xaad7aaea, "panfs" }, { 0x19830326, "beegfs" }, { 0x73757245, "coda" },
-        { 0x7461636f, "ocfs2" }, { 0x01161970, "gfs2" },   { 0x01021997, "9p" },
-    };
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        if (known[i].magic == ((unsigned long)f_type & 0xffffffffu))
-            return known[i].name;
-    }
-    return NULL;
-}
-
-enum kiln_code fs_refuse_network(const char *path, const char *setting, struct kiln_err *err)
-{
-    struct statfs seen;
-    if (statfs(path, &seen) != 0)
-        return kiln_fail_errno(err, errno, "cannot ask which filesystem '%s' is on", path);
-    const char *name = fs_network_name((long)seen.f_type);
-    if (!name)
-        return KILN_OK;
-    return kiln_fail(err, KILN_UNSUPPORTED,
-                     "'%s' is on a network filesystem (%s), where databases get damaged: set %s to "
-                     "a folder on a local disk",
-                     path, name, setting);
 }

@@ -14,10 +14,22 @@
 
 /* Makes |path| and its missing parents, mode 0700; existing folders are left as they are. */
 KILN_MUST_CHECK enum kiln_code fs_make_folders(const char *path, struct kiln_err *err);
+/* Entries that are removed at one time: some seconds, where whoever filled a folder means ill. */
+#define FS_REMOVED_MOST (1u << 18)
+
 /* Removes |name|, a file or a folder with all that is in it; |parent_fd| as for unlinkat(2).
- * Follows no symbolic link.  Best effort: what cannot be removed stays.  May block. */
+ * Follows no symbolic link; modes of folders, and how deep they lie in each other, are no obstacle.
+ * What cannot be removed stays: the sentence names the first such thing and why.  KILN_FULL where
+ * more than |most| entries were in it: the rest is for another time.  May block. */
+enum kiln_code fs_remove_some(int parent_fd, const char *name, unsigned most, struct kiln_err *err);
+static inline enum kiln_code fs_remove(int parent_fd, const char *name, struct kiln_err *err)
+{
+    return fs_remove_some(parent_fd, name, FS_REMOVED_MOST, err);
+}
+/* The same where nobody is to hear of what stays. */
 void fs_remove_tree(int parent_fd, const char *name);
-/* The same for all that is in the folder |path|, which itself stays. */
+/* As both of them, for all that is in the folder |path|, which itself stays. */
+enum kiln_code fs_empty(const char *path, struct kiln_err *err);
 void fs_empty_folder(const char *path);
 /* Whole file, at most |limit| bytes; KILN_NOT_FOUND with a sentence when it is absent. */
 KILN_MUST_CHECK enum kiln_code fs_read_file(const char *path, size_t limit,
@@ -44,6 +56,15 @@ KILN_MUST_CHECK enum kiln_code fs_seal(int fd, struct kiln_err *err);
 /* True when |fd| is a memfd with all four seals. */
 bool fs_is_sealed(int fd);
 
+#define FS_TYPE_MOST 32
+
+struct fs_place {            /* what a path lies on */
+    char type[FS_TYPE_MOST]; /* "nfs", "fuse.sshfs"; "" for what is none of both below */
+    bool network;            /* another machine's: databases get damaged there */
+    bool unknown_fuse;       /* a FUSE filesystem that may be that, or not */
+};
+/* -1 with errno set where it cannot be told. */
+int fs_look(const char *path, struct fs_place *ret_place);
 /* KILN_UNSUPPORTED when |path| lies on a network filesystem; the sentence names the filesystem
  * and |setting|, what to set instead. */
 KILN_MUST_CHECK enum kiln_code fs_refuse_network(const char *path, const char *setting,

@@ -102,11 +102,12 @@ static void write_line(const struct buffer *line)
         return; /* nobody is left to be told */
 }
 
-/* The mutex is held: the socket stays, lines stay whole. */
+/* The mutex is held: the socket stays, lines stay whole.  No memory is asked for: a process that
+ * ends because there is none says so. */
 static void write_record(const struct log_record *record)
 {
-    BUFFER_AUTO struct buffer out;
-    buffer_init(&out, LINE_MOST);
+    static uint8_t room[LINE_MOST];
+    struct buffer out = { .data = room, .capacity = sizeof(room), .limit = sizeof(room) };
     if (form == LOG_FORMAT_JOURNAL) {
         log_record_journal(&out, record);
         if (!out.failed && journal_send(journal, buffer_view(&out)))

@@ -40,15 +40,17 @@ static bool all_alnum(const char *text)
 }
 
 /* Rewrites gfx90a:xnack-:sramecc+ as gfx90a:sramecc+:xnack-. */
-static bool canonical_amd(char text[LIMIT_TARGET_TEXT])
+static bool canonical_amd(char text[LIMIT_TARGET_TEXT], const char **ret_why)
 {
     char arch[32], sramecc = 0, xnack = 0;
     char copy[LIMIT_TARGET_TEXT];
     snprintf(copy, sizeof(copy), "%s", text);
     char *rest = NULL;
     char *part = strtok_r(copy, ":", &rest);
+    *ret_why = "no such arch: 'gfx' and three or four digits or letters are one";
     if (!part || strlen(part) < 6 || strlen(part) >= sizeof(arch) || !all_alnum(part))
         return false;
+    *ret_why = "features are sramecc+, sramecc-, xnack+ or xnack-";
     snprintf(arch, sizeof(arch), "%s", part);
     while ((part = strtok_r(NULL, ":", &rest))) {
         char *slot = starts_with(part, "sramecc") ? &sramecc : &xnack;
@@ -77,6 +79,7 @@ static bool is_nvidia(const char *text)
 
 enum kiln_code target_parse(struct bytes text, struct target *ret_target, struct kiln_err *err)
 {
+    const char *why = NULL;
     struct target t = { 0 };
     if (text.size == 0)
         return kiln_fail(err, KILN_INVALID, "no target was given");
@@ -87,8 +90,8 @@ enum kiln_code target_parse(struct bytes text, struct target *ret_target, struct
     memcpy(t.text, text.data, text.size);
     if (starts_with(t.text, "gfx")) {
         t.family = TARGET_AMDGPU;
-        if (!canonical_amd(t.text))
-            return refuse(text, "features are sramecc+, sramecc-, xnack+ or xnack-", err);
+        if (!canonical_amd(t.text, &why))
+            return refuse(text, why, err);
     } else if (starts_with(t.text, "sm_")) {
         t.family = TARGET_NVIDIA;
         if (!is_nvidia(t.text))

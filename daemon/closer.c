@@ -17,6 +17,8 @@
 
 /* Connections of one user that wait to be closed with something unread. */
 #define SOCKETS_MOST_UID 64
+/* The same, of all users, that no memory was to be had for. */
+#define ORPHANS_MOST 256u
 
 struct socket {
     int fd;
@@ -38,7 +40,10 @@ struct user {
 struct closer {
     pthread_mutex_t lock; /* over all below */
     struct closer_limits limits;
-    struct user *users; /* owned; in the order of turns */
+    struct user *users;        /* owned; in the order of turns */
+    int orphans[ORPHANS_MOST]; /* owned; sockets that could not be noted with their users */
+    unsigned orphan_count;
+    bool orphans_busy; /* a thread closes one of them */
     unsigned threads;
     bool closing;
 };
@@ -98,6 +103,11 @@ static struct user *find_idle(const struct closer *closer)
     return user;
 }
 
+static bool has_orphans(const struct closer *closer)
+{
+    return closer->orphan_count > 0 && !closer->orphans_busy;
+}
+
 static struct user *find_or_add_user(struct closer *closer, uid_t uid)
 {
     struct user *user = find_user(closer, uid);
@@ -133,13 +143,21 @@ static int take_file(struct closer *closer, struct user *user)
     return fd;
 }
 
+static bool add_orphan(struct closer *closer, int fd)
+{
+    if (closer->orphan_count == ORPHANS_MOST)
+        return false;
+    closer->orphans[closer->orphan_count++] = fd;
+    return true;
+}
+
 static bool add_socket(struct closer *closer, uid_t uid, int fd)
 {
     struct socket *socket = malloc(sizeof(*socket));
     struct user *user = socket ? find_or_add_user(closer, uid) : NULL;
     if (!user) {
         free(socket);
-        return false;
+        return add_orphan(closer, fd);
     }
     *socket = (struct socket){ .fd = fd, .next = user->sockets };
     user->sockets = socket;
@@ -174,12 +192,35 @@ static void close_one(struct closer *closer, struct user *user)
     forget_if_gone(closer, user);
 }
 
+static void close_orphan(struct closer *closer)
+{
+    int fd = closer->orphans[--closer->orphan_count];
+    closer->orphans_busy = true;
+    pthread_mutex_unlock(&closer->lock);
+    close(fd);
+    pthread_mutex_lock(&closer->lock);
+    closer->orphans_busy = false;
+}
+
+/* One of what waits; false: nothing does. */
+static bool close_next(struct closer *closer)
+{
+    struct user *user = find_idle(closer);
+    if (user)
+        close_one(closer, user);
+    else if (has_orphans(closer))
+        close_orphan(closer);
+    else
+        return false;
+    return true;
+}
+
 static void *work(void *context)
 {
     struct closer *closer = context;
     pthread_mutex_lock(&closer->lock);
-    for (struct user *user; !closer->closing && (user = find_idle(closer));)
-        close_one(closer, user);
+    while (!closer->closing && close_next(closer)) {
+    }
     bool last = --closer->threads == 0 && closer->closing;
     pthread_mutex_unlock(&closer->lock);
     if (last)
@@ -193,8 +234,8 @@ static void start_thread(struct closer *closer)
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
-    if (!find_idle(closer) || closer->threads >= closer->limits.threads ||
-        pthread_attr_init(&attributes) != 0)
+    bool waits = find_idle(closer) || has_orphans(closer);
+    if (!waits || closer->threads >= closer->limits.threads || pthread_attr_init(&attributes) != 0)
         return;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_SIZE);
@@ -248,6 +289,7 @@ void closer_leave(struct closer *closer, uid_t uid)
     struct user *user = find_user(closer, uid);
     user->connections--;
     forget_if_gone(closer, user);
+    start_thread(closer); /* for what waits since there was no memory for one */
     pthread_mutex_unlock(&closer->lock);
 }
 
@@ -266,7 +308,8 @@ void closer_take(struct closer *closer, uid_t uid, int fd)
     pthread_mutex_unlock(&closer->lock);
 }
 
-/* One that cannot be noted stays as it is, shut down: the loop is not to wait for its close. */
+/* Beyond ORPHANS_MOST that no memory was for, one stays as it is, shut down: the loop is not to
+ * wait for its close. */
 void closer_take_socket(struct closer *closer, uid_t uid, int fd)
 {
     int unread = 0;

@@ -260,6 +260,7 @@ static enum kiln_code open_pool(struct daemon *d, struct kiln_err *err)
         .temp_base = config_text(c, CONFIG_temp_dir),
         .user = user,
         .workers = (unsigned)config_number(c, CONFIG_workers),
+        .require_sandbox = strcmp(config_text(c, CONFIG_sandbox), "require") == 0,
         .limits = { .cpu_s = (config_number(c, CONFIG_compile_cpu) + 999) / 1000,
                     .memory = config_number(c, CONFIG_compile_memory),
                     .output = config_number(c, CONFIG_compile_output),

@@ -26,6 +26,28 @@ static struct json *answer_config(struct engine_host *base)
     return all;
 }
 
+static struct json *describe_sandbox(const struct pool_confinement *confinement)
+{
+    const struct sandbox_report *report = &confinement->sandbox;
+    struct json *sandbox = json_object();
+    json_set_text(sandbox, "policy", confinement->required ? "require" : "warn");
+    if (!confinement->known)
+        return sandbox;
+    struct json *layers = json_object();
+    for (enum sandbox_layer l = 0; l < LAYERS; l++)
+        json_set_bool(layers, layer_name(l), report_has(report, l));
+    json_set(sandbox, "layers", layers);
+    json_set_u64(sandbox, "landlock_version", report->landlock);
+    if (report->has == LAYERS_ALL)
+        return sandbox;
+    char missing[LAYERS_TEXT_MOST];
+    report_missing(report, missing);
+    json_set_text(sandbox, "missing", missing);
+    json_set_text(sandbox, "why", report->why);
+    json_set_text(sandbox, "to_do", report_advice(report));
+    return sandbox;
+}
+
 static struct json *describe_pool(const struct pool *pool)
 {
     struct pool_counts counts = pool_counts(pool);
@@ -38,7 +60,8 @@ static struct json *describe_pool(const struct pool *pool)
     json_set_text(workers, "user", confinement.user.name);
     json_set_u64(workers, "uid", confinement.user.uid);
     if (confinement.known)
-        json_set_bool(workers, "landlock", confinement.landlock);
+        json_set_bool(workers, "landlock", report_has(&confinement.sandbox, LAYER_landlock));
+    json_set(workers, "sandbox", describe_sandbox(&confinement));
     return workers;
 }
 

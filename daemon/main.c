@@ -40,16 +40,39 @@
  * Below is the engine (engine/engine.h), which knows no socket and no loop.
  * Exit status: 0 stopped when asked to, 1 could not start, 2 flags or configuration wrong.
  */
+#include "common/fs.h"
 #include "common/log.h"
 #include "daemon/daemon.h"
 
+#include <errno.h>
+#include <libgen.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define EXIT_USAGE 2
 
+/* One that is not there yet is on the filesystem of the nearest folder that is. */
+static enum kiln_code check_folder(const struct config *config, int key, struct kiln_err *err)
+{
+    char path[PATH_TEXT_MOST];
+    snprintf(path, sizeof(path), "%s", config_text(config, key));
+    while (access(path, F_OK) != 0 && errno == ENOENT && strcmp(path, "/") != 0 &&
+           strcmp(path, ".") != 0) {
+        const char *above = dirname(path);
+        memmove(path, above, strlen(above) + 1);
+    }
+    return fs_refuse_network(path, config_table[key].key, err);
+}
+
 static int check(const struct config *config)
 {
+    struct kiln_err err = KILN_ERR_INIT;
+    if (check_folder(config, CONFIG_cache_dir, &err) ||
+        check_folder(config, CONFIG_state_dir, &err)) {
+        log_event(LOG_EVENT_configuration_refused, NULL, "%s", err.text);
+        return EXIT_USAGE;
+    }
     printf("configuration is fine\n");
     for (int i = 0; i < CONFIG_KEYS; i++) {
         char text[PATH_TEXT_MOST];

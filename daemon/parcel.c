@@ -130,10 +130,13 @@ static enum kiln_code receive(int end, struct parcel *p, size_t room, char *ret_
                         .msg_control = &control,
                         .msg_controllen = sizeof(control) };
     ssize_t got;
+    *ret_sort = 0;
     do
         got = recvmsg(end, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
-    if (got == 0 || (got < 0 && (errno == EAGAIN || errno == ECONNRESET)))
+    /* An empty message may have descriptors all the same. */
+    bool at_end = got == 0 && m.msg_controllen == 0;
+    if (at_end || (got < 0 && (errno == EAGAIN || errno == ECONNRESET)))
         return KILN_NOT_FOUND;
     if (got < 0)
         return kiln_fail_errno(err, errno, "cannot take descriptors out");

@@ -145,11 +145,13 @@ struct engine_pulse engine_pulse(const struct engine *e)
 
 /* ---- the hot set through a restart ---- */
 
+/* A lane may have exchanged packages already without the engine's knowing: what is in memory may be
+ * from those that went, so the packages of now do not vouch for it. */
 static struct hot_image_origin origin_of(const struct engine *e, uint64_t sequence)
 {
     return (struct hot_image_origin){ .uid = (uint32_t)geteuid(),
                                       .sequence = sequence,
-                                      .packages = package_set_fingerprint(e->packages) };
+                                      .packages = e->hot_packages };
 }
 
 static const struct object_origin *look_up(void *context, const struct object *object)

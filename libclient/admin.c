@@ -4,6 +4,7 @@
 
 #include <kiln/admin.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define JSON_REQUEST_JSON(name_, number_) { .name = #name_, .number = (number_) },
 #define JSON_REQUEST_JSON_FILES(name_, number_) JSON_REQUEST_JSON(name_, number_)
@@ -126,6 +127,21 @@ static void calling_done(struct calling *c)
     free(c->files);
 }
 
+/* Whoever reads a pipe waits, and whoever reads a device may never come to an end. */
+static enum kiln_code check_files(const struct reply *reply, struct failure *failure)
+{
+    for (size_t i = 0; i < reply->descriptor_count; i++) {
+        struct stat seen;
+        if (fstat(reply->descriptors[i], &seen) != 0 || !S_ISREG(seen.st_mode))
+            return kiln_fail(
+                &failure->err, KILN_CORRUPT,
+                "file %zu of kilnd's answer is not a regular file: what answers is not "
+                "kilnd, or it is damaged",
+                i);
+    }
+    return KILN_OK;
+}
+
 static enum kiln_code take_files(struct calling *c, const struct reply *reply,
                                  struct failure *failure)
 {
@@ -135,6 +151,8 @@ static enum kiln_code take_files(struct calling *c, const struct reply *reply,
         return kiln_fail(&failure->err, KILN_INVALID,
                          "kilnd sends %zu files back, kiln_admin_call.ret_files has room for %zu",
                          reply->descriptor_count, c->call->ret_files_most);
+    if (check_files(reply, failure))
+        return failure->err.code;
     c->files = malloc(reply->descriptor_count * sizeof(int));
     if (!c->files)
         return kiln_fail(&failure->err, KILN_NO_MEMORY, "no memory for the answer's files");

@@ -38,6 +38,7 @@ struct batch {
     size_t count;
     kiln_kernel_ready *ready;
     void *context;
+    bool is_stopped; /* by |ready| */
     struct waiter waiter;
     struct chunk **chunks; /* owned */
     size_t chunk_count;
@@ -57,12 +58,12 @@ static void tell(struct batch *b, size_t index, struct kiln_kernel *kernel,
                  const struct failure *failure, enum kiln_code code)
 {
     if (kernel) {
-        b->ready(b->context, index, kernel, /* err= */ NULL);
+        b->is_stopped = b->ready(b->context, index, kernel, /* err= */ NULL) != 0;
         return;
     }
     struct kiln_error error;
     failure_return(failure, code, &error);
-    b->ready(b->context, index, /* kernel= */ NULL, &error);
+    b->is_stopped = b->ready(b->context, index, /* kernel= */ NULL, &error) != 0;
 }
 
 static void ready_done(struct ready *r)
@@ -80,7 +81,8 @@ static void tell_queued(struct batch *b)
         struct ready *r = &b->queue[i];
         if (r->kernel)
             fetch_remember(b->client, b->sources ? source_at(b, r->index) : NULL, r->kernel);
-        tell(b, r->index, r->kernel, r->failure, r->code);
+        if (!b->is_stopped)
+            tell(b, r->index, r->kernel, r->failure, r->code);
         ready_done(r);
     }
     b->queued = 0;
@@ -298,6 +300,13 @@ static enum kiln_code ask(struct batch *b, size_t index, const struct digest *ke
     return KILN_OK;
 }
 
+static enum kiln_code check_stopped(const struct batch *b, struct kiln_err *err)
+{
+    return b->is_stopped
+               ? kiln_fail(err, KILN_CANCELLED, "the caller had enough of %zu kernels", b->count)
+               : KILN_OK;
+}
+
 /* The table's answer, or the question; what is wrong with this item alone is told at once. */
 static enum kiln_code begin_item(struct batch *b, size_t index, struct buffer *scratch,
                                  struct kiln_err *err)
@@ -320,7 +329,7 @@ static enum kiln_code begin_item(struct batch *b, size_t index, struct buffer *s
     }
     if (rc || kernel)
         tell(b, index, kernel, &f, rc);
-    return KILN_OK;
+    return check_stopped(b, err);
 }
 
 static enum kiln_code begin_items(struct batch *b, struct kiln_err *err)
@@ -361,6 +370,8 @@ static enum kiln_code run_batch(struct batch *b, uint64_t deadline_ns, struct fa
     while (!rc && open) {
         rc = exchange_wait(b->client->exchange, &b->waiter, deadline_ns, &failure->err);
         tell_queued(b);
+        if (b->is_stopped)
+            return check_stopped(b, &failure->err);
         if (!rc)
             rc = look_at_chunks(b, &open, failure);
     }

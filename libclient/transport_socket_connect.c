@@ -4,10 +4,14 @@
 #include <errno.h>
 #include <grp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
+
+#define HOSTS_FOLDER "/run/kiln/"
 
 enum kiln_code transport_socket_check(const char *path, struct kiln_err *err)
 {
@@ -58,16 +62,31 @@ static enum kiln_code refused(const char *path, struct kiln_err *err)
                      path, (unsigned)seen.st_uid);
 }
 
+/* Users may not start the host's: theirs is found by XDG_RUNTIME_DIR, which both sides need. */
+static enum kiln_code nobody_there(int errnum, const char *path, struct kiln_err *err)
+{
+    bool is_hosts = strncmp(path, HOSTS_FOLDER, sizeof(HOSTS_FOLDER) - 1) == 0;
+    if (!is_hosts || geteuid() == 0)
+        return kiln_fail(err, KILN_UNAVAILABLE,
+                         "no kilnd at '%s' (%s): start one with 'kilnd --socket %s', or point "
+                         "KILN_SOCKET at the one that runs",
+                         path, strerror(errnum), path);
+    return kiln_fail(err, KILN_UNAVAILABLE,
+                     "no kilnd at '%s' (%s): have an administrator start it, or start one of your "
+                     "own with 'kilnd'%s, or point KILN_SOCKET at the one that runs",
+                     path, strerror(errnum),
+                     getenv("XDG_RUNTIME_DIR")
+                         ? ""
+                         : ", XDG_RUNTIME_DIR set to a folder of your own for "
+                           "it and for its clients");
+}
+
 static enum kiln_code connect_failed(int errnum, const char *path, struct kiln_err *err)
 {
     switch (errnum) {
     case ENOENT:
     case ECONNREFUSED:
-    case ENOTDIR:
-        return kiln_fail(err, KILN_UNAVAILABLE,
-                         "no kilnd at '%s' (%s): start one with 'kilnd --socket %s', or point "
-                         "KILN_SOCKET at the one that runs",
-                         path, strerror(errnum), path);
+    case ENOTDIR: return nobody_there(errnum, path, err);
     case EAGAIN:
         return kiln_fail(err, KILN_BUSY, "kilnd at '%s' has no room for a new connection yet",
                          path);

@@ -3,15 +3,17 @@
 # What scripts/test-gpu and scripts/bench-gpu have in common; sourced.
 #
 #   gpu_prepare   programs into $bin, from --packed FOLDER, --build DIR or a build of this checkout
+#   gpu_results   $results: $work, or the folder of --results, which must be of these programs
 #   gpu_kilnd     a private kilnd; gpu_kilnd again replaces it: gpu_kilnd NAME [keep]
 #
-# Everything goes into $work, which is removed at the end; kilnd is ended then, too.
+# Everything else goes into $work, which is removed at the end; kilnd is ended then, too.
 
 work=
 bin=
 packed=
 build=
 debs=
+results=
 kilnd_pid=
 
 gpu_fail() {
@@ -79,18 +81,32 @@ gpu_prepare() {
     unset MIOPEN_FIND_MODE MIOPEN_FIND_ENFORCE KILN_SOCKET XDG_RUNTIME_DIR
 }
 
+# gpu_results WORD...: results of other programs, or of other WORDs, are refused.
+gpu_results() {
+    local of
+    [[ -n $results ]] || results=$work/results
+    mkdir -p "$results"
+    chmod 755 "$results"
+    results=$(realpath "$results")
+    of=$(sha256sum <(cat "$bin"/kilnd "$bin"/kiln-driver "$bin"/kiln-compiler) | cut -c1-16)
+    of+=" $*"
+    [[ -e $results/of ]] || echo "$of" >"$results/of"
+    [[ $of == "$(<"$results/of")" ]] ||
+        gpu_fail "'$results' has results of other programs or options ($(<"$results/of")): name another folder"
+}
+
 # gpu_kilnd NAME [keep]: with the folders of NAME, emptied unless "keep".
 gpu_kilnd() {
-    local folder=$work/kilnd-$1
+    local folder=${results:-$work}/kilnd-$1
     gpu_end_kilnd
     [[ ${2:-} == keep ]] || rm -rf "$folder"
     mkdir -p "$folder"
     chmod 755 "$folder"
-    export KILN_SOCKET=$folder/socket
+    export KILN_SOCKET=$work/socket-$1 # whose path must be short
     "$bin/kilnd" --socket "$KILN_SOCKET" --cache-dir "$folder/cache" --state-dir "$folder/state" \
         --package-path "$folder/packages" >>"$folder/log" 2>&1 &
     kilnd_pid=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do # a minute: the machine may be busy
         ! "$bin/kilnctl" ping >/dev/null 2>&1 || return 0
         sleep 0.05
     done

@@ -21,7 +21,7 @@ static int check_free(const struct backup_options *o, const char *path, struct k
     if (o->force || access(path, F_OK) != 0)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_IO,
-                    "there is a '%s' already: name another file, or give --force to replace it",
+                    "'%s' is there already: name another file, or give --force to replace it",
                     path);
 }
 

@@ -66,7 +66,7 @@ int db_exported_write(const struct db_exported *exported, size_t index, const ch
     };
     if (!replace && access(path, F_OK) == 0)
         return cli_fail(err, KILN_E_IO,
-                        "there is a '%s' already: choose another folder, or give --force to "
+                        "'%s' is there already: choose another folder, or give --force to "
                         "replace it",
                         path);
     /* What a log beside an older database holds would be played into the new one. */

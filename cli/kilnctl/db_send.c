@@ -135,8 +135,7 @@ void db_send_print(const struct db_sending *sending, const struct json *answer)
     uint64_t untold = json_get_u64(answer, "left_out", 0);
     if (untold > 0)
         db_say("  %llu more bad lines or conflicts are not listed", (unsigned long long)untold);
-    print_rest(answer, "verbatim",
-               "kept as they are: their keys are of no problem that kiln knows");
+    print_rest(answer, "verbatim", "kept unchanged: no problem that kiln knows has such a key");
     uint64_t verbatim = json_get_u64(answer, "verbatim", 0);
     if (verbatim > sending->listed_keys)
         db_say("  and %llu more of these than are listed%s%s%s",

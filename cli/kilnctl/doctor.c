@@ -171,7 +171,7 @@ static int print_json(const struct findings *f, struct kiln_error *err)
     json_set(all, "checks", findings_to_json(f));
     if (failed > 0) {
         struct json *error = json_object();
-        json_set_text(error, "code", kiln_error_name(KILN_E_CORRUPT));
+        json_set_text(error, "code", kiln_error_name(KILN_E_UNAVAILABLE));
         json_set_text(error, "text", "something failed, see checks");
         json_set(all, "error", error);
     }

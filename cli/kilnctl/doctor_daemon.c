@@ -58,33 +58,43 @@ static void judge_store(const struct json *store, struct findings *f)
     }
 }
 
+/* What kilnd says of its compilers' sandbox, looked at by the compilers themselves. */
+static void judge_sandbox(const struct json *workers, struct findings *f)
+{
+    const struct json *sandbox = json_get(workers, "sandbox");
+    const char *user = json_get_text(workers, "user", "?");
+    const char *missing = json_get_text(sandbox, "missing", NULL);
+    bool required = strcmp(json_get_text(sandbox, "policy", ""), "require") == 0;
+    if (!json_get(sandbox, "layers")) {
+        findings_add(f, "workers", VERDICT_UNSEEN,
+                     "no compiler process has said yet what confines it");
+        return;
+    }
+    if (!missing) {
+        findings_add(f, "workers", VERDICT_OK, "%llu, run as %s, in every layer of the sandbox",
+                     (unsigned long long)json_get_u64(workers, "total", 0), user);
+        return;
+    }
+    struct finding *finding = findings_add(
+        f, "workers", required ? VERDICT_FAIL : VERDICT_WARN,
+        "%s without these layers of the sandbox: %.200s (%.200s)",
+        required ? "compilers do not start: the setting 'sandbox' is require, and they would run"
+                 : "compilers run",
+        missing, json_get_text(sandbox, "why", "no reason is told"));
+    findings_advise(finding, "%.300s; the layers: docs/security.md",
+                    json_get_text(sandbox, "to_do", "see kilnd's log"));
+}
+
 static void judge_workers(const struct json *workers, struct findings *f)
 {
-    const char *user = json_get_text(workers, "user", "?");
-    struct finding *finding;
-    if (json_get_u64(workers, "total", 0) == 0) {
-        finding = findings_add(f, "workers", VERDICT_WARN, "compilers are switched off");
-        findings_advise(finding, "the setting 'workers' is 0: leave it out, to have one for each "
-                                 "processor");
-    } else if (!json_is_bool(json_get(workers, "landlock"))) {
-        findings_add(f, "workers", VERDICT_UNSEEN,
-                     "no compiler process has said yet whether it is "
-                     "confined");
-    } else if (!json_get_bool(workers, "landlock", false)) {
-        finding = findings_add(f, "workers", VERDICT_WARN,
-                               "run as %s, but may read whatever that user may: this kernel has no "
-                               "Landlock",
-                               user);
-        findings_advise(finding, "Linux 5.19 or newer with 'landlock' in the list of lsm= (see "
-                                 "/sys/kernel/security/lsm)");
-    } else if (strcmp(user, "root") == 0) {
-        finding = findings_add(f, "workers", VERDICT_WARN, "compilers run as root");
-        findings_advise(finding, "set compiler_user to an account of its own, or use the packages' "
-                                 "units");
-    } else {
-        findings_add(f, "workers", VERDICT_OK, "%llu, run as %s, confined",
-                     (unsigned long long)json_get_u64(workers, "total", 0), user);
+    if (json_get_u64(workers, "total", 0) > 0) {
+        judge_sandbox(workers, f);
+        return;
     }
+    struct finding *finding =
+        findings_add(f, "workers", VERDICT_WARN, "compilers are switched off");
+    findings_advise(finding, "the setting 'workers' is 0: leave it out, to have one for each "
+                             "processor");
 }
 
 bool daemon_runs_no_compiler(const struct json *status)
@@ -112,7 +122,7 @@ void daemon_judge_status(const struct json *status, struct findings *f)
 
 static void judge_cache(const struct json *cache, struct findings *f)
 {
-    char size[UNITS_TEXT_MOST];
+    char size[UNITS_TEXT_MOST], age[64] = "";
     const char *damage = json_get_text(cache, "damage", NULL);
     uint64_t bytes = json_get_u64(cache, "bytes", 0);
     struct finding *finding;
@@ -129,7 +139,10 @@ static void judge_cache(const struct json *cache, struct findings *f)
                      "not read as a whole: it has %s; 'kilnctl doctor --deep' reads it",
                      units_size(bytes, size));
     } else {
-        findings_add(f, "kernels.db", VERDICT_OK, "sound (%s)", units_size(bytes, size));
+        uint64_t age_s = json_get_u64(cache, "checked_age_s", 0);
+        if (age_s)
+            snprintf(age, sizeof(age), ", as of %llu s ago", (unsigned long long)age_s);
+        findings_add(f, "kernels.db", VERDICT_OK, "sound (%s%s)", units_size(bytes, size), age);
     }
 }
 
@@ -187,6 +200,8 @@ void daemon_judge_health(const struct json *health, uint64_t now, struct finding
     for (const struct json *j = json_first(json_get(health, "folders")); j; j = json_next(j)) {
         struct folder_facts facts;
         folder_facts_read(j, &facts);
+        if (strcmp(facts.what, "cache") == 0)
+            facts.database_bytes = json_get_u64(json_get(health, "cache"), "bytes", 0);
         folder_judge(&facts, f);
     }
     judge_cache(json_get(health, "cache"), f);
@@ -227,11 +242,12 @@ static void judge_gpu(const struct json *gpu, size_t installed, struct findings 
         finding = findings_add(
             f, "packages", VERDICT_WARN,
             "none is here: kernels for %s are compiled when they are first needed", id);
-    findings_advise(finding,
-                    "get the one for it: kilnctl pkg install URL-or-FILE (%s.kdb)\n"
-                    "or make it: kilnctl pkg build --target %s --db-id %s ...\n"
-                    "'kilnctl pkg coverage' shows what fits, 'kilnctl pkg rm NAME' removes one",
-                    id, json_get_text(gpu, "arch", "ARCH"), id);
+    findings_advise(
+        finding,
+        "get the one for it: kilnctl pkg install URL-or-FILE (%s.kdb)\n"
+        "or make it: kilnctl pkg build --target %s --db-id %s --problems FILE -o %s.kdb\n"
+        "'kilnctl pkg coverage' shows what fits, 'kilnctl pkg rm NAME' removes one",
+        id, json_get_text(gpu, "arch", "ARCH"), id, id);
 }
 
 void daemon_judge_packages(const struct json *list, const struct json *coverage, struct findings *f)

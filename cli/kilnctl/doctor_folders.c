@@ -10,7 +10,6 @@
 #include <libgen.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/statfs.h>
 #include <sys/statvfs.h>
 
 #define CONFIG_MOST (1u << 20)
@@ -21,6 +20,26 @@
 #define FREE_INODES_WARN 10000u
 
 /* ---- where they are ---- */
+
+static const char *const known_settings[] = {
+#define SETTING(key, ...) #key,
+#include "daemon/config.def"
+#undef SETTING
+};
+
+/* kilnd does not start with a setting that it does not know. */
+static int check_settings(const char *file, const struct json *settings, struct kiln_error *err)
+{
+    for (const struct json *j = json_first(settings); j; j = json_next(j)) {
+        bool known = false;
+        for (size_t i = 0; i < sizeof(known_settings) / sizeof(known_settings[0]); i++)
+            known |= strcmp(known_settings[i], json_name(j)) == 0;
+        if (!known)
+            return cli_fail(err, KILN_E_INVALID, "'%s': '%.60s' is no setting of kilnd's", file,
+                            json_name(j));
+    }
+    return KILN_E_OK;
+}
 
 static int take_settings(const char *file, struct folder_facts facts[2], struct kiln_error *err)
 {
@@ -36,6 +55,8 @@ static int take_settings(const char *file, struct folder_facts facts[2], struct 
         rc = json_parse(buffer_view(&text), file, &settings, &why);
     if (rc)
         return cli_fail(err, rc == KILN_DENIED ? KILN_E_DENIED : KILN_E_INVALID, "%s", why.text);
+    if (check_settings(file, settings, err))
+        return err->code;
     for (int i = 0; i < 2; i++) {
         const char *path = json_get_text(settings, keys[i], NULL);
         snprintf(facts[i].setting, sizeof(facts[i].setting), "%s in %s", keys[i], file);
@@ -97,7 +118,7 @@ static void look(struct folder_facts *facts)
 {
     char path[sizeof(facts->path)];
     struct statvfs seen;
-    struct statfs type;
+    struct fs_place place;
     snprintf(path, sizeof(path), "%s", facts->path);
     while (statvfs(path, &seen) != 0) {
         if (errno != ENOENT || strcmp(path, "/") == 0 || strcmp(path, ".") == 0) {
@@ -107,12 +128,12 @@ static void look(struct folder_facts *facts)
         const char *above = dirname(path);
         memmove(path, above, strlen(above) + 1);
     }
-    if (statfs(path, &type) != 0) {
+    if (fs_look(path, &place) != 0) {
         snprintf(facts->trouble, sizeof(facts->trouble), "%s", strerror(errno));
         return;
     }
-    const char *network = fs_network_name((long)type.f_type);
-    snprintf(facts->network, sizeof(facts->network), "%s", network ? network : "");
+    snprintf(facts->network, sizeof(facts->network), "%s", place.network ? place.type : "");
+    snprintf(facts->fuse, sizeof(facts->fuse), "%s", place.unknown_fuse ? place.type : "");
     facts->read_only = seen.f_flag & ST_RDONLY;
     facts->bytes = (uint64_t)seen.f_blocks * seen.f_frsize;
     facts->free_bytes = (uint64_t)seen.f_bavail * seen.f_frsize;
@@ -146,6 +167,7 @@ void folder_facts_read(const struct json *folder, struct folder_facts *ret_facts
     snprintf(facts.path, sizeof(facts.path), "%s", json_get_text(folder, "path", "?"));
     snprintf(facts.trouble, sizeof(facts.trouble), "%s", json_get_text(folder, "trouble", ""));
     snprintf(facts.network, sizeof(facts.network), "%s", json_get_text(folder, "network", ""));
+    snprintf(facts.fuse, sizeof(facts.fuse), "%s", json_get_text(folder, "fuse", ""));
     facts.read_only = json_get_bool(folder, "read_only", false);
     facts.bytes = json_get_u64(folder, "bytes", 0);
     facts.free_bytes = json_get_u64(folder, "free_bytes", 0);
@@ -166,9 +188,39 @@ static const char *setting_of(const struct folder_facts *d, char text[640])
     return text;
 }
 
+/* To drop some kernels is to write first: where nothing is free, only emptying the cache works. */
+static void advise_room(const struct folder_facts *d, enum verdict verdict, struct finding *finding)
+{
+    char setting[640], smaller[160] = "";
+    unsigned long long half = d->database_bytes >> 21; /* MiB */
+    if (verdict == VERDICT_FAIL && d->database_bytes > 0)
+        snprintf(smaller, sizeof(smaller),
+                 "; or empty the cache: kilnctl clear --all --yes (gc may not work: it has to "
+                 "write first)");
+    else if (half > 0)
+        snprintf(smaller, sizeof(smaller), "; or a smaller cache: kilnctl gc --to %lluM --yes",
+                 half);
+    findings_advise(finding,
+                    "make room on that filesystem ('df -h' and 'df -i' show it)%s\n"
+                    "or another folder: %s",
+                    smaller, setting_of(d, setting));
+}
+
+static void judge_small(const struct folder_facts *d, const char *check, struct findings *f)
+{
+    char setting[640], whole[UNITS_TEXT_MOST], least[UNITS_TEXT_MOST];
+    struct finding *finding =
+        findings_add(f, check, VERDICT_FAIL, "'%s': too small a filesystem, %s in all", d->path,
+                     units_size(d->bytes, whole));
+    findings_advise(finding,
+                    "%s must stay free, and the cache needs room besides: make the filesystem "
+                    "larger, or set %s",
+                    units_size(FREE_FAIL, least), setting_of(d, setting));
+}
+
 static void judge_space(const struct folder_facts *d, const char *check, struct findings *f)
 {
-    char space[UNITS_TEXT_MOST], whole[UNITS_TEXT_MOST], setting[640];
+    char space[UNITS_TEXT_MOST], whole[UNITS_TEXT_MOST];
     bool few_inodes = d->inodes > 0 && d->free_inodes < FREE_INODES_WARN;
     bool no_inodes = d->inodes > 0 && d->free_inodes < FREE_INODES_FAIL;
     /* A small filesystem is somebody's choice. */
@@ -177,6 +229,10 @@ static void judge_space(const struct folder_facts *d, const char *check, struct 
                            : little || few_inodes                 ? VERDICT_WARN
                                                                   : VERDICT_OK;
     struct finding *finding;
+    if (d->bytes < 2 * FREE_FAIL && d->free_bytes < FREE_FAIL) {
+        judge_small(d, check, f);
+        return;
+    }
     if (few_inodes && d->free_bytes >= FREE_FAIL)
         finding = findings_add(f, check, verdict, "'%s': %llu inodes are free", d->path,
                                (unsigned long long)d->free_inodes);
@@ -185,11 +241,18 @@ static void judge_space(const struct folder_facts *d, const char *check, struct 
                                units_size(d->free_bytes, space), units_size(d->bytes, whole),
                                verdict == VERDICT_FAIL ? ": the disk is full" : "");
     if (verdict != VERDICT_OK)
-        findings_advise(finding,
-                        "make room on that filesystem ('df -h' and 'df -i' show it); or a smaller "
-                        "cache: kilnctl gc --to 1G --yes\n"
-                        "or another folder: %s",
-                        setting_of(d, setting));
+        advise_room(d, verdict, finding);
+}
+
+static void judge_fuse(const struct folder_facts *d, const char *check, struct findings *f)
+{
+    char setting[640];
+    struct finding *finding = findings_add(
+        f, check, VERDICT_WARN, "'%s' is on a filesystem by FUSE (%s)", d->path, d->fuse);
+    findings_advise(finding,
+                    "if another machine keeps the files, databases get damaged there: then set %s "
+                    "to a folder on a local disk",
+                    setting_of(d, setting));
 }
 
 void folder_judge(const struct folder_facts *facts, struct findings *f)
@@ -215,6 +278,8 @@ void folder_judge(const struct folder_facts *facts, struct findings *f)
                         "first; then mount it for writing (mount -o remount,rw), or set %s",
                         setting_of(facts, setting));
     } else {
+        if (facts->fuse[0])
+            judge_fuse(facts, check, f);
         judge_space(facts, check, f);
     }
 }

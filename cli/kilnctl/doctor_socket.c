@@ -12,6 +12,7 @@
 #define SYSTEM_FOLDER "/run/kiln/"
 #define SYSTEM_SOCKET SYSTEM_FOLDER "kilnd.sock"
 #define GROUPS_MOST 1024
+#define USERS_GROUP "kiln" /* socket_group, where nothing else is set */
 
 /* ---- facts ---- */
 
@@ -89,13 +90,16 @@ static bool is_socket(const char *path)
 /* KILN_SOCKET is easily left pointing to where nothing is any more. */
 static void look_elsewhere(struct socket_facts *facts)
 {
-    char own[256];
+    char folder[220];
     const char *runtime = getenv("XDG_RUNTIME_DIR");
-    snprintf(own, sizeof(own),
-             runtime ? "%.200s/kiln/kilnd.sock" : "%.0s/run/user/%u/kiln/kilnd.sock",
-             runtime ? runtime : "", (unsigned)geteuid());
-    if (strcmp(own, facts->path) != 0 && is_socket(own))
-        snprintf(facts->elsewhere, sizeof(facts->elsewhere), "%s", own);
+    if (runtime)
+        snprintf(folder, sizeof(folder), "%.200s", runtime);
+    else
+        snprintf(folder, sizeof(folder), "/run/user/%u", (unsigned)geteuid());
+    facts->no_runtime = !runtime && access(folder, W_OK) != 0;
+    snprintf(facts->own, sizeof(facts->own), "%s/kiln/kilnd.sock", folder);
+    if (strcmp(facts->own, facts->path) != 0 && is_socket(facts->own))
+        snprintf(facts->elsewhere, sizeof(facts->elsewhere), "%s", facts->own);
     else if (strcmp(SYSTEM_SOCKET, facts->path) != 0 && is_socket(SYSTEM_SOCKET))
         snprintf(facts->elsewhere, sizeof(facts->elsewhere), "%s", SYSTEM_SOCKET);
 }
@@ -114,6 +118,8 @@ void socket_facts_gather(const char *path, struct socket_facts *ret_facts)
     } else {
         facts.mode = seen.st_mode;
         facts.uid = seen.st_uid;
+        facts.gid = seen.st_gid;
+        facts.has_group = getgrnam(USERS_GROUP) != NULL;
         name_user(seen.st_uid, facts.owner);
         name_group(seen.st_gid, facts.group);
         facts.in_group = process_has(seen.st_gid);
@@ -136,7 +142,10 @@ static void advise_start(const struct socket_facts *s, struct finding *finding)
     else if (s->is_system)
         findings_advise(finding,
                         "install kiln's package, or start it as root: kilnd\n"
-                        "for yourself alone, as yourself: kilnd &%s",
+                        "for yourself alone, as yourself: %skilnd &%s",
+                        s->no_runtime ? "export XDG_RUNTIME_DIR=FOLDER (of your own, for kilnd and "
+                                        "for each of its clients), then "
+                                      : "",
                         other);
     else
         findings_advise(finding, "start it: kilnd --socket %s &%s", s->path, other);
@@ -154,8 +163,11 @@ static bool judge_missing(const struct socket_facts *s, struct findings *f)
                                        "your own: kilnd &");
         return false;
     }
+    bool tried_own = s->is_system && s->euid != 0 && s->own[0];
     struct finding *missing = findings_add(
-        f, "socket", VERDICT_FAIL, "there is no '%s': kilnd does not run, or not there", s->path);
+        f, "socket", VERDICT_FAIL, "there is no '%s'%s%s%s: kilnd does not run, or not there",
+        s->path, tried_own ? ", nor one of your own at '" : "", tried_own ? s->own : "",
+        tried_own ? "'" : "");
     advise_start(s, missing);
     return false;
 }
@@ -166,10 +178,24 @@ static bool mode_lets_in(const struct socket_facts *s)
     return s->euid == 0 || s->mode & bit;
 }
 
+/* Group root is no group that users are let into: kilnd gives the socket to it where there was no
+ * other when it started. */
+static bool lets_in_group(const struct socket_facts *s)
+{
+    return (s->mode & S_IWGRP) && s->gid != 0;
+}
+
+static void advise_group(const struct socket_facts *s, struct finding *finding)
+{
+    findings_advise(finding, "as root: %susermod -aG " USERS_GROUP " %s\nthen start kilnd again%s",
+                    s->has_group ? "" : "groupadd --system " USERS_GROUP "; ",
+                    s->euid == 0 ? "USER" : s->user, s->euid == 0 ? "" : ", and log in again");
+}
+
 static bool judge_denied(const struct socket_facts *s, struct findings *f)
 {
     struct finding *denied;
-    bool group_may = s->mode & S_IWGRP;
+    bool group_may = lets_in_group(s);
     if (mode_lets_in(s)) {
         denied =
             findings_add(f, "permission", VERDICT_FAIL,
@@ -191,15 +217,25 @@ static bool judge_denied(const struct socket_facts *s, struct findings *f)
         findings_advise(denied, "as root: usermod -aG %s %s\nthen log in again", s->group, s->user);
     } else {
         denied = findings_add(f, "permission", VERDICT_FAIL,
-                              "the socket is for user %s alone (mode %04o)", s->owner,
-                              (unsigned)(s->mode & 07777));
-        findings_advise(denied,
-                        s->uid == 0 ? "as root: groupadd --system kiln; usermod -aG kiln %s; then "
-                                      "start kilnd again, and log in again"
-                                    : "start one of your own, as %s: kilnd &",
-                        s->user);
+                              "the socket is for user %s alone (group %s, mode %04o)", s->owner,
+                              s->group, (unsigned)(s->mode & 07777));
+        if (s->uid == 0)
+            advise_group(s, denied);
+        else
+            findings_advise(denied, "start one of your own, as %s: kilnd &", s->user);
     }
     return false;
+}
+
+static void judge_allowed(const struct socket_facts *s, struct findings *f)
+{
+    bool root_only = s->uid == 0 && !lets_in_group(s) && !(s->mode & S_IWOTH);
+    if (s->euid == 0 && s->is_system && root_only)
+        advise_group(s, findings_add(f, "permission", VERDICT_WARN,
+                                     "nobody but root may use it: kilnd had no group " USERS_GROUP
+                                     " to give it to"));
+    else
+        findings_add(f, "permission", VERDICT_OK, "user %s may use it", s->user);
 }
 
 bool socket_judge(const struct socket_facts *s, struct findings *f)
@@ -217,7 +253,7 @@ bool socket_judge(const struct socket_facts *s, struct findings *f)
     if (s->connect_errno == EACCES || s->connect_errno == EPERM)
         return judge_denied(s, f);
     if (s->connect_errno == 0 || s->connect_errno == EAGAIN) {
-        findings_add(f, "permission", VERDICT_OK, "user %s may use it", s->user);
+        judge_allowed(s, f);
         return true;
     }
     struct finding *dead =

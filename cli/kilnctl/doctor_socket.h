@@ -18,10 +18,14 @@ struct socket_facts {
     bool is_system;      /* the system's kilnd listens there, not one of the caller's own */
     bool has_unit;       /* its kilnd.socket is installed, and systemd runs */
     char elsewhere[256]; /* another of the usual places where there is a socket; "": none */
+    char own[256];       /* where one of the caller's own would be */
+    bool no_runtime;     /* and there is no folder for it: XDG_RUNTIME_DIR is not set */
     int stat_errno;      /* 0: there is something */
     mode_t mode;
     uid_t uid; /* its owner's */
+    gid_t gid;
     char owner[64], group[64];
+    bool has_group; /* this host has the group that lets users in */
     uid_t euid;
     char user[64];      /* the caller's name */
     bool in_group;      /* the caller's process has the socket's group */

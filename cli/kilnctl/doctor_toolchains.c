@@ -54,37 +54,54 @@ static void choose_targets(const struct line *line, const struct json *toolchain
                    json_get_text(json_first(json_get(toolchain, "targets")), "target", "opencl"));
 }
 
-/* A host that is busy, full, or closed to who asks says nothing about its compilers. */
-static bool is_untried(int rc)
+static enum trial_end end_of(int rc)
 {
-    return rc == KILN_E_BUSY || rc == KILN_E_FULL || rc == KILN_E_TIMED_OUT || rc == KILN_E_DENIED;
+    switch (rc) {
+    case KILN_E_OK: return TRIAL_MADE;
+    case KILN_E_BUSY:
+    case KILN_E_FULL:
+    case KILN_E_TIMED_OUT:
+    case KILN_E_DENIED: return TRIAL_UNTRIED;
+    case KILN_E_UNAVAILABLE: return TRIAL_UNREACHED;
+    default: return TRIAL_MADE_NONE;
+    }
 }
 
-void toolchain_judge(const struct toolchain_trial *trial, struct findings *f)
+enum trial_end toolchain_judge(const struct toolchain_trial *trial, struct findings *f)
 {
-    if (!trial->rc) {
-        findings_add(f, CHECK, VERDICT_OK, "%.20s makes a kernel for %.100s", trial->name,
-                     trial->target);
-        return;
+    struct finding *finding;
+    const char *name = trial->name, *target = trial->target;
+    enum trial_end end = end_of(trial->rc);
+    switch (end) {
+    case TRIAL_MADE:
+        findings_add(f, CHECK, VERDICT_OK, "%.20s makes a kernel for %.100s", name, target);
+        break;
+    case TRIAL_UNTRIED:
+        findings_add(f, CHECK, VERDICT_UNSEEN, "%.20s was not tried for %.100s: %.300s", name,
+                     target, trial->why);
+        break;
+    case TRIAL_UNREACHED:
+        finding =
+            findings_add(f, CHECK, VERDICT_WARN, "%.20s could not be asked for %.100s: %.300s",
+                         name, target, trial->why);
+        findings_advise(finding,
+                        "it is not known what it can do: mend what is said, or ask again where "
+                        "kilnd or a compiler was just exchanged");
+        break;
+    case TRIAL_MADE_NONE: /* there may be another that can do this target */
+        finding = findings_add(f, CHECK, VERDICT_WARN, "%.20s makes none for %.100s: %.300s", name,
+                               target, trial->why);
+        findings_advise(finding,
+                        "where no other compiler does, install another version of it; 'kilnctl "
+                        "toolchain ls --probe %.100s' says which targets each can do",
+                        target);
+        break;
     }
-    if (is_untried(trial->rc)) {
-        findings_add(f, CHECK, VERDICT_UNSEEN, "%.20s was not tried for %.100s: %.300s",
-                     trial->name, trial->target, trial->why);
-        return;
-    }
-    /* There may be another that can do this target. */
-    struct finding *finding =
-        findings_add(f, CHECK, VERDICT_WARN, "%.20s makes none for %.100s: %.300s", trial->name,
-                     trial->target, trial->why);
-    findings_advise(
-        finding,
-        "where no other compiler does, install another version of it; 'kilnctl toolchain "
-        "ls --probe %.100s' says which targets each can do",
-        trial->target);
+    return end;
 }
 
-static void try_one(struct kiln_client *client, const char *name, const struct line *line,
-                    const char *target, struct findings *f)
+static enum trial_end try_one(struct kiln_client *client, const char *name, const struct line *line,
+                              const char *target, struct findings *f)
 {
     struct kiln_kernel *kernel = NULL;
     struct kiln_error err = { 0 };
@@ -95,13 +112,14 @@ static void try_one(struct kiln_client *client, const char *name, const struct l
                                                .source = line->source };
     int rc = kiln_kernel_fetch_source(client, &source, COMPILE_MS, &kernel, &err);
     kiln_kernel_unref(kernel);
-    toolchain_judge(
+    return toolchain_judge(
         &(struct toolchain_trial){ .name = name, .target = target, .rc = rc, .why = err.text }, f);
 }
 
-static void try_toolchain(struct kiln_client *client, const struct json *toolchain,
-                          const struct json *devices, struct findings *f)
+static unsigned try_toolchain(struct kiln_client *client, const struct json *toolchain,
+                              const struct json *devices, struct findings *f)
 {
+    unsigned ends = 0;
     struct targets targets;
     const char *family = json_get_text(toolchain, "family", "");
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
@@ -109,8 +127,10 @@ static void try_toolchain(struct kiln_client *client, const struct json *toolcha
             continue;
         choose_targets(&lines[i], toolchain, devices, &targets);
         for (size_t t = 0; t < targets.count; t++)
-            try_one(client, json_get_text(toolchain, "name", ""), &lines[i], targets.items[t], f);
+            ends |= try_one(client, json_get_text(toolchain, "name", ""), &lines[i],
+                            targets.items[t], f);
     }
+    return ends;
 }
 
 static void advise_install(struct finding *finding)
@@ -120,21 +140,30 @@ static void advise_install(struct finding *finding)
                  "AMD, pocl-opencl-icd for OpenCL; NVRTC comes with CUDA\n"
                  "kilnd looks again within a minute, and when it is started again; KILN_ROCM_PATH, "
                  "KILN_CUDA_PATH in kilnd's "
-                 "environment name another place");
+                 "environment name another place\n"
+                 "a host whose packages have all its kernels needs none: there set 'workers' to 0 "
+                 "in kilnd.json");
 }
 
-void toolchains_conclude(size_t first, struct findings *f)
+void toolchains_conclude(unsigned ends, struct findings *f)
 {
-    for (size_t i = first; i < f->count; i++) {
-        if (f->items[i].verdict == VERDICT_OK || f->items[i].verdict == VERDICT_UNSEEN)
-            return;
+    if (ends & (TRIAL_MADE | TRIAL_UNTRIED))
+        return;
+    if (!(ends & TRIAL_UNREACHED)) {
+        advise_install(
+            findings_add(f, CHECK, VERDICT_FAIL, "no compiler of this host makes a kernel"));
+        return;
     }
-    advise_install(findings_add(f, CHECK, VERDICT_FAIL, "no compiler of this host makes a kernel"));
+    struct finding *finding =
+        findings_add(f, CHECK, VERDICT_FAIL, "kilnd gets no kernel compiled at the moment");
+    findings_advise(finding,
+                    "'kilnctl status' says how many compiler processes there are; their trouble is "
+                    "in kilnd's log: journalctl -u kilnd -u \"kiln-compiler@*\"");
 }
 
 void toolchains_judge_unknown(int rc, const char *why, struct findings *f)
 {
-    if (is_untried(rc))
+    if (end_of(rc) == TRIAL_UNTRIED)
         findings_add(f, CHECK, VERDICT_UNSEEN, "kilnd does not tell: %.300s", why);
     else
         advise_install(findings_add(f, CHECK, VERDICT_FAIL, "%.400s", why));
@@ -151,7 +180,7 @@ static void try_all(const struct invocation *invocation, const struct json *list
 {
     __attribute__((cleanup(kiln_client_auto))) struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
-    size_t first = f->count;
+    unsigned ends = 0;
     /* A client that has this set is not answered from what is stored: it is compiled, now. */
     setenv("KILN_DISABLE_CACHE", "1", 1);
     if (session_open(invocation->common, "kilnctl", &client, &err)) {
@@ -159,8 +188,8 @@ static void try_all(const struct invocation *invocation, const struct json *list
         return;
     }
     for (const struct json *j = json_first(list); j; j = json_next(j))
-        try_toolchain(client, j, devices, f);
-    toolchains_conclude(first, f);
+        ends |= try_toolchain(client, j, devices, f);
+    toolchains_conclude(ends, f);
 }
 
 void toolchains_check(const struct invocation *invocation, const struct json *devices,

@@ -16,10 +16,16 @@ struct toolchain_trial {
     const char *why; /* its sentence, where it failed */
 };
 
-void toolchain_judge(const struct toolchain_trial *trial, struct findings *findings);
-/* Behind the last trial; the first one's finding was the |first|.  Adds a failure where every
- * compiler was tried, and none made a kernel. */
-void toolchains_conclude(size_t first, struct findings *findings);
+enum trial_end { /* what it says of the compiler; they can be added up */
+                 TRIAL_MADE = 1,
+                 TRIAL_MADE_NONE = 2,
+                 TRIAL_UNTRIED = 4,   /* the host is busy, full, or closed to who asks */
+                 TRIAL_UNREACHED = 8, /* its process, or kilnd, did not live to ask it */
+};
+enum trial_end toolchain_judge(const struct toolchain_trial *trial, struct findings *findings);
+/* Behind the last trial; |ends| are those of all.  Adds a failure where every compiler was to be
+ * tried, and none made a kernel. */
+void toolchains_conclude(unsigned ends, struct findings *findings);
 /* Why there is no list of compilers. */
 void toolchains_judge_unknown(int rc, const char *why, struct findings *findings);
 /* Where kilnd runs no compiler at all. */

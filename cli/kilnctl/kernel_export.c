@@ -113,7 +113,7 @@ static int write_one(const struct export_options *o, const struct json *entry,
     int rc = check_unused(path, err);
     if (!rc && !o->force && access(path, F_OK) == 0)
         rc = cli_fail(err, KILN_E_IO,
-                      "there is a '%s' already: export into another folder, or give --force to "
+                      "'%s' is there already: export into another folder, or give --force to "
                       "replace it",
                       path);
     return rc ? rc : new_file_write(&file, err);

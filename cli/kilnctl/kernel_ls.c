@@ -134,7 +134,9 @@ static int list_table(const struct invocation *invocation, struct kiln_error *er
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while listing kernels");
     struct listing listing = { .options = invocation->options, .table = table };
     int rc = list_pages(invocation, &listing, err);
-    return rc ? rc : table_print(table, stdout, err);
+    if (!rc && listing.count == 0)
+        puts("no stored kernel matches");
+    return rc || listing.count == 0 ? rc : table_print(table, stdout, err);
 }
 
 /* Collected first: a list that breaks off half-way prints nothing. */

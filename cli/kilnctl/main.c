@@ -23,6 +23,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NAME_MOST 64 /* of a command, with its group */
+#define ALIKE_MOST 2 /* letters between a command and what was typed for it */
+
 /* Long enough for a kilnd that is there. */
 #define PING_MS 500
 
@@ -59,6 +62,32 @@ static int fail_group(const char *group, struct kiln_error *err)
                     names);
 }
 
+/* The command that was perhaps meant; NULL: none is near. */
+static const char *nearest_command(const char *typed)
+{
+    const char *nearest = NULL;
+    size_t least = ALIKE_MOST + 1;
+    for (size_t i = 0; command_at(i); i++) {
+        size_t far = options_distance(typed, command_at(i)->name);
+        if (far < least && far < strlen(typed)) {
+            least = far;
+            nearest = command_at(i)->name;
+        }
+    }
+    return nearest;
+}
+
+static int fail_unknown(const char *first, const char *second, struct kiln_error *err)
+{
+    char typed[2 * NAME_MOST + 2];
+    snprintf(typed, sizeof(typed), "%.64s%s%.64s", first, second ? " " : "", second ? second : "");
+    const char *near = nearest_command(typed);
+    if (!near)
+        near = nearest_command(first);
+    return cli_fail(err, KILN_E_INVALID, "'%s' is not a command%s%s%s; 'kilnctl --help' lists them",
+                    typed, near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
 static int fail_no_command(const struct call *call, struct kiln_error *err)
 {
     if (call->before.count == 0)
@@ -69,8 +98,7 @@ static int fail_no_command(const struct call *call, struct kiln_error *err)
     if (rc)
         return rc;
     bool more = call->before.count > 1 && call->before.words[1][0] != '-';
-    return cli_fail(err, KILN_E_INVALID, "'%s%s%s' is not a command; 'kilnctl --help' lists them",
-                    call->before.words[0], more ? " " : "", more ? call->before.words[1] : "");
+    return fail_unknown(call->before.words[0], more ? call->before.words[1] : NULL, err);
 }
 
 static int check_words(const struct call *call, struct kiln_error *err)

@@ -92,7 +92,7 @@ static void sync_folder(const char *path)
 static int fail_write(const struct new_file *file, int errnum, struct kiln_error *err)
 {
     if (errnum == EEXIST)
-        return cli_fail(err, KILN_E_IO, "there is a '%s' already", file->path);
+        return cli_fail(err, KILN_E_IO, "'%s' is there already", file->path);
     cli_fail_errno(err, errnum, "cannot write '%s'", file->path);
     if (errnum == ENOSPC || errnum == EDQUOT)
         err->code = KILN_E_FULL;

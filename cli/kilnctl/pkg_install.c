@@ -143,6 +143,34 @@ static void print(const struct json *package)
     puts(line);
 }
 
+static bool fits_gpu(const struct json *gpu, const char *name)
+{
+    for (const struct json *j = json_first(json_get(gpu, "packages")); j; j = json_next(j)) {
+        const char *fit = json_get_text(j, "fit", "");
+        bool used = strcmp(fit, "exact") == 0 || strcmp(fit, "arch") == 0;
+        if (used && strcmp(json_get_text(j, "name", ""), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* One for other hosts is installed all the same: a node image is made anywhere. */
+static void note_fit(const struct invocation *invocation, const struct json *package)
+{
+    KILN_AUTO(json) struct json *coverage = NULL;
+    struct kiln_error unknown = { .code = KILN_E_OK }; /* then nothing is said of it */
+    const char *name = json_get_text(package, "name", "?");
+    if (admin_ask(invocation, "package_coverage", NULL, &coverage, &unknown))
+        return;
+    const struct json *gpus = json_get(coverage, "gpus");
+    for (const struct json *j = json_first(gpus); j; j = json_next(j)) {
+        if (fits_gpu(j, name))
+            return;
+    }
+    if (json_count(gpus) > 0)
+        puts("it fits no GPU of this host: 'kilnctl pkg coverage' shows what would");
+}
+
 static int run(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
@@ -152,6 +180,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (invocation->common->json)
         return output_json(reply, err);
     print(reply);
+    note_fit(invocation, reply);
     return KILN_E_OK;
 }
 

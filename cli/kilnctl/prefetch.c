@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/prefetch_check.h"
+#include "cli/kilnctl/prefetch_kept.h"
 #include "cli/kilnctl/prefetch_run.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
@@ -26,8 +28,11 @@ static const struct option options[] = {
 static int print_json(const struct prefetch *p, const struct invocation *invocation, int rc,
                       struct kiln_error *err)
 {
+    char note[PREFETCH_NOTE_MOST];
     struct kiln_error unused = { 0 };
     KILN_AUTO(json) struct json *json = prefetch_report_json(&p->report);
+    if (prefetch_note(p->options.target, note))
+        json_set_text(json, "note", note);
     if (rc)
         json_set(json, "error", outcome_error_json(err));
     int printed = output_json(json, rc ? &unused : err);
@@ -52,9 +57,17 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         .jobs = o->jobs.given ? (size_t)o->jobs.value : 0,
         .label = "prefetch",
     };
-    int rc = prefetch_run(&question, &p, err);
+    char note[PREFETCH_NOTE_MOST];
+    struct prefetch_kept kept = { 0 };
+    if (!invocation->common->json && prefetch_note(o->target, note))
+        fprintf(stderr, "kilnctl: note: %s\n", note);
+    int rc = prefetch_kept_begin(invocation, &kept, err);
+    if (!rc)
+        rc = prefetch_run(&question, &p, err);
     if (!p.begun)
         return rc;
+    if (!rc)
+        rc = prefetch_kept_judge(invocation, &kept, &p.report.not_stored, err);
     if (p.json)
         return print_json(&p, invocation, rc, err);
     prefetch_report_print(&p.report, stdout);
@@ -67,9 +80,12 @@ const struct command command_prefetch = {
     .summary = "have kernels compiled before anybody asks",
     .help =
         "Reads MIOpenDriver command lines from FILE ('-': standard input), such as those that\n"
-        "MIOPEN_ENABLE_LOGGING_CMD=1 logs, and has every kernel they need compiled and stored.\n"
-        "Needs no GPU: any target that a compiler of this host can build will do.  Work that\n"
-        "somebody waits for goes first.  --timeout is the wait for 256 problems (30 minutes).",
+        "MIOPEN_ENABLE_LOGGING_CMD=1 logs, and has every kernel they need compiled and stored.  "
+        "Fails\n"
+        "where kilnd cannot store them, too: its disk is full, say.  Needs no GPU: any target that "
+        "a\n"
+        "compiler of this host can build will do.  Work that somebody waits for goes first.\n"
+        "--timeout is the wait for 256 problems (30 minutes).",
     .least_words = 1,
     .most_words = 1,
     .options = options,

@@ -96,6 +96,35 @@ static bool packages_may_serve(const struct invocation *invocation, const char *
     return false;
 }
 
+/* As HIP names devices; archs that it names without features are not here. */
+static const struct arch_features {
+    const char *arch, *usual;
+} with_features[] = {
+    { "gfx906", ":sramecc+:xnack-" }, { "gfx908", ":sramecc+:xnack-" },
+    { "gfx90a", ":sramecc+:xnack-" }, { "gfx940", ":sramecc+:xnack-" },
+    { "gfx941", ":sramecc+:xnack-" }, { "gfx942", ":sramecc+:xnack-" },
+    { "gfx950", ":sramecc+:xnack-" }, { "gfx900", ":xnack-" },
+    { "gfx902", ":xnack-" },          { "gfx909", ":xnack-" },
+    { "gfx90c", ":xnack-" },          { "gfx1010", ":xnack-" },
+    { "gfx1011", ":xnack-" },         { "gfx1012", ":xnack-" },
+    { "gfx1013", ":xnack-" },
+};
+
+const char *prefetch_note(const char *target, char text[PREFETCH_NOTE_MOST])
+{
+    for (size_t i = 0; i < sizeof(with_features) / sizeof(with_features[0]); i++) {
+        const struct arch_features *known = &with_features[i];
+        if (strcmp(known->arch, target) != 0)
+            continue;
+        snprintf(text, PREFETCH_NOTE_MOST,
+                 "jobs on such GPUs ask for %s%s, or what 'kiln-driver devices' prints there: the "
+                 "kernels for '%s' are others, and serve none of them",
+                 known->arch, known->usual, target);
+        return text;
+    }
+    return NULL;
+}
+
 static int check_toolchains(const struct invocation *invocation, const char *target,
                             const char *toolchain, bool *ret_doubtful, struct kiln_error *err)
 {

@@ -128,6 +128,8 @@ void prefetch_report_print(const struct prefetch_report *report, FILE *out)
     table_count(table, "problems", report->problems);
     tier_rows(&report->tiers, table);
     table_count(table, "failed", report->failed);
+    if (report->not_stored)
+        table_count(table, "not stored", report->not_stored);
     table_seconds(table, "time", report->seconds);
     table_seconds(table, "compilers' time", report->compile_s);
     if (table_print(table, out, &err))
@@ -158,6 +160,7 @@ struct json *prefetch_report_json(const struct prefetch_report *report)
     json_set_u64(json, "repeats", report->repeats);
     tier_json(&report->tiers, json);
     json_set_u64(json, "failed", report->failed);
+    json_set_u64(json, "not_stored", report->not_stored);
     json_set_number(json, "seconds", report->seconds);
     json_set_number(json, "compile_s", report->compile_s);
     json_set(json, "failures", failures_json(report));

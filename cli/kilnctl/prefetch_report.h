@@ -24,6 +24,7 @@ struct prefetch_report {
     struct tier_counts tiers;          /* distinct kernels by who had them */
     double compile_s;                  /* compilers' time, all together */
     double seconds;                    /* wall clock */
+    uint64_t not_stored;               /* kernels that the disk has no room for */
     struct prefetch_failure *failures; /* owned */
     size_t recorded;                   /* of the failures; all but for lack of memory */
     char (*keys)[65];                  /* owned: open-addressing table of the kernels counted */

@@ -88,7 +88,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     const struct json *toolchains = json_get(reply, "toolchains");
     if (json_count(toolchains) == 0)
         puts("kilnd found no compiler on this host: install hiprtc, clang, NVRTC or an OpenCL "
-             "runtime and restart it");
+             "runtime; it looks again within a minute");
     rc = json_count(toolchains) ? print_toolchains(toolchains, err) : KILN_E_OK;
     if (!rc)
         rc = print_targets(toolchains, err);

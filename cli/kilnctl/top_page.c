@@ -85,10 +85,11 @@ static void put_head(struct writer *w, const struct top_view *v)
     char kernels[UNITS_TEXT_MOST];
     const struct json *stats = v->sample->stats, *status = v->sample->status;
     const struct json *store = json_get(status, "store");
-    put(w, TOP_TITLE, "kilnd %s   pid %llu   up %s   %llu clients",
+    uint64_t clients = json_get_u64(stats, "clients", 0);
+    put(w, TOP_TITLE, "kilnd %s   pid %llu   up %s   %llu client%s",
         json_get_text(status, "version", "?"), (unsigned long long)json_get_u64(status, "pid", 0),
-        units_seconds(json_get_number(status, "uptime_s", 0), up),
-        (unsigned long long)json_get_u64(stats, "clients", 0));
+        units_seconds(json_get_number(status, "uptime_s", 0), up), (unsigned long long)clients,
+        clients == 1 ? "" : "s");
     put_rates(w, v);
     put(w, TOP_PLAIN, "Store %s of %s, %s   hot set %s",
         units_size(json_get_u64(store, "taken_bytes", 0), stored),

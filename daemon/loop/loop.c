@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/loop/uv_handle.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define DESCRIPTORS 12 /* that libuv opens for a loop, with some to spare */
 
 #ifdef __SANITIZE_THREAD__
 /* libuv closes descriptors by a bare system call that the sanitizer does not see, so it takes the
@@ -18,8 +23,30 @@ enum kiln_code loop_fail(struct kiln_err *err, int status, const char *what)
     return kiln_fail_errno(err, -status, "%s", what);
 }
 
+/* libuv calls abort where it cannot make its pipes and event descriptors: whether it can is seen
+ * before it tries. */
+static enum kiln_code check_descriptors(struct kiln_err *err)
+{
+    int fds[DESCRIPTORS], count = 0;
+    while (count < DESCRIPTORS && (fds[count] = eventfd(0, EFD_CLOEXEC)) >= 0)
+        count++;
+    int errnum = errno;
+    bool enough = count == DESCRIPTORS;
+    while (count > 0)
+        close(fds[--count]);
+    return enough
+               ? KILN_OK
+               : kiln_fail_errno(err, errnum,
+                                 "cannot open the %d descriptors of an event loop (LimitNOFILE=, "
+                                 "ulimit -n)",
+                                 DESCRIPTORS);
+}
+
 enum kiln_code loop_create(struct loop **ret_loop, struct kiln_err *err)
 {
+    enum kiln_code enough = check_descriptors(err);
+    if (enough)
+        return enough;
     struct loop *loop = calloc(1, sizeof(*loop));
     if (!loop)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the event loop");

@@ -5,11 +5,14 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
 #define ADMIN_GROUP "kiln-admin"
 /* Supplementary groups looked at without allocating; Linux allows 65536. */
 #define GROUPS_USUAL 64
+#define OVERFLOW_ID 65534u /* Linux's DEFAULT_OVERFLOWUID and DEFAULT_OVERFLOWGID */
+#define NO_UID ((uid_t)-1) /* what a socket has whose peer the kernel never knew */
 
 static gid_t group_named(const char *name)
 {
@@ -20,6 +23,22 @@ static gid_t group_named(const char *name)
 gid_t peer_admin_group(void) { return group_named(ADMIN_GROUP); }
 
 gid_t peer_publish_group(const char *name) { return group_named(name); }
+
+static unsigned number_in(const char *path)
+{
+    unsigned number = 0;
+    FILE *file = fopen(path, "re");
+    bool is_read = file && fscanf(file, "%u", &number) == 1;
+    if (file)
+        fclose(file);
+    return is_read ? number : OVERFLOW_ID;
+}
+
+struct peer_overflow peer_overflow(void)
+{
+    return (struct peer_overflow){ .uid = number_in("/proc/sys/kernel/overflowuid"),
+                                   .gid = number_in("/proc/sys/kernel/overflowgid") };
+}
 
 static bool holds(const gid_t *groups, size_t count, gid_t wanted)
 {
@@ -44,30 +63,37 @@ static bool is_member(int fd, gid_t wanted)
     return holds(many, size / sizeof(*many), wanted);
 }
 
-static bool is_in(int fd, const struct ucred *who, gid_t group)
+/* What the overflow group stands for may be any group at all. */
+static bool is_in(int fd, const struct ucred *who, gid_t group,
+                  const struct peer_overflow *overflow)
 {
-    return group != PEER_NO_GROUP && (who->gid == group || is_member(fd, group));
+    return group != PEER_NO_GROUP && group != overflow->gid &&
+           (who->gid == group || is_member(fd, group));
 }
 
-static enum role role_of(int fd, const struct ucred *who, const struct peer_groups *groups)
+static enum role role_of(int fd, const struct ucred *who, const struct peer_groups *groups,
+                         const struct peer_overflow *overflow)
 {
-    if (who->uid == 0 || who->uid == geteuid() || is_in(fd, who, groups->admin))
+    if (who->uid == 0 || who->uid == geteuid() || is_in(fd, who, groups->admin, overflow))
         return ROLE_ADMIN;
-    return is_in(fd, who, groups->publish) ? ROLE_PUBLISH : ROLE_USE;
+    return is_in(fd, who, groups->publish, overflow) ? ROLE_PUBLISH : ROLE_USE;
 }
 
-enum kiln_code peer_of(int fd, const struct peer_groups *groups, struct peer *ret_peer,
+enum kiln_code peer_of(int fd, const struct peer_groups *groups,
+                       const struct peer_overflow *overflow, struct peer *ret_peer,
                        struct kiln_err *err)
 {
     struct ucred who;
     socklen_t size = sizeof(who);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
         return kiln_fail_errno(err, errno, "cannot tell who connected");
+    bool is_anonymous = who.uid == overflow->uid || who.uid == NO_UID;
     *ret_peer = (struct peer){
-        .uid = who.uid,
+        .uid = is_anonymous ? overflow->uid : who.uid,
         .gid = who.gid,
         .pid = who.pid,
-        .role = role_of(fd, &who, groups),
+        .role = is_anonymous ? ROLE_USE : role_of(fd, &who, groups, overflow),
+        .is_anonymous = is_anonymous,
     };
     return KILN_OK;
 }

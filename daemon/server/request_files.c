@@ -39,11 +39,24 @@ bool request_files_received(struct request_files *files, const struct msghdr *me
             fits = keep(files, fd) && fits;
         }
     }
+    files->is_cut |= !fits;
     return fits;
+}
+
+bool request_files_are(const struct request_files *files, unsigned announced)
+{
+    return files->count == announced && !files->is_cut;
+}
+
+void request_files_give(struct request_files *files)
+{
+    files->count = 0;
+    files->is_cut = false;
 }
 
 void request_files_drop(struct request_files *files)
 {
     while (files->count > 0)
         closer_take(files->closer, files->uid, files->fds[--files->count]);
+    files->is_cut = false;
 }

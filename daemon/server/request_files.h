@@ -22,6 +22,7 @@
 struct request_files {
     int fds[LIMIT_REQUEST_FILES];
     unsigned count;
+    bool is_cut; /* more came than may, or than we could take: they are not what was announced */
     struct closer *closer; /* borrowed */
     uid_t uid;             /* who sends them */
 };
@@ -37,5 +38,9 @@ void request_files_init(struct request_files *files, struct closer *closer, uid_
 void request_files_expect(struct request_files_room *room, struct msghdr *message);
 /* After recvmsg.  False when more came than may. */
 bool request_files_received(struct request_files *files, const struct msghdr *message);
+/* Whether just |announced| came. */
+bool request_files_are(const struct request_files *files, unsigned announced);
+/* They are somebody else's from now on. */
+void request_files_give(struct request_files *files);
 /* Closes what is kept. */
 void request_files_drop(struct request_files *files);

@@ -60,7 +60,7 @@ static void unlink_session(struct server *server, struct session *s)
 static enum kiln_code welcome(struct server *server, int fd, uid_t *ret_uid, struct kiln_err *err)
 {
     struct peer peer;
-    enum kiln_code rc = peer_of(fd, &server->groups, &peer, err);
+    enum kiln_code rc = peer_of(fd, &server->groups, &server->overflow, &peer, err);
     if (rc)
         return rc;
     *ret_uid = peer.uid;
@@ -214,6 +214,7 @@ enum kiln_code server_create(const struct server_options *options, struct server
                                           .bytes_most = limits->bytes_per_uid };
     server->groups.admin = peer_admin_group();
     server->groups.publish = peer_publish_group(options->publish_group);
+    server->overflow = peer_overflow();
     server->owner.gone = on_closed;
     enum kiln_code rc =
         loop_watch_init(loop, &server->watch, &server->owner, listener->fd, on_connection, err);

@@ -59,6 +59,7 @@ struct server {
     struct accounts accounts;
     struct session *sessions; /* owned list */
     struct peer_groups groups;
+    struct peer_overflow overflow;
     int spare_fd; /* owned: given up for a moment when descriptors run out, to refuse politely */
     bool draining;
     struct loop_owner owner;

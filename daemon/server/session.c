@@ -111,7 +111,7 @@ static enum kiln_code handle_with_files(struct session *s, const struct frame_he
         caller->files[i] = s->files.fds[i];
     caller->file_count = header->descriptors;
     if (header->descriptors > 0)
-        s->files.count = 0;
+        request_files_give(&s->files);
     enum kiln_code rc = service_handle(s->server->engine, caller, header, body, err);
     for (unsigned i = 0; i < caller->file_count; i++) {
         if (caller->files[i] >= 0)
@@ -125,11 +125,11 @@ static void handle(struct session *s, const struct frame_header *header, struct 
 {
     struct kiln_err err;
     kiln_err_init(&err);
-    if (header->descriptors > 0 && header->descriptors != s->files.count) {
+    if (header->descriptors > 0 && !request_files_are(&s->files, header->descriptors)) {
         kiln_fail(&err, KILN_INVALID,
-                  "request '%s' announces %u descriptors, %u came with it (at most %u may)",
+                  "request '%s' announces %u descriptors, %u%s came with it (at most %u may)",
                   message_name(header->type), header->descriptors, s->files.count,
-                  LIMIT_REQUEST_FILES);
+                  s->files.is_cut ? " and more" : "", LIMIT_REQUEST_FILES);
         refuse(s, header->request_id, &err);
         return;
     }
@@ -141,7 +141,7 @@ static void handle(struct session *s, const struct frame_header *header, struct 
 static void drop_strays(struct session *s)
 {
     bool expected = inbox_is_partial(&s->inbox) && s->end == END_NOT;
-    if (s->files.count == 0 || expected)
+    if ((s->files.count == 0 && !s->files.is_cut) || expected)
         return;
     request_files_drop(&s->files);
     s->server->counts.protocol_errors++;
@@ -297,9 +297,12 @@ enum kiln_code session_open(struct server *server, int fd, const struct peer *pe
                            .fd = fd,
                            .owner.gone = on_gone };
     request_files_init(&s->files, server->closer, peer->uid);
-    s->caller = (struct caller){
-        .ops = &caller_ops, .uid = peer->uid, .gid = peer->gid, .pid = peer->pid, .role = peer->role
-    };
+    s->caller = (struct caller){ .ops = &caller_ops,
+                                 .uid = peer->uid,
+                                 .gid = peer->gid,
+                                 .pid = peer->pid,
+                                 .role = peer->role,
+                                 .is_anonymous = peer->is_anonymous };
     enum kiln_code rc = closer_join(server->closer, peer->uid, err);
     if (rc)
         return rc;

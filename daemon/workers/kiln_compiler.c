@@ -2,13 +2,14 @@
 /*
  * kiln-compiler: a process that compiles what kilnd sends it, one job at a time.
  *
- *     kiln-compiler --temp DIR [--max-jobs N] [--limits ...] [--user ...]
+ *     kiln-compiler --temp DIR [--max-jobs N] [--limits ...] [--user ...] [--outside ...]
  *     the socket is descriptor 3
  *
  *   main                  arguments, then surroundings, then jobs
- *   settle                limits, another user, dies with kilnd, own process group, private folder,
- *                         short environment, and no files but those a compiler needs
- *   compiler_worker_serve engine/compile/worker.c: the jobs
+ *   enter_box             limits, own process group, namespaces, another user: what needs
+ *                         privileges, until there are none
+ *   settle                dies with kilnd, private folder, short environment, and nothing of the
+ * host but what a compiler needs compiler_worker_serve engine/compile/worker.c: the jobs
  *
  * It is started by kilnd, as kilnd's user: what it may not do it gives up itself, before it looks
  * at a toolchain or a job.
@@ -17,6 +18,7 @@
 #include "engine/compile/confine.h"
 #include "engine/compile/process_limits.h"
 #include "engine/compile/worker_wire.h"
+#include "engine/sandbox/capabilities.h"
 #include "engine/sandbox/change_user.h"
 
 #include <errno.h>
@@ -24,6 +26,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,15 +38,17 @@
 #define EXIT_USAGE 2
 #define EXIT_SURROUNDINGS 4
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-/* The compilers' own leaks and races are not ours to mend. */
+/* What looks for leaks would have to look into this process, which the sandbox forbids. */
+#if defined(__SANITIZE_ADDRESS__)
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void) { return 1; }
+#elif defined(__SANITIZE_THREAD__)
+/* The compilers' own races are not ours to mend. */
 #define OTHERS(kind)                                                                       \
     kind ":libamdhip64\n" kind ":libhiprtc\n" kind ":libamd_comgr\n" kind ":libhsa\n" kind \
          ":libLLVM\n" kind ":libclang\n" kind ":libnvrtc\n" kind ":libpocl\n" kind         \
          ":libOpenCL\n" kind ":libhwloc\n"
-__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) { return OTHERS("leak"); }
 const char *__tsan_default_suppressions(void)
 {
     return OTHERS("race") OTHERS("deadlock") OTHERS("thread");
@@ -60,18 +65,20 @@ struct arguments_given {
     struct process_limits limits;
     const char *user; /* NULL: stays who it is */
     unsigned uid, gid;
+    const char *outside; /* kilnd's namespaces; NULL: those that it is started in */
 };
 
 static int usage(FILE *to, int status)
 {
     fprintf(to,
             "usage: kiln-compiler --temp DIR [--max-jobs N] [--limits S,MEMORY,OUTPUT] "
-            "[--user UID:GID]\n"
+            "[--user UID:GID] [--outside N,...]\n"
             "Started by kilnd with a socket as descriptor 3; of no use by hand.\n"
             "  --temp DIR      private folder, the only one it writes to\n"
             "  --max-jobs N    ends after N jobs (default: when kilnd closes the socket)\n"
             "  --limits ...    processor seconds of a job, bytes of addresses, bytes of one file\n"
             "  --user UID:GID  becomes that user and group before anything else\n"
+            "  --outside N,... numbers of the namespaces that it must not be in\n"
             "  --version       prints the version\n");
     return status;
 }
@@ -116,20 +123,17 @@ static int refuse(const char *flag, const char *wanted, const char *text)
 static int read_arguments(int argc, char **argv, struct arguments_given *given)
 {
     static const struct option known[] = {
-        { "temp", required_argument, NULL, 't' },
-        { "max-jobs", required_argument, NULL, 'n' },
-        { "describe", required_argument, NULL, 'd' },
-        { "version", no_argument, NULL, 'V' },
-        { "help", no_argument, NULL, 'h' },
-        { "resume", required_argument, NULL, 'r' },
-        { "limits", required_argument, NULL, 'l' },
-        { "user", required_argument, NULL, 'u' },
-        { NULL, 0, NULL, 0 },
+        { "temp", required_argument, NULL, 't' },     { "max-jobs", required_argument, NULL, 'n' },
+        { "describe", required_argument, NULL, 'd' }, { "version", no_argument, NULL, 'V' },
+        { "help", no_argument, NULL, 'h' },           { "resume", required_argument, NULL, 'r' },
+        { "limits", required_argument, NULL, 'l' },   { "user", required_argument, NULL, 'u' },
+        { "outside", required_argument, NULL, 'o' },  { NULL, 0, NULL, 0 },
     };
     for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
         switch (c) {
         case 't': given->temp = optarg; break;
         case 'd': given->describe = optarg; break;
+        case 'o': given->outside = optarg; break;
         case 'r': given->resume = read_files(optarg, given->files); break;
         case 'h': return usage(stdout, 0);
         case 'V': return printf("kiln-compiler %s\n", KILN_VERSION) > 0 ? 0 : 1;
@@ -195,18 +199,17 @@ static bool no_input(void)
     return fine;
 }
 
-/* Limits come first: a process that changed its user may not set its score for lack of memory. */
-static enum kiln_code give_up_rights(const struct arguments_given *given, struct kiln_err *err)
+/* ---- the box ---- */
+
+static enum kiln_code become_user(const struct arguments_given *given, struct kiln_err *err)
 {
-    struct process_limits limits = given->limits;
-    limits.jobs = given->max_jobs;
     enum kiln_code rc = KILN_OK;
-    if (given->limits_text && !given->resume)
-        rc = process_limits_apply(&limits, err);
-    if (rc || !given->user)
-        return rc;
-    rc = change_user(given->uid, given->gid, "compiler_user", err);
-    if (!rc && access("/proc/self/exe", X_OK) != 0)
+    if (given->user)
+        rc = change_user(given->uid, given->gid, "compiler_user", err);
+    /* A user namespace gives them to anyone. */
+    if (!rc && !give_up_capabilities())
+        rc = kiln_fail_errno(err, errno, "cannot give up the privileges of a compiler process");
+    if (!rc && given->user && access("/proc/self/exe", X_OK) != 0)
         rc = kiln_fail_errno(err, errno,
                              "user %u may not run this very program, which starts itself anew for "
                              "another toolchain (chmod o+rx)",
@@ -214,22 +217,58 @@ static enum kiln_code give_up_rights(const struct arguments_given *given, struct
     return rc;
 }
 
-/* Leaves |ret_notice| alone when all is as it should be. */
-static enum kiln_code confine(const char *folder, struct kiln_err *ret_notice, struct kiln_err *err)
+/* In those that stay behind: nothing is left to them but to wait. */
+static bool stay_behind(void *context)
 {
-    enum kiln_code rc = confine_to(folder, err);
-    if (rc != KILN_UNSUPPORTED)
+    const struct arguments_given *given = context;
+    struct kiln_err err = KILN_ERR_INIT;
+    enum kiln_code rc = KILN_OK;
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (given->user)
+        rc = change_user(given->uid, given->gid, "compiler_user", &err);
+    return rc == KILN_OK && give_up_capabilities();
+}
+
+/* Limits come first: a process that changed its user may not set its score for lack of memory.
+ * Namespaces need privileges: those of kilnd, or the ones that any user has in a user namespace of
+ * its own, which has to be that of whom it will be. */
+static enum kiln_code enter_box(struct arguments_given *given, char folder[PATH_MAX],
+                                struct confinement *c, struct kiln_err *err)
+{
+    struct process_limits limits = given->limits;
+    bool privileged = has_capability(CAP_SYS_ADMIN);
+    limits.jobs = given->max_jobs;
+    enum kiln_code rc = KILN_OK;
+    if (given->limits_text)
+        rc = process_limits_apply(&limits, err);
+    if (!rc && !realpath(given->temp, folder))
+        rc = kiln_fail_errno(err, errno, "there is no folder '%s'", given->temp);
+    if (!rc && !privileged && given->user)
+        rc = become_user(given, err);
+    if (rc)
         return rc;
-    kiln_fail(ret_notice, rc, "compilers may open whatever user %u may: %s", (unsigned)getuid(),
-              err->text);
+    setpgid(0, 0); /* so that kilnd can end it together with what it started */
+    c->is_workers_user = given->user != NULL;
+    rc = confine_begin(c, given->outside, folder, stay_behind, given, err);
+    return rc ? rc : become_user(given, err);
+}
+
+/* A process that starts anew is in its box already. */
+static enum kiln_code stay_in_box(const struct arguments_given *given, char folder[PATH_MAX],
+                                  struct kiln_err *err)
+{
+    if (given->user)
+        prctl(PR_SET_DUMPABLE, 0); /* starting a program has undone it */
+    if (!getcwd(folder, PATH_MAX))
+        return kiln_fail_errno(err, errno, "cannot tell the folder for temporary files");
     return KILN_OK;
 }
 
-static int settle(const struct arguments_given *given, struct kiln_err *ret_notice)
+static int settle(struct arguments_given *given, struct confinement *c)
 {
     char folder[PATH_MAX];
     struct kiln_err err = KILN_ERR_INIT;
-    if (give_up_rights(given, &err)) {
+    if (given->resume ? stay_in_box(given, folder, &err) : enter_box(given, folder, c, &err)) {
         fprintf(stderr, "kiln-compiler: %s\n", err.text);
         return EXIT_SURROUNDINGS;
     }
@@ -240,21 +279,18 @@ static int settle(const struct arguments_given *given, struct kiln_err *ret_noti
     sigaddset(&beyond_limit, SIGXFSZ);
     sigprocmask(SIG_BLOCK, &beyond_limit, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setpgid(0, 0); /* so that kilnd can end it together with what it started */
     umask(0077);
-    if (chdir(given->temp) != 0 || !getcwd(folder, sizeof(folder))) {
+    if (chdir(folder) != 0) {
         fprintf(stderr, "kiln-compiler: user %u cannot enter the folder '%s': %s\n",
-                (unsigned)getuid(), given->temp, strerror(errno));
+                (unsigned)getuid(), folder, strerror(errno));
         return EXIT_SURROUNDINGS;
     }
     if (!keep_few_variables() || !set_variables(folder) || !no_input()) {
         fprintf(stderr, "kiln-compiler: cannot set up its surroundings: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
-    if (!given->resume && confine(folder, ret_notice, &err)) {
-        fprintf(stderr, "kiln-compiler: %s\n", err.text);
-        return EXIT_SURROUNDINGS;
-    }
+    if (!given->resume)
+        confine_finish(c, folder);
     return 0;
 }
 
@@ -272,16 +308,15 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
-    struct kiln_err notice = KILN_ERR_INIT;
-    status = settle(&given, &notice);
+    static struct confinement confinement;
+    status = settle(&given, &confinement);
     if (status)
         return status;
     const struct compiler_worker_options options = {
         .socket_fd = SOCKET_FD,
         .max_jobs = given.max_jobs,
         .cpu_s = given.limits.cpu_s,
-        .landlock = notice.code == KILN_OK,
-        .notice = notice.text,
+        .sandbox = &confinement.report,
         .limits = given.limits_text,
         .user = given.user,
     };

@@ -155,8 +155,9 @@ static enum kiln_code settle(struct received_job *received, const struct transfe
     rc = transfer_confine(job, user, &why);
     die_with_parent(SIGTERM); /* after that: what changes credentials clears it */
     if (rc == KILN_UNSUPPORTED)
-        kiln_fail(ret_notice, rc, "transfers may open whatever user %u may: %s", (unsigned)getuid(),
-                  why.text);
+        kiln_fail(ret_notice, rc,
+                  "transfers, which run as user %u, are less confined than they should be: %.300s",
+                  (unsigned)getuid(), why.text);
     else if (rc)
         *err = why;
     return rc == KILN_UNSUPPORTED ? KILN_OK : rc;

@@ -31,7 +31,9 @@ struct pool {
     struct loop_owner owner;
     struct loop_timer restart; /* starts workers, one a turn */
     struct loop_timer settle;  /* does on the next turn what must not be done within a call */
-    bool greeted, landlock;    /* all workers say the same, as they run on one kernel */
+    char outside[NAMESPACE_TEXT_MOST]; /* kilnd's namespaces */
+    bool greeted;                      /* a worker has said: */
+    struct sandbox_report sandbox;     /* all say the same, as they run on one kernel */
     bool notice_given;
     bool stopping;
     bool closing;
@@ -213,15 +215,26 @@ static void on_restart(struct loop_timer *timer)
     keep_up(p);
 }
 
-static void on_ready(struct worker *w, bool landlock, const char *notice)
+/* One line, however many workers there are. */
+static void say_lack(struct pool *p)
+{
+    char missing[LAYERS_TEXT_MOST];
+    if (p->sandbox.has == LAYERS_ALL || p->notice_given)
+        return;
+    p->notice_given = true;
+    report_missing(&p->sandbox, missing);
+    log_event(LOG_EVENT_compiler_notice, NULL,
+              "compilers run without these layers of their sandbox: %s; to do: %s (%s)", missing,
+              report_advice(&p->sandbox), p->sandbox.why);
+}
+
+static void on_ready(struct worker *w, const struct sandbox_report *sandbox)
 {
     struct pool *p = w->context;
     p->failures = 0;
     p->greeted = true;
-    p->landlock = landlock;
-    if (*notice && !p->notice_given)
-        log_event(LOG_EVENT_compiler_notice, NULL, "%s", notice);
-    p->notice_given = p->notice_given || *notice;
+    p->sandbox = *sandbox;
+    say_lack(p);
     give_jobs(p);
 }
 
@@ -239,6 +252,10 @@ static void on_exited(struct worker *w, const struct kiln_err *err)
 {
     struct pool *p = w->context;
     forget(p, w);
+    if (w->blame == BLAME_UNCONFINED) {
+        p->greeted = true;
+        p->sandbox = w->sandbox;
+    }
     if (p->stopping)
         return;
     if (w->jobs == 0)
@@ -282,6 +299,8 @@ static void fill_options(struct pool *p, const struct pool_options *options)
         .temp = &p->temp,
         .program = p->program,
         .service = p->service,
+        .outside = p->outside,
+        .require_sandbox = options->require_sandbox,
         .limits = options->limits,
         .timeout_ms = options->timeout_ms,
         .start_timeout_ms =
@@ -315,6 +334,9 @@ enum kiln_code pool_create(const struct pool_options *options, struct pool **ret
         free_pool(p);
         return rc;
     }
+    struct namespace_ids own;
+    namespaces_read(&own);
+    namespaces_to_text(&own, p->outside);
     fill_options(p, options);
     loop_timer_init(options->loop, &p->restart, &p->owner, on_restart);
     loop_timer_init(options->loop, &p->settle, &p->owner, on_settle);
@@ -365,7 +387,8 @@ struct pool_confinement pool_confinement(const struct pool *p)
 {
     return (struct pool_confinement){ .user = user_of(p),
                                       .known = p->greeted,
-                                      .landlock = p->landlock };
+                                      .required = p->options.require_sandbox,
+                                      .sandbox = p->sandbox };
 }
 
 unsigned pool_out(const struct pool *p) { return p->out; }

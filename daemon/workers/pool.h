@@ -10,6 +10,7 @@
  * Threading  the loop's thread; done callbacks never run from within pool_compile
  */
 #include "daemon/workers/worker.h"
+#include "engine/sandbox/namespaces.h"
 
 struct pool;
 
@@ -21,6 +22,7 @@ struct pool_options {
     const char *temp_base;   /* folder for temporary files of children; made if absent */
     struct worker_user user; /* whom workers become, or whom the unit names */
     unsigned workers;        /* at least 1 */
+    bool require_sandbox;    /* the setting sandbox */
     struct process_limits limits; /* limits.jobs: a worker is replaced after so many */
     uint64_t timeout_ms;          /* wall clock of one job */
     uint64_t start_timeout_ms;    /* 0: the default */
@@ -34,10 +36,11 @@ struct pool_counts {
     uint64_t probe_crashes;   /* either, for a probe or a description */
 };
 
-struct pool_confinement { /* what keeps compilers from files that are none of theirs */
+struct pool_confinement { /* what keeps compilers from what is none of theirs */
     struct worker_user user;
-    bool known; /* a worker has said: */
-    bool landlock;
+    bool required; /* one that lacks a layer is not used */
+    bool known;    /* a worker has said: */
+    struct sandbox_report sandbox;
 };
 
 /* Starts nothing yet: the first worker comes with the next turn of the loop. */

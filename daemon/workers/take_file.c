@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
-/* One system call's worth: a stop must not wait for a whole package. */
+/* A stop waits for so much to be copied and written, not for a whole package. */
 #define PIECE (64u << 20)
 
 static enum kiln_code check_size(const struct stat *seen, uint64_t most, struct kiln_err *err)
@@ -26,16 +26,19 @@ static enum kiln_code check_size(const struct stat *seen, uint64_t most, struct 
 
 /* A file that shrinks meanwhile ends it early, one that grows is cut: both are refused later, by
  * the sum that was told. */
-static enum kiln_code copy_bytes(int from, int to, off_t size, struct kiln_err *err)
+static enum kiln_code copy_bytes(int from, int to, off_t size, const atomic_int *stopped,
+                                 struct kiln_err *err)
 {
     if (ioctl(to, FICLONE, from) == 0)
         return KILN_OK;
     for (off_t left = size; left > 0;) {
+        if (atomic_load(stopped))
+            return KILN_CANCELLED;
         ssize_t done =
             copy_file_range(from, NULL, to, NULL, left < PIECE ? (size_t)left : PIECE, 0);
         if (done < 0 && errno == EINTR)
             continue;
-        if (done < 0)
+        if (done < 0 || fdatasync(to) != 0)
             return kiln_fail_errno(err, errno, "cannot copy what kiln-transfer left");
         if (done == 0)
             break;
@@ -46,13 +49,13 @@ static enum kiln_code copy_bytes(int from, int to, off_t size, struct kiln_err *
 
 /* Sharing blocks takes all of a file, however it grew since it was looked at. */
 static enum kiln_code copy(int from, const char *to_path, off_t size, uint64_t most,
-                           struct kiln_err *err)
+                           const atomic_int *stopped, struct kiln_err *err)
 {
     struct stat copied;
     KILN_AUTO(fd) int to = open(to_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (to < 0)
         return kiln_fail_errno(err, errno, "cannot make the file '%s'", to_path);
-    enum kiln_code rc = copy_bytes(from, to, size, err);
+    enum kiln_code rc = copy_bytes(from, to, size, stopped, err);
     if (!rc && fstat(to, &copied) != 0)
         rc = kiln_fail_errno(err, errno, "cannot look at the file '%s'", to_path);
     if (!rc)
@@ -62,7 +65,8 @@ static enum kiln_code copy(int from, const char *to_path, off_t size, uint64_t m
     return rc;
 }
 
-enum kiln_code take_copy(const char *path, uint64_t size_most, struct kiln_err *err)
+enum kiln_code take_copy(const char *path, uint64_t size_most, const atomic_int *stopped,
+                         struct kiln_err *err)
 {
     char own[PATH_MAX];
     struct stat seen;
@@ -74,7 +78,7 @@ enum kiln_code take_copy(const char *path, uint64_t size_most, struct kiln_err *
     enum kiln_code rc = check_size(&seen, size_most, err);
     if (rc)
         return rc;
-    rc = copy(from, own, seen.st_size, size_most, err);
+    rc = copy(from, own, seen.st_size, size_most, stopped, err);
     if (!rc && rename(own, path) != 0)
         rc = kiln_fail_errno(err, errno, "cannot rename '%s'", own);
     if (rc)

@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/fs.h"
+#include "common/log.h"
 #include "daemon/folders.h"
 
 #include <dirent.h>
@@ -58,6 +59,14 @@ static bool is_ours(int base_fd, const char *name)
            st.st_uid == geteuid();
 }
 
+static void remove_it(int parent_fd, const char *path)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    if (fs_remove(parent_fd, path, &err))
+        log_event(LOG_EVENT_folder_kept, NULL, "what compilers left cannot be removed: %s",
+                  err.text);
+}
+
 static void sweep(const char *base)
 {
     __attribute__((cleanup(dir_auto))) DIR *dir = opendir(base);
@@ -68,7 +77,7 @@ static void sweep(const char *base)
             continue;
         KILN_AUTO(fd) int fd = lock_folder(dirfd(dir), e->d_name);
         if (fd >= 0)
-            fs_remove_tree(dirfd(dir), e->d_name);
+            remove_it(dirfd(dir), e->d_name);
     }
 }
 
@@ -127,7 +136,7 @@ void temp_root_close(struct temp_root *root)
 {
     if (root->fd < 0 || root->path[0] == '\0')
         return;
-    fs_remove_tree(AT_FDCWD, root->path);
+    remove_it(AT_FDCWD, root->path);
     close(root->fd);
     *root = (struct temp_root){ .fd = -1 };
 }

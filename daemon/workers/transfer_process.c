@@ -19,6 +19,30 @@ static struct kiln_err *err_of(struct transfer_process *p) { return &p->task->ou
 
 static bool is_launched(const struct transfer_process *p) { return *p->options->service != '\0'; }
 
+/* ---- what it is told to have been ---- */
+
+static void say_stop(struct transfer_process *p, enum transfer_stop stop)
+{
+    struct kiln_err *err = err_of(p);
+    switch (stop) {
+    case STOP_CANCELLED: kiln_fail(err, KILN_CANCELLED, "the transfer was cancelled"); break;
+    case STOP_SHUTDOWN: kiln_fail(err, KILN_UNAVAILABLE, "kilnd is shutting down"); break;
+    case STOP_DEADLINE:
+        kiln_fail(err, KILN_TIMED_OUT, "the transfer took longer than %.1f hours",
+                  (double)p->options->timeout_ms / 3.6e6);
+        break;
+    case STOP_SILENCE:
+        kiln_fail(err, KILN_TIMED_OUT,
+                  "kiln-transfer made no progress for %.0f seconds while %s, and was ended: is the "
+                  "disk of kilnd's state folder, or the filesystem that the file comes from, hung?",
+                  (double)p->options->silence_ms / 1e3, p->stage);
+        break;
+    default:
+        kiln_fail(err, KILN_IO, "kiln-transfer answered what is not an answer while %s", p->stage);
+        break;
+    }
+}
+
 /* ---- the end: one file out of the folder, or nothing ---- */
 
 /* It becomes kilnd's own; another name of it would be another way to write to it. */
@@ -28,6 +52,23 @@ static bool make_ours(const char *path, struct stat *ret_seen)
     return fd >= 0 && fstat(fd, ret_seen) == 0 && S_ISREG(ret_seen->st_mode) &&
            fchown(fd, geteuid(), getegid()) == 0 && fchmod(fd, 0644) == 0 &&
            fstat(fd, ret_seen) == 0 && ret_seen->st_nlink == 1;
+}
+
+/* What another user made below it may be beyond our rights. */
+static void remove_it(struct transfer_process *p, const char *path)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    if (fs_remove(AT_FDCWD, path, &err))
+        p->kept = err;
+}
+
+static void say_kept(const struct transfer_process *p)
+{
+    if (p->kept.code)
+        log_event(LOG_EVENT_folder_kept, NULL,
+                  "what kiln-transfer left cannot be removed, and is tried again when kilnd is "
+                  "started: %s",
+                  p->kept.text);
 }
 
 /* The folder was the process's to fill: what lies there need not be a file.  It is looked at where
@@ -43,12 +84,14 @@ static enum kiln_code take_file(struct transfer_process *p)
     if (rename(made, o->path) != 0)
         return kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s' (%s)", made,
                          strerror(errno));
-    enum kiln_code rc =
-        is_launched(p) ? take_copy(o->path, p->task->job.size_limit, &o->err) : KILN_OK;
+    enum kiln_code rc = is_launched(p)
+                            ? take_copy(o->path, p->task->job.size_limit, &p->unwanted, &o->err)
+                            : KILN_OK;
     if (!rc && !make_ours(o->path, &seen))
         rc = kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s'", made);
     if (rc) {
-        fs_remove_tree(AT_FDCWD, o->path);
+        remove_it(p, o->path);
+        o->err.code = rc;
         return rc;
     }
     o->size = (uint64_t)seen.st_size;
@@ -85,12 +128,15 @@ static void clear(struct task *task)
         p->task->outcome.path[0] = '\0';
     else if (p->task)
         take_manifest(p);
-    fs_remove_tree(AT_FDCWD, p->folder);
+    remove_it(p, p->folder);
 }
 
 static void on_cleared(struct task *task)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, work, task);
+    say_kept(p);
+    if (p->task && err_of(p)->code == KILN_CANCELLED && atomic_load(&p->unwanted))
+        say_stop(p, (enum transfer_stop)atomic_load(&p->unwanted));
     if (!p->is_orphan)
         p->options->ended(p);
     p->options->gone(p);
@@ -123,28 +169,6 @@ static void close_handles(struct transfer_process *p)
     p->socket = -1;
 }
 
-static void say_stop(struct transfer_process *p)
-{
-    struct kiln_err *err = err_of(p);
-    switch (p->stop) {
-    case STOP_CANCELLED: kiln_fail(err, KILN_CANCELLED, "the transfer was cancelled"); break;
-    case STOP_SHUTDOWN: kiln_fail(err, KILN_UNAVAILABLE, "kilnd is shutting down"); break;
-    case STOP_DEADLINE:
-        kiln_fail(err, KILN_TIMED_OUT, "the transfer took longer than %.1f hours",
-                  (double)p->options->timeout_ms / 3.6e6);
-        break;
-    case STOP_SILENCE:
-        kiln_fail(err, KILN_TIMED_OUT,
-                  "kiln-transfer made no progress for %.0f seconds while %s, and was ended: is the "
-                  "disk of kilnd's state folder, or the filesystem that the file comes from, hung?",
-                  (double)p->options->silence_ms / 1e3, p->stage);
-        break;
-    default:
-        kiln_fail(err, KILN_IO, "kiln-transfer answered what is not an answer while %s", p->stage);
-        break;
-    }
-}
-
 static void say_death(struct transfer_process *p, int status, int number)
 {
     const char *name = number ? sigabbrev_np(number) : NULL;
@@ -164,7 +188,7 @@ static void say_death(struct transfer_process *p, int status, int number)
 static void say_orphan(struct transfer_process *p)
 {
     if (p->stop == STOP_CANCELLED || p->stop == STOP_SHUTDOWN)
-        say_stop(p);
+        say_stop(p, p->stop);
     else
         kiln_fail(err_of(p), KILN_TIMED_OUT,
                   "kiln-transfer was killed while %s and is still there: the filesystem that the "
@@ -198,6 +222,9 @@ static void end_process(struct transfer_process *p)
 
 void transfer_process_stop(struct transfer_process *p, enum transfer_stop why)
 {
+    bool asked = why == STOP_CANCELLED || why == STOP_SHUTDOWN;
+    if (asked && !atomic_load(&p->unwanted))
+        atomic_store(&p->unwanted, (int)why);
     if (p->stop)
         return;
     p->stop = why;
@@ -271,7 +298,7 @@ static void on_exit_status(struct worker_process *process, int status, int numbe
     while (!p->told && !p->stop && read_report(p)) {
     }
     if (p->stop && !p->told)
-        say_stop(p);
+        say_stop(p, p->stop);
     else if (!p->told)
         say_death(p, status, number);
     close_handles(p);
@@ -386,7 +413,7 @@ static void on_folder_made(struct task *task)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, work, task);
     if (p->stop)
-        say_stop(p);
+        say_stop(p, p->stop);
     if (err_of(p)->code)
         start_clearing(p);
     else

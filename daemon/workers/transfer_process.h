@@ -21,6 +21,8 @@
 #include "daemon/workers/worker_process.h"
 #include "daemon/workers/worker_user.h"
 
+#include <stdatomic.h>
+
 #define TRANSFER_FOLDER_MOST 512
 
 struct transfer_process;
@@ -64,6 +66,8 @@ struct transfer_process {
     int socket; /* owned; -1 */
     bool running, told, is_orphan;
     enum transfer_stop stop;
+    atomic_int unwanted;  /* why its file is not to be copied any more: a transfer_stop */
+    struct kiln_err kept; /* of what it left: what could not be removed, and why */
     char folder[TRANSFER_FOLDER_MOST]; /* below the job's staging folder; "" when there is none */
     char stage[16];                    /* what it was at last */
     struct transfer_process *next;     /* its owner's list */
@@ -72,7 +76,7 @@ struct transfer_process {
 /* NULL when out of memory. */
 struct transfer_process *transfer_process_start(const struct transfer_process_options *options,
                                                 void *context, struct transfer_task *task);
-/* Kills it; an outcome that it told before stays. */
+/* Kills it; an outcome that it told before stays, unless its file has yet to be copied. */
 void transfer_process_stop(struct transfer_process *process, enum transfer_stop why);
 /* Of an orphan: lets go of it. */
 void transfer_process_abandon(struct transfer_process *process);

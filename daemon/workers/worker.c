@@ -96,9 +96,14 @@ static void on_result(struct worker *w, const struct worker_result *result)
 
 static void on_ready_message(struct worker *w, const struct worker_result *greeting)
 {
+    w->sandbox = greeting->sandbox;
+    if (w->options->require_sandbox && w->sandbox.has != LAYERS_ALL) {
+        kill_for(w, BLAME_UNCONFINED);
+        return;
+    }
     loop_timer_stop(&w->deadline);
     move(w, WORKER_IDLE);
-    w->options->events.ready(w, greeting->landlock, greeting->text);
+    w->options->events.ready(w, &w->sandbox);
 }
 
 /* One message; false when there is no more to read now. */
@@ -204,6 +209,8 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
         jobs,
         "--limits",
         bounds,
+        "--outside",
+        w->options->outside,
         /* last, and the end without it: */ user->other ? "--user" : NULL,
         who,
         NULL,

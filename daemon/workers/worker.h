@@ -21,8 +21,8 @@
 struct worker;
 
 struct worker_events {
-    /* |landlock|: confined by it; |notice|: what an operator should know of it, "" as a rule. */
-    void (*ready)(struct worker *worker, bool landlock, const char *notice);
+    /* |sandbox|: what confines it. */
+    void (*ready)(struct worker *worker, const struct sandbox_report *sandbox);
     /* The job's outcome is filled; the worker may take another when it is IDLE. */
     void (*finished)(struct worker *worker, struct compile_task *task);
     /* The process is no more; |err| says why.  Comes before |finished| of a job that died with it.
@@ -37,6 +37,8 @@ struct worker_options {
     struct temp_root *temp;       /* borrowed */
     const char *program;          /* borrowed: path of kiln-compiler */
     const char *service;          /* borrowed: of the unit that starts it; "": a child of ours */
+    const char *outside;          /* borrowed: namespaces that it must not be in */
+    bool require_sandbox;         /* one that lacks a layer is not used */
     struct process_limits limits; /* it sets them; limits.jobs: how many before it is replaced */
     uint64_t timeout_ms;          /* wall clock of one job */
     uint64_t start_timeout_ms;    /* until it says that it is ready */
@@ -46,6 +48,7 @@ struct worker_options {
 enum worker_blame { /* why we killed it */
                     BLAME_NOTHING,
                     BLAME_SLOW_START,
+                    BLAME_UNCONFINED,
                     BLAME_DEADLINE,
                     BLAME_CLOSED,
                     BLAME_NONSENSE,
@@ -63,17 +66,18 @@ struct worker {
     struct task removal; /* of the temporary folder */
     enum worker_state state;
     enum worker_blame blame;
-    bool failed_to_start;      /* worker_start returned an error: no events */
-    bool hung_up;              /* its end of the socket is closed: no more jobs for it */
-    int socket;                /* owned; -1 when closed */
-    unsigned jobs;             /* given so far */
-    char toolchain[16];        /* the last job's: its libraries are loaded */
-    struct compile_task *task; /* borrowed: the job in hand */
-    struct worker_files files; /* owned while a job is in hand */
-    uint64_t started_ns;       /* the job in hand */
-    uint64_t time_ms;          /* that it may take */
-    char temp[PATH_TEXT_MOST]; /* "": the unit has one */
-    struct worker *next;       /* its owner's list */
+    bool failed_to_start;          /* worker_start returned an error: no events */
+    bool hung_up;                  /* its end of the socket is closed: no more jobs for it */
+    int socket;                    /* owned; -1 when closed */
+    unsigned jobs;                 /* given so far */
+    char toolchain[16];            /* the last job's: its libraries are loaded */
+    struct compile_task *task;     /* borrowed: the job in hand */
+    struct worker_files files;     /* owned while a job is in hand */
+    struct sandbox_report sandbox; /* once it said so */
+    uint64_t started_ns;           /* the job in hand */
+    uint64_t time_ms;              /* that it may take */
+    char temp[PATH_TEXT_MOST];     /* "": the unit has one */
+    struct worker *next;           /* its owner's list */
 };
 
 /* Compilers take seconds to load, whatever one kernel is allowed. */

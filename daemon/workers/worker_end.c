@@ -115,11 +115,23 @@ enum compile_end worker_end_of_job(const struct worker *w, int status, int signa
     return end;
 }
 
+static void say_lack(const struct sandbox_report *sandbox, struct kiln_err *ret_err)
+{
+    char missing[LAYERS_TEXT_MOST];
+    report_missing(sandbox, missing);
+    kiln_fail(ret_err, KILN_UNAVAILABLE,
+              "this host does not give compilers every layer of their sandbox, and the setting "
+              "sandbox is 'require'; missing: %s; to do: %s, or set sandbox to 'warn' (%s)",
+              missing, report_advice(sandbox), sandbox->why);
+}
+
 void worker_end_text(const struct worker *w, int status, int signal, struct kiln_err *ret_err)
 {
     char how[160];
     say_death(status, signal, how, sizeof(how));
-    if (w->blame == BLAME_SLOW_START)
+    if (w->blame == BLAME_UNCONFINED)
+        say_lack(&w->sandbox, ret_err);
+    else if (w->blame == BLAME_SLOW_START)
         kiln_fail(ret_err, KILN_UNAVAILABLE, "'%s' was not ready within %.1f s",
                   w->options->program, (double)w->options->start_timeout_ms / 1e3);
     else if (w->state == WORKER_STARTING)

@@ -2,17 +2,28 @@
 #include "engine/compile/confine.h"
 
 #include "engine/sandbox/landlock.h"
+#include "engine/sandbox/mounts.h"
+#include "engine/sandbox/syscall_filter.h"
+#include "engine/sandbox/verify.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define READ_FILE LANDLOCK_ACCESS_FS_READ_FILE
 #define READ (READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_EXECUTE)
-/* PoCL renames from one folder to another, which Landlock allows since its second version; what
- * later ones add is of no use to a compiler. */
+/* PoCL renames from one folder to another, which Landlock allows since its second version. */
 #define VERSION_NEEDED 2
+
+/* Processes and threads of one worker: */
+#define PROCESSES_BESIDE 640u
+#define PROCESSES_EACH 8u /* of the processors */
+/* Of all workers, which are one user: as many as the packaged slice allows. */
+#define PROCESSES_OF_WORKERS 16384u
 
 static void allow_named(const struct landlock_rules *rules, const char *variable)
 {
@@ -71,21 +82,124 @@ static void allow_system(const struct landlock_rules *rules)
     landlock_allow(rules, "/dev/null", READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE);
 }
 
-enum kiln_code confine_to(const char *folder, struct kiln_err *err)
+/* ---- layer by layer ---- */
+
+static void lacks(struct confinement *c, enum sandbox_layer layer, const char *why)
+{
+    snprintf(c->reason[layer], CONFINE_REASON_MOST, "%.*s", CONFINE_REASON_MOST - 1, why);
+}
+
+static void note_errors(struct confinement *c, const struct namespace_errors *errors)
+{
+    static const struct {
+        enum namespace_kind kind;
+        enum sandbox_layer layer;
+    } kinds[] = {
+        { NAMESPACE_MOUNT, LAYER_mounts }, { NAMESPACE_PID, LAYER_processes },
+        { NAMESPACE_PID, LAYER_proc },     { NAMESPACE_NETWORK, LAYER_network },
+        { NAMESPACE_IPC, LAYER_ipc },
+    };
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (errors->of[kinds[i].kind])
+            lacks(c, kinds[i].layer, strerror(errors->of[kinds[i].kind]));
+    }
+}
+
+/* LLVM's linker and PoCL start a thread for each processor. */
+static unsigned processes_most(void)
+{
+    long processors = sysconf(_SC_NPROCESSORS_CONF);
+    return PROCESSES_BESIDE + PROCESSES_EACH * (unsigned)(processors > 0 ? processors : 1);
+}
+
+static void mount_all(struct confinement *c, const struct namespace_errors *errors,
+                      const char *folder)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    if (errors->of[NAMESPACE_MOUNT])
+        return;
+    if (!errors->of[NAMESPACE_PID] && mounts_own_proc(processes_most(), &err))
+        lacks(c, LAYER_proc, err.text);
+    if (mounts_read_only_but(folder, &err))
+        lacks(c, LAYER_mounts, err.text);
+}
+
+enum kiln_code confine_begin(struct confinement *c, const char *outside, const char *folder,
+                             keeper_give_up *give_up, void *context, struct kiln_err *err)
+{
+    struct namespace_errors errors;
+    namespaces_read(&c->outside);
+    uint64_t user = c->outside.of[NAMESPACE_USER];
+    if (outside && !namespaces_from_text(outside, &c->outside))
+        return kiln_fail(err, KILN_INVALID, "'%s' are not the numbers of namespaces", outside);
+    namespaces_leave(&c->outside, &errors);
+    note_errors(c, &errors);
+    enum kiln_code rc = errors.of[NAMESPACE_PID] ? KILN_OK : keeper_fork(give_up, context, err);
+    if (rc)
+        return rc;
+    mount_all(c, &errors, folder);
+    struct namespace_ids own;
+    namespaces_read(&own);
+    /* Before Linux 5.14 the processes of a user were counted across its namespaces. */
+    c->has_own_user = own.of[NAMESPACE_USER] != user && kernel_since(5, 14);
+    return KILN_OK;
+}
+
+static void confine_files(struct confinement *c, const char *folder)
 {
     struct landlock_rules rules;
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        return kiln_fail_errno(err, errno, "cannot keep a compiler process from new privileges");
-    if (landlock_version() < VERSION_NEEDED)
-        return kiln_fail(err, KILN_UNSUPPORTED,
-                         "this kernel has no Landlock that is switched on, or one from before "
-                         "Linux 5.19");
-    enum kiln_code rc = landlock_begin(landlock_rights(VERSION_NEEDED), &rules, err);
+    struct kiln_err err = KILN_ERR_INIT;
+    unsigned version = landlock_version();
+    if (version < VERSION_NEEDED) {
+        lacks(c, LAYER_landlock, "none that is switched on, or one from before Linux 5.19");
+        return;
+    }
+    const struct landlock_rights handled = landlock_rights(version);
+    enum kiln_code rc = landlock_begin(&handled, &rules, &err);
+    if (!rc) {
+        allow_system(&rules);
+        allow_self(&rules);
+        landlock_allow(&rules, folder, rules.handled);
+        rc = landlock_enforce(&rules, &err);
+    }
     if (rc)
-        return kiln_while(err, "confining a compiler process");
-    allow_system(&rules);
-    allow_self(&rules);
-    landlock_allow(&rules, folder, rules.handled);
-    rc = landlock_enforce(&rules, err);
-    return rc ? kiln_while(err, "confining a compiler process") : KILN_OK;
+        lacks(c, LAYER_landlock, err.text);
+    else
+        c->report.landlock = version;
+}
+
+/* The system counts all processes of a user: those of a user who has others would be in the way. */
+static void bound_processes(const struct confinement *c)
+{
+    rlim_t most = c->has_own_user ? processes_most() : PROCESSES_OF_WORKERS;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NPROC, &limit) != 0)
+        return;
+    limit.rlim_max = most < limit.rlim_max ? most : limit.rlim_max;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NPROC, &limit);
+}
+
+static void tell_reasons(struct confinement *c)
+{
+    for (enum sandbox_layer l = 0; l < LAYERS; l++) {
+        if (!report_has(&c->report, l)) /* a reason counts only then */
+            report_add_reason(&c->report, l, c->reason[l][0] ? c->reason[l] : "not in force");
+    }
+}
+
+void confine_finish(struct confinement *c, const char *folder)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    lacks(c, LAYER_user, "they run as root");
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        lacks(c, LAYER_no_new_privileges, strerror(errno));
+    confine_files(c, folder);
+    if (c->has_own_user || c->is_workers_user)
+        bound_processes(c);
+    verify_surroundings(&c->outside, &c->report);
+    if (syscall_filter_compilers(&err))
+        lacks(c, LAYER_seccomp, err.text);
+    verify_filter(&c->report);
+    tell_reasons(c);
 }

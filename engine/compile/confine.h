@@ -2,16 +2,40 @@
 #pragma once
 
 /*
- * Confines a compiler process to the files that a compiler needs (Linux Landlock).
+ * The sandbox of a compiler process: nothing of the host but the files that a compiler needs.
  *
- * Role       a source may say #include "/etc/shadow", and the error message would quote it; so
- *            only system folders, the toolchains' own and the private folder can be opened
+ * Role       a source may say #include "/etc/shadow", and the error message would quote it; it may
+ *            break the compiler and go on from there.  Each layer (engine/sandbox/layers.def) is
+ *            taken where this system gives it, and looked at once it is there
  * Ownership  holds for this process and all that it starts, for ever
  * Threading  before any thread is started
+ *
+ *     confine_begin   namespaces, and what is mounted in them: while there are privileges for it
+ *     (the caller becomes another user, gives up capabilities, enters its folder)
+ *     confine_finish  Landlock, the number of processes, system calls; looks at all layers
  */
 #include "common/err.h"
+#include "engine/sandbox/keeper.h"
+#include "engine/sandbox/layers.h"
+#include "engine/sandbox/namespaces.h"
 
+#define CONFINE_REASON_MOST 120
+
+struct confinement {
+    struct namespace_ids outside;             /* that must not be ours */
+    char reason[LAYERS][CONFINE_REASON_MOST]; /* why it could not be taken; "" */
+    bool is_workers_user; /* for the caller to say: this user has no processes but workers */
+    bool has_own_user;    /* in a user namespace of this worker's, which counts them */
+    struct sandbox_report report;
+};
+
+/* |outside|: kilnd's, as words (namespaces_to_text); NULL: this process's own until now.  |folder|
+ * is the one that stays writable.  Returns in the process that goes on, as a child where there is a
+ * process namespace; |give_up| is for the two that stay behind (keeper.h).  What cannot be had is
+ * noted. */
+KILN_MUST_CHECK enum kiln_code confine_begin(struct confinement *c, const char *outside,
+                                             const char *folder, keeper_give_up *give_up,
+                                             void *context, struct kiln_err *err);
 /* |folder| may be written to; system folders and what PATH, LD_LIBRARY_PATH, OCL_ICD_VENDORS,
- * KILN_CUDA_PATH and KILN_ROCM_PATH name may be read.  No program that it starts gains privileges.
- * KILN_UNSUPPORTED when the kernel cannot confine files (before 5.19, or switched off). */
-KILN_MUST_CHECK enum kiln_code confine_to(const char *folder, struct kiln_err *err);
+ * KILN_CUDA_PATH and KILN_ROCM_PATH name may be read.  Fills |report|. */
+void confine_finish(struct confinement *c, const char *folder);

@@ -330,7 +330,7 @@ static enum kiln_code send_ready(const struct compiler_worker_options *options,
 {
     BUFFER_AUTO struct buffer ready;
     buffer_init(&ready, WORKER_PACKET_MOST);
-    worker_ready_write(&ready, options->landlock, options->notice);
+    worker_ready_write(&ready, options->sandbox);
     return send_packet(options->socket_fd, &ready, err);
 }
 

@@ -38,29 +38,43 @@ enum kiln_code worker_job_read(struct bytes content, struct compile_job *ret_job
     return KILN_OK;
 }
 
-void worker_ready_write(struct buffer *b, bool landlock, const char *notice)
+void worker_ready_write(struct buffer *b, const struct sandbox_report *sandbox)
 {
     buffer_put_u8(b, WORKER_READY);
-    buffer_put_u8(b, landlock);
-    buffer_put_sized(b, bytes_of_text(notice));
+    buffer_put_u32(b, sandbox->has);
+    buffer_put_u32(b, sandbox->landlock);
+    buffer_put_sized(b, bytes_of_text(sandbox->why));
 }
 
-/* One printable piece; false when it is longer than there is room. */
-static bool take_text(struct bytes text, struct worker_result *result)
+/* One printable piece with its end; false when it is longer than there is room. */
+static bool take_text(struct bytes text, char *room, size_t size)
 {
-    if (text.size >= sizeof(result->text))
+    if (text.size >= size)
         return false;
     for (size_t i = 0; i < text.size; i++)
-        result->text[i] = text.data[i] < ' ' ? ' ' : (char)text.data[i];
+        room[i] = text.data[i] < ' ' ? ' ' : (char)text.data[i];
+    room[text.size] = '\0';
     return true;
+}
+
+/* Reasons and missing layers come together, or neither. */
+static bool makes_sense(const struct sandbox_report *sandbox)
+{
+    bool all = sandbox->has == LAYERS_ALL;
+    return (sandbox->has & ~LAYERS_ALL) == 0 && all == (sandbox->why[0] == '\0') &&
+           report_has(sandbox, LAYER_landlock) <= (sandbox->landlock > 0);
 }
 
 enum kiln_code worker_ready_read(struct reader *r, struct worker_result *ret_result,
                                  struct kiln_err *err)
 {
-    struct worker_result result = { .end = COMPILE_DONE, .landlock = reader_u8(r) };
-    struct bytes notice = reader_sized(r);
-    if (r->failed || reader_left(r) || !take_text(notice, &result))
+    struct worker_result result = { .end = COMPILE_DONE };
+    struct sandbox_report *sandbox = &result.sandbox;
+    sandbox->has = reader_u32(r);
+    sandbox->landlock = reader_u32(r);
+    struct bytes why = reader_sized(r);
+    if (r->failed || reader_left(r) || !take_text(why, sandbox->why, sizeof(sandbox->why)) ||
+        !makes_sense(sandbox))
         return kiln_fail(err, KILN_INVALID, "a compiler process sent a damaged greeting");
     *ret_result = result;
     return KILN_OK;
@@ -83,7 +97,8 @@ enum kiln_code worker_result_read(struct reader *r, struct worker_result *ret_re
     result.cpu_ns = reader_u64(r);
     result.peak_rss = reader_u64(r);
     struct bytes text = reader_sized(r);
-    if (r->failed || reader_left(r) || end > COMPILE_OUTDATED || !take_text(text, &result))
+    if (r->failed || reader_left(r) || end > COMPILE_OUTDATED ||
+        !take_text(text, result.text, sizeof(result.text)))
         return kiln_fail(err, KILN_INVALID, "a compiler process sent a damaged result");
     *ret_result = result;
     return KILN_OK;

@@ -4,7 +4,7 @@
 /*
  * The bytes of what engine/compile/worker_wire.h describes; both sides build on it.
  *
- *   ready packet    u8 WORKER_READY, u8 landlock, sized notice
+ *   ready packet    u8 WORKER_READY, u32 layers, u32 Landlock's version, sized reasons
  *   job packet      u8 WORKER_JOB, with three descriptors: job, object, log
  *   result packet   u8 WORKER_RESULT, u8 end, u64 cpu_ns, u64 peak_rss, sized text
  *   job file        u8 kind, sized toolchain, target, program, options, source, u32 header count,
@@ -26,7 +26,7 @@ void worker_job_write(struct buffer *b, const struct compile_job *job);
 /* KILN_INVALID when the bytes are not a job. */
 KILN_MUST_CHECK enum kiln_code worker_job_read(struct bytes content, struct compile_job *ret_job,
                                                struct kiln_err *err);
-void worker_ready_write(struct buffer *b, bool landlock, const char *notice);
+void worker_ready_write(struct buffer *b, const struct sandbox_report *sandbox);
 void worker_result_write(struct buffer *b, const struct worker_result *result);
 /* Both read what follows the message number; KILN_INVALID when it is not that message. */
 KILN_MUST_CHECK enum kiln_code worker_ready_read(struct reader *r, struct worker_result *ret_result,

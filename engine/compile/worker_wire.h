@@ -9,16 +9,16 @@
  * Ownership  see each call
  * Threading  one thread a socket
  *
- *   worker -> kilnd   ready                 once, after start; whether Landlock confines it, and
- *                                           what an operator should know of it
- *   kilnd -> worker   job      + 3 memfds   the job's bytes (sealed), an empty object file,
- *                                           an empty log file
- *   worker -> kilnd   result                the same three files are now filled
+ *   worker -> kilnd   ready                 once, after start: which layers its sandbox has, and
+ * why it lacks others kilnd -> worker   job      + 3 memfds   the job's bytes (sealed), an empty
+ * object file, an empty log file worker -> kilnd   result                the same three files are
+ * now filled
  *
  * The daemon keeps its own descriptors of the object and log files, so that the log of a
  * worker that died is still there to read.
  */
 #include "engine/compile/compile_job.h"
+#include "engine/sandbox/layers.h"
 
 enum worker_message { WORKER_READY = 1, WORKER_RESULT = 2 };
 
@@ -27,7 +27,7 @@ struct worker_result { /* as received; nothing in it is trusted */
     char text[512];
     uint64_t cpu_ns;
     uint64_t peak_rss;
-    bool landlock; /* of WORKER_READY: files out of its reach stay so */
+    struct sandbox_report sandbox; /* of WORKER_READY */
 };
 
 struct worker_files { /* owned by the sender of the job */
@@ -40,8 +40,8 @@ KILN_MUST_CHECK enum kiln_code worker_send_job(int socket_fd, const struct compi
                                                struct worker_files *ret_files,
                                                struct kiln_err *err);
 /* Daemon's side, does not block: KILN_BUSY when nothing is there yet, KILN_UNAVAILABLE when the
- * worker closed its end.  |ret_result| is filled for WORKER_RESULT; of WORKER_READY it has the
- * text, "" as a rule, and |landlock|. */
+ * worker closed its end.  |ret_result| is filled for WORKER_RESULT; of WORKER_READY it has
+ * |sandbox|. */
 KILN_MUST_CHECK enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
                                               struct worker_result *ret_result,
                                               struct kiln_err *err);
@@ -52,11 +52,10 @@ void worker_collect(struct worker_files *files, enum compile_end end, const char
                     const struct worker_result *result, struct compile_outcome *ret_outcome);
 
 struct compiler_worker_options {
-    int socket_fd;      /* borrowed */
-    unsigned max_jobs;  /* 0: no end */
-    uint64_t cpu_s;     /* processor time of one job; 0: no bound */
-    bool landlock;      /* what kilnd is told */
-    const char *notice; /* the same, "" as a rule */
+    int socket_fd;                        /* borrowed */
+    unsigned max_jobs;                    /* 0: no end */
+    uint64_t cpu_s;                       /* processor time of one job; 0: no bound */
+    const struct sandbox_report *sandbox; /* borrowed: what kilnd is told */
     /* Arguments that a process which replaces this one is given too; NULL: none. */
     const char *limits, *user;
 };

@@ -14,6 +14,8 @@ struct db {
     char *path;              /* owned */
     sqlite3_stmt **prepared; /* owned, prepared_count of them */
     size_t prepared_count;
+    sqlite3_stmt *rollback; /* owned; prepared ahead, as it is needed where memory has run out */
+    bool stuck; /* a failed transaction is open still: nothing is written until it is not */
     bool read_only;
     unsigned work; /* of the step under way, in calls of the progress handler; foreign files */
 };
@@ -21,6 +23,8 @@ struct db {
 /* "cannot <doing> '<path>': <why>; <advice>" with the code that |rc| stands for. */
 KILN_MUST_CHECK enum kiln_code db_fail(const struct db *db, int rc, const char *doing,
                                        struct kiln_err *err);
+/* Ends a failed transaction that could not be rolled back, where there is one. */
+KILN_MUST_CHECK enum kiln_code db_unstick(struct db *db, struct kiln_err *err);
 /* Runs |sql|, which this folder wrote. */
 KILN_MUST_CHECK enum kiln_code db_exec(struct db *db, const char *sql, const char *doing,
                                        struct kiln_err *err);

@@ -148,6 +148,13 @@ enum kiln_code db_prepare(struct db *db, const char *const *statements, size_t s
     return KILN_OK;
 }
 
+static enum kiln_code prepare_rollback(struct db *db, struct kiln_err *err)
+{
+    int rc = sqlite3_prepare_v3(db->handle, "rollback", -1, SQLITE_PREPARE_PERSISTENT,
+                                &db->rollback, NULL);
+    return rc == SQLITE_OK ? KILN_OK : db_fail(db, rc, "open", err);
+}
+
 enum kiln_code db_open(const struct db_options *options, struct db **ret_db, struct kiln_err *err)
 {
     KILN_AUTO(db) struct db *db = calloc(1, sizeof(*db));
@@ -171,6 +178,8 @@ enum kiln_code db_open(const struct db_options *options, struct db **ret_db, str
         rc = db_check_table(db, options->table, err);
     if (!rc)
         rc = db_prepare(db, options->statements, options->statement_count, err);
+    if (!rc && !options->read_only)
+        rc = prepare_rollback(db, err);
     if (!rc)
         *ret_db = KILN_TAKE(db);
     return rc;
@@ -183,6 +192,7 @@ void db_destroy(struct db *db)
     for (size_t i = 0; i < db->prepared_count; i++)
         sqlite3_finalize(db->prepared[i]);
     free(db->prepared);
+    sqlite3_finalize(db->rollback);
     sqlite3_close(db->handle);
     free(db->path);
     free(db);
@@ -212,7 +222,9 @@ enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err)
 
 enum kiln_code transaction_begin(struct transaction *t, struct db *db, struct kiln_err *err)
 {
-    enum kiln_code rc = db_exec(db, "begin immediate", "lock", err);
+    enum kiln_code rc = db_unstick(db, err);
+    if (!rc)
+        rc = db_exec(db, "begin immediate", "lock", err);
     if (!rc)
         t->db = db;
     return rc;
@@ -226,10 +238,27 @@ enum kiln_code transaction_commit(struct transaction *t, struct kiln_err *err)
     return rc;
 }
 
+/* A failure may already have done it. */
+static bool roll_back(struct db *db)
+{
+    if (!sqlite3_get_autocommit(db->handle)) {
+        sqlite3_step(db->rollback);
+        sqlite3_reset(db->rollback);
+    }
+    return sqlite3_get_autocommit(db->handle);
+}
+
+enum kiln_code db_unstick(struct db *db, struct kiln_err *err)
+{
+    if (db->stuck && !roll_back(db))
+        return db_fail(db, SQLITE_NOMEM, "take back a failed change of", err);
+    db->stuck = false;
+    return KILN_OK;
+}
+
 void transaction_done(struct transaction *t)
 {
-    /* A failure may already have rolled back. */
-    if (t->db && !sqlite3_get_autocommit(t->db->handle))
-        sqlite3_exec(t->db->handle, "rollback", NULL, NULL, NULL);
+    if (t->db)
+        t->db->stuck = !roll_back(t->db);
     t->db = NULL;
 }

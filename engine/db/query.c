@@ -55,6 +55,11 @@ void query_bind_bytes(struct query *q, int at, struct bytes bytes)
 
 enum kiln_code query_step(struct query *q, bool *ret_row, struct kiln_err *err)
 {
+    if (q->db->stuck) {
+        enum kiln_code stuck = db_unstick(q->db, err);
+        if (stuck)
+            return stuck;
+    }
     q->db->work = 0;
     errno = 0;
     int rc = q->failed ? q->failed : sqlite3_step(q->statement);

@@ -198,7 +198,9 @@ static bool next_group(const struct kern_salvage *s, size_t *row, size_t *key, s
     int64_t id = *row < rows_end ? rows[*row].id : keys[*key].id;
     if (*key < keys_end && keys[*key].id < id)
         id = keys[*key].id;
-    struct group g = { .id = id, .rows = rows + *row, .keys = keys + *key };
+    struct group g = { .id = id,
+                       .rows = rows ? rows + *row : NULL,
+                       .keys = keys ? keys + *key : NULL };
     while (*row < rows_end && rows[*row].id == id)
         ++*row, g.row_count += g.row_count < OF_ONE_ID_MOST;
     while (*key < keys_end && keys[*key].id == id)

@@ -372,6 +372,9 @@ enum kiln_code package_check(struct package *package,
     if (!rc)
         rc = package->ops->check(connection->inner, &tell, &report, err);
     give_back(package, connection);
+    if (!rc && report.good + report.damaged < report.rows)
+        rc = kiln_fail(err, KILN_CORRUPT, "'%s' has rows that only its index knows",
+                       package->info.path);
     if (rc == KILN_CORRUPT) { /* beyond single rows: what could not be reached is lost */
         package_report_damage(&report, err);
         uint64_t seen = report.good + report.damaged;

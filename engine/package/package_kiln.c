@@ -201,6 +201,16 @@ static enum kiln_code find_key(void *connection, const struct digest *key, struc
 
 /* ---- listing ---- */
 
+enum kiln_code kpkg_next_id(uint64_t id, uint64_t *latest, struct kiln_err *err)
+{
+    if (id <= *latest)
+        return kiln_fail(err, KILN_CORRUPT,
+                         "kernel %llu comes behind kernel %llu: the file is damaged",
+                         (unsigned long long)id, (unsigned long long)*latest);
+    *latest = id;
+    return KILN_OK;
+}
+
 static struct digest digest_at(const struct query *q, int column)
 {
     struct digest digest = { 0 };
@@ -242,6 +252,8 @@ static enum kiln_code each_row(void *connection, uint64_t after, uint64_t count,
     enum kiln_code rc = KILN_OK;
     while (!rc && more) {
         rc = query_step(&q, &row, err);
+        if (!rc && row)
+            rc = kpkg_next_id(query_u64(&q, KPKG_ID), &after, err);
         more = !rc && row && list_row(&q, each, context);
     }
     return rc;

@@ -50,6 +50,9 @@ KILN_MUST_CHECK enum kiln_code kpkg_unpack(struct kpkg *kpkg, uint64_t codec, st
 /* Appends the object of the row that |q| is at, after all checks. */
 KILN_MUST_CHECK enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q,
                                                 struct buffer *ret_raw, struct kiln_err *err);
+/* Rows come by id, from 1 on: pages that form a ring, or are shared, would make them come for ever.
+ * KILN_CORRUPT, else |id| is the latest. */
+KILN_MUST_CHECK enum kiln_code kpkg_next_id(uint64_t id, uint64_t *latest, struct kiln_err *err);
 bool kpkg_is_digest(struct bytes stored, const struct digest *digest);
 
 /* struct package_ops has these. */

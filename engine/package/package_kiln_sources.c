@@ -95,9 +95,12 @@ enum kiln_code kpkg_check_all(void *connection, const struct package_progress *p
 {
     struct kpkg *kpkg = connection;
     QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_IDS);
+    uint64_t latest = 0;
     for (;;) {
         bool row = false;
         enum kiln_code rc = query_step(&q, &row, err);
+        if (!rc && row)
+            rc = kpkg_next_id(query_u64(&q, 0), &latest, err);
         if (rc || !row)
             return rc;
         struct kiln_err why = KILN_ERR_INIT;

@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/sandbox/change_user.h"
 
+#include "engine/sandbox/capabilities.h"
+
 #include <errno.h>
 #include <grp.h>
-#include <linux/capability.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-bool give_up_capabilities(void)
-{
-    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
-    return syscall(SYS_capset, &header, none) == 0;
-}
 
 /* The system drops capabilities with the user, unless whoever started us asked it not to. */
 static bool become(uid_t uid, gid_t gid)
 {
+    give_up_future_capabilities(); /* needs one that goes with the user */
     return setgroups(0, NULL) == 0 && setresgid(gid, gid, gid) == 0 &&
            setresuid(uid, uid, uid) == 0 && give_up_capabilities();
 }

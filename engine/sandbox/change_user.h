@@ -13,8 +13,6 @@
 
 #include <sys/types.h>
 
-/* Root without capabilities opens what root owns, and no more. */
-bool give_up_capabilities(void);
 /* Root becomes |uid| and |gid|, without further groups and capabilities; a process that is that
  * user already stays it.  Either way all of it is verified, and no other process of that user may
  * look into this one.  |setting| is who asks for it, for the sentence.  On failure the process must

@@ -11,6 +11,8 @@
 #define OF_A_FILE                                                                                \
     (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_EXECUTE | \
      LANDLOCK_TRUNCATE)
+#define NETWORK_SINCE 4
+#define SCOPES_SINCE 6
 
 unsigned landlock_version(void)
 {
@@ -18,21 +20,29 @@ unsigned landlock_version(void)
     return version > 0 ? (unsigned)version : 0;
 }
 
-uint64_t landlock_rights(unsigned version)
+struct landlock_rights landlock_rights(unsigned version)
 {
-    static const unsigned rights[] = { 0, 13, 14, 15, 15, 16 };
-    size_t last = sizeof(rights) / sizeof(rights[0]) - 1;
-    return (1ull << rights[version < last ? version : last]) - 1;
+    static const unsigned files[] = { 0, 13, 14, 15, 15, 16 };
+    size_t last = sizeof(files) / sizeof(files[0]) - 1;
+    return (struct landlock_rights){
+        .files = (1ull << files[version < last ? version : last]) - 1,
+        .network = version >= NETWORK_SINCE ? LANDLOCK_BIND_TCP | LANDLOCK_CONNECT_TCP : 0,
+        .scoped = version >= SCOPES_SINCE ? LANDLOCK_ABSTRACT_SOCKETS | LANDLOCK_SIGNALS : 0,
+    };
 }
 
-enum kiln_code landlock_begin(uint64_t handled, struct landlock_rules *ret_rules,
-                              struct kiln_err *err)
+/* The kernel's own struct, which has grown; an older kernel takes more bytes than it knows of when
+ * they are zero. */
+enum kiln_code landlock_begin(const struct landlock_rights *handled,
+                              struct landlock_rules *ret_rules, struct kiln_err *err)
 {
-    const struct landlock_ruleset_attr attributes = { .handled_access_fs = handled };
+    const struct {
+        uint64_t files, network, scoped;
+    } attributes = { handled->files, handled->network, handled->scoped };
     int fd = (int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof(attributes), 0);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot make rules of what may be opened (Landlock)");
-    *ret_rules = (struct landlock_rules){ .fd = fd, .handled = handled };
+    *ret_rules = (struct landlock_rules){ .fd = fd, .handled = handled->files };
     return KILN_OK;
 }
 

@@ -12,10 +12,9 @@
 
 const struct admin_member admin_no_members[] = { { 0 } };
 
-static void send_answer(struct engine *e, struct caller *caller, struct reply *reply,
-                        const struct json *answer)
+static void send_text(struct engine *e, struct caller *caller, struct reply *reply,
+                      const char *text)
 {
-    KILN_AUTO(mem) char *text = json_print(answer, false);
     if (!text || strlen(text) > LIMIT_FRAME_BODY) {
         struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
         service_refuse(e, caller, reply->request_id, &why, NULL);
@@ -29,15 +28,17 @@ static void send_answer(struct engine *e, struct caller *caller, struct reply *r
 void admin_send(struct engine *e, struct caller *caller, uint64_t id, const struct json *answer,
                 uint16_t flags)
 {
+    KILN_AUTO(mem) char *text = json_print(answer, false);
     struct reply reply = { .request_id = id, .flags = flags };
-    send_answer(e, caller, &reply, answer);
+    send_text(e, caller, &reply, text);
 }
 
 void admin_send_files(struct engine *e, struct caller *caller, uint64_t id,
                       const struct json *answer, struct object *const *files, size_t file_count)
 {
+    KILN_AUTO(mem) char *text = json_print(answer, false);
     struct reply reply = { .request_id = id, .objects = files, .object_count = file_count };
-    send_answer(e, caller, &reply, answer);
+    send_text(e, caller, &reply, text);
 }
 
 /* ---- the question ---- */
@@ -149,6 +150,8 @@ static void admin_destroy(struct admin *a)
     admin_place_give(&a->place);
     json_destroy(a->question);
     json_destroy(a->answer);
+    free(a->text);
+    ledger_destroy(a->books);
     for (size_t i = 0; i < a->file_count; i++)
         object_unref(a->files[i]);
     free(a->damaged);
@@ -175,6 +178,8 @@ static void start_next(struct admin_turn *turn)
         return;
     turn->waiting = a->next_waiting;
     turn->running = a;
+    if (a->kind->begin)
+        a->kind->begin(a);
     engine_run(a->engine, a->kind->lane, &a->task);
 }
 
@@ -205,6 +210,13 @@ static void admin_work(struct task *task)
 {
     struct admin *a = admin_of_task(task);
     a->rc = a->kind->work(a);
+    if (a->rc || a->kind->finish)
+        return;
+    a->text = json_print(a->answer, false);
+    if (!a->text)
+        return;
+    json_destroy(a->answer); /* thousands of rows take their time, too */
+    a->answer = NULL;
 }
 
 static void admin_done(struct task *task)
@@ -226,10 +238,13 @@ static void admin_done(struct task *task)
     service_waiter_remove(&a->waiter);
     if (!a->err.code)
         a->err.code = a->rc; /* an answer without a sentence */
+    struct reply reply = { .request_id = id, .objects = a->files, .object_count = a->file_count };
+    if (caller && !a->rc && !a->text)
+        a->text = json_print(a->answer, false);
     if (caller && a->rc)
         service_refuse(e, caller, id, &a->err, NULL);
     else if (caller)
-        admin_send_files(e, caller, id, a->answer, a->files, a->file_count);
+        send_text(e, caller, &reply, a->text);
     admin_destroy(a);
 }
 

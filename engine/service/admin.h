@@ -38,9 +38,12 @@ struct admin_kind {
     enum lane lane;
     bool scans; /* the store, as a whole: it may take seconds */
     const struct admin_member *members;
+    /* On the engine's thread right before it: takes what it needs of the engine; may be NULL. */
+    void (*begin)(struct admin *a);
     /* On the lane; fills answer, or returns a code and fills err. */
     enum kiln_code (*work)(struct admin *a);
-    /* On the engine's thread after it, where it ended well; may be NULL. */
+    /* On the engine's thread after it, where it ended well.  NULL where there is nothing to add:
+     * long answers are printed on the lane then. */
     void (*finish)(struct admin *a);
     /* The same however it ended. */
     void (*ended)(struct admin *a);
@@ -55,6 +58,7 @@ struct admin {
     const struct admin_kind *kind;
     struct json *question; /* owned */
     struct json *answer;   /* owned */
+    char *text;            /* owned: the answer as it goes out; NULL: not printed yet */
     enum kiln_code rc;
     struct kiln_err err;
     uid_t uid; /* who asked, and whether as an administrator; the caller may have left */
@@ -64,6 +68,7 @@ struct admin {
     bool toolchains_known;
     struct object *files[ADMIN_FILES_MOST]; /* owned references: descriptors of the answer */
     size_t file_count;
+    struct ledger *books;   /* owned copy; NULL: there is none */
     struct digest *damaged; /* owned: keys of kernels that failed their check */
     size_t damaged_count;
     struct digest key;         /* the kernel it turned out to be about, if it is about one */
@@ -86,8 +91,6 @@ void admin_send_files(struct engine *e, struct caller *caller, uint64_t id,
 /* The one stored kernel whose key begins with |prefix| and that the asker may know of. */
 KILN_MUST_CHECK enum kiln_code admin_find_kernel(struct admin *a, const char *prefix,
                                                  struct digest *ret_key);
-/* Whether the asker may know of it. */
-bool admin_may_see(const struct admin *a, const struct kernel_record *record);
 /* As the asker is shown a kernel: whose it is he learns of his own, administrators of any. */
 struct json *kernel_to_json(const struct admin *a, const struct kernel_record *record);
 /* As answers show a toolchain. */

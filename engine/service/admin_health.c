@@ -8,28 +8,30 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/statfs.h>
 #include <sys/statvfs.h>
 
 /* Longer files are read as a whole only for who asks for it. */
 #define CHECKED_MOST (1ull << 30)
+/* What was found so long ago is told again: a gigabyte is not read for each who asks. */
+#define CHECKED_AGE_MOST_S 60
 
 static const struct admin_member health_members[] = { { "deep", MEMBER_FLAG }, { 0 } };
 
 static struct json *folder_to_json(const char *what, const char *path)
 {
     struct statvfs seen;
-    struct statfs type;
+    struct fs_place place;
     struct json *j = json_object();
     json_set_text(j, "what", what);
     json_set_text(j, "path", path);
-    if (statvfs(path, &seen) != 0 || statfs(path, &type) != 0) {
+    if (statvfs(path, &seen) != 0 || fs_look(path, &place) != 0) {
         json_set_text(j, "trouble", strerror(errno));
         return j;
     }
-    const char *network = fs_network_name((long)type.f_type);
-    if (network)
-        json_set_text(j, "network", network);
+    if (place.network)
+        json_set_text(j, "network", place.type);
+    if (place.unknown_fuse)
+        json_set_text(j, "fuse", place.type);
     json_set_bool(j, "read_only", seen.f_flag & ST_RDONLY);
     json_set_u64(j, "bytes", (uint64_t)seen.f_blocks * seen.f_frsize);
     json_set_u64(j, "free_bytes", (uint64_t)seen.f_bavail * seen.f_frsize);
@@ -43,6 +45,8 @@ static struct json *cache_to_json(const struct kernel_check *check, bool deep)
     struct json *j = json_object();
     json_set_u64(j, "bytes", check->bytes);
     json_set_bool(j, "checked", check->checked);
+    if (check->checked)
+        json_set_u64(j, "checked_age_s", check->age_s);
     if (!check->checked && !deep)
         json_set_u64(j, "checked_most", CHECKED_MOST);
     if (check->damage[0])
@@ -84,8 +88,10 @@ static enum kiln_code work_health(struct admin *a)
         return kiln_fail(&a->err, KILN_DENIED,
                          "only %s may have a whole database read: ask without 'deep'",
                          ADMINISTRATORS);
-    enum kiln_code rc =
-        kernel_store_check(a->engine->store, deep ? UINT64_MAX : CHECKED_MOST, &check, &a->err);
+    const struct kernel_check_wish anew = { .bytes_most = UINT64_MAX },
+                                   soon = { .bytes_most = CHECKED_MOST,
+                                            .age_most_s = CHECKED_AGE_MOST_S };
+    enum kiln_code rc = kernel_store_check(a->engine->store, deep ? &anew : &soon, &check, &a->err);
     if (rc)
         return rc;
     const char *state = a->engine->tuning_options.directory;

@@ -95,8 +95,6 @@ static void list_one(void *context, const struct kernel_record *r)
         return;
     page->seen++;
     digest_to_hex(&r->key, page->last);
-    if (!admin_may_see(page->admin, r))
-        return;
     page->bytes += strlen(r->options) + strlen(r->program);
     json_append(page->kernels, kernel_to_json(page->admin, r));
 }
@@ -104,6 +102,8 @@ static void list_one(void *context, const struct kernel_record *r)
 static enum kiln_code work_list(struct admin *a)
 {
     struct kernel_filter filter = filter_of(a->question);
+    filter.by_reader = !a->is_admin; /* in the query: a page's end must not be a hidden one */
+    filter.reader = (uint32_t)a->uid;
     const char *after = json_get_text(a->question, "after", NULL);
     struct digest start;
     if (after && !digest_from_hex(after, &start))
@@ -132,11 +132,6 @@ enum kiln_code handle_kernel_list(struct engine *e, struct caller *caller,
                                   struct kiln_err *err)
 {
     return admin_run(e, caller, header, body, &kernel_list_kind, err);
-}
-
-bool admin_may_see(const struct admin *a, const struct kernel_record *record)
-{
-    return !record->is_private || record->uid == (uint32_t)a->uid || a->is_admin;
 }
 
 /* Another user's private kernel is as if it were not there. */
@@ -241,8 +236,15 @@ static enum kiln_code work_remove(struct admin *a)
     return rc;
 }
 
-/* It may be hot under several keys: of whoever asked for it by name. */
-static void finish_remove(struct admin *a) { engine_forget_hot(a->engine); }
+/* It may be hot under several keys: of whoever asked for it by name.  Who is no administrator has
+ * removed what was his alone, and the others' stay. */
+static void finish_remove(struct admin *a)
+{
+    if (a->is_admin)
+        engine_forget_hot(a->engine);
+    else
+        engine_forget_hot_of(a->engine, a->uid);
+}
 
 static const struct admin_kind kernel_remove_kind = {
     .lane = LANE_WRITE,
@@ -301,9 +303,12 @@ static void finish_clear(struct admin *a)
     if (json_get_bool(a->answer, "dry_run", false) ||
         (own && json_get_u64(a->answer, "kernels", 0) == 0))
         return;
+    if (own) { /* nobody else's look-ups become slower, nor does anybody else hear of it */
+        engine_forget_hot_of(a->engine, a->uid);
+        return;
+    }
     engine_forget_hot(a->engine);
-    if (!own)
-        failure_memory_clear(a->engine->failures);
+    failure_memory_clear(a->engine->failures);
     event_text(a->engine, "cleared", "kernels were cleared by request");
 }
 

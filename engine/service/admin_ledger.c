@@ -41,7 +41,7 @@ static enum kiln_code read_by(const struct json *question, enum by *ret_by, stru
     return kiln_fail(err, KILN_INVALID, "by what? 'by' is uid, target or program, not '%.60s'", by);
 }
 
-/* ---- what the store has, on a lane ---- */
+/* ---- what the store has ---- */
 
 static void add_share(void *context, const struct kernel_share *share)
 {
@@ -73,16 +73,13 @@ static void add_to_sum(void *context, uint32_t uid, uint64_t kernels, uint64_t b
     sum->bytes += bytes;
 }
 
-static enum kiln_code work_ledger(struct admin *a)
+static enum kiln_code ask_store(struct admin *a, enum by by)
 {
-    enum by by = BY_UID;
     struct sum sum = { 0 };
     struct kernel_store *store = a->engine->store;
     struct json *rows = json_array();
     json_set(a->answer, "rows", rows);
-    enum kiln_code rc = read_by(a->question, &by, &a->err);
-    if (!rc)
-        rc = kernel_store_usage_by_uid(store, add_to_sum, &sum, &a->err);
+    enum kiln_code rc = kernel_store_usage_by_uid(store, add_to_sum, &sum, &a->err);
     json_set_u64(a->answer, "kernels", sum.kernels);
     json_set_u64(a->answer, "bytes", sum.bytes);
     if (!rc && by == BY_UID)
@@ -202,7 +199,7 @@ static void balance(struct lines *lines, const struct admin *a)
         kernels += lines->items[i].kernels;
         bytes += lines->items[i].bytes;
     }
-    lines->total.sums = ledger_total(a->engine->figures.ledger);
+    lines->total.sums = ledger_total(a->books);
     lines->total.kernels = json_get_u64(a->answer, "kernels", 0);
     lines->total.bytes = json_get_u64(a->answer, "bytes", 0);
     if (lines->total.kernels > kernels)
@@ -233,7 +230,7 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
 {
     struct json *answer = json_object(), *rows = json_array();
     json_set_text(answer, "by", by_names[lines->by]);
-    json_set_u64(answer, "since", a->engine->figures.ledger->since);
+    json_set_u64(answer, "since", a->books->since);
     json_set_bool(answer, "kept", kernel_store_mode(a->engine->store) == KERNEL_STORE_ON);
     json_set(answer, "total", line_to_json(lines, &lines->total, /* named= */ false));
     for (size_t i = 0; i < lines->count; i++)
@@ -243,21 +240,22 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
     return answer;
 }
 
-static void finish_ledger(struct admin *a)
+/* Which row is whose is worked out on the lane, of a copy: there may be thousands. */
+static void begin_ledger(struct admin *a) { a->books = ledger_copy(a->engine->figures.ledger); }
+
+static enum kiln_code sum_up(struct admin *a, enum by by)
 {
-    const struct ledger *l = a->engine->figures.ledger;
+    const struct ledger *l = a->books;
     const struct json *rows = json_get(a->answer, "rows");
-    struct lines lines = { .by = BY_UID };
-    if (read_by(a->question, &lines.by, &a->err))
-        return; /* work_ledger has refused it */
-    lines.most = json_count(rows) + l->user_count + l->kind_count;
-    lines.items = calloc(lines.most ? lines.most : 1, sizeof(lines.items[0]));
-    if (!lines.items) {
-        a->rc = kiln_fail(&a->err, KILN_NO_MEMORY, "cannot sum up the ledger: out of memory");
-        return;
+    struct lines lines = { .by = by };
+    if (l) {
+        lines.most = json_count(rows) + l->user_count + l->kind_count;
+        lines.items = calloc(lines.most, sizeof(lines.items[0]));
     }
+    if (!lines.items)
+        return kiln_fail(&a->err, KILN_NO_MEMORY, "cannot sum up the ledger: out of memory");
     collect_shares(&lines, rows);
-    if (lines.by == BY_UID)
+    if (by == BY_UID)
         collect_users(&lines, l);
     else
         collect_kinds(&lines, l);
@@ -269,14 +267,24 @@ static void finish_ledger(struct admin *a)
     json_destroy(a->answer);
     a->answer = answer;
     free(lines.items);
+    return KILN_OK;
+}
+
+static enum kiln_code work_ledger(struct admin *a)
+{
+    enum by by = BY_UID;
+    enum kiln_code rc = read_by(a->question, &by, &a->err);
+    if (!rc)
+        rc = ask_store(a, by);
+    return rc ? rc : sum_up(a, by);
 }
 
 static const struct admin_kind ledger_kind = {
     .lane = LANE_READ,
     .scans = true,
     .members = ledger_members,
+    .begin = begin_ledger,
     .work = work_ledger,
-    .finish = finish_ledger,
 };
 
 enum kiln_code handle_ledger(struct engine *e, struct caller *caller,

@@ -65,7 +65,9 @@ static enum kiln_code read_name(const struct arrival *a, struct tuning_file_name
     if (rc && id[0] && parse_for(id, a->transfer.outcome.name, ret_name))
         rc = KILN_OK;
     if (rc && !(has_kind && id[0]))
-        return kiln_while(err, "what '%.100s' holds (give its kind and its database id)",
+        return kiln_while(err,
+                          "what '%.100s' holds (give its kind and its database id; to kilnctl: "
+                          "--kind and --db-id)",
                           a->transfer.outcome.name);
     if (rc || (has_kind && kind != ret_name->kind)) { /* nothing of the name can be relied on */
         *ret_name = (struct tuning_file_name){ .kind = kind };

@@ -14,16 +14,28 @@ bool service_has_listeners(const struct engine *e)
     return false;
 }
 
-void service_event(struct engine *e, struct json *event)
+/* Who asked for a compile, and administrators, against all the others. */
+struct audience {
+    uid_t uid;
+    bool knows; /* false: the others */
+};
+
+static bool is_of(const struct audience *audience, const struct caller *c)
 {
-    KILN_AUTO(json) struct json *owned = event;
-    KILN_AUTO(mem) char *text = json_print(owned, false);
+    bool knows = c->role == ROLE_ADMIN || (c->uid == audience->uid && !c->is_anonymous);
+    return knows == audience->knows;
+}
+
+/* To all subscribers, or to those of |audience|. */
+static void tell(struct engine *e, const struct json *event, const struct audience *audience)
+{
+    KILN_AUTO(mem) char *text = json_print(event, false);
     if (!text)
         return; /* out of memory: events are not promised */
     struct caller *next = NULL;
     for (struct caller *c = e->callers; c; c = next) {
         next = c->next;
-        if (!c->wants_events)
+        if (!c->wants_events || (audience && !is_of(audience, c)))
             continue;
         struct reply reply = {
             .type = MESSAGE_json,
@@ -33,6 +45,12 @@ void service_event(struct engine *e, struct json *event)
         };
         c->ops->reply(c, &reply);
     }
+}
+
+void service_event(struct engine *e, struct json *event)
+{
+    tell(e, event, /* audience= */ NULL);
+    json_destroy(event);
 }
 
 static struct json *event_begin(const char *name)
@@ -84,7 +102,7 @@ void event_kernel(struct engine *e, const char *name, const struct digest *key,
     report_compile(e, name, key, source, outcome);
     if (!service_has_listeners(e))
         return;
-    struct json *event = event_begin(name);
+    KILN_AUTO(json) struct json *event = event_begin(name);
     char hex[DIGEST_HEX_SIZE];
     digest_to_hex(key, hex);
     json_set_text(event, "key", hex);
@@ -93,9 +111,14 @@ void event_kernel(struct engine *e, const char *name, const struct digest *key,
     json_set_bytes(event, "toolchain", job->toolchain);
     json_set_text(event, "end", compile_end_name(outcome->end));
     json_set_number(event, "seconds", (double)outcome->wall_ns / 1e9);
-    if (outcome->err.code)
-        json_set_text(event, "text", outcome->err.text);
-    service_event(e, event);
+    if (!outcome->err.code) {
+        tell(e, event, /* audience= */ NULL);
+        return;
+    }
+    /* What a compiler says quotes the source. */
+    tell(e, event, &(struct audience){ .uid = source->uid, .knows = false });
+    json_set_text(event, "text", outcome->err.text);
+    tell(e, event, &(struct audience){ .uid = source->uid, .knows = true });
 }
 
 void event_text(struct engine *e, const char *name, const char *text)

@@ -25,7 +25,7 @@ static bool answer_hot(struct engine *e, const struct digest *key,
         return false;
     *ret_result = (struct fetch_result){ .tier = TIER_HOT, .key = *key, .object = object };
     figures_hot_ends(&e->figures, ticket->began_ns);
-    flight_count_hit(e, ret_result, ticket->uid);
+    flight_count_hit(e, ret_result, ticket);
     return true;
 }
 

@@ -26,6 +26,7 @@ struct fetch_result {
 struct fetch_ticket {
     uid_t uid;
     enum priority priority;
+    uint64_t batch; /* its number: what one batch asks for twice is booked once; 0: of none */
     /* Never from within the call that took the ticket. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
     struct flight *flight; /* borrowed while waiting */

@@ -88,6 +88,7 @@ struct figures {
 
     uint64_t rejections; /* for a limit */
     uint64_t saved_us, compile_us;
+    uint64_t batches;      /* that asked for kernels: their numbers */
     uint64_t started;      /* seconds since the epoch */
     struct ledger *ledger; /* owned */
 };

@@ -58,6 +58,7 @@ struct flight *flight_create(struct engine *e, const struct digest *asked, uid_t
     f->engine = e;
     f->asked = *asked;
     f->uid = uid;
+    f->reader.uid = (uint32_t)uid;
     f->err = KILN_ERR_INIT;
     f->order.task.outcome = COMPILE_OUTCOME_INIT;
     e->flight_count++;

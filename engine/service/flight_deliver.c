@@ -49,10 +49,8 @@ void flight_count_result(struct engine *e, const struct fetch_result *r,
         count_miss(e, r, ticket->began_ns);
         return;
     }
-    uint64_t worth_us = ledger_worth(r->object->compile_ns);
     figures_lookup(&e->figures, count_tier(e, r->tier), ticket->began_ns);
-    e->figures.saved_us += worth_us;
-    ledger_hit(e->figures.ledger, ticket->uid, r->object->ledger_kind, worth_us);
+    flight_book_hit(e, r->object, ticket);
     recency_touch(e, &r->key);
 }
 

@@ -20,12 +20,23 @@ bool flight_may_have(const struct object *object, uid_t uid);
 /* Into the counters, and the kernel's use. */
 void flight_count_result(struct engine *e, const struct fetch_result *r,
                          const struct fetch_ticket *ticket);
-/* The same of a hot one, whose time has been noted. */
-static inline void flight_count_hit(struct engine *e, const struct fetch_result *r, uid_t uid)
+/* What was saved: the kernel's compile time, once for a batch however often it names the kernel.
+ * Tickets of one batch that get the same object get it one after the other. */
+static inline void flight_book_hit(struct engine *e, struct object *object,
+                                   const struct fetch_ticket *ticket)
 {
-    uint64_t worth_us = ledger_worth(r->object->compile_ns);
-    e->stats.hits_hot++;
+    uint64_t worth_us = ledger_worth(object->compile_ns);
+    if (ticket->batch && object->booked_for == ticket->batch)
+        return;
+    object->booked_for = ticket->batch;
     e->figures.saved_us += worth_us;
-    ledger_hit(e->figures.ledger, uid, r->object->ledger_kind, worth_us);
+    ledger_hit(e->figures.ledger, ticket->uid, object->ledger_kind, worth_us);
+}
+/* The same as flight_count_result of a hot one, whose time has been noted. */
+static inline void flight_count_hit(struct engine *e, const struct fetch_result *r,
+                                    const struct fetch_ticket *ticket)
+{
+    e->stats.hits_hot++;
+    flight_book_hit(e, r->object, ticket);
     recency_touch(e, &r->key);
 }

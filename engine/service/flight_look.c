@@ -49,7 +49,8 @@ static void note_trouble(struct flight *f, const struct kiln_err *why)
 static void look_into_store(struct flight *f, const struct digest *key, bool *ret_damaged)
 {
     struct kiln_err why = KILN_ERR_INIT;
-    f->found = kernel_store_get(f->engine->store, key, &f->object, ret_damaged, &why);
+    f->found =
+        kernel_store_get_as(f->engine->store, &f->reader, key, &f->object, ret_damaged, &why);
     note_trouble(f, &why);
 }
 
@@ -143,12 +144,26 @@ static void report(struct flight *f)
         event_report(e, "store_error", f->trouble.text); /* to the client it is a miss */
 }
 
+/* Whose it is has joined a flight that somebody else began with the key. */
+static bool is_its_owners(const struct flight *f)
+{
+    const struct fetch_ticket *t = f->found && f->reader.hidden ? f->tickets : NULL;
+    while (t && t->uid != f->reader.owner)
+        t = t->next;
+    return t;
+}
+
 static void look_done(struct task *task)
 {
     struct flight *f = flight_of_task(task);
     struct engine *e = f->engine;
     engine_task_ended(e);
     report(f);
+    if (is_its_owners(f)) {
+        f->reader = (struct kernel_reader){ .uid = f->reader.owner };
+        flight_look(f);
+        return;
+    }
     if (!f->found) {
         if (f->packaged)
             flight_deliver_packaged(f);

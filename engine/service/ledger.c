@@ -27,6 +27,24 @@ enum kiln_code ledger_create(struct ledger **ret_ledger, struct kiln_err *err)
     return KILN_OK;
 }
 
+struct ledger *ledger_copy(const struct ledger *l)
+{
+    KILN_AUTO(ledger) struct ledger *copy = calloc(1, sizeof(*copy));
+    if (!copy)
+        return NULL;
+    *copy = (struct ledger){ .user_count = l->user_count,
+                             .others = l->others,
+                             .kind_count = l->kind_count,
+                             .since = l->since };
+    copy->users = malloc((l->user_count + 1) * sizeof(*l->users)); /* none is not out of memory */
+    copy->kinds = malloc(l->kind_count * sizeof(*l->kinds));
+    if (!copy->users || !copy->kinds)
+        return NULL;
+    memcpy(copy->users, l->users, l->user_count * sizeof(*l->users));
+    memcpy(copy->kinds, l->kinds, l->kind_count * sizeof(*l->kinds));
+    return KILN_TAKE(copy);
+}
+
 void ledger_destroy(struct ledger *l)
 {
     if (!l)

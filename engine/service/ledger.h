@@ -56,6 +56,9 @@ struct ledger {
 };
 
 KILN_MUST_CHECK enum kiln_code ledger_create(struct ledger **ret_ledger, struct kiln_err *err);
+/* Its sums as they are, to be read anywhere: nothing can be booked in it.  NULL when out of memory.
+ */
+struct ledger *ledger_copy(const struct ledger *ledger);
 void ledger_destroy(struct ledger *ledger);
 KILN_DEFINE_AUTO(ledger)
 

@@ -6,6 +6,9 @@
 #define WRITE_EVERY_NS 10000000000u
 /* With the row of the others. */
 #define ROWS_MOST (LEDGER_USERS_MOST + LEDGER_KINDS_MOST + 1)
+/* Of rows that were read: in a full table each may make another give way, some 15 us, and others
+ * are to be served meanwhile. */
+#define TAKEN_A_TURN 32
 
 struct ledger_task {
     struct task task; /* first member */
@@ -14,6 +17,7 @@ struct ledger_task {
     struct kernel_ledger_row *rows; /* owned, ROWS_MOST of them */
     struct object_origin *names;    /* owned: what their texts point to */
     size_t count, name_count;
+    size_t taken; /* of those that were read: in the ledger */
     uint64_t since;
     bool written;
     enum kiln_code rc;
@@ -68,21 +72,28 @@ static void load_work(struct task *task)
     t->rc = kernel_store_ledger(t->engine->store, ROWS_MOST, take_row, t, &t->since, &t->err);
 }
 
-static void load_done(struct task *task)
+static void load_ended(struct ledger_task *t)
 {
-    struct ledger_task *t = (struct ledger_task *)task;
-    struct engine *e = t->engine;
-    struct ledger *l = e->figures.ledger;
-    engine_task_ended(e);
+    struct ledger *l = t->engine->figures.ledger;
     l->is_busy = false;
     l->is_loaded = t->rc == KILN_OK;
-    for (size_t i = 0; l->is_loaded && i < t->count; i++)
-        ledger_take(l, &t->rows[i]);
     if (l->is_loaded && t->since && t->since < l->since)
         l->since = t->since;
     if (t->rc)
-        event_report(e, "store_error", t->err.text); /* it is tried again */
+        event_report(t->engine, "store_error", t->err.text); /* it is tried again */
     task_destroy(t);
+}
+
+static void load_done(struct task *task)
+{
+    struct ledger_task *t = (struct ledger_task *)task;
+    engine_task_ended(t->engine);
+    for (unsigned i = 0; !t->rc && i < TAKEN_A_TURN && t->taken < t->count; i++)
+        ledger_take(t->engine->figures.ledger, &t->rows[t->taken++]);
+    if (!t->rc && t->taken < t->count)
+        engine_later(t->engine, &t->task);
+    else
+        load_ended(t);
 }
 
 /* What is there is not written over by less: until it was read nothing is written. */

@@ -225,10 +225,13 @@ enum kiln_code packages_open(struct engine *e, const struct engine_options *o, s
         rc = fs_make_folders(e->staging, err);
     if (rc)
         return rc;
-    fs_empty_folder(e->staging); /* what was on its way when an earlier kilnd ended */
+    struct kiln_err kept = KILN_ERR_INIT;
+    if (fs_empty(e->staging, &kept)) /* what was on its way when an earlier kilnd ended */
+        event_report(e, "folder_kept", kept.text);
     struct rescan first = { .engine = e, .events = json_array(), .err = KILN_ERR_INIT };
     rescan_work(&first.task);
     tell_events(&first);
+    e->hot_packages = package_set_fingerprint(e->packages);
     return KILN_OK;
 }
 

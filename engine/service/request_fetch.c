@@ -440,6 +440,7 @@ static void begin_items(struct engine *e, struct fetch_request *rq, const struct
     struct caller *caller = rq->waiter.caller;
     struct reader items = reader_of(m->items);
     struct outcome_list list;
+    const uint64_t batch = ++e->figures.batches;
     outcome_list_begin_frame(&list, e, caller);
     for (uint32_t i = 0; i < m->count; i++) {
         struct wanted w = { .err = KILN_ERR_INIT };
@@ -451,6 +452,7 @@ static void begin_items(struct engine *e, struct fetch_request *rq, const struct
         item->request = rq;
         item->wish = w.wish;
         item->wish.index = i;
+        item->ticket.batch = batch;
         if (!begin(e, &w, item, caller->uid, &result))
             continue;
         add_outcome(&list, item, &result);

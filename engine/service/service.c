@@ -16,6 +16,15 @@ static bool takes_no_place(unsigned type)
            type == MESSAGE_events;
 }
 
+/* What they bring is kept as the caller's own, or is taken off it. */
+static bool is_about_ones_own(unsigned type)
+{
+    return type == MESSAGE_kernel_import || type == MESSAGE_tuning_put ||
+           type == MESSAGE_tuning_lease || type == MESSAGE_tuning_report ||
+           type == MESSAGE_tuning_import || type == MESSAGE_tuning_merge ||
+           type == MESSAGE_tuning_remove;
+}
+
 /* The table of common/messages.def as a dispatch table. */
 static const struct route {
     const char *name;
@@ -112,6 +121,10 @@ static const char *command_of(unsigned type)
         [MESSAGE_package_remove] = "kilnctl pkg rm",
         [MESSAGE_kernel_pin] = "kilnctl kernel pin",
         [MESSAGE_gc] = "kilnctl gc",
+        [MESSAGE_kernel_import] = "kilnctl kernel import",
+        [MESSAGE_tuning_import] = "kilnctl db import",
+        [MESSAGE_tuning_merge] = "kilnctl db merge",
+        [MESSAGE_tuning_remove] = "kilnctl db rm",
         [MESSAGE_tuning_promote] = "kilnctl db promote",
         [MESSAGE_tuning_vacuum] = "kilnctl db vacuum",
         [MESSAGE_tuning_backup] = "kilnctl db backup",
@@ -128,6 +141,12 @@ static enum kiln_code check_request(struct caller *caller, const struct route *r
     if (route->who == ADMIN && caller->role != ROLE_ADMIN)
         return kiln_fail(err, KILN_DENIED, "'%s' needs an administrator: %s",
                          command_of(header->type), ADMINISTRATORS);
+    if (caller->is_anonymous && is_about_ones_own(header->type))
+        return kiln_fail(err, KILN_DENIED,
+                         "'%s' is about what is its user's own, and uid %u is nobody's: kilnd sees "
+                         "it in place of every user whom its user namespace has no number for. Ask "
+                         "as a user of this host",
+                         command_of(header->type), (unsigned)caller->uid);
     if (caller->file_count > 0 && route->body != JSON_FILES)
         return kiln_fail(err, KILN_INVALID, "request '%s' takes no descriptors", route->name);
     if (caller->in_flight >= LIMIT_REQUESTS_IN_FLIGHT && !takes_no_place(header->type))

@@ -60,6 +60,9 @@ struct caller {
     gid_t gid;
     pid_t pid;
     enum role role;
+    /* |uid| is nobody's own: it may be any number of users, who share its limits, and for whom
+     * nothing is kept that others should not see or change. */
+    bool is_anonymous;
     /* Descriptors that came with the request in hand, owned by the transport but for those that a
      * handler takes by writing -1. */
     int files[LIMIT_REQUEST_FILES];

@@ -18,6 +18,7 @@ struct put_task {
     struct object *object; /* owned reference */
     struct kernel_record record;
     uint64_t evicted, evicted_for_quota;
+    bool kept;
     enum kiln_code rc;
     struct kiln_err err;
 };
@@ -28,8 +29,10 @@ static void put_work(struct task *task)
     p->record.source_id = kernel_source_id(&p->source->job);
     p->record.headers_id = kernel_headers_id(&p->source->job);
     uint64_t before = kernel_store_quota_evictions(p->engine->store);
+    uint64_t kept_before = kernel_store_kept(p->engine->store);
     p->rc = kernel_store_put(p->engine->store, &p->record, p->object, &p->evicted, &p->err);
     p->evicted_for_quota = kernel_store_quota_evictions(p->engine->store) - before;
+    p->kept = kernel_store_kept(p->engine->store) > kept_before;
 }
 
 static void put_done(struct task *task)
@@ -37,6 +40,8 @@ static void put_done(struct task *task)
     struct put_task *p = (struct put_task *)task;
     struct engine *e = p->engine;
     engine_task_ended(e);
+    e->stats.puts_kept += p->kept;
+    e->stats.puts_lost += !p->kept;
     e->stats.evictions += p->evicted;
     e->stats.evictions_quota += p->evicted_for_quota;
     event_after_write(e, p->rc, &p->err);
@@ -51,7 +56,9 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
                  struct object *object)
 {
     struct put_task *p = calloc(1, sizeof(*p));
+    e->stats.puts++;
     if (!p) { /* it stays hot, and is compiled again another day */
+        e->stats.puts_lost++;
         source_destroy(source);
         return;
     }

@@ -22,8 +22,15 @@ void engine_hot_forgotten(struct engine *e)
         e->host->forgot(e->host);
 }
 
+void engine_forget_hot_of(struct engine *e, uid_t uid)
+{
+    hot_set_remove_private(e->hot, (uint32_t)uid);
+    engine_hot_forgotten(e);
+}
+
 void engine_forget_hot(struct engine *e)
 {
     hot_set_clear(e->hot);
+    e->hot_packages = package_set_fingerprint(e->packages);
     engine_hot_forgotten(e);
 }

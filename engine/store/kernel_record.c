@@ -70,4 +70,5 @@ void store_bind_filter(struct query *q, const struct kernel_filter *filter)
     query_bind_i64(q, 10, filter->by_uid ? (int64_t)filter->uid : -1);
     query_bind_i64(q, 11, filter->by_scope ? store_scope_number(filter->scope) : -2);
     query_bind_u64(q, 12, filter->not_pinned);
+    query_bind_i64(q, 13, filter->by_reader ? (int64_t)filter->reader : -1);
 }

@@ -11,6 +11,9 @@
 /* Page caches; the interior pages of the indices of 10^6 kernels fit the readers'. */
 #define WRITER_CACHE_KIB 2048u
 #define READER_CACHE_KIB 512u
+/* Damage that a look-up met is looked into in files up to here: a second, of the write lane. */
+#define DOUBTED_MOST (1ull << 30)
+#define DOUBTS_MOST 16u
 
 struct db_options store_db_options(const struct kernel_store *store, enum store_access access)
 {
@@ -57,6 +60,7 @@ enum kiln_code store_open_all(struct kernel_store *store, struct kiln_err *err)
         return rc;
     }
     store->giving_back = true; /* what a killed process left to do */
+    store_check_forget(store);
     store_copies_count(store);
     return KILN_OK;
 }
@@ -202,6 +206,26 @@ static enum kiln_code refuse_by_mode(const struct kernel_store *store, struct ki
                      store->path);
 }
 
+/* A disk that fails to read once gives a look-up a page that is none, and has not damaged the file:
+ * SQLite looks at all of one that is small enough; what it does not find is believed in the end. */
+static bool is_damaged(struct kernel_store *store)
+{
+    uint64_t bytes = 0;
+    if (!atomic_load(&store->file_damaged))
+        return false;
+    if (store->doubts == DOUBTS_MOST || !store_file_size(store, STORE_FILE, &bytes) ||
+        bytes > DOUBTED_MOST)
+        return true;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    bool row = false;
+    QUERY_AUTO struct query q = query_of(store->writer, KERNEL_CHECK);
+    if (query_step(&q, &row, &ignored) || !row || strcmp(query_text(&q, 0), "ok") != 0)
+        return true;
+    store->doubts++;
+    atomic_store(&store->file_damaged, false);
+    return false;
+}
+
 static enum kiln_code run(struct kernel_store *store, store_work work, void *context,
                           struct kiln_err *err)
 {
@@ -209,11 +233,13 @@ static enum kiln_code run(struct kernel_store *store, store_work work, void *con
     /* Looking costs 2 us, a put 200. */
     if (!store->writer || !store_file_is_in_place(store))
         rc = store_start_anew(store, /* damage= */ NULL, err);
-    else if (atomic_load(&store->file_damaged))
+    else if (is_damaged(store))
         rc = store_start_anew(store, "a look-up met a damaged page", err);
     if (rc)
         return rc;
     rc = work(store, context, err);
+    if (rc == KILN_CORRUPT) /* a disk that fails to read once has not damaged the file */
+        rc = work(store, context, err);
     if (rc == KILN_CORRUPT) {
         struct kiln_err why = *err;
         rc = store_start_anew(store, why.text, err);

@@ -85,6 +85,8 @@ struct kernel_filter {          /* all zero matches everything; what is set must
     bool by_scope;
     bool by_uid;
     bool not_pinned; /* leaves pinned ones out */
+    bool by_reader;  /* leaves out what is private to others than |reader| */
+    uint32_t reader; /* uid */
 };
 
 struct kernel_usage {
@@ -158,6 +160,18 @@ KILN_MUST_CHECK enum kiln_code kernel_store_get(struct kernel_store *store,
                                                 const struct digest *key,
                                                 struct object **ret_object, bool *ret_damaged,
                                                 struct kiln_err *err);
+struct kernel_reader {
+    uint32_t uid;
+    bool hidden;    /* filled: it is there, and private to |owner| */
+    uint32_t owner; /* filled */
+};
+/* The same for |reader|: what is private to another uid is KILN_NOT_FOUND before its bytes are
+ * read, so that neither the answer nor its time tells that it is there. */
+KILN_MUST_CHECK enum kiln_code kernel_store_get_as(struct kernel_store *store,
+                                                   struct kernel_reader *reader,
+                                                   const struct digest *key,
+                                                   struct object **ret_object, bool *ret_damaged,
+                                                   struct kiln_err *err);
 /* Stores |object| under |record|'s key; evicts first where limit or quota demand it (a quota only
  * that uid's own; the limit those of a uid that has more than half of it, then anybody's) and adds
  * the number of evicted kernels to |ret_evicted|.  KILN_FULL when the object alone exceeds limit or
@@ -166,6 +180,9 @@ KILN_MUST_CHECK enum kiln_code kernel_store_put(struct kernel_store *store,
                                                 const struct kernel_record *record,
                                                 const struct object *object, uint64_t *ret_evicted,
                                                 struct kiln_err *err);
+/* How many puts and imports since the store was opened it has kept: a put that is dropped while
+ * writing is off is KILN_OK, too.  On the write lane. */
+uint64_t kernel_store_kept(const struct kernel_store *store);
 /* How many kernels quotas have driven out since the store was opened; on the write lane. */
 uint64_t kernel_store_quota_evictions(const struct kernel_store *store);
 /* As put, of something that somebody brings.  For the quota nothing of theirs is evicted: KILN_FULL
@@ -308,18 +325,24 @@ KILN_MUST_CHECK enum kiln_code kernel_store_gc(struct kernel_store *store,
 KILN_MUST_CHECK enum kiln_code kernel_store_usage(struct kernel_store *store,
                                                   struct kernel_usage *ret_usage,
                                                   struct kiln_err *err);
-/* By uid; an object that several kernels share counts for each. */
 struct kernel_check {
     const char *directory; /* borrowed from the store */
     uint64_t bytes;        /* of file and log; 0: there is none, or it is not read (mode off) */
     bool checked;          /* SQLite looked at every page, and |damage| says what it found */
+    uint64_t age_s;        /* how long ago */
     char damage[256];      /* "": nothing */
     uint64_t newest;       /* latest time that something is recorded under; 0: nothing is */
 };
-/* Has SQLite look at the whole file, unless it is longer than |most| bytes: that reads it all. */
-KILN_MUST_CHECK enum kiln_code kernel_store_check(struct kernel_store *store, uint64_t most,
+struct kernel_check_wish {
+    uint64_t bytes_most; /* a longer file is not read: that reads it all */
+    uint64_t age_most_s; /* what was found so long ago will do, unless damage was seen since */
+};
+/* Has SQLite look at the whole file. */
+KILN_MUST_CHECK enum kiln_code kernel_store_check(struct kernel_store *store,
+                                                  const struct kernel_check_wish *wish,
                                                   struct kernel_check *ret_check,
                                                   struct kiln_err *err);
+/* By uid; an object that several kernels share counts for each. */
 KILN_MUST_CHECK enum kiln_code kernel_store_usage_by_uid(struct kernel_store *store,
                                                          void (*each)(void *, uint32_t uid,
                                                                       uint64_t kernels,

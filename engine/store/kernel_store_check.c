@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/kernel_store_parts.h"
 
+#include "common/clock.h"
+
 #include <stdio.h>
 #include <string.h>
+
+#define NS_PER_S 1000000000u
 
 static uint64_t size_of(const char *path)
 {
@@ -10,11 +14,58 @@ static uint64_t size_of(const char *path)
     return stat(path, &seen) == 0 ? (uint64_t)seen.st_size : 0;
 }
 
+/* ---- what was found last ---- */
+
+static struct store_checked last_of(struct kernel_store *store)
+{
+    pthread_mutex_lock(&store->mutex);
+    struct store_checked last = store->checked;
+    pthread_mutex_unlock(&store->mutex);
+    return last;
+}
+
+/* False, where it is too old, or damage was seen since. */
+static bool recall(struct kernel_store *store, uint64_t age_most_s, struct kernel_check *check)
+{
+    const struct store_checked last = last_of(store);
+    uint64_t age_s = (clock_monotonic_ns() - last.at_ns) / NS_PER_S;
+    if (last.at_ns == 0 || age_s >= age_most_s || atomic_load(&store->file_damaged))
+        return false;
+    check->checked = true;
+    check->age_s = age_s;
+    memcpy(check->damage, last.damage, sizeof(check->damage));
+    return true;
+}
+
+/* |now| but for what was found, unless damage was seen meanwhile. */
+static void remember(struct kernel_store *store, struct store_checked now,
+                     const struct kernel_check *check)
+{
+    memcpy(now.damage, check->damage, sizeof(now.damage));
+    pthread_mutex_lock(&store->mutex);
+    if (store->checked.damages == now.damages)
+        store->checked = now;
+    pthread_mutex_unlock(&store->mutex);
+}
+
+void store_check_forget(struct kernel_store *store)
+{
+    pthread_mutex_lock(&store->mutex);
+    store->checked.at_ns = 0;
+    store->checked.damages++;
+    pthread_mutex_unlock(&store->mutex);
+}
+
+/* ---- looking ---- */
+
 /* Damage is what was asked for, not a failure of asking. */
-static enum kiln_code check_pages(struct db *db, struct kernel_check *check, struct kiln_err *err)
+static enum kiln_code check_pages(struct kernel_store *store, struct db *db,
+                                  struct kernel_check *check, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, KERNEL_CHECK);
     bool row = false;
+    const struct store_checked now = { .at_ns = clock_monotonic_ns(),
+                                       .damages = last_of(store).damages };
     enum kiln_code rc = query_step(&q, &row, err);
     if (rc && rc != KILN_CORRUPT)
         return rc;
@@ -23,23 +74,31 @@ static enum kiln_code check_pages(struct db *db, struct kernel_check *check, str
     if (rc || strcmp(answer, "ok") != 0)
         snprintf(check->damage, sizeof(check->damage), "%.*s", (int)sizeof(check->damage) - 1,
                  answer);
+    remember(store, now, check);
     return KILN_OK;
 }
 
-enum kiln_code kernel_store_check(struct kernel_store *store, uint64_t most,
+static enum kiln_code look(struct kernel_store *store, struct db *db,
+                           const struct kernel_check_wish *wish, struct kernel_check *check,
+                           struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    check->bytes = size_of(store->path) + size_of(store->log_path);
+    if (!recall(store, wish->age_most_s, check) && check->bytes <= wish->bytes_most)
+        rc = check_pages(store, db, check, err);
+    if (!rc && !check->damage[0])
+        rc = store_note_read(store, store_number(db, KERNEL_NEWEST, &check->newest, err));
+    return rc;
+}
+
+enum kiln_code kernel_store_check(struct kernel_store *store, const struct kernel_check_wish *wish,
                                   struct kernel_check *ret_check, struct kiln_err *err)
 {
     struct kernel_check check = { .directory = store->directory };
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     enum kiln_code rc = store_reader_take(store, &reader, err);
-    if (!rc && reader) {
-        check.bytes = size_of(store->path) + size_of(store->log_path);
-        if (check.bytes <= most)
-            rc = check_pages(reader->db, &check, err);
-        if (!rc && !check.damage[0])
-            rc =
-                store_note_read(store, store_number(reader->db, KERNEL_NEWEST, &check.newest, err));
-    }
+    if (!rc && reader)
+        rc = look(store, reader->db, wish, &check, err);
     if (rc)
         return kiln_while(err, "checking the kernel cache");
     *ret_check = check;

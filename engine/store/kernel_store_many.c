@@ -90,7 +90,7 @@ static bool matches_everything(const struct kernel_filter *f)
             return false;
     }
     return !digest_is_known(&f->toolchain_id) && !f->older_than && !f->by_scope && !f->by_uid &&
-           !f->not_pinned;
+           !f->not_pinned && !f->by_reader;
 }
 
 static enum kiln_code clear_work(struct kernel_store *store, void *context, struct kiln_err *err)
@@ -123,7 +123,7 @@ enum kiln_code kernel_store_clear(struct kernel_store *store, const struct kerne
     struct clearing c = { .filter = filter };
     enum kiln_code rc =
         dry_run ? count_only(store, &c, err) : store_write(store, STORE_ASKED, clear_work, &c, err);
-    if (rc)
+    if (store_advise_room(store, rc, err))
         return kiln_while(err, "clearing the kernel cache");
     *ret_count = c.count;
     *ret_bytes = c.bytes;

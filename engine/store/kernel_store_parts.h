@@ -64,6 +64,12 @@ struct store_reader {
     struct store_reader *next;
 };
 
+struct store_checked { /* what SQLite found when it looked at the whole file last */
+    uint64_t at_ns;    /* 0: it did not, or damage was seen or the file exchanged since */
+    uint64_t damages;  /* how often that was */
+    char damage[256];
+};
+
 struct kernel_store {
     char *directory;              /* owned */
     char *path;                   /* owned: of kernels.db */
@@ -89,9 +95,11 @@ struct kernel_store {
     uint64_t pinned_bytes; /* of pinned kernels' objects, where pinned_known */
     bool pinned_known;
     uint64_t quota_evictions; /* kernels that a quota drove out */
+    uint64_t kept;            /* kernels that were put */
     uint64_t retry_at_ns;     /* while writing is off: not before */
     uint64_t retry_after_ns;  /* how long the wait was */
     uint64_t wanted_bytes;    /* what did not fit on the disk */
+    unsigned doubts;          /* damage that look-ups met and SQLite did not find */
 
     atomic_bool file_damaged;   /* seen by a reader: the next write starts anew */
     atomic_ullong copies_bytes; /* blocks of damaged files that were moved aside */
@@ -105,6 +113,7 @@ struct kernel_store {
     bool nothing_there;        /* there is nothing to read: all is a miss */
     enum store_access access;  /* of the readers */
     struct kernel_health health;
+    struct store_checked checked;
     enum kernel_notice notice_kind; /* of |notice| */
     char notice[512];
 };
@@ -170,6 +179,9 @@ KILN_MUST_CHECK enum kiln_code store_wipe(struct kernel_store *store, struct kil
 void store_copies_count(struct kernel_store *store);
 void store_copies_forget(struct kernel_store *store);
 
+/* Damage was seen, or there is another file: whether it is sound is not known any more. */
+void store_check_forget(struct kernel_store *store);
+
 /* ---- writing ---- */
 
 enum store_wish {
@@ -208,8 +220,9 @@ KILN_MUST_CHECK enum kiln_code store_check_row(const struct stored_row *row, str
                                                const struct digest *key, struct digest *ret_digest,
                                                struct bytes *ret_raw, enum damage *ret_damage,
                                                struct kiln_err *err);
-/* Reads and checks. */
+/* Reads and checks, for |reader| or, where that is NULL, for whomever. */
 KILN_MUST_CHECK enum kiln_code store_read_object(struct db *db, struct codec *codec,
+                                                 struct kernel_reader *reader,
                                                  const struct digest *key,
                                                  struct object **ret_object,
                                                  enum damage *ret_damage, struct kiln_err *err);
@@ -313,6 +326,9 @@ KILN_MUST_CHECK enum kiln_code store_cut(struct kernel_store *store, uint64_t wa
 /* Evicts until the files take at most |most| bytes, or only pinned kernels are left. */
 KILN_MUST_CHECK enum kiln_code store_shrink_to(struct kernel_store *store, uint64_t most,
                                                uint64_t *ret_evicted, struct kiln_err *err);
+/* To a failure of what was to make room: what does make some, where the disk has none. */
+enum kiln_code store_advise_room(const struct kernel_store *store, enum kiln_code rc,
+                                 struct kiln_err *err);
 /* After a write: gives some of the pages back that evicted kernels left. */
 KILN_MUST_CHECK enum kiln_code store_give_back(struct kernel_store *store, struct kiln_err *err);
 /* Blocks of kernels.db, its log, and damaged copies. */

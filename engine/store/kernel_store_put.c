@@ -312,6 +312,7 @@ static enum kiln_code put_rows(struct kernel_store *store, struct put *put, stru
     if (rc)
         return rc;
     put->evicted += evicted;
+    store->kept++;
     store->quota_evictions += evicted;
     store->giving_back |= evicted > 0;
     store->pinned_known &= !put->pinned;
@@ -389,6 +390,8 @@ enum kiln_code kernel_store_put(struct kernel_store *store, const struct kernel_
     *ret_evicted += put.evicted;
     return KILN_OK;
 }
+
+uint64_t kernel_store_kept(const struct kernel_store *store) { return store->kept; }
 
 uint64_t kernel_store_quota_evictions(const struct kernel_store *store)
 {

@@ -65,7 +65,8 @@ static enum kiln_code quarantine_work(struct kernel_store *store, void *context,
     enum damage damage = DAMAGE_NONE;
     struct kiln_err why = KILN_ERR_INIT;
     db_forget_pages(store->writer);
-    enum kiln_code rc = store_read_object(store->writer, store->codec, key, &object, &damage, &why);
+    enum kiln_code rc = store_read_object(store->writer, store->codec, /* reader= */ NULL, key,
+                                          &object, &damage, &why);
     object_unref(object);
     if (rc == KILN_OK || rc == KILN_NOT_FOUND)
         return KILN_OK;
@@ -73,6 +74,7 @@ static enum kiln_code quarantine_work(struct kernel_store *store, void *context,
         *err = why;
         return rc;
     }
+    store_check_forget(store);
     return move_away(store, key, damage, why.text, err);
 }
 

@@ -72,6 +72,16 @@ static void note_origin(struct object *object, const char *target, const char *p
     object->origin = origin;
 }
 
+static bool is_hidden(const struct query *q, struct kernel_reader *reader)
+{
+    int64_t scope = query_i64(q, 6);
+    if (!reader || scope == -1 || scope == reader->uid)
+        return false;
+    reader->hidden = true;
+    reader->owner = (uint32_t)scope;
+    return true;
+}
+
 static enum kiln_code check_found(struct query *q, struct codec *codec, const struct digest *key,
                                   struct object **ret_object, enum damage *ret_damage,
                                   struct kiln_err *err)
@@ -95,9 +105,9 @@ static enum kiln_code check_found(struct query *q, struct codec *codec, const st
     return KILN_OK;
 }
 
-enum kiln_code store_read_object(struct db *db, struct codec *codec, const struct digest *key,
-                                 struct object **ret_object, enum damage *ret_damage,
-                                 struct kiln_err *err)
+enum kiln_code store_read_object(struct db *db, struct codec *codec, struct kernel_reader *reader,
+                                 const struct digest *key, struct object **ret_object,
+                                 enum damage *ret_damage, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, KERNEL_FIND);
     query_bind_bytes(&q, 1, digest_view(key));
@@ -106,7 +116,9 @@ enum kiln_code store_read_object(struct db *db, struct codec *codec, const struc
     *ret_damage = rc == KILN_CORRUPT ? DAMAGE_FILE : DAMAGE_NONE;
     if (rc)
         return rc;
-    return row ? check_found(&q, codec, key, ret_object, ret_damage, err) : KILN_NOT_FOUND;
+    if (!row || is_hidden(&q, reader))
+        return KILN_NOT_FOUND;
+    return check_found(&q, codec, key, ret_object, ret_damage, err);
 }
 
 /* Without a writer a file may look damaged that its log would mend. */
@@ -120,12 +132,22 @@ enum kiln_code store_note_read(struct kernel_store *store, enum kiln_code rc)
 enum kiln_code kernel_store_get(struct kernel_store *store, const struct digest *key,
                                 struct object **ret_object, bool *ret_damaged, struct kiln_err *err)
 {
+    return kernel_store_get_as(store, /* reader= */ NULL, key, ret_object, ret_damaged, err);
+}
+
+enum kiln_code kernel_store_get_as(struct kernel_store *store, struct kernel_reader *who,
+                                   const struct digest *key, struct object **ret_object,
+                                   bool *ret_damaged, struct kiln_err *err)
+{
     *ret_damaged = false;
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     if (store_reader_take(store, &reader, err) != KILN_OK || !reader)
         return KILN_NOT_FOUND;
     enum damage damage = DAMAGE_NONE;
-    enum kiln_code rc = store_read_object(reader->db, reader->codec, key, ret_object, &damage, err);
+    enum kiln_code rc =
+        store_read_object(reader->db, reader->codec, who, key, ret_object, &damage, err);
+    if (damage == DAMAGE_FILE) /* a disk that fails to read once has not damaged the file */
+        rc = store_read_object(reader->db, reader->codec, who, key, ret_object, &damage, err);
     if (damage == DAMAGE_FILE)
         store_note_read(store, rc);
     if (rc != KILN_CORRUPT)

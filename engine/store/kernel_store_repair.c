@@ -82,6 +82,8 @@ enum kiln_code store_open_mending(struct kernel_store *store, const char *damage
     struct kiln_err why = KILN_ERR_INIT;
     if (!damage) {
         enum kiln_code rc = store_open_all(store, &why);
+        if (rc == KILN_CORRUPT) /* a disk that fails to read once has not damaged the file */
+            rc = store_open_all(store, &why);
         if (rc != KILN_CORRUPT) {
             *err = why;
             return rc;

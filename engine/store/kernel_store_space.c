@@ -123,6 +123,21 @@ enum kiln_code store_give_back(struct kernel_store *store, struct kiln_err *err)
     return store->giving_back ? give_back_some(store, err) : rc;
 }
 
+/* SQLite writes each change to the log before anything goes. */
+enum kiln_code store_advise_room(const struct kernel_store *store, enum kiln_code rc,
+                                 struct kiln_err *err)
+{
+    char share[STORE_SIZE_TEXT], taken[STORE_SIZE_TEXT];
+    if (rc != KILN_FULL)
+        return rc;
+    return kiln_fail(err, rc,
+                     "there is no room on the disk of '%.200s' to write what is to go (the cache "
+                     "takes %s): have %s free there, or empty the cache: 'kilnctl clear --all "
+                     "--yes'",
+                     store->directory, store_size_text(store_taken_bytes(store), taken),
+                     store_size_text(store_log_share(store->limit_bytes), share));
+}
+
 const char *store_size_text(uint64_t bytes, char text[STORE_SIZE_TEXT])
 {
     static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };

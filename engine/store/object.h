@@ -38,6 +38,7 @@ struct object {
     uint32_t image_place; /* hot_image.c's, while it writes; else 0 */
     struct object_origin *origin; /* owned; NULL: not known, or the service has noted it */
     uint32_t ledger_kind;         /* the service's: which of its rows counts the hits */
+    uint64_t booked_for;          /* the service's: the batch that its last hit was booked for */
 };
 
 /* Takes over |fd| also on failure.  Seals it if it is not, refuses what cannot be sealed

@@ -2,8 +2,10 @@
 #include "engine/transfer/confine.h"
 
 #include "common/cleanup.h"
+#include "engine/sandbox/capabilities.h"
 #include "engine/sandbox/change_user.h"
 #include "engine/sandbox/landlock.h"
+#include "engine/sandbox/syscall_filter.h"
 #include "engine/transfer/url.h"
 
 #include <errno.h>
@@ -74,7 +76,9 @@ static enum kiln_code confine_files(const struct transfer_job *job, struct kiln_
         return kiln_fail(err, KILN_UNSUPPORTED,
                          "this kernel has no Landlock that is switched on, or one from before "
                          "Linux 5.13");
-    enum kiln_code rc = landlock_begin(landlock_rights(version), &rules, err);
+    struct landlock_rights handled = landlock_rights(version);
+    handled.network &= LANDLOCK_BIND_TCP; /* it asks, on any port, and listens to nobody */
+    enum kiln_code rc = landlock_begin(&handled, &rules, err);
     if (rc)
         return rc;
     allow_system(&rules);
@@ -97,6 +101,13 @@ enum kiln_code transfer_confine(const struct transfer_job *job, const struct tra
     enum kiln_code rc = user ? change_user(user->uid, user->gid, "transfer_user", &why) : KILN_OK;
     if (!rc && !give_up_capabilities())
         rc = kiln_fail_errno(&why, errno, "cannot give up the privileges of a transfer process");
+    if (!rc && syscall_filter_transfers(&why)) {
+        if (why.code != KILN_UNSUPPORTED)
+            rc = why.code;
+        else if (confined == KILN_OK)
+            *err = why;
+        confined = KILN_UNSUPPORTED;
+    }
     if (rc)
         *err = why;
     return rc ? rc : confined;

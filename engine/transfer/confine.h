@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Confines a transfer process to the files that a transfer needs (Linux Landlock), and gives up its
- * capabilities and the right to gain others.
+ * Confines a transfer process to the files that a transfer needs (Linux Landlock) and to the system
+ * calls that it may make (seccomp), and gives up its capabilities and the right to gain others.
  *
  * Role       it talks to strangers and unpacks what they send; where that goes wrong, nothing but
  *            its own staging folder can be written, and neither stores nor programs be reached
@@ -22,7 +22,7 @@ struct transfer_user {
 /* Becomes |user| for good; NULL: stays who it is.  The staging folder may be written to; what may
  * be read: a file: URL's file and its manifest, the trusted keys, certificate authorities, the
  * resolver's files, system libraries. KILN_UNSUPPORTED when the kernel has no Landlock
- * (before 5.13, or switched off); the rest is done then. */
+ * (before 5.13, or switched off) or no filter of system calls; the rest is done then. */
 KILN_MUST_CHECK enum kiln_code transfer_confine(const struct transfer_job *job,
                                                 const struct transfer_user *user,
                                                 struct kiln_err *err);

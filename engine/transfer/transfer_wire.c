@@ -79,10 +79,10 @@ static enum kiln_code receive_packet(int socket, int flags, struct json **ret_js
     while (got < 0 && errno == EINTR);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return KILN_BUSY;
+    if (got >= 0 && fds)
+        take_descriptors(&message, fds); /* an empty packet may have some, too */
     if (got <= 0)
         return KILN_UNAVAILABLE;
-    if (fds)
-        take_descriptors(&message, fds);
     if (message.msg_flags & MSG_TRUNC)
         return kiln_fail(err, KILN_INVALID, "a packet of a transfer process is too long");
     return json_parse(bytes_of(text, (size_t)got), "a transfer process", ret_json, err);

@@ -12,41 +12,41 @@
 struct side { /* one of the two, in the figures that decide */
     const struct tuning_row *row;
     double time_ms;
-    uint32_t samples; /* 0: no statistics */
+    uint32_t samples;    /* 0: no statistics */
+    struct buffer text;  /* of find: owned, the entry's */
+    struct bytes solver; /* of find; empty where it does not read as an entry */
 };
 
-static double stated_time(enum tuning_kind kind, const struct tuning_row *row)
-{
-    struct tuning_entry entry;
-    BUFFER_AUTO struct buffer text;
-    buffer_init(&text, row->id.size + row->values.size + 1);
-    return kind == TUNING_FIND && tuning_row_entry(row, &text, &entry) ? entry.time_ms : 0;
-}
+static void side_done(struct side *s) { buffer_done(&s->text); }
+#define SIDE_AUTO __attribute__((cleanup(side_done)))
 
 /* Entries of one id that are not of one solver: FindDb's old dialect has the best of an algorithm.
  */
-static bool differ_in_solver(const struct tuning_row *a, const struct tuning_row *b)
+static bool differ_in_solver(const struct side *a, const struct side *b)
 {
-    struct tuning_entry x, y;
-    BUFFER_AUTO struct buffer text_x, text_y;
-    buffer_init(&text_x, a->id.size + a->values.size + 1);
-    buffer_init(&text_y, b->id.size + b->values.size + 1);
-    return tuning_row_entry(a, &text_x, &x) && tuning_row_entry(b, &text_y, &y) &&
-           !bytes_equal(x.solver, y.solver);
+    return a->solver.size && b->solver.size && !bytes_equal(a->solver, b->solver);
 }
 
 /* They are not measurements of one thing: the better counts. */
-static bool compete(enum tuning_kind kind, const struct tuning_row *a, const struct tuning_row *b)
+static bool compete(enum tuning_kind kind, const struct side *a, const struct side *b)
 {
-    return kind == TUNING_PERF ? !bytes_equal(a->values, b->values) : differ_in_solver(a, b);
+    return kind == TUNING_PERF ? !bytes_equal(a->row->values, b->row->values)
+                               : differ_in_solver(a, b);
 }
 
 static struct side side_of(enum tuning_kind kind, const struct tuning_row *row)
 {
+    struct tuning_entry entry;
     bool measured = row->measured.samples > 0 && row->measured.median_ms > 0;
-    return (struct side){ .row = row,
-                          .time_ms = measured ? row->measured.median_ms : stated_time(kind, row),
-                          .samples = measured ? row->measured.samples : 0 };
+    struct side s = { .row = row,
+                      .time_ms = measured ? row->measured.median_ms : 0,
+                      .samples = measured ? row->measured.samples : 0 };
+    buffer_init(&s.text, row->id.size + row->values.size + 1);
+    if (kind != TUNING_FIND || !tuning_row_entry(row, &s.text, &entry))
+        return s;
+    s.solver = entry.solver;
+    s.time_ms = measured ? s.time_ms : entry.time_ms;
+    return s;
 }
 
 static bool is_same_text(const char *a, const char *b)
@@ -136,8 +136,8 @@ static struct merge merge_imported(enum tuning_kind kind, const struct side *a,
     if (kind == TUNING_PERF)
         return decide(false, !bytes_equal(a->row->values, b->row->values), "it was there", a, b);
     double larger = a->time_ms > b->time_ms ? a->time_ms : b->time_ms;
-    bool differ = fabs(a->time_ms - b->time_ms) > IMPORTED_TOLERANCE * larger &&
-                  !compete(kind, a->row, b->row);
+    bool differ =
+        fabs(a->time_ms - b->time_ms) > IMPORTED_TOLERANCE * larger && !compete(kind, a, b);
     return decide(b->time_ms < a->time_ms, differ, "faster, and neither has statistics", a, b);
 }
 
@@ -145,7 +145,7 @@ static struct merge merge_measured(enum tuning_kind kind, struct tuning_row *int
                                    const struct side *a, const struct side *b)
 {
     const char *reason = NULL;
-    bool competes = compete(kind, a->row, b->row);
+    bool competes = compete(kind, a, b);
     bool near = overlap(a, b);
     if (competes && !near)
         return decide(b->time_ms < a->time_ms, false, "faster", a, b);
@@ -164,8 +164,10 @@ struct merge measurement_merge(enum tuning_kind kind, struct tuning_row *into,
     if (is_equal(into, from))
         return (struct merge){ .result = MERGE_SAME };
     struct tuning_row old = *into;
-    struct side a = side_of(kind, &old), b = side_of(kind, from);
+    SIDE_AUTO struct side a = side_of(kind, &old), b = side_of(kind, from);
     struct merge merge;
+    if (a.text.failed || b.text.failed)
+        return (struct merge){ .result = MERGE_NO_MEMORY };
     if (!a.samples && !b.samples)
         merge = merge_imported(kind, &a, &b);
     else if (!a.samples || !b.samples)

@@ -203,6 +203,8 @@ static enum kiln_code open_mending(struct tuning_db *db, struct tuning_salvage *
         return rc;
     tidy(db);
     rc = open_file(db, &why);
+    if (rc == KILN_CORRUPT) /* a disk that fails to read once has not damaged the file */
+        rc = open_file(db, &why);
     if (rc != KILN_CORRUPT) {
         *err = rc ? why : *err;
         return rc;

@@ -207,6 +207,12 @@ static struct index_record record_for(const struct tuning_index_builder *b,
                                   .id_count = htole32((uint32_t)r->id_count) };
 }
 
+/* A buffer that holds nothing has no memory to count from. */
+static struct bytes added_since(const struct buffer *b, size_t at)
+{
+    return at < b->size ? bytes_of(b->data + at, b->size - at) : (struct bytes){ 0 };
+}
+
 enum kiln_code tuning_index_builder_add(struct tuning_index_builder *b,
                                         const struct tuning_index_record *r, struct kiln_err *err)
 {
@@ -230,8 +236,7 @@ enum kiln_code tuning_index_builder_add(struct tuning_index_builder *b,
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to index a database");
     }
     stored.check = htole64(
-        index_record_check(&stored, bytes_of(b->text.data + text_at, b->text.size - text_at),
-                           bytes_of(b->ids.data + ids_at, b->ids.size - ids_at)));
+        index_record_check(&stored, added_since(&b->text, text_at), added_since(&b->ids, ids_at)));
     buffer_put(&b->records, &stored, sizeof(stored));
     if (b->records.failed)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to index a database");

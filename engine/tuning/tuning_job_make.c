@@ -91,7 +91,10 @@ static enum kiln_code check_measured(const struct tuning_place *place,
                        TUNING_FIGURE_MOST, row->measured.median_ms, row->measured.spread_ms);
     if (!rc)
         rc = tuning_word_check("id of an entry", row->id, /* commas= */ false, err);
-    if (!rc && !tuning_row_entry(row, &text, &entry))
+    bool is_entry = !rc && tuning_row_entry(row, &text, &entry);
+    if (text.failed)
+        return job_no_memory(err);
+    if (!rc && !is_entry)
         rc = kiln_fail(err, KILN_INVALID, "the entry '%.*s' is none of a %s record",
                        (int)(row->id.size < 60 ? row->id.size : 60), (const char *)row->id.data,
                        tuning_kind_name(row->place.kind));

@@ -92,8 +92,8 @@ struct answers {
     size_t count, wrong;
 };
 
-static void on_ready(void *context, size_t index, struct kiln_kernel *kernel,
-                     const struct kiln_error *err)
+static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
+                    const struct kiln_error *err)
 {
     (void)index;
     (void)err;
@@ -101,9 +101,10 @@ static void on_ready(void *context, size_t index, struct kiln_kernel *kernel,
     a->count++;
     if (!kernel || kiln_kernel_size(kernel) != a->content->size) {
         a->wrong++;
-        return;
+        return 0;
     }
     (void)content_touch(a->content, kiln_kernel_data(kernel));
+    return 0;
 }
 
 static int fetch_batch(struct kiln_client *client, const struct batch *b, size_t first,

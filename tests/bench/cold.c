@@ -138,16 +138,17 @@ struct outcome {
     struct kiln_error first;
 };
 
-static void on_ready(void *context, size_t index, struct kiln_kernel *kernel,
-                     const struct kiln_error *err)
+static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
+                    const struct kiln_error *err)
 {
     (void)index;
     struct outcome *o = context;
     o->answers++;
     if (kernel)
-        return;
+        return 0;
     if (o->failures++ == 0 && err)
         o->first = *err;
+    return 0;
 }
 
 enum kiln_code cold_fetch(struct kiln_client *client, const struct cold *cold, uint64_t first_id,

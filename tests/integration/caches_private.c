@@ -10,18 +10,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NOBODY 65534
+#define OTHER_USER 45001 /* any but the overflow uid, which has nothing of its own */
 
-static void become_nobody(void)
+static void become_another(void)
 {
-    if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-        setresuid(NOBODY, NOBODY, NOBODY) < 0)
+    if (setgroups(0, NULL) < 0 || setresgid(OTHER_USER, OTHER_USER, OTHER_USER) < 0 ||
+        setresuid(OTHER_USER, OTHER_USER, OTHER_USER) < 0)
         _exit(200);
 }
 
 /* What kiln_kernel_fetch_named, or with |key| kiln_kernel_fetch, says to another user; 201 where
  * the bytes are not those of row |at|, which |object| is a descriptor of. */
-static int fetch_as_nobody(const struct caches *f, size_t at, const char *key)
+static int fetch_as_another(const struct caches *f, size_t at, const char *key)
 {
     pid_t pid = fork();
     assert_true(pid >= 0);
@@ -34,7 +34,7 @@ static int fetch_as_nobody(const struct caches *f, size_t at, const char *key)
     struct kiln_kernel *kernel = NULL;
     struct kiln_error err = { 0 };
     BUFFER_AUTO struct buffer object = object_of(f->rows, at);
-    become_nobody();
+    become_another();
     int rc = kiln_client_open(&options, &client, &err);
     if (!rc && key)
         rc = kiln_kernel_fetch(client, key, 0, &kernel, &err);
@@ -83,23 +83,23 @@ static void what_somebody_imports_is_nobody_elses_unless_an_admin_gives_it_to_al
     expect_status(&f->result, 0, "\"scope\":\"own\"");
     find_key(f, 5, true, key);
 
-    assert_int_equal(fetch_as_nobody(f, 5, NULL), KILN_E_NOT_FOUND);
-    assert_int_equal(fetch_as_nobody(f, 5, key), KILN_E_NOT_FOUND);
+    assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_NOT_FOUND);
+    assert_int_equal(fetch_as_another(f, 5, key), KILN_E_NOT_FOUND);
     expect_rows(f, KILN_TIER_NONE); /* now they are in memory as well */
-    assert_int_equal(fetch_as_nobody(f, 5, NULL), KILN_E_NOT_FOUND);
-    assert_int_equal(fetch_as_nobody(f, 5, key), KILN_E_NOT_FOUND);
+    assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_NOT_FOUND);
+    assert_int_equal(fetch_as_another(f, 5, key), KILN_E_NOT_FOUND);
 
     kilnctl_ok(f, "kernel", "import", f->path, "--for-all");
     assert_says(f->result.output, "for every user");
     find_key(f, 5, false, key);
-    assert_int_equal(fetch_as_nobody(f, 5, NULL), KILN_E_OK);
-    assert_int_equal(fetch_as_nobody(f, 5, key), KILN_E_OK);
+    assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_OK);
+    assert_int_equal(fetch_as_another(f, 5, key), KILN_E_OK);
 }
 
 /* A checkout in a closed home forbids that another user runs its programs. */
 static void need_programs_for_all(struct caches *f)
 {
-    f->daemon.user = NOBODY;
+    f->daemon.user = OTHER_USER;
     kilnctl(f, "--version");
     if (f->result.status != 0) {
         print_message("SKIPPED: other users cannot run what is in '%s'\n", KILN_BIN);
@@ -122,16 +122,16 @@ static void each_user_exports_and_gives_away_what_is_his_own(void **state)
 
     kilnctl_fails(f, 5, "no imported kernels", "kernel", "export", warm);
     kilnctl_fails(f, 4, "administrator", "kernel", "import", file, "--for-all");
-    assert_int_equal(fetch_as_nobody(f, 5, NULL), KILN_E_NOT_FOUND);
+    assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_NOT_FOUND);
     import(f, file);
     expect_status(&f->result, 0, "\"imported\":40");
 
-    assert_int_equal(fetch_as_nobody(f, 5, NULL), KILN_E_OK);
+    assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_OK);
     kilnctl_ok(f, "kernel", "export", warm);
     shell_says("40", warm, "sqlite3 " CACHE " 'select count(*) from kern_db'");
     f->daemon.user = 0;
-    kilnctl_ok(f, "clear", "--uid", "65534", "--yes");
-    assert_int_equal(fetch_as_nobody(f, 5, NULL), KILN_E_NOT_FOUND);
+    kilnctl_ok(f, "clear", "--uid", "45001", "--yes");
+    assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_NOT_FOUND);
     expect_rows(f, KILN_TIER_NONE);
 }
 

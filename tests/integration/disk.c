@@ -131,6 +131,21 @@ static void expect_booked_after_restart(struct fixture *f)
     assert_says(f->result.output, words);
 }
 
+/* Nobody may take a host for prepared that will have forgotten all at its next start. */
+static void expect_prefetch_not_stored(struct fixture *f)
+{
+    char problems[160];
+    snprintf(problems, sizeof(problems), "%s/problems.txt", f->daemon.folder);
+    FILE *out = fopen(problems, "we");
+    assert_non_null(out);
+    fputs("conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n", out);
+    assert_int_equal(fclose(out), 0);
+    kilnctl_fails(f, 1, "not stored, and gone when kilnd ends", "prefetch", problems, "--target",
+                  "gfx90a");
+    assert_says(f->result.output, "free disk space");
+    kilnctl_fails(f, 1, "\"not_stored\":", "prefetch", problems, "--target", "gfx906", "--json");
+}
+
 static void a_full_disk_is_said_and_served_through_until_it_has_room(void **state)
 {
     struct fixture *f = *state;
@@ -149,6 +164,8 @@ static void a_full_disk_is_said_and_served_through_until_it_has_room(void **stat
     assert_true(daemon_stat(&f->daemon, "store_errors") > 0);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_DISK);
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_DISK);
+
+    expect_prefetch_not_stored(f);
 
     shell(f->cache, "rm filler");
 
@@ -240,6 +257,12 @@ static void a_network_filesystem_is_refused_under_either_folder(void **state)
     snprintf(folder, sizeof(folder), "%s/state", f->daemon.folder);
     pretend("0x6969", folder);
     expect_refused(f, folder, "(nfs)", "--state-dir");
+
+    pretend("0x6969", f->daemon.folder); /* neither folder is there yet */
+    run_program(&f->daemon, &f->result, "kilnd", "--check-config", "--cache-dir", f->cache,
+                "--state-dir", folder, NULL);
+    expect_status(&f->result, 2, "(nfs)");
+    assert_says(f->result.output, "set cache_dir to a folder on a local disk");
 
     pretend("0x6969", "/absent"); /* so that nothing else refused it */
     daemon_process_start(&f->daemon);

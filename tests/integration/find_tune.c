@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Small, for it runs on the CPU; a 1x1 convolution, so that two solvers apply, one with a space. */
 #define PROBLEM \
@@ -111,6 +112,27 @@ static void expect_same(const struct choice *a, const struct choice *b)
 }
 
 /* ---- find ---- */
+
+/* Others may write to the folder of its records, so kilnd has none. */
+static void what_kilnd_cannot_record_is_measured_and_warned_of(void **state)
+{
+    struct fixture *f = *state;
+    char folder[256];
+    snprintf(folder, sizeof(folder), "%s/state", f->daemon.folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(chmod(folder, 0770), 0);
+    start(f);
+    driver(f, "--find-mode", "normal");
+    const struct json *r = result_of(f), *find = json_get(r, "find");
+    expect_measured(r, "ConvDirectNaive");
+    assert_false(json_get_bool(find, "recorded", true));
+    assert_says(json_get_text(find, "not_recorded", ""), "chmod");
+    run_program(&f->daemon, &f->result, "kiln-driver", "--device", "opencl:0", PROBLEM,
+                "--find-mode", "normal", NULL);
+    assert_int_equal(f->result.status, 0);
+    assert_says(f->result.output, "warning: measured, but not recorded: ");
+    assert_says(f->result.output, "Verifies OK");
+}
 
 static void what_one_process_found_the_next_one_plans_with(void **state)
 {
@@ -300,6 +322,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIND_TEST(what_one_process_found_the_next_one_plans_with),
+        FIND_TEST(what_kilnd_cannot_record_is_measured_and_warned_of),
         FIND_TEST(fast_times_and_records_nothing),
         FIND_TEST(a_solver_that_is_named_is_run_without_a_find),
         FIND_TEST(without_a_daemon_both_say_so),

@@ -246,7 +246,7 @@ static void packages_from_urls_serve_a_host_without_compilers(void **state)
     assert_says(f->result.output, "signed by 'ops'");
     cut_line_stop(&f->line);
     assert_int_equal(f->line.cuts, 0);
-    assert_int_equal(nginx_answers(&f->nginx, 206), 2); /* went on where it was cut */
+    assert_int_equal(nginx_answers(&f->nginx, 206, 2), 2); /* went on where it was cut */
     kilnctl_ok(f, "pkg", "install", url(f, f->nginx.port, OTHER_KDB));
     shell(f->state,
           "cmp packages/" KDB " '%s'/" KDB " && cmp packages/" OTHER_KDB " '%s'/" OTHER_KDB

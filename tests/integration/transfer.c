@@ -210,7 +210,7 @@ static void a_signed_package_arrives_though_the_line_is_cut_twice(void **state)
     assert_int_equal(t.attempts, 3);
     assert_true(t.note[0]);
     assert_int_equal(f->cuts, 0);
-    assert_int_equal(nginx_answers(&f->nginx, 206), 2);
+    assert_int_equal(nginx_answers(&f->nginx, 206, 2), 2);
     assert_int_equal(unlink(o->path), 0);
 }
 

@@ -22,8 +22,8 @@
 #include <sys/wait.h>
 
 #define DEVICE "gfx90a68"
-#define NOBODY 65534
-#define RECORDS 700u /* of the system database: batch sizes 1, 2, ... */
+#define OTHER_USER 45001 /* any but the overflow uid, which has nothing of its own */
+#define RECORDS 700u     /* of the system database: batch sizes 1, 2, ... */
 #define ASKED (RECORDS + 50)
 #define TUNERS 3u
 #define CANDIDATES 100u
@@ -448,14 +448,14 @@ static void a_measurement_whose_confirmation_was_lost_counts_once(void **state)
 /* ---- two users ---- */
 
 /* What |act| says to another user; 200 where he could not even begin. */
-static int as_nobody(struct fixture *f, int (*act)(struct fixture *f))
+static int as_another(struct fixture *f, int (*act)(struct fixture *f))
 {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid > 0)
         return wait_program(pid);
-    if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-        setresuid(NOBODY, NOBODY, NOBODY) < 0)
+    if (setgroups(0, NULL) < 0 || setresgid(OTHER_USER, OTHER_USER, OTHER_USER) < 0 ||
+        setresuid(OTHER_USER, OTHER_USER, OTHER_USER) < 0)
         _exit(200);
     f->tuned = NULL;
     f->client = open_client(f);
@@ -505,16 +505,16 @@ static void a_user_neither_sees_nor_changes_what_is_anothers(void **state)
     assert_int_equal(chmod(f->daemon.socket, 0666), 0);
     must(put(f->client, 7, KILN_TUNING_USER, 3, &f->err), f->err);
 
-    assert_int_equal(as_nobody(f, find_seven), KILN_E_NOT_FOUND);
-    assert_int_equal(as_nobody(f, put_for_the_host), KILN_E_DENIED);
+    assert_int_equal(as_another(f, find_seven), KILN_E_NOT_FOUND);
+    assert_int_equal(as_another(f, put_for_the_host), KILN_E_DENIED);
     must(put(f->client, 7, KILN_TUNING_HOST, 2, &f->err), f->err);
-    assert_int_equal(as_nobody(f, find_seven), 100 + KILN_TUNING_HOST);
-    assert_int_equal(as_nobody(f, put_for_oneself), 0);
-    assert_int_equal(as_nobody(f, find_seven), 100 + KILN_TUNING_USER);
+    assert_int_equal(as_another(f, find_seven), 100 + KILN_TUNING_HOST);
+    assert_int_equal(as_another(f, put_for_oneself), 0);
+    assert_int_equal(as_another(f, find_seven), 100 + KILN_TUNING_USER);
     must(find(f, 7), f->err);
     assert_true(entry(f, 0).time_ms == 3);
     assert_int_equal(take_lease(f), 100 + KILN_LEASE_GRANTED);
-    assert_int_equal(as_nobody(f, take_lease), 100 + KILN_LEASE_GRANTED);
+    assert_int_equal(as_another(f, take_lease), 100 + KILN_LEASE_GRANTED);
 }
 
 /* ---- leases ---- */

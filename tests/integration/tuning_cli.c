@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define NOBODY 65534
+#define OTHER_USER 45001 /* any but the overflow uid, which has nothing of its own */
 
 #ifndef KILN_TEST_DATA
 #define KILN_TEST_DATA "../shared/data"
@@ -69,7 +69,7 @@ static void an_imported_find_db_comes_out_byte_for_byte(void **state)
     kilnctl_ok(f, "db", "import", f->system);
 
     assert_says(f->result.output, "3 records, 4 entries, of find HIP for gfx90a68 in tier system");
-    assert_says(f->result.output, "1 record kept as they are");
+    assert_says(f->result.output, "1 record kept unchanged");
     assert_says(f->result.output, SYSTEM ":3: kept as it is: 64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-"
                                          "1-NCHW-FP32-F: no problem of kiln's has a bias");
     kilnctl_ok(f, "db", "export", f->out);
@@ -194,7 +194,7 @@ static void what_names_no_problem_is_refused_with_the_place(void **state)
 
 /* ---- tiers and users ---- */
 
-static void be_nobody(struct node *f)
+static void be_another(struct node *f)
 {
     if (geteuid() != 0) {
         print_message("SKIPPED: only root can ask as another user\n");
@@ -202,7 +202,7 @@ static void be_nobody(struct node *f)
     }
     assert_int_equal(chmod(f->daemon.folder, 0755), 0);
     assert_int_equal(chmod(f->daemon.socket, 0666), 0);
-    f->daemon.user = NOBODY;
+    f->daemon.user = OTHER_USER;
     kilnctl(f, "--version");
     if (f->result.status != 0) {
         print_message("SKIPPED: other users cannot run what is in '%s'\n", KILN_BIN);
@@ -214,7 +214,7 @@ static void a_user_changes_only_what_is_his_own(void **state)
 {
     struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->own); /* root's */
-    be_nobody(f);
+    be_another(f);
     kilnctl_fails(f, 5, "nothing is recorded", "db", "get", KEY, "--db-id", "gfx90a68");
     kilnctl_fails(f, 4, "", "db", "import", f->system);
     kilnctl_fails(f, 4, "", "db", "merge", "--tier", "host", f->own);
@@ -232,7 +232,7 @@ static void a_user_changes_only_what_is_his_own(void **state)
 static void a_file_that_may_not_be_read_is_denied(void **state)
 {
     struct node *f = *state;
-    be_nobody(f);
+    be_another(f);
     assert_int_equal(chmod(f->own, 0), 0);
     kilnctl_fails(f, 4, "Permission denied", "db", "import", "--tier", "user", f->own, f->system);
     assert_says(f->result.output, "3 records, 4 entries, of find HIP for gfx90a68 in tier user");
@@ -246,7 +246,7 @@ static void what_is_promoted_is_everyones(void **state)
     assert_says(f->result.output, "1 added to the host's");
     kilnctl_ok(f, "db", "diff", "host", "user", "--db-id", "gfx90a68", "--kind", "find");
     assert_says(f->result.output, "1 the same");
-    be_nobody(f);
+    be_another(f);
     kilnctl_ok(f, "db", "get", KEY, "--db-id", "gfx90a68");
     assert_says(f->result.output, "host");
 }

@@ -175,7 +175,8 @@ void daemon_process_signal_workers(struct daemon_process *d, int signal)
     FILE *file = fopen(path, "re");
     assert_non_null(file);
     for (; fscanf(file, "%d", &child) == 1; count++)
-        kill(child, signal); /* one that just ended is replaced, and no worker of interest */
+        kill(-child, signal); /* with its group, that which compiles is in; one that just ended is
+                                 replaced, and no worker of interest */
     fclose(file);
     assert_true(count > 0);
 }

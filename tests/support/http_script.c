@@ -20,24 +20,23 @@ static struct sockaddr_in loopback(uint16_t port)
                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 }
 
-static int listen_on_loopback(uint16_t *ret_port)
+int http_hold_port(uint16_t *ret_port)
 {
     struct sockaddr_in address = loopback(0);
     socklen_t size = sizeof(address);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(listen(fd, 16), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
     *ret_port = ntohs(address.sin_port);
     return fd;
 }
 
-uint16_t http_free_port(void)
+static int listen_on_loopback(uint16_t *ret_port)
 {
-    uint16_t port = 0;
-    close(listen_on_loopback(&port));
-    return port;
+    int fd = http_hold_port(ret_port);
+    assert_int_equal(listen(fd, 16), 0);
+    return fd;
 }
 
 int http_connect(uint16_t port)

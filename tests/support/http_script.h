@@ -42,5 +42,5 @@ bool http_send(int fd, const void *data, size_t size);
 void http_wait_for_hang_up(int fd);
 /* Connected to |port| of loopback; -1. */
 int http_connect(uint16_t port);
-/* A port that nobody listens on now. */
-uint16_t http_free_port(void);
+/* A port that nobody listens on while the descriptor, the caller's, is open, nor can. */
+int http_hold_port(uint16_t *ret_port);

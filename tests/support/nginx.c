@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define TRIES_MOST 8
+
 static const char *find_program(void)
 {
     static const char *const places[] = { "/usr/sbin/nginx", "/usr/local/sbin/nginx",
@@ -49,13 +51,13 @@ static void write_configuration(const struct nginx *n, const char *files, const 
     assert_int_equal(fclose(f), 0);
 }
 
-static bool is_ready(void *context)
+/* Or it has ended: somebody else may have taken one of its ports. */
+static bool is_settled(void *context)
 {
     struct nginx *n = context;
-    int status = 0;
-    if (waitpid(n->pid, &status, WNOHANG) == n->pid) {
+    if (waitpid(n->pid, NULL, WNOHANG) == n->pid) {
         n->pid = 0;
-        fail_msg("nginx ended at once, wait status %d; see %s/error.log", status, n->folder);
+        return true;
     }
     int fd = http_connect(n->port);
     if (fd >= 0)
@@ -73,25 +75,42 @@ static void exec_program(const char *program, const struct nginx *n)
     _exit(127);
 }
 
+/* Free ones; between here and its start others may take them. */
+static void choose_ports(struct nginx *n)
+{
+    int held[] = { http_hold_port(&n->port), http_hold_port(&n->tls_port) };
+    close(held[0]);
+    close(held[1]);
+}
+
+static bool try_to_start(struct nginx *n, const char *program)
+{
+    n->pid = fork();
+    assert_true(n->pid >= 0);
+    if (n->pid == 0)
+        exec_program(program, n);
+    return wait_until(is_settled, n) && n->pid > 0;
+}
+
 bool nginx_start(struct nginx *n, const char *folder, const char *files, const char *certificate,
                  const char *key)
 {
     const char *program = find_program();
-    *n = (struct nginx){ .port = http_free_port(), .tls_port = http_free_port() };
+    *n = (struct nginx){ 0 };
     if (!program) {
         print_message("SKIPPED: there is no nginx here (scripts/install-deps test brings it)\n");
         return false;
     }
     snprintf(n->folder, sizeof(n->folder), "%s/nginx", folder);
     assert_int_equal(mkdir(n->folder, 0700), 0);
-    write_configuration(n, files, certificate, key);
-    n->pid = fork();
-    assert_true(n->pid >= 0);
-    if (n->pid == 0)
-        exec_program(program, n);
-    if (!wait_until(is_ready, n))
-        fail_msg("nginx does not listen; see %s/error.log", n->folder);
-    return true;
+    for (unsigned i = 0; i < TRIES_MOST; i++) {
+        choose_ports(n);
+        write_configuration(n, files, certificate, key);
+        if (try_to_start(n, program))
+            return true;
+    }
+    fail_msg("nginx does not listen; see %s/error.log", n->folder);
+    return false;
 }
 
 void nginx_stop(struct nginx *n)
@@ -103,7 +122,7 @@ void nginx_stop(struct nginx *n)
     n->pid = 0;
 }
 
-unsigned nginx_answers(const struct nginx *n, int status)
+static unsigned count_answers(const struct nginx *n, int status)
 {
     char path[256], line[512], begins[16];
     unsigned count = 0;
@@ -115,4 +134,23 @@ unsigned nginx_answers(const struct nginx *n, int status)
         count += strncmp(line, begins, strlen(begins)) == 0;
     fclose(f);
     return count;
+}
+
+struct answers {
+    const struct nginx *nginx;
+    int status;
+    unsigned least;
+};
+
+static bool are_logged(void *context)
+{
+    const struct answers *wanted = context;
+    return count_answers(wanted->nginx, wanted->status) >= wanted->least;
+}
+
+unsigned nginx_answers(const struct nginx *n, int status, unsigned least)
+{
+    struct answers wanted = { n, status, least };
+    wait_until(are_logged, &wanted);
+    return count_answers(n, status);
 }

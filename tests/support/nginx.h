@@ -22,5 +22,6 @@ bool nginx_start(struct nginx *n, const char *folder, const char *files, const c
                  const char *key);
 /* Accepts one that is not running. */
 void nginx_stop(struct nginx *n);
-/* How many requests were answered with |status|. */
-unsigned nginx_answers(const struct nginx *n, int status);
+/* How many requests were answered with |status|, once its log, which comes behind the answers,
+ * tells of |least|, or does not for a minute. */
+unsigned nginx_answers(const struct nginx *n, int status, unsigned least);

@@ -2,6 +2,7 @@
 #include "tests/support/raw_client.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +43,36 @@ void raw_send_frame(int fd, unsigned type, uint64_t id, struct bytes body)
     uint8_t raw[FRAME_HEADER_SIZE];
     frame_header_write(raw, &h);
     raw_send(fd, raw, sizeof(raw));
+    if (body.size)
+        raw_send(fd, body.data, body.size);
+}
+
+void raw_send_files(int fd, unsigned type, uint64_t id, struct bytes body, unsigned announced,
+                    const int *files, unsigned count)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * LIMIT_FRAME_DESCRIPTORS)];
+        struct cmsghdr align;
+    } control = { { 0 } };
+    struct frame_header h = { .version = FRAME_VERSION,
+                              .type = (uint16_t)type,
+                              .request_id = id,
+                              .body_size = (uint32_t)body.size,
+                              .descriptors = (uint16_t)announced };
+    uint8_t raw[FRAME_HEADER_SIZE];
+    frame_header_write(raw, &h);
+    struct iovec part = { raw, sizeof(raw) };
+    struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
+    if (count > 0) {
+        m.msg_control = &control;
+        m.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(c), files, count * sizeof(int));
+    }
+    assert_int_equal(sendmsg(fd, &m, MSG_NOSIGNAL), sizeof(raw));
     if (body.size)
         raw_send(fd, body.data, body.size);
 }
@@ -144,7 +175,7 @@ enum kiln_code raw_refusal(const struct raw_frame *frame, char text[512])
     return (enum kiln_code)code;
 }
 
-int raw_greeted(const struct daemon_process *d)
+static int greet(int fd)
 {
     static struct raw_frame frame;
     struct message_hello m = { .oldest_version = FRAME_VERSION_OLDEST,
@@ -153,11 +184,49 @@ int raw_greeted(const struct daemon_process *d)
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 1000);
     message_hello_write(&b, &m);
-    int fd = raw_connect(d);
     raw_send_frame(fd, MESSAGE_hello, 1, buffer_view(&b));
     assert_true(raw_receive(fd, &frame));
     assert_int_equal(frame.header.type, MESSAGE_welcome);
     return fd;
+}
+
+int raw_greeted(const struct daemon_process *d) { return greet(raw_connect(d)); }
+
+/* In a process of its own: connects as |uid| and sends the connection through |way|. */
+static void connect_as(const struct daemon_process *d, uid_t uid, int way)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%.107s", d->socket);
+    if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
+        connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+        _exit(1);
+    raw_send_files(way, MESSAGE_ping, 0, (struct bytes){ 0 }, 1, &fd, 1);
+    _exit(0);
+}
+
+int raw_connect_as(const struct daemon_process *d, uid_t uid)
+{
+    static struct raw_frame frame;
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        connect_as(d, uid, ends[1]);
+    close(ends[1]);
+    int status = wait_program(pid);
+    if (status)
+        fail_msg("user %u does not get to '%s'", (unsigned)uid, d->socket);
+    assert_true(raw_receive(ends[0], &frame));
+    assert_int_equal(frame.fd_count, 1);
+    close(ends[0]);
+    return frame.fds[0];
+}
+
+int raw_greeted_as(const struct daemon_process *d, uid_t uid)
+{
+    return greet(raw_connect_as(d, uid));
 }
 
 void raw_expect_closed(int fd)
@@ -192,6 +261,16 @@ struct json *raw_ask(int fd, enum message_type type, const char *body)
     assert_int_equal(frame.header.type, MESSAGE_json);
     must(json_parse(bytes_of(frame.body, frame.header.body_size), "answer", &answer, &err), err);
     return answer;
+}
+
+void raw_receive_last(int fd, struct raw_frame *ret_frame)
+{
+    for (;;) {
+        assert_true(raw_receive(fd, ret_frame));
+        if (!(ret_frame->header.flags & FRAME_MORE))
+            return;
+        raw_close_descriptors(ret_frame);
+    }
 }
 
 void raw_expect_pong(int fd)

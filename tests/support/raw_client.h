@@ -18,9 +18,16 @@ struct raw_frame {
 int raw_connect(const struct daemon_process *d);
 /* Connected and greeted. */
 int raw_greeted(const struct daemon_process *d);
+/* The same two as another user of no group: a process of his connects, and the connection is handed
+ * over.  Root only, and that user must get to the socket. */
+int raw_connect_as(const struct daemon_process *d, uid_t uid);
+int raw_greeted_as(const struct daemon_process *d, uid_t uid);
 /* All of it, or the test fails. */
 void raw_send(int fd, const void *data, size_t size);
 void raw_send_frame(int fd, unsigned type, uint64_t id, struct bytes body);
+/* With |count| descriptors, which stay the caller's; the header says that |announced| come. */
+void raw_send_files(int fd, unsigned type, uint64_t id, struct bytes body, unsigned announced,
+                    const int *files, unsigned count);
 /* A kernel made of |source|. */
 void raw_send_source(int fd, uint64_t id, const char *target, const char *options,
                      struct bytes source);
@@ -38,3 +45,5 @@ void raw_expect_error(int fd, unsigned code, const char *says);
 void raw_expect_pong(int fd);
 /* The answer to an administrative request; owned by the caller. */
 struct json *raw_ask(int fd, enum message_type type, const char *body);
+/* The last frame of what answers a request, progress left out. */
+void raw_receive_last(int fd, struct raw_frame *ret_frame);

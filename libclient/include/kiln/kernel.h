@@ -71,13 +71,13 @@ int kiln_kernel_fetch_named(struct kiln_client *client, const char *database_id,
 
 /* Called once for each item of a batch, in the order they are ready, on the calling thread.
  * |kernel| (borrowed: ref it to keep it) is NULL on failure, |err| then says why; |err| is NULL
- * otherwise.  May call the library with the same client. */
-typedef void kiln_kernel_ready(void *context, size_t index, struct kiln_kernel *kernel,
-                               const struct kiln_error *err);
+ * otherwise.  May call the library with the same client.  Not 0: stop, no more calls. */
+typedef int kiln_kernel_ready(void *context, size_t index, struct kiln_kernel *kernel,
+                              const struct kiln_error *err);
 
 /* Many at once.  |keys| or |sources| has |count| members, the other is NULL.  Returns KILN_E_OK
- * when every item was answered, failed ones included; an error only when the rest will never come.
- * The time-out is for the whole. */
+ * when every item was answered, failed ones included; KILN_E_CANCELLED when |ready| stopped it;
+ * another error only when the rest will never come.  The time-out is for the whole. */
 int kiln_kernel_fetch_batch(struct kiln_client *client, const char *const *keys,
                             const struct kiln_kernel_source *sources, size_t count, int timeout_ms,
                             kiln_kernel_ready *ready, void *context, struct kiln_error *err);

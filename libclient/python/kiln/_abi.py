@@ -111,7 +111,7 @@ class DeviceInfo(ctypes.Structure):
 
 # ---- callbacks ----
 
-KernelReady = CFUNCTYPE(None, c_void_p, c_size_t, c_void_p, POINTER(Error))
+KernelReady = CFUNCTYPE(c_int, c_void_p, c_size_t, c_void_p, POINTER(Error))
 PlanReady = CFUNCTYPE(c_int, c_void_p, c_size_t, c_void_p, POINTER(Error))
 DeviceFound = CFUNCTYPE(None, c_void_p, POINTER(DeviceInfo), POINTER(Error))
 

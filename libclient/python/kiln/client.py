@@ -73,8 +73,8 @@ class Client:
     Time     |timeout| is in seconds, None the client's default (120 s unless set otherwise); then
              TimedOutError.
     Signals  a handler, as of Ctrl-C, runs when the call is over, in a batch also when the next item
-             is ready.  What it raises there, the batch raises: plan_batch() and prefetch() with
-             that item or the next, fetch_batch() once the batch is over.
+             is ready.  What it raises there ends the batch, which raises it, with that item or
+             the next.
     Closing  by close(), as a context manager, or when nobody holds it any more; calls of other
              threads that are under way go on, and end as they would have.
     """
@@ -190,7 +190,7 @@ class Client:
         """Many at once, by keys or by sources: for each a kernel, or why there is none.
 
         |ready| is called with index and result, in the order they are ready, on this thread; it may
-        use this client.  What it raises, this raises once the batch is over.  |timeout| is for the
+        use this client.  An exception of its ends the call, which raises it.  |timeout| is for the
         whole.
         """
         if isinstance(wanted, str):

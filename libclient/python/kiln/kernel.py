@@ -28,13 +28,13 @@ class KernelSource:
 
 
 class Kernel:
-    """A compiled code object, valid and unchanged as long as this, or a view of it, lives.
+    """A compiled code object, valid and unchanged as long as this lives; views of it live longer.
 
-    Up to 16 KiB it is a private copy, above that a mapping that all processes of the host share.
     May be used by any thread, after its client was closed, and in a forked child.
     """
 
-    __slots__ = ("_handle", "_key", "_tier", "_size", "_compile_ns", "__weakref__")
+    __slots__ = ("_handle", "_key", "_tier", "_size", "_compile_ns", "_bytes",
+                 "__weakref__")
 
     def __init__(self, handle: Handle) -> None:
         """Of kernels that libkiln handed out: Client makes them."""
@@ -44,6 +44,7 @@ class Kernel:
         self._tier = Tier(lib.kiln_kernel_tier(handle.pointer))
         self._size: int = lib.kiln_kernel_size(handle.pointer)
         self._compile_ns: int = lib.kiln_kernel_compile_ns(handle.pointer)
+        self._bytes: Optional[bytes] = None  # once somebody asked for them
 
     @property
     def key(self) -> str:
@@ -62,18 +63,20 @@ class Kernel:
 
     @property
     def data(self) -> memoryview:
-        """The bytes, read-only and not copied.  A view keeps them valid, also after close()."""
+        """The bytes, read-only: a copy, made when it is first asked for, as all of ctypes' views of
+        the mapping itself could be written to through their `obj`.  Stays valid after close()."""
         handle = self._handle
         if handle is None:
             raise invalid("the kernel is closed")
-        address = library().kiln_kernel_data(handle.pointer)
-        mapped = (ctypes.c_ubyte * self._size).from_address(address)
-        mapped._kiln_handle = handle  # type: ignore[attr-defined]  # lives as long as its views
-        return memoryview(mapped).toreadonly().cast("B")
+        if self._bytes is None:
+            address = library().kiln_kernel_data(handle.pointer)
+            self._bytes = ctypes.string_at(address, self._size)
+        return memoryview(self._bytes)
 
     def close(self) -> None:
-        """Lets go of the bytes as soon as no view is left.  Closing twice is allowed."""
+        """Lets go of the code object; views of it stay.  Closing twice is allowed."""
         self._handle = None
+        self._bytes = None
 
     def __len__(self) -> int:
         return self._size

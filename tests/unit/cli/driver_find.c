@@ -44,7 +44,7 @@ static const struct kiln_conv_entry solvers[] = {
 static struct fake {
     struct kiln_conv_options options;
     unsigned finds, tunes, tells;
-    int code;
+    int code, recorded;
 } fake;
 
 static int run(unsigned *count, const struct kiln_conv_options *options,
@@ -104,6 +104,14 @@ int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err)
 {
     return kiln_conv_result_entry(result, index, ret_entry, err);
+}
+
+int kiln_conv_result_recorded(const struct kiln_conv_result *result, struct kiln_error *err)
+{
+    (void)result;
+    if (fake.recorded)
+        *err = (struct kiln_error){ .code = fake.recorded, .text = "the disk is\x1b full" };
+    return fake.recorded;
 }
 
 struct fixture {
@@ -293,6 +301,22 @@ static void json_has_solvers_and_trials(void **state)
     assert_string_equal(json_get_text(first, "solver", ""), "ConvFast");
     assert_string_equal(json_get_text(first, "state", ""), "TIMED");
     assert_int_equal(json_get_u64(first, "tried", 0), 17);
+    assert_true(json_get_bool(json, "recorded", false));
+    assert_null(json_get(json, "not_recorded"));
+}
+
+static void what_was_not_recorded_is_a_warning_and_stands_in_the_document(void **state)
+{
+    struct fixture *f = *state;
+    find_warn((void *)&fake, f->out);
+    assert_string_equal(printed(f), "");
+    fake.recorded = KILN_E_FULL;
+    find_warn((void *)&fake, f->out);
+    assert_string_equal(printed(f),
+                        "kiln-driver: warning: measured, but not recorded: the disk is? full\n");
+    KILN_AUTO(json) struct json *json = find_json((void *)&fake);
+    assert_false(json_get_bool(json, "recorded", true));
+    assert_string_equal(json_get_text(json, "not_recorded", ""), "the disk is\x1b full");
 }
 
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -310,6 +334,7 @@ int main(void)
         T(elsewhere_than_on_a_terminal_each_tenth_is_a_line),
         T(the_table_has_every_solver_and_why_it_failed),
         T(json_has_solvers_and_trials),
+        T(what_was_not_recorded_is_a_warning_and_stands_in_the_document),
     };
     return cmocka_run_group_tests_name("driver_find", tests, NULL, NULL);
 }

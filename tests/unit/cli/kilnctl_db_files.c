@@ -65,7 +65,7 @@ static void a_find_db_goes_to_kilnd_as_an_open_file_with_its_name(void **state)
     assert_says(f->run.printed, "193 590 records, 1 148 273 entries, of find HIP for gfx90a68 in "
                                 "tier system\n");
     assert_says(f->run.printed, "  193 590 records added\n");
-    assert_says(f->run.printed, "  12 records kept as they are: their keys are of no problem");
+    assert_says(f->run.printed, "  12 records kept unchanged: no problem that kiln knows");
 }
 
 static void the_options_of_an_import_go_to_kilnd(void **state)
@@ -349,7 +349,7 @@ static void an_export_replaces_nothing_unless_told_to(void **state)
     fake.answers[0] = (struct fake_answer){ .reply = TWO_FILES, .files = { "new", "sql" } };
     fake.answers[1] = fake.answers[0];
     assert_int_equal(RUN(&f->run, "db", "export", f->folder.path), KILN_E_IO);
-    assert_says(f->run.err.text, "gfx90a68.HIP.fdb.txt' already");
+    assert_says(f->run.err.text, "gfx90a68.HIP.fdb.txt' is there already");
     assert_string_equal(scratch_read(&f->folder, "gfx90a68.HIP.fdb.txt", f->text, 256), "find");
     assert_int_equal(RUN(&f->run, "db", "export", f->folder.path, "--force", "--json"), KILN_E_OK);
     assert_string_equal(scratch_read(&f->folder, "gfx90a68.HIP.fdb.txt", f->text, 256), "new");
@@ -502,8 +502,8 @@ static void keys_that_are_kept_as_they_are_are_listed_with_their_lines(void **st
     assert_says(f->run.printed, ":10: kept as it is: key-10: a bias\n");
     assert_null(strstr(f->run.printed, "key-11"));
     assert_says(f->run.printed,
-                "  12 records kept as they are: their keys are of no problem that "
-                "kiln knows\n  and 2 more of these than are listed; --verbose lists "
+                "  12 records kept unchanged: no problem that kiln knows has such a "
+                "key\n  and 2 more of these than are listed; --verbose lists "
                 "all\n");
 }
 

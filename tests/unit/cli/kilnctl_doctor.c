@@ -40,14 +40,17 @@ static int set_up(void **state)
     f->socket = (struct socket_facts){ .path = "/run/kiln/kilnd.sock",
                                        .is_system = true,
                                        .mode = S_IFSOCK | 0660,
+                                       .gid = 990,
                                        .owner = "root",
                                        .group = "kiln",
+                                       .has_group = true,
                                        .user = "ada",
                                        .euid = 1000 };
     f->folder = (struct folder_facts){ .what = "cache",
                                        .path = "/var/cache/kiln",
                                        .bytes = 100ull << 30,
                                        .free_bytes = 50ull << 30,
+                                       .database_bytes = 5ull << 30,
                                        .inodes = 1000000,
                                        .free_inodes = 900000 };
     return 0;
@@ -108,6 +111,24 @@ static void a_missing_socket_tells_how_to_start_what_is_installed(void **state)
            "systemctl enable --now kilnd.socket");
 }
 
+static void a_missing_socket_names_ones_own_place_too(void **state)
+{
+    struct fixture *f = *state;
+    f->socket.stat_errno = ENOENT;
+    snprintf(f->socket.own, sizeof(f->socket.own), "/run/user/1000/kiln/kilnd.sock");
+    assert_false(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_FAIL, "nor one of your own at '/run/user/1000/kiln/kilnd.sock'",
+           "for yourself alone, as yourself: kilnd &");
+    f->findings.count = 0;
+    f->socket.no_runtime = true;
+    assert_false(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_FAIL, "nor one of your own", "as yourself: export XDG_RUNTIME_DIR=FOLDER");
+    f->findings.count = 0;
+    f->socket.euid = 0; /* root has the system's */
+    assert_false(socket_judge(&f->socket, &f->findings));
+    assert_null(strstr(only(f, VERDICT_FAIL)->what, "your own"));
+}
+
 static void a_missing_socket_of_ones_own_tells_what_to_start(void **state)
 {
     struct fixture *f = *state;
@@ -143,7 +164,48 @@ static void a_socket_of_another_user_alone_is_told_as_that(void **state)
     f->socket.mode = S_IFSOCK | 0600;
     f->socket.uid = 1001;
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "alone (mode 0600)", "start one of your own, as ada");
+    expect(f, VERDICT_FAIL, "alone (group kiln, mode 0600)", "start one of your own, as ada");
+}
+
+static void give_to_group_root(struct fixture *f)
+{
+    f->findings.count = 0;
+    f->socket.gid = 0;
+    snprintf(f->socket.group, sizeof(f->socket.group), "root");
+}
+
+/* Who follows advice must not make users members of group root. */
+static void a_socket_of_group_root_is_opened_by_a_group_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    give_to_group_root(f);
+    f->socket.connect_errno = EACCES;
+    f->socket.has_group = false;
+    assert_false(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_FAIL, "for user root alone", "groupadd --system kiln; usermod -aG kiln ada");
+    assert_null(strstr(only(f, VERDICT_FAIL)->advice, "-aG root"));
+    f->findings.count = 0;
+    f->socket.has_group = f->socket.in_group_file = true; /* of both, but kilnd began before */
+    assert_false(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_FAIL, "for user root alone", "start kilnd again, and log in again");
+    assert_null(strstr(only(f, VERDICT_FAIL)->advice, "groupadd"));
+    assert_null(strstr(only(f, VERDICT_FAIL)->advice, "-aG root"));
+}
+
+static void root_is_warned_of_a_socket_that_lets_nobody_else_in(void **state)
+{
+    struct fixture *f = *state;
+    f->socket.euid = 0;
+    assert_true(socket_judge(&f->socket, &f->findings));
+    assert_int_equal(findings_count(&f->findings, VERDICT_WARN), 0);
+    give_to_group_root(f);
+    f->socket.has_group = false;
+    assert_true(socket_judge(&f->socket, &f->findings));
+    expect(f, VERDICT_WARN, "nobody but root may use it", "groupadd --system kiln; usermod -aG");
+    f->findings.count = 0;
+    f->socket.is_system = false; /* one of root's own, somewhere */
+    assert_true(socket_judge(&f->socket, &f->findings));
+    assert_int_equal(findings_count(&f->findings, VERDICT_WARN), 0);
 }
 
 static void a_socket_that_nobody_listens_on_is_told_apart(void **state)
@@ -233,6 +295,7 @@ static void a_disk_that_is_read_only_full_or_without_inodes_fails(void **state)
     f->folder.free_bytes = 4096;
     folder_judge(&f->folder, &f->findings);
     expect(f, VERDICT_FAIL, "the disk is full", "make room");
+    assert_says(only(f, VERDICT_FAIL)->advice, "kilnctl clear --all --yes");
     f->findings.count = 0;
     f->folder.free_bytes = 50ull << 30;
     f->folder.free_inodes = 3;
@@ -261,7 +324,28 @@ static void a_disk_that_gets_full_is_warned_of(void **state)
     struct fixture *f = *state;
     f->folder.free_bytes = 500ull << 20;
     folder_judge(&f->folder, &f->findings);
-    expect(f, VERDICT_WARN, "500 MiB of 100 GiB free", "kilnctl gc");
+    expect(f, VERDICT_WARN, "500 MiB of 100 GiB free", "kilnctl gc --to 2560M --yes");
+    f->findings.count = 0;
+    f->folder.database_bytes = 0; /* there is nothing of kiln's that could go */
+    folder_judge(&f->folder, &f->findings);
+    assert_null(strstr(only(f, VERDICT_WARN)->advice, "kilnctl gc"));
+}
+
+static void a_filesystem_that_is_too_small_is_not_called_full(void **state)
+{
+    struct fixture *f = *state;
+    f->folder.bytes = f->folder.free_bytes = 2u << 20;
+    folder_judge(&f->folder, &f->findings);
+    expect(f, VERDICT_FAIL, "too small a filesystem, 2.0 MiB in all", "16.0 MiB must stay free");
+}
+
+static void a_fuse_filesystem_that_is_not_known_is_warned_of(void **state)
+{
+    struct fixture *f = *state;
+    snprintf(f->folder.fuse, sizeof(f->folder.fuse), "fuse.unheard-of");
+    folder_judge(&f->folder, &f->findings);
+    expect(f, VERDICT_WARN, "(fuse.unheard-of)", "another machine keeps the files");
+    assert_int_equal(findings_count(&f->findings, VERDICT_OK), 1); /* its room */
 }
 
 static void a_filesystem_without_a_limit_of_inodes_is_fine(void **state)
@@ -352,18 +436,25 @@ static void a_store_that_cannot_be_written_to_fails(void **state)
 
 #define STORE_OK "\"store\":{\"mode\":\"on\",\"health\":\"ok\"},"
 
+#define WORKERS(rest) "{" STORE_OK "\"workers\":{\"total\":2,\"user\":\"kiln\"," rest "}}"
+#define LACKS_NETWORK                                                       \
+    "\"layers\":{\"user\":true,\"network\":false},\"missing\":\"network\"," \
+    "\"why\":\"network: Operation not permitted\",\"to_do\":\"start kilnd with CAP_SYS_ADMIN\""
+
 static void compilers_that_are_not_confined_are_told(void **state)
 {
     struct fixture *f = *state;
-    judge_status(f, "{" STORE_OK "\"workers\":{\"total\":2,\"user\":\"kiln\",\"landlock\":false}}");
-    expect(f, VERDICT_WARN, "no Landlock", "Linux 5.19");
-    judge_status(f, "{" STORE_OK "\"workers\":{\"total\":2,\"user\":\"root\",\"landlock\":true}}");
-    expect(f, VERDICT_WARN, "as root", "compiler_user");
+    judge_status(f, WORKERS("\"sandbox\":{\"policy\":\"warn\"," LACKS_NETWORK "}"));
+    expect(f, VERDICT_WARN, "compilers run without these layers of the sandbox: network",
+           "CAP_SYS_ADMIN");
+    expect(f, VERDICT_WARN, "Operation not permitted", "docs/security.md");
+    judge_status(f, WORKERS("\"sandbox\":{\"policy\":\"require\"," LACKS_NETWORK "}"));
+    expect(f, VERDICT_FAIL, "compilers do not start", "CAP_SYS_ADMIN");
     judge_status(f, "{" STORE_OK "\"workers\":{\"total\":0}}");
     expect(f, VERDICT_WARN, "switched off", "'workers' is 0");
-    judge_status(f, "{" STORE_OK "\"workers\":{\"total\":2,\"user\":\"kiln\"}}");
+    judge_status(f, WORKERS("\"sandbox\":{\"policy\":\"warn\"}"));
     only(f, VERDICT_UNSEEN);
-    judge_status(f, "{" STORE_OK "\"workers\":{\"total\":2,\"user\":\"kiln\",\"landlock\":true}}");
+    judge_status(f, WORKERS("\"sandbox\":{\"policy\":\"warn\",\"layers\":{\"user\":true}}"));
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2);
 }
 
@@ -381,6 +472,16 @@ static void a_damaged_database_fails(void **state)
     expect(f, VERDICT_FAIL, "page 3", "kilnctl clear --all --yes");
     judge_health(f, "{\"cache\":{\"bytes\":4096000000,\"checked\":false}}");
     expect(f, VERDICT_UNSEEN, "3.8 GiB", "");
+}
+
+static void a_sound_database_is_said_to_be_so_as_of_when(void **state)
+{
+    struct fixture *f = *state;
+    judge_health(f, "{\"cache\":{\"bytes\":4096,\"checked\":true,\"checked_age_s\":0}}");
+    assert_string_equal(f->findings.items[0].what, "sound (4.0 KiB)");
+    f->findings.count = 0;
+    judge_health(f, "{\"cache\":{\"bytes\":4096,\"checked\":true,\"checked_age_s\":37}}");
+    assert_string_equal(f->findings.items[0].what, "sound (4.0 KiB, as of 37 s ago)");
 }
 
 static void clocks_that_are_wrong_are_warned_of(void **state)
@@ -404,9 +505,9 @@ static void limits_that_are_too_low_are_told(void **state)
 
 /* ---- compilers ---- */
 
-static void try_clang(struct fixture *f, int rc)
+static enum trial_end try_clang(struct fixture *f, int rc)
 {
-    toolchain_judge(
+    return toolchain_judge(
         &(struct toolchain_trial){ .name = "clang", .target = "gfx90a", .rc = rc, .why = "why" },
         &f->findings);
 }
@@ -414,21 +515,34 @@ static void try_clang(struct fixture *f, int rc)
 static void no_compiler_that_makes_a_kernel_is_a_failure(void **state)
 {
     struct fixture *f = *state;
-    try_clang(f, KILN_E_OK); /* of something else, before */
-    size_t first = f->findings.count;
-    try_clang(f, KILN_E_COMPILE_FAILED);
-    toolchains_conclude(first, &f->findings);
+    toolchains_conclude(try_clang(f, KILN_E_COMPILE_FAILED), &f->findings);
     expect(f, VERDICT_WARN, "clang makes none for gfx90a: why", "toolchain ls --probe gfx90a");
     expect(f, VERDICT_FAIL, "no compiler of this host makes a kernel", "install one");
+    assert_says(only(f, VERDICT_FAIL)->advice, "set 'workers' to 0 in kilnd.json");
 }
 
 static void one_that_makes_a_kernel_is_enough(void **state)
 {
+    static const int codes[] = { KILN_E_UNSUPPORTED, KILN_E_UNAVAILABLE };
     struct fixture *f = *state;
-    try_clang(f, KILN_E_UNSUPPORTED);
-    try_clang(f, KILN_E_OK);
-    toolchains_conclude(0, &f->findings);
-    assert_int_equal(findings_count(&f->findings, VERDICT_FAIL), 0);
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        f->findings.count = 0;
+        unsigned ends = try_clang(f, codes[i]);
+        toolchains_conclude(ends | try_clang(f, KILN_E_OK), &f->findings);
+        assert_int_equal(findings_count(&f->findings, VERDICT_WARN), 1);
+        assert_int_equal(findings_count(&f->findings, VERDICT_FAIL), 0);
+    }
+}
+
+/* To install another compiler would be of no use. */
+static void one_that_could_not_be_asked_is_not_said_to_make_none(void **state)
+{
+    struct fixture *f = *state;
+    toolchains_conclude(try_clang(f, KILN_E_UNAVAILABLE), &f->findings);
+    expect(f, VERDICT_WARN, "clang could not be asked for gfx90a: why", "mend what is said");
+    expect(f, VERDICT_FAIL, "kilnd gets no kernel compiled", "journalctl -u kilnd");
+    assert_null(strstr(only(f, VERDICT_WARN)->what, "makes none"));
+    assert_null(strstr(only(f, VERDICT_FAIL)->advice, "install"));
 }
 
 static void a_busy_host_says_nothing_about_its_compilers(void **state)
@@ -437,9 +551,8 @@ static void a_busy_host_says_nothing_about_its_compilers(void **state)
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         f->findings.count = 0;
-        try_clang(f, KILN_E_UNSUPPORTED);
-        try_clang(f, codes[i]);
-        toolchains_conclude(0, &f->findings);
+        unsigned ends = try_clang(f, KILN_E_UNSUPPORTED);
+        toolchains_conclude(ends | try_clang(f, codes[i]), &f->findings);
         expect(f, VERDICT_UNSEEN, "clang was not tried for gfx90a: why", "");
         assert_string_equal(only(f, VERDICT_UNSEEN)->advice, "");
         assert_int_equal(findings_count(&f->findings, VERDICT_FAIL), 0);
@@ -481,7 +594,8 @@ static void packages_for_other_gpus_fail_and_name_the_right_one(void **state)
 {
     struct fixture *f = *state;
     judge_packages(f, ONE_PACKAGE, "{\"gpus\":[" GPU("none") "," GPU("none") "]}");
-    expect(f, VERDICT_FAIL, "none is for this host's gfx90a68", "gfx90a68.kdb");
+    expect(f, VERDICT_FAIL, "none is for this host's gfx90a68",
+           "--db-id gfx90a68 --problems FILE -o gfx90a68.kdb");
     judge_packages(f, ONE_PACKAGE, "{\"gpus\":[" GPU("exact") "," GPU("exact") "]}");
     only(f, VERDICT_OK);
     judge_packages(f, "{}", "{\"gpus\":[" GPU("none") "]}");
@@ -547,10 +661,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_socket_one_may_use_is_ok),
         TEST(a_missing_socket_tells_how_to_start_what_is_installed),
+        TEST(a_missing_socket_names_ones_own_place_too),
         TEST(a_missing_socket_of_ones_own_tells_what_to_start),
         TEST(who_is_not_in_the_group_is_told_which),
         TEST(who_joined_the_group_after_the_login_is_told_to_log_in_again),
         TEST(a_socket_of_another_user_alone_is_told_as_that),
+        TEST(a_socket_of_group_root_is_opened_by_a_group_of_its_own),
+        TEST(root_is_warned_of_a_socket_that_lets_nobody_else_in),
         TEST(a_socket_that_nobody_listens_on_is_told_apart),
         TEST(what_is_no_socket_or_in_a_closed_folder_is_told),
         TEST(nobodys_private_folder_is_to_be_opened),
@@ -560,6 +677,8 @@ int main(void)
         TEST(a_disk_that_is_read_only_full_or_without_inodes_fails),
         TEST(settings_that_may_not_be_read_hide_no_folder),
         TEST(a_disk_that_gets_full_is_warned_of),
+        TEST(a_filesystem_that_is_too_small_is_not_called_full),
+        TEST(a_fuse_filesystem_that_is_not_known_is_warned_of),
         TEST(a_filesystem_without_a_limit_of_inodes_is_fine),
         TEST(units_that_run_are_ok),
         TEST(a_unit_that_failed_or_is_off_tells_what_to_type),
@@ -569,10 +688,12 @@ int main(void)
         TEST(a_store_that_cannot_be_written_to_fails),
         TEST(compilers_that_are_not_confined_are_told),
         TEST(a_damaged_database_fails),
+        TEST(a_sound_database_is_said_to_be_so_as_of_when),
         TEST(clocks_that_are_wrong_are_warned_of),
         TEST(limits_that_are_too_low_are_told),
         TEST(no_compiler_that_makes_a_kernel_is_a_failure),
         TEST(one_that_makes_a_kernel_is_enough),
+        TEST(one_that_could_not_be_asked_is_not_said_to_make_none),
         TEST(a_busy_host_says_nothing_about_its_compilers),
         TEST(compilers_that_are_switched_off_are_known),
         TEST(packages_for_other_gpus_fail_and_name_the_right_one),

@@ -33,6 +33,7 @@ static struct fake {
     char sent[FAKE_MOST][2][8192]; /* what the files that went along hold */
     size_t sent_sizes[FAKE_MOST][2];
     int seals[FAKE_MOST]; /* of the first of them; -1: none can be had */
+    const char *fits;     /* the coverage that is asked for behind an install; NULL: not known */
 } fake;
 
 static const struct fake_answer *fake_next(const char *request, const char *json, int timeout_ms)
@@ -60,7 +61,10 @@ int kiln_admin(struct kiln_client *client, const char *request, const char *json
                char **ret_json, struct kiln_error *err)
 {
     (void)client;
-    return fake_end(fake_next(request, json, timeout_ms), ret_json, err);
+    bool behind = fake.asked > 0 && strcmp(request, "package_coverage") == 0 &&
+                  strncmp(fake.requests[fake.asked - 1], "package_install ", 16) == 0;
+    const struct fake_answer fits = { .reply = fake.fits, .code = KILN_E_BUSY };
+    return fake_end(behind ? &fits : fake_next(request, json, timeout_ms), ret_json, err);
 }
 
 static int fake_file(const char *content)

@@ -293,10 +293,19 @@ static void many_keys_are_pinned_in_requests_that_kilnd_reads(void **state)
     assert_string_equal(f->run.printed, "");
 }
 
+static void a_list_without_kernels_says_so(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0] = (struct fake_answer){ .reply = "{\"kernels\":[]}" };
+    assert_int_equal(RUN(&f->run, "kernel", "ls", "--target", "gfx90"), KILN_E_OK);
+    assert_string_equal(f->run.printed, "no stored kernel matches\n");
+}
+
 int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        T(a_list_without_kernels_says_so),
         T(a_kernel_is_fetched_by_name_and_arguments_to_the_blank),
         T(a_kernel_may_have_no_arguments),
         T(a_whole_key_is_fetched_without_being_looked_up),

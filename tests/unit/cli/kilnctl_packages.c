@@ -58,6 +58,31 @@ static void a_package_goes_to_kilnd_as_an_open_file_with_its_name_and_source(voi
                                         "1.5 MiB, not signed\n");
 }
 
+#define FITS(name, fit)                                                       \
+    "{\"gpus\":[{\"arch\":\"gfx1030\",\"packages\":[]},{\"arch\":\"gfx90a\"," \
+    "\"packages\":[{\"name\":\"" name "\",\"fit\":\"" fit "\"}]}]}"
+
+static void install_beside(struct fixture *f, const char *coverage)
+{
+    fake.asked = 0;
+    fake.answers[0].reply = INSTALLED;
+    fake.fits = coverage;
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
+}
+
+static void a_package_that_fits_no_gpu_here_says_so(void **state)
+{
+    struct fixture *f = *state;
+    install_beside(f, FITS("gfx906_60.kdb", "exact"));
+    assert_says(f->run.printed, "it fits no GPU of this host");
+    install_beside(f, FITS("gfx90a68.kdb", "other-cus"));
+    assert_says(f->run.printed, "it fits no GPU of this host");
+    install_beside(f, FITS("gfx90a68.kdb", "exact"));
+    assert_null(strstr(f->run.printed, "it fits no GPU"));
+    install_beside(f, "{\"gpus\":[]}"); /* a host without GPUs makes packages for others */
+    assert_null(strstr(f->run.printed, "it fits no GPU"));
+}
+
 static void an_installed_package_as_json_is_what_kilnd_said(void **state)
 {
     struct fixture *f = *state;
@@ -548,6 +573,7 @@ int main(int argc, char **argv)
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         T(a_package_goes_to_kilnd_as_an_open_file_with_its_name_and_source),
+        T(a_package_that_fits_no_gpu_here_says_so),
         T(an_installed_package_as_json_is_what_kilnd_said),
         T(a_package_may_be_given_another_name),
         T(a_manifest_beside_a_package_goes_with_it),

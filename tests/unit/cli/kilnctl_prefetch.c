@@ -3,6 +3,8 @@
 /* kilnctl prefetch against a libkiln of this file's own. */
 #include "tests/unit/cli/kilnctl_run.h"
 
+#include "cli/kilnctl/nap.h"
+
 #include <kiln/admin.h>
 #include <kiln/plan.h>
 
@@ -19,6 +21,10 @@ static struct fake {
     const char *toolchains; /* what kilnd answers; NULL: fail with |admin_code| */
     int admin_code;
     char asked[256];
+    const char *stats[3]; /* what kilnd answers, one after the other; NULL: the one before again */
+    const char *status;
+    unsigned stats_asked, naps;
+    unsigned busy; /* times that kilnd has no place for a request */
 } fake;
 static atomic_uint fake_gets;
 
@@ -32,6 +38,22 @@ int kiln_admin(struct kiln_client *client, const char *request, const char *json
                char **ret_json, struct kiln_error *err)
 {
     (void)client, (void)timeout_ms;
+    bool asks_for_figures = strcmp(request, "stats") == 0 || strcmp(request, "status") == 0;
+    if (asks_for_figures && fake.busy > 0) {
+        fake.busy--;
+        *err = (struct kiln_error){ .code = KILN_E_BUSY, .text = "4 are unanswered" };
+        return KILN_E_BUSY;
+    }
+    if (strcmp(request, "stats") == 0) {
+        const char *next = fake.stats_asked < 3 ? fake.stats[fake.stats_asked] : NULL;
+        fake.stats_asked += next != NULL;
+        *ret_json = strdup(fake.stats_asked ? fake.stats[fake.stats_asked - 1] : "{}");
+        return KILN_E_OK;
+    }
+    if (strcmp(request, "status") == 0) {
+        *ret_json = strdup(fake.status);
+        return KILN_E_OK;
+    }
     snprintf(fake.asked, sizeof(fake.asked), "%s %s", request, json ? json : "-");
     if (!fake.toolchains) {
         *err = (struct kiln_error){ .code = fake.admin_code, .text = "that is no target" };
@@ -39,6 +61,12 @@ int kiln_admin(struct kiln_client *client, const char *request, const char *json
     }
     *ret_json = strdup(fake.toolchains);
     return KILN_E_OK;
+}
+
+void nap_ms(unsigned ms)
+{
+    (void)ms;
+    fake.naps++;
 }
 
 void kiln_free(void *pointer) { free(pointer); }
@@ -241,6 +269,95 @@ static void prefetch_with_jobs_ends_when_the_daemon_is_gone(void **state)
     assert_string_equal(f->run.err.text, "after 2 of 4 problems: the fake says no");
 }
 
+static void prefetch_notes_that_gpus_state_features_where_the_target_does_not(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"), KILN_E_OK);
+    assert_non_null(strstr(f->run.printed, "\"note\":\"jobs on such GPUs ask for "
+                                           "gfx90a:sramecc+:xnack-, or what"));
+    assert_int_equal(
+        RUN(&f->run, "prefetch", f->path, "--target", "gfx90a:sramecc+:xnack-", "--json"),
+        KILN_E_OK);
+    assert_null(strstr(f->run.printed, "\"note\""));
+    assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "sm_90", "--json"), KILN_E_OK);
+    assert_null(strstr(f->run.printed, "\"note\""));
+}
+
+/* ---- what cannot be stored ---- */
+
+#define STATS(puts, kept, lost, writable)                           \
+    "{\"puts\":" puts ",\"puts_kept\":" kept ",\"puts_lost\":" lost \
+    ",\"store_writable\":" writable "}"
+#define STATUS(mode) \
+    "{\"store\":{\"mode\":\"" mode "\",\"health\":\"full\",\"trouble\":\"no room on it\"}}"
+
+static int prefetch_lines(struct fixture *f)
+{
+    write_lines(f, LINES);
+    return RUN(&f->run, "prefetch", f->path, "--target", "gfx90a");
+}
+
+static void prefetch_fails_where_kernels_are_not_stored(void **state)
+{
+    struct fixture *f = *state;
+    fake.stats[0] = STATS("7", "5", "1", "true");
+    fake.stats[1] = STATS("11", "6", "2", "false"); /* three are waiting */
+    fake.stats[2] = STATS("12", "7", "4", "false"); /* the twelfth is somebody else's */
+    fake.status = STATUS("on");
+    assert_int_equal(prefetch_lines(f), KILN_E_FULL);
+    assert_string_equal(f->run.err.text,
+                        "3 kernels not stored, and gone when kilnd ends: no room on it");
+    assert_non_null(strstr(f->run.printed, "not stored"));
+    assert_int_equal(fake.naps, 1);
+}
+
+static void prefetch_fails_where_nothing_is_stored_any_more(void **state)
+{
+    struct fixture *f = *state;
+    fake.tier = KILN_TIER_HOT; /* compiled by an earlier one that could not store it */
+    fake.stats[0] = STATS("7", "5", "2", "false");
+    fake.status = STATUS("on");
+    assert_int_equal(prefetch_lines(f), KILN_E_FULL);
+    assert_non_null(strstr(f->run.err.text, "keeps nothing new at the moment: no room on it"));
+    assert_null(strstr(f->run.printed, "not stored"));
+}
+
+static void prefetch_waits_for_its_turn_among_others(void **state)
+{
+    struct fixture *f = *state;
+    fake.stats[0] = STATS("7", "5", "2", "true");
+    fake.busy = 3;
+    assert_int_equal(prefetch_lines(f), KILN_E_OK);
+    assert_int_equal(fake.naps, 3);
+    fake.busy = 1000000; /* for ever */
+    assert_int_equal(prefetch_lines(f), KILN_E_BUSY);
+    assert_string_equal(f->run.err.text, "4 are unanswered");
+}
+
+static void prefetch_does_not_wait_for_ever_for_a_disk(void **state)
+{
+    struct fixture *f = *state;
+    fake.stats[0] = STATS("2", "1", "0", "true");
+    assert_int_equal(prefetch_lines(f), KILN_E_TIMED_OUT);
+    assert_non_null(strstr(f->run.err.text, "still writing kernels"));
+}
+
+static void prefetch_is_content_with_what_is_stored_or_not_to_be(void **state)
+{
+    struct fixture *f = *state;
+    fake.stats[0] = STATS("7", "5", "1", "true");
+    fake.stats[1] = STATS("8", "7", "1", "true");
+    assert_int_equal(prefetch_lines(f), KILN_E_OK);
+    fake.stats_asked = 0;
+    fake.stats[1] = STATS("8", "5", "3", "true"); /* the setting 'cache' is off */
+    fake.status = STATUS("off");
+    assert_int_equal(prefetch_lines(f), KILN_E_OK);
+    fake.stats_asked = 0;
+    fake.stats[1] = STATS("1", "1", "0", "true"); /* another kilnd */
+    assert_int_equal(prefetch_lines(f), KILN_E_OK);
+}
+
 /* ---- what would fail for every problem ---- */
 
 static void expect_nothing_asked_or_printed(const struct fixture *f)
@@ -391,6 +508,12 @@ int main(void)
         T(prefetch_needs_a_target_and_lines),
         T(prefetch_with_jobs_asks_for_every_problem_once),
         T(prefetch_with_jobs_ends_when_the_daemon_is_gone),
+        T(prefetch_notes_that_gpus_state_features_where_the_target_does_not),
+        T(prefetch_fails_where_kernels_are_not_stored),
+        T(prefetch_fails_where_nothing_is_stored_any_more),
+        T(prefetch_waits_for_its_turn_among_others),
+        T(prefetch_does_not_wait_for_ever_for_a_disk),
+        T(prefetch_is_content_with_what_is_stored_or_not_to_be),
         T(a_target_that_is_none_fails_once_before_any_problem),
         T(a_target_that_no_compiler_can_build_fails_once_with_all_reasons),
         T(a_toolchain_that_is_not_here_fails_once_and_those_here_are_named),

@@ -278,6 +278,11 @@ static void what_is_not_understood_has_status_2(void **state)
     struct fixture *f = *state;
     assert_int_equal(KILNCTL(f, "frobnicate"), 2);
     assert_non_null(strstr(f->complained, "'frobnicate' is not a command"));
+    assert_null(strstr(f->complained, "did you mean"));
+    assert_int_equal(KILNCTL(f, "statsu"), 2);
+    assert_non_null(strstr(f->complained, "did you mean 'stats'?"));
+    assert_int_equal(KILNCTL(f, "pkg", "instal", "x"), 2);
+    assert_non_null(strstr(f->complained, "did you mean 'pkg install'?"));
     assert_int_equal(KILNCTL(f, "stats", "--jsno"), 2);
     assert_non_null(strstr(f->complained, "did you mean --json?"));
     assert_int_equal(KILNCTL(f, "stats", "more"), 2);

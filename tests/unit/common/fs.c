@@ -2,11 +2,15 @@
 #include "common/fs.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct fixture {
@@ -48,7 +52,7 @@ static void removes_a_tree_and_follows_no_link(void **state)
     assert_int_equal(symlink("../..", link), 0);
     assert_int_equal(chmod(deep, 0), 0);
 
-    fs_empty_folder(tree);
+    must(fs_empty(tree, &f->err), f->err);
 
     assert_int_equal(access(tree, F_OK), 0);
     assert_int_equal(rmdir(tree), 0);
@@ -57,6 +61,134 @@ static void removes_a_tree_and_follows_no_link(void **state)
     fs_remove_tree(AT_FDCWD, tree);
     assert_int_not_equal(access(tree, F_OK), 0);
     assert_int_equal(access(kept, F_OK), 0);
+}
+
+/* ---- what others filled ---- */
+
+static int refused = -1; /* unlinkat(2) of the name "stays" fails with it; -1: it does not */
+
+int __real_unlinkat(int parent, const char *name, int flags);
+int __wrap_unlinkat(int parent, const char *name, int flags);
+
+int __wrap_unlinkat(int parent, const char *name, int flags)
+{
+    if (refused < 0 || strcmp(name, "stays") != 0)
+        return __real_unlinkat(parent, name, flags);
+    errno = refused;
+    return -1;
+}
+
+/* |levels| folders in each other, the last of them with a file; each may be entered by nobody. */
+static void dig(struct fixture *f, const char *name, unsigned levels)
+{
+    int at = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (unsigned i = 0; i < levels; i++) {
+        const char *next = i ? "d" : name;
+        assert_int_equal(mkdirat(at, next, 0700), 0);
+        int below = openat(at, next, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_int_equal(fchmodat(at, next, i + 1 < levels ? 0700 : 0, 0), 0);
+        close(at);
+        at = below;
+    }
+    close(at);
+}
+
+static bool digs_and_removes(struct fixture *f, unsigned levels)
+{
+    char tree[128];
+    snprintf(tree, sizeof(tree), "%s/a", f->folder);
+    dig(f, "a", levels);
+    if (levels > 1)
+        chmod(tree, levels < 10 ? 0 : 0700);
+    return fs_remove(AT_FDCWD, tree, &f->err) == KILN_OK && access(tree, F_OK) != 0;
+}
+
+/* Modes are no obstacle to root. */
+static void removes_what_lies_deep_and_may_not_be_entered(void **state)
+{
+    struct fixture *f = *state;
+    const uid_t nobody = 65534;
+    int status;
+    assert_int_equal(chmod(f->folder, 0777), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0))
+            _exit(2);
+        /* 1000: more than there may be descriptors */
+        _exit(digs_and_removes(f, 1000) && digs_and_removes(f, 3) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void names_that_are_taken_do_not_keep_what_lies_deep(void **state)
+{
+    struct fixture *f = *state;
+    char tree[128], taken[192];
+    snprintf(tree, sizeof(tree), "%s/a", f->folder);
+    dig(f, "a", 100);
+    snprintf(taken, sizeof(taken), "%s/.lifted-0", tree);
+    assert_int_equal(mkdir(taken, 0700), 0);
+    must(fs_remove(AT_FDCWD, tree, &f->err), f->err);
+    assert_int_not_equal(access(tree, F_OK), 0);
+}
+
+/* A name that may not be changed, as with chattr +i, keeps its folders alone. */
+static void what_stays_is_named_and_the_rest_goes(void **state)
+{
+    struct fixture *f = *state;
+    char tree[128], stays[192], goes[192];
+    snprintf(tree, sizeof(tree), "%s/a", f->folder);
+    snprintf(stays, sizeof(stays), "%s/b/stays", tree);
+    snprintf(goes, sizeof(goes), "%s/b/z/goes", tree);
+    must(fs_make_folders(stays, &f->err), f->err);
+    must(fs_make_folders(goes, &f->err), f->err);
+    static const int reasons[] = { EPERM, EACCES, EROFS, EBUSY };
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+        refused = reasons[i];
+        f->err = KILN_ERR_INIT;
+        enum kiln_code rc = fs_remove(AT_FDCWD, tree, &f->err);
+        refused = -1;
+        assert_int_not_equal(rc, KILN_OK);
+        assert_says(f->err.text, "cannot remove 'stays'");
+        assert_says(f->err.text, strerror(reasons[i]));
+        assert_says(f->err.text, tree);
+        assert_int_equal(access(stays, F_OK), 0);
+        assert_int_not_equal(access(goes, F_OK), 0);
+    }
+    must(fs_remove(AT_FDCWD, tree, &f->err), f->err);
+}
+
+static void more_files_than_may_be_removed_at_a_time_go_in_several(void **state)
+{
+    struct fixture *f = *state;
+    char tree[128], path[192];
+    snprintf(tree, sizeof(tree), "%s/a", f->folder);
+    must(fs_make_folders(tree, &f->err), f->err);
+    for (unsigned i = 0; i < 25; i++) {
+        snprintf(path, sizeof(path), "%s/file-%u", tree, i);
+        close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        f->err = KILN_ERR_INIT;
+        assert_int_equal(fs_remove_some(AT_FDCWD, tree, 10, &f->err), KILN_FULL);
+        assert_says(f->err.text, "more than 10 files");
+    }
+    must(fs_remove_some(AT_FDCWD, tree, 10, &f->err), f->err);
+    assert_int_not_equal(access(tree, F_OK), 0);
+}
+
+static void what_is_not_there_is_removed(void **state)
+{
+    struct fixture *f = *state;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/a", f->folder);
+    must(fs_remove(AT_FDCWD, path, &f->err), f->err);
+    must(fs_empty(path, &f->err), f->err);
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    assert_int_not_equal(fs_empty(path, &f->err), KILN_OK);
+    assert_says(f->err.text, "cannot open the folder");
+    must(fs_remove(AT_FDCWD, path, &f->err), f->err);
 }
 
 static void makes_missing_parents_private(void **state)
@@ -138,18 +270,119 @@ static void network_filesystems_are_known_by_their_magic(void **state)
     must(fs_refuse_network(f->folder, "cache_dir", &f->err), f->err);
 }
 
+/* ---- FUSE ---- */
+
+static const char *mount_type; /* of the temporary folder, to fs_look; NULL: it is as it is */
+static enum kiln_code mounts_outcome;
+
+int __real_statfs(const char *path, struct statfs *buf);
+int __wrap_statfs(const char *path, struct statfs *buf);
+int __wrap_statfs(const char *path, struct statfs *buf)
+{
+    int rc = __real_statfs(path, buf);
+    if (rc == 0 && mount_type)
+        buf->f_type = 0x65735546;
+    return rc;
+}
+
+enum kiln_code __real_fs_read_file(const char *path, size_t limit, struct buffer *ret_content,
+                                   struct kiln_err *err);
+enum kiln_code __wrap_fs_read_file(const char *path, size_t limit, struct buffer *ret_content,
+                                   struct kiln_err *err);
+enum kiln_code __wrap_fs_read_file(const char *path, size_t limit, struct buffer *ret_content,
+                                   struct kiln_err *err)
+{
+    char text[512];
+    struct stat seen;
+    if (strcmp(path, "/proc/self/mountinfo") != 0)
+        return __real_fs_read_file(path, limit, ret_content, err);
+    assert_int_equal(stat("/tmp", &seen), 0);
+    snprintf(text, sizeof(text),
+             "no mount at all\n22 1 0:0 / / rw - ext4 /dev/sda1 rw\n\n"
+             "36 35 %u:%u /x /a\\040-\\040b rw,relatime shared:1 - %s ada@host: rw\n7 7 0:",
+             major(seen.st_dev), minor(seen.st_dev), mount_type);
+    buffer_put(ret_content, text, strlen(text));
+    return mounts_outcome;
+}
+
+static struct fs_place look_as(const char *type)
+{
+    struct fs_place place;
+    mount_type = type;
+    assert_int_equal(fs_look("/tmp", &place), 0);
+    mount_type = NULL;
+    return place;
+}
+
+static void network_filesystems_by_fuse_are_known_by_their_mount(void **state)
+{
+    static const char *const networks[] = { "fuse.sshfs",  "fuse.glusterfs", "fuse.ceph-fuse",
+                                            "fuse.s3fs",   "fuse.juicefs",   "fuse.beegfs",
+                                            "fuse.rclone", "fuse.gcsfuse" };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(networks) / sizeof(networks[0]); i++) {
+        struct fs_place place = look_as(networks[i]);
+        assert_true(place.network);
+        assert_false(place.unknown_fuse);
+        assert_string_equal(place.type, networks[i]);
+    }
+    mount_type = "fuse.sshfs";
+    assert_int_equal(fs_refuse_network("/tmp", "cache_dir", &f->err), KILN_UNSUPPORTED);
+    mount_type = NULL;
+    assert_says(f->err.text, "(fuse.sshfs)");
+    assert_says(f->err.text, "set cache_dir to a folder on a local disk");
+}
+
+static void a_fuse_filesystem_that_is_not_known_is_told_as_that(void **state)
+{
+    struct fixture *f = *state;
+    struct fs_place place = look_as("fuse.\033[2J");
+    assert_true(place.unknown_fuse);
+    assert_false(place.network);
+    assert_string_equal(place.type, "fuse.?[2J");
+    place = look_as("fuse.of_a_name_that_is_longer_than_anybody_ever_gave_one");
+    assert_true(place.unknown_fuse);
+    assert_int_equal(strlen(place.type), FS_TYPE_MOST - 1);
+    mounts_outcome = KILN_FULL; /* too many mounts */
+    place = look_as("fuse.sshfs");
+    mounts_outcome = KILN_OK;
+    assert_true(place.unknown_fuse);
+    assert_string_equal(place.type, "fuse");
+    mount_type = "fuse.unheard-of";
+    must(fs_refuse_network("/tmp", "cache_dir", &f->err), f->err); /* it may be a local one */
+    mount_type = NULL;
+}
+
+static void local_filesystems_by_fuse_are_like_others(void **state)
+{
+    (void)state;
+    struct fs_place place = look_as("fuseblk");
+    assert_false(place.network || place.unknown_fuse);
+    place = look_as("fuse.fuse-overlayfs");
+    assert_false(place.network || place.unknown_fuse);
+    assert_int_equal(fs_look("/absent/folder", &place), -1);
+}
+
 #define FS_TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FS_TEST(removes_a_tree_and_follows_no_link),
+        FS_TEST(removes_what_lies_deep_and_may_not_be_entered),
+        FS_TEST(names_that_are_taken_do_not_keep_what_lies_deep),
+        FS_TEST(what_stays_is_named_and_the_rest_goes),
+        FS_TEST(more_files_than_may_be_removed_at_a_time_go_in_several),
+        FS_TEST(what_is_not_there_is_removed),
         FS_TEST(makes_missing_parents_private),
         FS_TEST(a_file_in_the_way_of_a_folder_is_named),
         FS_TEST(reading_stops_at_the_limit),
         FS_TEST(a_sealed_memfd_can_be_neither_written_nor_grown),
         FS_TEST(a_memfd_mapped_for_writing_is_not_sealed),
         FS_TEST(network_filesystems_are_known_by_their_magic),
+        FS_TEST(network_filesystems_by_fuse_are_known_by_their_mount),
+        FS_TEST(a_fuse_filesystem_that_is_not_known_is_told_as_that),
+        FS_TEST(local_filesystems_by_fuse_are_like_others),
     };
     return cmocka_run_group_tests_name("fs", tests, NULL, NULL);
 }

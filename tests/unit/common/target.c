@@ -69,6 +69,17 @@ static void refuses_everything_else_and_says_what_a_target_looks_like(void **sta
     }
 }
 
+static void tells_an_arch_that_is_none_from_a_feature_that_is_none(void **state)
+{
+    (void)state;
+    struct target t;
+    struct kiln_err err = KILN_ERR_INIT;
+    assert_int_equal(target_parse(bytes_of_text("gfx9z"), &t, &err), KILN_INVALID);
+    assert_says(err.text, "no such arch");
+    assert_int_equal(target_parse(bytes_of_text("gfx90a:foo+"), &t, &err), KILN_INVALID);
+    assert_says(err.text, "features are sramecc+");
+}
+
 static void refuses_an_empty_and_an_overlong_target(void **state)
 {
     (void)state;
@@ -104,6 +115,7 @@ int main(void)
         cmocka_unit_test(canonicalises_the_order_of_amd_features),
         cmocka_unit_test(accepts_what_devices_are_called),
         cmocka_unit_test(refuses_everything_else_and_says_what_a_target_looks_like),
+        cmocka_unit_test(tells_an_arch_that_is_none_from_a_feature_that_is_none),
         cmocka_unit_test(refuses_an_empty_and_an_overlong_target),
         cmocka_unit_test(tells_the_compute_capability_of_nvidias),
     };

@@ -4,6 +4,7 @@
 #include "tests/support/test.h"
 
 #include <grp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,7 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SOMEBODY 65534
+#define SOMEBODY 45000
+#define OVERFLOW 65534
 #define PUBLISHERS 45001
 #define ADMINS 45002
 #define OTHERS 45003
@@ -45,11 +47,12 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void connect_as(const struct fixture *f, gid_t gid, gid_t second)
+static void connect_as(const struct fixture *f, uid_t uid, gid_t gid, gid_t second)
 {
     char byte;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool is_other = setgroups(1, &second) == 0 && setgid(gid) == 0 && setuid(SOMEBODY) == 0;
+    bool is_other =
+        seteuid(0) == 0 && setgroups(1, &second) == 0 && setgid(gid) == 0 && setuid(uid) == 0;
     if (!is_other || connect(fd, (const struct sockaddr *)&f->address, sizeof(f->address)) != 0)
         _exit(1);
     ssize_t ignored = read(fd, &byte, 1); /* until the other end is closed */
@@ -57,36 +60,125 @@ static void connect_as(const struct fixture *f, gid_t gid, gid_t second)
     _exit(0);
 }
 
-static enum role role_of(struct fixture *f, gid_t gid, gid_t second)
+static struct peer peer_as(struct fixture *f, uid_t uid, gid_t gid, gid_t second,
+                           const struct peer_groups *groups)
 {
-    const struct peer_groups groups = { .admin = ADMINS, .publish = PUBLISHERS };
+    const struct peer_overflow overflow = { .uid = OVERFLOW, .gid = OVERFLOW };
     struct peer peer;
     int status = 0;
     pid_t child = fork();
     if (child == 0)
-        connect_as(f, gid, second);
+        connect_as(f, uid, gid, second);
     int fd = accept(f->listener, NULL, NULL);
     assert_true(fd >= 0);
-    must(peer_of(fd, &groups, &peer, &f->err), f->err);
+    must(peer_of(fd, groups, &overflow, &peer, &f->err), f->err);
     close(fd);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
+    return peer;
+}
+
+static enum role role_of(struct fixture *f, gid_t gid, gid_t second)
+{
+    const struct peer_groups groups = { .admin = ADMINS, .publish = PUBLISHERS };
+    struct peer peer = peer_as(f, SOMEBODY, gid, second, &groups);
     assert_int_equal(peer.uid, SOMEBODY);
+    assert_false(peer.is_anonymous);
     return peer.role;
+}
+
+static void need_root(void)
+{
+    if (geteuid() == 0)
+        return;
+    print_message("SKIPPED: only root can become somebody else\n");
+    skip();
 }
 
 static void groups_say_who_may_administrate_and_who_may_publish(void **state)
 {
     struct fixture *f = *state;
-    if (geteuid() != 0) {
-        print_message("SKIPPED: only root can become somebody else\n");
-        skip();
-    }
+    need_root();
     assert_int_equal(role_of(f, OTHERS, OTHERS), ROLE_USE);
     assert_int_equal(role_of(f, PUBLISHERS, OTHERS), ROLE_PUBLISH);
     assert_int_equal(role_of(f, OTHERS, PUBLISHERS), ROLE_PUBLISH);
     assert_int_equal(role_of(f, ADMINS, OTHERS), ROLE_ADMIN);
     assert_int_equal(role_of(f, PUBLISHERS, ADMINS), ROLE_ADMIN);
+}
+
+/* Whoever it is, and whatever groups it has: another user may look like it. */
+static void the_overflow_uid_is_anonymous_and_has_no_role(void **state)
+{
+    struct fixture *f = *state;
+    const struct peer_groups groups = { .admin = ADMINS, .publish = PUBLISHERS };
+    need_root();
+    struct peer peer = peer_as(f, OVERFLOW, ADMINS, PUBLISHERS, &groups);
+    assert_true(peer.is_anonymous);
+    assert_int_equal(peer.uid, OVERFLOW);
+    assert_int_equal(peer.role, ROLE_USE);
+}
+
+static void the_daemons_own_user_is_no_admin_where_that_is_the_overflow_uid(void **state)
+{
+    struct fixture *f = *state;
+    const struct peer_groups groups = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };
+    need_root();
+    assert_int_equal(seteuid(SOMEBODY), 0);
+    struct peer own = peer_as(f, SOMEBODY, OTHERS, OTHERS, &groups);
+    assert_int_equal(seteuid(0) | seteuid(OVERFLOW), 0);
+    struct peer anybody = peer_as(f, OVERFLOW, OTHERS, OTHERS, &groups);
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(own.role, ROLE_ADMIN);
+    assert_int_equal(anybody.role, ROLE_USE);
+}
+
+/* Any group that has no number in kilnd's user namespace shows as this one. */
+static void the_overflow_group_lets_nobody_administrate_or_publish(void **state)
+{
+    struct fixture *f = *state;
+    const struct peer_groups groups = { .admin = OVERFLOW, .publish = OVERFLOW };
+    need_root();
+    assert_int_equal(peer_as(f, SOMEBODY, OVERFLOW, OTHERS, &groups).role, ROLE_USE);
+    assert_int_equal(peer_as(f, SOMEBODY, OTHERS, OVERFLOW, &groups).role, ROLE_USE);
+}
+
+/* In a user namespace that maps nobody everybody is 65534: that is what its kilnd would see. */
+static void who_has_no_number_in_our_user_namespace_is_anonymous(void **state)
+{
+    struct fixture *f = *state;
+    const struct peer_groups groups = { .admin = ADMINS, .publish = PUBLISHERS };
+    int ends[2], status = 0;
+    need_root();
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0); /* root's */
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const struct peer_overflow overflow = peer_overflow();
+        struct peer peer;
+        if (unshare(CLONE_NEWUSER) != 0)
+            _exit(77);
+        if (peer_of(ends[0], &groups, &overflow, &peer, &f->err))
+            _exit(1);
+        _exit(peer.is_anonymous && peer.role == ROLE_USE ? 0 : 2);
+    }
+    close(ends[0]);
+    close(ends[1]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        print_message("SKIPPED: no user namespace is to be had here\n");
+        skip();
+    }
+    assert_int_equal(status, 0);
+}
+
+static void the_kernel_says_which_numbers_stand_for_nobody(void **state)
+{
+    (void)state;
+    FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
+    unsigned uid = 0;
+    assert_true(file && fscanf(file, "%u", &uid) == 1);
+    fclose(file);
+    assert_int_equal(peer_overflow().uid, uid);
 }
 
 static void no_name_and_one_that_the_host_has_not_are_no_group(void **state)
@@ -97,11 +189,17 @@ static void no_name_and_one_that_the_host_has_not_are_no_group(void **state)
     assert_true(peer_publish_group("no-such-group-of-kiln") == PEER_NO_GROUP);
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(groups_say_who_may_administrate_and_who_may_publish, set_up,
-                                        tear_down),
+        TEST(groups_say_who_may_administrate_and_who_may_publish),
+        TEST(the_overflow_uid_is_anonymous_and_has_no_role),
+        TEST(the_daemons_own_user_is_no_admin_where_that_is_the_overflow_uid),
+        TEST(the_overflow_group_lets_nobody_administrate_or_publish),
+        TEST(who_has_no_number_in_our_user_namespace_is_anonymous),
+        cmocka_unit_test(the_kernel_says_which_numbers_stand_for_nobody),
         cmocka_unit_test(no_name_and_one_that_the_host_has_not_are_no_group),
     };
     return cmocka_run_group_tests_name("peer", tests, NULL, NULL);

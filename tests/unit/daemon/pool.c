@@ -18,6 +18,7 @@
 /* ---- the wire to the fake worker: a job is its program's name, an answer one word ---- */
 
 static char last_answer[256];
+static struct sandbox_report greeting; /* what workers say of themselves */
 
 enum kiln_code worker_send_job(int socket_fd, const struct compile_job *job,
                                struct worker_files *ret_files, struct kiln_err *err)
@@ -45,7 +46,7 @@ enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
     if (got <= 0)
         return KILN_UNAVAILABLE;
     last_answer[got] = '\0';
-    *ret_result = (struct worker_result){ .end = COMPILE_DONE, .landlock = true };
+    *ret_result = (struct worker_result){ .end = COMPILE_DONE, .sandbox = greeting };
     *ret_message = strcmp(last_answer, "ready") == 0 ? WORKER_READY : WORKER_RESULT;
     if (strncmp(last_answer, "done", 4) == 0 || *ret_message == WORKER_READY)
         return KILN_OK;
@@ -119,6 +120,7 @@ static int set_up(void **state)
     f = (struct fixture){ .folder = "/tmp/kiln_pool_XXXXXX", .err = KILN_ERR_INIT };
     assert_non_null(mkdtemp(f.folder));
     unsetenv("FAKE_WORKER");
+    greeting = (struct sandbox_report){ .has = LAYERS_ALL, .landlock = 7 };
     assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
     assert_int_equal(lanes_create(f.loop, 2, &f.lanes, &f.err), KILN_OK);
     f.options = (struct pool_options){
@@ -282,7 +284,13 @@ static void a_worker_leads_its_group_and_is_told_its_limits(void **state)
     struct job job = kernel("how");
     start(f);
     assert_int_equal(run(f, &job)->end, COMPILE_DONE);
-    assert_string_equal(last_answer, "done leads=1 --max-jobs 100 --limits 77,4294967296,1048576");
+    struct namespace_ids own;
+    char ours[NAMESPACE_TEXT_MOST], wanted[sizeof(last_answer)];
+    namespaces_read(&own);
+    namespaces_to_text(&own, ours);
+    snprintf(wanted, sizeof(wanted),
+             "done leads=1 --max-jobs 100 --limits 77,4294967296,1048576 --outside %s", ours);
+    assert_string_equal(last_answer, wanted);
 }
 
 static int is_ours(const struct dirent *entry) { return strncmp(entry->d_name, "kilnd-", 6) == 0; }
@@ -347,7 +355,55 @@ static void what_confines_workers_is_known_once_one_has_said(void **state)
     assert_false(pool_confinement(f->pool).known);
     wait_until_idle(f, 1);
     assert_true(pool_confinement(f->pool).known);
-    assert_true(pool_confinement(f->pool).landlock);
+    assert_int_equal(pool_confinement(f->pool).sandbox.has, LAYERS_ALL);
+}
+
+static void lack_network(void)
+{
+    greeting.has &= ~(1u << LAYER_network);
+    strcpy(greeting.why, "network: Operation not permitted");
+}
+
+static void a_worker_that_lacks_a_layer_is_used_where_that_is_allowed(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("a");
+    lack_network();
+    start(f);
+    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    struct pool_confinement confinement = pool_confinement(f->pool);
+    assert_false(report_has(&confinement.sandbox, LAYER_network));
+    assert_false(confinement.required);
+}
+
+static void a_worker_that_lacks_a_required_layer_is_given_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("a"), later = kernel("b");
+    lack_network();
+    f->options.require_sandbox = true;
+    start(f);
+
+    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
+    assert_int_equal(run(f, &later)->end, COMPILE_UNAVAILABLE);
+
+    const char *text = job.task.outcome.err.text;
+    assert_int_equal(job.task.outcome.err.code, KILN_UNAVAILABLE);
+    assert_says(text, "missing: network");
+    assert_says(text, "CAP_SYS_ADMIN");
+    assert_says(text, "set sandbox to 'warn'");
+    assert_true(pool_confinement(f->pool).known); /* for who asks what is wrong */
+    assert_true(pool_confinement(f->pool).required);
+    assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
+}
+
+static void a_worker_that_has_every_required_layer_is_used(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("a");
+    f->options.require_sandbox = true;
+    start(f);
+    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
 }
 
 /* ---- started by a unit ---- */
@@ -389,7 +445,13 @@ static void workers_of_a_unit_do_their_jobs_and_say_whom_they_run_as(void **stat
     assert_int_equal(run(f, &job)->end, COMPILE_DONE);
 
     snprintf(uid, sizeof(uid), "%u", (unsigned)getuid());
-    assert_string_equal(last_answer, "done leads=1 --max-jobs 100 --limits 77,4294967296,1048576");
+    struct namespace_ids own;
+    char ours[NAMESPACE_TEXT_MOST], wanted[sizeof(last_answer)];
+    namespaces_read(&own);
+    namespaces_to_text(&own, ours);
+    snprintf(wanted, sizeof(wanted),
+             "done leads=1 --max-jobs 100 --limits 77,4294967296,1048576 --outside %s", ours);
+    assert_string_equal(last_answer, wanted);
     assert_int_equal(pool_confinement(f->pool).user.uid, getuid());
     assert_string_equal(pool_confinement(f->pool).user.name, uid);
 }
@@ -653,6 +715,9 @@ int main(void)
         POOL_TEST(another_user_is_named_to_the_worker_and_owns_its_folder),
         POOL_TEST(a_folder_that_the_other_user_may_not_enter_is_refused),
         POOL_TEST(what_confines_workers_is_known_once_one_has_said),
+        POOL_TEST(a_worker_that_lacks_a_layer_is_used_where_that_is_allowed),
+        POOL_TEST(a_worker_that_lacks_a_required_layer_is_given_nothing),
+        POOL_TEST(a_worker_that_has_every_required_layer_is_used),
         UNIT_TEST(workers_of_a_unit_do_their_jobs_and_say_whom_they_run_as),
         UNIT_TEST(a_crash_in_a_unit_says_which_signal_and_another_takes_its_place),
         UNIT_TEST(a_job_of_a_unit_beyond_its_time_is_killed),

@@ -234,6 +234,21 @@ static void more_than_a_request_may_have_is_refused_and_all_are_closed(void **st
     assert_int_equal(service.handled, 0);
 }
 
+/* As many as announced are kept, so that their number alone does not tell. */
+static void one_more_than_may_be_announced_is_refused_and_all_are_closed(void **state)
+{
+    struct fixture *f = *state;
+    struct handed_over sent[3] = { make_one(), make_one(), make_one() };
+    install(f, 9, 2, sent, 3);
+    assert_refused(f, f->client, 9, "announces 2 descriptors, 2 and more came with it");
+    assert_true(is_closed(f, f->client));
+    for (int i = 0; i < 3; i++) {
+        assert_true(is_closed_everywhere(&sent[i]));
+        close(sent[i].reading);
+    }
+    assert_int_equal(service.handled, 0);
+}
+
 static void a_peer_that_floods_with_files_holds_no_more_than_one_requests(void **state)
 {
     struct fixture *f = *state;
@@ -314,6 +329,7 @@ int main(void)
         SESSION_TEST(sent_and_not_announced_is_closed_unseen_and_the_request_handled),
         SESSION_TEST(more_than_announced_is_refused_and_all_are_closed),
         SESSION_TEST(more_than_a_request_may_have_is_refused_and_all_are_closed),
+        SESSION_TEST(one_more_than_may_be_announced_is_refused_and_all_are_closed),
         SESSION_TEST(a_peer_that_floods_with_files_holds_no_more_than_one_requests),
         SESSION_TEST(who_goes_in_the_middle_of_a_frame_leaves_no_file_open),
         SESSION_TEST(files_before_a_stream_that_makes_no_sense_are_closed),

@@ -2,6 +2,7 @@
 /* Administration with files and progress: what goes out, what comes back, and that no descriptor is
  * left open however it ends. */
 #include "common/fs.h"
+#include "tests/support/hostile_descriptors.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
@@ -24,6 +25,7 @@ struct fixture {
     char came[2][32];     /* contents of its files */
     unsigned files_back;  /* with the answer */
     bool files_with_progress;
+    int hostile; /* comes with the answer to kernel_export, unless 0 */
 };
 
 static unsigned open_descriptors(void)
@@ -74,6 +76,11 @@ static void answer(struct fake_request *rq)
         fake_reply_error(rq, KILN_CORRUPT, "row 7 is damaged", NULL);
         break;
     case MESSAGE_kernel_export:
+        if (((struct fixture *)rq->daemon->context)->hostile) {
+            fake_reply(rq, MESSAGE_json, 0, bytes_of_text("{}"),
+                       &((struct fixture *)rq->daemon->context)->hostile, 1);
+            break;
+        }
         fake_reply(rq, MESSAGE_json, 0, bytes_of("a\0b", 3), NULL, 0);
         break;
     case MESSAGE_kernel_import: break; /* never answers */
@@ -238,6 +245,24 @@ static void more_files_than_there_is_room_for_are_an_error_and_closed(void **sta
     assert_int_equal(call(f), KILN_E_INVALID); /* the teardown counts descriptors */
 }
 
+static void what_is_no_regular_file_is_refused_and_closed(void **state)
+{
+    struct fixture *f = *state;
+    f->call.request = "kernel_export";
+    for (size_t i = 0; i < hostile_descriptor_count; i++) {
+        f->hostile = hostile_descriptors[i].open();
+        if (hostile_descriptors[i].is_regular || f->hostile < 0) {
+            close(f->hostile);
+            continue;
+        }
+        if (call(f) != KILN_E_CORRUPT)
+            fail_msg("%s is taken for a file", hostile_descriptors[i].name);
+        assert_says(f->err.text, "file 0 of kilnd's answer is not a regular file");
+        assert_null(f->json);
+        close(f->hostile);
+    }
+}
+
 static void files_that_come_with_progress_are_closed(void **state)
 {
     struct fixture *f = *state;
@@ -343,6 +368,7 @@ int main(void)
         TEST(files_come_back_with_the_answer_and_are_the_callers),
         TEST(files_that_nobody_counts_still_come),
         TEST(more_files_than_there_is_room_for_are_an_error_and_closed),
+        TEST(what_is_no_regular_file_is_refused_and_closed),
         TEST(files_that_come_with_progress_are_closed),
         TEST(who_has_enough_ends_the_call),
         TEST(a_refusal_keeps_its_code_and_sentence),

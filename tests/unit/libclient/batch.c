@@ -10,6 +10,7 @@
 
 struct seen {
     unsigned calls;
+    unsigned enough; /* after so many it is stopped; 0: never */
     size_t order[ITEMS];
     int codes[ITEMS];
     struct kiln_kernel *kept[ITEMS];
@@ -57,8 +58,8 @@ static void start(struct fixture *f, void (*handle)(struct fake_request *))
     f->client = fake_daemon_serve(&f->daemon, handle, f);
 }
 
-static void on_ready(void *context, size_t index, struct kiln_kernel *kernel,
-                     const struct kiln_error *err)
+static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
+                    const struct kiln_error *err)
 {
     struct seen *s = context;
     s->order[s->calls++] = index;
@@ -73,6 +74,7 @@ static void on_ready(void *context, size_t index, struct kiln_kernel *kernel,
         must(kiln_kernel_fetch(s->client, s->ask, 0, &again, &e), e);
         kiln_kernel_unref(again);
     }
+    return s->calls == s->enough;
 }
 
 static int batch(struct fixture *f, size_t count)
@@ -315,6 +317,31 @@ static void the_callback_may_ask_the_same_client(void **state)
     assert_int_equal(f->daemon.requests, 2);
 }
 
+/* By what comes from the daemon, and by what the table has, or the question, alone. */
+static void the_callback_may_stop_the_batch(void **state)
+{
+    struct fixture *f = *state;
+    start(f, answer_out_of_order);
+    for (unsigned turn = 0; turn < 2; turn++) {
+        struct seen seen = { .enough = 3 };
+        int rc = kiln_kernel_fetch_batch(f->client, f->keys, NULL, 20, 0, on_ready, &seen, &f->err);
+        assert_int_equal(rc, KILN_E_CANCELLED);
+        assert_says(f->err.text, "enough of 20 kernels");
+        assert_int_equal(seen.calls, 3);
+        for (size_t i = 0; i < ITEMS; i++)
+            kiln_kernel_unref(seen.kept[i]);
+        must(batch(f, 20), f->err); /* its client goes on */
+        assert_int_equal(f->seen.calls, 20 * (turn + 1));
+        for (size_t i = 0; i < ITEMS; i++)
+            kiln_kernel_unref(KILN_TAKE(f->seen.kept[i]));
+    }
+    f->keys[0] = "nonsense";
+    f->seen = (struct seen){ .enough = 1 };
+    assert_int_equal(batch(f, 20), KILN_E_CANCELLED);
+    assert_int_equal(f->seen.codes[0], KILN_E_INVALID);
+    assert_int_equal(f->seen.calls, 1);
+}
+
 static void failures_are_each_items_own(void **state)
 {
     struct fixture *f = *state;
@@ -486,6 +513,7 @@ int main(void)
         TEST(many_large_kernels_outlive_their_batch_and_client_one_by_one),
         TEST(what_is_known_is_not_asked_again),
         TEST(the_callback_may_ask_the_same_client),
+        TEST(the_callback_may_stop_the_batch),
         TEST(failures_are_each_items_own),
         TEST(a_bad_key_fails_alone_and_is_never_sent),
         TEST(each_item_is_told_once_though_the_connection_dies_half_way),

@@ -157,13 +157,13 @@ static void silence_is_a_time_out_and_the_daemon_is_told(void **state)
     start(f, keep_silent);
     uint64_t begin = clock_monotonic_ns();
 
-    assert_int_equal(ping(f, 30), KILN_E_TIMED_OUT);
+    assert_int_equal(ping(f, WAIT_MS), KILN_E_TIMED_OUT);
 
     uint64_t took = clock_monotonic_ns() - begin;
-    assert_true(took >= 30000000u && took < 5000000000u);
+    assert_true(took >= WAIT_MS * 1000000u && took < 20000000000u);
     assert_int_equal(status(f).rung, KILN_RUNG_NONE);
     assert_says(status(f).reason, "has not answered yet");
-    assert_int_equal(ping(f, 120), KILN_E_TIMED_OUT); /* longer than one read slice */
+    assert_int_equal(ping(f, WAIT_MS), KILN_E_TIMED_OUT); /* longer than one read slice */
     fake_daemon_kill(&f->daemon);
     assert_true(f->daemon.cancels >= 1);
     assert_int_equal(f->daemon.connections, 1);

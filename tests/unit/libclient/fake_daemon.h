@@ -15,6 +15,8 @@
 #include <stdatomic.h>
 
 #define FAKE_PEERS_MOST 64
+/* A time-out that is to be over: enough to connect and to send where other work has the machine. */
+#define WAIT_MS 400
 
 struct fake_daemon;
 

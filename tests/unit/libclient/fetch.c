@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Single fetches: what is accepted, what is refused, what never leaves the process. */
+#include "tests/support/hostile_descriptors.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
@@ -389,6 +390,27 @@ static void answer_with_what_is_prepared(struct fake_request *rq)
     fake_outcomes_reply(&o, rq, 0, &f->prepared, 1);
 }
 
+static void nothing_but_a_sealed_memfd_of_the_stated_size_is_mapped(void **state)
+{
+    struct fixture *f = *state;
+    struct kiln_kernel *kernel;
+    start(f, answer_with_what_is_prepared);
+    must(kiln_client_ping(f->client, 0, NULL, &f->err), f->err);
+    for (size_t i = 0; i < hostile_descriptor_count; i++) {
+        f->prepared = hostile_descriptors[i].open();
+        if (f->prepared < 0)
+            continue;
+        if (fetch(f, &kernel) != KILN_E_CORRUPT)
+            fail_msg("%s is mapped", hostile_descriptors[i].name);
+        assert_null(kernel);
+        close(f->prepared);
+    }
+    f->prepared = fake_memfd(bytes_of(large, sizeof(large)), true);
+    must(fetch(f, &kernel), f->err);
+    kiln_kernel_unref(kernel);
+    close(f->prepared);
+}
+
 static void running_out_of_descriptors_is_said_and_survived(void **state)
 {
     struct fixture *f = *state;
@@ -487,6 +509,7 @@ int main(void)
         TEST(refuses_the_answer_to_another_question),
         TEST(refuses_content_larger_than_it_asked_for),
         TEST(refuses_inline_content_where_that_was_not_agreed_on),
+        TEST(nothing_but_a_sealed_memfd_of_the_stated_size_is_mapped),
         TEST(running_out_of_descriptors_is_said_and_survived),
         TEST(closes_descriptors_that_nothing_names),
         TEST(refuses_what_is_no_key_without_asking),

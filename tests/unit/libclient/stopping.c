@@ -115,13 +115,14 @@ static void a_kernel_that_a_stopping_daemon_does_not_make_is_asked_of_the_next(v
     kiln_kernel_unref(kernel);
 }
 
-static void on_ready(void *context, size_t index, struct kiln_kernel *kernel,
-                     const struct kiln_error *err)
+static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
+                    const struct kiln_error *err)
 {
     struct fixture *f = context;
     f->told[index]++;
     f->codes[index] = err ? err->code : 0;
     assert_true(kernel || err);
+    return 0;
 }
 
 static void of_a_batch_each_item_is_told_once(void **state)
@@ -172,7 +173,7 @@ static void a_daemon_that_never_stops_stopping_is_a_time_out(void **state)
 {
     struct fixture *f = *state;
     start(f, answer_no_more);
-    assert_int_equal(kiln_client_ping(f->client, 60, NULL, &f->err), KILN_E_TIMED_OUT);
+    assert_int_equal(kiln_client_ping(f->client, WAIT_MS, NULL, &f->err), KILN_E_TIMED_OUT);
     assert_int_equal(f->daemon.requests, 1); /* nothing is sent to one that reads no more */
 }
 

@@ -312,6 +312,31 @@ static void a_socket_that_is_roots_alone_needs_an_administrator(void **state)
     assert_null(strstr(err.text, "usermod -aG root"));
 }
 
+/* To start the host's kilnd is nothing that a user may do. */
+static void a_user_without_a_kilnd_is_told_to_start_his_own(void **state)
+{
+    (void)state;
+    struct kiln_err *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    pid_t child = fork();
+    if (child == 0) {
+        struct transport *none;
+        if (geteuid() == 0 && setresuid(65534, 65534, 65534) < 0)
+            _exit(1);
+        unsetenv("XDG_RUNTIME_DIR");
+        int rc = transport_socket_connect("/run/kiln/kiln-test-absent.sock", &none, shared);
+        _exit(rc == KILN_UNAVAILABLE ? 0 : 2);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_says(shared->text,
+                "start one of your own with 'kilnd', XDG_RUNTIME_DIR set to a folder");
+    assert_null(strstr(shared->text, "kilnd --socket"));
+    munmap(shared, sizeof(*shared));
+}
+
 static void a_socket_of_another_user_is_that_users_alone(void **state)
 {
     (void)state;
@@ -405,6 +430,7 @@ int main(void)
         TEST(the_other_sides_end_is_told_to_senders_and_readers),
         cmocka_unit_test(who_is_refused_is_told_the_group_that_would_help),
         cmocka_unit_test(a_socket_that_is_roots_alone_needs_an_administrator),
+        cmocka_unit_test(a_user_without_a_kilnd_is_told_to_start_his_own),
         cmocka_unit_test(a_socket_of_another_user_is_that_users_alone),
         TEST(files_go_with_the_first_byte),
         TEST(files_that_find_no_room_are_put_off_whole),

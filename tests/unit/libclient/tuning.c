@@ -434,8 +434,9 @@ static void an_answer_that_does_not_come_in_time_is_called_off(void **state)
     struct fixture *f = *state;
     atomic_store(&f->silent, true);
 
-    assert_int_equal(kiln_find_get(f->client, &f->problem, &f->options, 30, &f->tuned, &f->err),
-                     KILN_E_TIMED_OUT);
+    assert_int_equal(
+        kiln_find_get(f->client, &f->problem, &f->options, WAIT_MS, &f->tuned, &f->err),
+        KILN_E_TIMED_OUT);
 
     assert_null(f->tuned);
     atomic_store(&f->silent, false);

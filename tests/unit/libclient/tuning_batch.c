@@ -227,7 +227,7 @@ static void what_is_late_is_called_off(void **state)
     struct fixture *f = *state;
     atomic_store(&f->silent, true);
     assert_int_equal(
-        kiln_find_get_batch(f->client, f->problems, 600, &f->options, 30, f->tuned, &f->err),
+        kiln_find_get_batch(f->client, f->problems, 600, &f->options, WAIT_MS, f->tuned, &f->err),
         KILN_E_TIMED_OUT);
     expect_none(f);
     atomic_store(&f->silent, false);

@@ -67,11 +67,25 @@ static enum worker_message wait_for(struct compiler_process *p, struct worker_re
     return message;
 }
 
+/* The keeper of a process namespace starts its first process, then the worker. */
+static pid_t last_child(pid_t pid)
+{
+    char path[64];
+    int child = 0, last = (int)pid;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (fscanf(file, "%d", &child) == 1)
+        last = child;
+    fclose(file);
+    return last;
+}
+
 void compiler_start(struct compiler_process *p, const struct compiler_setup *setup)
 {
     static const struct compiler_setup none = { 0 };
     struct kiln_err err = KILN_ERR_INIT;
-    struct worker_result ignored;
+    struct worker_result greeting;
     enum kiln_code rc;
     int pair[2];
     make_folder(p, setup ? setup->user : 0);
@@ -82,8 +96,10 @@ void compiler_start(struct compiler_process *p, const struct compiler_setup *set
         become(pair[1], p, setup ? setup : &none);
     close(pair[1]);
     p->socket_fd = pair[0];
-    assert_int_equal(wait_for(p, &ignored, &rc, &err), WORKER_READY);
+    assert_int_equal(wait_for(p, &greeting, &rc, &err), WORKER_READY);
     must(rc, err);
+    p->sandbox = greeting.sandbox;
+    p->worker = last_child(p->pid);
 }
 
 struct compile_outcome compiler_run(struct compiler_process *p, const struct compile_job *job)

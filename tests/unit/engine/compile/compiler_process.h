@@ -9,12 +9,15 @@
  */
 #include "engine/compile/compile_job.h"
 #include "engine/compile/toolchain.h"
+#include "engine/sandbox/layers.h"
 
 #include <sys/resource.h>
 #include <sys/types.h>
 
 struct compiler_process {
-    pid_t pid;
+    pid_t pid;                     /* of what was started, whose end tells the worker's */
+    pid_t worker;                  /* of the process that compiles: the same, or below it */
+    struct sandbox_report sandbox; /* as it said */
     int socket_fd;
     char folder[64];
 };

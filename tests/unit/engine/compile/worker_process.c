@@ -18,6 +18,8 @@
 #include <sys/wait.h>
 
 #define OBJECT_MOST (16u << 20)
+/* What no compiler may tell.  A whole number of instructions' words. */
+#define HIDDEN "hidden_word(); \n"
 
 struct fixture {
     struct toolchain_table *table; /* what is here */
@@ -343,6 +345,46 @@ static void cannot_read(const char *toolchain, const char *target)
     compile_outcome_done(&outcome);
 }
 
+/* Ways into an object that no log shows. */
+static const char *const takers[] = {
+    HEAD "static const unsigned char taken[] = {\n#embed \"%s\"\n};\n"
+         "ENTRY void answer(MEMORY int *y) { y[0] = taken[y[1]]; }\n",
+    HEAD "ENTRY void answer(MEMORY int *y) { __asm__ volatile(\".incbin \\\"%s\\\"\"); "
+         "y[0] = 1; }\n",
+};
+
+/* Whether the object has the secret in it; the log never has. */
+static bool takes(const char *toolchain, const char *target, const char *taker)
+{
+    char source[PATH_MAX + 512];
+    bool taken = false;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(source, sizeof(source), taker, secret);
+#pragma GCC diagnostic pop
+    struct compile_job job = job_of(toolchain, target, source);
+    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
+    if (outcome.end == COMPILE_DONE) {
+        struct kiln_err err = KILN_ERR_INIT;
+        fixture.object.size = 0;
+        must(fs_read_fd(outcome.object_fd, OBJECT_MOST, &fixture.object, &err), err);
+        taken = object_holds("hidden_word");
+    } else {
+        if (outcome.end != COMPILE_REFUSED)
+            fail_msg("%s: %s\n%s", toolchain, outcome.err.text, outcome.log ? outcome.log : "");
+        assert_non_null(outcome.log);
+        assert_null(strstr(outcome.log, "hidden_word"));
+    }
+    compile_outcome_done(&outcome);
+    return taken;
+}
+
+static void cannot_take(const char *toolchain, const char *target)
+{
+    for (size_t i = 0; i < sizeof(takers) / sizeof(takers[0]); i++)
+        assert_false(takes(toolchain, target, takers[i]));
+}
+
 static void a_source_cannot_quote_files_of_this_machine(void **state)
 {
     (void)state;
@@ -351,9 +393,10 @@ static void a_source_cannot_quote_files_of_this_machine(void **state)
         skip();
     int fd = open("kiln-test-secret.h", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     assert_true(fd >= 0 && realpath("kiln-test-secret.h", secret));
-    must(fs_write_all(fd, bytes_of_text("hidden_word();\n"), &err), err);
+    must(fs_write_all(fd, bytes_of_text(HIDDEN), &err), err);
     close(fd);
     each_toolchain(cannot_read);
+    each_toolchain(cannot_take);
     unlink(secret);
 }
 
@@ -367,7 +410,7 @@ static void make_roots_own(char folder[64])
     assert_true(mkdtemp(folder) && chmod(folder, 0755) == 0);
     snprintf(secret, sizeof(secret), "%s/roots-own.h", folder);
     KILN_AUTO(fd) int fd = open(secret, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    must(fs_write_all(fd, bytes_of_text("hidden_word();\n"), &err), err);
+    must(fs_write_all(fd, bytes_of_text(HIDDEN), &err), err);
     snprintf(path, sizeof(path), "%s:%s", before, folder);
     setenv("PATH", path, 1);
 }
@@ -395,6 +438,8 @@ static void what_root_alone_may_read_is_not_quoted_by_another_user(void **state)
     if (geteuid() != 0)
         skip();
     each_toolchain(cannot_read);
+    if (toolchain_table_find(fixture.table, bytes_of_text("clang")))
+        cannot_take("clang", "gfx90a");
     assert_int_equal(chmod(secret, 0644), 0); /* it is that, and no other reason */
     char source[PATH_MAX + 512];
     snprintf(source, sizeof(source), "#include \"%s\"\n" ANSWER, secret);
@@ -403,6 +448,8 @@ static void what_root_alone_may_read_is_not_quoted_by_another_user(void **state)
     struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
     assert_says(outcome.log, "hidden_word");
     compile_outcome_done(&outcome);
+    for (size_t i = 0; i < sizeof(takers) / sizeof(takers[0]); i++)
+        assert_true(takes("clang", "gfx90a", takers[i]));
 }
 
 static void as_another_user_it_serves_every_toolchain_in_turn(void **state)
@@ -412,7 +459,7 @@ static void as_another_user_it_serves_every_toolchain_in_turn(void **state)
     if (geteuid() != 0)
         skip();
     one_worker_serves_every_toolchain_in_turn(state); /* it started anew a few times for it */
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)fixture.worker.pid);
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)fixture.worker.worker);
     FILE *status = fopen(path, "re");
     assert_non_null(status);
     while (fgets(line, sizeof(line), status))
@@ -522,7 +569,7 @@ static void an_object_beyond_the_file_size_limit_is_not_made(void **state)
 static rlim_t bound_of(const struct compiler_process *p, int resource)
 {
     struct rlimit seen;
-    assert_int_equal(prlimit(p->pid, resource, NULL, &seen), 0);
+    assert_int_equal(prlimit(p->worker, resource, NULL, &seen), 0);
     return seen.rlim_cur;
 }
 
@@ -535,7 +582,7 @@ static void its_limits_are_in_force_once_it_is_ready(void **state)
 
     compiler_start(&p, &setup);
 
-    assert_int_equal(prlimit(p.pid, RLIMIT_CPU, NULL, &cpu), 0);
+    assert_int_equal(prlimit(p.worker, RLIMIT_CPU, NULL, &cpu), 0);
     assert_int_equal(cpu.rlim_cur, 77);
     assert_int_equal(cpu.rlim_max, 770); /* all jobs of its life, and one for what it does beside */
     assert_int_equal(bound_of(&p, RLIMIT_FSIZE), 1u << 20);
@@ -543,7 +590,7 @@ static void its_limits_are_in_force_once_it_is_ready(void **state)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     assert_int_equal(bound_of(&p, RLIMIT_AS), 8589934592u);
 #endif
-    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)p.pid), 10);
+    assert_int_equal(getpriority(PRIO_PROCESS, (id_t)p.worker), 10);
     compiler_stop(&p);
 }
 

@@ -159,15 +159,19 @@ static void ready_and_result_are_told_apart(void **state)
     struct worker_result result, sent = { .end = COMPILE_MEMORY, .text = "why", .cpu_ns = 5 };
     BUFFER_AUTO struct buffer ready, b;
     buffer_init(&ready, WORKER_PACKET_MOST);
-    worker_ready_write(&ready, true, "be careful");
+    const struct sandbox_report sandbox = { .has = LAYERS_ALL & ~(1u << LAYER_network),
+                                            .landlock = 7,
+                                            .why = "network: not\there" };
+    worker_ready_write(&ready, &sandbox);
     buffer_init(&b, WORKER_PACKET_MOST);
     worker_result_write(&b, &sent);
     send_bytes(f, ready.data, ready.size);
     send_bytes(f, b.data, b.size);
     must(receive(f, &message, &result), f->err);
     assert_int_equal(message, WORKER_READY);
-    assert_string_equal(result.text, "be careful");
-    assert_true(result.landlock);
+    assert_int_equal(result.sandbox.has, sandbox.has);
+    assert_int_equal(result.sandbox.landlock, 7);
+    assert_string_equal(result.sandbox.why, "network: not here");
     must(receive(f, &message, &result), f->err);
     assert_int_equal(message, WORKER_RESULT);
     assert_int_equal(result.end, COMPILE_MEMORY);
@@ -188,8 +192,10 @@ static void packets_that_are_no_message_are_refused(void **state)
         { { 9 }, 1 },
         { { WORKER_READY }, 1 },
         { { WORKER_READY, 1 }, 2 },
-        { { WORKER_READY, 1, 0 }, 7 },
-        { { WORKER_READY, 1, 1 }, 6 },
+        { { WORKER_READY, [9] = 1 }, 13 },             /* a reason that is longer than the rest */
+        { { WORKER_READY, 0xff, 0xff }, 13 },          /* layers that there are not */
+        { { WORKER_READY }, 13 },                      /* none of them, and no reason */
+        { { WORKER_READY, [9] = 1, [13] = 'x' }, 15 }, /* more than was said */
         { { WORKER_RESULT }, 1 },
         { { WORKER_RESULT, COMPILE_OUTDATED + 1 }, 22 },
         { { WORKER_RESULT, 0 }, 23 },
@@ -198,6 +204,34 @@ static void packets_that_are_no_message_are_refused(void **state)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         send_bytes(f, bad[i].bytes, bad[i].size);
         assert_int_equal(receive(f, &message, &result), KILN_INVALID);
+    }
+}
+
+/* What a worker says of itself is bounded, and hangs together. */
+static void a_greeting_that_makes_no_sense_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    static char long_text[LAYERS_TEXT_MOST + 1];
+    memset(long_text, 'x', LAYERS_TEXT_MOST);
+    const struct {
+        uint32_t has, landlock;
+        const char *why;
+    } bad[] = {
+        { LAYERS_ALL, 7, "and yet" },     { LAYERS_ALL, 0, "" }, { LAYERS_ALL << 1, 7, "x" },
+        { 1u << LAYER_landlock, 0, "x" }, { 0, 7, "" },          { 0, 7, long_text },
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        enum worker_message message;
+        struct worker_result result;
+        BUFFER_AUTO struct buffer b;
+        buffer_init(&b, WORKER_PACKET_MOST);
+        buffer_put_u8(&b, WORKER_READY);
+        buffer_put_u32(&b, bad[i].has);
+        buffer_put_u32(&b, bad[i].landlock);
+        buffer_put_sized(&b, bytes_of_text(bad[i].why));
+        send_bytes(f, b.data, b.size);
+        assert_int_equal(receive(f, &message, &result), KILN_INVALID);
+        assert_says(f->err.text, "damaged greeting");
     }
 }
 
@@ -355,6 +389,7 @@ int main(void)
         CONNECTED(a_closed_socket_is_unavailable),
         CONNECTED(ready_and_result_are_told_apart),
         CONNECTED(packets_that_are_no_message_are_refused),
+        CONNECTED(a_greeting_that_makes_no_sense_is_refused),
         CONNECTED(control_characters_in_a_sentence_become_blanks),
         cmocka_unit_test(a_finished_object_is_sealed),
         cmocka_unit_test(an_object_that_is_still_mapped_for_writing_is_not_taken),

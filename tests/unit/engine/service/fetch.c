@@ -203,6 +203,9 @@ static void a_full_disk_costs_nobody_an_answer(void **state)
     limit_files(RLIM_INFINITY);
     assert_int_equal(reply_outcome(&f->a, 1).code, KILN_OK);
     assert_int_equal(stat(f, "store_errors"), 1);
+    assert_int_equal(stat(f, "puts"), 2);
+    assert_int_equal(stat(f, "puts_kept"), 1);
+    assert_int_equal(stat(f, "puts_lost"), 1);
     want(f, &f->a, 3, "other.cl");
     assert_int_equal(reply_outcome(&f->a, 2).tier, TIER_HOT);
     want(f, &f->a, 4, "third.cl");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The hot set from one engine to the next, and limits that change while an engine runs. */
 #include "engine/service/internal.h"
-#include "tests/support/engine_fixture.h"
+#include "tests/unit/engine/service/kernel_files.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -165,6 +165,56 @@ static void packages_that_changed_meanwhile_cost_the_hot_set(void **state)
     assert_int_not_equal(tier_for(f, &f->ann, 1), TIER_HOT);
 }
 
+static void note_nothing(void *context, const struct package_change *change)
+{
+    (void)context;
+    (void)change;
+}
+
+static void say_nothing(void *context, const char *text)
+{
+    (void)context;
+    (void)text;
+}
+
+/* As far as the lane comes before the engine hears of it. */
+static void exchange_packages(struct fixture *f)
+{
+    const struct kernel_row row = TEXT_KERNEL("k", " -mcpu=gfx90a", "content");
+    struct package_set *packages = f->engine.engine->packages;
+    struct digest before = package_set_fingerprint(packages);
+    put_package(&f->engine, "gfx90a68.kdb", &row, 1);
+    must(package_set_rescan(packages, note_nothing, say_nothing, NULL, &f->engine.err),
+         f->engine.err);
+    struct digest after = package_set_fingerprint(packages);
+    assert_false(digest_equal(&before, &after));
+}
+
+static void packages_that_just_changed_do_not_vouch_for_what_is_hot(void **state)
+{
+    struct fixture *f = *state;
+    keep(f, 1, NULL);
+    exchange_packages(f);
+    export(f);
+    assert_int_equal(f->count, 1);
+    reopen(f);
+    assert_int_equal(import(f), KILN_NOT_FOUND);
+    assert_says(f->engine.err.text, "packages have changed");
+}
+
+/* Once all was forgotten what comes is from the new ones. */
+static void what_came_after_new_packages_is_hot_in_the_next_engine(void **state)
+{
+    struct fixture *f = *state;
+    exchange_packages(f);
+    engine_forget_hot(f->engine.engine);
+    keep(f, 1, NULL);
+    export(f);
+    reopen(f);
+    must(import(f), f->engine.err);
+    assert_int_equal(tier_for(f, &f->ann, 1), TIER_HOT);
+}
+
 static void what_is_forgotten_is_not_in_the_next_image(void **state)
 {
     struct fixture *f = *state;
@@ -280,6 +330,8 @@ int main(void)
         HOT_TEST(a_small_object_travels_in_a_frame_as_before),
         HOT_TEST(what_one_user_brought_stays_that_users),
         HOT_TEST(packages_that_changed_meanwhile_cost_the_hot_set),
+        HOT_TEST(packages_that_just_changed_do_not_vouch_for_what_is_hot),
+        HOT_TEST(what_came_after_new_packages_is_hot_in_the_next_engine),
         HOT_TEST(what_is_forgotten_is_not_in_the_next_image),
         HOT_TEST(the_host_hears_of_what_is_forgotten),
         HOT_TEST(a_smaller_hot_set_counts_at_once),

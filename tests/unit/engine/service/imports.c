@@ -147,23 +147,77 @@ static void kernels_are_listed_and_cleared_by_database_id_and_version(void **sta
     assert_int_equal(json_get_u64(rest, "kernels", 9), 2);
 }
 
-static void a_page_of_what_others_may_not_see_still_leads_on(void **state)
+/* The last key of a page is told as its end: that must not be the key of a hidden one. */
+static void pages_are_of_what_the_asker_may_see_and_nothing_else(void **state)
 {
     struct imports *f = *state;
     write_many(f, 20);
     import_cache(f, &f->ann, "{}");
     import_one(f, &f->bob, "{}", "of bob");
-    size_t seen = 0;
-    char question[200] = "{\"count\":3}";
-    for (bool more = true; more;) {
-        KILN_AUTO(json)
-        struct json *page = test_caller_ask(&f->bob, &f->engine, MESSAGE_kernel_list, question);
-        seen += json_count(json_get(page, "kernels"));
-        const char *next = json_get_text(page, "next", NULL);
-        more = next != NULL;
-        snprintf(question, sizeof(question), "{\"count\":3,\"after\":\"%s\"}", next ? next : "");
+    KILN_AUTO(json)
+    struct json *page = test_caller_ask(&f->bob, &f->engine, MESSAGE_kernel_list, "{\"count\":3}");
+    assert_int_equal(json_count(json_get(page, "kernels")), 1);
+    assert_null(json_get(page, "next"));
+
+    KILN_AUTO(json)
+    struct json *own = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_list, "{\"count\":3}");
+    assert_int_equal(json_count(json_get(own, "kernels")), 3);
+    assert_non_null(json_get(own, "next"));
+    assert_int_equal(listed_kernels(f, &f->admin), 21);
+}
+
+/* Whoever guesses a key learns nothing from what is in memory afterwards either. */
+static void a_guess_at_anothers_key_puts_nothing_into_memory(void **state)
+{
+    struct imports *f = *state;
+    import_one(f, &f->ann, "{}", "of ann");
+    const struct digest keys[] = {
+        kernel_name_key(1000, bytes_of_text(ID), bytes_of_text("conv.o"), bytes_of_text(ARGS)),
+        kernel_name_key(1000, bytes_of_text(ID), bytes_of_text("none.o"), bytes_of_text(ARGS)),
+    };
+    struct kept_reply *answers[2] = { NULL };
+    uint64_t before = counter(f, "hot_objects"), unknown = counter(f, "misses_unknown");
+    test_caller_forget_replies(&f->bob);
+    for (size_t i = 0; i < 2; i++) {
+        struct message_fetch m = { .key = keys[i], .inline_limit = 100 };
+        BUFFER_AUTO struct buffer b;
+        buffer_init(&b, 100);
+        message_fetch_write(&b, &m);
+        must(test_caller_send(&f->bob, &f->engine, MESSAGE_fetch, 1, buffer_view(&b)),
+             f->engine.err);
+        fake_executor_run_tasks(&f->engine.executor);
+        answers[i] = &f->bob.replies[i];
+        assert_int_equal(counter(f, "hot_objects"), before);
+        assert_int_equal(counter(f, "misses_unknown"), unknown + i + 1);
     }
-    assert_int_equal(seen, 1);
+    assert_int_equal(answers[0]->body.size, answers[1]->body.size);
+    assert_int_equal(reply_outcome(&f->bob, 0).code, KILN_NOT_FOUND);
+    assert_int_equal(reply_outcome(&f->bob, 1).code, KILN_NOT_FOUND);
+    assert_int_equal(reply_outcome(&f->bob, 0).tier, TIER_NONE);
+    assert_int_equal(reply_outcome(&f->bob, 0).size + reply_outcome(&f->bob, 0).spent_ns, 0);
+}
+
+/* Dropping one's own costs the others nothing. */
+static void what_others_have_hot_stays_hot_when_a_user_drops_his_own(void **state)
+{
+    struct imports *f = *state;
+    char hex[DIGEST_HEX_SIZE], question[100];
+    struct digest key =
+        kernel_name_key(1000, bytes_of_text(ID), bytes_of_text("conv.o"), bytes_of_text(ARGS));
+    digest_to_hex(&key, hex);
+    snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
+    import_one(f, &f->bob, "{}", "of bob");
+    assert_true(gets(f, &f->bob, "of bob"));
+    for (int by_key = 0; by_key < 2; by_key++) {
+        import_one(f, &f->ann, "{}", "of ann");
+        assert_true(gets(f, &f->ann, "of ann"));
+        json_destroy(test_caller_ask(&f->ann, &f->engine,
+                                     by_key ? MESSAGE_kernel_remove : MESSAGE_clear,
+                                     by_key ? question : "{\"own\":true}"));
+        assert_int_equal(ask_imported(f, &f->ann, "conv.o").code, KILN_NOT_FOUND);
+        assert_true(gets(f, &f->bob, "of bob"));
+        assert_int_equal(last_outcome(&f->bob).tier, TIER_HOT);
+    }
 }
 
 static void only_an_admin_imports_for_everyone(void **state)
@@ -422,7 +476,9 @@ int main(void)
         IMPORT_TEST(a_user_clears_his_own_private_kernels_and_nobody_elses),
         IMPORT_TEST(a_user_removes_his_own_private_kernel_and_no_other),
         IMPORT_TEST(kernels_are_listed_and_cleared_by_database_id_and_version),
-        IMPORT_TEST(a_page_of_what_others_may_not_see_still_leads_on),
+        IMPORT_TEST(pages_are_of_what_the_asker_may_see_and_nothing_else),
+        IMPORT_TEST(a_guess_at_anothers_key_puts_nothing_into_memory),
+        IMPORT_TEST(what_others_have_hot_stays_hot_when_a_user_drops_his_own),
         IMPORT_TEST(only_an_admin_imports_for_everyone),
         IMPORT_TEST(ones_own_goes_before_everyones_and_both_before_packages),
         IMPORT_TEST(the_same_name_imported_again_is_replaced),

@@ -241,6 +241,51 @@ static void what_was_saved_outlives_the_daemon(void **state)
     assert_int_equal(json_get_u64(row_of(by_target, FIXTURE_TARGET), "kernels", 0), 2);
 }
 
+static void batch(struct users *f, struct test_caller *c, unsigned count,
+                  const char *const programs[])
+{
+    BUFFER_AUTO struct buffer items, body;
+    buffer_init(&items, 10000);
+    buffer_init(&body, 20000);
+    for (unsigned i = 0; i < count; i++) {
+        const struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
+                                                .program = bytes_of_text(programs[i]),
+                                                .source = bytes_of_text("kernel void k() {}") };
+        BUFFER_AUTO struct buffer source;
+        buffer_init(&source, 1000);
+        message_fetch_source_write(&source, &m);
+        const struct message_batch_item item = { .kind = 1, .request = buffer_view(&source) };
+        message_batch_item_write(&items, &item);
+    }
+    const struct message_batch m = { .count = count, .items = buffer_view(&items) };
+    message_batch_write(&body, &m);
+    test_caller_forget_replies(c);
+    must(test_caller_send(c, &f->engine, MESSAGE_batch, 77, buffer_view(&body)), f->engine.err);
+}
+
+static void what_a_batch_names_twice_is_booked_once(void **state)
+{
+    struct users *f = *state;
+    static const char *const twice[] = { "conv.cl", "pool.cl", "conv.cl" };
+    compile(f, &f->user, "conv.cl");
+    compile(f, &f->user, "pool.cl");
+    batch(f, &f->user, 3, twice); /* from memory */
+    assert_int_equal(engine_fixture_stat(&f->engine, "hits.hot"), 3);
+    restart(f);
+    batch(f, &f->user, 3, twice); /* from the disk, while another asks for the same */
+    batch(f, &f->admin, 3, twice);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(engine_fixture_stat(&f->engine, "hits.disk"), 6);
+    batch(f, &f->user, 3, twice); /* another batch is another matter */
+
+    KILN_AUTO(json) struct json *by_uid = ask(f, &f->admin, "uid");
+    assert_row(by_uid, "1000", 6, 2);
+    assert_row(by_uid, "0", 2, 0);
+    KILN_AUTO(json) struct json *by_program = ask(f, &f->admin, "program");
+    assert_row(by_program, "conv.cl", 4, 1);
+    assert_row(by_program, "pool.cl", 4, 1);
+}
+
 static void a_user_who_gave_way_is_not_counted_twice_after_a_restart(void **state)
 {
     struct users *f = *state;
@@ -400,6 +445,57 @@ static void what_could_not_be_read_is_not_written_over(void **state)
     assert_row(answer, "1000", 3, 1);
 }
 
+/* ---- a full table ---- */
+
+static void fill(struct ledger *l, uint32_t first_uid)
+{
+    for (uint32_t i = 0; i < LEDGER_USERS_MOST; i++)
+        ledger_compiled(l, first_uid + i, 0, 1);
+}
+
+/* Each row that is read makes another give way here. */
+static void a_full_table_is_taken_over_in_many_turns(void **state)
+{
+    struct users *f = *state;
+    fill(f->engine.engine->figures.ledger, 5000);
+    restart(f);
+    unsigned laters = f->engine.executor.laters;
+    get_fails = true;
+    restart(f);
+    get_fails = false;
+    struct ledger *l = f->engine.engine->figures.ledger;
+    fill(l, 20000);
+    laters = f->engine.executor.laters;
+    ledger_write(f->engine.engine, /* force= */ true); /* reads it */
+    assert_true(fake_executor_run_task(&f->engine.executor));
+    assert_false(l->is_loaded);
+    assert_true(l->others.sums.compiles <= 32);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_true(l->is_loaded);
+    assert_true(f->engine.executor.laters - laters >= LEDGER_USERS_MOST / 32);
+    assert_int_equal(ledger_total(l).compiles, 2 * LEDGER_USERS_MOST);
+}
+
+/* Thousands of rows are sorted and printed off the loop, so of a copy. */
+static void an_answer_is_made_of_what_was_booked_before_its_turn(void **state)
+{
+    struct users *f = *state;
+    struct ledger *l = f->engine.engine->figures.ledger;
+    fill(l, 5000);
+    test_caller_forget_replies(&f->admin);
+    must(test_caller_send(&f->admin, &f->engine, MESSAGE_ledger, 5,
+                          bytes_of_text("{\"by\":\"uid\"}")),
+         f->engine.err);
+    fill(l, 20000);
+    fake_executor_run_tasks(&f->engine.executor);
+    KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
+    assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), LEDGER_USERS_MOST);
+    assert_int_equal(json_count(json_get(answer, "rows")), 1000);
+    assert_int_equal(json_get_u64(json_get(answer, "others"), "compiles", 0),
+                     LEDGER_USERS_MOST - 1000);
+    assert_int_equal(ledger_total(l).compiles, 2 * LEDGER_USERS_MOST);
+}
+
 int main(void)
 {
 #define BOOKS(test) cmocka_unit_test_setup_teardown(test, open_books, close_books)
@@ -414,6 +510,7 @@ int main(void)
         BOOKS(no_hit_is_worth_more_than_the_most),
         BOOKS(sums_end_where_the_store_can_keep_them),
         T(what_was_saved_outlives_the_daemon),
+        T(what_a_batch_names_twice_is_booked_once),
         T(a_user_who_gave_way_is_not_counted_twice_after_a_restart),
         T(what_was_saved_outlives_its_kernels),
         T(a_private_kernel_is_booked_without_its_name),
@@ -422,6 +519,8 @@ int main(void)
         T(without_a_store_it_is_counted_and_said_not_to_be_kept),
         T(what_a_full_disk_does_not_take_is_written_later),
         T(what_could_not_be_read_is_not_written_over),
+        T(a_full_table_is_taken_over_in_many_turns),
+        T(an_answer_is_made_of_what_was_booked_before_its_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

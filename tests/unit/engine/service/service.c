@@ -308,6 +308,66 @@ static void subscribers_hear_of_what_happens_and_others_do_not(void **state)
     assert_int_equal(f->admin.reply_count, 1); /* the kernel alone */
 }
 
+static void hears(struct test_caller *c, bool quotes)
+{
+    assert_int_equal(c->reply_count, 1);
+    KILN_AUTO(mem) char *text = bytes_to_text(c->replies[0].body);
+    assert_says(text, "\"event\":\"compile_failed\"");
+    assert_int_equal(strstr(text, "secret_word") != NULL, quotes);
+}
+
+/* A compiler's sentence has words of the source in it. */
+static void why_a_compile_failed_hears_who_asked_and_an_administrator(void **state)
+{
+    struct users *f = *state;
+    struct test_caller asker, other, anonymous;
+    struct test_caller *all[] = { &asker, &other, &anonymous };
+    test_caller_join(&asker, &f->engine, 1000, ROLE_USE);
+    test_caller_join(&other, &f->engine, 1001, ROLE_PUBLISH);
+    test_caller_join(&anonymous, &f->engine, 1000, ROLE_USE);
+    anonymous.base.is_anonymous = true;
+    for (size_t i = 0; i < 3; i++) {
+        must(test_caller_hello(all[i], &f->engine), f->engine.err);
+        must(send(f, all[i], MESSAGE_events, ""), f->engine.err);
+        test_caller_forget_replies(all[i]);
+    }
+    must(send(f, &f->admin, MESSAGE_events, ""), f->engine.err);
+    test_caller_forget_replies(&f->admin);
+
+    test_caller_want(&f->user, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "unknown name 'secret_word'", "");
+    fake_executor_run_tasks(&f->engine.executor);
+
+    hears(&asker, true);
+    hears(&f->admin, true);
+    hears(&other, false);
+    hears(&anonymous, false);
+    for (size_t i = 0; i < 3; i++)
+        test_caller_leave(all[i], &f->engine);
+}
+
+/* What is not one user's cannot be kept as a user's own. */
+static void whoever_is_anonymous_keeps_nothing_and_is_served(void **state)
+{
+    struct users *f = *state;
+    static const enum message_type refused[] = {
+        MESSAGE_kernel_import, MESSAGE_tuning_put,   MESSAGE_tuning_lease,  MESSAGE_tuning_report,
+        MESSAGE_tuning_import, MESSAGE_tuning_merge, MESSAGE_tuning_remove,
+    };
+    f->user.base.is_anonymous = true;
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        must(send(f, &f->user, refused[i], "{}"), f->engine.err);
+        assert_reply_refuses(&f->user, 0, KILN_DENIED, "uid 1000 is nobody's");
+    }
+    test_caller_forget_replies(&f->user);
+    test_caller_want(&f->user, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
+    fake_executor_run_tasks(&f->engine.executor);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(reply_outcome(&f->user, 0).code, KILN_OK);
+}
+
 static void send_only(struct users *f, struct test_caller *c, uint64_t id, enum message_type type)
 {
     must(test_caller_send(c, &f->engine, type, id, bytes_of_text("{}")), f->engine.err);
@@ -411,6 +471,8 @@ int main(void)
         SERVICE_TEST(what_is_quick_does_not_wait_for_a_scan_of_the_store),
         SERVICE_TEST(what_waits_for_a_caller_who_left_is_never_begun),
         SERVICE_TEST(one_user_may_have_few_administrative_requests_unanswered),
+        SERVICE_TEST(why_a_compile_failed_hears_who_asked_and_an_administrator),
+        SERVICE_TEST(whoever_is_anonymous_keeps_nothing_and_is_served),
         SERVICE_TEST(subscribers_hear_of_what_happens_and_others_do_not),
     };
     return cmocka_run_group_tests_name("service", tests, NULL, NULL);

@@ -168,7 +168,8 @@ static void a_name_that_says_nothing_needs_a_kind_and_a_database_id(void **state
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
     tuning_bring(f, &f->admin, MESSAGE_tuning_import, "{}", "results");
-    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "give its kind and its database id");
+    assert_reply_refuses(&f->admin, 0, KILN_INVALID,
+                         "give its kind and its database id; to kilnctl: --kind and --db-id");
     KILN_AUTO(json)
     struct json *a = tuning_import(f, &f->admin, "{\"kind\":\"find\",\"database_id\":\"" ID "\"}",
                                    "results", MINE);

@@ -174,6 +174,24 @@ static void forgets_everything_when_cleared(void **state)
     hot_set_destroy(set);
 }
 
+static void drops_what_is_private_to_one_user_and_keeps_the_rest(void **state)
+{
+    (void)state;
+    struct hot_set *set = set_of(1 << 20, 100);
+    for (unsigned i = 1; i <= 6; i++) {
+        keep(set, i, 100);
+        struct digest key = key_of(i);
+        struct object *object = hot_set_find(set, &key);
+        object->is_private = i % 3 != 0;
+        object->owner = i % 3 == 1 ? 1000 : 1001; /* also of what is everyone's */
+    }
+    hot_set_remove_private(set, 1000);
+    assert_int_equal(hot_set_count(set), 4);
+    for (unsigned i = 1; i <= 6; i++)
+        assert_int_equal(has(set, i), i % 3 != 1);
+    hot_set_destroy(set);
+}
+
 static void smaller_limits_drive_out_what_was_used_longest_ago(void **state)
 {
     (void)state;
@@ -221,6 +239,7 @@ int main(void)
         cmocka_unit_test(holds_one_reference_until_the_object_goes),
         cmocka_unit_test(an_object_in_use_survives_its_eviction),
         cmocka_unit_test(forgets_everything_when_cleared),
+        cmocka_unit_test(drops_what_is_private_to_one_user_and_keeps_the_rest),
         cmocka_unit_test(smaller_limits_drive_out_what_was_used_longest_ago),
         cmocka_unit_test(every_coming_and_going_counts_as_a_change_and_looking_does_not),
     };

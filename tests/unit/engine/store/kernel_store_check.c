@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* kernels.db as a whole: sound or not, and the latest time in it. */
+#include "engine/store/kernel_store_parts.h"
 #include "store_fixture.h"
 #include "tests/support/test.h"
 
@@ -7,11 +8,35 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct kernel_check check(struct fixture *f, uint64_t most)
+static unsigned looks; /* SQLite's, at the whole file */
+
+struct query __real_query_of(struct db *db, size_t statement);
+struct query __wrap_query_of(struct db *db, size_t statement);
+
+struct query __wrap_query_of(struct db *db, size_t statement)
+{
+    looks += statement == KERNEL_CHECK;
+    return __real_query_of(db, statement);
+}
+
+static uint64_t later_ns; /* than it is */
+
+uint64_t __real_clock_monotonic_ns(void);
+uint64_t __wrap_clock_monotonic_ns(void);
+
+uint64_t __wrap_clock_monotonic_ns(void) { return __real_clock_monotonic_ns() + later_ns; }
+
+static struct kernel_check check_within(struct fixture *f, uint64_t most, uint64_t age_most_s)
 {
     struct kernel_check seen;
-    must(kernel_store_check(f->store, most, &seen, &f->err), f->err);
+    const struct kernel_check_wish wish = { .bytes_most = most, .age_most_s = age_most_s };
+    must(kernel_store_check(f->store, &wish, &seen, &f->err), f->err);
     return seen;
+}
+
+static struct kernel_check check(struct fixture *f, uint64_t most)
+{
+    return check_within(f, most, 0);
 }
 
 static void a_sound_file_is_read_and_found_so(void **state)
@@ -61,6 +86,63 @@ static void a_page_that_is_overwritten_is_damage_and_no_failure(void **state)
     assert_true(seen.damage[0]);
 }
 
+#define LONG 1000000u /* seconds: longer than any test takes */
+#define NS_PER_S UINT64_C(1000000000)
+
+static void what_was_found_lately_is_told_again_without_looking(void **state)
+{
+    struct fixture *f = *state;
+    stored(f, (struct kernel){ .number = 1, .size = 4096 });
+    looks = 0;
+    struct kernel_check first = check_within(f, UINT64_MAX, LONG);
+    struct kernel_check again = check_within(f, /* most= */ 1, LONG);
+    assert_int_equal(looks, 1);
+    assert_true(first.checked && again.checked);
+    assert_int_equal(first.age_s, 0);
+    assert_true(again.newest > 0);
+    later_ns = LONG / 2 * NS_PER_S;
+    struct kernel_check later = check_within(f, UINT64_MAX, LONG);
+    assert_int_equal(looks, 1);
+    assert_true(later.age_s >= LONG / 2 && later.age_s < LONG);
+    later_ns = LONG * NS_PER_S;
+    assert_int_equal(check_within(f, UINT64_MAX, LONG).age_s, 0);
+    assert_int_equal(looks, 2);
+    check(f, UINT64_MAX); /* who wants none that is old */
+    assert_int_equal(looks, 3);
+    later_ns = 0;
+}
+
+static void damage_that_was_found_is_told_again(void **state)
+{
+    struct fixture *f = *state;
+    check(f, UINT64_MAX);
+    pthread_mutex_lock(&f->store->mutex);
+    strcpy(f->store->checked.damage, "it was bad");
+    pthread_mutex_unlock(&f->store->mutex);
+    assert_string_equal(check_within(f, UINT64_MAX, LONG).damage, "it was bad");
+    assert_string_equal(check(f, UINT64_MAX).damage, "");
+}
+
+static void damage_that_is_seen_and_another_file_are_looked_at_anew(void **state)
+{
+    struct fixture *f = *state;
+    stored(f, (struct kernel){ .number = 1, .size = 4096 });
+    check(f, UINT64_MAX);
+    looks = 0;
+    meddle(f, "update object set sha256 = zeroblob(32)", NULL);
+    struct digest key = key_of(1);
+    must(kernel_store_quarantine(f->store, &key, &f->err), f->err);
+    check_within(f, UINT64_MAX, LONG);
+    assert_int_equal(looks, 1);
+    atomic_store(&f->store->file_damaged, true); /* as a reader does; the next write mends it */
+    check_within(f, UINT64_MAX, LONG);
+    assert_int_equal(looks, 2);
+    atomic_store(&f->store->file_damaged, false);
+    must(store_wipe(f->store, &f->err), f->err);
+    check_within(f, UINT64_MAX, LONG);
+    assert_int_equal(looks, 3);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -70,6 +152,9 @@ int main(void)
         TEST(a_longer_file_than_wanted_is_not_read),
         TEST(a_time_in_the_future_is_seen),
         TEST(a_page_that_is_overwritten_is_damage_and_no_failure),
+        TEST(what_was_found_lately_is_told_again_without_looking),
+        TEST(damage_that_was_found_is_told_again),
+        TEST(damage_that_is_seen_and_another_file_are_looked_at_anew),
     };
     return cmocka_run_group_tests_name("kernel_store_check", tests, NULL, NULL);
 }

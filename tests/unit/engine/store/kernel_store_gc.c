@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_fixture.h"
 
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define NOW 1700000000ull
 
@@ -121,6 +123,49 @@ static void a_goal_of_nothing_leaves_an_empty_store(void **state)
     assert_true(holds(f, 1));
 }
 
+/* Until |most| bytes a file: what a full disk looks like from inside. */
+static void limit_files(rlim_t most)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = most;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void expect_advice(const struct fixture *f)
+{
+    assert_non_null(strstr(f->err.text, "no room on the disk"));
+    assert_non_null(strstr(f->err.text, "have 16.0 MiB free there")); /* the log's share */
+    assert_non_null(strstr(f->err.text, "'kilnctl clear --all --yes'"));
+}
+
+/* What is to go is written first; only to drop all needs no room. */
+static void a_full_disk_is_told_what_does_make_room(void **state)
+{
+    struct fixture *f = *state;
+    const struct kernel_gc shrink = { .shrink = true, .to_bytes = 1 };
+    const struct kernel_filter some = { .target = "gfx90a" }, all = { .target = NULL };
+    struct kernel_gc_result result;
+    uint64_t count = 0, bytes = 0;
+    store_some(f);
+    signal(SIGXFSZ, SIG_IGN);
+    limit_files(4096);
+    enum kiln_code collected = kernel_store_gc(f->store, &shrink, &result, &f->err);
+    limit_files(RLIM_INFINITY);
+    assert_int_equal(collected, KILN_FULL);
+    expect_advice(f);
+
+    f->err.text[0] = '\0';
+    limit_files(4096);
+    enum kiln_code cleared = kernel_store_clear(f->store, &some, false, &count, &bytes, &f->err);
+    limit_files(RLIM_INFINITY);
+    assert_int_equal(cleared, KILN_FULL);
+    expect_advice(f);
+
+    assert_int_equal(kernel_store_clear(f->store, &all, false, &count, &bytes, &f->err), KILN_OK);
+    assert_int_equal(usage(f).kernels, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -131,6 +176,7 @@ int main(void)
         TEST(evicts_the_least_worth_until_the_files_are_small_enough),
         TEST(does_nothing_where_nothing_has_to_go),
         TEST(a_goal_of_nothing_leaves_an_empty_store),
+        TEST(a_full_disk_is_told_what_does_make_room),
     };
     return cmocka_run_group_tests_name("kernel_store_gc", tests, NULL, NULL);
 }

@@ -281,6 +281,29 @@ static void an_object_tells_whose_it_is(void **state)
     object_unref(shared);
 }
 
+/* Damage shows to whoever reads: so it tells who does. */
+static void what_is_anothers_alone_is_not_even_read(void **state)
+{
+    struct fixture *f = *state;
+    struct named annas = { "a.o", " x", ANNA, true, .seed = 1 };
+    struct digest key = key_named(&annas);
+    struct object *object = NULL;
+    bool damaged = true;
+    import_named(f, annas);
+    meddle(f, "update object set bytes = zeroblob(length(bytes))", NULL);
+
+    struct kernel_reader bert = { .uid = BERT }, anna = { .uid = ANNA };
+    assert_int_equal(kernel_store_get_as(f->store, &bert, &key, &object, &damaged, &f->err),
+                     KILN_NOT_FOUND);
+    assert_false(damaged);
+    assert_true(bert.hidden);
+    assert_int_equal(bert.owner, ANNA);
+    assert_int_equal(kernel_store_get_as(f->store, &anna, &key, &object, &damaged, &f->err),
+                     KILN_NOT_FOUND);
+    assert_true(damaged);
+    assert_false(anna.hidden);
+}
+
 static void named_kernels_are_kept_over_a_restart_with_all_that_is_known(void **state)
 {
     struct fixture *f = *state;
@@ -457,6 +480,7 @@ int main(void)
         TEST(exports_page_by_page_without_loss_or_repetition),
         TEST(a_damaged_object_is_told_without_its_bytes),
         TEST(an_object_tells_whose_it_is),
+        TEST(what_is_anothers_alone_is_not_even_read),
         TEST(named_kernels_are_kept_over_a_restart_with_all_that_is_known),
         TEST(keeps_arguments_of_two_kilobytes),
         TEST(finds_the_kernel_that_differs_in_one_thing),

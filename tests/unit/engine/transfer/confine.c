@@ -7,10 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -151,7 +155,7 @@ static int start_a_program(const struct fixture *f)
 {
     (void)f;
     execl("/bin/true", "true", (char *)NULL);
-    return errno == EACCES ? 0 : 1;
+    return errno == EPERM || errno == EACCES ? 0 : 1;
 }
 
 static void no_program_can_be_started(void **state)
@@ -168,7 +172,35 @@ static int have_privileges(const struct fixture *f)
         return 1;
     if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
         return 2;
+    if (geteuid() == 0 && prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN, 0, 0, 0) != 0)
+        return 4;
     return data[0].effective || data[0].permitted || data[1].effective || data[1].permitted ? 3 : 0;
+}
+
+static void *do_nothing(void *context) { return context; }
+
+static int make_calls(const struct fixture *f)
+{
+    static const long refused[] = { SYS_ptrace,  SYS_mount, SYS_bpf,        SYS_keyctl,
+                                    SYS_unshare, SYS_setns, SYS_userfaultfd };
+    pthread_t thread;
+    (void)f;
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        if (syscall(refused[i], 0, 0, 0, 0, 0) >= 0 || errno != EPERM)
+            return 1 + (int)i;
+    }
+    if (syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0) >= 0 || errno != EPERM)
+        return 20;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) /* which is what it is for */
+        return 21;
+    close(fd);
+    return pthread_create(&thread, NULL, do_nothing, NULL) || pthread_join(thread, NULL) ? 22 : 0;
+}
+
+static void calls_that_no_transfer_needs_are_refused(void **state)
+{
+    assert_int_equal(confined(*state, make_calls), 0);
 }
 
 static void no_capability_is_left_and_none_can_be_gained(void **state)
@@ -186,6 +218,7 @@ int main(void)
         TEST(nothing_else_can_be_written_to),
         TEST(no_program_can_be_started),
         TEST(no_capability_is_left_and_none_can_be_gained),
+        TEST(calls_that_no_transfer_needs_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

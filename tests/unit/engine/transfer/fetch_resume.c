@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* In the end, however often it must be asked for. */
 static void expect_fetched(struct fixture *f, void (*answer)(struct http_script *, unsigned, int),
@@ -244,10 +245,11 @@ static void waits_no_longer_than_its_own_limit(void **state)
 static void says_that_nobody_listens(void **state)
 {
     struct fixture *f = *state;
-    f->server.port = http_free_port();
+    int held = http_hold_port(&f->server.port);
     f->policy.barren_most = 2;
 
     assert_int_equal(get(f, "", "/file"), KILN_UNAVAILABLE);
+    close(held);
 
     assert_says(f->err.text, "Failed to connect");
     assert_int_equal(f->status_seen, 0);

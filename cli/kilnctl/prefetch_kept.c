@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/kilnctl/prefetch_kept.h"
+
+#include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/nap.h"
+#include "cli/units.h"
+
+#include <string.h>
+
+#define NAP_MS 20
+#define NAPS_MOST (10u * 60 * 1000 / NAP_MS) /* a disk that hangs */
+
+struct puts {
+    uint64_t given, ended, lost;
+    bool writable; /* the store can be written to, now */
+};
+
+/* A user may have few administrative requests unanswered, and many ranks that prefetch at once. */
+static int ask_in_turn(const struct invocation *invocation, const char *request,
+                       struct json **ret_answer, struct kiln_error *err)
+{
+    int rc = admin_ask(invocation, request, NULL, ret_answer, err);
+    for (unsigned naps = 0; rc == KILN_E_BUSY && naps < NAPS_MOST; naps++) {
+        nap_ms(NAP_MS);
+        *err = (struct kiln_error){ 0 };
+        rc = admin_ask(invocation, request, NULL, ret_answer, err);
+    }
+    return rc;
+}
+
+static int read_puts(const struct invocation *invocation, struct puts *ret_puts,
+                     struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *stats = NULL;
+    int rc = ask_in_turn(invocation, "stats", &stats, err);
+    if (rc)
+        return rc;
+    uint64_t lost = json_get_u64(stats, "puts_lost", 0);
+    *ret_puts = (struct puts){ .given = json_get_u64(stats, "puts", 0),
+                               .ended = json_get_u64(stats, "puts_kept", 0) + lost,
+                               .lost = lost,
+                               .writable = json_get_bool(stats, "store_writable", true) };
+    return KILN_E_OK;
+}
+
+int prefetch_kept_begin(const struct invocation *invocation, struct prefetch_kept *ret_kept,
+                        struct kiln_error *err)
+{
+    struct puts puts = { 0 };
+    int rc = read_puts(invocation, &puts, err);
+    ret_kept->lost_before = puts.lost;
+    return rc;
+}
+
+/* They are written one after the other, so those of others do not put off the end. */
+static int wait_for_puts(const struct invocation *invocation, struct puts *ret_puts,
+                         struct kiln_error *err)
+{
+    int rc = read_puts(invocation, ret_puts, err);
+    uint64_t given = ret_puts->given;
+    unsigned naps = 0;
+    while (!rc && ret_puts->ended < given && ret_puts->given >= given) { /* less: it is another */
+        if (naps++ == NAPS_MOST)
+            return cli_fail(err, KILN_E_TIMED_OUT,
+                            "kilnd is still writing kernels to its disk after %u s",
+                            NAPS_MOST / 1000 * NAP_MS);
+        nap_ms(NAP_MS);
+        rc = read_puts(invocation, ret_puts, err);
+    }
+    return rc;
+}
+
+static int complain(const struct json *store, uint64_t lost, struct kiln_error *err)
+{
+    char kernels[UNITS_TEXT_MOST];
+    const char *why = json_get_text(store, "trouble", "kilnd's log says why");
+    bool full = strcmp(json_get_text(store, "health", ""), "full") == 0;
+    int code = full ? KILN_E_FULL : KILN_E_IO;
+    if (lost == 0)
+        return cli_fail(err, code, "kilnd keeps nothing new at the moment: %.400s", why);
+    return cli_fail(err, code, "%s not stored, and gone when kilnd ends: %.400s",
+                    units_kernels(lost, kernels), why);
+}
+
+int prefetch_kept_judge(const struct invocation *invocation, const struct prefetch_kept *kept,
+                        uint64_t *ret_lost, struct kiln_error *err)
+{
+    struct puts puts = { 0 };
+    KILN_AUTO(json) struct json *status = NULL;
+    *ret_lost = 0;
+    int rc = wait_for_puts(invocation, &puts, err);
+    uint64_t lost = puts.lost > kept->lost_before ? puts.lost - kept->lost_before : 0;
+    if (rc || (lost == 0 && puts.writable))
+        return rc;
+    rc = ask_in_turn(invocation, "status", &status, err);
+    const struct json *store = json_get(status, "store");
+    if (rc || strcmp(json_get_text(store, "mode", "on"), "on") != 0)
+        return rc;
+    *ret_lost = lost;
+    return complain(store, lost, err);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Whether what was compiled meanwhile is on the disk: kilnd answers first, and stores afterwards.
+ *
+ * Role       compares kilnd's counters of before and after
+ * Ownership  plain values
+ * Threading  one thread
+ */
+#include "cli/kilnctl/command.h"
+
+#include <stdint.h>
+
+struct prefetch_kept {
+    uint64_t lost_before; /* puts that were not kept */
+};
+
+/* An older kilnd, which has no such counters, is taken to keep everything. */
+CLI_MUST_CHECK int prefetch_kept_begin(const struct invocation *invocation,
+                                       struct prefetch_kept *ret_kept, struct kiln_error *err);
+/* Waits until all that was compiled so far is written, or not.  KILN_E_FULL or KILN_E_IO,
+ * with kilnd's reason, where its disk keeps nothing new at the moment, or did not keep |ret_lost|
+ * kernels since begin; a cache that is switched off by its settings is no failure. */
+CLI_MUST_CHECK int prefetch_kept_judge(const struct invocation *invocation,
+                                       const struct prefetch_kept *kept, uint64_t *ret_lost,
+                                       struct kiln_error *err);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * A process namespace needs a first process, and somebody outside who tells how the one that
+ * matters ended.
+ *
+ *     keeper (the process that calls)          waits; ends as the worker did, by the same signal
+ *       +- first process of the namespace      reaps orphans; its end is everybody's
+ *       +- worker (what keeper_fork returns in) an ordinary process there: it can abort, and run
+ * out of processor time, which a first process cannot
+ *
+ * All three are one process group.  Whoever kills the keeper ends all (PR_SET_PDEATHSIG).
+ *
+ * Ownership  the keeper keeps no descriptor but standard error
+ * Threading  before any thread is started
+ */
+#include "common/err.h"
+
+/* Whoever may make the namespace gives up what it is able to: in the keeper and in the first
+ * process, which go on with less than the worker needs to begin with.  False: it must end. */
+typedef bool keeper_give_up(void *context);
+
+/* After unshare(CLONE_NEWPID).  Returns in the worker; the others never do. */
+KILN_MUST_CHECK enum kiln_code keeper_fork(keeper_give_up *give_up, void *context,
+                                           struct kiln_err *err);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/sandbox/layers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *purpose, *advice;
+} layers[LAYERS] = {
+#define LAYER(name, purpose, advice) [LAYER_##name] = { #name, purpose, advice },
+#include "engine/sandbox/layers.def"
+#undef LAYER
+};
+
+const char *layer_name(enum sandbox_layer layer) { return layers[layer].name; }
+const char *layer_purpose(enum sandbox_layer layer) { return layers[layer].purpose; }
+const char *layer_advice(enum sandbox_layer layer) { return layers[layer].advice; }
+
+static void add(char text[LAYERS_TEXT_MOST], const char *separator, const char *more)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, LAYERS_TEXT_MOST - used, "%s%s", used ? separator : "", more);
+}
+
+void report_missing(const struct sandbox_report *report, char text[LAYERS_TEXT_MOST])
+{
+    text[0] = '\0';
+    for (enum sandbox_layer l = 0; l < LAYERS; l++) {
+        if (!report_has(report, l))
+            add(text, ", ", layers[l].name);
+    }
+}
+
+const char *report_advice(const struct sandbox_report *report)
+{
+    for (enum sandbox_layer l = 0; l < LAYERS; l++) {
+        if (!report_has(report, l))
+            return layers[l].advice;
+    }
+    return "";
+}
+
+void report_add_reason(struct sandbox_report *report, enum sandbox_layer layer, const char *reason)
+{
+    add(report->why, "; ", layers[layer].name);
+    add(report->why, ": ", reason);
+}

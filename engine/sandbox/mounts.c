@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/sandbox/mounts.h"
+
+#include "common/cleanup.h"
+#include "engine/sandbox/namespaces.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+/* What the host mounts and unmounts later is so here too, and nothing of ours is so there. */
+static bool follow_only(void) { return mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) == 0; }
+
+static void bound_processes(unsigned most)
+{
+    char text[16];
+    int size = snprintf(text, sizeof(text), "%u", most);
+    KILN_AUTO(fd) int fd = open("/proc/sys/kernel/pid_max", O_WRONLY | O_CLOEXEC);
+    ssize_t done = fd >= 0 ? write(fd, text, (size_t)size) : 0;
+    (void)done; /* RLIMIT_NPROC is the other bound */
+}
+
+enum kiln_code mounts_own_proc(unsigned processes, struct kiln_err *err)
+{
+    if (!follow_only() ||
+        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
+        return kiln_fail_errno(err, errno, "cannot mount a /proc of its own");
+    if (kernel_since(6,
+                     14)) /* before that the number is the whole host's, and not ours to change */
+        bound_processes(processes);
+    return KILN_OK;
+}
+
+enum kiln_code mounts_read_only_but(const char *folder, struct kiln_err *err)
+{
+    struct mount_attr lock = { .attr_set = MOUNT_ATTR_RDONLY };
+    struct mount_attr open_again = { .attr_clr = MOUNT_ATTR_RDONLY };
+    if (follow_only() && mount(folder, folder, NULL, MS_BIND, NULL) == 0 &&
+        mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &lock, sizeof(lock)) == 0 &&
+        mount_setattr(AT_FDCWD, folder, 0, &open_again, sizeof(open_again)) == 0 &&
+        chdir(folder) == 0)
+        return KILN_OK;
+    return kiln_fail_errno(err, errno, "cannot mount all but '%s' read-only", folder);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/sandbox/syscall_filter.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+
+#define PERSONALITY_ASK 0xffffffffu
+#define INT_BITS 0xffffffffu /* what the kernel takes of an int */
+#define CLONE_NAMESPACES                                                                          \
+    (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | \
+     CLONE_NEWNET)
+/* Not in every header */
+#define PRCTL_SET_VMA 0x53564d41
+
+static void filter_auto(scmp_filter_ctx *filter)
+{
+    if (*filter)
+        seccomp_release(*filter);
+}
+
+/* A negative errno; a name that this architecture, or this libseccomp, does not have is nothing to
+ * rule on. */
+static int rule_on(scmp_filter_ctx filter, uint32_t action, const char *name)
+{
+    int number = seccomp_syscall_resolve_name(name);
+    return number < 0 ? 0 : seccomp_rule_add(filter, action, number, 0);
+}
+
+/* The bits |mask| of the argument |place| are those of |value|. */
+static struct scmp_arg_cmp argument(unsigned place, uint64_t mask, uint64_t value)
+{
+    return (struct scmp_arg_cmp){
+        .arg = place, .op = SCMP_CMP_MASKED_EQ, .datum_a = mask, .datum_b = value
+    };
+}
+
+static int rule_if(scmp_filter_ctx filter, uint32_t action, const char *name,
+                   struct scmp_arg_cmp condition)
+{
+    int number = seccomp_syscall_resolve_name(name);
+    return number < 0 ? 0 : seccomp_rule_add_array(filter, action, number, 1, &condition);
+}
+
+static int rules_of_table(scmp_filter_ctx filter)
+{
+    static const char *const allowed[] = {
+#define ALLOWED(name) #name,
+#define ABSENT(name)
+#define FATAL(name)
+#include "engine/sandbox/syscalls.def"
+#undef ALLOWED
+#undef ABSENT
+#undef FATAL
+    };
+    static const struct {
+        const char *name;
+        uint32_t action;
+    } others[] = {
+#define ALLOWED(name)
+#define ABSENT(name) { #name, SCMP_ACT_ERRNO(ENOSYS) },
+#define FATAL(name) { #name, SCMP_ACT_KILL_PROCESS },
+#include "engine/sandbox/syscalls.def"
+#undef ALLOWED
+#undef ABSENT
+#undef FATAL
+    };
+    int rc = 0;
+    for (size_t i = 0; !rc && i < sizeof(allowed) / sizeof(allowed[0]); i++)
+        rc = rule_on(filter, SCMP_ACT_ALLOW, allowed[i]);
+    for (size_t i = 0; !rc && i < sizeof(others) / sizeof(others[0]); i++)
+        rc = rule_on(filter, others[i].action, others[i].name);
+    return rc;
+}
+
+/* A terminal may be kilnd's standard error: asked about, never written to by ioctl. */
+static int rules_of_ioctl(scmp_filter_ctx filter)
+{
+    static const unsigned long requests[] = { TCGETS,  TIOCGWINSZ, FIONREAD,
+                                              FIONBIO, FIOCLEX,    FIONCLEX };
+    int rc = 0;
+    for (size_t i = 0; !rc && i < sizeof(requests) / sizeof(requests[0]); i++)
+        rc = rule_if(filter, SCMP_ACT_ALLOW, "ioctl", argument(1, INT_BITS, requests[i]));
+    return rc;
+}
+
+static int rules_of_prctl(scmp_filter_ctx filter)
+{
+    static const unsigned options[] = { PR_SET_NAME,         PR_GET_NAME,         PR_SET_PDEATHSIG,
+                                        PR_GET_PDEATHSIG,    PR_GET_DUMPABLE,     PR_GET_SECCOMP,
+                                        PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS, PR_CAPBSET_READ,
+                                        PR_SET_TIMERSLACK,   PR_GET_TIMERSLACK,   PRCTL_SET_VMA };
+    int rc = 0, number = seccomp_syscall_resolve_name("prctl");
+    for (size_t i = 0; !rc && i < sizeof(options) / sizeof(options[0]); i++)
+        rc = rule_if(filter, SCMP_ACT_ALLOW, "prctl", argument(0, INT_BITS, options[i]));
+    /* To shut others out, not to let them in. */
+    const struct scmp_arg_cmp shut[] = { argument(0, INT_BITS, PR_SET_DUMPABLE),
+                                         argument(1, UINT64_MAX, 0) };
+    return rc ? rc : seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, 2, shut);
+}
+
+static int rules_with_conditions(scmp_filter_ctx filter)
+{
+    int rc = rule_if(filter, SCMP_ACT_ALLOW, "clone", argument(0, CLONE_NAMESPACES, 0));
+    if (!rc)
+        rc = rule_if(filter, SCMP_ACT_ALLOW, "personality", argument(0, INT_BITS, PERSONALITY_ASK));
+    if (!rc)
+        rc = rules_of_ioctl(filter);
+    return rc ? rc : rules_of_prctl(filter);
+}
+
+/* |filter| is the caller's; NULL: there was no memory for it. */
+static enum kiln_code install(scmp_filter_ctx filter, int (*add_rules)(scmp_filter_ctx),
+                              struct kiln_err *err)
+{
+    int rc = filter ? 0 : -ENOMEM;
+    if (!rc)
+        rc = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+    /* For a sanitizer's thread; where a service manager forbids seccomp(2) itself it cannot be had,
+     * and prctl(2) does for the one thread there is. */
+    if (!rc && seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1) != 0)
+        rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 0);
+    if (!rc)
+        rc = add_rules(filter);
+    if (!rc)
+        rc = seccomp_load(filter);
+    if (!rc)
+        return KILN_OK;
+    kiln_fail_errno(err, -rc, "cannot filter system calls (seccomp)");
+    return err->code = rc == -ENOMEM ? KILN_NO_MEMORY : KILN_UNSUPPORTED;
+}
+
+static int rules_of_compilers(scmp_filter_ctx filter)
+{
+    int rc = rules_of_table(filter);
+    return rc ? rc : rules_with_conditions(filter);
+}
+
+enum kiln_code syscall_filter_compilers(struct kiln_err *err)
+{
+    KILN_AUTO(filter) scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    return install(filter, rules_of_compilers, err);
+}
+
+static int rules_of_transfers(scmp_filter_ctx filter)
+{
+    static const char *const denied[] = {
+        "acct",
+        "add_key",
+        "adjtimex",
+        "bpf",
+        "chroot",
+        "clock_adjtime",
+        "clock_settime",
+        "delete_module",
+        "execve",
+        "execveat",
+        "fanotify_init",
+        "finit_module",
+        "init_module",
+        "io_uring_enter",
+        "io_uring_register",
+        "io_uring_setup",
+        "ioperm",
+        "iopl",
+        "kcmp",
+        "kexec_file_load",
+        "kexec_load",
+        "keyctl",
+        "lookup_dcookie",
+        "mount",
+        "mount_setattr",
+        "move_mount",
+        "name_to_handle_at",
+        "open_by_handle_at",
+        "open_tree",
+        "perf_event_open",
+        "personality",
+        "pidfd_getfd",
+        "pivot_root",
+        "process_vm_readv",
+        "process_vm_writev",
+        "ptrace",
+        "quotactl",
+        "reboot",
+        "request_key",
+        "setns",
+        "settimeofday",
+        "swapoff",
+        "swapon",
+        "syslog",
+        "umount2",
+        "unshare",
+        "userfaultfd",
+        "vhangup",
+    };
+    int rc = rule_on(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3"); /* its arguments cannot be seen */
+    for (size_t i = 0; !rc && i < sizeof(denied) / sizeof(denied[0]); i++)
+        rc = rule_on(filter, SCMP_ACT_ERRNO(EPERM), denied[i]);
+    for (unsigned flag = 1u << 7; !rc && flag; flag <<= 1) {
+        if (flag & CLONE_NAMESPACES)
+            rc = rule_if(filter, SCMP_ACT_ERRNO(EPERM), "clone", argument(0, flag, flag));
+    }
+    return rc;
+}
+
+enum kiln_code syscall_filter_transfers(struct kiln_err *err)
+{
+    KILN_AUTO(filter) scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+    return install(filter, rules_of_transfers, err);
+}

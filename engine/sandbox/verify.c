@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/sandbox/verify.h"
+
+#include "common/cleanup.h"
+#include "engine/sandbox/landlock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/keyctl.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Addresses for examples (RFC 5737, RFC 3849), which no network has.  Connecting a datagram socket
+ * sends nothing: the system looks for a way there. */
+#define SOMEWHERE "192.0.2.1"
+#define SOMEWHERE_6 "2001:db8::1"
+#define ANY_PORT 9
+
+static void note(struct sandbox_report *report, enum sandbox_layer layer, bool has)
+{
+    report->has = has ? report->has | 1u << layer : report->has & ~(1u << layer);
+}
+
+/* A number of /proc/self/status, in |base|; false when it has no such line. */
+static bool status_number(const char *name, int base, uint64_t *ret_number)
+{
+    char line[256];
+    size_t length = strlen(name);
+    FILE *file = fopen("/proc/self/status", "re");
+    bool found = false;
+    while (file && !found && fgets(line, sizeof(line), file)) {
+        found = strncmp(line, name, length) == 0 && line[length] == ':';
+        if (found)
+            *ret_number = strtoull(line + length + 1, NULL, base);
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+static bool has_no_capability(void)
+{
+    static const char *const sets[] = { "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb" };
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+        uint64_t bits = 1;
+        if (!status_number(sets[i], 16, &bits) || bits != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool is_set(const char *name, uint64_t wanted)
+{
+    uint64_t value = 0;
+    return status_number(name, 10, &value) && value == wanted;
+}
+
+static bool shows_own_processes(void)
+{
+    char seen[32], own[32];
+    ssize_t size = readlink("/proc/self", seen, sizeof(seen) - 1);
+    if (size < 0)
+        return false;
+    seen[size] = '\0';
+    snprintf(own, sizeof(own), "%d", (int)getpid());
+    return strcmp(seen, own) == 0;
+}
+
+static bool finds_no_way(int family, const struct sockaddr *address, socklen_t size)
+{
+    KILN_AUTO(fd) int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    return fd < 0 || connect(fd, address, size) != 0;
+}
+
+static bool reaches_nobody(void)
+{
+    struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(ANY_PORT) };
+    struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(ANY_PORT) };
+    inet_pton(AF_INET, SOMEWHERE, &four.sin_addr);
+    inet_pton(AF_INET6, SOMEWHERE_6, &six.sin6_addr);
+    return finds_no_way(AF_INET, (const struct sockaddr *)&four, sizeof(four)) &&
+           finds_no_way(AF_INET6, (const struct sockaddr *)&six, sizeof(six));
+}
+
+static bool is_mounted_read_only(const char *path)
+{
+    struct statvfs seen;
+    return statvfs(path, &seen) == 0 && (seen.f_flag & ST_RDONLY);
+}
+
+/* Everybody may list "/", but for Landlock. */
+static bool cannot_list_root(void)
+{
+    KILN_AUTO(fd) int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 && errno == EACCES;
+}
+
+void verify_surroundings(const struct namespace_ids *outside, struct sandbox_report *report)
+{
+    struct namespace_ids own;
+    bool is_private[NAMESPACES];
+    namespaces_read(&own);
+    for (size_t i = 0; i < NAMESPACES; i++)
+        is_private[i] = own.of[i] != 0 && own.of[i] != outside->of[i];
+    note(report, LAYER_user, getuid() != 0 && geteuid() != 0);
+    note(report, LAYER_capabilities, has_no_capability());
+    note(report, LAYER_no_new_privileges, is_set("NoNewPrivs", 1));
+    note(report, LAYER_mounts, is_private[NAMESPACE_MOUNT] && is_mounted_read_only("/"));
+    note(report, LAYER_processes, is_private[NAMESPACE_PID]);
+    note(report, LAYER_proc, is_private[NAMESPACE_PID] && shows_own_processes());
+    note(report, LAYER_network, is_private[NAMESPACE_NETWORK] && reaches_nobody());
+    note(report, LAYER_ipc, is_private[NAMESPACE_IPC]);
+    note(report, LAYER_landlock, report->landlock > 0 && cannot_list_root());
+}
+
+static bool is_denied(long result) { return result < 0 && errno == EPERM; }
+
+/* Each would work, or fail for another reason, without the filter. */
+void verify_filter(struct sandbox_report *report)
+{
+    bool denied =
+        is_denied(syscall(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) &&
+        is_denied(syscall(SYS_ptrace, PTRACE_PEEKDATA, getpid(), 0, 0)) &&
+        is_denied(syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0)) &&
+        is_denied(syscall(SYS_unshare, 0));
+    note(report, LAYER_seccomp, denied && is_set("Seccomp", SECCOMP_MODE_FILTER));
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/faults/cases.h"
+
+#include "common/fs.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A case takes less than a second; sanitizers on a loaded machine take their time. */
+#define CASE_SECONDS 120
+
+const struct fault_kind fault_kinds[FAULT_KINDS] = {
+    [KIND_MEMORY] = { "memory", FAULT_MEMORY, FAULT_FAIL, ENOMEM, false, NULL },
+    [KIND_MEMORY_ON] = { "memory-on", FAULT_MEMORY, FAULT_FAIL, ENOMEM, true, NULL },
+    [KIND_FULL] = { "full", FAULT_WRITE, FAULT_FAIL, ENOSPC, false, NULL },
+    [KIND_FULL_ON] = { "full-on", FAULT_WRITE, FAULT_FAIL, ENOSPC, true, NULL },
+    [KIND_WRITE] = { "write", FAULT_WRITE, FAULT_FAIL, EIO, false, NULL },
+    [KIND_WRITE_SHORT] = { "write-short", FAULT_WRITE, FAULT_SHORT, 0, false, NULL },
+    [KIND_SYNC] = { "sync", FAULT_SYNC, FAULT_FAIL, EIO, false, NULL },
+    [KIND_READ] = { "read", FAULT_READ, FAULT_FAIL, EIO, false, NULL },
+    [KIND_READ_SHORT] = { "read-short", FAULT_READ, FAULT_SHORT, 0, false, NULL },
+    [KIND_MAP] = { "map", FAULT_MAP, FAULT_FAIL, ENOMEM, false, NULL },
+    [KIND_NAME] = { "name", FAULT_NAME, FAULT_FAIL, EIO, false, NULL },
+    [KIND_DESCRIPTOR] = { "descriptor", FAULT_DESCRIPTOR, FAULT_FAIL, EMFILE, false, NULL },
+    [KIND_DESCRIPTOR_ON] = { "descriptor-on", FAULT_DESCRIPTOR, FAULT_FAIL, EMFILE, true, NULL },
+    [KIND_MEMFD] = { "memfd", FAULT_MEMFD, FAULT_FAIL, ENOMEM, false, NULL },
+    [KIND_RESET] = { "reset", FAULT_SEND | FAULT_RECEIVE, FAULT_FAIL, ECONNRESET, false, NULL },
+    [KIND_INTERRUPTED] = { "interrupted",
+                           FAULT_SEND | FAULT_RECEIVE | FAULT_WAIT | FAULT_READ | FAULT_WRITE,
+                           FAULT_FAIL, EINTR, false, NULL },
+    [KIND_SOCKET_SHORT] = { "socket-short", FAULT_SEND | FAULT_RECEIVE, FAULT_SHORT, 0, false,
+                            NULL },
+    [KIND_CONNECT] = { "connect", FAULT_CONNECT, FAULT_FAIL, ENFILE, false, NULL },
+    [KIND_PROCESS] = { "process", FAULT_PROCESS, FAULT_FAIL, EAGAIN, false, NULL },
+    [KIND_KILL] = { "kill", FAULT_STEPS, FAULT_KILL, 0, false, NULL },
+    [KIND_POWER] = { "power", 0, FAULT_KILL, 0, false, NULL },
+    [KIND_TEAR] = { "tear", FAULT_WRITE, FAULT_TEAR, 0, false, NULL },
+};
+
+void fault_case_plan(const struct fault_case *c, unsigned at, struct fault_plan *plan)
+{
+    const struct fault_kind *k = c->kind;
+    plan->calls = k->calls;
+    plan->action = k->action;
+    plan->error = k->error;
+    plan->onwards = k->onwards;
+    plan->first = at;
+    snprintf(plan->path, sizeof(plan->path), "%s", k->path ? k->path : "");
+    c->report->at = at;
+    snprintf(c->report->where, sizeof(c->report->where), "nothing yet");
+}
+
+bool fault_case_next(const struct fault_case *c, const struct fault_plan *plan, bool struck)
+{
+    struct case_report *r = c->report;
+    snprintf(r->where, sizeof(r->where), "%s", struck ? plan->where : "nothing");
+    r->tried += struck;
+    r->passed = !struck;
+    return struck && r->tried < c->count;
+}
+
+/* ---- the program ---- */
+
+struct wish {
+    unsigned every;   /* 1: each place */
+    unsigned most;    /* cases of one operation and fault; 0: no end */
+    unsigned from;    /* the first place */
+    const char *only; /* "operation", "operation:fault" or ":fault"; NULL: all */
+    bool keep_going;
+    bool keep; /* folders of lost cases */
+};
+
+struct sum {
+    unsigned tried, lost;
+};
+
+static void say_end(const struct fault_case *c, int status, int output)
+{
+    char text[4096];
+    ssize_t got = pread(output, text, sizeof(text) - 1, 0);
+    text[got > 0 ? got : 0] = '\0';
+    fprintf(stderr, "LOST %s:%s at %u, %s: ", c->operation->name, c->kind->name, c->report->at,
+            c->report->where);
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "ended by %s", strsignal(WTERMSIG(status)));
+    else
+        fprintf(stderr, "status %d", WEXITSTATUS(status));
+    fprintf(stderr, "\n%s\n", text);
+}
+
+static void survives(void **state)
+{
+    const struct fault_case *c = *state;
+    c->operation->run(c);
+}
+
+static void run_child(const struct fault_case *c, int output)
+{
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    alarm(CASE_SECONDS);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(survives, (void *)(uintptr_t)c),
+    };
+    exit(cmocka_run_group_tests_name(c->operation->name, tests, NULL, NULL));
+}
+
+/* Whether all its places were survived. */
+static bool run_case(const struct fault_case *c, bool keep)
+{
+    int status = 0;
+    int output = memfd_create("output", MFD_CLOEXEC);
+    if (output < 0)
+        abort();
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        run_child(c, output);
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        abort();
+    kill(-child, SIGKILL); /* what it left behind */
+    bool survived = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (!survived)
+        say_end(c, status, output);
+    if (!survived && *c->report->folder && !keep)
+        fs_remove_tree(AT_FDCWD, c->report->folder);
+    close(output);
+    return survived;
+}
+
+static void say_sum(const struct fault_case *c, const struct wish *w, const struct sum *sum)
+{
+    printf("{\"operation\":\"%s\",\"fault\":\"%s\",\"every\":%u,\"tried\":%u,\"survived\":%u,"
+           "\"lost\":%u,\"passed\":%s}\n",
+           c->operation->name, c->kind->name, w->every, sum->tried, sum->tried - sum->lost,
+           sum->lost, c->report->passed ? "true" : "false");
+    fflush(stdout);
+}
+
+/* How many of its cases were lost. */
+static unsigned run_kind(const struct operation *operation, const struct fault_kind *kind,
+                         const struct wish *w, struct case_report *report)
+{
+    bool one = (kind->calls && kind->action == FAULT_KILL) || kind->action == FAULT_TEAR ||
+               !operation->at_once;
+    struct fault_case c = {
+        .operation = operation, .kind = kind, .first = w->from, .every = w->every, .report = report
+    };
+    struct sum sum = { 0, 0 };
+    while (!w->most || sum.tried < w->most) {
+        *report = (struct case_report){ .tried = 0 };
+        c.count = one ? 1 : operation->at_once;
+        if (w->most && c.count > w->most - sum.tried)
+            c.count = w->most - sum.tried;
+        bool survived = run_case(&c, w->keep);
+        sum.tried += report->tried + (survived ? 0 : 1);
+        sum.lost += survived ? 0 : 1;
+        if (survived && report->passed)
+            break;
+        if (!survived && !w->keep_going)
+            break;
+        c.first = report->at + w->every;
+    }
+    say_sum(&c, w, &sum);
+    return sum.lost;
+}
+
+static bool is_wanted(const struct wish *w, const char *operation, const char *kind)
+{
+    if (!w->only)
+        return true;
+    const char *colon = strchr(w->only, ':');
+    size_t size = colon ? (size_t)(colon - w->only) : strlen(w->only);
+    if (size && (strlen(operation) != size || strncmp(operation, w->only, size) != 0))
+        return false;
+    return !colon || strcmp(kind, colon + 1) == 0;
+}
+
+static int usage(const char *program)
+{
+    fprintf(stderr,
+            "usage: %s [--every N] [--from N] [--most N] [--only OPERATION[:FAULT]] [--go-on] "
+            "[--keep] [--list]\n",
+            program);
+    return 2;
+}
+
+static int list(const struct operation *operations)
+{
+    for (const struct operation *o = operations; o->name; o++)
+        for (unsigned k = 0; k < FAULT_KINDS; k++)
+            if (o->kinds & BIT(k))
+                printf("%s:%s\n", o->name, fault_kinds[k].name);
+    return 0;
+}
+
+static unsigned number_of(const char *text)
+{
+    unsigned long number = strtoul(text, NULL, 10);
+    return number > 0 && number < 1000000000 ? (unsigned)number : 1;
+}
+
+int fault_cases_main(int argc, char **argv, const struct operation *operations)
+{
+    static const struct option known[] = {
+        { "every", required_argument, NULL, 'e' }, { "from", required_argument, NULL, 'f' },
+        { "most", required_argument, NULL, 'm' },  { "only", required_argument, NULL, 'o' },
+        { "go-on", no_argument, NULL, 'g' },       { "list", no_argument, NULL, 'l' },
+        { "keep", no_argument, NULL, 'k' },        { NULL, 0, NULL, 0 },
+    };
+    struct wish w = { .every = 1, .from = 1 };
+    for (int o; (o = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        switch (o) {
+        case 'e': w.every = number_of(optarg); break;
+        case 'f': w.from = number_of(optarg); break;
+        case 'm': w.most = number_of(optarg); break;
+        case 'o': w.only = optarg; break;
+        case 'g': w.keep_going = true; break;
+        case 'k': w.keep = true; break;
+        case 'l': return list(operations);
+        default: return usage(argv[0]);
+        }
+    }
+    struct case_report *report =
+        mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (report == MAP_FAILED)
+        return 1;
+    unsigned lost = 0;
+    for (const struct operation *o = operations; o->name; o++)
+        for (unsigned k = 0; k < FAULT_KINDS; k++)
+            if (o->kinds & BIT(k) && is_wanted(&w, o->name, fault_kinds[k].name))
+                lost += run_kind(o, &fault_kinds[k], &w, report);
+    return lost ? 1 : 0;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* The clock jumps, by a day or by years, forward and back, while kilnd runs and between two runs.
+ */
+#include "tests/faults/scene.h"
+
+#include <string.h>
+
+#define DAY_NS INT64_C(86400000000000)
+#define YEAR_NS (365 * DAY_NS)
+
+static struct case_report report;
+static const struct fault_case quiet = { .kind = &fault_kinds[KIND_MEMORY], .report = &report };
+
+static int set_up(void **state)
+{
+    static struct scene s;
+    scene_open(&s, &quiet, "kilnd");
+    scene_start(&s, 0);
+    s.resting_files = 0;
+    *state = &s;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    scene_close(*state);
+    return 0;
+}
+
+/* What looks at times, one way or the other. */
+static void asks_for_all(struct scene *s)
+{
+    static const char *const questions[][5] = {
+        { "status", "--json", NULL },
+        { "stats", "--json", NULL },
+        { "stats", "--by", "uid", NULL },
+        { "gc", "--yes", NULL },
+        { "db", "verify", "--json", NULL },
+        { "db", "stats", NULL },
+        { "metrics", NULL },
+        { "kernel", "ls", NULL },
+    };
+    for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++)
+        if (!scene_asks(s, questions[i]))
+            fail_msg("kilnctl %s: '%s'", questions[i][0], s->result.output);
+}
+
+/* What is measured after the jump replaces what was measured before it, whatever the clock says. */
+static void records_anew(struct scene *s)
+{
+    struct kiln_client *client = scene_client(s);
+    for (unsigned i = 0; i < SCENE_RECORDS; i++)
+        assert_true(scene_put(s, client, i));
+    kiln_client_close(client);
+}
+
+static void jump(struct scene *s, int64_t realtime_ns)
+{
+    s->plan->realtime_ns = realtime_ns;
+    scene_serves(s);
+    records_anew(s);
+    scene_serves(s);
+    asks_for_all(s);
+    scene_is_sound(s);
+}
+
+static void serves_on_when_the_wall_clock_jumps(void **state)
+{
+    struct scene *s = *state;
+    jump(s, DAY_NS);
+    jump(s, -DAY_NS);
+    jump(s, 20 * YEAR_NS);
+    jump(s, -20 * YEAR_NS);
+    scene_stop(s);
+    scene_survives(s);
+}
+
+static void starts_again_in_another_year(void **state)
+{
+    struct scene *s = *state;
+    static const int64_t jumps_ns[] = { 20 * YEAR_NS, -40 * YEAR_NS, DAY_NS };
+    for (size_t i = 0; i < sizeof(jumps_ns) / sizeof(jumps_ns[0]); i++) {
+        scene_stop(s);
+        s->plan->realtime_ns = jumps_ns[i];
+        scene_survives(s);
+        scene_start(s, 0);
+        s->resting_files = 0;
+    }
+    scene_stop(s);
+}
+
+/* As after a machine was put to sleep with its processes, or moved. */
+static void serves_on_when_all_clocks_are_a_day_ahead(void **state)
+{
+    struct scene *s = *state;
+    s->plan->monotonic_ns = DAY_NS;
+    jump(s, DAY_NS);
+    scene_stop(s);
+    s->plan->monotonic_ns = 0;
+    scene_survives(s);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(serves_on_when_the_wall_clock_jumps),
+        TEST(starts_again_in_another_year),
+        TEST(serves_on_when_all_clocks_are_a_day_ahead),
+    };
+    return cmocka_run_group_tests_name("clocks", tests, NULL, NULL);
+}

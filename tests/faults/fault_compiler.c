@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The back ends of fault_compiler, a kiln-compiler (its main, its worker, its sandbox) without
+ * compilers: takes the place of engine/compile/compilers.c.
+ */
+#include "common/fs.h"
+#include "engine/compile/compiler.h"
+#include "engine/digest/sha256.h"
+#include "tests/faults/made_kernel.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct compiler_ops made, absent;
+
+static enum kiln_code open_made(struct compiler **ret_compiler, struct kiln_err *err)
+{
+    static struct compiler compiler = { .ops = &made };
+    (void)err;
+    *ret_compiler = &compiler;
+    return KILN_OK;
+}
+
+static enum kiln_code describe_made(struct compiler *compiler, struct toolchain *ret_toolchain,
+                                    struct kiln_err *err)
+{
+    (void)compiler;
+    (void)err;
+    snprintf(ret_toolchain->version, sizeof(ret_toolchain->version), "made");
+    snprintf(ret_toolchain->path, sizeof(ret_toolchain->path), "nowhere");
+    snprintf(ret_toolchain->only_target, sizeof(ret_toolchain->only_target), MADE_TARGET);
+    ret_toolchain->identity = sha256_of(bytes_of_text("made"));
+    return KILN_OK;
+}
+
+static enum compile_end compile_made(struct compiler *compiler, const struct compile_job *job,
+                                     const struct target *target, struct buffer *ret_object,
+                                     struct kiln_err *err)
+{
+    unsigned number = 0;
+    (void)compiler;
+    (void)target;
+    if (!made_number(job->source, &number)) {
+        kiln_fail(err, KILN_COMPILE_FAILED, "the source is none of a made kernel");
+        return COMPILE_REFUSED;
+    }
+    for (size_t i = 0; i < made_size(number); i++)
+        buffer_put_u8(ret_object, made_byte(number, i));
+    if (!ret_object->failed)
+        return COMPILE_DONE;
+    kiln_fail(err, KILN_NO_MEMORY, "out of memory");
+    return COMPILE_MEMORY;
+}
+
+static void close_made(struct compiler *compiler) { (void)compiler; }
+
+static enum kiln_code open_absent(struct compiler **ret_compiler, struct kiln_err *err)
+{
+    (void)ret_compiler;
+    return kiln_fail(err, KILN_UNAVAILABLE, "not in this test");
+}
+
+static const struct compiler_ops made = {
+    .name = MADE_TOOLCHAIN,
+    .family = TARGET_OPENCL,
+    .open = open_made,
+    .describe = describe_made,
+    .compile = compile_made,
+    .close = close_made,
+};
+static const struct compiler_ops absent = { .name = "absent",
+                                            .family = TARGET_AMDGPU,
+                                            .open = open_absent };
+
+const struct compiler_ops *const compilers[COMPILERS] = { &made, &absent, &absent, &absent };
+
+const struct compiler_ops *compiler_find(struct bytes name)
+{
+    return bytes_equal_text(name, MADE_TOOLCHAIN) ? &made
+           : bytes_equal_text(name, "absent")     ? &absent
+                                                  : NULL;
+}
+
+struct compile_job compiler_probe_job(enum target_family family)
+{
+    static char source[64];
+    (void)family;
+    made_source(0, source);
+    return (struct compile_job){ .kind = COMPILE_PROBE,
+                                 .program = bytes_of_text("probe.cl"),
+                                 .source = bytes_of_text(source) };
+}
+
+void compiler_log(const char *text, size_t size)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    (void)!fs_write_all(STDERR_FILENO, bytes_of(text, size), &ignored);
+}

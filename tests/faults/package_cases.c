@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/faults/engine_cases.h"
+
+#include "common/fs.h"
+#include "engine/digest/sha256.h"
+#include "engine/package/package_set.h"
+#include "engine/package/package_writer.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define INSTALLED "gfx90a68.kdb"
+#define COMING "gfx906_60.kdb"
+#define KERNELS 6u
+#define SIZE 900u
+#define FILE_MOST (1u << 20)
+
+/* ---- packages ---- */
+
+static void path_in(const char *folder, const char *name, char path[256])
+{
+    snprintf(path, 256, "%s/own/%s", folder, name);
+}
+
+static void fill(unsigned number, uint8_t raw[SIZE])
+{
+    for (size_t i = 0; i < SIZE; i++)
+        raw[i] = (uint8_t)((i * 2654435761u + number * 977) >> 9);
+}
+
+static void write_package(const char *path)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(package_writer) struct package_writer *writer = NULL;
+    must(package_writer_create(path, PACKAGE_KDB, &writer, &err), err);
+    for (unsigned i = 0; i < KERNELS; i++) {
+        uint8_t raw[SIZE];
+        char name[32];
+        fill(i, raw);
+        snprintf(name, sizeof(name), "Kernel%u.o", i);
+        const struct package_entry entry = { .name = bytes_of_text(name),
+                                             .args = bytes_of_text("-DFP32=1"),
+                                             .raw = bytes_of(raw, sizeof(raw)) };
+        must(package_writer_add(writer, &entry, &err), err);
+    }
+    must(package_writer_finish(writer, &err), err);
+}
+
+static enum kiln_code open_set(const char *folder, struct package_set **ret_set,
+                               struct kiln_err *err)
+{
+    char own[256];
+    path_in(folder, "", own);
+    const struct package_set_options options = { .own_folder = own, .readers = 1 };
+    return package_set_create(&options, ret_set, err);
+}
+
+static void on_changed(void *context, const struct package_change *change)
+{
+    (void)context;
+    (void)change;
+}
+
+static void on_refused(void *context, const char *text)
+{
+    unsigned *refused = context;
+    (void)text;
+    ++*refused;
+}
+
+static enum kiln_code rescan(struct package_set *set, unsigned *refused, struct kiln_err *err)
+{
+    return package_set_rescan(set, on_changed, on_refused, refused, err);
+}
+
+/* KILN_OK only with the right bytes. */
+static enum kiln_code find(struct package_set *set, const char *database_id, unsigned number,
+                           struct kiln_err *err)
+{
+    struct package_found found;
+    uint8_t raw[SIZE];
+    char name[32];
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, FILE_MOST);
+    fill(number, raw);
+    snprintf(name, sizeof(name), "Kernel%u.o", number);
+    enum kiln_code rc = package_set_find_named(set, bytes_of_text(database_id), bytes_of_text(name),
+                                               bytes_of_text("-DFP32=1"), &content, &found, err);
+    if (!rc && !bytes_equal(buffer_view(&content), bytes_of(raw, sizeof(raw))))
+        abort(); /* the one thing that must never be */
+    return rc;
+}
+
+static enum kiln_code install(struct package_set *set, const char *folder, const char *name,
+                              const struct digest *digest, struct kiln_err *err)
+{
+    char path[256];
+    struct package_checked checked;
+    struct package_info info;
+    path_in(folder, "incoming/new", path);
+    const struct package_arrival arrival = {
+        .path = path, .name = name, .sha256 = *digest, .fetched = name, .source = "a test"
+    };
+    enum kiln_code rc = package_set_check(set, &arrival, &checked, err);
+    return rc ? rc : package_set_adopt(set, &arrival, &checked, &info, err);
+}
+
+/* What kiln-transfer leaves in the staging folder. */
+static struct digest stage(const char *folder)
+{
+    char path[256];
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, FILE_MOST);
+    path_in(folder, "incoming/new", path);
+    write_package(path);
+    must(fs_read_file(path, FILE_MOST, &content, &err), err);
+    return sha256_of(buffer_view(&content));
+}
+
+static void prepare(const char *folder)
+{
+    char path[256];
+    unsigned refused = 0;
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(package_set) struct package_set *set = NULL;
+    must(open_set(folder, &set, &err), err);
+    path_in(folder, "incoming", path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    struct digest digest = stage(folder);
+    must(install(set, folder, INSTALLED, &digest, &err), err);
+    must(rescan(set, &refused, &err), err);
+    must(find(set, "gfx90a68", 0, &err), err);
+}
+
+/* ---- what is done ---- */
+
+static void act_open(struct trial *t)
+{
+    unsigned refused = 0;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct package_set *set = NULL;
+    trial_mark(t);
+    bool fine = trial_step(t, open_set(t->folder, &set, &err), &err) &&
+                trial_step(t, rescan(set, &refused, &err), &err);
+    if (fine)
+        trial_step(t, find(set, "gfx90a68", 1, &err), &err);
+    package_set_destroy(set);
+    trial_over(t);
+}
+
+static void act_install(struct trial *t)
+{
+    unsigned refused = 0;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct package_set *set = NULL;
+    struct digest digest = stage(t->folder);
+    must(open_set(t->folder, &set, &err), err);
+    must(rescan(set, &refused, &err), err);
+    trial_mark(t);
+    trial_step(t, install(set, t->folder, COMING, &digest, &err), &err);
+    trial_over(t);
+    must(find(set, "gfx90a68", 2, &err), err); /* it goes on */
+    package_set_destroy(set);
+}
+
+static void act_remove(struct trial *t)
+{
+    unsigned refused = 0;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct package_set *set = NULL;
+    struct package_info info;
+    must(open_set(t->folder, &set, &err), err);
+    must(rescan(set, &refused, &err), err);
+    trial_mark(t);
+    trial_step(t, package_set_remove(set, INSTALLED, &info, &err), &err);
+    trial_over(t);
+    package_set_destroy(set);
+}
+
+/* ---- what must be there ---- */
+
+static unsigned count_found(struct package_set *set, const char *database_id)
+{
+    unsigned found = 0;
+    for (unsigned i = 0; i < KERNELS; i++) {
+        struct kiln_err err = KILN_ERR_INIT;
+        enum kiln_code rc = find(set, database_id, i, &err);
+        assert_true(rc == KILN_OK || rc == KILN_NOT_FOUND);
+        found += rc == KILN_OK;
+    }
+    return found;
+}
+
+/* A package is there whole, or it is not. */
+static void look(const struct trial *t, unsigned *ret_installed, unsigned *ret_coming)
+{
+    unsigned refused = 0;
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(package_set) struct package_set *set = NULL;
+    must(open_set(t->folder, &set, &err), err);
+    must(rescan(set, &refused, &err), err);
+    must(rescan(set, &refused, &err), err); /* what is not whole is told the second time */
+    assert_int_equal(refused, 0);
+    *ret_installed = count_found(set, "gfx90a68");
+    *ret_coming = count_found(set, "gfx906_60");
+    assert_true(*ret_installed == 0 || *ret_installed == KERNELS);
+    assert_true(*ret_coming == 0 || *ret_coming == KERNELS);
+}
+
+static void check_opened(const struct trial *t)
+{
+    unsigned installed, coming;
+    look(t, &installed, &coming);
+    assert_int_equal(installed, KERNELS);
+    assert_int_equal(coming, 0);
+}
+
+static void check_installed(const struct trial *t)
+{
+    unsigned installed, coming;
+    look(t, &installed, &coming);
+    assert_int_equal(installed, KERNELS);
+    assert_true(coming == KERNELS || t->end->done == 0);
+}
+
+static void check_removed(const struct trial *t)
+{
+    unsigned installed, coming;
+    look(t, &installed, &coming);
+    assert_true(installed == 0 || t->end->done == 0);
+}
+
+#define PACKAGE_KINDS (KINDS_OF_MEMORY | KINDS_OF_FILES | KINDS_OF_DEATH)
+#define OPERATION(label, act, check)                                              \
+    {                                                                             \
+        .name = (label), .kinds = PACKAGE_KINDS, .at_once = 64, .run = trial_run, \
+        .context = &(const struct trial_steps)                                    \
+        {                                                                         \
+            prepare, act, check                                                   \
+        }                                                                         \
+    }
+
+const struct operation package_operations[] = {
+    OPERATION("packages-open", act_open, check_opened),
+    OPERATION("packages-install", act_install, check_installed),
+    OPERATION("packages-remove", act_remove, check_removed),
+};
+const size_t package_operation_count = sizeof(package_operations) / sizeof(package_operations[0]);

@@ -1,0 +1,668 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * libc's calls, failing when a plan (plan.h) says so.  For LD_PRELOAD, and linked into tests for
+ * calls of their own: nothing in the product knows of it.
+ *
+ * What does not fail goes to the kernel by syscall(2); memory comes from libc or from a sanitizer,
+ * whichever is there.
+ */
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
+#include "tests/faults/plan.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define VISIBLE __attribute__((visibility("default")))
+#define NS 1000000000
+#define PATH_ROOM 200
+
+static struct fault_plan *plan; /* NULL: none */
+/* After the call under way.  Initial-exec: other models allocate memory when it is first used. */
+static __thread __attribute__((tls_model("initial-exec"))) bool dies;
+
+/* ---- plans ---- */
+
+static struct fault_plan *map_plan(int fd)
+{
+    void *at = (void *)syscall(SYS_mmap, NULL, sizeof(struct fault_plan), PROT_READ | PROT_WRITE,
+                               MAP_SHARED, fd, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+struct fault_plan *fault_plan_make(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    struct fault_plan *made = NULL;
+    if (fd >= 0 && ftruncate(fd, sizeof(*made)) == 0)
+        made = map_plan(fd);
+    if (fd >= 0)
+        close(fd);
+    return made;
+}
+
+void fault_plan_arm(struct fault_plan *p)
+{
+    atomic_store(&p->seen, 0);
+    atomic_store(&p->struck, 0);
+    p->where[0] = '\0';
+    atomic_store(&p->armed, true);
+}
+
+bool fault_plan_disarm(struct fault_plan *p)
+{
+    atomic_store(&p->armed, false);
+    return atomic_load(&p->struck) > 0;
+}
+
+void fault_plan_obey(struct fault_plan *p) { plan = p; }
+
+__attribute__((constructor)) static void find_plan(void)
+{
+    const char *path = getenv(FAULT_PLAN_VARIABLE);
+    int fd = path ? (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC) : -1;
+    struct fault_plan *found = fd >= 0 ? map_plan(fd) : NULL;
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+    if (found && (!*found->program || strcmp(found->program, program_invocation_short_name) == 0))
+        plan = found;
+}
+
+/* ---- what is struck ---- */
+
+static void path_of(int fd, char path[PATH_ROOM])
+{
+    char link[40];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t got = (ssize_t)syscall(SYS_readlinkat, AT_FDCWD, link, path, PATH_ROOM - 1);
+    path[got > 0 ? got : 0] = '\0';
+}
+
+/* The file, or who asked for memory. */
+static void name_subject(const char *call, const void *caller, const char *path)
+{
+    Dl_info at;
+    if (*path)
+        snprintf(plan->where, sizeof(plan->where), "%s of %s", call, path);
+    else if (dladdr(caller, &at) && at.dli_fname)
+        snprintf(plan->where, sizeof(plan->where), "%s for %s+0x%zx", call, at.dli_fname,
+                 (size_t)((const char *)caller - (const char *)at.dli_fbase));
+    else
+        snprintf(plan->where, sizeof(plan->where), "%s", call);
+}
+
+static _Noreturn void die(void)
+{
+    for (;;)
+        syscall(SYS_kill, (int)syscall(SYS_getpid), SIGKILL);
+}
+
+struct call {
+    unsigned kinds; /* enum fault_calls */
+    const char *name;
+    const void *caller;
+    int file;         /* descriptor + 1; 0: none */
+    const char *path; /* NULL: that of |file| */
+    size_t *size;     /* of what is written or read; NULL: nothing that could be halved */
+};
+
+static bool is_meant(const struct call *call, char path[PATH_ROOM])
+{
+    path[0] = '\0';
+    if (call->path)
+        snprintf(path, PATH_ROOM, "%s", call->path);
+    else if (call->file && *plan->path)
+        path_of(call->file - 1, path);
+    return !*plan->path || strstr(path, plan->path);
+}
+
+/* False with errno: the call fails. */
+static bool strike(const struct call *call, const char *path)
+{
+    char known[PATH_ROOM];
+    snprintf(known, sizeof(known), "%s", path);
+    if (!*known && call->file)
+        path_of(call->file - 1, known);
+    if (atomic_fetch_add(&plan->struck, 1) == 0) {
+        plan->pid = (int)syscall(SYS_getpid);
+        name_subject(call->name, call->caller, known);
+    }
+    bool halves = plan->action == FAULT_SHORT || plan->action == FAULT_TEAR;
+    if (halves && call->size && *call->size > 1)
+        *call->size /= 2;
+    if (plan->action == FAULT_KILL)
+        die();
+    dies = plan->action == FAULT_TEAR;
+    errno = plan->error;
+    return plan->action != FAULT_FAIL;
+}
+
+static bool may(const struct call *call)
+{
+    char path[PATH_ROOM];
+    if (!plan || !(plan->calls & call->kinds) || !atomic_load(&plan->armed))
+        return true;
+    int before = errno;
+    if (is_meant(call, path)) {
+        unsigned number = atomic_fetch_add(&plan->seen, 1) + 1;
+        if (number == plan->first || (plan->onwards && number > plan->first))
+            return strike(call, path);
+    }
+    errno = before;
+    return true;
+}
+
+static ssize_t after(ssize_t result)
+{
+    if (dies)
+        die();
+    return result;
+}
+
+#define HERE __builtin_return_address(0)
+#define MAY(...) may(&(const struct call){ .caller = HERE, __VA_ARGS__ })
+
+/* Of a call that writes to or reads from |fd|: by what it is. */
+static unsigned kinds_of(int fd, unsigned of_file, unsigned of_socket)
+{
+    struct stat seen;
+    if (!plan || !atomic_load(&plan->armed) || !(plan->calls & (of_file | of_socket)))
+        return 0;
+    int before = errno;
+    int rc = fstat(fd, &seen);
+    errno = before;
+    return rc != 0 ? 0 : S_ISREG(seen.st_mode) ? of_file : S_ISSOCK(seen.st_mode) ? of_socket : 0;
+}
+
+/* ---- memory ---- */
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *old, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
+/* A sanitizer's, where there is one. */
+__attribute__((weak)) void *__interceptor_malloc(size_t size);
+__attribute__((weak)) void *__interceptor_calloc(size_t count, size_t size);
+__attribute__((weak)) void *__interceptor_realloc(void *old, size_t size);
+__attribute__((weak)) void *__interceptor_memalign(size_t alignment, size_t size);
+
+VISIBLE void *malloc(size_t size)
+{
+    if (!MAY(.kinds = FAULT_MEMORY, .name = "malloc"))
+        return NULL;
+    return __interceptor_malloc ? __interceptor_malloc(size) : __libc_malloc(size);
+}
+
+VISIBLE void *calloc(size_t count, size_t size)
+{
+    if (!MAY(.kinds = FAULT_MEMORY, .name = "calloc"))
+        return NULL;
+    return __interceptor_calloc ? __interceptor_calloc(count, size) : __libc_calloc(count, size);
+}
+
+VISIBLE void *realloc(void *old, size_t size)
+{
+    if (!MAY(.kinds = FAULT_MEMORY, .name = "realloc"))
+        return NULL;
+    return __interceptor_realloc ? __interceptor_realloc(old, size) : __libc_realloc(old, size);
+}
+
+static void *align(size_t alignment, size_t size)
+{
+    return __interceptor_memalign ? __interceptor_memalign(alignment, size)
+                                  : __libc_memalign(alignment, size);
+}
+
+VISIBLE void *aligned_alloc(size_t alignment, size_t size)
+{
+    return MAY(.kinds = FAULT_MEMORY, .name = "aligned_alloc") ? align(alignment, size) : NULL;
+}
+
+VISIBLE int posix_memalign(void **ret_at, size_t alignment, size_t size)
+{
+    if (!MAY(.kinds = FAULT_MEMORY, .name = "posix_memalign"))
+        return ENOMEM;
+    *ret_at = align(alignment, size);
+    return *ret_at ? 0 : ENOMEM;
+}
+
+VISIBLE void *mmap64(void *at, size_t size, int prot, int flags, int fd, off64_t from)
+{
+    if (!MAY(.kinds = FAULT_MAP, .name = "mmap", .file = 1 + fd))
+        return MAP_FAILED;
+    return (void *)syscall(SYS_mmap, at, size, prot, flags, fd, from);
+}
+
+VISIBLE void *mmap(void *at, size_t size, int prot, int flags, int fd, off_t from)
+{
+    if (!MAY(.kinds = FAULT_MAP, .name = "mmap", .file = 1 + fd))
+        return MAP_FAILED;
+    return (void *)syscall(SYS_mmap, at, size, prot, flags, fd, from);
+}
+
+/* ---- bytes ---- */
+
+#define WRITES(call, of, halved)                                                          \
+    MAY(.kinds = kinds_of(of, FAULT_WRITE, FAULT_SEND), .name = (call), .file = 1 + (of), \
+        .size = (halved))
+#define READS(call, of, halved)                                                             \
+    MAY(.kinds = kinds_of(of, FAULT_READ, FAULT_RECEIVE), .name = (call), .file = 1 + (of), \
+        .size = (halved))
+
+VISIBLE ssize_t write(int fd, const void *from, size_t size)
+{
+    return WRITES("write", fd, &size) ? after(syscall(SYS_write, fd, from, size)) : -1;
+}
+
+VISIBLE ssize_t pwrite(int fd, const void *from, size_t size, off_t at)
+{
+    return WRITES("pwrite", fd, &size) ? after(syscall(SYS_pwrite64, fd, from, size, at)) : -1;
+}
+
+VISIBLE ssize_t pwrite64(int fd, const void *from, size_t size, off64_t at)
+{
+    return WRITES("pwrite", fd, &size) ? after(syscall(SYS_pwrite64, fd, from, size, at)) : -1;
+}
+
+/* Halved: the first piece alone. */
+VISIBLE ssize_t writev(int fd, const struct iovec *pieces, int count)
+{
+    size_t most = (size_t)count;
+    return WRITES("writev", fd, &most) ? after(syscall(SYS_writev, fd, pieces, most)) : -1;
+}
+
+VISIBLE ssize_t read(int fd, void *to, size_t size)
+{
+    return READS("read", fd, &size) ? syscall(SYS_read, fd, to, size) : -1;
+}
+
+VISIBLE ssize_t pread(int fd, void *to, size_t size, off_t at)
+{
+    return READS("pread", fd, &size) ? syscall(SYS_pread64, fd, to, size, at) : -1;
+}
+
+VISIBLE ssize_t pread64(int fd, void *to, size_t size, off64_t at)
+{
+    return READS("pread", fd, &size) ? syscall(SYS_pread64, fd, to, size, at) : -1;
+}
+
+/* What _FORTIFY_SOURCE makes of them, after it looked at the room. */
+ssize_t __read_chk(int fd, void *to, size_t size, size_t room);
+ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t room);
+ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t room);
+ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags);
+
+VISIBLE ssize_t __read_chk(int fd, void *to, size_t size, size_t room)
+{
+    return size > room ? (abort(), -1) : read(fd, to, size);
+}
+
+VISIBLE ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t room)
+{
+    return size > room ? (abort(), -1) : pread(fd, to, size, at);
+}
+
+VISIBLE ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t room)
+{
+    return size > room ? (abort(), -1) : pread64(fd, to, size, at);
+}
+
+VISIBLE ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags)
+{
+    return size > room ? (abort(), -1) : recv(fd, to, size, flags);
+}
+
+VISIBLE int ftruncate(int fd, off_t size)
+{
+    return MAY(.kinds = FAULT_WRITE, .name = "ftruncate", .file = 1 + fd)
+               ? (int)after(syscall(SYS_ftruncate, fd, size))
+               : -1;
+}
+
+VISIBLE int ftruncate64(int fd, off64_t size)
+{
+    return MAY(.kinds = FAULT_WRITE, .name = "ftruncate", .file = 1 + fd)
+               ? (int)after(syscall(SYS_ftruncate, fd, size))
+               : -1;
+}
+
+VISIBLE int fallocate(int fd, int mode, off_t from, off_t size)
+{
+    return MAY(.kinds = FAULT_WRITE, .name = "fallocate", .file = 1 + fd)
+               ? (int)after(syscall(SYS_fallocate, fd, mode, from, size))
+               : -1;
+}
+
+VISIBLE int fallocate64(int fd, int mode, off64_t from, off64_t size)
+{
+    return MAY(.kinds = FAULT_WRITE, .name = "fallocate", .file = 1 + fd)
+               ? (int)after(syscall(SYS_fallocate, fd, mode, from, size))
+               : -1;
+}
+
+static int sync_file(int fd, long number)
+{
+    return plan && plan->no_sync ? 0 : (int)syscall(number, fd);
+}
+
+VISIBLE int fsync(int fd)
+{
+    return MAY(.kinds = FAULT_SYNC, .name = "fsync", .file = 1 + fd) ? sync_file(fd, SYS_fsync)
+                                                                     : -1;
+}
+
+VISIBLE int fdatasync(int fd)
+{
+    return MAY(.kinds = FAULT_SYNC, .name = "fdatasync", .file = 1 + fd)
+               ? sync_file(fd, SYS_fdatasync)
+               : -1;
+}
+
+/* ---- names and descriptors ---- */
+
+#define OPENS(subject) \
+    MAY(.kinds = FAULT_NAME | FAULT_DESCRIPTOR, .name = "open", .path = (subject))
+
+static int open_at(int folder, const char *path, int flags, va_list more)
+{
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0;
+    return (int)syscall(SYS_openat, folder, path, flags, mode);
+}
+
+#define DEFINE_OPEN(name)                              \
+    VISIBLE int name(const char *path, int flags, ...) \
+    {                                                  \
+        va_list more;                                  \
+        if (!OPENS(path))                              \
+            return -1;                                 \
+        va_start(more, flags);                         \
+        int fd = open_at(AT_FDCWD, path, flags, more); \
+        va_end(more);                                  \
+        return fd;                                     \
+    }
+#define DEFINE_OPENAT(name)                                        \
+    VISIBLE int name(int folder, const char *path, int flags, ...) \
+    {                                                              \
+        va_list more;                                              \
+        if (!OPENS(path))                                          \
+            return -1;                                             \
+        va_start(more, flags);                                     \
+        int fd = open_at(folder, path, flags, more);               \
+        va_end(more);                                              \
+        return fd;                                                 \
+    }
+DEFINE_OPEN(open)
+DEFINE_OPEN(open64)
+DEFINE_OPENAT(openat)
+DEFINE_OPENAT(openat64)
+
+/* Of _FORTIFY_SOURCE, where flags are no constant. */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+int __openat_2(int folder, const char *path, int flags);
+int __openat64_2(int folder, const char *path, int flags);
+
+VISIBLE int __open_2(const char *path, int flags) { return open(path, flags); }
+VISIBLE int __open64_2(const char *path, int flags) { return open(path, flags); }
+VISIBLE int __openat_2(int folder, const char *path, int flags)
+{
+    return openat(folder, path, flags);
+}
+VISIBLE int __openat64_2(int folder, const char *path, int flags)
+{
+    return openat(folder, path, flags);
+}
+
+#define NAMES(call, subject) MAY(.kinds = FAULT_NAME, .name = (call), .path = (subject))
+
+VISIBLE int rename(const char *from, const char *to)
+{
+    return NAMES("rename", to) ? (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0) : -1;
+}
+
+VISIBLE int renameat(int folder, const char *from, int other, const char *to)
+{
+    return NAMES("rename", to) ? (int)syscall(SYS_renameat2, folder, from, other, to, 0) : -1;
+}
+
+VISIBLE int renameat2(int folder, const char *from, int other, const char *to, unsigned flags)
+{
+    return NAMES("rename", to) ? (int)syscall(SYS_renameat2, folder, from, other, to, flags) : -1;
+}
+
+VISIBLE int unlink(const char *path)
+{
+    return NAMES("unlink", path) ? (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0) : -1;
+}
+
+VISIBLE int unlinkat(int folder, const char *path, int flags)
+{
+    return NAMES("unlink", path) ? (int)syscall(SYS_unlinkat, folder, path, flags) : -1;
+}
+
+VISIBLE int rmdir(const char *path)
+{
+    return NAMES("rmdir", path) ? (int)syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR) : -1;
+}
+
+VISIBLE int mkdir(const char *path, mode_t mode)
+{
+    return NAMES("mkdir", path) ? (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode) : -1;
+}
+
+VISIBLE int mkdirat(int folder, const char *path, mode_t mode)
+{
+    return NAMES("mkdir", path) ? (int)syscall(SYS_mkdirat, folder, path, mode) : -1;
+}
+
+VISIBLE int linkat(int folder, const char *from, int other, const char *to, int flags)
+{
+    return NAMES("link", to) ? (int)syscall(SYS_linkat, folder, from, other, to, flags) : -1;
+}
+
+VISIBLE int link(const char *from, const char *to)
+{
+    return NAMES("link", to) ? (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0) : -1;
+}
+
+VISIBLE int memfd_create(const char *name, unsigned flags)
+{
+    return MAY(.kinds = FAULT_MEMFD | FAULT_DESCRIPTOR, .name = "memfd_create")
+               ? (int)syscall(SYS_memfd_create, name, flags)
+               : -1;
+}
+
+VISIBLE int pipe2(int ends[2], int flags)
+{
+    return MAY(.kinds = FAULT_DESCRIPTOR, .name = "pipe2") ? (int)syscall(SYS_pipe2, ends, flags)
+                                                           : -1;
+}
+
+VISIBLE int eventfd(unsigned value, int flags)
+{
+    return MAY(.kinds = FAULT_DESCRIPTOR, .name = "eventfd")
+               ? (int)syscall(SYS_eventfd2, value, flags)
+               : -1;
+}
+
+VISIBLE int epoll_create1(int flags)
+{
+    return MAY(.kinds = FAULT_DESCRIPTOR, .name = "epoll_create1")
+               ? (int)syscall(SYS_epoll_create1, flags)
+               : -1;
+}
+
+/* ---- sockets ---- */
+
+VISIBLE int socket(int domain, int type, int protocol)
+{
+    return MAY(.kinds = FAULT_CONNECT | FAULT_DESCRIPTOR, .name = "socket")
+               ? (int)syscall(SYS_socket, domain, type, protocol)
+               : -1;
+}
+
+VISIBLE int socketpair(int domain, int type, int protocol, int ends[2])
+{
+    return MAY(.kinds = FAULT_CONNECT | FAULT_DESCRIPTOR, .name = "socketpair")
+               ? (int)syscall(SYS_socketpair, domain, type, protocol, ends)
+               : -1;
+}
+
+/* Its declaration in libc takes any kind of address. */
+VISIBLE int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t size)
+{
+    return MAY(.kinds = FAULT_CONNECT, .name = "connect")
+               ? (int)syscall(SYS_connect, fd, address.__sockaddr__, size)
+               : -1;
+}
+
+VISIBLE int accept4(int fd, __SOCKADDR_ARG address, socklen_t *size, int flags)
+{
+    return MAY(.kinds = FAULT_CONNECT | FAULT_DESCRIPTOR, .name = "accept4")
+               ? (int)syscall(SYS_accept4, fd, address.__sockaddr__, size, flags)
+               : -1;
+}
+
+/* Packets come whole or not at all. */
+static size_t *of_stream(int fd, size_t *size)
+{
+    int type = 0;
+    socklen_t room = sizeof(type);
+    bool armed = plan && atomic_load(&plan->armed);
+    bool known = armed && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &room) == 0;
+    return known && type == SOCK_STREAM ? size : NULL;
+}
+
+VISIBLE ssize_t send(int fd, const void *from, size_t size, int flags)
+{
+    return MAY(.kinds = FAULT_SEND, .name = "send", .size = of_stream(fd, &size))
+               ? after(syscall(SYS_sendto, fd, from, size, flags, NULL, 0))
+               : -1;
+}
+
+/* Halved: the first piece alone, half of it where it is the only one. */
+VISIBLE ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    struct msghdr part = *message;
+    struct iovec first = part.msg_iovlen ? part.msg_iov[0] : (struct iovec){ NULL, 0 };
+    bool one = part.msg_iovlen == 1;
+    if (one)
+        part.msg_iov = &first;
+    return MAY(.kinds = FAULT_SEND, .name = "sendmsg",
+               .size = of_stream(fd, one ? &first.iov_len : (size_t *)&part.msg_iovlen))
+               ? after(syscall(SYS_sendmsg, fd, &part, flags))
+               : -1;
+}
+
+VISIBLE ssize_t recv(int fd, void *to, size_t size, int flags)
+{
+    return MAY(.kinds = FAULT_RECEIVE, .name = "recv", .size = of_stream(fd, &size))
+               ? syscall(SYS_recvfrom, fd, to, size, flags, NULL, NULL)
+               : -1;
+}
+
+VISIBLE ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    return MAY(.kinds = FAULT_RECEIVE, .name = "recvmsg") ? syscall(SYS_recvmsg, fd, message, flags)
+                                                          : -1;
+}
+
+/* ---- processes and waiting ---- */
+
+VISIBLE pid_t fork(void)
+{
+    static pid_t (*real)(void);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "fork");
+    return MAY(.kinds = FAULT_PROCESS, .name = "fork") ? real() : -1;
+}
+
+VISIBLE int epoll_pwait(int fd, struct epoll_event *events, int most, int ms, const sigset_t *mask)
+{
+    return MAY(.kinds = FAULT_WAIT, .name = "epoll_wait")
+               ? (int)syscall(SYS_epoll_pwait, fd, events, most, ms, mask, (size_t)(_NSIG / 8))
+               : -1;
+}
+
+VISIBLE int epoll_wait(int fd, struct epoll_event *events, int most, int ms)
+{
+    return epoll_pwait(fd, events, most, ms, NULL);
+}
+
+VISIBLE int poll(struct pollfd *waited, nfds_t count, int ms)
+{
+    const struct timespec time = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
+    return MAY(.kinds = FAULT_WAIT, .name = "poll")
+               ? (int)syscall(SYS_ppoll, waited, count, ms < 0 ? NULL : &time, NULL, 0)
+               : -1;
+}
+
+/* ---- clocks ---- */
+
+static int64_t ahead(clockid_t clock)
+{
+    if (!plan)
+        return 0;
+    switch (clock) {
+    case CLOCK_REALTIME:
+    case CLOCK_REALTIME_COARSE: return plan->realtime_ns;
+    case CLOCK_MONOTONIC:
+    case CLOCK_MONOTONIC_RAW:
+    case CLOCK_MONOTONIC_COARSE:
+    case CLOCK_BOOTTIME: return plan->monotonic_ns;
+    default: return 0;
+    }
+}
+
+VISIBLE int clock_gettime(clockid_t clock, struct timespec *ret_time)
+{
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "clock_gettime");
+    int rc = real(clock, ret_time);
+    int64_t more = ahead(clock);
+    if (rc == 0 && more) {
+        int64_t ns = (int64_t)ret_time->tv_sec * NS + ret_time->tv_nsec + more;
+        ret_time->tv_sec = ns / NS;
+        ret_time->tv_nsec = ns % NS;
+    }
+    return rc;
+}
+
+VISIBLE time_t time(time_t *ret_seconds)
+{
+    struct timespec now = { 0 };
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (ret_seconds)
+        *ret_seconds = now.tv_sec;
+    return now.tv_sec;
+}
+
+VISIBLE int gettimeofday(struct timeval *ret_time, void *zone)
+{
+    struct timespec now = { 0 };
+    int rc = clock_gettime(CLOCK_REALTIME, &now);
+    (void)zone;
+    *ret_time = (struct timeval){ .tv_sec = now.tv_sec, .tv_usec = now.tv_nsec / 1000 };
+    return rc;
+}
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)

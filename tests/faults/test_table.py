@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The table that scripts/test-faults makes of its figures."""
+import importlib.machinery
+import importlib.util
+import json
+import pathlib
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/test-faults"
+
+
+def load():
+    loader = importlib.machinery.SourceFileLoader("test_faults", str(SCRIPT))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("test_faults", loader))
+    loader.exec_module(module)
+    return module
+
+
+def row(operation, fault, tried, lost=0, every=1):
+    return {"operation": operation, "fault": fault, "every": every, "tried": tried,
+            "survived": tried - lost, "lost": lost, "passed": True}
+
+
+class Table(unittest.TestCase):
+    def setUp(self):
+        self.script = load()
+
+    def test_sums_up_faults_by_column_and_operations_at_the_end(self):
+        lines = self.script.table([row("a", "memory", 3), row("a", "map", 4, lost=1, every=5),
+                                   row("b", "kill", 10)]).splitlines()
+        self.assertEqual(lines[2], "| `a` | 7 | - | - | - | - | - | - | - | 7 | 6 | 1 | 1, 5 |")
+        self.assertEqual(lines[3], "| `b` | - | - | - | - | - | - | 10 | - | 10 | 10 | 0 | 1 |")
+        self.assertEqual(lines[4], "| **all** | 7 | - | - | - | - | - | 10 | - | 17 | 16 | 1 |  |")
+
+    def test_every_fault_has_one_column(self):
+        source = (SCRIPT.parent.parent / "tests/faults/cases.c").read_text(encoding="utf-8")
+        faults = [line.split('"')[1] for line in source.splitlines() if "] = { \"" in line]
+        faults.append("interrupted")  # its row takes several lines
+        columns = [fault for faults in self.script.COLUMNS.values() for fault in faults]
+        self.assertEqual(sorted(set(faults)), sorted(columns))
+
+    def test_changes_only_what_is_between_the_marks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "page.md"
+            page.write_text(f"above\n{self.script.BEGIN}\nold\n{self.script.END}\nbelow\n",
+                            encoding="utf-8")
+            self.script.fill(page, [row("a", "memory", 3)])
+            text = page.read_text(encoding="utf-8")
+        self.assertTrue(text.startswith(f"above\n{self.script.BEGIN}\n| operation"))
+        self.assertTrue(text.endswith(f"|\n{self.script.END}\nbelow\n"))
+        self.assertNotIn("old", text)
+
+    def test_of_two_runs_the_later_counts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            files = []
+            for tried in (3, 9):
+                files.append(pathlib.Path(folder) / f"{tried}.json")
+                files[-1].write_text(json.dumps(row("a", "memory", tried)) + "\n", encoding="utf-8")
+            self.assertEqual([r["tried"] for r in self.script.read_figures(files)], [9])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/faults/engine_cases.h"
+
+#include "common/fs.h"
+#include "engine/tuning/tuning.h"
+#include "tests/faults/invariants.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define DEVICE "gfx90a68"
+#define ALICE 1000u
+#define BOB 1001u
+#define CAROL 1002u /* puts when all is over */
+#define RECORDS 20u /* of a file, and of what Alice has */
+#define SYSTEM DEVICE ".HIP.fdb.txt"
+#define USER_FILE DEVICE ".HIP.2_17_0_a82233c22.ufdb.txt"
+#define SLOWEST 1000000u /* ms of a version's time: each version is faster than the one before */
+
+/* Who has a record, and where from: each has problems of its own. */
+enum owner { OF_SYSTEM, OF_ALICE, OF_HOST, OF_MERGE, OWNERS };
+
+/* ---- records ---- */
+
+static const char *key_of(enum owner owner, unsigned number, char key[80])
+{
+    snprintf(key, 80, "%u-56-56-3x3-64-56-56-%u-1x1-1x1-1x1-0-NCHW-FP32-F", 8u << owner,
+             number + 1);
+    return key;
+}
+
+static enum kiln_code open_tuning(const struct trial *t, struct tuning **ret_tuning,
+                                  char notice[512], struct kiln_err *err)
+{
+    const struct tuning_options options = { .directory = t->folder, .allow_network_fs = true };
+    *notice = '\0';
+    return tuning_open(&options, ret_tuning, notice, err);
+}
+
+static void write_file_of(const char *folder, const char *name, enum owner owner, unsigned version)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    char path[256], line[200], key[80];
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, 1u << 20);
+    for (unsigned i = 0; i < RECORDS; i++) {
+        int size = snprintf(line, sizeof(line), "%s=ConvA:%u,0,miopenConvolutionFwdAlgoDirect\n",
+                            key_of(owner, i, key), SLOWEST - version);
+        buffer_put(&text, line, (size_t)size);
+    }
+    snprintf(path, sizeof(path), "%s/files/%s", folder, name);
+    must(fs_replace_file(path, buffer_view(&text), 0600, &err), err);
+}
+
+/* ---- changes ---- */
+
+static enum kiln_code finish(struct tuning *tuning, enum kiln_code rc, struct tuning_job *job,
+                             struct kiln_err *err)
+{
+    const struct tuning_job_events none = { .bad = NULL };
+    if (!rc)
+        rc = tuning_job_work(job, &none, err);
+    while (!rc && !tuning_job_take(tuning, job)) {
+    }
+    tuning_job_destroy(job);
+    return rc;
+}
+
+static enum kiln_code put_one(struct tuning *tuning, uint32_t uid, enum owner owner,
+                              unsigned number, unsigned version, struct kiln_err *err)
+{
+    struct tuning_job *job = NULL;
+    char key[80], values[64];
+    snprintf(values, sizeof(values), "%u,0,miopenConvolutionFwdAlgoDirect", SLOWEST - version);
+    const struct tuning_row row = {
+        .place = { .tier = uid == TUNING_NOBODY ? TUNING_TIER_HOST : TUNING_TIER_USER,
+                   .uid = uid,
+                   .kind = TUNING_FIND,
+                   .database_id = DEVICE,
+                   .backend = "HIP",
+                   .key = bytes_of_text(key_of(owner, number, key)) },
+        .id = bytes_of_text("ConvA"),
+        .values = bytes_of_text(values),
+        .measured = { .origin = { .device_uuid = "GPU-1",
+                                  .device = "gfx90a",
+                                  .driver = version % 2 ? "6.3" : "6.4", /* the newest counts */
+                                  .toolchain = "clang 18",
+                                  .library = "libkiln" },
+                      .samples = 5,
+                      .median_ms = SLOWEST - version,
+                      .measured_at = 1000 + version,
+                      .uid = ALICE },
+    };
+    enum kiln_code rc = tuning_job_put(tuning, &row, 1, &job, err);
+    return finish(tuning, rc, job, err);
+}
+
+static struct tuning_import import_of(const char *path, const char *name, enum tuning_tier tier,
+                                      uint32_t uid)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning_import import = {
+        .path = path, .source_name = name, .tier = tier, .uid = uid, .library = "MIOpen"
+    };
+    must(tuning_file_name_parse(name, &import.name, &err), err);
+    return import;
+}
+
+static enum kiln_code import_file(struct tuning *tuning, const char *folder, bool merges,
+                                  struct kiln_err *err)
+{
+    struct tuning_job *job = NULL;
+    char path[256];
+    snprintf(path, sizeof(path), "%s/files/%s", folder, merges ? USER_FILE : SYSTEM);
+    struct tuning_import import = merges ? import_of(path, USER_FILE, TUNING_TIER_USER, BOB)
+                                         : import_of(path, SYSTEM, TUNING_TIER_SYSTEM, ALICE);
+    enum kiln_code rc = merges ? tuning_job_merge(tuning, &import, &job, err)
+                               : tuning_job_import(tuning, &import, &job, err);
+    return finish(tuning, rc, job, err);
+}
+
+static enum kiln_code promote(struct tuning *tuning, struct kiln_err *err)
+{
+    struct tuning_job *job = NULL;
+    const struct tuning_selection alices = { .by_uid = true, .uid = ALICE };
+    enum kiln_code rc = tuning_job_promote(tuning, &alices, &job, err);
+    return finish(tuning, rc, job, err);
+}
+
+/* ---- before ---- */
+
+static void prepare_empty(const char *folder) { (void)folder; }
+
+static void prepare_full(const char *folder)
+{
+    struct trial t;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning *tuning = NULL;
+    char notice[512], files[128];
+    snprintf(t.folder, sizeof(t.folder), "%s", folder);
+    snprintf(files, sizeof(files), "%s/files", folder);
+    assert_int_equal(mkdir(files, 0700), 0);
+    write_file_of(folder, SYSTEM, OF_SYSTEM, 1);
+    write_file_of(folder, USER_FILE, OF_MERGE, 1);
+    must(open_tuning(&t, &tuning, notice, &err), err);
+    must(import_file(tuning, folder, false, &err), err);
+    must(import_file(tuning, folder, true, &err), err);
+    for (unsigned i = 0; i < RECORDS; i++)
+        must(put_one(tuning, ALICE, OF_ALICE, i, 1, &err), err);
+    must(put_one(tuning, TUNING_NOBODY, OF_HOST, 0, 1, &err), err);
+    tuning_destroy(tuning);
+}
+
+/* ---- what is done ---- */
+
+static void act_open(struct trial *t)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning *tuning = NULL;
+    char notice[512];
+    trial_mark(t);
+    trial_step(t, open_tuning(t, &tuning, notice, &err), &err);
+    tuning_destroy(tuning);
+    trial_over(t);
+}
+
+/* What changes, between opening and closing. */
+static void change(struct trial *t, enum kiln_code (*how)(struct trial *t, struct tuning *tuning,
+                                                          struct kiln_err *err))
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning *tuning = NULL;
+    char notice[512];
+    must(open_tuning(t, &tuning, notice, &err), err);
+    trial_mark(t);
+    trial_step(t, how(t, tuning, &err), &err);
+    trial_over(t);
+    must(put_one(tuning, CAROL, OF_ALICE, 0, 1, &err), err);
+    t->end->goes_on = true;
+    tuning_destroy(tuning);
+}
+
+static enum kiln_code put_two(struct trial *t, struct tuning *tuning, struct kiln_err *err)
+{
+    if (!trial_step(t, put_one(tuning, ALICE, OF_ALICE, 0, t->version, err), err))
+        return t->end->rc;
+    return put_one(tuning, TUNING_NOBODY, OF_HOST, 0, t->version, err);
+}
+
+static enum kiln_code import_new(struct trial *t, struct tuning *tuning, struct kiln_err *err)
+{
+    return import_file(tuning, t->folder, false, err);
+}
+
+static enum kiln_code merge_new(struct trial *t, struct tuning *tuning, struct kiln_err *err)
+{
+    return import_file(tuning, t->folder, true, err);
+}
+
+static enum kiln_code promote_all(struct trial *t, struct tuning *tuning, struct kiln_err *err)
+{
+    (void)t;
+    return promote(tuning, err);
+}
+
+static enum kiln_code pack(struct trial *t, struct tuning *tuning, struct kiln_err *err)
+{
+    struct tuning_job *job = NULL;
+    (void)t;
+    enum kiln_code rc = tuning_job_vacuum(tuning, &job, err);
+    return finish(tuning, rc, job, err);
+}
+
+static enum kiln_code back_up(struct trial *t, struct tuning *tuning, struct kiln_err *err)
+{
+    struct tuning_job *job = NULL;
+    char path[160];
+    snprintf(path, sizeof(path), "%s/files/backup.db", t->folder);
+    enum kiln_code rc = tuning_job_backup(tuning, path, &job, err);
+    return finish(tuning, rc, job, err);
+}
+
+static enum kiln_code export_all(struct trial *t, struct tuning *tuning, struct kiln_err *err)
+{
+    char path[160];
+    struct tuning_counts counts;
+    struct tuning_export what = { .tier = TUNING_TIER_SYSTEM };
+    snprintf(path, sizeof(path), "%s/files/out.txt", t->folder);
+    enum kiln_code rc = tuning_file_name_parse(SYSTEM, &what.name, err);
+    return rc ? rc : tuning_export_file(tuning, &what, path, &counts, err);
+}
+
+static void act_put(struct trial *t) { change(t, put_two); }
+static void act_promote(struct trial *t) { change(t, promote_all); }
+static void act_pack(struct trial *t) { change(t, pack); }
+static void act_back_up(struct trial *t) { change(t, back_up); }
+static void act_export(struct trial *t) { change(t, export_all); }
+
+static void act_import(struct trial *t)
+{
+    write_file_of(t->folder, SYSTEM, OF_SYSTEM, t->version);
+    change(t, import_new);
+}
+
+static void act_merge(struct trial *t)
+{
+    write_file_of(t->folder, USER_FILE, OF_MERGE, t->version);
+    change(t, merge_new);
+}
+
+/* ---- what must be there ---- */
+
+/* 0: it has none. */
+static unsigned version_of(struct tuning *tuning, uint32_t uid, enum owner owner, unsigned number)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning_answer answer;
+    char key[80];
+    unsigned time = 0;
+    const struct tuning_question question = {
+        .kind = TUNING_FIND,
+        .database_id = DEVICE,
+        .backend = "HIP",
+        .uid = uid,
+        .key = bytes_of_text(key_of(owner, number, key)),
+        .driver = "",
+        .toolchain = "",
+    };
+    enum kiln_code rc = tuning_find(tuning, &question, &answer, &err);
+    if (rc == KILN_NOT_FOUND)
+        return 0;
+    must(rc, err);
+    BUFFER_AUTO struct buffer text;
+    buffer_init(&text, 1000);
+    buffer_put(&text, answer.value.data, answer.value.size);
+    buffer_put_u8(&text, '\0');
+    assert_int_equal(sscanf((const char *)text.data, "ConvA:%u,", &time), 1);
+    return SLOWEST - time;
+}
+
+/* The one version that all of an owner's records have. */
+static unsigned common_version(struct tuning *tuning, uint32_t uid, enum owner owner)
+{
+    unsigned first = version_of(tuning, uid, owner, 0);
+    for (unsigned i = 1; i < RECORDS; i++)
+        assert_int_equal(version_of(tuning, uid, owner, i), first);
+    return first;
+}
+
+static struct tuning *open_again(const struct trial *t)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning *tuning = NULL;
+    char notice[512];
+    expect_sound_tuning(t->folder);
+    must(open_tuning(t, &tuning, notice, &err), err);
+    assert_string_equal(notice, "");
+    expect_no_file(t->folder, "damaged");
+    expect_no_file(t->folder, ".new");
+    return tuning;
+}
+
+static uint32_t uid_of(enum owner owner) { return owner == OF_ALICE ? ALICE : BOB; }
+
+/* What |changed| has may be of this trial's version, and must where that was acknowledged. */
+static void check_versions(const struct trial *t, enum owner changed)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning *tuning = open_again(t);
+    for (enum owner o = OF_SYSTEM; o < OWNERS; o++) {
+        bool single = o == OF_HOST || (o == OF_ALICE && changed == OF_ALICE);
+        unsigned version =
+            single ? version_of(tuning, uid_of(o), o, 0) : common_version(tuning, uid_of(o), o);
+        if (o == changed && t->end->done > 0)
+            assert_int_equal(version, t->version);
+        else if (version != 1)
+            assert_true(version == t->version &&
+                        (o == changed || (o == OF_HOST && changed == OF_ALICE)));
+    }
+    if (!t->killed && t->end->goes_on)
+        assert_int_equal(version_of(tuning, CAROL, OF_ALICE, 0), 1);
+    for (unsigned i = 1; changed == OF_ALICE && i < RECORDS; i++)
+        assert_int_equal(version_of(tuning, ALICE, OF_ALICE, i), 1);
+    if (changed == OF_ALICE && t->end->done > 1)
+        assert_int_equal(version_of(tuning, BOB, OF_HOST, 0), t->version);
+    must(put_one(tuning, ALICE, OF_ALICE, RECORDS, 1, &err), err); /* and it goes on */
+    tuning_destroy(tuning);
+}
+
+static void check_same(const struct trial *t) { check_versions(t, OWNERS); }
+static void check_put(const struct trial *t) { check_versions(t, OF_ALICE); }
+static void check_imported(const struct trial *t) { check_versions(t, OF_SYSTEM); }
+static void check_merged(const struct trial *t) { check_versions(t, OF_MERGE); }
+
+/* Bob sees what Alice measured once it is the host's: all of it or nothing. */
+static void check_promoted(const struct trial *t)
+{
+    struct tuning *tuning = open_again(t);
+    unsigned version = common_version(tuning, BOB, OF_ALICE);
+    assert_true(version == 1 || (version == 0 && t->end->done == 0));
+    tuning_destroy(tuning);
+    check_same(t);
+}
+
+/* A copy is whole, or it is not there. */
+static void check_backed_up(const struct trial *t)
+{
+    char path[160];
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, 16 << 20);
+    snprintf(path, sizeof(path), "%s/files/backup.db", t->folder);
+    enum kiln_code rc = fs_read_file(path, 16 << 20, &content, &err);
+    assert_true(rc == KILN_OK || (rc == KILN_NOT_FOUND && t->end->done == 0));
+    assert_true(t->killed || t->end->done || rc == KILN_NOT_FOUND);
+    check_same(t);
+}
+
+static void check_exported(const struct trial *t)
+{
+    char in[160], out[160];
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer wanted, written;
+    buffer_init(&wanted, 1 << 20);
+    buffer_init(&written, 1 << 20);
+    snprintf(in, sizeof(in), "%s/files/" SYSTEM, t->folder);
+    snprintf(out, sizeof(out), "%s/files/out.txt", t->folder);
+    must(fs_read_file(in, 1 << 20, &wanted, &err), err);
+    if (t->end->done) {
+        must(fs_read_file(out, 1 << 20, &written, &err), err);
+        assert_true(bytes_equal(buffer_view(&wanted), buffer_view(&written)));
+    }
+    check_same(t);
+}
+
+static void check_opened(const struct trial *t) { tuning_destroy(open_again(t)); }
+
+#define STEPS(prepare, act, check) \
+    &(const struct trial_steps) { prepare, act, check }
+#define TUNING_KINDS (KINDS_OF_MEMORY | KINDS_OF_FILES | KINDS_OF_DEATH)
+#define OPERATION(label, prepare, act, check)                                    \
+    {                                                                            \
+        .name = (label), .kinds = TUNING_KINDS, .at_once = 64, .run = trial_run, \
+        .context = STEPS(prepare, act, check)                                    \
+    }
+
+const struct operation tuning_operations[] = {
+    OPERATION("tuning-create", prepare_empty, act_open, check_opened),
+    OPERATION("tuning-open", prepare_full, act_open, check_same),
+    OPERATION("tuning-put", prepare_full, act_put, check_put),
+    OPERATION("tuning-import", prepare_full, act_import, check_imported),
+    OPERATION("tuning-merge", prepare_full, act_merge, check_merged),
+    OPERATION("tuning-promote", prepare_full, act_promote, check_promoted),
+    OPERATION("tuning-pack", prepare_full, act_pack, check_same),
+    OPERATION("tuning-backup", prepare_full, act_back_up, check_backed_up),
+    OPERATION("tuning-export", prepare_full, act_export, check_exported),
+};
+const size_t tuning_operation_count = sizeof(tuning_operations) / sizeof(tuning_operations[0]);

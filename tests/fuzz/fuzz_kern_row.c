@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* A row of a .kdb: blob, size and hash; and a whole .bz2 file. */
+#include "tests/fuzz/fuzz.h"
+
+#include "engine/digest/md5.h"
+#include "engine/miopen/bzip2.h"
+#include "engine/miopen/kern_db.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define OBJECT_MOST (8u << 20)
+
+static void check_row(struct reader *r)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct kern_row row = { .id = 1, .raw_size = reader_u32(r) };
+    row.name = fuzz_part(r);
+    row.args = fuzz_part(r);
+    row.md5 = fuzz_part(r);
+    row.stored = fuzz_rest(r);
+    BUFFER_AUTO struct buffer raw;
+    buffer_init(&raw, OBJECT_MOST);
+    enum kiln_code rc = kern_row_unpack(&row, &raw, &err);
+    char md5[MD5_HEX_SIZE];
+    md5_hex_of(buffer_view(&raw), md5);
+    fuzz_expect(rc != KILN_OK || bytes_equal_text(row.md5, md5), "what is taken has its hash");
+    fuzz_expect(rc == KILN_OK || raw.size == 0, "of a damaged row nothing is taken");
+}
+
+static void check_stream(struct reader *r)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    uint64_t size = reader_u16(r);
+    BUFFER_AUTO struct buffer raw, packed, again;
+    buffer_init(&raw, OBJECT_MOST);
+    buffer_init(&packed, OBJECT_MOST);
+    buffer_init(&again, OBJECT_MOST);
+    bool fits = false;
+    if (bzip2_unpack(fuzz_rest(r), size, &raw, &err))
+        return;
+    fuzz_expect(raw.size == size, "as many bytes as the row says");
+    fuzz_expect(raw.size == 0 || bzip2_pack(buffer_view(&raw), &packed, &fits, &err) == KILN_OK,
+                "and they can be packed");
+    if (fits)
+        fuzz_expect(bzip2_unpack(buffer_view(&packed), size, &again, &err) == KILN_OK &&
+                        bytes_equal(buffer_view(&raw), buffer_view(&again)),
+                    "to the same");
+}
+
+static void check_file(struct reader *r)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    uint64_t limit = reader_u32(r) % OBJECT_MOST;
+    struct stat seen;
+    KILN_AUTO(fd) int from = fuzz_memfd(fuzz_rest(r), false);
+    KILN_AUTO(fd) int to = fuzz_memfd((struct bytes){ 0 }, false);
+    (void)lseek(from, 0, SEEK_SET);
+    (void)!bzip2_unpack_file(from, to, limit, NULL, NULL, &err);
+    fuzz_expect(fstat(to, &seen) == 0 && (uint64_t)seen.st_size <= limit, "no more than the limit");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static void (*const checks[])(struct reader *) = { check_row, check_stream, check_file };
+    struct reader r = reader_of(bytes_of(data, size));
+    checks[reader_u8(&r) % 3](&r);
+    return 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* A .kpkg file that anybody may have made, trusted or not. */
+#include "tests/fuzz/fuzz.h"
+
+#include "engine/package/package.h"
+
+#include <stdlib.h>
+
+#define OBJECT_MOST (16u << 20)
+#define ROWS_MOST 16
+
+struct rows {
+    struct package *package;
+    struct digest keys[ROWS_MOST];
+    struct buffer names[ROWS_MOST], args[ROWS_MOST];
+    uint64_t ids[ROWS_MOST];
+    size_t count;
+};
+
+static bool on_row(void *context, const struct package_row *row)
+{
+    struct rows *rows = context;
+    size_t at = rows->count++;
+    rows->keys[at] = row->key;
+    rows->ids[at] = row->id;
+    buffer_init(&rows->names[at], OBJECT_MOST);
+    buffer_init(&rows->args[at], OBJECT_MOST);
+    buffer_put(&rows->names[at], row->name.data, row->name.size);
+    buffer_put(&rows->args[at], row->args.data, row->args.size);
+    return rows->count < ROWS_MOST;
+}
+
+static void look_up(struct rows *rows, size_t at)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer raw, source, headers;
+    struct package_hit hit;
+    bool damaged = false;
+    uint32_t count = 0;
+    buffer_init(&raw, OBJECT_MOST);
+    buffer_init(&source, OBJECT_MOST);
+    buffer_init(&headers, OBJECT_MOST);
+    (void)!package_find_named(rows->package, buffer_view(&rows->names[at]),
+                              buffer_view(&rows->args[at]), &raw, &hit, &damaged, &err);
+    (void)!package_find_key(rows->package, &rows->keys[at], &raw, &hit, &damaged, &err);
+    (void)!package_source_of(rows->package, rows->ids[at], &source, &count, &headers, &err);
+    package_shun(rows->package, buffer_view(&rows->names[at]), buffer_view(&rows->args[at]));
+    buffer_done(&rows->names[at]);
+    buffer_done(&rows->args[at]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(package) struct package *package = NULL;
+    struct reader r = reader_of(bytes_of(data, size));
+    bool trusted = reader_u8(&r) & 1;
+    struct package_options options = { .path = fuzz_file("gfx90a68.kpkg", fuzz_rest(&r)),
+                                       .readers = 1,
+                                       .trusted = trusted };
+    struct package_report report;
+    uint64_t count = 0;
+    if (package_open(&options, &package, &err))
+        return 0;
+    struct rows rows = { .package = package };
+    (void)!package_rows(package, &count, &err);
+    (void)!package_each(package, 0, ROWS_MOST, on_row, &rows, &err);
+    for (size_t i = 0; i < rows.count; i++)
+        look_up(&rows, i);
+    if (package_check(package, NULL, NULL, &report, &err) == KILN_OK)
+        fuzz_expect(report.good + report.damaged >= report.rows, "every row is good or damaged");
+    return 0;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * These take libc's place also for SQLite: inputs need not survive a power cut.
+ */
+#include <unistd.h>
+
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): libc's names are reserved
+__attribute__((visibility("default"))) int fdatasync(int fd)
+{
+    (void)fd;
+    return 0;
+}
+
+__attribute__((visibility("default"))) int fsync(int fd)
+{
+    (void)fd;
+    return 0;
+}
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)

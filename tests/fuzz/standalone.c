@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs a target on files: those named, and all in folders that are named.  So corpora and past
+ * crashers are tests of every build, whatever its compiler.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "common/fs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FILE_MOST (16u << 20)
+#define PATH_SIZE 1024
+
+static unsigned files_run;
+
+static void run_file(const char *path)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, FILE_MOST);
+    if (fs_read_file(path, FILE_MOST, &content, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        exit(EXIT_FAILURE);
+    }
+    uint8_t *data = fuzz_copy(buffer_view(&content));
+    fprintf(stderr, "%s\n", path); /* the last one is the one that failed */
+    LLVMFuzzerTestOneInput(data, content.size);
+    free(data);
+    files_run++;
+}
+
+static int is_shown(const struct dirent *entry) { return entry->d_name[0] != '.'; }
+
+static void run_folder(const char *path)
+{
+    struct dirent **names = NULL;
+    int count = scandir(path, &names, is_shown, alphasort);
+    for (int i = 0; i < count; i++) {
+        char file[PATH_SIZE];
+        snprintf(file, sizeof(file), "%s/%s", path, names[i]->d_name);
+        run_file(file);
+        free(names[i]);
+    }
+    free((void *)names);
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        struct stat seen;
+        if (stat(argv[i], &seen) < 0) {
+            if (errno == ENOENT) /* nothing has crashed yet */
+                continue;
+            perror(argv[i]);
+            return EXIT_FAILURE;
+        }
+        if (S_ISDIR(seen.st_mode))
+            run_folder(argv[i]);
+        else
+            run_file(argv[i]);
+    }
+    if (files_run == 0) {
+        fprintf(stderr, "usage: %s FILE|FOLDER...; there was no file\n", argv[0]);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}

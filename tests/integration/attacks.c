@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What one user tries against another: to answer in his place, to drop, read or find out what he
+ * has, to use up what all need.  docs/security.md has the list.
+ */
+#include "tests/integration/attack_steps.h"
+
+#include <kiln/kiln.h>
+
+#include <ftw.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CONNECTIONS_MOST 8
+#define RECORDS_MOST 3
+#define LEASES_MOST_UID 512
+#define TIER_HOST 2
+#define TIER_USER 3
+#define VICTIMS_SOLVER "VictimsSolver"
+#define FORGET_OWN "{\"all\":true,\"tier\":\"user\"}"
+
+static int begin(void **state)
+{
+    static struct arena a;
+    static const char *const arguments[] = { "--connections-per-uid",
+                                             "8",
+                                             "--queue-per-uid",
+                                             "4",
+                                             "--tuning-records-per-uid",
+                                             "3",
+                                             "--cache-limit-per-uid",
+                                             "300KiB",
+                                             NULL };
+    *state = &a;
+    attack_begin(&a, arguments);
+    return 0;
+}
+
+static int end(void **state)
+{
+    attack_end(*state);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    attack_connect(*state);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct arena *a = *state;
+    if (a->daemon.pid)
+        attack_ask(a->admin, MESSAGE_clear, "{\"all\":true}", NULL);
+    attack_disconnect(a);
+    return 0;
+}
+
+static void victim_imports(struct arena *a)
+{
+    assert_int_equal(attack_import(a->victim, a->own), KILN_OK);
+    struct attack_outcome got = attack_fetch_name(a->victim, SECRET_PROGRAM, SECRET_ARGS);
+    assert_int_equal(got.code, KILN_OK);
+    memcpy(a->key, got.key, sizeof(a->key));
+}
+
+static unsigned long long stat_of(struct arena *a, const char *name)
+{
+    KILN_AUTO(json) struct json *stats = raw_ask(a->admin, MESSAGE_stats, "");
+    return stats_number(stats, name);
+}
+
+/* ---- to answer in another's place ---- */
+
+static void what_the_attacker_imports_answers_the_attacker_alone(void **state)
+{
+    struct arena *a = *state;
+    attack_need_root();
+    assert_int_equal(attack_import(a->attacker, a->forged), KILN_OK);
+    struct attack_outcome forged = attack_fetch_name(a->attacker, SECRET_PROGRAM, SECRET_ARGS);
+    assert_int_equal(forged.size, 21000);
+
+    assert_int_equal(attack_fetch_name(a->victim, SECRET_PROGRAM, SECRET_ARGS).code,
+                     KILN_NOT_FOUND);
+    assert_int_equal(attack_fetch(a->victim, forged.key).code, KILN_NOT_FOUND);
+    assert_int_equal(attack_fetch_name(a->admin, SECRET_PROGRAM, SECRET_ARGS).code, KILN_NOT_FOUND);
+    victim_imports(a);
+    assert_int_equal(attack_fetch_name(a->victim, SECRET_PROGRAM, SECRET_ARGS).size, 20000);
+    assert_int_equal(attack_fetch_name(a->attacker, SECRET_PROGRAM, SECRET_ARGS).size, 21000);
+}
+
+static void nothing_for_everyone_is_taken_from_a_user(void **state)
+{
+    struct arena *a = *state;
+    char text[512];
+    attack_need_root();
+    assert_int_equal(attack_ask_file(a->attacker, MESSAGE_kernel_import,
+                                     "{\"name\":\"" CACHE_NAME "\",\"for_all\":true}",
+                                     a->forged->path),
+                     KILN_DENIED);
+    assert_int_equal(attack_ask_file(a->attacker, MESSAGE_package_install,
+                                     "{\"name\":\"gfx906_60.kdb\"}", a->forged->path),
+                     KILN_DENIED);
+    assert_int_equal(attack_ask(a->attacker, MESSAGE_package_install,
+                                "{\"url\":\"http://127.0.0.1:9/gfx906_60.kdb\"}", text),
+                     KILN_DENIED);
+    assert_says(text, "kiln-admin");
+    assert_int_equal(attack_put(a->attacker, 1, TIER_HOST, "SolverX", 0.001), KILN_DENIED);
+    assert_int_equal(attack_ask_file(a->attacker, MESSAGE_tuning_import,
+                                     "{\"name\":\"gfx906_60.HIP.fdb.txt\",\"tier\":\"system\"}",
+                                     a->forged->path),
+                     KILN_DENIED);
+    attack_get(a->victim, 1, text);
+    assert_string_equal(text, "");
+}
+
+/* Objects come in by their owner's import, or from our own compiler: no request brings both a key
+ * and an object, whatever its number. */
+static void no_request_stores_an_object_under_a_key(void **state)
+{
+    struct arena *a = *state;
+    char text[512];
+    attack_need_root();
+    for (unsigned type = 1; type < 256; type++) {
+        if (*message_name((uint16_t)type) && strcmp(message_name((uint16_t)type), "unknown") != 0)
+            continue;
+        raw_send_frame(a->attacker, type, 3, bytes_of_text("{}"));
+        raw_expect_error(a->attacker, KILN_INVALID, "unknown request type");
+    }
+    struct attack_outcome compiled = attack_fetch_source(a->victim, 71);
+    struct attack_outcome found = attack_fetch_source(a->attacker, 71);
+    assert_int_equal(compiled.code, KILN_OK);
+    assert_true(digest_equal(&compiled.object, &found.object));
+    assert_int_equal(found.tier, TIER_HOT);
+    assert_int_equal(attack_ask(a->attacker, MESSAGE_kernel_import, "{\"name\":\"x.ukdb\"}", text),
+                     KILN_INVALID);
+}
+
+static int see_mode(const char *path, const struct stat *seen, int type, struct FTW *place)
+{
+    (void)place;
+    if (type != FTW_SL && (seen->st_mode & (S_IWGRP | S_IWOTH)))
+        fail_msg("others may write '%s', mode %o", path, (unsigned)seen->st_mode);
+    return 0;
+}
+
+static void nobody_else_writes_where_kilnd_keeps_things(void **state)
+{
+    static const char *const folders[] = { "cache", "state" };
+    struct arena *a = *state;
+    attack_need_root();
+    for (size_t i = 0; i < 2; i++) {
+        char path[256];
+        snprintf(path, sizeof(path), "%s/%s", a->daemon.folder, folders[i]);
+        assert_int_equal(nftw(path, see_mode, 16, FTW_PHYS), 0);
+    }
+}
+
+/* ---- to drop ---- */
+
+static void the_attacker_neither_drops_nor_unpins_nor_cools_what_others_have(void **state)
+{
+    struct arena *a = *state;
+    static const struct {
+        enum message_type type;
+        const char *json;
+    } denied[] = {
+        { MESSAGE_clear, "{\"all\":true}" },
+        { MESSAGE_clear, "{\"uid\":45001}" },
+        { MESSAGE_clear, "{\"name\":\"" SECRET_PROGRAM "\",\"dry_run\":true}" },
+        { MESSAGE_gc, "{\"to_bytes\":0}" },
+        { MESSAGE_kernel_pin, "{\"target\":\"gfx90a\",\"pin\":false}" },
+        { MESSAGE_package_remove, "{\"name\":\"x.kdb\"}" },
+        { MESSAGE_package_verify, "{\"name\":\"x.kdb\"}" },
+        { MESSAGE_tuning_vacuum, "" },
+        { MESSAGE_tuning_backup, "" },
+        { MESSAGE_tuning_promote, "" },
+        { MESSAGE_tuning_remove, "{\"all\":true,\"tier\":\"host\"}" },
+        { MESSAGE_tuning_remove, "{\"all\":true,\"tier\":\"user\",\"uid\":45001}" },
+    };
+    char question[128], text[512];
+    attack_need_root();
+    victim_imports(a);
+    struct attack_outcome shared = attack_fetch_source(a->victim, 72);
+    assert_int_equal(attack_put(a->victim, 2, TIER_USER, VICTIMS_SOLVER, 1), KILN_OK);
+    for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]); i++) {
+        enum kiln_code code = attack_ask(a->attacker, denied[i].type, denied[i].json, text);
+        if (code != KILN_DENIED)
+            fail_msg("%s %s: code %d, '%s'", message_name(denied[i].type), denied[i].json, code,
+                     text);
+    }
+    snprintf(question, sizeof(question), "{\"key\":\"%s\"}", shared.key);
+    assert_int_equal(attack_ask(a->attacker, MESSAGE_kernel_remove, question, NULL), KILN_DENIED);
+    snprintf(question, sizeof(question), "{\"key\":\"%s\"}", a->key);
+    assert_int_equal(attack_ask(a->attacker, MESSAGE_kernel_remove, question, NULL),
+                     KILN_NOT_FOUND);
+    assert_int_equal(attack_ask(a->attacker, MESSAGE_tuning_remove, FORGET_OWN, NULL), KILN_OK);
+    assert_int_equal(attack_import(a->attacker, a->forged), KILN_OK);
+    assert_int_equal(attack_ask(a->attacker, MESSAGE_clear, "{\"own\":true}", text), KILN_OK);
+    assert_says(text, "\"kernels\":1");
+
+    assert_int_equal(attack_fetch_name(a->victim, SECRET_PROGRAM, SECRET_ARGS).tier, TIER_HOT);
+    assert_int_equal(attack_fetch(a->victim, shared.key).tier, TIER_HOT);
+    attack_get(a->victim, 2, text);
+    assert_says(text, VICTIMS_SOLVER);
+    assert_int_equal(attack_ask(a->victim, MESSAGE_tuning_remove, FORGET_OWN, NULL), KILN_OK);
+}
+
+/* ---- to read ---- */
+
+static void tell_no_secret(struct arena *a, enum message_type type, const char *json)
+{
+    char beginning[17] = "";
+    memcpy(beginning, a->key, sizeof(beginning) - 1);
+    const char *const secrets[] = { beginning, SECRET_PROGRAM, "VICTIMS_SECRET", VICTIMS_SOLVER };
+    size_t size;
+    KILN_AUTO(mem) char *answer = attack_answer(a->attacker, type, json, &size);
+    for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
+        bool is_asked = strstr(json, secrets[i]); /* an answer may repeat its question */
+        if (!is_asked && memmem(answer, size, secrets[i], strlen(secrets[i])))
+            fail_msg("'%s' %s tells '%s': %.400s", message_name(type), json, secrets[i], answer);
+    }
+}
+
+#define PROBLEM_LINE "conv -n 2 -c 4 -H 8 -W 8 -k 8 -y 3 -x 3 -p 1 -q 1 -u 1 -v 1 -l 1 -j 1 -F 1"
+
+static void nothing_that_is_the_victims_alone_is_told_to_the_attacker(void **state)
+{
+    struct arena *a = *state;
+    static const struct {
+        enum message_type type;
+        const char *json;
+    } questions[] = {
+        { MESSAGE_kernel_list, "" },
+        { MESSAGE_kernel_list, "{\"count\":1}" },
+        { MESSAGE_kernel_list, "{\"program\":\"" SECRET_PROGRAM "\"}" },
+        { MESSAGE_kernel_list, "{\"database_id\":\"" DEVICE "\"}" },
+        { MESSAGE_kernel_export, "" },
+        { MESSAGE_kernel_export, "{\"database_id\":\"" DEVICE "\"}" },
+        { MESSAGE_stats, "" },
+        { MESSAGE_status, "" },
+        { MESSAGE_metrics, "" },
+        { MESSAGE_health, "" },
+        { MESSAGE_activity, "" },
+        { MESSAGE_ledger, "{\"by\":\"uid\"}" },
+        { MESSAGE_ledger, "{\"by\":\"program\"}" },
+        { MESSAGE_ledger, "{\"by\":\"target\"}" },
+        { MESSAGE_history, "{\"slowest\":100}" },
+        { MESSAGE_why_miss, "{\"name\":\"" SECRET_PROGRAM "\",\"args\":\"\",\"database_id\":"
+                            "\"" DEVICE "\"}" },
+        { MESSAGE_tuning_show,
+          "{\"problem\":\"" PROBLEM_LINE "\",\"database_id\":\"" DEVICE "\"}" },
+        { MESSAGE_tuning_export, "{\"tier\":\"user\"}" },
+        { MESSAGE_tuning_export, "{\"tier\":\"user\",\"merged\":true}" },
+        { MESSAGE_tuning_diff, "{\"kind\":\"find\",\"database_id\":\"" DEVICE
+                               "\",\"a_tier\":\"user\",\"b_tier\":\"host\"}" },
+        { MESSAGE_tuning_diff, "{\"kind\":\"find\",\"database_id\":\"" DEVICE
+                               "\",\"a_tier\":\"user\",\"b_tier\":\"host\",\"uid\":45001}" },
+        { MESSAGE_tuning_verify, "{\"driver\":\"9.9.9\"}" },
+        { MESSAGE_tuning_stats, "" },
+    };
+    attack_need_root();
+    victim_imports(a);
+    assert_int_equal(attack_put(a->victim, 2, TIER_USER, VICTIMS_SOLVER, 1), KILN_OK);
+    for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++)
+        tell_no_secret(a, questions[i].type, questions[i].json);
+    for (const char *digit = "0123456789abcdef"; *digit; digit++) {
+        char question[64];
+        snprintf(question, sizeof(question), "{\"key\":\"%c\"}", *digit);
+        tell_no_secret(a, MESSAGE_kernel_show, question);
+    }
+    char text[512];
+    attack_get(a->attacker, 2, text);
+    assert_string_equal(text, "");
+    attack_get(a->victim, 2, text);
+    assert_says(text, VICTIMS_SOLVER);
+    assert_int_equal(attack_ask(a->victim, MESSAGE_tuning_remove, FORGET_OWN, NULL), KILN_OK);
+}
+
+/* Events go to whoever subscribes: what is private makes none. */
+static void what_the_victim_does_with_his_own_makes_no_event(void **state)
+{
+    struct arena *a = *state;
+    static struct raw_frame frame;
+    attack_need_root();
+    raw_send_frame(a->attacker, MESSAGE_events, 4, bytes_of_text(""));
+    assert_true(raw_receive(a->attacker, &frame));
+    victim_imports(a);
+    assert_int_equal(attack_ask(a->victim, MESSAGE_clear, "{\"own\":true}", NULL), KILN_OK);
+    assert_int_equal(attack_ask(a->admin, MESSAGE_clear, "{\"all\":true}", NULL), KILN_OK);
+
+    assert_true(raw_receive(a->attacker, &frame)); /* the administrator's, and nothing before it */
+    assert_non_null(memmem(frame.body, frame.header.body_size, "cleared", 7));
+    raw_expect_pong(a->attacker);
+}
+
+/* ---- to find out ---- */
+
+static void a_key_that_is_guessed_right_is_answered_like_one_that_is_not_there(void **state)
+{
+    struct arena *a = *state;
+    char wrong[DIGEST_HEX_SIZE], question[128], texts[2][512];
+    attack_need_root();
+    victim_imports(a);
+    /* Out of memory again: what an administrator clears, if only nothing, leaves none there. */
+    assert_int_equal(attack_ask(a->admin, MESSAGE_clear, "{\"target\":\"gfx1030\"}", NULL),
+                     KILN_OK);
+    assert_int_equal(stat_of(a, "hot_objects"), 0);
+    memcpy(wrong, a->key, sizeof(wrong));
+    wrong[10] = wrong[10] == '0' ? '1' : '0';
+    const char *const keys[] = { a->key, wrong };
+    struct attack_outcome got[2];
+    unsigned long long hot = stat_of(a, "hot_bytes");
+    for (size_t i = 0; i < 2; i++) {
+        got[i] = attack_fetch(a->attacker, keys[i]);
+        assert_string_equal(got[i].key, keys[i]);
+        assert_int_equal(stat_of(a, "hot_bytes"), hot);
+        snprintf(question, sizeof(question), "{\"key\":\"%s\"}", keys[i]);
+        attack_ask(a->attacker, MESSAGE_why_miss, question, texts[i]);
+        const char *shown = strstr(texts[i], "\"sentence\"");
+        assert_non_null(shown);
+        memmove(texts[i], shown, strlen(shown) + 1);
+        assert_int_equal(attack_ask(a->attacker, MESSAGE_kernel_show, question, NULL),
+                         KILN_NOT_FOUND);
+    }
+    assert_int_equal(got[0].code, KILN_NOT_FOUND);
+    assert_int_equal(got[1].code, KILN_NOT_FOUND);
+    assert_int_equal(got[0].tier, got[1].tier);
+    assert_int_equal(got[0].size, got[1].size);
+    assert_int_equal(got[0].answer_size, got[1].answer_size);
+    assert_string_equal(texts[0], texts[1]);
+}
+
+/* ---- leases ---- */
+
+static void a_lease_is_neither_reported_nor_taken_by_another(void **state)
+{
+    struct arena *a = *state;
+    char text[512];
+    attack_need_root();
+    struct attack_lease held = attack_lease_take(a->victim, 5);
+    assert_int_equal(held.state, LEASE_OUTCOME_GRANTED);
+
+    assert_int_equal(attack_lease_report(a->attacker, &held).code, KILN_NOT_FOUND);
+    struct attack_lease other = attack_lease_take(a->attacker, 5);
+    assert_int_equal(other.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(other.first, 0); /* of all candidates: it is another lease */
+    assert_true(other.id != held.id);
+    assert_int_equal(attack_lease_report(a->attacker, &other).code, KILN_OK);
+    close(a->attacker); /* which ends his leases, and no other */
+    a->attacker = raw_greeted_as(&a->daemon, ATTACKER);
+
+    struct attack_lease next = attack_lease_report(a->victim, &held);
+    assert_int_equal(next.code, KILN_OK);
+    assert_int_equal(next.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(next.id, held.id);
+    attack_get(a->victim, 5, text);
+    assert_string_equal(text, "");
+}
+
+/* ---- to use up ---- */
+
+static void one_users_connections_leave_room_for_the_others(void **state)
+{
+    struct arena *a = *state;
+    int held[CONNECTIONS_MOST];
+    attack_need_root();
+    for (size_t i = 1; i < CONNECTIONS_MOST; i++)
+        held[i] = raw_greeted_as(&a->daemon, ATTACKER);
+    int refused = raw_connect_as(&a->daemon, ATTACKER);
+    raw_expect_error(refused, KILN_BUSY, "connections_per_uid");
+    raw_expect_closed(refused);
+    close(refused);
+    int served = raw_greeted_as(&a->daemon, VICTIM);
+    raw_expect_pong(served);
+    close(served);
+    for (size_t i = 1; i < CONNECTIONS_MOST; i++)
+        close(held[i]);
+}
+
+static unsigned count_outcomes(int fd, unsigned count, enum kiln_code wanted)
+{
+    static struct raw_frame frame;
+    unsigned found = 0;
+    for (unsigned i = 0; i < count; i++) {
+        char text[512];
+        raw_receive_last(fd, &frame);
+        raw_close_descriptors(&frame);
+        found += raw_refusal(&frame, text) == wanted;
+    }
+    return found;
+}
+
+#define QUEUED 12
+
+static void one_users_queue_leaves_room_for_the_others(void **state)
+{
+    struct arena *a = *state;
+    const char *source = "extern \"C\" __attribute__((global)) void k(float *y) { *y = N; }\n";
+    char options[32];
+    attack_need_root();
+    assert_int_equal(attack_ask(a->admin, MESSAGE_toolchains, "{\"probe\":[\"gfx90a\"]}", NULL),
+                     KILN_OK);
+    assert_int_equal(attack_fetch_source(a->admin, 73).code, KILN_OK); /* the probe is done */
+    daemon_process_signal_workers(&a->daemon, SIGSTOP);
+    for (unsigned i = 0; i < QUEUED; i++) {
+        snprintf(options, sizeof(options), "-DN=%u", 500 + i);
+        raw_send_source(a->attacker, 100 + i, "gfx90a", options, bytes_of_text(source));
+    }
+    raw_send_source(a->victim, 100, "gfx90a", "-DN=600", bytes_of_text(source));
+    raw_expect_pong(a->victim); /* so it was not refused, which would have come before */
+    daemon_process_signal_workers(&a->daemon, SIGCONT);
+
+    assert_int_equal(count_outcomes(a->victim, 1, KILN_OK), 1);
+    unsigned refused = count_outcomes(a->attacker, QUEUED, KILN_BUSY);
+    assert_in_range(refused, 1, QUEUED - 4);
+}
+
+static void one_users_records_leave_room_for_the_others(void **state)
+{
+    struct arena *a = *state;
+    attack_need_root();
+    for (uint32_t n = 0; n < RECORDS_MOST; n++)
+        assert_int_equal(attack_put(a->attacker, 20 + n, TIER_USER, "SolverX", 1), KILN_OK);
+    assert_int_equal(attack_put(a->attacker, 40, TIER_USER, "SolverX", 1), KILN_FULL);
+    assert_int_equal(attack_put(a->victim, 40, TIER_USER, "SolverX", 1), KILN_OK);
+    assert_int_equal(attack_ask(a->victim, MESSAGE_tuning_remove, FORGET_OWN, NULL), KILN_OK);
+    assert_int_equal(attack_ask(a->attacker, MESSAGE_tuning_remove, FORGET_OWN, NULL), KILN_OK);
+}
+
+static void one_users_leases_leave_room_for_the_others(void **state)
+{
+    struct arena *a = *state;
+    attack_need_root();
+    for (uint32_t n = 0; n < LEASES_MOST_UID; n++)
+        assert_int_equal(attack_lease_take(a->attacker, 100 + n).code, KILN_OK);
+    assert_int_equal(attack_lease_take(a->attacker, 99).code, KILN_BUSY);
+    assert_int_equal(attack_lease_take(a->victim, 99).state, LEASE_OUTCOME_GRANTED);
+}
+
+static void one_users_kernels_leave_room_for_the_others(void **state)
+{
+    struct arena *a = *state;
+    attack_need_root();
+    victim_imports(a);
+    assert_int_equal(attack_import(a->attacker, a->large), KILN_FULL);
+    assert_int_equal(attack_fetch_name(a->victim, SECRET_PROGRAM, SECRET_ARGS).code, KILN_OK);
+    assert_int_equal(attack_import(a->victim, a->own), KILN_OK);
+}
+
+/* ---- whom the kernel cannot name ---- */
+
+static void the_overflow_uid_is_served_and_has_nothing_of_its_own(void **state)
+{
+    struct arena *a = *state;
+    char text[512];
+    attack_need_root();
+    struct attack_outcome shared = attack_fetch_source(a->victim, 74);
+    int fd = raw_greeted_as(&a->daemon, NOBODYS);
+    assert_int_equal(attack_fetch_source(fd, 74).tier, TIER_HOT);
+    assert_int_equal(attack_fetch(fd, shared.key).code, KILN_OK);
+    assert_int_equal(attack_import(fd, a->forged), KILN_DENIED);
+    assert_int_equal(attack_put(fd, 1, TIER_USER, "SolverX", 1), KILN_DENIED);
+    assert_int_equal(attack_lease_take(fd, 1).code, KILN_DENIED);
+    assert_int_equal(attack_ask(fd, MESSAGE_clear, "{\"all\":true}", NULL), KILN_DENIED);
+    assert_int_equal(attack_ask(fd, MESSAGE_tuning_remove, FORGET_OWN, text), KILN_DENIED);
+    assert_says(text, "uid 65534 is nobody's");
+    close(fd);
+}
+
+/* ---- through the library ---- */
+
+static int attack_by_library(const struct arena *a)
+{
+    const struct kiln_client_options options = { .size = sizeof(options),
+                                                 .socket_path = a->daemon.socket };
+    struct kiln_client *client = NULL;
+    struct kiln_kernel *kernel = NULL;
+    char *json = NULL;
+    if (setgroups(0, NULL) < 0 || setresgid(ATTACKER, ATTACKER, ATTACKER) < 0 ||
+        setresuid(ATTACKER, ATTACKER, ATTACKER) < 0 || kiln_client_open(&options, &client, NULL))
+        return 1;
+    if (kiln_kernel_fetch(client, a->key, 0, &kernel, NULL) != KILN_E_NOT_FOUND)
+        return 2;
+    if (kiln_kernel_fetch_named(client, DEVICE, SECRET_PROGRAM, SECRET_ARGS, 0, &kernel, NULL) !=
+        KILN_E_NOT_FOUND)
+        return 3;
+    const struct kiln_admin_call call = { .size = sizeof(call),
+                                          .request = "clear",
+                                          .json = "{\"all\":true}" };
+    if (kiln_admin_call(client, &call, &json, NULL) != KILN_E_DENIED)
+        return 4;
+    kiln_client_close(client);
+    return 0;
+}
+
+static void through_the_library_it_is_the_same(void **state)
+{
+    struct arena *a = *state;
+    attack_need_root();
+    victim_imports(a);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(attack_by_library(a));
+    assert_int_equal(wait_program(pid), 0);
+    assert_int_equal(attack_fetch_name(a->victim, SECRET_PROGRAM, SECRET_ARGS).code, KILN_OK);
+}
+
+#define ATTACK(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ATTACK(what_the_attacker_imports_answers_the_attacker_alone),
+        ATTACK(nothing_for_everyone_is_taken_from_a_user),
+        ATTACK(no_request_stores_an_object_under_a_key),
+        ATTACK(nobody_else_writes_where_kilnd_keeps_things),
+        ATTACK(the_attacker_neither_drops_nor_unpins_nor_cools_what_others_have),
+        ATTACK(nothing_that_is_the_victims_alone_is_told_to_the_attacker),
+        ATTACK(what_the_victim_does_with_his_own_makes_no_event),
+        ATTACK(a_key_that_is_guessed_right_is_answered_like_one_that_is_not_there),
+        ATTACK(a_lease_is_neither_reported_nor_taken_by_another),
+        ATTACK(one_users_connections_leave_room_for_the_others),
+        ATTACK(one_users_queue_leaves_room_for_the_others),
+        ATTACK(one_users_records_leave_room_for_the_others),
+        ATTACK(one_users_leases_leave_room_for_the_others),
+        ATTACK(one_users_kernels_leave_room_for_the_others),
+        ATTACK(the_overflow_uid_is_served_and_has_nothing_of_its_own),
+        ATTACK(through_the_library_it_is_the_same),
+    };
+    return cmocka_run_group_tests_name("attacks", tests, begin, end);
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The compilers' sandbox as kilnd and its operator see it: sources that mean ill through a real
+ * kilnd, and hosts that do not give every layer (kilnd runs behind a filter of system calls).
+ */
+#include "common/fs.h"
+#include "tests/support/raw_client.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define KERNEL "extern \"C\" __attribute__((global)) void k(int *y) { y[0] = VALUE; }\n"
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ADDRESSES_ARE_LIMITED false /* a sanitizer takes terabytes of them */
+#else
+#define ADDRESSES_ARE_LIMITED true
+#endif
+#define LANDLOCK_FIRST_CALL 444 /* landlock_create_ruleset, on every architecture */
+
+struct fixture {
+    struct daemon_process daemon;
+    struct program_result result;
+    int fd; /* a greeted client */
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    daemon_process_init(&f.daemon);
+    f.daemon.keep_log = true;
+    f.fd = -1;
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    if (f->fd >= 0)
+        close(f->fd);
+    daemon_process_remove(&f->daemon);
+    return 0;
+}
+
+static void start(struct fixture *f)
+{
+    daemon_process_start(&f->daemon);
+    f->fd = raw_greeted(&f->daemon);
+}
+
+/* kilnd's answer to a source for gfx90a: KILN_OK when it is a kernel. */
+static enum kiln_code ask(struct fixture *f, const char *options, const char *source,
+                          char text[512])
+{
+    static struct raw_frame frame;
+    raw_send_source(f->fd, 5, "gfx90a", options, bytes_of_text(source));
+    assert_true(raw_receive(f->fd, &frame));
+    text[0] = '\0';
+    enum kiln_code code = raw_refusal(&frame, text);
+    raw_close_descriptors(&frame);
+    return code;
+}
+
+static void need_compiler(struct fixture *f)
+{
+    run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--json", NULL);
+    if (f->result.status == 0 && strstr(f->result.output, "\"amdgpu\""))
+        return;
+    print_message("skipped: no compiler for AMD GPUs here\n");
+    teardown((void **)&f);
+    skip();
+}
+
+static void still_compiles(struct fixture *f)
+{
+    static int number;
+    char options[32], text[512];
+    snprintf(options, sizeof(options), "-DVALUE=%d", ++number);
+    enum kiln_code code = ask(f, options, KERNEL, text);
+    if (code)
+        fail_msg("no kernel is made any more: %s", text);
+}
+
+/* ---- sources that mean ill ---- */
+
+static void options_that_load_code_or_name_files_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const bad[] = {
+        "-fplugin=/tmp/fork-bomb.so",
+        "-Xclang -load -Xclang /tmp/fork-bomb.so",
+        "-fpass-plugin=/tmp/fork-bomb.so",
+        "-mllvm -load=/tmp/fork-bomb.so",
+        "-B/tmp",
+        "-fuse-ld=/tmp/fork-bomb",
+        "--embed-dir=/etc",
+        "-save-temps",
+    };
+    char text[512];
+    start(f);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        if (ask(f, bad[i], KERNEL, text) != KILN_DENIED)
+            fail_msg("'%s' was not refused: %s", bad[i], text);
+    }
+    assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
+}
+
+/* Each level holds the one below a dozen times: a few kilobytes that want a hundred gigabytes. */
+static char *bomb_source(void)
+{
+    static char source[8192];
+    size_t used =
+        (size_t)snprintf(source, sizeof(source),
+                         "template <int N, class... T> struct Bomb {\n"
+                         "  using type = typename Bomb<N - 1, T..., T..., int[N]>::type;\n"
+                         "};\n"
+                         "template <class... T> struct Bomb<0, T...> { using type = int; };\n"
+                         "Bomb<60, int, char>::type x;\n");
+    snprintf(source + used, sizeof(source) - used, "%s", KERNEL);
+    return source;
+}
+
+static void a_template_bomb_ends_at_the_memory_limit(void **state)
+{
+    struct fixture *f = *state;
+    char text[512];
+    if (!ADDRESSES_ARE_LIMITED)
+        skip();
+    f->daemon.arguments[0] = "--compile-memory";
+    f->daemon.arguments[1] = "1GiB";
+    start(f);
+    need_compiler(f);
+    assert_int_equal(ask(f, "-DVALUE=1", bomb_source(), text), KILN_COMPILE_FAILED);
+    assert_says(text, "memory");
+    still_compiles(f);
+}
+
+static bool all_are_idle(void *context)
+{
+    struct fixture *f = context;
+    run_program(&f->daemon, &f->result, "kilnctl", "status", "--json", NULL);
+    assert_int_equal(f->result.status, 0);
+    KILN_AUTO(json) struct json *status = result_json(&f->result);
+    const struct json *workers = json_get(status, "workers");
+    return json_get_u64(workers, "idle", 0) == json_get_u64(workers, "total", 1);
+}
+
+/* Types that double with each level; none of them is much. */
+static const char endless_source[] =
+    "template <unsigned long N, int D> struct Walk {\n"
+    "  static constexpr unsigned long value =\n"
+    "      Walk<N * 2, D - 1>::value ^ Walk<N * 2 + 1, D - 1>::value;\n"
+    "};\n"
+    "template <unsigned long N> struct Walk<N, 0> { static constexpr unsigned long value = N; };\n"
+    "static_assert(Walk<1, 60>::value != 1, \"\");\n" KERNEL;
+
+static void a_compile_without_end_is_ended(void **state)
+{
+    struct fixture *f = *state;
+    char text[512];
+    f->daemon.arguments[0] = "--compile-timeout";
+    f->daemon.arguments[1] = "2s";
+    start(f);
+    need_compiler(f);
+    assert_int_equal(ask(f, "-DVALUE=1", endless_source, text), KILN_COMPILE_FAILED);
+    assert_says(text, "compile_timeout");
+    assert_int_equal(daemon_stat(&f->daemon, "worker_timeouts"), 1);
+    assert_true(wait_until(all_are_idle, f)); /* another has taken its place */
+}
+
+/* ---- hosts that give less ---- */
+
+/* In kilnd's process: the call |number| fails with |error| there and in all that it starts. */
+static void forbid(long number, int error)
+{
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = { .len = sizeof(steps) / sizeof(steps[0]), .filter = steps };
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(125);
+}
+
+static void forbid_namespaces(void *context)
+{
+    (void)context;
+    forbid(SYS_unshare, EPERM);
+}
+
+static void forbid_landlock(void *context)
+{
+    (void)context;
+    forbid(LANDLOCK_FIRST_CALL, ENOSYS);
+}
+
+static const struct json *sandbox_of(struct fixture *f, struct json **ret_status)
+{
+    run_program(&f->daemon, &f->result, "kilnctl", "status", "--json", NULL);
+    assert_int_equal(f->result.status, 0);
+    *ret_status = result_json(&f->result);
+    return json_get(json_get(*ret_status, "workers"), "sandbox");
+}
+
+static bool has_said(void *context)
+{
+    struct fixture *f = context;
+    KILN_AUTO(json) struct json *status = NULL;
+    return json_get(sandbox_of(f, &status), "layers") != NULL;
+}
+
+static unsigned lines_about(const struct fixture *f, const char *what)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    char path[256];
+    unsigned count = 0;
+    BUFFER_AUTO struct buffer log;
+    buffer_init(&log, 1u << 20);
+    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.folder);
+    must(fs_read_file(path, 1u << 20, &log, &err), err);
+    buffer_put_u8(&log, 0);
+    for (const char *at = (const char *)log.data; (at = strstr(at, what)); at++)
+        count++;
+    return count;
+}
+
+static void expect_missing(struct fixture *f, const char *layer)
+{
+    KILN_AUTO(json) struct json *status = NULL;
+    assert_true(wait_until(has_said, f));
+    const struct json *sandbox = sandbox_of(f, &status);
+    assert_false(json_get_bool(json_get(sandbox, "layers"), layer, true));
+    assert_says(json_get_text(sandbox, "missing", ""), layer);
+    assert_says(json_get_text(sandbox, "why", ""), layer);
+    assert_true(*json_get_text(sandbox, "to_do", ""));
+}
+
+static void expect_doctor_fails(struct fixture *f, const char *says)
+{
+    run_program(&f->daemon, &f->result, "kilnctl", "doctor", NULL);
+    assert_says(f->result.output, says);
+    assert_int_not_equal(f->result.status, 0);
+}
+
+static void what_this_host_gives_is_shown(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(json) struct json *status = NULL;
+    start(f);
+    assert_true(wait_until(has_said, f));
+    const struct json *sandbox = sandbox_of(f, &status);
+    assert_string_equal(json_get_text(sandbox, "policy", ""), "warn");
+    assert_true(json_get_bool(json_get(sandbox, "layers"), "no_new_privileges", false));
+    assert_int_equal(json_get(sandbox, "missing") != NULL,
+                     lines_about(f, "without these layers") == 1);
+    run_program(&f->daemon, &f->result, "kilnctl", "status", NULL);
+    assert_says(f->result.output, "workers.sandbox.layers.seccomp");
+}
+
+static void without_namespaces_compilers_run_and_one_line_says_so(void **state)
+{
+    struct fixture *f = *state;
+    f->daemon.prepare = forbid_namespaces;
+    f->daemon.arguments[0] = "--workers";
+    f->daemon.arguments[1] = "3";
+    start(f);
+    need_compiler(f);
+    still_compiles(f);
+    expect_missing(f, "network");
+    expect_missing(f, "processes");
+    assert_int_equal(lines_about(f, "without these layers of their sandbox"), 1);
+    assert_int_equal(lines_about(f, "CAP_SYS_ADMIN"), 1); /* and what to do */
+}
+
+static void without_namespaces_no_compiler_starts_where_they_are_required(void **state)
+{
+    struct fixture *f = *state;
+    char text[512];
+    f->daemon.prepare = forbid_namespaces;
+    f->daemon.arguments[0] = "--sandbox";
+    f->daemon.arguments[1] = "require";
+    start(f);
+    assert_int_equal(ask(f, "-DVALUE=1", KERNEL, text), KILN_UNAVAILABLE);
+    assert_says(text, "missing: mounts, processes, proc, network, ipc");
+    assert_says(text, "sandbox");
+    expect_missing(f, "network");
+    expect_doctor_fails(f, "compilers do not start");
+    assert_int_equal(daemon_stat(&f->daemon, "worker_crashes"), 0);
+}
+
+static void without_landlock_no_compiler_starts_where_it_is_required(void **state)
+{
+    struct fixture *f = *state;
+    char text[512];
+    f->daemon.prepare = forbid_landlock;
+    f->daemon.arguments[0] = "--sandbox";
+    f->daemon.arguments[1] = "require";
+    start(f);
+    assert_int_equal(ask(f, "-DVALUE=1", KERNEL, text), KILN_UNAVAILABLE);
+    assert_says(text, "landlock");
+    expect_missing(f, "landlock");
+}
+
+/* Wherever all layers are to be had, as a packaged kilnd finds them. */
+static void where_every_layer_is_required_and_there_compilers_do_their_work(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(json) struct json *status = NULL;
+    f->daemon.arguments[0] = "--sandbox";
+    f->daemon.arguments[1] = "require";
+    start(f);
+    assert_true(wait_until(has_said, f));
+    if (json_get(sandbox_of(f, &status), "missing")) {
+        print_message("skipped: this host does not give all layers\n");
+        json_auto(&status);
+        status = NULL;
+        teardown(state);
+        skip();
+    }
+    need_compiler(f);
+    still_compiles(f);
+}
+
+#define SANDBOX_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SANDBOX_TEST(options_that_load_code_or_name_files_are_refused),
+        SANDBOX_TEST(a_template_bomb_ends_at_the_memory_limit),
+        SANDBOX_TEST(a_compile_without_end_is_ended),
+        SANDBOX_TEST(what_this_host_gives_is_shown),
+        SANDBOX_TEST(without_namespaces_compilers_run_and_one_line_says_so),
+        SANDBOX_TEST(without_namespaces_no_compiler_starts_where_they_are_required),
+        SANDBOX_TEST(without_landlock_no_compiler_starts_where_it_is_required),
+        SANDBOX_TEST(where_every_layer_is_required_and_there_compilers_do_their_work),
+    };
+    return cmocka_run_group_tests_name("sandbox", tests, NULL, NULL);
+}

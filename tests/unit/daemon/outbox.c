@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+/* Replies into a socket that takes them in pieces: whatever it takes at a time, wherever it has
+ * enough, is interrupted or is closed, the bytes come whole and in order, each descriptor once and
+ * with its frame's first byte, and nothing stays charged. */
+#include "daemon/server/outbox.h"
+
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define SOCKET 1000 /* no descriptor of ours */
+#define STREAM_MOST (64u << 10)
+#define FILES_MOST 16
+#define FOR_EVER SIZE_MAX
+
+/* ---- the socket ---- */
+
+static struct {
+    size_t piece;     /* bytes that one call takes at most */
+    size_t stops_at;  /* the next call fails once so many bytes have come */
+    int stops_with;   /* errno of that */
+    unsigned stops;   /* how often, before it goes on */
+    int with_files;   /* errno of calls with descriptors; 0: none */
+    unsigned refused; /* how many of those are left */
+    uint8_t stream[STREAM_MOST];
+    size_t size;
+    struct {
+        size_t at; /* of the stream */
+        int fd;
+    } files[FILES_MOST];
+    size_t file_count;
+} peer;
+
+static bool stops(void)
+{
+    if (peer.stops == 0 || peer.size < peer.stops_at)
+        return false;
+    peer.stops--;
+    errno = peer.stops_with;
+    return true;
+}
+
+/* How much of |size| the next call takes. */
+static size_t room_for(size_t size)
+{
+    size_t most = peer.piece;
+    if (peer.stops > 0 && peer.stops_at - peer.size < most)
+        most = peer.stops_at - peer.size;
+    return size < most ? size : most;
+}
+
+static void take(const void *data, size_t size)
+{
+    assert_true(peer.size + size <= STREAM_MOST);
+    memcpy(peer.stream + peer.size, data, size);
+    peer.size += size;
+}
+
+ssize_t __real_send(int fd, const void *data, size_t size, int flags);
+ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
+
+ssize_t __wrap_send(int fd, const void *data, size_t size, int flags)
+{
+    if (fd != SOCKET)
+        return __real_send(fd, data, size, flags);
+    assert_int_equal(flags, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (stops())
+        return -1;
+    size_t taken = room_for(size);
+    take(data, taken);
+    return (ssize_t)taken;
+}
+
+static void take_files(const struct msghdr *m)
+{
+    const struct cmsghdr *c = CMSG_FIRSTHDR(m);
+    size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    assert_int_equal(c->cmsg_type, SCM_RIGHTS);
+    assert_true(count > 0 && peer.file_count + count <= FILES_MOST);
+    for (size_t i = 0; i < count; i++, peer.file_count++) {
+        peer.files[peer.file_count].at = peer.size;
+        memcpy(&peer.files[peer.file_count].fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+    }
+}
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+    if (fd != SOCKET)
+        return __real_sendmsg(fd, m, flags);
+    assert_int_equal(flags, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (m->msg_control && peer.refused > 0) {
+        peer.refused--;
+        errno = peer.with_files;
+        return -1;
+    }
+    if (stops())
+        return -1;
+    size_t whole = 0;
+    for (size_t i = 0; i < m->msg_iovlen; i++)
+        whole += m->msg_iov[i].iov_len;
+    size_t taken = room_for(whole), left = taken;
+    assert_true(taken > 0);
+    if (m->msg_control)
+        take_files(m);
+    for (size_t i = 0; left > 0; i++) {
+        size_t part = m->msg_iov[i].iov_len < left ? m->msg_iov[i].iov_len : left;
+        take(m->msg_iov[i].iov_base, part);
+        left -= part;
+    }
+    return (ssize_t)taken;
+}
+
+/* ---- objects, counted ---- */
+
+static unsigned references;
+
+struct object *object_ref(struct object *object)
+{
+    references++;
+    return object;
+}
+
+struct object *object_unref(struct object *object)
+{
+    references -= object ? 1 : 0;
+    return NULL;
+}
+
+/* ---- frames of each kind ---- */
+
+#define FRAMES 8
+#define LARGE 5000 /* more than is worth a copy */
+
+struct fixture {
+    struct account account;
+    struct outbox box;
+    struct object files[3], inlaid[3];
+    struct object *lists[FRAMES][2];
+    struct inlay inlays[3];
+    struct outgoing frames[FRAMES];
+    uint8_t body[LARGE];
+    uint8_t expected[STREAM_MOST];
+    size_t expected_size, begins[FRAMES];
+    struct kiln_err err;
+};
+
+static void expect(struct fixture *f, const void *data, size_t size)
+{
+    memcpy(f->expected + f->expected_size, data, size);
+    f->expected_size += size;
+}
+
+static void add_frame(struct fixture *f, unsigned number, size_t size, struct object *first,
+                      struct object *second)
+{
+    struct outgoing *frame = &f->frames[number];
+    f->lists[number][0] = first;
+    f->lists[number][1] = second;
+    frame->body = bytes_of(f->body, size);
+    frame->objects = f->lists[number];
+    frame->object_count = (first ? 1u : 0u) + (second ? 1u : 0u);
+}
+
+/* Before the body, in it and behind it. */
+static void add_inlays(struct fixture *f, unsigned number)
+{
+    struct outgoing *frame = &f->frames[number];
+    const size_t places[] = { 0, 11, frame->body.size };
+    for (size_t i = 0; i < 3; i++)
+        f->inlays[i] = (struct inlay){ places[i], &f->inlaid[i] };
+    frame->inlays = f->inlays;
+    frame->inlay_count = 3;
+}
+
+static void expect_frame(struct fixture *f, unsigned number)
+{
+    uint8_t raw[FRAME_HEADER_SIZE];
+    struct outgoing *frame = &f->frames[number];
+    size_t at = 0;
+    frame->header = (struct frame_header){
+        .version = FRAME_VERSION,
+        .type = MESSAGE_kernels,
+        .request_id = number,
+        .body_size = (uint32_t)(frame->body.size + inlaid_size(frame->inlays, frame->inlay_count)),
+        .descriptors = (uint16_t)frame->object_count,
+    };
+    frame_header_write(raw, &frame->header);
+    f->begins[number] = f->expected_size;
+    expect(f, raw, sizeof(raw));
+    for (size_t i = 0; i < frame->inlay_count; i++) {
+        expect(f, frame->body.data + at, frame->inlays[i].at - at);
+        expect(f, frame->inlays[i].object->data, frame->inlays[i].object->size);
+        at = frame->inlays[i].at;
+    }
+    expect(f, frame->body.data + at, frame->body.size - at);
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    static const char *const texts[] = { "first inlay", "2", "and the third of them" };
+    f = (struct fixture){ .err = KILN_ERR_INIT };
+    for (size_t i = 0; i < sizeof(f.body); i++)
+        f.body[i] = (uint8_t)(i * 7 + i / 256);
+    for (int i = 0; i < 3; i++) {
+        f.files[i] = (struct object){ .fd = 500 + i };
+        f.inlaid[i].data = (const uint8_t *)texts[i];
+        f.inlaid[i].size = strlen(texts[i]);
+    }
+    add_frame(&f, 0, 10, NULL, NULL);
+    add_frame(&f, 1, 40, &f.files[0], &f.files[1]);
+    add_frame(&f, 2, 0, NULL, NULL);
+    add_frame(&f, 3, 30, NULL, NULL);
+    add_inlays(&f, 3);
+    add_frame(&f, 4, LARGE, NULL, NULL);
+    add_frame(&f, 5, 20, &f.files[2], NULL);
+    add_frame(&f, 6, 50, NULL, NULL);
+    add_frame(&f, 7, 60, NULL, NULL);
+    for (unsigned i = 0; i < FRAMES; i++)
+        expect_frame(&f, i);
+    *state = &f;
+    return 0;
+}
+
+/* ---- a pass ---- */
+
+static void open_box(struct fixture *f, size_t piece)
+{
+    memset(&peer, 0, sizeof(peer));
+    peer.piece = piece;
+    references = 0;
+    f->account = (struct account){ .uid = 1000, .limit = 1u << 20 };
+    outbox_init(&f->box, &f->account, 1u << 20);
+}
+
+static void stop_at(size_t at, int with, unsigned times)
+{
+    peer.stops_at = at;
+    peer.stops_with = with;
+    peer.stops = times;
+}
+
+static enum kiln_code send_all(struct fixture *f, bool hold)
+{
+    enum kiln_code rc = KILN_OK;
+    for (unsigned i = 0; i < FRAMES && !rc; i++)
+        rc = outbox_send(&f->box, SOCKET, &f->frames[i], hold, &f->err);
+    return rc;
+}
+
+static void flush_all(struct fixture *f)
+{
+    for (unsigned i = 0; !outbox_is_empty(&f->box); i++) {
+        assert_true(i < 4 * STREAM_MOST);
+        must(outbox_flush(&f->box, SOCKET, &f->err), f->err);
+    }
+}
+
+static void assert_nothing_is_held(struct fixture *f)
+{
+    assert_true(outbox_is_empty(&f->box));
+    assert_int_equal(f->box.bytes, 0);
+    assert_int_equal(f->account.bytes, 0);
+    assert_int_equal(references, 0);
+}
+
+static void assert_all_came(struct fixture *f)
+{
+    const size_t places[] = { f->begins[1], f->begins[1], f->begins[5] };
+    assert_int_equal(peer.size, f->expected_size);
+    assert_memory_equal(peer.stream, f->expected, f->expected_size);
+    assert_int_equal(peer.file_count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(peer.files[i].at, places[i]);
+        assert_int_equal(peer.files[i].fd, 500 + i);
+    }
+    assert_nothing_is_held(f);
+}
+
+/* ---- tests ---- */
+
+static void a_socket_that_takes_all_gets_all_at_once(void **state)
+{
+    struct fixture *f = *state;
+    open_box(f, FOR_EVER);
+    must(send_all(f, /* hold= */ false), f->err);
+    assert_all_came(f);
+}
+
+static void pieces_of_any_size_come_whole_and_in_order(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t piece = 1; piece <= f->expected_size + 1; piece += piece < 200 ? 1 : 97) {
+        for (unsigned hold = 0; hold < 2; hold++) {
+            open_box(f, piece);
+            must(send_all(f, hold), f->err);
+            flush_all(f);
+            assert_all_came(f);
+        }
+    }
+}
+
+static void a_socket_that_is_full_at_any_byte_gets_the_rest_later(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t at = 0; at < f->expected_size; at++) {
+        for (unsigned hold = 0; hold < 2; hold++) {
+            open_box(f, FOR_EVER);
+            stop_at(at, EAGAIN, FRAMES + 2); /* for all that is sent behind it, too */
+            must(send_all(f, hold), f->err);
+            flush_all(f);
+            assert_all_came(f);
+        }
+    }
+}
+
+static void a_signal_at_any_byte_changes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t at = 0; at < f->expected_size; at++) {
+        open_box(f, FOR_EVER);
+        stop_at(at, EINTR, 3);
+        must(send_all(f, /* hold= */ false), f->err);
+        flush_all(f);
+        assert_int_equal(peer.stops, 0);
+        assert_all_came(f);
+    }
+}
+
+static void a_peer_that_goes_at_any_byte_is_told_and_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t at = 0; at < f->expected_size; at++) {
+        open_box(f, /* piece= */ 1000);
+        stop_at(at, at % 2 ? EPIPE : ECONNRESET, 1);
+        enum kiln_code rc = send_all(f, at % 3 == 0);
+        while (!rc && !outbox_is_empty(&f->box))
+            rc = outbox_flush(&f->box, SOCKET, &f->err);
+        assert_int_equal(rc, KILN_UNAVAILABLE);
+        assert_says(f->err.text, "the peer is gone");
+        assert_memory_equal(peer.stream, f->expected, peer.size);
+        outbox_done(&f->box);
+        assert_nothing_is_held(f);
+    }
+}
+
+/* Without a byte sent they have not gone, so they go again. */
+static void descriptors_that_the_kernel_refuses_go_later_with_their_frame(void **state)
+{
+    struct fixture *f = *state;
+    static const int reasons[] = { ETOOMANYREFS, ENOBUFS, ENOMEM };
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+        open_box(f, /* piece= */ 33);
+        peer.with_files = reasons[i];
+        peer.refused = 4;
+        must(outbox_send(&f->box, SOCKET, &f->frames[0], /* hold= */ false, &f->err), f->err);
+        flush_all(f);
+        must(outbox_send(&f->box, SOCKET, &f->frames[1], /* hold= */ false, &f->err), f->err);
+        assert_true(f->box.starved);
+        for (unsigned k = 2; k < FRAMES; k++)
+            must(outbox_send(&f->box, SOCKET, &f->frames[k], /* hold= */ false, &f->err), f->err);
+        flush_all(f);
+        assert_false(f->box.starved);
+        assert_all_came(f);
+    }
+}
+
+static void what_is_beyond_the_limit_is_refused_and_not_charged(void **state)
+{
+    struct fixture *f = *state;
+    open_box(f, FOR_EVER);
+    stop_at(0, EAGAIN, 100);
+    f->account.limit = LARGE;
+    must(outbox_send(&f->box, SOCKET, &f->frames[1], /* hold= */ false, &f->err), f->err);
+    size_t held = f->account.bytes;
+    assert_int_equal(outbox_send(&f->box, SOCKET, &f->frames[4], /* hold= */ false, &f->err),
+                     KILN_FULL);
+    assert_says(f->err.text, "of unread replies here");
+    assert_int_equal(f->account.bytes, held);
+    f->box.limit = held;
+    assert_int_equal(outbox_send(&f->box, SOCKET, &f->frames[3], /* hold= */ false, &f->err),
+                     KILN_FULL);
+    assert_says(f->err.text, "wait for a peer that does not read");
+    outbox_done(&f->box);
+    assert_nothing_is_held(f);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, set_up)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_socket_that_takes_all_gets_all_at_once),
+        TEST(pieces_of_any_size_come_whole_and_in_order),
+        TEST(a_socket_that_is_full_at_any_byte_gets_the_rest_later),
+        TEST(a_signal_at_any_byte_changes_nothing),
+        TEST(a_peer_that_goes_at_any_byte_is_told_and_leaves_nothing),
+        TEST(descriptors_that_the_kernel_refuses_go_later_with_their_frame),
+        TEST(what_is_beyond_the_limit_is_refused_and_not_charged),
+    };
+    return cmocka_run_group_tests_name("outbox", tests, NULL, NULL);
+}

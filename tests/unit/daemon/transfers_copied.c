@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* What kilnd does with the folder of a process that a unit started: copying its file, which can be
+ * stopped, and removing the rest, which may fail. */
+#include "tests/unit/daemon/transfers_fixture.h"
+
+#include "common/fs.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <linux/fs.h>
+#include <semaphore.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- copying, byte by byte, as the test says ---- */
+
+static struct {
+    sem_t begun, go;
+    unsigned pieces;
+} copying;
+
+ssize_t __real_copy_file_range(int from, off_t *from_at, int to, off_t *to_at, size_t size,
+                               unsigned flags);
+ssize_t __wrap_copy_file_range(int from, off_t *from_at, int to, off_t *to_at, size_t size,
+                               unsigned flags);
+
+ssize_t __wrap_copy_file_range(int from, off_t *from_at, int to, off_t *to_at, size_t size,
+                               unsigned flags)
+{
+    assert_true(size > 0);
+    copying.pieces++;
+    sem_post(&copying.begun);
+    sem_wait(&copying.go);
+    return __real_copy_file_range(from, from_at, to, to_at, 1, flags);
+}
+
+int __real_ioctl(int fd, unsigned long request, ...);
+int __wrap_ioctl(int fd, unsigned long request, ...);
+
+/* No filesystem here shares blocks. */
+int __wrap_ioctl(int fd, unsigned long request, ...)
+{
+    va_list args;
+    va_start(args, request);
+    void *argument = va_arg(args, void *);
+    va_end(args);
+    if (request != FICLONE)
+        return __real_ioctl(fd, request, argument);
+    errno = EOPNOTSUPP;
+    return -1;
+}
+
+static void go_on(unsigned pieces)
+{
+    for (unsigned i = 0; i < pieces; i++)
+        sem_post(&copying.go);
+}
+
+/* |t| has begun to be copied. */
+static void begin(struct fixture *f, struct transfer *t)
+{
+    sem_init(&copying.begun, 0, 0);
+    sem_init(&copying.go, 0, 0);
+    copying.pieces = 0;
+    start_unit(f);
+    open_transfers(f);
+    transfers_start(f->transfers, &t->task);
+    while (sem_trywait(&copying.begun) != 0)
+        loop_turn(f->loop);
+}
+
+static void assert_dropped(struct fixture *f, const struct transfer *t, enum kiln_code code,
+                           const char *says)
+{
+    const struct transfer_outcome *o = &t->task.outcome;
+    assert_int_equal(o->err.code, code);
+    assert_says(o->err.text, says);
+    assert_string_equal(o->path, "");
+    assert_int_equal(copying.pieces, 1);
+    assert_int_equal(files_in_staging(f), 0);
+}
+
+static void a_copy_is_made_piece_by_piece(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t = transfer_of(f, "good");
+    begin(f, &t);
+
+    go_on(7);
+    wait_for(f, &t);
+
+    must(t.task.outcome.err.code, t.task.outcome.err);
+    assert_int_equal(copying.pieces, 7);
+    take_result(&t.task.outcome, "package");
+}
+
+static void a_cancelled_transfer_is_not_copied_to_its_end(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t = transfer_of(f, "good");
+    begin(f, &t);
+
+    transfers_cancel(f->transfers, &t.task);
+    go_on(7);
+    wait_for(f, &t);
+
+    assert_dropped(f, &t, KILN_CANCELLED, "the transfer was cancelled");
+}
+
+static void a_stop_does_not_wait_for_a_whole_copy(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t = transfer_of(f, "good");
+    begin(f, &t);
+
+    transfers_stop(f->transfers);
+    go_on(7);
+    wait_for(f, &t);
+
+    assert_dropped(f, &t, KILN_UNAVAILABLE, "kilnd is shutting down");
+}
+
+/* ---- removing ---- */
+
+static bool litter_stays;
+static char logged[512];
+
+int __real_unlinkat(int parent, const char *name, int flags);
+int __wrap_unlinkat(int parent, const char *name, int flags);
+
+int __wrap_unlinkat(int parent, const char *name, int flags)
+{
+    if (!litter_stays || strcmp(name, "litter") != 0)
+        return __real_unlinkat(parent, name, flags);
+    errno = EACCES;
+    return -1;
+}
+
+void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
+    KILN_PRINTF(3, 4);
+
+void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
+{
+    (void)fields;
+    va_list args;
+    va_start(args, fmt);
+    if (event == LOG_EVENT_folder_kept)
+        vsnprintf(logged, sizeof(logged), fmt, args);
+    va_end(args);
+}
+
+static void what_cannot_be_removed_is_said_and_the_file_counts(void **state)
+{
+    struct fixture *f = *state;
+    struct transfer t = transfer_of(f, "good");
+    logged[0] = '\0';
+    litter_stays = true;
+
+    struct transfer_outcome *o = run(f, &t);
+    litter_stays = false;
+
+    must(o->err.code, o->err);
+    take_result(o, "package");
+    assert_says(logged, "cannot remove 'litter': Permission denied");
+    assert_says(logged, f->staging);
+    assert_int_equal(files_in_staging(f), 1);
+    must(fs_empty(f->staging, &f->err), f->err);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_copy_is_made_piece_by_piece),
+        TEST(a_cancelled_transfer_is_not_copied_to_its_end),
+        TEST(a_stop_does_not_wait_for_a_whole_copy),
+        TEST(what_cannot_be_removed_is_said_and_the_file_counts),
+    };
+    return cmocka_run_group_tests_name("transfers_copied", tests, NULL, NULL);
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The whole sandbox of a compiler, from within: each test is a process in it that tries what must
+ * not work.  With less than all layers (a container) a test skips what its own layer is missing
+ * for.
+ */
+#include "engine/compile/confine.h"
+
+#include "common/fs.h"
+#include "engine/sandbox/capabilities.h"
+#include "engine/sandbox/change_user.h"
+#include "tests/support/test.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NOBODY 65534
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FORKS_MOST 0 /* each takes milliseconds there: the bounds alone are looked at */
+#else
+#define FORKS_MOST 20000
+#endif
+
+struct seen { /* by the process within */
+    struct sandbox_report report;
+    struct kiln_err err;
+    long numbers[4];
+    char text[200];
+};
+
+struct fixture {
+    char folder[64];
+    struct seen *seen; /* shared with it */
+    pid_t outside;     /* a process that it must not reach: the test itself */
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    strcpy(f.folder, "/tmp/kiln-test-confine-XXXXXX");
+    assert_non_null(mkdtemp(f.folder));
+    if (geteuid() == 0)
+        assert_int_equal(chown(f.folder, NOBODY, NOBODY), 0);
+    f.outside = getpid();
+    f.seen = mmap(NULL, sizeof(*f.seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(f.seen != MAP_FAILED);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    char path[128];
+    munmap(f->seen, sizeof(*f->seen));
+    snprintf(path, sizeof(path), "%s/inside", f->folder);
+    unlink(path);
+    assert_int_equal(rmdir(f->folder), 0);
+    return 0;
+}
+
+/* ---- going in ---- */
+
+static bool become_nobody(void *context)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    (void)context;
+    if (geteuid() == 0 && change_user(NOBODY, NOBODY, "test", &err))
+        return false;
+    return give_up_capabilities();
+}
+
+/* As kiln-compiler does it. */
+static void go_in(struct fixture *f)
+{
+    static struct confinement c;
+    bool privileged = has_capability(CAP_SYS_ADMIN);
+    if (!privileged && geteuid() == 0 && !become_nobody(NULL))
+        _exit(90);
+    setpgid(0, 0);
+    c.is_workers_user = geteuid() == 0;
+    if (confine_begin(&c, NULL, f->folder, become_nobody, NULL, &f->seen->err))
+        _exit(91);
+    if (!become_nobody(NULL) || chdir(f->folder) != 0)
+        _exit(92);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    confine_finish(&c, f->folder);
+    f->seen->report = c.report;
+}
+
+/* Its wait status; a sandbox without |layer| is no place for the test. */
+static int run_within(struct fixture *f, enum sandbox_layer layer,
+                      void (*attempt)(struct fixture *))
+{
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        go_in(f);
+        attempt(f);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) >= 90)
+        fail_msg("the sandbox cannot be entered (%d): %s", WEXITSTATUS(status), f->seen->err.text);
+    if (!report_has(&f->seen->report, layer)) {
+        print_message("skipped: %s\n", f->seen->report.why);
+        tear_down((void **)&f);
+        skip();
+    }
+    return status;
+}
+
+static void say(struct fixture *f, const char *what) { strncat(f->seen->text, what, 150); }
+
+/* ---- files ---- */
+
+static int can_make(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno;
+    close(fd);
+    return 0;
+}
+
+static void write_about(struct fixture *f)
+{
+    static const char *const places[] = { "/tmp/kiln-test-outside", "/dev/shm/kiln-test-outside",
+                                          "/var/tmp/kiln-test-outside", "../outside" };
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        if (can_make(places[i]) == 0)
+            say(f, places[i]);
+    }
+    f->seen->numbers[0] = can_make("inside");
+    f->seen->numbers[1] = symlink("/etc", "way") == 0 && can_make("way/kiln-test-outside") == 0;
+    f->seen->numbers[2] = chmod("/tmp", 0777) == 0 || rename("inside", "/tmp/kiln-test-out") == 0;
+    unlink("way");
+}
+
+static void its_folder_alone_can_be_written_to(void **state)
+{
+    struct fixture *f = *state;
+    memset(f->seen, 0, sizeof(*f->seen));
+    assert_int_equal(run_within(f, LAYER_landlock, write_about), 0);
+    assert_string_equal(f->seen->text, "");
+    assert_int_equal(f->seen->numbers[0], 0);
+    assert_int_equal(f->seen->numbers[1], 0);
+    assert_int_equal(f->seen->numbers[2], 0);
+}
+
+static void read_about(struct fixture *f)
+{
+    static const char *const places[] = { "/etc/shadow", "/etc/passwd", "/",        "/etc",
+                                          "/root",       "/home",       "/var/log", "/run" };
+    char environment[64];
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        if (open(places[i], O_RDONLY | O_CLOEXEC) >= 0)
+            say(f, places[i]);
+    }
+    snprintf(environment, sizeof(environment), "/proc/%d/environ", (int)f->outside);
+    f->seen->numbers[0] = open(environment, O_RDONLY | O_CLOEXEC) >= 0;
+    f->seen->numbers[1] = open("/usr/include", O_RDONLY | O_DIRECTORY | O_CLOEXEC) >= 0 ||
+                          open("/usr/lib", O_RDONLY | O_DIRECTORY | O_CLOEXEC) >= 0;
+}
+
+static void files_of_the_host_cannot_be_read(void **state)
+{
+    struct fixture *f = *state;
+    memset(f->seen, 0, sizeof(*f->seen));
+    assert_int_equal(run_within(f, LAYER_landlock, read_about), 0);
+    assert_string_equal(f->seen->text, "");
+    assert_int_equal(f->seen->numbers[0], 0);
+    assert_int_equal(f->seen->numbers[1], 1); /* but those of compilers can */
+}
+
+/* By the mounts alone: a file system that is read-only says so itself. */
+static void look_at_mounts(struct fixture *f)
+{
+    struct statvfs root, own;
+    f->seen->numbers[0] = statvfs("/", &root) == 0 && (root.f_flag & ST_RDONLY);
+    f->seen->numbers[1] = statvfs(".", &own) == 0 && !(own.f_flag & ST_RDONLY);
+}
+
+static void mounts_are_read_only_within_and_as_they_were_outside(void **state)
+{
+    struct fixture *f = *state;
+    struct statvfs before, after;
+    memset(f->seen, 0, sizeof(*f->seen));
+    assert_int_equal(statvfs("/", &before), 0);
+    assert_int_equal(run_within(f, LAYER_mounts, look_at_mounts), 0);
+    assert_int_equal(f->seen->numbers[0], 1);
+    assert_int_equal(f->seen->numbers[1], 1);
+    assert_int_equal(statvfs("/", &after), 0);
+    assert_int_equal(before.f_flag, after.f_flag);
+}
+
+/* ---- sockets and other calls ---- */
+
+static void open_sockets(struct fixture *f)
+{
+    static const struct {
+        int family, type;
+    } kinds[] = { { AF_INET, SOCK_STREAM }, { AF_INET, SOCK_DGRAM }, { AF_INET6, SOCK_STREAM },
+                  { AF_UNIX, SOCK_STREAM }, { AF_UNIX, SOCK_DGRAM }, { AF_UNIX, SOCK_SEQPACKET },
+                  { AF_NETLINK, SOCK_RAW }, { AF_PACKET, SOCK_RAW }, { AF_VSOCK, SOCK_STREAM } };
+    int pair[2];
+    char name[32];
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        errno = 0;
+        if (socket(kinds[i].family, kinds[i].type | SOCK_CLOEXEC, 0) >= 0 || errno != EPERM) {
+            snprintf(name, sizeof(name), "family %d; ", kinds[i].family);
+            say(f, name);
+        }
+    }
+    f->seen->numbers[0] = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0;
+}
+
+/* An abstract address needs a socket as well, so there is none. */
+static void no_socket_of_any_family_can_be_opened(void **state)
+{
+    struct fixture *f = *state;
+    memset(f->seen, 0, sizeof(*f->seen));
+    assert_int_equal(run_within(f, LAYER_seccomp, open_sockets), 0);
+    assert_string_equal(f->seen->text, "");
+    assert_int_equal(f->seen->numbers[0], 0);
+}
+
+struct call {
+    const char *name;
+    long number, arguments[3];
+    int expected;
+};
+
+#define CALL(name, ...)                           \
+    {                                             \
+#name, SYS_##name, { __VA_ARGS__ }, EPERM \
+    }
+
+static void make_calls(struct fixture *f)
+{
+    static const struct call calls[] = {
+        CALL(ptrace, PTRACE_TRACEME),
+        CALL(mount, 0),
+        CALL(umount2, 0),
+        CALL(pivot_root, 0),
+        CALL(chroot, 0),
+        CALL(bpf, 0),
+        CALL(keyctl, 0),
+        CALL(add_key, 0),
+        CALL(request_key, 0),
+        CALL(userfaultfd, 0),
+        CALL(perf_event_open, 0),
+        CALL(process_vm_readv, 0),
+        CALL(process_vm_writev, 0),
+        CALL(unshare, CLONE_NEWUSER),
+        CALL(setns, -1),
+        CALL(setuid, 0),
+        CALL(setsid, 0),
+        CALL(personality, ADDR_NO_RANDOMIZE),
+        CALL(name_to_handle_at, 0),
+        CALL(open_by_handle_at, 0),
+        CALL(fanotify_init, 0),
+        CALL(syslog, 0),
+        CALL(socket, AF_UNIX, SOCK_STREAM),
+        CALL(bind, -1),
+        CALL(connect, -1),
+        CALL(prctl, PR_SET_DUMPABLE, 1),
+        CALL(prctl, PR_SET_SECCOMP, 1),
+        CALL(ioctl, 0, TIOCSTI),
+        CALL(clone, CLONE_NEWUSER | SIGCHLD),
+        CALL(clone, CLONE_NEWNET | SIGCHLD),
+        { "io_uring_setup", 425, { 1 }, EPERM },
+        { "io_uring_enter", 426, { -1 }, EPERM },
+        { "memfd_secret", 447, { 0 }, EPERM },
+        { "a call that is not there yet", 900, { 0 }, EPERM },
+        { "clone3", 435, { 0 }, ENOSYS },
+    };
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        const struct call *c = &calls[i];
+        errno = 0;
+        if (syscall(c->number, c->arguments[0], c->arguments[1], c->arguments[2]) >= 0 ||
+            errno != c->expected)
+            say(f, c->name);
+    }
+}
+
+static void calls_that_no_compiler_needs_are_refused_at_once(void **state)
+{
+    struct fixture *f = *state;
+    memset(f->seen, 0, sizeof(*f->seen));
+    assert_int_equal(run_within(f, LAYER_seccomp, make_calls), 0);
+    assert_string_equal(f->seen->text, "");
+}
+
+static void load_a_kernel(struct fixture *f)
+{
+    (void)f;
+    syscall(SYS_kexec_load, 0, 0, 0, 0);
+}
+
+static void an_absurd_call_ends_the_process(void **state)
+{
+    struct fixture *f = *state;
+    memset(f->seen, 0, sizeof(*f->seen));
+    int status = run_within(f, LAYER_seccomp, load_a_kernel);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGSYS);
+}
+
+/* ---- processes ---- */
+
+static void *do_nothing(void *context) { return context; }
+
+static void start_programs(struct fixture *f)
+{
+    static char *const argv[] = { (char *)(uintptr_t) "true", NULL };
+    static char *const no_environment[] = { NULL };
+    pid_t pid;
+    pthread_t thread;
+    int status = -1;
+    f->seen->numbers[0] = posix_spawn(&pid, "/bin/true", NULL, NULL, argv, no_environment);
+    if (f->seen->numbers[0] == 0)
+        waitpid(pid, &status, 0);
+    f->seen->numbers[1] = status;
+    f->seen->numbers[2] = pthread_create(&thread, NULL, do_nothing, NULL);
+    if (f->seen->numbers[2] == 0)
+        pthread_join(thread, NULL);
+    pid = fork();
+    if (pid == 0)
+        execv("/bin/true", argv);
+    f->seen->numbers[3] = waitpid(pid, &status, 0) == pid ? status : -1;
+}
+
+static void programs_and_threads_can_be_started(void **state)
+{
+    struct fixture *f = *state;
+    memset(f->seen, 0, sizeof(*f->seen));
+    assert_int_equal(run_within(f, LAYER_seccomp, start_programs), 0);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(f->seen->numbers[i], 0);
+}
+
+static long number_in(const char *path)
+{
+    char line[32] = "";
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return -1;
+    bool got = fgets(line, sizeof(line), file) != NULL;
+    fclose(file);
+    return got ? strtol(line, NULL, 10) : -1;
+}
+
+/* Each child only waits; none of them is reaped. */
+static void fork_on(struct fixture *f)
+{
+    struct rlimit limit;
+    long most = number_in("/proc/sys/kernel/pid_max");
+    getrlimit(RLIMIT_NPROC, &limit);
+    if (limit.rlim_cur < (rlim_t)most)
+        most = (long)limit.rlim_cur;
+    f->seen->numbers[0] = most;
+    while (most < FORKS_MOST && f->seen->numbers[1] < FORKS_MOST) {
+        pid_t child = fork();
+        if (child == 0)
+            pause();
+        if (child < 0)
+            break;
+        f->seen->numbers[1]++;
+    }
+    f->seen->numbers[2] = errno;
+}
+
+static void a_fork_bomb_is_bounded_and_goes_with_its_sandbox(void **state)
+{
+    struct fixture *f = *state;
+    long before = number_in("/proc/sys/kernel/pid_max");
+    memset(f->seen, 0, sizeof(*f->seen));
+    assert_int_equal(run_within(f, LAYER_processes, fork_on), 0);
+    assert_in_range(f->seen->numbers[0], 1, 16384 + 1024);
+    if (f->seen->numbers[1] > 0) {
+        assert_true(f->seen->numbers[1] < f->seen->numbers[0]);
+        assert_int_equal(f->seen->numbers[2], EAGAIN);
+    }
+    assert_int_equal(number_in("/proc/sys/kernel/pid_max"), before); /* the host's own */
+}
+
+static void look_for_others(struct fixture *f)
+{
+    DIR *dir = opendir("/proc");
+    for (const struct dirent *e; dir && (e = readdir(dir));)
+        f->seen->numbers[0] += isdigit((unsigned char)e->d_name[0]) != 0;
+    f->seen->numbers[1] = kill(f->outside, 0) == 0;
+    f->seen->numbers[3] = kill(1, 0) == 0 || errno == EPERM; /* there is one */
+}
+
+static void processes_outside_are_neither_seen_nor_signalled(void **state)
+{
+    struct fixture *f = *state;
+    memset(f->seen, 0, sizeof(*f->seen));
+    assert_int_equal(run_within(f, LAYER_proc, look_for_others), 0);
+    assert_int_equal(f->seen->numbers[0], 2); /* the first one and itself */
+    assert_int_equal(f->seen->numbers[1], 0);
+    assert_int_equal(f->seen->numbers[3], 1);
+}
+
+static void look_at_rights(struct fixture *f)
+{
+    f->seen->numbers[0] = getuid();
+    f->seen->numbers[1] = has_capability(CAP_CHOWN) || has_capability(CAP_SYS_ADMIN);
+    f->seen->numbers[2] = prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN, 0, 0, 0);
+    f->seen->numbers[3] = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
+}
+
+static void no_right_is_left_nor_to_be_had(void **state)
+{
+    struct fixture *f = *state;
+    memset(f->seen, 0, sizeof(*f->seen));
+    assert_int_equal(run_within(f, LAYER_capabilities, look_at_rights), 0);
+    assert_int_not_equal(f->seen->numbers[0], 0);
+    assert_int_equal(f->seen->numbers[1], 0);
+    assert_int_equal(f->seen->numbers[2], 0);
+    assert_int_equal(f->seen->numbers[3], 1);
+}
+
+static void stand_still(struct fixture *f) { (void)f; }
+
+/* Where this very test is confined, by a container, it shows what that leaves. */
+static void what_is_missing_comes_with_its_reason(void **state)
+{
+    struct fixture *f = *state;
+    char missing[LAYERS_TEXT_MOST];
+    memset(f->seen, 0, sizeof(*f->seen));
+    assert_int_equal(run_within(f, LAYER_no_new_privileges, stand_still), 0);
+    report_missing(&f->seen->report, missing);
+    print_message("here: Landlock %u, missing: '%s' (%s)\n", f->seen->report.landlock, missing,
+                  f->seen->report.why);
+    assert_int_equal(f->seen->report.has == LAYERS_ALL, f->seen->report.why[0] == '\0');
+}
+
+static void numbers_of_namespaces_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    struct confinement c = { .has_own_user = false };
+    struct kiln_err err = KILN_ERR_INIT;
+    assert_int_equal(confine_begin(&c, "1,2,three", "/tmp", become_nobody, NULL, &err),
+                     KILN_INVALID);
+    assert_says(err.text, "1,2,three");
+}
+
+#define BOX_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOX_TEST(its_folder_alone_can_be_written_to),
+        BOX_TEST(files_of_the_host_cannot_be_read),
+        BOX_TEST(mounts_are_read_only_within_and_as_they_were_outside),
+        BOX_TEST(no_socket_of_any_family_can_be_opened),
+        BOX_TEST(calls_that_no_compiler_needs_are_refused_at_once),
+        BOX_TEST(an_absurd_call_ends_the_process),
+        BOX_TEST(programs_and_threads_can_be_started),
+        BOX_TEST(a_fork_bomb_is_bounded_and_goes_with_its_sandbox),
+        BOX_TEST(processes_outside_are_neither_seen_nor_signalled),
+        BOX_TEST(no_right_is_left_nor_to_be_had),
+        BOX_TEST(what_is_missing_comes_with_its_reason),
+        cmocka_unit_test(numbers_of_namespaces_that_make_no_sense_are_refused),
+    };
+    return cmocka_run_group_tests_name("confine", tests, NULL, NULL);
+}

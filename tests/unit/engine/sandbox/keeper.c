@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* The three processes of a private process namespace: how they end, and that none stays. */
+#include "engine/sandbox/keeper.h"
+
+#include "engine/sandbox/namespaces.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define EXIT_NO_NAMESPACE 99
+#define EXIT_STATUS 7
+
+static int pipe_ends[2]; /* the worker and what it starts hold the second */
+
+static int open_pipe(void **state)
+{
+    (void)state;
+    return pipe2(pipe_ends, O_CLOEXEC);
+}
+
+static int close_pipe(void **state)
+{
+    (void)state;
+    close(pipe_ends[0]);
+    return 0;
+}
+
+static bool give_up(void *context)
+{
+    (void)context;
+    return true;
+}
+
+/* In a process namespace of its own: the keeper's number. */
+static pid_t start(void (*work)(void))
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct namespace_ids outside;
+        struct namespace_errors errors;
+        const struct rlimit no_core = { 0, 0 };
+        setrlimit(RLIMIT_CORE, &no_core);
+        namespaces_read(&outside);
+        namespaces_leave(&outside, &errors);
+        if (errors.of[NAMESPACE_PID] || keeper_fork(give_up, NULL, &err))
+            _exit(EXIT_NO_NAMESPACE);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        work();
+        _exit(EXIT_STATUS);
+    }
+    close(pipe_ends[1]);
+    return child;
+}
+
+static int end_of(pid_t keeper)
+{
+    int status = 0;
+    assert_int_equal(waitpid(keeper, &status, 0), keeper);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_NAMESPACE) {
+        print_message("skipped: no process namespace is to be had here\n");
+        close(pipe_ends[0]);
+        skip();
+    }
+    return status;
+}
+
+static void do_nothing(void) {}
+
+static void the_keeper_exits_as_the_worker_did(void **state)
+{
+    (void)state;
+    int status = end_of(start(do_nothing));
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EXIT_STATUS);
+}
+
+static int signal_to_die_of;
+
+/* As abort() and the kernel do it: the default's way, which a first process would ignore. */
+static void die(void)
+{
+    signal(signal_to_die_of, SIG_DFL);
+    raise(signal_to_die_of);
+}
+
+static void the_keeper_dies_of_the_signal_that_the_worker_died_of(void **state)
+{
+    (void)state;
+    static const int signals[] = { SIGABRT, SIGSEGV, SIGXCPU, SIGKILL, SIGTERM };
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        signal_to_die_of = signals[i];
+        if (i > 0)
+            assert_int_equal(open_pipe(NULL), 0);
+        int status = end_of(start(die));
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), signals[i]);
+        if (i + 1 < sizeof(signals) / sizeof(signals[0]))
+            close_pipe(NULL);
+    }
+}
+
+static void wait_for_ever(void)
+{
+    for (;;)
+        pause();
+}
+
+/* Out of its process group, and nobody's child. */
+static void leave_an_orphan(void)
+{
+    if (fork() == 0) {
+        setsid();
+        if (fork() > 0)
+            _exit(0);
+        wait_for_ever();
+    }
+    wait(NULL);
+}
+
+static void leave_an_orphan_and_wait(void)
+{
+    leave_an_orphan();
+    if (write(pipe_ends[1], "x", 1) != 1)
+        _exit(1);
+    wait_for_ever();
+}
+
+static bool nobody_holds_the_pipe(bool at_once)
+{
+    char byte;
+    if (at_once)
+        assert_int_equal(fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK), 0);
+    return read(pipe_ends[0], &byte, 1) == 0;
+}
+
+static void what_the_worker_left_is_gone_when_the_keeper_ends(void **state)
+{
+    (void)state;
+    int status = end_of(start(leave_an_orphan));
+    assert_int_equal(WEXITSTATUS(status), EXIT_STATUS);
+    assert_true(nobody_holds_the_pipe(true));
+}
+
+static void who_kills_the_keeper_alone_ends_all(void **state)
+{
+    (void)state;
+    char byte;
+    pid_t keeper = start(leave_an_orphan_and_wait);
+    if (read(pipe_ends[0], &byte, 1) == 1)
+        assert_int_equal(kill(keeper, SIGKILL), 0);
+    int status = end_of(keeper);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_true(nobody_holds_the_pipe(false));
+}
+
+/* It is no first process: those ignore what they do not handle. */
+static void say_who_it_is(void) { _exit(getpid() > 1 && getppid() == 0 ? EXIT_STATUS : 1); }
+
+static void the_worker_is_an_ordinary_process_of_its_namespace(void **state)
+{
+    (void)state;
+    int status = end_of(start(say_who_it_is));
+    assert_int_equal(WEXITSTATUS(status), EXIT_STATUS);
+}
+
+#define KEEPER_TEST(name) cmocka_unit_test_setup_teardown(name, open_pipe, close_pipe)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        KEEPER_TEST(the_keeper_exits_as_the_worker_did),
+        KEEPER_TEST(the_keeper_dies_of_the_signal_that_the_worker_died_of),
+        KEEPER_TEST(what_the_worker_left_is_gone_when_the_keeper_ends),
+        KEEPER_TEST(who_kills_the_keeper_alone_ends_all),
+        KEEPER_TEST(the_worker_is_an_ordinary_process_of_its_namespace),
+    };
+    return cmocka_run_group_tests_name("keeper", tests, NULL, NULL);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/sandbox/landlock.h"
+
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void each_version_is_asked_for_what_it_knows_and_no_more(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned files, network, scoped; /* bits */
+    } known[] = {
+        { 0, 0, 0 },  { 13, 0, 0 }, { 14, 0, 0 }, { 15, 0, 0 },
+        { 15, 2, 0 }, { 16, 2, 0 }, { 16, 2, 2 }, { 16, 2, 2 },
+    };
+    for (unsigned v = 0; v < sizeof(known) / sizeof(known[0]); v++) {
+        struct landlock_rights rights = landlock_rights(v);
+        assert_int_equal(rights.files, (1u << known[v].files) - 1);
+        assert_int_equal(rights.network, (1u << known[v].network) - 1);
+        assert_int_equal(rights.scoped, (1u << known[v].scoped) - 1);
+    }
+    struct landlock_rights later = landlock_rights(1000);
+    assert_int_equal(later.files, 0xffff);
+    assert_int_equal(later.scoped, 3);
+}
+
+/* 0: all went as it should. */
+static int try_within(void)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct landlock_rules rules;
+    struct landlock_rights all = landlock_rights(landlock_version());
+    if (landlock_begin(&all, &rules, &err))
+        return 1;
+    landlock_allow(&rules, "/usr", LANDLOCK_ACCESS_FS_READ_DIR);
+    landlock_allow(&rules, "/nonexistent", LANDLOCK_ACCESS_FS_READ_DIR);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || landlock_enforce(&rules, &err))
+        return 2;
+    int inside = open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int outside = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return inside >= 0 && outside < 0 && errno == EACCES ? 0 : 3;
+}
+
+static void what_is_not_allowed_cannot_be_opened(void **state)
+{
+    (void)state;
+    int status = 0;
+    if (landlock_version() == 0)
+        skip();
+    pid_t child = fork();
+    if (child == 0)
+        _exit(try_within());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void rules_beyond_this_kernel_are_an_error(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct landlock_rules rules;
+    const struct landlock_rights absurd = { .files = ~0ull };
+    assert_int_not_equal(landlock_begin(&absurd, &rules, &err), KILN_OK);
+    assert_says(err.text, "Landlock");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_version_is_asked_for_what_it_knows_and_no_more),
+        cmocka_unit_test(what_is_not_allowed_cannot_be_opened),
+        cmocka_unit_test(rules_beyond_this_kernel_are_an_error),
+    };
+    return cmocka_run_group_tests_name("landlock", tests, NULL, NULL);
+}

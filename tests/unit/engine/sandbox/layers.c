@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/sandbox/layers.h"
+
+#include "tests/support/test.h"
+
+#include <string.h>
+
+static void every_layer_says_what_it_is_for_and_how_to_get_it(void **state)
+{
+    (void)state;
+    for (enum sandbox_layer l = 0; l < LAYERS; l++) {
+        assert_true(*layer_name(l) && *layer_purpose(l) && *layer_advice(l));
+        assert_true(strlen(layer_name(l)) < 32);
+    }
+}
+
+static void what_is_missing_is_named_with_the_first_advice(void **state)
+{
+    (void)state;
+    char text[LAYERS_TEXT_MOST];
+    struct sandbox_report report = { .has = LAYERS_ALL };
+    report_missing(&report, text);
+    assert_string_equal(text, "");
+    assert_string_equal(report_advice(&report), "");
+
+    report.has &= ~(1u << LAYER_network | 1u << LAYER_seccomp);
+    report_missing(&report, text);
+    assert_string_equal(text, "network, seccomp");
+    assert_string_equal(report_advice(&report), layer_advice(LAYER_network));
+}
+
+static void all_names_fit_and_reasons_are_cut(void **state)
+{
+    (void)state;
+    char text[LAYERS_TEXT_MOST], reason[200];
+    struct sandbox_report report = { .has = 0 };
+    report_missing(&report, text);
+    assert_true(strlen(text) + 2 < LAYERS_TEXT_MOST);
+    assert_says(text, layer_name(LAYERS - 1));
+
+    memset(reason, 'x', sizeof(reason) - 1);
+    reason[sizeof(reason) - 1] = '\0';
+    report_add_reason(&report, LAYER_ipc, "no");
+    assert_string_equal(report.why, "ipc: no");
+    for (int i = 0; i < 5; i++)
+        report_add_reason(&report, LAYER_proc, reason);
+    assert_int_equal(strlen(report.why), LAYERS_TEXT_MOST - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_layer_says_what_it_is_for_and_how_to_get_it),
+        cmocka_unit_test(what_is_missing_is_named_with_the_first_advice),
+        cmocka_unit_test(all_names_fit_and_reasons_are_cut),
+    };
+    return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/sandbox/namespaces.h"
+
+#include "engine/sandbox/capabilities.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct seen { /* by the child */
+    struct namespace_ids before, after, again;
+    struct namespace_errors first, second;
+    uid_t uid;
+};
+
+static void numbers_of_namespaces_are_words_and_back(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "", "1", "1,2,3,4", "1,2,3,4,x", "1,2,3,4,5,6", "1,2,3,4,5 "
+    };
+    struct namespace_ids own, read;
+    char text[NAMESPACE_TEXT_MOST];
+    namespaces_read(&own);
+    for (size_t i = 0; i < NAMESPACES; i++)
+        assert_true(own.of[i] > 0);
+    namespaces_to_text(&own, text);
+    assert_true(namespaces_from_text(text, &read));
+    assert_memory_equal(&own, &read, sizeof(own));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_false(namespaces_from_text(bad[i], &read));
+    memset(&own, 0xff, sizeof(own)); /* the largest fit */
+    namespaces_to_text(&own, text);
+    assert_true(namespaces_from_text(text, &read));
+    assert_memory_equal(&own, &read, sizeof(own));
+}
+
+/* In a child, as there is no way back. */
+static struct seen leave(uid_t uid)
+{
+    struct seen *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0) {
+        if (uid && setresuid(uid, uid, uid) != 0)
+            _exit(1);
+        namespaces_read(&shared->before);
+        namespaces_leave(&shared->before, &shared->first);
+        namespaces_read(&shared->after);
+        namespaces_leave(&shared->before, &shared->second);
+        namespaces_read(&shared->again);
+        shared->uid = getuid();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    struct seen seen = *shared;
+    munmap(shared, sizeof(*shared));
+    return seen;
+}
+
+static void expect_private(const struct seen *seen)
+{
+    static const enum namespace_kind seen_at_once[] = { NAMESPACE_MOUNT, NAMESPACE_NETWORK,
+                                                        NAMESPACE_IPC };
+    for (size_t i = 0; i < sizeof(seen_at_once) / sizeof(seen_at_once[0]); i++) {
+        enum namespace_kind kind = seen_at_once[i];
+        assert_int_equal(seen->first.of[kind], 0);
+        assert_int_not_equal(seen->after.of[kind], seen->before.of[kind]);
+    }
+    assert_int_equal(seen->first.of[NAMESPACE_PID], 0);
+}
+
+static void root_leaves_all_but_its_user_namespace(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    struct seen seen = leave(0);
+    if (seen.first.of[NAMESPACE_NETWORK]) /* a container's root */
+        skip();
+    expect_private(&seen);
+    if (seen.after.of[NAMESPACE_USER] == seen.before.of[NAMESPACE_USER])
+        assert_memory_equal(&seen.after.of[NAMESPACE_NETWORK], &seen.again.of[NAMESPACE_NETWORK],
+                            2 * sizeof(uint64_t)); /* what is private stays */
+}
+
+static void a_user_without_privileges_leaves_all_by_way_of_a_user_namespace(void **state)
+{
+    (void)state;
+    const uid_t nobody = 65534;
+    struct seen seen = leave(geteuid() == 0 ? nobody : 0);
+    if (seen.first.of[NAMESPACE_USER]) {
+        /* Not given here: then all say why, and nothing is half left. */
+        for (enum namespace_kind k = NAMESPACE_MOUNT; k < NAMESPACES; k++)
+            assert_int_not_equal(seen.first.of[k], 0);
+        assert_memory_equal(&seen.before, &seen.after, sizeof(seen.before));
+        skip();
+    }
+    expect_private(&seen);
+    assert_int_not_equal(seen.after.of[NAMESPACE_USER], seen.before.of[NAMESPACE_USER]);
+    assert_int_equal(seen.uid, geteuid() == 0 ? nobody : geteuid()); /* still itself */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_of_namespaces_are_words_and_back),
+        cmocka_unit_test(root_leaves_all_but_its_user_namespace),
+        cmocka_unit_test(a_user_without_privileges_leaves_all_by_way_of_a_user_namespace),
+    };
+    return cmocka_run_group_tests_name("namespaces", tests, NULL, NULL);
+}
