@@ -254,11 +254,8 @@ static enum kiln_code enter_box(struct arguments_given *given, char folder[PATH_
 }
 
 /* A process that starts anew is in its box already. */
-static enum kiln_code stay_in_box(const struct arguments_given *given, char folder[PATH_MAX],
-                                  struct kiln_err *err)
+static enum kiln_code stay_in_box(char folder[PATH_MAX], struct kiln_err *err)
 {
-    if (given->user)
-        prctl(PR_SET_DUMPABLE, 0); /* starting a program has undone it */
     if (!getcwd(folder, PATH_MAX))
         return kiln_fail_errno(err, errno, "cannot tell the folder for temporary files");
     return KILN_OK;
@@ -268,7 +265,7 @@ static int settle(struct arguments_given *given, struct confinement *c)
 {
     char folder[PATH_MAX];
     struct kiln_err err = KILN_ERR_INIT;
-    if (given->resume ? stay_in_box(given, folder, &err) : enter_box(given, folder, c, &err)) {
+    if (given->resume ? stay_in_box(folder, &err) : enter_box(given, folder, c, &err)) {
         fprintf(stderr, "kiln-compiler: %s\n", err.text);
         return EXIT_SURROUNDINGS;
     }
@@ -289,6 +286,9 @@ static int settle(struct arguments_given *given, struct confinement *c)
         fprintf(stderr, "kiln-compiler: cannot set up its surroundings: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
+    /* A program that it runs may not look into it and the sources of others; starting anew has
+     * undone it. */
+    prctl(PR_SET_DUMPABLE, 0);
     if (!given->resume)
         confine_finish(c, folder);
     return 0;
@@ -308,6 +308,8 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
+    if (!given.resume) /* what kilnd was started with is not for a source to write to */
+        closefrom(SOCKET_FD + 1);
     static struct confinement confinement;
     status = settle(&given, &confinement);
     if (status)

@@ -270,6 +270,7 @@ int main(int argc, char **argv)
                         "kilnctl\n");
         return EXIT_USAGE;
     }
+    closefrom(SOCKET_FD + 1); /* what kilnd was started with is not for a server to write to */
     signal(SIGPIPE, SIG_IGN); /* servers hang up */
     return path ? snapshot(path) : serve(other ? &user : NULL);
 }

@@ -189,6 +189,8 @@ static int rules_of_transfers(scmp_filter_ctx filter)
         "reboot",
         "request_key",
         "setns",
+        "setpgid", /* kilnd ends its group */
+        "setsid",
         "settimeofday",
         "swapoff",
         "swapon",

@@ -219,11 +219,21 @@ static bool is_damaged(struct kernel_store *store)
     struct kiln_err ignored = KILN_ERR_INIT;
     bool row = false;
     QUERY_AUTO struct query q = query_of(store->writer, KERNEL_CHECK);
-    if (query_step(&q, &row, &ignored) || !row || strcmp(query_text(&q, 0), "ok") != 0)
+    enum kiln_code rc = query_step(&q, &row, &ignored);
+    if (rc && rc != KILN_CORRUPT)
+        return false; /* not known: the next write looks again */
+    if (rc || !row || strcmp(query_text(&q, 0), "ok") != 0)
         return true;
     store->doubts++;
     atomic_store(&store->file_damaged, false);
     return false;
+}
+
+/* What SQLite opened while the disk was read-only stays so for it, whatever becomes of the disk. */
+static bool may_be_writable_again(const struct kernel_store *store)
+{
+    return store->health.state == KERNEL_HEALTH_READ_ONLY &&
+           faccessat(store->folder, ".", W_OK, 0) == 0;
 }
 
 static enum kiln_code run(struct kernel_store *store, store_work work, void *context,
@@ -231,7 +241,7 @@ static enum kiln_code run(struct kernel_store *store, store_work work, void *con
 {
     enum kiln_code rc = KILN_OK;
     /* Looking costs 2 us, a put 200. */
-    if (!store->writer || !store_file_is_in_place(store))
+    if (!store->writer || !store_file_is_in_place(store) || may_be_writable_again(store))
         rc = store_start_anew(store, /* damage= */ NULL, err);
     else if (is_damaged(store))
         rc = store_start_anew(store, "a look-up met a damaged page", err);

@@ -59,13 +59,10 @@ void store_check_forget(struct kernel_store *store)
 /* ---- looking ---- */
 
 /* Damage is what was asked for, not a failure of asking. */
-static enum kiln_code check_pages(struct kernel_store *store, struct db *db,
-                                  struct kernel_check *check, struct kiln_err *err)
+static enum kiln_code check_once(struct db *db, struct kernel_check *check, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, KERNEL_CHECK);
     bool row = false;
-    const struct store_checked now = { .at_ns = clock_monotonic_ns(),
-                                       .damages = last_of(store).damages };
     enum kiln_code rc = query_step(&q, &row, err);
     if (rc && rc != KILN_CORRUPT)
         return rc;
@@ -74,8 +71,24 @@ static enum kiln_code check_pages(struct kernel_store *store, struct db *db,
     if (rc || strcmp(answer, "ok") != 0)
         snprintf(check->damage, sizeof(check->damage), "%.*s", (int)sizeof(check->damage) - 1,
                  answer);
-    remember(store, now, check);
     return KILN_OK;
+}
+
+/* A disk that fails to read once has not damaged the file. */
+static enum kiln_code check_pages(struct kernel_store *store, struct db *db,
+                                  struct kernel_check *check, struct kiln_err *err)
+{
+    const struct store_checked now = { .at_ns = clock_monotonic_ns(),
+                                       .damages = last_of(store).damages };
+    enum kiln_code rc = check_once(db, check, err);
+    if (!rc && check->damage[0]) {
+        db_forget_pages(db);
+        check->damage[0] = '\0';
+        rc = check_once(db, check, err);
+    }
+    if (!rc)
+        remember(store, now, check);
+    return rc;
 }
 
 static enum kiln_code look(struct kernel_store *store, struct db *db,

@@ -151,6 +151,8 @@ struct db_options store_db_options(const struct kernel_store *store, enum store_
 KILN_MUST_CHECK enum kiln_code store_readers_open(struct kernel_store *store,
                                                   enum store_access access, struct kiln_err *err);
 void store_readers_close(struct kernel_store *store);
+/* While they are held, who wants one waits and is not refused. */
+void store_readers_hold(struct kernel_store *store, bool hold);
 /* From now on there is nothing to read. */
 void store_readers_do_without(struct kernel_store *store);
 /* KILN_OK with no reader where there is nothing to read; KILN_UNAVAILABLE while the file is being

@@ -53,6 +53,14 @@ enum kiln_code store_readers_open(struct kernel_store *store, enum store_access 
     return KILN_OK;
 }
 
+void store_readers_hold(struct kernel_store *store, bool hold)
+{
+    pthread_mutex_lock(&store->mutex);
+    store->exchanging = hold;
+    pthread_cond_broadcast(&store->returned);
+    pthread_mutex_unlock(&store->mutex);
+}
+
 void store_readers_close(struct kernel_store *store)
 {
     pthread_mutex_lock(&store->mutex);

@@ -148,15 +148,17 @@ enum kiln_code store_start_anew(struct kernel_store *store, const char *damage,
     /* While only writing fails, readers go on until there is something better. */
     bool keeps_readers =
         !store->writer && !damage && !store->removed && !readers_stand_in_the_way(store);
-    if (!keeps_readers)
+    if (!keeps_readers) {
+        store_readers_hold(store, true);
         store_close_all(store);
-    enum kiln_code rc = reopen(store, damage, notice, err);
-    if (rc) {
-        struct kiln_err ignored = KILN_ERR_INIT;
-        if (!keeps_readers && store_folder_look(store, &ignored) == KILN_OK)
-            (void)!store_open_reading(store, &ignored);
-        return rc;
     }
+    enum kiln_code rc = reopen(store, damage, notice, err);
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (rc && !keeps_readers && store_folder_look(store, &ignored) == KILN_OK)
+        (void)!store_open_reading(store, &ignored);
+    store_readers_hold(store, false);
+    if (rc)
+        return rc;
     if (store->removed && !*notice)
         say_removed(store, notice);
     store->removed = false;
@@ -169,13 +171,18 @@ enum kiln_code store_start_anew(struct kernel_store *store, const char *damage,
 enum kiln_code store_wipe(struct kernel_store *store, struct kiln_err *err)
 {
     char notice[512] = "";
+    store_readers_hold(store, true);
     store_close_all(store);
     store_copies_forget(store);
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; !rc && i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
         char name[32];
         snprintf(name, sizeof(name), STORE_FILE "%s", suffixes[i]);
         if (unlinkat(store->folder, name, 0) != 0 && errno != ENOENT)
-            return kiln_fail_errno(err, errno, "cannot remove '%s/%s'", store->directory, name);
+            rc = kiln_fail_errno(err, errno, "cannot remove '%s/%s'", store->directory, name);
     }
-    return store_open_mending(store, /* damage= */ NULL, notice, err);
+    if (!rc)
+        rc = store_open_mending(store, /* damage= */ NULL, notice, err);
+    store_readers_hold(store, false);
+    return rc;
 }

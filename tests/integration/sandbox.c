@@ -6,7 +6,9 @@
 #include "common/fs.h"
 #include "tests/support/raw_client.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -87,6 +89,50 @@ static void still_compiles(struct fixture *f)
     enum kiln_code code = ask(f, options, KERNEL, text);
     if (code)
         fail_msg("no kernel is made any more: %s", text);
+}
+
+/* ---- what kilnd was started with ---- */
+
+#define LEFT_OPEN 77
+
+/* As whoever starts kilnd from a shell or a batch system may do. */
+static void leave_a_file_open(void *context)
+{
+    const struct fixture *f = context;
+    char path[160];
+    snprintf(path, sizeof(path), "%s/left-open", f->daemon.folder);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    dup2(fd, LEFT_OPEN);
+}
+
+static unsigned programs_that_have(const char *path)
+{
+    unsigned count = 0;
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    for (const struct dirent *entry; (entry = readdir(processes));) {
+        char place[300], target[300];
+        snprintf(place, sizeof(place), "/proc/%s/fd/%d", entry->d_name, LEFT_OPEN);
+        ssize_t size = readlink(place, target, sizeof(target) - 1);
+        target[size > 0 ? size : 0] = '\0';
+        count += strcmp(target, path) == 0;
+    }
+    closedir(processes);
+    return count;
+}
+
+static void what_kilnd_was_started_with_is_open_to_kilnd_alone(void **state)
+{
+    struct fixture *f = *state;
+    char path[160];
+    f->daemon.prepare = leave_a_file_open;
+    f->daemon.context = f;
+    start(f);
+    need_compiler(f);
+    still_compiles(f);
+
+    snprintf(path, sizeof(path), "%s/left-open", f->daemon.folder);
+    assert_int_equal(programs_that_have(path), 1);
 }
 
 /* ---- sources that mean ill ---- */
@@ -337,6 +383,7 @@ static void where_every_layer_is_required_and_there_compilers_do_their_work(void
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SANDBOX_TEST(what_kilnd_was_started_with_is_open_to_kilnd_alone),
         SANDBOX_TEST(options_that_load_code_or_name_files_are_refused),
         SANDBOX_TEST(a_template_bomb_ends_at_the_memory_limit),
         SANDBOX_TEST(a_compile_without_end_is_ended),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The way in: hello, roles, limits, what is refused and how. */
+#include "engine/service/internal.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include <stdio.h>
@@ -308,6 +309,24 @@ static void subscribers_hear_of_what_happens_and_others_do_not(void **state)
     assert_int_equal(f->admin.reply_count, 1); /* the kernel alone */
 }
 
+/* Whose it is was not looked up: it may be private. */
+static void which_key_is_damaged_hears_an_administrator_alone(void **state)
+{
+    struct users *f = *state;
+    const struct digest key = { .bytes = { 0xab } };
+    must(send(f, &f->user, MESSAGE_events, ""), f->engine.err);
+    must(send(f, &f->admin, MESSAGE_events, ""), f->engine.err);
+    test_caller_forget_replies(&f->user);
+    test_caller_forget_replies(&f->admin);
+
+    event_report_key(f->engine.engine, "quarantined", &key, "ab00");
+
+    assert_int_equal(f->user.reply_count, 0);
+    assert_int_equal(f->admin.reply_count, 1);
+    KILN_AUTO(mem) char *text = bytes_to_text(f->admin.replies[0].body);
+    assert_says(text, "ab00");
+}
+
 static void hears(struct test_caller *c, bool quotes)
 {
     assert_int_equal(c->reply_count, 1);
@@ -474,6 +493,7 @@ int main(void)
         SERVICE_TEST(why_a_compile_failed_hears_who_asked_and_an_administrator),
         SERVICE_TEST(whoever_is_anonymous_keeps_nothing_and_is_served),
         SERVICE_TEST(subscribers_hear_of_what_happens_and_others_do_not),
+        SERVICE_TEST(which_key_is_damaged_hears_an_administrator_alone),
     };
     return cmocka_run_group_tests_name("service", tests, NULL, NULL);
 }
