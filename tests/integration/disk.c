@@ -140,9 +140,10 @@ static void expect_prefetch_not_stored(struct fixture *f)
     assert_non_null(out);
     fputs("conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n", out);
     assert_int_equal(fclose(out), 0);
-    kilnctl_fails(f, 1, "not stored, and gone when kilnd ends", "prefetch", problems, "--target",
-                  "gfx90a");
-    assert_says(f->result.output, "free disk space");
+    kilnctl_fails(f, 1, "free disk space", "prefetch", problems, "--target", "gfx90a");
+    /* So small a kernel may find room in the log. */
+    assert_true(strstr(f->result.output, "not stored, and gone when kilnd ends") ||
+                strstr(f->result.output, "kilnd keeps nothing new at the moment"));
     kilnctl_fails(f, 1, "\"not_stored\":", "prefetch", problems, "--target", "gfx906", "--json");
 }
 
