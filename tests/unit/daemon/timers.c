@@ -81,9 +81,10 @@ static void run_until_fired(struct fixture *f, const struct probe *probe, unsign
 static void they_fire_in_the_order_of_their_times(void **state)
 {
     struct fixture *f = *state;
-    loop_timer_start(&f->a.timer, 3, 0);
+    /* Far enough apart for a process that has to wait for its turn between two starts. */
+    loop_timer_start(&f->a.timer, 300, 0);
     loop_timer_start(&f->b.timer, 1, 0);
-    loop_timer_start(&f->c.timer, 2, 0);
+    loop_timer_start(&f->c.timer, 150, 0);
 
     loop_run(f->loop);
 
