@@ -77,7 +77,8 @@ struct wish {
     unsigned from;    /* the first place */
     const char *only; /* "operation", "operation:fault" or ":fault"; NULL: all */
     bool keep_going;
-    bool keep; /* folders of lost cases */
+    bool keep;        /* folders of lost cases */
+    bool must_strike; /* an operation that was not struck at all has shown nothing */
 };
 
 struct sum {
@@ -175,7 +176,10 @@ static unsigned run_kind(const struct operation *operation, const struct fault_k
         c.first = report->at + w->every;
     }
     say_sum(&c, w, &sum);
-    return sum.lost;
+    if (!w->must_strike || sum.tried > 0)
+        return sum.lost;
+    fprintf(stderr, "IDLE %s:%s: nothing was struck\n", operation->name, kind->name);
+    return 1;
 }
 
 static bool is_wanted(const struct wish *w, const char *operation, const char *kind)
@@ -193,7 +197,7 @@ static int usage(const char *program)
 {
     fprintf(stderr,
             "usage: %s [--every N] [--from N] [--most N] [--only OPERATION[:FAULT]] [--go-on] "
-            "[--keep] [--list]\n",
+            "[--keep] [--must-strike] [--list]\n",
             program);
     return 2;
 }
@@ -216,10 +220,15 @@ static unsigned number_of(const char *text)
 int fault_cases_main(int argc, char **argv, const struct operation *operations)
 {
     static const struct option known[] = {
-        { "every", required_argument, NULL, 'e' }, { "from", required_argument, NULL, 'f' },
-        { "most", required_argument, NULL, 'm' },  { "only", required_argument, NULL, 'o' },
-        { "go-on", no_argument, NULL, 'g' },       { "list", no_argument, NULL, 'l' },
-        { "keep", no_argument, NULL, 'k' },        { NULL, 0, NULL, 0 },
+        { "every", required_argument, NULL, 'e' },
+        { "from", required_argument, NULL, 'f' },
+        { "most", required_argument, NULL, 'm' },
+        { "only", required_argument, NULL, 'o' },
+        { "go-on", no_argument, NULL, 'g' },
+        { "list", no_argument, NULL, 'l' },
+        { "keep", no_argument, NULL, 'k' },
+        { "must-strike", no_argument, NULL, 's' },
+        { NULL, 0, NULL, 0 },
     };
     struct wish w = { .every = 1, .from = 1 };
     for (int o; (o = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -230,6 +239,7 @@ int fault_cases_main(int argc, char **argv, const struct operation *operations)
         case 'o': w.only = optarg; break;
         case 'g': w.keep_going = true; break;
         case 'k': w.keep = true; break;
+        case 's': w.must_strike = true; break;
         case 'l': return list(operations);
         default: return usage(argv[0]);
         }

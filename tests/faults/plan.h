@@ -57,6 +57,7 @@ struct fault_plan {
     int64_t realtime_ns;      /* how far CLOCK_REALTIME is ahead, armed or not */
     int64_t monotonic_ns;     /* the same of CLOCK_MONOTONIC and CLOCK_BOOTTIME */
     bool no_sync;             /* fsync and fdatasync do nothing: nobody cuts the power */
+    atomic_uint programs;     /* that obey it, since it was made */
     atomic_uint seen;         /* calls of these kinds since it was armed */
     atomic_uint struck;       /* how many of them */
     int pid;                  /* of the first process that was struck */

@@ -117,9 +117,12 @@ static void use_shim(const struct scene *s, bool uses)
 
 static void start(struct scene *s)
 {
+    unsigned before = atomic_load(&s->plan->programs);
     use_shim(s, true);
     daemon_process_start(&s->daemon);
     use_shim(s, false);
+    if (!*s->plan->program || strcmp(s->plan->program, "kilnd") == 0)
+        assert_true(atomic_load(&s->plan->programs) > before); /* else no fault reaches it */
 }
 
 /* Descriptors but those of objects in memory, which come and go with the hot set. */

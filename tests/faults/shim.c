@@ -85,6 +85,8 @@ __attribute__((constructor)) static void find_plan(void)
         syscall(SYS_close, fd);
     if (found && (!*found->program || strcmp(found->program, program_invocation_short_name) == 0))
         plan = found;
+    if (plan)
+        atomic_fetch_add(&plan->programs, 1);
 }
 
 /* ---- what is struck ---- */
