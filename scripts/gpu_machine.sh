@@ -81,15 +81,20 @@ gpu_prepare() {
     unset MIOPEN_FIND_MODE MIOPEN_FIND_ENFORCE KILN_SOCKET XDG_RUNTIME_DIR
 }
 
-# gpu_results WORD...: results of other programs, or of other WORDs, are refused.
+# gpu_results NETWORK WORD...: results of other programs, of another NETWORK's lines or of other WORDs
+# are refused.
 gpu_results() {
-    local of
+    local of network=$1 programs
+    shift
     [[ -n $results ]] || results=$work/results
     mkdir -p "$results"
     chmod 755 "$results"
     results=$(realpath "$results")
-    of=$(sha256sum <(cat "$bin"/kilnd "$bin"/kiln-driver "$bin"/kiln-compiler) | cut -c1-16)
-    of+=" $*"
+    # Find, tune and devices are libkiln's, which is a file of its own.
+    programs=("$bin"/kilnd "$bin"/kiln-driver "$bin"/kiln-compiler)
+    [[ ! -e $bin/gpu_trials ]] || programs+=("$bin"/gpu_trials)
+    mapfile -t -O "${#programs[@]}" programs < <(ldd "$bin"/kiln-driver | awk '$1 ~ /^libkiln/ { print $3 }')
+    of="$(cat "${programs[@]}" | sha256sum | cut -c1-16) $(sha256sum <"$network" | cut -c1-16) $*"
     [[ -e $results/of ]] || echo "$of" >"$results/of"
     [[ $of == "$(<"$results/of")" ]] ||
         gpu_fail "'$results' has results of other programs or options ($(<"$results/of")): name another folder"

@@ -245,6 +245,9 @@ static enum kiln_code record_solver(const struct work *work, const struct work_s
                                         .median_ms = s->timing.median_ms,
                                         .spread_ms = s->timing.spread_ms };
     const struct kiln_recording recording = work_recording(work, s->plan, &m);
+    if (!recording.database_id[0])
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s (%s) has no database id to record under",
+                         kiln_device_name(work->device), kiln_device_target(work->device));
     int rc = kiln_find_put(work->client, work->public_problem, &recording, work->timeout_ms, &e);
     if (!rc && s->is_tuned)
         rc = kiln_perf_put(work->client, work->public_problem, &recording, work->timeout_ms, &e);
@@ -257,7 +260,7 @@ static enum kiln_code record_solver(const struct work *work, const struct work_s
 static enum kiln_code record(const struct work *work, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    if (work->options.no_record || !kiln_device_database_id(work->device)[0])
+    if (work->options.no_record)
         return KILN_OK;
     for (unsigned i = 0; i < work->count && !rc; i++) {
         const struct work_solver *s = &work->solvers[i];

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""scripts/test-gpu as far as it runs without a GPU: on a CPU by OpenCL.
+"""scripts/test-gpu as far as it runs without a GPU: on a CPU by OpenCL; and scripts/pack-gpu.
 
 KILN_BUILD names the build whose programs are taken.
 """
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -22,11 +23,11 @@ class Script(unittest.TestCase):
         self.network = self.folder / "network"
         self.network.write_text("# one\n" + LINE)
 
-    def run_script(self, *arguments, device="opencl:0"):
+    def run_script(self, *arguments, device="opencl:0", **variables):
         command = [SOURCE / "scripts/test-gpu", "--build", os.environ["KILN_BUILD"],
                    "--device", device, "--network", self.network, "--types", "fp32",
                    "--results", self.folder / "results", *arguments]
-        done = subprocess.run(command, text=True, capture_output=True)
+        done = subprocess.run(command, text=True, capture_output=True, env=os.environ | variables)
         if device == "opencl:0" and done.returncode == 77:
             self.skipTest("no OpenCL device here")
         return done.returncode, done.stdout + done.stderr
@@ -52,6 +53,21 @@ class Script(unittest.TestCase):
         self.assertEqual(status, 2, text)
         self.assertIn("results of other programs or options", text)
 
+    def test_results_of_another_library_or_network_are_refused(self):
+        self.assertEqual(self.run_script("problems:0")[0], 75)
+        library = pathlib.Path(os.environ["KILN_BUILD"]) / "lib/libkiln.so.0"
+        other = self.folder / library.name
+        shutil.copy(library, other)
+        with other.open("ab") as file:
+            file.write(b"another one")
+        status, text = self.run_script("problems:0", LD_LIBRARY_PATH=str(self.folder))
+        self.assertEqual(status, 2, text)
+        self.assertIn("results of other programs or options", text)
+        self.network.write_text(LINE.replace("-c 8", "-c 16"))
+        status, text = self.run_script("problems:0")
+        self.assertEqual(status, 2, text)
+        self.assertIn("results of other programs or options", text)
+
     def test_without_the_device_all_is_skipped(self):
         status, text = self.run_script(device="cuda:99")
         self.assertEqual(status, 77, text)
@@ -62,6 +78,56 @@ class Script(unittest.TestCase):
             status, text = self.run_script(word)
             self.assertEqual(status, 2, text)
             self.assertIn(why, text)
+
+
+class Pack(unittest.TestCase):
+    """Of a build in which every program is the same small one."""
+
+    PROGRAMS = ("kilnd", "kiln-compiler", "kiln-driver", "kilnctl", "gpu_trials", "gpu_peaks",
+                "gpu_failures", "first_pass")
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="kiln-pack-gpu-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.library = self.folder / "libpart.so"
+        self.compile("int part(void) { return 0; }", "-shared", "-Wl,-soname,libpart.so",
+                     "-o", self.library)
+        self.compile("int part(void); int main(void) { return part(); }", self.library,
+                     f"-Wl,-rpath,{self.folder}", "-o", self.folder / "program")
+        (self.folder / "bin").mkdir()
+        for name in self.PROGRAMS:
+            shutil.copy(self.folder / "program", self.folder / "bin" / name)
+
+    def compile(self, text, *arguments):
+        subprocess.run(["cc", "-x", "c", "-", "-x", "none", "-fPIC", *arguments], input=text,
+                       text=True, check=True)
+
+    def pack(self):
+        done = subprocess.run([SOURCE / "scripts/pack-gpu", "--build", self.folder,
+                               self.folder / "packed"], text=True, capture_output=True)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_programs_come_with_their_libraries_but_the_c_librarys(self):
+        status, text = self.pack()
+        self.assertEqual(status, 0, text)
+        self.assertIn("without cudnn_baseline, which was not built", text)
+        self.assertIn("needs GLIBC_2.", text)
+        packed = self.folder / "packed"
+        self.assertEqual({p.name for p in (packed / "bin").iterdir()}, set(self.PROGRAMS))
+        self.assertEqual([p.name for p in (packed / "lib").iterdir()], ["libpart.so"])
+
+    def test_a_program_that_was_not_built_is_named(self):
+        (self.folder / "bin/gpu_peaks").unlink()
+        status, text = self.pack()
+        self.assertEqual(status, 1, text)
+        self.assertIn("bin/gpu_peaks' was not built", text)
+
+    def test_a_library_that_is_not_here_is_named(self):
+        self.library.unlink()
+        status, text = self.pack()
+        self.assertEqual(status, 1, text)
+        self.assertIn("needed and were not found: libpart.so", text)
 
 
 if __name__ == "__main__":

@@ -119,8 +119,9 @@ unsigned kiln_conv_result_trial_count(const struct kiln_conv_result *result);
 int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index,
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err);
 /* Whether what was measured was recorded.  KILN_E_OK: all of it, or nothing was to be (no_record,
- * nothing measured).  Else what kept kilnd from it, in |err| too: the first failure, after which no
- * more was tried.  The result is as good, but other processes will measure again. */
+ * nothing measured).  Else what kept kilnd from it, in |err| too: the first record that it refused,
+ * after which no more was tried, or (share) its refusal to take a report, whose best the others do
+ * not know then.  The result is as good, but other processes may measure again. */
 int kiln_conv_result_recorded(const struct kiln_conv_result *result, struct kiln_error *err);
 /* Of the fastest; ready to run.  NULL: none has a time. */
 struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result);
