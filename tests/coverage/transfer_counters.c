@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* What kiln-transfer counted is written just before it is confined, in the coverage build alone. */
+#include "engine/transfer/confine.h"
+
+void __gcov_dump(void);
+
+enum kiln_code __real_transfer_confine(const struct transfer_job *job,
+                                       const struct transfer_user *user, struct kiln_err *err);
+enum kiln_code __wrap_transfer_confine(const struct transfer_job *job,
+                                       const struct transfer_user *user, struct kiln_err *err);
+enum kiln_code __wrap_transfer_confine(const struct transfer_job *job,
+                                       const struct transfer_user *user, struct kiln_err *err)
+{
+    __gcov_dump();
+    return __real_transfer_confine(job, user, err);
+}

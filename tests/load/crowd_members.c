@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/* What each sort of client does. */
+#include "tests/faults/made_kernel.h"
+#include "tests/load/crowd.h"
+#include "tests/load/peer.h"
+#include "tests/support/hostile_descriptors.h"
+
+#include <kiln/kiln.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 300000 /* sanitizers on a loaded machine */
+#define PIPELINE 1000u     /* requests that a mute client sends: below what one connection may */
+#define OWN_FIRST 10000000u
+#define DEATHS 5u
+
+/* ---- through the library ---- */
+
+static struct kiln_client *open_client(struct crowd *c)
+{
+    const struct kiln_client_options options = { .size = sizeof(options),
+                                                 .socket_path = c->socket,
+                                                 .timeout_ms = PATIENCE_MS,
+                                                 .table_entries = -1 };
+    struct kiln_client *client = NULL;
+    struct kiln_error err = { 0 };
+    if (kiln_client_open(&options, &client, &err) || kiln_client_ping(client, 0, NULL, &err))
+        crowd_complain(c, "a client cannot join: %s", err.text);
+    return client;
+}
+
+static struct kiln_kernel_source source_of(unsigned number, char text[64])
+{
+    made_source(number, text);
+    return (struct kiln_kernel_source){ .size = sizeof(struct kiln_kernel_source),
+                                        .target = MADE_TARGET,
+                                        .toolchain = MADE_TOOLCHAIN,
+                                        .program = "load.cl",
+                                        .source = text };
+}
+
+static bool is_right(struct crowd *c, unsigned number, const struct kiln_kernel *kernel)
+{
+    struct bytes object = bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel));
+    if (content_hash(object) == c->hashes[number - c->first])
+        return true;
+    crowd_complain(c, "kernel %u came with wrong bytes", number);
+    return false;
+}
+
+static void fetch(struct crowd_member *m, struct kiln_client *client, unsigned i,
+                  atomic_uint *counter)
+{
+    char text[64];
+    struct kiln_kernel *kernel = NULL;
+    struct kiln_error err = { 0 };
+    unsigned number = crowd_kernel(m, i);
+    struct kiln_kernel_source source = source_of(number, text);
+    if (kiln_kernel_fetch_source(client, &source, 0, &kernel, &err))
+        crowd_complain(m->crowd, "kernel %u does not come: %s", number, err.text);
+    else if (is_right(m->crowd, number, kernel))
+        atomic_fetch_add(counter, 1);
+    kiln_kernel_unref(kernel);
+}
+
+static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
+                    const struct kiln_error *err)
+{
+    struct crowd_member *m = context;
+    unsigned number = crowd_kernel(m, (unsigned)index);
+    if (!kernel)
+        crowd_complain(m->crowd, "kernel %u of a batch does not come: %s", number, err->text);
+    else if (is_right(m->crowd, number, kernel))
+        atomic_fetch_add(&m->crowd->counts->answered, 1);
+    return 0;
+}
+
+static void fetch_batch(struct crowd_member *m, struct kiln_client *client)
+{
+    unsigned count = m->crowd->kernels;
+    struct kiln_error err = { 0 };
+    struct kiln_kernel_source *sources = calloc(count, sizeof(*sources));
+    char(*texts)[64] = calloc(count, sizeof(*texts));
+    for (unsigned i = 0; sources && texts && i < count; i++)
+        sources[i] = source_of(crowd_kernel(m, i), texts[i]);
+    if (!sources || !texts ||
+        kiln_kernel_fetch_batch(client, NULL, sources, count, 0, on_ready, m, &err))
+        crowd_complain(m->crowd, "a batch is not answered: %s", err.text);
+    free(texts);
+    free(sources);
+}
+
+static void live_right(struct crowd_member *m)
+{
+    struct kiln_client *client = open_client(m->crowd);
+    crowd_wait(m->crowd);
+    if (m->index % 2)
+        fetch_batch(m, client);
+    for (unsigned i = 0; i < m->crowd->kernels && m->index % 2 == 0; i++)
+        fetch(m, client, i, &m->crowd->counts->answered);
+    kiln_client_close(client);
+}
+
+/* ---- dying ---- */
+
+static struct kiln_problem problem_of(unsigned index)
+{
+    return (struct kiln_problem){ .size = sizeof(struct kiln_problem),
+                                  .spatial_dims = 2,
+                                  .n = 1 + index,
+                                  .c = 64,
+                                  .k = 64,
+                                  .groups = 1,
+                                  .in = { 1, 56, 56 },
+                                  .filter = { 1, 1, 1 },
+                                  .stride = { 1, 1, 1 },
+                                  .dilation = { 1, 1, 1 } };
+}
+
+/* Holds the right to tune a problem, which must end with it. */
+static void take_lease(struct crowd_member *m, struct kiln_client *client)
+{
+    const struct kiln_problem problem = problem_of(m->index);
+    const struct kiln_lease_request request = { .size = sizeof(request),
+                                                .database_id = "gfx90a68",
+                                                .solver = "LoadSolver" };
+    struct kiln_lease lease = { .size = sizeof(lease) };
+    struct kiln_error err = { 0 };
+    int state = -1;
+    if (kiln_lease_take(client, &problem, &request, 0, &state, &lease, &err) ||
+        state != KILN_LEASE_GRANTED)
+        crowd_complain(m->crowd, "lease %u is not granted: %s", m->index, err.text);
+}
+
+/* Requests of its own kernels, |part| bytes of the last one missing. */
+static void ask_and_stop(struct crowd_member *m, struct peer *peer, size_t part)
+{
+    for (unsigned i = 0; i < CROWD_OWN_KERNELS; i++) {
+        BUFFER_AUTO struct buffer body;
+        uint8_t raw[FRAME_HEADER_SIZE + 1024];
+        buffer_init(&body, 1000);
+        peer_write_fetch(&body, OWN_FIRST + m->index * CROWD_OWN_KERNELS + i, 0);
+        frame_header_write(raw, &(struct frame_header){ .version = FRAME_VERSION,
+                                                        .type = MESSAGE_fetch_source,
+                                                        .request_id = i + 1,
+                                                        .body_size = (uint32_t)body.size });
+        memcpy(raw + FRAME_HEADER_SIZE, body.data, body.size);
+        size_t size = FRAME_HEADER_SIZE + body.size;
+        peer_send(peer, raw, i + 1 < CROWD_OWN_KERNELS ? size : size - part, false);
+    }
+}
+
+static void live_dying(struct crowd_member *m)
+{
+    struct crowd *c = m->crowd;
+    struct kiln_client *client = open_client(c);
+    struct peer peer = { .fd = -1 };
+    if (!peer_open(&peer, c->socket))
+        crowd_complain(c, "a dying client cannot join");
+    if (m->index % DEATHS == 4)
+        take_lease(m, client);
+    crowd_wait(c);
+    for (unsigned i = 0; i < c->kernels / 2; i++)
+        fetch(m, client, i, &c->counts->early);
+    switch (m->index % DEATHS) {
+    case 0: ask_and_stop(m, &peer, 0); break;
+    case 1: ask_and_stop(m, &peer, 10); break; /* of the body */
+    case 2: ask_and_stop(m, &peer, 80); break; /* in the header, or soon after */
+    default: break;
+    }
+    atomic_fetch_add(&c->counts->ready, 1);
+    for (unsigned i = 0; m->index % DEATHS == 3; i++) /* in a call of the library */
+        fetch(m, client, i, &c->counts->early);
+    for (;;)
+        pause();
+}
+
+/* ---- slow ---- */
+
+static void judge(struct crowd *c, const struct peer_answer *a, atomic_uint *counter)
+{
+    if (a->is_malformed || a->code != KILN_OK)
+        crowd_complain(c, "kernel %u does not come to a slow reader: code %d", a->number,
+                       (int)a->code);
+    else if (a->number - c->first >= c->pool || a->hash != c->hashes[a->number - c->first])
+        crowd_complain(c, "kernel %u came to a slow reader with wrong bytes", a->number);
+    else
+        atomic_fetch_add(counter, 1);
+}
+
+static bool ask(struct crowd_member *m, struct peer *peer, unsigned i, bool at_once)
+{
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 1000);
+    unsigned number = crowd_kernel(m, i);
+    peer_write_fetch(&body, number, m->index % 2 ? LIMIT_INLINE_OBJECT : 0);
+    return peer_send_frame(peer, MESSAGE_fetch_source, number, buffer_view(&body), at_once);
+}
+
+static void live_sipping(struct crowd_member *m)
+{
+    struct crowd *c = m->crowd;
+    struct peer peer = { .fd = -1 };
+    struct peer_answer answer;
+    if (!peer_open(&peer, c->socket))
+        crowd_complain(c, "a slow reader cannot join");
+    peer.sip = 1;
+    crowd_wait(c);
+    for (unsigned i = 0; i < c->kernels; i++)
+        ask(m, &peer, i, false);
+    for (unsigned i = 0; i < c->kernels; i++) {
+        if (!peer_receive(&peer, &answer)) {
+            crowd_complain(c, "a slow reader lost its connection after %u answers", i);
+            break;
+        }
+        judge(c, &answer, &c->counts->answered);
+    }
+    peer_close(&peer);
+}
+
+static void wait_for_late(struct crowd *c)
+{
+    char none;
+    while (read(c->late[0], &none, 1) > 0) {
+    }
+}
+
+/* kilnd may close its connection, but not answer it wrongly. */
+static void live_mute(struct crowd_member *m)
+{
+    struct crowd *c = m->crowd;
+    struct peer peer = { .fd = -1 };
+    struct peer_answer answer;
+    unsigned asked = 0, came = 0;
+    if (!peer_open(&peer, c->socket))
+        crowd_complain(c, "a mute client cannot join");
+    crowd_wait(c);
+    while (asked < PIPELINE && ask(m, &peer, asked, true))
+        asked++;
+    wait_for_late(c);
+    while (came < asked && peer_receive(&peer, &answer)) {
+        judge(c, &answer, &c->counts->late);
+        came++;
+    }
+    if (came < asked)
+        atomic_fetch_add(&c->counts->cut_off, 1);
+    peer_close(&peer);
+}
+
+/* ---- hostile ---- */
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return *state >> 33;
+}
+
+static void send_garbage(struct peer *peer, uint64_t *random)
+{
+    uint8_t bytes[512];
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t)next_random(random);
+    peer_send(peer, bytes, sizeof(bytes), false);
+}
+
+/* A header that no body follows. */
+static void send_header(struct peer *peer, unsigned type, uint32_t body_size, unsigned descriptors)
+{
+    uint8_t raw[FRAME_HEADER_SIZE];
+    frame_header_write(raw, &(struct frame_header){ .version = FRAME_VERSION,
+                                                    .type = (uint16_t)type,
+                                                    .request_id = 1,
+                                                    .body_size = body_size,
+                                                    .descriptors = (uint16_t)descriptors });
+    peer_send(peer, raw, sizeof(raw), false);
+}
+
+/* What a request says it needs, and what nobody should be sent. */
+static void send_descriptor(struct peer *peer, unsigned number)
+{
+    static const struct {
+        enum message_type type;
+        const char *body;
+    } requests[] = {
+        { MESSAGE_kernel_import, "{\"name\":\"gfx90a68.ukdb\"}" },
+        { MESSAGE_tuning_import, "{\"name\":\"gfx90a68.HIP.fdb.txt\"}" },
+        { MESSAGE_package_install, "{\"name\":\"gfx90a68.kdb\"}" },
+        { MESSAGE_fetch_source, "no request at all" },
+        { MESSAGE_ping, "" },
+    };
+    size_t which = number % (sizeof(requests) / sizeof(requests[0]));
+    const struct hostile_descriptor *kind = &hostile_descriptors[number % hostile_descriptor_count];
+    int file = kind->open();
+    peer_send_files(peer, requests[which].type, bytes_of_text(requests[which].body), 1 + number % 3,
+                    &file, file >= 0);
+    if (file >= 0)
+        close(file);
+}
+
+static void send_nonsense(struct peer *peer, uint64_t *random)
+{
+    uint8_t body[200];
+    for (size_t i = 0; i < sizeof(body); i++)
+        body[i] = (uint8_t)next_random(random);
+    for (unsigned i = 0; i < 20; i++)
+        peer_send_frame(peer, (unsigned)next_random(random) % 160, i, bytes_of(body, sizeof(body)),
+                        false);
+}
+
+static void attack(struct crowd_member *m, unsigned number, uint64_t *random)
+{
+    struct peer peer = { .fd = -1 };
+    bool greeted = number % 8 > 2;
+    if (!(greeted ? peer_open : peer_connect)(&peer, m->crowd->socket))
+        return; /* refused: that is an answer */
+    switch (number % 8) {
+    case 0: send_garbage(&peer, random); break;
+    case 1: send_header(&peer, MESSAGE_hello, UINT32_MAX, 0); break;
+    case 2: send_header(&peer, MESSAGE_stats, 2, 0); break; /* without hello */
+    case 3: send_header(&peer, MESSAGE_batch, LIMIT_FRAME_BODY, LIMIT_FRAME_DESCRIPTORS); break;
+    case 4: send_garbage(&peer, random); break;
+    case 5: send_nonsense(&peer, random); break;
+    case 6: send_header(&peer, MESSAGE_fetch, LIMIT_FRAME_BODY + 1, 0); break;
+    default: send_descriptor(&peer, number / 8 + m->index); break;
+    }
+    peer_close(&peer);
+    atomic_fetch_add(&m->crowd->counts->attacks, 1);
+}
+
+static void live_hostile(struct crowd_member *m)
+{
+    struct peer peer = { .fd = -1 };
+    uint64_t random = m->index;
+    if (!peer_open(&peer, m->crowd->socket))
+        crowd_complain(m->crowd, "a hostile client cannot join");
+    crowd_wait(m->crowd);
+    peer_close(&peer);
+    for (unsigned i = 0; i < m->crowd->kernels; i++)
+        attack(m, m->index + i, &random);
+}
+
+void crowd_live(struct crowd_member *m)
+{
+    static void (*const lives[MANNERS])(struct crowd_member * m) = { [RIGHT] = live_right,
+                                                                     [DYING] = live_dying,
+                                                                     [SIPPING] = live_sipping,
+                                                                     [MUTE] = live_mute,
+                                                                     [HOSTILE] = live_hostile };
+    lives[m->manner](m);
+}

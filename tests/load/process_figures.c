@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/load/process_figures.h"
+
+#include "tests/support/test.h"
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The number after |name| in a file of the process. */
+static long number_in(pid_t pid, const char *file, const char *name)
+{
+    char path[64], line[256];
+    long number = -1;
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    FILE *stream = fopen(path, "re");
+    assert_non_null(stream);
+    while (fgets(line, sizeof(line), stream)) {
+        if (strncmp(line, name, strlen(name)) == 0)
+            sscanf(line + strlen(name), ": %ld", &number);
+    }
+    fclose(stream);
+    assert_true(number >= 0);
+    return number;
+}
+
+static void count_files(pid_t pid, struct process_figures *figures)
+{
+    char folder[64], link[64 + 256], target[64];
+    snprintf(folder, sizeof(folder), "/proc/%d/fd", (int)pid);
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+        snprintf(link, sizeof(link), "%s/%s", folder, e->d_name);
+        ssize_t got = readlink(link, target, sizeof(target) - 1);
+        target[got > 0 ? got : 0] = '\0';
+        bool in_memory = strncmp(target, "/memfd:", 7) == 0;
+        figures->memory_files += in_memory;
+        figures->files += got > 0 && !in_memory;
+    }
+    closedir(dir);
+}
+
+static unsigned count_children(pid_t pid)
+{
+    char path[64];
+    int child = 0;
+    unsigned count = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (fscanf(file, "%d", &child) == 1)
+        count++;
+    fclose(file);
+    return count;
+}
+
+struct process_figures process_figures_of(pid_t pid)
+{
+    struct process_figures figures = { .rss_kb = number_in(pid, "smaps_rollup", "Rss"),
+                                       .pss_kb = number_in(pid, "smaps_rollup", "Pss"),
+                                       .own_kb = number_in(pid, "status", "RssAnon"),
+                                       .threads = (unsigned)number_in(pid, "status", "Threads"),
+                                       .children = count_children(pid) };
+    count_files(pid, &figures);
+    return figures;
+}

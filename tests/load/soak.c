@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A busy host's day of requests in a run of fixed length: kilnd's memory and descriptors stay flat.
+ *
+ * Usage: test_load_soak [SECONDS [LIVES [REQUESTS]]]   (default: 2 s, 64 processes of 100 requests)
+ *
+ * A life is what a process asks for from its start to its end: it connects, fetches, looks tuning
+ * data up, wants one kernel that nobody had, and is gone, each eighth one without a word.  LANES of
+ * them run side by side.  scripts/load has the numbers of a day, docs/reliability.md where they
+ * come from.
+ */
+#include "tests/faults/made_kernel.h"
+#include "tests/load/peer.h"
+#include "tests/load/process_figures.h"
+#include "tests/support/metrics_page.h"
+#include "tests/support/raw_client.h"
+
+#include <kiln/kiln.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LANES 8u
+#define COMMON 400u         /* kernels that every process wants */
+#define NEW_FIRST 20000000u /* and those that only one does */
+#define SAMPLES 100u
+#define WARM 25u /* samples before any is judged */
+/* Kernels: what a day makes does not all fit, so that some must go. */
+#define HOT_LIMIT "8MiB"
+#define HOT_COUNT "1000"
+#define CACHE_LIMIT "16MiB"
+/* From the first judged sample to the last, by the line through all of them. */
+#ifndef GROWTH_MOST_KB
+#define GROWTH_MOST_KB 2048
+#endif
+#define FILES_MORE 4.0 /* a sample sees the connections of its moment */
+
+static struct {
+    unsigned seconds, lives, requests;
+} plan = { .seconds = 2, .lives = 64, .requests = 100 };
+
+struct soak {
+    struct daemon_process daemon;
+    int watcher;
+    uint64_t hashes[COMMON];
+    struct timespec start;
+    atomic_uint next_life, done_lives;
+    atomic_ullong requests, fetched;
+    atomic_uint wrong;
+    char why[512];
+    struct process_figures samples[SAMPLES];
+    unsigned taken; /* samples */
+};
+
+static void complain(struct soak *s, const char *what, const char *text)
+{
+    if (atomic_fetch_add(&s->wrong, 1) == 0)
+        snprintf(s->why, sizeof(s->why), "%s: %.400s", what, text);
+}
+
+static double seconds_since(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+}
+
+/* Part |part| of |parts| of the run begins; who is late goes on at once. */
+static void sleep_until(const struct soak *s, unsigned part, unsigned parts)
+{
+    double wait = (double)plan.seconds * part / parts - seconds_since(&s->start);
+    if (wait <= 0)
+        return;
+    const struct timespec pause = { .tv_sec = (time_t)wait,
+                                    .tv_nsec = (long)((wait - (double)(time_t)wait) * 1e9) };
+    nanosleep(&pause, NULL);
+}
+
+/* ---- a life ---- */
+
+static void fetch(struct soak *s, struct kiln_client *client, unsigned number)
+{
+    char text[64];
+    made_source(number, text);
+    const struct kiln_kernel_source source = { .size = sizeof(source),
+                                               .target = MADE_TARGET,
+                                               .toolchain = MADE_TOOLCHAIN,
+                                               .program = "soak.cl",
+                                               .source = text };
+    struct kiln_kernel *kernel = NULL;
+    struct kiln_error err = { 0 };
+    atomic_fetch_add(&s->requests, 1);
+    if (kiln_kernel_fetch_source(client, &source, 0, &kernel, &err)) {
+        complain(s, "a kernel does not come", err.text);
+        return;
+    }
+    uint64_t hash = number < COMMON ? s->hashes[number] : made_hash(number);
+    if (content_hash(bytes_of(kiln_kernel_data(kernel), kiln_kernel_size(kernel))) != hash)
+        complain(s, "a kernel came", "with wrong bytes");
+    atomic_fetch_add(&s->fetched, 1);
+    kiln_kernel_unref(kernel);
+}
+
+static const struct kiln_problem problem = { .size = sizeof(problem),
+                                             .spatial_dims = 2,
+                                             .n = 64,
+                                             .c = 64,
+                                             .k = 64,
+                                             .groups = 1,
+                                             .in = { 1, 56, 56 },
+                                             .filter = { 1, 1, 1 },
+                                             .stride = { 1, 1, 1 },
+                                             .dilation = { 1, 1, 1 } };
+
+static void look_up(struct soak *s, struct kiln_client *client)
+{
+    const struct kiln_tuning_options options = { .size = sizeof(options),
+                                                 .database_id = "gfx90a68" };
+    struct kiln_tuned *tuned = NULL;
+    struct kiln_error err = { 0 };
+    atomic_fetch_add(&s->requests, 1);
+    int rc = kiln_find_get(client, &problem, &options, 0, &tuned, &err);
+    if (rc && rc != KILN_E_NOT_FOUND)
+        complain(s, "a look-up is not answered", err.text);
+    kiln_tuned_free(tuned);
+}
+
+/* Its last request is on its way when its process ends. */
+static void die(struct soak *s, unsigned number)
+{
+    struct peer peer = { .fd = -1 };
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 1000);
+    peer_write_fetch(&body, number, 0);
+    if (!peer_open(&peer, s->daemon.socket) ||
+        !peer_send_frame(&peer, MESSAGE_fetch_source, 1, buffer_view(&body), false))
+        complain(s, "a process that ends", "cannot ask");
+    peer_close(&peer);
+}
+
+static void live(struct soak *s, unsigned life)
+{
+    const struct kiln_client_options options = { .size = sizeof(options),
+                                                 .socket_path = s->daemon.socket,
+                                                 .table_entries = -1 };
+    struct kiln_client *client = NULL;
+    struct kiln_error err = { 0 };
+    if (kiln_client_open(&options, &client, &err)) {
+        complain(s, "a process cannot start", err.text);
+        return;
+    }
+    for (unsigned i = 0; i + 1 < plan.requests; i++) {
+        if (i % 10 == 9)
+            look_up(s, client);
+        else
+            fetch(s, client, (life + i) % COMMON);
+    }
+    fetch(s, client, NEW_FIRST + life);
+    if (life % LANES == 0)
+        die(s, NEW_FIRST + life);
+    kiln_client_close(client);
+    atomic_fetch_add(&s->done_lives, 1);
+}
+
+static void *run_lane(void *context)
+{
+    struct soak *s = context;
+    for (unsigned life; (life = atomic_fetch_add(&s->next_life, 1)) < plan.lives;) {
+        sleep_until(s, life, plan.lives);
+        live(s, life);
+    }
+    return NULL;
+}
+
+/* ---- samples ---- */
+
+/* One for each hundredth of the lives. */
+static void take_samples(struct soak *s)
+{
+    static struct metrics_page page;
+    const struct timespec pause = { .tv_nsec = 5000000 };
+    for (; s->taken < SAMPLES && atomic_load(&s->wrong) == 0; s->taken++) {
+        while (atomic_load(&s->done_lives) * SAMPLES < (s->taken + 1) * plan.lives &&
+               atomic_load(&s->wrong) == 0)
+            nanosleep(&pause, NULL);
+        metrics_page_read(s->watcher, &page); /* as its Prometheus does */
+        s->samples[s->taken] = process_figures_of(s->daemon.pid);
+    }
+}
+
+/* How much the line through the judged samples (least squares) rises from the first to the last. */
+static double rise(const struct soak *s, double (*figure)(const struct process_figures *))
+{
+    double n = SAMPLES - WARM, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
+    for (unsigned i = WARM; i < SAMPLES; i++) {
+        double x = i - WARM, y = figure(&s->samples[i]);
+        sum_x += x;
+        sum_y += y;
+        sum_xx += x * x;
+        sum_xy += x * y;
+    }
+    return (n * sum_xy - sum_x * sum_y) / (n * sum_xx - sum_x * sum_x) * (n - 1);
+}
+
+static double rss_of(const struct process_figures *f) { return (double)f->rss_kb; }
+static double pss_of(const struct process_figures *f) { return (double)f->pss_kb; }
+static double files_of(const struct process_figures *f) { return (double)f->files; }
+static double memory_files_of(const struct process_figures *f) { return (double)f->memory_files; }
+
+static void report(const struct soak *s, double took)
+{
+    const struct process_figures *first = &s->samples[WARM], *last = &s->samples[SAMPLES - 1];
+    print_message("%llu requests of %u processes in %.0f s: %.0f a second; %llu kernels fetched\n",
+                  atomic_load(&s->requests), atomic_load(&s->done_lives), took,
+                  (double)atomic_load(&s->requests) / took, atomic_load(&s->fetched));
+    print_message("sample    RSS kB    PSS kB  descriptors  in memory  threads\n");
+    for (unsigned i = WARM; i < SAMPLES; i += (SAMPLES - WARM) / 5) {
+        const struct process_figures *f = &s->samples[i];
+        print_message("%6u  %8ld  %8ld  %11u  %9u  %7u\n", i + 1, f->rss_kb, f->pss_kb, f->files,
+                      f->memory_files, f->threads);
+    }
+    print_message("%6u  %8ld  %8ld  %11u  %9u  %7u\n", SAMPLES, last->rss_kb, last->pss_kb,
+                  last->files, last->memory_files, last->threads);
+    print_message("by the line through samples %u to %u: RSS %+.0f kB, PSS %+.0f kB, descriptors "
+                  "%+.1f, of objects in memory %+.1f; from sample to sample: RSS %+ld kB\n",
+                  WARM + 1, SAMPLES, rise(s, rss_of), rise(s, pss_of), rise(s, files_of),
+                  rise(s, memory_files_of), last->rss_kb - first->rss_kb);
+}
+
+static void expect_flat(const struct soak *s)
+{
+    if (rise(s, rss_of) > GROWTH_MOST_KB || rise(s, pss_of) > GROWTH_MOST_KB)
+        fail_msg("kilnd grew by %.0f kB (RSS), %.0f kB (PSS); %d may be", rise(s, rss_of),
+                 rise(s, pss_of), GROWTH_MOST_KB);
+    if (rise(s, files_of) > FILES_MORE)
+        fail_msg("kilnd has %.1f descriptors more", rise(s, files_of));
+}
+
+static bool adds_up(void *context)
+{
+    static struct metrics_page page;
+    struct soak *s = context;
+    metrics_page_read(s->watcher, &page);
+    return metrics_page_sum(&page, "kiln_fetch_results_total{") ==
+               metrics_page_count(&page, "kiln_fetches_total") &&
+           metrics_page_count(&page, "kiln_clients") == 1 &&
+           metrics_page_count(&page, "kiln_queued_compiles") == 0;
+}
+
+static void a_day_leaves_memory_and_descriptors_flat(void **state)
+{
+    struct soak *s = *state;
+    pthread_t lanes[LANES];
+    for (unsigned i = 0; i < COMMON; i++)
+        s->hashes[i] = made_hash(i);
+    clock_gettime(CLOCK_MONOTONIC, &s->start);
+    for (unsigned i = 0; i < LANES; i++)
+        assert_int_equal(pthread_create(&lanes[i], NULL, run_lane, s), 0);
+    take_samples(s);
+    for (unsigned i = 0; i < LANES; i++)
+        pthread_join(lanes[i], NULL);
+    double took = seconds_since(&s->start);
+    if (atomic_load(&s->wrong) > 0)
+        fail_msg("%u wrong answers: %s", atomic_load(&s->wrong), s->why);
+    assert_int_equal(atomic_load(&s->done_lives), plan.lives);
+    report(s, took);
+    expect_flat(s);
+    assert_true(wait_until(adds_up, s));
+}
+
+static int setup(void **state)
+{
+    static struct soak s;
+    static const char *const arguments[] = { "--compiler",
+                                             KILN_BIN "/../tests/fault_compiler",
+                                             "--log-level",
+                                             "error",
+                                             "--hot-limit",
+                                             HOT_LIMIT,
+                                             "--hot-count",
+                                             HOT_COUNT,
+                                             "--cache-limit",
+                                             CACHE_LIMIT,
+                                             NULL };
+    daemon_process_init(&s.daemon);
+    memcpy(s.daemon.arguments, arguments, sizeof(arguments));
+    daemon_process_start(&s.daemon);
+    s.watcher = raw_greeted(&s.daemon);
+    *state = &s;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct soak *s = *state;
+    close(s->watcher);
+    int status = daemon_process_stop(&s->daemon);
+    daemon_process_remove(&s->daemon);
+    assert_int_equal(status, 0);
+    return 0;
+}
+
+static unsigned argument(int argc, char **argv, int index, unsigned otherwise)
+{
+    unsigned long value = index < argc ? strtoul(argv[index], NULL, 10) : otherwise;
+    return value > 0 && value <= 100000 ? (unsigned)value : otherwise;
+}
+
+int main(int argc, char **argv)
+{
+    plan.seconds = argument(argc, argv, 1, plan.seconds);
+    plan.lives = argument(argc, argv, 2, plan.lives);
+    plan.requests = argument(argc, argv, 3, plan.requests);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_day_leaves_memory_and_descriptors_flat, setup, teardown),
+    };
+    return cmocka_run_group_tests_name("soak", tests, NULL, NULL);
+}

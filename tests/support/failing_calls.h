@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Calls of libc that fail when a test says so.
+ *
+ * Role       the linker puts these in place of libc's for what the test links of ours (--wrap), so
+ *            a call that fails is one that the code under test makes, never libc's own or a
+ * library's Threading  one call is chosen at a time, for all threads; it is struck once, or from
+ * then on
+ *
+ * The calls are those of failing_calls.c; one that is not there aborts the test.
+ */
+#include "common/err.h"
+
+#include <stdbool.h>
+
+/* The |nth| call of |name| from now on, counted from 1, fails with |error|; no other one does. */
+void fail_call(const char *name, unsigned nth, int error);
+/* Every call from the first on. */
+void fail_calls(const char *name, int error);
+/* No call fails any more; whether one did. */
+bool calls_failed(void);
+
+/* Something that is to fail where a call of it fails, and succeed where none does.  It leaves
+ * nothing open, and nothing that would let the next time differ. */
+typedef enum kiln_code fallible(void *context, struct kiln_err *err);
+
+/* The first, the second, ... call of |name| in |act| fails with |error| until it passes without:
+ * each time it has to end with |code| and a sentence with |words| in it, and as many descriptors
+ * open as before.  At least one call must have failed. */
+void expect_failures(fallible *act, void *context, const char *name, int error, enum kiln_code code,
+                     const char *words);
+/* The same where a failed call does no harm. */
+void expect_no_harm(fallible *act, void *context, const char *name, int error);
