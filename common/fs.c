@@ -36,6 +36,22 @@ enum kiln_code fs_make_folders(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
+ssize_t fs_read_at(int fd, void *to, size_t size, off_t at)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t got = pread(fd, (char *)to + done, size - done, at + (off_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        done += (size_t)got;
+    }
+    return (ssize_t)done;
+}
+
 enum kiln_code fs_read_fd(int fd, size_t limit, struct buffer *ret_content, struct kiln_err *err)
 {
     uint8_t chunk[16384];

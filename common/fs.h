@@ -37,6 +37,9 @@ KILN_MUST_CHECK enum kiln_code fs_read_file(const char *path, size_t limit,
 /* Whole descriptor from its start, by pread; at most |limit| bytes. */
 KILN_MUST_CHECK enum kiln_code fs_read_fd(int fd, size_t limit, struct buffer *ret_content,
                                           struct kiln_err *err);
+/* pread(2) until |size| bytes are there or none is left, through short reads and EINTR.  How many
+ * came; -1 with errno. */
+ssize_t fs_read_at(int fd, void *to, size_t size, off_t at);
 /* All of |content|, through short writes and EINTR. */
 KILN_MUST_CHECK enum kiln_code fs_write_all(int fd, struct bytes content, struct kiln_err *err);
 

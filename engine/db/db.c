@@ -51,9 +51,23 @@ static char *uri_of(const struct db_options *o)
     return uri;
 }
 
+/* SQLite reads them where they lie, and writes nothing there. */
+static int open_image(struct db *db, struct bytes image)
+{
+    int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_READWRITE;
+    int rc = sqlite3_open_v2(":memory:", &db->handle, flags, NULL);
+    if (rc != SQLITE_OK)
+        return rc;
+    return sqlite3_deserialize(db->handle, "main", (unsigned char *)(uintptr_t)image.data,
+                               (sqlite3_int64)image.size, (sqlite3_int64)image.size,
+                               SQLITE_DESERIALIZE_READONLY);
+}
+
 static int open_handle(struct db *db, const struct db_options *o)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    if (o->image.size > 0)
+        return open_image(db, o->image);
     if (!o->immutable && !o->leave_files) {
         flags |= SQLITE_OPEN_READWRITE;
         if (o->schema && !o->read_only)
@@ -66,9 +80,24 @@ static int open_handle(struct db *db, const struct db_options *o)
     return sqlite3_open_v2(uri, &db->handle, flags | SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
 }
 
+/* Where a file cannot be opened for writing, for whatever reason and be it for a moment, SQLite
+ * opens it for reading alone, says nothing, and stays with that whatever becomes of the disk. */
+static int open_to_write(struct db *db, const struct db_options *o)
+{
+    for (unsigned tries = 0; tries < 2; tries++) {
+        int rc = open_handle(db, o);
+        if (rc != SQLITE_OK || sqlite3_db_readonly(db->handle, "main") != 1)
+            return rc;
+        sqlite3_close(db->handle);
+        db->handle = NULL;
+    }
+    return SQLITE_READONLY;
+}
+
 static enum kiln_code open_file(struct db *db, const struct db_options *o, struct kiln_err *err)
 {
-    int rc = open_handle(db, o);
+    bool writes = o->schema && !o->read_only;
+    int rc = writes ? open_to_write(db, o) : open_handle(db, o);
     for (size_t i = 0; rc == SQLITE_OK && i < sizeof(settings) / sizeof(settings[0]); i++)
         rc = sqlite3_db_config(db->handle, settings[i].option, settings[i].value, NULL);
     if (rc != SQLITE_OK)

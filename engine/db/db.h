@@ -10,7 +10,8 @@
  * Threading  one thread at a time for each connection; many connections at once
  *
  * Codes      KILN_CORRUPT the file is damaged or no database · KILN_FULL no room on the disk ·
- *            KILN_BUSY another process holds it · KILN_DENIED permissions ·
+ *            KILN_BUSY another process holds it · KILN_DENIED permissions, or a disk that can only
+ *            be read: what is opened to be written to never becomes a connection that only reads ·
  *            KILN_UNSUPPORTED written by a newer version of this program
  */
 #include "common/bytes.h"
@@ -39,6 +40,9 @@ struct db_table {
 
 struct db_options {
     const char *path;
+    /* Not empty: the file's bytes, which stay where they are and as they are while it is open; it
+     * has no write-ahead log.  Then |path| is its name for sentences; read_only and immutable. */
+    struct bytes image;
     const char *shown;              /* what sentences call the file; NULL: |path| */
     const struct db_schema *schema; /* brought up to date; NULL: another connection has done it */
     const char *const *statements;  /* a query is named by its place in this table */

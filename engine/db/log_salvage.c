@@ -3,6 +3,7 @@
 
 #include "common/bytes.h"
 #include "common/cleanup.h"
+#include "common/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -93,7 +94,7 @@ static uint32_t page_size_of_file(const char *log_path)
     size_t length = strlen(log_path) - strlen("-wal");
     KILN_AUTO(mem) char *path = strndup(log_path, length);
     KILN_AUTO(fd) int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    if (fd < 0 || pread(fd, stored, sizeof(stored), PAGE_SIZE_AT) != (ssize_t)sizeof(stored))
+    if (fd < 0 || fs_read_at(fd, stored, sizeof(stored), PAGE_SIZE_AT) != (ssize_t)sizeof(stored))
         return PAGE_SIZE_USUAL;
     uint32_t size = (uint32_t)stored[0] << 8 | stored[1];
     size = size == 1 ? 65536 : size;
@@ -125,7 +126,7 @@ static bool next_page(struct log *log, struct log_page *p)
 {
     size_t size = PAGE_HEADER + (size_t)log->page_size;
     uint64_t place = LOG_HEADER + p->at * size;
-    if (log->fd < 0 || pread(log->fd, log->page, size, (off_t)place) != (ssize_t)size)
+    if (log->fd < 0 || fs_read_at(log->fd, log->page, size, (off_t)place) != (ssize_t)size)
         return false;
     struct checksum stored = checksum_at(log->page + 16);
     struct checksum sum = go_on(log, log->sum, log->page, 8);
@@ -161,7 +162,7 @@ static enum kiln_code log_open(struct log *log, const char *path, struct kiln_er
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return errno == ENOENT ? KILN_OK : kiln_fail_errno(err, errno, "cannot open '%s'", path);
-    ssize_t got = pread(fd, header, sizeof(header), 0);
+    ssize_t got = fs_read_at(fd, header, sizeof(header), 0);
     if (got < 0)
         return kiln_fail_errno(err, errno, "cannot read '%s'", path);
     if (got < (ssize_t)sizeof(header))

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/db/page_scan.h"
 
+#include "common/fs.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -117,7 +119,7 @@ enum kiln_code page_scan_open(int fd, struct page_scan **ret_scan, struct kiln_e
     struct stat seen;
     if (fstat(fd, &seen) != 0)
         return kiln_fail_errno(err, errno, "cannot look at a damaged file");
-    if (pread(fd, header, sizeof(header), 0) != (ssize_t)sizeof(header))
+    if (fs_read_at(fd, header, sizeof(header), 0) != (ssize_t)sizeof(header))
         return kiln_fail(err, KILN_CORRUPT, "there is nothing in it to save");
     if (!scan)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot read a damaged file: out of memory");

@@ -69,6 +69,13 @@ enum kiln_code query_step(struct query *q, bool *ret_row, struct kiln_err *err)
     return KILN_OK;
 }
 
+bool query_next(struct query *q, enum kiln_code *ret_rc, struct kiln_err *err)
+{
+    bool row = false;
+    *ret_rc = query_step(q, &row, err);
+    return !*ret_rc && row;
+}
+
 enum kiln_code query_run(struct query *q, struct kiln_err *err)
 {
     bool row = true;

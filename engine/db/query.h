@@ -37,6 +37,8 @@ void query_bind_bytes(struct query *q, int at, struct bytes bytes);
 
 /* |ret_row| is true when there is a row to read. */
 KILN_MUST_CHECK enum kiln_code query_step(struct query *q, bool *ret_row, struct kiln_err *err);
+/* For loops over rows: true with one, false after the last or with |*ret_rc|. */
+bool query_next(struct query *q, enum kiln_code *ret_rc, struct kiln_err *err);
 /* Runs to the end; rows are ignored. */
 KILN_MUST_CHECK enum kiln_code query_run(struct query *q, struct kiln_err *err);
 

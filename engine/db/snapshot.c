@@ -172,7 +172,7 @@ static enum kiln_code read_log_header(const char *path, struct log_header *ret_h
     KILN_AUTO(fd) int fd = -1;
     enum kiln_code rc = open_beside(path, &fd, err);
     struct log_header header = { 0 };
-    ssize_t got = fd < 0 ? 0 : pread(fd, header.bytes, LOG_HEADER, 0);
+    ssize_t got = fd < 0 ? 0 : fs_read_at(fd, header.bytes, LOG_HEADER, 0);
     if (!rc && got < 0)
         rc = kiln_fail_errno(err, errno, "cannot read '%s'", path);
     header.size = got > 0 ? (size_t)got : 0;
@@ -222,7 +222,7 @@ static enum kiln_code check_journal(const char *path, struct kiln_err *err)
     off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
     if (rc || size < (off_t)(2 * sizeof(magic)))
         return rc;
-    if (pread(fd, tail, sizeof(tail), size - (off_t)sizeof(tail)) != (ssize_t)sizeof(tail))
+    if (fs_read_at(fd, tail, sizeof(tail), size - (off_t)sizeof(tail)) != (ssize_t)sizeof(tail))
         return kiln_fail_errno(err, errno, "cannot read '%s'", path);
     if (memcmp(tail, magic, sizeof(magic)) == 0)
         return kiln_fail(err, KILN_CORRUPT,

@@ -13,12 +13,8 @@ struct side { /* one of the two, in the figures that decide */
     const struct tuning_row *row;
     double time_ms;
     uint32_t samples;    /* 0: no statistics */
-    struct buffer text;  /* of find: owned, the entry's */
     struct bytes solver; /* of find; empty where it does not read as an entry */
 };
-
-static void side_done(struct side *s) { buffer_done(&s->text); }
-#define SIDE_AUTO __attribute__((cleanup(side_done)))
 
 /* Entries of one id that are not of one solver: FindDb's old dialect has the best of an algorithm.
  */
@@ -41,8 +37,7 @@ static struct side side_of(enum tuning_kind kind, const struct tuning_row *row)
     struct side s = { .row = row,
                       .time_ms = measured ? row->measured.median_ms : 0,
                       .samples = measured ? row->measured.samples : 0 };
-    buffer_init(&s.text, row->id.size + row->values.size + 1);
-    if (kind != TUNING_FIND || !tuning_row_entry(row, &s.text, &entry))
+    if (kind != TUNING_FIND || !tuning_row_entry(row, &entry))
         return s;
     s.solver = entry.solver;
     s.time_ms = measured ? s.time_ms : entry.time_ms;
@@ -164,10 +159,8 @@ struct merge measurement_merge(enum tuning_kind kind, struct tuning_row *into,
     if (is_equal(into, from))
         return (struct merge){ .result = MERGE_SAME };
     struct tuning_row old = *into;
-    SIDE_AUTO struct side a = side_of(kind, &old), b = side_of(kind, from);
+    const struct side a = side_of(kind, &old), b = side_of(kind, from);
     struct merge merge;
-    if (a.text.failed || b.text.failed)
-        return (struct merge){ .result = MERGE_NO_MEMORY };
     if (!a.samples && !b.samples)
         merge = merge_imported(kind, &a, &b);
     else if (!a.samples || !b.samples)

@@ -28,7 +28,6 @@ enum merge_result {
     MERGE_TAKEN,  /* what came counts */
     MERGE_POOLED, /* both: |measured| is of all samples; of find, |values| still states the old time
                    */
-    MERGE_NO_MEMORY, /* nothing is decided, nothing changed */
 };
 
 struct merge {

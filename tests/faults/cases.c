@@ -18,6 +18,8 @@
 
 /* A case takes less than a second; sanitizers on a loaded machine take their time. */
 #define CASE_SECONDS 120
+/* Nothing is struck there. */
+#define NO_PLACE 0u
 
 const struct fault_kind fault_kinds[FAULT_KINDS] = {
     [KIND_MEMORY] = { "memory", FAULT_MEMORY, FAULT_FAIL, ENOMEM, false, NULL },
@@ -44,8 +46,19 @@ const struct fault_kind fault_kinds[FAULT_KINDS] = {
     [KIND_PROCESS] = { "process", FAULT_PROCESS, FAULT_FAIL, EAGAIN, false, NULL },
     [KIND_KILL] = { "kill", FAULT_STEPS, FAULT_KILL, 0, false, NULL },
     [KIND_POWER] = { "power", 0, FAULT_KILL, 0, false, NULL },
+    [KIND_STEP] = { "step", FAULT_STEPS, FAULT_KILL, 0, false, NULL },
     [KIND_TEAR] = { "tear", FAULT_WRITE, FAULT_TEAR, 0, false, NULL },
 };
+
+bool fault_is_harmless(const struct fault_kind *kind)
+{
+    return kind->action == FAULT_SHORT || kind->error == EINTR;
+}
+
+bool fault_is_deadly(const struct fault_kind *kind)
+{
+    return (kind->calls && kind->action == FAULT_KILL) || kind->action == FAULT_TEAR;
+}
 
 void fault_case_plan(const struct fault_case *c, unsigned at, struct fault_plan *plan)
 {
@@ -55,6 +68,14 @@ void fault_case_plan(const struct fault_case *c, unsigned at, struct fault_plan 
     plan->error = k->error;
     plan->onwards = k->onwards;
     plan->first = at;
+    plan->step[0] = '\0';
+    plan->notes_steps = k == &fault_kinds[KIND_STEP] && at == NO_PLACE;
+    if (plan->notes_steps)
+        plan->step_count = 0;
+    if (k == &fault_kinds[KIND_STEP] && at != NO_PLACE) {
+        plan->first = 1;
+        snprintf(plan->step, sizeof(plan->step), "%s", c->report->steps[at - 1]);
+    }
     snprintf(plan->path, sizeof(plan->path), "%s", k->path ? k->path : "");
     c->report->at = at;
     snprintf(c->report->where, sizeof(c->report->where), "nothing yet");
@@ -64,6 +85,10 @@ bool fault_case_next(const struct fault_case *c, const struct fault_plan *plan, 
 {
     struct case_report *r = c->report;
     snprintf(r->where, sizeof(r->where), "%s", struck ? plan->where : "nothing");
+    if (plan->notes_steps) {
+        r->step_count = plan->step_count;
+        memcpy(r->steps, plan->steps, sizeof(r->steps));
+    }
     r->tried += struck;
     r->passed = !struck;
     return struck && r->tried < c->count;
@@ -73,6 +98,7 @@ bool fault_case_next(const struct fault_case *c, const struct fault_plan *plan, 
 
 struct wish {
     unsigned every;   /* 1: each place */
+    unsigned memory;  /* the same of allocations, of which there are thousands; 0: as |every| */
     unsigned most;    /* cases of one operation and fault; 0: no end */
     unsigned from;    /* the first place */
     const char *only; /* "operation", "operation:fault" or ":fault"; NULL: all */
@@ -151,31 +177,71 @@ static void say_sum(const struct fault_case *c, const struct wish *w, const stru
     fflush(stdout);
 }
 
+/* Tries places until the operation passes; |c| has the first. */
+static void try_places(struct fault_case *c, const struct wish *w, struct sum *sum)
+{
+    struct case_report *report = c->report;
+    unsigned at_once = c->operation->at_once;
+    bool one = fault_is_deadly(c->kind) || !at_once;
+    while (!w->most || sum->tried < w->most) {
+        *report = (struct case_report){ .tried = 0 };
+        c->count = one ? 1 : at_once;
+        if (w->most && c->count > w->most - sum->tried)
+            c->count = w->most - sum->tried;
+        bool survived = run_case(c, w->keep);
+        sum->tried += report->tried + (survived ? 0 : 1);
+        sum->lost += survived ? 0 : 1;
+        if ((survived && report->passed) || (!survived && !w->keep_going))
+            return;
+        c->first = report->at + w->every;
+    }
+}
+
+/* Finds the names of all steps, and kills at the first of each.  Which names there are may differ a
+ * little from run to run: a step that is not taken is no case. */
+static void try_steps(struct fault_case *c, const struct wish *w, struct sum *sum)
+{
+    struct case_report *report = c->report;
+    *report = (struct case_report){ .tried = 0 };
+    c->count = 1;
+    c->first = NO_PLACE;
+    if (!run_case(c, w->keep)) {
+        sum->tried = sum->lost = 1;
+        return;
+    }
+    for (unsigned at = w->from; at <= report->step_count; at++) {
+        if (w->most && sum->tried == w->most)
+            return;
+        c->first = at;
+        report->tried = 0;
+        report->folder[0] = '\0';
+        bool survived = run_case(c, w->keep);
+        sum->tried += survived ? report->tried : 1;
+        sum->lost += survived ? 0 : 1;
+        if (!survived && !w->keep_going)
+            return;
+    }
+    report->passed = true;
+}
+
 /* How many of its cases were lost. */
 static unsigned run_kind(const struct operation *operation, const struct fault_kind *kind,
                          const struct wish *w, struct case_report *report)
 {
-    bool one = (kind->calls && kind->action == FAULT_KILL) || kind->action == FAULT_TEAR ||
-               !operation->at_once;
+    struct wish wish = *w;
     struct fault_case c = {
         .operation = operation, .kind = kind, .first = w->from, .every = w->every, .report = report
     };
     struct sum sum = { 0, 0 };
-    while (!w->most || sum.tried < w->most) {
-        *report = (struct case_report){ .tried = 0 };
-        c.count = one ? 1 : operation->at_once;
-        if (w->most && c.count > w->most - sum.tried)
-            c.count = w->most - sum.tried;
-        bool survived = run_case(&c, w->keep);
-        sum.tried += report->tried + (survived ? 0 : 1);
-        sum.lost += survived ? 0 : 1;
-        if (survived && report->passed)
-            break;
-        if (!survived && !w->keep_going)
-            break;
-        c.first = report->at + w->every;
+    if (kind->calls == FAULT_MEMORY && w->memory)
+        wish.every = c.every = w->memory;
+    if (kind == &fault_kinds[KIND_STEP]) {
+        wish.every = 1;
+        try_steps(&c, &wish, &sum);
+    } else {
+        try_places(&c, &wish, &sum);
     }
-    say_sum(&c, w, &sum);
+    say_sum(&c, &wish, &sum);
     if (!w->must_strike || sum.tried > 0)
         return sum.lost;
     fprintf(stderr, "IDLE %s:%s: nothing was struck\n", operation->name, kind->name);
@@ -196,8 +262,8 @@ static bool is_wanted(const struct wish *w, const char *operation, const char *k
 static int usage(const char *program)
 {
     fprintf(stderr,
-            "usage: %s [--every N] [--from N] [--most N] [--only OPERATION[:FAULT]] [--go-on] "
-            "[--keep] [--must-strike] [--list]\n",
+            "usage: %s [--every N] [--memory-every N] [--from N] [--most N] "
+            "[--only OPERATION[:FAULT]] [--go-on] [--keep] [--must-strike] [--list]\n",
             program);
     return 2;
 }
@@ -220,20 +286,17 @@ static unsigned number_of(const char *text)
 int fault_cases_main(int argc, char **argv, const struct operation *operations)
 {
     static const struct option known[] = {
-        { "every", required_argument, NULL, 'e' },
-        { "from", required_argument, NULL, 'f' },
-        { "most", required_argument, NULL, 'm' },
-        { "only", required_argument, NULL, 'o' },
-        { "go-on", no_argument, NULL, 'g' },
-        { "list", no_argument, NULL, 'l' },
-        { "keep", no_argument, NULL, 'k' },
-        { "must-strike", no_argument, NULL, 's' },
-        { NULL, 0, NULL, 0 },
+        { "every", required_argument, NULL, 'e' }, { "memory-every", required_argument, NULL, 'a' },
+        { "from", required_argument, NULL, 'f' },  { "most", required_argument, NULL, 'm' },
+        { "only", required_argument, NULL, 'o' },  { "go-on", no_argument, NULL, 'g' },
+        { "list", no_argument, NULL, 'l' },        { "keep", no_argument, NULL, 'k' },
+        { "must-strike", no_argument, NULL, 's' }, { NULL, 0, NULL, 0 },
     };
     struct wish w = { .every = 1, .from = 1 };
     for (int o; (o = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (o) {
         case 'e': w.every = number_of(optarg); break;
+        case 'a': w.memory = number_of(optarg); break;
         case 'f': w.from = number_of(optarg); break;
         case 'm': w.most = number_of(optarg); break;
         case 'o': w.only = optarg; break;

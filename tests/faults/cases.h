@@ -45,6 +45,7 @@ enum {
     KIND_PROCESS,
     KIND_KILL,
     KIND_TEAR,
+    KIND_STEP,  /* its places are names of crash points, which a first run without faults finds */
     KIND_POWER, /* no call: the power goes at a moment of a log (lossy_vfs.h) */
     FAULT_KINDS
 };
@@ -59,14 +60,16 @@ extern const struct fault_kind fault_kinds[FAULT_KINDS];
 #define KINDS_OF_SOCKETS                                                                    \
     (BIT(KIND_RESET) | BIT(KIND_INTERRUPTED) | BIT(KIND_SOCKET_SHORT) | BIT(KIND_CONNECT) | \
      BIT(KIND_MEMFD))
-#define KINDS_OF_DEATH (BIT(KIND_KILL) | BIT(KIND_TEAR))
+#define KINDS_OF_DEATH (BIT(KIND_KILL) | BIT(KIND_TEAR) | BIT(KIND_STEP))
 
-struct case_report { /* shared with the case's process */
-    unsigned tried;  /* places that were struck */
-    bool passed;     /* the operation passed, unstruck */
-    unsigned at;     /* the place under way */
-    char where[256]; /* what was struck there */
-    char folder[96]; /* removed after a lost case; "": none */
+struct case_report {     /* shared with the case's process */
+    unsigned tried;      /* places that were struck */
+    bool passed;         /* the operation passed, unstruck */
+    unsigned at;         /* the place under way */
+    char where[256];     /* what was struck there */
+    char folder[96];     /* removed after a lost case; "": none */
+    unsigned step_count; /* of KIND_STEP: place n is steps[n - 1] */
+    char steps[FAULT_STEPS_MOST][FAULT_STEP_SIZE];
 };
 
 struct fault_case {
@@ -85,6 +88,12 @@ struct operation {
     void (*run)(const struct fault_case *c);
     const void *context;
 };
+
+/* Short reads and writes, calls that were interrupted: whoever calls has to take them, and ends as
+ * if nothing had been. */
+bool fault_is_harmless(const struct fault_kind *kind);
+/* The process that is struck is killed. */
+bool fault_is_deadly(const struct fault_kind *kind);
 
 /* Fills |plan| for a case's place |at|. */
 void fault_case_plan(const struct fault_case *c, unsigned at, struct fault_plan *plan);

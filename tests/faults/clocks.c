@@ -15,8 +15,7 @@ static int set_up(void **state)
 {
     static struct scene s;
     scene_open(&s, &quiet, "kilnd");
-    scene_start(&s, 0);
-    s.resting_files = 0;
+    scene_start(&s);
     *state = &s;
     return 0;
 }
@@ -83,8 +82,7 @@ static void starts_again_in_another_year(void **state)
         scene_stop(s);
         s->plan->realtime_ns = jumps_ns[i];
         scene_survives(s);
-        scene_start(s, 0);
-        s->resting_files = 0;
+        scene_start(s);
     }
     scene_stop(s);
 }

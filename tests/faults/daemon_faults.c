@@ -2,23 +2,22 @@
 /* Faults in the real programs: kilnd, its compiler and its transfer, and a client of the library.
  */
 #include "tests/faults/scene.h"
+#include "tests/support/service_manager.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define AT_ONCE 12u
 #define BATCH 12u
-/* An installed package has one for each thread that reads, an imported database one. */
-#define FILES_MORE 8u
-
 struct daemon_operation {
     const char *program; /* that is struck */
     /* What is struck. */
-    bool (*act)(struct scene *s); /* whether it succeeded */
-    bool starts;                  /* kilnd's start is what is struck */
-    unsigned more_files;          /* that stay open after it: a package, an index */
+    bool (*act)(struct scene *s);     /* whether it succeeded */
+    bool ends;                        /* kilnd: it is not there afterwards */
+    bool (*prepare)(struct scene *s); /* before each place: something to do; NULL: nothing */
 };
 
 /* ---- what is done ---- */
@@ -55,6 +54,14 @@ static bool put_records(struct scene *s)
     put &= scene_put(s, client, 1);
     kiln_client_close(client);
     return put;
+}
+
+static bool tune(struct scene *s)
+{
+    struct kiln_client *client = scene_client(s);
+    bool tuned = scene_tune(s, client);
+    kiln_client_close(client);
+    return tuned;
 }
 
 static bool with_file(struct scene *s, const char *group, const char *verb, const char *name)
@@ -98,6 +105,12 @@ static bool clear(struct scene *s)
     return scene_asks(s, words);
 }
 
+static bool have_kernels(struct scene *s)
+{
+    scene_warm(s);
+    return true;
+}
+
 static bool ask_for_status(struct scene *s)
 {
     static const char *const words[] = { "status", "--json", NULL };
@@ -113,60 +126,46 @@ static bool stop(struct scene *s)
 
 /* ---- a place ---- */
 
-static bool is_deadly(const struct fault_case *c)
+/* Its tuning database serves too, but where its opening may have failed. */
+static void serves_after_start(const struct fault_case *c, struct scene *s, bool struck)
 {
-    return c->kind->action == FAULT_KILL || c->kind->action == FAULT_TEAR;
+    if (struck && !fault_is_harmless(c->kind))
+        scene_serves_kernels(s);
+    else
+        scene_serves(s);
+    scene_is_sound(s);
+    scene_stop(s);
 }
 
 static void strike_start(const struct fault_case *c, unsigned at, struct scene *s)
 {
     fault_case_plan(c, at, s->plan);
-    s->resting_files = 0; /* of the one before */
+    s->knows_rest = false; /* that was the one before */
     fault_plan_arm(s->plan);
     bool serves = scene_try_start(s);
     bool struck = fault_plan_disarm(s->plan);
     snprintf(c->report->where, sizeof(c->report->where), "%s", s->plan->where);
-    if (!struck)
-        assert_true(serves);
-    if (serves) {
-        scene_serves_kernels(s);
-        scene_is_sound(s);
-        scene_stop(s);
-    }
+    if (!serves && (!struck || fault_is_harmless(c->kind)))
+        fail_msg("kilnd does not start without a fault that could keep it from it");
+    if (serves)
+        serves_after_start(c, s, struck);
     scene_survives(s);
     fault_case_next(c, s->plan, struck);
 }
 
-/* What every program has to take: no more than a delay. */
-static bool is_harmless(const struct fault_kind *kind)
+/* Who asks is a process of its own where kilnd may not answer, or is struck itself. */
+static bool act(const struct fault_case *c, const struct daemon_operation *o, struct scene *s)
 {
-    return kind->action == FAULT_SHORT || kind->error == EINTR;
-}
-
-/* A client that is struck is this process, or where it is killed a child. */
-static bool act_as_client(const struct fault_case *c, const struct daemon_operation *o,
-                          struct scene *s)
-{
-    if (!is_deadly(c)) {
-        fault_plan_obey(s->plan);
-        bool done = o->act(s);
-        fault_plan_obey(NULL);
-        return done;
-    }
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        fault_plan_obey(s->plan);
-        o->act(s);
-        _exit(0);
-    }
-    int status = wait_program(child);
-    assert_true(status == 0 || status == 128 + SIGKILL);
-    for (unsigned i = 0; i < SCENE_RECORDS; i++)
-        s->tried[i] = s->version + 1; /* it may have put as many */
-    s->version += 2;
-    s->kernel += BATCH;
-    return status == 0;
+    bool is_client = !*o->program;
+    bool deadly = fault_is_deadly(c->kind);
+    if (o->ends) /* who reaps kilnd must be who started it */
+        return o->act(s);
+    if (deadly || (c->kind->onwards && !is_client))
+        return scene_act_apart(s, o->act, is_client);
+    fault_plan_obey(is_client ? s->plan : NULL);
+    bool done = o->act(s);
+    fault_plan_obey(NULL);
+    return done;
 }
 
 struct attempt {
@@ -185,62 +184,126 @@ static bool succeeds(void *context)
 static bool strike(const struct fault_case *c, const struct daemon_operation *o, unsigned at,
                    struct scene *s)
 {
+    if (o->prepare) {
+        assert_true(o->prepare(s));
+        scene_settle(s);
+    }
     fault_case_plan(c, at, s->plan);
     fault_plan_arm(s->plan);
-    bool done = *o->program ? o->act(s) : act_as_client(c, o, s);
+    bool done = act(c, o, s);
     scene_settle(s);
     bool struck = fault_plan_disarm(s->plan);
     snprintf(c->report->where, sizeof(c->report->where), "%s", s->plan->where);
     struct attempt attempt = { s, o };
-    bool may_fail = struck && !is_harmless(c->kind);
+    bool may_fail = struck && !fault_is_harmless(c->kind);
     if (!done && !may_fail && (struck || !wait_until(succeeds, &attempt)))
         fail_msg("it fails without a fault that could: '%s', '%s'", s->why, s->result.output);
     /* A child of kilnd's that was not yet another program is none of it. */
-    if (struck && is_deadly(c) && s->plan->pid == s->daemon.pid)
+    if (struck && fault_is_deadly(c->kind) && s->plan->pid == s->daemon.pid)
         scene_reap(s);
     if (s->daemon.pid)
         scene_is_sound(s);
     return fault_case_next(c, s->plan, struck) && s->daemon.pid;
 }
 
+/* Those who ask in a process of their own note there what was acknowledged. */
+static struct scene *open_scene(const struct fault_case *c, const char *program)
+{
+    struct scene *s =
+        mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(s, MAP_FAILED);
+    scene_open(s, c, program);
+    return s;
+}
+
 static void run(const struct fault_case *c)
 {
     const struct daemon_operation *o = c->operation->context;
-    static struct scene s;
-    scene_open(&s, c, o->program);
-    if (o->starts) {
-        strike_start(c, c->first, &s);
-        scene_close(&s);
-        return;
+    struct scene *s = open_scene(c, o->program);
+    scene_start(s);
+    if (!o->ends) { /* what it has open from its first time on is no leak */
+        assert_true(o->act(s));
+        scene_settle(s);
+        scene_rest(s);
     }
-    scene_start(&s, o->more_files);
     unsigned at = c->first;
-    while (strike(c, o, at, &s))
+    while (strike(c, o, at, s))
         at += c->every;
-    if (s.daemon.pid) {
-        scene_serves(&s);
-        scene_stop(&s);
+    if (s->daemon.pid) {
+        scene_serves(s);
+        scene_stop(s);
     }
-    scene_survives(&s);
-    scene_close(&s);
+    scene_survives(s);
+    scene_close(s);
+}
+
+static void run_first_start(const struct fault_case *c)
+{
+    struct scene *s = open_scene(c, "kilnd");
+    strike_start(c, c->first, s);
+    scene_close(s);
 }
 
 static void run_full_start(const struct fault_case *c)
 {
-    static struct scene s;
-    scene_open(&s, c, "kilnd");
-    scene_start(&s, 0);
-    install(&s);
-    import_records(&s);
-    scene_stop(&s);
-    strike_start(c, c->first, &s);
-    scene_close(&s);
+    struct scene *s = open_scene(c, "kilnd");
+    scene_start(s);
+    install(s);
+    import_records(s);
+    scene_stop(s);
+    strike_start(c, c->first, s);
+    scene_close(s);
+}
+
+/* ---- restarts with the hot set ---- */
+
+/* The one that ends hands its code objects over, the next one takes them; both are struck. */
+static void strike_restart(const struct fault_case *c, unsigned at, struct scene *s,
+                           struct service_manager *manager)
+{
+    fault_case_plan(c, at, s->plan);
+    fault_plan_arm(s->plan);
+    kill(s->daemon.pid, SIGTERM);
+    scene_reap(s);
+    service_manager_settle(manager);
+    bool serves = scene_try_start(s);
+    bool struck = fault_plan_disarm(s->plan);
+    snprintf(c->report->where, sizeof(c->report->where), "%s", s->plan->where);
+    if (!serves && (!struck || fault_is_harmless(c->kind)))
+        fail_msg("kilnd does not start without a fault that could keep it from it");
+    if (serves)
+        serves_after_start(c, s, struck);
+    fault_case_next(c, s->plan, struck);
+}
+
+static void run_restart(const struct fault_case *c)
+{
+    static struct service_manager manager;
+    struct scene *s = open_scene(c, "kilnd");
+    for (unsigned i = 0; i < DAEMON_ARGUMENTS_MOST - 2; i++) {
+        if (s->daemon.arguments[i])
+            continue;
+        s->daemon.arguments[i] = "--descriptor-store";
+        s->daemon.arguments[i + 1] = "on";
+        break;
+    }
+    service_manager_open(&manager, &s->daemon, /* with_socket= */ true);
+    scene_start(s);
+    strike_restart(c, c->first, s, &manager);
+    service_manager_close(&manager);
+    scene_survives(s);
+    scene_close(s);
 }
 
 #define DAEMON(program, act) \
-    &(const struct daemon_operation) { program, act, false, FILES_MORE }
+    &(const struct daemon_operation) { program, act, false, NULL }
 #define SERVER_KINDS \
     (KINDS_OF_MEMORY | KINDS_OF_FILES | KINDS_OF_SOCKETS | KINDS_OF_DEATH | BIT(KIND_PROCESS))
+#define SERVER_OF(label, operation)                                             \
+    {                                                                           \
+        .name = (label), .kinds = SERVER_KINDS, .at_once = AT_ONCE, .run = run, \
+        .context = (operation)                                                  \
+    }
 #define SERVER(label, act)                                                      \
     {                                                                           \
         .name = (label), .kinds = SERVER_KINDS, .at_once = AT_ONCE, .run = run, \
@@ -252,37 +315,44 @@ static void run_full_start(const struct fault_case *c)
         .context = DAEMON(program, act)                                         \
     }
 
-#define CLIENT_KINDS \
-    (KINDS_OF_MEMORY | KINDS_OF_SOCKETS | BIT(KIND_MAP) | BIT(KIND_DESCRIPTOR) | BIT(KIND_KILL))
+#define CLIENT_KINDS                                                                              \
+    (KINDS_OF_MEMORY | KINDS_OF_SOCKETS | BIT(KIND_MAP) | BIT(KIND_DESCRIPTOR) | BIT(KIND_KILL) | \
+     BIT(KIND_STEP))
 #define CLIENT(label, act)                                                      \
     {                                                                           \
         .name = (label), .kinds = CLIENT_KINDS, .at_once = AT_ONCE, .run = run, \
         .context = DAEMON("", act)                                              \
     }
 
-static const struct daemon_operation first_start = { "kilnd", NULL, true, 0 };
+static const struct daemon_operation stopping = { "kilnd", stop, true, NULL };
+static const struct daemon_operation clearing = { "kilnd", clear, false, have_kernels };
+static const struct daemon_operation promoting = { "kilnd", promote, false, put_records };
 static const struct operation operations[] = {
-    { .name = "start-empty", .kinds = SERVER_KINDS, .run = run, .context = &first_start },
+    { .name = "start-empty", .kinds = SERVER_KINDS, .run = run_first_start },
     { .name = "start-full", .kinds = SERVER_KINDS, .run = run_full_start },
+    { .name = "restart-hot", .kinds = SERVER_KINDS, .run = run_restart },
     SERVER("fetch-cold", fetch_new),
     SERVER("fetch-warm", fetch_warm),
     SERVER("fetch-batch", fetch_batch),
+    SERVER("prefetch", scene_prefetch),
     SERVER("tuning-record", put_records),
+    SERVER("tuning-lease", tune),
     SERVER("tuning-import-file", import_records),
     SERVER("tuning-merge-file", merge_records),
-    SERVER("tuning-promote-all", promote),
+    SERVER_OF("tuning-promote-all", &promoting),
     SERVER("package-install", install),
     SERVER("cache-import", import_cache),
     SERVER("gc", collect),
-    SERVER("clear", clear),
+    SERVER_OF("clear", &clearing),
     SERVER("status", ask_for_status),
-    SERVER("stop", stop),
+    SERVER_OF("stop", &stopping),
     HELPER("transfer", "kiln-transfer", install),
     HELPER("compiler", "kiln-compiler", fetch_new),
     CLIENT("client-fetch-cold", fetch_new),
     CLIENT("client-fetch-warm", fetch_warm),
     CLIENT("client-fetch-batch", fetch_batch),
     CLIENT("client-tuning-record", put_records),
+    CLIENT("client-tuning-lease", tune),
     { .name = NULL },
 };
 

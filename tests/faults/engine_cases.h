@@ -6,6 +6,17 @@
  */
 #include "tests/faults/trial.h"
 
+/* Faults strike all of these in |act|; |more| are bits of further kinds. */
+#define ENGINE_KINDS (KINDS_OF_MEMORY | KINDS_OF_FILES | KINDS_OF_DEATH | BIT(KIND_INTERRUPTED))
+#define ENGINE_OPERATION(label, more, prepare, act, check)                                \
+    {                                                                                     \
+        .name = (label), .kinds = ENGINE_KINDS | (more), .at_once = 64, .run = trial_run, \
+        .context = &(const struct trial_steps)                                            \
+        {                                                                                 \
+            prepare, act, check                                                           \
+        }                                                                                 \
+    }
+
 extern const struct operation store_operations[];
 extern const size_t store_operation_count;
 extern const struct operation tuning_operations[];

@@ -5,10 +5,22 @@
 #include <string.h>
 
 #define WORDS "made kernel "
+#define ENDLESS " without end"
 #define SMALL 3000u
 #define LARGE 20000u /* beyond what travels inline, 16 KiB */
 
 void made_source(unsigned number, char text[64]) { snprintf(text, 64, WORDS "%u", number); }
+
+void made_endless_source(unsigned number, char text[64])
+{
+    snprintf(text, 64, WORDS "%u" ENDLESS, number);
+}
+
+bool made_is_endless(struct bytes source)
+{
+    size_t size = strlen(ENDLESS);
+    return source.size > size && memcmp(source.data + source.size - size, ENDLESS, size) == 0;
+}
 
 bool made_number(struct bytes source, unsigned *ret_number)
 {

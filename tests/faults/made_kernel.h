@@ -12,6 +12,9 @@
 
 /* A source that asks for kernel |number|. */
 void made_source(unsigned number, char text[64]);
+/* The same, but compiling it never ends. */
+void made_endless_source(unsigned number, char text[64]);
+bool made_is_endless(struct bytes source);
 /* Its number; false for a source that is none of these. */
 bool made_number(struct bytes source, unsigned *ret_number);
 /* Every second one travels in the answer, the others by descriptor. */

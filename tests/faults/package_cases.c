@@ -233,15 +233,7 @@ static void check_removed(const struct trial *t)
     assert_true(installed == 0 || t->end->done == 0);
 }
 
-#define PACKAGE_KINDS (KINDS_OF_MEMORY | KINDS_OF_FILES | KINDS_OF_DEATH)
-#define OPERATION(label, act, check)                                              \
-    {                                                                             \
-        .name = (label), .kinds = PACKAGE_KINDS, .at_once = 64, .run = trial_run, \
-        .context = &(const struct trial_steps)                                    \
-        {                                                                         \
-            prepare, act, check                                                   \
-        }                                                                         \
-    }
+#define OPERATION(label, act, check) ENGINE_OPERATION(label, 0, prepare, act, check)
 
 const struct operation package_operations[] = {
     OPERATION("packages-open", act_open, check_opened),

@@ -38,6 +38,11 @@ enum fault_calls { /* of which kind a call is; one may be of several */
     (FAULT_WRITE | FAULT_SYNC | FAULT_MAP | FAULT_NAME | FAULT_SEND | FAULT_RECEIVE | \
      FAULT_CONNECT | FAULT_PROCESS | FAULT_MEMFD)
 
+/* Names of crash points: "pwrite of kernels.db-wal", numbers and random letters left out.  The
+ * same call in the same file has one name wherever it is made. */
+#define FAULT_STEP_SIZE 64
+#define FAULT_STEPS_MOST 96u
+
 enum fault_action {
     FAULT_FAIL,  /* with |error| */
     FAULT_SHORT, /* half of the bytes are written or read */
@@ -47,21 +52,26 @@ enum fault_action {
 
 struct fault_plan {
     atomic_bool armed;
-    unsigned calls;           /* of enum fault_calls */
-    enum fault_action action; /* what happens */
-    int error;                /* errno, with FAULT_FAIL */
-    unsigned first;           /* which call, counted from 1 */
-    bool onwards;             /* and all that follow it */
-    char program[32];         /* only in programs of this name; "": in all */
-    char path[64];            /* only of files whose names have this in them; "": of all */
-    int64_t realtime_ns;      /* how far CLOCK_REALTIME is ahead, armed or not */
-    int64_t monotonic_ns;     /* the same of CLOCK_MONOTONIC and CLOCK_BOOTTIME */
-    bool no_sync;             /* fsync and fdatasync do nothing: nobody cuts the power */
-    atomic_uint programs;     /* that obey it, since it was made */
-    atomic_uint seen;         /* calls of these kinds since it was armed */
-    atomic_uint struck;       /* how many of them */
-    int pid;                  /* of the first process that was struck */
-    char where[256];          /* the first one that was struck: "pwrite64 of kernels.db-wal" */
+    unsigned calls;             /* of enum fault_calls */
+    enum fault_action action;   /* what happens */
+    int error;                  /* errno, with FAULT_FAIL */
+    unsigned first;             /* which call, counted from 1 */
+    bool onwards;               /* and all that follow it */
+    char program[32];           /* only in programs of this name; "": in all */
+    char path[64];              /* only of files whose names have this in them; "": of all */
+    char step[FAULT_STEP_SIZE]; /* only calls of this name; "": of all */
+    bool notes_steps;           /* and notes the names that it sees */
+    int64_t realtime_ns;        /* how far CLOCK_REALTIME is ahead, armed or not */
+    int64_t monotonic_ns;       /* the same of CLOCK_MONOTONIC and CLOCK_BOOTTIME */
+    bool no_sync;               /* fsync and fdatasync do nothing: nobody cuts the power */
+    atomic_uint programs;       /* that obey it, since it was made */
+    atomic_uint seen;           /* calls of these kinds since it was armed */
+    atomic_uint struck;         /* how many of them */
+    int pid;                    /* of the first process that was struck */
+    char where[256];            /* the first one that was struck: "pwrite64 of kernels.db-wal" */
+    atomic_flag noting;         /* guards what follows */
+    unsigned step_count;
+    char steps[FAULT_STEPS_MOST][FAULT_STEP_SIZE];
 };
 
 /* Environment: the plan's file, for programs that are started with the shim in LD_PRELOAD. */

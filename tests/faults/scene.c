@@ -18,19 +18,16 @@
 
 #define DEVICE "gfx90a68"
 #define SLOWEST 1000000.0 /* ms, of version 0 */
-#define SILENT_MS 500     /* where it may be, it is */
 #define ASK_MS 20000      /* no answer within is a hang */
 #define BATCH_MOST 64u
+#define LEASED 1000u /* problems from here on are tuned under leases */
+#define LEASED_SOLVER "SolverC"
 #define END_SECONDS 60
-/* Of 5 ms without a call that counts: it did what it does after it answered. */
-#define QUIET_POLLS 3u
-#define POLLS_MOST 100u
-#define REST_POLLS 10u
+#define REST_POLLS 20u
+/* Threads of kilnd that read packages, each with a descriptor of its own from its first look on. */
+#define PACKAGE_READERS 4u
 
-static bool is_deadly(const struct scene *s)
-{
-    return s->c->kind->action == FAULT_KILL || s->c->kind->action == FAULT_TEAR;
-}
+static bool is_deadly(const struct scene *s) { return fault_is_deadly(s->c->kind); }
 
 /* ---- files ---- */
 
@@ -79,6 +76,7 @@ void scene_open(struct scene *s, const struct fault_case *c, const char *program
                                              "--compiler",  KILN_BIN "/../tests/fault_compiler",
                                              "--hot-limit", "64MiB",
                                              NULL };
+    setenv("KILN_FALLBACK", "off", 1); /* what kilnd does not serve is not served */
     daemon_process_init(&s->daemon);
     snprintf(c->report->folder, sizeof(c->report->folder), "%s", s->daemon.folder);
     memcpy(s->daemon.arguments, arguments, sizeof(arguments));
@@ -125,27 +123,6 @@ static void start(struct scene *s)
         assert_true(atomic_load(&s->plan->programs) > before); /* else no fault reaches it */
 }
 
-/* Descriptors but those of objects in memory, which come and go with the hot set. */
-static unsigned count_files(const struct scene *s, bool says)
-{
-    char folder[64], link[64 + 256], target[64];
-    unsigned count = 0;
-    snprintf(folder, sizeof(folder), "/proc/%d/fd", (int)s->daemon.pid);
-    DIR *dir = opendir(folder);
-    assert_non_null(dir);
-    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
-        snprintf(link, sizeof(link), "%s/%s", folder, e->d_name);
-        ssize_t got = readlink(link, target, sizeof(target) - 1);
-        target[got > 0 ? got : 0] = '\0';
-        bool counts = got > 0 && strncmp(target, "/memfd:", 7) != 0;
-        if (counts && says)
-            print_message("descriptor %s: %s\n", e->d_name, target);
-        count += counts;
-    }
-    closedir(dir);
-    return count;
-}
-
 void scene_warm(struct scene *s)
 {
     struct kiln_client *client = scene_client(s);
@@ -156,17 +133,52 @@ void scene_warm(struct scene *s)
     kiln_client_close(client);
 }
 
-void scene_start(struct scene *s, unsigned more_files)
+void scene_start(struct scene *s)
 {
     start(s);
     scene_warm(s);
     scene_is_sound(s);
-    for (unsigned i = 0; i < REST_POLLS; i++) { /* a look at folders may be under way, or not */
-        unsigned files = count_files(s, false);
-        s->resting_files = files > s->resting_files ? files : s->resting_files;
+}
+
+/* ---- descriptors ---- */
+
+/* Objects in memory come and go with the hot set, and what reads packages with who asks. */
+static void look_at_rest(const struct scene *s, struct descriptors *ret_seen)
+{
+    descriptors_look(s->daemon.pid, ret_seen);
+    descriptors_leave_out(ret_seen, "/memfd:");
+    descriptors_leave_out(ret_seen, ".kdb");
+}
+
+/* What is there each time: a look at a folder may be under way now and then. */
+void scene_rest(struct scene *s)
+{
+    look_at_rest(s, &s->resting);
+    for (unsigned i = 1; i < REST_POLLS; i++) {
+        struct descriptors now;
         poll(NULL, 0, 5);
+        look_at_rest(s, &now);
+        descriptors_keep_common(&s->resting, &now);
     }
-    s->resting_files += more_files;
+    s->knows_rest = true;
+}
+
+static bool is_at_rest(struct scene *s, unsigned hot_objects)
+{
+    struct descriptors all, now;
+    if (!s->knows_rest)
+        return true;
+    descriptors_look(s->daemon.pid, &all);
+    look_at_rest(s, &now);
+    unsigned objects = descriptors_count(&all, "/memfd:");
+    unsigned packages = descriptors_count(&all, ".kdb");
+    if (!descriptors_are(&now, &s->resting, s->why))
+        return false;
+    if (objects == hot_objects && packages <= PACKAGE_READERS)
+        return true;
+    snprintf(s->why, sizeof(s->why), "%u objects in memory, %u of them hot; %u of packages",
+             objects, hot_objects, packages);
+    return false;
 }
 
 static bool answers(struct scene *s)
@@ -199,49 +211,36 @@ static void expect_ended(struct scene *s, int status)
     fail_msg("kilnd ended with wait status 0x%x", (unsigned)status);
 }
 
+static off_t log_size(const struct scene *s)
+{
+    char path[160];
+    struct stat seen;
+    snprintf(path, sizeof(path), "%s/kilnd.log", s->daemon.folder);
+    return stat(path, &seen) == 0 ? seen.st_size : 0;
+}
+
 bool scene_try_start(struct scene *s)
 {
-    char cache[128], state[128], text[4096];
-    int status = 0, output = -1;
-    snprintf(cache, sizeof(cache), "%s/cache", s->daemon.folder);
-    snprintf(state, sizeof(state), "%s/state", s->daemon.folder);
+    int status = 0;
+    off_t before = log_size(s);
     use_shim(s, true);
-    s->daemon.pid = start_program(&s->daemon, &output, "kilnd", "--socket", s->daemon.socket,
-                                  "--cache-dir", cache, "--state-dir", state, "--workers", "1",
-                                  "--compiler", KILN_BIN "/../tests/fault_compiler", NULL);
+    daemon_process_begin(&s->daemon);
     use_shim(s, false);
     uint64_t end = clock_monotonic_ns() + END_SECONDS * UINT64_C(1000000000);
     while (clock_monotonic_ns() < end) {
         pid_t ended = waitpid(s->daemon.pid, &status, WNOHANG);
-        if (ended == 0 && !answers(s)) {
+        if (ended == 0 && answers(s))
+            return true;
+        if (ended == 0) {
             poll(NULL, 0, 2);
             continue;
         }
-        ssize_t got = ended ? read(output, text, sizeof(text) - 1) : 0;
-        text[got > 0 ? got : 0] = '\0';
-        fcntl(output, F_SETFD, FD_CLOEXEC); /* stays open: kilnd goes on writing to it */
-        if (!ended)
-            return true;
-        print_message("kilnd: %s", text);
         expect_ended(s, status);
-        close(output);
-        assert_true(WIFSIGNALED(status) || got > 0); /* it says why */
+        assert_true(WIFSIGNALED(status) || log_size(s) > before); /* it says why */
         return false;
     }
     fail_msg("kilnd neither serves nor ends");
     return false;
-}
-
-static unsigned calls_seen(const struct scene *s) { return atomic_load(&s->plan->seen); }
-
-void scene_settle(struct scene *s)
-{
-    unsigned quiet = 0;
-    for (unsigned polls = 0; quiet < QUIET_POLLS && polls < POLLS_MOST; polls++) {
-        unsigned seen = calls_seen(s);
-        poll(NULL, 0, 5);
-        quiet = calls_seen(s) == seen ? quiet + 1 : 0;
-    }
 }
 
 void scene_reap(struct scene *s)
@@ -304,8 +303,7 @@ struct kiln_client *scene_client(const struct scene *s)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = s->daemon.socket,
-                                                 .timeout_ms =
-                                                     may_be_silent(s) ? SILENT_MS : ASK_MS,
+                                                 .timeout_ms = ASK_MS,
                                                  .table_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
@@ -467,8 +465,8 @@ bool scene_asks(struct scene *s, const char *const *words)
     const char *w[8] = { NULL };
     for (size_t i = 0; words[i]; i++)
         w[i] = words[i];
-    run_program(&s->daemon, &s->result, "kilnctl", "--timeout", may_be_silent(s) ? "1s" : "20s",
-                w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], NULL);
+    run_program(&s->daemon, &s->result, "kilnctl", "--timeout", "20s", w[0], w[1], w[2], w[3], w[4],
+                w[5], w[6], w[7], NULL);
     if (s->result.status > 5)
         fail_msg("kilnctl ended with status %d: '%s'", s->result.status, s->result.output);
     if (s->result.status && !*s->result.output)
@@ -493,23 +491,56 @@ static double number_after(const char *text, const char *name, bool all)
     return sum;
 }
 
-/* Each kernel that was asked for is counted once. */
-static bool adds_up(void *context)
+/* "name value" of the metrics; 0 where it is not there. */
+static double figure(const struct scene *s, const char *name)
+{
+    return number_after(s->result.output, name, false);
+}
+
+static double sum(const struct scene *s, const char *name)
+{
+    return number_after(s->result.output, name, true);
+}
+
+/* Each kernel that was asked for has one result; what was compiled or failed was missed before, and
+ * missed for one reason; nothing waits. */
+static bool adds_up(const struct scene *s)
+{
+    double made = figure(s, "kiln_fetch_results_total{result=\"compiled\"} ") +
+                  figure(s, "kiln_fetch_results_total{result=\"failed\"} ");
+    double left = figure(s, "kiln_fetch_results_total{result=\"cancelled\"} ");
+    double missed = sum(s, "kiln_misses_total{");
+    return sum(s, "kiln_fetch_results_total{") == figure(s, "kiln_fetches_total ") &&
+           made <= missed && missed <= made + left && figure(s, "kiln_requests_in_flight ") <= 1 &&
+           figure(s, "kiln_inflight_compiles ") == 0 && figure(s, "kiln_queued_compiles ") == 0 &&
+           figure(s, "kiln_queued_bytes ") == 0;
+}
+
+static bool is_sound(void *context)
 {
     struct scene *s = context;
     static const char *const words[] = { "metrics", NULL };
     if (!scene_asks(s, words))
         fail_msg("kilnd does not tell its metrics: '%s'", s->result.output);
-    const char *page = s->result.output;
-    return number_after(page, "kiln_fetch_results_total{", true) ==
-               number_after(page, "kiln_fetches_total ", false) &&
-           number_after(page, "kiln_requests_in_flight ", false) <= 1;
+    snprintf(s->why, sizeof(s->why), "the counters do not add up");
+    double hot = figure(s, "kiln_store_objects{tier=\"hot\",kind=\"objects\"} ");
+    return adds_up(s) && is_at_rest(s, (unsigned)hot);
 }
 
-static bool is_at_rest(void *context)
+/* What was given to the store is kept or lost, and counted once. */
+static bool puts_have_ended(void *context)
 {
+    unsigned long long given, kept, lost;
     struct scene *s = context;
-    return s->resting_files == 0 || count_files(s, false) <= s->resting_files;
+    static const char *const words[] = { "stats", "--json", NULL };
+    if (!scene_asks(s, words))
+        fail_msg("kilnd does not tell its counters: '%s'", s->result.output);
+    struct json *stats = result_json(&s->result);
+    given = stats_number(stats, "puts");
+    kept = stats_number(stats, "puts_kept");
+    lost = stats_number(stats, "puts_lost");
+    json_destroy(stats);
+    return given == kept + lost;
 }
 
 void scene_is_sound(struct scene *s)
@@ -520,11 +551,10 @@ void scene_is_sound(struct scene *s)
         say_log(s);
         fail_msg("kilnd ended with wait status 0x%x", (unsigned)status);
     }
-    if (!wait_until(adds_up, s))
-        fail_msg("the counters do not add up: %.3000s", s->result.output);
-    if (!wait_until(is_at_rest, s))
-        fail_msg("kilnd has %u descriptors at rest, and had %u", count_files(s, true),
-                 s->resting_files);
+    if (!wait_until(is_sound, s))
+        fail_msg("%s: %.3000s", s->why, s->result.output);
+    if (!wait_until(puts_have_ended, s))
+        fail_msg("what was to be stored is neither kept nor lost: %.3000s", s->result.output);
 }
 
 struct wish {
@@ -557,6 +587,109 @@ void scene_serves_kernels(struct scene *s)
     kiln_client_close(client);
 }
 
+/* ---- leases ---- */
+
+static int take_lease(struct kiln_client *client, unsigned number, struct kiln_lease *ret_lease,
+                      int *ret_state, struct kiln_error *err)
+{
+    const struct kiln_problem problem = problem_of(LEASED + number);
+    const struct kiln_lease_request request = { .size = sizeof(request),
+                                                .database_id = DEVICE,
+                                                .solver = LEASED_SOLVER };
+    *ret_lease = (struct kiln_lease){ .size = sizeof(*ret_lease) };
+    return kiln_lease_take(client, &problem, &request, 0, ret_state, ret_lease, err);
+}
+
+/* Nobody has asked for that problem before. */
+bool scene_tune(struct scene *s, struct kiln_client *client)
+{
+    struct kiln_error err = { 0 };
+    struct kiln_lease lease, next = { .size = sizeof(next) };
+    const struct kiln_measurement m = {
+        .size = sizeof(m), .solver = LEASED_SOLVER, .params = "1,2", .samples = 5, .median_ms = 2
+    };
+    const struct kiln_recording r = { .size = sizeof(r),
+                                      .database_id = DEVICE,
+                                      .tier = KILN_TUNING_USER,
+                                      .measurements = &m,
+                                      .measurement_count = 1 };
+    int state = KILN_LEASE_TAKEN;
+    unsigned number = ++s->tuned;
+    if (!client)
+        return false;
+    int rc = take_lease(client, number, &lease, &state, &err);
+    if (!rc) {
+        assert_int_equal(state, KILN_LEASE_GRANTED);
+        rc = kiln_lease_report(client, &lease, &r, 0, &state, &next, &err);
+    }
+    expect_in_time(s, rc, &err);
+    if (!scene_ended(rc, &err))
+        return false;
+    assert_int_equal(state, KILN_LEASE_DONE);
+    s->tuned_kept = number;
+    return true;
+}
+
+/* Whoever held it is gone. */
+static bool lease_is_free(void *context)
+{
+    struct scene *s = context;
+    struct kiln_client *client = scene_client(s);
+    struct kiln_error err = { 0 };
+    struct kiln_lease lease;
+    int state = KILN_LEASE_TAKEN;
+    int rc = take_lease(client, s->tuned, &lease, &state, &err);
+    kiln_client_close(client);
+    must(rc, err);
+    return state != KILN_LEASE_TAKEN;
+}
+
+/* What the latest lease found is recorded, where that was acknowledged; and no lease is left. */
+static void serves_leases(struct scene *s, struct kiln_client *client)
+{
+    const struct kiln_tuning_options options = { .size = sizeof(options), .database_id = DEVICE };
+    struct kiln_problem problem = problem_of(LEASED + s->tuned_kept);
+    struct kiln_tuned *tuned = NULL;
+    struct kiln_error err = { 0 };
+    if (s->tuned_kept > 0)
+        must(kiln_perf_get(client, &problem, &options, 0, &tuned, &err), err);
+    kiln_tuned_free(tuned);
+    if (s->tuned > 0 && !wait_until(lease_is_free, s))
+        fail_msg("the lease of problem %u is left", s->tuned);
+}
+
+/* ---- kernels that nobody waits for ---- */
+
+static bool prefetch_problem(struct scene *s, unsigned number)
+{
+    char path[160];
+    snprintf(path, sizeof(path), "%s/lines-%u", s->files, number);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fprintf(file, "conv -n 1 -c 8 -k %u -H 8 -W 8 -F 1\n", 8 * number);
+    assert_int_equal(fclose(file), 0);
+    const char *const words[] = { "prefetch", path, "--target", MADE_TARGET, "--json", NULL };
+    return scene_asks(s, words);
+}
+
+bool scene_prefetch(struct scene *s)
+{
+    unsigned number = ++s->prefetch;
+    bool stored = prefetch_problem(s, number);
+    s->prefetch_kept = stored ? number : s->prefetch_kept;
+    return stored;
+}
+
+/* What was said to be stored is there after whatever came then. */
+static void serves_prefetched(struct scene *s)
+{
+    if (s->prefetch_kept == 0)
+        return;
+    assert_true(prefetch_problem(s, s->prefetch_kept));
+    if (!strstr(s->result.output, "\"compiles\":0"))
+        fail_msg("a kernel was stored, and is compiled anew: %s", s->result.output);
+}
+
 void scene_serves(struct scene *s)
 {
     struct kiln_client *client = scene_client(s);
@@ -568,13 +701,15 @@ void scene_serves(struct scene *s)
                      s->acknowledged[i], s->tried[i]);
         s->acknowledged[i] = version;
     }
+    serves_leases(s, client);
+    serves_prefetched(s);
     kiln_client_close(client);
 }
 
 static void expect_nothing_left(const struct scene *s)
 {
-    static const char *const known[] = { "home",  "run",  "pocl",      "cache",
-                                         "state", "plan", "kilnd.log", "files" };
+    static const char *const known[] = { "home", "run",       "pocl",  "cache", "state",
+                                         "plan", "kilnd.log", "files", "notify" };
     DIR *dir = opendir(s->daemon.folder);
     assert_non_null(dir);
     for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
@@ -596,10 +731,11 @@ void scene_survives(struct scene *s)
     expect_sound_tuning(state);
     expect_no_file(cache, "damaged");
     expect_no_file(state, "damaged");
-    s->resting_files = 0;
+    s->knows_rest = false; /* that was another process's */
     start(s);
     scene_serves(s);
     scene_is_sound(s);
     scene_stop(s);
+    expect_tidy_tuning(state);
     expect_nothing_left(s);
 }

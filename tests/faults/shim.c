@@ -118,7 +118,7 @@ static _Noreturn void die(void)
         syscall(SYS_kill, (int)syscall(SYS_getpid), SIGKILL);
 }
 
-struct call {
+struct call {       /* that is made */
     unsigned kinds; /* enum fault_calls */
     const char *name;
     const void *caller;
@@ -127,14 +127,51 @@ struct call {
     size_t *size;     /* of what is written or read; NULL: nothing that could be halved */
 };
 
+/* "pwrite of kernels.db-wal": numbers, and what mkdtemp and its kin make up, are one letter. */
+static void name_step(const char *call, const char *path, char step[FAULT_STEP_SIZE])
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash && slash[1] ? slash + 1 : path;
+    size_t size = (size_t)snprintf(step, FAULT_STEP_SIZE, *name ? "%s of %.40s" : "%s", call, name);
+    size_t kept = strlen(call), at = kept;
+    for (; at < size && at < FAULT_STEP_SIZE - 1; at++) {
+        bool is_number = step[at] >= '0' && step[at] <= '9';
+        bool is_made_up = (step[at - 1] == '-' || step[at - 1] == '.') && size - at == 6;
+        if (is_made_up)
+            break;
+        if (!is_number || (kept > 0 && step[kept - 1] != '#'))
+            step[kept++] = is_number ? '#' : step[at];
+    }
+    step[kept] = '\0';
+}
+
+static void note_step(const char *step)
+{
+    while (atomic_flag_test_and_set(&plan->noting)) {
+    }
+    unsigned at = 0;
+    while (at < plan->step_count && strcmp(plan->steps[at], step) != 0)
+        at++;
+    if (at == plan->step_count && at < FAULT_STEPS_MOST)
+        strcpy(plan->steps[plan->step_count++], step);
+    atomic_flag_clear(&plan->noting);
+}
+
 static bool is_meant(const struct call *call, char path[PATH_ROOM])
 {
+    bool by_step = plan->notes_steps || *plan->step;
+    char step[FAULT_STEP_SIZE];
     path[0] = '\0';
     if (call->path)
         snprintf(path, PATH_ROOM, "%s", call->path);
-    else if (call->file && *plan->path)
+    else if (call->file && (*plan->path || by_step))
         path_of(call->file - 1, path);
-    return !*plan->path || strstr(path, plan->path);
+    if (by_step)
+        name_step(call->name, path, step);
+    if (plan->notes_steps)
+        note_step(step);
+    return (!*plan->path || strstr(path, plan->path)) &&
+           (!*plan->step || strcmp(step, plan->step) == 0);
 }
 
 /* False with errno: the call fails. */
@@ -499,6 +536,22 @@ VISIBLE int pipe2(int ends[2], int flags)
                                                            : -1;
 }
 
+VISIBLE int pipe(int ends[2])
+{
+    return MAY(.kinds = FAULT_DESCRIPTOR, .name = "pipe") ? (int)syscall(SYS_pipe2, ends, 0) : -1;
+}
+
+VISIBLE int dup(int fd)
+{
+    return MAY(.kinds = FAULT_DESCRIPTOR, .name = "dup") ? (int)syscall(SYS_dup, fd) : -1;
+}
+
+VISIBLE int dup3(int fd, int to, int flags)
+{
+    return MAY(.kinds = FAULT_DESCRIPTOR, .name = "dup3") ? (int)syscall(SYS_dup3, fd, to, flags)
+                                                          : -1;
+}
+
 VISIBLE int eventfd(unsigned value, int flags)
 {
     return MAY(.kinds = FAULT_DESCRIPTOR, .name = "eventfd")
@@ -597,6 +650,31 @@ VISIBLE pid_t fork(void)
         *(void **)&real = dlsym(RTLD_NEXT, "fork");
     return MAY(.kinds = FAULT_PROCESS, .name = "fork") ? real() : -1;
 }
+
+typedef int spawn_call(pid_t *, const char *, const posix_spawn_file_actions_t *,
+                       const posix_spawnattr_t *, char *const[], char *const[]);
+
+static int spawn_by(spawn_call *real, const char *path, pid_t *ret_pid,
+                    const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+                    char *const *words, char *const *environment)
+{
+    if (!MAY(.kinds = FAULT_PROCESS, .name = "posix_spawn", .path = path))
+        return errno;
+    return real(ret_pid, path, actions, attributes, words, environment);
+}
+
+#define DEFINE_SPAWN(name)                                                                        \
+    VISIBLE int name(pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *actions, \
+                     const posix_spawnattr_t *attributes, char *const words[],                    \
+                     char *const environment[])                                                   \
+    {                                                                                             \
+        static spawn_call *real;                                                                  \
+        if (!real)                                                                                \
+            *(void **)&real = dlsym(RTLD_NEXT, #name);                                            \
+        return spawn_by(real, path, ret_pid, actions, attributes, words, environment);            \
+    }
+DEFINE_SPAWN(posix_spawn)
+DEFINE_SPAWN(posix_spawnp)
 
 VISIBLE int epoll_pwait(int fd, struct epoll_event *events, int most, int ms, const sigset_t *mask)
 {

@@ -295,14 +295,8 @@ static void check_cleared(const struct trial *t)
 
 static void check_anything(const struct trial *t) { look(t); }
 
-#define STEPS(prepare, act, check) \
-    &(const struct trial_steps) { prepare, act, check }
-#define STORE_KINDS (KINDS_OF_MEMORY | KINDS_OF_FILES | KINDS_OF_DEATH | BIT(KIND_MEMFD))
-#define OPERATION(label, prepare, act, check)                                   \
-    {                                                                           \
-        .name = (label), .kinds = STORE_KINDS, .at_once = 64, .run = trial_run, \
-        .context = STEPS(prepare, act, check)                                   \
-    }
+#define OPERATION(label, prepare, act, check) \
+    ENGINE_OPERATION(label, BIT(KIND_MEMFD), prepare, act, check)
 
 const struct operation store_operations[] = {
     OPERATION("store-create", prepare_empty, act_open, check_anything),

@@ -41,6 +41,19 @@ class Table(unittest.TestCase):
         columns = [fault for faults in self.script.COLUMNS.values() for fault in faults]
         self.assertEqual(sorted(set(faults)), sorted(columns))
 
+    def test_strides_are_of_what_was_tried(self):
+        rows = [row("a", "kill", 2, every=5), row("a", "step", 9), row("a", "sync", 0, every=7)]
+        self.assertEqual(self.script.strides(rows), "5")
+
+    def test_kilnd_has_strides_of_its_own(self):
+        options = self.script.parse(["--every", "5", "--memory-every", "300", "--daemon-every", "13",
+                                     "--daemon-most", "2"])
+        engine = self.script.command_of(pathlib.Path("engine_faults"), "a", options)
+        daemon = self.script.command_of(pathlib.Path("daemon_faults"), "b", options)
+        self.assertEqual(engine[1:], ["--go-on", "--every", "5", "--only", "a", "--memory-every",
+                                      "300"])
+        self.assertEqual(daemon[1:], ["--go-on", "--every", "13", "--only", "b", "--most", "2"])
+
     def test_changes_only_what_is_between_the_marks(self):
         with tempfile.TemporaryDirectory() as folder:
             page = pathlib.Path(folder) / "page.md"

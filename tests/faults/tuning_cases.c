@@ -297,8 +297,7 @@ static struct tuning *open_again(const struct trial *t)
     expect_sound_tuning(t->folder);
     must(open_tuning(t, &tuning, notice, &err), err);
     assert_string_equal(notice, "");
-    expect_no_file(t->folder, "damaged");
-    expect_no_file(t->folder, ".new");
+    expect_tidy_tuning(t->folder);
     return tuning;
 }
 
@@ -377,14 +376,7 @@ static void check_exported(const struct trial *t)
 
 static void check_opened(const struct trial *t) { tuning_destroy(open_again(t)); }
 
-#define STEPS(prepare, act, check) \
-    &(const struct trial_steps) { prepare, act, check }
-#define TUNING_KINDS (KINDS_OF_MEMORY | KINDS_OF_FILES | KINDS_OF_DEATH)
-#define OPERATION(label, prepare, act, check)                                    \
-    {                                                                            \
-        .name = (label), .kinds = TUNING_KINDS, .at_once = 64, .run = trial_run, \
-        .context = STEPS(prepare, act, check)                                    \
-    }
+#define OPERATION(label, prepare, act, check) ENGINE_OPERATION(label, 0, prepare, act, check)
 
 const struct operation tuning_operations[] = {
     OPERATION("tuning-create", prepare_empty, act_open, check_opened),

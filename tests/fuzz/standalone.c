@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Runs a target on files: those named, and all in folders that are named.  So corpora and past
- * crashers are tests of every build, whatever its compiler.
+ * crashers are tests of every build, whatever its compiler.  The first one named, the corpus, must
+ * be there and hold a file.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -41,6 +42,10 @@ static void run_folder(const char *path)
 {
     struct dirent **names = NULL;
     int count = scandir(path, &names, is_shown, alphasort);
+    if (count < 0) {
+        perror(path);
+        exit(EXIT_FAILURE);
+    }
     for (int i = 0; i < count; i++) {
         char file[PATH_SIZE];
         snprintf(file, sizeof(file), "%s/%s", path, names[i]->d_name);
@@ -55,7 +60,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         struct stat seen;
         if (stat(argv[i], &seen) < 0) {
-            if (errno == ENOENT) /* nothing has crashed yet */
+            if (errno == ENOENT && i > 1) /* nothing has crashed yet */
                 continue;
             perror(argv[i]);
             return EXIT_FAILURE;
@@ -64,9 +69,13 @@ int main(int argc, char **argv)
             run_folder(argv[i]);
         else
             run_file(argv[i]);
+        if (files_run == 0) {
+            fprintf(stderr, "there is no file in '%s'\n", argv[i]);
+            return EXIT_FAILURE;
+        }
     }
     if (files_run == 0) {
-        fprintf(stderr, "usage: %s FILE|FOLDER...; there was no file\n", argv[0]);
+        fprintf(stderr, "usage: %s FILE|FOLDER...\n", argv[0]);
         return EXIT_FAILURE;
     }
     return EXIT_SUCCESS;

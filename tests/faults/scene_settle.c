@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* When all that a scene asked for is over. */
+#include "tests/faults/scene.h"
+
+#include "common/clock.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define SILENT_MS 500 /* with a fault that lasts: then it is waited for no more */
+/* Of 5 ms, in which nobody works and no call counts: it did what it does after it answered. */
+#define QUIET_POLLS 3u
+#define POLLS_MOST 2000u
+
+/* ---- who works ---- */
+
+/* Of a thread: 'S', and 'Z' of one that has ended. */
+static bool thread_sleeps(int task, const char *thread)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof(path), "%.20s/stat", thread);
+    int fd = openat(task, path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    const char *name_end = strrchr(text, ')');
+    return !name_end || name_end[2] == 'S' || name_end[2] == 'Z';
+}
+
+static bool process_sleeps(pid_t pid);
+
+static bool children_sleep(int task, const char *thread)
+{
+    char path[64];
+    unsigned pid = 0;
+    bool sleep = true;
+    snprintf(path, sizeof(path), "%.20s/children", thread);
+    int fd = openat(task, path, O_RDONLY | O_CLOEXEC);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "re");
+    while (file && sleep && fscanf(file, "%u", &pid) == 1) // NOLINT(cert-err34-c): the kernel's
+        sleep = process_sleeps((pid_t)pid);
+    if (file)
+        fclose(file);
+    return sleep;
+}
+
+/* With all that it has started. */
+static bool process_sleeps(pid_t pid)
+{
+    char path[64];
+    bool sleep = true;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return true; /* it has ended */
+    for (struct dirent *e = readdir(dir); e && sleep; e = readdir(dir))
+        if (e->d_name[0] != '.')
+            sleep = thread_sleeps(dirfd(dir), e->d_name) && children_sleep(dirfd(dir), e->d_name);
+    closedir(dir);
+    return sleep;
+}
+
+static unsigned calls_seen(const struct scene *s) { return atomic_load(&s->plan->seen); }
+
+void scene_settle(struct scene *s)
+{
+    unsigned quiet = 0;
+    for (unsigned polls = 0; quiet < QUIET_POLLS && polls < POLLS_MOST; polls++) {
+        unsigned seen = calls_seen(s);
+        poll(NULL, 0, 5);
+        bool sleeps = s->daemon.pid == 0 || process_sleeps(s->daemon.pid);
+        quiet = sleeps && calls_seen(s) == seen ? quiet + 1 : 0;
+    }
+}
+
+/* ---- who waits in vain ---- */
+
+static bool daemon_has_ended(const struct scene *s)
+{
+    siginfo_t info = { .si_pid = 0 };
+    return s->daemon.pid > 0 &&
+           waitid(P_PID, (id_t)s->daemon.pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == s->daemon.pid;
+}
+
+/* A client goes on asking for the next kilnd, and waits for one that cannot answer. */
+static bool is_in_vain(const struct scene *s, uint64_t *struck_ns)
+{
+    if (atomic_load(&s->plan->struck) == 0 || strcmp(s->program, "kilnd") != 0)
+        return false;
+    uint64_t now = clock_monotonic_ns();
+    *struck_ns = *struck_ns ? *struck_ns : now;
+    return fault_is_deadly(s->c->kind)
+               ? daemon_has_ended(s)
+               : s->c->kind->onwards && now - *struck_ns > SILENT_MS * UINT64_C(1000000);
+}
+
+bool scene_act_apart(struct scene *s, bool (*act)(struct scene *s), bool is_struck)
+{
+    int status = 0;
+    uint64_t struck_ns = 0;
+    s->apart_done = false;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        setpgid(0, 0);
+        if (is_struck)
+            fault_plan_obey(s->plan);
+        s->apart_done = act(s);
+        _exit(0);
+    }
+    setpgid(child, child);
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        if (is_in_vain(s, &struck_ns))
+            kill(-child, SIGKILL);
+        poll(NULL, 0, 2);
+    }
+    kill(-child, SIGKILL); /* kilnctl, where it was killed itself */
+    bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    if (status && !killed)
+        fail_msg("the process that asks ended with wait status 0x%x", (unsigned)status);
+    return !killed && s->apart_done;
+}
