@@ -37,6 +37,7 @@
 #define SOCKET_FD 3
 #define EXIT_USAGE 2
 #define EXIT_SURROUNDINGS 4
+#define FOLDER_FILES 8u /* of the largest size there may be, that its folder has room for */
 
 /* What looks for leaks would have to look into this process, which the sandbox forbids. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -249,6 +250,7 @@ static enum kiln_code enter_box(struct arguments_given *given, char folder[PATH_
         return rc;
     setpgid(0, 0); /* so that kilnd can end it together with what it started */
     c->is_workers_user = given->user != NULL;
+    c->room = FOLDER_FILES * given->limits.output;
     rc = confine_begin(c, given->outside, folder, stay_behind, given, err);
     return rc ? rc : become_user(given, err);
 }

@@ -3,6 +3,7 @@
 
 #include "common/limits.h"
 #include "common/log.h"
+#include "daemon/workers/choose.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +34,9 @@ struct pool {
     struct loop_timer settle;  /* does on the next turn what must not be done within a call */
     char outside[NAMESPACE_TEXT_MOST]; /* kilnd's namespaces */
     bool greeted;                      /* a worker has said: */
-    struct sandbox_report sandbox;     /* all say the same, as they run on one kernel */
-    bool notice_given;
+    struct sandbox_report sandbox;     /* that one, or one that was ended for it, the last */
+    bool refused;                      /* the latter */
+    uint32_t told;                     /* layers that are known to be missing */
     bool stopping;
     bool closing;
     void (*closed)(void *context);
@@ -48,55 +50,58 @@ static bool is_broken(const struct pool *p)
 
 /* ---- jobs ---- */
 
-static struct compile_task *take_first(struct pool *p)
+static struct compile_task *take(struct pool *p, struct compile_task **at)
 {
-    struct compile_task *task = p->first;
-    p->first = task->next;
-    if (!p->first)
-        p->last = &p->first;
+    struct compile_task *task = *at;
+    *at = task->next;
+    if (!*at)
+        p->last = at;
     return task;
 }
 
-/* A worker that has the toolchain's libraries loaded, else one with none, else any. */
-static struct worker *choose(const struct pool *p, struct bytes toolchain)
+static void keep_up(struct pool *p);
+
+/* Places that a process which nobody used yet has or will have: where none is idle or at work. */
+static unsigned count_coming(const struct pool *p)
 {
-    struct worker *best = NULL;
-    int best_score = -1;
-    for (struct worker *w = p->workers; w; w = w->next) {
-        if (w->state != WORKER_IDLE || w->hung_up)
-            continue;
-        int score = bytes_equal_text(toolchain, w->toolchain) ? 2 : w->toolchain[0] == '\0';
-        if (score > best_score) {
-            best = w;
-            best_score = score;
-        }
-    }
-    return best;
+    unsigned in_use = 0;
+    for (const struct worker *w = p->workers; w; w = w->next)
+        in_use += w->state == WORKER_BUSY || (w->state == WORKER_IDLE && !w->hung_up);
+    return p->wanted - in_use;
 }
 
-/* A worker that cannot be given its job is being killed, so each try has one candidate less. */
-static bool give_first(struct pool *p)
+/* The job at |at| is in a worker's hands.  One that cannot be given it is being killed, so each try
+ * has one candidate less. */
+static bool give(struct pool *p, struct compile_task **at)
 {
-    struct compile_task *task = p->first;
-    for (struct worker *w; (w = choose(p, task->job.toolchain));) {
+    struct compile_task *task = *at;
+    for (struct worker *w; (w = worker_choose(p->workers, task));) {
         struct kiln_err err = KILN_ERR_INIT;
-        take_first(p);
-        if (worker_give(w, task, &err) == KILN_OK)
+        if (worker_give(w, task, &err) == KILN_OK) {
+            take(p, at);
             return true;
+        }
         log_event(LOG_EVENT_compiler_died, NULL, "giving a job to a compiler process: %s",
                   err.text);
-        task->next = p->first;
-        if (!p->first)
-            p->last = &task->next;
-        p->first = task;
     }
     return false;
 }
 
+/* In order.  Where only other users' workers are idle, one of them makes room: once for each job
+ * that waits for a fresh one. */
 static void give_jobs(struct pool *p)
 {
-    while (p->first && !p->stopping && give_first(p)) {
+    unsigned unserved = 0;
+    for (struct compile_task **at = &p->first; *at && !p->stopping;) {
+        if (give(p, at))
+            continue;
+        unserved++;
+        struct worker *other = worker_idle_longest(p->workers);
+        if (other && count_coming(p) < unserved)
+            worker_retire(other);
+        at = &(*at)->next;
     }
+    keep_up(p);
 }
 
 static void end_task(struct pool *p, struct compile_task *task)
@@ -108,7 +113,7 @@ static void end_task(struct pool *p, struct compile_task *task)
 static void refuse_waiting(struct pool *p)
 {
     while (p->first && is_broken(p)) {
-        struct compile_task *task = take_first(p);
+        struct compile_task *task = take(p, &p->first);
         task->outcome = COMPILE_OUTCOME_INIT;
         task->outcome.end = COMPILE_UNAVAILABLE;
         if (p->stopping)
@@ -144,7 +149,12 @@ static void say_probe_end(const struct compile_task *task)
              (const char *)task->job.target.data);
     const struct log_fields fields = { .target = target[0] ? target : NULL,
                                        .duration_us = task->outcome.wall_ns / 1000 };
-    log_event(LOG_EVENT_compile_ended_badly, &fields, "%s", task->outcome.err.text);
+    const struct bytes name = task->job.toolchain;
+    if (task->job.kind == COMPILE_PROBE) /* many a compiler aborts where it knows no target */
+        log_event(LOG_EVENT_probe_failed, &fields, "'%.*s' makes no kernel of one line for %s: %s",
+                  (int)name.size, (const char *)name.data, target, task->outcome.err.text);
+    else
+        log_event(LOG_EVENT_compile_ended_badly, &fields, "%s", task->outcome.err.text);
 }
 
 /* Where the worker died, or something in it did (a program that it runs). */
@@ -168,6 +178,8 @@ static void on_finished(struct worker *w, struct compile_task *task)
 {
     struct pool *p = w->context;
     count_end(p, w, task);
+    if (w->state == WORKER_IDLE && w->is_bound && w->bound_to.kind == ASKER_ANYBODY)
+        worker_retire(w); /* it may serve nobody else */
     give_jobs(p);
     end_task(p, task);
 }
@@ -183,9 +195,14 @@ static uint64_t pause_ms(const struct pool *p)
     return pause < PAUSE_MOST_MS ? pause : PAUSE_MOST_MS;
 }
 
+/* One that was retired is not waited for, as it does nothing any more but end; where they do not,
+ * they are still not more than the others. */
 static void keep_up(struct pool *p)
 {
-    if (!p->stopping && p->living < p->wanted && !loop_timer_is_running(&p->restart))
+    unsigned retired = 0;
+    for (const struct worker *w = p->workers; w; w = w->next)
+        retired += w->blame == BLAME_RETIRED && retired < p->wanted;
+    if (!p->stopping && p->living - retired < p->wanted && !loop_timer_is_running(&p->restart))
         loop_timer_start(&p->restart, pause_ms(p), 0);
 }
 
@@ -215,13 +232,14 @@ static void on_restart(struct loop_timer *timer)
     keep_up(p);
 }
 
-/* One line, however many workers there are. */
+/* One line, however many workers there are, until another layer is missing. */
 static void say_lack(struct pool *p)
 {
     char missing[LAYERS_TEXT_MOST];
-    if (p->sandbox.has == LAYERS_ALL || p->notice_given)
+    uint32_t lacks = LAYERS_ALL & ~p->sandbox.has;
+    if ((lacks & ~p->told) == 0)
         return;
-    p->notice_given = true;
+    p->told |= lacks;
     report_missing(&p->sandbox, missing);
     log_event(LOG_EVENT_compiler_notice, NULL,
               "compilers run without these layers of their sandbox: %s; to do: %s (%s)", missing,
@@ -233,6 +251,7 @@ static void on_ready(struct worker *w, const struct sandbox_report *sandbox)
     struct pool *p = w->context;
     p->failures = 0;
     p->greeted = true;
+    p->refused = false;
     p->sandbox = *sandbox;
     say_lack(p);
     give_jobs(p);
@@ -253,14 +272,15 @@ static void on_exited(struct worker *w, const struct kiln_err *err)
     struct pool *p = w->context;
     forget(p, w);
     if (w->blame == BLAME_UNCONFINED) {
-        p->greeted = true;
+        p->greeted = p->refused = true;
         p->sandbox = w->sandbox;
     }
     if (p->stopping)
         return;
     if (w->jobs == 0)
         on_start_failed(p, err); /* it never did anything: do not hurry */
-    else if (!w->task && w->blame != BLAME_LINGERED && w->jobs < p->options.limits.jobs)
+    else if (!w->task && w->blame != BLAME_LINGERED && w->blame != BLAME_RETIRED &&
+             w->jobs < p->options.limits.jobs)
         log_event(LOG_EVENT_compiler_died, NULL, "%s while it had nothing to do", err->text);
     keep_up(p);
 }
@@ -383,12 +403,25 @@ static struct worker_user user_of(const struct pool *p)
     return user;
 }
 
+/* They may differ: what a host gives changes, and a unit may be another one by now. */
+static struct sandbox_report worst_sandbox(const struct pool *p)
+{
+    struct sandbox_report worst = { .has = LAYERS_ALL, .landlock = UINT32_MAX };
+    if (p->refused)
+        report_worsen(&worst, &p->sandbox);
+    for (const struct worker *w = p->workers; w; w = w->next) {
+        if (w->state != WORKER_STARTING && w->state != WORKER_GONE)
+            report_worsen(&worst, &w->sandbox);
+    }
+    return worst.landlock == UINT32_MAX ? p->sandbox : worst;
+}
+
 struct pool_confinement pool_confinement(const struct pool *p)
 {
     return (struct pool_confinement){ .user = user_of(p),
                                       .known = p->greeted,
                                       .required = p->options.require_sandbox,
-                                      .sandbox = p->sandbox };
+                                      .sandbox = worst_sandbox(p) };
 }
 
 unsigned pool_out(const struct pool *p) { return p->out; }

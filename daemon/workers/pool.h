@@ -38,9 +38,9 @@ struct pool_counts {
 
 struct pool_confinement { /* what keeps compilers from what is none of theirs */
     struct worker_user user;
-    bool required; /* one that lacks a layer is not used */
-    bool known;    /* a worker has said: */
-    struct sandbox_report sandbox;
+    bool required;                 /* one that lacks a layer is not used */
+    bool known;                    /* a worker has said: */
+    struct sandbox_report sandbox; /* of all that live: what every one of them has */
 };
 
 /* Starts nothing yet: the first worker comes with the next turn of the loop. */

@@ -128,6 +128,7 @@ enum kiln_code temp_root_open(const char *base, const struct worker_user *user,
         }
         if (root.fd >= 0)
             close(root.fd);
+        rmdir(root.path); /* without its mark no sweep would take it */
     }
     return kiln_fail(err, KILN_BUSY, "cannot lock a temporary folder in '%s'", base);
 }

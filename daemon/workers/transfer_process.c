@@ -72,7 +72,8 @@ static void say_kept(const struct transfer_process *p)
 }
 
 /* The folder was the process's to fill: what lies there need not be a file.  It is looked at where
- * nothing that the process may have left running can put another in its place. */
+ * nothing that the process may have left running can put another in its place, and copied, as that
+ * may still have it open, and cut it while we have it mapped. */
 static enum kiln_code take_file(struct transfer_process *p)
 {
     struct transfer_outcome *o = &p->task->outcome;
@@ -84,9 +85,7 @@ static enum kiln_code take_file(struct transfer_process *p)
     if (rename(made, o->path) != 0)
         return kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s' (%s)", made,
                          strerror(errno));
-    enum kiln_code rc = is_launched(p)
-                            ? take_copy(o->path, p->task->job.size_limit, &p->unwanted, &o->err)
-                            : KILN_OK;
+    enum kiln_code rc = take_copy(o->path, p->task->job.size_limit, &p->unwanted, &o->err);
     if (!rc && !make_ours(o->path, &seen))
         rc = kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s'", made);
     if (rc) {
@@ -176,6 +175,10 @@ static void say_death(struct transfer_process *p, int status, int number)
         kiln_fail(err_of(p), KILN_IO,
                   "kiln-transfer was not started, or ended, by the service manager while %s: see "
                   "'journalctl -u \"kiln-transfer@*\"'",
+                  p->stage);
+    else if (status == LOOP_PROCESS_UNKNOWN)
+        kiln_fail(err_of(p), KILN_IO,
+                  "kiln-transfer ended while %s (how, another part of this program was told)",
                   p->stage);
     else if (name)
         kiln_fail(err_of(p), KILN_IO, "kiln-transfer died of SIG%s (%s) while %s", name,

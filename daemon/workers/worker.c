@@ -29,6 +29,8 @@ static void move(struct worker *w, enum worker_state to)
 {
     assert(worker_may_move(w->state, to));
     w->state = to;
+    if (to == WORKER_IDLE)
+        w->idle_since_ns = clock_monotonic_ns();
 }
 
 static void close_socket(struct worker *w)
@@ -297,6 +299,10 @@ enum kiln_code worker_give(struct worker *w, struct compile_task *task, struct k
     }
     move(w, WORKER_BUSY);
     w->jobs++;
+    if (task->asker.kind != ASKER_KILND) {
+        w->is_bound = true;
+        w->bound_to = task->asker;
+    }
     w->task = task;
     w->started_ns = clock_monotonic_ns();
     if (task->job.toolchain.size > 0)
@@ -306,4 +312,5 @@ enum kiln_code worker_give(struct worker *w, struct compile_task *task, struct k
     return KILN_OK;
 }
 
+void worker_retire(struct worker *w) { kill_for(w, BLAME_RETIRED); }
 void worker_stop(struct worker *w) { kill_for(w, BLAME_STOPPED); }

@@ -53,6 +53,7 @@ enum worker_blame { /* why we killed it */
                     BLAME_CLOSED,
                     BLAME_NONSENSE,
                     BLAME_LINGERED,
+                    BLAME_RETIRED,
                     BLAME_STOPPED,
 };
 
@@ -66,10 +67,13 @@ struct worker {
     struct task removal; /* of the temporary folder */
     enum worker_state state;
     enum worker_blame blame;
-    bool failed_to_start;          /* worker_start returned an error: no events */
-    bool hung_up;                  /* its end of the socket is closed: no more jobs for it */
-    int socket;                    /* owned; -1 when closed */
-    unsigned jobs;                 /* given so far */
+    bool failed_to_start; /* worker_start returned an error: no events */
+    bool hung_up;         /* its end of the socket is closed: no more jobs for it */
+    int socket;           /* owned; -1 when closed */
+    unsigned jobs;        /* given so far */
+    bool is_bound;        /* to whose jobs alone it serves: */
+    struct compile_asker bound_to;
+    uint64_t idle_since_ns;
     char toolchain[16];            /* the last job's: its libraries are loaded */
     struct compile_task *task;     /* borrowed: the job in hand */
     struct worker_files files;     /* owned while a job is in hand */
@@ -95,5 +99,7 @@ KILN_MUST_CHECK enum kiln_code worker_start(const struct worker_options *options
 /* Only when IDLE.  On failure the worker is being killed and the job is still the caller's. */
 KILN_MUST_CHECK enum kiln_code worker_give(struct worker *worker, struct compile_task *task,
                                            struct kiln_err *err);
+/* Kills one that is IDLE, to make room for another. */
+void worker_retire(struct worker *worker);
 /* Kills it; a job in hand ends as COMPILE_UNAVAILABLE. */
 void worker_stop(struct worker *worker);

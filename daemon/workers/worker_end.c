@@ -58,6 +58,8 @@ static void say_death(int status, int signal, char *text, size_t size)
     const char *name = signal ? sigabbrev_np(signal) : NULL;
     if (status == WORKER_PROCESS_LOST)
         snprintf(text, size, "was not started, or ended, by the service manager (see the journal)");
+    else if (status == LOOP_PROCESS_UNKNOWN)
+        snprintf(text, size, "ended (how, another part of this program was told)");
     else if (name)
         snprintf(text, size, "died of SIG%s (%s)", name, sigdescr_np(signal));
     else if (signal)

@@ -19,11 +19,18 @@ static enum kiln_code start_child(struct loop *loop, struct worker_process *p,
                                   struct loop_owner *owner, const struct worker_spawn *spawn,
                                   struct kiln_err *err)
 {
-    const struct loop_spawn child = { .program = spawn->program,
-                                      .arguments = spawn->arguments,
-                                      .fd_3 = spawn->fd_3 };
-    enum kiln_code rc = loop_process_start(loop, &p->child, owner, &child, err);
-    if (!rc)
+    struct loop_spawn child = { .program = spawn->program,
+                                .arguments = spawn->arguments,
+                                .fd_3 = spawn->fd_3 };
+    enum kiln_code rc =
+        process_words_open(loop, &p->words, owner, spawn->arguments[0], &child.fd_2, err);
+    if (rc)
+        return rc;
+    rc = loop_process_start(loop, &p->child, owner, &child, err);
+    close(child.fd_2);
+    if (rc)
+        process_words_close(&p->words);
+    else
         p->child.exited = on_child_exit;
     return rc;
 }
@@ -108,6 +115,7 @@ void worker_process_close(struct worker_process *p)
 {
     if (!p->launched) {
         loop_process_close(&p->child);
+        process_words_close(&p->words);
         return;
     }
     p->launched = false;

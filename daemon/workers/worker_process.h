@@ -11,15 +11,17 @@
 #include "daemon/loop/process.h"
 #include "daemon/loop/timer.h"
 #include "daemon/loop/watch.h"
+#include "daemon/workers/process_words.h"
 
 /* In place of an exit status: the service manager did not start it, or ended its unit. */
 #define WORKER_PROCESS_LOST (-1)
 
 struct worker_process {
     struct loop_process child;
-    struct loop_watch watch; /* of |control| */
-    struct loop_timer lost;  /* after a kill that nobody answers */
-    bool launched;           /* by a service, not by us */
+    struct process_words words; /* of a child; the unit of others says where theirs go */
+    struct loop_watch watch;    /* of |control| */
+    struct loop_timer lost;     /* after a kill that nobody answers */
+    bool launched;              /* by a service, not by us */
     uint64_t lost_ms;
     int control; /* owned, of one that is launched */
     uid_t uid;   /* whom one that is launched runs as, once it said so; else -1 */
@@ -28,11 +30,12 @@ struct worker_process {
 };
 
 struct worker_spawn {
-    const char *program;          /* of a child; the unit names that of the others */
-    const char *service;          /* path of the unit's socket; "": a child */
-    const char *const *arguments; /* NULL-terminated, with the program's name first */
-    int fd_3;                     /* borrowed: becomes the process's descriptor 3 */
-    int folder;                   /* borrowed: where one that is launched starts; -1: its own */
+    const char *program; /* of a child; the unit names that of the others */
+    const char *service; /* path of the unit's socket; "": a child */
+    /* NULL-terminated, with the program's name first, which outlives the process. */
+    const char *const *arguments;
+    int fd_3;         /* borrowed: becomes the process's descriptor 3 */
+    int folder;       /* borrowed: where one that is launched starts; -1: its own */
     uint64_t lost_ms; /* from a kill to giving up one that is launched; 0: the default */
 };
 

@@ -120,7 +120,7 @@ static void mount_all(struct confinement *c, const struct namespace_errors *erro
         return;
     if (!errors->of[NAMESPACE_PID] && mounts_own_proc(processes_most(), &err))
         lacks(c, LAYER_proc, err.text);
-    if (mounts_read_only_but(folder, &err))
+    if (mounts_read_only_but(folder, c->room, &err))
         lacks(c, LAYER_mounts, err.text);
 }
 
@@ -197,7 +197,7 @@ void confine_finish(struct confinement *c, const char *folder)
     confine_files(c, folder);
     if (c->has_own_user || c->is_workers_user)
         bound_processes(c);
-    verify_surroundings(&c->outside, &c->report);
+    verify_surroundings(&c->outside, folder, &c->report);
     if (syscall_filter_compilers(&err))
         lacks(c, LAYER_seccomp, err.text);
     verify_filter(&c->report);

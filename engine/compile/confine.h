@@ -25,6 +25,7 @@ struct confinement {
     struct namespace_ids outside;             /* that must not be ours */
     char reason[LAYERS][CONFINE_REASON_MOST]; /* why it could not be taken; "" */
     bool is_workers_user; /* for the caller to say: this user has no processes but workers */
+    uint64_t room;        /* likewise: bytes for what it writes; 0: what its disk has */
     bool has_own_user;    /* in a user namespace of this worker's, which counts them */
     struct sandbox_report report;
 };

@@ -40,6 +40,15 @@ const char *report_advice(const struct sandbox_report *report)
     return "";
 }
 
+void report_worsen(struct sandbox_report *report, const struct sandbox_report *other)
+{
+    if (report->has & ~other->has)
+        add(report->why, "; ", other->why);
+    report->has &= other->has;
+    if (other->landlock < report->landlock)
+        report->landlock = other->landlock;
+}
+
 void report_add_reason(struct sandbox_report *report, enum sandbox_layer layer, const char *reason)
 {
     add(report->why, "; ", layers[layer].name);

@@ -44,5 +44,7 @@ static inline bool report_has(const struct sandbox_report *report, enum sandbox_
 void report_missing(const struct sandbox_report *report, char text[LAYERS_TEXT_MOST]);
 /* The advice of the first that is missing; "" when none is. */
 const char *report_advice(const struct sandbox_report *report);
+/* |report| of two: what both have, and why of what the |other| alone lacks. */
+void report_worsen(struct sandbox_report *report, const struct sandbox_report *other);
 /* Adds why |layer| is missing. */
 void report_add_reason(struct sandbox_report *report, enum sandbox_layer layer, const char *reason);

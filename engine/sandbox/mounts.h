@@ -10,8 +10,12 @@
  */
 #include "common/err.h"
 
+#include <stdint.h>
+
 /* A /proc of its own, and no more than |processes| in the namespace, where the kernel can bound
  * them (Linux 6.14). */
 KILN_MUST_CHECK enum kiln_code mounts_own_proc(unsigned processes, struct kiln_err *err);
-/* |folder| alone stays writable, and is entered. */
-KILN_MUST_CHECK enum kiln_code mounts_read_only_but(const char *folder, struct kiln_err *err);
+/* |folder| alone stays writable, and is entered.  |room|: it is an empty one in memory, of so many
+ * bytes, instead of the disk's; 0: it is as it was. */
+KILN_MUST_CHECK enum kiln_code mounts_read_only_but(const char *folder, uint64_t room,
+                                                    struct kiln_err *err);

@@ -36,6 +36,40 @@ void namespaces_read(struct namespace_ids *ret_ids)
     }
 }
 
+/* The kernel gives out later ones from 0xf0000000 on. */
+bool namespace_is_hosts(uint64_t id) { return id >= 0xeffffff0u && id <= 0xefffffffu; }
+
+/* Each line of |path| but the first |skipped| has the name of an interface as its word |place|.
+ * True also where there is no such file, as without IPv6. */
+static bool names_loopback_alone(const char *path, unsigned skipped, unsigned place)
+{
+    char line[512];
+    FILE *file = fopen(path, "re");
+    bool alone = file || errno == ENOENT;
+    while (file && alone && fgets(line, sizeof(line), file)) {
+        char *rest = NULL, *word = strtok_r(line, " \t\n", &rest);
+        for (unsigned i = 0; word && i < place; i++)
+            word = strtok_r(NULL, " \t\n", &rest);
+        alone = skipped > 0 || !word || strcmp(word, "lo") == 0;
+        skipped -= skipped > 0;
+    }
+    alone = alone && !(file && ferror(file));
+    if (file)
+        fclose(file);
+    return alone;
+}
+
+/* Interfaces that are there and down, as tunnels are in every new namespace, lead nowhere. */
+bool network_is_empty_by(const char *routes, const char *addresses)
+{
+    return names_loopback_alone(routes, 1, 0) && names_loopback_alone(addresses, 0, 5);
+}
+
+bool network_is_empty(void)
+{
+    return network_is_empty_by("/proc/self/net/route", "/proc/self/net/if_inet6");
+}
+
 void namespaces_to_text(const struct namespace_ids *ids, char text[NAMESPACE_TEXT_MOST])
 {
     size_t used = 0;
@@ -119,7 +153,8 @@ static int try_user_namespace(void)
 static bool is_shared(const struct namespace_ids *outside, const struct namespace_ids *own,
                       enum namespace_kind kind)
 {
-    return own->of[kind] == 0 || own->of[kind] == outside->of[kind];
+    return own->of[kind] == 0 || own->of[kind] == outside->of[kind] ||
+           namespace_is_hosts(own->of[kind]) || (kind == NAMESPACE_NETWORK && !network_is_empty());
 }
 
 void namespaces_leave(const struct namespace_ids *outside, struct namespace_errors *ret_errors)

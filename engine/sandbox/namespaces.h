@@ -34,6 +34,13 @@ struct namespace_errors { /* errno; 0: it is private, now or before */
 
 /* This process's own. */
 void namespaces_read(struct namespace_ids *ret_ids);
+/* Those that the host began with: their numbers are fixed, on every Linux since 3.8 (networks and
+ * mounts since 6.18). */
+bool namespace_is_hosts(uint64_t id);
+/* This process's network leads nowhere: nothing but the loopback has an address or a route. */
+bool network_is_empty(void);
+/* By files as /proc/self/net/route and if_inet6 are. */
+bool network_is_empty_by(const char *routes, const char *addresses);
 /* As words of a command line. */
 void namespaces_to_text(const struct namespace_ids *ids, char text[NAMESPACE_TEXT_MOST]);
 bool namespaces_from_text(const char *text, struct namespace_ids *ret_ids);
@@ -41,7 +48,7 @@ bool namespaces_from_text(const char *text, struct namespace_ids *ret_ids);
 /* Of Linux, whose distributors do not carry back what namespaces do. */
 bool kernel_since(unsigned major, unsigned minor);
 
-/* Leaves those that are still |outside|'s.  Without CAP_SYS_ADMIN a user namespace comes first, in
- * which this user and its group alone exist; then the process has all capabilities within.  The
- * private process namespace is that of the children from now on. */
+/* Leaves those that are still |outside|'s or the host's.  Without CAP_SYS_ADMIN a user namespace
+ * comes first, in which this user and its group alone exist; then the process has all capabilities
+ * within.  The private process namespace is that of the children from now on. */
 void namespaces_leave(const struct namespace_ids *outside, struct namespace_errors *ret_errors);

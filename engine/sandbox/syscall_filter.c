@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -103,11 +104,34 @@ static int rules_of_prctl(scmp_filter_ctx filter)
     return rc ? rc : seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, 2, shut);
 }
 
+/* Landlock keeps files that may only be read from being cut since its third version (Linux 6.2):
+ * here that is open(O_RDONLY | O_TRUNC), beside truncate(), which is in no list. */
+static int rules_of_open(scmp_filter_ctx filter)
+{
+    static const struct {
+        const char *name;
+        unsigned flags; /* which argument */
+    } calls[] = { { "open", 1 }, { "openat", 2 } };
+    int rc = 0;
+    for (size_t i = 0; !rc && i < sizeof(calls) / sizeof(calls[0]); i++) {
+        const struct scmp_arg_cmp fine[] = {
+            argument(calls[i].flags, O_TRUNC, 0),
+            argument(calls[i].flags, O_TRUNC | O_ACCMODE, O_TRUNC | O_WRONLY),
+            argument(calls[i].flags, O_TRUNC | O_ACCMODE, O_TRUNC | O_RDWR),
+        };
+        for (size_t j = 0; !rc && j < sizeof(fine) / sizeof(fine[0]); j++)
+            rc = rule_if(filter, SCMP_ACT_ALLOW, calls[i].name, fine[j]);
+    }
+    return rc;
+}
+
 static int rules_with_conditions(scmp_filter_ctx filter)
 {
     int rc = rule_if(filter, SCMP_ACT_ALLOW, "clone", argument(0, CLONE_NAMESPACES, 0));
     if (!rc)
         rc = rule_if(filter, SCMP_ACT_ALLOW, "personality", argument(0, INT_BITS, PERSONALITY_ASK));
+    if (!rc)
+        rc = rules_of_open(filter);
     if (!rc)
         rc = rules_of_ioctl(filter);
     return rc ? rc : rules_of_prctl(filter);

@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -93,10 +92,46 @@ static bool reaches_nobody(void)
            finds_no_way(AF_INET6, (const struct sockaddr *)&six, sizeof(six));
 }
 
-static bool is_mounted_read_only(const char *path)
+/* "\\040" is a space, and so on. */
+static void undo_escapes(char *text)
 {
-    struct statvfs seen;
-    return statvfs(path, &seen) == 0 && (seen.f_flag & ST_RDONLY);
+    char *to = text;
+    for (const char *at = text; *at;) {
+        bool is_escape = at[0] == '\\' && at[1] && at[2] && at[3];
+        *to++ = is_escape ? (char)((at[1] - '0') * 64 + (at[2] - '0') * 8 + (at[3] - '0')) : at[0];
+        at += is_escape ? 4 : 1;
+    }
+    *to = '\0';
+}
+
+/* A line of mountinfo: "ID PARENT DEVICE ROOT PLACE OPTIONS ..." */
+static bool is_writable(char *line, const char **ret_place)
+{
+    char *rest = NULL, *word = strtok_r(line, " ", &rest);
+    for (unsigned i = 0; word && i < 4; i++)
+        word = strtok_r(NULL, " ", &rest);
+    const char *options = word ? strtok_r(NULL, " ", &rest) : NULL;
+    if (!options)
+        return true;
+    undo_escapes(word);
+    *ret_place = word;
+    return strcmp(options, "ro") != 0 && strncmp(options, "ro,", 3) != 0;
+}
+
+static bool folder_alone_is_writable(const char *folder)
+{
+    char *line = NULL;
+    size_t size = 0;
+    FILE *file = fopen("/proc/self/mountinfo", "re");
+    bool alone = file != NULL;
+    while (alone && getline(&line, &size, file) > 0) {
+        const char *place = "";
+        alone = !is_writable(line, &place) || strcmp(place, folder) == 0;
+    }
+    free(line);
+    if (file)
+        fclose(file);
+    return alone;
 }
 
 /* Everybody may list "/", but for Landlock. */
@@ -106,20 +141,23 @@ static bool cannot_list_root(void)
     return fd < 0 && errno == EACCES;
 }
 
-void verify_surroundings(const struct namespace_ids *outside, struct sandbox_report *report)
+void verify_surroundings(const struct namespace_ids *outside, const char *folder,
+                         struct sandbox_report *report)
 {
     struct namespace_ids own;
     bool is_private[NAMESPACES];
     namespaces_read(&own);
     for (size_t i = 0; i < NAMESPACES; i++)
-        is_private[i] = own.of[i] != 0 && own.of[i] != outside->of[i];
+        is_private[i] =
+            own.of[i] != 0 && own.of[i] != outside->of[i] && !namespace_is_hosts(own.of[i]);
     note(report, LAYER_user, getuid() != 0 && geteuid() != 0);
     note(report, LAYER_capabilities, has_no_capability());
     note(report, LAYER_no_new_privileges, is_set("NoNewPrivs", 1));
-    note(report, LAYER_mounts, is_private[NAMESPACE_MOUNT] && is_mounted_read_only("/"));
+    note(report, LAYER_mounts, is_private[NAMESPACE_MOUNT] && folder_alone_is_writable(folder));
     note(report, LAYER_processes, is_private[NAMESPACE_PID]);
     note(report, LAYER_proc, is_private[NAMESPACE_PID] && shows_own_processes());
-    note(report, LAYER_network, is_private[NAMESPACE_NETWORK] && reaches_nobody());
+    note(report, LAYER_network,
+         is_private[NAMESPACE_NETWORK] && network_is_empty() && reaches_nobody());
     note(report, LAYER_ipc, is_private[NAMESPACE_IPC]);
     note(report, LAYER_landlock, report->landlock > 0 && cannot_list_root());
 }

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -105,14 +106,14 @@ static void leave_a_file_open(void *context)
     dup2(fd, LEFT_OPEN);
 }
 
-static unsigned programs_that_have(const char *path)
+static unsigned programs_that_have(int fd, const char *path)
 {
     unsigned count = 0;
     DIR *processes = opendir("/proc");
     assert_non_null(processes);
     for (const struct dirent *entry; (entry = readdir(processes));) {
         char place[300], target[300];
-        snprintf(place, sizeof(place), "/proc/%s/fd/%d", entry->d_name, LEFT_OPEN);
+        snprintf(place, sizeof(place), "/proc/%s/fd/%d", entry->d_name, fd);
         ssize_t size = readlink(place, target, sizeof(target) - 1);
         target[size > 0 ? size : 0] = '\0';
         count += strcmp(target, path) == 0;
@@ -132,7 +133,9 @@ static void what_kilnd_was_started_with_is_open_to_kilnd_alone(void **state)
     still_compiles(f);
 
     snprintf(path, sizeof(path), "%s/left-open", f->daemon.folder);
-    assert_int_equal(programs_that_have(path), 1);
+    assert_int_equal(programs_that_have(LEFT_OPEN, path), 1);
+    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.folder);
+    assert_int_equal(programs_that_have(STDERR_FILENO, path), 1);
 }
 
 /* ---- sources that mean ill ---- */
@@ -220,6 +223,93 @@ static void a_compile_without_end_is_ended(void **state)
     assert_says(text, "compile_timeout");
     assert_int_equal(daemon_stat(&f->daemon, "worker_timeouts"), 1);
     assert_true(wait_until(all_are_idle, f)); /* another has taken its place */
+}
+
+/* ---- compilers and their users ---- */
+
+#define ALICE 45001
+#define BOB 45002
+#define NOBODYS 65534 /* the overflow uid */
+
+/* A child of kilnd's that lives; 0 where there is none, or another one is still there. */
+static int only_compiler(const struct fixture *f)
+{
+    int found = 0;
+    unsigned count = 0;
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    for (const struct dirent *entry; (entry = readdir(processes));) {
+        char path[300], state = 'Z';
+        int pid = atoi(entry->d_name), parent = 0;
+        snprintf(path, sizeof(path), "/proc/%s/stat", entry->d_name);
+        FILE *file = pid > 0 ? fopen(path, "re") : NULL;
+        if (file && fscanf(file, "%*d (%*[^)]) %c %d", &state, &parent) == 2 && state != 'Z' &&
+            parent == f->daemon.pid) {
+            found = pid;
+            count++;
+        }
+        if (file)
+            fclose(file);
+    }
+    closedir(processes);
+    return count == 1 ? found : 0;
+}
+
+static bool has_one_compiler(void *context) { return only_compiler(context) != 0; }
+
+/* Where |uid|'s kernel was compiled: of the one worker there is, or of the one in its place. */
+static int compiler_for(struct fixture *f, uid_t uid)
+{
+    static int number = 1000;
+    static struct raw_frame frame;
+    char options[32], text[512];
+    int fd = raw_greeted_as(&f->daemon, uid);
+    snprintf(options, sizeof(options), "-DVALUE=%d", ++number);
+    raw_send_source(fd, 5, "gfx90a", options, bytes_of_text(KERNEL));
+    assert_true(raw_receive(fd, &frame));
+    enum kiln_code code = raw_refusal(&frame, text);
+    raw_close_descriptors(&frame);
+    close(fd);
+    if (code)
+        fail_msg("no kernel for user %u: %s", (unsigned)uid, text);
+    assert_true(wait_until(has_one_compiler, f));
+    return only_compiler(f);
+}
+
+static void start_for_users(struct fixture *f)
+{
+    if (geteuid() != 0) {
+        print_message("SKIPPED: only root can ask as two other users\n");
+        teardown((void **)&f);
+        skip();
+    }
+    f->daemon.arguments[0] = "--workers";
+    f->daemon.arguments[1] = "1";
+    start(f);
+    need_compiler(f);
+    assert_int_equal(chmod(f->daemon.folder, 0755) | chmod(f->daemon.socket, 0666), 0);
+}
+
+static void no_compiler_process_works_for_two_users(void **state)
+{
+    struct fixture *f = *state;
+    start_for_users(f);
+    int of_alice = compiler_for(f, ALICE);
+    assert_int_equal(compiler_for(f, ALICE), of_alice);
+    int of_bob = compiler_for(f, BOB);
+    assert_int_not_equal(of_bob, of_alice);
+    assert_int_equal(compiler_for(f, BOB), of_bob);
+    assert_int_not_equal(compiler_for(f, ALICE), of_alice); /* it is gone */
+}
+
+static void who_cannot_be_told_from_others_shares_no_compiler_process_at_all(void **state)
+{
+    struct fixture *f = *state;
+    start_for_users(f);
+    int after_first = compiler_for(f, NOBODYS), after_second = compiler_for(f, NOBODYS);
+    assert_int_not_equal(after_second, after_first);
+    assert_int_equal(compiler_for(f, ALICE), after_second); /* which nobody had used */
+    assert_int_equal(daemon_stat(&f->daemon, "worker_crashes"), 0);
 }
 
 /* ---- hosts that give less ---- */
@@ -387,6 +477,8 @@ int main(void)
         SANDBOX_TEST(options_that_load_code_or_name_files_are_refused),
         SANDBOX_TEST(a_template_bomb_ends_at_the_memory_limit),
         SANDBOX_TEST(a_compile_without_end_is_ended),
+        SANDBOX_TEST(no_compiler_process_works_for_two_users),
+        SANDBOX_TEST(who_cannot_be_told_from_others_shares_no_compiler_process_at_all),
         SANDBOX_TEST(what_this_host_gives_is_shown),
         SANDBOX_TEST(without_namespaces_compilers_run_and_one_line_says_so),
         SANDBOX_TEST(without_namespaces_no_compiler_starts_where_they_are_required),

@@ -189,7 +189,7 @@ static void succeed_with_two_names(void)
     char path[1024], other[1100];
     put_file(received.job.name, "package");
     snprintf(path, sizeof(path), "%s/%s", received.job.staging, received.job.name);
-    snprintf(other, sizeof(other), "%s/other", received.job.staging);
+    snprintf(other, sizeof(other), "%s/../kept", received.job.staging);
     if (link(path, other) != 0)
         _exit(86);
     transfer_send_outcome(SOCKET_FD, &outcome, "");

@@ -174,6 +174,33 @@ static void who_sends_too_many_is_refused_and_others_are_not(void **state)
     forget(file);
 }
 
+/* Nothing hangs, it only takes its time: who waits is served, and so is who comes. */
+static void while_files_are_being_closed_their_user_waits(void **state)
+{
+    struct fixture *f = *state;
+    int file = make_hung_file();
+    unsigned most = CLOSER_LIMITS_DEFAULT.held_most_uid - LIMIT_FRAME_DESCRIPTORS;
+    f->server->limits.full_ms = 1000000;
+    for (uint64_t id = 1; id <= most / 2 + 1; id++) {
+        send_hung(f->client, id, file);
+        assert_true(is_answered(f, f->client, id));
+    }
+    service.handled = 0;
+    ask(f->client, MESSAGE_ping, 1000, "");
+    KILN_AUTO(fd) int other = dial(f);
+    for (int turn = 0; turn < 5; turn++)
+        loop_turn(f->loop);
+    assert_true(f->server->sessions->is_barred || f->server->sessions->next->is_barred);
+    assert_int_equal(service.handled, 0);
+
+    let_go(10000);
+    assert_true(is_answered(f, f->client, 1000));
+    ask(other, MESSAGE_ping, 1001, "");
+    assert_true(is_answered(f, other, 1001));
+    assert_int_equal(server_counts(f->server).protocol_errors, 0);
+    forget(file);
+}
+
 /* Each connection keeps files for a frame that it never finishes; then all of them go at once. */
 static void files_of_unfinished_frames_count_and_are_not_closed_on_the_loop(void **state)
 {
@@ -267,6 +294,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_close_that_hangs_keeps_nobody_waiting),
         TEST(who_sends_too_many_is_refused_and_others_are_not),
+        TEST(while_files_are_being_closed_their_user_waits),
         TEST(files_of_unfinished_frames_count_and_are_not_closed_on_the_loop),
         TEST(a_connection_with_unread_files_is_not_closed_on_the_loop),
         TEST(what_is_left_at_the_end_does_not_hold_it_up),

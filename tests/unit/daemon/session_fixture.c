@@ -217,6 +217,7 @@ static struct server_limits limits_of_test(void)
     struct server_limits limits = SERVER_LIMITS_DEFAULT;
     limits.connections = 6;
     limits.connections_per_uid = 4;
+    limits.full_ms = 0; /* who is full is refused at once */
     return limits;
 }
 

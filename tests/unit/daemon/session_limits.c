@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* Sends pings until the server stops reading them; how many replies are owed. */
 static void fill(struct fixture *f, int fd)
@@ -120,6 +121,26 @@ static void a_user_with_too_many_connections_is_refused_with_the_setting_s_name(
     assert_int_equal(server_counts(f->server).connections_refused, 1);
     for (int i = 0; i < 3; i++)
         close(more[i]);
+}
+
+static void many_users_together_do_not_lock_administrators_out(void **state)
+{
+    struct fixture *f = *state;
+    const uid_t overflow = f->server->overflow.uid;
+    int users[13];
+    server_set_limits(f->server, 16, 100); /* there is one already, of an administrator */
+    f->server->overflow.uid = geteuid();   /* from now on ours may be anybody's */
+    for (unsigned i = 0; i < 13; i++)
+        users[i] = join(f);
+
+    KILN_AUTO(fd) int one_more = dial(f);
+    assert_refused(f, one_more, 0, "(setting connections) less some for administrators");
+
+    f->server->overflow.uid = overflow;
+    for (unsigned i = 0; i < 2; i++)
+        close(join(f));
+    for (unsigned i = 0; i < 13; i++)
+        close(users[i]);
 }
 
 static void limits_that_change_count_for_connections_to_come(void **state)
@@ -254,6 +275,17 @@ static void a_connection_without_a_descriptor_left_is_told_so(void **state)
     assert_int_equal(take_header(f, next).request_id, 3);
 }
 
+static void what_is_kept_for_want_of_descriptors_comes_back(void **state)
+{
+    struct fixture *f = *state;
+    close(f->server->spare_fd);
+    f->server->spare_fd = -1; /* as where there was none for it either */
+    KILN_AUTO(fd) int next = join(f);
+    assert_true(f->server->spare_fd >= 0);
+    ask(next, MESSAGE_ping, 3, "");
+    assert_int_equal(take_header(f, next).request_id, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,12 +296,14 @@ int main(void)
         SESSION_TEST(a_peer_that_does_not_say_hello_is_closed),
         SESSION_TEST(a_peer_that_said_hello_may_rest_for_ever),
         SESSION_TEST(a_user_with_too_many_connections_is_refused_with_the_setting_s_name),
+        SESSION_TEST(many_users_together_do_not_lock_administrators_out),
         SESSION_TEST(limits_that_change_count_for_connections_to_come),
         SESSION_TEST(a_user_cannot_hold_more_bytes_than_allowed),
         SESSION_TEST(a_peer_that_goes_leaves_the_service),
         SESSION_TEST(draining_answers_what_was_asked_and_then_closes),
         SESSION_TEST(a_descriptor_that_the_kernel_has_no_room_for_is_sent_later),
         SESSION_TEST(a_connection_without_a_descriptor_left_is_told_so),
+        SESSION_TEST(what_is_kept_for_want_of_descriptors_comes_back),
     };
     return cmocka_run_group_tests_name("session_limits", tests, NULL, NULL);
 }

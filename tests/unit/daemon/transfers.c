@@ -211,7 +211,32 @@ static void a_file_that_is_none_is_not_taken(void **state)
 {
     expect_failure(*state, "links", KILN_IO, "left no file");
     expect_failure(*state, "lies", KILN_IO, "left no file");
-    expect_failure(*state, "two names", KILN_IO, "left no file");
+}
+
+/* As if it had the file still open: it can do with it what it likes. */
+static void expect_a_copy(struct fixture *f)
+{
+    char kept[128];
+    struct transfer t = transfer_of(f, "two names");
+    struct transfer_outcome *o = run(f, &t);
+    must(o->err.code, o->err);
+    snprintf(kept, sizeof(kept), "%s/kept", f->staging);
+    assert_int_equal(truncate(kept, 0), 0);
+    assert_int_equal(o->size, strlen("package"));
+    take_result(o, "package");
+    assert_int_equal(unlink(kept), 0);
+}
+
+static void what_the_process_keeps_of_its_file_is_not_what_was_taken(void **state)
+{
+    expect_a_copy(*state);
+}
+
+static void nor_is_it_where_a_unit_started_it(void **state)
+{
+    struct fixture *f = *state;
+    start_unit(f);
+    expect_a_copy(f);
 }
 
 static void a_name_that_leads_elsewhere_is_nonsense(void **state)
@@ -524,6 +549,8 @@ int main(void)
         TEST(a_process_that_leaves_without_a_word_is_a_failure),
         TEST(a_process_that_talks_nonsense_is_killed),
         TEST(a_file_that_is_none_is_not_taken),
+        TEST(what_the_process_keeps_of_its_file_is_not_what_was_taken),
+        TEST(nor_is_it_where_a_unit_started_it),
         TEST(a_name_that_leads_elsewhere_is_nonsense),
         TEST(an_outcome_counts_even_if_the_process_dies_after_it),
         TEST(a_transfer_takes_no_longer_than_it_may),

@@ -57,12 +57,17 @@ static void go_on(unsigned pieces)
         sem_post(&copying.go);
 }
 
-/* |t| has begun to be copied. */
-static void begin(struct fixture *f, struct transfer *t)
+static void start_counting(void)
 {
     sem_init(&copying.begun, 0, 0);
     sem_init(&copying.go, 0, 0);
     copying.pieces = 0;
+}
+
+/* |t| has begun to be copied. */
+static void begin(struct fixture *f, struct transfer *t)
+{
+    start_counting();
     start_unit(f);
     open_transfers(f);
     transfers_start(f->transfers, &t->task);
@@ -156,6 +161,8 @@ static void what_cannot_be_removed_is_said_and_the_file_counts(void **state)
     struct transfer t = transfer_of(f, "good");
     logged[0] = '\0';
     litter_stays = true;
+    start_counting();
+    go_on(7);
 
     struct transfer_outcome *o = run(f, &t);
     litter_stays = false;

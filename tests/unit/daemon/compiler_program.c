@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/* What kiln-compiler does before its first job: arguments, surroundings, who it becomes. */
+#define main compiler_main
+int compiler_main(int argc, char **argv);
+#include "daemon/workers/kiln_compiler.c"
+#undef main
+
+#include "common/fs.h"
+#include "tests/support/failing_calls.h"
+#include "tests/support/test.h"
+#include "tests/unit/daemon/program_run.h"
+
+#define SERVED 70
+#define RESUMED 71
+#define DESCRIBED 72
+
+static struct {
+    char folder[64];
+    bool privileged, keeps_privileges;
+    enum kiln_code limits, user, confinement; /* how they end */
+    const char *failing;                      /* a call of libc; NULL: none */
+    unsigned nth;
+    int error;
+} scene;
+
+/* ---- what it would do to this process ---- */
+
+bool __wrap_has_capability(int capability);
+bool __wrap_has_capability(int capability)
+{
+    (void)capability;
+    return scene.privileged;
+}
+
+bool __wrap_give_up_capabilities(void);
+bool __wrap_give_up_capabilities(void)
+{
+    errno = EPERM;
+    return !scene.keeps_privileges;
+}
+
+enum kiln_code __wrap_process_limits_apply(const struct process_limits *limits,
+                                           struct kiln_err *err);
+enum kiln_code __wrap_process_limits_apply(const struct process_limits *limits,
+                                           struct kiln_err *err)
+{
+    printf("limits %u %u %u of %u jobs\n", (unsigned)limits->cpu_s, (unsigned)limits->memory,
+           (unsigned)limits->output, limits->jobs);
+    return scene.limits ? kiln_fail(err, scene.limits, "no limits") : KILN_OK;
+}
+
+enum kiln_code __wrap_change_user(uid_t uid, gid_t gid, const char *setting, struct kiln_err *err);
+enum kiln_code __wrap_change_user(uid_t uid, gid_t gid, const char *setting, struct kiln_err *err)
+{
+    printf("becomes %u:%u for %s\n", (unsigned)uid, (unsigned)gid, setting);
+    return scene.user ? kiln_fail(err, scene.user, "no other user") : KILN_OK;
+}
+
+enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside, const char *folder,
+                                    keeper_give_up *give_up, void *context, struct kiln_err *err);
+enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside, const char *folder,
+                                    keeper_give_up *give_up, void *context, struct kiln_err *err)
+{
+    printf("confined to %s, outside %s, %s\n", folder, outside ? outside : "here",
+           c->is_workers_user ? "a worker's user" : "its own user");
+    printf("who stays behind %s\n", give_up(context) ? "may do nothing" : "may do too much");
+    return scene.confinement ? kiln_fail(err, scene.confinement, "no box") : KILN_OK;
+}
+
+void __wrap_confine_finish(struct confinement *c, const char *folder);
+void __wrap_confine_finish(struct confinement *c, const char *folder)
+{
+    (void)c;
+    printf("closed around %s\n", folder);
+}
+
+int __wrap_compiler_worker_serve(const struct compiler_worker_options *options);
+int __wrap_compiler_worker_serve(const struct compiler_worker_options *options)
+{
+    char here[PATH_MAX] = "";
+    calls_failed();
+    printf("serves %u jobs in %s at home in %s with %s on the path, secret %s\n", options->max_jobs,
+           getcwd(here, sizeof(here)), getenv("HOME"), getenv("PATH"),
+           getenv("KILN_TEST_SECRET") ? "kept" : "forgotten");
+    return SERVED;
+}
+
+int __wrap_compiler_worker_resume(const struct compiler_worker_options *options,
+                                  const int files[3]);
+int __wrap_compiler_worker_resume(const struct compiler_worker_options *options, const int files[3])
+{
+    (void)options;
+    calls_failed();
+    printf("resumes with %d, %d, %d\n", files[0], files[1], files[2]);
+    return RESUMED;
+}
+
+int __wrap_compiler_describe_to(const char *name, int fd);
+int __wrap_compiler_describe_to(const char *name, int fd)
+{
+    printf("describes %s to %d\n", name, fd);
+    return DESCRIBED;
+}
+
+/* ---- running it ---- */
+
+static void before(void)
+{
+    setenv("PATH", "/some/path", 1);
+    setenv("KILN_TEST_SECRET", "yes", 1);
+    if (scene.failing)
+        fail_call(scene.failing, scene.nth, scene.error);
+}
+
+static struct program_end run_with(enum program_fd_3 fd_3, const char *const *arguments)
+{
+    const struct program_steps steps = { .run = compiler_main, .fd_3 = fd_3, .before = before };
+    return program_run(&steps, arguments);
+}
+
+#define RUN(...) run_with(FD_3_SOCKET, (const char *const[]){ "kiln-compiler", __VA_ARGS__, NULL })
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&scene, 0, sizeof(scene));
+    strcpy(scene.folder, "/tmp/kiln_compiler_XXXXXX");
+    assert_non_null(mkdtemp(scene.folder));
+    scene.privileged = true;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    fs_remove_tree(AT_FDCWD, scene.folder);
+    return 0;
+}
+
+static void arguments_that_make_no_sense_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *flag, *value, *says;
+    } cases[] = {
+        { "--max-jobs", "many", "--max-jobs takes a number, not 'many'" },
+        { "--max-jobs", "3x", "--max-jobs takes a number, not '3x'" },
+        { "--max-jobs", "", "--max-jobs takes a number, not ''" },
+        { "--max-jobs", "4294967296", "not '4294967296'" },
+        { "--max-jobs", "99999999999999999999", "not '99999999999999999999'" },
+        { "--limits", "1,2", "--limits takes S,MEMORY,OUTPUT, not '1,2'" },
+        { "--user", "root", "--user takes UID:GID, not 'root'" },
+        { "--resume", "1,2", "usage: kiln-compiler" },
+        { "--unheard-of", "x", "usage: kiln-compiler" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct program_end end = RUN(cases[i].flag, cases[i].value);
+        assert_int_equal(end.status, EXIT_USAGE);
+        assert_says(end.text, cases[i].says);
+    }
+    assert_int_equal(RUN("--temp", "/tmp", "more").status, EXIT_USAGE);
+    assert_int_equal(RUN("--max-jobs", "1").status, EXIT_USAGE);
+}
+
+static void tells_its_version_and_how_it_is_used(void **state)
+{
+    (void)state;
+    struct program_end end = RUN("--version");
+    assert_int_equal(end.status, 0);
+    assert_string_equal(end.text, "kiln-compiler " KILN_VERSION "\n");
+    end = RUN("--help");
+    assert_int_equal(end.status, 0);
+    assert_says(end.text, "of no use by hand");
+    end = RUN("--describe", "hiprtc");
+    assert_int_equal(end.status, DESCRIBED);
+    assert_says(end.text, "describes hiprtc to 3");
+}
+
+static void without_a_socket_it_does_nothing(void **state)
+{
+    (void)state;
+    const char *const arguments[] = { "kiln-compiler", "--temp", scene.folder, NULL };
+    for (unsigned i = 0; i < 2; i++) {
+        struct program_end end = run_with(i ? FD_3_NONE : FD_3_NO_SOCKET, arguments);
+        assert_int_equal(end.status, EXIT_USAGE);
+        assert_says(end.text, "descriptor 3 is not a socket; it is started by kilnd");
+    }
+}
+
+static void serves_in_its_folder_with_few_variables(void **state)
+{
+    char expected[600];
+    (void)state;
+    struct program_end end =
+        RUN("--temp", scene.folder, "--max-jobs", "7", "--limits", "1,2,3", "--outside", "4,5");
+    assert_int_equal(end.status, SERVED);
+    snprintf(expected, sizeof(expected),
+             "limits 1 2 3 of 7 jobs\n"
+             "confined to %s, outside 4,5, its own user\n"
+             "who stays behind may do nothing\n"
+             "closed around %s\n"
+             "serves 7 jobs in %s at home in %s with /some/path on the path, secret forgotten\n",
+             scene.folder, scene.folder, scene.folder, scene.folder);
+    assert_string_equal(end.text, expected);
+}
+
+static void becomes_the_user_before_or_behind_its_box(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        scene.privileged = i == 0;
+        struct program_end end = RUN("--temp", scene.folder, "--user", "45:46");
+        assert_int_equal(end.status, SERVED);
+        const char *becomes = strstr(end.text, "becomes 45:46 for compiler_user\n");
+        const char *confined = strstr(end.text, "outside here, a worker's user");
+        assert_non_null(becomes);
+        assert_non_null(confined);
+        assert_int_equal(becomes < confined, !scene.privileged);
+    }
+}
+
+static void one_that_starts_anew_is_in_its_box(void **state)
+{
+    (void)state;
+    struct program_end end = RUN("--temp", "/nowhere", "--resume", "4,5,6");
+    assert_int_equal(end.status, RESUMED);
+    assert_string_equal(end.text, "resumes with 4, 5, 6\n");
+    scene.failing = "getcwd";
+    scene.nth = 1;
+    scene.error = ENOENT;
+    end = RUN("--temp", "/nowhere", "--resume", "4,5,6");
+    assert_int_equal(end.status, EXIT_SURROUNDINGS);
+    assert_says(end.text, "kiln-compiler: cannot tell the folder for temporary files");
+}
+
+static void expect_no_start(const char *says)
+{
+    struct program_end end =
+        RUN("--temp", scene.folder, "--user", "45:46", "--limits", "1,2,3", "--max-jobs", "1");
+    assert_int_equal(end.status, EXIT_SURROUNDINGS);
+    assert_says(end.text, says);
+    assert_null(strstr(end.text, "serves"));
+}
+
+static void does_not_start_half_confined(void **state)
+{
+    (void)state;
+    scene.limits = KILN_DENIED;
+    expect_no_start("kiln-compiler: no limits");
+    scene.limits = KILN_OK;
+    scene.confinement = KILN_DENIED;
+    expect_no_start("kiln-compiler: no box");
+    scene.confinement = KILN_OK;
+    scene.keeps_privileges = true;
+    expect_no_start("who stays behind may do too much");
+    for (unsigned i = 0; i < 2; i++) {
+        scene.privileged = i == 0;
+        scene.keeps_privileges = true;
+        expect_no_start("cannot give up the privileges of a compiler process");
+        scene.keeps_privileges = false;
+        scene.user = KILN_DENIED;
+        expect_no_start("kiln-compiler: no other user");
+        scene.user = KILN_OK;
+    }
+    fs_remove_tree(AT_FDCWD, scene.folder);
+    expect_no_start("kiln-compiler: there is no folder '/tmp/kiln_compiler_");
+}
+
+static void surroundings_that_cannot_be_had_are_told(void **state)
+{
+    static const struct {
+        const char *call, *says;
+        unsigned most; /* calls of it that matter */
+    } cases[] = {
+        { "access", "user 45 may not run this very program", 1 },
+        { "chdir", "cannot enter the folder '", 1 },
+        { "strdup", "cannot set up its surroundings", 1 },
+        { "setenv", "cannot set up its surroundings", 9 },
+        { "open", "cannot set up its surroundings", 1 },
+        { "dup2", "cannot set up its surroundings", 1 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        scene.failing = cases[i].call;
+        scene.error = EACCES;
+        for (scene.nth = 1; scene.nth <= cases[i].most; scene.nth++)
+            expect_no_start(cases[i].says);
+    }
+}
+
+#define COMPILER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        COMPILER_TEST(arguments_that_make_no_sense_are_refused_by_name),
+        COMPILER_TEST(tells_its_version_and_how_it_is_used),
+        COMPILER_TEST(without_a_socket_it_does_nothing),
+        COMPILER_TEST(serves_in_its_folder_with_few_variables),
+        COMPILER_TEST(becomes_the_user_before_or_behind_its_box),
+        COMPILER_TEST(one_that_starts_anew_is_in_its_box),
+        COMPILER_TEST(does_not_start_half_confined),
+        COMPILER_TEST(surroundings_that_cannot_be_had_are_told),
+    };
+    return cmocka_run_group_tests_name("compiler_program", tests, NULL, NULL);
+}

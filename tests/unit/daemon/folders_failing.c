@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+/* kilnd's folders and files where the system refuses: what is said, and that nothing is left. */
+#include "common/fs.h"
+#include "daemon/config.h"
+#include "daemon/folders.h"
+#include "daemon/workers/take_file.h"
+#include "daemon/workers/temp_folder.h"
+#include "tests/support/failing_calls.h"
+#include "tests/support/test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct fixture {
+    char folder[64];
+    char path[96]; /* in it */
+    struct worker_user user;
+    struct kiln_err err;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .folder = "/tmp/kiln_refused_XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.folder));
+    assert_int_equal(chmod(f.folder, 0711), 0);
+    snprintf(f.path, sizeof(f.path), "%s/thing", f.folder);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    calls_failed();
+    fs_remove_tree(AT_FDCWD, f->folder);
+    return 0;
+}
+
+static enum kiln_code with(struct fixture *f, fallible *act, const char *call, unsigned nth,
+                           int error)
+{
+    kiln_err_init(&f->err);
+    fail_call(call, nth, error);
+    enum kiln_code rc = act(f, &f->err);
+    assert_true(calls_failed());
+    return rc;
+}
+
+static unsigned entries_of(const char *path)
+{
+    unsigned count = 0;
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    for (struct dirent *e; (e = readdir(dir));)
+        count += e->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+/* ---- folders ---- */
+
+static enum kiln_code make_and_remove(void *context, struct kiln_err *err)
+{
+    const struct fixture *f = context;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/below", f->path);
+    enum kiln_code rc = folder_make(path, 0700, "the state folder", "--state-dir", err);
+    remove(path);
+    remove(f->path);
+    return rc;
+}
+
+static void a_folder_that_cannot_be_made_is_told_with_the_setting(void **state)
+{
+    struct fixture *f = *state;
+    expect_failures(make_and_remove, f, "strdup", ENOMEM, KILN_NO_MEMORY,
+                    "the state folder: cannot make the folder '");
+    expect_failures(make_and_remove, f, "chmod", EPERM, KILN_DENIED, "cannot set the mode of '");
+    expect_failures(make_and_remove, f, "faccessat", EACCES, KILN_DENIED, "cannot write to '");
+    assert_int_equal(with(f, make_and_remove, "mkdir", 1, EROFS), KILN_IO);
+    assert_says(f->err.text, "cannot make the folder '");
+    assert_says(f->err.text, "; set another with --state-dir");
+    /* Whether it was there, whether it came to be, what it is. */
+    assert_int_equal(with(f, make_and_remove, "stat", 1, EIO), KILN_OK);
+    assert_int_equal(with(f, make_and_remove, "stat", 4, EIO), KILN_IO);
+    assert_says(f->err.text, "cannot look at the folder '");
+    assert_int_equal(with(f, make_and_remove, "stat", 5, EIO), KILN_IO);
+    assert_says(f->err.text, "cannot look at '");
+    /* Somebody else was quicker. */
+    assert_int_equal(mkdir(f->path, 0700), 0);
+    assert_int_equal(with(f, make_and_remove, "stat", 2, ENOENT), KILN_OK);
+}
+
+/* ---- folders of compilers ---- */
+
+static enum kiln_code open_temporary(void *context, struct kiln_err *err)
+{
+    struct fixture *f = context;
+    struct temp_root root = { .fd = -1 };
+    char path[PATH_TEXT_MOST];
+    enum kiln_code rc = temp_root_open(f->path, &f->user, &root, err);
+    if (!rc)
+        rc = temp_folder_make(&root, path, err);
+    temp_root_close(&root);
+    assert_true(access(f->path, F_OK) != 0 || entries_of(f->path) == 0);
+    return rc;
+}
+
+static void temporary_folders_that_cannot_be_made_are_told_and_not_left(void **state)
+{
+    struct fixture *f = *state;
+    must(open_temporary(f, &f->err), f->err);
+    expect_failures(open_temporary, f, "mkdtemp", ENOSPC, KILN_FULL,
+                    "cannot make a temporary folder in '");
+    expect_failures(open_temporary, f, "mkdir", ENOSPC, KILN_FULL, "cannot make the folder '");
+    /* What only one of them meets is tried anew. */
+    static const char *const calls[] = { "openat", "fstat", "flock", "lstat" };
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        assert_int_equal(with(f, open_temporary, calls[i], 1, EIO), KILN_OK);
+        kiln_err_init(&f->err);
+        fail_calls(calls[i], EIO);
+        assert_int_equal(open_temporary(f, &f->err), KILN_BUSY);
+        assert_true(calls_failed());
+        assert_says(f->err.text, "cannot lock a temporary folder in '");
+        fs_remove_tree(AT_FDCWD, f->path);
+        kiln_err_init(&f->err);
+    }
+    assert_int_equal(with(f, open_temporary, "openat", 2, ENOSPC), KILN_OK); /* its mark */
+}
+
+static void temporary_folders_of_another_user_are_given_to_it(void **state)
+{
+    struct fixture *f = *state;
+    if (geteuid() != 0) {
+        print_message("SKIPPED: only root gives folders away\n");
+        skip();
+    }
+    f->user = (struct worker_user){ .uid = 45011, .gid = 45011, .other = true, .name = "worker" };
+    must(open_temporary(f, &f->err), f->err);
+    expect_failures(open_temporary, f, "chown", EPERM, KILN_DENIED, "to user 'worker'");
+    assert_int_equal(with(f, open_temporary, "fchmod", 1, EPERM), KILN_DENIED);
+    assert_says(f->err.text, "cannot set the mode of '");
+    assert_int_equal(chmod(f->folder, 0700), 0);
+    assert_int_equal(open_temporary(f, &f->err), KILN_DENIED);
+    assert_says(f->err.text, "user 'worker', which compilers run as, may not enter '");
+}
+
+static void a_temporary_folder_with_too_long_a_path_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct temp_root root = { .fd = -1, .path = "" };
+    char path[PATH_TEXT_MOST];
+    memset(root.path, 'x', sizeof(root.path) - 2);
+    assert_int_equal(temp_folder_make(&root, path, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "temp_dir 'xxx");
+    temp_root_close(&root); /* it was never open */
+}
+
+/* ---- another user's file ---- */
+
+#define SIZE 5000
+
+static enum kiln_code take(void *context, struct kiln_err *err)
+{
+    static atomic_int stopped;
+    const struct fixture *f = context;
+    enum kiln_code rc = take_copy(f->path, SIZE, &stopped, err);
+    assert_int_equal(entries_of(f->folder), 1); /* no copy beside it */
+    return rc;
+}
+
+static void a_file_that_cannot_be_taken_is_told_and_no_copy_is_left(void **state)
+{
+    struct fixture *f = *state;
+    char content[SIZE] = "content";
+    must(fs_replace_file(f->path, bytes_of(content, SIZE), 0600, &f->err), f->err);
+    must(take(f, &f->err), f->err);
+    static const struct {
+        const char *call, *says;
+        unsigned nth;
+        int error;
+        enum kiln_code code;
+    } cases[] = {
+        { "open", "kiln-transfer left no file '", 1, EACCES, KILN_IO },
+        { "fstat", "kiln-transfer left no file '", 1, EIO, KILN_IO },
+        { "open", "cannot make the file '", 2, ENOSPC, KILN_FULL },
+        { "fstat", "cannot look at the file '", 2, EIO, KILN_IO },
+        { "fsync", "cannot write the file '", 1, EIO, KILN_IO },
+        { "rename", "cannot rename '", 1, EIO, KILN_IO },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(with(f, take, cases[i].call, cases[i].nth, cases[i].error), cases[i].code);
+        assert_says(f->err.text, cases[i].says);
+        must(take(f, &f->err), f->err); /* it is still there to be taken */
+    }
+    char longer[5000];
+    memset(longer, '/', sizeof(longer)); /* one that can be opened: its copy's has no room */
+    snprintf(longer + 4093 - strlen(f->path), sizeof(longer) - 4093, "%s", f->path);
+    static atomic_int stopped;
+    assert_int_equal(take_copy(longer, SIZE, &stopped, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "the path '////");
+}
+
+static void what_is_no_file_or_too_large_is_not_taken(void **state)
+{
+    struct fixture *f = *state;
+    char content[SIZE + 1] = "content";
+    must(fs_replace_file(f->path, bytes_of(content, SIZE + 1), 0600, &f->err), f->err);
+    assert_int_equal(take(f, &f->err), KILN_FULL);
+    assert_says(f->err.text, "left a file of 5001 bytes, 5000 are allowed");
+    assert_int_equal(remove(f->path), 0);
+    assert_int_equal(mkfifo(f->path, 0600), 0);
+    assert_int_equal(take(f, &f->err), KILN_IO);
+    assert_says(f->err.text, "kiln-transfer left no file '");
+}
+
+/* ---- settings ---- */
+
+static enum kiln_code load(void *context, struct kiln_err *err)
+{
+    static struct config config;
+    const struct fixture *f = context;
+    const char *const arguments[] = {
+        "kilnd", "--compiler=/bin/true", "--cache-dir=relative", "--config", f->path, NULL
+    };
+    const char *const environment[] = { NULL };
+    return config_load(5, arguments, environment, &config, err);
+}
+
+static void a_configuration_that_cannot_be_read_is_told(void **state)
+{
+    struct fixture *f = *state;
+    must(fs_replace_file(f->path, bytes_of_text("{\"workers\": 3}"), 0600, &f->err), f->err);
+    must(load(f, &f->err), f->err);
+    expect_failures(load, f, "calloc", ENOMEM, KILN_NO_MEMORY, "cannot hold the configuration");
+    expect_failures(load, f, "getcwd", EACCES, KILN_DENIED, "cannot tell the working folder for");
+    expect_failures(load, f, "open", EACCES, KILN_DENIED, "cannot open '");
+    expect_failures(load, f, "pread", EIO, KILN_IO, "cannot read");
+    expect_failures(load, f, "realloc", ENOMEM, KILN_NO_MEMORY, "cannot hold 14 bytes");
+}
+
+/* What a host does not tell has a default of its own. */
+static void a_host_that_tells_nothing_of_itself_has_defaults(void **state)
+{
+    static struct config config;
+    struct fixture *f = *state;
+    const char *const arguments[] = { "kilnd", "--compiler=/bin/true", "--config", f->path, NULL };
+    const char *const environment[] = { NULL };
+    must(fs_replace_file(f->path, bytes_of_text("{}"), 0600, &f->err), f->err);
+    fail_calls("sched_getaffinity", EPERM);
+    must(config_load(4, arguments, environment, &config, &f->err), f->err);
+    assert_true(calls_failed());
+    assert_int_equal(config_number(&config, CONFIG_workers), 1);
+    fail_calls("statvfs", EIO);
+    must(config_load(4, arguments, environment, &config, &f->err), f->err);
+    assert_true(calls_failed());
+    assert_int_equal(config_number(&config, CONFIG_cache_limit), 20ull << 30);
+    fail_calls("stat", EIO);
+    must(config_load(4, arguments, environment, &config, &f->err), f->err);
+    assert_true(calls_failed());
+    assert_int_equal(config_number(&config, CONFIG_cache_limit), 20ull << 30);
+    assert_string_equal(config_text(&config, CONFIG_temp_dir), "/tmp");
+    fail_calls("faccessat", EACCES);
+    must(config_load(4, arguments, environment, &config, &f->err), f->err);
+    assert_true(calls_failed());
+    assert_string_equal(config_text(&config, CONFIG_temp_dir), "/tmp");
+}
+
+/* The settings of an ordinary user without any variable but |variable|. */
+static enum kiln_code load_as_user(const char *variable, const char *const *flags,
+                                   struct config *config, struct kiln_err *err)
+{
+    static const char *const names[] = { "HOME",           "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
+                                         "XDG_STATE_HOME", "XDG_CONFIG_HOME", "TMPDIR" };
+    const char *const environment[] = { NULL };
+    int count = 0;
+    while (flags[count])
+        count++;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unsetenv(names[i]);
+    if (variable)
+        putenv((char *)(uintptr_t)variable);
+    uid_t before = geteuid();
+    assert_true(before != 0 || seteuid(45012) == 0);
+    enum kiln_code rc = config_load(count, flags, environment, config, err);
+    assert_int_equal(seteuid(before), 0);
+    return rc;
+}
+
+static void what_has_no_place_is_asked_for(void **state)
+{
+    static struct config config;
+    static char longer[PATH_TEXT_MOST + 50] = "XDG_RUNTIME_DIR=/", relative[PATH_TEXT_MOST + 50];
+    struct fixture *f = *state;
+    memset(longer + strlen(longer), 'x', PATH_TEXT_MOST);
+    memset(relative, 'x', PATH_TEXT_MOST - 5);
+    const struct {
+        const char *variable, *says;
+        const char *flags[6];
+    } cases[] = {
+        { longer, "is longer than", { "kilnd" } },
+        { NULL, "no place for the cache folder: neither XDG_CACHE_HOME nor HOME", { "kilnd" } },
+        { NULL, "no place for the state folder", { "kilnd", "--cache-dir=/x" } },
+        { NULL, "cannot find 'kiln-compiler'", { "kilnd", "--cache-dir=/x", "--state-dir=/y" } },
+        { "HOME=/h",
+          "cache_dir: 'xxx",
+          { "kilnd", "--compiler=/bin/true", "--cache-dir", relative } },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        kiln_err_init(&f->err);
+        assert_int_not_equal(load_as_user(cases[i].variable, cases[i].flags, &config, &f->err),
+                             KILN_OK);
+        assert_says(f->err.text, cases[i].says);
+    }
+    static const char *const sockets[][2] = { { "--socket=here.sock", "" },
+                                              { "--socket=/here.sock", "" },
+                                              { "--socket=/nonexistent/here.sock", "/tmp" } };
+    for (size_t i = 0; i < 3; i++) {
+        const char *const flags[] = { "kilnd", "--compiler=/bin/true", sockets[i][0], NULL };
+        must(load_as_user("HOME=/h", flags, &config, &f->err), f->err);
+        assert_string_equal(config_text(&config, CONFIG_cache_dir), "/h/.cache/kiln");
+        assert_int_equal(config_text(&config, CONFIG_temp_dir)[0], '/');
+        if (*sockets[i][1])
+            assert_string_equal(config_text(&config, CONFIG_temp_dir), sockets[i][1]);
+    }
+    unsetenv("HOME");
+}
+
+#define FOLDER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FOLDER_TEST(a_folder_that_cannot_be_made_is_told_with_the_setting),
+        FOLDER_TEST(temporary_folders_that_cannot_be_made_are_told_and_not_left),
+        FOLDER_TEST(temporary_folders_of_another_user_are_given_to_it),
+        FOLDER_TEST(a_temporary_folder_with_too_long_a_path_is_refused),
+        FOLDER_TEST(a_file_that_cannot_be_taken_is_told_and_no_copy_is_left),
+        FOLDER_TEST(what_is_no_file_or_too_large_is_not_taken),
+        FOLDER_TEST(a_configuration_that_cannot_be_read_is_told),
+        FOLDER_TEST(a_host_that_tells_nothing_of_itself_has_defaults),
+        FOLDER_TEST(what_has_no_place_is_asked_for),
+    };
+    return cmocka_run_group_tests_name("folders_failing", tests, NULL, NULL);
+}

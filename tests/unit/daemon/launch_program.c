@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* kiln-launch: what it starts, and what it says where it cannot. */
+#define main launch_main
+int launch_main(int argc, char **argv);
+#include "daemon/workers/kiln_launch.c"
+#undef main
+
+#include "tests/support/failing_calls.h"
+#include "tests/support/test.h"
+#include "tests/unit/daemon/program_run.h"
+
+static struct {
+    const char *script;          /* that a shell is to run */
+    int pid;                     /* whom the connection is for; 0: this very process */
+    const char *count;           /* of connections */
+    enum kiln_code received;     /* how the request comes */
+    int folder;                  /* to start in */
+    bool hangs_up, no_pid_files; /* kilnd; the system */
+    const char *failing;         /* a call of libc; NULL: none */
+    unsigned nth;
+    int error;
+} scene;
+
+enum kiln_code __wrap_launch_receive_request(int control, struct launch_received *ret_request,
+                                             struct kiln_err *err);
+enum kiln_code __wrap_launch_receive_request(int control, struct launch_received *ret_request,
+                                             struct kiln_err *err)
+{
+    static char shell[] = "sh", flag[] = "-c", script[200];
+    snprintf(script, sizeof(script), "%s", scene.script);
+    ret_request->arguments[0] = shell;
+    ret_request->arguments[1] = flag;
+    ret_request->arguments[2] = script;
+    ret_request->fd_3 = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 10);
+    ret_request->folder = scene.folder;
+    if (scene.hangs_up)
+        shutdown(control, SHUT_RDWR);
+    if (scene.failing)
+        fail_call(scene.failing, scene.nth, scene.error);
+    return scene.received == KILN_INVALID ? kiln_fail(err, scene.received, "nonsense came")
+                                          : scene.received;
+}
+
+void __wrap_launch_send_report(int control, const struct launch_report *report);
+void __wrap_launch_send_report(int control, const struct launch_report *report)
+{
+    (void)control;
+    if (report->news == LAUNCH_STARTED)
+        printf("started as user %u\n", report->uid);
+    else
+        printf("ended with %d by signal %d\n", report->status, report->signal_);
+    fflush(stdout);
+}
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+    va_list more;
+    va_start(more, number);
+    pid_t pid = va_arg(more, pid_t);
+    unsigned flags = va_arg(more, unsigned);
+    va_end(more);
+    assert_int_equal(number, SYS_pidfd_open);
+    errno = EMFILE;
+    return scene.no_pid_files ? -1 : __real_syscall(number, pid, flags);
+}
+
+static void before(void)
+{
+    char pid[32];
+    snprintf(pid, sizeof(pid), "%d", scene.pid ? scene.pid : (int)getpid());
+    setenv("LISTEN_PID", pid, 1);
+    setenv("LISTEN_FDS", scene.count, 1);
+    setenv("LISTEN_FDNAMES", "connection", 1);
+    if (!scene.script)
+        unsetenv("LISTEN_FDS");
+    if (scene.failing && strcmp(scene.failing, "fcntl") == 0)
+        fail_call(scene.failing, scene.nth, scene.error);
+}
+
+static struct program_end run_with(const char *const *arguments)
+{
+    const struct program_steps steps = { .run = launch_main,
+                                         .fd_3 = FD_3_SOCKET,
+                                         .before = before };
+    return program_run(&steps, arguments);
+}
+
+#define RUN(...) run_with((const char *const[]){ "kiln-launch", __VA_ARGS__, NULL })
+
+/* Not as descriptor 3, which is the connection. */
+static int open_usr(void)
+{
+    KILN_AUTO(fd) int fd = open("/usr", O_PATH | O_CLOEXEC);
+    return fcntl(fd, F_DUPFD_CLOEXEC, 50);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&scene, 0, sizeof(scene));
+    scene.script = "exit 3";
+    scene.count = "1";
+    scene.folder = -1;
+    scene.error = EMFILE;
+    scene.nth = 1;
+    return 0;
+}
+
+static void is_used_by_the_service_manager_alone(void **state)
+{
+    (void)state;
+    struct program_end end = RUN("--help");
+    assert_int_equal(end.status, 0);
+    assert_says(end.text, "usage: kiln-launch PROGRAM");
+    end = RUN("--version");
+    assert_string_equal(end.text, "kiln-launch " KILN_VERSION "\n");
+    assert_int_equal(RUN("relative").status, EXIT_USAGE);
+    assert_int_equal(RUN("/bin/sh", "more").status, EXIT_USAGE);
+    scene.count = "2";
+    end = RUN("/bin/sh");
+    assert_int_equal(end.status, EXIT_USAGE);
+    assert_says(end.text, "no connection was handed over (LISTEN_FDS)");
+    scene.count = "1";
+    scene.pid = 1;
+    assert_int_equal(RUN("/bin/sh").status, EXIT_USAGE);
+    scene.script = NULL; /* no variable at all */
+    assert_int_equal(RUN("/bin/sh").status, EXIT_USAGE);
+}
+
+static void starts_a_program_and_tells_how_it_ended(void **state)
+{
+    (void)state;
+    char started[64];
+    snprintf(started, sizeof(started), "started as user %u\n", (unsigned)getuid());
+    scene.script = "echo here:$LISTEN_FDS >&3; exit 3";
+    struct program_end end = RUN("/bin/sh");
+    assert_int_equal(end.status, 0);
+    assert_says(end.text, started);
+    assert_says(end.text, "here:\n"); /* the connection is not its own */
+    assert_says(end.text, "ended with 3 by signal 0\n");
+    scene.script = "kill -TERM $$";
+    assert_says(RUN("/bin/sh").text, "ended with 0 by signal 15\n");
+    scene.script = "pwd >&3";
+    scene.folder = open_usr();
+    assert_says(RUN("/bin/sh").text, "/usr\n");
+    close(scene.folder);
+}
+
+static void what_it_started_ends_with_kilnd(void **state)
+{
+    (void)state;
+    scene.script = "while :; do sleep 1000; done";
+    scene.hangs_up = true;
+    struct program_end end = RUN("/bin/sh");
+    assert_int_equal(end.status, 0);
+    assert_says(end.text, "ended with 0 by signal 9\n");
+    scene.hangs_up = false;
+    scene.failing = "poll"; /* it cannot tell any more: nothing outlives it */
+    assert_says(RUN("/bin/sh").text, "ended with 0 by signal 9\n");
+    scene.script = "exit 3";
+    scene.error = EINTR;
+    assert_says(RUN("/bin/sh").text, "ended with 3 by signal 0\n");
+}
+
+static void a_request_that_does_not_come_starts_nothing(void **state)
+{
+    (void)state;
+    scene.received = KILN_NOT_FOUND;
+    struct program_end end = RUN("/bin/sh");
+    assert_int_equal(end.status, 0);
+    assert_string_equal(end.text, "");
+    scene.received = KILN_INVALID;
+    end = RUN("/bin/sh");
+    assert_int_equal(end.status, EXIT_SURROUNDINGS);
+    assert_string_equal(end.text, "kiln-launch: nonsense came\n");
+    scene.failing = "fcntl"; /* of the connection */
+    for (scene.nth = 1; scene.nth <= 3; scene.nth++) {
+        end = RUN("/bin/sh");
+        assert_int_equal(end.status, EXIT_SURROUNDINGS);
+        assert_says(end.text, "kiln-launch: cannot take the connection: ");
+    }
+}
+
+static void a_program_that_cannot_be_started_is_told(void **state)
+{
+    (void)state;
+    struct program_end end = RUN("/nonexistent/program");
+    assert_says(end.text, "kiln-launch: cannot run '/nonexistent/program': No such file");
+    assert_says(end.text, "ended with 127 by signal 0\n");
+    scene.failing = "fork";
+    end = RUN("/bin/sh");
+    assert_int_equal(end.status, EXIT_SURROUNDINGS);
+    assert_says(end.text, "kiln-launch: cannot start '/bin/sh': Too many open files");
+    scene.folder = open_usr();
+    static const char *const calls[] = { "open", "fchdir", "dup2", "dup2", "dup2" };
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        scene.failing = calls[i];
+        scene.nth = i > 2 ? (unsigned)i - 1 : 1;
+        end = RUN("/bin/sh");
+        assert_says(end.text, "kiln-launch: cannot set up '/bin/sh': ");
+        assert_says(end.text, "ended with 4 by signal 0\n");
+    }
+    close(scene.folder);
+    scene.folder = -1;
+    scene.failing = NULL;
+    scene.no_pid_files = true;
+    scene.script = "while :; do sleep 1000; done";
+    end = RUN("/bin/sh");
+    assert_int_equal(end.status, EXIT_SURROUNDINGS);
+    assert_says(end.text, "kiln-launch: cannot watch '/bin/sh': Too many open files");
+    assert_says(end.text, "by signal 9\n");
+}
+
+#define LAUNCH_TEST(name) cmocka_unit_test_setup(name, set_up)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAUNCH_TEST(is_used_by_the_service_manager_alone),
+        LAUNCH_TEST(starts_a_program_and_tells_how_it_ended),
+        LAUNCH_TEST(what_it_started_ends_with_kilnd),
+        LAUNCH_TEST(a_request_that_does_not_come_starts_nothing),
+        LAUNCH_TEST(a_program_that_cannot_be_started_is_told),
+    };
+    return cmocka_run_group_tests_name("launch_program", tests, NULL, NULL);
+}

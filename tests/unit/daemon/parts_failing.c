@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: MIT */
+/* kilnd's parts where memory, threads or descriptors are gone: what is refused, what goes on. */
+#include "common/fs.h"
+#include "daemon/closer.h"
+#include "daemon/descriptors.h"
+#include "daemon/engine_settings.h"
+#include "daemon/host.h"
+#include "daemon/inherited.h"
+#include "daemon/loop/signals.h"
+#include "daemon/loop/timer.h"
+#include "daemon/loop/watch.h"
+#include "daemon/notify.h"
+#include "daemon/reload.h"
+#include "daemon/server/account.h"
+#include "daemon/server/server.h"
+#include "tests/support/failing_calls.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const char *const arguments[] = { "kilnd", "--compiler=/bin/true", "--transfer=/bin/true",
+                                         NULL };
+#define ARGUMENT_COUNT 3
+static struct kiln_err err;
+
+static int clear(void **state)
+{
+    (void)state;
+    calls_failed();
+    kiln_err_init(&err);
+    return 0;
+}
+
+/* ---- loop ---- */
+
+static enum kiln_code make_loop(void *context, struct kiln_err *ret_err)
+{
+    struct loop *loop = NULL;
+    (void)context;
+    enum kiln_code rc = loop_create(&loop, ret_err);
+    loop_destroy(loop);
+    return rc;
+}
+
+static void a_loop_that_cannot_be_had_is_told(void **state)
+{
+    (void)state;
+    must(make_loop(NULL, &err), err); /* libuv keeps some descriptors from the first one on */
+    expect_failures(make_loop, NULL, "eventfd", EMFILE, KILN_IO,
+                    "cannot open the 12 descriptors of an event loop");
+    expect_failures(make_loop, NULL, "calloc", ENOMEM, KILN_NO_MEMORY,
+                    "cannot make the event loop");
+    expect_failures(make_loop, NULL, "timerfd_create", EMFILE, KILN_IO, "cannot make a timer");
+}
+
+static void on_ready(struct loop_watch *watch, unsigned events)
+{
+    (void)watch;
+    (void)events;
+}
+
+static void on_signal(struct loop_signal *signal, int number)
+{
+    (void)signal;
+    (void)number;
+}
+
+static void what_cannot_be_watched_is_told(void **state)
+{
+    (void)state;
+    struct loop *loop = NULL;
+    struct loop_owner owner = { 0 };
+    struct loop_watch watch;
+    struct loop_signal signal;
+    must(loop_create(&loop, &err), err);
+    KILN_AUTO(fd) int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    assert_int_not_equal(loop_watch_init(loop, &watch, &owner, file, on_ready, &err), KILN_OK);
+    assert_says(err.text, "cannot watch a descriptor");
+    assert_int_equal(loop_signal_init(loop, &signal, &owner, 9999, on_signal, &err), KILN_INVALID);
+    assert_says(err.text, "cannot watch for signals");
+    loop_run(loop);
+    assert_int_equal(owner.open, 0);
+    loop_destroy(loop);
+}
+
+/* ---- server ---- */
+
+static void a_server_without_memory_or_socket_is_refused(void **state)
+{
+    (void)state;
+    struct loop *loop = NULL;
+    struct closer *closer = NULL;
+    struct server *server = NULL;
+    struct server_limits limits = SERVER_LIMITS_DEFAULT;
+    KILN_AUTO(fd) int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    struct listener listener = { .fd = file, .lock_fd = -1, .path = "some.sock" };
+    must(loop_create(&loop, &err), err);
+    must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
+    const struct server_options options = {
+        .loop = loop, .listener = &listener, .closer = closer, .limits = &limits
+    };
+    fail_call("calloc", 1, ENOMEM);
+    assert_int_equal(server_create(&options, &server, &err), KILN_NO_MEMORY);
+    assert_true(calls_failed());
+    assert_says(err.text, "cannot make the server");
+    assert_int_not_equal(server_create(&options, &server, &err), KILN_OK);
+    assert_says(err.text, "listening on 'some.sock': cannot watch a descriptor");
+    assert_null(server);
+    closer_destroy(closer);
+    loop_destroy(loop);
+}
+
+static void a_user_without_an_account_is_refused(void **state)
+{
+    (void)state;
+    struct accounts accounts = { .connections_most = 2, .bytes_most = 100 };
+    fail_call("calloc", 1, ENOMEM);
+    assert_null(account_join(&accounts, 1000));
+    assert_true(calls_failed());
+    struct account *other = account_join(&accounts, 1001), *one = account_join(&accounts, 1000);
+    assert_non_null(other);
+    assert_ptr_equal(account_join(&accounts, 1000), one);
+    assert_null(account_join(&accounts, 1000));
+    account_leave(&accounts, other); /* behind the first in the list */
+    account_leave(&accounts, one);
+    account_leave(&accounts, one);
+    assert_null(accounts.first);
+    accounts.connections_most = 0;
+    assert_null(account_join(&accounts, 1000));
+}
+
+/* ---- what closes files ---- */
+
+static enum kiln_code make_closer(void *context, struct kiln_err *ret_err)
+{
+    struct closer *closer = NULL;
+    (void)context;
+    enum kiln_code rc = closer_create(&CLOSER_LIMITS_DEFAULT, &closer, ret_err);
+    if (!rc)
+        rc = closer_join(closer, 1000, ret_err);
+    closer_destroy(closer);
+    return rc;
+}
+
+static void a_closer_that_cannot_be_had_is_told(void **state)
+{
+    (void)state;
+    expect_failures(make_closer, NULL, "calloc", ENOMEM, KILN_NO_MEMORY, "");
+    expect_failures(make_closer, NULL, "pthread_mutex_init", ENOMEM, KILN_NO_MEMORY,
+                    "cannot make what closes the files of clients");
+    fail_call("calloc", 2, ENOMEM);
+    assert_int_equal(make_closer(NULL, &err), KILN_NO_MEMORY);
+    assert_true(calls_failed());
+    assert_says(err.text, "no memory for another connection");
+}
+
+/* One end of a connection in which something is unread; the other in |ret_far|. */
+static int unread_socket(int *ret_far)
+{
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    assert_int_equal(send(ends[1], "unread", 6, 0), 6);
+    *ret_far = ends[1];
+    return ends[0];
+}
+
+static void wait_until_closed(int fd)
+{
+    while (fcntl(fd, F_GETFD) >= 0)
+        sched_yield();
+}
+
+static void connections_are_closed_though_there_is_no_memory_to_note_them(void **state)
+{
+    (void)state;
+    struct closer *closer = NULL;
+    static const char *const calls[] = { "malloc", "calloc" };
+    must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
+    for (size_t i = 0; i < 2; i++) {
+        int far, near = unread_socket(&far);
+        fail_call(calls[i], 1, ENOMEM);
+        closer_take_socket(closer, 1000, near);
+        assert_true(calls_failed());
+        wait_until_closed(near);
+        close(far);
+    }
+    closer_destroy(closer);
+}
+
+static void connections_are_closed_by_the_next_thread_that_can_be_had(void **state)
+{
+    (void)state;
+    struct closer *closer = NULL;
+    static const char *const calls[] = { "pthread_create", "pthread_attr_init" };
+    must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
+    for (size_t i = 0; i < 2; i++) {
+        int far, near = unread_socket(&far);
+        must(closer_join(closer, 1000, &err), err);
+        fail_calls(calls[i], EAGAIN);
+        closer_take_socket(closer, 1000, near);
+        assert_true(calls_failed());
+        assert_true(fcntl(near, F_GETFD) >= 0);
+        closer_leave(closer, 1000);
+        wait_until_closed(near);
+        close(far);
+    }
+    closer_destroy(closer);
+}
+
+/* What could not be closed when kilnd ends goes with the process. */
+static void what_still_waits_at_the_end_is_given_up(void **state)
+{
+    (void)state;
+    struct closer *closer = NULL;
+    int far, near = unread_socket(&far);
+    must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
+    must(closer_join(closer, 1001, &err), err);
+    fail_calls("pthread_create", EAGAIN);
+    closer_take_socket(closer, 1000, near);
+    closer_destroy(closer);
+    assert_true(calls_failed());
+    assert_true(fcntl(near, F_GETFD) >= 0);
+    close(near);
+    close(far);
+}
+
+/* ---- limits, variables ---- */
+
+static void limits_that_cannot_be_asked_or_raised_are_the_usual_ones(void **state)
+{
+    (void)state;
+    struct rlimit before;
+    const struct descriptor_shares wanted = { .connections = 5000, .hot_count = 5000 };
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    fail_call("getrlimit", 1, EPERM);
+    struct descriptor_shares got = descriptors_share(wanted);
+    assert_true(calls_failed());
+    assert_int_equal(got.connections, 256);
+    assert_int_equal(got.hot_count, 256);
+    const struct rlimit low = { .rlim_cur = 700, .rlim_max = before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    fail_call("setrlimit", 1, EPERM);
+    got = descriptors_share(wanted);
+    assert_true(calls_failed());
+    assert_int_equal(got.connections + got.hot_count, 188);
+    const struct rlimit least = { .rlim_cur = 600, .rlim_max = before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &least), 0);
+    fail_call("setrlimit", 1, EPERM);
+    got = descriptors_share(wanted);
+    assert_true(calls_failed());
+    assert_int_equal(got.connections + got.hot_count, 128); /* fewer would serve nobody */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+static void a_handed_over_descriptor_that_is_not_there_is_told(void **state)
+{
+    (void)state;
+    struct inherited in = { 0 };
+    char pid[32];
+    snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    setenv("LISTEN_PID", pid, 1);
+    setenv("LISTEN_FDS", "1", 1);
+    fail_call("fcntl", 1, EBADF);
+    assert_int_equal(inherited_take(&in, &err), KILN_IO);
+    assert_true(calls_failed());
+    assert_says(err.text, "LISTEN_FDS=1: descriptor 3: Bad file descriptor");
+    assert_int_equal(in.count, 0);
+    assert_null(getenv("LISTEN_FDS"));
+}
+
+static void a_manager_that_cannot_be_told_is_said(void **state)
+{
+    (void)state;
+    setenv("NOTIFY_SOCKET", "@kiln-test-nobody", 1);
+    notify_adopt();
+    assert_true(notify_is_on());
+    fail_call("socket", 1, EMFILE);
+    assert_false(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
+    assert_true(calls_failed());
+    fail_call("socket", 1, EMFILE);
+    assert_false(notify_manager("READY=1", NULL, NOTIFY_MAY_BE_LOST));
+    assert_true(calls_failed());
+    notify_adopt(); /* the variable has gone */
+    assert_false(notify_is_on());
+    assert_true(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
+}
+
+/* ---- settings ---- */
+
+static struct config config;
+
+static void load(const char *flag)
+{
+    const char *const with[] = { "kilnd", "--compiler=/bin/true", "--transfer=/bin/true", flag,
+                                 NULL };
+    const char *const environment[] = { NULL };
+    must(config_load(4, with, environment, &config, &err), err);
+}
+
+static void settings_reach_the_engine_by_their_words(void **state)
+{
+    (void)state;
+    struct engine_settings s;
+    static const struct {
+        const char *flag;
+        enum kernel_store_mode mode;
+        enum tuning_stale stale;
+    } cases[] = {
+        { "--cache=on", KERNEL_STORE_ON, TUNING_WARN },
+        { "--cache=off", KERNEL_STORE_OFF, TUNING_WARN },
+        { "--cache=read-only", KERNEL_STORE_READ_ONLY, TUNING_WARN },
+        { "--tuning-stale=trust", KERNEL_STORE_ON, TUNING_TRUST },
+        { "--tuning-stale=ignore", KERNEL_STORE_ON, TUNING_IGNORE },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        load(cases[i].flag);
+        engine_settings_of(&config, 7, &s);
+        assert_int_equal(s.options.store_mode, cases[i].mode);
+        assert_int_equal(s.options.tuning_stale, cases[i].stale);
+        assert_int_equal(s.options.hot_limit_count, 7);
+    }
+    char folders[400] = "--package-path=/f", more[] = ":/f";
+    for (size_t i = 0; i < PACKAGE_FOLDERS_MOST + 3; i++)
+        strcat(folders, more);
+    load(folders);
+    engine_settings_of(&config, 7, &s);
+    for (size_t i = 0; i < PACKAGE_FOLDERS_MOST; i++)
+        assert_string_equal(s.folders[i], "/f");
+    assert_null(s.folders[PACKAGE_FOLDERS_MOST]);
+}
+
+static void nothing_is_said_of_parts_that_are_not_there_yet(void **state)
+{
+    (void)state;
+    struct host host;
+    struct listener listener = { .fd = -1, .path = "some.sock" };
+    load("--cache=on");
+    host_init(&host, &config, &listener, NULL, NULL);
+    KILN_AUTO(json) struct json *status = json_object();
+    KILN_AUTO(json) struct json *stats = json_object();
+    host.base.add_status(&host.base, status);
+    host.base.add_stats(&host.base, stats);
+    assert_string_equal(json_get_text(status, "socket", ""), "some.sock");
+    assert_null(json_get(status, "workers"));
+    assert_int_equal(json_count(stats), 0);
+}
+
+/* ---- reload ---- */
+
+static struct {
+    struct loop *loop;
+    struct lanes *lanes;
+    struct reload reload;
+    enum kiln_code applies;
+    unsigned begun, ended;
+    char note[128];
+} again;
+
+static enum kiln_code apply(struct reload *r, const struct config *fresh,
+                            const struct peer_groups *groups, struct kiln_err *ret_err)
+{
+    (void)r;
+    (void)fresh;
+    (void)groups;
+    return again.applies ? kiln_fail(ret_err, again.applies, "not now") : KILN_OK;
+}
+
+static void begins(struct reload *r)
+{
+    (void)r;
+    again.begun++;
+}
+
+static void ended(struct reload *r, const char *note)
+{
+    (void)r;
+    again.ended++;
+    snprintf(again.note, sizeof(again.note), "%s", note);
+}
+
+static void set_up_reload(void)
+{
+    memset(&again, 0, sizeof(again));
+    load("--cache=on");
+    must(loop_create(&again.loop, &err), err);
+    must(lanes_create(again.loop, 1, &again.lanes, &err), err);
+    const struct reload_parts parts = { .lanes = again.lanes,
+                                        .config = &config,
+                                        .argc = ARGUMENT_COUNT,
+                                        .argv = arguments,
+                                        .apply = apply,
+                                        .begins = begins,
+                                        .ended = ended };
+    fail_call("malloc", 1, ENOMEM);
+    assert_int_equal(reload_init(&again.reload, &parts, &err), KILN_NO_MEMORY);
+    assert_true(calls_failed());
+    assert_says(err.text, "cannot hold the configuration: out of memory");
+    must(reload_init(&again.reload, &parts, &err), err);
+}
+
+static void tear_down_reload(void)
+{
+    reload_done(&again.reload);
+    lanes_destroy(again.lanes);
+    loop_run(again.loop);
+    loop_destroy(again.loop);
+}
+
+static void a_reload_that_cannot_be_done_leaves_all_as_it_was(void **state)
+{
+    (void)state;
+    set_up_reload();
+    for (unsigned nth = 1; nth <= 2; nth++) {
+        fail_call("calloc", nth, ENOMEM);
+        reload_begin(&again.reload);
+        assert_true(calls_failed());
+        assert_false(reload_is_under_way(&again.reload));
+    }
+    assert_int_equal(again.begun, 0);
+    again.applies = KILN_DENIED;
+    reload_begin(&again.reload);
+    loop_run(again.loop);
+    assert_int_equal(again.ended, 1);
+    assert_string_equal(again.note, "the new configuration is wrong: see the log");
+    assert_null(reload_waiting(&again.reload, CONFIG_workers));
+    tear_down_reload();
+}
+
+static void what_a_reload_changes_waits_or_counts_at_once(void **state)
+{
+    (void)state;
+    set_up_reload();
+    setenv("KILND_WORKERS", "77", 1);
+    setenv("KILND_CACHE_DIR", "/some/other", 1);
+    setenv("KILND_LOG_LEVEL", "debug", 1);
+    for (unsigned i = 0; i < 2; i++) {
+        reload_begin(&again.reload);
+        loop_run(again.loop);
+        assert_string_equal(again.note, "");
+        assert_int_equal(reload_waiting(&again.reload, CONFIG_workers)->value.number, 77);
+        assert_non_null(reload_waiting(&again.reload, CONFIG_cache_dir));
+        assert_null(reload_waiting(&again.reload, CONFIG_queue));
+        assert_int_not_equal(config_number(&config, CONFIG_workers), 77);
+        assert_string_equal(config_text(&config, CONFIG_log_level), "debug");
+    }
+    setenv("KILND_WORKERS", "none", 1);
+    reload_begin(&again.reload);
+    loop_run(again.loop);
+    assert_string_equal(again.note, "the new configuration is wrong: see the log");
+    unsetenv("KILND_WORKERS");
+    unsetenv("KILND_CACHE_DIR");
+    unsetenv("KILND_LOG_LEVEL");
+    tear_down_reload();
+}
+
+#define PART_TEST(name) cmocka_unit_test_setup_teardown(name, clear, clear)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PART_TEST(a_loop_that_cannot_be_had_is_told),
+        PART_TEST(what_cannot_be_watched_is_told),
+        PART_TEST(a_server_without_memory_or_socket_is_refused),
+        PART_TEST(a_user_without_an_account_is_refused),
+        PART_TEST(a_closer_that_cannot_be_had_is_told),
+        PART_TEST(connections_are_closed_though_there_is_no_memory_to_note_them),
+        PART_TEST(connections_are_closed_by_the_next_thread_that_can_be_had),
+        PART_TEST(what_still_waits_at_the_end_is_given_up),
+        PART_TEST(limits_that_cannot_be_asked_or_raised_are_the_usual_ones),
+        PART_TEST(a_handed_over_descriptor_that_is_not_there_is_told),
+        PART_TEST(a_manager_that_cannot_be_told_is_said),
+        PART_TEST(settings_reach_the_engine_by_their_words),
+        PART_TEST(nothing_is_said_of_parts_that_are_not_there_yet),
+        PART_TEST(a_reload_that_cannot_be_done_leaves_all_as_it_was),
+        PART_TEST(what_a_reload_changes_waits_or_counts_at_once),
+    };
+    return cmocka_run_group_tests_name("parts_failing", tests, NULL, NULL);
+}

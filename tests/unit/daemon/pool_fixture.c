@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/daemon/pool_fixture.h"
+
+#include "common/cleanup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- the wire to the fake worker: a job is its program's name, an answer one word ---- */
+
+char last_answer[256];
+struct sandbox_report greeting; /* what workers say of themselves */
+
+enum kiln_code worker_send_job(int socket_fd, const struct compile_job *job,
+                               struct worker_files *ret_files, struct kiln_err *err)
+{
+    struct worker_files files = { memfd_create("object", MFD_CLOEXEC),
+                                  memfd_create("log", MFD_CLOEXEC) };
+    static const char said[] = "LLVM ERROR: out of memory\n";
+    if (bytes_equal_text(job->source, "eats memory"))
+        assert_int_equal(write(files.log_fd, said, sizeof(said)), sizeof(said));
+    if (send(socket_fd, job->program.data, job->program.size, MSG_NOSIGNAL) < 0) {
+        close(files.object_fd);
+        close(files.log_fd);
+        return kiln_fail_errno(err, errno, "cannot send");
+    }
+    *ret_files = files;
+    return KILN_OK;
+}
+
+enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
+                              struct worker_result *ret_result, struct kiln_err *err)
+{
+    char answer[sizeof(last_answer)] = "";
+    ssize_t got = recv(socket_fd, answer, sizeof(answer) - 1, MSG_DONTWAIT);
+    if (got < 0 && errno == EAGAIN)
+        return KILN_BUSY;
+    if (got <= 0)
+        return KILN_UNAVAILABLE;
+    *ret_result = (struct worker_result){ .end = COMPILE_DONE, .sandbox = greeting };
+    *ret_message = strcmp(answer, "ready") == 0 ? WORKER_READY : WORKER_RESULT;
+    if (*ret_message == WORKER_READY)
+        return KILN_OK;
+    memcpy(last_answer, answer, sizeof(last_answer)); /* to a job: others may get ready meanwhile */
+    if (strncmp(answer, "done", 4) == 0)
+        return KILN_OK;
+    return kiln_fail(err, KILN_INVALID, "not a message");
+}
+
+void worker_collect(struct worker_files *files, enum compile_end end, const char *text,
+                    const struct worker_result *result, struct compile_outcome *ret_outcome)
+{
+    close(files->object_fd);
+    close(files->log_fd);
+    *ret_outcome = COMPILE_OUTCOME_INIT;
+    ret_outcome->end = result ? result->end : end;
+    if (ret_outcome->end != COMPILE_DONE)
+        kiln_fail(&ret_outcome->err, KILN_COMPILE_FAILED, "%s", text);
+}
+
+/* ---- fixture ---- */
+
+static void on_done(struct compile_task *task) { ((struct job *)(void *)task)->ended = true; }
+
+struct job job_of(const char *program, enum compile_kind kind)
+{
+    struct job job = { .task.done = on_done };
+    job.task.asker = (struct compile_asker){ .kind = ASKER_USER, .uid = 1000 };
+    job.task.job.kind = kind;
+    job.task.job.program = bytes_of_text(program);
+    job.task.job.target = bytes_of_text("gfx942");
+    job.task.job.toolchain = bytes_of_text("hiprtc");
+    return job;
+}
+
+struct job kernel(const char *program) { return job_of(program, COMPILE_KERNEL); }
+
+void wait_for(struct fixture *f, const struct job *job)
+{
+    while (!job->ended)
+        loop_turn(f->loop);
+}
+
+struct compile_outcome *run(struct fixture *f, struct job *job)
+{
+    pool_compile(f->pool, &job->task);
+    wait_for(f, job);
+    return &job->task.outcome;
+}
+
+int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .folder = "/tmp/kiln_pool_XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.folder));
+    unsetenv("FAKE_WORKER");
+    greeting = (struct sandbox_report){ .has = LAYERS_ALL, .landlock = 7 };
+    assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
+    assert_int_equal(lanes_create(f.loop, 2, &f.lanes, &f.err), KILN_OK);
+    f.options = (struct pool_options){
+        .loop = f.loop,
+        .lanes = f.lanes,
+        .program = FAKE_WORKER,
+        .temp_base = f.folder,
+        .workers = 1,
+        .limits = { .cpu_s = 77, .memory = 4ull << 30, .output = 1u << 20, .jobs = 100 },
+        .timeout_ms = 60000,
+    };
+    *state = &f;
+    return 0;
+}
+
+void start(struct fixture *f)
+{
+    assert_int_equal(pool_create(&f->options, &f->pool, &f->err), KILN_OK);
+}
+
+void wait_until_idle(struct fixture *f, unsigned workers)
+{
+    while (pool_counts(f->pool).idle < workers)
+        loop_turn(f->loop);
+}
+
+void on_closed(void *context) { ((struct fixture *)context)->closed = true; }
+
+int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    pool_close(f->pool, on_closed, f);
+    loop_run(f->loop);
+    assert_true(f->closed);
+    assert_int_equal(lanes_out(f->lanes), 0);
+    lanes_destroy(f->lanes);
+    loop_destroy(f->loop);
+    assert_int_equal(rmdir(f->folder), 0); /* nothing is left in it */
+    return 0;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/* A pool of workers that do what each job's program says (fake_worker.c). */
+#include "daemon/workers/pool.h"
+#include "tests/support/test.h"
+
+/* What a worker said last; a job is its program's name, an answer one word. */
+extern char last_answer[256];
+extern struct sandbox_report greeting; /* what workers say of themselves */
+
+struct fixture {
+    struct loop *loop;
+    struct lanes *lanes;
+    struct pool *pool;
+    struct pool_options options;
+    char folder[64];
+    bool closed;
+    struct kiln_err err;
+};
+
+struct job {
+    struct compile_task task;
+    bool ended;
+};
+
+/* Of a user, for hiprtc and gfx942. */
+struct job job_of(const char *program, enum compile_kind kind);
+struct job kernel(const char *program);
+void wait_for(struct fixture *f, const struct job *job);
+struct compile_outcome *run(struct fixture *f, struct job *job);
+
+int set_up(void **state);
+void start(struct fixture *f);
+void wait_until_idle(struct fixture *f, unsigned workers);
+void on_closed(void *context);
+int tear_down(void **state);
+
+#define POOL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

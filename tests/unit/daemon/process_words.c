@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/workers/process_words.h"
+
+#include "common/log.h"
+#include "tests/support/test.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* In place of the log: the records, one a line. */
+static char told[4096];
+
+void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
+    KILN_PRINTF(3, 4);
+void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
+{
+    size_t used = strlen(told);
+    va_list list;
+    (void)fields;
+    assert_int_equal(event, LOG_EVENT_worker_said);
+    va_start(list, fmt);
+    used += (size_t)vsnprintf(told + used, sizeof(told) - used, fmt, list);
+    va_end(list);
+    snprintf(told + used, sizeof(told) - used, "\n");
+}
+
+struct fixture {
+    struct loop *loop;
+    struct loop_owner owner;
+    struct process_words words;
+    int fd; /* the process's end; -1 when it is closed */
+    struct kiln_err err;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .fd = -1, .err = KILN_ERR_INIT };
+    told[0] = '\0';
+    must(loop_create(&f.loop, &f.err), f.err);
+    must(process_words_open(f.loop, &f.words, &f.owner, "kiln-compiler", &f.fd, &f.err), f.err);
+    *state = &f;
+    return 0;
+}
+
+static void hang_up(struct fixture *f)
+{
+    if (f->fd >= 0)
+        close(f->fd);
+    f->fd = -1;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    hang_up(f);
+    process_words_close(&f->words);
+    loop_run(f->loop);
+    loop_destroy(f->loop);
+    return 0;
+}
+
+static void say(const struct fixture *f, const char *text)
+{
+    assert_int_equal(write(f->fd, text, strlen(text)), strlen(text));
+}
+
+static void each_line_is_a_record_that_names_who_said_it(void **state)
+{
+    struct fixture *f = *state;
+    say(f, "one\n\ntwo\nthr");
+    loop_turn(f->loop);
+    assert_string_equal(told, "kiln-compiler: one\nkiln-compiler: two\n");
+    say(f, "ee\n");
+    while (!strstr(told, "three"))
+        loop_turn(f->loop);
+}
+
+static void what_was_said_last_is_told_at_the_end(void **state)
+{
+    struct fixture *f = *state;
+    say(f, "cannot enter the folder");
+    hang_up(f);
+    process_words_close(&f->words);
+    assert_string_equal(told, "kiln-compiler: cannot enter the folder\n");
+    process_words_close(&f->words); /* again: nothing happens */
+}
+
+static void a_long_line_is_cut_and_the_next_is_whole(void **state)
+{
+    struct fixture *f = *state;
+    char line[2 * WORDS_LINE_MOST + 1];
+    memset(line, 'x', sizeof(line) - 1);
+    line[sizeof(line) - 1] = '\0';
+    say(f, line);
+    say(f, "\nshort\n");
+    loop_turn(f->loop);
+    const char *end = strchr(told, '\n');
+    assert_int_equal(end - told, strlen("kiln-compiler: ") + WORDS_LINE_MOST + strlen(" (cut)"));
+    assert_string_equal(end + 1, "kiln-compiler: short\n");
+}
+
+static void whoever_says_very_much_is_read_in_portions(void **state)
+{
+    struct fixture *f = *state;
+    static const char zeros[60000];
+    int left = 0;
+    assert_int_equal(write(f->fd, zeros, sizeof(zeros)), sizeof(zeros));
+    loop_turn(f->loop);
+    assert_int_equal(ioctl(f->fd, FIONREAD, &left), 0);
+    assert_true(left > 50000);
+    assert_int_equal(f->words.watch.events, 0); /* it rests */
+    assert_true(loop_timer_is_running(&f->words.rest));
+    while (ioctl(f->fd, FIONREAD, &left) == 0 && left > 0)
+        loop_turn(f->loop);
+    assert_string_equal(told, "");
+}
+
+static void a_process_that_hung_up_is_looked_at_no_more(void **state)
+{
+    struct fixture *f = *state;
+    hang_up(f);
+    loop_turn(f->loop);
+    assert_int_equal(f->words.watch.events, 0);
+    assert_false(loop_timer_is_running(&f->words.rest));
+}
+
+#define WORDS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WORDS_TEST(each_line_is_a_record_that_names_who_said_it),
+        WORDS_TEST(what_was_said_last_is_told_at_the_end),
+        WORDS_TEST(a_long_line_is_cut_and_the_next_is_whole),
+        WORDS_TEST(whoever_says_very_much_is_read_in_portions),
+        WORDS_TEST(a_process_that_hung_up_is_looked_at_no_more),
+    };
+    return cmocka_run_group_tests_name("process words", tests, NULL, NULL);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/* Children of a process that may be anybody's: a job with handlers and children of its own. */
+#include "daemon/loop/process.h"
+
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct fixture {
+    struct loop *loop;
+    struct loop_owner owner;
+    struct kiln_err err;
+    struct loop_process process;
+    int ends[2]; /* the child has the second as its descriptor 3 */
+    int status, signal;
+    unsigned exits;
+    char said[4096]; /* by the child, into descriptor 3 */
+};
+
+static bool no_pidfds;
+int __real_pidfd_open(pid_t pid, unsigned int flags);
+int __wrap_pidfd_open(pid_t pid, unsigned int flags);
+int __wrap_pidfd_open(pid_t pid, unsigned int flags)
+{
+    if (!no_pidfds)
+        return __real_pidfd_open(pid, flags);
+    errno = ENOSYS;
+    return -1;
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .err = KILN_ERR_INIT };
+    no_pidfds = false;
+    must(loop_create(&f.loop, &f.err), f.err);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f.ends), 0);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    loop_process_close(&f->process);
+    loop_run(f->loop);
+    loop_destroy(f->loop);
+    close(f->ends[0]);
+    if (f->ends[1] >= 0)
+        close(f->ends[1]);
+    signal(SIGCHLD, SIG_DFL);
+    return 0;
+}
+
+static void on_exit_status(struct loop_process *process, int status, int signal)
+{
+    struct fixture *f = LOOP_OWNER_OF(struct fixture, process, process);
+    f->exits++;
+    f->status = status;
+    f->signal = signal;
+    loop_process_close(process);
+}
+
+static void start_with(struct fixture *f, const char *command, int fd_2)
+{
+    const char *const arguments[] = { "sh", "-c", command, NULL };
+    const struct loop_spawn spawn = {
+        .program = "/bin/sh", .arguments = arguments, .fd_2 = fd_2, .fd_3 = f->ends[1]
+    };
+    must(loop_process_start(f->loop, &f->process, &f->owner, &spawn, &f->err), f->err);
+    f->process.exited = on_exit_status;
+    close(f->ends[1]);
+    f->ends[1] = -1;
+}
+
+/* What it wrote, once it has ended. */
+static void finish(struct fixture *f)
+{
+    size_t used = 0;
+    ssize_t got;
+    loop_run(f->loop);
+    assert_int_equal(f->exits, 1);
+    while ((got = read(f->ends[0], f->said + used, sizeof(f->said) - 1 - used)) > 0)
+        used += (size_t)got;
+}
+
+static void run(struct fixture *f, const char *command)
+{
+    start_with(f, command, -1);
+    finish(f);
+}
+
+/* ---- how it ends ---- */
+
+static void an_exit_status_is_told_once(void **state)
+{
+    struct fixture *f = *state;
+    run(f, "exit 7");
+    assert_int_equal(f->status, 7);
+    assert_int_equal(f->signal, 0);
+}
+
+static void a_signal_is_told(void **state)
+{
+    struct fixture *f = *state;
+    run(f, "kill -TERM $$");
+    assert_int_equal(f->signal, SIGTERM);
+}
+
+static void a_kill_takes_the_whole_group(void **state)
+{
+    struct fixture *f = *state;
+    char ready;
+    start_with(f, "(echo >&3; exec sleep 1000) & wait", -1);
+    assert_int_equal(read(f->ends[0], &ready, 1), 1);
+    loop_process_kill(&f->process);
+    finish(f); /* which reads until nobody holds descriptor 3 */
+    assert_int_equal(f->signal, SIGKILL);
+}
+
+static void without_descriptors_of_processes_the_end_is_seen_too(void **state)
+{
+    struct fixture *f = *state;
+    no_pidfds = true;
+    run(f, "exit 9");
+    assert_int_equal(f->status, 9);
+}
+
+static void what_cannot_be_run_is_an_error_and_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    const char *const arguments[] = { "absent", NULL };
+    const struct loop_spawn spawn = { "/nonexistent/absent", arguments, -1, f->ends[1] };
+    assert_int_equal(loop_process_start(f->loop, &f->process, &f->owner, &spawn, &f->err),
+                     KILN_NOT_FOUND);
+    assert_says(f->err.text, "cannot run '/nonexistent/absent'");
+    assert_int_equal(f->owner.open, 0);
+    loop_process_kill(&f->process); /* nobody */
+}
+
+/* ---- what it has ---- */
+
+static void it_has_its_four_descriptors_and_no_more(void **state)
+{
+    struct fixture *f = *state;
+    int ours = dup(f->ends[0]); /* no close-on-exec, as a job's may be */
+    assert_true(ours >= 4);
+    run(f, "ls -l /proc/$$/fd | sed -n 's/.* \\([0-9]*\\) -> \\(.*\\)/\\1 \\2/p' >&3");
+    close(ours);
+    assert_says(f->said, "0 /dev/null\n");
+    assert_says(f->said, "1 /dev/null\n");
+    assert_says(f->said, "2 /dev/null\n");
+    assert_says(f->said, "3 socket:");
+    for (char n[8] = "\n4 "; n[1] <= '9'; n[1]++)
+        assert_null(strstr(f->said, n));
+}
+
+static void its_standard_error_is_what_it_was_given(void **state)
+{
+    struct fixture *f = *state;
+    int pipe_ends[2];
+    char said[64] = { 0 };
+    assert_int_equal(pipe2(pipe_ends, O_CLOEXEC), 0);
+    start_with(f, "echo trouble >&2", pipe_ends[1]);
+    close(pipe_ends[1]);
+    finish(f);
+    assert_true(read(pipe_ends[0], said, sizeof(said) - 1) > 0);
+    close(pipe_ends[0]);
+    assert_string_equal(said, "trouble\n");
+}
+
+static void a_job_may_have_closed_its_own_standard_files(void **state)
+{
+    struct fixture *f = *state;
+    int kept[3];
+    for (int i = 0; i < 3; i++) {
+        kept[i] = fcntl(i, F_DUPFD_CLOEXEC, 20);
+        close(i);
+    }
+    int low = dup(f->ends[1]); /* 0 */
+    int second = dup(f->ends[1]), third = dup(f->ends[1]);
+    close(f->ends[1]);
+    f->ends[1] = low;
+    start_with(f, "echo here >&3; echo trouble >&2", second);
+    close(second);
+    close(third);
+    for (int i = 0; i < 3; i++) {
+        dup2(kept[i], i);
+        close(kept[i]);
+    }
+    finish(f);
+    assert_int_equal(low, 0);
+    assert_string_equal(f->said, "here\ntrouble\n");
+}
+
+/* Signals 32 and 33, which nobody sends but glibc's threads. */
+#define LIBCS_OWN (3ull << 31)
+
+static void its_signals_are_at_their_defaults(void **state)
+{
+    struct fixture *f = *state;
+    sigset_t blocked, before;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &blocked, &before);
+    signal(SIGUSR2, SIG_IGN);
+    run(f, "grep -E '^Sig(Blk|Ign)' /proc/self/status >&3");
+    signal(SIGUSR2, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    unsigned long long is_blocked = 1, is_ignored = 1;
+    assert_int_equal(sscanf(f->said, "SigBlk: %llx SigIgn: %llx", &is_blocked, &is_ignored), 2);
+    assert_int_equal(is_blocked, 0);
+    assert_int_equal(is_ignored & ~LIBCS_OWN, 0);
+}
+
+static void it_leads_a_session_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    unsigned long pid = 0, group = 0, session = 0;
+    run(f, "cut -d' ' -f1,5,6 /proc/$$/stat >&3");
+    assert_int_equal(sscanf(f->said, "%lu %lu %lu", &pid, &group, &session), 3);
+    assert_int_equal(group, pid);
+    assert_int_equal(session, pid);
+    assert_int_equal((unsigned long)f->process.pid, pid);
+}
+
+/* ---- whose process it is ---- */
+
+static void on_jobs_child(int number) { (void)number; }
+
+static void a_jobs_handler_of_children_stays(void **state)
+{
+    struct fixture *f = *state;
+    struct sigaction after;
+    const struct sigaction before = { .sa_handler = on_jobs_child, .sa_flags = SA_RESTART };
+    assert_int_equal(sigaction(SIGCHLD, &before, NULL), 0);
+    run(f, "exit 3");
+    assert_int_equal(sigaction(SIGCHLD, NULL, &after), 0);
+    assert_ptr_equal(after.sa_handler, on_jobs_child);
+    assert_int_equal(f->status, 3);
+}
+
+static void a_job_that_ignores_children_costs_the_status_alone(void **state)
+{
+    struct fixture *f = *state;
+    signal(SIGCHLD, SIG_IGN);
+    run(f, "exit 3");
+    assert_int_equal(f->status, LOOP_PROCESS_UNKNOWN);
+    assert_int_equal(f->signal, 0);
+}
+
+static void expect_unknown_when_the_job_waits(struct fixture *f)
+{
+    int status;
+    start_with(f, "exit 3", -1);
+    assert_int_equal(waitpid(-1, &status, 0), f->process.pid);
+    assert_int_equal(WEXITSTATUS(status), 3);
+    finish(f);
+    assert_int_equal(f->status, LOOP_PROCESS_UNKNOWN);
+}
+
+static void a_job_that_waits_for_all_takes_the_status_alone(void **state)
+{
+    expect_unknown_when_the_job_waits(*state);
+}
+
+static void so_it_is_without_descriptors_of_processes(void **state)
+{
+    no_pidfds = true;
+    expect_unknown_when_the_job_waits(*state);
+}
+
+#define PROCESS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PROCESS_TEST(an_exit_status_is_told_once),
+        PROCESS_TEST(a_signal_is_told),
+        PROCESS_TEST(a_kill_takes_the_whole_group),
+        PROCESS_TEST(without_descriptors_of_processes_the_end_is_seen_too),
+        PROCESS_TEST(what_cannot_be_run_is_an_error_and_leaves_nothing),
+        PROCESS_TEST(it_has_its_four_descriptors_and_no_more),
+        PROCESS_TEST(its_standard_error_is_what_it_was_given),
+        PROCESS_TEST(a_job_may_have_closed_its_own_standard_files),
+        PROCESS_TEST(its_signals_are_at_their_defaults),
+        PROCESS_TEST(it_leads_a_session_of_its_own),
+        PROCESS_TEST(a_jobs_handler_of_children_stays),
+        PROCESS_TEST(a_job_that_ignores_children_costs_the_status_alone),
+        PROCESS_TEST(a_job_that_waits_for_all_takes_the_status_alone),
+        PROCESS_TEST(so_it_is_without_descriptors_of_processes),
+    };
+    return cmocka_run_group_tests_name("processes", tests, NULL, NULL);
+}

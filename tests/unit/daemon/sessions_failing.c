@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* Connections where memory or the socket fails: one is lost, and told why; the others go on. */
+#include "tests/support/failing_calls.h"
+#include "tests/unit/daemon/session_fixture.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void expect_others_served(struct fixture *f)
+{
+    uint8_t body[4];
+    ask(f->client, MESSAGE_ping, 77, "ping");
+    struct frame_header header = take_header(f, f->client);
+    assert_int_equal(header.type, MESSAGE_pong);
+    assert_int_equal(header.request_id, 77);
+    assert_int_equal(take(f, f->client, body, sizeof(body)), sizeof(body));
+    assert_memory_equal(body, "ping", 4);
+}
+
+static void a_connection_that_cannot_be_taken_is_told_why(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *call, *says;
+        int error;
+    } cases[] = {
+        { "calloc", "no memory for another connection", ENOMEM },
+        { "getsockopt", "cannot tell who connected", EIO },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fail_call(cases[i].call, 1, cases[i].error);
+        int fd = dial(f);
+        assert_refused(f, fd, 0, cases[i].says);
+        assert_true(calls_failed());
+        assert_true(is_closed(f, fd));
+        close(fd);
+        assert_int_equal(server_counts(f->server).connections_refused, i + 1);
+        expect_others_served(f);
+    }
+}
+
+static void a_request_that_there_is_no_memory_for_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    static const uint8_t body[10000];
+    uint8_t raw[FRAME_HEADER_SIZE + sizeof(body)];
+    size_t size = put_frame(raw, MESSAGE_ping, 5, body, sizeof(body));
+    int fd = join(f);
+    fail_calls("realloc", ENOMEM);
+    send_raw(fd, raw, size / 2);
+    assert_refused(f, fd, 0, "cannot hold a request of "); /* not even its header */
+    assert_true(calls_failed());
+    assert_true(is_closed(f, fd));
+    close(fd);
+    expect_others_served(f);
+}
+
+/* What a peer did not take, or did not send, is no reason to look at it again. */
+static void a_connection_that_breaks_is_closed(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const calls[] = { "recvmsg", "send", "sendmsg" };
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        int fd = join(f);
+        fail_call(calls[i], i == 1 ? 2 : 1, ECONNRESET); /* the first to send is the test */
+        ask(fd, i == 2 ? MESSAGE_fetch : MESSAGE_ping, 5, "x");
+        while (service.left < i + 1)
+            loop_turn(f->loop);
+        assert_true(calls_failed());
+        close(fd);
+        expect_others_served(f);
+    }
+}
+
+static void what_is_interrupted_is_done_again(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const calls[] = { "recvmsg", "sendmsg" };
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        fail_call(calls[i], 1, EINTR);
+        ask(f->client, MESSAGE_fetch, 9, "x");
+        struct frame_header header = take_header(f, f->client);
+        char body;
+        assert_int_equal(header.request_id, 9);
+        assert_int_equal(take(f, f->client, &body, 1), 1);
+        assert_true(calls_failed());
+    }
+}
+
+/* The kernel bounds the descriptors that are on their way: they are sent when some have arrived. */
+static void a_descriptor_that_cannot_be_sent_now_is_sent_later(void **state)
+{
+    struct fixture *f = *state;
+    char body;
+    fail_call("sendmsg", 1, ETOOMANYREFS);
+    ask(f->client, MESSAGE_fetch, 9, "x");
+    struct frame_header header = take_header(f, f->client);
+    assert_true(calls_failed());
+    assert_int_equal(header.request_id, 9);
+    assert_int_equal(header.descriptors, 1);
+    assert_int_equal(take(f, f->client, &body, 1), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SESSION_TEST(a_connection_that_cannot_be_taken_is_told_why),
+        SESSION_TEST(a_request_that_there_is_no_memory_for_is_refused),
+        SESSION_TEST(a_connection_that_breaks_is_closed),
+        SESSION_TEST(what_is_interrupted_is_done_again),
+        SESSION_TEST(a_descriptor_that_cannot_be_sent_now_is_sent_later),
+    };
+    return cmocka_run_group_tests_name("sessions_failing", tests, NULL, NULL);
+}

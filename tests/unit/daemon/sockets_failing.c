@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: MIT */
+/* kilnd's sockets where the system refuses: what is said, and that nothing stays open or behind. */
+#include "common/fs.h"
+#include "daemon/parcel.h"
+#include "daemon/server/listener.h"
+#include "daemon/server/peer.h"
+#include "daemon/workers/launch.h"
+#include "tests/support/failing_calls.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct fixture {
+    char folder[64];
+    char path[100];
+    const char *group;
+    struct kiln_err err;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .folder = "/tmp/kiln_sockets_XXXXXX", .group = "", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.folder));
+    snprintf(f.path, sizeof(f.path), "%s/kilnd.sock", f.folder);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    calls_failed();
+    fs_remove_tree(AT_FDCWD, f->folder);
+    return 0;
+}
+
+/* ---- the listener ---- */
+
+static enum kiln_code open_and_close(void *context, struct kiln_err *err)
+{
+    const struct fixture *f = context;
+    struct listener l = LISTENER_CLOSED;
+    enum kiln_code rc = listener_open(f->path, f->group, &l, err);
+    listener_close(&l);
+    return rc;
+}
+
+/* The same over what a daemon left that was killed. */
+static enum kiln_code open_over_a_dead_one(void *context, struct kiln_err *err)
+{
+    const struct fixture *f = context;
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    strcpy(address.sun_path, f->path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    remove(f->path);
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+        fail_msg("no dead socket: %s", strerror(errno));
+    close(fd);
+    return open_and_close(context, err);
+}
+
+static void a_socket_that_cannot_be_made_is_told(void **state)
+{
+    struct fixture *f = *state;
+    expect_failures(open_and_close, f, "strdup", ENOMEM, KILN_NO_MEMORY, "cannot make the folder");
+    expect_failures(open_and_close, f, "open", ENFILE, KILN_IO, "cannot open the lock '");
+    expect_failures(open_and_close, f, "flock", EWOULDBLOCK, KILN_BUSY, "already listens on '");
+    expect_failures(open_and_close, f, "socket", EMFILE, KILN_IO, "cannot make a socket");
+    expect_failures(open_and_close, f, "bind", EACCES, KILN_DENIED, "cannot bind the socket '");
+    expect_failures(open_and_close, f, "fchmod", EACCES, KILN_DENIED, "cannot bind the socket '");
+    expect_failures(open_and_close, f, "chmod", EPERM, KILN_DENIED,
+                    "cannot change the mode of the socket '");
+    expect_failures(open_and_close, f, "listen", EIO, KILN_IO, "cannot listen on '");
+    if (geteuid() == 0) {
+        expect_failures(open_and_close, f, "lchown", EPERM, KILN_DENIED, "to the group 'of kilnd'");
+        f->group = "root";
+        expect_failures(open_and_close, f, "lchown", EPERM, KILN_DENIED, "to the group 'root'");
+    }
+}
+
+static enum kiln_code with(struct fixture *f, fallible *act, const char *call, unsigned nth,
+                           int error)
+{
+    kiln_err_init(&f->err);
+    fail_call(call, nth, error);
+    enum kiln_code rc = act(f, &f->err);
+    assert_true(calls_failed());
+    return rc;
+}
+
+static void what_is_in_the_sockets_place_is_looked_at(void **state)
+{
+    struct fixture *f = *state;
+    must(open_over_a_dead_one(f, &f->err), f->err);
+    assert_int_equal(with(f, open_over_a_dead_one, "connect", 1, EAGAIN), KILN_BUSY);
+    assert_says(f->err.text, "another daemon already listens on '");
+    assert_int_equal(with(f, open_over_a_dead_one, "connect", 1, EACCES), KILN_DENIED);
+    assert_says(f->err.text, "cannot tell whether a daemon listens on '");
+    assert_int_equal(with(f, open_over_a_dead_one, "connect", 1, ENOENT), KILN_OK);
+    assert_int_equal(with(f, open_over_a_dead_one, "socket", 2, EMFILE), KILN_IO);
+    assert_says(f->err.text, "cannot make a socket");
+    assert_int_equal(with(f, open_over_a_dead_one, "unlink", 1, EACCES), KILN_DENIED);
+    assert_says(f->err.text, "cannot remove the socket '");
+    assert_int_equal(with(f, open_over_a_dead_one, "lstat", 2, EACCES), KILN_DENIED);
+    assert_says(f->err.text, "cannot look at '");
+}
+
+static void a_lock_that_goes_while_it_is_taken_is_taken_anew(void **state)
+{
+    struct fixture *f = *state;
+    expect_no_harm(open_and_close, f, "fstat", EIO);
+    fail_calls("fstat", EIO);
+    assert_int_equal(open_and_close(f, &f->err), KILN_BUSY);
+    assert_true(calls_failed());
+    assert_says(f->err.text, "daemons start and stop there");
+    assert_int_equal(with(f, open_and_close, "lstat", 1, ENOENT), KILN_OK);
+    assert_int_equal(with(f, open_and_close, "lstat", 3, EACCES), KILN_DENIED);
+    assert_says(f->err.text, "cannot look at '");
+}
+
+/* What holds a lock without listening is told by the pid in it. */
+static void a_daemon_that_does_not_listen_yet_is_known_by_its_lock(void **state)
+{
+    struct fixture *f = *state;
+    char lock[128];
+    snprintf(lock, sizeof(lock), "%s" LISTENER_LOCK_SUFFIX, f->path);
+    KILN_AUTO(fd) int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    must(fs_write_all(fd, bytes_of_text("4711\n"), &f->err), f->err);
+    assert_int_equal(with(f, open_and_close, "flock", 1, EWOULDBLOCK), KILN_BUSY);
+    assert_says(f->err.text, "a daemon with pid 4711 already listens on '");
+}
+
+static enum kiln_code resume(void *context, struct kiln_err *err)
+{
+    const struct fixture *f = context;
+    struct listener kept = LISTENER_CLOSED, resumed = LISTENER_CLOSED;
+    char name[LISTENER_NAME_MOST];
+    enum kiln_code rc = listener_open(f->path, f->group, &kept, err);
+    if (rc)
+        return rc;
+    listener_name(&kept, name);
+    close(kept.lock_fd); /* its process has gone, and the manager has the socket */
+    rc = listener_resume(kept.fd, name, f->path, f->group, &resumed, err);
+    if (!rc)
+        assert_int_equal(resumed.fd, kept.fd);
+    listener_close(&resumed);
+    kept.lock_fd = -1;
+    if (!rc)
+        kept.fd = -1;
+    listener_close(&kept);
+    remove(f->path);
+    return rc;
+}
+
+static void a_kept_socket_that_cannot_be_resumed_is_told(void **state)
+{
+    struct fixture *f = *state;
+    must(resume(f, &f->err), f->err);
+    assert_int_equal(with(f, resume, "getsockopt", 1, ENOTSOCK), KILN_IO);
+    assert_says(f->err.text, "is not a socket");
+    assert_int_equal(with(f, resume, "getsockname", 1, EIO), KILN_IO);
+    assert_says(f->err.text, "is not a socket");
+    expect_failures(resume, f, "chmod", EPERM, KILN_DENIED,
+                    "cannot change the mode of the socket '");
+    assert_int_equal(with(f, resume, "flock", 2, EWOULDBLOCK), KILN_BUSY);
+    assert_says(f->err.text, "already listens on '");
+}
+
+static void sockets_of_other_kinds_are_not_adopted(void **state)
+{
+    struct fixture *f = *state;
+    struct listener l = LISTENER_CLOSED;
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    strcpy(address.sun_path, f->path);
+    for (unsigned i = 0; i < 4; i++) {
+        int domain = i == 3 ? AF_INET : AF_UNIX;
+        KILN_AUTO(fd) int fd = socket(domain, i == 1 ? SOCK_SEQPACKET : SOCK_STREAM, 0);
+        if (i > 0 && i < 3) {
+            remove(f->path);
+            assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+        }
+        if (i != 2)
+            assert_int_equal(listen(fd, 1), i == 0 ? -1 : 0);
+        assert_int_equal(listener_adopt(fd, &l, &f->err), KILN_INVALID);
+        assert_says(f->err.text, "is not a listening stream socket of a path");
+    }
+}
+
+/* ---- peers ---- */
+
+static void a_peer_that_cannot_be_told_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    const struct peer_groups groups = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };
+    const struct peer_overflow overflow = peer_overflow();
+    struct peer peer;
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    fail_call("getsockopt", 1, EIO);
+    assert_int_equal(peer_of(ends[0], &groups, &overflow, &peer, &f->err), KILN_IO);
+    assert_true(calls_failed());
+    assert_says(f->err.text, "cannot tell who connected");
+    must(peer_of(ends[0], &groups, &overflow, &peer, &f->err), f->err);
+    assert_int_equal(peer.pid, getpid());
+    assert_int_equal(peer_pid(ends[0]), getpid());
+    assert_int_equal(peer_pid(-1), 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+#define SOMEBODY 45013
+#define GROUP 45014
+#define GROUPS 100 /* more than are looked at without asking for memory */
+
+static void connect_as_somebody(const struct sockaddr_un *address)
+{
+    char byte;
+    gid_t groups[GROUPS];
+    for (unsigned i = 0; i < GROUPS; i++)
+        groups[i] = i == 0 ? GROUP : 46000 + i;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_other =
+        setgroups(GROUPS, groups) == 0 && setgid(SOMEBODY) == 0 && setuid(SOMEBODY) == 0;
+    if (!is_other || connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0)
+        _exit(1);
+    _exit(read(fd, &byte, 1) == 0 ? 0 : 1); /* until the other end is closed */
+}
+
+static void who_is_in_very_many_groups_is_known_by_each(void **state)
+{
+    struct fixture *f = *state;
+    const struct peer_overflow overflow = peer_overflow();
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    const struct peer_groups groups = { .admin = GROUP, .publish = PEER_NO_GROUP };
+    struct peer peer;
+    int status = 0;
+    if (geteuid() != 0) {
+        print_message("SKIPPED: only root can become somebody else\n");
+        skip();
+    }
+    snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "kiln-test-groups-%d",
+             (int)getpid());
+    KILN_AUTO(fd) int listens = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listens, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(listens, 1), 0);
+    pid_t child = fork();
+    if (child == 0)
+        connect_as_somebody(&address);
+    int fd = accept(listens, NULL, NULL);
+    must(peer_of(fd, &groups, &overflow, &peer, &f->err), f->err);
+    assert_int_equal(peer.role, ROLE_ADMIN);
+    static const struct {
+        const char *call;
+        unsigned nth;
+    } cases[] = { { "getsockopt", 2 }, { "malloc", 1 }, { "getsockopt", 3 } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fail_call(cases[i].call, cases[i].nth, ENOMEM); /* nobody is let in for want of memory */
+        must(peer_of(fd, &groups, &overflow, &peer, &f->err), f->err);
+        assert_true(calls_failed());
+        assert_int_equal(peer.role, ROLE_USE);
+    }
+    close(fd);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* ---- parcels ---- */
+
+static enum kiln_code pack_and_unpack(void *context, struct kiln_err *err)
+{
+    int ends[2] = { -1, -1 };
+    PARCEL_AUTO struct parcel parcel = { 0 };
+    (void)context;
+    KILN_AUTO(fd) int file = dup(STDERR_FILENO);
+    enum kiln_code rc = parcel_pack(bytes_of_text("index"), &file, 1, ends, err);
+    if (!rc)
+        rc = parcel_unpack(ends[0], &parcel, err);
+    if (!rc) {
+        assert_int_equal(parcel.count, 1);
+        assert_true(bytes_equal_text(buffer_view(&parcel.index), "index"));
+    }
+    fd_auto(&ends[0]);
+    fd_auto(&ends[1]);
+    return rc;
+}
+
+static void a_parcel_is_there_whole_or_why_not_is_told(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *call, *says;
+        int error;
+        enum kiln_code code;
+    } cases[] = {
+        { "socketpair", "cannot make a pair of sockets", EMFILE, KILN_IO },
+        { "memfd_create", "cannot make the memory file", EMFILE, KILN_IO },
+        { "write", "cannot write 5 bytes", ENOSPC, KILN_FULL },
+        { "sendmsg", "cannot put 1 descriptors aside", ETOOMANYREFS, KILN_IO },
+        { "calloc", "out of memory", ENOMEM, KILN_NO_MEMORY },
+        { "recvmsg", "cannot take descriptors out", EIO, KILN_IO },
+        { "pread", "cannot read", EIO, KILN_IO },
+        { "realloc", "cannot hold 5 bytes", ENOMEM, KILN_NO_MEMORY },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        expect_failures(pack_and_unpack, NULL, cases[i].call, cases[i].error, cases[i].code,
+                        cases[i].says);
+    expect_no_harm(pack_and_unpack, NULL, "recvmsg", EINTR);
+    assert_int_equal(with(f, pack_and_unpack, "fcntl", 1, EPERM), KILN_DENIED);
+    assert_says(f->err.text, "cannot seal a memory file");
+    assert_int_equal(with(f, pack_and_unpack, "fcntl", 2, EPERM), KILN_CORRUPT);
+    assert_says(f->err.text, "its index is no sealed memory file");
+    for (unsigned nth = 1; nth < 3; nth++) {
+        assert_int_equal(with(f, pack_and_unpack, "getsockopt", nth, EIO), KILN_INVALID);
+        assert_says(f->err.text, "it is no socket that kilnd packs");
+    }
+    assert_int_equal(with(f, pack_and_unpack, "getsockopt", 3, EIO), KILN_DENIED);
+    assert_int_equal(
+        parcel_pack(bytes_of_text(""), NULL, PARCEL_FILES_MOST + 1, (int[2]){ 0 }, &f->err),
+        KILN_FULL);
+    assert_says(f->err.text, "at most 32768 fit");
+}
+
+/* ---- kiln-launch ---- */
+
+struct exchange {
+    const char *const *arguments;
+    bool with_folder;
+};
+
+static enum kiln_code ask_to_launch(void *context, struct kiln_err *err)
+{
+    static struct launch_received received;
+    const struct exchange *e = context;
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return KILN_IO;
+    const struct launch_request request = { .arguments = e->arguments,
+                                            .fd_3 = STDERR_FILENO,
+                                            .folder = e->with_folder ? STDERR_FILENO : -1 };
+    received = (struct launch_received){ .fd_3 = -1, .folder = -1 };
+    enum kiln_code rc = launch_send_request(ends[0], &request, err);
+    if (!rc)
+        rc = launch_receive_request(ends[1], &received, err);
+    if (!rc) {
+        assert_string_equal(received.arguments[0], e->arguments[0]);
+        assert_int_equal(received.folder >= 0, e->with_folder);
+    }
+    fd_auto(&received.fd_3);
+    fd_auto(&received.folder);
+    close(ends[0]);
+    close(ends[1]);
+    return rc;
+}
+
+static void a_request_to_launch_arrives_or_why_not_is_told(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const few[] = { "program", "argument", NULL };
+    static const char *many[LAUNCH_ARGUMENTS_MOST + 2];
+    static char longer[LAUNCH_PACKET_MOST + 10];
+    struct exchange e = { .arguments = few };
+    for (unsigned i = 0; i < 2; i++, e.with_folder = true) {
+        expect_failures(ask_to_launch, &e, "sendmsg", ECONNREFUSED, KILN_UNAVAILABLE,
+                        "cannot ask for 'program' to be started: Connection refused");
+        expect_failures(ask_to_launch, &e, "recvmsg", EIO, KILN_IO, "cannot receive what to start");
+        expect_no_harm(ask_to_launch, &e, "sendmsg", EINTR);
+        expect_no_harm(ask_to_launch, &e, "recvmsg", EINTR);
+    }
+    expect_failures(ask_to_launch, &e, "recvmsg", ECONNRESET, KILN_NOT_FOUND, "");
+    for (size_t i = 0; i <= LAUNCH_ARGUMENTS_MOST; i++)
+        many[i] = "x";
+    e.arguments = many;
+    assert_int_equal(ask_to_launch(&e, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "the arguments of 'x' are too long");
+    many[LAUNCH_ARGUMENTS_MOST] = NULL;
+    must(ask_to_launch(&e, &f->err), f->err);
+    memset(longer, 'y', sizeof(longer) - 1);
+    many[1] = longer;
+    assert_int_equal(ask_to_launch(&e, &f->err), KILN_INVALID);
+}
+
+/* By somebody who is not kilnd. */
+static void a_request_that_makes_no_sense_launches_nothing(void **state)
+{
+    struct fixture *f = *state;
+    static struct launch_received received;
+    char many[2 * (LAUNCH_ARGUMENTS_MOST + 1)] = "";
+    const struct {
+        const void *packet;
+        size_t size;
+    } cases[] = { { "without its end", 15 }, { many, sizeof(many) }, { "alone", 6 } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int ends[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+        assert_int_equal(send(ends[0], cases[i].packet, cases[i].size, 0), cases[i].size);
+        assert_int_equal(launch_receive_request(ends[1], &received, &f->err), KILN_INVALID);
+        assert_says(f->err.text, "bytes came that ask for nothing to be started");
+        close(ends[0]);
+        assert_int_equal(launch_receive_request(ends[1], &received, &f->err), KILN_NOT_FOUND);
+        close(ends[1]);
+    }
+}
+
+static enum kiln_code report(void *context, struct kiln_err *err)
+{
+    struct launch_report told = { .news = LAUNCH_ENDED, .status = 3 }, got;
+    const int *ends = context;
+    launch_send_report(ends[0], &told);
+    enum kiln_code rc = launch_receive_report(ends[1], &got);
+    if (!rc)
+        assert_int_equal(got.status, 3);
+    return rc ? kiln_fail(err, rc, "no report") : rc;
+}
+
+static void reports_of_what_was_launched_outlive_interruptions(void **state)
+{
+    (void)state;
+    int ends[2];
+    struct launch_report got;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    expect_no_harm(report, ends, "send", EINTR);
+    expect_no_harm(report, ends, "recv", EINTR);
+    assert_int_equal(launch_receive_report(ends[1], &got), KILN_BUSY);
+    const struct launch_report unheard_of = { .news = 77 };
+    launch_send_report(ends[0], &unheard_of);
+    assert_int_equal(launch_receive_report(ends[1], &got), KILN_INVALID);
+    assert_int_equal(send(ends[0], "short", 5, 0), 5);
+    assert_int_equal(launch_receive_report(ends[1], &got), KILN_INVALID);
+    close(ends[0]);
+    assert_int_equal(launch_receive_report(ends[1], &got), KILN_UNAVAILABLE);
+    close(ends[1]);
+}
+
+static void a_service_that_cannot_be_asked_is_told(void **state)
+{
+    struct fixture *f = *state;
+    char longer[200];
+    int control = -1;
+    fail_call("socket", 1, EMFILE);
+    assert_int_equal(launch_connect(f->path, &control, &f->err), KILN_IO);
+    assert_true(calls_failed());
+    assert_says(f->err.text, "cannot make a socket");
+    assert_int_equal(launch_connect(f->path, &control, &f->err), KILN_UNAVAILABLE);
+    assert_says(f->err.text, "is its socket unit active");
+    memset(longer, 'x', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    assert_int_equal(launch_connect(longer, &control, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "is longer than the 107 bytes that sockets allow");
+    assert_int_equal(control, -1);
+}
+
+#define SOCKET_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SOCKET_TEST(a_socket_that_cannot_be_made_is_told),
+        SOCKET_TEST(what_is_in_the_sockets_place_is_looked_at),
+        SOCKET_TEST(a_lock_that_goes_while_it_is_taken_is_taken_anew),
+        SOCKET_TEST(a_daemon_that_does_not_listen_yet_is_known_by_its_lock),
+        SOCKET_TEST(a_kept_socket_that_cannot_be_resumed_is_told),
+        SOCKET_TEST(sockets_of_other_kinds_are_not_adopted),
+        SOCKET_TEST(a_peer_that_cannot_be_told_is_refused),
+        SOCKET_TEST(who_is_in_very_many_groups_is_known_by_each),
+        SOCKET_TEST(a_parcel_is_there_whole_or_why_not_is_told),
+        SOCKET_TEST(a_request_to_launch_arrives_or_why_not_is_told),
+        SOCKET_TEST(a_request_that_makes_no_sense_launches_nothing),
+        SOCKET_TEST(reports_of_what_was_launched_outlive_interruptions),
+        SOCKET_TEST(a_service_that_cannot_be_asked_is_told),
+    };
+    return cmocka_run_group_tests_name("sockets_failing", tests, NULL, NULL);
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/* What kiln-transfer does around its one transfer: arguments, surroundings, what it tells. */
+#define main transfer_main
+int transfer_main(int argc, char **argv);
+#include "daemon/workers/kiln_transfer.c"
+#undef main
+
+#include "tests/support/failing_calls.h"
+#include "tests/support/test.h"
+#include "tests/unit/daemon/program_run.h"
+
+static struct {
+    char folder[64];
+    const char *staging;
+    enum kiln_code received, reached, confined, result, snapshot; /* how they end */
+    int killed_by;                                                /* while it runs; 0: nothing */
+    const char *failing;                                          /* a call of libc; NULL: none */
+    unsigned nth;
+} scene;
+
+static enum kiln_code ends(enum kiln_code code, struct kiln_err *err, const char *sentence)
+{
+    return code ? kiln_fail(err, code, "%s", sentence) : KILN_OK;
+}
+
+/* ---- what it would do ---- */
+
+enum kiln_code __wrap_transfer_receive_job(int socket, struct received_job *ret_job,
+                                           struct kiln_err *err);
+enum kiln_code __wrap_transfer_receive_job(int socket, struct received_job *ret_job,
+                                           struct kiln_err *err)
+{
+    assert_int_equal(socket, SOCKET_FD);
+    *ret_job = (struct received_job){ .job = { .staging = scene.staging, .size_limit = 1u << 20 },
+                                      .fds = { -1, -1 } };
+    return ends(scene.received, err, "no job came");
+}
+
+enum kiln_code __wrap_transfer_reach(struct received_job *received, bool leaves,
+                                     struct kiln_err *err);
+enum kiln_code __wrap_transfer_reach(struct received_job *received, bool leaves,
+                                     struct kiln_err *err)
+{
+    (void)received;
+    printf("reaches all as %s\n", leaves ? "who leaves" : "who stays");
+    return ends(scene.reached, err, "out of reach");
+}
+
+enum kiln_code __wrap_transfer_confine(const struct transfer_job *job,
+                                       const struct transfer_user *user, struct kiln_err *err);
+enum kiln_code __wrap_transfer_confine(const struct transfer_job *job,
+                                       const struct transfer_user *user, struct kiln_err *err)
+{
+    (void)job;
+    if (user)
+        printf("becomes %u:%u\n", (unsigned)user->uid, (unsigned)user->gid);
+    return ends(scene.confined, err, "no Landlock");
+}
+
+/* Each new stage is told at once, as is each new attempt, and the same one again only later. */
+static void tell_stages(const struct transfer_sink *sink)
+{
+    static const struct transfer_progress stages[] = {
+        { .stage = "fetching", .attempt = 1, .note = "" },
+        { .stage = "fetching", .done = 1, .attempt = 1, .note = "" },
+        { .stage = "fetching", .attempt = 2, .note = "again" },
+        { .stage = "checking", .attempt = 2, .note = "" },
+    };
+    for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++)
+        sink->progress(sink->context, &stages[i]);
+}
+
+void __wrap_transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
+                         const struct transfer_sink *sink, struct transfer_outcome *ret_outcome);
+void __wrap_transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
+                         const struct transfer_sink *sink, struct transfer_outcome *ret_outcome)
+{
+    (void)job;
+    (void)policy;
+    tell_stages(sink);
+    *ret_outcome = (struct transfer_outcome){ .err = KILN_ERR_INIT, .name = "some.kdb" };
+    fflush(stdout);
+    if (scene.killed_by)
+        raise(scene.killed_by);
+    ends(scene.result, &ret_outcome->err, "a bad package");
+}
+
+void __wrap_transfer_send_progress(int socket, const struct transfer_progress *progress);
+void __wrap_transfer_send_progress(int socket, const struct transfer_progress *progress)
+{
+    (void)socket;
+    printf("tells %s of attempt %u\n", progress->stage, progress->attempt);
+}
+
+void __wrap_transfer_send_outcome(int socket, const struct transfer_outcome *outcome,
+                                  const char *notice);
+void __wrap_transfer_send_outcome(int socket, const struct transfer_outcome *outcome,
+                                  const char *notice)
+{
+    (void)socket;
+    printf("ends with %d '%s' and says '%s'\n", (int)outcome->err.code, outcome->err.text, notice);
+    fflush(stdout);
+}
+
+enum kiln_code __wrap_snapshot_take(const char *path, const char *folder,
+                                    struct snapshot *ret_snapshot, struct kiln_err *err);
+enum kiln_code __wrap_snapshot_take(const char *path, const char *folder,
+                                    struct snapshot *ret_snapshot, struct kiln_err *err)
+{
+    printf("takes %s in %s\n", path, folder);
+    *ret_snapshot = (struct snapshot){ .fd = dup(STDOUT_FILENO) };
+    return ends(scene.snapshot, err, "no database");
+}
+
+void __wrap_transfer_send_snapshot(int socket, const struct snapshot *snapshot,
+                                   const struct kiln_err *why);
+void __wrap_transfer_send_snapshot(int socket, const struct snapshot *snapshot,
+                                   const struct kiln_err *why)
+{
+    (void)socket;
+    printf("sends %s '%s'\n", snapshot ? "it" : "nothing", why->text);
+}
+
+/* ---- running it ---- */
+
+static void before(void)
+{
+    if (scene.failing)
+        fail_call(scene.failing, scene.nth, EPERM);
+}
+
+static struct program_end run_with(enum program_fd_3 fd_3, const char *const *arguments)
+{
+    const struct program_steps steps = { .run = transfer_main, .fd_3 = fd_3, .before = before };
+    return program_run(&steps, arguments);
+}
+
+#define RUN(...) run_with(FD_3_SOCKET, (const char *const[]){ "kiln-transfer", __VA_ARGS__ })
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&scene, 0, sizeof(scene));
+    strcpy(scene.folder, "/tmp/kiln_transfer_XXXXXX");
+    assert_non_null(mkdtemp(scene.folder));
+    scene.staging = scene.folder;
+    setenv("TMPDIR", scene.folder, 1);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unsetenv("TMPDIR");
+    fs_remove_tree(AT_FDCWD, scene.folder);
+    return 0;
+}
+
+static void arguments_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("--user", "root", NULL).status, EXIT_USAGE);
+    assert_int_equal(RUN("--unheard-of", NULL).status, EXIT_USAGE);
+    struct program_end end = RUN("more", NULL);
+    assert_int_equal(end.status, EXIT_USAGE);
+    assert_says(end.text, "usage: kiln-transfer");
+    end = RUN("--version", NULL);
+    assert_int_equal(end.status, 0);
+    assert_string_equal(end.text, "kiln-transfer " KILN_VERSION "\n");
+    end = RUN("--help", NULL);
+    assert_int_equal(end.status, 0);
+    assert_says(end.text, "of no use by hand");
+}
+
+static void without_a_socket_it_does_nothing(void **state)
+{
+    (void)state;
+    const char *const arguments[] = { "kiln-transfer", NULL };
+    for (unsigned i = 0; i < 2; i++) {
+        struct program_end end = run_with(i ? FD_3_NONE : FD_3_NO_SOCKET, arguments);
+        assert_int_equal(end.status, EXIT_USAGE);
+        assert_says(end.text, "descriptor 3 is not a socket; it is started by kilnd");
+    }
+    scene.failing = "fcntl";
+    scene.nth = 1;
+    assert_int_equal(RUN(NULL).status, EXIT_USAGE);
+}
+
+static void tells_each_stage_and_how_it_ended(void **state)
+{
+    (void)state;
+    struct program_end end = RUN(NULL);
+    assert_int_equal(end.status, EXIT_SUCCESS);
+    assert_string_equal(end.text, "reaches all as who stays\n"
+                                  "tells fetching of attempt 1\n"
+                                  "tells fetching of attempt 2\n"
+                                  "tells checking of attempt 2\n"
+                                  "ends with 0 '' and says ''\n");
+    scene.result = KILN_CORRUPT;
+    end = RUN("--user", "45:46", NULL);
+    assert_int_equal(end.status, EXIT_FAILURE);
+    assert_says(end.text, "reaches all as who leaves\nbecomes 45:46\n");
+    assert_says(end.text, "'a bad package' and says ''");
+}
+
+static void a_transfer_that_cannot_be_confined_is_refused_or_told(void **state)
+{
+    (void)state;
+    scene.confined = KILN_UNSUPPORTED;
+    struct program_end end = RUN("--user", "45:46", NULL);
+    assert_int_equal(end.status, EXIT_SUCCESS);
+    assert_says(end.text, "are less confined than they should be: no Landlock'");
+    scene.confined = KILN_DENIED;
+    end = RUN(NULL);
+    assert_int_equal(end.status, EXIT_FAILURE);
+    assert_says(end.text, "'no Landlock' and says ''");
+    assert_null(strstr(end.text, "tells fetching"));
+    scene.reached = KILN_INVALID;
+    end = RUN(NULL);
+    assert_int_equal(end.status, EXIT_FAILURE);
+    assert_says(end.text, "'out of reach' and says ''");
+}
+
+static void surroundings_that_cannot_be_had_are_told(void **state)
+{
+    static char longer[600];
+    (void)state;
+    scene.received = KILN_INVALID;
+    struct program_end end = RUN(NULL);
+    assert_int_equal(end.status, EXIT_SURROUNDINGS);
+    assert_string_equal(end.text, "kiln-transfer: no job came\n");
+    scene.received = KILN_OK;
+    scene.failing = "getrlimit";
+    for (scene.nth = 1; scene.nth <= 2; scene.nth++) {
+        end = RUN(NULL);
+        assert_int_equal(end.status, EXIT_FAILURE);
+        assert_says(end.text, "'cannot set the limits of a transfer process'");
+    }
+    scene.failing = "setrlimit";
+    for (scene.nth = 1; scene.nth <= 4 + LIMIT_MEMORY; scene.nth++)
+        assert_says(RUN(NULL).text, "'cannot set the limits of a transfer process'");
+    scene.failing = NULL;
+    memset(longer, 'x', sizeof(longer) - 1);
+    scene.staging = longer;
+    end = RUN(NULL);
+    assert_int_equal(end.status, EXIT_FAILURE);
+    assert_says(end.text, "'the folder 'xxx"); /* the rest of the sentence has no room */
+}
+
+static void make_file(const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/%s", scene.folder, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+/* Told to go, it leaves nothing; one that another process than its kilnd has lost goes at once. */
+static void an_end_in_between_leaves_nothing(void **state)
+{
+    static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
+    static const char *const names[] = { TRANSFER_FETCHED, TRANSFER_MANIFEST, SNAPSHOT_COPY };
+    const char *const arguments[] = { "kiln-transfer", NULL };
+    (void)state;
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        mkdir(scene.folder, 0700);
+        for (size_t j = 0; j < sizeof(names) / sizeof(names[0]); j++)
+            make_file(names[j]);
+        scene.killed_by = signals[i];
+        assert_int_equal(RUN(NULL).status, 128 + signals[i]);
+        assert_int_not_equal(access(scene.folder, F_OK), 0);
+    }
+    scene.killed_by = 0;
+    assert_int_equal(run_with(FD_3_OF_SOMEBODY_ELSE, arguments).status, -SIGKILL);
+    const char *const launched[] = { "kiln-transfer", "--launched", NULL };
+    assert_int_equal(run_with(FD_3_OF_SOMEBODY_ELSE, launched).status, EXIT_SUCCESS);
+}
+
+static void a_snapshot_is_taken_in_a_folder_that_goes(void **state)
+{
+    (void)state;
+    struct program_end end = RUN("--snapshot", "some.db", NULL);
+    assert_int_equal(end.status, EXIT_SUCCESS);
+    assert_says(end.text, "takes some.db in /tmp/kiln_transfer_");
+    assert_says(end.text, "sends it ''\n");
+    scene.snapshot = KILN_NOT_FOUND;
+    end = RUN("--snapshot", "some.db", NULL);
+    assert_int_equal(end.status, EXIT_FAILURE);
+    assert_says(end.text, "sends nothing 'no database'");
+    assert_int_equal(rmdir(scene.folder), 0); /* nothing is in it */
+    end = RUN("--snapshot", "some.db", NULL);
+    assert_int_equal(end.status, EXIT_FAILURE);
+    assert_says(end.text, "cannot make a temporary folder in '/tmp/kiln_transfer_");
+    assert_says(end.text, "set TMPDIR to another place");
+    scene.failing = "mkdtemp";
+    scene.nth = 1;
+    setenv("TMPDIR", "", 1);
+    assert_says(RUN("--snapshot", "some.db", NULL).text,
+                "cannot make a temporary folder in '/tmp'");
+}
+
+#define TRANSFER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TRANSFER_TEST(arguments_that_make_no_sense_are_refused),
+        TRANSFER_TEST(without_a_socket_it_does_nothing),
+        TRANSFER_TEST(tells_each_stage_and_how_it_ended),
+        TRANSFER_TEST(a_transfer_that_cannot_be_confined_is_refused_or_told),
+        TRANSFER_TEST(surroundings_that_cannot_be_had_are_told),
+        TRANSFER_TEST(an_end_in_between_leaves_nothing),
+        TRANSFER_TEST(a_snapshot_is_taken_in_a_folder_that_goes),
+    };
+    return cmocka_run_group_tests_name("transfer_program", tests, NULL, NULL);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What counts as a layer and what only looks like one: each test arranges it in a child of its own.
+ */
+#include "engine/sandbox/verify.h"
+
+#include "common/fs.h"
+#include "engine/sandbox/capabilities.h"
+#include "engine/sandbox/mounts.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct fixture {
+    char folder[64], other[80];
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    strcpy(f.folder, "/tmp/kiln-test-verify-XXXXXX");
+    assert_non_null(mkdtemp(f.folder));
+    snprintf(f.other, sizeof(f.other), "%s/a folder", f.folder);
+    assert_int_equal(mkdir(f.other, 0700), 0);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    fs_remove_tree(AT_FDCWD, f->folder);
+    return 0;
+}
+
+/* What the child returned; the test is skipped where this host does not let it arrange things. */
+static int in_a_child(struct fixture *f, int flags, int (*look)(struct fixture *))
+{
+    int status = 1;
+    void *state = f;
+    pid_t child = has_capability(CAP_SYS_ADMIN) ? fork() : -1;
+    if (child == 0) {
+        if (unshare(flags | CLONE_NEWNS) != 0 ||
+            mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) != 0)
+            _exit(77);
+        _exit(look(f));
+    }
+    if (child > 0)
+        assert_int_equal(waitpid(child, &status, 0), child);
+    if (child < 0 || WEXITSTATUS(status) == 77) {
+        print_message("skipped: this host gives no namespaces\n");
+        tear_down(&state);
+        skip();
+    }
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static bool has(enum sandbox_layer layer, const char *folder)
+{
+    const struct namespace_ids outside = { .of = { 1, 2, 3, 4, 5 } };
+    struct sandbox_report report = { 0 };
+    verify_surroundings(&outside, folder, &report);
+    return report_has(&report, layer);
+}
+
+/* ---- mounts ---- */
+
+static int look_at_mounts(struct fixture *f)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    if (has(LAYER_mounts, f->folder))
+        return 1; /* all is as on the host */
+    if (mounts_read_only_but(f->folder, 0, &err))
+        return 77;
+    if (!has(LAYER_mounts, f->folder))
+        return 2;
+    if (has(LAYER_mounts, "/another"))
+        return 3;
+    if (mount("none", f->other, "tmpfs", 0, NULL) != 0)
+        return 77;
+    if (has(LAYER_mounts, f->folder))
+        return 4; /* one more that can be written to, though "/" cannot */
+    return mount(NULL, f->other, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0 ? 77
+           : has(LAYER_mounts, f->folder)                                           ? 0
+                                                                                    : 5;
+}
+
+static void every_mount_but_the_folder_is_looked_at(void **state)
+{
+    assert_int_equal(in_a_child(*state, 0, look_at_mounts), 0);
+}
+
+static int look_at_a_folder_with_a_space(struct fixture *f)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    return mounts_read_only_but(f->other, 0, &err) ? 77 : has(LAYER_mounts, f->other) ? 0 : 1;
+}
+
+static void the_folder_may_have_any_name(void **state)
+{
+    assert_int_equal(in_a_child(*state, 0, look_at_a_folder_with_a_space), 0);
+}
+
+/* ---- namespaces ---- */
+
+static void the_hosts_own_are_not_private_whoever_else_has_others(void **state)
+{
+    struct fixture *f = *state;
+    static const enum sandbox_layer layers[NAMESPACES] = {
+        [NAMESPACE_MOUNT] = LAYER_mounts,
+        [NAMESPACE_PID] = LAYER_processes,
+        [NAMESPACE_NETWORK] = LAYER_network,
+        [NAMESPACE_IPC] = LAYER_ipc,
+    };
+    struct namespace_ids own;
+    assert_true(namespace_is_hosts(0xeffffffc) && namespace_is_hosts(0xefffffff));
+    assert_false(namespace_is_hosts(0xf0000000) || namespace_is_hosts(0));
+    namespaces_read(&own);
+    for (enum namespace_kind k = NAMESPACE_MOUNT; k < NAMESPACES; k++) {
+        if (namespace_is_hosts(own.of[k]))
+            assert_false(has(layers[k], f->folder));
+    }
+}
+
+static bool set_loopback_up(void)
+{
+    struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool done = fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
+static int look_at_a_new_network(struct fixture *f)
+{
+    return network_is_empty() && set_loopback_up() && network_is_empty() &&
+                   has(LAYER_network, f->folder)
+               ? 0
+               : 1;
+}
+
+static void a_new_network_is_empty_also_with_a_loopback(void **state)
+{
+    assert_int_equal(in_a_child(*state, CLONE_NEWNET, look_at_a_new_network), 0);
+}
+
+static const char *written(const char *path, const char *text)
+{
+    FILE *out = fopen(path, "we");
+    assert_non_null(out);
+    assert_true(fputs(text, out) >= 0);
+    assert_int_equal(fclose(out), 0);
+    return path;
+}
+
+static void a_network_with_an_address_or_a_route_is_not_empty(void **state)
+{
+    struct fixture *f = *state;
+    char routes[80], addresses[80];
+    snprintf(routes, sizeof(routes), "%s/routes", f->folder);
+    snprintf(addresses, sizeof(addresses), "%s/addresses", f->folder);
+    written(routes, "Iface\tDestination\tGateway\n");
+    assert_true(network_is_empty_by(routes, addresses)); /* no IPv6 at all */
+    written(addresses, "00000000000000000000000000000001 01 80 10 80       lo\n");
+    assert_true(network_is_empty_by(routes, addresses));
+    written(addresses, "00000000000000000000000000000001 01 80 10 80       lo\n"
+                       "fe800000000000000000000000000001 04 40 20 80     eth0\n");
+    assert_false(network_is_empty_by(routes, addresses));
+    written(addresses, "");
+    written(routes, "Iface\tDestination\tGateway\neth0\t000200C0\t00000000\n");
+    assert_false(network_is_empty_by(routes, addresses));
+    assert_false(network_is_empty_by(f->folder, addresses)); /* what cannot be read */
+}
+
+#define VERIFY_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        VERIFY_TEST(every_mount_but_the_folder_is_looked_at),
+        VERIFY_TEST(the_folder_may_have_any_name),
+        VERIFY_TEST(the_hosts_own_are_not_private_whoever_else_has_others),
+        VERIFY_TEST(a_new_network_is_empty_also_with_a_loopback),
+        VERIFY_TEST(a_network_with_an_address_or_a_route_is_not_empty),
+    };
+    return cmocka_run_group_tests_name("verify", tests, NULL, NULL);
+}
