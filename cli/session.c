@@ -24,7 +24,7 @@ int session_timeout_ms(const struct session_options *options)
     return ms == 0 ? 1 : ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-int session_open(const struct session_options *options, const char *program,
+int session_open(const struct session_options *options, const char *program, const char *fallback,
                  struct kiln_client **ret_client, struct kiln_error *err)
 {
     struct kiln_client_options client = {
@@ -32,6 +32,7 @@ int session_open(const struct session_options *options, const char *program,
         .socket_path = options->socket,
         .timeout_ms = session_timeout_ms(options),
         .name = program,
+        .fallback = fallback,
     };
     return kiln_client_open(&client, ret_client, err);
 }

@@ -172,7 +172,8 @@ struct ahead *ahead_start(const struct bench *bench, const struct session_option
 {
     KILN_AUTO(ahead) struct ahead *ahead = calloc(1, sizeof(*ahead));
     struct kiln_error unused = { 0 };
-    if (!ahead || session_open(session, "kiln-driver", &ahead->client, &unused))
+    if (!ahead ||
+        session_open(session, "kiln-driver", /* fallback= */ NULL, &ahead->client, &unused))
         return NULL;
     int given_ms = session_timeout_ms(session);
     ahead->bench = bench;

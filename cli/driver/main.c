@@ -158,7 +158,8 @@ static int run(struct driver_call *call, struct kiln_error *err)
     if (!rc)
         rc = read_input(&d, call, err);
     if (!rc)
-        rc = session_open(&call->options.common, "kiln-driver", &d.bench.client, err);
+        rc = session_open(&call->options.common, "kiln-driver", /* fallback= */ NULL,
+                          &d.bench.client, err);
     if (!rc)
         rc = open_device(call->options.device, &d.bench.device, err);
     report_init(&d.report, call->options.common.json);

@@ -204,7 +204,9 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         check_answer(&d);
     units_check(d.is_system, &d.findings);
     if (!d.answers) {
+        size_t before = d.findings.count;
         check_from_outside(&d);
+        findings_causes_first(&d.findings, before); /* kilnd does not start over them */
         return conclude(&d, err);
     }
     check_health(&d);

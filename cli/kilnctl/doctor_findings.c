@@ -31,6 +31,18 @@ void findings_advise(struct finding *finding, const char *fmt, ...)
     va_end(args);
 }
 
+void findings_causes_first(struct findings *f, size_t from)
+{
+    size_t front = 0;
+    for (size_t i = from; i < f->count; i++) {
+        if (f->items[i].verdict != VERDICT_FAIL)
+            continue;
+        struct finding cause = f->items[i];
+        memmove(&f->items[front + 1], &f->items[front], (i - front) * sizeof(cause));
+        f->items[front++] = cause;
+    }
+}
+
 size_t findings_count(const struct findings *f, enum verdict verdict)
 {
     size_t count = 0;

@@ -39,6 +39,8 @@ struct findings {
 struct finding *findings_add(struct findings *findings, const char *check, enum verdict verdict,
                              const char *fmt, ...) CLI_PRINTF(4, 5);
 void findings_advise(struct finding *finding, const char *fmt, ...) CLI_PRINTF(2, 3);
+/* What failed among those from |from| on is the cause of what is before: it comes first. */
+void findings_causes_first(struct findings *findings, size_t from);
 size_t findings_count(const struct findings *findings, enum verdict verdict);
 /* "ok", "warn", "fail", "unseen". */
 const char *verdict_name(enum verdict verdict);

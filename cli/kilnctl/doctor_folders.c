@@ -188,18 +188,16 @@ static const char *setting_of(const struct folder_facts *d, char text[640])
     return text;
 }
 
-/* To drop some kernels is to write first: where nothing is free, only emptying the cache works. */
 static void advise_room(const struct folder_facts *d, enum verdict verdict, struct finding *finding)
 {
     char setting[640], smaller[160] = "";
     unsigned long long half = d->database_bytes >> 21; /* MiB */
-    if (verdict == VERDICT_FAIL && d->database_bytes > 0)
-        snprintf(smaller, sizeof(smaller),
-                 "; or empty the cache: kilnctl clear --all --yes (gc may not work: it has to "
-                 "write first)");
-    else if (half > 0)
-        snprintf(smaller, sizeof(smaller), "; or a smaller cache: kilnctl gc --to %lluM --yes",
-                 half);
+    bool is_full = verdict == VERDICT_FAIL && d->database_bytes > 0;
+    if (half > 0)
+        snprintf(smaller, sizeof(smaller), "; or a smaller cache: kilnctl gc --to %lluM --yes%s",
+                 half, is_full ? ", or an empty one: kilnctl clear --all --yes" : "");
+    else if (is_full)
+        snprintf(smaller, sizeof(smaller), "; or an empty cache: kilnctl clear --all --yes");
     findings_advise(finding,
                     "make room on that filesystem ('df -h' and 'df -i' show it)%s\n"
                     "or another folder: %s",

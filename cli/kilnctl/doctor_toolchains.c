@@ -183,7 +183,7 @@ static void try_all(const struct invocation *invocation, const struct json *list
     unsigned ends = 0;
     /* A client that has this set is not answered from what is stored: it is compiled, now. */
     setenv("KILN_DISABLE_CACHE", "1", 1);
-    if (session_open(invocation->common, "kilnctl", &client, &err)) {
+    if (session_open(invocation->common, "kilnctl", "off", &client, &err)) {
         findings_add(f, CHECK, VERDICT_UNSEEN, "%s", err.text);
         return;
     }

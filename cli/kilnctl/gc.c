@@ -78,13 +78,15 @@ const struct command command_gc = {
     .name = "gc",
     .words = "",
     .summary = "make room in the kernel store",
-    .help = "Gives the store's free space back to the filesystem.  With --stale, first drops what "
-            "compilers\n"
-            "made that are no longer here; with --to, what is worth least (cheap to make again, "
-            "long not\n"
-            "used, large) until the store takes no more than SIZE.  Pinned kernels stay.  Asks "
-            "first on a\n"
-            "terminal; elsewhere --yes is needed.",
+    .help =
+        "Gives the store's free space back to the filesystem.  With --stale, first drops what "
+        "compilers\n"
+        "made that are no longer here; with --to, what is worth least (cheap to make again, "
+        "long not\n"
+        "used, large) until the store takes no more than SIZE, beside the few megabytes that it "
+        "keeps free\n"
+        "for this on a full disk.  Pinned kernels stay.  Asks first on a terminal; elsewhere "
+        "--yes is needed.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct gc_options),

@@ -167,7 +167,7 @@ static void find_out_what_is_unavailable(struct call *call, struct kiln_client *
 static int run_command(struct call *call, struct kiln_error *err)
 {
     __attribute__((cleanup(kiln_client_auto))) struct kiln_client *client = NULL;
-    int rc = session_open(&call->common, "kilnctl", &client, err);
+    int rc = session_open(&call->common, "kilnctl", "off", &client, err);
     if (rc)
         return rc;
     struct invocation invocation = {

@@ -67,7 +67,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (!p.begun)
         return rc;
     if (!rc)
-        rc = prefetch_kept_judge(invocation, &kept, &p.report.not_stored, err);
+        rc = prefetch_kept_judge(invocation, &kept, &p.report, err);
     if (p.json)
         return print_json(&p, invocation, rc, err);
     prefetch_report_print(&p.report, stdout);

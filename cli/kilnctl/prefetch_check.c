@@ -96,18 +96,20 @@ static bool packages_may_serve(const struct invocation *invocation, const char *
     return false;
 }
 
-/* As HIP names devices; archs that it names without features are not here. */
+/* As HIP names devices: those with sramecc or xnack in LLVM's "User Guide for AMDGPU Backend"
+ * (table of processors).  Archs that have neither are named without features, and are not here. */
 static const struct arch_features {
     const char *arch, *usual;
 } with_features[] = {
     { "gfx906", ":sramecc+:xnack-" }, { "gfx908", ":sramecc+:xnack-" },
     { "gfx90a", ":sramecc+:xnack-" }, { "gfx940", ":sramecc+:xnack-" },
     { "gfx941", ":sramecc+:xnack-" }, { "gfx942", ":sramecc+:xnack-" },
-    { "gfx950", ":sramecc+:xnack-" }, { "gfx900", ":xnack-" },
-    { "gfx902", ":xnack-" },          { "gfx909", ":xnack-" },
-    { "gfx90c", ":xnack-" },          { "gfx1010", ":xnack-" },
-    { "gfx1011", ":xnack-" },         { "gfx1012", ":xnack-" },
-    { "gfx1013", ":xnack-" },
+    { "gfx950", ":sramecc+:xnack-" }, { "gfx801", ":xnack-" },
+    { "gfx810", ":xnack-" },          { "gfx900", ":xnack-" },
+    { "gfx902", ":xnack-" },          { "gfx904", ":xnack-" },
+    { "gfx909", ":xnack-" },          { "gfx90c", ":xnack-" },
+    { "gfx1010", ":xnack-" },         { "gfx1011", ":xnack-" },
+    { "gfx1012", ":xnack-" },         { "gfx1013", ":xnack-" },
 };
 
 const char *prefetch_note(const char *target, char text[PREFETCH_NOTE_MOST])

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define NAP_MS 20
-#define NAPS_MOST (10u * 60 * 1000 / NAP_MS) /* a disk that hangs */
+#define NAPS_MOST (10u * 60 * 1000 / NAP_MS) /* without progress: a disk that hangs */
 
 struct puts {
     uint64_t given, ended, lost;
@@ -17,13 +17,14 @@ struct puts {
 
 /* A user may have few administrative requests unanswered, and many ranks that prefetch at once. */
 static int ask_in_turn(const struct invocation *invocation, const char *request,
-                       struct json **ret_answer, struct kiln_error *err)
+                       const struct json *arguments, struct json **ret_answer,
+                       struct kiln_error *err)
 {
-    int rc = admin_ask(invocation, request, NULL, ret_answer, err);
+    int rc = admin_ask(invocation, request, arguments, ret_answer, err);
     for (unsigned naps = 0; rc == KILN_E_BUSY && naps < NAPS_MOST; naps++) {
         nap_ms(NAP_MS);
         *err = (struct kiln_error){ 0 };
-        rc = admin_ask(invocation, request, NULL, ret_answer, err);
+        rc = admin_ask(invocation, request, arguments, ret_answer, err);
     }
     return rc;
 }
@@ -32,7 +33,7 @@ static int read_puts(const struct invocation *invocation, struct puts *ret_puts,
                      struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *stats = NULL;
-    int rc = ask_in_turn(invocation, "stats", &stats, err);
+    int rc = ask_in_turn(invocation, "stats", NULL, &stats, err);
     if (rc)
         return rc;
     uint64_t lost = json_get_u64(stats, "puts_lost", 0);
@@ -57,7 +58,7 @@ static int wait_for_puts(const struct invocation *invocation, struct puts *ret_p
                          struct kiln_error *err)
 {
     int rc = read_puts(invocation, ret_puts, err);
-    uint64_t given = ret_puts->given;
+    uint64_t given = ret_puts->given, ended = ret_puts->ended;
     unsigned naps = 0;
     while (!rc && ret_puts->ended < given && ret_puts->given >= given) { /* less: it is another */
         if (naps++ == NAPS_MOST)
@@ -66,7 +67,31 @@ static int wait_for_puts(const struct invocation *invocation, struct puts *ret_p
                             NAPS_MOST / 1000 * NAP_MS);
         nap_ms(NAP_MS);
         rc = read_puts(invocation, ret_puts, err);
+        naps = ret_puts->ended > ended ? 0 : naps;
+        ended = ret_puts->ended;
     }
+    return rc;
+}
+
+/* Others lose kernels too, and a disk that is full now may have had room for ours. */
+static int count_not_stored(const struct invocation *invocation,
+                            const struct prefetch_report *report, uint64_t *ret_count,
+                            struct kiln_error *err)
+{
+    uint64_t count = 0;
+    int rc = KILN_E_OK;
+    for (size_t i = 0; !rc && i < report->in_memory_count; i++) {
+        KILN_AUTO(json) struct json *ask = json_object();
+        KILN_AUTO(json) struct json *shown = NULL;
+        json_set_text(ask, "key", report->in_memory[i]);
+        rc = ask_in_turn(invocation, "kernel_show", ask, &shown, err);
+        count += rc == KILN_E_NOT_FOUND;
+        if (rc == KILN_E_NOT_FOUND) {
+            *err = (struct kiln_error){ 0 };
+            rc = KILN_E_OK;
+        }
+    }
+    *ret_count = count;
     return rc;
 }
 
@@ -76,26 +101,22 @@ static int complain(const struct json *store, uint64_t lost, struct kiln_error *
     const char *why = json_get_text(store, "trouble", "kilnd's log says why");
     bool full = strcmp(json_get_text(store, "health", ""), "full") == 0;
     int code = full ? KILN_E_FULL : KILN_E_IO;
-    if (lost == 0)
-        return cli_fail(err, code, "kilnd keeps nothing new at the moment: %.400s", why);
     return cli_fail(err, code, "%s not stored, and gone when kilnd ends: %.400s",
                     units_kernels(lost, kernels), why);
 }
 
 int prefetch_kept_judge(const struct invocation *invocation, const struct prefetch_kept *kept,
-                        uint64_t *ret_lost, struct kiln_error *err)
+                        struct prefetch_report *report, struct kiln_error *err)
 {
     struct puts puts = { 0 };
     KILN_AUTO(json) struct json *status = NULL;
-    *ret_lost = 0;
     int rc = wait_for_puts(invocation, &puts, err);
-    uint64_t lost = puts.lost > kept->lost_before ? puts.lost - kept->lost_before : 0;
-    if (rc || (lost == 0 && puts.writable))
+    if (rc || (puts.lost <= kept->lost_before && puts.writable))
         return rc;
-    rc = ask_in_turn(invocation, "status", &status, err);
+    rc = ask_in_turn(invocation, "status", NULL, &status, err);
     const struct json *store = json_get(status, "store");
     if (rc || strcmp(json_get_text(store, "mode", "on"), "on") != 0)
         return rc;
-    *ret_lost = lost;
-    return complain(store, lost, err);
+    rc = count_not_stored(invocation, report, &report->not_stored, err);
+    return rc || report->not_stored == 0 ? rc : complain(store, report->not_stored, err);
 }

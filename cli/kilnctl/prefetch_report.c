@@ -11,6 +11,7 @@ void prefetch_report_done(struct prefetch_report *report)
         free(report->failures[i].log);
     }
     free(report->failures);
+    free(report->in_memory);
     free(report->keys);
     *report = (struct prefetch_report){ 0 };
 }
@@ -55,6 +56,21 @@ static bool is_new(struct prefetch_report *report, const char *key)
     return true;
 }
 
+static void note_in_memory(struct prefetch_report *report, const char *key)
+{
+    if (report->in_memory_count == report->in_memory_room) {
+        size_t room = report->in_memory_room ? 2 * report->in_memory_room : 64;
+        char(*more)[65] = realloc(report->in_memory, room * sizeof(*more));
+        if (!more) {
+            report->incomplete = true;
+            return;
+        }
+        report->in_memory = more;
+        report->in_memory_room = room;
+    }
+    snprintf(report->in_memory[report->in_memory_count++], sizeof(*report->in_memory), "%s", key);
+}
+
 void prefetch_report_plan(struct prefetch_report *report, const struct kiln_plan *plan)
 {
     report->done++;
@@ -63,6 +79,8 @@ void prefetch_report_plan(struct prefetch_report *report, const struct kiln_plan
             continue;
         int tier = kiln_plan_object_tier(plan, i);
         tier_count(&report->tiers, tier);
+        if (tier == KILN_TIER_COMPILED || tier == KILN_TIER_HOT)
+            note_in_memory(report, kiln_plan_object_key(plan, i));
         if (tier == KILN_TIER_COMPILED)
             report->compile_s += (double)kiln_plan_object_compile_ns(plan, i) / 1e9;
     }

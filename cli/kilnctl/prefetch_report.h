@@ -29,6 +29,8 @@ struct prefetch_report {
     size_t recorded;                   /* of the failures; all but for lack of memory */
     char (*keys)[65];                  /* owned: open-addressing table of the kernels counted */
     size_t key_slots;
+    char (*in_memory)[65]; /* owned: those that kilnd had in memory alone, as far as was told */
+    size_t in_memory_count, in_memory_room;
     bool incomplete; /* out of memory: some failures or kernels could not be recorded */
 };
 

@@ -49,7 +49,9 @@ static void add_hits(struct columns *all, const struct json *sample, bool is_cur
 {
     char when[UNITS_TEXT_MOST], count[UNITS_TEXT_MOST];
     struct chart_column column = place(sample, is_current);
-    double sum = column.layers[TIERS] = json_get_number(sample, "misses", 0);
+    const struct json *reasons = json_get(sample, "miss_reasons");
+    double sum = column.layers[TIERS] =
+        json_get_number(sample, "misses", 0) - json_get_number(reasons, "uncached", 0);
     for (int i = 0; i < TIERS; i++)
         sum += column.layers[i] = json_get_number(json_get(sample, "hits"), tiers[i], 0);
     for (int i = 0; i < CHART_LAYERS && sum > 0; i++)

@@ -75,15 +75,19 @@ static void tile(FILE *out, const char *value, const char *what)
     fputs("</li>", out);
 }
 
+/* What is made ahead, or was not to be looked for (as doctor's are not), is no job's miss. */
 static void tile_hits(const struct report *r, FILE *out)
 {
     char text[UNITS_TEXT_MOST] = "\xe2\x80\x93"; /* an en dash: nothing was asked for yet */
-    double hits = 0, misses = json_get_number(r->stats, "misses", 0);
+    double hits = -json_get_number(r->stats, "prefetch_hits", 0);
+    double misses = json_get_number(r->stats, "misses", 0) -
+                    json_get_number(r->stats, "misses_prefetch", 0) -
+                    json_get_number(r->stats, "misses_uncached", 0);
     for (const struct json *j = json_first(json_get(r->stats, "hits")); j; j = json_next(j))
         hits += json_as_number(j, 0);
     if (hits + misses > 0)
         snprintf(text, sizeof(text), "%.1f %%", 100 * hits / (hits + misses));
-    tile(out, text, "of kernels found, since kilnd started");
+    tile(out, text, "of the kernels that jobs asked for found, since kilnd started");
 }
 
 static void write_tiles(const struct report *r, FILE *out)

@@ -35,7 +35,7 @@ static const struct {
     const char *name, *what;
 } reasons[] = {
     { "new", "Nobody had asked for it before, or it had been evicted" },
-    { "uncached", "The job asked for it to be compiled again" },
+    { "uncached", "To be compiled anew: a job asked for that, or kilnctl doctor" },
     { "remembered", "It failed to compile a while ago" },
     { "unknown", "Asked for by key or name alone, and nobody had it" },
     { "refused", "A limit was reached, or no compiler was to be had" },
@@ -48,7 +48,9 @@ void report_misses(const struct report *r, FILE *out)
     char count[UNITS_TEXT_MOST];
     const struct json *by = json_get(r->history, "miss_reasons");
     double all = json_get_number(r->history, "misses", 0);
-    section(out, "Misses by reason", "Kernels that no tier had, since kilnd started.");
+    section(out, "Misses by reason",
+            "Kernels that jobs asked for and no tier had, since kilnd started. What a prefetch had "
+            "made is not among them.");
     if (!(all > 0)) {
         fputs("<p class=\"none\">None so far.</p></section>\n", out);
         return;

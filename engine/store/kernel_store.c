@@ -62,6 +62,7 @@ enum kiln_code store_open_all(struct kernel_store *store, struct kiln_err *err)
     store->giving_back = true; /* what a killed process left to do */
     store_check_forget(store);
     store_copies_count(store);
+    store_reserve_find(store);
     return KILN_OK;
 }
 
@@ -149,7 +150,10 @@ static struct kernel_store *create(const struct kernel_store_options *options)
         store->path = NULL; /* asprintf leaves it undefined */
     if (asprintf(&store->log_path, "%s/" STORE_LOG, options->directory) < 0)
         store->log_path = NULL;
-    return store->directory && store->path && store->log_path ? KILN_TAKE(store) : NULL;
+    if (asprintf(&store->reserve_path, "%s/" STORE_RESERVE, options->directory) < 0)
+        store->reserve_path = NULL;
+    bool whole = store->directory && store->path && store->log_path && store->reserve_path;
+    return whole ? KILN_TAKE(store) : NULL;
 }
 
 void kernel_store_set_limits(struct kernel_store *store, uint64_t limit_bytes,
@@ -188,6 +192,7 @@ void kernel_store_destroy(struct kernel_store *store)
     store_folder_close(store);
     pthread_cond_destroy(&store->returned);
     pthread_mutex_destroy(&store->mutex);
+    free(store->reserve_path);
     free(store->log_path);
     free(store->path);
     free(store->directory);
@@ -217,23 +222,22 @@ static bool is_damaged(struct kernel_store *store)
         bytes > DOUBTED_MOST)
         return true;
     struct kiln_err ignored = KILN_ERR_INIT;
-    bool row = false;
-    QUERY_AUTO struct query q = query_of(store->writer, KERNEL_CHECK);
-    enum kiln_code rc = query_step(&q, &row, &ignored);
-    if (rc && rc != KILN_CORRUPT)
+    struct kernel_check check = { .checked = false };
+    if (store_check_pages(store->writer, &check, &ignored) != KILN_OK)
         return false; /* not known: the next write looks again */
-    if (rc || !row || strcmp(query_text(&q, 0), "ok") != 0)
+    if (check.damage[0])
         return true;
     store->doubts++;
     atomic_store(&store->file_damaged, false);
     return false;
 }
 
-/* What SQLite opened while the disk was read-only stays so for it, whatever becomes of the disk. */
-static bool may_be_writable_again(const struct kernel_store *store)
+/* What was asked for is done, whatever becomes of that: the next write goes on with it. */
+static void give_back(struct kernel_store *store)
 {
-    return store->health.state == KERNEL_HEALTH_READ_ONLY &&
-           faccessat(store->folder, ".", W_OK, 0) == 0;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (store_give_back(store, &ignored) != KILN_OK)
+        store->giving_back = true;
 }
 
 static enum kiln_code run(struct kernel_store *store, store_work work, void *context,
@@ -241,10 +245,12 @@ static enum kiln_code run(struct kernel_store *store, store_work work, void *con
 {
     enum kiln_code rc = KILN_OK;
     /* Looking costs 2 us, a put 200. */
-    if (!store->writer || !store_file_is_in_place(store) || may_be_writable_again(store))
+    if (!store->writer || !store_file_is_in_place(store))
         rc = store_start_anew(store, /* damage= */ NULL, err);
     else if (is_damaged(store))
         rc = store_start_anew(store, "a look-up met a damaged page", err);
+    if (!rc && store->sparing) /* what the log has needs room too */
+        rc = db_checkpoint_now(store->writer, err);
     if (rc)
         return rc;
     rc = work(store, context, err);
@@ -256,17 +262,33 @@ static enum kiln_code run(struct kernel_store *store, store_work work, void *con
         if (!rc)
             rc = work(store, context, err);
     }
-    return rc ? rc : store_give_back(store, err);
+    if (!rc)
+        give_back(store);
+    return rc;
+}
+
+static enum kiln_code run_sparing(struct kernel_store *store, store_work work, void *context,
+                                  struct kiln_err *err)
+{
+    store->sparing = true;
+    enum kiln_code rc = run(store, work, context, err);
+    store->sparing = false;
+    return rc;
 }
 
 enum kiln_code store_write(struct kernel_store *store, enum store_wish wish, store_work work,
                            void *context, struct kiln_err *err)
 {
     if (store->mode != KERNEL_STORE_ON)
-        return wish == STORE_ASKED ? refuse_by_mode(store, err) : KILN_OK;
+        return wish == STORE_UNASKED ? KILN_OK : refuse_by_mode(store, err);
     if (wish == STORE_UNASKED && store_health_drops(store))
         return KILN_OK;
     enum kiln_code rc = run(store, work, context, err);
+    bool spares = rc == KILN_FULL && wish == STORE_MAKES_ROOM && store_reserve_release(store);
+    if (spares)
+        rc = run_sparing(store, work, context, err);
+    if (!rc)
+        store_reserve_keep(store, spares);
     return store_health_note(store, wish, rc, err);
 }
 

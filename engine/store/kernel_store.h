@@ -94,11 +94,12 @@ struct kernel_usage {
     uint64_t stored_bytes; /* of objects, compressed */
     uint64_t raw_bytes;    /* of objects */
     uint64_t limit_bytes;  /* for taken_bytes */
-    uint64_t taken_bytes;  /* blocks of kernels.db, its log, and a damaged copy moved aside */
-    uint64_t kernels;      /* keys */
-    uint64_t pinned;       /* keys */
-    uint64_t quarantined;  /* rows that failed their check and are kept, the packages' too */
-    uint64_t row_bytes;    /* what the rows about them are counted as, in quotas */
+    uint64_t
+        taken_bytes;  /* blocks of kernels.db, its log, a damaged copy moved aside, the reserve */
+    uint64_t kernels; /* keys */
+    uint64_t pinned;  /* keys */
+    uint64_t quarantined; /* rows that failed their check and are kept, the packages' too */
+    uint64_t row_bytes;   /* what the rows about them are counted as, in quotas */
 };
 
 /* Refuses a network filesystem (KILN_UNSUPPORTED, saying what to set) and a folder that another
@@ -302,14 +303,14 @@ struct kernel_gc {
     const struct digest *toolchains; /* identities of those still here */
     size_t toolchain_count;
     bool shrink;       /* evicts, least worth first, until at most |to_bytes| are taken */
-    uint64_t to_bytes; /* blocks on the disk */
+    uint64_t to_bytes; /* blocks on the disk, beside the reserve */
     bool dry_run;      /* only tells; what |shrink| would take is an estimate */
 };
 
 struct kernel_gc_result {
     uint64_t stale_kernels, stale_bytes;     /* bytes: of objects, compressed */
     uint64_t evicted_kernels, evicted_bytes; /* with their rows */
-    uint64_t taken_before, taken_after;      /* blocks; after a dry run both are the same */
+    uint64_t taken_before, taken_after;      /* likewise; after a dry run both are the same */
     bool missed; /* more than |to_bytes| stays: pinned kernels, or the file's own tables */
 };
 

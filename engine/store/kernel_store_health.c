@@ -11,8 +11,6 @@
  * nobody should wait long for a disk that has room again. */
 #define RETRY_FIRST_NS 250000000u
 #define RETRY_MOST_NS 8000000000u
-/* Less room than this on the disk, and the next write is likely to fail again. */
-#define ROOM_LEAST (1u << 20)
 
 const char *kernel_health_name(enum kernel_health_state state)
 {
@@ -89,7 +87,8 @@ static bool note_failure(struct kernel_store *store, enum kernel_health_state st
 /* A small write may find room in the log where the next kernel would find none. */
 static bool has_room(const struct kernel_store *store)
 {
-    uint64_t wanted = store->wanted_bytes > ROOM_LEAST ? store->wanted_bytes : ROOM_LEAST;
+    uint64_t wanted =
+        store->wanted_bytes > STORE_ROOM_LEAST ? store->wanted_bytes : STORE_ROOM_LEAST;
     struct statvfs fs;
     return statvfs(store->directory, &fs) != 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= wanted;
 }

@@ -76,10 +76,7 @@ enum kiln_code kernel_store_history(struct kernel_store *store, uint64_t since, 
     query_bind_u64(&q, 1, store_time(since));
     query_bind_u64(&q, 2, step_s ? store_time(step_s) : 1);
     query_bind_u64(&q, 3, most);
-    for (bool row = true; !rc && row;) {
-        rc = query_step(&q, &row, err);
-        if (rc || !row)
-            break;
+    while (query_next(&q, &rc, err)) {
         struct kernel_sample sample = { .time = query_u64(&q, 1), .span_s = query_u64(&q, 2) };
         for (int i = 0; i < HISTORY_COLUMNS; i++)
             sample.values[i] = query_u64(&q, 3 + i);
@@ -99,12 +96,6 @@ enum kiln_code kernel_store_slowest(struct kernel_store *store, const uint32_t *
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_SLOWEST);
     query_bind_i64(&q, 1, uid ? (int64_t)*uid : -1);
     query_bind_u64(&q, 2, most);
-    for (bool row = true; !rc && row;) {
-        rc = query_step(&q, &row, err);
-        if (rc || !row)
-            break;
-        struct kernel_record record = store_record(&q);
-        each(context, &record);
-    }
+    rc = store_tell_records(&q, each, context, err);
     return store_note_read(store, rc);
 }

@@ -80,6 +80,7 @@ struct clearing {
     const struct kernel_filter *filter;
     uint64_t count;
     uint64_t bytes;
+    bool counted; /* a try before has: what it removed counts, too */
 };
 
 static bool matches_everything(const struct kernel_filter *f)
@@ -96,7 +97,10 @@ static bool matches_everything(const struct kernel_filter *f)
 static enum kiln_code clear_work(struct kernel_store *store, void *context, struct kiln_err *err)
 {
     struct clearing *c = context;
-    enum kiln_code rc = store_count_matches(store->writer, c->filter, &c->count, &c->bytes, err);
+    enum kiln_code rc = KILN_OK;
+    if (!c->counted)
+        rc = store_count_matches(store->writer, c->filter, &c->count, &c->bytes, err);
+    c->counted = !rc;
     if (!rc && c->count)
         rc = store_remove_matches(store, c->filter, err);
     if (rc == KILN_FULL && matches_everything(c->filter))
@@ -121,8 +125,8 @@ enum kiln_code kernel_store_clear(struct kernel_store *store, const struct kerne
                                   struct kiln_err *err)
 {
     struct clearing c = { .filter = filter };
-    enum kiln_code rc =
-        dry_run ? count_only(store, &c, err) : store_write(store, STORE_ASKED, clear_work, &c, err);
+    enum kiln_code rc = dry_run ? count_only(store, &c, err)
+                                : store_write(store, STORE_MAKES_ROOM, clear_work, &c, err);
     if (store_advise_room(store, rc, err))
         return kiln_while(err, "clearing the kernel cache");
     *ret_count = c.count;

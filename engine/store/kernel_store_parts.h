@@ -20,6 +20,7 @@
  *   kernel_store_evict.c       which kernels go first; counters that went wrong
  *   kernel_store_space.c       what the files take on the disk; giving some back
  *   kernel_store_room.c        room for a put, below the limit; tidy
+ *   kernel_store_reserve.c     room for gc and clear on a full disk
  *   kernel_store_gc.c          gc
  *   kernel_store_ledger.c      what hits saved, and who fills the store (kernel_figures.h)
  *   kernel_store_check.c       whether the file as a whole is sound
@@ -36,6 +37,7 @@
 
 #define STORE_FILE "kernels.db"
 #define STORE_LOG STORE_FILE "-wal"
+#define STORE_RESERVE "kernels.reserve"
 
 enum kernel_statement {
 #define KERNEL_STATEMENT(name, text) KERNEL_##name,
@@ -74,6 +76,7 @@ struct kernel_store {
     char *directory;              /* owned */
     char *path;                   /* owned: of kernels.db */
     char *log_path;               /* owned: of its write-ahead log */
+    char *reserve_path;           /* owned: of what is kept free for gc and clear */
     _Atomic uint64_t limit_bytes; /* both may change at any time: kernel_store_set_limits */
     _Atomic uint64_t quota_bytes_uid;
     enum kernel_store_mode mode;
@@ -99,6 +102,9 @@ struct kernel_store {
     uint64_t retry_at_ns;     /* while writing is off: not before */
     uint64_t retry_after_ns;  /* how long the wait was */
     uint64_t wanted_bytes;    /* what did not fit on the disk */
+    uint64_t reserve_bytes;   /* of the reserve, as far as is known */
+    bool reserve_refused;     /* the disk has room and none for the reserve */
+    bool sparing;             /* the reserve was given up: as little as can be at a time */
     unsigned doubts;          /* damage that look-ups met and SQLite did not find */
 
     atomic_bool file_damaged;   /* seen by a reader: the next write starts anew */
@@ -183,16 +189,22 @@ void store_copies_forget(struct kernel_store *store);
 
 /* Damage was seen, or there is another file: whether it is sound is not known any more. */
 void store_check_forget(struct kernel_store *store);
+/* Looks at all of the file; once more where it finds damage: a disk that fails to read once has not
+ * damaged it. */
+KILN_MUST_CHECK enum kiln_code store_check_pages(struct db *db, struct kernel_check *check,
+                                                 struct kiln_err *err);
 
 /* ---- writing ---- */
 
 enum store_wish {
-    STORE_ASKED,   /* somebody waits for the outcome: tried each time, failures are returned */
-    STORE_UNASKED, /* nobody does: dropped with KILN_OK while writing is off */
+    STORE_ASKED,      /* somebody waits for the outcome: tried each time, failures are returned */
+    STORE_MAKES_ROOM, /* the same; may use the reserve where the disk is full */
+    STORE_UNASKED,    /* nobody does: dropped with KILN_OK while writing is off */
 };
 
-/* Runs |work| on the writer.  Where the file was removed a new one is made first; where it turns
- * out damaged it is moved aside, an empty one made, and |work| run once more. */
+/* Runs |work| on the writer; twice, where that makes room and the disk is full.  Where the file was
+ * removed a new one is made first; where it turns out damaged it is moved aside, an empty one made,
+ * and |work| run once more. */
 typedef enum kiln_code (*store_work)(struct kernel_store *store, void *context,
                                      struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum store_wish wish,
@@ -241,6 +253,11 @@ bool store_to_digest(struct bytes bytes, struct digest *ret_digest);
 /* The record in RECORD_COLUMNS; texts are borrowed from the query. */
 #define RECORD_COLUMN_COUNT 22
 struct kernel_record store_record(const struct query *q);
+/* Those of a query that is bound. */
+KILN_MUST_CHECK enum kiln_code store_tell_records(struct query *q,
+                                                  void (*each)(void *,
+                                                               const struct kernel_record *),
+                                                  void *context, struct kiln_err *err);
 void store_bind_filter(struct query *q, const struct kernel_filter *filter);
 /* scope as it is stored: -1 is everyone. */
 int64_t store_scope_number(uint64_t scope);
@@ -294,6 +311,8 @@ KILN_MUST_CHECK enum kiln_code store_find_hog(struct kernel_store *store, uint32
 KILN_MUST_CHECK enum kiln_code store_mend(struct kernel_store *store, struct kiln_err *err);
 
 #define STORE_PAGE 4096u
+/* Less room than this on the disk, and the next write is likely to fail. */
+#define STORE_ROOM_LEAST (1u << 20)
 
 struct store_space { /* bytes */
     uint64_t file;   /* pages, those in the log too */
@@ -304,6 +323,19 @@ KILN_MUST_CHECK enum kiln_code store_measure(struct kernel_store *store,
                                              struct store_space *ret_space, struct kiln_err *err);
 /* What the log may take of the limit. */
 uint64_t store_log_share(uint64_t limit);
+
+/* Blocks that are kept with nothing in them, under such a limit; what the log may take of them when
+ * they are needed. */
+uint64_t store_reserve_size(uint64_t limit);
+uint64_t store_sparing_share(uint64_t limit);
+/* What they are now. */
+uint64_t store_reserve_bytes(const struct kernel_store *store);
+/* After opening: what an earlier process kept. */
+void store_reserve_find(struct kernel_store *store);
+/* After a write: makes it, of the right size, where disk and limit have room. */
+void store_reserve_keep(struct kernel_store *store, bool was_used);
+/* Gives it to the disk; false where there was none. */
+bool store_reserve_release(struct kernel_store *store);
 /* Cuts a log that has more than |most| bytes. */
 KILN_MUST_CHECK enum kiln_code store_bound_log(struct kernel_store *store, uint64_t most,
                                                struct kiln_err *err);
@@ -325,7 +357,8 @@ uint64_t store_need(uint64_t stored_size, uint64_t texts_size);
  * and gives them back. */
 KILN_MUST_CHECK enum kiln_code store_cut(struct kernel_store *store, uint64_t want, uint64_t most,
                                          struct kiln_err *err);
-/* Evicts until the files take at most |most| bytes, or only pinned kernels are left. */
+/* Evicts until the files take at most |most| bytes, the reserve aside, or only pinned kernels are
+ * left. */
 KILN_MUST_CHECK enum kiln_code store_shrink_to(struct kernel_store *store, uint64_t most,
                                                uint64_t *ret_evicted, struct kiln_err *err);
 /* To a failure of what was to make room: what does make some, where the disk has none. */
@@ -333,7 +366,8 @@ enum kiln_code store_advise_room(const struct kernel_store *store, enum kiln_cod
                                  struct kiln_err *err);
 /* After a write: gives some of the pages back that evicted kernels left. */
 KILN_MUST_CHECK enum kiln_code store_give_back(struct kernel_store *store, struct kiln_err *err);
-/* Blocks of kernels.db, its log, and damaged copies. */
+/* Blocks of kernels.db, its log, and damaged copies; and with those of the reserve. */
+uint64_t store_files_bytes(const struct kernel_store *store);
 uint64_t store_taken_bytes(const struct kernel_store *store);
 #define STORE_SIZE_TEXT 24
 /* "38.6 KiB", in |text|. */

@@ -183,6 +183,18 @@ enum kiln_code kernel_store_show(struct kernel_store *store, const struct digest
     return tell_one(store, &q, each, context, err);
 }
 
+enum kiln_code store_tell_records(struct query *q,
+                                  void (*each)(void *, const struct kernel_record *), void *context,
+                                  struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    while (query_next(q, &rc, err)) {
+        struct kernel_record record = store_record(q);
+        each(context, &record);
+    }
+    return rc;
+}
+
 enum kiln_code kernel_store_list(struct kernel_store *store, const struct kernel_filter *filter,
                                  const struct digest *after, size_t count,
                                  void (*each)(void *, const struct kernel_record *), void *context,
@@ -196,13 +208,7 @@ enum kiln_code kernel_store_list(struct kernel_store *store, const struct kernel
     query_bind_bytes(&q, 1, after ? digest_view(after) : (struct bytes){ 0 });
     store_bind_filter(&q, filter);
     query_bind_u64(&q, 5, count);
-    for (bool row = true; !rc && row;) {
-        rc = query_step(&q, &row, err);
-        if (rc || !row)
-            break;
-        struct kernel_record record = store_record(&q);
-        each(context, &record);
-    }
+    rc = store_tell_records(&q, each, context, err);
     return store_note_read(store, rc);
 }
 
@@ -244,11 +250,8 @@ enum kiln_code kernel_store_match(struct kernel_store *store, const char *prefix
     query_bind_u64(&q, 3, most);
     query_bind_i64(&q, 4, uid ? (int64_t)*uid : -1);
     size_t found = 0;
-    for (bool row = true; !rc && row && found < most;) {
-        rc = query_step(&q, &row, err);
-        if (!rc && row && store_to_digest(query_bytes(&q, 0), &ret_keys[found]))
-            found++;
-    }
+    while (found < most && query_next(&q, &rc, err))
+        found += store_to_digest(query_bytes(&q, 0), &ret_keys[found]);
     if (!rc)
         *ret_count = found;
     return store_note_read(store, rc);
@@ -310,11 +313,8 @@ enum kiln_code kernel_store_usage_by_uid(struct kernel_store *store,
     if (rc || !reader)
         return rc;
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_USAGE_BY_UID);
-    for (bool row = true; !rc && row;) {
-        rc = query_step(&q, &row, err);
-        if (!rc && row)
-            each(context, (uint32_t)query_u64(&q, 0), query_u64(&q, 1), query_u64(&q, 2));
-    }
+    while (query_next(&q, &rc, err))
+        each(context, (uint32_t)query_u64(&q, 0), query_u64(&q, 1), query_u64(&q, 2));
     return store_note_read(store, rc);
 }
 
@@ -328,10 +328,9 @@ enum kiln_code kernel_store_probes(struct kernel_store *store,
     if (rc || !reader)
         return rc;
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_PROBES);
-    for (bool row = true; !rc && row;) {
-        rc = query_step(&q, &row, err);
+    while (query_next(&q, &rc, err)) {
         struct digest id;
-        if (!rc && row && store_to_digest(query_bytes(&q, 0), &id))
+        if (store_to_digest(query_bytes(&q, 0), &id))
             each(context, &id, query_text(&q, 1), query_u64(&q, 2) != 0, query_text(&q, 3));
     }
     return store_note_read(store, rc);

@@ -162,6 +162,7 @@ enum kiln_code store_start_anew(struct kernel_store *store, const char *damage,
     if (store->removed && !*notice)
         say_removed(store, notice);
     store->removed = false;
+    store->doubts = 0; /* they were of connections that are gone, or of another file */
     atomic_store(&store->file_damaged, false);
     if (*notice)
         store_say(store, KERNEL_NOTICE_REPLACED, notice);

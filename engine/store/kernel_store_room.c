@@ -235,9 +235,11 @@ enum kiln_code store_make_room(struct kernel_store *store, uint64_t need,
                                struct kiln_err *err)
 {
     *ret_room = (struct store_room){ 0 };
-    uint64_t share = store_log_share(store->limit_bytes), log_need = need + TOUCHED;
+    uint64_t limit = store->limit_bytes;
+    uint64_t share = store_log_share(limit), log_need = need + TOUCHED;
     uint64_t reserve = log_need > share ? log_need : share;
-    uint64_t most = store->limit_bytes > reserve ? store->limit_bytes - reserve : 0;
+    uint64_t rest = limit - store_reserve_size(limit);
+    uint64_t most = rest > reserve ? rest - reserve : 0;
     uint64_t copies = atomic_load(&store->copies_bytes);
     struct store_space s;
     enum kiln_code rc = store_bound_log(store, reserve - log_need, err);
@@ -276,13 +278,13 @@ static enum kiln_code shrink_round(struct kernel_store *store, uint64_t used_mos
 enum kiln_code store_shrink_to(struct kernel_store *store, uint64_t most, uint64_t *ret_evicted,
                                struct kiln_err *err)
 {
-    if (store_taken_bytes(store) > most)
+    if (store_files_bytes(store) > most)
         store_copies_forget(store);
     uint64_t used_most = most;
     bool none_left = false;
     enum kiln_code rc = store_cut(store, 0, UINT64_MAX, err);
     for (unsigned i = 0; !rc && i < ROUNDS_MOST && !none_left; i++) {
-        uint64_t taken = store_taken_bytes(store);
+        uint64_t taken = store_files_bytes(store);
         if (taken <= most)
             break;
         if (i > 0)

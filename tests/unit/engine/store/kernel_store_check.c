@@ -5,18 +5,32 @@
 #include "tests/support/test.h"
 
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* Of kernels.db: a transaction takes about a dozen kernels. */
+#define SMALL_BATCHES (8u << 20)
 
 static unsigned looks; /* SQLite's, at the whole file */
 
 struct query __real_query_of(struct db *db, size_t statement);
 struct query __wrap_query_of(struct db *db, size_t statement);
 
+/* The use of a statement, counted from 1, that finds the file damaged; 0: none. */
+static struct {
+    size_t statement;
+    unsigned use;
+} damages;
+
 struct query __wrap_query_of(struct db *db, size_t statement)
 {
     looks += statement == KERNEL_CHECK;
-    return __real_query_of(db, statement);
+    struct query q = __real_query_of(db, statement);
+    if (damages.use > 0 && damages.statement == statement && --damages.use == 0)
+        q.failed = SQLITE_CORRUPT;
+    return q;
 }
 
 static uint64_t later_ns; /* than it is */
@@ -143,6 +157,125 @@ static void damage_that_is_seen_and_another_file_are_looked_at_anew(void **state
     assert_int_equal(looks, 3);
 }
 
+/* ---- damage that a look-up met ---- */
+
+/* So many reads of pages behind the first ones bring rubbish: SQLite's, too. */
+static unsigned rubbish_reads;
+#define FIRST_PAGES (8 * 4096)
+
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are reserved
+__attribute__((visibility("default"))) ssize_t pread64(int fd, void *to, size_t size, off64_t at)
+{
+    ssize_t got = (ssize_t)syscall(SYS_pread64, fd, to, size, at);
+    if (rubbish_reads > 0 && got == 4096 && at >= FIRST_PAGES) {
+        rubbish_reads--;
+        memset(to, 0xa5, (size_t)got);
+    }
+    return got;
+}
+
+/* A store that has its kernels in the file, and nothing of them in memory. */
+static void store_many(struct fixture *f)
+{
+    for (unsigned n = 1; n < 40; n++)
+        stored(f, (struct kernel){ .number = n, .size = 4096 });
+    close_store(f);
+    must(reopen(f, ROOMY), f->err);
+}
+
+static void damage_that_is_not_there_any_more_moves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    store_many(f);
+    for (unsigned times = 1; times < 4; times++) {
+        atomic_store(&f->store->file_damaged, true); /* as a reader does */
+        stored(f, (struct kernel){ .number = 100 + times, .size = 100 });
+        assert_int_equal(f->store->doubts, times);
+        assert_false(atomic_load(&f->store->file_damaged));
+    }
+    assert_int_equal(files(f, "kernels.db.damaged"), 0);
+    assert_true(holds(f, 1));
+}
+
+static void a_disk_that_reads_rubbish_once_while_the_file_is_looked_at_moves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    store_many(f);
+    atomic_store(&f->store->file_damaged, true);
+    rubbish_reads = 1;
+    stored(f, (struct kernel){ .number = 100, .size = 100 });
+    assert_int_equal(rubbish_reads, 0);
+    assert_int_equal(files(f, "kernels.db.damaged"), 0);
+    assert_true(holds(f, 1));
+    assert_true(holds(f, 39));
+}
+
+static void after_so_many_doubts_the_look_up_is_believed(void **state)
+{
+    struct fixture *f = *state;
+    store_many(f);
+    unsigned doubts = 0;
+    while (files(f, "kernels.db.damaged") == 0) {
+        doubts++;
+        atomic_store(&f->store->file_damaged, true);
+        stored(f, (struct kernel){ .number = 100, .size = 100 });
+        assert_true(doubts < 100);
+    }
+    assert_int_equal(doubts, 17);
+    assert_int_equal(f->store->doubts, 0); /* the new file begins without */
+    assert_false(holds(f, 1));
+    assert_true(holds(f, 100));
+}
+
+static void doubts_are_those_of_one_file(void **state)
+{
+    struct fixture *f = *state;
+    store_many(f);
+    atomic_store(&f->store->file_damaged, true);
+    stored(f, (struct kernel){ .number = 100, .size = 100 });
+    assert_int_equal(f->store->doubts, 1);
+    assert_int_equal(unlink(f->file), 0);
+    stored(f, (struct kernel){ .number = 101, .size = 100 });
+    assert_int_equal(f->store->doubts, 0);
+}
+
+/* ---- what is tried again ---- */
+
+static void a_clearing_that_is_tried_again_tells_all_that_it_removed(void **state)
+{
+    struct fixture *f = *state;
+    const struct kernel_filter all = { .target = NULL };
+    uint64_t count = 0, bytes = 0;
+    must(reopen(f, SMALL_BATCHES), f->err);
+    for (unsigned n = 1; n <= 40; n++)
+        stored(f, (struct kernel){ .number = n, .size = 100 });
+    damages.statement = KERNEL_REMOVE_MATCHES;
+    damages.use = 2; /* a batch is gone by then */
+    must(kernel_store_clear(f->store, &all, /* dry_run= */ false, &count, &bytes, &f->err), f->err);
+    assert_int_equal(damages.use, 0);
+    assert_int_equal(count, 40);
+    assert_int_equal(usage(f).kernels, 0);
+    assert_int_equal(files(f, "kernels.db.damaged"), 0);
+}
+
+static void what_was_done_is_done_though_no_page_could_be_given_back(void **state)
+{
+    struct fixture *f = *state;
+    struct digest key = key_of(1);
+    stored(f, (struct kernel){ .number = 1, .size = 100000 });
+    stored(f, (struct kernel){ .number = 2, .size = 100 });
+    damages.statement = KERNEL_GIVE_BACK;
+    damages.use = 1;
+    must(kernel_store_remove(f->store, &key, &f->err), f->err);
+    assert_int_equal(damages.use, 0);
+    assert_true(f->store->giving_back); /* the next writes go on with it */
+    stored(f, (struct kernel){ .number = 3, .size = 100 });
+    stored(f, (struct kernel){ .number = 4, .size = 100 });
+    assert_false(f->store->giving_back);
+    assert_true(holds(f, 2));
+    assert_int_equal(files(f, "kernels.db.damaged"), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -155,6 +288,12 @@ int main(void)
         TEST(what_was_found_lately_is_told_again_without_looking),
         TEST(damage_that_was_found_is_told_again),
         TEST(damage_that_is_seen_and_another_file_are_looked_at_anew),
+        TEST(damage_that_is_not_there_any_more_moves_nothing),
+        TEST(a_disk_that_reads_rubbish_once_while_the_file_is_looked_at_moves_nothing),
+        TEST(after_so_many_doubts_the_look_up_is_believed),
+        TEST(doubts_are_those_of_one_file),
+        TEST(a_clearing_that_is_tried_again_tells_all_that_it_removed),
+        TEST(what_was_done_is_done_though_no_page_could_be_given_back),
     };
     return cmocka_run_group_tests_name("kernel_store_check", tests, NULL, NULL);
 }
