@@ -44,7 +44,10 @@ static const struct {
     [LOG_LEVEL_DEBUG] = { "debug", 7 },
 };
 
+typedef void (*log_sink)(enum log_level level, const char *message);
+
 static atomic_int threshold = LOG_LEVEL_INFO;
+static _Atomic(log_sink) taker;                           /* NULL: what is below */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static struct log_limit limits[LOG_EVENTS];
 static enum log_format form = LOG_FORMAT_TEXT;
@@ -52,6 +55,11 @@ static bool for_stream;  /* of text: journald reads it */
 static int journal = -1; /* owned: its socket */
 
 void log_set_level(enum log_level most) { atomic_store(&threshold, (int)most); }
+
+void log_set_sink(void (*sink)(enum log_level level, const char *message))
+{
+    atomic_store(&taker, sink);
+}
 
 static void set_sink(enum log_format format, bool is_stream, int socket)
 {
@@ -159,6 +167,11 @@ void log_event(enum log_event event, const struct log_fields *fields, const char
     va_start(args, fmt);
     vsnprintf(message, sizeof(message), fmt, args);
     va_end(args);
+    log_sink sink = atomic_load(&taker);
+    if (sink) {
+        sink(events[event].level, message);
+        return;
+    }
     uint64_t now_ns = clock_monotonic_ns();
     pthread_mutex_lock(&mutex);
     tell_withheld(event, now_ns);
@@ -176,6 +189,11 @@ void log_debug(const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(message, sizeof(message), fmt, args);
     va_end(args);
+    log_sink sink = atomic_load(&taker);
+    if (sink) {
+        sink(LOG_LEVEL_DEBUG, message);
+        return;
+    }
     const struct log_record record = { .level = levels[LOG_LEVEL_DEBUG].name,
                                        .priority = levels[LOG_LEVEL_DEBUG].priority,
                                        .message = message,

@@ -40,6 +40,10 @@ void log_set_level(enum log_level most);
  * with lines of text where it cannot be reached, and says so. */
 KILN_MUST_CHECK enum kiln_code log_set_format(enum log_format format, struct kiln_err *err);
 
+/* From now on every record goes to |sink| and nowhere else, on the thread that it comes from: for a
+ * process whose standard error is not ours. */
+void log_set_sink(void (*sink)(enum log_level level, const char *message));
+
 /* |fields| may be NULL. */
 void log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
     KILN_PRINTF(3, 4);

@@ -286,6 +286,20 @@ static enum kiln_code parse_perf(struct tuning_entry *e)
     return KILN_OK;
 }
 
+enum kiln_code tuning_entry_of(enum tuning_kind kind, struct bytes id, struct bytes values,
+                               struct tuning_entry *ret_entry, struct kiln_err *err)
+{
+    struct tuning_entry e = { .id = id, .values = values };
+    enum kiln_code rc = tuning_word_check("id of an entry", id, false, err);
+    if (!rc)
+        rc = check_bytes("text of an entry", values, true, err);
+    if (!rc)
+        rc = kind == TUNING_FIND ? parse_find(&e, err) : parse_perf(&e);
+    if (!rc)
+        *ret_entry = e;
+    return rc;
+}
+
 static enum kiln_code parse_entry(enum tuning_kind kind, struct bytes text, struct tuning_entry *e,
                                   struct kiln_err *err)
 {
@@ -293,14 +307,9 @@ static enum kiln_code parse_entry(enum tuning_kind kind, struct bytes text, stru
     if (!colon)
         return kiln_fail(err, KILN_INVALID,
                          text.size ? "an entry has no ':'" : "an entry is empty");
-    e->id = bytes_of(text.data, (size_t)(colon - text.data));
-    e->values = bytes_of(colon + 1, text.size - e->id.size - 1);
-    enum kiln_code rc = tuning_word_check("id of an entry", e->id, false, err);
-    if (!rc)
-        rc = check_bytes("text of an entry", e->values, true, err);
-    if (rc)
-        return rc;
-    return kind == TUNING_FIND ? parse_find(e, err) : parse_perf(e);
+    size_t id = (size_t)(colon - text.data);
+    return tuning_entry_of(kind, bytes_of(text.data, id), bytes_of(colon + 1, text.size - id - 1),
+                           e, err);
 }
 
 enum kiln_code tuning_entry_next(enum tuning_kind kind, struct bytes *text,

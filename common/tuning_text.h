@@ -45,6 +45,10 @@ struct tuning_entry { /* one ID:VALUES */
 KILN_MUST_CHECK enum kiln_code tuning_entry_next(enum tuning_kind kind, struct bytes *text,
                                                  struct tuning_entry *ret_entry,
                                                  struct kiln_err *err);
+/* The entry of these two parts, as they stand on both sides of its ':'. */
+KILN_MUST_CHECK enum kiln_code tuning_entry_of(enum tuning_kind kind, struct bytes id,
+                                               struct bytes values, struct tuning_entry *ret_entry,
+                                               struct kiln_err *err);
 /* KILN_INVALID unless it is a solver's name: letters, digits and _ < > - alone, at most
  * TUNING_WORD_MOST of them.  The rule for whatever comes in: files, measurements, leases. */
 KILN_MUST_CHECK enum kiln_code tuning_solver_check(struct bytes solver, struct kiln_err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/closer.h"
 
+#include "common/clock.h"
 #include "common/limits.h"
 
 #include <assert.h>
@@ -32,7 +33,8 @@ struct user {
     unsigned first, waiting; /* of |files|: those that wait here */
     struct socket *sockets;  /* owned; these wait, too */
     unsigned socket_count;
-    bool busy; /* a thread closes one of his */
+    uint64_t full_since_ns; /* when he was first seen to be; 0: he was not when last looked at */
+    bool busy;              /* a thread closes one of his */
     struct user *next;
     int files[]; /* a ring with room for all that may be held: adding to it cannot fail */
 };
@@ -324,14 +326,40 @@ void closer_take_socket(struct closer *closer, uid_t uid, int fd)
     pthread_mutex_unlock(&closer->lock);
 }
 
+static bool is_full(const struct closer *closer, const struct user *user)
+{
+    return user && (user->held + LIMIT_FRAME_DESCRIPTORS > closer->limits.held_most_uid ||
+                    user->socket_count >= SOCKETS_MOST_UID);
+}
+
 bool closer_is_full(struct closer *closer, uid_t uid)
 {
     pthread_mutex_lock(&closer->lock);
-    const struct user *user = find_user(closer, uid);
-    bool full = user && (user->held + LIMIT_FRAME_DESCRIPTORS > closer->limits.held_most_uid ||
-                         user->socket_count >= SOCKETS_MOST_UID);
+    bool full = is_full(closer, find_user(closer, uid));
     pthread_mutex_unlock(&closer->lock);
     return full;
+}
+
+static enum closer_room look(struct closer *closer, struct user *user, uint64_t patience_ms)
+{
+    if (!is_full(closer, user)) {
+        if (user)
+            user->full_since_ns = 0;
+        return CLOSER_HAS_ROOM;
+    }
+    uint64_t now = clock_monotonic_ns();
+    if (!user->full_since_ns)
+        user->full_since_ns = now;
+    bool stuck = now - user->full_since_ns >= patience_ms * 1000000;
+    return stuck ? CLOSER_IS_STUCK : CLOSER_IS_FULL;
+}
+
+enum closer_room closer_room(struct closer *closer, uid_t uid, uint64_t patience_ms)
+{
+    pthread_mutex_lock(&closer->lock);
+    enum closer_room room = look(closer, find_user(closer, uid), patience_ms);
+    pthread_mutex_unlock(&closer->lock);
+    return room;
 }
 
 enum kiln_code closer_refuse(uid_t uid, struct kiln_err *err)

@@ -16,6 +16,7 @@
 #include "common/err.h"
 #include "common/limits.h"
 
+#include <stdint.h>
 #include <sys/types.h>
 
 struct closer;
@@ -36,6 +37,12 @@ KILN_MUST_CHECK enum kiln_code closer_join(struct closer *closer, uid_t uid, str
 void closer_leave(struct closer *closer, uid_t uid);
 /* One more message could bring more than this user may have: read nothing from him. */
 bool closer_is_full(struct closer *closer, uid_t uid);
+enum closer_room {
+    CLOSER_HAS_ROOM,
+    CLOSER_IS_FULL,  /* ask again soon: closing takes microseconds, where nothing hangs */
+    CLOSER_IS_STUCK, /* has been full for a while, each time that it was asked */
+};
+enum closer_room closer_room(struct closer *closer, uid_t uid, uint64_t patience_ms);
 /* |count| files of |uid| came; each is counted until closer_take has closed it.  Only for one who
  * joined and is not full. */
 void closer_charge(struct closer *closer, uid_t uid, unsigned count);

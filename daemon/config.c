@@ -300,6 +300,12 @@ static enum kiln_code take_standards(struct config *config, struct kiln_err *err
     return KILN_OK;
 }
 
+enum kiln_code config_standards(struct config *ret_config, struct kiln_err *err)
+{
+    memset(ret_config, 0, sizeof(*ret_config));
+    return take_standards(ret_config, err);
+}
+
 /* Variables and flags are read twice: first for --config, which decides what lies below them. */
 enum kiln_code config_load(int argc, const char *const *argv, const char *const *environment,
                            struct config *ret_config, struct kiln_err *err)

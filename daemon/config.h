@@ -41,6 +41,8 @@ extern const struct setting config_table[CONFIG_KEYS];
 KILN_MUST_CHECK enum kiln_code config_load(int argc, const char *const *argv,
                                            const char *const *environment,
                                            struct config *ret_config, struct kiln_err *err);
+/* The defaults alone, but those that depend on the host: reads no file and no variable. */
+KILN_MUST_CHECK enum kiln_code config_standards(struct config *ret_config, struct kiln_err *err);
 uint64_t config_number(const struct config *config, enum config_key key);
 /* Borrowed from |config|. */
 const char *config_text(const struct config *config, enum config_key key);
@@ -57,6 +59,8 @@ void config_print_help(void);
 
 /* Works out the defaults that depend on the host, for keys that nothing set. */
 KILN_MUST_CHECK enum kiln_code config_fill_defaults(struct config *config, struct kiln_err *err);
+/* The default of cache_limit for that folder. */
+uint64_t config_cache_limit(const char *folder);
 /* "--cache-dir" or "KILND_CACHE_DIR" of "cache_dir". */
 void config_flag_name(const char *key, char name[64]);
 void config_variable_name(const char *key, char name[64]);

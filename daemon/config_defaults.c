@@ -63,7 +63,7 @@ static bool find_existing(const char *folder, char found[PATH_TEXT_MOST], struct
     return true;
 }
 
-static uint64_t cache_limit(const char *folder)
+uint64_t config_cache_limit(const char *folder)
 {
     char found[PATH_TEXT_MOST];
     struct stat seen;
@@ -185,7 +185,8 @@ enum kiln_code config_fill_defaults(struct config *c, struct kiln_err *err)
     if (is_unset(c, CONFIG_workers))
         c->entries[CONFIG_workers].value.number = processors();
     if (is_unset(c, CONFIG_cache_limit))
-        c->entries[CONFIG_cache_limit].value.number = cache_limit(config_text(c, CONFIG_cache_dir));
+        c->entries[CONFIG_cache_limit].value.number =
+            config_cache_limit(config_text(c, CONFIG_cache_dir));
     return KILN_OK;
 }
 

@@ -5,7 +5,6 @@
 #include "common/log.h"
 #include "daemon/descriptors.h"
 #include "daemon/engine_settings.h"
-#include "daemon/executor_uv.h"
 #include "daemon/folders.h"
 #include "daemon/host.h"
 #include "daemon/kept_socket.h"
@@ -13,6 +12,7 @@
 #include "daemon/manager.h"
 #include "daemon/notify.h"
 #include "daemon/reload.h"
+#include "daemon/serving.h"
 
 #include <malloc.h>
 #include <signal.h>
@@ -20,7 +20,6 @@
 
 /* Threads that read the stores: more would only wait for the disk. */
 #define READERS 4
-#define TICK_MS 1000
 /* More would share one line to the same server. */
 #define TRANSFERS_AT_ONCE 3
 /* Of those: users' imports must not keep packages out. */
@@ -34,78 +33,42 @@
 #define TRANSFER_SILENCE_MS (10u * 60 * 1000)
 /* A process that has nothing left to do but to end. */
 #define TRANSFER_EXIT_MS 5000
-/* While stopping: how often we look whether what runs has ended. */
-#define DRAIN_TICK_MS 10
-
-enum phase { PHASE_SERVING, PHASE_DRAINING, PHASE_CLOSING };
 
 struct daemon {
     struct config *config; /* borrowed */
-    struct loop *loop;     /* owned, like all below */
-    struct lanes *lanes;
+    struct serving serving;
     struct listener listener;
-    struct pool *pool;
-    struct transfers *transfers;
-    struct worker_user transfers_user;
-    struct closer *closer;
-    struct executor_uv executor;
+    struct worker_user compilers_user, transfers_user;
     struct host host;
-    struct engine *engine;
-    struct server *server;
-    struct loop_owner owner;
-    struct loop_timer tick;
     struct loop_signal term, interrupt, hang_up;
     struct inherited inherited;
     struct manager manager;
     struct reload reload;
-    enum phase phase;
-    uint64_t deadline_ms; /* of draining */
 };
+
+static struct daemon *daemon_of(struct serving *serving)
+{
+    return LOOP_OWNER_OF(struct daemon, serving, serving);
+}
 
 /* ---- stop ---- */
 
-static void on_server_closed(void *context)
+static void on_closing(struct serving *serving)
 {
-    struct daemon *d = context;
-    d->server = NULL;
-}
-
-static void on_pool_closed(void *context)
-{
-    struct daemon *d = context;
-    d->pool = NULL;
-}
-
-static void on_transfers_closed(void *context)
-{
-    struct daemon *d = context;
-    d->transfers = NULL;
-}
-
-/* Nothing of the engine is out any more: close in the reverse order of start.  The loop ends when
- * the last handle has closed. */
-static void close_all(struct daemon *d)
-{
-    d->phase = PHASE_CLOSING;
+    struct daemon *d = daemon_of(serving);
     manager_keep_last(&d->manager);
     manager_close(&d->manager);
     d->manager.engine = NULL;
     d->host.server = NULL;
     d->host.pool = NULL;
-    if (d->server)
-        server_close(d->server, on_server_closed, d);
-    if (d->engine)
-        engine_close(d->engine);
-    d->engine = NULL;
-    if (d->pool)
-        pool_close(d->pool, on_pool_closed, d);
-    if (d->transfers)
-        transfers_close(d->transfers, on_transfers_closed, d);
-    executor_uv_close(&d->executor);
-    loop_timer_close(&d->tick);
     loop_signal_close(&d->term);
     loop_signal_close(&d->interrupt);
     loop_signal_close(&d->hang_up);
+}
+
+static bool is_reloading(struct serving *serving)
+{
+    return reload_is_under_way(&daemon_of(serving)->reload);
 }
 
 static struct descriptor_shares share_descriptors(const struct config *c)
@@ -115,54 +78,30 @@ static struct descriptor_shares share_descriptors(const struct config *c)
                                     .hot_count = (unsigned)config_number(c, CONFIG_hot_count) });
 }
 
-static void give_up_running(struct daemon *d)
-{
-    server_drop_sessions(d->server);
-    pool_stop(d->pool);
-    transfers_stop(d->transfers);
-}
-
-static void on_drain_tick(struct loop_timer *timer)
-{
-    struct daemon *d = LOOP_OWNER_OF(struct daemon, tick, timer);
-    bool late = loop_now_ms(d->loop) >= d->deadline_ms;
-    server_check_times(d->server, loop_now_ms(d->loop));
-    if (late)
-        give_up_running(d);
-    if (server_is_empty(d->server) && pool_out(d->pool) == 0 && transfers_out(d->transfers) == 0 &&
-        engine_idle(d->engine) && !reload_is_under_way(&d->reload))
-        close_all(d);
-}
-
 static void start_drain(struct daemon *d)
 {
     uint64_t timeout_ms = config_number(d->config, CONFIG_drain_timeout);
     log_event(LOG_EVENT_stopping, NULL, "stopping: what runs may take %.0f s more",
               (double)timeout_ms / 1e3);
     manager_stopping(&d->manager, timeout_ms);
-    d->phase = PHASE_DRAINING;
-    d->deadline_ms = loop_now_ms(d->loop) + timeout_ms;
     reload_cancel(&d->reload);
-    server_drain(d->server);
+    serving_drain(&d->serving, timeout_ms);
     listener_close(&d->listener);
-    engine_drain(d->engine);
-    d->tick.fire = on_drain_tick;
-    loop_timer_start(&d->tick, 0, DRAIN_TICK_MS);
 }
 
 static void on_stop_signal(struct loop_signal *signal, int number)
 {
     struct daemon *d = number == SIGTERM ? LOOP_OWNER_OF(struct daemon, term, signal)
                                          : LOOP_OWNER_OF(struct daemon, interrupt, signal);
-    if (d->phase == PHASE_SERVING)
+    if (d->serving.phase == SERVING_RUNS)
         start_drain(d);
     else
-        d->deadline_ms = 0; /* asked twice: now */
+        serving_hurry(&d->serving); /* asked twice: now */
 }
 
 /* ---- reload ---- */
 
-static struct daemon *daemon_of(struct reload *reload)
+static struct daemon *reloaded(struct reload *reload)
 {
     return LOOP_OWNER_OF(struct daemon, reload, reload);
 }
@@ -171,31 +110,31 @@ static struct daemon *daemon_of(struct reload *reload)
 static enum kiln_code apply_config(struct reload *reload, const struct config *c,
                                    const struct peer_groups *groups, struct kiln_err *err)
 {
-    struct daemon *d = daemon_of(reload);
+    struct daemon *d = reloaded(reload);
     struct engine_settings settings;
     enum kiln_code rc = log_set_format((enum log_format)config_number(c, CONFIG_log_format), err);
     if (rc)
         return rc;
     struct descriptor_shares shares = share_descriptors(c);
     engine_settings_of(c, shares.hot_count, &settings);
-    engine_set_limits(d->engine, &settings.options);
-    server_set_limits(d->server, shares.connections,
+    engine_set_limits(d->serving.engine, &settings.options);
+    server_set_limits(d->serving.server, shares.connections,
                       (unsigned)config_number(c, CONFIG_connections_per_uid));
-    server_set_groups(d->server, groups);
-    pool_set_timeout(d->pool, config_number(c, CONFIG_compile_timeout));
+    server_set_groups(d->serving.server, groups);
+    pool_set_timeout(d->serving.pool, config_number(c, CONFIG_compile_timeout));
     log_set_level((enum log_level)config_number(c, CONFIG_log_level));
     return KILN_OK;
 }
 
 static void on_reload_begins(struct reload *reload)
 {
-    manager_reloading(&daemon_of(reload)->manager);
+    manager_reloading(&reloaded(reload)->manager);
 }
 
 static void on_reload_ended(struct reload *reload, const char *note)
 {
-    struct daemon *d = daemon_of(reload);
-    if (d->phase == PHASE_SERVING)
+    struct daemon *d = reloaded(reload);
+    if (d->serving.phase == SERVING_RUNS)
         manager_reloaded(&d->manager, note);
 }
 
@@ -203,17 +142,15 @@ static void on_hang_up(struct loop_signal *signal, int number)
 {
     (void)number;
     struct daemon *d = LOOP_OWNER_OF(struct daemon, hang_up, signal);
-    if (d->phase == PHASE_SERVING)
+    if (d->serving.phase == SERVING_RUNS)
         reload_begin(&d->reload);
 }
 
 /* ---- start ---- */
 
-static void on_tick(struct loop_timer *timer)
+static void on_tick(struct serving *serving)
 {
-    struct daemon *d = LOOP_OWNER_OF(struct daemon, tick, timer);
-    engine_tick(d->engine);
-    manager_tick(&d->manager);
+    manager_tick(&daemon_of(serving)->manager);
     log_tell_withheld();
 }
 
@@ -243,22 +180,35 @@ static enum kiln_code find_user(const struct worker_kind *kind, const char *serv
                     : worker_user_find(kind, name, ret_user, err);
 }
 
-static enum kiln_code open_pool(struct daemon *d, struct kiln_err *err)
+/* Of the program whose settings they are: what root may, and whom its workers become. */
+static enum kiln_code find_users(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
-    struct worker_user user;
-    const char *service = config_text(c, CONFIG_compiler_service);
-    enum kiln_code rc =
-        find_user(&worker_compilers, service, config_text(c, CONFIG_compiler_user), &user, err);
-    if (rc)
-        return rc;
-    const struct pool_options options = {
-        .loop = d->loop,
-        .lanes = d->lanes,
+    enum kiln_code rc = find_user(&worker_compilers, config_text(c, CONFIG_compiler_service),
+                                  config_text(c, CONFIG_compiler_user), &d->compilers_user, err);
+    return rc ? rc
+              : find_user(&worker_transfers, config_text(c, CONFIG_transfer_service),
+                          config_text(c, CONFIG_transfer_user), &d->transfers_user, err);
+}
+
+static enum kiln_code make_folders(const struct daemon *d, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    if (!*config_text(d->config, CONFIG_compiler_service))
+        rc =
+            folder_make(config_text(d->config, CONFIG_temp_dir), temp_base_mode(&d->compilers_user),
+                        "the folder for temporary files", "--temp-dir", err);
+    return rc ? rc : make_state_folder(d, err);
+}
+
+static struct pool_options pool_options_of(const struct daemon *d)
+{
+    const struct config *c = d->config;
+    return (struct pool_options){
         .program = config_text(c, CONFIG_compiler),
-        .service = service,
+        .service = config_text(c, CONFIG_compiler_service),
         .temp_base = config_text(c, CONFIG_temp_dir),
-        .user = user,
+        .user = d->compilers_user,
         .workers = (unsigned)config_number(c, CONFIG_workers),
         .require_sandbox = strcmp(config_text(c, CONFIG_sandbox), "require") == 0,
         .limits = { .cpu_s = (config_number(c, CONFIG_compile_cpu) + 999) / 1000,
@@ -267,39 +217,14 @@ static enum kiln_code open_pool(struct daemon *d, struct kiln_err *err)
                     .jobs = (unsigned)config_number(c, CONFIG_worker_jobs) },
         .timeout_ms = config_number(c, CONFIG_compile_timeout),
     };
-    if (!*service)
-        rc = folder_make(options.temp_base, temp_base_mode(&user), "the folder for temporary files",
-                         "--temp-dir", err);
-    if (!rc)
-        rc = pool_create(&options, &d->pool, err);
-    return rc;
 }
 
-static void init_executor(struct daemon *d)
+static struct transfers_options transfers_options_of(const struct daemon *d)
 {
-    const struct executor_uv_parts parts = { .loop = d->loop,
-                                             .owner = &d->owner,
-                                             .lanes = d->lanes,
-                                             .pool = d->pool,
-                                             .transfers = d->transfers,
-                                             .closer = d->closer };
-    executor_uv_init(&d->executor, &parts);
-}
-
-static enum kiln_code open_transfers(struct daemon *d, struct kiln_err *err)
-{
-    const char *service = config_text(d->config, CONFIG_transfer_service);
-    enum kiln_code rc =
-        find_user(&worker_transfers, service, config_text(d->config, CONFIG_transfer_user),
-                  &d->transfers_user, err);
-    if (rc)
-        return rc;
-    const struct transfers_options options = {
+    return (struct transfers_options){
         .user = d->transfers_user,
-        .loop = d->loop,
-        .lanes = d->lanes,
         .program = config_text(d->config, CONFIG_transfer),
-        .service = service,
+        .service = config_text(d->config, CONFIG_transfer_service),
         .at_once = TRANSFERS_AT_ONCE,
         .for_admins = TRANSFERS_FOR_ADMINS,
         .waiting_most_uid = TRANSFERS_WAITING_UID,
@@ -307,37 +232,29 @@ static enum kiln_code open_transfers(struct daemon *d, struct kiln_err *err)
         .silence_ms = TRANSFER_SILENCE_MS,
         .exit_ms = TRANSFER_EXIT_MS,
     };
-    rc = transfers_create(&options, &d->transfers, err);
-    if (!rc)
-        rc = closer_create(&CLOSER_LIMITS_DEFAULT, &d->closer, err);
-    if (!rc)
-        init_executor(d);
-    return rc;
 }
 
-static enum kiln_code open_engine(struct daemon *d, unsigned hot_count, struct kiln_err *err)
+static enum kiln_code open_serving(struct daemon *d, struct kiln_err *err)
 {
+    const struct config *c = d->config;
+    struct descriptor_shares shares = share_descriptors(c);
     struct engine_settings settings;
-    engine_settings_of(d->config, hot_count, &settings);
-    settings.options.executor = &d->executor.base;
+    engine_settings_of(c, shares.hot_count, &settings);
     settings.options.host = &d->host.base;
-    settings.options.readers = READERS;
-    return engine_open(&settings.options, &d->engine, err);
-}
-
-static enum kiln_code open_server(struct daemon *d, unsigned connections, struct kiln_err *err)
-{
     struct server_limits limits = SERVER_LIMITS_DEFAULT;
-    limits.connections = connections;
-    limits.connections_per_uid = (unsigned)config_number(d->config, CONFIG_connections_per_uid);
-    const struct server_options options = { .loop = d->loop,
-                                            .engine = d->engine,
-                                            .listener = &d->listener,
-                                            .closer = d->closer,
-                                            .publish_group =
-                                                config_text(d->config, CONFIG_publish_group),
-                                            .limits = &limits };
-    return server_create(&options, &d->server, err);
+    limits.connections = shares.connections;
+    limits.connections_per_uid = (unsigned)config_number(c, CONFIG_connections_per_uid);
+    const struct pool_options pool = pool_options_of(d);
+    const struct transfers_options transfers = transfers_options_of(d);
+    const struct serving_options options = { .readers = READERS,
+                                             .pool = &pool,
+                                             .transfers = &transfers,
+                                             .engine = &settings.options,
+                                             .limits = &limits,
+                                             .listener = &d->listener,
+                                             .publish_group =
+                                                 config_text(c, CONFIG_publish_group) };
+    return serving_open(&d->serving, &options, err);
 }
 
 /* Whoever started us may have had them blocked, and one may be waiting already. */
@@ -353,12 +270,14 @@ static void let_signals_through(void)
 
 static enum kiln_code watch_signals(struct daemon *d, struct kiln_err *err)
 {
-    enum kiln_code rc =
-        loop_signal_init(d->loop, &d->term, &d->owner, SIGTERM, on_stop_signal, err);
+    enum kiln_code rc = loop_signal_init(d->serving.loop, &d->term, &d->serving.owner, SIGTERM,
+                                         on_stop_signal, err);
     if (!rc)
-        rc = loop_signal_init(d->loop, &d->interrupt, &d->owner, SIGINT, on_stop_signal, err);
+        rc = loop_signal_init(d->serving.loop, &d->interrupt, &d->serving.owner, SIGINT,
+                              on_stop_signal, err);
     if (!rc)
-        rc = loop_signal_init(d->loop, &d->hang_up, &d->owner, SIGHUP, on_hang_up, err);
+        rc = loop_signal_init(d->serving.loop, &d->hang_up, &d->serving.owner, SIGHUP, on_hang_up,
+                              err);
     if (!rc)
         let_signals_through();
     return rc;
@@ -367,29 +286,22 @@ static enum kiln_code watch_signals(struct daemon *d, struct kiln_err *err)
 static enum kiln_code start(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
-    struct descriptor_shares shares = share_descriptors(c);
-    enum kiln_code rc = loop_create(&d->loop, err);
+    d->serving.ticked = on_tick;
+    d->serving.is_busy = is_reloading;
+    d->serving.closing = on_closing;
+    enum kiln_code rc = serving_begin(&d->serving, err);
     if (rc)
         return rc;
-    loop_timer_init(d->loop, &d->tick, &d->owner, on_tick);
-    manager_init(&d->manager, d->loop, &d->owner, &d->listener,
+    manager_init(&d->manager, d->serving.loop, &d->serving.owner, &d->listener,
                  config_text(c, CONFIG_descriptor_store));
     rc = watch_signals(d, err); /* first: a stop before there is a socket leaves none behind */
     if (!rc)
         rc = open_socket(d, err);
     if (!rc)
-        rc = lanes_create(d->loop, READERS, &d->lanes, err);
+        rc = find_users(d, err);
     if (!rc)
-        rc = open_pool(d, err);
-    if (!rc)
-        rc = open_transfers(d, err);
-    if (!rc)
-        rc = make_state_folder(d, err);
-    if (!rc)
-        rc = open_engine(d, shares.hot_count, err);
-    if (!rc)
-        rc = open_server(d, shares.connections, err);
-    return rc;
+        rc = make_folders(d, err);
+    return rc ? rc : open_serving(d, err);
 }
 
 static void warn_of_root_only(const struct daemon *d)
@@ -405,7 +317,7 @@ static void warn_of_root_only(const struct daemon *d)
 
 static void tell_compilers_user(const struct daemon *d)
 {
-    struct worker_user user = pool_confinement(d->pool).user;
+    struct worker_user user = pool_confinement(d->serving.pool).user;
     if (user.other)
         log_event(LOG_EVENT_compilers_user, NULL, "compilers run as '%s' (uid %u)", user.name,
                   (unsigned)user.uid);
@@ -418,7 +330,7 @@ static void tell_compilers_user(const struct daemon *d)
 static void tell_transfers_user(const struct daemon *d)
 {
     const struct worker_user *user = &d->transfers_user;
-    struct worker_user compilers = pool_confinement(d->pool).user;
+    struct worker_user compilers = pool_confinement(d->serving.pool).user;
     if (user->other && compilers.other && compilers.uid == user->uid)
         log_event(LOG_EVENT_transfers_user, NULL,
                   "transfers run as '%s' (uid %u), as compilers do: 'useradd --system --shell "
@@ -434,22 +346,22 @@ static void tell_transfers_user(const struct daemon *d)
 
 static void serve(struct daemon *d)
 {
-    d->host.pool = d->pool;
-    d->host.server = d->server;
-    d->manager.server = d->server;
-    d->manager.engine = d->engine;
+    const struct serving *s = &d->serving;
+    d->host.pool = s->pool;
+    d->host.server = s->server;
+    d->manager.server = s->server;
+    d->manager.engine = s->engine;
     manager_restore(&d->manager, &d->inherited);
     kept_socket_drop(&d->inherited);
-    engine_start(d->engine);
-    loop_timer_start(&d->tick, TICK_MS, TICK_MS);
+    serving_start(&d->serving);
     log_event(LOG_EVENT_started, NULL,
               "kilnd " KILN_VERSION " listens on '%s', pid %d, %u compiler processes",
-              d->listener.path, (int)getpid(), pool_counts(d->pool).total);
+              d->listener.path, (int)getpid(), pool_counts(s->pool).total);
     warn_of_root_only(d);
     tell_compilers_user(d);
     tell_transfers_user(d);
     manager_ready(&d->manager);
-    loop_run(d->loop);
+    loop_run(s->loop);
 }
 
 /* Queued replies come and go in pieces of a hundred KiB: given back to the system each time, every
@@ -476,7 +388,7 @@ static enum kiln_code begin(struct daemon *d, int argc, const char *const *argv,
         rc = reload_init(&d->reload, &parts, err);
     if (!rc)
         rc = start(d, err);
-    d->reload.parts.lanes = d->lanes;
+    d->reload.parts.lanes = d->serving.lanes;
     return rc;
 }
 
@@ -494,14 +406,12 @@ int daemon_run(struct config *config, int argc, const char *const *argv)
         log_event(LOG_EVENT_start_failed, NULL, "cannot start: %s", err.text);
     else
         serve(&d);
-    if (d.loop && d.phase != PHASE_CLOSING) {
-        close_all(&d);
-        loop_run(d.loop);
+    if (d.serving.loop && d.serving.phase != SERVING_CLOSES) {
+        serving_close(&d.serving);
+        loop_run(d.serving.loop);
     }
     listener_close(&d.listener);
-    closer_destroy(d.closer);
-    lanes_destroy(d.lanes);
-    loop_destroy(d.loop);
+    serving_end(&d.serving);
     inherited_done(&d.inherited);
     reload_done(&d.reload);
     if (!rc)

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * kilnd's executor: lanes for blocking work, processes for compiles and transfers, threads that
- * close clients' files.
+ * The executor of what serves: lanes for blocking work, processes for compiles and transfers,
+ * threads that close clients' files.
  *
  * Ownership  borrows all; embed it.  executor_uv_close ends its timer, when nothing is out
  * Threading  the loop's thread
@@ -19,8 +19,9 @@ struct executor_uv_parts { /* all borrowed */
     struct loop *loop;
     struct loop_owner *owner; /* of the executor's handle */
     struct lanes *lanes;
-    struct pool *pool;
-    struct transfers *transfers;
+    struct pool *pool; /* NULL: every compile ends as COMPILE_UNAVAILABLE, saying |no_pool| */
+    const char *no_pool;
+    struct transfers *transfers; /* NULL: nothing can be fetched */
     struct closer *closer;
 };
 
@@ -29,6 +30,8 @@ struct executor_uv {
     struct executor_uv_parts parts;
     struct loop_timer turn; /* runs where there is a task for the end of the turn */
     struct task *later, **last_later;
+    struct executor_ops ops;
+    struct compile_task *refused; /* where there is no pool: until the end of the turn */
 };
 
 void executor_uv_init(struct executor_uv *executor, const struct executor_uv_parts *parts);

@@ -3,6 +3,7 @@
 
 #include "engine/service/arrivals.h"
 #include "engine/service/budget.h"
+#include "engine/service/built_in.h"
 #include "engine/service/handed_files.h"
 #include "engine/service/leases.h"
 #include "engine/service/ledger_tasks.h"
@@ -18,7 +19,7 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
                                  struct kiln_err *err)
 {
     struct kernel_store_options store = {
-        .directory = o->cache_directory,
+        .directory = o->cache_directory ? o->cache_directory : "",
         .limit_bytes = o->store_limit_bytes,
         .quota_bytes_uid = o->store_limit_bytes_uid,
         .mode = o->store_mode,
@@ -58,6 +59,7 @@ enum kiln_code engine_open(const struct engine_options *options, struct engine *
     e->executor = options->executor;
     e->host = options->host;
     e->hot_limit_bytes = options->hot_limit_bytes;
+    e->data = options->data;
     buffer_init(&e->records, LIMIT_FRAME_BODY);
     buffer_init(&e->body, LIMIT_FRAME_BODY);
     enum kiln_code rc = open_parts(e, options, err);
@@ -196,6 +198,7 @@ void engine_tick(struct engine *e)
     ledger_write(e, /* force= */ false);
     history_write(e, /* force= */ false);
     packages_tick(e);
+    built_in_tick(e);
     store_tidy(e);
     handed_files_tick(e);
     tuning_opening_tick(e);

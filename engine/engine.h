@@ -9,6 +9,7 @@
  * Threading  one thread (the loop) makes every call; blocking work goes to the executor
  */
 #include "common/json.h"
+#include "engine/data/engine_data.h"
 #include "engine/jobs/executor.h"
 #include "engine/store/hot_image.h"
 #include "engine/store/kernel_store.h"
@@ -43,17 +44,20 @@ struct engine_host {
 };
 
 struct engine_options {
-    struct executor *executor; /* borrowed */
-    struct engine_host *host;  /* borrowed; may be NULL */
-    unsigned readers;          /* tasks of LANE_READ that the executor runs at once */
-    const char *cache_directory;
+    struct executor *executor;      /* borrowed */
+    struct engine_host *host;       /* borrowed; may be NULL */
+    unsigned readers;               /* tasks of LANE_READ that the executor runs at once */
+    const struct engine_data *data; /* built into the program; borrowed; NULL: none */
+    const char *cache_directory;    /* NULL, with KERNEL_STORE_OFF: there is none */
     uint64_t store_limit_bytes;
     uint64_t store_limit_bytes_uid; /* 0: none */
     enum kernel_store_mode store_mode;
-    const char *state_directory; /* of tuning.db; NULL: there are no tuning records */
+    const char *state_directory; /* of tuning.db; NULL: with |data| records are kept in memory, else
+                                    there are none */
     uint64_t tuning_records_per_uid, tuning_bytes_per_uid; /* 0: no limit */
     enum tuning_stale tuning_stale;
-    const char *package_folder;              /* of installed packages */
+    const char *package_folder; /* of installed packages; NULL: there are those of |data| alone, and
+                                   no request can write a file */
     const char *const *more_package_folders; /* only read; NULL-terminated; NULL: none */
     const char *trusted_keys;                /* folder of public keys */
     uint64_t package_limit;                  /* bytes of one package */

@@ -22,11 +22,36 @@ static void kiln_client_destroy(struct kiln_client *client)
     if (!client)
         return;
     exchange_destroy(client->exchange);
+    fallback_destroy(client->fallback);
     table_destroy(client->table);
     fork_guard_done(&client->guard);
     free(client);
 }
 KILN_DEFINE_AUTO(kiln_client)
+
+static enum kiln_code connect_somewhere(void *context, struct transport **ret_transport,
+                                        struct kiln_err *err)
+{
+    const struct kiln_client *client = context;
+    return fallback_connect(client->fallback, ret_transport, err);
+}
+
+static bool may_leave(void *context)
+{
+    const struct kiln_client *client = context;
+    return fallback_may_leave(client->fallback);
+}
+
+static enum kiln_code open_main_exchange(struct kiln_client *client, struct kiln_err *err)
+{
+    struct exchange_options options = {
+        .connect = connect_somewhere,
+        .may_leave = may_leave,
+        .context = client,
+        .software = client->software,
+    };
+    return exchange_create(&options, &client->exchange, err);
+}
 
 static enum kiln_code connect_to_daemon(void *context, struct transport **ret_transport,
                                         struct kiln_err *err)
@@ -122,7 +147,9 @@ static enum kiln_code open_client(const struct kiln_client_options *given,
                                     .limit_bytes = TABLE_BYTES };
     rc = table_create(&limits, &c->table, err);
     if (!rc)
-        rc = client_open_exchange(c, &c->exchange, err);
+        rc = fallback_create(options.fallback, c->socket_path, &c->fallback, err);
+    if (!rc)
+        rc = open_main_exchange(c, err);
     if (rc)
         return rc;
     fork_guard_init(&c->guard);

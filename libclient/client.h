@@ -9,6 +9,7 @@
  * Threading  immutable but for exchange and table, which lock for themselves
  */
 #include "libclient/exchange.h"
+#include "libclient/fallback.h"
 #include "libclient/fork_guard.h"
 #include "libclient/table.h"
 
@@ -16,6 +17,7 @@
 
 struct kiln_client {
     struct exchange *exchange; /* owned */
+    struct fallback *fallback; /* owned; of |exchange| alone */
     struct table *table;       /* owned */
     struct fork_guard guard;
     int timeout_ms;
@@ -33,7 +35,8 @@ KILN_MUST_CHECK enum kiln_code client_enter(const struct kiln_client *client, in
 KILN_MUST_CHECK enum kiln_code client_check_cache(const struct kiln_client *client,
                                                   struct kiln_err *err);
 
-/* A connection of its own to the same daemon, for what may not share the client's. */
+/* A connection of its own to the daemon, for what may not share the client's.  To the daemon and no
+ * other: it is for administrators. */
 KILN_MUST_CHECK enum kiln_code client_open_exchange(struct kiln_client *client,
                                                     struct exchange **ret_exchange,
                                                     struct kiln_err *err);

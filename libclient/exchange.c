@@ -159,6 +159,14 @@ enum kiln_code exchange_wait(struct exchange *exchange, struct waiter *waiter, u
     return rc;
 }
 
+/* The leader of the next wait connects anew; nothing is lost. */
+static void leave_for_better(struct exchange *x)
+{
+    bool is_at_rest = x->transport && !x->broken && !x->first && !x->leading;
+    if (is_at_rest && x->options.may_leave && x->options.may_leave(x->options.context))
+        exchange_stop_transport(x);
+}
+
 enum kiln_code exchange_submit(struct exchange *exchange, struct request *request,
                                struct kiln_err *err)
 {
@@ -173,6 +181,8 @@ enum kiln_code exchange_submit(struct exchange *exchange, struct request *reques
         pthread_mutex_unlock(&exchange->mutex);
         return kiln_fail(err, KILN_NOT_FOUND, "the connection it belongs to is gone");
     }
+    if (!request->connection)
+        leave_for_better(exchange);
     request->id = exchange->next_id++;
     struct frame_header header = {
         .version = FRAME_VERSION,

@@ -92,6 +92,9 @@ struct exchange_options {
     /* Opens a connection, without waiting; codes as transport_socket_connect(). */
     enum kiln_code (*connect)(void *context, struct transport **ret_transport,
                               struct kiln_err *err);
+    /* Whether |connect| would lead to a better place than the connection that there is: asked when
+     * a request begins and nothing is unanswered.  NULL: never. */
+    bool (*may_leave)(void *context);
     void *context;
     const char *software; /* for hello; copied */
 };

@@ -97,14 +97,28 @@ bool exchange_open_parcel(struct exchange *x, struct waiter *w)
     return true;
 }
 
+/* An error that answers no request, number 0, is kilnd's last word on the connection. */
+static struct kiln_err read_last_word(const struct transport_frame *frame)
+{
+    struct failure f;
+    failure_init(&f);
+    const struct reply reply = { .header = &frame->header, .body = frame->body };
+    if (frame->header.request_id == 0 && frame->header.type == MESSAGE_error)
+        (void)!read_error_frame(&reply, &f);
+    else
+        kiln_fail(&f.err, KILN_CORRUPT, "kilnd answers request %llu, which was never made",
+                  (unsigned long long)frame->header.request_id);
+    struct kiln_err why = f.err;
+    failure_done(&f);
+    return why;
+}
+
 void exchange_deliver(struct exchange *x, struct waiter *me, struct transport_frame *frame)
 {
     const struct frame_header *h = &frame->header;
     struct request *rq = exchange_find(x, h->request_id);
     if (!rq && (h->request_id <= GREETING_REQUEST_ID || h->request_id >= x->next_id)) {
-        struct kiln_err err = KILN_ERR_INIT;
-        kiln_fail(&err, KILN_CORRUPT, "kilnd answers request %llu, which was never made",
-                  (unsigned long long)h->request_id);
+        const struct kiln_err err = read_last_word(frame);
         exchange_fail_everyone(x, &err);
         exchange_stop_transport(x);
     }

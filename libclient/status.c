@@ -60,7 +60,9 @@ static void fill_status(struct kiln_client *client, struct kiln_status *s)
 {
     struct exchange_status x;
     exchange_status(client->exchange, &x);
-    s->rung = x.answered ? KILN_RUNG_DAEMON : KILN_RUNG_NONE;
+    char instead[sizeof(s->reason)];
+    bool is_here = x.answered && fallback_serves(client->fallback, instead, sizeof(instead));
+    s->rung = !x.answered ? KILN_RUNG_NONE : is_here ? KILN_RUNG_EMBEDDED : KILN_RUNG_DAEMON;
     snprintf(s->socket_path, sizeof(s->socket_path), "%s", client->socket_path);
     snprintf(s->daemon, sizeof(s->daemon), "%s", x.greeting.software);
     s->daemon_pid = (int)x.greeting.pid;
@@ -68,7 +70,7 @@ static void fill_status(struct kiln_client *client, struct kiln_status *s)
     const char *silent = x.requests ? "kilnd has not answered yet what it was asked"
                                     : "nothing was asked of kilnd yet";
     const char *reason = x.reason[0] ? x.reason : silent;
-    snprintf(s->reason, sizeof(s->reason), "%s", x.answered ? "" : reason);
+    snprintf(s->reason, sizeof(s->reason), "%s", is_here ? instead : x.answered ? "" : reason);
     s->requests = x.requests;
     s->reconnects = x.reconnects;
     s->table_hits = table_hits(client->table);

@@ -96,21 +96,35 @@ static enum kiln_code connect_failed(int errnum, const char *path, struct kiln_e
     }
 }
 
+/* A connected socket; -1 with errno set. */
+static int try_connect(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    memcpy(address.sun_path, path, strlen(path));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+        return fd;
+    int errnum = errno;
+    close(fd);
+    errno = errnum;
+    return -1;
+}
+
 enum kiln_code transport_socket_connect(const char *path, struct transport **ret_transport,
                                         struct kiln_err *err)
 {
     enum kiln_code rc = transport_socket_check(path, err);
     if (rc)
         return rc;
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    memcpy(address.sun_path, path, strlen(path));
-    __attribute__((cleanup(fd_auto))) int fd =
-        socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot make a socket");
-    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-        return connect_failed(errno, path, err);
-    int taken = fd;
-    fd = -1;
-    return transport_socket_adopt(taken, ret_transport, err);
+    int fd = try_connect(path);
+    return fd < 0 ? connect_failed(errno, path, err)
+                  : transport_socket_adopt(fd, ret_transport, err);
+}
+
+bool transport_socket_answers(const char *path)
+{
+    int fd = try_connect(path);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }

@@ -14,7 +14,9 @@
 
 struct transport_socket {
     struct transport base;
-    int fd;      /* owned */
+    int fd;                      /* owned */
+    void (*gone)(void *context); /* NULL: nobody is told */
+    void *gone_context;
     int wake_fd; /* owned eventfd: output began to wait while a thread was in poll */
 
     /* The reader's own. */

@@ -1,44 +1,170 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Not libuv's processes: those take SIGCHLD, which a job may have a handler of its own for.
+ */
 #include "daemon/loop/process.h"
 
-#include "daemon/loop/uv_handle.h"
-
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-LOOP_HANDLE_FITS(uv_process_t);
+#define FIRST_CLOSED 4 /* descriptors from here on are none of the child's */
+/* Without descriptors of processes (an old kernel, a filter of system calls) we look now and then:
+ * much less than a compile takes. */
+#define LOOK_MS 10
 
-static void on_exit_status(uv_process_t *uv, int64_t status, int signal)
+/* ---- its end ---- */
+
+/* Its pid stays its own until it was waited for, which nobody but us does by the descriptor. */
+static bool take_status(const struct loop_process *p, siginfo_t *ret_info)
 {
-    struct loop_process *process = uv_handle_get_data((uv_handle_t *)uv);
-    process->exited(process, (int)status, signal);
+    bool has_fd = loop_handle_is_open(&p->watch.handle);
+    int rc;
+    memset(ret_info, 0, sizeof(*ret_info));
+    do {
+        rc = has_fd ? waitid(P_PIDFD, (id_t)p->pid_fd, ret_info, WEXITED | WNOHANG)
+                    : waitid(P_PID, (id_t)p->pid, ret_info, WEXITED | WNOHANG);
+    } while (rc < 0 && errno == EINTR);
+    return rc < 0 || ret_info->si_pid != 0;
+}
+
+static void look(struct loop_process *p)
+{
+    siginfo_t info;
+    if (!take_status(p, &info))
+        return;
+    loop_watch_want(&p->watch, 0);
+    loop_timer_stop(&p->look);
+    if (info.si_pid == 0)
+        p->exited(p, LOOP_PROCESS_UNKNOWN, 0);
+    else if (info.si_code == CLD_EXITED)
+        p->exited(p, info.si_status, 0);
+    else
+        p->exited(p, 0, info.si_status);
+}
+
+static void on_ready(struct loop_watch *watch, unsigned events)
+{
+    (void)events;
+    look(LOOP_OWNER_OF(struct loop_process, watch, watch));
+}
+
+static void on_look(struct loop_timer *timer)
+{
+    look(LOOP_OWNER_OF(struct loop_process, look, timer));
+}
+
+static bool watch_descriptor(struct loop *loop, struct loop_process *p, struct loop_owner *owner)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    p->pid_fd = pidfd_open(p->pid, 0);
+    if (p->pid_fd < 0)
+        return false;
+    if (loop_watch_init(loop, &p->watch, owner, p->pid_fd, on_ready, &ignored)) {
+        close(p->pid_fd);
+        return false;
+    }
+    loop_watch_want(&p->watch, WATCH_READ);
+    return true;
+}
+
+/* ---- its beginning ---- */
+
+static int set_signals(posix_spawnattr_t *attributes)
+{
+    sigset_t all, none;
+    sigfillset(&all);
+    sigemptyset(&none);
+    int rc = posix_spawnattr_setsigdefault(attributes, &all);
+    if (!rc)
+        rc = posix_spawnattr_setsigmask(attributes, &none);
+    if (!rc)
+        rc = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF |
+                                                      POSIX_SPAWN_SETSIGMASK);
+    return rc;
+}
+
+static int set_files(posix_spawn_file_actions_t *actions, int fd_2, int fd_3)
+{
+    int rc = fd_2 < 0
+                 ? posix_spawn_file_actions_addopen(actions, STDERR_FILENO, "/dev/null", O_RDWR, 0)
+                 : posix_spawn_file_actions_adddup2(actions, fd_2, STDERR_FILENO);
+    if (!rc)
+        rc = posix_spawn_file_actions_adddup2(actions, fd_3, FIRST_CLOSED - 1);
+    if (!rc)
+        rc = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDWR, 0);
+    if (!rc)
+        rc = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_RDWR, 0);
+    if (!rc)
+        rc = posix_spawn_file_actions_addclosefrom_np(actions, FIRST_CLOSED);
+    return rc;
+}
+
+static int spawn_with(const struct loop_spawn *spawn, int fd_2, int fd_3, pid_t *ret_pid)
+{
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    int rc = posix_spawnattr_init(&attributes);
+    if (rc)
+        return rc;
+    rc = posix_spawn_file_actions_init(&actions);
+    if (!rc) {
+        rc = set_signals(&attributes);
+        if (!rc)
+            rc = set_files(&actions, fd_2, fd_3);
+        if (!rc)
+            rc = posix_spawn(ret_pid, spawn->program, &actions, &attributes,
+                             (char *const *)(uintptr_t)spawn->arguments, environ);
+        posix_spawn_file_actions_destroy(&actions);
+    }
+    posix_spawnattr_destroy(&attributes);
+    return rc;
+}
+
+/* Out of the way of the child's own four, where a job has closed some of its own: |fd| itself or a
+ * copy; -1 with errno set. */
+static int out_of_the_way(int fd, int child)
+{
+    return fd >= FIRST_CLOSED || fd == child ? fd : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_CLOSED);
+}
+
+static void drop_copy(int copy, int of)
+{
+    if (copy != of && copy >= 0)
+        close(copy);
+}
+
+static int start(const struct loop_spawn *spawn, pid_t *ret_pid)
+{
+    int fd_2 = spawn->fd_2 < 0 ? -1 : out_of_the_way(spawn->fd_2, STDERR_FILENO);
+    if (fd_2 < 0 && spawn->fd_2 >= 0)
+        return errno;
+    int fd_3 = out_of_the_way(spawn->fd_3, FIRST_CLOSED - 1);
+    int rc = fd_3 < 0 ? errno : spawn_with(spawn, fd_2, fd_3, ret_pid);
+    drop_copy(fd_3, spawn->fd_3);
+    drop_copy(fd_2, spawn->fd_2);
+    return rc;
 }
 
 enum kiln_code loop_process_start(struct loop *loop, struct loop_process *process,
                                   struct loop_owner *owner, const struct loop_spawn *spawn,
                                   struct kiln_err *err)
 {
-    uv_stdio_container_t stdio[] = {
-        { .flags = UV_IGNORE },
-        { .flags = UV_IGNORE },
-        { .flags = UV_INHERIT_FD, .data.fd = 2 },
-        { .flags = UV_INHERIT_FD, .data.fd = spawn->fd_3 },
-    };
-    uv_process_options_t options = {
-        .exit_cb = on_exit_status,
-        .file = spawn->program,
-        .args = (char **)(uintptr_t)spawn->arguments,
-        .flags = UV_PROCESS_DETACHED,
-        .stdio = stdio,
-        .stdio_count = sizeof(stdio) / sizeof(stdio[0]),
-    };
-    uv_process_t *uv = LOOP_UV(uv_process_t, &process->handle);
-    int status = uv_spawn(&loop->uv, uv, &options);
-    loop_handle_opened(&process->handle, owner, process);
-    if (status) {
-        loop_process_close(process);
-        return kiln_fail_errno(err, -status, "cannot run '%s'", spawn->program);
+    *process = (struct loop_process){ .pid_fd = -1 };
+    int errnum = start(spawn, &process->pid);
+    if (errnum) {
+        process->pid = 0;
+        return kiln_fail_errno(err, errnum, "cannot run '%s'", spawn->program);
     }
-    process->pid = uv_process_get_pid(uv);
+    if (!watch_descriptor(loop, process, owner)) {
+        loop_timer_init(loop, &process->look, owner, on_look);
+        loop_timer_start(&process->look, 0, LOOK_MS);
+    }
     return KILN_OK;
 }
 
@@ -48,4 +174,11 @@ void loop_process_kill(const struct loop_process *process)
         kill(-process->pid, SIGKILL);
 }
 
-void loop_process_close(struct loop_process *process) { loop_handle_close(&process->handle); }
+void loop_process_close(struct loop_process *process)
+{
+    bool has_fd = loop_handle_is_open(&process->watch.handle);
+    loop_watch_close(&process->watch);
+    loop_timer_close(&process->look);
+    if (has_fd)
+        close(process->pid_fd);
+}

@@ -3,27 +3,38 @@
 
 /*
  * Child processes.  The child leads a session and process group of its own; its standard input
- * and output are /dev/null, its standard error is ours, its signals are at their defaults.
+ * and output are /dev/null, it has no descriptors but those named here, its signals are at their
+ * defaults and none is blocked.
+ *
+ * The process that we are in may be anybody's: SIGCHLD is left alone, and whoever waits for all
+ * children (waitpid(-1), SIGCHLD ignored) takes the status of ours but not the news of their end.
  */
-#include "daemon/loop/loop.h"
+#include "daemon/loop/timer.h"
+#include "daemon/loop/watch.h"
 
 #include <sys/types.h>
 
+/* In place of an exit status: it ended, and somebody else in this process took the status. */
+#define LOOP_PROCESS_UNKNOWN (-2)
+
 struct loop_process {
-    struct loop_handle handle;
-    pid_t pid; /* also its process group; 0 when it never started */
-    /* Once, after the process was reaped; the handle still has to be closed. */
+    struct loop_watch watch; /* of |pid_fd| */
+    struct loop_timer look;  /* in its place, where there is none */
+    int pid_fd;              /* owned while |watch| is open */
+    pid_t pid;               /* also its process group; 0 when it never started */
+    /* Once, after the process was reaped; what is open still has to be closed. */
     void (*exited)(struct loop_process *process, int status, int signal);
 };
 
 struct loop_spawn {
     const char *program;
     const char *const *arguments; /* NULL-terminated, with the program's name first */
+    int fd_2;                     /* borrowed: becomes its standard error; -1: /dev/null */
     int fd_3;                     /* borrowed: becomes the child's descriptor 3 */
 };
 
-/* Returns when the program runs or could not be run; then the handle closes itself and |exited|
- * is not called. */
+/* Returns when the program runs or could not be run; then nothing is open and |exited| is not
+ * called. */
 KILN_MUST_CHECK enum kiln_code loop_process_start(struct loop *loop, struct loop_process *process,
                                                   struct loop_owner *owner,
                                                   const struct loop_spawn *spawn,

@@ -187,19 +187,20 @@ static enum kiln_code give_to_group(const char *path, const char *group, bool *r
     return KILN_OK;
 }
 
-/* The file is born with its mode, so nobody slips in. */
+/* The file is born with no more than its mode, so nobody slips in; what the umask took from it is
+ * given back.  The umask itself is the whole process's, which may not be ours. */
 static enum kiln_code bind_to(int fd, const struct sockaddr_un *address, const char *group,
                               bool *ret_root_only, struct kiln_err *err)
 {
-    mode_t before = umask(0777 & ~mode_of_socket());
-    int status = bind(fd, (const struct sockaddr *)address, sizeof(*address));
-    int errnum = errno;
-    umask(before);
-    if (status < 0) {
-        kiln_fail_errno(err, errnum, "cannot bind the socket '%s'", address->sun_path);
+    if (fchmod(fd, mode_of_socket()) < 0 ||
+        bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0) {
+        kiln_fail_errno(err, errno, "cannot bind the socket '%s'", address->sun_path);
         return advise(err);
     }
     enum kiln_code rc = give_to_group(address->sun_path, group, ret_root_only, err);
+    if (!rc && chmod(address->sun_path, mode_of_socket()) < 0)
+        rc = kiln_fail_errno(err, errno, "cannot change the mode of the socket '%s'",
+                             address->sun_path);
     if (!rc && listen(fd, BACKLOG) < 0)
         rc = kiln_fail_errno(err, errno, "cannot listen on '%s'", address->sun_path);
     return rc;

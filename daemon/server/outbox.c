@@ -72,6 +72,7 @@ struct parcel { /* what one sendmsg takes */
 static void attach(struct msghdr *m, void *control, const struct parcel *p)
 {
     size_t size = p->object_count * sizeof(int);
+    memset((char *)control + CMSG_LEN(size), 0, CMSG_SPACE(size) - CMSG_LEN(size));
     m->msg_control = control;
     m->msg_controllen = CMSG_SPACE(size);
     struct cmsghdr *c = CMSG_FIRSTHDR(m);

@@ -12,6 +12,9 @@
 #define RETRY_MS 10
 /* Connections accepted a turn, so that a storm of them leaves room for requests. */
 #define ACCEPTS_A_TURN 64
+/* Of all connections, kept for administrators: many users together do not lock them out. */
+#define ADMINS_SHARE 8u
+#define ADMINS_MOST 16u
 
 /* ---- who comes ---- */
 
@@ -56,6 +59,12 @@ static void unlink_session(struct server *server, struct session *s)
     server->counts.clients--;
 }
 
+static unsigned connections_for(const struct server *server, enum role role)
+{
+    unsigned all = server->limits.connections, kept = all / ADMINS_SHARE;
+    return role == ROLE_ADMIN ? all : all - (kept < ADMINS_MOST ? kept : ADMINS_MOST);
+}
+
 /* On failure |fd| is still the caller's, to be refused. */
 static enum kiln_code welcome(struct server *server, int fd, uid_t *ret_uid, struct kiln_err *err)
 {
@@ -64,12 +73,15 @@ static enum kiln_code welcome(struct server *server, int fd, uid_t *ret_uid, str
     if (rc)
         return rc;
     *ret_uid = peer.uid;
-    if (closer_is_full(server->closer, peer.uid))
+    if (server->own_user_only && peer.uid != geteuid())
+        return kiln_fail(err, KILN_DENIED, "this is a job of user %u, for that user alone",
+                         (unsigned)geteuid());
+    if (closer_room(server->closer, peer.uid, server->limits.full_ms) == CLOSER_IS_STUCK)
         return closer_refuse(peer.uid, err);
-    if (server->counts.clients >= server->limits.connections)
-        return kiln_fail(err, KILN_BUSY,
-                         "kilnd has %u connections, the limit (setting connections)",
-                         server->counts.clients);
+    if (server->counts.clients >= connections_for(server, peer.role))
+        return kiln_fail(
+            err, KILN_BUSY, "kilnd has %u connections, the limit (setting connections)%s",
+            server->counts.clients, peer.role == ROLE_ADMIN ? "" : " less some for administrators");
     struct account *account = account_join(&server->accounts, peer.uid);
     if (!account)
         return kiln_fail(err, KILN_BUSY,
@@ -86,6 +98,14 @@ static enum kiln_code welcome(struct server *server, int fd, uid_t *ret_uid, str
     return KILN_OK;
 }
 
+/* Kept for when there is no other; where there was none for it either, the next connection brings
+ * it back. */
+static void keep_spare(struct server *server)
+{
+    if (server->spare_fd < 0)
+        server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 /* Out of descriptors: without this the connection would stay pending and wake us for ever. */
 static void refuse_for_want_of_descriptors(struct server *server)
 {
@@ -93,11 +113,23 @@ static void refuse_for_want_of_descriptors(struct server *server)
     kiln_fail(&err, KILN_BUSY, "kilnd has no descriptor left: raise its limit of open files");
     if (server->spare_fd >= 0)
         close(server->spare_fd);
+    server->spare_fd = -1;
     int fd = accept4(server->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0)
         refuse(server, fd, geteuid(), &err);
-    server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    keep_spare(server);
     log_event(LOG_EVENT_descriptors_none, NULL, "%s", err.text);
+}
+
+void server_take(struct server *server, int fd)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    uid_t uid = geteuid(); /* until it is known */
+    if (server->draining)
+        kiln_fail(&err, KILN_UNAVAILABLE, "kilnd is stopping");
+    else if (welcome(server, fd, &uid, &err) == KILN_OK)
+        return;
+    refuse(server, fd, uid, &err);
 }
 
 static bool accept_one(struct server *server)
@@ -107,10 +139,8 @@ static bool accept_one(struct server *server)
         refuse_for_want_of_descriptors(server);
     if (fd < 0)
         return false;
-    struct kiln_err err = KILN_ERR_INIT;
-    uid_t uid = geteuid(); /* until it is known */
-    if (welcome(server, fd, &uid, &err) != KILN_OK)
-        refuse(server, fd, uid, &err);
+    keep_spare(server);
+    server_take(server, fd);
     return true;
 }
 
@@ -171,7 +201,7 @@ static void on_retry(struct loop_timer *timer)
 {
     struct server *server = LOOP_OWNER_OF(struct server, retry, timer);
     for (struct session *s = server->sessions; s; s = s->next) {
-        if (s->outbox.starved)
+        if (s->outbox.starved || s->is_barred)
             session_retry(s);
     }
 }
@@ -196,6 +226,33 @@ static void on_closed(struct loop_owner *owner)
         closed(context);
 }
 
+/* Where our own user alone is let in, its number says all. */
+static void know_peers(struct server *server, const struct server_options *options)
+{
+    const struct peer_groups nobody = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };
+    const struct peer_overflow none = { .uid = (uid_t)-1, .gid = PEER_NO_GROUP };
+    server->groups = nobody;
+    server->overflow = none;
+    if (options->own_user_only)
+        return;
+    server->groups.admin = peer_admin_group();
+    server->groups.publish = peer_publish_group(options->publish_group);
+    server->overflow = peer_overflow();
+}
+
+static enum kiln_code listen_on(struct server *server, struct listener *listener,
+                                struct kiln_err *err)
+{
+    enum kiln_code rc = loop_watch_init(server->loop, &server->watch, &server->owner, listener->fd,
+                                        on_connection, err);
+    if (rc)
+        return kiln_while(err, "listening on '%s'", listener->path);
+    server->listener = listener;
+    keep_spare(server);
+    loop_watch_want(&server->watch, WATCH_READ);
+    return KILN_OK;
+}
+
 enum kiln_code server_create(const struct server_options *options, struct server **ret_server,
                              struct kiln_err *err)
 {
@@ -208,24 +265,20 @@ enum kiln_code server_create(const struct server_options *options, struct server
     server->loop = loop;
     server->engine = options->engine;
     server->closer = options->closer;
-    server->listener = listener;
+    server->spare_fd = -1;
     server->limits = *limits;
     server->accounts = (struct accounts){ .connections_most = limits->connections_per_uid,
                                           .bytes_most = limits->bytes_per_uid };
-    server->groups.admin = peer_admin_group();
-    server->groups.publish = peer_publish_group(options->publish_group);
-    server->overflow = peer_overflow();
+    server->own_user_only = options->own_user_only;
+    know_peers(server, options);
     server->owner.gone = on_closed;
-    enum kiln_code rc =
-        loop_watch_init(loop, &server->watch, &server->owner, listener->fd, on_connection, err);
+    enum kiln_code rc = listener ? listen_on(server, listener, err) : KILN_OK;
     if (rc)
-        return kiln_while(err, "listening on '%s'", listener->path);
+        return rc;
     loop_timer_init(loop, &server->sweep, &server->owner, on_sweep);
     loop_timer_init(loop, &server->reaper, &server->owner, on_reap);
     loop_timer_init(loop, &server->retry, &server->owner, on_retry);
-    server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     loop_timer_start(&server->sweep, SWEEP_MS, SWEEP_MS);
-    loop_watch_want(&server->watch, WATCH_READ);
     *ret_server = KILN_TAKE(server);
     return KILN_OK;
 }

@@ -22,6 +22,7 @@ struct server_limits {
     uint64_t hello_ms;        /* until the first hello */
     uint64_t frame_ms;        /* from a frame's first byte to its last */
     uint64_t stuck_ms;        /* without reading anything that waits for it */
+    uint64_t full_ms;         /* with as many files to be closed as a user may have */
     size_t bytes_per_session; /* of unread replies */
     size_t bytes_per_uid;     /* of unread replies and unfinished requests */
     size_t pause_bytes;       /* of unread replies, beyond which requests are not read */
@@ -34,6 +35,7 @@ struct server_limits {
         .hello_ms = 10000,              \
         .frame_ms = 30000,              \
         .stuck_ms = 30000,              \
+        .full_ms = 5000,                \
         .bytes_per_session = 64u << 20, \
         .bytes_per_uid = 512u << 20,    \
         .pause_bytes = 1u << 20,        \
@@ -53,7 +55,7 @@ struct server {
     struct loop *loop;         /* borrowed */
     struct engine *engine;     /* borrowed */
     struct closer *closer;     /* borrowed */
-    struct listener *listener; /* borrowed; NULL once no more are accepted */
+    struct listener *listener; /* borrowed; NULL where, or once, none are accepted */
     struct server_limits limits;
     struct server_counts counts;
     struct accounts accounts;
@@ -61,12 +63,12 @@ struct server {
     struct peer_groups groups;
     struct peer_overflow overflow;
     int spare_fd; /* owned: given up for a moment when descriptors run out, to refuse politely */
-    bool draining;
+    bool draining, own_user_only;
     struct loop_owner owner;
     struct loop_watch watch;  /* of the listener */
     struct loop_timer sweep;  /* once a second: who is slow? */
     struct loop_timer reaper; /* next turn: close who ended */
-    struct loop_timer retry;  /* soon: the kernel had no room */
+    struct loop_timer retry;  /* soon: the kernel, or the closer, had no room */
     void (*closed)(void *context);
     void *context;
     uint8_t scratch[SERVER_SCRATCH];
@@ -75,14 +77,17 @@ struct server {
 struct server_options {
     struct loop *loop; /* borrowed, like all that follow */
     struct engine *engine;
-    struct listener *listener;
+    struct listener *listener;          /* NULL: connections come by server_take alone */
     struct closer *closer;              /* until the loop has ended */
     const char *publish_group;          /* its name; NULL, "": none */
+    bool own_user_only;                 /* who is not our user is refused; no group counts */
     const struct server_limits *limits; /* copied */
 };
 
 KILN_MUST_CHECK enum kiln_code server_create(const struct server_options *options,
                                              struct server **ret_server, struct kiln_err *err);
+/* A connected socket in place of one that was accepted: takes |fd|, also to refuse it. */
+void server_take(struct server *server, int fd);
 /* For connections to come: those that are there stay. */
 void server_set_limits(struct server *server, unsigned connections, unsigned connections_per_uid);
 void server_set_groups(struct server *server, const struct peer_groups *groups);

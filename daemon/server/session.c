@@ -15,7 +15,8 @@ static struct session *session_of(struct caller *caller)
 
 static bool reads(const struct session *s)
 {
-    return s->end == END_NOT && !s->draining && s->outbox.bytes <= s->server->limits.pause_bytes;
+    return s->end == END_NOT && !s->draining && !s->is_barred &&
+           s->outbox.bytes <= s->server->limits.pause_bytes;
 }
 
 static void want(struct session *s)
@@ -192,15 +193,30 @@ static ssize_t receive(struct session *s, struct iovec *iov, int count)
     return got;
 }
 
+/* What comes might have more of them.  Where files are closed as they should be, there is room
+ * again at once; the others of this user are not to lose their connections over it. */
+static bool may_bring_files(struct session *s)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    enum closer_room room = closer_room(s->closer, s->caller.uid, s->server->limits.full_ms);
+    if (room == CLOSER_HAS_ROOM)
+        return true;
+    if (room == CLOSER_IS_STUCK) {
+        closer_refuse(s->caller.uid, &err);
+        refuse(s, /* request_id= */ 0, &err);
+        return false;
+    }
+    s->is_barred = true;
+    want(s);
+    server_retry_soon(s->server);
+    return false;
+}
+
 /* One read a turn: a peer that floods waits for its turn like the others. */
 static void on_readable(struct session *s)
 {
-    if (closer_is_full(s->closer, s->caller.uid)) { /* what comes might have more */
-        struct kiln_err err = KILN_ERR_INIT;
-        closer_refuse(s->caller.uid, &err);
-        refuse(s, /* request_id= */ 0, &err);
+    if (!may_bring_files(s))
         return;
-    }
     struct bytes scratch = bytes_of(s->server->scratch, sizeof(s->server->scratch));
     struct iovec iov[2];
     int count = inbox_room(&s->inbox, scratch, iov);
@@ -237,8 +253,10 @@ static void on_ready(struct loop_watch *watch, unsigned events)
 void session_retry(struct session *s)
 {
     struct kiln_err err = KILN_ERR_INIT;
+    s->is_barred = false;
     if (!outbox_is_empty(&s->outbox))
         after_send(s, outbox_flush(&s->outbox, s->fd, &err), &err);
+    want(s);
 }
 
 void session_drain(struct session *s)

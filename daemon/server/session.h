@@ -42,8 +42,9 @@ struct session {
     uint64_t frame_ms; /* when the unfinished frame began */
     uint64_t moved_ms; /* when bytes last went out, or began to wait */
     enum session_end end;
-    bool hold;                       /* more requests are at hand: gather the small replies */
-    bool draining;                   /* no more requests; closed when what is asked is answered */
+    bool hold;      /* more requests are at hand: gather the small replies */
+    bool is_barred; /* not read: his user has too many files that wait to be closed */
+    bool draining;  /* no more requests; closed when what is asked is answered */
     struct session *next, *previous; /* server's list */
 };
 
@@ -57,7 +58,7 @@ void session_close(struct session *session);
 void session_end(struct session *session, enum session_end end);
 /* Once a second: ends it when it is too slow.  |now_ms| is on the loop's clock. */
 void session_check_time(struct session *session, uint64_t now_ms);
-/* Tries again what the kernel had no room for. */
+/* Tries again what there was no room for. */
 void session_retry(struct session *session);
 /* Reads no more requests. */
 void session_drain(struct session *session);

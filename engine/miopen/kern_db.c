@@ -48,9 +48,11 @@ static enum kiln_code open_file(struct kern_db *db, const char *path, struct kil
     return KILN_OK;
 }
 
-static enum kiln_code open_sqlite(struct kern_db *db, const char *path, struct kiln_err *err)
+static enum kiln_code open_sqlite(struct kern_db *db, const char *path, struct bytes image,
+                                  struct kiln_err *err)
 {
     struct db_options options = { .path = path,
+                                  .image = image,
                                   .shown = db->path,
                                   .statements = statements,
                                   .statement_count = KERN_DB_STATEMENT_COUNT,
@@ -107,7 +109,7 @@ static enum kiln_code open_copy(struct kern_db *db, const char *copy, struct kil
     if (!rc)
         rc = open_file(db, copy, err);
     if (!rc)
-        rc = open_sqlite(db, copy, err);
+        rc = open_sqlite(db, copy, (struct bytes){ 0 }, err);
     return rc == KILN_CORRUPT && db->fd >= 0 ? open_damaged(db, err) : rc;
 }
 
@@ -134,7 +136,7 @@ static enum kiln_code open_in_place(struct kern_db *db, const char *path, bool s
     enum kiln_code rc = open_file(db, path, err);
     if (rc)
         return rc;
-    rc = open_sqlite(db, path, err);
+    rc = open_sqlite(db, path, (struct bytes){ 0 }, err);
     return rc == KILN_CORRUPT && salvage ? open_damaged(db, err) : rc;
 }
 
@@ -149,6 +151,20 @@ enum kiln_code kern_db_open(const char *path, enum kern_db_mode mode, struct ker
     enum kiln_code rc = mode == KERN_DB_LIVE
                             ? open_live(db, err)
                             : open_in_place(db, path, mode == KERN_DB_SALVAGE, err);
+    if (!rc)
+        *ret_db = KILN_TAKE(db);
+    return rc;
+}
+
+enum kiln_code kern_db_open_image(struct bytes image, const char *name, struct kern_db **ret_db,
+                                  struct kiln_err *err)
+{
+    KILN_AUTO(kern_db) struct kern_db *db = calloc(1, sizeof(*db));
+    if (db)
+        *db = (struct kern_db){ .fd = -1, .path = strdup(name), .size = image.size };
+    if (!db || !db->path)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", name);
+    enum kiln_code rc = open_sqlite(db, name, image, err);
     if (!rc)
         *ret_db = KILN_TAKE(db);
     return rc;

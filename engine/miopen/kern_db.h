@@ -33,6 +33,9 @@ struct kern_db;
  * missing), saying which; KILN_NOT_FOUND; KILN_BUSY when another process keeps it locked. */
 KILN_MUST_CHECK enum kiln_code kern_db_open(const char *path, enum kern_db_mode mode,
                                             struct kern_db **ret_db, struct kiln_err *err);
+/* One that lies in memory and stays there while it is open; |name| is for sentences. */
+KILN_MUST_CHECK enum kiln_code kern_db_open_image(struct bytes image, const char *name,
+                                                  struct kern_db **ret_db, struct kiln_err *err);
 void kern_db_destroy(struct kern_db *db);
 KILN_DEFINE_AUTO(kern_db)
 

@@ -95,6 +95,8 @@ static enum kiln_code list_by_pages(struct kern_db *db, struct listing *l,
 {
     uint64_t lost = 0;
     enum kiln_code rc = KILN_OK;
+    if (!db->salvage && db->fd < 0)
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is damaged", db->path);
     if (!db->salvage)
         rc = kern_salvage_open(db->fd, &db->salvage, err);
     if (!rc)
@@ -118,7 +120,7 @@ enum kiln_code kern_db_examine(struct kern_db *db, struct kiln_err *err)
     enum kiln_code rc = compare_counts(db, err);
     if (!rc)
         rc = list_by_sqlite(db, &l, pass_over, NULL, err);
-    return rc == KILN_CORRUPT ? kern_salvage_open(db->fd, &db->salvage, err) : rc;
+    return rc == KILN_CORRUPT && db->fd >= 0 ? kern_salvage_open(db->fd, &db->salvage, err) : rc;
 }
 
 enum kiln_code kern_db_each(struct kern_db *db, uint64_t after, uint64_t count,

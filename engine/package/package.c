@@ -20,6 +20,7 @@ struct package {
     const struct package_ops *ops;
     struct package_info info;
     struct file_identity identity;
+    struct engine_item *item; /* borrowed; NULL: a file */
     bool trusted;
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t returned;
@@ -33,6 +34,7 @@ struct package {
 
 /* ---- opening ---- */
 
+/* What is built in may be for one OpenCL device: whoever builds it knows where it runs. */
 static enum kiln_code state(struct package *package, const struct package_options *options,
                             struct kiln_err *err)
 {
@@ -50,6 +52,7 @@ static enum kiln_code state(struct package *package, const struct package_option
     snprintf(info->name, sizeof(info->name), "%s", name);
     snprintf(info->path, sizeof(info->path), "%s", options->path);
     info->format = package->ops->format;
+    package->item = options->item;
     package->trusted = options->trusted;
     package->at_most = options->readers ? options->readers : 1;
     if (options->record) {
@@ -59,7 +62,9 @@ static enum kiln_code state(struct package *package, const struct package_option
         memcpy(info->signer, options->record->signer, sizeof(info->signer));
         memcpy(info->source, options->record->source, sizeof(info->source));
     }
-    return database_id_of_file(name, &info->database_id, err);
+    return options->item
+               ? database_id_parse(bytes_of(name, strcspn(name, ".")), &info->database_id, err)
+               : database_id_of_file(name, &info->database_id, err);
 }
 
 static enum kiln_code check_marks(const struct package *package, uint32_t application_id,
@@ -81,6 +86,8 @@ static enum kiln_code check_marks(const struct package *package, uint32_t applic
 static bool is_same_file(const struct package *package)
 {
     struct file_identity now;
+    if (package->item)
+        return true;
     return file_identity_at(AT_FDCWD, package->info.path, &now) &&
            now.device == package->identity.device && now.inode == package->identity.inode;
 }
@@ -91,7 +98,10 @@ static enum kiln_code add_connection(struct package *package, struct connection 
     struct connection *connection = calloc(1, sizeof(*connection));
     if (!connection)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", package->info.path);
-    enum kiln_code rc = package->ops->open(package->info.path, &connection->inner, err);
+    struct package_place place = { .path = package->info.path };
+    if (package->item)
+        place.image = engine_item_view(package->item);
+    enum kiln_code rc = package->ops->open(&place, &connection->inner, err);
     if (!rc && !is_same_file(package)) {
         rc = kiln_fail(err, KILN_BUSY, "'%s' was replaced while it was opened: try again",
                        package->info.path);
@@ -105,6 +115,16 @@ static enum kiln_code add_connection(struct package *package, struct connection 
     return KILN_OK;
 }
 
+static enum kiln_code look(struct package *package, uint32_t *ret_application_id,
+                           uint32_t *ret_version, struct kiln_err *err)
+{
+    const char *path = package->info.path;
+    return package->item
+               ? package_image_look(engine_item_view(package->item), path, &package->identity,
+                                    ret_application_id, ret_version, err)
+               : package_file_look(path, &package->identity, ret_application_id, ret_version, err);
+}
+
 enum kiln_code package_open(const struct package_options *options, struct package **ret_package,
                             struct kiln_err *err)
 {
@@ -116,7 +136,7 @@ enum kiln_code package_open(const struct package_options *options, struct packag
     uint32_t application_id = 0, version = 0;
     enum kiln_code rc = state(package, options, err);
     if (!rc)
-        rc = package_file_look(options->path, &package->identity, &application_id, &version, err);
+        rc = look(package, &application_id, &version, err);
     if (!rc)
         rc = check_marks(package, application_id, version, err);
     if (!rc)
@@ -248,6 +268,8 @@ enum kiln_code package_find_named(struct package *package, struct bytes name, st
 {
     bool damaged = false;
     *ret_damaged = false;
+    if (package->item && !engine_item_use(package->item))
+        return KILN_NOT_FOUND;
     if (has_damaged_rows(package)) {
         struct digest asked = damaged_rows_name(name, args);
         if (is_known_damaged(package, &asked))
@@ -270,6 +292,8 @@ enum kiln_code package_find_key(struct package *package, const struct digest *ke
 {
     bool damaged = false;
     *ret_damaged = false;
+    if (package->item && !engine_item_use(package->item))
+        return KILN_NOT_FOUND;
     if (!package->trusted || !package->ops->find_key || is_known_damaged(package, key))
         return KILN_NOT_FOUND;
     struct connection *connection = take(package);
@@ -345,6 +369,11 @@ static bool is_zero(const struct digest *digest)
 static enum kiln_code check_file(struct package *package, struct package_report *report,
                                  struct kiln_err *err)
 {
+    if (package->item) {
+        struct digest found = sha256_of(engine_item_view(package->item));
+        report->file_changed = !digest_equal(&found, &package->item->digest);
+        return KILN_OK;
+    }
     if (is_zero(&package->info.sha256))
         return KILN_OK;
     KILN_AUTO(fd) int fd = open(package->info.path, O_RDONLY | O_CLOEXEC);

@@ -19,6 +19,7 @@
  */
 #include "common/digest.h"
 #include "common/paths.h"
+#include "engine/data/engine_data.h"
 #include "engine/miopen/database_id.h"
 #include "engine/package/manifest.h"
 
@@ -60,10 +61,11 @@ struct package_info {
 };
 
 struct package_options {
-    const char *path;
-    const char *name; /* what it is called; NULL: as its path ends */
-    unsigned readers; /* threads that find at once */
-    bool trusted;     /* its signature was checked: what it says of keys is believed */
+    struct engine_item *item; /* borrowed: it is built into the program; NULL: |path| is a file */
+    const char *path;         /* with |item|: its name */
+    const char *name;         /* what it is called; NULL: as its path ends */
+    unsigned readers;         /* threads that find at once */
+    bool trusted;             /* its signature was checked: what it says of keys is believed */
     const struct package_record *record; /* NULL: not installed by kiln */
 };
 

@@ -148,6 +148,23 @@ enum kiln_code package_file_look(const char *path, struct file_identity *ret_ide
     return KILN_OK;
 }
 
+enum kiln_code package_image_look(struct bytes image, const char *name,
+                                  struct file_identity *ret_identity, uint32_t *ret_application_id,
+                                  uint32_t *ret_version, struct kiln_err *err)
+{
+    const struct file_identity identity = { .size = image.size };
+    if (image.size < HEADER_SIZE)
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is no package: it has %zu bytes", name,
+                         image.size);
+    enum kiln_code rc = check_header(name, image.data, &identity, err);
+    if (rc)
+        return rc;
+    *ret_identity = identity;
+    *ret_version = number_at(image.data, 60);
+    *ret_application_id = number_at(image.data, 68);
+    return KILN_OK;
+}
+
 enum kiln_code package_file_hash(int fd, struct digest *ret_sha256, struct kiln_err *err)
 {
     KILN_AUTO(mem) uint8_t *chunk = malloc(CHUNK);

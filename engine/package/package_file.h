@@ -28,6 +28,12 @@ KILN_MUST_CHECK enum kiln_code package_file_look(const char *path,
                                                  struct file_identity *ret_identity,
                                                  uint32_t *ret_application_id,
                                                  uint32_t *ret_version, struct kiln_err *err);
+/* The same of a file's bytes, which lie in memory; |name| is for sentences.  Its identity is its
+ * size. */
+KILN_MUST_CHECK enum kiln_code package_image_look(struct bytes image, const char *name,
+                                                  struct file_identity *ret_identity,
+                                                  uint32_t *ret_application_id,
+                                                  uint32_t *ret_version, struct kiln_err *err);
 /* SHA-256 of what |fd| has, from its start. */
 KILN_MUST_CHECK enum kiln_code package_file_hash(int fd, struct digest *ret_sha256,
                                                  struct kiln_err *err);

@@ -9,6 +9,11 @@
  */
 #include "engine/package/package.h"
 
+struct package_place {  /* where a package is */
+    const char *path;   /* of its image: its name */
+    struct bytes image; /* not empty: it is built into the program, and lies there */
+};
+
 struct package_progress {                                      /* of a check */
     bool (*tell)(void *context, uint64_t done, uint64_t rows); /* may be NULL */
     void *context;
@@ -18,7 +23,8 @@ struct package_ops {
     const char *name;
     enum package_format format;
     uint32_t application_id, version; /* that the file must state */
-    enum kiln_code (*open)(const char *path, void **ret_connection, struct kiln_err *err);
+    enum kiln_code (*open)(const struct package_place *place, void **ret_connection,
+                           struct kiln_err *err);
     void (*close)(void *connection);
     enum kiln_code (*rows)(void *connection, uint64_t *ret_rows, struct kiln_err *err);
     /* As package_find_named and package_find_key; damage may also be told by a code alone. */

@@ -6,10 +6,13 @@
 
 #include <stdio.h>
 
-static enum kiln_code open_kdb(const char *path, void **ret_connection, struct kiln_err *err)
+static enum kiln_code open_kdb(const struct package_place *place, void **ret_connection,
+                               struct kiln_err *err)
 {
     struct kern_db *db = NULL;
-    enum kiln_code rc = kern_db_open(path, KERN_DB_IMMUTABLE, &db, err);
+    enum kiln_code rc = place->image.size > 0
+                            ? kern_db_open_image(place->image, place->path, &db, err)
+                            : kern_db_open(place->path, KERN_DB_IMMUTABLE, &db, err);
     if (!rc)
         *ret_connection = db;
     return rc;

@@ -38,13 +38,15 @@ static void close_kpkg(void *connection)
     free(kpkg);
 }
 
-static enum kiln_code open_kpkg(const char *path, void **ret_connection, struct kiln_err *err)
+static enum kiln_code open_kpkg(const struct package_place *place, void **ret_connection,
+                                struct kiln_err *err)
 {
     struct kpkg *kpkg = calloc(1, sizeof(*kpkg));
     if (!kpkg)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", path);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", place->path);
     struct db_options options = {
-        .path = path,
+        .path = place->path,
+        .image = place->image,
         .statements = statements,
         .statement_count = KPKG_STATEMENT_COUNT,
         .value_most = VALUE_MOST,

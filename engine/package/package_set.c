@@ -113,6 +113,16 @@ struct member *view_find(const struct view *view, size_t folder, const char *nam
 
 /* ---- life ---- */
 
+#define BUILT_IN "built into this program" /* in the place of a folder's path */
+
+enum kiln_code need_own_folder(const struct package_set *set, struct kiln_err *err)
+{
+    if (set->folder_count > 0)
+        return KILN_OK;
+    return kiln_fail(err, KILN_UNSUPPORTED,
+                     "this program has no folder for packages, only what is built into it");
+}
+
 /* Whoever may write here decides what runs on the GPUs. */
 static enum kiln_code prepare_folder(const char *path, struct kiln_err *err)
 {
@@ -136,19 +146,21 @@ static enum kiln_code prepare_folder(const char *path, struct kiln_err *err)
 static enum kiln_code copy_options(struct package_set *set,
                                    const struct package_set_options *options, struct kiln_err *err)
 {
-    size_t others = 0;
-    while (options->other_folders && options->other_folders[others])
-        others++;
-    set->folders = calloc(others + 1, sizeof(*set->folders));
-    set->unreadable = calloc(others + 1, sizeof(*set->unreadable));
+    size_t count = options->own_folder ? 1 : 0;
+    while (count && options->other_folders && options->other_folders[count - 1])
+        count++;
+    set->folders = calloc(count + 1, sizeof(*set->folders));
+    set->unreadable = calloc(count + 1, sizeof(*set->unreadable));
     set->keys_folder = strdup(options->trusted_keys_folder ? options->trusted_keys_folder : "");
     set->readers = options->readers;
     set->require_signature = options->require_signature;
     bool whole = set->folders && set->unreadable && set->keys_folder;
-    for (size_t i = 0; whole && i <= others; i++) {
-        set->folders[i] = strdup(i ? options->other_folders[i - 1] : options->own_folder);
+    set->folder_count = whole ? count : 0;
+    for (size_t i = 0; whole && i <= count; i++) {
+        set->folders[i] = strdup(i == count ? BUILT_IN
+                                 : i        ? options->other_folders[i - 1]
+                                            : options->own_folder);
         whole = set->folders[i];
-        set->folder_count = i + 1;
     }
     return whole ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory for the packages");
 }
@@ -164,8 +176,10 @@ enum kiln_code package_set_create(const struct package_set_options *options,
     enum kiln_code rc = copy_options(set, options, err);
     if (!rc && !(set->view = view_create(0)))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the packages");
-    if (!rc)
+    if (!rc && options->own_folder)
         rc = prepare_folder(options->own_folder, err);
+    if (!rc)
+        rc = members_open_built_in(set, options->data, err);
     if (!rc)
         *ret_set = KILN_TAKE(set);
     return rc;
@@ -179,7 +193,10 @@ void package_set_destroy(struct package_set *set)
     for (size_t i = 0; i < set->refusal_count; i++)
         free(set->refusals[i].name);
     free(set->refusals);
-    for (size_t i = 0; set->folders && i < set->folder_count; i++)
+    for (size_t i = 0; i < set->built_in_count; i++)
+        member_destroy(set->built_in[i]);
+    free(set->built_in);
+    for (size_t i = 0; set->folders && i <= set->folder_count; i++)
         free(set->folders[i]);
     free(set->folders);
     free(set->unreadable);
@@ -237,7 +254,7 @@ enum kiln_code package_set_use(struct package_set *set, const char *name,
 {
     struct view *view = view_take(set);
     struct member *member = NULL;
-    for (size_t folder = 0; !member && folder < set->folder_count; folder++)
+    for (size_t folder = 0; !member && folder <= set->folder_count; folder++)
         member = view_find(view, folder, name);
     char names[256];
     list_names(view, names);

@@ -12,7 +12,7 @@
  *
  * The first folder is kiln's own (installed packages, FILE and FILE.json with what was checked);
  * others (a distribution's) are only read.  Packages of one id are asked in the order of their
- * folders, then of their names.
+ * folders, then of their names; those that are built into the program come last.
  */
 #include "engine/package/manifest.h"
 #include "engine/package/package.h"
@@ -21,8 +21,10 @@
 struct package_set;
 
 struct package_set_options {
-    const char *own_folder;           /* made if absent, mode 0755; KILN_DENIED when others may
-                                         write to it */
+    const char *own_folder; /* made if absent, mode 0755; KILN_DENIED when others may write to it.
+                               NULL: there are none but those of |data| */
+    const struct engine_data *data;   /* borrowed: packages that are built in; believed, as the
+                                         program   is.  May be NULL */
     const char *const *other_folders; /* NULL-terminated (or NULL); may be absent, may appear later;
                                          not looked into while everybody may write to them */
     const char *trusted_keys_folder;  /* *.pub: a signature counts while its key is there; NULL:

@@ -170,7 +170,9 @@ enum kiln_code package_set_check(const struct package_set *set,
                                  struct package_checked *ret_checked, struct kiln_err *err)
 {
     struct package_checked checked = { .rows = 0 };
-    enum kiln_code rc = check_name(arrival, err);
+    enum kiln_code rc = need_own_folder(set, err);
+    if (!rc)
+        rc = check_name(arrival, err);
     if (!rc)
         rc = check_wanted(arrival, err);
     if (!rc)
@@ -280,7 +282,9 @@ enum kiln_code package_set_adopt(struct package_set *set, const struct package_a
                                      .installed = clock_wall_s() };
     snprintf(record.signer, sizeof(record.signer), "%s", checked->signer);
     snprintf(record.source, sizeof(record.source), "%s", arrival->source);
-    enum kiln_code rc = keep_signed(set, arrival, checked, err);
+    enum kiln_code rc = need_own_folder(set, err);
+    if (!rc)
+        rc = keep_signed(set, arrival, checked, err);
     if (!rc)
         rc = is_still_what_was_checked(arrival, checked, err);
     if (!rc)
@@ -311,6 +315,8 @@ static enum kiln_code not_there(struct package_set *set, const char *name, struc
         if (member)
             return deny_foreign(member, err);
     }
+    if (view_find(set->view, set->folder_count, name))
+        return kiln_fail(err, KILN_UNSUPPORTED, "'%s' is built into this program", name);
     return kiln_fail(err, KILN_NOT_FOUND, "no package '%.80s' is installed in '%s'", name,
                      set->folders[OWN]);
 }
@@ -320,6 +326,8 @@ enum kiln_code package_set_remove(struct package_set *set, const char *name,
 {
     enum package_format format;
     char path[PATH_TEXT_MOST];
+    if (need_own_folder(set, err))
+        return err->code;
     int size = snprintf(path, sizeof(path), "%s/%s", set->folders[OWN], name);
     struct member *member = view_find(set->view, OWN, name);
     bool named = !strchr(name, '/') && package_format_of(name, &format) && size > 0 &&

@@ -104,3 +104,43 @@ enum kiln_code member_open(const struct package_set *set, size_t folder, const c
     *ret_member = KILN_TAKE(member);
     return KILN_OK;
 }
+
+static enum kiln_code open_built_in(const struct package_set *set, struct engine_item *item,
+                                    struct member **ret_member, struct kiln_err *err)
+{
+    KILN_AUTO(member) struct member *member = calloc(1, sizeof(*member));
+    if (!member)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", item->name);
+    const struct package_options options = {
+        .item = item, .path = item->name, .readers = set->readers, .trusted = true
+    };
+    enum kiln_code rc = package_open(&options, &member->package, err);
+    if (rc)
+        return kiln_while(err, "'%s', which is built into this program", item->name);
+    *member = (struct member){ .refs = 1, /* the set's */
+                               .package = member->package,
+                               .identity = { .size = engine_item_view(item).size },
+                               .folder = set->folder_count,
+                               .signature_counts = true };
+    database_id_write(&package_info(member->package)->database_id, member->id);
+    *ret_member = KILN_TAKE(member);
+    return KILN_OK;
+}
+
+enum kiln_code members_open_built_in(struct package_set *set, const struct engine_data *data,
+                                     struct kiln_err *err)
+{
+    if (!data || data->count == 0)
+        return KILN_OK;
+    set->built_in = calloc(data->count, sizeof(struct member *));
+    if (!set->built_in)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the packages");
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; !rc && i < data->count; i++) {
+        if (data->items[i].kind != ENGINE_ITEM_PACKAGE)
+            continue;
+        rc = open_built_in(set, &data->items[i], &set->built_in[set->built_in_count], err);
+        set->built_in_count += rc == KILN_OK;
+    }
+    return rc;
+}

@@ -15,7 +15,7 @@ struct member {
     unsigned refs;           /* views that have it; guarded by the set's mutex */
     struct package *package; /* owned */
     struct file_identity identity;
-    size_t folder; /* of the set */
+    size_t folder; /* of the set; its folder_count: built into the program */
     bool signature_counts;
     char id[DATABASE_ID_MOST];
 };
@@ -40,8 +40,11 @@ struct package_set {
     struct view *view;     /* counted */
 
     /* The rest is the write lane's, or never changes. */
-    char **folders; /* owned; the first is kiln's own */
+    char **folders; /* owned; the first is kiln's own; behind the last one's what built-in ones have
+                       for a folder */
     size_t folder_count;
+    struct member **built_in; /* owned; each counted once for ever */
+    size_t built_in_count;
     char *keys_folder; /* owned */
     int64_t keys_changed_ns;
     unsigned readers;
@@ -68,6 +71,12 @@ KILN_DEFINE_AUTO(member)
 KILN_MUST_CHECK enum kiln_code member_open(const struct package_set *set, size_t folder,
                                            const char *name, struct member **ret_member,
                                            struct kiln_err *err);
+/* Opens what is built in. */
+KILN_MUST_CHECK enum kiln_code members_open_built_in(struct package_set *set,
+                                                     const struct engine_data *data,
+                                                     struct kiln_err *err);
+/* KILN_UNSUPPORTED where there is no folder that packages could be put into. */
+KILN_MUST_CHECK enum kiln_code need_own_folder(const struct package_set *set, struct kiln_err *err);
 /* Forgets that |name| of |folder| was refused. */
 void refusal_forget(struct package_set *set, size_t folder, const char *name);
 /* Whether a key of that name is trusted now. */

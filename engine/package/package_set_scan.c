@@ -295,7 +295,7 @@ static bool tell_difference(struct scan *s, const struct view *old, const struct
 
 static enum kiln_code settle(struct scan *s, struct kiln_err *err)
 {
-    struct view *fresh = view_create(s->count);
+    struct view *fresh = view_create(s->count + s->set->built_in_count);
     if (!fresh)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to list packages");
     struct view *old = s->set->view; /* only this lane replaces it */
@@ -304,6 +304,8 @@ static enum kiln_code settle(struct scan *s, struct kiln_err *err)
         if (member)
             fresh->members[fresh->count++] = member;
     }
+    for (size_t i = 0; i < s->set->built_in_count; i++)
+        fresh->members[fresh->count++] = s->set->built_in[i];
     forget_the_gone(s->set);
     if (tell_difference(s, old, fresh))
         view_replace(s->set, fresh);

@@ -42,7 +42,7 @@ static uint64_t misses_of(const struct kernel_sample *s)
 
 static void set_misses(struct json *to, const struct kernel_sample *s)
 {
-    json_set_u64(to, "misses", misses_of(s));
+    json_set_u64(to, "misses", misses_of(s)); /* of jobs */
     set_group(to, "miss_reasons", "misses_", HISTORY_misses_new, HISTORY_misses_refused, s);
 }
 

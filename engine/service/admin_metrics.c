@@ -133,6 +133,8 @@ static void write_fetches(struct page *p)
     put_for(p, "remembered", s->misses_remembered);
     put_for(p, "unknown", s->misses_unknown);
     put_for(p, "refused", s->misses_refused);
+    put_for(p, "prefetch", s->misses_prefetch);
+    put_one(p, METRIC_NAME_prefetch_hits_total, s->prefetch_hits);
     put_one(p, METRIC_NAME_coalesced_requests_total, s->coalesced);
 }
 

@@ -3,6 +3,8 @@
 #include "engine/service/arrivals.h"
 #include "engine/service/tuning_ask.h"
 
+#include "common/fs.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,7 +93,7 @@ static enum kiln_code read_format(const char *path, enum tuning_format *ret_form
     static const char magic[16] = "SQLite format 3";
     char head[sizeof(magic)];
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t size = fd < 0 ? -1 : pread(fd, head, sizeof(head), 0);
+    ssize_t size = fd < 0 ? -1 : fs_read_at(fd, head, sizeof(head), 0);
     if (size < 0)
         return kiln_fail(err, KILN_IO, "cannot read the file that arrived");
     bool is_sqlite = size == (ssize_t)sizeof(head) && memcmp(head, magic, sizeof(magic)) == 0;

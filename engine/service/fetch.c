@@ -94,7 +94,7 @@ static enum kiln_code start(struct engine *e, const struct digest *key,
                             const struct fetch_want *want, struct fetch_ticket *ticket,
                             struct kiln_err *err)
 {
-    struct flight *f = flight_create(e, key, ticket->uid);
+    struct flight *f = flight_create(e, key, ticket);
     if (!f)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot look up a kernel");
     flight_attach(f, ticket);

@@ -49,6 +49,7 @@ enum miss_reason {
     MISS_REMEMBERED, /* it is remembered that it cannot be compiled */
     MISS_UNKNOWN,    /* asked for by key or name, and there is nothing to compile it from */
     MISS_REFUSED,    /* a limit, no memory, no compiler */
+    MISS_PREFETCH,   /* no job waited */
 };
 
 enum compile_result { /* of a compile that ended; the rest are those of compile_end */
@@ -79,6 +80,7 @@ struct figures {
 
     uint64_t compiled; /* kernels that their askers got from a compiler */
     struct histogram lookups[LOOKUP_ENDS];
+    uint64_t ahead[LOOKUP_ENDS];   /* of these, what a prefetch asked for and was found */
     unsigned hot_left, hot_bucket; /* to the next that is timed; where those until then count */
     uint64_t hot_ns;
 

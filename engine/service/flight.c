@@ -50,15 +50,17 @@ void flight_destroy(struct flight *f)
     free(f);
 }
 
-struct flight *flight_create(struct engine *e, const struct digest *asked, uid_t uid)
+struct flight *flight_create(struct engine *e, const struct digest *asked,
+                             const struct fetch_ticket *asker)
 {
     struct flight *f = calloc(1, sizeof(*f));
     if (!f)
         return NULL;
     f->engine = e;
     f->asked = *asked;
-    f->uid = uid;
-    f->reader.uid = (uint32_t)uid;
+    f->uid = asker->uid;
+    f->is_anonymous = asker->is_anonymous;
+    f->reader.uid = (uint32_t)asker->uid;
     f->err = KILN_ERR_INIT;
     f->order.task.outcome = COMPILE_OUTCOME_INIT;
     e->flight_count++;

@@ -30,6 +30,7 @@ struct flight {
     struct digest shared_key;
     struct fetch_ticket *tickets; /* borrowed list */
     uid_t uid;                    /* who asked first */
+    bool is_anonymous;            /* likewise */
     struct kernel_reader reader;  /* for whom the store is looked into: |uid|, as a rule */
     /* Filled on a lane. */
     struct object *object; /* owned reference */
@@ -44,7 +45,8 @@ struct flight {
 };
 
 /* Waits nowhere yet and is in no table; NULL without memory. */
-struct flight *flight_create(struct engine *e, const struct digest *asked, uid_t uid);
+struct flight *flight_create(struct engine *e, const struct digest *asked,
+                             const struct fetch_ticket *asker);
 /* No ticket may be left. */
 void flight_destroy(struct flight *f);
 struct flight *flight_of_task(struct task *t);

@@ -15,7 +15,8 @@ static void write_origin(struct object_origin *what, struct bytes target, struct
              (const char *)program.data);
 }
 
-static void count_miss(struct engine *e, const struct fetch_result *r, uint64_t began_ns)
+static void count_miss(struct engine *e, const struct fetch_result *r,
+                       const struct fetch_ticket *ticket)
 {
     uint64_t *const reasons[] = {
         [MISS_NEW] = &e->stats.misses_new,
@@ -25,12 +26,13 @@ static void count_miss(struct engine *e, const struct fetch_result *r, uint64_t 
         [MISS_REMEMBERED] = &e->stats.misses_remembered,
         [MISS_UNKNOWN] = &e->stats.misses_unknown,
         [MISS_REFUSED] = &e->stats.misses_refused,
+        [MISS_PREFETCH] = &e->stats.misses_prefetch,
     };
     bool failed = r->err.code != KILN_OK;
     e->stats.misses++;
-    ++*reasons[r->reason];
+    ++*reasons[ticket->priority == PRIORITY_PREFETCH ? MISS_PREFETCH : r->reason];
     e->figures.compiled += !failed;
-    figures_lookup(&e->figures, failed ? LOOKUP_NONE : LOOKUP_COMPILE, began_ns);
+    figures_lookup(&e->figures, failed ? LOOKUP_NONE : LOOKUP_COMPILE, ticket->began_ns);
 }
 
 static enum lookup_end count_tier(struct engine *e, enum tier tier)
@@ -46,11 +48,12 @@ void flight_count_result(struct engine *e, const struct fetch_result *r,
                          const struct fetch_ticket *ticket)
 {
     if (r->err.code || r->tier == TIER_COMPILED) {
-        count_miss(e, r, ticket->began_ns);
+        count_miss(e, r, ticket);
         return;
     }
-    figures_lookup(&e->figures, count_tier(e, r->tier), ticket->began_ns);
-    flight_book_hit(e, r->object, ticket);
+    enum lookup_end end = count_tier(e, r->tier);
+    figures_lookup(&e->figures, end, ticket->began_ns);
+    flight_book_hit(e, r->object, end, ticket);
     recency_touch(e, &r->key);
 }
 

@@ -21,11 +21,17 @@ bool flight_may_have(const struct object *object, uid_t uid);
 void flight_count_result(struct engine *e, const struct fetch_result *r,
                          const struct fetch_ticket *ticket);
 /* What was saved: the kernel's compile time, once for a batch however often it names the kernel.
- * Tickets of one batch that get the same object get it one after the other. */
-static inline void flight_book_hit(struct engine *e, struct object *object,
+ * Tickets of one batch that get the same object get it one after the other.  A prefetch that finds
+ * it saves nobody's time. */
+static inline void flight_book_hit(struct engine *e, struct object *object, enum lookup_end end,
                                    const struct fetch_ticket *ticket)
 {
     uint64_t worth_us = ledger_worth(object->compile_ns);
+    if (ticket->priority == PRIORITY_PREFETCH) {
+        e->stats.prefetch_hits++;
+        e->figures.ahead[end]++;
+        return;
+    }
     if (ticket->batch && object->booked_for == ticket->batch)
         return;
     object->booked_for = ticket->batch;
@@ -37,6 +43,6 @@ static inline void flight_count_hit(struct engine *e, const struct fetch_result 
                                     const struct fetch_ticket *ticket)
 {
     e->stats.hits_hot++;
-    flight_book_hit(e, r->object, ticket);
+    flight_book_hit(e, r->object, LOOKUP_HOT, ticket);
     recency_touch(e, &r->key);
 }

@@ -24,18 +24,19 @@ static uint64_t count_clients(const struct engine *e)
     return json_get_u64(stats, "clients", 0);
 }
 
-/* As they stand since the daemon started. */
+/* As they stand since the daemon started: of hits and misses those of jobs. */
 static void read_counters(const struct engine *e, uint64_t values[HISTORY_COLUMNS])
 {
     const struct stats *s = &e->stats;
+    const uint64_t *ahead = e->figures.ahead;
     const uint64_t now[HISTORY_COLUMNS] = {
         [HISTORY_requests] = s->requests,
         [HISTORY_refused] = s->refused,
         [HISTORY_fetches] = s->fetches,
-        [HISTORY_hits_hot] = s->hits_hot,
-        [HISTORY_hits_disk] = s->hits_disk,
-        [HISTORY_hits_package] = s->hits_package,
-        [HISTORY_hits_remote] = s->hits_remote,
+        [HISTORY_hits_hot] = s->hits_hot - ahead[LOOKUP_HOT],
+        [HISTORY_hits_disk] = s->hits_disk - ahead[LOOKUP_DISK],
+        [HISTORY_hits_package] = s->hits_package - ahead[LOOKUP_PACKAGE],
+        [HISTORY_hits_remote] = s->hits_remote - ahead[LOOKUP_REMOTE],
         [HISTORY_misses_new] = s->misses_new,
         [HISTORY_misses_damaged] = s->misses_damaged,
         [HISTORY_misses_store] = s->misses_store,

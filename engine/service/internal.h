@@ -49,8 +49,10 @@ struct doubt {
 };
 
 struct engine {
-    struct executor *executor; /* borrowed */
-    struct engine_host *host;  /* borrowed; may be NULL */
+    struct executor *executor;      /* borrowed */
+    struct engine_host *host;       /* borrowed; may be NULL */
+    const struct engine_data *data; /* borrowed; NULL: nothing is built in */
+    bool checking_item;             /* one of its items is being checked */
     struct kernel_store *store;
     struct hot_set *hot;
     uint64_t
@@ -86,6 +88,7 @@ struct engine {
     unsigned doubt_next;
     char describe_failure[512];
     bool described;
+    bool said_no_toolchain;
     bool draining;
 
     struct handed_files *handed; /* owned: what went out with answers and is still open */
@@ -93,8 +96,8 @@ struct engine {
 
     struct arrival *arrivals; /* owned: packages and caches on their way in */
     unsigned arrival_count;
-    char *package_folder; /* owned */
-    char *staging;        /* owned: folder in it that they arrive in */
+    char *package_folder; /* owned; "": none */
+    char *staging;        /* owned: folder in it that they arrive in; "": none */
     char *kfd_folder;     /* owned: where the GPUs are told of */
     char *trusted_keys;   /* owned: folder of public keys */
     uint64_t package_limit;

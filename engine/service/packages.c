@@ -89,7 +89,7 @@ static void rescan_done(struct task *task)
 void packages_tick(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
-    if (e->rescanning || now < e->rescan_at_ns)
+    if (e->rescanning || now < e->rescan_at_ns || !e->package_folder[0])
         return;
     e->rescan_at_ns = now + RESCAN_EVERY_NS;
     struct rescan *r = calloc(1, sizeof(*r));
@@ -175,7 +175,7 @@ static void coverage_done(struct task *task)
 
 void packages_start(struct engine *e)
 {
-    struct coverage *c = calloc(1, sizeof(*c));
+    struct coverage *c = e->package_folder[0] ? calloc(1, sizeof(*c)) : NULL;
     if (!c)
         return;
     c->task = (struct task){ .work = coverage_work, .done = coverage_done };
@@ -203,10 +203,28 @@ void packages_set_limits(struct engine *e, const struct engine_options *o)
     e->rescan_at_ns = 0;
 }
 
+static char *staging_of(const char *package_folder)
+{
+    char *staging = NULL;
+    if (!package_folder)
+        return strdup("");
+    return asprintf(&staging, "%s/incoming", package_folder) < 0 ? NULL : staging;
+}
+
+static enum kiln_code prepare_staging(struct engine *e, struct kiln_err *err)
+{
+    struct kiln_err kept = KILN_ERR_INIT;
+    enum kiln_code rc = fs_make_folders(e->staging, err);
+    if (!rc && fs_empty(e->staging, &kept)) /* what was on its way when an earlier kilnd ended */
+        event_report(e, "folder_kept", kept.text);
+    return rc;
+}
+
 enum kiln_code packages_open(struct engine *e, const struct engine_options *o, struct kiln_err *err)
 {
     const struct package_set_options options = {
         .own_folder = o->package_folder,
+        .data = o->data,
         .other_folders = o->more_package_folders,
         .trusted_keys_folder = o->trusted_keys,
         .readers = o->readers,
@@ -214,20 +232,17 @@ enum kiln_code packages_open(struct engine *e, const struct engine_options *o, s
     };
     e->require_signature = o->require_signature;
     packages_set_limits(e, o);
-    e->package_folder = strdup(o->package_folder);
+    e->package_folder = strdup(o->package_folder ? o->package_folder : "");
     e->trusted_keys = strdup(o->trusted_keys ? o->trusted_keys : "");
     e->kfd_folder = strdup(o->kfd_folder ? o->kfd_folder : KFD_FOLDER);
-    if (!e->package_folder || !e->trusted_keys || !e->kfd_folder ||
-        asprintf(&e->staging, "%s/incoming", o->package_folder) < 0)
+    e->staging = staging_of(o->package_folder);
+    if (!e->package_folder || !e->trusted_keys || !e->kfd_folder || !e->staging)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the packages");
     enum kiln_code rc = package_set_create(&options, &e->packages, err);
-    if (!rc)
-        rc = fs_make_folders(e->staging, err);
+    if (!rc && o->package_folder)
+        rc = prepare_staging(e, err);
     if (rc)
         return rc;
-    struct kiln_err kept = KILN_ERR_INIT;
-    if (fs_empty(e->staging, &kept)) /* what was on its way when an earlier kilnd ended */
-        event_report(e, "folder_kept", kept.text);
     struct rescan first = { .engine = e, .events = json_array(), .err = KILN_ERR_INIT };
     rescan_work(&first.task);
     tell_events(&first);

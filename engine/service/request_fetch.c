@@ -284,14 +284,15 @@ static enum kiln_code read_name(uid_t uid, struct bytes body, struct wanted *w)
 }
 
 /* True when the answer is at hand. */
-static bool begin(struct engine *e, const struct wanted *w, struct item *item, uid_t uid,
-                  struct fetch_result *ret_result)
+static bool begin(struct engine *e, const struct wanted *w, struct item *item,
+                  const struct caller *caller, struct fetch_result *ret_result)
 {
     if (w->err.code) {
         *ret_result = (struct fetch_result){ .err = w->err };
         return true;
     }
-    item->ticket.uid = uid;
+    item->ticket.uid = caller->uid;
+    item->ticket.is_anonymous = caller->is_anonymous;
     item->ticket.priority = w->priority;
     item->ticket.ready = item_ready;
     return fetch_begin(e, &w->want, &item->ticket, ret_result);
@@ -316,7 +317,7 @@ static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64
         return err->code;
     rq->items[0].request = rq;
     rq->items[0].wish = w->wish;
-    if (!begin(e, w, &rq->items[0], caller->uid, &result))
+    if (!begin(e, w, &rq->items[0], caller, &result))
         return KILN_OK;
     request_end(rq);
     answer_one(e, caller, id, &w->wish, &result);
@@ -453,7 +454,7 @@ static void begin_items(struct engine *e, struct fetch_request *rq, const struct
         item->wish = w.wish;
         item->wish.index = i;
         item->ticket.batch = batch;
-        if (!begin(e, &w, item, caller->uid, &result))
+        if (!begin(e, &w, item, caller, &result))
             continue;
         add_outcome(&list, item, &result);
         rq->remaining--;

@@ -6,6 +6,7 @@
  * source, so plans and fetches share the store, single flight and the memory of failures.
  */
 #include "common/clock.h"
+#include "engine/service/built_in.h"
 #include "engine/service/outcomes.h"
 #include "engine/service/plan_choose.h"
 #include "engine/service/program_job.h"
@@ -26,6 +27,7 @@ struct plan_request {
     enum priority priority;
     struct plan_choice choice; /* borrows from the request while that is checked */
     struct solution solution;
+    struct problem problem;
     struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
     char toolchain_identity[PLAN_TOOLCHAIN_MOST]; /* "" without a compiler */
     struct target target;
@@ -144,6 +146,14 @@ static void send_plan(struct plan_request *rq)
     outcome_list_done(&list);
 }
 
+static void explain(struct engine *e, const struct plan_request *rq, struct kiln_err *err)
+{
+    const struct built_in_wish wish = { .problem = &rq->problem,
+                                        .target = &rq->target,
+                                        .database_id = rq->ids.package };
+    built_in_explain(e, &wish, err);
+}
+
 /* The other programs, if any, are of no use now. */
 static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const char *log)
 {
@@ -153,7 +163,9 @@ static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const
     struct kiln_err err = *why;
     if (why->code == KILN_NOT_FOUND && rq->why_not_compile.code) {
         err = rq->why_not_compile;
-        kiln_while(&err, "no package has it, and it cannot be compiled");
+        if (!e->data)
+            kiln_while(&err, "no package has it, and it cannot be compiled");
+        explain(e, rq, &err);
     }
     kiln_while(&err, "solver %s for %s", rq->solution.solver->name, rq->target.text);
     service_refuse(e, caller, id, &err, log);
@@ -234,6 +246,7 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
         return rc;
     part->request = rq;
     part->ticket.uid = rq->waiter.caller->uid;
+    part->ticket.is_anonymous = rq->waiter.caller->is_anonymous;
     part->ticket.priority = rq->priority;
     part->ticket.ready = part_ready;
     struct fetch_result result;
@@ -293,6 +306,7 @@ static enum kiln_code check_plan(struct engine *e, const struct caller *caller,
 {
     uid_t uid = caller->uid;
     struct kiln_err no_toolchain = KILN_ERR_INIT;
+    rq->problem = m->problem;
     enum kiln_code rc = problem_check(&m->problem, err);
     if (!rc)
         rc = plan_target_take(caller->capabilities, m->target, &rq->target, err);
@@ -305,8 +319,13 @@ static enum kiln_code check_plan(struct engine *e, const struct caller *caller,
     enum kiln_code without = choose_toolchain(e, uid, m, rq, &no_toolchain);
     if (without != KILN_BUSY)
         rc = choose_solver(e, uid, m, rq, err);
-    if (!rc && without)
+    if (!rc && without) {
         *err = no_toolchain;
+        if (without != KILN_BUSY) {
+            explain(e, rq, err);
+            without = err->code;
+        }
+    }
     return rc ? rc : without;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "engine/service/built_in.h"
 #include "engine/service/internal.h"
 #include "engine/service/leases.h"
 #include "engine/service/request_figures.h"
@@ -170,6 +171,8 @@ static enum kiln_code handle(struct engine *e, struct caller *caller,
     if (!caller->greeted && header->type != MESSAGE_hello)
         return kiln_fail(err, KILN_INVALID, "say hello first");
     enum kiln_code rc = check_request(caller, route, header, err);
+    if (!rc)
+        rc = built_in_check_request(e, header->type, command_of(header->type), err);
     return rc ? rc : route->handle(e, caller, header, body, err);
 }
 

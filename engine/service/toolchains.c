@@ -129,6 +129,7 @@ static enum kiln_code start(struct engine *e, struct probe *p, enum compile_kind
     p->engine = e;
     p->order.priority = PRIORITY_INTERACTIVE;
     p->order.done = done;
+    p->order.task.asker.kind = ASKER_KILND;
     p->order.task.job = (struct compile_job){
         .kind = kind,
         .toolchain = bytes_of_text(p->tc.name),
@@ -206,6 +207,17 @@ static void learn(struct engine *e, const struct memory *m)
     }
 }
 
+/* Once, until there is one. */
+static void say_whether_any(struct engine *e)
+{
+    bool none = toolchain_table_count(e->toolchains) == 0;
+    if (none && !e->said_no_toolchain)
+        event_report(e, "toolchains_none",
+                     "no compiler is here: kernels come from the cache and from packages alone; "
+                     "install one, and 'kilnctl doctor' shows whether it is found");
+    e->said_no_toolchain = none;
+}
+
 static void memories_done(struct task *task)
 {
     struct probe *p = probe_of_task(task);
@@ -217,6 +229,7 @@ static void memories_done(struct task *task)
         learn(e, m);
         free(m);
     }
+    say_whether_any(e);
     e->described = true;
     e->describe_at_ns = clock_monotonic_ns() + DESCRIBE_FRESH_NS;
     end_probe(p);
@@ -243,8 +256,9 @@ static bool compilers_are_off(struct engine *e)
 {
     if (e->executor->ops->compile_slots(e->executor) > 0)
         return false;
-    snprintf(e->describe_failure, sizeof(e->describe_failure),
-             "compilers are switched off (the setting 'workers' is 0)");
+    snprintf(e->describe_failure, sizeof(e->describe_failure), "%s",
+             e->data ? "no compiler is used (KILN_EMBED_COMPILE is not on)"
+                     : "compilers are switched off (the setting 'workers' is 0)");
     e->describe_at_ns = UINT64_MAX;
     return true;
 }

@@ -18,6 +18,17 @@ struct opening {
     struct kiln_err err;
 };
 
+#ifdef KILN_DISABLE_USERDB
+#define WITHOUT_USER true
+#else
+#define WITHOUT_USER false
+#endif
+#ifdef KILN_DISABLE_SYSDB
+#define WITHOUT_SYSTEM true
+#else
+#define WITHOUT_SYSTEM false
+#endif
+
 /* What the disk may let us do later: room is made, a mount comes back, a mode is corrected. */
 static bool may_pass(enum kiln_code rc)
 {
@@ -37,18 +48,21 @@ enum kiln_code tuning_opening_begin(struct engine *e, const struct engine_option
     enum kiln_code rc = lease_table_create(&e->leases, err);
     if (rc)
         return rc;
-    if (!options->state_directory) {
+    if (!options->state_directory && !options->data) {
         snprintf(e->tuning_trouble, sizeof(e->tuning_trouble), "this kiln has no state folder");
         return KILN_OK;
     }
-    e->tuning_options = (struct tuning_options){ .directory = strdup(options->state_directory),
+    e->tuning_options = (struct tuning_options){ .data = options->data,
+                                                 .without_user = WITHOUT_USER,
+                                                 .without_system = WITHOUT_SYSTEM,
                                                  .records_per_uid = options->tuning_records_per_uid,
                                                  .bytes_per_uid = options->tuning_bytes_per_uid,
                                                  .stale = options->tuning_stale };
-    if (!e->tuning_options.directory)
+    if (options->state_directory &&
+        !(e->tuning_options.directory = strdup(options->state_directory)))
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the tuning databases: out of memory");
     rc = tuning_open(&e->tuning_options, &e->tuning, e->tuning_notice, err);
-    if (!rc || !may_pass(rc))
+    if (!rc || !may_pass(rc) || !options->state_directory)
         return rc;
     note_trouble(e, err);
     return KILN_OK;

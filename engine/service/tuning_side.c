@@ -195,7 +195,7 @@ static enum kiln_code read_file(struct side *side, const char *path, struct kiln
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 || fstat(fd, &seen) != 0)
         return kiln_fail_errno(err, errno, "cannot read it");
-    if (pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+    if (fs_read_at(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
         memcmp(head, magic, sizeof(magic)) == 0)
         return perf_db_read(path, &events, err);
     return read_text(side->kind, fd, (size_t)seen.st_size, &events, err);

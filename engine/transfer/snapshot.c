@@ -2,6 +2,7 @@
 #include "engine/transfer/snapshot.h"
 
 #include "common/cleanup.h"
+#include "common/fs.h"
 #include "engine/miopen/kern_db.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ static bool may_be_live(const char *path, int fd)
     uint8_t head[HEADER_READ];
     if (size_beside(path, "-wal") > 0 || size_beside(path, "-journal") > 0)
         return true;
-    return pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+    return fs_read_at(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
            memcmp(head, MAGIC, sizeof(MAGIC)) == 0 && head[WRITE_VERSION] == 2;
 }
 

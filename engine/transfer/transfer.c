@@ -209,7 +209,7 @@ static bool is_bzip2(int fd)
 {
     uint8_t head[10];
     static const uint8_t block[] = { 0x31, 0x41, 0x59, 0x26, 0x53, 0x59 };
-    return pread(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+    return fs_read_at(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
            memcmp(head, "BZh", 3) == 0 && memcmp(head + 4, block, sizeof(block)) == 0;
 }
 

@@ -79,8 +79,9 @@ static void open_index(struct tuning *t, struct system_slot *slot)
              slot->file.source);
 }
 
-enum kiln_code system_slot_open(struct tuning *t, const struct tuning_system_file *file,
-                                struct system_slot **ret_slot, struct kiln_err *err)
+/* All but its index. */
+static enum kiln_code create_slot(const struct tuning_system_file *file,
+                                  struct system_slot **ret_slot, struct kiln_err *err)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     KILN_AUTO(system_slot) struct system_slot *slot = calloc(1, sizeof(*slot));
@@ -96,9 +97,53 @@ enum kiln_code system_slot_open(struct tuning *t, const struct tuning_system_fil
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open a tuning index: out of memory");
     if (database_id_parse(bytes_of_text(file->database_id), &slot->id, &ignored) != KILN_OK)
         slot->id = (struct database_id){ .device = "" };
-    open_index(t, slot);
     *ret_slot = KILN_TAKE(slot);
     return KILN_OK;
+}
+
+enum kiln_code system_slot_open(struct tuning *t, const struct tuning_system_file *file,
+                                struct system_slot **ret_slot, struct kiln_err *err)
+{
+    enum kiln_code rc = create_slot(file, ret_slot, err);
+    if (!rc)
+        open_index(t, *ret_slot);
+    return rc;
+}
+
+/* What is built in and no index at all is told at opening: whoever built it must know. */
+static enum kiln_code open_built_in(struct engine_item *item, struct system_slot **ret_slot,
+                                    struct kiln_err *err)
+{
+    KILN_AUTO(tuning_index) struct tuning_index *index = NULL;
+    struct tuning_file_name name;
+    enum kiln_code rc = tuning_file_name_parse(item->name, &name, err);
+    if (!rc)
+        rc = tuning_index_open_image(engine_item_view(item), item->name, &index, err);
+    if (!rc && tuning_index_kind(index) != name.kind)
+        rc = kiln_fail(err, KILN_CORRUPT, "it is of another kind of database than its name says");
+    if (rc)
+        return kiln_while(err, "'%s', which is built into this program", item->name);
+    const struct tuning_system_file file = {
+        .kind = name.kind,
+        .database_id = name.database_id,
+        .backend = tuning_backend(name.kind, name.database_id, name.backend),
+        .source = item->name,
+        .index_file = "",
+        .digest = tuning_index_digest(index),
+        .records = tuning_index_count(index),
+        .entries = tuning_index_entries(index),
+    };
+    rc = create_slot(&file, ret_slot, err);
+    if (rc)
+        return rc;
+    (*ret_slot)->index = KILN_TAKE(index);
+    (*ret_slot)->item = item;
+    return KILN_OK;
+}
+
+bool system_slot_is_usable(const struct system_slot *slot)
+{
+    return slot->index && (!slot->item || engine_item_use(slot->item));
 }
 
 struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind kind,
@@ -127,7 +172,8 @@ static struct system_slot *nearest_slot(const struct tuning *t, enum tuning_kind
         return NULL;
     for (unsigned i = 0; i < t->system_count; i++) {
         struct system_slot *slot = t->systems[i];
-        if (!slot->index || slot->file.kind != kind || strcmp(slot->file.backend, backend) != 0 ||
+        if (!slot->index || (slot->item && engine_item_is_damaged(slot->item)) ||
+            slot->file.kind != kind || strcmp(slot->file.backend, backend) != 0 ||
             strcmp(slot->id.device, wanted.device) != 0)
             continue;
         unsigned apart = distance(slot->id.compute_units, wanted.compute_units);
@@ -144,8 +190,8 @@ struct system_slot *system_slot_for(struct tuning *t, enum tuning_kind kind,
 {
     struct system_slot *slot = system_slot_find(t, kind, database_id, backend);
     if (!slot)
-        return nearest_slot(t, kind, database_id, backend);
-    return slot->index ? slot : NULL;
+        slot = nearest_slot(t, kind, database_id, backend);
+    return slot && system_slot_is_usable(slot) ? slot : NULL;
 }
 
 /* ---- opening ---- */
@@ -218,30 +264,61 @@ static enum kiln_code load_all(struct tuning *t, struct kiln_err *err)
     return rc ? rc : load.rc;
 }
 
-enum kiln_code tuning_open(const struct tuning_options *options, struct tuning **ret_tuning,
-                           char ret_notice[512], struct kiln_err *err)
+/* What was imported counts before what is built in. */
+static enum kiln_code load_built_in(struct tuning *t, const struct engine_data *data,
+                                    struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; data && i < data->count && !rc; i++) {
+        if (data->items[i].kind != ENGINE_ITEM_TUNING)
+            continue;
+        if (t->system_count == SYSTEMS_MOST)
+            return kiln_fail(err, KILN_FULL, "more than %u system databases are built in",
+                             SYSTEMS_MOST);
+        rc = open_built_in(&data->items[i], &t->systems[t->system_count], err);
+        t->system_count += rc == KILN_OK;
+    }
+    return rc;
+}
+
+static enum kiln_code open_folder(struct tuning *t, const struct tuning_options *options,
+                                  char ret_notice[512], struct kiln_err *err)
 {
     struct tuning_salvage salvage = { 0 };
     struct tuning_db_options db = { .directory = options->directory,
                                     .records_per_uid = options->records_per_uid,
                                     .bytes_per_uid = options->bytes_per_uid,
                                     .allow_network_fs = options->allow_network_fs };
-    KILN_AUTO(tuning) struct tuning *t = calloc(1, sizeof(*t));
-    if (!t || !(t->directory = strdup(options->directory)))
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the tuning databases: out of memory");
-    scratch_init(&t->scratch, options->stale);
-    t->records_per_uid = options->records_per_uid;
-    t->bytes_per_uid = options->bytes_per_uid;
-    t->stale = options->stale;
-    enum kiln_code rc = tuning_table_create(&t->table, err);
-    if (!rc)
-        rc = tuning_db_open(&db, &t->db, &salvage, err);
+    enum kiln_code rc = tuning_db_open(&db, &t->db, &salvage, err);
     if (!rc)
         rc = load_all(t, err);
     if (rc)
-        return kiln_while(err, "opening the tuning databases");
+        return rc;
     remove_unlisted(t);
     memcpy(ret_notice, salvage.notice, sizeof(salvage.notice));
+    return KILN_OK;
+}
+
+enum kiln_code tuning_open(const struct tuning_options *options, struct tuning **ret_tuning,
+                           char ret_notice[512], struct kiln_err *err)
+{
+    KILN_AUTO(tuning) struct tuning *t = calloc(1, sizeof(*t));
+    if (!t || (options->directory && !(t->directory = strdup(options->directory))))
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the tuning databases: out of memory");
+    scratch_init(&t->scratch, options->stale);
+    t->without_user = options->without_user;
+    t->without_system = options->without_system;
+    t->records_per_uid = options->records_per_uid;
+    t->bytes_per_uid = options->bytes_per_uid;
+    t->stale = options->stale;
+    ret_notice[0] = '\0';
+    enum kiln_code rc = tuning_table_create(&t->table, err);
+    if (!rc && t->directory)
+        rc = open_folder(t, options, ret_notice, err);
+    if (!rc)
+        rc = load_built_in(t, options->data, err);
+    if (rc)
+        return kiln_while(err, "opening the tuning databases");
     *ret_tuning = KILN_TAKE(t);
     return KILN_OK;
 }
@@ -252,7 +329,8 @@ void tuning_set_limits(struct tuning *t, const struct tuning_options *options)
     t->bytes_per_uid = options->bytes_per_uid;
     t->stale = options->stale;
     t->scratch.stale = options->stale;
-    tuning_db_set_limits(t->db, options->records_per_uid, options->bytes_per_uid);
+    if (t->db)
+        tuning_db_set_limits(t->db, options->records_per_uid, options->bytes_per_uid);
 }
 
 void tuning_destroy(struct tuning *t)
@@ -286,18 +364,10 @@ static bool is_older(const struct tuning_row *row, uint64_t second)
     return row->measured.measured_at > 0 && row->measured.measured_at < second;
 }
 
-bool tuning_row_entry(const struct tuning_row *row, struct buffer *text,
-                      struct tuning_entry *ret_entry)
+bool tuning_row_entry(const struct tuning_row *row, struct tuning_entry *ret_entry)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
-    text->size = 0;
-    buffer_put(text, row->id.data, row->id.size);
-    buffer_put(text, ":", 1);
-    buffer_put(text, row->values.data, row->values.size);
-    struct bytes view = buffer_view(text);
-    return !text->failed &&
-           tuning_entry_next(row->place.kind, &view, ret_entry, &ignored) == KILN_OK &&
-           view.size == 0;
+    return tuning_entry_of(row->place.kind, row->id, row->values, ret_entry, &ignored) == KILN_OK;
 }
 
 /* Old FindDb entries are named by their algorithm. */
@@ -306,11 +376,8 @@ static bool is_solvers(const struct tuning_row *row, const char *solver)
     struct tuning_entry entry;
     if (bytes_equal_text(row->id, solver))
         return true;
-    if (row->place.kind != TUNING_FIND)
-        return false;
-    BUFFER_AUTO struct buffer text;
-    buffer_init(&text, SCRATCH_MOST);
-    return tuning_row_entry(row, &text, &entry) && bytes_equal_text(entry.solver, solver);
+    return row->place.kind == TUNING_FIND && tuning_row_entry(row, &entry) &&
+           bytes_equal_text(entry.solver, solver);
 }
 
 bool tuning_row_is_selected(const struct tuning_selection *s, const struct tuning_row *row)
@@ -369,6 +436,10 @@ void tuning_each_system(const struct tuning *t,
         struct tuning_system system = { .file = &slot->file,
                                         .index = slot->index,
                                         .why = slot->why };
+        if (slot->item && engine_item_is_damaged(slot->item)) {
+            system.index = NULL;
+            system.why = "its bytes in the program are damaged";
+        }
         if (!each(context, &system))
             return;
     }
@@ -386,7 +457,7 @@ struct tuning_stats tuning_stats_of(const struct tuning *t)
         .stale = s->stale_hits,
         .ignored = s->ignored,
         .memory_bytes = tuning_table_bytes(t->table),
-        .disk_bytes = tuning_db_bytes(t->db),
+        .disk_bytes = t->db ? tuning_db_bytes(t->db) : 0,
         .left_out = t->left_out,
     };
     for (unsigned i = 0; i < t->system_count; i++) {
@@ -405,5 +476,5 @@ uint64_t tuning_count_of(const struct tuning *t, uint32_t uid)
 
 enum kiln_code tuning_check_db(struct tuning *t, struct kiln_err *err)
 {
-    return tuning_db_verify(t->db, err);
+    return t->db ? tuning_db_verify(t->db, err) : KILN_OK;
 }

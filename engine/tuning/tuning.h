@@ -12,6 +12,7 @@
  *            (tuning_job_take), so a look-up never waits for the disk; one change at a time
  */
 #include "common/problem.h"
+#include "engine/data/engine_data.h"
 #include "engine/miopen/tuning_file.h"
 #include "engine/tuning/tuning_index.h"
 #include "engine/tuning/tuning_table.h"
@@ -23,7 +24,11 @@ struct tuning;
 enum tuning_stale { TUNING_TRUST, TUNING_WARN, TUNING_IGNORE };
 
 struct tuning_options {
-    const char *directory;                   /* the state folder */
+    const char *directory; /* the state folder; NULL: what is measured stays in memory, other
+                              changes are KILN_UNSUPPORTED */
+    const struct engine_data *data;    /* borrowed: its indices are system databases, where none was
+                                          imported; may be NULL */
+    bool without_user, without_system; /* no record of theirs counts; user: none is taken */
     uint64_t records_per_uid, bytes_per_uid; /* see tuning_db.h; 0: no limit */
     enum tuning_stale stale; /* TRUST serves them, WARN counts them, IGNORE leaves them out */
     bool allow_network_fs;
@@ -183,7 +188,7 @@ const struct tuning_counts *tuning_job_counts(const struct tuning_job *job);
 /* Records of the user and host tiers, see tuning_table_each. */
 void tuning_each(const struct tuning *tuning, const struct tuning_selection *selection,
                  bool (*each)(void *context, const struct tuning_held *held), void *context);
-struct tuning_system { /* one imported system database */
+struct tuning_system { /* one imported or built-in system database */
     const struct tuning_system_file *file;
     const struct tuning_index *index; /* NULL: its file is damaged or gone, |why| says how */
     const char *why;

@@ -13,19 +13,14 @@ struct blend { /* a record being put together */
     size_t size;               /* of the record's text */
     struct record_list owners; /* of values that were written anew */
     bool changed;
-    bool failed; /* out of memory: what was looked for may be there all the same */
     struct kiln_err *err;
 };
 
 /* In FindDb's old dialect a solver stands behind its algorithm. */
-static bool is_of_solver(struct blend *b, const struct tuning_row *row, struct bytes solver)
+static bool is_of_solver(const struct tuning_row *row, struct bytes solver)
 {
     struct tuning_entry entry;
-    BUFFER_AUTO struct buffer text;
-    buffer_init(&text, row->id.size + row->values.size + 1);
-    bool is_entry = tuning_row_entry(row, &text, &entry);
-    b->failed |= text.failed;
-    return is_entry && bytes_equal(entry.solver, solver);
+    return tuning_row_entry(row, &entry) && bytes_equal(entry.solver, solver);
 }
 
 /* The entry that |from| is another measurement of: of the same id, or of the same solver in the
@@ -37,14 +32,9 @@ static struct tuning_row *row_of(struct blend *b, const struct tuning_row *from)
             return &b->rows[i];
     }
     struct tuning_entry entry;
-    BUFFER_AUTO struct buffer text;
-    buffer_init(&text, from->id.size + from->values.size + 1);
-    if (b->place->kind != TUNING_FIND)
-        return NULL;
-    bool is_entry = tuning_row_entry(from, &text, &entry);
-    b->failed |= text.failed;
+    bool is_entry = b->place->kind == TUNING_FIND && tuning_row_entry(from, &entry);
     for (size_t i = 0; is_entry && i < b->count; i++) {
-        if (is_of_solver(b, &b->rows[i], entry.solver))
+        if (is_of_solver(&b->rows[i], entry.solver))
             return &b->rows[i];
     }
     return NULL;
@@ -100,11 +90,10 @@ static enum kiln_code add(struct blend *b, const struct tuning_row *from)
 static enum kiln_code restate_time(struct blend *b, struct tuning_row *row)
 {
     struct tuning_entry entry;
-    BUFFER_AUTO struct buffer text, written;
-    buffer_init(&text, row->id.size + row->values.size + 1);
+    BUFFER_AUTO struct buffer written;
     buffer_init(&written, row->id.size + row->values.size + 1024);
-    if (!tuning_row_entry(row, &text, &entry))
-        return text.failed ? job_no_memory(b->err) : KILN_OK; /* no time to state */
+    if (!tuning_row_entry(row, &entry))
+        return KILN_OK; /* no time to state */
     entry.time_ms = row->measured.median_ms;
     tuning_entry_write_find(&written, entry.dialect, &entry);
     if (written.failed)
@@ -134,8 +123,6 @@ static struct merge merge_rows(struct blend *b, struct tuning_row *into,
 static enum kiln_code blend_entry(struct blend *b, const struct tuning_row *from)
 {
     struct tuning_row *there = row_of(b, from);
-    if (b->failed)
-        return job_no_memory(b->err);
     if (!there)
         return add(b, from);
     struct tuning_row into = *there;
@@ -143,8 +130,6 @@ static enum kiln_code blend_entry(struct blend *b, const struct tuning_row *from
     enum kiln_code rc = KILN_OK;
     if (merge.is_conflict)
         tell_conflict(b, from->id, merge.why);
-    if (merge.result == MERGE_NO_MEMORY)
-        return job_no_memory(b->err);
     if (merge.result == MERGE_SAME || merge.result == MERGE_KEPT)
         return KILN_OK;
     if (merge.result == MERGE_POOLED && b->place->kind == TUNING_FIND)
@@ -224,7 +209,7 @@ static enum kiln_code keep_measured(struct blend *b, const struct tuning_held *h
     for (size_t i = 0; !rc && i < held->row_count; i++) {
         const struct tuning_row *row = &held->rows[i];
         if (row->measured.samples > 0 && !row_of(b, row))
-            rc = b->failed ? job_no_memory(b->err) : add(b, row);
+            rc = add(b, row);
     }
     return rc;
 }

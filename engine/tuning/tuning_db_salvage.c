@@ -49,7 +49,7 @@ static enum kiln_code look_at_header(const struct tuning_db *db, struct kiln_err
 {
     uint8_t header[HEADER_SIZE];
     KILN_AUTO(fd) int fd = openat(db->folder.fd, TUNING_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t got = fd < 0 ? -1 : pread(fd, header, sizeof(header), 0);
+    ssize_t got = fd < 0 ? -1 : fs_read_at(fd, header, sizeof(header), 0);
     if (got < 0)
         return kiln_fail_errno(err, errno, "cannot read '%s'", db->path);
     bool ours = got == (ssize_t)sizeof(header) &&

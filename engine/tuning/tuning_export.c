@@ -240,6 +240,10 @@ static void write_tier(struct out *out, enum tuning_tier tier, struct tuning_ind
     struct tier_walk walk = { .out = out, .tier = tier, .index = index };
     if (out->rc)
         return;
+    if (!out->tuning->db) {
+        out->rc = kiln_fail(out->err, KILN_UNSUPPORTED, "this program keeps no records on a disk");
+        return;
+    }
     enum kiln_code rc = tuning_db_each(out->tuning->db, write_tier_record, &walk, out->err);
     out->rc = out->rc ? out->rc : rc;
 }

@@ -124,6 +124,9 @@ static bool find_in_system(struct tuning *t, const struct tuning_question *q, st
 static bool find_in_tier(struct tuning *t, struct scratch *s, const struct tuning_question *q,
                          enum tuning_tier tier, struct bytes key, struct tuning_answer *answer)
 {
+    if ((tier == TUNING_TIER_SYSTEM && t->without_system) ||
+        (tier == TUNING_TIER_USER && t->without_user))
+        return false;
     if (tier == TUNING_TIER_SYSTEM)
         return find_in_system(t, q, key, answer);
     if (tuning_table_count(t->table, tier) == 0)
@@ -304,9 +307,10 @@ static void search_family(struct search *s)
     struct bytes name = s->wanted.families[s->family];
     for (enum tuning_tier tier = TUNING_TIER_USER; tier > TUNING_TIER_SYSTEM; tier--) {
         struct tuning_place place = place_of(q, tier, (struct bytes){ 0 });
-        tuning_table_family(t->table, &place, name, consider_held, s);
+        if (tier != TUNING_TIER_USER || !t->without_user)
+            tuning_table_family(t->table, &place, name, consider_held, s);
     }
-    s->slot = system_slot_for(t, q->kind, q->database_id, backend_of(q));
+    s->slot = t->without_system ? NULL : system_slot_for(t, q->kind, q->database_id, backend_of(q));
     if (s->slot)
         tuning_index_family(s->slot->index, name, consider_record, s);
 }

@@ -15,8 +15,8 @@
 #define VERIFY_STEP (256u << 10)
 
 struct tuning_index {
-    const uint8_t *map; /* owned */
-    int fd;             /* owned; with |map| */
+    const uint8_t *map; /* owned; borrowed without |fd| */
+    int fd;             /* owned; -1: an image in memory */
     size_t size;
     struct index_header header; /* numbers of the machine's order from here on: */
     uint64_t entries;
@@ -118,6 +118,19 @@ static enum kiln_code find_parts(struct tuning_index *index, struct kiln_err *er
     return KILN_OK;
 }
 
+/* What |index->map| holds. */
+static enum kiln_code read_header(struct tuning_index *index, struct kiln_err *err)
+{
+    memcpy(&index->header, index->map, sizeof(index->header));
+    enum kiln_code rc = check_header(index, err);
+    if (!rc)
+        rc = find_parts(index, err);
+    index->entries = le64toh(index->header.entries);
+    for (int i = 0; i < 2; i++)
+        index->key.words[i] = le64toh(index->header.hash_key[i]);
+    return rc;
+}
+
 enum kiln_code tuning_index_open(const char *path, struct tuning_index **ret_index,
                                  struct kiln_err *err)
 {
@@ -125,17 +138,31 @@ enum kiln_code tuning_index_open(const char *path, struct tuning_index **ret_ind
     if (!index)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open the index '%s'", path);
     enum kiln_code rc = map_file(path, index, err);
-    if (!rc) {
-        memcpy(&index->header, index->map, sizeof(index->header));
-        rc = check_header(index, err);
-    }
     if (!rc)
-        rc = find_parts(index, err);
+        rc = read_header(index, err);
     if (rc)
         return kiln_while(err, "opening the index '%s'", path);
-    index->entries = le64toh(index->header.entries);
-    for (int i = 0; i < 2; i++)
-        index->key.words[i] = le64toh(index->header.hash_key[i]);
+    *ret_index = KILN_TAKE(index);
+    return KILN_OK;
+}
+
+enum kiln_code tuning_index_open_image(struct bytes image, const char *name,
+                                       struct tuning_index **ret_index, struct kiln_err *err)
+{
+    KILN_AUTO(tuning_index) struct tuning_index *index = calloc(1, sizeof(*index));
+    if (!index)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open the index '%s'", name);
+    index->map = image.data;
+    index->fd = -1;
+    index->size = image.size;
+    enum kiln_code rc = KILN_OK;
+    if (image.size < sizeof(struct index_header) || (uintptr_t)image.data % sizeof(uint64_t) != 0)
+        rc = kiln_fail(err, KILN_CORRUPT, "%zu bytes at %p are no index", image.size,
+                       (const void *)image.data);
+    if (!rc)
+        rc = read_header(index, err);
+    if (rc)
+        return kiln_while(err, "opening the index of '%s'", name);
     *ret_index = KILN_TAKE(index);
     return KILN_OK;
 }
@@ -144,11 +171,17 @@ void tuning_index_destroy(struct tuning_index *index)
 {
     if (!index)
         return;
-    if (index->map) {
+    if (index->map && index->fd >= 0) {
         munmap((void *)(uintptr_t)index->map, index->size);
         close(index->fd);
     }
     free(index);
+}
+
+static struct digest digest_image(const struct tuning_index *index)
+{
+    size_t at = offsetof(struct index_header, kind);
+    return sha256_of(bytes_of(index->map + at, index->size - at));
 }
 
 /* Not through the mapping, where a page that the disk cannot give back would end the process. */
@@ -182,7 +215,11 @@ static enum kiln_code digest_file(const struct tuning_index *index, struct diges
 enum kiln_code tuning_index_verify(const struct tuning_index *index, struct kiln_err *err)
 {
     struct digest digest;
-    enum kiln_code rc = digest_file(index, &digest, err);
+    enum kiln_code rc = KILN_OK;
+    if (index->fd >= 0)
+        rc = digest_file(index, &digest, err);
+    else
+        digest = digest_image(index);
     if (rc)
         return rc;
     struct digest wanted = tuning_index_digest(index);

@@ -9,8 +9,8 @@
  *            copy for the host.  Holds the records verbatim in the order of their source, a hash
  *            table over keys, a second one over families (for the nearest), and the ids of SQLite's
  *            rows
- * Ownership  an index owns its mapping; what look-ups return is borrowed from it
- * Threading  building: one thread; reading: any thread, at the same time
+ * Ownership  an index owns its mapping, or borrows an image; what look-ups return is borrowed from
+ * it Threading  building: one thread; reading: any thread, at the same time
  *
  * Hostile: a file that is shortened while mapped would kill the reader, so only files that belong
  * to us or to root, and that nobody else may write, are mapped; every offset is checked against the
@@ -58,6 +58,11 @@ KILN_MUST_CHECK enum kiln_code tuning_index_builder_write(struct tuning_index_bu
  * another version. */
 KILN_MUST_CHECK enum kiln_code tuning_index_open(const char *path, struct tuning_index **ret_index,
                                                  struct kiln_err *err);
+/* One that lies in memory, at a multiple of 8, and stays there unchanged longer than the index
+ * does. Codes as above. */
+KILN_MUST_CHECK enum kiln_code tuning_index_open_image(struct bytes image, const char *name,
+                                                       struct tuning_index **ret_index,
+                                                       struct kiln_err *err);
 void tuning_index_destroy(struct tuning_index *index);
 KILN_DEFINE_AUTO(tuning_index)
 /* Reads it all and compares the digest; for `db verify`. */

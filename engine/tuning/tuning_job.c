@@ -19,7 +19,7 @@ static enum kiln_code work_put(struct tuning_job *job, struct kiln_err *err)
     const struct record *given = job->given.records[0];
     bool is_done = false;
     enum kiln_code rc = KILN_OK;
-    if (job->is_once)
+    if (job->is_once && job->tuning->db)
         rc = tuning_db_has_put(job->tuning->db, given->rows[0].measured.uid, &job->token, &is_done,
                                err);
     if (rc || is_done)
@@ -131,6 +131,10 @@ static enum kiln_code put_changes(const struct tuning_job *job, struct tuning_ch
 static enum kiln_code commit(struct tuning_job *job, struct kiln_err *err)
 {
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
+    if (!job->tuning->db) { /* memory is all there is */
+        job->is_on_disk = true;
+        return KILN_OK;
+    }
     enum kiln_code rc = tuning_change_begin(job->tuning->db, &change, err);
     if (!rc)
         rc = put_changes(job, change, err);
@@ -225,7 +229,7 @@ bool tuning_job_take(struct tuning *t, struct tuning_job *job)
 
 void tuning_job_clear(struct tuning_job *job)
 {
-    if (job->old)
+    if (job->old && !job->old->item)
         job_remove_index(job->tuning, job->old->file.index_file);
     system_slot_destroy(job->old);
     job->old = NULL;

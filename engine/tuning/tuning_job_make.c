@@ -8,6 +8,9 @@
 static enum kiln_code create(struct tuning *t, enum job_type type, struct tuning_job **ret_job,
                              struct kiln_err *err)
 {
+    if (!t->db && type != JOB_PUT)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "this program has no tuning databases on a disk: ask kilnd");
     if (t->has_job)
         return kiln_fail(err, KILN_BUSY, "another change of the tuning databases is under way");
     struct tuning_job *job = calloc(1, sizeof(*job));
@@ -83,18 +86,16 @@ static enum kiln_code check_measured(const struct tuning_place *place,
     struct tuning_row checked = *measured, *row = &checked;
     struct tuning_entry entry;
     row->place = *place;
-    BUFFER_AUTO struct buffer text;
-    buffer_init(&text, TUNING_WORD_MOST + 1 + TUNING_VALUE_MOST);
     enum kiln_code rc = tuning_word_check("key", row->place.key, /* commas= */ false, err);
     if (!rc && (!is_amount(row->measured.median_ms) || !is_amount(row->measured.spread_ms)))
         rc = kiln_fail(err, KILN_INVALID, "a measured time is 0 to %g ms, not %g with spread %g",
                        TUNING_FIGURE_MOST, row->measured.median_ms, row->measured.spread_ms);
     if (!rc)
         rc = tuning_word_check("id of an entry", row->id, /* commas= */ false, err);
-    bool is_entry = !rc && tuning_row_entry(row, &text, &entry);
-    if (text.failed)
-        return job_no_memory(err);
-    if (!rc && !is_entry)
+    if (!rc && row->values.size > TUNING_VALUE_MOST)
+        rc = kiln_fail(err, KILN_INVALID, "an entry of %zu bytes: at most %u are kept",
+                       row->values.size, TUNING_VALUE_MOST);
+    if (!rc && !tuning_row_entry(row, &entry))
         rc = kiln_fail(err, KILN_INVALID, "the entry '%.*s' is none of a %s record",
                        (int)(row->id.size < 60 ? row->id.size : 60), (const char *)row->id.data,
                        tuning_kind_name(row->place.kind));
@@ -120,6 +121,20 @@ static struct tuning_place usual_place(const struct tuning_place *place)
     return usual;
 }
 
+/* tuning.db keeps to the limits where there is one. */
+static enum kiln_code check_memory(const struct tuning *t, const struct tuning_place *place,
+                                   struct kiln_err *err)
+{
+    uint64_t most = t->records_per_uid;
+    if (most == 0 || tuning_table_find(t->table, place) ||
+        tuning_table_count_of(t->table, place->uid) < most)
+        return KILN_OK;
+    return kiln_fail(err, KILN_FULL,
+                     "%llu records are kept in memory, and there is no folder for more "
+                     "(setting tuning_records_per_uid)",
+                     (unsigned long long)most);
+}
+
 enum kiln_code tuning_job_put(struct tuning *t, const struct tuning_row *rows, size_t count,
                               struct tuning_job **ret_job, struct kiln_err *err)
 {
@@ -128,13 +143,18 @@ enum kiln_code tuning_job_put(struct tuning *t, const struct tuning_row *rows, s
     if (count == 0 || count > TUNING_ENTRIES_MOST)
         return kiln_fail(err, KILN_INVALID, "a record has 1 to %u entries, this one has %zu",
                          TUNING_ENTRIES_MOST, count);
+    if (t->without_user)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "this kiln was built with KILN_DISABLE_USERDB: it keeps no records");
     for (size_t i = 0; !rc && i < count; i++)
         rc = check_measured(&rows[0].place, &rows[i], err);
+    struct tuning_place place = usual_place(&rows[0].place);
+    if (!rc && !t->db)
+        rc = check_memory(t, &place, err);
     if (!rc)
         rc = create(t, JOB_PUT, &job, err);
     if (rc)
         return rc;
-    struct tuning_place place = usual_place(&rows[0].place);
     rc = record_list_add(&job->given, record_create(&place, rows, count), err);
     if (rc)
         return rc;
@@ -223,6 +243,10 @@ enum kiln_code tuning_job_remove_system(struct tuning *t, enum tuning_kind kind,
         return kiln_fail(err, KILN_NOT_FOUND,
                          "there is no system %s database of '%s': 'kilnctl db stats' lists those "
                          "that were imported",
+                         tuning_kind_name(kind), database_id);
+    if (system_slot_find(t, kind, database_id, selection.backend)->item)
+        return kiln_fail(err, KILN_UNSUPPORTED,
+                         "the system %s database of '%s' is built into this program",
                          tuning_kind_name(kind), database_id);
     enum kiln_code rc = create_selecting(t, JOB_REMOVE_SYSTEM, &selection, ret_job, err);
     if (!rc)

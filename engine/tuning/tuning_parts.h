@@ -22,6 +22,7 @@ struct system_slot {
     struct tuning_system_file file; /* its texts are owned */
     struct database_id id;          /* |device| is "" where the database id is none of MIOpen's */
     struct tuning_index *index;     /* owned; NULL: damaged or gone */
+    struct engine_item *item;       /* borrowed: it is built into the program; else NULL */
     char why[320];
 };
 
@@ -41,8 +42,9 @@ void scratch_init(struct scratch *scratch, enum tuning_stale stale);
 void scratch_done(struct scratch *scratch);
 
 struct tuning {
-    char *directory; /* owned */
-    struct tuning_db *db;
+    char *directory;      /* owned; NULL: nothing is on the disk */
+    struct tuning_db *db; /* with |directory| */
+    bool without_user, without_system;
     struct tuning_table *table;
     struct system_slot *systems[SYSTEMS_MOST]; /* owned */
     unsigned system_count;
@@ -61,6 +63,8 @@ KILN_MUST_CHECK enum kiln_code find_with(struct tuning *t, struct scratch *scrat
 /* Also where the index's file is damaged or gone. */
 enum kiln_code system_slot_open(struct tuning *t, const struct tuning_system_file *file,
                                 struct system_slot **ret_slot, struct kiln_err *err);
+/* False where it must not be used: its file is damaged or gone, or what is built in is damaged. */
+bool system_slot_is_usable(const struct system_slot *slot);
 void system_slot_destroy(struct system_slot *slot);
 KILN_DEFINE_AUTO(system_slot)
 /* That of the database id; else, by MIOpen's rule, of the same arch with the nearest compute units;
@@ -75,6 +79,5 @@ const char *tuning_backend(enum tuning_kind kind, const char *database_id, const
 bool tuning_is_selected(const struct tuning_selection *selection, const struct tuning_held *held);
 /* By solver and age; the rest is its record's. */
 bool tuning_row_is_selected(const struct tuning_selection *selection, const struct tuning_row *row);
-/* The first entry of "id:values"; false where they are none. */
-bool tuning_row_entry(const struct tuning_row *row, struct buffer *text,
-                      struct tuning_entry *ret_entry);
+/* The entry of its id and values, which it borrows; false where they are none. */
+bool tuning_row_entry(const struct tuning_row *row, struct tuning_entry *ret_entry);

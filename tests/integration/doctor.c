@@ -271,6 +271,10 @@ static void a_cache_on_nfs_is_moved_where_it_says(void **state)
     expect_status(&f->result, 1, "is on a network filesystem (nfs)");
     snprintf(advice, sizeof(advice), "set cache_dir in %s to a folder on a local disk", file);
     assert_says(f->result.output, advice);
+    /* The cause is before what comes of it. */
+    const char *effect = strstr(f->result.output, "fail    socket");
+    assert_non_null(effect);
+    assert_true(strstr(f->result.output, "fail    cache folder") < effect);
 
     snprintf(settings, sizeof(settings), "{\"cache_dir\":\"%s/cache\"}", f->daemon.folder);
     put_file(file, settings);

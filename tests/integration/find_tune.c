@@ -118,6 +118,11 @@ static void what_kilnd_cannot_record_is_measured_and_warned_of(void **state)
 {
     struct fixture *f = *state;
     char folder[256];
+    if (daemon_process_is_embedded()) {
+        print_message("skipped: the state folder of a job is its own to choose\n");
+        daemon_process_remove(&f->daemon);
+        skip();
+    }
     snprintf(folder, sizeof(folder), "%s/state", f->daemon.folder);
     assert_int_equal(mkdir(folder, 0700), 0);
     assert_int_equal(chmod(folder, 0770), 0);

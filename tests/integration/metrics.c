@@ -8,6 +8,7 @@
  * of it, where no figure may go back, and each must lie between what the clients had sent and what
  * they had been answered; and at its end, while they pause, where each must be exact.
  */
+#include "tests/support/metrics_page.h"
 #include "tests/support/raw_client.h"
 
 #include <inttypes.h>
@@ -23,8 +24,6 @@
 #define TICKS 100 /* a second: each client sends its share of a tick at once, one by one */
 #define TICK_NS (1000000000 / TICKS)
 #define BATCH 3 /* kernels of a batch */
-#define SERIES_MOST 1024
-#define SERIES_TEXT 192
 #define TARGET "gfx90a"
 #define SOURCE "extern \"C\" __attribute__((global)) void k(float *y) { *y = 1.0f; }\n"
 
@@ -250,72 +249,20 @@ static void *run_client(void *context)
 
 /* ---- the metrics ---- */
 
-struct page {
-    size_t count;
-    char names[SERIES_MOST][SERIES_TEXT];
-    char numbers[SERIES_MOST][32];
-};
-
-static void take_line(struct page *page, const char *line, size_t size)
-{
-    const char *blank = memrchr(line, ' ', size);
-    if (size == 0 || line[0] == '#')
-        return;
-    assert_non_null(blank);
-    assert_true(page->count < SERIES_MOST && (size_t)(blank - line) < SERIES_TEXT);
-    snprintf(page->names[page->count], SERIES_TEXT, "%.*s", (int)(blank - line), line);
-    snprintf(page->numbers[page->count++], 32, "%.*s", (int)(line + size - blank - 1), blank + 1);
-}
-
-static void scrape(struct load *load, struct page *page)
-{
-    KILN_AUTO(json) struct json *answer = raw_ask(load->scraper, MESSAGE_metrics, "{}");
-    page->count = 0;
-    for (const char *at = json_get_text(answer, "text", ""); *at;) {
-        size_t size = strcspn(at, "\n");
-        take_line(page, at, size);
-        at += size + (at[size] == '\n');
-    }
-    assert_true(page->count > 100);
-}
-
-static const char *find_number(const struct page *page, const char *name)
-{
-    for (size_t i = 0; i < page->count; i++) {
-        if (strcmp(page->names[i], name) == 0)
-            return page->numbers[i];
-    }
-    return NULL;
-}
-
-static const char *number_of(const struct page *page, const char *name)
-{
-    const char *number = find_number(page, name);
-    if (!number)
-        fail_msg("there is no '%s'", name);
-    return number;
-}
-
-/* An error that nobody got yet has no series. */
-static uint64_t count_of(const struct page *page, const char *name)
-{
-    const char *number = find_number(page, name);
-    return number ? strtoull(number, NULL, 10) : 0;
-}
-
 static bool only_grows(const char *name)
 {
     return strstr(name, "_total") || strstr(name, "_bucket{") || strstr(name, "_count") ||
            strstr(name, "_sum");
 }
 
-static void assert_none_went_back(const struct page *before, const struct page *now)
+static void assert_none_went_back(const struct metrics_page *before, const struct metrics_page *now)
 {
     for (size_t i = 0; i < before->count; i++) {
         const char *name = before->names[i];
         if (only_grows(name) &&
-            strtod(number_of(now, name), NULL) < strtod(before->numbers[i], NULL))
-            fail_msg("'%s' went from %s to %s", name, before->numbers[i], number_of(now, name));
+            strtod(metrics_page_number(now, name), NULL) < strtod(before->numbers[i], NULL))
+            fail_msg("'%s' went from %s to %s", name, before->numbers[i],
+                     metrics_page_number(now, name));
     }
 }
 
@@ -359,14 +306,14 @@ static void each_series(void (*use)(const char *series, void *context), void *co
 }
 
 struct comparison {
-    const struct page *first, *now; /* before anybody asked, and now */
-    const uint64_t *least, *most;   /* what it must lie between; the same: exact */
+    const struct metrics_page *first, *now; /* before anybody asked, and now */
+    const uint64_t *least, *most;           /* what it must lie between; the same: exact */
 };
 
 static void compare(const char *series, void *context)
 {
     const struct comparison *c = context;
-    uint64_t grown = count_of(c->now, series) - count_of(c->first, series);
+    uint64_t grown = metrics_page_count(c->now, series) - metrics_page_count(c->first, series);
     uint64_t least = expected_of(series, c->least), most = expected_of(series, c->most);
     if (grown < least || grown > most)
         fail_msg("'%s' grew by %" PRIu64 ", the clients counted %" PRIu64 " to %" PRIu64, series,
@@ -388,7 +335,8 @@ static uint64_t micros_of(const char *seconds)
 static void compare_saved(const struct load *load, const struct comparison *c)
 {
     static const char saved[] = "kiln_saved_compile_seconds_total";
-    uint64_t grown = micros_of(number_of(c->now, saved)) - micros_of(number_of(c->first, saved));
+    uint64_t grown = micros_of(metrics_page_number(c->now, saved)) -
+                     micros_of(metrics_page_number(c->first, saved));
     uint64_t hits = c->most[FETCH_HOT] + c->most[BATCH_HOT];
     assert_int_equal(grown, hits * load->worth_us);
 }
@@ -418,13 +366,13 @@ static void check_clients(const struct load *load)
     }
 }
 
-static void one_second(struct load *load, unsigned second, const struct page *first,
-                       struct page *before)
+static void one_second(struct load *load, unsigned second, const struct metrics_page *first,
+                       struct metrics_page *before)
 {
-    static struct page now;
+    static struct metrics_page now;
     sleep_until(load, (uint64_t)second * TICKS + TICKS / 2);
     struct sums least = add_up(load);
-    scrape(load, &now);
+    metrics_page_read(load->scraper, &now);
     struct sums most = add_up(load);
     assert_none_went_back(before, &now);
     struct comparison c = { first, &now, least.answered, most.sent };
@@ -432,7 +380,7 @@ static void one_second(struct load *load, unsigned second, const struct page *fi
     *before = now;
 
     pthread_barrier_wait(&load->pause);
-    scrape(load, &now);
+    metrics_page_read(load->scraper, &now);
     struct sums exact = add_up(load);
     pthread_barrier_wait(&load->pause);
     check_clients(load);
@@ -466,12 +414,12 @@ static void report(struct load *load)
 static void metrics_agree_with_what_clients_counted(void **state)
 {
     struct load *load = *state;
-    static struct page first, before;
+    static struct metrics_page first, before;
     static struct worker workers[CLIENTS_MOST];
     make_hot(load);
     for (unsigned i = 0; i < plan.clients; i++)
         load->clients[i].fd = raw_greeted(&load->daemon);
-    scrape(load, &first);
+    metrics_page_read(load->scraper, &first);
     before = first;
     pthread_barrier_init(&load->pause, NULL, plan.clients + 1);
     clock_gettime(CLOCK_MONOTONIC, &load->start);

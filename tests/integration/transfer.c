@@ -484,7 +484,7 @@ static void a_process_whose_kilnd_dies_leaves_nothing(void **state)
 static int copy_to_a_full_disk(const struct fixture *f, const char *name)
 {
     struct transfer_outcome outcome;
-    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", f->p.staging, "tmpfs", 0, "size=256k") != 0)
         return 77;
     int fd = open(package_path(&f->p, name), O_RDONLY | O_CLOEXEC);

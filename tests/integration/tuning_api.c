@@ -457,6 +457,8 @@ static int as_another(struct fixture *f, int (*act)(struct fixture *f))
     if (setgroups(0, NULL) < 0 || setresgid(OTHER_USER, OTHER_USER, OTHER_USER) < 0 ||
         setresuid(OTHER_USER, OTHER_USER, OTHER_USER) < 0)
         _exit(200);
+    kiln_tuned_free(f->tuned);
+    kiln_client_close(f->client); /* the parent's */
     f->tuned = NULL;
     f->client = open_client(f);
     _exit(f->client ? act(f) : 200);

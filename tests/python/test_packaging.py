@@ -24,6 +24,24 @@ def test_a_build_has_every_module_and_the_types_marker(tmp_path):
     assert built == wanted and "kiln/py.typed" in built
 
 
+def test_pip_installs_it_without_a_network(tmp_path):
+    for module in ("pip", "wheel", "setuptools"):
+        pytest.importorskip(module, reason=f"no {module} for this Python")
+    copy = tmp_path / "source"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "build", "*-info"))
+    there = tmp_path / "there"
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index",
+                    "--no-build-isolation", "--no-deps", "--no-cache-dir", "--no-compile",
+                    "--disable-pip-version-check", "--target", there, copy],
+                   check=True, capture_output=True)
+    said = subprocess.run([sys.executable, "-B", "-c",
+                           "import kiln; print(kiln.__file__, kiln.__version__)"],
+                          cwd=tmp_path, env={"PYTHONPATH": str(there)}, check=True,
+                          capture_output=True, text=True).stdout
+    assert said.startswith(f"{there}/kiln/__init__.py ")
+    assert (there / "kiln/py.typed").is_file()
+
+
 def test_all_public_names_are_there():
     import kiln
     assert sorted(kiln.__all__) == kiln.__all__

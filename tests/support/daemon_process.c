@@ -31,6 +31,15 @@ static void set(const char *name, const char *folder, const char *below)
     setenv(name, value, 1);
 }
 
+/* Where the user's other processes find the engine of a job. */
+#define EMBEDDED_SOCKET "cache-home/kiln/embedded/kiln.sock"
+
+bool daemon_process_is_embedded(void)
+{
+    const char *word = getenv("KILN_TEST_BACKEND");
+    return word && strcmp(word, "embedded") == 0;
+}
+
 /* In the child: nothing of the caller's own homes is used. */
 static void private_environment(const struct daemon_process *d)
 {
@@ -50,7 +59,10 @@ void daemon_process_init(struct daemon_process *d)
     memset(d, 0, sizeof(*d));
     snprintf(d->folder, sizeof(d->folder), "/tmp/kiln-test-XXXXXX");
     assert_non_null(mkdtemp(d->folder));
-    snprintf(d->socket, sizeof(d->socket), "%s/kilnd.sock", d->folder);
+    if (daemon_process_is_embedded())
+        snprintf(d->socket, sizeof(d->socket), "%.80s/" EMBEDDED_SOCKET, d->folder);
+    else
+        snprintf(d->socket, sizeof(d->socket), "%s/kilnd.sock", d->folder);
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
         char path[256];
         snprintf(path, sizeof(path), "%s/%s", d->folder, folders[i]);
@@ -91,6 +103,22 @@ static void log_to_file(const struct daemon_process *d)
         _exit(126);
 }
 
+/* Its kilnd would be somewhere else, where none is. */
+static void exec_embedded(struct daemon_process *d)
+{
+    char nowhere[160];
+    const char *argv[] = { KILN_BIN "/../tests/embedded_job", nowhere, NULL };
+    snprintf(nowhere, sizeof(nowhere), "%s/nowhere.sock", d->folder);
+    private_environment(d);
+    setenv("KILN_FALLBACK_NOTICE", "off", 1);
+    if (d->keep_log)
+        log_to_file(d);
+    if (d->prepare)
+        d->prepare(d->context);
+    execv(argv[0], (char *const *)(uintptr_t)argv);
+    _exit(127);
+}
+
 static void exec_daemon(struct daemon_process *d)
 {
     static char cache[128], state[128];
@@ -122,13 +150,21 @@ static bool has_started(void *context)
     return answers(d->socket);
 }
 
-void daemon_process_start(struct daemon_process *d)
+void daemon_process_begin(struct daemon_process *d)
 {
     assert_int_equal(d->pid, 0);
-    d->pid = fork();
-    assert_true(d->pid >= 0);
-    if (d->pid == 0)
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0 && daemon_process_is_embedded())
+        exec_embedded(d);
+    if (pid == 0)
         exec_daemon(d);
+    d->pid = pid; /* |d| may be shared with the child */
+}
+
+void daemon_process_start(struct daemon_process *d)
+{
+    daemon_process_begin(d);
     if (!wait_until(has_started, d))
         fail_msg("kilnd does not answer on '%s'", d->socket);
     close(raw_greeted(d)); /* a socket takes connections before its daemon looks at them */

@@ -2,7 +2,9 @@
 #pragma once
 
 /*
- * A real kilnd over a private folder, and programs run beside it.
+ * A real kilnd over a private folder, and programs run beside it.  With KILN_TEST_BACKEND=embedded
+ * the engine in a job's process (embedded_job.c) takes its place: what is about serving works there
+ * as well; |arguments|, other users and what kilnd's program does do not.
  *
  * Ownership  daemon_process_stop (or _remove) ends what was started; only own children are
  *            signalled
@@ -26,8 +28,12 @@ struct daemon_process {
     void *context;
 };
 
+/* KILN_TEST_BACKEND=embedded. */
+bool daemon_process_is_embedded(void);
 /* Makes the folder; starts nothing. */
 void daemon_process_init(struct daemon_process *d);
+/* Starts kilnd without waiting for it. */
+void daemon_process_begin(struct daemon_process *d);
 /* Starts kilnd and returns once it answers; the test fails when it does not within a minute. */
 void daemon_process_start(struct daemon_process *d);
 /* SIGTERM; returns the exit status. */

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- the process around it ---- */
 
@@ -77,7 +78,7 @@ static void fill_options(struct engine_fixture *f)
         .state_directory = f->state,
         .tuning_records_per_uid = 1000,
         .tuning_stale = TUNING_WARN,
-        .trusted_keys = f->folder,
+        .trusted_keys = f->keys,
         .package_limit = 16u << 20,
         .kfd_folder = f->gpus,
     };
@@ -96,6 +97,8 @@ void engine_fixture_open(struct engine_fixture *f, bool describe)
     snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-test-engine-XXXXXX");
     assert_non_null(mkdtemp(f->folder));
     snprintf(f->packages, sizeof(f->packages), "%s/packages", f->folder);
+    snprintf(f->keys, sizeof(f->keys), "%s/keys", f->folder);
+    assert_int_equal(mkdir(f->keys, 0700), 0);
     snprintf(f->state, sizeof(f->state), "%s/state", f->folder);
     snprintf(f->gpus, sizeof(f->gpus), "%s/gpus", f->folder);
     fake_executor_init(&f->executor, 1);

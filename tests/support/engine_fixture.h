@@ -48,6 +48,7 @@ struct engine_fixture {
     unsigned forgotten; /* how often the host was told that kernels in memory were */
     char folder[64];
     char packages[80]; /* in it: of installed packages */
+    char keys[80];     /* in it: of trusted keys */
     char state[80];    /* in it: the state folder, with tuning.db */
     char gpus[80];     /* in it: what the engine takes for the topology of GPUs */
     struct kiln_err err;

@@ -12,10 +12,11 @@
  * Time     every call that may block takes a timeout in milliseconds, 0 meaning the client's
  *          default; when it passes, the call returns KILN_E_TIMED_OUT and the daemon is told to
  *          forget the request.  A negative one is KILN_E_INVALID.
- * Daemon   a client that never reached a daemon fails at once with KILN_E_UNAVAILABLE when none is
- *          there; one that did waits for it to return until its time is up, and a daemon that
- *          returns in time is not noticed: what it had not answered, or put off because it was
- *          stopping, is asked again.
+ * Daemon   where none is there, the same engine serves in this process (kiln_client_status tells),
+ *          until one is; with KILN_FALLBACK=off a client that never reached a daemon fails at once
+ *          with KILN_E_UNAVAILABLE.  One that did waits for it to return, some seconds or, without
+ *          fallback, until its time is up; a daemon that returns in time is not noticed: what it
+ *          had not answered, or put off because it was stopping, is asked again.
  * Signals  a daemon that goes away never raises SIGPIPE; calls interrupted by a handler go on.
  */
 #include <kiln/error.h>
@@ -36,6 +37,9 @@ struct kiln_client_options {
     int timeout_ms;          /* default for every call; 0: 120 000 */
     const char *name;        /* of the program, told to the daemon (not used yet); may be NULL */
     int table_entries;       /* answers that this process remembers; 0: 8192; negative: none */
+    /* Where no daemon is there, or this user may not connect to it: "embedded", the same engine in
+     * this process; "off", the error.  NULL: as $KILN_FALLBACK says, else "embedded". */
+    const char *fallback;
 };
 
 /* Which rung of the ladder serves. */
@@ -45,13 +49,13 @@ struct kiln_status {
     size_t size;           /* in: sizeof(struct kiln_status) */
     int rung;              /* KILN_RUNG_* of the last answer; NONE before the first */
     char socket_path[256]; /* where the daemon is looked for */
-    char daemon[64];       /* its version, "" when never reached */
-    int daemon_pid;        /* 0 when never reached */
-    int role;              /* ours, as the daemon sees it: 0 use, 1 publish, 2 admin */
-    char reason[512];      /* why the rung is not DAEMON; "" when it is */
-    uint64_t requests;     /* sent to the daemon */
-    uint64_t reconnects;   /* after the first connection */
-    uint64_t table_hits;   /* answered in this process */
+    char daemon[64];       /* version of what answered, "" when never reached */
+    int daemon_pid;      /* its process, this one or another job's on the rung EMBEDDED; 0: none */
+    int role;            /* ours, as the daemon sees it: 0 use, 1 publish, 2 admin */
+    char reason[512];    /* why the rung is not DAEMON; "" when it is */
+    uint64_t requests;   /* sent to the daemon */
+    uint64_t reconnects; /* after the first connection */
+    uint64_t table_hits; /* answered in this process */
     uint64_t table_entries;
 };
 

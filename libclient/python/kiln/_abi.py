@@ -18,7 +18,7 @@ class Error(ctypes.Structure):
 
 class ClientOptions(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("socket_path", c_char_p), ("timeout_ms", c_int),
-                ("name", c_char_p), ("table_entries", c_int)]
+                ("name", c_char_p), ("table_entries", c_int), ("fallback", c_char_p)]
 
 
 class Status(ctypes.Structure):

@@ -82,11 +82,13 @@ class Client:
     __slots__ = ("_handle", "__weakref__")
 
     def __init__(self, socket_path: Optional[Path] = None, *, timeout: Optional[float] = None,
-                 name: Optional[str] = None, table_entries: int = 0) -> None:
+                 name: Optional[str] = None, table_entries: int = 0,
+                 fallback: Optional[str] = None) -> None:
         """Does not connect yet, so it does not fail when no daemon runs.
 
         |socket_path|: None for $KILN_SOCKET, else the usual places.  |table_entries|: answers that
-        this process remembers; 0: 8192; negative: none.
+        this process remembers; 0: 8192; negative: none.  |fallback|: what serves where no daemon is
+        there, "embedded" or "off"; None for $KILN_FALLBACK, else "embedded".
         """
         self._handle: Optional[Handle] = None
         path = os.fspath(socket_path) if socket_path is not None else None
@@ -95,7 +97,7 @@ class Client:
         options = _abi.ClientOptions(
             size=ctypes.sizeof(_abi.ClientOptions), socket_path=to_bytes(path, "socket_path"),
             timeout_ms=to_milliseconds(timeout), name=to_bytes(name, "name"),
-            table_entries=table_entries)
+            table_entries=table_entries, fallback=to_bytes(fallback, "fallback"))
         opened = Handle("kiln_client_close")
         call("kiln_client_open", ctypes.byref(options), ctypes.byref(opened.place))
         self._handle = opened

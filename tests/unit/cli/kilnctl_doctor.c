@@ -296,6 +296,7 @@ static void a_disk_that_is_read_only_full_or_without_inodes_fails(void **state)
     folder_judge(&f->folder, &f->findings);
     expect(f, VERDICT_FAIL, "the disk is full", "make room");
     assert_says(only(f, VERDICT_FAIL)->advice, "kilnctl clear --all --yes");
+    assert_says(only(f, VERDICT_FAIL)->advice, "kilnctl gc --to 2560M --yes"); /* works on it */
     f->findings.count = 0;
     f->folder.free_bytes = 50ull << 30;
     f->folder.free_inodes = 3;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* kilnctl prefetch against a libkiln of this file's own. */
+#include "cli/kilnctl/prefetch_check.h"
 #include "tests/unit/cli/kilnctl_run.h"
 
 #include "cli/kilnctl/nap.h"
@@ -24,7 +25,8 @@ static struct fake {
     const char *stats[3]; /* what kilnd answers, one after the other; NULL: the one before again */
     const char *status;
     unsigned stats_asked, naps;
-    unsigned busy; /* times that kilnd has no place for a request */
+    unsigned busy;   /* times that kilnd has no place for a request */
+    unsigned stored; /* kernels that are on its disk: so many of those that are asked for first */
 } fake;
 static atomic_uint fake_gets;
 
@@ -53,6 +55,12 @@ int kiln_admin(struct kiln_client *client, const char *request, const char *json
     if (strcmp(request, "status") == 0) {
         *ret_json = strdup(fake.status);
         return KILN_E_OK;
+    }
+    if (strcmp(request, "kernel_show") == 0) {
+        *ret_json = fake.stored > 0 ? strdup("{}") : NULL;
+        *err = (struct kiln_error){ .code = *ret_json ? KILN_E_OK : KILN_E_NOT_FOUND };
+        fake.stored -= fake.stored > 0;
+        return err->code;
     }
     snprintf(fake.asked, sizeof(fake.asked), "%s %s", request, json ? json : "-");
     if (!fake.toolchains) {
@@ -269,6 +277,42 @@ static void prefetch_with_jobs_ends_when_the_daemon_is_gone(void **state)
     assert_string_equal(f->run.err.text, "after 2 of 4 problems: the fake says no");
 }
 
+/* LLVM's "User Guide for AMDGPU Backend", table of processors; clang refuses a target with a
+ * feature that its processor lacks. */
+static bool has_features(const char *arch)
+{
+    static const char *const archs[] = { "gfx801",  "gfx810",  "gfx900", "gfx902", "gfx904",
+                                         "gfx906",  "gfx908",  "gfx909", "gfx90a", "gfx90c",
+                                         "gfx940",  "gfx941",  "gfx942", "gfx950", "gfx1010",
+                                         "gfx1011", "gfx1012", "gfx1013" };
+    for (size_t i = 0; i < sizeof(archs) / sizeof(archs[0]); i++) {
+        if (strcmp(archs[i], arch) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void prefetch_knows_of_each_arch_whether_its_gpus_state_features(void **state)
+{
+    static const char *const archs[] = {
+#define AMDGPU_MACHINE(arch, number) arch,
+#include "common/amdgpu_machines.def"
+#undef AMDGPU_MACHINE
+    };
+    static const char *const with_sramecc[] = { "gfx906", "gfx908", "gfx90a", "gfx940",
+                                                "gfx941", "gfx942", "gfx950" };
+    char note[PREFETCH_NOTE_MOST];
+    (void)state;
+    for (size_t i = 0; i < sizeof(archs) / sizeof(archs[0]); i++) {
+        const char *said = prefetch_note(archs[i], note);
+        bool sramecc = false;
+        for (size_t k = 0; k < sizeof(with_sramecc) / sizeof(with_sramecc[0]); k++)
+            sramecc |= strcmp(with_sramecc[k], archs[i]) == 0;
+        assert_int_equal(said != NULL, has_features(archs[i]));
+        assert_int_equal(said && strstr(said, ":sramecc+:xnack-,"), sramecc);
+    }
+}
+
 static void prefetch_notes_that_gpus_state_features_where_the_target_does_not(void **state)
 {
     struct fixture *f = *state;
@@ -305,6 +349,7 @@ static void prefetch_fails_where_kernels_are_not_stored(void **state)
     fake.stats[1] = STATS("11", "6", "2", "false"); /* three are waiting */
     fake.stats[2] = STATS("12", "7", "4", "false"); /* the twelfth is somebody else's */
     fake.status = STATUS("on");
+    fake.stored = 1;
     assert_int_equal(prefetch_lines(f), KILN_E_FULL);
     assert_string_equal(f->run.err.text,
                         "3 kernels not stored, and gone when kilnd ends: no room on it");
@@ -319,8 +364,33 @@ static void prefetch_fails_where_nothing_is_stored_any_more(void **state)
     fake.stats[0] = STATS("7", "5", "2", "false");
     fake.status = STATUS("on");
     assert_int_equal(prefetch_lines(f), KILN_E_FULL);
-    assert_non_null(strstr(f->run.err.text, "keeps nothing new at the moment: no room on it"));
+    assert_string_equal(f->run.err.text,
+                        "4 kernels not stored, and gone when kilnd ends: no room on it");
+    assert_non_null(strstr(f->run.printed, "not stored"));
+}
+
+static void prefetch_is_content_where_only_others_lost_kernels(void **state)
+{
+    struct fixture *f = *state;
+    fake.stats[0] = STATS("7", "5", "1", "true");
+    fake.stats[1] = STATS("12", "7", "5", "true");
+    fake.status = STATUS("on");
+    fake.stored = 4;
+    assert_int_equal(prefetch_lines(f), KILN_E_OK);
     assert_null(strstr(f->run.printed, "not stored"));
+}
+
+static void prefetch_is_content_with_a_full_disk_that_has_all(void **state)
+{
+    struct fixture *f = *state;
+    fake.stats[0] = STATS("7", "5", "2", "false");
+    fake.status = STATUS("on");
+    fake.stored = 4;
+    assert_int_equal(prefetch_lines(f), KILN_E_OK);
+    fake.stored = 0;
+    fake.stats_asked = 0;
+    fake.tier = KILN_TIER_DISK; /* nothing has to be asked for */
+    assert_int_equal(prefetch_lines(f), KILN_E_OK);
 }
 
 static void prefetch_waits_for_its_turn_among_others(void **state)
@@ -508,9 +578,12 @@ int main(void)
         T(prefetch_needs_a_target_and_lines),
         T(prefetch_with_jobs_asks_for_every_problem_once),
         T(prefetch_with_jobs_ends_when_the_daemon_is_gone),
+        T(prefetch_knows_of_each_arch_whether_its_gpus_state_features),
         T(prefetch_notes_that_gpus_state_features_where_the_target_does_not),
         T(prefetch_fails_where_kernels_are_not_stored),
         T(prefetch_fails_where_nothing_is_stored_any_more),
+        T(prefetch_is_content_where_only_others_lost_kernels),
+        T(prefetch_is_content_with_a_full_disk_that_has_all),
         T(prefetch_waits_for_its_turn_among_others),
         T(prefetch_does_not_wait_for_ever_for_a_disk),
         T(prefetch_is_content_with_what_is_stored_or_not_to_be),

@@ -36,6 +36,11 @@ static inline struct json *busy_sample(unsigned i)
         j, "hits",
         hits_of(load * (1 - missed) * 0.7, load * (1 - missed) * 0.2, load * (1 - missed) * 0.1));
     json_set_u64(j, "misses", (uint64_t)(load * missed));
+    if (i == 99) { /* what was not to be looked for */
+        struct json *reasons = json_object();
+        json_set_u64(reasons, "uncached", (uint64_t)(load * missed));
+        json_set(j, "miss_reasons", reasons);
+    }
     json_set_number(j, "saved_s", load * (1 - missed) * 0.8);
     json_set_number(j, "compile_s", load * missed * 0.8);
     return j;
@@ -119,7 +124,9 @@ static inline struct json *read_json(const char *text)
     "\"store\":{\"kernels\":10780,\"taken_bytes\":18038862643,\"limit_bytes\":21474836480,"        \
     "\"health\":\"ok\"},\"toolchains\":[{\"name\":\"hiprtc\",\"version\":\"hiprtc 5.2.3\"},"       \
     "{\"name\":\"clang\",\"version\":\"Debian clang version 19.1.7\"}]}"
-#define BUSY_STATS "{\"hits\":{\"hot\":250000,\"disk\":70000,\"package\":31000},\"misses\":9549}"
+#define BUSY_STATS                                                                         \
+    "{\"hits\":{\"hot\":250000,\"disk\":70000,\"package\":31000},\"prefetch_hits\":51000," \
+    "\"misses\":10549,\"misses_prefetch\":1000,\"misses_uncached\":310}"
 #define BUSY_TUNING                                                                              \
     "{\"host\":{\"records\":5210},\"user\":{\"records\":812},\"system\":[{\"records\":193590}]," \
     "\"hits\":{\"system\":80211,\"host\":5120,\"user\":711},\"misses\":2310}"

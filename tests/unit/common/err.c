@@ -41,7 +41,13 @@ static void knows_every_code_by_name_and_no_other(void **state)
     (void)state;
     assert_string_equal(kiln_code_name(KILN_COMPILE_FAILED), "COMPILE_FAILED");
     assert_string_equal(kiln_code_text(KILN_NOT_FOUND), "no such entry");
+    for (int code = 0; code < 999; code++) {
+        bool known = strcmp(kiln_code_name((enum kiln_code)code), "?") != 0;
+        assert_int_equal(strcmp(kiln_code_text((enum kiln_code)code), "?") != 0, known);
+        assert_true(known || !kiln_code_is_retryable((enum kiln_code)code));
+    }
     assert_string_equal(kiln_code_name((enum kiln_code)999), "?");
+    assert_false(kiln_code_is_retryable((enum kiln_code)999));
     assert_true(kiln_code_is_retryable(KILN_UNAVAILABLE));
     assert_false(kiln_code_is_retryable(KILN_INVALID));
 }

@@ -365,10 +365,45 @@ static void local_filesystems_by_fuse_are_like_others(void **state)
 
 #define FS_TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
+/* Of the next reads so many are interrupted; each brings at most so much, 0: all. */
+static unsigned interruptions;
+static size_t read_most;
+
+ssize_t __real_pread(int fd, void *to, size_t size, off_t at);
+ssize_t __wrap_pread(int fd, void *to, size_t size, off_t at);
+
+ssize_t __wrap_pread(int fd, void *to, size_t size, off_t at)
+{
+    if (interruptions > 0) {
+        interruptions--;
+        errno = EINTR;
+        return -1;
+    }
+    return __real_pread(fd, to, read_most && size > read_most ? read_most : size, at);
+}
+
+static void reads_through_short_reads_and_interruptions_up_to_the_end(void **state)
+{
+    struct fixture *f = *state;
+    char path[128], got[16] = "";
+    snprintf(path, sizeof(path), "%s/file", f->folder);
+    must(fs_replace_file(path, bytes_of_text("0123456789"), 0600, &f->err), f->err);
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    interruptions = 2;
+    read_most = 3;
+    assert_int_equal(fs_read_at(fd, got, 8, 1), 8);
+    assert_string_equal(got, "12345678");
+    assert_int_equal(fs_read_at(fd, got, sizeof(got), 6), 4);
+    assert_int_equal(fs_read_at(fd, got, sizeof(got), 10), 0);
+    read_most = 0;
+    assert_int_equal(fs_read_at(-1, got, sizeof(got), 0), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FS_TEST(removes_a_tree_and_follows_no_link),
+        FS_TEST(reads_through_short_reads_and_interruptions_up_to_the_end),
         FS_TEST(removes_what_lies_deep_and_may_not_be_entered),
         FS_TEST(names_that_are_taken_do_not_keep_what_lies_deep),
         FS_TEST(what_stays_is_named_and_the_rest_goes),

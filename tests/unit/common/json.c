@@ -79,6 +79,45 @@ static void builds_and_prints_one_line(void **state)
     assert_null(json_next(json_next(first)));
 }
 
+static void blanks_may_follow_and_nothing_else(void **state)
+{
+    (void)state;
+    struct kiln_err err;
+    static const char *const fine[] = { "{} ", "{}\n", "{}\r\n", "{}\t", " [1] \n\t" };
+    for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++) {
+        KILN_AUTO(json) struct json *j = NULL;
+        must(parse(fine[i], &j, &err), err);
+        KILN_AUTO(json) struct json *with_nul = NULL;
+        must(json_parse(bytes_of(fine[i], strlen(fine[i]) + 1), "test", &with_nul, &err), err);
+    }
+    struct json *none = NULL;
+    assert_int_equal(parse("{} \n x", &none, &err), KILN_INVALID);
+    assert_says(err.text, "something after its JSON, at byte 5");
+    assert_null(none);
+}
+
+/* As where memory ran out when it was made: what was to go into it is not lost for ever. */
+static void what_has_no_place_is_freed(void **state)
+{
+    (void)state;
+    json_set(NULL, "text", json_text("a"));
+    json_append(NULL, json_number(1));
+    json_set_bytes(NULL, "bytes", bytes_of_text("b"));
+    assert_null(json_print(NULL, false));
+    assert_null(json_first(NULL));
+    assert_int_equal(json_count(NULL), 0);
+}
+
+static void prints_with_indents_for_people(void **state)
+{
+    (void)state;
+    KILN_AUTO(json) struct json *j = json_object();
+    json_set_u64(j, "n", 1);
+    json_replace_u64(j, "n", 2);
+    KILN_AUTO(mem) char *text = json_print(j, true);
+    assert_string_equal(text, "{\n\t\"n\":\t2\n}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -87,6 +126,9 @@ int main(void)
         cmocka_unit_test(says_where_it_stopped),
         cmocka_unit_test(endless_nesting_is_refused),
         cmocka_unit_test(builds_and_prints_one_line),
+        cmocka_unit_test(blanks_may_follow_and_nothing_else),
+        cmocka_unit_test(what_has_no_place_is_freed),
+        cmocka_unit_test(prints_with_indents_for_people),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }

@@ -7,8 +7,10 @@
 #include "common/log_journal.h"
 #include "common/log_limit.h"
 #include "common/log_record.h"
+#include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,6 +276,44 @@ static void a_journald_that_is_not_there_is_an_error_with_its_path(void **state)
     assert_int_equal(fd, -1);
 }
 
+static void a_journald_that_cannot_be_asked_is_told(void **state)
+{
+    (void)state;
+    int fd = -1;
+    char longer[200];
+    struct kiln_err err = KILN_ERR_INIT;
+    memset(longer, '/', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    assert_int_equal(journal_open(longer, &fd, &err), KILN_INVALID);
+    assert_says(err.text, "the path of journald's socket '////");
+    fail_call("socket", 1, EMFILE);
+    assert_int_equal(journal_open("/nonexistent", &fd, &err), KILN_IO);
+    assert_true(calls_failed());
+    assert_says(err.text, "cannot make a socket for journald");
+    assert_int_equal(fd, -1);
+}
+
+/* By its stream then, as lines. */
+static void a_record_that_no_file_can_be_made_for_is_not_sent(void **state)
+{
+    struct journal *j = *state;
+    size_t size = 4u << 20;
+    KILN_AUTO(mem) char *large = calloc(1, size);
+    static const char *const calls[] = { "memfd_create", "write", "fcntl", "sendmsg", "send" };
+    assert_non_null(large);
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        fail_call(calls[i], 1, ENOSPC);
+        assert_false(journal_send(j->client, bytes_of(large, size)));
+        assert_true(calls_failed());
+    }
+    char got[64];
+    assert_int_equal(recv(j->server, got, sizeof(got), 0), -1);
+    fail_call("send", 1, ENOBUFS); /* a small one may go as a file where a datagram does not */
+    assert_true(journal_send(j->client, bytes_of_text("MESSAGE=a\n")));
+    assert_true(calls_failed());
+    assert_int_equal(recv(j->server, got, sizeof(got), 0), 0);
+}
+
 static void the_journals_stream_is_known_by_device_and_inode(void **state)
 {
     (void)state;
@@ -408,6 +448,98 @@ static void the_format_can_be_changed_at_any_time(void **state)
     assert_says(text, "\"message\":\"here\"}\ninfo: there\n");
 }
 
+/* ---- journald ---- */
+
+static struct {
+    bool is_stream;       /* what standard error is taken for */
+    enum kiln_code fails; /* how it is that journald cannot be reached */
+    int socket;           /* owned until it is given away */
+} journald = { .socket = -1 };
+
+bool __wrap_journal_is_stream(const char *variable, int fd);
+bool __real_journal_is_stream(const char *variable, int fd);
+bool __wrap_journal_is_stream(const char *variable, int fd)
+{
+    return journald.is_stream || __real_journal_is_stream(variable, fd);
+}
+
+enum kiln_code __wrap_journal_open(const char *path, int *ret_fd, struct kiln_err *err);
+enum kiln_code __real_journal_open(const char *path, int *ret_fd, struct kiln_err *err);
+enum kiln_code __wrap_journal_open(const char *path, int *ret_fd, struct kiln_err *err)
+{
+    if (strncmp(path, "/run/", 5) != 0)
+        return __real_journal_open(path, ret_fd, err);
+    if (journald.fails)
+        return kiln_fail(err, journald.fails, "nobody reads '%s'", path);
+    *ret_fd = journald.socket;
+    journald.socket = -1;
+    return KILN_OK;
+}
+
+static void say_to_journald(void)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    int ends[2];
+    char got[4096] = "";
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
+    journald.socket = ends[1];
+    must(log_set_format(LOG_FORMAT_JOURNAL, &err), err);
+    log_event(LOG_EVENT_started, NULL, "by record");
+    assert_true(recv(ends[0], got, sizeof(got) - 1, 0) > 0);
+    assert_says(got, "MESSAGE=by record\n");
+    close(ends[0]);
+    log_event(LOG_EVENT_started, NULL, "by line"); /* journald has gone */
+    must(log_set_format(LOG_FORMAT_TEXT, &err), err);
+}
+
+static void records_go_to_journald_and_lines_where_it_has_gone(void **state)
+{
+    (void)state;
+    KILN_AUTO(mem) char *text = caught(say_to_journald);
+    assert_null(strstr(text, "by record"));
+    assert_says(text, "by line\n");
+}
+
+static void say_for_journalds_stream(void)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    journald.is_stream = true;
+    journald.fails = KILN_DENIED;
+    must(log_set_format(LOG_FORMAT_AUTO, &err), err);
+    log_event(LOG_EVENT_started, NULL, "all the same");
+    assert_int_equal(log_set_format(LOG_FORMAT_JOURNAL, &err), KILN_DENIED);
+    assert_says(err.text, "log_format journal: nobody reads '/run/systemd/journal/socket'");
+    assert_says(err.text, "set it to text or json");
+    journald.is_stream = false;
+    journald.fails = KILN_OK;
+    must(log_set_format(LOG_FORMAT_AUTO, &err), err);
+}
+
+static void a_journald_that_cannot_be_reached_leaves_lines_or_is_refused(void **state)
+{
+    (void)state;
+    KILN_AUTO(mem) char *text = caught(say_for_journalds_stream);
+    assert_says(text, "nobody reads '/run/systemd/journal/socket': log lines have no fields\n");
+    assert_says(text, "<6>all the same\n"); /* with journald's priority */
+}
+
+static void say_to_nobody(void)
+{
+    int kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    close(STDERR_FILENO);
+    log_event(LOG_EVENT_started, NULL, "unheard");
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    log_event(LOG_EVENT_started, NULL, "heard");
+}
+
+static void a_log_that_nobody_reads_ends_nothing(void **state)
+{
+    (void)state;
+    KILN_AUTO(mem) char *text = caught(say_to_nobody);
+    assert_string_equal(text, "info: heard\n");
+}
+
 static void an_event_is_found_by_its_name(void **state)
 {
     (void)state;
@@ -432,6 +564,8 @@ int main(void)
         JOURNAL_TEST(a_record_too_large_for_one_comes_as_a_sealed_file),
         JOURNAL_TEST(a_journald_that_reads_nothing_is_not_waited_for),
         cmocka_unit_test(a_journald_that_is_not_there_is_an_error_with_its_path),
+        cmocka_unit_test(a_journald_that_cannot_be_asked_is_told),
+        JOURNAL_TEST(a_record_that_no_file_can_be_made_for_is_not_sent),
         cmocka_unit_test(the_journals_stream_is_known_by_device_and_inode),
         cmocka_unit_test(a_burst_is_written_and_the_rest_counted),
         cmocka_unit_test(one_is_earned_every_few_seconds),
@@ -439,6 +573,9 @@ int main(void)
         cmocka_unit_test(each_kind_is_limited_by_itself_and_what_operators_cause_is_not),
         cmocka_unit_test(the_level_decides_what_is_written),
         cmocka_unit_test(the_format_can_be_changed_at_any_time),
+        cmocka_unit_test(records_go_to_journald_and_lines_where_it_has_gone),
+        cmocka_unit_test(a_journald_that_cannot_be_reached_leaves_lines_or_is_refused),
+        cmocka_unit_test(a_log_that_nobody_reads_ends_nothing),
         cmocka_unit_test(an_event_is_found_by_its_name),
     };
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);

@@ -48,6 +48,24 @@ static void reads_an_entry_of_the_old_dialect_and_keeps_what_opencl_wrote(void *
     assert_int_equal(e.workspace, 14450688);
 }
 
+static void an_entry_is_that_of_its_two_parts(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning_entry e = { 0 };
+    const struct bytes id = bytes_of_text("miopenConvolutionBwdDataAlgoGEMM");
+    must(tuning_entry_of(TUNING_FIND, id, bytes_of_text("GemmBwdRest,2,0,MIOpenGEMM,x"), &e, &err),
+         err);
+    assert_int_equal(e.dialect, FIND_OLD);
+    assert_bytes(e.solver, "GemmBwdRest");
+    assert_bytes(e.algorithm, "miopenConvolutionBwdDataAlgoGEMM");
+    static const char *const none[] = { "2,0,a;B:2,0,a", "", "2,0", "2,0,a=b" };
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+        assert_int_equal(tuning_entry_of(TUNING_FIND, id, bytes_of_text(none[i]), &e, &err),
+                         KILN_INVALID);
+    assert_int_equal(tuning_entry_of(TUNING_PERF, (struct bytes){ 0 }, id, &e, &err), KILN_INVALID);
+}
+
 static void reads_entries_one_after_the_other(void **state)
 {
     (void)state;
@@ -398,6 +416,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_an_entry_of_the_new_dialect),
         cmocka_unit_test(reads_an_entry_of_the_old_dialect_and_keeps_what_opencl_wrote),
+        cmocka_unit_test(an_entry_is_that_of_its_two_parts),
         cmocka_unit_test(reads_entries_one_after_the_other),
         cmocka_unit_test(says_what_is_wrong_with_a_malformed_entry),
         cmocka_unit_test(a_nul_in_an_entry_ends_nothing),

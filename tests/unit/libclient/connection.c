@@ -324,6 +324,26 @@ static void nonsense_fails_the_request_and_the_next_one_gets_a_new_connection(vo
     }
 }
 
+static void refuse_the_connection(struct fake_request *rq)
+{
+    struct fake_request none = *rq;
+    none.header.request_id = 0;
+    fake_reply_error(&none, KILN_BUSY, "too many files of yours are here", NULL);
+    fake_hang_up(rq);
+}
+
+static void the_daemons_last_word_on_a_connection_is_passed_on(void **state)
+{
+    struct fixture *f = *state;
+    start(f, refuse_the_connection);
+
+    assert_int_equal(ping(f, 0), KILN_E_BUSY);
+    assert_says(f->err.text, "too many files of yours are here");
+
+    assert_int_equal(ping(f, 0), KILN_E_BUSY); /* by a new one */
+    assert_int_equal(f->daemon.connections, 2);
+}
+
 static void a_failure_without_a_code_is_not_believed(void **state)
 {
     struct fixture *f = *state;
@@ -493,6 +513,7 @@ int main(void)
         TEST(a_request_over_which_the_daemon_keeps_dying_is_given_up),
         TEST(a_client_that_was_connected_waits_for_the_daemon_to_return),
         TEST(nonsense_fails_the_request_and_the_next_one_gets_a_new_connection),
+        TEST(the_daemons_last_word_on_a_connection_is_passed_on),
         TEST(a_failure_without_a_code_is_not_believed),
         TEST(a_forked_child_is_told_to_open_its_own_client),
         TEST(many_threads_share_one_connection),

@@ -99,6 +99,17 @@ static void what_is_recorded_or_was_not_to_be_is_said_alike(void **state)
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_OK);
 }
 
+static void what_a_device_without_a_database_id_measured_is_said_not_to_be_recorded(void **state)
+{
+    struct conv_fixture *f = *state;
+    f->device->base.database_id[0] = '\0';
+    must(conv_find(f), f->err);
+    assert_string_equal(conv_at(f, 0).solver, "ConvBetter");
+    assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_UNSUPPORTED);
+    assert_says(f->err.text, "made:0 (gfx90a) has no database id");
+    assert_int_equal(f->puts_asked, 0);
+}
+
 static void one_solver_alone_may_be_asked_for(void **state)
 {
     struct conv_fixture *f = *state;
@@ -347,6 +358,7 @@ int main(void)
         CONV_TEST(nothing_is_recorded_where_that_was_said),
         CONV_TEST(what_cannot_be_recorded_is_returned_and_said),
         CONV_TEST(what_is_recorded_or_was_not_to_be_is_said_alike),
+        CONV_TEST(what_a_device_without_a_database_id_measured_is_said_not_to_be_recorded),
         CONV_TEST(one_solver_alone_may_be_asked_for),
         CONV_TEST(records_answer_fast_and_hybrid_without_a_launch),
         CONV_TEST(without_records_fast_takes_the_heuristic_and_hybrid_measures),

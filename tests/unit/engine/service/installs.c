@@ -83,7 +83,7 @@ static void what_was_fetched_is_installed_and_serves(void **state)
 {
     struct fixture *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
-    must(manifest_keygen(f->engine.folder, "release", &err), err);
+    must(manifest_keygen(f->engine.keys, "release", &err), err);
     begin(f, URL);
     assert_false(serves(f, "a.o"));
 
@@ -164,7 +164,7 @@ static void the_transfer_is_told_all_that_it_must_know(void **state)
     assert_string_equal(job->name, "gfx90a.kdb");
     assert_string_equal(job->sha256, "00ff");
     assert_string_equal(job->staging, f->engine.engine->staging);
-    assert_string_equal(job->trusted_keys, f->engine.folder);
+    assert_string_equal(job->trusted_keys, f->engine.keys);
     assert_int_equal(job->size_limit, f->engine.options.package_limit);
     assert_int_equal(job->content_fd, -1);
     assert_int_equal(job->manifest_fd, -1);

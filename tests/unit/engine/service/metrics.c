@@ -239,6 +239,41 @@ static void a_limit_that_was_reached_is_counted(void **state)
 
 /* ---- kernels ---- */
 
+static void prefetch(struct users *f, const char *program)
+{
+    test_caller_forget_replies(&f->user);
+    test_caller_want(&f->user, &f->engine, 7, program, PRIORITY_PREFETCH);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void what_a_prefetch_asks_for_is_no_jobs_hit_or_miss(void **state)
+{
+    struct users *f = *state;
+    prefetch(f, "k.cl");
+    compile(f, "the object");
+    prefetch(f, "k.cl");
+    users_reopen(f);
+    prefetch(f, "k.cl");
+    want(f, &f->user, "k.cl");
+    assert_balanced(f);
+    const char *page = scrape(f);
+    assert_true(number_in(page, "kiln_fetch_results_total{result=\"disk\"}") == 1);
+    assert_true(number_in(page, "kiln_prefetch_hits_total") == 1);
+    assert_true(number_in(page, "kiln_saved_compile_seconds_total") == COMPILE_S);
+
+    prefetch(f, "other.cl");
+    compile(f, "another object");
+    page = scrape(f);
+    assert_true(number_in(page, "kiln_misses_total{reason=\"prefetch\"}") == 1);
+    assert_true(number_in(page, "kiln_misses_total{reason=\"new\"}") == 0);
+    KILN_AUTO(json)
+    struct json *history = test_caller_ask(&f->user, &f->engine, MESSAGE_history, "{}");
+    const struct json *hits = json_get(json_get(history, "current"), "hits");
+    assert_int_equal(json_get_u64(history, "misses", 9), 0);
+    assert_int_equal(json_get_u64(hits, "disk", 9), 0);
+    assert_int_equal(json_get_u64(hits, "hot", 9), 1);
+}
+
 static void a_kernel_is_counted_where_it_was_found(void **state)
 {
     struct users *f = *state;
@@ -398,6 +433,7 @@ int main(void)
         T(what_is_cancelled_or_left_ends_as_cancelled),
         T(a_request_that_waits_for_a_toolchain_is_one_request),
         T(a_limit_that_was_reached_is_counted),
+        T(what_a_prefetch_asks_for_is_no_jobs_hit_or_miss),
         T(a_kernel_is_counted_where_it_was_found),
         T(every_hot_look_up_is_in_the_histogram_though_few_are_timed),
         T(a_compile_is_counted_with_its_compiler_and_its_end),

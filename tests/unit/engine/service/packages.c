@@ -408,7 +408,7 @@ static void a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone(vo
     const struct digest key = { { 1, 2, 3 } };
     char path[100];
     snprintf(path, sizeof(path), "%s/made.kpkg", f->engine.folder);
-    must(manifest_keygen(f->engine.folder, "release", &err), err);
+    must(manifest_keygen(f->engine.keys, "release", &err), err);
     write_kpkg(path, &key);
 
     install(f, path, "gfx90a68.kpkg", "");
@@ -433,7 +433,7 @@ static void what_a_package_has_damaged_under_the_key_another_may_have_under_the_
     char path[100];
     snprintf(path, sizeof(path), "%s/made.kpkg", f->engine.folder);
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
-    must(manifest_keygen(f->engine.folder, "release", &err), err);
+    must(manifest_keygen(f->engine.keys, "release", &err), err);
     write_kpkg(path, &key);
     flip_bit(path, bytes_of_text("the signed object"));
     install(f, path, "gfx90a68.kpkg", "release");

@@ -80,6 +80,7 @@ static void a_request_waits_until_the_toolchains_are_known(void **state)
     struct fixture *f = *state;
     test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
     assert_int_equal(f->a.reply_count, 0);
+    assert_int_equal(fake_executor_next_compile(&f->engine.executor)->asker.kind, ASKER_KILND);
     engine_fixture_describe(&f->engine);
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
@@ -141,6 +142,14 @@ static void when_asking_fails_the_answer_says_why(void **state)
     test_caller_want(&f->a, &f->engine, 2, "k.cl", PRIORITY_INTERACTIVE);
     assert_null(fake_executor_next_compile(&f->engine.executor)); /* not at once again */
     assert_int_equal(reply_outcome(&f->a, 1).code, KILN_UNAVAILABLE);
+}
+
+static void a_host_without_a_compiler_is_said_to_the_operator(void **state)
+{
+    struct fixture *f = *state;
+    assert_null(engine_fixture_reported(&f->engine, "toolchains_none"));
+    engine_fixture_describe_as(&f->engine, "{\"toolchains\":[]}");
+    assert_says(engine_fixture_reported(&f->engine, "toolchains_none"), "install one");
 }
 
 static void a_toolchain_whose_probe_crashes_gives_way_to_the_next(void **state)
@@ -296,6 +305,7 @@ int main(void)
         TOOLCHAINS_TEST(parked_requests_of_one_user_are_bounded_in_bytes),
         TOOLCHAINS_TEST(empty_parked_requests_are_charged_and_given_back),
         TOOLCHAINS_TEST(when_asking_fails_the_answer_says_why),
+        TOOLCHAINS_TEST(a_host_without_a_compiler_is_said_to_the_operator),
         TOOLCHAINS_TEST(a_toolchain_whose_probe_crashes_gives_way_to_the_next),
         TOOLCHAINS_TEST(what_probes_found_outlives_a_restart),
         TOOLCHAINS_TEST(a_forced_toolchain_is_tried_without_a_probe),

@@ -9,10 +9,12 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- disks ---- */
@@ -53,6 +55,53 @@ static void a_failing_disk_refuses_a_change_and_the_next_one_works(void **state)
 static void a_read_only_disk_refuses_a_change_and_the_next_one_works(void **state)
 {
     fails_and_works_again(*state, &write_fails_with, EROFS, KILN_DENIED, "permissions");
+}
+
+/* So often from now on tuning.db cannot be opened for writing; reading goes. */
+static unsigned refused_opens;
+
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are reserved
+__attribute__((visibility("default"))) int open64(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    unsigned mode = va_arg(rest, unsigned); /* of no meaning where it was not given */
+    va_end(rest);
+    bool refuses = refused_opens > 0 && (flags & O_ACCMODE) == O_RDWR && strstr(path, "/tuning.db");
+    refused_opens -= refuses;
+    if (!refuses)
+        return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    errno = EROFS;
+    return -1;
+}
+
+static void a_disk_that_is_writable_again_while_it_is_opened_is_written_to(void **state)
+{
+    struct fixture *f = *state;
+    must(put(f, 1, 1), f->err);
+    refused_opens = 1;
+
+    must(reopen(f), f->err);
+
+    assert_int_equal(refused_opens, 0);
+    must(put(f, 1, 2), f->err);
+    assert_int_equal(version_of(f, 1), 2);
+}
+
+static void a_file_that_can_only_be_read_is_refused_and_said_to_be(void **state)
+{
+    struct fixture *f = *state;
+    must(put(f, 1, 1), f->err);
+    refused_opens = 1000;
+
+    assert_int_equal(reopen(f), KILN_DENIED);
+
+    refused_opens = 0;
+    assert_says(f->err.text, "permissions");
+    assert_says(f->err.text, f->file);
+    must(reopen(f), f->err);
+    assert_int_equal(version_of(f, 1), 1);
+    must(put(f, 1, 2), f->err);
 }
 
 static void after_a_failure_nothing_more_of_a_change_is_kept(void **state)
@@ -438,6 +487,8 @@ int main(void)
         TEST(a_full_disk_refuses_a_change_and_the_next_one_works),
         TEST(a_failing_disk_refuses_a_change_and_the_next_one_works),
         TEST(a_read_only_disk_refuses_a_change_and_the_next_one_works),
+        TEST(a_disk_that_is_writable_again_while_it_is_opened_is_written_to),
+        TEST(a_file_that_can_only_be_read_is_refused_and_said_to_be),
         TEST(after_a_failure_nothing_more_of_a_change_is_kept),
         TEST(a_removed_file_takes_no_more_changes),
         TEST(a_log_without_its_file_is_moved_aside),

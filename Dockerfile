@@ -1,0 +1,43 @@
+# kiln in three stages:
+#   docker build --target build    what a build needs, and the build
+#   docker build --target run      kilnd, its tools and libkiln
+#   docker build --target embedded one static program with its data inside, and nothing of the rest:
+#       --build-arg KILN_EMBED_DB="gfx906_60" and the like; databases and problems lie in the folder
+#       'embed' beside this file (docs/embedding.md)
+FROM debian:12 AS build
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends cmake gcc libc6-dev binutils ca-certificates
+WORKDIR /src
+COPY install_deps.cmake /src/
+COPY cmake/requirements.cmake /src/cmake/
+RUN cmake -P install_deps.cmake --minimum
+COPY . /src
+RUN cmake -S /src -B /build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DKILN_TESTS=OFF \
+        -DCMAKE_INSTALL_PREFIX=/usr \
+    && cmake --build /build \
+    && DESTDIR=/out cmake --install /build
+
+FROM debian:12 AS run
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libuv1 libsqlite3-0 libzstd1 libcjson1 libnettle8 libhogweed6 \
+        libbz2-1.0 libseccomp2 libcurl4 libncurses6 \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build /out/ /
+RUN ldconfig
+CMD ["kilnd", "--socket", "/run/kiln/kilnd.sock"]
+
+FROM build AS embedded-build
+ARG KILN_EMBED_DB=""
+ARG KILN_DEVICE_TARGETS=""
+ARG KILN_EMBED_PROBLEMS=""
+RUN cmake -S /src -B /build -DKILN_EMBED_BUILD=ON -DKILN_EMBED_DB="$KILN_EMBED_DB" -DKILN_DB_PATH=/src/embed \
+        -DKILN_DEVICE_TARGETS="$KILN_DEVICE_TARGETS" -DKILN_EMBED_PROBLEMS="$KILN_EMBED_PROBLEMS" \
+    && cmake --build /build \
+    && DESTDIR=/embedded cmake --install /build --component kiln-embedded
+
+FROM debian:12 AS embedded
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libcjson1 \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=embedded-build /embedded/usr/bin/kiln-driver /usr/bin/kiln-driver
+ENTRYPOINT ["kiln-driver"]

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The way to another process of this user's that serves.
+ *
+ * Threading  any thread; may block for as long as is said
+ */
+#include "common/err.h"
+
+/* A connected socket of a leader that answers.
+ *   KILN_UNAVAILABLE  nobody listens there
+ *   KILN_TIMED_OUT    somebody does, and does not answer a hello within |ms|
+ *   others            it cannot be told, or is not ours to use */
+KILN_MUST_CHECK enum kiln_code leader_connect(const char *path, unsigned ms, int *ret_fd,
+                                              struct kiln_err *err);

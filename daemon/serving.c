@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/serving.h"
+
+#include <stdio.h>
+
+#define TICK_MS 1000
+/* While stopping: how often we look whether what runs has ended. */
+#define DRAIN_TICK_MS 10
+
+/* ---- stop ---- */
+
+static void on_server_closed(void *context)
+{
+    struct serving *s = context;
+    s->server = NULL;
+}
+
+static void on_pool_closed(void *context)
+{
+    struct serving *s = context;
+    s->pool = NULL;
+}
+
+static void on_transfers_closed(void *context)
+{
+    struct serving *s = context;
+    s->transfers = NULL;
+}
+
+/* Nothing of the engine is out any more: close in the reverse order of start.  The loop ends when
+ * the last handle has closed. */
+void serving_close(struct serving *s)
+{
+    if (!s->loop || s->phase == SERVING_CLOSES)
+        return;
+    s->phase = SERVING_CLOSES;
+    if (s->closing)
+        s->closing(s);
+    if (s->server)
+        server_close(s->server, on_server_closed, s);
+    if (s->engine)
+        engine_close(s->engine);
+    s->engine = NULL;
+    if (s->pool)
+        pool_close(s->pool, on_pool_closed, s);
+    if (s->transfers)
+        transfers_close(s->transfers, on_transfers_closed, s);
+    executor_uv_close(&s->executor);
+    loop_timer_close(&s->tick);
+}
+
+void serving_end(struct serving *s)
+{
+    closer_destroy(s->closer);
+    lanes_destroy(s->lanes);
+    loop_destroy(s->loop);
+    s->closer = NULL;
+    s->lanes = NULL;
+    s->loop = NULL;
+}
+
+static void give_up_running(struct serving *s)
+{
+    server_drop_sessions(s->server);
+    if (s->pool)
+        pool_stop(s->pool);
+    if (s->transfers)
+        transfers_stop(s->transfers);
+}
+
+static bool is_idle(struct serving *s)
+{
+    return server_is_empty(s->server) && (!s->pool || pool_out(s->pool) == 0) &&
+           (!s->transfers || transfers_out(s->transfers) == 0) && engine_idle(s->engine) &&
+           !(s->is_busy && s->is_busy(s));
+}
+
+static void on_drain_tick(struct loop_timer *timer)
+{
+    struct serving *s = LOOP_OWNER_OF(struct serving, tick, timer);
+    bool late = loop_now_ms(s->loop) >= s->deadline_ms;
+    server_check_times(s->server, loop_now_ms(s->loop));
+    if (late)
+        give_up_running(s);
+    if (is_idle(s))
+        serving_close(s);
+}
+
+void serving_drain(struct serving *s, uint64_t timeout_ms)
+{
+    s->phase = SERVING_DRAINS;
+    s->deadline_ms = loop_now_ms(s->loop) + timeout_ms;
+    server_drain(s->server);
+    engine_drain(s->engine);
+    s->tick.fire = on_drain_tick;
+    loop_timer_start(&s->tick, 0, DRAIN_TICK_MS);
+}
+
+void serving_hurry(struct serving *s) { s->deadline_ms = 0; }
+
+/* ---- start ---- */
+
+static void on_tick(struct loop_timer *timer)
+{
+    struct serving *s = LOOP_OWNER_OF(struct serving, tick, timer);
+    engine_tick(s->engine);
+    if (s->ticked)
+        s->ticked(s);
+}
+
+enum kiln_code serving_begin(struct serving *s, struct kiln_err *err)
+{
+    enum kiln_code rc = loop_create(&s->loop, err);
+    if (!rc)
+        loop_timer_init(s->loop, &s->tick, &s->owner, on_tick);
+    return rc;
+}
+
+static enum kiln_code open_pool(struct serving *s, const struct serving_options *o,
+                                struct kiln_err *err)
+{
+    if (!o->pool)
+        return KILN_OK;
+    struct pool_options options = *o->pool;
+    options.loop = s->loop;
+    options.lanes = s->lanes;
+    return pool_create(&options, &s->pool, err);
+}
+
+static enum kiln_code open_transfers(struct serving *s, const struct serving_options *o,
+                                     struct kiln_err *err)
+{
+    if (!o->transfers)
+        return KILN_OK;
+    struct transfers_options options = *o->transfers;
+    options.loop = s->loop;
+    options.lanes = s->lanes;
+    return transfers_create(&options, &s->transfers, err);
+}
+
+static void init_executor(struct serving *s)
+{
+    const struct executor_uv_parts parts = { .loop = s->loop,
+                                             .owner = &s->owner,
+                                             .lanes = s->lanes,
+                                             .pool = s->pool,
+                                             .no_pool = s->no_pool,
+                                             .transfers = s->transfers,
+                                             .closer = s->closer };
+    executor_uv_init(&s->executor, &parts);
+}
+
+static enum kiln_code open_engine(struct serving *s, const struct serving_options *o,
+                                  struct kiln_err *err)
+{
+    struct engine_options options = *o->engine;
+    options.executor = &s->executor.base;
+    options.readers = o->readers;
+    return engine_open(&options, &s->engine, err);
+}
+
+static enum kiln_code open_server(struct serving *s, const struct serving_options *o,
+                                  struct kiln_err *err)
+{
+    const struct server_options options = { .loop = s->loop,
+                                            .engine = s->engine,
+                                            .listener = o->listener,
+                                            .closer = s->closer,
+                                            .publish_group = o->publish_group,
+                                            .own_user_only = o->own_user_only,
+                                            .limits = o->limits };
+    return server_create(&options, &s->server, err);
+}
+
+enum kiln_code serving_open(struct serving *s, const struct serving_options *options,
+                            struct kiln_err *err)
+{
+    snprintf(s->no_pool, sizeof(s->no_pool), "%s", options->no_pool ? options->no_pool : "");
+    enum kiln_code rc = lanes_create(s->loop, options->readers, &s->lanes, err);
+    if (!rc)
+        rc = open_pool(s, options, err);
+    if (!rc)
+        rc = open_transfers(s, options, err);
+    if (!rc)
+        rc = closer_create(&CLOSER_LIMITS_DEFAULT, &s->closer, err);
+    if (rc)
+        return rc;
+    init_executor(s);
+    rc = open_engine(s, options, err);
+    return rc ? rc : open_server(s, options, err);
+}
+
+void serving_start(struct serving *s)
+{
+    engine_start(s->engine);
+    loop_timer_start(&s->tick, TICK_MS, TICK_MS);
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * kiln-embed: runs while kiln is built, and makes what is built into an embedded program.
+ *
+ *   index NAME FILE OUT     MIOpen's FindDb or PerfDb of that name (FILE may be packed by bzip2) as
+ *                           the index that kilnd would make of it (docs/formats/tuning-index.md)
+ *   package FILE OUT        a package as one file that nothing lies beside; FILE may be packed
+ *   id TARGET               the database id of the OpenCL device with that target
+ *   table OUT NAME:FILE...
+ *                           C source of the table of what is built in, with each one's SHA-256
+ *   report NAME:FILE...
+ *                           bytes by device and kind
+ * Where FILE.name is there, it has the item's name: of what is only known once it is made.
+ */
+#include "common/device_database_id.h"
+#include "common/fs.h"
+#include "common/target.h"
+#include "engine/data/engine_data.h"
+#include "engine/miopen/bzip2.h"
+#include "engine/miopen/kern_db.h"
+#include "engine/package/package.h"
+#include "engine/package/package_file.h"
+#include "engine/tuning/tuning.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define UNPACKED_MOST (4ull << 30)
+#define PATH_MOST 4096
+
+/* ---- files ---- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t size = strlen(text), ending = strlen(end);
+    return size >= ending && strcmp(text + size - ending, end) == 0;
+}
+
+/* |from|, unpacked where it is packed, as |to|. */
+static enum kiln_code unpack(const char *from, const char *to, struct kiln_err *err)
+{
+    KILN_AUTO(fd) int in = open(from, O_RDONLY | O_CLOEXEC);
+    if (in < 0)
+        return kiln_fail_errno(err, errno, "cannot open '%s'", from);
+    KILN_AUTO(fd) int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (out < 0)
+        return kiln_fail_errno(err, errno, "cannot write '%s'", to);
+    enum kiln_code rc = bzip2_unpack_file(in, out, UNPACKED_MOST, NULL, NULL, err);
+    return rc ? kiln_while(err, "unpacking '%s'", from) : KILN_OK;
+}
+
+/* The path of |file| where it is not packed, else of an unpacked copy in |folder|. */
+static enum kiln_code plain(const char *file, const char *folder, char path[PATH_MOST],
+                            struct kiln_err *err)
+{
+    bool packed = ends_with(file, ".bz2");
+    int size = packed ? snprintf(path, PATH_MOST, "%s/plain", folder)
+                      : snprintf(path, PATH_MOST, "%s", file);
+    if (size < 0 || size >= PATH_MOST)
+        return kiln_fail(err, KILN_INVALID, "the path '%.200s...' is too long", file);
+    return packed ? unpack(file, path, err) : KILN_OK;
+}
+
+static enum kiln_code move(const char *from, const char *to, struct kiln_err *err)
+{
+    if (rename(from, to) == 0)
+        return KILN_OK;
+    return kiln_fail_errno(err, errno, "cannot move '%s' to '%s'", from, to);
+}
+
+#define NAME_MOST 256 /* letters of an item's name, with the terminating NUL */
+
+/* Of FILE.name, where that is there; else |name| stays. */
+static enum kiln_code read_name(const char *file, char name[NAME_MOST], struct kiln_err *err)
+{
+    char path[PATH_MOST + 8];
+    snprintf(path, sizeof(path), "%s.name", file);
+    FILE *stream = fopen(path, "re");
+    if (!stream)
+        return KILN_OK;
+    bool is_read = fscanf(stream, "%255[a-z0-9_.]", name) == 1;
+    fclose(stream);
+    return is_read ? KILN_OK : kiln_fail(err, KILN_INVALID, "'%s' holds no name", path);
+}
+
+/* ---- index ---- */
+
+struct import_notes {
+    const char *name;
+    uint64_t bad;
+};
+
+/* The first is told: what kilnd leaves out is left out here as well. */
+static void on_bad(void *context, uint64_t line, const char *why)
+{
+    struct import_notes *notes = context;
+    if (notes->bad++ == 0)
+        fprintf(stderr, "kiln-embed: %s, line %" PRIu64 ": %s\n", notes->name, line, why);
+}
+
+static enum kiln_code run_import(struct tuning *tuning, const struct tuning_import *import,
+                                 struct kiln_err *err)
+{
+    KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
+    struct import_notes notes = { .name = import->source_name };
+    const struct tuning_job_events events = { .bad = on_bad, .context = &notes };
+    enum kiln_code rc = tuning_job_import(tuning, import, &job, err);
+    if (!rc)
+        rc = tuning_job_work(job, &events, err);
+    if (rc)
+        return rc;
+    while (!tuning_job_take(tuning, job)) {
+    }
+    if (notes.bad > 0)
+        fprintf(stderr, "kiln-embed: %s: %" PRIu64 " lines or rows are no records\n", notes.name,
+                notes.bad);
+    return KILN_OK;
+}
+
+struct found_index {
+    char file[256];
+};
+
+static bool note_index(void *context, const struct tuning_system *system)
+{
+    struct found_index *found = context;
+    snprintf(found->file, sizeof(found->file), "%s", system->file->index_file);
+    return false;
+}
+
+static enum kiln_code import_into(const char *folder, const char *name, const char *path,
+                                  char ret_index[PATH_MOST], struct kiln_err *err)
+{
+    KILN_AUTO(tuning) struct tuning *tuning = NULL;
+    const struct tuning_options options = { .directory = folder, .allow_network_fs = true };
+    struct tuning_import import = {
+        .path = path, .source_name = name, .tier = TUNING_TIER_SYSTEM, .library = ""
+    };
+    struct found_index found = { "" };
+    char notice[512];
+    enum kiln_code rc = tuning_file_name_parse(name, &import.name, err);
+    if (!rc)
+        rc = tuning_open(&options, &tuning, notice, err);
+    if (!rc)
+        rc = run_import(tuning, &import, err);
+    if (rc)
+        return rc;
+    tuning_each_system(tuning, note_index, &found);
+    snprintf(ret_index, PATH_MOST, "%s/%s", folder, found.file);
+    return KILN_OK;
+}
+
+static enum kiln_code make_index(const char *folder, char **words, struct kiln_err *err)
+{
+    char path[PATH_MOST], index[PATH_MOST];
+    enum kiln_code rc = plain(words[1], folder, path, err);
+    if (!rc)
+        rc = import_into(folder, words[0], path, index, err);
+    if (!rc)
+        rc = move(index, words[2], err);
+    return rc ? kiln_while(err, "making an index of '%s'", words[1]) : KILN_OK;
+}
+
+/* ---- package ---- */
+
+static enum kiln_code copy_file(const char *from, const char *to, struct kiln_err *err)
+{
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, UNPACKED_MOST);
+    enum kiln_code rc = fs_read_file(from, UNPACKED_MOST, &content, err);
+    return rc ? rc : fs_replace_file(to, buffer_view(&content), 0644, err);
+}
+
+/* Opened as the program will open it: from memory. */
+static enum kiln_code check_package(const char *path, const char *name, struct kiln_err *err)
+{
+    KILN_AUTO(package) struct package *package = NULL;
+    BUFFER_AUTO struct buffer content;
+    struct package_report report;
+    buffer_init(&content, UNPACKED_MOST);
+    enum kiln_code rc = fs_read_file(path, UNPACKED_MOST, &content, err);
+    if (rc)
+        return rc;
+    const unsigned long size = content.size;
+    struct engine_item item = { .kind = ENGINE_ITEM_PACKAGE,
+                                .name = name,
+                                .bytes = content.data,
+                                .size = &size,
+                                .digest = sha256_of(buffer_view(&content)) };
+    const struct package_options options = { .item = &item, .path = name, .readers = 1 };
+    rc = package_open(&options, &package, err);
+    if (!rc)
+        rc = package_check(package, NULL, NULL, &report, err);
+    package_destroy(package);
+    package = NULL; /* before what it lies in */
+    if (!rc && report.damaged > 0)
+        rc = kiln_fail(err, KILN_CORRUPT, "%" PRIu64 " of %" PRIu64 " kernels are damaged: %s",
+                       report.damaged, report.rows, report.first);
+    return rc;
+}
+
+/* A kernel database of MIOpen's may have a write-ahead log beside it, and say so in its header:
+ * what is built in has neither. */
+static enum kiln_code make_package(const char *folder, char **words, struct kiln_err *err)
+{
+    char path[PATH_MOST], copy[PATH_MOST + 8];
+    const char *slash = strrchr(words[1], '/');
+    char name[NAME_MOST];
+    uint64_t lost = 0;
+    snprintf(name, sizeof(name), "%s", slash ? slash + 1 : words[1]);
+    bool is_kilns = ends_with(name, ".kpkg");
+    enum kiln_code rc = read_name(words[1], name, err);
+    if (!rc)
+        rc = plain(words[0], folder, path, err);
+    snprintf(copy, sizeof(copy), "%s/copy", folder);
+    if (!rc && !is_kilns)
+        rc = kern_db_copy(path, copy, &lost, err);
+    else if (!rc)
+        rc = copy_file(path, copy, err);
+    if (!rc && lost > 0)
+        rc = kiln_fail(err, KILN_CORRUPT, "%" PRIu64 " pages of its log are damaged", lost);
+    if (!rc)
+        rc = check_package(copy, name, err);
+    if (!rc)
+        rc = move(copy, words[1], err);
+    return rc ? kiln_while(err, "taking the package '%s'", words[0]) : KILN_OK;
+}
+
+/* ---- table ---- */
+
+struct entry {
+    char name[NAME_MOST];
+    char path[PATH_MOST];
+    struct digest digest;
+    uint64_t size;
+    const char *kind; /* for people */
+};
+
+static enum kiln_code read_entry(const char *word, struct entry *ret_entry, struct kiln_err *err)
+{
+    struct entry e = { .size = 0 };
+    struct stat seen;
+    if (sscanf(word, "%255[^:]:%4095[^\n]", e.name, e.path) != 2 || strpbrk(e.path, "\"\\"))
+        return kiln_fail(err, KILN_INVALID, "'%s' is no NAME:FILE", word);
+    KILN_AUTO(fd) int fd = open(e.path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &seen) != 0)
+        return kiln_fail_errno(err, errno, "cannot open '%s'", e.path);
+    e.size = (uint64_t)seen.st_size;
+    if (read_name(e.path, e.name, err))
+        return err->code;
+    e.kind = ends_with(e.name, ".kpkg") || ends_with(e.name, "kdb")    ? "kernels"
+             : strstr(e.name, ".fdb.txt") || strstr(e.name, ".ufdb.t") ? "FindDb"
+                                                                       : "PerfDb";
+    enum kiln_code rc = package_file_hash(fd, &e.digest, err);
+    *ret_entry = e;
+    return rc;
+}
+
+static void write_entry(FILE *out, const struct entry *e, size_t number)
+{
+    bool is_package = strcmp(e->kind, "kernels") == 0;
+    fprintf(out, "    { .kind = %s,\n      .name = \"%s\",\n",
+            is_package ? "ENGINE_ITEM_PACKAGE" : "ENGINE_ITEM_TUNING", e->name);
+    fprintf(out, "      .bytes = item_%zu,\n      .size = &item_%zu_size,\n", number, number);
+    fprintf(out, "      .digest = { { ");
+    for (size_t i = 0; i < DIGEST_SIZE; i++)
+        fprintf(out, "%u, ", e->digest.bytes[i]);
+    fprintf(out, "} } },\n");
+}
+
+/* As kiln_embed() of cmake/embed.cmake: by the assembler, at a multiple of 16. */
+static void write_bytes(FILE *out, const struct entry *e, size_t number)
+{
+    static const char text[] =
+        "__asm__(\".pushsection .rodata.embedded, \\\"a\\\", %%progbits\\n\"\n"
+        "        \".balign 16\\nitem_%zu:\\n.incbin \\\"%s\\\"\\n\"\n"
+        "        \".Lend_%zu: .byte 0\\n.balign 8\\n\"\n"
+        "        \"item_%zu_size: .quad .Lend_%zu - item_%zu\\n.popsection\");\n"
+        "extern const unsigned char item_%zu[];\n"
+        "extern const unsigned long item_%zu_size;\n\n";
+    fprintf(out, text, number, e->path, number, number, number, number, number, number);
+}
+
+static void write_source(FILE *out, const struct entry *entries, size_t count)
+{
+    fprintf(out,
+            "/* Made by kiln-embed: what is built into this program. */\n"
+            "#include \"common/embedded_entry.h\"\n#include \"engine/data/engine_data.h\"\n\n");
+    for (size_t i = 0; i < count; i++)
+        write_bytes(out, &entries[i], i);
+    if (count > 0)
+        fprintf(out, "static struct engine_item items[] = {\n");
+    for (size_t i = 0; i < count; i++)
+        write_entry(out, &entries[i], i);
+    if (count > 0)
+        fprintf(out, "};\n\n");
+    fprintf(out, "const struct engine_data kiln_built_in = { .items = %s, .count = %zu };\n",
+            count > 0 ? "items" : "NULL", count);
+}
+
+static void report(const struct entry *entries, size_t count)
+{
+    uint64_t total = 0;
+    printf("%-24s %-8s %12s\n", "built in for", "kind", "bytes");
+    for (size_t i = 0; i < count; i++) {
+        printf("%-24.*s %-8s %12" PRIu64 "\n", (int)strcspn(entries[i].name, "."), entries[i].name,
+               entries[i].kind, entries[i].size);
+        total += entries[i].size;
+    }
+    printf("%-24s %-8s %12" PRIu64 "\n", "all", "", total);
+}
+
+static enum kiln_code write_table(const char *path, const struct entry *entries, size_t count,
+                                  struct kiln_err *err)
+{
+    FILE *out = fopen(path, "we");
+    if (!out)
+        return kiln_fail_errno(err, errno, "cannot write '%s'", path);
+    write_source(out, entries, count);
+    if (fclose(out) != 0)
+        return kiln_fail_errno(err, errno, "cannot write '%s'", path);
+    return KILN_OK;
+}
+
+/* Without |path|: the report. */
+static enum kiln_code list_items(const char *path, char **words, size_t count, struct kiln_err *err)
+{
+    KILN_AUTO(mem) struct entry *entries = calloc(count + 1, sizeof(*entries));
+    if (!entries)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the table");
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = read_entry(words[i], &entries[i], err);
+    if (!rc && path)
+        rc = write_table(path, entries, count, err);
+    else if (!rc)
+        report(entries, count);
+    return rc;
+}
+
+static enum kiln_code print_id(const char *text, struct kiln_err *err)
+{
+    struct target target;
+    char id[DATABASE_ID_MOST];
+    enum kiln_code rc = target_parse(bytes_of_text(text), &target, err);
+    if (!rc && !database_id_of_device(&target, /* compute_units= */ 0, id))
+        rc = kiln_fail(err, KILN_INVALID, "'%s' is too long", text);
+    if (!rc)
+        puts(id);
+    return rc;
+}
+
+/* ---- all of it ---- */
+
+/* What it needs for a while lies beside what it makes. */
+static enum kiln_code with_folder(const char *out,
+                                  enum kiln_code (*make)(const char *folder, char **words,
+                                                         struct kiln_err *err),
+                                  char **words, struct kiln_err *err)
+{
+    char folder[PATH_MOST];
+    int size = snprintf(folder, sizeof(folder), "%s.XXXXXX", out);
+    if (size < 0 || (size_t)size >= sizeof(folder) || !mkdtemp(folder))
+        return kiln_fail_errno(err, errno, "cannot make a folder beside '%s'", out);
+    enum kiln_code rc = make(folder, words, err);
+    fs_remove_tree(AT_FDCWD, folder);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    enum kiln_code rc = KILN_INVALID;
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "index") == 0 && argc == 5)
+        rc = with_folder(argv[4], make_index, &argv[2], &err);
+    else if (strcmp(what, "package") == 0 && argc == 4)
+        rc = with_folder(argv[3], make_package, &argv[2], &err);
+    else if (strcmp(what, "table") == 0 && argc > 2)
+        rc = list_items(argv[2], &argv[3], (size_t)argc - 3, &err);
+    else if (strcmp(what, "report") == 0)
+        rc = list_items(NULL, &argv[2], (size_t)argc - 2, &err);
+    else if (strcmp(what, "id") == 0 && argc == 3)
+        rc = print_id(argv[2], &err);
+    else
+        kiln_fail(
+            &err, rc,
+            "usage: kiln-embed index NAME FILE OUT | package FILE OUT | id TARGET | table OUT "
+            "NAME:FILE... | report NAME:FILE...");
+    if (rc)
+        fprintf(stderr, "kiln-embed: %s\n", err.text);
+    return rc ? EXIT_FAILURE : EXIT_SUCCESS;
+}

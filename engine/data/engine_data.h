@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Data that is built into the program: tuning databases and packages that are used where they lie.
+ *
+ * Role       names each item as its file was named, and says whether its bytes are what was built
+ *            in: a look-up uses an item at once (each record and each kernel in it has a check of
+ *            its own), and from its first use on the whole of it is compared with its digest, once
+ *            a process, beside what is asked.  One that fails is used no more
+ * Ownership  items and bytes are the program's, and stay for its life
+ * Threading  any thread; a check belongs to one thread at a time
+ */
+#include "common/bytes.h"
+#include "common/digest.h"
+#include "engine/digest/sha256.h"
+
+#include <stdatomic.h>
+
+enum engine_item_kind {
+    ENGINE_ITEM_TUNING,  /* an index: docs/formats/tuning-index.md */
+    ENGINE_ITEM_PACKAGE, /* .kpkg or .kdb */
+};
+
+enum engine_item_state { ITEM_UNUSED, ITEM_USED, ITEM_CHECKED, ITEM_DAMAGED };
+
+struct engine_item {
+    enum engine_item_kind kind;
+    const char *name;           /* of MIOpen's file or of the package: "gfx906_60.HIP.fdb.txt" */
+    const unsigned char *bytes; /* by kiln_embed() */
+    const unsigned long *size;
+    struct digest digest; /* SHA-256 of all its bytes */
+    _Atomic int state;    /* 0 at first */
+};
+
+struct engine_data {
+    struct engine_item *items;
+    size_t count;
+};
+
+struct bytes engine_item_view(const struct engine_item *item);
+/* To be called before each use; false: it is damaged. */
+bool engine_item_use(struct engine_item *item);
+bool engine_item_is_damaged(const struct engine_item *item);
+
+struct engine_item_check { /* one that is under way */
+    struct engine_item *item;
+    struct sha256 sum;
+    size_t at;
+};
+/* The first item that was used and not checked; false: there is none.  |data| may be NULL. */
+bool engine_item_check_begin(const struct engine_data *data, struct engine_item_check *ret_check);
+/* Some milliseconds of it; true: done, and the item's state tells how. */
+bool engine_item_check_step(struct engine_item_check *check);

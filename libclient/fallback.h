@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The rung below the daemon: where kilnd cannot be had, the same engine in this process.
+ *
+ * Role       decides when that is (KILN_FALLBACK, kiln_client_options.fallback), opens connections
+ *            to it, says so once on standard error, and tells when kilnd is back
+ * Ownership  one for a client; must outlive the transports that it made
+ * Threading  any thread
+ */
+#include "common/embedded_entry.h"
+#include "common/transport.h"
+
+struct fallback;
+
+/* |word|: kiln_client_options.fallback.  KILN_INVALID where it, or KILN_FALLBACK in its place, is
+ * no such word.  |socket_path| (borrowed) is kilnd's. */
+KILN_MUST_CHECK enum kiln_code fallback_create(const char *word, const char *socket_path,
+                                               struct fallback **ret_fallback,
+                                               struct kiln_err *err);
+/* Waits until what the engine answered is kept; in a child of fork, where nothing of it is ours,
+ * only frees.  Accepts NULL. */
+void fallback_destroy(struct fallback *fallback);
+
+/* A connection to kilnd, else to the engine here; codes as transport_socket_connect().  A kilnd
+ * that was there before is waited for, some seconds, before it is given up. */
+KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback,
+                                                struct transport **ret_transport,
+                                                struct kiln_err *err);
+/* The last connection was not kilnd's, and now kilnd takes connections: asked before requests;
+ * looks every few seconds at most. */
+bool fallback_may_leave(struct fallback *fallback);
+
+/* Whether the last connection is the engine's here; |ret_reason|: why it is not kilnd's. */
+bool fallback_serves(struct fallback *fallback, char *ret_reason, size_t size);
+
+/* ---- fallback_entry.c: the engine's way in ---- */
+
+/* Whether no kilnd is asked for at all, unless KILN_FALLBACK is off: the engine is built in. */
+bool fallback_is_first(void);
+
+/* Of the library, opened at the first call; of the program itself where it is built with the engine
+ * inside (KILN_EMBED_BUILD), which replaces that file by a reference to kiln_embedded_entry. The
+ * options are what the entry's connect is to be given.  Fails with a sentence where there is none.
+ */
+KILN_MUST_CHECK enum kiln_code fallback_entry(const struct embedded_entry **ret_entry,
+                                              struct embedded_options *ret_options,
+                                              struct kiln_err *err);

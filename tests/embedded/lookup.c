@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Looks FindDb and PerfDb records up, through libkiln alone: lines "find ID KEY" and "perf ID KEY"
+ * on standard input, what is known on standard output, "-" where nothing is.  One program linked
+ * with libkiln.a, which has the databases inside, and one with libkiln.so, which asks kilnd.  With
+ * an argument it tells in the end how long the first answer took from main on.
+ */
+#include "engine/miopen/problem_key.h"
+
+#include <kiln/tuning.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void copy_extent(const struct extent *from, uint32_t to[3])
+{
+    to[0] = from->d;
+    to[1] = from->h;
+    to[2] = from->w;
+}
+
+static struct kiln_problem public_form(const struct problem *p)
+{
+    struct kiln_problem to = { .size = sizeof(to),
+                               .direction = p->direction,
+                               .spatial_dims = p->spatial_dims,
+                               .type = p->type,
+                               .x_layout = p->x_layout,
+                               .w_layout = p->w_layout,
+                               .y_layout = p->y_layout,
+                               .n = p->n,
+                               .c = p->c,
+                               .k = p->k,
+                               .groups = p->groups };
+    copy_extent(&p->in, to.in);
+    copy_extent(&p->filter, to.filter);
+    copy_extent(&p->pad, to.pad);
+    copy_extent(&p->stride, to.stride);
+    copy_extent(&p->dilation, to.dilation);
+    return to;
+}
+
+/* False: it could not be asked. */
+static bool look_up(struct kiln_client *client, const char *kind, const char *id, const char *key)
+{
+    bool is_find = strcmp(kind, "find") == 0;
+    struct problem problem;
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code code = is_find ? find_key_parse(bytes_of_text(key), &problem, &why)
+                                  : perf_key_parse(bytes_of_text(key), &problem, &why);
+    if (code) {
+        fprintf(stderr, "lookup: '%s': %s\n", key, why.text);
+        return false;
+    }
+    const struct kiln_problem p = public_form(&problem);
+    const struct kiln_tuning_options options = { .size = sizeof(options), .database_id = id };
+    struct kiln_tuned *tuned = NULL;
+    struct kiln_error err = { 0 };
+    int rc = is_find ? kiln_find_get(client, &p, &options, 0, &tuned, &err)
+                     : kiln_perf_get(client, &p, &options, 0, &tuned, &err);
+    if (rc && rc != KILN_E_NOT_FOUND) {
+        fprintf(stderr, "lookup: '%s': %s\n", key, err.text);
+        return false;
+    }
+    if (rc)
+        puts("-");
+    else
+        printf("%d %s %s\n", kiln_tuned_tier(tuned), kiln_tuned_key(tuned), kiln_tuned_text(tuned));
+    kiln_tuned_free(tuned);
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t began = now_ns(), first = 0;
+    struct kiln_client *client = NULL;
+    struct kiln_error err = { 0 };
+    char line[1024], kind[8], id[64], key[512];
+    if (kiln_client_open(NULL, &client, &err)) {
+        fprintf(stderr, "lookup: %s\n", err.text);
+        return 1;
+    }
+    bool is_well = true;
+    while (is_well && fgets(line, sizeof(line), stdin)) {
+        is_well =
+            sscanf(line, "%7s %63s %511s", kind, id, key) == 3 && look_up(client, kind, id, key);
+        first = first ? first : now_ns();
+    }
+    kiln_client_close(client);
+    if (argc > 1)
+        fprintf(stderr, "%s: first answer after %.3f ms\n", argv[1], (double)(first - began) / 1e6);
+    return is_well ? 0 : 1;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Picks COUNT records of a tuning index at random, and prints them as the lines that lookup reads:
+ *     pick find|perf ID INDEX COUNT SEED
+ * Every tenth line is a key that is perhaps in no record: one of another batch size.
+ */
+#include "common/problem.h"
+#include "engine/miopen/problem_key.h"
+#include "engine/tuning/tuning_index.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool parse(bool is_find, struct bytes key, struct problem *ret_problem)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    return (is_find ? find_key_parse(key, ret_problem, &ignored)
+                    : perf_key_parse(key, ret_problem, &ignored)) == KILN_OK;
+}
+
+static void print(const char *kind, const char *id, struct bytes key, bool changes)
+{
+    struct problem problem;
+    char text[PROBLEM_KEY_MOST];
+    bool is_find = strcmp(kind, "find") == 0;
+    if (!parse(is_find, key, &problem))
+        return; /* a record that is kept verbatim: no problem of ours asks for it */
+    problem.n += changes ? 1 : 0;
+    size_t size = is_find ? find_key_write(&problem, text) : perf_key_write(&problem, text);
+    if (size > 0)
+        printf("%s %s %s\n", kind, id, text);
+}
+
+int main(int argc, char **argv)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning_index *index = NULL;
+    if (argc != 6 || tuning_index_open(argv[3], &index, &err)) {
+        fprintf(stderr, "pick: %s\n", argc == 6 ? err.text : "needs five words");
+        return 1;
+    }
+    unsigned seed = (unsigned)strtoul(argv[5], NULL, 10);
+    for (unsigned long i = 0, count = strtoul(argv[4], NULL, 10); i < count; i++) {
+        struct tuning_index_record record;
+        uint64_t place = ((uint64_t)rand_r(&seed) << 16 | (unsigned)rand_r(&seed) % 65536) %
+                         tuning_index_count(index);
+        if (tuning_index_at(index, place, &record))
+            print(argv[1], argv[2], record.key, i % 10 == 9);
+    }
+    tuning_index_destroy(index);
+    return 0;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* Files and folders where the system refuses: what is said, and what is there afterwards. */
+#include "common/fs.h"
+
+#include "tests/support/failing_calls.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct fixture {
+    char folder[64];
+    char path[96]; /* in it */
+    struct kiln_err err;
+};
+
+static int make_folder(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .folder = "/tmp/kiln-test-fsf-XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.folder));
+    snprintf(f.path, sizeof(f.path), "%s/thing", f.folder);
+    *state = &f;
+    return 0;
+}
+
+/* Fails where anything else is left in the folder. */
+static int remove_folder(void **state)
+{
+    struct fixture *f = *state;
+    calls_failed();
+    fs_remove_tree(AT_FDCWD, f->path);
+    return rmdir(f->folder);
+}
+
+/* ---- one file ---- */
+
+static enum kiln_code replace(void *context, struct kiln_err *err)
+{
+    const struct fixture *f = context;
+    return fs_replace_file(f->path, bytes_of_text("another"), 0600, err);
+}
+
+static void expect_content(const struct fixture *f, const char *expected)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    must(fs_read_file(f->path, 100, &b, &err), err);
+    assert_true(bytes_equal_text(buffer_view(&b), expected));
+}
+
+static void a_file_that_cannot_be_replaced_stays_as_it_was(void **state)
+{
+    struct fixture *f = *state;
+    must(fs_replace_file(f->path, bytes_of_text("before"), 0600, &f->err), f->err);
+    static const struct {
+        const char *call, *says;
+        int error;
+        enum kiln_code code;
+    } cases[] = {
+        { "mkostemp", "cannot make a file beside", EACCES, KILN_DENIED },
+        { "write", "cannot write 7 bytes: No space left", ENOSPC, KILN_FULL },
+        { "fchmod", "cannot replace", EPERM, KILN_DENIED },
+        { "fsync", "cannot replace", EIO, KILN_IO },
+        { "rename", "cannot replace", EIO, KILN_IO },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fail_call(cases[i].call, 1, cases[i].error);
+        assert_int_equal(replace(f, &f->err), cases[i].code);
+        assert_true(calls_failed());
+        assert_says(f->err.text, cases[i].says);
+        assert_says(f->err.text, f->path);
+        expect_content(f, "before");
+    }
+    char longer[PATH_MAX + 10];
+    memset(longer, 'x', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    assert_int_equal(fs_replace_file(longer, bytes_of_text(""), 0600, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "is too long");
+}
+
+static void a_file_that_may_go_with_the_power_is_said(void **state)
+{
+    struct fixture *f = *state;
+    expect_failures(replace, f, "fsync", EIO, KILN_IO, f->path);
+    expect_failures(replace, f, "open", EMFILE, KILN_IO, "cannot sync the folder of");
+    expect_failures(replace, f, "strdup", ENOMEM, KILN_NO_MEMORY, "cannot write '");
+    expect_no_harm(replace, f, "write", EINTR);
+    expect_content(f, "another");
+}
+
+static enum kiln_code read_it(void *context, struct kiln_err *err)
+{
+    const struct fixture *f = context;
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 100);
+    enum kiln_code rc = fs_read_file(f->path, 100, &b, err);
+    if (!rc)
+        assert_true(bytes_equal_text(buffer_view(&b), "content"));
+    return rc;
+}
+
+static void what_cannot_be_read_is_named(void **state)
+{
+    struct fixture *f = *state;
+    must(fs_replace_file(f->path, bytes_of_text("content"), 0600, &f->err), f->err);
+    expect_failures(read_it, f, "open", EMFILE, KILN_IO, "cannot open '/tmp/kiln-test-fsf");
+    expect_failures(read_it, f, "pread", EIO, KILN_IO, "/thing': cannot read: Input/output error");
+    expect_failures(read_it, f, "realloc", ENOMEM, KILN_NO_MEMORY, "cannot hold 7 bytes");
+    expect_no_harm(read_it, f, "pread", EINTR);
+}
+
+static enum kiln_code note_pid(void *context, struct kiln_err *err)
+{
+    (void)err;
+    fs_write_pid(*(int *)context);
+    return KILN_OK;
+}
+
+static void a_lock_without_its_pid_is_a_lock(void **state)
+{
+    struct fixture *f = *state;
+    char text[32] = "", expected[32];
+    int fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    expect_no_harm(note_pid, &fd, "ftruncate", EIO);
+    expect_no_harm(note_pid, &fd, "pwrite", ENOSPC);
+    snprintf(expected, sizeof(expected), "%d\n", (int)getpid());
+    assert_int_equal(pread(fd, text, sizeof(text) - 1, 0), strlen(expected));
+    assert_string_equal(text, expected);
+    close(fd);
+}
+
+static enum kiln_code make_memory_file(void *context, struct kiln_err *err)
+{
+    int fd = -1;
+    (void)context;
+    enum kiln_code rc = fs_memfd("test", &fd, err);
+    if (!rc)
+        rc = fs_seal(fd, err);
+    fd_auto(&fd);
+    return rc;
+}
+
+static void a_memory_file_is_there_and_sealed_or_refused(void **state)
+{
+    (void)state;
+    expect_failures(make_memory_file, NULL, "memfd_create", ENOMEM, KILN_NO_MEMORY,
+                    "cannot make the memory file 'test'");
+    expect_failures(make_memory_file, NULL, "fcntl", EPERM, KILN_DENIED,
+                    "cannot seal a memory file");
+    assert_false(fs_is_sealed(-1));
+}
+
+/* ---- folders ---- */
+
+static enum kiln_code make_three(void *context, struct kiln_err *err)
+{
+    const struct fixture *f = context;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/b/c", f->path);
+    enum kiln_code rc = fs_make_folders(path, err);
+    rmdir(path);
+    path[strlen(path) - 2] = '\0';
+    rmdir(path);
+    return rc;
+}
+
+static void folders_that_cannot_be_made_are_named(void **state)
+{
+    struct fixture *f = *state;
+    expect_failures(make_three, f, "strdup", ENOMEM, KILN_NO_MEMORY, "/thing/b/c'");
+    expect_failures(make_three, f, "mkdir", EACCES, KILN_DENIED, "cannot make the folder '");
+    expect_failures(make_three, f, "stat", EIO, KILN_IO, "cannot look at the folder");
+}
+
+/* A file in a folder in a folder. */
+static void fill(const struct fixture *f)
+{
+    char path[128];
+    mkdir(f->path, 0700);
+    snprintf(path, sizeof(path), "%s/b", f->path);
+    mkdir(path, 0700);
+    strcat(path, "/file");
+    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+}
+
+static enum kiln_code fill_and_remove(void *context, struct kiln_err *err)
+{
+    const struct fixture *f = context;
+    fill(f);
+    return fs_remove(AT_FDCWD, f->path, err);
+}
+
+static enum kiln_code fill_and_empty(void *context, struct kiln_err *err)
+{
+    const struct fixture *f = context;
+    fill(f);
+    return fs_empty(f->path, err);
+}
+
+static void what_stays_in_a_folder_is_told(void **state)
+{
+    struct fixture *f = *state;
+    expect_failures(fill_and_remove, f, "unlinkat", EIO, KILN_IO, "cannot remove");
+    expect_failures(fill_and_remove, f, "openat", EMFILE, KILN_IO, "remove");
+    expect_failures(fill_and_remove, f, "fdopendir", ENOMEM, KILN_IO, "Directory not empty");
+    expect_failures(fill_and_empty, f, "openat", EMFILE, KILN_IO, "folder");
+    assert_int_equal(access(f->path, F_OK), 0); /* it is only emptied */
+}
+
+/* Deeper than there may be descriptors. */
+static enum kiln_code dig_and_remove(void *context, struct kiln_err *err)
+{
+    const struct fixture *f = context;
+    int at = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const char *name = "thing";
+    for (unsigned i = 0; i < 40; i++, name = "d") {
+        mkdirat(at, name, 0700);
+        int below = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        close(at);
+        at = below;
+    }
+    close(at);
+    return fs_remove(AT_FDCWD, f->path, err);
+}
+
+static void what_lies_too_deep_and_cannot_be_moved_is_told(void **state)
+{
+    struct fixture *f = *state;
+    expect_failures(dig_and_remove, f, "renameat2", EIO, KILN_IO, "cannot remove 'd'");
+}
+
+static void a_folder_that_closes_itself_is_opened_again(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(mkdir(f->path, 0700), 0);
+    fail_call("openat", 1, EACCES);
+    must(fs_remove(AT_FDCWD, f->path, &f->err), f->err);
+    assert_true(calls_failed());
+    assert_int_equal(mkdir(f->path, 0700), 0);
+    fail_calls("openat", EACCES);
+    assert_int_equal(fs_remove(AT_FDCWD, f->path, &f->err), KILN_DENIED);
+    assert_true(calls_failed());
+    assert_says(f->err.text, "cannot remove");
+}
+
+static enum kiln_code ask_for_place(void *context, struct kiln_err *err)
+{
+    const struct fixture *f = context;
+    return fs_refuse_network(f->folder, "cache_dir", err);
+}
+
+static void a_filesystem_that_cannot_be_asked_is_said(void **state)
+{
+    struct fixture *f = *state;
+    expect_failures(ask_for_place, f, "statfs", EIO, KILN_IO, "cannot ask which filesystem");
+    expect_failures(ask_for_place, f, "stat", EACCES, KILN_DENIED, "cannot ask which filesystem");
+}
+
+#define FS_TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FS_TEST(a_file_that_cannot_be_replaced_stays_as_it_was),
+        FS_TEST(a_file_that_may_go_with_the_power_is_said),
+        FS_TEST(what_cannot_be_read_is_named),
+        FS_TEST(a_lock_without_its_pid_is_a_lock),
+        FS_TEST(a_memory_file_is_there_and_sealed_or_refused),
+        FS_TEST(folders_that_cannot_be_made_are_named),
+        FS_TEST(what_stays_in_a_folder_is_told),
+        FS_TEST(what_lies_too_deep_and_cannot_be_moved_is_told),
+        FS_TEST(a_folder_that_closes_itself_is_opened_again),
+        FS_TEST(a_filesystem_that_cannot_be_asked_is_said),
+    };
+    return cmocka_run_group_tests_name("fs_failing", tests, NULL, NULL);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* An engine without any folder, whose packages are built into the program. */
+#include "tests/unit/engine/service/kernel_files.h"
+
+#include "common/fs.h"
+#include "engine/digest/sha256.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MI210 "gfx90a68"
+
+struct fixture {
+    struct engine_fixture engine;
+    struct test_caller caller;
+    struct program_names names; /* what a plan for the small problem asks packages for */
+    struct amd_object object;
+    struct buffer image;
+    unsigned long size;
+    struct engine_item item;
+    struct engine_data data;
+};
+
+/* A package with the kernel of the small problem, as bytes. */
+static void make_item(struct fixture *f)
+{
+    char path[128];
+    f->object = amd_object(AMD_XNACK_EITHER, "built in");
+    const struct kernel_row row = { .name = (const char *)f->names.name.data,
+                                    .args = (const char *)f->names.args.data,
+                                    .content = (const char *)f->object.bytes,
+                                    .size = sizeof(f->object.bytes) };
+    snprintf(path, sizeof(path), "%s/" MI210 ".kdb", f->engine.folder);
+    write_kernel_file(path, &row, 1);
+    buffer_init(&f->image, 1u << 20);
+    must(fs_read_file(path, 1u << 20, &f->image, &f->engine.err), f->engine.err);
+    f->size = f->image.size;
+    f->item = (struct engine_item){ .kind = ENGINE_ITEM_PACKAGE,
+                                    .name = MI210 ".kdb",
+                                    .bytes = f->image.data,
+                                    .size = &f->size,
+                                    .digest = sha256_of(buffer_view(&f->image)) };
+    f->data = (struct engine_data){ .items = &f->item, .count = 1 };
+}
+
+/* What kilnd's engine is opened with, but no folder, no store and no compiler. */
+static void take_folders_away(struct fixture *f)
+{
+    struct engine_options *o = &f->engine.options;
+    o->data = &f->data;
+    o->cache_directory = o->state_directory = o->package_folder = NULL;
+    o->store_mode = KERNEL_STORE_OFF;
+    f->engine.executor.slots = 0;
+}
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    struct problem problem = small_problem(8);
+    memset(&f, 0, sizeof(f));
+    engine_fixture_open(&f.engine, false);
+    fake_executor_fail(&f.engine.executor, COMPILE_UNAVAILABLE, "no worker", NULL);
+    fake_executor_run_tasks(&f.engine.executor);
+    engine_close(f.engine.engine);
+    program_names_find(&problem, "gfx90a", NULL, &f.names);
+    make_item(&f);
+    take_folders_away(&f);
+    must(engine_open(&f.engine.options, &f.engine.engine, &f.engine.err), f.engine.err);
+    engine_start(f.engine.engine);
+    test_caller_join(&f.caller, &f.engine, 1000, ROLE_ADMIN);
+    must(test_caller_hello(&f.caller, &f.engine), f.engine.err);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_leave(&f->caller, &f->engine);
+    engine_fixture_close(&f->engine);
+    program_names_done(&f->names);
+    buffer_done(&f->image);
+    return 0;
+}
+
+static void plan(struct fixture *f, const char *target, const char *id, uint32_t channels)
+{
+    struct message_plan m = { .problem = small_problem(channels),
+                              .inline_limit = 1000,
+                              .target = bytes_of_text(target),
+                              .database_id = bytes_of_text(id) };
+    test_caller_forget_replies(&f->caller);
+    send_plan(&f->caller, &f->engine, 8, &m);
+}
+
+static void a_plan_is_served_from_what_is_built_in(void **state)
+{
+    struct fixture *f = *state;
+    plan(f, "gfx90a", MI210, 8);
+    struct message_outcome o = planned_outcome(&f->caller, 0);
+    assert_int_equal(o.tier, TIER_PACKAGE);
+    assert_true(bytes_equal(o.content, bytes_of(f->object.bytes, sizeof(f->object.bytes))));
+    plan(f, "gfx90a", MI210, 8);
+    assert_int_equal(planned_outcome(&f->caller, 0).tier, TIER_HOT);
+}
+
+static void what_is_not_built_in_is_named_with_what_to_do(void **state)
+{
+    struct fixture *f = *state;
+    plan(f, "gfx90a", MI210, 16);
+    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "16-8-8-3x3-16-6-6-");
+    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "not built into this program for " MI210);
+    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
+}
+
+static void a_device_that_nothing_is_built_in_for(void **state)
+{
+    struct fixture *f = *state;
+    plan(f, "gfx1030", "gfx1030_36", 8);
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED,
+                         "nothing is built into this program for gfx1030_36 (gfx1030)");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "built in: " MI210 ".kdb");
+}
+
+static void its_digest_is_checked_once_and_damage_is_told(void **state)
+{
+    struct fixture *f = *state;
+    engine_tick(f->engine.engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->item.state, ITEM_UNUSED);
+    f->item.digest.bytes[0] ^= 1; /* as if the rest had been changed */
+    plan(f, "gfx90a", MI210, 8);
+    assert_int_equal(planned_outcome(&f->caller, 0).tier, TIER_PACKAGE);
+
+    engine_tick(f->engine.engine);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_int_equal(f->item.state, ITEM_DAMAGED);
+    assert_says(engine_fixture_reported(&f->engine, "built_in_damaged"), MI210 ".kdb");
+    plan(f, "gfx90a", MI210, 8);
+    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "not built into");
+}
+
+static void nothing_that_writes_a_file_is_done(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        enum message_type type;
+        const char *question;
+    } asked[] = {
+        { MESSAGE_package_build, "{\"target\":\"gfx90a\"}" },
+        { MESSAGE_package_install, "{\"url\":\"file:///x.kdb\"}" },
+        { MESSAGE_kernel_import, "{}" },
+        { MESSAGE_kernel_export, "{}" },
+        { MESSAGE_tuning_import, "{}" },
+        { MESSAGE_tuning_export, "{}" },
+        { MESSAGE_tuning_backup, "{}" },
+    };
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
+        test_caller_refused(&f->caller, &f->engine, asked[i].type, asked[i].question,
+                            KILN_UNSUPPORTED, "has no folder");
+    test_caller_refused(&f->caller, &f->engine, MESSAGE_package_remove,
+                        "{\"name\":\"" MI210 ".kdb\"}", KILN_UNSUPPORTED, "built into");
+}
+
+static void it_is_listed_and_verified_like_an_installed_one(void **state)
+{
+    struct fixture *f = *state;
+    struct json *list = test_caller_ask(&f->caller, &f->engine, MESSAGE_package_list, "{}");
+    assert_string_equal(json_get_text(json_first(json_get(list, "packages")), "name", ""),
+                        MI210 ".kdb");
+    json_destroy(list);
+    struct json *report = test_caller_ask(&f->caller, &f->engine, MESSAGE_package_verify,
+                                          "{\"name\":\"" MI210 ".kdb\"}");
+    assert_int_equal(json_get_u64(report, "good", 0), 1);
+    json_destroy(report);
+}
+
+static void what_is_no_package_is_told_at_opening(void **state)
+{
+    struct fixture *f = *state;
+    struct engine *other = NULL;
+    f->size = 50;
+    assert_int_equal(engine_open(&f->engine.options, &other, &f->engine.err), KILN_CORRUPT);
+    assert_says(f->engine.err.text, "built into this program");
+    f->size = f->image.size;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_plan_is_served_from_what_is_built_in, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_not_built_in_is_named_with_what_to_do, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_device_that_nothing_is_built_in_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(its_digest_is_checked_once_and_damage_is_told, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(nothing_that_writes_a_file_is_done, setup, teardown),
+        cmocka_unit_test_setup_teardown(it_is_listed_and_verified_like_an_installed_one, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_is_no_package_is_told_at_opening, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/* System databases that are built into the program: they answer as imported ones do, from where
+ * they lie; what is measured stays in memory. */
+#include "facade_fixture.h"
+
+#include "common/fs.h"
+#include "engine/digest/sha256.h"
+
+#include <stdio.h>
+
+#define FIND_NAME DEVICE ".HIP.fdb.txt"
+#define PERF_NAME DEVICE ".db.txt"
+#define CONV "ConvA:1.5,0,miopenConvolutionFwdAlgoDirect"
+#define FIND_TEXT KEY "=" CONV "\n" KEY_OF_BATCH(8) "=ConvB:2.5,0,miopenConvolutionFwdAlgoGEMM\n"
+#define PERF_TEXT PERF_KEY "=ConvA:1,2,3;ConvB:4\n"
+
+struct image { /* an index in memory */
+    _Alignas(16) unsigned char bytes[64u << 10];
+    unsigned long size;
+};
+
+struct built_in {
+    struct fixture *f;
+    struct image images[2];
+    struct engine_item items[2];
+    struct engine_data data;
+    struct tuning *imported; /* owned; from f->folder */
+};
+
+/* Imports |text|, and makes an item of the index that this gives. */
+static void add_item(struct built_in *b, const char *name, const char *text)
+{
+    struct fixture *f = b->f;
+    char path[320];
+    struct image *image = &b->images[b->data.count];
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, sizeof(image->bytes));
+    must(import_text(f, name, TUNING_TIER_SYSTEM, ALICE, text), f->err);
+    assert_int_equal(files(f, b->data.count ? "perf" : "find", ".kti", path), 1);
+    must(fs_read_file(path, sizeof(image->bytes), &content, &f->err), f->err);
+    memcpy(image->bytes, content.data, content.size);
+    image->size = content.size;
+    b->items[b->data.count++] = (struct engine_item){ .kind = ENGINE_ITEM_TUNING,
+                                                      .name = name,
+                                                      .bytes = image->bytes,
+                                                      .size = &image->size,
+                                                      .digest = sha256_of(buffer_view(&content)) };
+}
+
+static int setup(void **state)
+{
+    struct built_in *b = calloc(1, sizeof(*b));
+    if (!b || fixture_setup((void **)&b->f))
+        return -1;
+    b->data.items = b->items;
+    add_item(b, FIND_NAME, FIND_TEXT);
+    add_item(b, PERF_NAME, PERF_TEXT);
+    b->imported = b->f->t;
+    const struct tuning_options options = { .data = &b->data, .records_per_uid = 2 };
+    must(tuning_open(&options, &b->f->t, b->f->notice, &b->f->err), b->f->err);
+    *state = b;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct built_in *b = *state;
+    void *fixture = b->f;
+    tuning_destroy(b->imported);
+    fixture_teardown(&fixture);
+    free(b);
+    return 0;
+}
+
+static void open_again(struct built_in *b, const struct tuning_options *options)
+{
+    close_tuning(b->f);
+    must(tuning_open(options, &b->f->t, b->f->notice, &b->f->err), b->f->err);
+}
+
+/* The same answer, or the same miss, as the imported databases give. */
+static void assert_same(struct built_in *b, struct tuning_question *q)
+{
+    struct tuning_answer ours, theirs;
+    enum kiln_code rc = tuning_find(b->f->t, q, &ours, &b->f->err);
+    assert_int_equal(rc, tuning_find(b->imported, q, &theirs, &b->f->err));
+    if (rc)
+        return;
+    assert_true(bytes_equal(ours.value, theirs.value));
+    assert_true(bytes_equal(ours.key, theirs.key));
+    assert_string_equal(ours.database_id, theirs.database_id);
+    assert_int_equal(ours.tier, theirs.tier);
+    assert_int_equal(ours.is_near, theirs.is_near);
+}
+
+static void it_answers_as_what_was_imported(void **state)
+{
+    struct built_in *b = *state;
+    const char *const keys[] = { KEY, KEY_OF_BATCH(8), KEY_OF_BATCH(16) };
+    assert_string_equal(find_value(b->f, ALICE, KEY), CONV);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        for (int near = 0; near < 2; near++) {
+            struct tuning_question q = find_question(ALICE, keys[i]);
+            q.nearest = near;
+            assert_same(b, &q);
+            q.database_id = "gfx90a6e"; /* MIOpen's rule: the nearest compute units */
+            assert_same(b, &q);
+            q.database_id = "gfx1030_36";
+            assert_same(b, &q);
+        }
+    }
+    struct tuning_question perf = perf_question(ALICE, PERF_KEY);
+    assert_same(b, &perf);
+    assert_string_equal(perf_value(b->f, ALICE, PERF_KEY), "ConvA:1,2,3;ConvB:4");
+    assert_int_equal(tuning_stats_of(b->f->t).system_records, 3);
+}
+
+static void a_look_up_answers_from_where_it_lies(void **state)
+{
+    struct built_in *b = *state;
+    struct tuning_question q = find_question(ALICE, KEY);
+    struct tuning_answer answer;
+    must(tuning_find(b->f->t, &q, &answer, &b->f->err), b->f->err);
+    assert_true(answer.value.data > b->images[0].bytes &&
+                answer.value.data < b->images[0].bytes + b->images[0].size);
+}
+
+static void what_is_measured_stays_in_memory_within_its_limit(void **state)
+{
+    struct built_in *b = *state;
+    const char *values = "0.5,0,miopenConvolutionFwdAlgoDirect";
+    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC", values), b->f->err);
+    assert_string_equal(find_value(b->f, ALICE, KEY), "ConvC:0.5,0,miopenConvolutionFwdAlgoDirect");
+    assert_string_equal(find_value(b->f, BOB, KEY), CONV);
+    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
+    assert_int_equal(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(9), "ConvC", values),
+                     KILN_FULL);
+    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvD", values),
+         b->f->err); /* not a new one */
+
+    const struct tuning_options options = { .data = &b->data };
+    open_again(b, &options);
+    assert_string_equal(find_value(b->f, ALICE, KEY), CONV);
+}
+
+static void changes_of_a_disk_are_refused(void **state)
+{
+    struct built_in *b = *state;
+    const struct tuning_selection all = { .tier = TUNING_TIER_USER };
+    struct tuning_job *job = NULL;
+    assert_int_equal(remove_selected(b->f, &all), KILN_UNSUPPORTED);
+    assert_int_equal(promote(b->f, &all), KILN_UNSUPPORTED);
+    assert_int_equal(import_text(b->f, FIND_NAME, TUNING_TIER_SYSTEM, ALICE, FIND_TEXT),
+                     KILN_UNSUPPORTED);
+    assert_int_equal(tuning_job_vacuum(b->f->t, &job, &b->f->err), KILN_UNSUPPORTED);
+    assert_int_equal(
+        tuning_job_remove_system(b->f->t, TUNING_FIND, DEVICE, "HIP", &job, &b->f->err),
+        KILN_UNSUPPORTED);
+    assert_says(b->f->err.text, "built into this program");
+    must(tuning_check_db(b->f->t, &b->f->err), b->f->err);
+}
+
+static void without_user_and_without_system_records(void **state)
+{
+    struct built_in *b = *state;
+    const struct tuning_options no_user = { .data = &b->data, .without_user = true };
+    open_again(b, &no_user);
+    assert_int_equal(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC",
+                              "0.5,0,miopenConvolutionFwdAlgoDirect"),
+                     KILN_UNSUPPORTED);
+    assert_says(b->f->err.text, "KILN_DISABLE_USERDB");
+    assert_string_equal(find_value(b->f, ALICE, KEY), CONV);
+
+    const struct tuning_options no_system = { .data = &b->data, .without_system = true };
+    open_again(b, &no_system);
+    assert_string_equal(find_value(b->f, ALICE, KEY), "");
+    struct tuning_question q = find_question(ALICE, KEY_OF_BATCH(16));
+    struct tuning_answer answer;
+    q.nearest = true;
+    assert_int_equal(tuning_find(b->f->t, &q, &answer, &b->f->err), KILN_NOT_FOUND);
+}
+
+static void check_all(struct built_in *b)
+{
+    struct engine_item_check check;
+    while (engine_item_check_begin(&b->data, &check)) {
+        while (!engine_item_check_step(&check)) {
+        }
+    }
+}
+
+static void an_item_is_checked_once_it_was_used(void **state)
+{
+    struct built_in *b = *state;
+    check_all(b);
+    assert_int_equal(b->items[0].state, ITEM_UNUSED);
+    find_value(b->f, ALICE, KEY);
+    check_all(b);
+    assert_int_equal(b->items[0].state, ITEM_CHECKED);
+    assert_int_equal(b->items[1].state, ITEM_UNUSED);
+    find_value(b->f, ALICE, KEY);
+    assert_int_equal(b->items[0].state, ITEM_CHECKED);
+}
+
+static void a_damaged_item_answers_no_more(void **state)
+{
+    struct built_in *b = *state;
+    unsigned char *gemm = memmem(b->images[0].bytes, b->images[0].size, "GEMM", 4);
+    assert_non_null(gemm);
+    *gemm ^= 1; /* in the value of the last record */
+    assert_string_equal(find_value(b->f, ALICE, KEY), CONV);
+    assert_string_equal(find_value(b->f, ALICE, KEY_OF_BATCH(8)), ""); /* by its own checksum */
+    check_all(b);
+    assert_int_equal(b->items[0].state, ITEM_DAMAGED);
+    assert_string_equal(find_value(b->f, ALICE, KEY), "");
+    assert_string_equal(perf_value(b->f, ALICE, PERF_KEY), "ConvA:1,2,3;ConvB:4");
+}
+
+static void what_is_no_index_is_told_at_opening(void **state)
+{
+    struct built_in *b = *state;
+    const struct tuning_options options = { .data = &b->data };
+    close_tuning(b->f);
+    b->images[1].size--;
+    assert_int_equal(tuning_open(&options, &b->f->t, b->f->notice, &b->f->err), KILN_CORRUPT);
+    assert_says(b->f->err.text, PERF_NAME);
+    b->images[1].size++;
+    b->items[1].name = FIND_NAME; /* of another kind */
+    assert_int_equal(tuning_open(&options, &b->f->t, b->f->notice, &b->f->err), KILN_CORRUPT);
+    b->items[1].name = "notes.txt";
+    assert_int_equal(tuning_open(&options, &b->f->t, b->f->notice, &b->f->err), KILN_INVALID);
+}
+
+/* What was imported on this host is newer than what the program was built with. */
+static void beside_a_folder_the_imported_one_counts(void **state)
+{
+    struct built_in *b = *state;
+    struct fixture *f = b->f;
+    close_tuning(f);
+    tuning_destroy(b->imported);
+    b->imported = NULL;
+    f->options.data = &b->data;
+    must(reopen(f), f->err);
+    must(import_text(f, FIND_NAME, TUNING_TIER_SYSTEM, ALICE,
+                     KEY "=ConvZ:1.5,0,miopenConvolutionFwdAlgoDirect\n"),
+         f->err);
+    must(reopen(f), f->err);
+    assert_string_equal(find_value(f, ALICE, KEY), "ConvZ:1.5,0,miopenConvolutionFwdAlgoDirect");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(it_answers_as_what_was_imported, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_look_up_answers_from_where_it_lies, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_measured_stays_in_memory_within_its_limit, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(changes_of_a_disk_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_user_and_without_system_records, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_item_is_checked_once_it_was_used, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_damaged_item_answers_no_more, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_no_index_is_told_at_opening, setup, teardown),
+        cmocka_unit_test_setup_teardown(beside_a_folder_the_imported_one_counts, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
