@@ -198,11 +198,11 @@ static void connections_are_closed_though_there_is_no_memory_to_note_them(void *
 static void connections_are_closed_by_the_next_thread_that_can_be_had(void **state)
 {
     (void)state;
-    struct closer *closer = NULL;
     static const char *const calls[] = { "pthread_create", "pthread_attr_init" };
-    must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
     for (size_t i = 0; i < 2; i++) {
+        struct closer *closer = NULL; /* the one before may still be about to end its thread */
         int far, near = unread_socket(&far);
+        must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
         must(closer_join(closer, 1000, &err), err);
         fail_calls(calls[i], EAGAIN);
         closer_take_socket(closer, 1000, near);
@@ -211,8 +211,8 @@ static void connections_are_closed_by_the_next_thread_that_can_be_had(void **sta
         closer_leave(closer, 1000);
         wait_until_closed(near);
         close(far);
+        closer_destroy(closer);
     }
-    closer_destroy(closer);
 }
 
 /* What could not be closed when kilnd ends goes with the process. */
