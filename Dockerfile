@@ -3,7 +3,8 @@
 #   docker build --target run      kilnd, its tools and libkiln
 #   docker build --target embedded one static program with its data inside, and nothing of the rest:
 #       --build-arg KILN_EMBED_DB="gfx906_60" and the like; databases and problems lie in the folder
-#       'embed' beside this file (docs/embedding.md)
+#       'embed' beside this file (docs/embedding.md).  KILN_COMPILERS: Debian packages of compilers
+#       for KILN_DEVICE_TARGETS, as libamdhip64-5 (hiprtc) or pocl-opencl-icd
 FROM debian:12 AS build
 RUN apt-get update \
     && apt-get install -y --no-install-recommends cmake gcc libc6-dev binutils ca-certificates
@@ -30,6 +31,8 @@ FROM build AS embedded-build
 ARG KILN_EMBED_DB=""
 ARG KILN_DEVICE_TARGETS=""
 ARG KILN_EMBED_PROBLEMS=""
+ARG KILN_COMPILERS=""
+RUN test -z "$KILN_COMPILERS" || apt-get install -y --no-install-recommends $KILN_COMPILERS
 RUN cmake -S /src -B /build -DKILN_EMBED_BUILD=ON -DKILN_EMBED_DB="$KILN_EMBED_DB" -DKILN_DB_PATH=/src/embed \
         -DKILN_DEVICE_TARGETS="$KILN_DEVICE_TARGETS" -DKILN_EMBED_PROBLEMS="$KILN_EMBED_PROBLEMS" \
     && cmake --build /build \

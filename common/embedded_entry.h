@@ -8,14 +8,16 @@
  * Role       one for a process, whatever the number of clients: a thread serves while there are
  *            connections; connections are sockets that speak kilnd's protocol
  * Ownership  descriptors returned are the caller's
- * Threading  any thread.  A child of fork has none of it: its own first connect begins anew
+ * Threading  any thread.  A child of fork has none of it, and its own first connect begins anew;
+ *            where what it was forked from served, it follows others or keeps all in memory
  */
 #include "common/err.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Both sides must have the same, and be of the same release: structs and codes are shared. */
-#define EMBEDDED_ENTRY_VERSION 1u
+#define EMBEDDED_ENTRY_VERSION 2u
 #define EMBEDDED_ENTRY_SYMBOL "kiln_embedded_entry"
 #define EMBEDDED_TEXT_MOST 512
 
@@ -29,9 +31,15 @@ struct embedded_options { /* all borrowed for the life of the process; zeros are
     const char *library_folder;
     /* Built into the program (engine/data/engine_data.h); NULL: nothing is. */
     const struct engine_data *data;
-    bool memory;        /* no folder is used, no file opened to keep anything */
-    bool no_compilers;  /* what is not there is not compiled */
+    bool memory;       /* no folder is used, no file opened to keep anything */
+    bool no_compilers; /* what is not there is not compiled */
+    /* Flags of kilnd's that count here too, "--workers", "2" and so on, ended by NULL; the folders
+     * and the socket are not among them.  NULL: none. */
+    const char *const *settings;
     unsigned leader_ms; /* how long another process of this user may take to answer; 0: 5000 */
+    /* Of this call alone (clock_monotonic_ns): until when it may wait; 0: for as long as it takes.
+     */
+    uint64_t deadline_ns;
 };
 
 enum embedded_role {
@@ -52,7 +60,8 @@ struct embedded_entry {
     unsigned version;    /* EMBEDDED_ENTRY_VERSION */
     const char *release; /* KILN_VERSION */
     /* A connected stream socket, close-on-exec and non-blocking; may wait for another process for
-     * some seconds.  The options of the first call count.  Each one is to be let go of. */
+     * some seconds.  The options of the first call count.  Each one is to be let go of.
+     * KILN_TIMED_OUT: it was not to be had by the deadline; what was begun for it goes on. */
     enum kiln_code (*connect)(const struct embedded_options *options, int *ret_fd,
                               struct kiln_err *err);
     /* A connection is closed.  With the last one what serves begins to end; it is not waited for.
@@ -61,6 +70,10 @@ struct embedded_entry {
     /* Waits until that has ended: all that was answered is on disk then. */
     void (*settle)(void);
     void (*status)(struct embedded_status *ret_status);
+    /* Whether the process that serves this one by its connections still answers; false once it has
+     * not for |ms|, asked in one call or in several: it is not asked any more then, and this
+     * process serves itself from now on. */
+    bool (*answers)(unsigned ms, uint64_t deadline_ns);
 };
 
 /* Of the library, or of the program; in the former case found by dlsym. */

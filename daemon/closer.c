@@ -177,6 +177,12 @@ static int take_socket(struct user *user)
     return fd;
 }
 
+static bool is_full(const struct closer *closer, const struct user *user)
+{
+    return user && (user->held + LIMIT_FRAME_DESCRIPTORS > closer->limits.held_most_uid ||
+                    user->socket_count >= SOCKETS_MOST_UID);
+}
+
 /* ---- threads ---- */
 
 static void close_one(struct closer *closer, struct user *user)
@@ -189,6 +195,8 @@ static void close_one(struct closer *closer, struct user *user)
     pthread_mutex_lock(&closer->lock);
     user->busy = false;
     user->held -= is_file;
+    if (!is_full(closer, user)) /* also where nobody asked meanwhile */
+        user->full_since_ns = 0;
     take_out(closer, user);
     add_last(closer, user); /* his turn is over */
     forget_if_gone(closer, user);
@@ -324,12 +332,6 @@ void closer_take_socket(struct closer *closer, uid_t uid, int fd)
     if (add_socket(closer, uid, fd))
         start_thread(closer);
     pthread_mutex_unlock(&closer->lock);
-}
-
-static bool is_full(const struct closer *closer, const struct user *user)
-{
-    return user && (user->held + LIMIT_FRAME_DESCRIPTORS > closer->limits.held_most_uid ||
-                    user->socket_count >= SOCKETS_MOST_UID);
 }
 
 bool closer_is_full(struct closer *closer, uid_t uid)

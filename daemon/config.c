@@ -267,7 +267,7 @@ static bool is_known(const char *name)
 static enum kiln_code take_flags(struct config *config, int argc, const char *const *argv,
                                  const char **ret_file, struct kiln_err *err)
 {
-    for (int i = 1; i < argc; i++) {
+    for (int i = 0; i < argc; i++) {
         struct flag flag = split(argv[i]);
         if (take_request(config, &flag))
             continue;
@@ -300,10 +300,25 @@ static enum kiln_code take_standards(struct config *config, struct kiln_err *err
     return KILN_OK;
 }
 
-enum kiln_code config_standards(struct config *ret_config, struct kiln_err *err)
+enum kiln_code config_standards(const char *const *flags, struct config *ret_config,
+                                struct kiln_err *err)
 {
+    const char *no_file = NULL;
+    int count = 0;
+    while (flags && flags[count])
+        count++;
     memset(ret_config, 0, sizeof(*ret_config));
-    return take_standards(ret_config, err);
+    enum kiln_code rc = take_standards(ret_config, err);
+    if (!rc)
+        rc = take_flags(ret_config, count, flags, &no_file, err);
+    if (!rc && (no_file || ret_config->request != CONFIG_RUN))
+        rc = kiln_fail(err, KILN_INVALID, "only flags that are settings count here");
+    return rc;
+}
+
+bool config_is_default(const struct config *config, enum config_key key)
+{
+    return strcmp(config->entries[key].origin, "default") == 0;
 }
 
 /* Variables and flags are read twice: first for --config, which decides what lies below them. */
@@ -314,7 +329,7 @@ enum kiln_code config_load(int argc, const char *const *argv, const char *const 
     if (!c)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot hold the configuration");
     const char *file = NULL;
-    enum kiln_code rc = take_flags(c, argc, argv, &file, err);
+    enum kiln_code rc = take_flags(c, argc - 1, argv + 1, &file, err);
     if (!rc && !file)
         rc = take_variables(c, environment, &file, err);
     if (!rc && (c->request == CONFIG_HELP || c->request == CONFIG_VERSION)) {
@@ -328,7 +343,7 @@ enum kiln_code config_load(int argc, const char *const *argv, const char *const 
     if (!rc)
         rc = take_variables(c, environment, &file, err);
     if (!rc)
-        rc = take_flags(c, argc, argv, &file, err);
+        rc = take_flags(c, argc - 1, argv + 1, &file, err);
     if (!rc)
         rc = config_fill_defaults(c, err);
     if (!rc)

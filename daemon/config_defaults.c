@@ -26,7 +26,7 @@
 
 static bool is_unset(const struct config *c, enum config_key key)
 {
-    return strcmp(c->entries[key].origin, "default") == 0 && !*config_table[key].standard;
+    return config_is_default(c, key) && !*config_table[key].standard;
 }
 
 static uint64_t processors(void)

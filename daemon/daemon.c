@@ -20,19 +20,6 @@
 
 /* Threads that read the stores: more would only wait for the disk. */
 #define READERS 4
-/* More would share one line to the same server. */
-#define TRANSFERS_AT_ONCE 3
-/* Of those: users' imports must not keep packages out. */
-#define TRANSFERS_FOR_ADMINS 1
-/* Of one user: they would wait for hours. */
-#define TRANSFERS_WAITING_UID 16
-/* A stalled one ends much sooner; this is for a server that only just keeps it going. */
-#define TRANSFER_MOST_MS (24u * 3600 * 1000)
-/* Longer than anything that does not tell: libcurl's stalls (a minute), a pause between two tries
- * (another), the sum or the sync of 8 GiB on a slow disk. */
-#define TRANSFER_SILENCE_MS (10u * 60 * 1000)
-/* A process that has nothing left to do but to end. */
-#define TRANSFER_EXIT_MS 5000
 
 struct daemon {
     struct config *config; /* borrowed */
@@ -75,7 +62,8 @@ static struct descriptor_shares share_descriptors(const struct config *c)
 {
     return descriptors_share(
         (struct descriptor_shares){ .connections = (unsigned)config_number(c, CONFIG_connections),
-                                    .hot_count = (unsigned)config_number(c, CONFIG_hot_count) });
+                                    .hot_count = (unsigned)config_number(c, CONFIG_hot_count),
+                                    .workers = (unsigned)config_number(c, CONFIG_workers) });
 }
 
 static void start_drain(struct daemon *d)
@@ -221,17 +209,11 @@ static struct pool_options pool_options_of(const struct daemon *d)
 
 static struct transfers_options transfers_options_of(const struct daemon *d)
 {
-    return (struct transfers_options){
-        .user = d->transfers_user,
-        .program = config_text(d->config, CONFIG_transfer),
-        .service = config_text(d->config, CONFIG_transfer_service),
-        .at_once = TRANSFERS_AT_ONCE,
-        .for_admins = TRANSFERS_FOR_ADMINS,
-        .waiting_most_uid = TRANSFERS_WAITING_UID,
-        .timeout_ms = TRANSFER_MOST_MS,
-        .silence_ms = TRANSFER_SILENCE_MS,
-        .exit_ms = TRANSFER_EXIT_MS,
-    };
+    struct transfers_options options = TRANSFERS_STANDARD;
+    options.user = d->transfers_user;
+    options.program = config_text(d->config, CONFIG_transfer);
+    options.service = config_text(d->config, CONFIG_transfer_service);
+    return options;
 }
 
 static enum kiln_code open_serving(struct daemon *d, struct kiln_err *err)

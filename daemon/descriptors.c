@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
-/* Databases, loop, compilers' sockets and files, objects on their way: what is neither. */
+/* Databases, loop, transfers, objects on their way: what is none of the shares. */
 #define RESERVE 512u
 #define LEAST 64u
 
@@ -39,16 +39,20 @@ static unsigned least_of(uint64_t a, uint64_t b) { return (unsigned)(a < b ? a :
 struct descriptor_shares descriptors_share(struct descriptor_shares wanted)
 {
     uint64_t limit = raise_limit();
-    uint64_t left = limit > RESERVE + 2 * LEAST ? limit - RESERVE : 2 * LEAST;
+    uint64_t reserve = RESERVE + (uint64_t)wanted.workers * DESCRIPTORS_A_WORKER;
+    uint64_t left = limit > reserve + 2 * LEAST ? limit - reserve : 2 * LEAST;
     if ((uint64_t)wanted.connections + wanted.hot_count <= left)
         return wanted;
-    struct descriptor_shares got = { .connections = least_of(wanted.connections, left / 2) };
+    struct descriptor_shares got = { .connections = least_of(wanted.connections, left / 2),
+                                     .workers = wanted.workers };
     got.hot_count = least_of(wanted.hot_count, left - got.connections);
-    log_event(LOG_EVENT_descriptors_few, NULL,
-              "the limit of %llu open files leaves %u connections and %u code objects in memory "
-              "(settings connections and hot_count ask for %u and %u): raise LimitNOFILE",
-              (unsigned long long)limit, got.connections, got.hot_count, wanted.connections,
-              wanted.hot_count);
+    log_event(
+        LOG_EVENT_descriptors_few, NULL,
+        "the limit of %llu open files leaves %u connections and %u code objects in memory "
+        "(settings connections and hot_count ask for %u and %u, and %u workers take %u): raise "
+        "LimitNOFILE",
+        (unsigned long long)limit, got.connections, got.hot_count, wanted.connections,
+        wanted.hot_count, wanted.workers, wanted.workers * DESCRIPTORS_A_WORKER);
     return got;
 }
 

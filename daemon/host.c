@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "daemon/describe.h"
 
 #include <stdio.h>
 
@@ -26,45 +27,6 @@ static struct json *answer_config(struct engine_host *base)
     return all;
 }
 
-static struct json *describe_sandbox(const struct pool_confinement *confinement)
-{
-    const struct sandbox_report *report = &confinement->sandbox;
-    struct json *sandbox = json_object();
-    json_set_text(sandbox, "policy", confinement->required ? "require" : "warn");
-    if (!confinement->known)
-        return sandbox;
-    struct json *layers = json_object();
-    for (enum sandbox_layer l = 0; l < LAYERS; l++)
-        json_set_bool(layers, layer_name(l), report_has(report, l));
-    json_set(sandbox, "layers", layers);
-    json_set_u64(sandbox, "landlock_version", report->landlock);
-    if (report->has == LAYERS_ALL)
-        return sandbox;
-    char missing[LAYERS_TEXT_MOST];
-    report_missing(report, missing);
-    json_set_text(sandbox, "missing", missing);
-    json_set_text(sandbox, "why", report->why);
-    json_set_text(sandbox, "to_do", report_advice(report));
-    return sandbox;
-}
-
-static struct json *describe_pool(const struct pool *pool)
-{
-    struct pool_counts counts = pool_counts(pool);
-    struct pool_confinement confinement = pool_confinement(pool);
-    struct json *workers = json_object();
-    json_set_u64(workers, "total", counts.total);
-    json_set_u64(workers, "busy", counts.busy);
-    json_set_u64(workers, "idle", counts.idle);
-    json_set_u64(workers, "starting", counts.starting);
-    json_set_text(workers, "user", confinement.user.name);
-    json_set_u64(workers, "uid", confinement.user.uid);
-    if (confinement.known)
-        json_set_bool(workers, "landlock", report_has(&confinement.sandbox, LAYER_landlock));
-    json_set(workers, "sandbox", describe_sandbox(&confinement));
-    return workers;
-}
-
 static void add_status(struct engine_host *base, struct json *status)
 {
     const struct host *host = self_of(base);
@@ -74,27 +36,13 @@ static void add_status(struct engine_host *base, struct json *status)
     json_set_text(status, "socket", host->listener->path);
     json_set_text(status, "cache_dir", config_text(host->config, CONFIG_cache_dir));
     json_set_text(status, "state_dir", config_text(host->config, CONFIG_state_dir));
-    if (host->pool)
-        json_set(status, "workers", describe_pool(host->pool));
+    describe_workers(host->pool, status);
 }
 
 static void add_stats(struct engine_host *base, struct json *stats)
 {
     const struct host *host = self_of(base);
-    if (host->server) {
-        struct server_counts counts = server_counts(host->server);
-        json_set_u64(stats, "clients", counts.clients);
-        json_set_u64(stats, "connections_refused", counts.connections_refused);
-        json_set_u64(stats, "protocol_errors", counts.protocol_errors);
-        json_set_u64(stats, "slow_peers_closed", counts.slow_peers_closed);
-    }
-    if (host->pool) {
-        struct pool_counts counts = pool_counts(host->pool);
-        json_set_u64(stats, "worker_starts", counts.worker_starts);
-        json_set_u64(stats, "worker_crashes", counts.worker_crashes);
-        json_set_u64(stats, "worker_timeouts", counts.worker_timeouts);
-        json_set_u64(stats, "probe_crashes", counts.probe_crashes);
-    }
+    describe_counts(host->server, host->pool, stats);
 }
 
 static void report(struct engine_host *base, const struct engine_report *r)

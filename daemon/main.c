@@ -8,6 +8,7 @@
  *   config.def       every setting: one table for file, variables, flags, help
  *   config.c         where settings come from; config_value.c reads and prints them
  *   config_defaults.c  those that depend on the host
+ *   describe.c       compilers and connections in 'status' and 'stats'
  *   descriptors.c    open files divided between connections and hot set
  *   engine_settings.c  settings as the engine's options
  *   reload.c         SIGHUP: settings read anew

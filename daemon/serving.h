@@ -26,6 +26,9 @@
 #include "daemon/server/server.h"
 #include "engine/engine.h"
 
+/* The limits of transfers; their program and its user are the host's to fill in. */
+extern const struct transfers_options TRANSFERS_STANDARD;
+
 enum serving_phase { SERVING_RUNS, SERVING_DRAINS, SERVING_CLOSES };
 
 struct serving_options {

@@ -29,11 +29,11 @@ static void kiln_client_destroy(struct kiln_client *client)
 }
 KILN_DEFINE_AUTO(kiln_client)
 
-static enum kiln_code connect_somewhere(void *context, struct transport **ret_transport,
-                                        struct kiln_err *err)
+static enum kiln_code connect_somewhere(void *context, uint64_t deadline_ns,
+                                        struct transport **ret_transport, struct kiln_err *err)
 {
     const struct kiln_client *client = context;
-    return fallback_connect(client->fallback, ret_transport, err);
+    return fallback_connect(client->fallback, deadline_ns, ret_transport, err);
 }
 
 static bool may_leave(void *context)
@@ -42,21 +42,38 @@ static bool may_leave(void *context)
     return fallback_may_leave(client->fallback);
 }
 
+static bool greeted(void *context, enum kiln_code rc, uint64_t deadline_ns,
+                    const struct kiln_err *err)
+{
+    const struct kiln_client *client = context;
+    return fallback_greeted(client->fallback, rc, deadline_ns, err);
+}
+
+static bool is_gone(void *context, uint64_t deadline_ns)
+{
+    const struct kiln_client *client = context;
+    return fallback_is_gone(client->fallback, deadline_ns);
+}
+
 static enum kiln_code open_main_exchange(struct kiln_client *client, struct kiln_err *err)
 {
     struct exchange_options options = {
         .connect = connect_somewhere,
         .may_leave = may_leave,
+        .greeted = greeted,
+        .is_gone = is_gone,
+        .patience_ns = fallback_patience_ns(client->fallback),
         .context = client,
         .software = client->software,
     };
     return exchange_create(&options, &client->exchange, err);
 }
 
-static enum kiln_code connect_to_daemon(void *context, struct transport **ret_transport,
-                                        struct kiln_err *err)
+static enum kiln_code connect_to_daemon(void *context, uint64_t deadline_ns,
+                                        struct transport **ret_transport, struct kiln_err *err)
 {
     const struct kiln_client *client = context;
+    (void)deadline_ns;
     return transport_socket_connect(client->socket_path, ret_transport, err);
 }
 
@@ -69,6 +86,14 @@ enum kiln_code client_open_exchange(struct kiln_client *client, struct exchange 
         .software = client->software,
     };
     return exchange_create(&options, ret_exchange, err);
+}
+
+static enum kiln_code create_fallback(struct kiln_client *c, const char *word, struct kiln_err *err)
+{
+    const struct fallback_options options = { .word = word,
+                                              .socket_path = c->socket_path,
+                                              .software = c->software };
+    return fallback_create(&options, &c->fallback, err);
 }
 
 static enum kiln_code choose_socket(const struct kiln_client_options *options, char *ret_path,
@@ -147,7 +172,7 @@ static enum kiln_code open_client(const struct kiln_client_options *given,
                                     .limit_bytes = TABLE_BYTES };
     rc = table_create(&limits, &c->table, err);
     if (!rc)
-        rc = fallback_create(options.fallback, c->socket_path, &c->fallback, err);
+        rc = create_fallback(c, options.fallback, err);
     if (!rc)
         rc = open_main_exchange(c, err);
     if (rc)

@@ -14,9 +14,14 @@
 
 struct fallback;
 
-/* |word|: kiln_client_options.fallback.  KILN_INVALID where it, or KILN_FALLBACK in its place, is
- * no such word.  |socket_path| (borrowed) is kilnd's. */
-KILN_MUST_CHECK enum kiln_code fallback_create(const char *word, const char *socket_path,
+struct fallback_options {
+    const char *word;        /* kiln_client_options.fallback; NULL: KILN_FALLBACK says it */
+    const char *socket_path; /* kilnd's; borrowed for as long as it lives, like |software| */
+    const char *software;    /* for hello */
+};
+
+/* KILN_INVALID where |word|, or a variable, has a value that it may not have. */
+KILN_MUST_CHECK enum kiln_code fallback_create(const struct fallback_options *options,
                                                struct fallback **ret_fallback,
                                                struct kiln_err *err);
 /* Waits until what the engine answered is kept; in a child of fork, where nothing of it is ours,
@@ -24,12 +29,21 @@ KILN_MUST_CHECK enum kiln_code fallback_create(const char *word, const char *soc
 void fallback_destroy(struct fallback *fallback);
 
 /* A connection to kilnd, else to the engine here; codes as transport_socket_connect().  A kilnd
- * that was there before is waited for, some seconds, before it is given up. */
-KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback,
+ * that was there before, or that is busy, is waited for, some seconds, before it is given up. */
+KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback, uint64_t deadline_ns,
                                                 struct transport **ret_transport,
                                                 struct kiln_err *err);
-/* The last connection was not kilnd's, and now kilnd takes connections: asked before requests;
- * looks every few seconds at most. */
+/* How the greeting on the last connection went; true: the next one is to somebody else.  So it is
+ * where a kilnd refuses us, is of another version, or is silent for |patience|. */
+bool fallback_greeted(struct fallback *fallback, enum kiln_code rc, uint64_t deadline_ns,
+                      const struct kiln_err *err);
+/* Whether who serves the last connection is another job that does not answer: it is stopped.  Asks
+ * for as long as |patience|, in all. */
+bool fallback_is_gone(struct fallback *fallback, uint64_t deadline_ns);
+/* How long silence is taken for work (KILN_FALLBACK_PATIENCE). */
+uint64_t fallback_patience_ns(const struct fallback *fallback);
+/* The last connection was not kilnd's, and now a kilnd would serve us: asked before requests; looks
+ * every few seconds at most. */
 bool fallback_may_leave(struct fallback *fallback);
 
 /* Whether the last connection is the engine's here; |ret_reason|: why it is not kilnd's. */

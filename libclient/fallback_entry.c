@@ -75,9 +75,20 @@ static enum kiln_code find_entry(void *dl, struct kiln_err *err)
     return KILN_OK;
 }
 
+/* Another thread of the parent may have been here. */
+static void in_child(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    library.mutex = fresh;
+    library.tried = library.entry;
+}
+
 static void load(void)
 {
     char tried[512] = "";
+    static bool is_watched;
+    if (!is_watched)
+        is_watched = pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, in_child) == 0;
     library.tried = true;
     void *dl = open_library(tried);
     if (!dl)

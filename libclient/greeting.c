@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static enum kiln_code say_hello(struct transport *t, const char *software, struct kiln_err *err)
+enum kiln_code greeting_say(struct transport *t, const char *software, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer frame;
     buffer_init(&frame, 4096);
@@ -92,30 +92,29 @@ static enum kiln_code read_refusal(struct bytes body, struct kiln_err *err)
     return kiln_while(err, "kilnd refuses this libkiln %s", KILN_VERSION);
 }
 
-enum kiln_code greeting_exchange(struct transport *transport, const char *software,
-                                 uint64_t deadline_ns, struct greeting *ret_greeting,
-                                 struct kiln_err *err)
+static enum kiln_code read_answer(const struct transport_frame *frame,
+                                  struct greeting *ret_greeting, struct kiln_err *err)
 {
-    enum kiln_code rc = say_hello(transport, software, err);
+    if (frame->header.type == MESSAGE_welcome)
+        return read_welcome(frame->body, ret_greeting, err);
+    if (frame->header.type == MESSAGE_error)
+        return read_refusal(frame->body, err);
+    return kiln_fail(err, KILN_CORRUPT, "kilnd answers hello with '%s'",
+                     message_name(frame->header.type));
+}
+
+enum kiln_code greeting_hear(struct transport *transport, uint64_t deadline_ns,
+                             struct greeting *ret_greeting, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_BUSY;
     struct transport_frame frame;
-    while (!rc) {
+    while (rc == KILN_BUSY)
         rc = transport->ops->receive(transport, deadline_ns, &frame, err);
-        if (rc == KILN_OK)
-            break;
-        if (rc == KILN_BUSY)
-            rc = KILN_OK;
-    }
     if (rc == KILN_TIMED_OUT)
         return kiln_fail(err, rc, "kilnd accepts connections but does not answer hello");
     if (rc)
         return rc;
-    if (frame.header.type == MESSAGE_welcome)
-        rc = read_welcome(frame.body, ret_greeting, err);
-    else if (frame.header.type == MESSAGE_error)
-        rc = read_refusal(frame.body, err);
-    else
-        rc = kiln_fail(err, KILN_CORRUPT, "kilnd answers hello with '%s'",
-                       message_name(frame.header.type));
+    rc = read_answer(&frame, ret_greeting, err);
     transport_frame_done(&frame);
     return rc;
 }

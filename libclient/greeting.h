@@ -21,8 +21,9 @@ struct greeting { /* who answered, and what it allows */
 
 #define GREETING_REQUEST_ID 1u /* later requests count on from here */
 
-/* KILN_UNSUPPORTED when the two share no version; the sentence names both. */
-KILN_MUST_CHECK enum kiln_code greeting_exchange(struct transport *transport, const char *software,
-                                                 uint64_t deadline_ns,
-                                                 struct greeting *ret_greeting,
-                                                 struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code greeting_say(struct transport *transport, const char *software,
+                                            struct kiln_err *err);
+/* The answer.  KILN_UNSUPPORTED when the two share no version; the sentence names both.
+ * KILN_TIMED_OUT: it has not come yet, and may be asked for again. */
+KILN_MUST_CHECK enum kiln_code greeting_hear(struct transport *transport, uint64_t deadline_ns,
+                                             struct greeting *ret_greeting, struct kiln_err *err);

@@ -11,12 +11,17 @@
 #include "libclient/greeting.h"
 
 struct link_wish {
-    /* Opens a connection, without waiting; codes as transport_socket_connect(). */
-    enum kiln_code (*connect)(void *context, struct transport **ret_transport,
+    /* Opens a connection; codes as transport_socket_connect(). */
+    enum kiln_code (*connect)(void *context, uint64_t deadline_ns, struct transport **ret_transport,
                               struct kiln_err *err);
     void *context;
     const char *software; /* for hello */
     bool reached_before;  /* a daemon was there once: it is waited for */
+    /* How a greeting went; KILN_TIMED_OUT: there is no answer for |patience_ns|.  True: |connect|
+     * leads elsewhere now, and is called at once.  NULL: it never does. */
+    bool (*greeted)(void *context, enum kiln_code rc, uint64_t deadline_ns,
+                    const struct kiln_err *err);
+    uint64_t patience_ns; /* 0: as long as there is time */
 };
 
 /* Attempts until one succeeds.  A daemon that was never there is not waited for

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -224,6 +225,19 @@ static enum kiln_code socket_receive(struct transport *base, uint64_t deadline_n
 
 /* ---- life ---- */
 
+static ino_t inode_of(int fd)
+{
+    struct stat seen;
+    return fstat(fd, &seen) == 0 ? seen.st_ino : 0;
+}
+
+/* A job that closes what it finds open may have a file of its own there by now. */
+static void close_ours(int fd, ino_t inode)
+{
+    if (fd >= 0 && inode_of(fd) == inode)
+        close(fd);
+}
+
 static void socket_stop(struct transport *base) { shutdown(socket_of(base)->fd, SHUT_RDWR); }
 
 static void socket_destroy(struct transport *base)
@@ -232,8 +246,8 @@ static void socket_destroy(struct transport *base)
     /* Those of the last frame belong to whoever has it. */
     for (size_t i = s->descriptors_out; i < s->descriptor_count; i++)
         close(s->descriptors[i]);
-    fd_auto(&s->fd);
-    fd_auto(&s->wake_fd);
+    close_ours(s->fd, s->inode);
+    close_ours(s->wake_fd, s->wake_inode);
     pthread_mutex_destroy(&s->mutex);
     buffer_done(&s->output);
     free(s->input);
@@ -281,6 +295,7 @@ enum kiln_code transport_socket_adopt(int fd, struct transport **ret_transport,
     s->base.ops = &socket_ops;
     s->fd = -1;
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->wake_inode = inode_of(s->wake_fd);
     pthread_mutex_init(&s->mutex, /* attr= */ NULL);
     buffer_init(&s->output, SIZE_MAX);
     KILN_AUTO(transport) struct transport *base = &s->base;
@@ -290,6 +305,7 @@ enum kiln_code transport_socket_adopt(int fd, struct transport **ret_transport,
     if (rc)
         return rc;
     s->fd = owned;
+    s->inode = inode_of(owned);
     owned = -1;
     *ret_transport = KILN_TAKE(base);
     return KILN_OK;

@@ -11,13 +11,15 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 struct transport_socket {
     struct transport base;
     int fd;                      /* owned */
     void (*gone)(void *context); /* NULL: nobody is told */
     void *gone_context;
-    int wake_fd; /* owned eventfd: output began to wait while a thread was in poll */
+    int wake_fd;             /* owned eventfd: output began to wait while a thread was in poll */
+    ino_t inode, wake_inode; /* of the two: who closed them has other files of the same numbers */
 
     /* The reader's own. */
     uint8_t *input; /* owned */

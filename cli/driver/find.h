@@ -35,7 +35,8 @@ CLI_MUST_CHECK int find_run(const struct find_call *call, struct kiln_conv_resul
 /* The solvers as a table, and those that failed with their reasons. */
 CLI_MUST_CHECK int find_print(const struct kiln_conv_result *result, FILE *out,
                               struct kiln_error *err);
-/* Where what was measured could not be recorded: says so. */
+/* Where what was measured could not be recorded: says so; once, where the reference's kernels are
+ * not built into the program, for that is so for one problem like for the next.  Main thread. */
 void find_warn(const struct kiln_conv_result *result, FILE *out);
 /* {"solvers": [...], "trials": [...], "recorded": true}, or false and "not_recorded": why; the
  * caller owns the tree. */

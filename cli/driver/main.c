@@ -25,6 +25,7 @@
 #include "cli/outcome.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/random.h>
 
 #define SEED_BITS 48
@@ -99,9 +100,29 @@ static int read_input(struct driver *d, const struct driver_call *call, struct k
     return rc;
 }
 
-static int open_device(const char *name, struct kiln_device **ret_device, struct kiln_error *err)
+/* GPUs come first, as "auto" has it: a folder is made only where PoCL may be opened. */
+static int open_any(struct pocl_folder *folder, struct kiln_device **ret_device,
+                    struct kiln_error *err)
 {
-    int rc = kiln_device_open(name ? name : "auto", ret_device, err);
+    static const char *const gpus[] = { "hip", "cuda" };
+    for (size_t i = 0; i < sizeof(gpus) / sizeof(gpus[0]); i++) {
+        if (kiln_device_open(gpus[i], ret_device, err) == KILN_E_OK)
+            return KILN_E_OK;
+    }
+    pocl_folder_init(folder);
+    return kiln_device_open("auto", ret_device, err);
+}
+
+static int open_device(const char *name, struct pocl_folder *folder,
+                       struct kiln_device **ret_device, struct kiln_error *err)
+{
+    bool is_any = !name || strcmp(name, "auto") == 0;
+    if (!is_any && pocl_folder_is_for(name))
+        pocl_folder_init(folder);
+    int rc = is_any ? open_any(folder, ret_device, err) : kiln_device_open(name, ret_device, err);
+    bool may_be_why = rc || pocl_folder_is_used(kiln_device_target(*ret_device));
+    if (folder->why_not[0] && may_be_why)
+        fprintf(stderr, "kiln-driver: warning: %s\n", folder->why_not);
     if (!rc)
         return rc;
     /* UNAVAILABLE means "no daemon" in the exit status. */
@@ -147,8 +168,23 @@ static int run_problems(struct driver *d, struct driver_call *call, struct kiln_
     return rc;
 }
 
+/* The device is opened first, for the environment is changed while there is one thread; without a
+ * daemon it does not matter which device there is. */
+static int open_both(const struct driver_call *call, struct pocl_folder *folder,
+                     struct bench *bench, struct kiln_error *err)
+{
+    struct kiln_error no_device = { 0 };
+    int device_rc = open_device(call->options.device, folder, &bench->device, &no_device);
+    int rc = session_open(&call->options.common, "kiln-driver", /* fallback= */ NULL,
+                          &bench->client, err);
+    if (rc || !device_rc)
+        return rc;
+    *err = no_device;
+    return device_rc;
+}
+
 /* Input first: what is wrong with it is wrong with every device. */
-static int run(struct driver_call *call, struct kiln_error *err)
+static int run(struct driver_call *call, struct pocl_folder *folder, struct kiln_error *err)
 {
     struct kiln_conv_options find;
     struct driver d = { .bench = { .toolchain = call->options.toolchain,
@@ -158,10 +194,7 @@ static int run(struct driver_call *call, struct kiln_error *err)
     if (!rc)
         rc = read_input(&d, call, err);
     if (!rc)
-        rc = session_open(&call->options.common, "kiln-driver", /* fallback= */ NULL,
-                          &d.bench.client, err);
-    if (!rc)
-        rc = open_device(call->options.device, &d.bench.device, err);
+        rc = open_both(call, folder, &d.bench, err);
     report_init(&d.report, call->options.common.json);
     if (!rc)
         rc = run_problems(&d, call, err);
@@ -175,14 +208,16 @@ static int run(struct driver_call *call, struct kiln_error *err)
 /* What opens devices. */
 static int run_on_devices(struct driver_call *call, struct kiln_error *err)
 {
-    struct pocl_folder folder;
+    struct pocl_folder folder = { .path = "" };
     int rc = kiln_library_path_set("hip", call->options.hip_library_path, err);
     if (rc)
         return cli_while(err, "--hip-library-path");
-    pocl_folder_init(&folder);
-    rc = call->command == DRIVER_DEVICES
-             ? devices_print(call->options.common.json, &call->reported, err)
-             : run(call, err);
+    if (call->command == DRIVER_DEVICES) {
+        pocl_folder_init(&folder);
+        rc = devices_print(call->options.common.json, &call->reported, err);
+    } else {
+        rc = run(call, &folder, err);
+    }
     pocl_folder_done(&folder);
     return rc;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/pocl_folder.h"
 
+#include <errno.h>
 #include <ftw.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,15 +22,31 @@ static const char *place_for_folder(void)
     return chosen && *chosen ? chosen : temp && *temp ? temp : "/tmp";
 }
 
+bool pocl_folder_is_for(const char *name)
+{
+    bool is_gpu = name && (strncmp(name, "hip", 3) == 0 || strncmp(name, "cuda", 4) == 0);
+    return !is_gpu;
+}
+
+bool pocl_folder_is_used(const char *target)
+{
+    return strncmp(target, "opencl:", 7) == 0 && strstr(target, ":Portable-Computing-Language");
+}
+
 void pocl_folder_init(struct pocl_folder *folder)
 {
+    const char *place = place_for_folder();
     *folder = (struct pocl_folder){ 0 };
     if (is_kernel_cache_wanted())
         return;
     setenv("POCL_KERNEL_CACHE", "0", /* overwrite= */ 1);
-    int size =
-        snprintf(folder->path, sizeof(folder->path), "%s/kiln-driver-XXXXXX", place_for_folder());
-    if (size < 0 || (size_t)size >= sizeof(folder->path) || !mkdtemp(folder->path)) {
+    int size = snprintf(folder->path, sizeof(folder->path), "%s/kiln-driver-XXXXXX", place);
+    bool is_too_long = size < 0 || (size_t)size >= sizeof(folder->path);
+    if (is_too_long || !mkdtemp(folder->path)) {
+        snprintf(folder->why_not, sizeof(folder->why_not),
+                 "PoCL needs a folder for its files, and none can be made in '%.100s' (%s): set "
+                 "TMPDIR or POCL_CACHE_DIR to one that can be written to",
+                 place, is_too_long ? "its path is too long" : strerror(errno));
         folder->path[0] = '\0';
         return;
     }

@@ -11,12 +11,18 @@
  *            where the user wants the kernel cache (POCL_KERNEL_CACHE=1) or no folder can be made
  * Threading  main thread, before the first device and after the last
  */
+#include <stdbool.h>
 
 struct pocl_folder {
-    char path[256]; /* "": not ours */
+    char path[256];    /* "": not ours */
+    char why_not[300]; /* it could not be made, and what to set; "" */
 };
 
+/* Whether opening the device |name| (NULL: any) may open PoCL's. */
+bool pocl_folder_is_for(const char *name);
 /* Turns PoCL's kernel cache off, too. */
 void pocl_folder_init(struct pocl_folder *folder);
+/* Whether a device of that target is PoCL's. */
+bool pocl_folder_is_used(const char *target);
 /* Removes the folder with all that is in it. */
 void pocl_folder_done(struct pocl_folder *folder);

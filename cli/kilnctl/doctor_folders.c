@@ -126,7 +126,8 @@ static void look(struct folder_facts *facts)
             return;
         }
         const char *above = dirname(path);
-        memmove(path, above, strlen(above) + 1);
+        if (above != path) /* a text of its own, as "." */
+            memmove(path, above, strlen(above) + 1);
     }
     if (fs_look(path, &place) != 0) {
         snprintf(facts->trouble, sizeof(facts->trouble), "%s", strerror(errno));

@@ -11,12 +11,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LEADER_MS 5000
+/* Of who may not lead: longer than another takes to follow a leader that has ended. */
+#define ORPHAN_MS 500
 /* Between two looks whether the new leader listens already. */
 #define RETRY_MS 10
 #define MS 1000000ull
+#define SECOND (1000 * MS)
 /* The control socket lies above a job's standard files, which it may not have. */
 #define CONTROL_LEAST 3
 
@@ -24,14 +28,14 @@ enum host_state {
     HOST_NONE,
     HOST_STARTING, /* has not told yet what it is */
     HOST_SERVES,
-    HOST_ENDING, /* was told to stop; HOST_ENDED once nothing of it is left but a thread to join */
-    HOST_ENDED,
+    HOST_ENDING, /* was told to stop, or cannot serve */
+    HOST_ENDED,  /* nothing of it is left but a thread to join */
 };
 
 static struct {
     pthread_mutex_t status_mutex; /* of |status|; may be taken with the other held */
     struct embedded_status status;
-    pthread_mutex_t mutex; /* of all below; held while another process is asked */
+    pthread_mutex_t mutex; /* of all below */
     pthread_cond_t changed;
     bool begun; /* |options| and |places| are there, for good */
     struct embedded_options options;
@@ -40,11 +44,16 @@ static struct {
     enum host_state state;
     struct embedded_host_options host;
     pthread_t thread;
-    int control;    /* owned: our end; -1 */
-    bool own_files; /* it has its end in a table of its own, so ours of that is one too many */
+    int control;         /* owned: our end; -1 */
+    ino_t control_inode; /* by which it is known: the job may have closed it */
+    int far_end;         /* the host's, until it has told what it is */
+    bool is_orphan;      /* a child of fork of a process whose engine ran: it may follow */
+    uint64_t asked_ns;   /* since when a leader is asked in vain; 0: it is not */
+    uint64_t left_ns;    /* when it was asked last */
+    bool own_files;      /* it has its end in a table of its own, so ours of that is one too many */
     enum kiln_code failed; /* why the last host ended by itself; OK: it did not, or it was told */
     char failure[EMBEDDED_TEXT_MOST];
-} here = { .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .control = -1 };
+} here = { .mutex = PTHREAD_MUTEX_INITIALIZER, .control = -1, .far_end = -1 };
 
 /* ---- the host's news ---- */
 
@@ -60,6 +69,7 @@ static void on_news(const struct embedded_news *news)
 {
     pthread_mutex_lock(&here.mutex);
     here.own_files = news->own_files;
+    bool serves = news->what == HOST_LEADS || news->what == HOST_MEMORY;
     switch (news->what) {
     case HOST_LEADS: set_role(EMBEDDED_LEADS, ""); break;
     case HOST_MEMORY: set_role(EMBEDDED_MEMORY, news->why); break;
@@ -69,7 +79,9 @@ static void on_news(const struct embedded_news *news)
         snprintf(here.failure, sizeof(here.failure), "%s", news->why);
         break;
     }
-    if (here.state == HOST_STARTING)
+    if (!serves)
+        here.state = HOST_ENDING;
+    else if (here.state == HOST_STARTING)
         here.state = HOST_SERVES;
     pthread_cond_broadcast(&here.changed);
     pthread_mutex_unlock(&here.mutex);
@@ -82,10 +94,23 @@ static void on_trouble(const char *text)
     pthread_mutex_unlock(&here.status_mutex);
 }
 
-static void *run(void *unused)
+static void *run_host(void *unused)
 {
     (void)unused;
     embedded_host_run(&here.host);
+    return NULL;
+}
+
+/* The host has a table of descriptors of its own.  This thread has the job's: where it is the last
+ * of the process it runs what runs at exit, which may write to the job's files. */
+static void *run(void *unused)
+{
+    pthread_t host;
+    (void)unused;
+    if (quiet_thread_start(&host, run_host, NULL) == 0)
+        pthread_join(host, /* ret_value= */ NULL);
+    else
+        run_host(NULL);
     pthread_mutex_lock(&here.mutex);
     here.state = HOST_ENDED;
     pthread_cond_broadcast(&here.changed);
@@ -95,35 +120,74 @@ static void *run(void *unused)
 
 /* ---- its beginning and end; the mutex is held ---- */
 
+static bool has_control(void)
+{
+    struct stat seen;
+    return here.control >= 0 && fstat(here.control, &seen) == 0 && S_ISSOCK(seen.st_mode) &&
+           seen.st_ino == here.control_inode;
+}
+
 static void drop_control(void)
 {
-    if (here.control >= 0)
+    if (has_control())
         close(here.control);
     here.control = -1;
 }
 
-/* Waits while one ends. */
-static void reap(void)
+/* What |changed| is told of by the monotonic clock. */
+static void make_changed(void)
 {
-    while (here.state == HOST_ENDING)
-        pthread_cond_wait(&here.changed, &here.mutex);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&here.changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+/* False when the time was up first. */
+static bool leaves(enum host_state state, uint64_t deadline_ns)
+{
+    const struct timespec at = { .tv_sec = (time_t)(deadline_ns / SECOND),
+                                 .tv_nsec = (long)(deadline_ns % SECOND) };
+    int errnum = 0;
+    while (here.state == state && errnum != ETIMEDOUT)
+        errnum = deadline_ns == UINT64_MAX
+                     ? pthread_cond_wait(&here.changed, &here.mutex)
+                     : pthread_cond_timedwait(&here.changed, &here.mutex, &at);
+    return here.state != state;
+}
+
+/* Waits while one begins or ends.  On success there is one that serves, or none. */
+static enum kiln_code come_to_rest(uint64_t deadline_ns, struct kiln_err *err)
+{
+    if (!leaves(HOST_STARTING, deadline_ns) || !leaves(HOST_ENDING, deadline_ns))
+        return kiln_fail(err, KILN_TIMED_OUT, "the engine in this process is not ready yet");
+    if (here.own_files && here.far_end >= 0)
+        close(here.far_end);
+    here.far_end = -1;
     if (here.state != HOST_ENDED)
-        return;
+        return KILN_OK;
     pthread_join(here.thread, /* ret_value= */ NULL); /* it holds the mutex no more */
     drop_control();
     here.state = HOST_NONE;
     set_role(EMBEDDED_UNUSED, "");
+    return KILN_OK;
 }
 
 /* In a child of the job: the thread is not there, nor anything that it had. */
 static void in_child(void)
 {
-    static const pthread_mutex_t fresh_mutex = PTHREAD_MUTEX_INITIALIZER;
-    static const pthread_cond_t fresh_cond = PTHREAD_COND_INITIALIZER;
-    here.mutex = here.status_mutex = fresh_mutex;
-    here.changed = fresh_cond;
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    here.mutex = here.status_mutex = fresh;
+    make_changed();
+    quiet_threads_forget();
     drop_control();
+    if (here.far_end >= 0)
+        close(here.far_end);
+    here.far_end = -1;
+    here.is_orphan |= here.state != HOST_NONE && here.state != HOST_ENDED;
     here.users = 0;
+    here.asked_ns = 0;
     here.state = HOST_NONE;
     here.status.role = EMBEDDED_UNUSED;
 }
@@ -137,6 +201,7 @@ static void begin(const struct embedded_options *options)
     if (!here.options.leader_ms)
         here.options.leader_ms = LEADER_MS;
     embedded_places_find(&here.options, &here.places);
+    make_changed();
     pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, in_child);
 }
 
@@ -149,8 +214,11 @@ static enum kiln_code make_control(int ret_ends[2], struct kiln_err *err)
         ret_ends[i] = fcntl(low[i], F_DUPFD_CLOEXEC, CONTROL_LEAST);
         close(low[i]);
     }
-    if (ret_ends[0] >= 0 && ret_ends[1] >= 0)
+    struct stat seen;
+    if (ret_ends[0] >= 0 && ret_ends[1] >= 0 && fstat(ret_ends[0], &seen) == 0) {
+        here.control_inode = seen.st_ino;
         return KILN_OK;
+    }
     kiln_fail_errno(err, errno, "cannot make a socket");
     for (int i = 0; i < 2; i++) {
         if (ret_ends[i] >= 0)
@@ -159,7 +227,6 @@ static enum kiln_code make_control(int ret_ends[2], struct kiln_err *err)
     return err->code;
 }
 
-/* Until it has told what it is. */
 static enum kiln_code start(struct kiln_err *err)
 {
     int ends[2] = { -1, -1 };
@@ -171,6 +238,7 @@ static enum kiln_code start(struct kiln_err *err)
     here.host = (struct embedded_host_options){ .options = &here.options,
                                                 .places = &here.places,
                                                 .control = ends[1],
+                                                .is_orphan = here.is_orphan,
                                                 .tell = on_news,
                                                 .trouble = on_trouble };
     here.state = HOST_STARTING;
@@ -181,10 +249,7 @@ static enum kiln_code start(struct kiln_err *err)
         close(ends[1]);
         return kiln_fail_errno(err, errnum, "cannot start a thread");
     }
-    while (here.state == HOST_STARTING)
-        pthread_cond_wait(&here.changed, &here.mutex);
-    if (here.own_files)
-        close(ends[1]);
+    here.far_end = ends[1];
     return KILN_OK;
 }
 
@@ -205,7 +270,9 @@ static bool say(char word, int fd)
                                .cmsg_type = SCM_RIGHTS };
         memcpy(CMSG_DATA(c), &fd, sizeof(fd));
     }
-    ssize_t sent;
+    ssize_t sent = -1;
+    if (!has_control())
+        return false;
     do {
         sent = sendmsg(here.control, &m, MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
@@ -227,7 +294,7 @@ static enum kiln_code give_connection(int *ret_fd, struct kiln_err *err)
     return kiln_fail(err, KILN_UNAVAILABLE, "the engine in this process is ending");
 }
 
-/* ---- the way in ---- */
+/* ---- who leads; the mutex is held, but not while another process is asked ---- */
 
 static void serve_self(const struct kiln_err *why)
 {
@@ -235,72 +302,151 @@ static void serve_self(const struct kiln_err *why)
     snprintf(here.places.why, sizeof(here.places.why), "%s", why->text);
 }
 
-/* KILN_BUSY: neither is there a leader who answers, nor may we be one yet. */
-static enum kiln_code connect_once(int *ret_fd, struct kiln_err *err)
+/* SQLite, which its parent's threads were in, has locks and files in a child of fork that nobody
+ * will ever let go of: the store is for others. */
+static void say_nobody_leads(struct kiln_err *err)
 {
-    reap();
-    if (here.state == HOST_NONE && !here.places.memory) {
-        enum kiln_code rc = leader_connect(here.places.socket, here.options.leader_ms, ret_fd, err);
-        if (!rc) {
-            set_role(EMBEDDED_FOLLOWS, "");
-            return rc;
-        }
-        if (rc != KILN_UNAVAILABLE)
-            serve_self(err);
-    }
+    if (here.is_orphan)
+        kiln_fail(err, KILN_TIMED_OUT,
+                  "this process was forked from one that served itself, which has ended");
+    else
+        kiln_fail(err, KILN_TIMED_OUT, "another process holds '%s.lock' and does not listen",
+                  here.places.socket);
+}
+
+/* Of one who is asked again and again, each time for a little, all of it counts. */
+static uint64_t begin_to_ask(unsigned patience_ms)
+{
+    uint64_t now = clock_monotonic_ns(), patience = patience_ms * MS;
+    if (!here.asked_ns || now - here.left_ns > patience)
+        here.asked_ns = now;
+    return here.asked_ns + patience;
+}
+
+/* A connection to who leads.  KILN_UNAVAILABLE: nobody does, or he has been given up; his store
+ * stays locked then, and we have none.  KILN_TIMED_OUT: he may still answer. */
+static enum kiln_code ask_leader(unsigned patience_ms, uint64_t deadline_ns, int *ret_fd,
+                                 struct kiln_err *err)
+{
+    uint64_t end = begin_to_ask(patience_ms);
+    pthread_mutex_unlock(&here.mutex);
+    enum kiln_code rc =
+        leader_connect(here.places.socket, end < deadline_ns ? end : deadline_ns, ret_fd, err);
+    pthread_mutex_lock(&here.mutex);
+    here.left_ns = clock_monotonic_ns();
+    if (rc == KILN_TIMED_OUT && here.left_ns < end)
+        return rc;
+    here.asked_ns = 0;
+    if (rc != KILN_TIMED_OUT && rc != KILN_DENIED)
+        return rc; /* with no descriptor left, say, who asks again has it tried again */
+    if (here.state == HOST_NONE)
+        serve_self(err);
+    return KILN_UNAVAILABLE;
+}
+
+static enum kiln_code take_failure(struct kiln_err *err)
+{
     enum kiln_code failed = here.failed;
     here.failed = KILN_OK;
-    if (failed && failed != KILN_BUSY) /* who asks again has it tried again */
-        return kiln_fail(err, failed, "%s", here.failure);
+    return failed && failed != KILN_BUSY ? kiln_fail(err, failed, "%s", here.failure) : failed;
+}
+
+/* KILN_BUSY: neither is there a leader who answers, nor may we be one yet. */
+static enum kiln_code connect_once(uint64_t deadline_ns, int *ret_fd, struct kiln_err *err)
+{
+    enum kiln_code rc = come_to_rest(deadline_ns, err);
+    if (!rc && here.state == HOST_NONE && !here.places.memory) {
+        rc = ask_leader(here.options.leader_ms, deadline_ns, ret_fd, err);
+        if (!rc)
+            set_role(EMBEDDED_FOLLOWS, "");
+        if (rc != KILN_UNAVAILABLE)
+            return rc;
+        rc = come_to_rest(deadline_ns, err); /* others of this process were not idle */
+    }
+    if (!rc)
+        rc = take_failure(err);
+    if (rc && rc != KILN_BUSY)
+        return rc; /* who asks again has it tried again */
     if (here.state == HOST_NONE) {
-        enum kiln_code rc = start(err);
+        rc = here.is_orphan && !here.places.memory ? KILN_BUSY : start(err);
+        if (!rc)
+            rc = come_to_rest(deadline_ns, err);
+        if (!rc)
+            rc = take_failure(err);
         if (rc)
             return rc;
     }
-    if (here.failed == KILN_BUSY)
-        return KILN_BUSY;
     return give_connection(ret_fd, err);
 }
+
+/* ---- the way in ---- */
 
 static enum kiln_code embedded_connect(const struct embedded_options *options, int *ret_fd,
                                        struct kiln_err *err)
 {
+    uint64_t deadline_ns = options->deadline_ns ? options->deadline_ns : UINT64_MAX;
     pthread_mutex_lock(&here.mutex);
     begin(options);
-    uint64_t end = clock_monotonic_ns() + here.options.leader_ms * MS;
-    enum kiln_code rc = connect_once(ret_fd, err);
+    uint64_t end =
+        clock_monotonic_ns() + (here.is_orphan ? ORPHAN_MS : here.options.leader_ms) * MS;
+    enum kiln_code rc = connect_once(deadline_ns, ret_fd, err);
     while (rc == KILN_BUSY) {
-        if (clock_monotonic_ns() < end) {
-            pthread_mutex_unlock(&here.mutex);
-            (void)poll(NULL, 0, RETRY_MS);
-            pthread_mutex_lock(&here.mutex);
-        } else {
-            kiln_fail(err, rc, "another process holds '%s.lock' and does not listen",
-                      here.places.socket);
-            serve_self(err);
+        uint64_t now = clock_monotonic_ns();
+        say_nobody_leads(err);
+        if (now >= deadline_ns) {
+            rc = err->code;
+            break;
         }
-        rc = connect_once(ret_fd, err);
+        pthread_mutex_unlock(&here.mutex);
+        (void)poll(NULL, 0, RETRY_MS);
+        pthread_mutex_lock(&here.mutex);
+        if (now >= end && here.state == HOST_NONE)
+            serve_self(err);
+        rc = connect_once(deadline_ns, ret_fd, err);
     }
     here.users += rc == KILN_OK;
     pthread_mutex_unlock(&here.mutex);
     return rc;
 }
 
+static void stop_unused(void)
+{
+    if (here.users > 0 || here.state != HOST_SERVES)
+        return;
+    say(EMBEDDED_WORD_STOP, -1);
+    here.state = HOST_ENDING;
+}
+
 static void embedded_let_go(void)
 {
     pthread_mutex_lock(&here.mutex);
-    if (here.users > 0 && --here.users == 0 && here.state == HOST_SERVES) {
-        say(EMBEDDED_WORD_STOP, -1);
-        here.state = HOST_ENDING;
-    }
+    here.users -= here.users > 0;
+    stop_unused();
     pthread_mutex_unlock(&here.mutex);
 }
 
 static void embedded_settle(void)
 {
+    struct kiln_err ignored = KILN_ERR_INIT;
     pthread_mutex_lock(&here.mutex);
-    reap();
+    if (here.state == HOST_STARTING)
+        (void)leaves(HOST_STARTING, UINT64_MAX);
+    stop_unused();
+    (void)!come_to_rest(UINT64_MAX, &ignored);
     pthread_mutex_unlock(&here.mutex);
+}
+
+static bool embedded_answers(unsigned ms, uint64_t deadline_ns)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    int fd = -1;
+    pthread_mutex_lock(&here.mutex);
+    bool follows = here.begun && here.state == HOST_NONE && !here.places.memory;
+    enum kiln_code rc = follows ? ask_leader(ms, deadline_ns, &fd, &err) : KILN_UNAVAILABLE;
+    pthread_mutex_unlock(&here.mutex);
+    if (fd >= 0)
+        close(fd);
+    return rc != KILN_UNAVAILABLE;
 }
 
 static void embedded_status(struct embedded_status *ret_status)
@@ -319,4 +465,5 @@ const struct embedded_entry kiln_embedded_entry = {
     .let_go = embedded_let_go,
     .settle = embedded_settle,
     .status = embedded_status,
+    .answers = embedded_answers,
 };

@@ -3,6 +3,8 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "daemon/describe.h"
+#include "daemon/embedded/left_over.h"
 #include "daemon/engine_settings.h"
 #include "daemon/loop/watch.h"
 #include "daemon/serving.h"
@@ -43,6 +45,7 @@ struct host {
     struct loop_watch watch; /* of the control socket */
     struct engine_host base;
     struct config config;
+    struct keeper keeper; /* of compilers and transfers */
     char why[EMBEDDED_TEXT_MOST];
     bool own_files, memory, told;
 };
@@ -102,18 +105,13 @@ static void add_status(struct engine_host *base, struct json *status)
     json_set_text(status, "socket", h->listener.path);
     json_set_text(status, "cache_dir", h->memory ? "" : h->o->places->cache);
     json_set_text(status, "state_dir", h->memory ? "" : h->o->places->state);
+    describe_workers(h->serving.pool, status);
 }
 
 static void add_stats(struct engine_host *base, struct json *stats)
 {
     const struct host *h = host_of(base);
-    if (h->serving.server)
-        json_set_u64(stats, "clients", server_counts(h->serving.server).clients);
-    if (h->serving.pool) {
-        struct pool_counts counts = pool_counts(h->serving.pool);
-        json_set_u64(stats, "worker_starts", counts.worker_starts);
-        json_set_u64(stats, "worker_crashes", counts.worker_crashes);
-    }
+    describe_counts(h->serving.server, h->serving.pool, stats);
 }
 
 static void report(struct engine_host *base, const struct engine_report *r)
@@ -131,15 +129,27 @@ static unsigned workers(void)
     return least((unsigned)count, WORKERS_MOST);
 }
 
-static struct pool_options pool_options_of(const struct host *h)
+/* Its name would have to be looked up, with code that is not ours, in a process that is not. */
+static struct worker_user this_user(void)
+{
+    struct worker_user user = { .uid = geteuid(), .gid = getegid() };
+    snprintf(user.name, sizeof(user.name), "%u", (unsigned)user.uid);
+    return user;
+}
+
+static struct pool_options pool_options_of(struct host *h)
 {
     const struct config *c = &h->config;
     return (struct pool_options){
         .program = h->o->places->compiler,
+        .keeper = &h->keeper,
         .service = "",
         .temp_base = h->o->places->temp,
-        .user = { .uid = geteuid(), .gid = getegid() },
-        .workers = workers(),
+        .user = this_user(),
+        .workers = config_is_default(c, CONFIG_workers)
+                       ? workers()
+                       : (unsigned)config_number(c, CONFIG_workers),
+        .require_sandbox = strcmp(config_text(c, CONFIG_sandbox), "require") == 0,
         .limits = { .cpu_s = (config_number(c, CONFIG_compile_cpu) + 999) / 1000,
                     .memory = config_number(c, CONFIG_compile_memory),
                     .output = config_number(c, CONFIG_compile_output),
@@ -148,25 +158,35 @@ static struct pool_options pool_options_of(const struct host *h)
     };
 }
 
+static struct transfers_options transfers_options_of(struct host *h)
+{
+    struct transfers_options options = TRANSFERS_STANDARD;
+    options.program = h->o->places->transfer;
+    options.keeper = &h->keeper;
+    options.user = this_user();
+    return options;
+}
+
 static void settle_engine(struct host *h, struct engine_settings *settings)
 {
     const struct embedded_places *places = h->o->places;
     struct config *c = &h->config;
     snprintf(c->entries[CONFIG_cache_dir].value.text, PATH_TEXT_MOST, "%s", places->cache);
     snprintf(c->entries[CONFIG_state_dir].value.text, PATH_TEXT_MOST, "%s", places->state);
-    snprintf(c->entries[CONFIG_trusted_keys].value.text, PATH_TEXT_MOST, "%s",
-             places->trusted_keys);
+    if (config_is_default(c, CONFIG_trusted_keys))
+        snprintf(c->entries[CONFIG_trusted_keys].value.text, PATH_TEXT_MOST, "%s",
+                 places->trusted_keys);
     unsigned hot = least((unsigned)config_number(c, CONFIG_hot_count), files_most() / 2);
     engine_settings_of(c, hot, settings);
     struct engine_options *e = &settings->options;
     e->host = &h->base;
     e->data = h->o->options->data;
-    if (h->o->options->memory)
+    if (h->o->options->memory || h->o->is_orphan)
         e->more_package_folders = NULL;
     if (h->memory) {
         e->cache_directory = e->state_directory = e->package_folder = NULL;
         e->store_mode = KERNEL_STORE_OFF;
-    } else {
+    } else if (config_is_default(c, CONFIG_cache_limit)) {
         e->store_limit_bytes = config_cache_limit(places->cache);
     }
 }
@@ -178,9 +198,11 @@ static enum kiln_code open_with(struct host *h, const struct pool_options *pool,
     struct server_limits limits = SERVER_LIMITS_DEFAULT;
     settle_engine(h, &settings);
     limits.connections = limits.connections_per_uid = least(CONNECTIONS_MOST, files_most() / 4);
+    const struct transfers_options transfers = transfers_options_of(h);
     const struct serving_options options = { .readers = READERS,
                                              .pool = pool,
                                              .no_pool = no_pool,
+                                             .transfers = h->memory ? NULL : &transfers,
                                              .engine = &settings.options,
                                              .limits = &limits,
                                              .listener = h->memory ? NULL : &h->listener,
@@ -214,10 +236,11 @@ static enum kiln_code open_once(struct host *h, struct kiln_err *err)
     return rc;
 }
 
-/* The last leader's process may be ending still, one file after the other. */
+/* The last leader's process may be ending still, one file after the other.  Those who follow wait
+ * for us meanwhile, and longer than this. */
 static enum kiln_code open_patiently(struct host *h, struct kiln_err *err)
 {
-    unsigned ms = h->o->options->leader_ms ? h->o->options->leader_ms : LEADER_MS;
+    unsigned ms = (h->o->options->leader_ms ? h->o->options->leader_ms : LEADER_MS) / 2;
     uint64_t end = clock_monotonic_ns() + ms * MS;
     enum kiln_code rc = open_once(h, err);
     while (rc == KILN_BUSY && !h->memory && clock_monotonic_ns() < end) {
@@ -255,7 +278,7 @@ static enum kiln_code choose_role(struct host *h, struct kiln_err *err)
 
 static enum kiln_code open_host(struct host *h, struct kiln_err *err)
 {
-    enum kiln_code rc = config_standards(&h->config, err);
+    enum kiln_code rc = config_standards(h->o->options->settings, &h->config, err);
     if (rc)
         return rc;
     rc = open_patiently(h, err);
@@ -274,7 +297,9 @@ static void stop(struct host *h)
     loop_watch_want(&h->watch, 0);
     if (h->serving.phase != SERVING_RUNS)
         return;
-    serving_drain(&h->serving, DRAIN_MS);
+    serving_drain(&h->serving, config_is_default(&h->config, CONFIG_drain_timeout)
+                                   ? DRAIN_MS
+                                   : config_number(&h->config, CONFIG_drain_timeout));
     /* The lock stays until the store is closed: until then others can neither connect nor lead. */
     if (h->listener.fd >= 0)
         shutdown(h->listener.fd, SHUT_RDWR);
@@ -316,6 +341,15 @@ static void on_control(struct loop_watch *watch, unsigned events)
     }
 }
 
+/* A process without threads but ours is one that has ended.  A program with its data inside opens
+ * no file, nor any of /proc. */
+static void on_tick(struct serving *serving)
+{
+    struct host *h = LOOP_OWNER_OF(struct host, serving, serving);
+    if (!h->o->options->data && job_is_over())
+        stop(h);
+}
+
 static void on_closing(struct serving *serving)
 {
     loop_watch_close(&LOOP_OWNER_OF(struct host, serving, serving)->watch);
@@ -330,6 +364,7 @@ static enum kiln_code serve(struct host *h, struct kiln_err *err)
         return rc;
     }
     h->serving.closing = on_closing;
+    h->serving.ticked = on_tick;
     loop_watch_want(&h->watch, WATCH_READ);
     serving_start(&h->serving);
     loop_run(h->serving.loop);
@@ -351,6 +386,7 @@ void embedded_host_run(const struct embedded_host_options *options)
     struct kiln_err err = KILN_ERR_INIT;
     h = (struct host){ .o = options,
                        .listener = LISTENER_CLOSED,
+                       .keeper = KEEPER_OF(options->places->keeper),
                        .base = { .config = answer_config,
                                  .add_status = add_status,
                                  .add_stats = add_stats,
@@ -369,6 +405,7 @@ void embedded_host_run(const struct embedded_host_options *options)
         if (rc)
             tell(&h, HOST_FAILED, err.text, rc);
     }
+    keeper_close(&h.keeper);
     listener_close(&h.listener);
     close(options->control);
 }

@@ -28,7 +28,8 @@ struct embedded_news {
 struct embedded_host_options {
     const struct embedded_options *options;
     const struct embedded_places *places;
-    int control; /* SOCK_SEQPACKET; taken */
+    int control;    /* SOCK_SEQPACKET; taken */
+    bool is_orphan; /* SQLite is not to be touched, nor is any package; in memory alone */
     /* On the host's thread.  Once before it serves; a second time where it could not as it said.
      * HOST_IS_LED: somebody else leads, and it has ended. */
     void (*tell)(const struct embedded_news *news);

@@ -96,9 +96,9 @@ static enum kiln_code wait_for_word(int fd, uint64_t deadline_ns, const char *pa
                : kiln_fail(err, KILN_UNAVAILABLE, "the process that served is gone");
 }
 
-enum kiln_code leader_connect(const char *path, unsigned ms, int *ret_fd, struct kiln_err *err)
+enum kiln_code leader_connect(const char *path, uint64_t deadline_ns, int *ret_fd,
+                              struct kiln_err *err)
 {
-    uint64_t deadline_ns = clock_monotonic_ns() + ms * MS;
     int fd = -1;
     enum kiln_code rc = open_socket(path, deadline_ns, &fd, err);
     if (rc)

@@ -20,10 +20,12 @@ struct embedded_places {
     char socket[sizeof(((struct sockaddr_un *)0)->sun_path)];
     char compiler[PATH_TEXT_MOST]; /* "": there is none, |no_compiler| says why */
     char no_compiler[EMBEDDED_TEXT_MOST];
-    char temp[PATH_TEXT_MOST]; /* for compilers */
+    char transfer[PATH_TEXT_MOST]; /* kiln-transfer, installed or not */
+    char keeper[PATH_TEXT_MOST];   /* kiln-launch, which keeps both, installed or not */
+    char temp[PATH_TEXT_MOST];     /* for compilers */
     char trusted_keys[PATH_TEXT_MOST];
 };
 
-/* Makes the folders. */
+/* Makes the folders, where the environment may be trusted and nobody else can swap them. */
 void embedded_places_find(const struct embedded_options *options,
                           struct embedded_places *ret_places);

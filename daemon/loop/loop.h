@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The event loop; libuv is known to this folder alone.
+ * The event loop; libuv is known to this folder alone, and has a stand-in here (job_uv.c) for the
+ * processes of jobs, where it cannot be.
  *
  * Role       runs callbacks on one thread: timers, descriptors, signals, processes; lanes.h runs
  *            blocking work beside it

@@ -5,15 +5,12 @@
 #include "daemon/loop/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FIRST_CLOSED 4 /* descriptors from here on are none of the child's */
 /* Without descriptors of processes (an old kernel, a filter of system calls) we look now and then:
  * much less than a compile takes. */
 #define LOOK_MS 10
@@ -73,90 +70,14 @@ static bool watch_descriptor(struct loop *loop, struct loop_process *p, struct l
     return true;
 }
 
-/* ---- its beginning ---- */
-
-static int set_signals(posix_spawnattr_t *attributes)
-{
-    sigset_t all, none;
-    sigfillset(&all);
-    sigemptyset(&none);
-    int rc = posix_spawnattr_setsigdefault(attributes, &all);
-    if (!rc)
-        rc = posix_spawnattr_setsigmask(attributes, &none);
-    if (!rc)
-        rc = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF |
-                                                      POSIX_SPAWN_SETSIGMASK);
-    return rc;
-}
-
-static int set_files(posix_spawn_file_actions_t *actions, int fd_2, int fd_3)
-{
-    int rc = fd_2 < 0
-                 ? posix_spawn_file_actions_addopen(actions, STDERR_FILENO, "/dev/null", O_RDWR, 0)
-                 : posix_spawn_file_actions_adddup2(actions, fd_2, STDERR_FILENO);
-    if (!rc)
-        rc = posix_spawn_file_actions_adddup2(actions, fd_3, FIRST_CLOSED - 1);
-    if (!rc)
-        rc = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDWR, 0);
-    if (!rc)
-        rc = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_RDWR, 0);
-    if (!rc)
-        rc = posix_spawn_file_actions_addclosefrom_np(actions, FIRST_CLOSED);
-    return rc;
-}
-
-static int spawn_with(const struct loop_spawn *spawn, int fd_2, int fd_3, pid_t *ret_pid)
-{
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_t actions;
-    int rc = posix_spawnattr_init(&attributes);
-    if (rc)
-        return rc;
-    rc = posix_spawn_file_actions_init(&actions);
-    if (!rc) {
-        rc = set_signals(&attributes);
-        if (!rc)
-            rc = set_files(&actions, fd_2, fd_3);
-        if (!rc)
-            rc = posix_spawn(ret_pid, spawn->program, &actions, &attributes,
-                             (char *const *)(uintptr_t)spawn->arguments, environ);
-        posix_spawn_file_actions_destroy(&actions);
-    }
-    posix_spawnattr_destroy(&attributes);
-    return rc;
-}
-
-/* Out of the way of the child's own four, where a job has closed some of its own: |fd| itself or a
- * copy; -1 with errno set. */
-static int out_of_the_way(int fd, int child)
-{
-    return fd >= FIRST_CLOSED || fd == child ? fd : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_CLOSED);
-}
-
-static void drop_copy(int copy, int of)
-{
-    if (copy != of && copy >= 0)
-        close(copy);
-}
-
-static int start(const struct loop_spawn *spawn, pid_t *ret_pid)
-{
-    int fd_2 = spawn->fd_2 < 0 ? -1 : out_of_the_way(spawn->fd_2, STDERR_FILENO);
-    if (fd_2 < 0 && spawn->fd_2 >= 0)
-        return errno;
-    int fd_3 = out_of_the_way(spawn->fd_3, FIRST_CLOSED - 1);
-    int rc = fd_3 < 0 ? errno : spawn_with(spawn, fd_2, fd_3, ret_pid);
-    drop_copy(fd_3, spawn->fd_3);
-    drop_copy(fd_2, spawn->fd_2);
-    return rc;
-}
+/* ---- its beginning and end ---- */
 
 enum kiln_code loop_process_start(struct loop *loop, struct loop_process *process,
                                   struct loop_owner *owner, const struct loop_spawn *spawn,
                                   struct kiln_err *err)
 {
     *process = (struct loop_process){ .pid_fd = -1 };
-    int errnum = start(spawn, &process->pid);
+    int errnum = spawn_process(spawn, posix_spawn, &process->pid);
     if (errnum) {
         process->pid = 0;
         return kiln_fail_errno(err, errnum, "cannot run '%s'", spawn->program);

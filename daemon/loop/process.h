@@ -2,13 +2,12 @@
 #pragma once
 
 /*
- * Child processes.  The child leads a session and process group of its own; its standard input
- * and output are /dev/null, it has no descriptors but those named here, its signals are at their
- * defaults and none is blocked.
+ * Child processes; spawn.h says what they begin with.
  *
  * The process that we are in may be anybody's: SIGCHLD is left alone, and whoever waits for all
  * children (waitpid(-1), SIGCHLD ignored) takes the status of ours but not the news of their end.
  */
+#include "daemon/loop/spawn.h"
 #include "daemon/loop/timer.h"
 #include "daemon/loop/watch.h"
 
@@ -24,13 +23,6 @@ struct loop_process {
     pid_t pid;               /* also its process group; 0 when it never started */
     /* Once, after the process was reaped; what is open still has to be closed. */
     void (*exited)(struct loop_process *process, int status, int signal);
-};
-
-struct loop_spawn {
-    const char *program;
-    const char *const *arguments; /* NULL-terminated, with the program's name first */
-    int fd_2;                     /* borrowed: becomes its standard error; -1: /dev/null */
-    int fd_3;                     /* borrowed: becomes the child's descriptor 3 */
 };
 
 /* Returns when the program runs or could not be run; then nothing is open and |exited| is not

@@ -11,3 +11,7 @@
 
 /* 0, or an errno. */
 int quiet_thread_start(pthread_t *ret_thread, void *(*run)(void *context), void *context);
+/* How many run in this process. */
+unsigned quiet_threads(void);
+/* In a child of fork, which has none of them. */
+void quiet_threads_forget(void);

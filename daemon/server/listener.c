@@ -187,21 +187,37 @@ static enum kiln_code give_to_group(const char *path, const char *group, bool *r
     return KILN_OK;
 }
 
+/* From here on listener_close removes the file, whatever fails. */
+static enum kiln_code note_file(struct listener *l, struct kiln_err *err)
+{
+    struct stat st;
+    if (lstat(l->path, &st) < 0) {
+        enum kiln_code rc = kiln_fail_errno(err, errno, "cannot look at '%s'", l->path);
+        unlink(l->path); /* ours: we have just made it, and hold the lock */
+        return rc;
+    }
+    l->device = st.st_dev;
+    l->inode = st.st_ino;
+    return KILN_OK;
+}
+
 /* The file is born with no more than its mode, so nobody slips in; what the umask took from it is
  * given back.  The umask itself is the whole process's, which may not be ours. */
-static enum kiln_code bind_to(int fd, const struct sockaddr_un *address, const char *group,
-                              bool *ret_root_only, struct kiln_err *err)
+static enum kiln_code bind_to(struct listener *l, const struct sockaddr_un *address,
+                              const char *group, struct kiln_err *err)
 {
-    if (fchmod(fd, mode_of_socket()) < 0 ||
-        bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0) {
+    if (fchmod(l->fd, mode_of_socket()) < 0 ||
+        bind(l->fd, (const struct sockaddr *)address, sizeof(*address)) < 0) {
         kiln_fail_errno(err, errno, "cannot bind the socket '%s'", address->sun_path);
         return advise(err);
     }
-    enum kiln_code rc = give_to_group(address->sun_path, group, ret_root_only, err);
+    enum kiln_code rc = note_file(l, err);
+    if (!rc)
+        rc = give_to_group(address->sun_path, group, &l->root_only, err);
     if (!rc && chmod(address->sun_path, mode_of_socket()) < 0)
         rc = kiln_fail_errno(err, errno, "cannot change the mode of the socket '%s'",
                              address->sun_path);
-    if (!rc && listen(fd, BACKLOG) < 0)
+    if (!rc && listen(l->fd, BACKLOG) < 0)
         rc = kiln_fail_errno(err, errno, "cannot listen on '%s'", address->sun_path);
     return rc;
 }
@@ -212,13 +228,7 @@ static enum kiln_code make_socket(const struct sockaddr_un *address, const char 
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (l->fd < 0)
         return kiln_fail_errno(err, errno, "cannot make a socket");
-    enum kiln_code rc = bind_to(l->fd, address, group, &l->root_only, err);
-    struct stat st;
-    if (rc || lstat(address->sun_path, &st) < 0)
-        return rc ? rc : kiln_fail_errno(err, errno, "cannot look at '%s'", address->sun_path);
-    l->device = st.st_dev;
-    l->inode = st.st_ino;
-    return KILN_OK;
+    return bind_to(l, address, group, err);
 }
 
 static enum kiln_code address_of(const char *path, struct sockaddr_un *ret_address,

@@ -27,6 +27,7 @@ struct pool {
     unsigned failures;                  /* starts that failed, in a row */
     struct kiln_err failure;            /* the last one */
     struct compile_task *first, **last; /* waiting */
+    struct preparation_need need;
     unsigned out;
     struct pool_counts counts;
     struct loop_owner owner;
@@ -43,9 +44,14 @@ struct pool {
     void *context;
 };
 
+/* No fresh worker can be had, and none that is there takes a job now or later.  One that is
+ * starting is no hope: where all hang at their start, there is always one. */
 static bool is_broken(const struct pool *p)
 {
-    return p->stopping || (p->failures >= FAILURES_TOLD && p->living == 0);
+    bool hope = p->failures < FAILURES_TOLD;
+    for (const struct worker *w = p->workers; w && !hope; w = w->next)
+        hope = worker_is_idle(w) || (w->state == WORKER_BUSY && !w->is_spent);
+    return p->stopping || !hope;
 }
 
 /* ---- jobs ---- */
@@ -61,46 +67,97 @@ static struct compile_task *take(struct pool *p, struct compile_task **at)
 
 static void keep_up(struct pool *p);
 
-/* Places that a process which nobody used yet has or will have: where none is idle or at work. */
-static unsigned count_coming(const struct pool *p)
+static void say_not_given(const struct kiln_err *err)
 {
-    unsigned in_use = 0;
+    log_event(LOG_EVENT_compiler_died, NULL, "giving a job to a compiler process: %s", err->text);
+}
+
+static bool is_preparing(const struct worker *w) { return w->task == &w->preparation.task; }
+
+static void note_need(struct pool *p, const struct compile_task *given)
+{
+    unsigned under_way = 0;
     for (const struct worker *w = p->workers; w; w = w->next)
-        in_use += w->state == WORKER_BUSY || (w->state == WORKER_IDLE && !w->hung_up);
-    return p->wanted - in_use;
+        under_way += w->task && w->is_spent;
+    if (given->job.origin == COMPILE_OF_CLIENT)
+        preparation_note(&p->need, &given->job, under_way);
+}
+
+/* The next to load what clients' sources need: one that has loaded nothing yet and may do more than
+ * that.  NULL: there is none, or enough have done so. */
+static struct worker *next_to_prepare(const struct pool *p)
+{
+    unsigned prepared = 0;
+    struct worker *found = NULL;
+    if (p->stopping || !p->need.toolchain[0])
+        return NULL;
+    for (struct worker *w = p->workers; w; w = w->next) {
+        prepared += !w->is_spent && strcmp(w->toolchain, p->need.toolchain) == 0;
+        if (worker_is_idle(w) && !w->toolchain[0] && w->jobs + 1 < p->options.limits.jobs)
+            found = w;
+    }
+    return prepared < p->need.most ? found : NULL;
+}
+
+/* With the next turn of the loop: what else comes in this one begins first. */
+static void prepare_soon(struct pool *p)
+{
+    if (next_to_prepare(p))
+        loop_timer_start(&p->settle, 0, 0);
+}
+
+static void prepare_some(struct pool *p)
+{
+    for (struct worker *w; (w = next_to_prepare(p));) {
+        struct kiln_err err = KILN_ERR_INIT;
+        preparation_make(&p->need, &w->preparation);
+        if (worker_give(w, &w->preparation.task, &err))
+            say_not_given(&err);
+    }
 }
 
 /* The job at |at| is in a worker's hands.  One that cannot be given it is being killed, so each try
  * has one candidate less. */
 static bool give(struct pool *p, struct compile_task **at)
 {
-    struct compile_task *task = *at;
-    for (struct worker *w; (w = worker_choose(p->workers, task));) {
+    for (struct worker *w; (w = worker_choose(p->workers, *at));) {
         struct kiln_err err = KILN_ERR_INIT;
-        if (worker_give(w, task, &err) == KILN_OK) {
-            take(p, at);
+        if (worker_give(w, *at, &err) == KILN_OK) {
+            note_need(p, take(p, at));
             return true;
         }
-        log_event(LOG_EVENT_compiler_died, NULL, "giving a job to a compiler process: %s",
-                  err.text);
+        say_not_given(&err);
     }
     return false;
 }
 
-/* In order.  Where only other users' workers are idle, one of them makes room: once for each job
- * that waits for a fresh one. */
+/* One that prepares for it is sooner ready than one that has yet to begin; of |claimed| of them
+ * others wait. */
+static bool is_better_off_waiting(const struct pool *p, const struct compile_task *task,
+                                  unsigned claimed)
+{
+    unsigned preparing = 0;
+    for (const struct worker *w = p->workers; w; w = w->next) {
+        if (!bytes_equal_text(task->job.toolchain, w->toolchain))
+            continue;
+        if (worker_is_idle(w))
+            return false;
+        preparing += is_preparing(w) && w->state == WORKER_BUSY;
+    }
+    return claimed < preparing;
+}
+
+/* In order, but for those that wait for a preparation: its end comes here again. */
 static void give_jobs(struct pool *p)
 {
-    unsigned unserved = 0;
+    unsigned claimed = 0;
     for (struct compile_task **at = &p->first; *at && !p->stopping;) {
-        if (give(p, at))
-            continue;
-        unserved++;
-        struct worker *other = worker_idle_longest(p->workers);
-        if (other && count_coming(p) < unserved)
-            worker_retire(other);
-        at = &(*at)->next;
+        bool waits = is_better_off_waiting(p, *at, claimed);
+        claimed += waits;
+        if (waits || !give(p, at))
+            at = &(*at)->next;
     }
+    prepare_soon(p);
     keep_up(p);
 }
 
@@ -138,6 +195,7 @@ static void on_settle(struct loop_timer *timer)
 {
     struct pool *p = LOOP_OWNER_OF(struct pool, settle, timer);
     give_jobs(p);
+    prepare_some(p);
     refuse_waiting(p);
     close_when_empty(p);
 }
@@ -174,14 +232,24 @@ static void count_end(struct pool *p, const struct worker *w, const struct compi
         p->counts.worker_crashes++;
 }
 
+static void end_preparation(struct pool *p, struct worker *w)
+{
+    struct compile_outcome *outcome = &w->preparation.task.outcome;
+    if (outcome->end != COMPILE_DONE)
+        preparation_failed(&p->need, &w->preparation);
+    compile_outcome_done(outcome);
+}
+
 static void on_finished(struct worker *w, struct compile_task *task)
 {
     struct pool *p = w->context;
+    bool was_preparation = task == &w->preparation.task;
     count_end(p, w, task);
-    if (w->state == WORKER_IDLE && w->is_bound && w->bound_to.kind == ASKER_ANYBODY)
-        worker_retire(w); /* it may serve nobody else */
+    if (was_preparation)
+        end_preparation(p, w);
     give_jobs(p);
-    end_task(p, task);
+    if (!was_preparation)
+        end_task(p, task);
 }
 
 /* ---- workers ---- */
@@ -319,6 +387,7 @@ static void fill_options(struct pool *p, const struct pool_options *options)
         .temp = &p->temp,
         .program = p->program,
         .service = p->service,
+        .keeper = options->keeper,
         .outside = p->outside,
         .require_sandbox = options->require_sandbox,
         .limits = options->limits,
@@ -383,8 +452,8 @@ struct pool_counts pool_counts(const struct pool *p)
     struct pool_counts counts = p->counts;
     counts.total = p->wanted;
     for (const struct worker *w = p->workers; w; w = w->next) {
-        counts.busy += w->state == WORKER_BUSY;
-        counts.starting += w->state == WORKER_STARTING;
+        counts.busy += w->state == WORKER_BUSY && !is_preparing(w);
+        counts.starting += w->state == WORKER_STARTING || is_preparing(w);
         counts.idle += w->state == WORKER_IDLE;
     }
     return counts;

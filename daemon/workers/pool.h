@@ -5,7 +5,9 @@
  * The pool of kiln-compiler processes.
  *
  * Role       keeps |workers| of them running, ahead of any work; gives each job to the best free
- *            one; restarts those that go, with growing pauses when they die before they are ready
+ *            one, and no other after a client's source; has some load beforehand what the next
+ *            source needs (preparation.h); restarts those that go, with growing pauses when they
+ *            die before they are ready
  * Ownership  owns the workers; borrows tasks until their done callback
  * Threading  the loop's thread; done callbacks never run from within pool_compile
  */
@@ -18,18 +20,21 @@ struct pool_options {
     struct loop *loop;       /* borrowed */
     struct lanes *lanes;     /* borrowed */
     const char *program;     /* path of kiln-compiler; copied */
-    const char *service;     /* of the unit that starts it; NULL, "": children of ours; copied */
+    const char *service;     /* of the unit that starts it; NULL, "": there is none; copied */
+    struct keeper *keeper;   /* of worker_spawn; NULL: children of ours; borrowed */
     const char *temp_base;   /* folder for temporary files of children; made if absent */
     struct worker_user user; /* whom workers become, or whom the unit names */
     unsigned workers;        /* at least 1 */
     bool require_sandbox;    /* the setting sandbox */
-    struct process_limits limits; /* limits.jobs: a worker is replaced after so many */
-    uint64_t timeout_ms;          /* wall clock of one job */
-    uint64_t start_timeout_ms;    /* 0: the default */
+    struct process_limits
+        limits;                /* limits.jobs: a worker is replaced after so many of kiln's own */
+    uint64_t timeout_ms;       /* wall clock of one job */
+    uint64_t start_timeout_ms; /* 0: the default */
 };
 
 struct pool_counts {
-    unsigned total, busy, starting, idle; /* now; total is what was asked for */
+    unsigned total, busy, starting, idle; /* now; total is what was asked for, starting with those
+                                             that prepare */
     uint64_t worker_starts;
     uint64_t worker_crashes;  /* jobs for a kernel that ended with their worker */
     uint64_t worker_timeouts; /* jobs for a kernel that took too long */

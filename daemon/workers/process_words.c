@@ -11,6 +11,8 @@
 /* At most so much a look, and so many looks a second: 400 kB, many times what compilers say. */
 #define LOOK_BYTES 8192
 #define REST_MS 20
+/* Each becomes a record, wanted or not: of thousands of short lines the rest is only counted. */
+#define LOOK_LINES 32
 
 static void tell(struct process_words *w)
 {
@@ -22,16 +24,37 @@ static void tell(struct process_words *w)
     w->is_cut = false;
 }
 
+struct lines { /* of one look */
+    unsigned told, left_out;
+};
+
+static void end_line(struct process_words *w, struct lines *lines)
+{
+    if (w->used == 0)
+        return;
+    if (lines->told < LOOK_LINES) {
+        tell(w);
+        lines->told++;
+        return;
+    }
+    w->used = 0;
+    w->is_cut = false;
+    lines->left_out++;
+}
+
 static void take(struct process_words *w, const char *bytes, size_t size)
 {
+    struct lines lines = { 0 };
     for (size_t i = 0; i < size; i++) {
         if (bytes[i] == '\n')
-            tell(w);
+            end_line(w, &lines);
         else if (w->used == WORDS_LINE_MOST)
             w->is_cut = true;
         else if (bytes[i])
             w->line[w->used++] = bytes[i];
     }
+    if (lines.left_out)
+        log_event(LOG_EVENT_worker_said, NULL, "%s: (%u lines left out)", w->who, lines.left_out);
 }
 
 /* False when nothing more will come. */

@@ -7,7 +7,7 @@
  * Role       its standard error is a pipe of ours: our own may be a terminal, a file or the
  *            journal, which what a stranger's source took over may neither read nor write to.  Each
  *            line is a record worker_said, cut where it is long, and written as often as records of
- *            that kind may be
+ *            that kind may be.  Of many short lines that come at once most are only counted
  * Ownership  embedded in its owner, which may be freed once all its handles have closed
  * Threading  the loop's thread
  */

@@ -28,14 +28,17 @@ static void dir_auto(DIR **dir)
         closedir(*dir);
 }
 
-/* An open, locked descriptor of our own folder |name|; -1 when it is another's, or in use. */
+/* An open, locked descriptor of our own folder |name|; -1 when it is another's, or in use (EAGAIN),
+ * or as errno says. */
 static int lock_folder(int base_fd, const char *name)
 {
     KILN_AUTO(fd) int fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid())
+    if (fd < 0 || fstat(fd, &st) < 0)
         return -1;
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+    if (st.st_uid != geteuid())
+        errno = EAGAIN;
+    if (st.st_uid != geteuid() || flock(fd, LOCK_EX | LOCK_NB) < 0)
         return -1;
     int locked = fd;
     fd = -1;
@@ -84,8 +87,36 @@ static void sweep(const char *base)
 static bool still_there(const char *path, int fd)
 {
     struct stat by_name, by_fd;
-    return lstat(path, &by_name) == 0 && fstat(fd, &by_fd) == 0 && by_name.st_ino == by_fd.st_ino &&
-           by_name.st_dev == by_fd.st_dev;
+    if (lstat(path, &by_name) < 0 || fstat(fd, &by_fd) < 0)
+        return false;
+    errno = EAGAIN; /* a sweep took it, and somebody made another */
+    return by_name.st_ino == by_fd.st_ino && by_name.st_dev == by_fd.st_dev;
+}
+
+/* Locked and marked; else nothing of it is left, and errno says why. */
+static bool claim(struct temp_root *root)
+{
+    root->fd = lock_folder(AT_FDCWD, root->path);
+    if (root->fd >= 0 && still_there(root->path, root->fd) && mark(root))
+        return true;
+    int why = errno == ENOENT ? EAGAIN : errno; /* swept a moment ago */
+    if (root->fd >= 0)
+        close(root->fd);
+    rmdir(root->path); /* without its mark no sweep would take it */
+    errno = why;
+    return false;
+}
+
+/* What is full, and what to do. */
+static enum kiln_code advise(const char *base, struct kiln_err *err)
+{
+    struct kiln_err why = *err;
+    if (why.code != KILN_FULL)
+        return why.code;
+    return kiln_fail(err, why.code,
+                     "%s: the filesystem of '%s' is full: make room there (bytes and inodes), or "
+                     "set another folder with --temp-dir",
+                     why.text, base);
 }
 
 /* Others than |user| may pass through too, which leads them to what only |user| may enter. */
@@ -106,31 +137,31 @@ static enum kiln_code let_in(const struct temp_root *root, struct kiln_err *err)
 enum kiln_code temp_root_open(const char *base, const struct worker_user *user,
                               struct temp_root *ret_root, struct kiln_err *err)
 {
-    enum kiln_code rc = folder_make_mode(base, temp_base_mode(user), err);
-    if (rc)
-        return kiln_while(err, "making the folder for temporary files");
+    if (folder_make_mode(base, temp_base_mode(user), err)) {
+        kiln_while(err, "making the folder for temporary files");
+        return advise(base, err);
+    }
     sweep(base);
     for (unsigned i = 0; i < TRIES_MOST; i++) {
         struct temp_root root = { .fd = -1, .user = *user };
         int length = snprintf(root.path, sizeof(root.path), "%s/" PREFIX "XXXXXX", base);
         if (length < 0 || (size_t)length >= sizeof(root.path))
             return kiln_fail(err, KILN_INVALID, "temp_dir '%s' is too long", base);
-        if (!mkdtemp(root.path))
-            return kiln_fail_errno(err, errno, "cannot make a temporary folder in '%s'", base);
-        root.fd = lock_folder(AT_FDCWD, root.path);
-        if (root.fd >= 0 && still_there(root.path, root.fd) && mark(&root)) {
-            rc = let_in(&root, err);
+        if (!mkdtemp(root.path)) {
+            kiln_fail_errno(err, errno, "cannot make a temporary folder in '%s'", base);
+            return advise(base, err);
+        }
+        if (claim(&root)) {
+            enum kiln_code rc = let_in(&root, err);
             if (rc)
                 temp_root_close(&root);
             else
                 *ret_root = root;
             return rc;
         }
-        if (root.fd >= 0)
-            close(root.fd);
-        rmdir(root.path); /* without its mark no sweep would take it */
     }
-    return kiln_fail(err, KILN_BUSY, "cannot lock a temporary folder in '%s'", base);
+    kiln_fail_errno(err, errno, "cannot lock and mark a temporary folder in '%s'", base);
+    return advise(base, err);
 }
 
 void temp_root_close(struct temp_root *root)

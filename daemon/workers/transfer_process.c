@@ -171,7 +171,10 @@ static void close_handles(struct transfer_process *p)
 static void say_death(struct transfer_process *p, int status, int number)
 {
     const char *name = number ? sigabbrev_np(number) : NULL;
-    if (status == WORKER_PROCESS_LOST)
+    if (status == WORKER_PROCESS_LOST && !is_launched(p))
+        kiln_fail(err_of(p), KILN_IO,
+                  "kiln-transfer ended while %s, with the kiln-launch that kept it", p->stage);
+    else if (status == WORKER_PROCESS_LOST)
         kiln_fail(err_of(p), KILN_IO,
                   "kiln-transfer was not started, or ended, by the service manager while %s: see "
                   "'journalctl -u \"kiln-transfer@*\"'",
@@ -364,7 +367,9 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
         folder = open(p->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     const struct worker_spawn spawn = { .program = o->program,
                                         .service = o->service,
-                                        .arguments = is_launched(p) ? launched : arguments,
+                                        .keeper = o->keeper,
+                                        .arguments =
+                                            is_launched(p) || o->keeper ? launched : arguments,
                                         .fd_3 = their_fd,
                                         .folder = folder };
     if (is_launched(p) && folder < 0)

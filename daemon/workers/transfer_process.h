@@ -31,7 +31,8 @@ struct transfer_process_options {
     struct loop *loop;       /* borrowed */
     struct lanes *lanes;     /* borrowed */
     const char *program;     /* borrowed */
-    const char *service;     /* borrowed: of the unit that starts it; "": a child of ours */
+    const char *service;     /* borrowed: of the unit that starts it; "": there is none */
+    struct keeper *keeper;   /* borrowed: of worker_spawn */
     struct worker_user user; /* whom it becomes or the unit names, and whose its folder is */
     unsigned disk_part;      /* as in transfer_job */
     uint64_t timeout_ms;     /* wall clock of one transfer */

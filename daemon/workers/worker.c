@@ -29,8 +29,6 @@ static void move(struct worker *w, enum worker_state to)
 {
     assert(worker_may_move(w->state, to));
     w->state = to;
-    if (to == WORKER_IDLE)
-        w->idle_since_ns = clock_monotonic_ns();
 }
 
 static void close_socket(struct worker *w)
@@ -83,10 +81,13 @@ static void finish(struct worker *w, enum compile_end end, const char *text,
     w->options->events.finished(w, task);
 }
 
+/* A process that had a client's source may be the source's by now: it is not asked to leave. */
 static void on_result(struct worker *w, const struct worker_result *result)
 {
     loop_timer_stop(&w->deadline);
-    if (w->jobs < w->options->limits.jobs) {
+    if (w->is_spent) {
+        kill_for(w, BLAME_RETIRED);
+    } else if (w->jobs < w->options->limits.jobs) {
         move(w, WORKER_IDLE);
     } else {
         move(w, WORKER_LEAVING);
@@ -220,6 +221,7 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
     const struct worker_spawn spawn = {
         .program = w->options->program,
         .service = w->options->service,
+        .keeper = w->options->keeper,
         .arguments = arguments,
         .fd_3 = their_fd,
         .folder = -1,
@@ -299,18 +301,15 @@ enum kiln_code worker_give(struct worker *w, struct compile_task *task, struct k
     }
     move(w, WORKER_BUSY);
     w->jobs++;
-    if (task->asker.kind != ASKER_KILND) {
-        w->is_bound = true;
-        w->bound_to = task->asker;
-    }
+    w->is_spent = task->job.origin == COMPILE_OF_CLIENT;
     w->task = task;
     w->started_ns = clock_monotonic_ns();
     if (task->job.toolchain.size > 0)
         remember_toolchain(w, task->job.toolchain);
-    w->time_ms = worker_time_ms(w->options, task->job.kind);
+    bool prepares = task == &w->preparation.task; /* others may wait for it */
+    w->time_ms = prepares ? WORKER_PROBE_LEAST_MS : worker_time_ms(w->options, task->job.kind);
     loop_timer_start(&w->deadline, w->time_ms, 0);
     return KILN_OK;
 }
 
-void worker_retire(struct worker *w) { kill_for(w, BLAME_RETIRED); }
 void worker_stop(struct worker *w) { kill_for(w, BLAME_STOPPED); }

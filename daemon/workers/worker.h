@@ -12,6 +12,7 @@
  * States and moves: worker_state.h.  What passes over the socket: engine/compile/worker_wire.h.
  */
 #include "daemon/loop/lanes.h"
+#include "daemon/workers/preparation.h"
 #include "daemon/workers/temp_folder.h"
 #include "daemon/workers/worker_process.h"
 #include "daemon/workers/worker_state.h"
@@ -23,7 +24,8 @@ struct worker;
 struct worker_events {
     /* |sandbox|: what confines it. */
     void (*ready)(struct worker *worker, const struct sandbox_report *sandbox);
-    /* The job's outcome is filled; the worker may take another when it is IDLE. */
+    /* The job's outcome is filled; the worker may take another when it is IDLE, which it never is
+     * again after a client's source. */
     void (*finished)(struct worker *worker, struct compile_task *task);
     /* The process is no more; |err| says why.  Comes before |finished| of a job that died with it.
      */
@@ -36,7 +38,8 @@ struct worker_options {
     struct lanes *lanes;          /* borrowed: removing temporary files may block */
     struct temp_root *temp;       /* borrowed */
     const char *program;          /* borrowed: path of kiln-compiler */
-    const char *service;          /* borrowed: of the unit that starts it; "": a child of ours */
+    const char *service;          /* borrowed: of the unit that starts it; "": there is none */
+    struct keeper *keeper;        /* borrowed: of worker_spawn */
     const char *outside;          /* borrowed: namespaces that it must not be in */
     bool require_sandbox;         /* one that lacks a layer is not used */
     struct process_limits limits; /* it sets them; limits.jobs: how many before it is replaced */
@@ -67,21 +70,20 @@ struct worker {
     struct task removal; /* of the temporary folder */
     enum worker_state state;
     enum worker_blame blame;
-    bool failed_to_start; /* worker_start returned an error: no events */
-    bool hung_up;         /* its end of the socket is closed: no more jobs for it */
-    int socket;           /* owned; -1 when closed */
-    unsigned jobs;        /* given so far */
-    bool is_bound;        /* to whose jobs alone it serves: */
-    struct compile_asker bound_to;
-    uint64_t idle_since_ns;
-    char toolchain[16];            /* the last job's: its libraries are loaded */
-    struct compile_task *task;     /* borrowed: the job in hand */
-    struct worker_files files;     /* owned while a job is in hand */
-    struct sandbox_report sandbox; /* once it said so */
-    uint64_t started_ns;           /* the job in hand */
-    uint64_t time_ms;              /* that it may take */
-    char temp[PATH_TEXT_MOST];     /* "": the unit has one */
-    struct worker *next;           /* its owner's list */
+    bool failed_to_start;                /* worker_start returned an error: no events */
+    bool hung_up;                        /* its end of the socket is closed: no more jobs for it */
+    int socket;                          /* owned; -1 when closed */
+    unsigned jobs;                       /* given so far */
+    bool is_spent;                       /* it has, or had, a client's source: its last job */
+    char toolchain[TOOLCHAIN_NAME_MOST]; /* the last job's: its libraries are loaded */
+    struct compile_task *task;           /* borrowed: the job in hand */
+    struct preparation preparation;      /* its owner's */
+    struct worker_files files;           /* owned while a job is in hand */
+    struct sandbox_report sandbox;       /* once it said so */
+    uint64_t started_ns;                 /* the job in hand */
+    uint64_t time_ms;                    /* that it may take */
+    char temp[PATH_TEXT_MOST];           /* "": the unit has one */
+    struct worker *next;                 /* its owner's list */
 };
 
 /* Compilers take seconds to load, whatever one kernel is allowed. */
@@ -99,7 +101,5 @@ KILN_MUST_CHECK enum kiln_code worker_start(const struct worker_options *options
 /* Only when IDLE.  On failure the worker is being killed and the job is still the caller's. */
 KILN_MUST_CHECK enum kiln_code worker_give(struct worker *worker, struct compile_task *task,
                                            struct kiln_err *err);
-/* Kills one that is IDLE, to make room for another. */
-void worker_retire(struct worker *worker);
 /* Kills it; a job in hand ends as COMPILE_UNAVAILABLE. */
 void worker_stop(struct worker *worker);

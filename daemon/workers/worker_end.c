@@ -53,10 +53,12 @@ static enum compile_end end_of(const struct worker *w, int status, int signal)
     return signal ? end_of_signal(w, signal) : COMPILE_CRASHED;
 }
 
-static void say_death(int status, int signal, char *text, size_t size)
+static void say_death(const struct worker *w, int status, int signal, char *text, size_t size)
 {
     const char *name = signal ? sigabbrev_np(signal) : NULL;
-    if (status == WORKER_PROCESS_LOST)
+    if (status == WORKER_PROCESS_LOST && !*w->options->service)
+        snprintf(text, size, "ended with the kiln-launch that kept it");
+    else if (status == WORKER_PROCESS_LOST)
         snprintf(text, size, "was not started, or ended, by the service manager (see the journal)");
     else if (status == LOOP_PROCESS_UNKNOWN)
         snprintf(text, size, "ended (how, another part of this program was told)");
@@ -92,7 +94,7 @@ static void say_end(const struct worker *w, enum compile_end end, int status, in
     else if (w->blame == BLAME_CLOSED && signal == SIGKILL)
         snprintf(text, size, "hung up in the middle of the job");
     else
-        say_death(status, signal, text, size);
+        say_death(w, status, signal, text, size);
 }
 
 enum compile_end worker_end_of_job(const struct worker *w, int status, int signal, char *text,
@@ -130,7 +132,7 @@ static void say_lack(const struct sandbox_report *sandbox, struct kiln_err *ret_
 void worker_end_text(const struct worker *w, int status, int signal, struct kiln_err *ret_err)
 {
     char how[160];
-    say_death(status, signal, how, sizeof(how));
+    say_death(w, status, signal, how, sizeof(how));
     if (w->blame == BLAME_UNCONFINED)
         say_lack(&w->sandbox, ret_err);
     else if (w->blame == BLAME_SLOW_START)

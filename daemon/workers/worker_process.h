@@ -2,8 +2,10 @@
 #pragma once
 
 /*
- * The process of a worker: a child of ours, or one that a unit of the service manager's starts for
- * us (kiln-launch), as the user, in the control group and with the rights that the unit names.
+ * The process of a worker: a child of ours; or one that a unit of the service manager's starts for
+ * us (kiln-launch), as the user, in the control group and with the rights that the unit names; or,
+ * where our process is somebody else's, one of a kiln-launch that is nobody's child (keeper.h): who
+ * waits for all children of this process does not wait for ours.
  *
  * Ownership  embedded in its owner, which may be freed once all its handles have closed
  * Threading  the loop's thread; |exited| never comes from within a call
@@ -11,17 +13,19 @@
 #include "daemon/loop/process.h"
 #include "daemon/loop/timer.h"
 #include "daemon/loop/watch.h"
+#include "daemon/workers/keeper.h"
 #include "daemon/workers/process_words.h"
 
-/* In place of an exit status: the service manager did not start it, or ended its unit. */
+/* In place of an exit status: the service manager did not start it, or ended its unit; or its
+ * keeper is gone. */
 #define WORKER_PROCESS_LOST (-1)
 
 struct worker_process {
     struct loop_process child;
-    struct process_words words; /* of a child; the unit of others says where theirs go */
+    struct process_words words; /* but of a unit's, which says where they go */
     struct loop_watch watch;    /* of |control| */
     struct loop_timer lost;     /* after a kill that nobody answers */
-    bool launched;              /* by a service, not by us */
+    bool launched;              /* by kiln-launch, not by us */
     uint64_t lost_ms;
     int control; /* owned, of one that is launched */
     uid_t uid;   /* whom one that is launched runs as, once it said so; else -1 */
@@ -30,8 +34,9 @@ struct worker_process {
 };
 
 struct worker_spawn {
-    const char *program; /* of a child; the unit names that of the others */
-    const char *service; /* path of the unit's socket; "": a child */
+    const char *program;   /* of a child; the unit names that of the others */
+    const char *service;   /* path of the unit's socket; "": there is none */
+    struct keeper *keeper; /* borrowed: starts one that is no child of ours; NULL: it is */
     /* NULL-terminated, with the program's name first, which outlives the process. */
     const char *const *arguments;
     int fd_3;         /* borrowed: becomes the process's descriptor 3 */

@@ -6,6 +6,7 @@
  *
  *   STARTING --ready--> IDLE --job--> BUSY --result--> IDLE
  *                                     BUSY --last result--> LEAVING    its share of jobs is done
+ *                                     BUSY --result--> KILLED          of a client's source
  *   STARTING | IDLE | BUSY | LEAVING --kill--> KILLED    too late, talked nonsense, pool stops
  *   any --exit--> GONE
  */

@@ -6,7 +6,7 @@
 # Usage: build_kernels.sh PROGRAMS KILN_EMBED OUT PROBLEMS TARGET ID [MIOPEN_FILE...]
 #   PROGRAMS     folder with kilnd and kilnctl
 #   TARGET       gfx90a, sm_90, ...; "opencl": this host's OpenCL device, whose name goes into OUT.name
-#   ID           database id that records are looked up by; "-": none
+#   ID           database id of the devices that it is for, by which records are looked up, too
 #   MIOPEN_FILE  FindDb and PerfDb that choose solvers, as they will where the program runs
 set -eu
 programs=$1 embed=$2 out=$3 problems=$4 target=$5 id=$6
@@ -55,6 +55,5 @@ if [ "$target" = opencl ]; then
     printf '%s.kpkg\n' "$id" >"$out.name"
 fi
 set -- --target "$target" --problems "$problems" --format kiln --output "$work/built.kpkg"
-[ "$id" = - ] && id=${target%%:*}
-ctl pkg build "$@" --db-id "$id" >&2
+ctl pkg build "$@" --db-id "$id" >&2 || fail "not all of '$problems' can be built for $target: see above"
 "$embed" package "$work/built.kpkg" "$out"

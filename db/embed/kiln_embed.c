@@ -91,35 +91,43 @@ static enum kiln_code read_name(const char *file, char name[NAME_MOST], struct k
 /* ---- index ---- */
 
 struct import_notes {
-    const char *name;
-    uint64_t bad;
+    uint64_t bad, first;
+    char why[256]; /* the first is bad */
 };
 
-/* The first is told: what kilnd leaves out is left out here as well. */
 static void on_bad(void *context, uint64_t line, const char *why)
 {
     struct import_notes *notes = context;
-    if (notes->bad++ == 0)
-        fprintf(stderr, "kiln-embed: %s, line %" PRIu64 ": %s\n", notes->name, line, why);
+    if (notes->bad++ > 0)
+        return;
+    notes->first = line;
+    snprintf(notes->why, sizeof(notes->why), "%s", why);
+}
+
+/* kilnd leaves out what is bad, and says so; what is built in cannot be looked after later. */
+static enum kiln_code judge(const struct import_notes *notes, const char *name,
+                            struct kiln_err *err)
+{
+    if (notes->bad == 0)
+        return KILN_OK;
+    return kiln_fail(err, KILN_CORRUPT, "%s, line %" PRIu64 ": %s (%" PRIu64 " in all are bad)",
+                     name, notes->first, notes->why, notes->bad);
 }
 
 static enum kiln_code run_import(struct tuning *tuning, const struct tuning_import *import,
                                  struct kiln_err *err)
 {
     KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
-    struct import_notes notes = { .name = import->source_name };
+    struct import_notes notes = { .bad = 0 };
     const struct tuning_job_events events = { .bad = on_bad, .context = &notes };
     enum kiln_code rc = tuning_job_import(tuning, import, &job, err);
     if (!rc)
         rc = tuning_job_work(job, &events, err);
-    if (rc)
-        return rc;
-    while (!tuning_job_take(tuning, job)) {
+    if (!rc)
+        rc = judge(&notes, import->source_name, err);
+    while (!rc && !tuning_job_take(tuning, job)) {
     }
-    if (notes.bad > 0)
-        fprintf(stderr, "kiln-embed: %s: %" PRIu64 " lines or rows are no records\n", notes.name,
-                notes.bad);
-    return KILN_OK;
+    return rc;
 }
 
 struct found_index {

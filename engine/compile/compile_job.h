@@ -21,12 +21,20 @@ enum compile_kind {
     COMPILE_DESCRIBE, /* which toolchains are here? the object is JSON (compile/toolchain.h) */
 };
 
+/* Who chose what the compiler will read.  A source can take over the process that compiles it: of
+ * one that came from outside nothing may come after it. */
+enum compile_origin {
+    COMPILE_OF_CLIENT, /* source, headers or options came from outside */
+    COMPILE_OF_KILN,   /* a source that is built in; options that are numbers, which were checked */
+};
+
 struct compile_job {
     enum compile_kind kind;
-    struct bytes toolchain; /* name: "hiprtc", "clang", "nvrtc", "opencl"; unused by DESCRIBE */
-    struct bytes target;    /* canonical text */
-    struct bytes program;   /* "ConvDirectNaive.cl" */
-    struct bytes options;   /* already through the allow-list and canonical */
+    enum compile_origin origin; /* not told to the compiler */
+    struct bytes toolchain;     /* name: "hiprtc", "clang", "nvrtc", "opencl"; unused by DESCRIBE */
+    struct bytes target;        /* canonical text */
+    struct bytes program;       /* "ConvDirectNaive.cl" */
+    struct bytes options;       /* already through the allow-list and canonical */
     struct bytes source;
     uint32_t header_count;
     struct bytes headers; /* header_count x message_header */

@@ -43,7 +43,7 @@ static void add_fixed(struct arguments *a, const struct clang *c, const struct t
         "-O3",
         "-std=c++17",
         "-DKILN_HIP=1",
-        "-I./" SCRATCH_HEADERS,
+        ("-I./" SCRATCH_HEADERS),
     };
     arguments_add(a, "%s", c->path);
     for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)

@@ -15,6 +15,7 @@ struct rtc {
     const struct rtc_kind *kind; /* borrowed */
     struct rtc_library library;
     char path[256];
+    bool has_compiled; /* so it has opened all its libraries */
 };
 
 struct rtc_headers { /* terminated copies; NULL-terminated arrays are not needed */
@@ -123,13 +124,15 @@ enum compile_end rtc_compile(struct compiler *compiler, const struct compile_job
                              const struct target *target, struct buffer *ret_object,
                              struct kiln_err *err)
 {
-    const struct rtc *rtc = (const struct rtc *)compiler;
+    struct rtc *rtc = (struct rtc *)compiler;
     ARGUMENTS_AUTO struct arguments options = { 0 };
     __attribute__((cleanup(headers_done))) struct rtc_headers headers = { .count = 0 };
     rtc->kind->add_options(&options, job, target);
     if (options.failed || !headers_copy(job, &headers))
         return no_memory(err);
-    return compile(&rtc->library, job, &options, &headers, ret_object, err);
+    enum compile_end end = compile(&rtc->library, job, &options, &headers, ret_object, err);
+    rtc->has_compiled |= end == COMPILE_DONE;
+    return end;
 }
 
 /* ---- which one is here ---- */
@@ -154,7 +157,8 @@ enum kiln_code rtc_describe(struct compiler *compiler, struct toolchain *ret_too
     struct rtc *rtc = (struct rtc *)compiler;
     struct identity id;
     int major = 0, minor = 0;
-    load_everything(rtc);
+    if (!rtc->has_compiled)
+        load_everything(rtc);
     rtc->library.version(&major, &minor);
     snprintf(ret_toolchain->version, sizeof(ret_toolchain->version), "%s %d.%d", rtc->kind->what,
              major, minor);

@@ -112,6 +112,13 @@ static bool is_taken(const struct worker *w, const struct compiler_ops *ops)
     return false;
 }
 
+/* What the wrong compiler said. */
+static void forget_log(int log_fd)
+{
+    if (ftruncate(log_fd, 0) == 0)
+        lseek(log_fd, 0, SEEK_SET);
+}
+
 static bool hand_down(int fd) { return fcntl(fd, F_SETFD, 0) == 0; }
 
 /* Behind those that are there; the last place stays free for the end. */
@@ -138,6 +145,7 @@ static enum compile_end start_afresh(const struct worker *w, const struct job_fi
     snprintf(numbers, sizeof(numbers), "%d,%d,%d", files->job_fd, files->object_fd, files->log_fd);
     add_argument(arguments, "--limits", w->options->limits);
     add_argument(arguments, "--user", w->options->user);
+    forget_log(files->log_fd);
     direct_output(w->own_out, w->own_err);
     /* By this path: the user that we became may not enter the folders of the real one. */
     if (hand_down(w->options->socket_fd) && hand_down(files->job_fd) &&
@@ -173,14 +181,19 @@ static enum kiln_code identify(struct worker *w, size_t place, struct kiln_err *
     return KILN_OK;
 }
 
+static bool any_will_do(const struct compile_job *job)
+{
+    static const struct digest any;
+    return digest_equal(&job->toolchain_id, &any);
+}
+
 /* A library that was upgraded stays as it was in a process that has it loaded: that process starts
  * afresh.  When even the new one is not what the daemon knows of, the daemon must ask again. */
 static enum compile_end check_identity(struct worker *w, const struct job_files *files,
                                        const struct compile_job *job, size_t place,
                                        struct kiln_err *err)
 {
-    static const struct digest any;
-    if (digest_equal(&job->toolchain_id, &any))
+    if (any_will_do(job))
         return COMPILE_DONE;
     if (identify(w, place, err))
         return COMPILE_UNAVAILABLE;
@@ -217,6 +230,45 @@ static void point_to_log(const struct compile_job *job, int log_fd, struct kiln_
         snprintf(err->text + used, sizeof(err->text) - used, ": see the log");
 }
 
+static enum compile_end compile_with(struct compiler *compiler, const struct job_files *files,
+                                     const struct compile_job *job, const struct target *target,
+                                     struct buffer *object, struct kiln_err *err)
+{
+    const struct compile_job probe = compiler_probe_job(compiler->ops->family);
+    enum compile_end end = compiler->ops->compile(
+        compiler, job->kind == COMPILE_PROBE ? &probe : job, target, object, err);
+    if (end == COMPILE_REFUSED || end == COMPILE_CRASHED)
+        point_to_log(job, files->log_fd, err);
+    if (end == COMPILE_DONE && code_object_check(buffer_view(object), target, err))
+        return COMPILE_REFUSED;
+    return end;
+}
+
+/* Which compiler it is can be told once its libraries are open.  The first job of a process opens
+ * them, so there it is told afterwards: before, it would cost a compile for that alone. */
+static enum compile_end compile_checked(struct worker *w, const struct job_files *files,
+                                        const struct compile_job *job, const struct target *target,
+                                        struct buffer *object, struct kiln_err *err)
+{
+    size_t place = place_of(compiler_find(job->toolchain));
+    enum compile_end known = COMPILE_DONE;
+    bool is_first = !w->identified[place];
+    if (!is_first)
+        known = check_identity(w, files, job, place, err);
+    if (known != COMPILE_DONE)
+        return known;
+    enum compile_end end = compile_with(w->opened[place], files, job, target, object, err);
+    if (!is_first || (end != COMPILE_DONE && end != COMPILE_REFUSED && end != COMPILE_CRASHED))
+        return end; /* short of memory or time, which looking takes, too */
+    struct kiln_err other = KILN_ERR_INIT;
+    known = check_identity(w, files, job, place, &other);
+    if (known == COMPILE_OUTDATED || (known != COMPILE_DONE && end == COMPILE_DONE)) {
+        *err = other;
+        return known;
+    }
+    return end;
+}
+
 static enum compile_end compile(struct worker *w, const struct job_files *files,
                                 const struct compile_job *job, struct buffer *object,
                                 struct kiln_err *err)
@@ -231,20 +283,9 @@ static enum compile_end compile(struct worker *w, const struct job_files *files,
         return COMPILE_REFUSED;
     if (is_taken(w, ops))
         return start_afresh(w, files, err);
-    size_t place = place_of(ops);
-    if (open_compiler(w, place, err))
+    if (open_compiler(w, place_of(ops), err))
         return COMPILE_UNAVAILABLE;
-    enum compile_end end = check_identity(w, files, job, place, err);
-    if (end != COMPILE_DONE)
-        return end;
-    struct compile_job probe = compiler_probe_job(ops->family);
-    end = ops->compile(w->opened[place], job->kind == COMPILE_PROBE ? &probe : job, &target, object,
-                       err);
-    if (end == COMPILE_REFUSED || end == COMPILE_CRASHED)
-        point_to_log(job, files->log_fd, err);
-    if (end == COMPILE_DONE && code_object_check(buffer_view(object), &target, err))
-        return COMPILE_REFUSED;
-    return end;
+    return compile_checked(w, files, job, &target, object, err);
 }
 
 static enum compile_end write_object(const struct buffer *object, int object_fd,

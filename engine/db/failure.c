@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 struct meaning {
     enum kiln_code code;
@@ -13,8 +14,10 @@ static const struct meaning damaged = { KILN_CORRUPT, "the file is damaged" };
 static const struct meaning no_room = { KILN_FULL,
                                         "free disk space, set a smaller limit or another folder" };
 static const struct meaning held = { KILN_BUSY, "another process holds it, try again" };
-static const struct meaning forbidden = { KILN_DENIED,
-                                          "check owner and permissions of file and folder" };
+static const struct meaning forbidden = {
+    KILN_DENIED, "check owner and permissions of file and folder, and that "
+                 "its filesystem may be written to"
+};
 static const struct meaning memory = { KILN_NO_MEMORY, "try again" };
 static const struct meaning medium = { KILN_IO, "check the disk, or set another folder" };
 
@@ -71,12 +74,23 @@ static int errno_of(const struct db *db, int rc)
     return errnum;
 }
 
+/* SQLite says the same of a file that may not be written to and of a filesystem. */
+static bool is_on_read_only(const struct db *db)
+{
+    struct statvfs seen;
+    return statvfs(db->path, &seen) == 0 && (seen.f_flag & ST_RDONLY);
+}
+
 enum kiln_code db_fail(const struct db *db, int rc, const char *doing, struct kiln_err *err)
 {
     int errnum = errno_of(db, rc);
     const struct meaning *m = meaning_of(rc, errnum);
     const char *why = db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(rc);
     bool system = ((rc & 0xff) == SQLITE_IOERR || (rc & 0xff) == SQLITE_CANTOPEN) && errnum;
+    if ((rc & 0xff) == SQLITE_READONLY && is_on_read_only(db)) {
+        errnum = EROFS;
+        system = true;
+    }
     return kiln_fail(err, m->code, "cannot %s '%s': %s%s%s; %s", doing, db->path, why,
                      system ? ": " : "", system ? strerror(errnum) : "", m->advice);
 }

@@ -31,20 +31,8 @@ struct task {
     struct task *next; /* for the executor's queue */
 };
 
-/* For whom a compile is.  A source that takes over its compiler could falsify, or read, what comes
- * to that process next: so no process serves two of them. */
-struct compile_asker {
-    enum asker_kind {
-        ASKER_ANYBODY, /* whom the kernel cannot name: no two are known to be the same */
-        ASKER_USER,
-        ASKER_KILND, /* its own sources, which do no harm: any process that served nobody else */
-    } kind;
-    uid_t uid; /* of ASKER_USER */
-};
-
 struct compile_task {
     struct compile_job job;
-    struct compile_asker asker;
     struct compile_outcome outcome; /* filled before done; taken or finished by the engine */
     void (*done)(struct compile_task *task);
     struct compile_task *next; /* for the executor's queue */

@@ -292,11 +292,15 @@ static void forget_replaced(struct arrival *a)
 static void finish_import(struct arrival *a)
 {
     a->engine->stats.evictions += json_get_u64(a->answer, "evicted", 0);
-    /* Everyone's may be hot under the key of each user who asked for it, a version's under the
-     * plain id as long as there was no other. */
-    if ((json_get_bool(a->question, "for_all", false) || json_get(a->question, "version")) &&
-        json_get_u64(a->answer, "imported", 0) > 0)
+    if (json_get_u64(a->answer, "imported", 0) == 0)
+        return;
+    /* Everyone's may be hot under the key of each user who asked for it.  What is one user's
+     * changes what his names lead to alone: a plain id finds the only version, and none beside
+     * another. */
+    if (json_get_bool(a->question, "for_all", false))
         engine_forget_hot(a->engine);
+    else
+        engine_forget_hot_of(a->engine, a->uid);
 }
 
 static const struct arrival_kind import_kind = {

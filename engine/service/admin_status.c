@@ -160,9 +160,11 @@ enum kiln_code handle_config(struct engine *e, struct caller *caller,
     enum kiln_code rc = admin_read(header, body, admin_no_members, &question, err);
     if (rc)
         return rc;
-    if (!e->host)
-        return kiln_fail(err, KILN_UNSUPPORTED, "there is no configuration in this process");
-    KILN_AUTO(json) struct json *config = e->host->config(e->host);
+    KILN_AUTO(json) struct json *config = e->host ? e->host->config(e->host) : NULL;
+    if (!config)
+        return kiln_fail(
+            err, KILN_UNSUPPORTED,
+            "this is a job that serves itself: kilnd's configuration is not read here");
     admin_send(e, caller, header->request_id, config, 0);
     return KILN_OK;
 }

@@ -240,7 +240,9 @@ static enum kiln_code check_question(struct engine *e, const struct caller *call
                                      struct kiln_err *err)
 {
     if (!e->executor->ops->transfer)
-        return kiln_fail(err, KILN_UNSUPPORTED, "this kiln cannot fetch packages");
+        return kiln_fail(
+            err, KILN_UNSUPPORTED,
+            "this process keeps all in memory: packages and caches cannot be brought in");
     if (e->draining)
         return kiln_fail(err, KILN_UNAVAILABLE, STOPPING);
     enum kiln_code rc = check_room(e, caller, err);

@@ -56,9 +56,9 @@ struct build {
     struct build_item **order; /* owned: each kernel once, as the package has them */
     size_t count;
     uid_t uid;
-    bool is_admin, is_anonymous; /* who asked */
-    uint64_t charged;            /* bytes: to its user's budget */
-    size_t charged_items;        /* of them, kernels */
+    bool is_admin;        /* who asked */
+    uint64_t charged;     /* bytes: to its user's budget */
+    size_t charged_items; /* of them, kernels */
     size_t begun, ended, failed;
     size_t ready;             /* of order: all before it have ended */
     size_t written, step_end; /* all before are written, and are when the step is done */

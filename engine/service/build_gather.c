@@ -77,10 +77,8 @@ static void begin_item(struct build *b, struct build_item *item)
     PROGRAM_JOB_AUTO struct program_job p = { 0 };
     struct fetch_result result = { .err = KILN_ERR_INIT };
     b->under_way++;
-    item->ticket = (struct fetch_ticket){ .uid = b->uid,
-                                          .is_anonymous = b->is_anonymous,
-                                          .priority = PRIORITY_PREFETCH,
-                                          .ready = item_ready };
+    item->ticket =
+        (struct fetch_ticket){ .uid = b->uid, .priority = PRIORITY_PREFETCH, .ready = item_ready };
     if (program_job_make(item->program, &b->target, &b->toolchain, &p, &result.err)) {
         take_result(item, &result);
         return;

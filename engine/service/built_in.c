@@ -38,6 +38,7 @@ enum kiln_code built_in_check_request(const struct engine *e, unsigned type, con
 /* ---- what is missing ---- */
 
 #define NAMES_MOST 160 /* letters of a sentence */
+#define WAY_MOST 260
 
 static void add_name(char names[NAMES_MOST], const char *name)
 {
@@ -59,28 +60,46 @@ static void name_built_in(struct engine *e, char names[NAMES_MOST])
         add_name(names, "nothing");
 }
 
+/* |why|: it could not be compiled, either.  Empty: it was not to be. */
+static void say_what_to_do(char text[WAY_MOST], const char *why)
+{
+    if (why[0])
+        snprintf(text, WAY_MOST, "build it anew; nor is it compiled here: %.180s", why);
+    else
+        snprintf(text, WAY_MOST, "build it anew, or set KILN_EMBED_COMPILE=on where a compiler is");
+}
+
 void built_in_explain(struct engine *e, const struct built_in_wish *wish, struct kiln_err *err)
 {
-    char names[NAMES_MOST], key[PROBLEM_KEY_MOST];
+    char names[NAMES_MOST], key[PROBLEM_KEY_MOST], way[WAY_MOST];
     const struct kiln_err why = *err;
     if (!e->data)
         return;
-    bool is_lasting = e->executor->ops->compile_slots(e->executor) == 0;
+    bool is_off = e->executor->ops->compile_slots(e->executor) == 0;
+    bool is_lasting = is_off || why.code == KILN_UNAVAILABLE; /* there is no compiler to start */
+    enum kiln_code code = is_lasting ? KILN_NOT_FOUND : why.code;
+    bool covers = package_set_covers(e->packages, bytes_of_text(wish->database_id));
     find_key_write(wish->problem, key);
-    if (package_set_covers(e->packages, bytes_of_text(wish->database_id))) {
-        kiln_fail(err, is_lasting ? KILN_NOT_FOUND : why.code,
+    say_what_to_do(way, is_off ? "" : why.text);
+    if (covers && wish->has_named_solver) {
+        kiln_fail(err, code,
+                  "its kernels for %.120s are not built into this program for %s, as those of the "
+                  "solver that is chosen for a problem named in KILN_EMBED_PROBLEMS would be",
+                  key, wish->database_id);
+        return;
+    }
+    if (covers) {
+        kiln_fail(err, code,
                   "the kernels of %.120s are not built into this program for %s: name the problem "
-                  "in KILN_EMBED_PROBLEMS and build it anew, or set KILN_EMBED_COMPILE=on where a "
-                  "compiler is (%.100s)",
-                  key, wish->database_id, why.text);
+                  "in KILN_EMBED_PROBLEMS and %s",
+                  key, wish->database_id, way);
         return;
     }
     name_built_in(e, names);
     kiln_fail(err, is_lasting ? KILN_UNSUPPORTED : why.code,
-              "nothing is built into this program for %s (%.40s), so not the kernels of %.100s; "
-              "built in: %s. Name the device in KILN_DEVICE_TARGETS and build it anew, or set "
-              "KILN_EMBED_COMPILE=on where a compiler is (%.100s)",
-              wish->database_id, wish->target->text, key, names, why.text);
+              "nothing is built into this program for %s (%.40s), so not the kernels of %.80s; "
+              "built in: %.80s. Name the device in KILN_DEVICE_TARGETS and %s",
+              wish->database_id, wish->target->text, key, names, way);
 }
 
 /* ---- each item's digest, once ---- */

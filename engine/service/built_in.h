@@ -18,6 +18,7 @@ struct built_in_wish { /* what a plan was asked for; borrowed */
     const struct problem *problem;
     const struct target *target;
     const char *database_id;
+    bool has_named_solver; /* it is not the one that was chosen when the program was built */
 };
 /* |err| says why no plan can be given, with KILN_NOT_FOUND or a code of no compiler; where data is
  * built in it becomes a sentence that names problem, device and what to do. */

@@ -25,7 +25,6 @@ struct fetch_result {
 
 struct fetch_ticket {
     uid_t uid;
-    bool is_anonymous; /* as the caller's */
     enum priority priority;
     uint64_t batch; /* its number: what one batch asks for twice is booked once; 0: of none */
     /* Never from within the call that took the ticket. */

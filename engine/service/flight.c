@@ -59,7 +59,6 @@ struct flight *flight_create(struct engine *e, const struct digest *asked,
     f->engine = e;
     f->asked = *asked;
     f->uid = asker->uid;
-    f->is_anonymous = asker->is_anonymous;
     f->reader.uid = (uint32_t)asker->uid;
     f->err = KILN_ERR_INIT;
     f->order.task.outcome = COMPILE_OUTCOME_INIT;

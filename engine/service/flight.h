@@ -30,7 +30,6 @@ struct flight {
     struct digest shared_key;
     struct fetch_ticket *tickets; /* borrowed list */
     uid_t uid;                    /* who asked first */
-    bool is_anonymous;            /* likewise */
     struct kernel_reader reader;  /* for whom the store is looked into: |uid|, as a rule */
     /* Filled on a lane. */
     struct object *object; /* owned reference */

@@ -111,9 +111,6 @@ enum kiln_code flight_submit(struct flight *f, struct kiln_err *err)
 {
     f->stage = QUEUED;
     f->order.task.job = f->source->job;
-    f->order.task.asker =
-        (struct compile_asker){ .kind = f->is_anonymous ? ASKER_ANYBODY : ASKER_USER,
-                                .uid = f->uid };
     f->order.uid = f->uid;
     f->order.priority = wanted_priority(f);
     f->order.done = compile_done;

@@ -151,6 +151,10 @@ void flight_deliver_object(struct flight *f, enum tier tier)
     };
     if (tier != TIER_COMPILED)
         flight_label_object(f);
+    if (f->has_shared_key && !f->object->is_private) { /* the key of a name is one user's */
+        f->object->is_named = true;
+        f->object->owner = (uint32_t)f->uid;
+    }
     keep_hot(f, &f->asked);
     if (f->is_shared)
         recency_touch(f->engine, &f->shared_key);

@@ -30,6 +30,7 @@ enum kiln_code program_job_make(const struct solution_program *program, const st
     }
     p->job = (struct compile_job){
         .kind = COMPILE_KERNEL,
+        .origin = COMPILE_OF_KILN,
         .toolchain = bytes_of_text(tc->name),
         .target = bytes_of_text(target->text),
         .program = bytes_of_text(program->name),

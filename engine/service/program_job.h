@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * A solver's program as a job for a compiler: options in canonical order, headers gathered.
+ * A solver's program as a job for a compiler: options in canonical order, headers gathered.  All a
+ * client has a say in is numbers (of the problem, of a perf config), and a target that was parsed.
  *
  * Ownership  the job's views point into the program (static data) and into this; program_job_done
  * Threading  plain values

@@ -98,7 +98,6 @@ enum kiln_code handle_package_build(struct engine *e, struct caller *caller,
     if (!b)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request");
     b->is_admin = caller->role == ROLE_ADMIN;
-    b->is_anonymous = caller->is_anonymous;
     buffer_init(&b->problems, PROBLEMS_MOST * PROBLEM_WIRE_SIZE);
     rc = admin_read(header, body, build_members, &b->question, err);
     if (!rc && caller->file_count != 1)

@@ -222,6 +222,7 @@ static enum kiln_code read_source(struct engine *e, uid_t uid, struct bytes body
     if (rc)
         return rc;
     w->job.kind = COMPILE_KERNEL;
+    w->job.origin = COMPILE_OF_CLIENT;
     w->job.toolchain = bytes_of_text(w->want.tc->name);
     w->job.target = bytes_of_text(w->target.text);
     w->job.program = m.program;
@@ -292,7 +293,6 @@ static bool begin(struct engine *e, const struct wanted *w, struct item *item,
         return true;
     }
     item->ticket.uid = caller->uid;
-    item->ticket.is_anonymous = caller->is_anonymous;
     item->ticket.priority = w->priority;
     item->ticket.ready = item_ready;
     return fetch_begin(e, &w->want, &item->ticket, ret_result);

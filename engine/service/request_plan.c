@@ -33,7 +33,7 @@ struct plan_request {
     struct target target;
     struct plan_ids ids;
     bool use_packages; /* some may have kernels for it by name */
-    bool no_cache;
+    bool no_cache, has_named_solver;
     struct kiln_err why_not_compile; /* code not OK: no compiler here can do it */
     uint32_t remaining;
     struct part parts[LIMIT_PLAN_KERNELS];
@@ -150,7 +150,8 @@ static void explain(struct engine *e, const struct plan_request *rq, struct kiln
 {
     const struct built_in_wish wish = { .problem = &rq->problem,
                                         .target = &rq->target,
-                                        .database_id = rq->ids.package };
+                                        .database_id = rq->ids.package,
+                                        .has_named_solver = rq->has_named_solver };
     built_in_explain(e, &wish, err);
 }
 
@@ -246,7 +247,6 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
         return rc;
     part->request = rq;
     part->ticket.uid = rq->waiter.caller->uid;
-    part->ticket.is_anonymous = rq->waiter.caller->is_anonymous;
     part->ticket.priority = rq->priority;
     part->ticket.ready = part_ready;
     struct fetch_result result;
@@ -316,6 +316,7 @@ static enum kiln_code check_plan(struct engine *e, const struct caller *caller,
         rc = plan_ids_check(&rq->target, &rq->ids, err);
     if (rc)
         return rc;
+    rq->has_named_solver = m->solver.size > 0;
     enum kiln_code without = choose_toolchain(e, uid, m, rq, &no_toolchain);
     if (without != KILN_BUSY)
         rc = choose_solver(e, uid, m, rq, err);

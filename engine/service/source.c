@@ -35,6 +35,7 @@ enum kiln_code source_copy(struct engine *e, uid_t uid, const struct compile_job
     s->size = size;
     s->job = (struct compile_job){
         .kind = COMPILE_KERNEL,
+        .origin = job->origin,
         .toolchain = copy_text(&at, job->toolchain),
         .target = copy_text(&at, job->target),
         .program = copy_text(&at, job->program),

@@ -24,7 +24,7 @@ void engine_hot_forgotten(struct engine *e)
 
 void engine_forget_hot_of(struct engine *e, uid_t uid)
 {
-    hot_set_remove_private(e->hot, (uint32_t)uid);
+    hot_set_remove_of(e->hot, (uint32_t)uid);
     engine_hot_forgotten(e);
 }
 

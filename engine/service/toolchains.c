@@ -129,9 +129,9 @@ static enum kiln_code start(struct engine *e, struct probe *p, enum compile_kind
     p->engine = e;
     p->order.priority = PRIORITY_INTERACTIVE;
     p->order.done = done;
-    p->order.task.asker.kind = ASKER_KILND;
     p->order.task.job = (struct compile_job){
         .kind = kind,
+        .origin = COMPILE_OF_KILN,
         .toolchain = bytes_of_text(p->tc.name),
         .target = bytes_of_text(p->target.text),
     };

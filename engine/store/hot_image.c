@@ -17,8 +17,9 @@
  *
  * Nothing follows.  A change of any of it is another version.
  */
-#define VERSION 1u
+#define VERSION 2u
 #define FLAG_PRIVATE 1u
+#define FLAG_NAMED 2u
 static const char magic[8] = "kilnhot";
 
 /* Several keys lead to one object, none to a thousand of them. */
@@ -69,7 +70,7 @@ static void put_objects(const struct writer *w, const struct hot_image_books *bo
         buffer_put(out, o->digest.bytes, DIGEST_SIZE);
         buffer_put_u64(out, o->size);
         buffer_put_u64(out, o->compile_ns);
-        buffer_put_u32(out, o->is_private ? FLAG_PRIVATE : 0);
+        buffer_put_u32(out, (o->is_private ? FLAG_PRIVATE : 0) | (o->is_named ? FLAG_NAMED : 0));
         buffer_put_u32(out, o->owner);
         const struct object_origin *made_of = books->look_up(books->context, o);
         buffer_put_sized(out, bytes_of_text(made_of->target));
@@ -230,7 +231,8 @@ static enum kiln_code check_all(struct reader r, const struct header *h, struct 
 static bool is_sound(int fd, const struct entry *e)
 {
     struct stat seen;
-    return e->size > 0 && e->size <= LIMIT_CODE_OBJECT && (e->flags & ~FLAG_PRIVATE) == 0 &&
+    return e->size > 0 && e->size <= LIMIT_CODE_OBJECT &&
+           (e->flags & ~(FLAG_PRIVATE | FLAG_NAMED)) == 0 &&
            e->target.size < sizeof(((struct object_origin *)0)->target) &&
            e->program.size < sizeof(((struct object_origin *)0)->program) && fs_is_sealed(fd) &&
            fstat(fd, &seen) == 0 && (uint64_t)seen.st_size == e->size;
@@ -260,6 +262,7 @@ static struct object *read_object(struct reader *r, const struct hot_image_books
     if (object_from_kept(taken, e.size, &e.digest, e.compile_ns, &object, &ignored))
         return NULL;
     object->is_private = e.flags & FLAG_PRIVATE;
+    object->is_named = e.flags & FLAG_NAMED;
     object->owner = e.owner;
     note_origin(books, object, &e);
     return object;

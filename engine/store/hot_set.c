@@ -158,12 +158,12 @@ void hot_set_clear(struct hot_set *set)
         drop(set, find(set, &set->newest->key));
 }
 
-void hot_set_remove_private(struct hot_set *set, uint32_t owner)
+void hot_set_remove_of(struct hot_set *set, uint32_t owner)
 {
     struct entry *older;
     for (struct entry *e = set->newest; e; e = older) {
         older = e->older;
-        if (e->object->is_private && e->object->owner == owner)
+        if ((e->object->is_private || e->object->is_named) && e->object->owner == owner)
             drop(set, find(set, &e->key));
     }
 }

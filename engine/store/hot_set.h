@@ -30,8 +30,8 @@ struct object *hot_set_find(struct hot_set *set, const struct digest *key);
 void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object);
 void hot_set_remove(struct hot_set *set, const struct digest *key);
 void hot_set_clear(struct hot_set *set);
-/* Those that only |owner|, a uid, may have. */
-void hot_set_remove_private(struct hot_set *set, uint32_t owner);
+/* Those that only |owner|, a uid, may have, and everyone's under names that he asked for. */
+void hot_set_remove_of(struct hot_set *set, uint32_t owner);
 /* Other limits from now on; what they have no room for goes. */
 void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *options);
 /* All that it holds, the most recently used first, until |use| says false. */

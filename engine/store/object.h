@@ -34,6 +34,7 @@ struct object {
     uint64_t compile_ns;  /* what it cost to make, wall clock */
     const uint8_t *data;  /* owned mapping; NULL when size > OBJECT_INLINE_MOST: object_map */
     bool is_private;      /* only |owner| may have it */
+    bool is_named;        /* everyone's, and hot under a name that |owner| asked for */
     uint32_t owner;       /* uid */
     uint32_t image_place; /* hot_image.c's, while it writes; else 0 */
     struct object_origin *origin; /* owned; NULL: not known, or the service has noted it */

@@ -31,7 +31,7 @@ static void note(struct work_solver *s, int state, const char *reason)
 struct batch {
     struct work *work;
     struct plan_window *window;
-    struct kiln_plan *reference; /* counted */
+    struct kiln_plan *reference; /* counted; NULL: it has no kernels */
 };
 
 static void batch_done(struct batch *b)
@@ -70,6 +70,21 @@ static enum kiln_code ask_all(struct batch *b, struct kiln_err *err)
     return rc;
 }
 
+/* A program with kernels built in has those that it was to plan with, and not the reference's: they
+ * are timed all the same, and what comes of it is not recorded. */
+static enum kiln_code go_without(struct work *work, const struct kiln_err *why,
+                                 struct kiln_err *err)
+{
+    bool has_any = false;
+    for (unsigned i = 0; i < work->count; i++)
+        has_any = has_any || work->solvers[i].plan;
+    if (!has_any)
+        return kiln_fail(err, why->code, "no solver's kernels are there: %s", why->text);
+    kiln_fail(&work->unchecked, why->code,
+              "its result was compared with nothing: the reference, %s", why->text);
+    return KILN_OK;
+}
+
 /* Those that did not come in time have no plan; without kilnd there is nothing to be had. */
 static enum kiln_code gather(struct batch *b, struct kiln_err *err)
 {
@@ -96,6 +111,8 @@ static enum kiln_code gather(struct batch *b, struct kiln_err *err)
     if (b->reference)
         return KILN_OK;
     const struct kiln_err *last = rc == KILN_TIMED_OUT ? &why.err : &reference.err;
+    if (last->code == KILN_NOT_FOUND)
+        return go_without(b->work, last, err);
     return kiln_fail(err, kiln_code_is_retryable(last->code) ? last->code : KILN_UNSUPPORTED,
                      "no plan for the reference, " BENCH_REFERENCE ": %s", last->text);
 }
@@ -129,7 +146,7 @@ static enum kiln_code measure(struct work *work, struct work_solver *s, struct s
         note(s, KILN_CONV_CUT_SHORT, "hopeless beside the best");
         return KILN_OK;
     }
-    enum kiln_code rc = subject_check(subject, &s->checked, &why);
+    enum kiln_code rc = work->unchecked.code ? KILN_OK : subject_check(subject, &s->checked, &why);
     if (rc && rc != KILN_CORRUPT)
         return run_failed(work, s, &why, err);
     note(s, rc ? KILN_CONV_WRONG : KILN_CONV_TIMED, why.text);
@@ -191,9 +208,11 @@ enum kiln_code work_find(struct work *work, struct kiln_err *err)
         rc = gather(&batch, err);
     if (rc)
         return rc;
-    snprintf(work->toolchain, sizeof(work->toolchain), "%s",
-             kiln_plan_toolchain_identity(batch.reference));
-    rc = bench_refer(work->bench, batch.reference, err);
+    if (batch.reference) {
+        snprintf(work->toolchain, sizeof(work->toolchain), "%s",
+                 kiln_plan_toolchain_identity(batch.reference));
+        rc = bench_refer(work->bench, batch.reference, err);
+    }
     for (unsigned i = 0; i < work->count && !rc; i++) {
         rc = measure_solver(work, &work->solvers[i], err);
         tell(work, i + 1);
@@ -262,6 +281,8 @@ static enum kiln_code record(const struct work *work, struct kiln_err *err)
     enum kiln_code rc = KILN_OK;
     if (work->options.no_record)
         return KILN_OK;
+    if (work->unchecked.code)
+        return kiln_fail(err, work->unchecked.code, "%s", work->unchecked.text);
     for (unsigned i = 0; i < work->count && !rc; i++) {
         const struct work_solver *s = &work->solvers[i];
         if (s->is_measured && s->timing.median_ms > 0 &&
@@ -321,7 +342,7 @@ static enum kiln_code go(struct work *work, bool is_tune, struct kiln_err *err)
     if (!does_search && !is_tune && use_records(work))
         return plan_now(work, err);
     enum kiln_code rc = work_find(work, err);
-    if (!rc && does_search)
+    if (!rc && does_search && !work->unchecked.code) /* nor are other configs' kernels there */
         rc = work_tune(work, err);
     return rc;
 }

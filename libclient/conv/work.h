@@ -44,7 +44,8 @@ struct work {
     struct work_solver solvers[WORK_SOLVERS_MOST];
     unsigned count;
     struct bench *bench;             /* owned; NULL until something is measured */
-    char toolchain[512];             /* identity, of the first plan */
+    struct kiln_err unchecked;       /* why results are compared with nothing; OK: they are */
+    char toolchain[512];             /* identity, of the reference's plan */
     bool has_enough;                 /* the caller said so */
     struct kiln_conv_result *result; /* owned */
 };

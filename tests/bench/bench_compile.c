@@ -83,7 +83,7 @@ static enum kiln_code fight(struct duel *d, struct kiln_err *err)
 
 static enum kiln_code prepare(struct duel *d, struct kiln_err *err)
 {
-    struct kilnd_options options = { .name = d->toolchain, .workers = 1 };
+    struct kilnd_options options = { .name = d->toolchain };
     enum kiln_code rc = direct_open(d->toolchain, d->options->work, &d->direct, err);
     if (!rc)
         rc = kilnd_start(d->options, &options, &d->kilnd, err);

@@ -2,9 +2,10 @@
 
 /*
  * Looks FindDb and PerfDb records up, through libkiln alone: lines "find ID KEY" and "perf ID KEY"
- * on standard input, what is known on standard output, "-" where nothing is.  One program linked
- * with libkiln.a, which has the databases inside, and one with libkiln.so, which asks kilnd.  With
- * an argument it tells in the end how long the first answer took from main on.
+ * on standard input, what is known on standard output, "-" where nothing is; "keep ID KEY" records
+ * what a user measured, and says so, or why not.  One program linked with libkiln.a, which has the
+ * databases inside, and one with libkiln.so, which asks kilnd.  With an argument it tells in the
+ * end how long the first answer took from main on.
  */
 #include "engine/miopen/problem_key.h"
 
@@ -48,10 +49,30 @@ static struct kiln_problem public_form(const struct problem *p)
     return to;
 }
 
+static bool keep(struct kiln_client *client, const struct kiln_problem *problem, const char *id)
+{
+    static const char *const algorithms[] = { "miopenConvolutionFwdAlgoDirect",
+                                              "miopenConvolutionBwdDataAlgoDirect",
+                                              "miopenConvolutionBwdWeightsAlgoDirect" };
+    struct kiln_error err = { 0 };
+    const struct kiln_measurement m = { .size = sizeof(m),
+                                        .solver = "ConvMine",
+                                        .algorithm = algorithms[problem->direction],
+                                        .median_ms = 0.25,
+                                        .samples = 1 };
+    const struct kiln_recording recording = { .size = sizeof(recording),
+                                              .database_id = id,
+                                              .tier = KILN_TUNING_USER,
+                                              .measurements = &m,
+                                              .measurement_count = 1 };
+    puts(kiln_find_put(client, problem, &recording, 0, &err) ? err.text : "kept");
+    return true;
+}
+
 /* False: it could not be asked. */
 static bool look_up(struct kiln_client *client, const char *kind, const char *id, const char *key)
 {
-    bool is_find = strcmp(kind, "find") == 0;
+    bool is_find = strcmp(kind, "perf") != 0;
     struct problem problem;
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code code = is_find ? find_key_parse(bytes_of_text(key), &problem, &why)
@@ -61,6 +82,8 @@ static bool look_up(struct kiln_client *client, const char *kind, const char *id
         return false;
     }
     const struct kiln_problem p = public_form(&problem);
+    if (strcmp(kind, "keep") == 0)
+        return keep(client, &p, id);
     const struct kiln_tuning_options options = { .size = sizeof(options), .database_id = id };
     struct kiln_tuned *tuned = NULL;
     struct kiln_error err = { 0 };

@@ -2,70 +2,74 @@
 
 /*
  * Asks for a plan for every problem of a file of MIOpenDriver command lines, of what is built into
- * this program: plans TARGET PROBLEMS.  Each must come with its code objects, which the engine has
- * checked to be ones for that target, and from a package.
+ * this program: plans TARGET ID PROBLEMS [TOOLCHAIN].  Each must come with its code objects, which
+ * the engine has checked to be ones for that target, and from a package; or be made by TOOLCHAIN.
  */
 #include <kiln/plan.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-struct tally {
+struct question {
+    struct kiln_client *client;
+    const char *target, *id, *toolchain;
     unsigned problems, objects;
 };
 
-static int take(struct kiln_client *client, const char *target, const struct kiln_problem *problem,
-                struct tally *tally, struct kiln_error *err)
+static int take(struct question *q, const struct kiln_problem *problem, struct kiln_error *err)
 {
-    const struct kiln_plan_options options = { .size = sizeof(options), .target = target };
+    const struct kiln_plan_options options = { .size = sizeof(options),
+                                               .target = q->target,
+                                               .database_id = q->id };
     struct kiln_plan *plan = NULL;
-    int rc = kiln_plan_get(client, problem, &options, 0, &plan, err);
+    int rc = kiln_plan_get(q->client, problem, &options, 0, &plan, err);
     if (rc)
         return rc;
-    tally->problems++;
-    tally->objects += kiln_plan_object_count(plan);
-    bool is_packaged = strcmp(kiln_plan_toolchain(plan), "package") == 0;
+    q->problems++;
+    q->objects += kiln_plan_object_count(plan);
+    if (strcmp(kiln_plan_toolchain(plan), q->toolchain) != 0) {
+        rc = KILN_E_INVALID;
+        snprintf(err->text, sizeof(err->text), "a plan is by %s, not by %s",
+                 kiln_plan_toolchain(plan), q->toolchain);
+    }
     kiln_plan_unref(plan);
-    if (is_packaged)
-        return KILN_E_OK;
-    snprintf(err->text, sizeof(err->text), "a plan is from no package");
-    return KILN_E_INVALID;
+    return rc;
 }
 
-static int take_line(struct kiln_client *client, const char *target, const char *text,
-                     struct tally *tally, struct kiln_error *err)
+static int take_line(struct question *q, const char *text, struct kiln_error *err)
 {
     struct kiln_driver_line line = { .size = sizeof(line) };
     int rc = kiln_driver_line_parse(text, &line, err);
     if (rc == KILN_E_NOT_FOUND)
         return KILN_E_OK; /* a comment */
     for (unsigned i = 0; !rc && i < line.count; i++)
-        rc = take(client, target, &line.problems[i], tally, err);
+        rc = take(q, &line.problems[i], err);
     return rc;
 }
 
 int main(int argc, char **argv)
 {
-    struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
-    struct tally tally = { 0 };
+    struct question q = { .toolchain = argc > 4 ? argv[4] : "package" };
     char text[1024];
-    FILE *file = argc == 3 ? fopen(argv[2], "re") : NULL;
-    if (!file || kiln_client_open(NULL, &client, &err)) {
+    FILE *file = argc > 3 ? fopen(argv[3], "re") : NULL;
+    if (!file || kiln_client_open(NULL, &q.client, &err)) {
         fprintf(stderr, "plans: cannot begin: %s\n", err.text);
         return 1;
     }
+    q.target = argv[1];
+    q.id = argv[2];
     int rc = KILN_E_OK;
     while (!rc && fgets(text, sizeof(text), file)) {
         text[strcspn(text, "\n")] = '\0';
-        rc = take_line(client, argv[1], text, &tally, &err);
+        rc = take_line(&q, text, &err);
     }
     fclose(file);
-    kiln_client_close(client);
+    kiln_client_close(q.client);
     if (rc)
         printf("plans: %s: %s\n", text, err.text);
     else
-        printf("%u problems have plans, with %u code objects for %s\n", tally.problems,
-               tally.objects, argv[1]);
-    return rc || tally.problems == 0 ? 1 : 0;
+        printf("%u problems have plans, with %u code objects for %s\n", q.problems, q.objects,
+               q.target);
+    return rc || q.problems == 0 ? 1 : 0;
 }

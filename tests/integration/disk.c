@@ -25,7 +25,7 @@ static int setup(void **state)
     static struct fixture f;
     memset(&f, 0, sizeof(f));
     daemon_process_init(&f.daemon);
-    snprintf(f.cache, sizeof(f.cache), "%s/cache", f.daemon.folder);
+    snprintf(f.cache, sizeof(f.cache), "%s", f.daemon.cache);
     *state = &f;
     return 0;
 }
@@ -46,8 +46,8 @@ static int teardown(void **state)
 /* A small disk under the cache folder, which this process and those it starts see, nobody else. */
 static void mount_disk(struct fixture *f, const char *options)
 {
-    assert_int_equal(mkdir(f->cache, 0700), 0);
-    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+    shell(f->daemon.folder, "mkdir -p -m 0700 '%s'", f->cache);
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", f->cache, "tmpfs", 0, options) != 0) {
         print_message("SKIPPED: no filesystem can be mounted here\n");
         skip();
@@ -301,16 +301,18 @@ static void a_network_filesystem_is_refused_under_either_folder(void **state)
     daemon_process_start(&f->daemon);
 }
 
+#define IN_MEMORY "a job keeps all in memory then (integration.embedded)"
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_full_disk_is_said_and_served_through_until_it_has_room),
-        TEST(a_disk_that_is_full_from_the_start_keeps_nobody_from_work),
-        TEST(with_nothing_free_gc_makes_room),
-        TEST(a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not),
-        TEST(a_network_filesystem_is_refused_under_either_folder),
+        long_in_a_job(TEST(a_disk_that_is_full_from_the_start_keeps_nobody_from_work)),
+        long_in_a_job(TEST(with_nothing_free_gc_makes_room)),
+        for_kilnd_only(IN_MEMORY,
+                       TEST(a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not)),
+        for_kilnd_only(IN_MEMORY, TEST(a_network_filesystem_is_refused_under_either_folder)),
     };
     return cmocka_run_group_tests_name("disk", tests, NULL, NULL);
 }

@@ -1,313 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Jobs without a kilnd: the engine in their own processes, one of which keeps the user's store for
- * all of them.  A job here is a child of the test; what it does and sees is in memory that both
- * share.
+ * all of them; and where there is nothing to build on.
  */
-#include "tests/integration/steps.h"
+#include "common/embedded_entry.h"
+#include "common/messages.h"
+#include "tests/integration/embedded_steps.h"
+#include "tests/support/raw_client.h"
 
-#include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
-#include <kiln/kiln.h>
 #include <signal.h>
-#include <sqlite3.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define JOBS_MOST 8
-#define OVER 1000u
-
-struct seen {        /* by one job */
-    atomic_uint had; /* kernels so far */
-    atomic_int rung, server;
-    char reason[512];
-    char error[1024];
-};
-
-struct shared {
-    atomic_uint allowed; /* kernels that a job may have by now; OVER: it ends */
-    struct seen jobs[JOBS_MOST];
-};
-
-struct fixture {
-    struct daemon_process daemon;
-    struct program_result result;
-    struct shared *shared;
-    pid_t pids[JOBS_MOST];
-    unsigned jobs;
-    char store[256]; /* folder of the private store */
-};
-
-static int setup(void **state)
-{
-    static struct fixture f;
-    memset(&f, 0, sizeof(f));
-    daemon_process_init(&f.daemon);
-    f.shared =
-        mmap(NULL, sizeof(*f.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(f.shared, MAP_FAILED);
-    snprintf(f.store, sizeof(f.store), "%s/home/.cache/kiln/embedded", f.daemon.folder);
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    for (unsigned i = 0; i < f->jobs; i++) {
-        if (f->pids[i] > 0 && kill(f->pids[i], SIGKILL) == 0)
-            wait_program(f->pids[i]);
-    }
-    daemon_process_remove(&f->daemon);
-    munmap(f->shared, sizeof(*f->shared));
-    return 0;
-}
-
-/* ---- a job ---- */
-
-static void in_a_job(const struct fixture *f, unsigned job)
-{
-    char path[256];
-    snprintf(path, sizeof(path), "%s/stderr.%u", f->daemon.folder, job);
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0 || dup2(fd, STDERR_FILENO) < 0)
-        _exit(126);
-    close(fd);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    snprintf(path, sizeof(path), "%s/home", f->daemon.folder);
-    setenv("HOME", path, 1);
-    snprintf(path, sizeof(path), "%s/run", f->daemon.folder);
-    setenv("XDG_RUNTIME_DIR", path, 1);
-    unsetenv("XDG_CACHE_HOME");
-    unsetenv("XDG_STATE_HOME");
-    unsetenv("KILN_FALLBACK");
-    unsetenv("KILN_FALLBACK_NOTICE");
-    setenv("KILN_SOCKET", f->daemon.socket, 1);
-}
-
-static struct kiln_kernel_source numbered(unsigned n, char options[32])
-{
-    snprintf(options, 32, "-DN=%u", n);
-    return (struct kiln_kernel_source){
-        .size = sizeof(struct kiln_kernel_source),
-        .target = "gfx942",
-        .toolchain = "clang",
-        .program = "scale.hip",
-        .options = options,
-        .source = "extern \"C\" __attribute__((global))\n"
-                  "void scale(float *x) { x[__builtin_amdgcn_workitem_id_x()] *= N; }\n",
-    };
-}
-
-static int fetch(struct kiln_client *client, unsigned n, struct kiln_error *err)
-{
-    char options[32];
-    struct kiln_kernel *kernel = NULL;
-    struct kiln_kernel_source source = numbered(n, options);
-    int rc = kiln_kernel_fetch_source(client, &source, 0, &kernel, err);
-    kiln_kernel_unref(kernel);
-    return rc;
-}
-
-static struct kiln_client *open_client(struct kiln_error *err)
-{
-    struct kiln_client_options options = { .size = sizeof(options), .table_entries = -1 };
-    struct kiln_client *client = NULL;
-    kiln_client_open(&options, &client, err);
-    return client;
-}
-
-static void look(struct kiln_client *client, struct seen *seen)
-{
-    struct kiln_status status = { .size = sizeof(status) };
-    if (kiln_client_status(client, &status, NULL))
-        return;
-    snprintf(seen->reason, sizeof(seen->reason), "%s", status.reason);
-    atomic_store(&seen->server, status.daemon_pid);
-    atomic_store(&seen->rung, status.rung);
-}
-
-struct turn {
-    struct shared *shared;
-    unsigned had;
-};
-
-static bool may_go_on(void *context)
-{
-    const struct turn *turn = context;
-    return atomic_load(&turn->shared->allowed) > turn->had;
-}
-
-/* While it may have no more new ones it asks for old ones, as a job does between its steps. */
-static int work_through(struct shared *shared, struct seen *seen, struct kiln_client *client)
-{
-    struct kiln_error err = { 0 };
-    struct turn turn = { shared, 0 };
-    for (;;) {
-        while (!may_go_on(&turn) && turn.had > 0 && !fetch(client, turn.had - 1, &err)) {
-            look(client, seen);
-            usleep(10000);
-        }
-        if (!err.code && !wait_until(may_go_on, &turn))
-            return 2;
-        if (!err.code && atomic_load(&shared->allowed) == OVER)
-            return 0;
-        if (err.code || fetch(client, turn.had, &err)) {
-            snprintf(seen->error, sizeof(seen->error), "%s", err.text);
-            return 1;
-        }
-        look(client, seen);
-        atomic_store(&seen->had, ++turn.had);
-    }
-}
-
-static int be_a_job(struct fixture *f, unsigned job)
-{
-    struct kiln_error err = { 0 };
-    in_a_job(f, job);
-    struct kiln_client *client = open_client(&err);
-    int rc = client ? work_through(f->shared, &f->shared->jobs[job], client) : 1;
-    kiln_client_close(client);
-    return rc;
-}
-
-static void start_jobs(struct fixture *f, unsigned count)
-{
-    for (; f->jobs < count; f->jobs++) {
-        f->pids[f->jobs] = fork();
-        assert_true(f->pids[f->jobs] >= 0);
-        if (f->pids[f->jobs] == 0)
-            _exit(be_a_job(f, f->jobs));
-    }
-}
-
-/* ---- what they have come to ---- */
-
-static void expect_alive(struct fixture *f)
-{
-    for (unsigned i = 0; i < f->jobs; i++) {
-        int status = 0;
-        if (f->pids[i] > 0 && waitpid(f->pids[i], &status, WNOHANG) == f->pids[i]) {
-            f->pids[i] = 0;
-            fail_msg("job %u ended with wait status %d: '%s'", i, status, f->shared->jobs[i].error);
-        }
-    }
-}
-
-struct wish {
-    struct fixture *f;
-    int rung;
-};
-
-static bool have_all(void *context)
-{
-    struct fixture *f = ((struct wish *)context)->f;
-    unsigned allowed = atomic_load(&f->shared->allowed);
-    expect_alive(f);
-    for (unsigned i = 0; i < f->jobs; i++) {
-        if (f->pids[i] > 0 && atomic_load(&f->shared->jobs[i].had) < allowed)
-            return false;
-    }
-    return true;
-}
-
-static bool are_on_rung(void *context)
-{
-    const struct wish *wish = context;
-    struct fixture *f = wish->f;
-    expect_alive(f);
-    for (unsigned i = 0; i < f->jobs; i++) {
-        if (f->pids[i] > 0 && atomic_load(&f->shared->jobs[i].rung) != wish->rung)
-            return false;
-    }
-    return true;
-}
-
-static void let_have(struct fixture *f, unsigned kernels)
-{
-    struct wish wish = { .f = f };
-    atomic_store(&f->shared->allowed, kernels);
-    assert_true(wait_until(have_all, &wish));
-}
-
-static void end_jobs(struct fixture *f)
-{
-    atomic_store(&f->shared->allowed, OVER);
-    for (unsigned i = 0; i < f->jobs; i++) {
-        if (f->pids[i] <= 0)
-            continue;
-        int status = wait_program(f->pids[i]);
-        f->pids[i] = 0;
-        if (status)
-            fail_msg("job %u: status %d, '%s'", i, status, f->shared->jobs[i].error);
-    }
-}
-
-static const char *stderr_of(struct fixture *f, unsigned job)
-{
-    static char text[8192];
-    char path[256];
-    snprintf(path, sizeof(path), "%s/stderr.%u", f->daemon.folder, job);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    assert_true(fd >= 0);
-    ssize_t got = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    assert_true(got >= 0);
-    text[got] = '\0';
-    return text;
-}
-
-static void expect_the_notice_alone(struct fixture *f, unsigned job, const char *place)
-{
-    const char *text = stderr_of(f, job);
-    const char *end = strchr(text, '\n');
-    if (!end || end[1] || strncmp(text, "kiln: no kilnd at '", 19) != 0)
-        fail_msg("job %u has on its standard error: '%s'", job, text);
-    assert_says(text, place);
-    assert_says(text, "KILN_FALLBACK=off");
-}
-
-static void expect_sound_store(struct fixture *f)
-{
-    char path[300];
-    sqlite3 *db = NULL;
-    sqlite3_stmt *check = NULL;
-    snprintf(path, sizeof(path), "%s/kernels.db", f->store);
-    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, "pragma integrity_check", -1, &check, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(check), SQLITE_ROW);
-    assert_string_equal((const char *)sqlite3_column_text(check, 0), "ok");
-    sqlite3_finalize(check);
-    sqlite3_close(db);
-}
-
-static unsigned long long leaders_stat(struct fixture *f, const char *name)
-{
-    char path[300];
-    snprintf(path, sizeof(path), "%s/kiln.sock", f->store);
-    kilnctl(f, "stats", "--json", "--socket", path);
-    if (f->result.status)
-        fail_msg("kilnctl stats: %s", f->result.output);
-    KILN_AUTO(json) struct json *stats = result_json(&f->result);
-    return stats_number(stats, name);
-}
-
-static unsigned job_that_serves(const struct fixture *f)
-{
-    for (unsigned i = 0; i < f->jobs; i++) {
-        if (f->pids[i] > 0 && atomic_load(&f->shared->jobs[0].server) == f->pids[i])
-            return i;
-    }
-    fail_msg("no job serves: pid %d does", atomic_load(&f->shared->jobs[0].server));
-    return 0;
-}
 
 /* ---- several ---- */
 
@@ -378,187 +87,275 @@ static void a_kilnd_that_stays_away_is_replaced(void **state)
     expect_the_notice_alone(f, 0, f->store);
 }
 
-/* ---- a job's process is the job's ---- */
+/* ---- one that is stopped ---- */
 
-/* Runs |body| as a job; its exit status must be 0, else it is the line that failed. */
-static void run_as_job(struct fixture *f, int (*body)(struct fixture *f))
+#define STOPPED 0 /* the job that serves, and is stopped */
+#define CAUGHT 1  /* was served by it then */
+#define LATER 2   /* begins while it is */
+#define LEADER (JOBS_MOST - 1)
+
+static bool may_end(void *context)
 {
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        in_a_job(f, 0);
-        _exit(body(f));
-    }
-    int line = wait_program(pid);
-    if (line)
-        fail_msg("the job failed: step %d, '%s' '%s'", line, f->shared->jobs[0].error,
-                 stderr_of(f, 0));
+    const struct fixture *f = context;
+    return atomic_load(&f->shared->allowed) == OVER;
 }
 
-#define NEED(step, condition) \
-    do {                      \
-        if (!(condition))     \
-            return (step);    \
-    } while (0)
+static bool is_allowed(void *context)
+{
+    const struct turn *turn = context;
+    return atomic_load(&turn->shared->allowed) >= turn->had;
+}
 
-/* Of an engine whose compilers need not be waited for. */
-static void without_compilers(void) { setenv("KILN_COMPILER", "/nonexistent/kiln-compiler", 1); }
-
-static int use_once(struct fixture *f)
+static int ask_at_each_step(struct fixture *f, unsigned job, const char *patience_ms)
 {
     struct kiln_error err = { 0 };
-    without_compilers();
+    struct seen *seen = &f->shared->jobs[job];
+    in_a_job(f, job);
+    if (job != LEADER)
+        without_compilers();
+    if (patience_ms)
+        setenv("KILN_FALLBACK_PATIENCE", patience_ms, 1);
     struct kiln_client *client = open_client(&err);
-    bool is_served = client && kiln_client_ping(client, 0, NULL, &err) == 0;
-    snprintf(f->shared->jobs[0].error, sizeof(f->shared->jobs[0].error), "%s", err.text);
-    if (client)
-        look(client, &f->shared->jobs[0]);
-    kiln_client_close(client);
-    return is_served ? 0 : 1;
-}
-
-static void jobs_handler(int number) { (void)number; }
-
-/* All threads but the calling one have SIGTERM blocked. */
-static bool other_threads_are_quiet(void)
-{
-    DIR *tasks = opendir("/proc/self/task");
-    bool are_quiet = tasks;
-    unsigned others = 0;
-    for (struct dirent *e; tasks && (e = readdir(tasks));) {
-        char path[300], line[256];
-        unsigned long long blocked = 0;
-        if (e->d_name[0] == '.' || atoi(e->d_name) == (int)getpid())
-            continue;
-        snprintf(path, sizeof(path), "/proc/self/task/%s/status", e->d_name);
-        FILE *file = fopen(path, "re");
-        while (file && fgets(line, sizeof(line), file))
-            sscanf(line, "SigBlk: %llx", &blocked);
-        if (file)
-            fclose(file);
-        others++;
-#ifndef __SANITIZE_THREAD__ /* which has a thread of its own */
-        are_quiet =
-            are_quiet && (blocked & 1ull << (SIGTERM - 1)) && (blocked & 1ull << (SIGCHLD - 1));
-#endif
+    struct turn turn = { f->shared, 0 };
+    int rc = client ? 0 : 1;
+    while (!rc && atomic_load(&f->shared->allowed) < OVER && wait_until(is_allowed, &turn)) {
+        rc = kiln_client_ping(client, 0, NULL, &err);
+        look(client, seen);
+        atomic_store(&seen->had, ++turn.had);
     }
-    if (tasks)
-        closedir(tasks);
-    return are_quiet && others > 0;
-}
-
-static int keep_what_is_the_jobs(struct fixture *f)
-{
-    struct kiln_error err = { 0 };
-    char before[512], after[512];
-    struct sigaction now;
-    (void)f;
-    umask(027);
-    NEED(1, getcwd(before, sizeof(before)));
-    for (int n = 1; n < 32; n++)
-        signal(n, n % 2 ? jobs_handler : SIG_IGN);
-    signal(SIGCHLD, jobs_handler);
-    signal(SIGSEGV, SIG_DFL);
-    struct kiln_client *client = open_client(&err);
-    NEED(2, client && fetch(client, 0, &err) == 0);
-    NEED(3, other_threads_are_quiet());
+    snprintf(seen->error, sizeof(seen->error), "%s", err.text);
     kiln_client_close(client);
-    for (int n = 1; n < 32; n++) {
-        if (n == SIGKILL || n == SIGSTOP || n == SIGSEGV)
-            continue;
-        NEED(4, sigaction(n, NULL, &now) == 0);
-        NEED(5, now.sa_handler == (n % 2 || n == SIGCHLD ? jobs_handler : SIG_IGN));
-    }
-    NEED(6, umask(027) == 027);
-    NEED(7, getcwd(after, sizeof(after)) && strcmp(before, after) == 0);
-    NEED(8, !getenv("UV_THREADPOOL_SIZE"));
-    return 0;
+    return rc ? 1 : 0;
 }
 
-static void a_jobs_signals_umask_and_standard_error_stay_its_own(void **state)
+static void start_asking(struct fixture *f, unsigned job, const char *patience_ms)
+{
+    f->pids[job] = fork();
+    assert_true(f->pids[job] >= 0);
+    if (f->pids[job] == 0)
+        _exit(ask_at_each_step(f, job, patience_ms));
+    f->jobs = job + 1;
+}
+
+struct steps {
+    struct fixture *f;
+    unsigned job, count;
+};
+
+static bool has_done(void *context)
+{
+    const struct steps *steps = context;
+    expect_alive(steps->f);
+    return atomic_load(&steps->f->shared->jobs[steps->job].had) >= steps->count;
+}
+
+static void expect_steps(struct fixture *f, unsigned job, unsigned count)
+{
+    if (!wait_until(has_done, &(struct steps){ f, job, count }))
+        fail_msg("job %u has done %u of %u", job, atomic_load(&f->shared->jobs[job].had), count);
+}
+
+static void stop_job(struct fixture *f, unsigned job)
+{
+    int status;
+    assert_int_equal(kill(f->pids[job], SIGSTOP), 0);
+    assert_int_equal(waitpid(f->pids[job], &status, WUNTRACED), f->pids[job]);
+    assert_true(WIFSTOPPED(status));
+}
+
+static void expect_memory_and_why(struct fixture *f, unsigned job)
+{
+    const struct seen *seen = &f->shared->jobs[job];
+    assert_int_equal(atomic_load(&seen->rung), KILN_RUNG_EMBEDDED);
+    assert_int_equal(atomic_load(&seen->server), f->pids[job]);
+    assert_says(seen->reason, "nothing it compiles is kept");
+    assert_says(stderr_of(f, job), "nothing it compiles is kept");
+    assert_says(stderr_of(f, job), "stopped or stuck");
+}
+
+/* Its store stays its own: whom it served, and who comes while it is stopped, does without. */
+static void a_stopped_job_is_left_alone_and_goes_on_later(void **state)
 {
     struct fixture *f = *state;
-    run_as_job(f, keep_what_is_the_jobs);
-    expect_the_notice_alone(f, 0, f->store);
-}
+    atomic_store(&f->shared->allowed, 0);
+    start_asking(f, STOPPED, NULL);
+    expect_steps(f, STOPPED, 1);
+    start_asking(f, CAUGHT, "500");
+    expect_steps(f, CAUGHT, 1);
 
-static int be_silent(struct fixture *f)
-{
-    setenv("KILN_FALLBACK_NOTICE", "off", 1);
-    return use_once(f);
-}
+    stop_job(f, STOPPED);
+    atomic_store(&f->shared->allowed, 1);
+    start_asking(f, LATER, "100");
+    expect_steps(f, CAUGHT, 2);
+    expect_steps(f, LATER, 2);
+    expect_memory_and_why(f, CAUGHT);
+    expect_memory_and_why(f, LATER);
 
-static void the_notice_can_be_hidden(void **state)
-{
-    struct fixture *f = *state;
-    run_as_job(f, be_silent);
-    assert_string_equal(stderr_of(f, 0), "");
-}
-
-static int fork_after_use(struct fixture *f)
-{
-    struct kiln_error err = { 0 };
-    without_compilers();
-    struct kiln_client *client = open_client(&err);
-    NEED(1, client && kiln_client_ping(client, 0, NULL, &err) == 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        NEED(11, kiln_client_ping(client, 0, NULL, &err) == KILN_E_INVALID);
-        kiln_client_close(client); /* leaves the parent's alone */
-        _exit(use_once(f));        /* by one of its own, which the parent serves */
-    }
-    NEED(2, wait_program(pid) == 0);
-    NEED(3, atomic_load(&f->shared->jobs[0].server) == (int)getpid());
-    NEED(4, kiln_client_ping(client, 0, NULL, &err) == 0);
-    kiln_client_close(client);
-    return 0;
-}
-
-static void a_child_of_fork_has_a_client_of_its_own(void **state)
-{
-    run_as_job(*state, fork_after_use);
-}
-
-/* As a loader of data that outlives the job: it holds whatever the job had open. */
-static int leave_a_child_behind(struct fixture *f)
-{
-    struct kiln_error err = { 0 };
-    without_compilers();
-    struct kiln_client *client = open_client(&err);
-    NEED(1, client && kiln_client_ping(client, 0, NULL, &err) == 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        pause();
-        _exit(0);
-    }
-    atomic_store(&f->shared->jobs[1].server, (int)pid);
-    kill(getpid(), SIGKILL);
-    return 2;
-}
-
-static void a_child_that_outlives_a_job_keeps_nothing_locked(void **state)
-{
-    struct fixture *f = *state;
-#ifdef __SANITIZE_THREAD__
-    print_message("skipped: the sanitizer takes two tables of descriptors for one\n");
-    teardown(state);
-    setup(state);
-    skip();
-#endif
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        in_a_job(f, 0);
-        _exit(leave_a_child_behind(f));
-    }
-    assert_int_equal(wait_program(pid), 128 + SIGKILL);
-    pid_t child = atomic_load(&f->shared->jobs[1].server);
-    assert_true(child > 0);
-    run_as_job(f, use_once);
-    assert_int_equal(kill(child, SIGKILL), 0);
-    assert_int_equal(atomic_load(&f->shared->jobs[0].rung), KILN_RUNG_EMBEDDED);
-    assert_says(f->shared->jobs[0].reason, f->store); /* in which it was let, so no lock was left */
+    assert_int_equal(kill(f->pids[STOPPED], SIGCONT), 0);
+    expect_steps(f, STOPPED, 2);
+    run_as_job(f, use_once); /* as job 0: it is served again, by the one with the store */
+    assert_int_equal(atomic_load(&f->shared->jobs[STOPPED].server), f->pids[STOPPED]);
+    assert_says(f->shared->jobs[STOPPED].reason, f->store);
+    end_jobs(f);
     expect_sound_store(f);
+}
+
+/* ---- with kernels that run ---- */
+
+#define DRIVERS LEADER
+
+static void start_driver(struct fixture *f, unsigned job)
+{
+    f->pids[job] = fork();
+    assert_true(f->pids[job] >= 0);
+    if (f->pids[job] > 0)
+        return;
+    char pocl[256];
+    in_a_job(f, job);
+    snprintf(pocl, sizeof(pocl), "%s/pocl", f->daemon.folder);
+    setenv("POCL_CACHE_DIR", pocl, 1);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    execl(KILN_BIN "/kiln-driver", "kiln-driver", "--device", "opencl:0", "conv", "-n", "1", "-c",
+          "4", "-H", "8", "-W", "8", "-k", "8", "-y", "3", "-x", "3", "-F", "1", "-S",
+          "ConvDirectNaive", NULL);
+    _exit(127);
+}
+
+static bool has_opencl(struct fixture *f)
+{
+    run_program(&f->daemon, &f->result, "kiln-driver", "devices", "--json", NULL);
+    return strstr(f->result.output, "opencl:0");
+}
+
+/* By its duration, which everybody is told. */
+static void expect_the_same_compile(struct fixture *f, unsigned job, char first[64])
+{
+    const char *kernel = strstr(stderr_of(f, job), "\nkernel ");
+    const char *compile = kernel ? strstr(kernel, "compile ") : NULL;
+    if (!compile)
+        fail_msg("driver %u: '%s'", job, stderr_of(f, job));
+    if (!first[0])
+        snprintf(first, 64, "%.*s", (int)strcspn(compile, "\n"), compile);
+    assert_int_equal(strncmp(compile, first, strlen(first)), 0);
+}
+
+static void a_kernel_that_eight_jobs_run_at_once_is_compiled_once(void **state)
+{
+    struct fixture *f = *state;
+    if (!has_opencl(f)) {
+        print_message("skipped: no OpenCL device here: %.200s\n", f->result.output);
+        skip();
+    }
+    f->jobs = DRIVERS;
+    for (unsigned job = 0; job < DRIVERS; job++)
+        start_driver(f, job);
+    char first[64] = "";
+    start_asking(f, LEADER, NULL); /* one of eight, that stays; it may lead or follow */
+    for (unsigned job = 0; job < DRIVERS; job++) {
+        int status = wait_program(f->pids[job]);
+        f->pids[job] = 0;
+        if (status)
+            fail_msg("driver %u: status %d, '%s'", job, status, stderr_of(f, job));
+        assert_says(stderr_of(f, job), "Verifies OK");
+        assert_says(stderr_of(f, job), f->store);
+        expect_the_same_compile(f, job, first);
+    }
+    end_jobs(f);
+    expect_sound_store(f);
+    expect_kernels(f, 1);
+}
+
+/* ---- in memory alone ---- */
+
+#define HOT_LIMIT 8192 /* two small objects */
+#define KERNELS 3
+
+/* Says hello, and who serves. */
+static void greet(int fd)
+{
+    static struct raw_frame welcome;
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 256);
+    const struct message_hello hello = { .oldest_version = FRAME_VERSION_OLDEST,
+                                         .newest_version = FRAME_VERSION,
+                                         .software = bytes_of_text("test") };
+    message_hello_write(&body, &hello);
+    raw_send_frame(fd, MESSAGE_hello, 1, buffer_view(&body));
+    assert_true(raw_receive(fd, &welcome));
+    assert_int_equal(welcome.header.type, MESSAGE_welcome);
+}
+
+static void fetch_by(int fd, unsigned n)
+{
+    static struct raw_frame answer;
+    static const char source[] =
+        "extern \"C\" __attribute__((global))\n"
+        "void scale(float *x) { x[__builtin_amdgcn_workitem_id_x()] *= N; }\n";
+    char options[32], text[512] = "";
+    snprintf(options, sizeof(options), "-DN=%u", n);
+    raw_send_source(fd, 10 + n, "gfx942", options, bytes_of_text(source));
+    raw_receive_last(fd, &answer);
+    raw_close_descriptors(&answer);
+    if (raw_refusal(&answer, text))
+        fail_msg("kernel %u: '%s'", n, text);
+}
+
+/* A job that has its connection by the library's own door: a limit that small is none of a job's
+ * settings. */
+static int be_bounded(struct fixture *f)
+{
+    static const char *const settings[] = { "--hot-limit", "8192", NULL };
+    const struct embedded_options options = { .library_folder = KILN_BIN "/../lib",
+                                              .memory = true,
+                                              .settings = settings };
+    struct kiln_err err = KILN_ERR_INIT;
+    in_a_job(f, 0);
+    void *library = dlopen(KILN_BIN "/../lib/libkiln-embedded.so.0", RTLD_NOW | RTLD_LOCAL);
+    const struct embedded_entry *entry = library ? dlsym(library, EMBEDDED_ENTRY_SYMBOL) : NULL;
+    int fd = -1;
+    NEED(1, entry && entry->connect(&options, &fd, &err) == KILN_OK);
+    atomic_store(&f->shared->jobs[0].server, fd);
+    atomic_store(&f->shared->jobs[0].had, 1);
+    NEED(2, wait_until(may_end, f));
+    close(fd);
+    entry->let_go();
+    entry->settle();
+    return 0;
+}
+
+/* Its connection, to ask by it what no client asks of a job. */
+static int connection_of(struct fixture *f, unsigned job)
+{
+    int process = pidfd_open(f->pids[job], 0);
+    int fd = pidfd_getfd(process, atomic_load(&f->shared->jobs[job].server), 0);
+    assert_true(process >= 0 && fd >= 0);
+    close(process);
+    assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
+    return fd;
+}
+
+static void what_is_kept_in_memory_is_bounded(void **state)
+{
+    struct fixture *f = *state;
+    f->pids[0] = fork();
+    assert_true(f->pids[0] >= 0);
+    if (f->pids[0] == 0)
+        _exit(be_bounded(f));
+    f->jobs = 1;
+    expect_steps(f, 0, 1);
+    int fd = connection_of(f, 0);
+    greet(fd);
+    for (unsigned n = 0; n < KERNELS; n++)
+        fetch_by(fd, n);
+    fetch_by(fd, 0); /* which had to go, and is made once more */
+    KILN_AUTO(json) struct json *stats = raw_ask(fd, MESSAGE_stats, "{}");
+    assert_int_equal(stats_number(stats, "compiles"), KERNELS + 1);
+    KILN_AUTO(json) struct json *status = raw_ask(fd, MESSAGE_status, "{}");
+    const struct json *hot = json_get(status, "hot");
+    assert_true(json_get_u64(hot, "bytes", 0) > 0);
+    assert_true(json_get_u64(hot, "bytes", 0) <= HOT_LIMIT);
+    close(fd);
+    end_jobs(f);
 }
 
 /* ---- where there is nothing to build on ---- */
@@ -589,6 +386,20 @@ static void in_a_home_that_cannot_be_written_to_all_is_in_memory(void **state)
 {
     struct fixture *f = *state;
     run_as_job(f, with_a_home_of_others);
+    assert_says(f->shared->jobs[0].reason, "/proc/kiln");
+    expect_the_notice_alone(f, 0, "nothing it compiles is kept");
+}
+
+static int with_one_folder_of_two(struct fixture *f)
+{
+    setenv("XDG_STATE_HOME", "/proc/kiln", 1);
+    return use_once(f);
+}
+
+static void where_one_folder_cannot_be_written_to_all_is_in_memory(void **state)
+{
+    struct fixture *f = *state;
+    run_as_job(f, with_one_folder_of_two);
     assert_says(f->shared->jobs[0].reason, "/proc/kiln");
     expect_the_notice_alone(f, 0, "nothing it compiles is kept");
 }
@@ -659,20 +470,18 @@ static void without_a_compiler_what_needs_one_is_told_so(void **state)
     run_as_job(*state, without_a_compiler);
 }
 
-#define EMBEDDED_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         EMBEDDED_TEST(eight_cold_jobs_share_a_store_and_compile_every_kernel_once),
         EMBEDDED_TEST(jobs_outlive_the_one_that_served_and_go_over_to_a_kilnd),
         EMBEDDED_TEST(a_kilnd_that_stays_away_is_replaced),
-        EMBEDDED_TEST(a_jobs_signals_umask_and_standard_error_stay_its_own),
-        EMBEDDED_TEST(the_notice_can_be_hidden),
-        EMBEDDED_TEST(a_child_of_fork_has_a_client_of_its_own),
-        EMBEDDED_TEST(a_child_that_outlives_a_job_keeps_nothing_locked),
+        EMBEDDED_TEST(a_stopped_job_is_left_alone_and_goes_on_later),
+        EMBEDDED_TEST(a_kernel_that_eight_jobs_run_at_once_is_compiled_once),
+        EMBEDDED_TEST(what_is_kept_in_memory_is_bounded),
         EMBEDDED_TEST(without_a_home_all_is_in_memory),
         EMBEDDED_TEST(in_a_home_that_cannot_be_written_to_all_is_in_memory),
+        EMBEDDED_TEST(where_one_folder_cannot_be_written_to_all_is_in_memory),
         EMBEDDED_TEST(who_wants_no_fallback_gets_the_error),
         EMBEDDED_TEST(without_the_library_the_error_names_both_reasons),
         EMBEDDED_TEST(without_a_compiler_what_needs_one_is_told_so),

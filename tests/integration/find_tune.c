@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* Small, for it runs on the CPU; a 1x1 convolution, so that two solvers apply, one with a space. */
 #define PROBLEM \
@@ -117,15 +116,7 @@ static void expect_same(const struct choice *a, const struct choice *b)
 static void what_kilnd_cannot_record_is_measured_and_warned_of(void **state)
 {
     struct fixture *f = *state;
-    char folder[256];
-    if (daemon_process_is_embedded()) {
-        print_message("skipped: the state folder of a job is its own to choose\n");
-        daemon_process_remove(&f->daemon);
-        skip();
-    }
-    snprintf(folder, sizeof(folder), "%s/state", f->daemon.folder);
-    assert_int_equal(mkdir(folder, 0700), 0);
-    assert_int_equal(chmod(folder, 0770), 0);
+    shell(f->daemon.folder, "mkdir -p '%s' && chmod 0770 '%s'", f->daemon.state, f->daemon.state);
     start(f);
     driver(f, "--find-mode", "normal");
     const struct json *r = result_of(f), *find = json_get(r, "find");
@@ -327,15 +318,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIND_TEST(what_one_process_found_the_next_one_plans_with),
-        FIND_TEST(what_kilnd_cannot_record_is_measured_and_warned_of),
+        for_kilnd_only("a job keeps all in memory then",
+                       FIND_TEST(what_kilnd_cannot_record_is_measured_and_warned_of)),
         FIND_TEST(fast_times_and_records_nothing),
         FIND_TEST(a_solver_that_is_named_is_run_without_a_find),
         FIND_TEST(without_a_daemon_both_say_so),
-        FIND_TEST(what_one_process_tuned_the_next_one_plans_with),
-        FIND_TEST(clean_takes_the_users_config_away),
+        long_in_a_job(FIND_TEST(what_one_process_tuned_the_next_one_plans_with)),
+        long_in_a_job(FIND_TEST(clean_takes_the_users_config_away)),
         FIND_TEST(a_tune_that_was_killed_goes_on_where_it_was),
-        FIND_TEST(two_processes_share_a_search),
-        FIND_TEST(a_search_outlives_the_daemon_that_it_began_with),
+        long_in_a_job(FIND_TEST(two_processes_share_a_search)),
+        long_in_a_job(FIND_TEST(a_search_outlives_the_daemon_that_it_began_with)),
     };
     return cmocka_run_group_tests_name("find_tune", tests, NULL, NULL);
 }

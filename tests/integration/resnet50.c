@@ -65,7 +65,7 @@ static void open_site(struct site *s)
     memset(s, 0, sizeof(*s));
     daemon_process_init(&s->daemon);
     snprintf(s->keys, sizeof(s->keys), "%s/keys", s->daemon.folder);
-    snprintf(s->state, sizeof(s->state), "%s/state", s->daemon.folder);
+    snprintf(s->state, sizeof(s->state), "%s", s->daemon.state);
     assert_int_equal(mkdir(s->keys, 0700), 0);
     s->daemon.arguments[0] = "--trusted-keys";
     s->daemon.arguments[1] = s->keys;
@@ -291,7 +291,7 @@ static void a_network_is_served_by_packages_that_came_over_a_broken_line(void **
         install_over_a_broken_line(j, &products[i]);
 
     assert_int_equal(daemon_process_stop(&j->host.daemon), 0);
-    shell(j->host.daemon.folder, "rm -r cache");
+    shell(j->host.daemon.folder, "rm -r '%s'", j->host.daemon.cache);
     start_without_compilers(&j->host);
 
     for (size_t i = 0; i < PRODUCTS; i++)

@@ -34,7 +34,7 @@ static int setup(void **state)
     static struct fixture f;
     memset(&f, 0, sizeof(f));
     daemon_process_init(&f.daemon);
-    snprintf(f.cache, sizeof(f.cache), "%s/cache", f.daemon.folder);
+    snprintf(f.cache, sizeof(f.cache), "%s", f.daemon.cache);
     *state = &f;
     return 0;
 }
@@ -219,7 +219,8 @@ static void a_cache_that_is_off_keeps_nothing_and_memory_serves(void **state)
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_COMPILED);
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_HOT);
     kilnctl_fails(f, 1, "cache = on", "clear", "--all", "--yes");
-    shell(f->daemon.folder, "test -z \"$(find cache -type f 2>/dev/null)\"");
+    shell(f->daemon.folder, "test -z \"$(find '%s' -type f ! -name '*.lock' 2>/dev/null)\"",
+          f->cache);
 
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     daemon_process_start(&f->daemon);
@@ -392,15 +393,15 @@ static void why_miss_names_other_compute_units(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned),
+        long_in_a_job(TEST(a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned)),
         TEST(gc_to_a_size_leaves_that_much_and_what_is_pinned),
-        TEST(gc_drops_what_compilers_made_that_are_gone),
+        long_in_a_job(TEST(gc_drops_what_compilers_made_that_are_gone)),
         TEST(a_cache_that_is_off_keeps_nothing_and_memory_serves),
         TEST(a_read_only_cache_serves_what_it_has_and_changes_nothing),
-        TEST(a_client_whose_cache_is_off_neither_uses_nor_fills_it),
+        long_in_a_job(TEST(a_client_whose_cache_is_off_neither_uses_nor_fills_it)),
         TEST(why_miss_names_each_part_that_differs),
-        TEST(why_miss_names_an_edited_source_and_header),
-        TEST(why_miss_names_other_compute_units),
+        long_in_a_job(TEST(why_miss_names_an_edited_source_and_header)),
+        long_in_a_job(TEST(why_miss_names_other_compute_units)),
     };
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

@@ -5,8 +5,10 @@
  * Usage: test_load_fairness [COMPILES]   (default: 10000; root only: it needs two users)
  *
  * Nothing is timed.  All compilers are stopped (SIGSTOP), so that the first user's compiles wait;
- * then the second user asks for one, and one compiler alone may go on.  Those of the first user's
- * that may go first end as compiles do; all that are behind them would never end.
+ * then the second user asks for one, and one compiler may go on.  As each source is the last of its
+ * compiler, fresh ones follow it one by one in its place; the other places stay stopped.  Those of
+ * the first user's that may go first end as compiles do; the first that is behind them would keep
+ * the place for ever.
  */
 #include "tests/faults/made_kernel.h"
 #include "tests/load/peer.h"

@@ -5,6 +5,7 @@
 #include "common/fs.h"
 #include "tests/support/raw_client.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -32,7 +33,8 @@ static void set(const char *name, const char *folder, const char *below)
 }
 
 /* Where the user's other processes find the engine of a job. */
-#define EMBEDDED_SOCKET "cache-home/kiln/embedded/kiln.sock"
+#define EMBEDDED_CACHE "cache-home/kiln/embedded"
+#define EMBEDDED_STATE "state-home/kiln/embedded"
 
 bool daemon_process_is_embedded(void)
 {
@@ -59,8 +61,13 @@ void daemon_process_init(struct daemon_process *d)
     memset(d, 0, sizeof(*d));
     snprintf(d->folder, sizeof(d->folder), "/tmp/kiln-test-XXXXXX");
     assert_non_null(mkdtemp(d->folder));
-    if (daemon_process_is_embedded())
-        snprintf(d->socket, sizeof(d->socket), "%.80s/" EMBEDDED_SOCKET, d->folder);
+    bool is_embedded = daemon_process_is_embedded();
+    snprintf(d->cache, sizeof(d->cache), "%s/%s", d->folder,
+             is_embedded ? EMBEDDED_CACHE : "cache");
+    snprintf(d->state, sizeof(d->state), "%s/%s", d->folder,
+             is_embedded ? EMBEDDED_STATE : "state");
+    if (is_embedded)
+        snprintf(d->socket, sizeof(d->socket), "%.80s/" EMBEDDED_CACHE "/kiln.sock", d->folder);
     else
         snprintf(d->socket, sizeof(d->socket), "%s/kilnd.sock", d->folder);
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
@@ -103,31 +110,16 @@ static void log_to_file(const struct daemon_process *d)
         _exit(126);
 }
 
-/* Its kilnd would be somewhere else, where none is. */
-static void exec_embedded(struct daemon_process *d)
+static void exec_one(struct daemon_process *d)
 {
-    char nowhere[160];
-    const char *argv[] = { KILN_BIN "/../tests/embedded_job", nowhere, NULL };
-    snprintf(nowhere, sizeof(nowhere), "%s/nowhere.sock", d->folder);
-    private_environment(d);
-    setenv("KILN_FALLBACK_NOTICE", "off", 1);
-    if (d->keep_log)
-        log_to_file(d);
-    if (d->prepare)
-        d->prepare(d->context);
-    execv(argv[0], (char *const *)(uintptr_t)argv);
-    _exit(127);
-}
-
-static void exec_daemon(struct daemon_process *d)
-{
-    static char cache[128], state[128];
-    const char *argv[ARGUMENTS_MOST] = {
-        KILN_BIN "/kilnd", "--socket", d->socket, "--cache-dir", cache, "--state-dir", state
-    };
-    snprintf(cache, sizeof(cache), "%s/cache", d->folder);
-    snprintf(state, sizeof(state), "%s/state", d->folder);
-    size_t count = 7;
+    bool is_embedded = daemon_process_is_embedded();
+    const char *argv[ARGUMENTS_MOST] = { is_embedded ? KILN_BIN "/../tests/embedded_job"
+                                                     : KILN_BIN "/kilnd" };
+    const char *const places[] = { "--socket", d->socket,     "--cache-dir",
+                                   d->cache,   "--state-dir", d->state };
+    size_t count = 1;
+    for (size_t i = 0; !is_embedded && i < sizeof(places) / sizeof(places[0]); i++)
+        argv[count++] = places[i];
     for (size_t i = 0; d->arguments[i]; i++)
         argv[count++] = d->arguments[i];
     private_environment(d);
@@ -155,10 +147,8 @@ void daemon_process_begin(struct daemon_process *d)
     assert_int_equal(d->pid, 0);
     pid_t pid = fork();
     assert_true(pid >= 0);
-    if (pid == 0 && daemon_process_is_embedded())
-        exec_embedded(d);
     if (pid == 0)
-        exec_daemon(d);
+        exec_one(d);
     d->pid = pid; /* |d| may be shared with the child */
 }
 
@@ -203,18 +193,58 @@ void daemon_process_remove(struct daemon_process *d)
     fs_remove_tree(AT_FDCWD, d->folder);
 }
 
-void daemon_process_signal_workers(struct daemon_process *d, int signal)
+/* What keeps a job's compilers has them as children; it is no worker itself. */
+static bool is_keeper(int pid)
 {
-    char path[64];
-    int child = 0, count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)d->pid, (int)d->pid);
+    char path[64], name[32] = "";
+    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
     FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    for (; fscanf(file, "%d", &child) == 1; count++)
+    if (file && !fgets(name, sizeof(name), file))
+        name[0] = '\0';
+    if (file)
+        fclose(file);
+    return strncmp(name, "kiln-launch", strlen("kiln-launch")) == 0;
+}
+
+static int signal_children(int pid, int signal);
+
+/* Children are their thread's; in a job it is not always the first that has them. */
+static int signal_children_of(int pid, const char *thread, int signal)
+{
+    char path[320];
+    int child = 0, count = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task/%.200s/children", pid, thread);
+    FILE *file = fopen(path, "re");
+    while (file && fscanf(file, "%d", &child) == 1) {
+        if (is_keeper(child)) {
+            count += signal_children(child, signal);
+            continue;
+        }
         kill(-child, signal); /* with its group, that which compiles is in; one that just ended is
                                  replaced, and no worker of interest */
-    fclose(file);
-    assert_true(count > 0);
+        count++;
+    }
+    if (file)
+        fclose(file);
+    return count;
+}
+
+static int signal_children(int pid, int signal)
+{
+    char path[64];
+    int count = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task", pid);
+    DIR *threads = opendir(path);
+    for (const struct dirent *entry; threads && (entry = readdir(threads));)
+        count += entry->d_name[0] == '.' ? 0 : signal_children_of(pid, entry->d_name, signal);
+    if (threads)
+        closedir(threads);
+    return count;
+}
+
+void daemon_process_signal_workers(struct daemon_process *d, int signal)
+{
+    assert_true(signal_children((int)d->pid, signal) > 0);
 }
 
 long daemon_process_memory(const struct daemon_process *d, const char *name)
@@ -231,6 +261,34 @@ long daemon_process_memory(const struct daemon_process *d, const char *name)
     fclose(file);
     assert_true(kb > 0);
     return kb;
+}
+
+/* ---- what is kilnd's alone ---- */
+
+static void say_why(void **state)
+{
+    print_message("skipped with the engine in a job: %s\n", (const char *)*state);
+    skip();
+}
+
+struct CMUnitTest test_for_kilnd_only(const char *why, struct CMUnitTest test)
+{
+    if (!daemon_process_is_embedded())
+        return test;
+    return (struct CMUnitTest){ .name = test.name,
+                                .test_func = say_why,
+                                .initial_state = (void *)(uintptr_t)why };
+}
+
+struct CMUnitTest test_long_in_a_job(struct CMUnitTest test)
+{
+    const char *whole = getenv("KILN_TEST_WHOLE");
+    return whole && strcmp(whole, "1") == 0
+               ? test
+               : test_for_kilnd_only(
+                     "it takes long, and others ask the same of it (KILN_TEST_WHOLE=1 "
+                     "runs it)",
+                     test);
 }
 
 /* ---- programs ---- */

@@ -4,7 +4,8 @@
 /*
  * A real kilnd over a private folder, and programs run beside it.  With KILN_TEST_BACKEND=embedded
  * the engine in a job's process (embedded_job.c) takes its place: what is about serving works there
- * as well; |arguments|, other users and what kilnd's program does do not.
+ * as well, the flags of its settings too; other users and what kilnd's program does do not
+ * (for_kilnd_only).
  *
  * Ownership  daemon_process_stop (or _remove) ends what was started; only own children are
  *            signalled
@@ -20,6 +21,7 @@
 struct daemon_process {
     char folder[96];                              /* private, holds everything below */
     char socket[128];                             /* kilnd's socket in it */
+    char cache[128], state[128];                  /* its folders; it makes them */
     pid_t pid;                                    /* 0 while none runs */
     const char *arguments[DAEMON_ARGUMENTS_MOST]; /* further ones for kilnd, NULL-terminated */
     bool keep_log; /* kilnd's log goes to kilnd.log in the folder, else to standard error */
@@ -47,6 +49,17 @@ void daemon_process_signal_workers(struct daemon_process *d, int signal);
 long daemon_process_memory(const struct daemon_process *d, const char *name);
 /* Stops it if it runs, and removes the folder. */
 void daemon_process_remove(struct daemon_process *d);
+
+/* For the list of tests: the test; or, with the engine in a job, one that says |why| and is
+ * skipped, and neither sets up nor tears down.  Not where the group's set-up has a state of its
+ * own. */
+#define for_kilnd_only(why, ...) test_for_kilnd_only((why), (struct CMUnitTest)__VA_ARGS__)
+struct CMUnitTest test_for_kilnd_only(const char *why, struct CMUnitTest test);
+/* The same for one that would pass there; KILN_TEST_WHOLE=1 has it run. */
+#define long_in_a_job(...) test_long_in_a_job((struct CMUnitTest)__VA_ARGS__)
+struct CMUnitTest test_long_in_a_job(struct CMUnitTest test);
+
+#define FOR_ONE_USER "a job serves its own user alone"
 
 struct program_result {
     int status;         /* exit status; 128 + n after signal n */

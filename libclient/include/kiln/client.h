@@ -8,15 +8,21 @@
  * Threads  one client may be used by any number of threads at once.
  * Fork     a child must not use a client its parent opened: calls return KILN_E_INVALID there;
  *          kiln_client_close() is allowed and leaves the parent's connection alone.
- *          Kernels and plans obtained before the fork stay valid in the child.
+ *          Kernels and plans obtained before the fork stay valid in the child.  Without a daemon
+ *          the parent serves its children; one whose parent has ended keeps all in memory.
  * Time     every call that may block takes a timeout in milliseconds, 0 meaning the client's
  *          default; when it passes, the call returns KILN_E_TIMED_OUT and the daemon is told to
  *          forget the request.  A negative one is KILN_E_INVALID.
- * Daemon   where none is there, the same engine serves in this process (kiln_client_status tells),
- *          until one is; with KILN_FALLBACK=off a client that never reached a daemon fails at once
- *          with KILN_E_UNAVAILABLE.  One that did waits for it to return, some seconds or, without
- *          fallback, until its time is up; a daemon that returns in time is not noticed: what it
- *          had not answered, or put off because it was stopping, is asked again.
+ * Daemon   where none is there, or it is not for us (it refuses us, or is silent for as long as
+ *          KILN_FALLBACK_PATIENCE says), the same engine serves in this process
+ *          (kiln_client_status tells), until one welcomes us; with KILN_FALLBACK=off a client that
+ *          never reached a daemon fails at once with KILN_E_UNAVAILABLE.  One that did waits for
+ *          it to return, some seconds or, without fallback, until its time is up; a daemon that
+ *          returns in time is not noticed: what it had not answered, or put off because it was
+ *          stopping, is asked again.
+ * Files    a client has one or two descriptors.  A caller that closes descriptors it did not open
+ *          loses no file of its own by that: the client connects again.  A socket of the caller's
+ *          that took the number by then may get one request.
  * Signals  a daemon that goes away never raises SIGPIPE; calls interrupted by a handler go on.
  */
 #include <kiln/error.h>
@@ -37,8 +43,8 @@ struct kiln_client_options {
     int timeout_ms;          /* default for every call; 0: 120 000 */
     const char *name;        /* of the program, told to the daemon (not used yet); may be NULL */
     int table_entries;       /* answers that this process remembers; 0: 8192; negative: none */
-    /* Where no daemon is there, or this user may not connect to it: "embedded", the same engine in
-     * this process; "off", the error.  NULL: as $KILN_FALLBACK says, else "embedded". */
+    /* Where no daemon is there, or it is not for us: "embedded", the same engine in this process;
+     * "off", the error.  NULL: as $KILN_FALLBACK says, else "embedded". */
     const char *fallback;
 };
 

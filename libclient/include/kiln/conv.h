@@ -9,7 +9,10 @@
  * Records    what was measured is recorded with kilnd (<kiln/tuning.h>); plans asked for from then
  *            on, by any process of the user, take the fastest and measure nothing.  Where that
  *            fails the result is returned all the same: kiln_conv_result_recorded
- * Checks     the result of whatever counts was compared with that of ConvDirectNaive
+ * Checks     the result of whatever counts was compared with that of ConvDirectNaive.  A program
+ *            that has kernels built in (docs/embedding.md), and not that solver's, times what it
+ *            has, compares nothing, records nothing (kiln_conv_result_recorded says why) and
+ *            searches nothing
  * Ownership  a result is released with kiln_conv_result_free; texts, and its plan, are borrowed and
  *            live as long
  * Threads    one call uses the calling thread and the device's queues; results are immutable
@@ -100,7 +103,8 @@ struct kiln_conv_result;
 /* Which solver is the fastest, each with the best perf config that is known.  |timeout_ms| is for
  * each question to kilnd, compiling included.  KILN_E_OK also where some solvers failed, or where
  * nothing could be recorded; KILN_E_UNSUPPORTED where none applies or the reference cannot be run;
- * KILN_E_GPU_FAULT when the device is lost. */
+ * KILN_E_NOT_FOUND where the program has no kernels for the problem built in; KILN_E_GPU_FAULT when
+ * the device is lost. */
 int kiln_conv_find(struct kiln_client *client, struct kiln_device *device,
                    const struct kiln_problem *problem, const struct kiln_conv_options *options,
                    int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err);

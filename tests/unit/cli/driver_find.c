@@ -319,6 +319,16 @@ static void what_was_not_recorded_is_a_warning_and_stands_in_the_document(void *
     assert_string_equal(json_get_text(json, "not_recorded", ""), "the disk is\x1b full");
 }
 
+static void what_is_not_built_in_is_warned_of_once(void **state)
+{
+    struct fixture *f = *state;
+    fake.recorded = KILN_E_NOT_FOUND;
+    find_warn((void *)&fake, f->out);
+    find_warn((void *)&fake, f->out);
+    assert_string_equal(printed(f),
+                        "kiln-driver: warning: measured, but not recorded: the disk is? full\n");
+}
+
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -335,6 +345,7 @@ int main(void)
         T(the_table_has_every_solver_and_why_it_failed),
         T(json_has_solvers_and_trials),
         T(what_was_not_recorded_is_a_warning_and_stands_in_the_document),
+        T(what_is_not_built_in_is_warned_of_once),
     };
     return cmocka_run_group_tests_name("driver_find", tests, NULL, NULL);
 }

@@ -101,7 +101,26 @@ static void without_a_place_for_temporary_files_pocl_keeps_its_own(void **state)
     setenv("TMPDIR", "/nonexistent", 1);
     pocl_folder_init(&f->folder);
     assert_null(getenv("POCL_CACHE_DIR"));
+    assert_non_null(strstr(f->folder.why_not, "'/nonexistent' (No such file or directory)"));
+    assert_non_null(strstr(f->folder.why_not, "set TMPDIR or POCL_CACHE_DIR"));
     pocl_folder_done(&f->folder);
+    setenv("TMPDIR", f->temp, 1);
+    pocl_folder_init(&f->folder);
+    assert_string_equal(f->folder.why_not, "");
+    pocl_folder_done(&f->folder);
+}
+
+static void a_folder_is_for_opencl_devices_alone(void **state)
+{
+    (void)state;
+    assert_true(pocl_folder_is_for(NULL));
+    assert_true(pocl_folder_is_for("auto"));
+    assert_true(pocl_folder_is_for("opencl:0"));
+    assert_false(pocl_folder_is_for("hip://GPU-1234"));
+    assert_false(pocl_folder_is_for("cuda:0"));
+    assert_true(pocl_folder_is_used("opencl:pthread-x:Portable-Computing-Language-3.1-ab"));
+    assert_false(pocl_folder_is_used("opencl:gpu:Some-OpenCL-2.0-ab"));
+    assert_false(pocl_folder_is_used("gfx90a"));
 }
 
 int main(void)
@@ -112,6 +131,7 @@ int main(void)
         T(a_user_who_wants_pocls_kernel_cache_has_it),
         T(processes_that_are_given_one_folder_share_none),
         T(without_a_place_for_temporary_files_pocl_keeps_its_own),
+        T(a_folder_is_for_opencl_devices_alone),
     };
     return cmocka_run_group_tests_name("driver.pocl_folder", tests, NULL, NULL);
 }

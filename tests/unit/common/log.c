@@ -399,6 +399,8 @@ static void say_much(void)
 {
     for (unsigned i = 0; i < LOG_LIMIT_BURST + 5; i++)
         log_event(LOG_EVENT_store_error, NULL, "full %u", i);
+    for (unsigned i = 0; i < LOG_LIMIT_BURST + 5; i++)
+        log_event(LOG_EVENT_worker_said, NULL, "said %u", i);
     log_event(LOG_EVENT_package_refused, NULL, "another kind");
     for (unsigned i = 0; i < LOG_LIMIT_BURST + 5; i++)
         log_event(LOG_EVENT_reload_refused, NULL, "refused %u", i);
@@ -410,6 +412,8 @@ static void each_kind_is_limited_by_itself_and_what_operators_cause_is_not(void 
     KILN_AUTO(mem) char *text = caught(say_much);
     assert_says(text, "full 19");
     assert_null(strstr(text, "full 20"));
+    assert_says(text, "said 19");
+    assert_null(strstr(text, "said 20")); /* what a client's source prints */
     assert_says(text, "another kind");
     assert_says(text, "refused 24");
 }
@@ -540,6 +544,39 @@ static void a_log_that_nobody_reads_ends_nothing(void **state)
     assert_string_equal(text, "info: heard\n");
 }
 
+static struct {
+    enum log_level level;
+    char message[64];
+    unsigned count;
+} taken;
+
+static void take_record(enum log_level level, const char *message)
+{
+    taken.level = level;
+    snprintf(taken.message, sizeof(taken.message), "%s", message);
+    taken.count++;
+}
+
+static void say_to_a_sink(void)
+{
+    log_set_sink(take_record);
+    log_event(LOG_EVENT_compiled, NULL, "below the level");
+    log_event(LOG_EVENT_store_error, NULL, "full %u", 7u);
+    log_set_sink(NULL);
+    log_event(LOG_EVENT_reload_refused, NULL, "to all again");
+}
+
+static void with_a_sink_nothing_is_written(void **state)
+{
+    (void)state;
+    KILN_AUTO(mem) char *text = caught(say_to_a_sink);
+    assert_null(strstr(text, "full"));
+    assert_says(text, "to all again");
+    assert_int_equal(taken.count, 1);
+    assert_string_equal(taken.message, "full 7");
+    assert_true(taken.level <= LOG_LEVEL_WARNING);
+}
+
 static void an_event_is_found_by_its_name(void **state)
 {
     (void)state;
@@ -576,6 +613,7 @@ int main(void)
         cmocka_unit_test(records_go_to_journald_and_lines_where_it_has_gone),
         cmocka_unit_test(a_journald_that_cannot_be_reached_leaves_lines_or_is_refused),
         cmocka_unit_test(a_log_that_nobody_reads_ends_nothing),
+        cmocka_unit_test(with_a_sink_nothing_is_written),
         cmocka_unit_test(an_event_is_found_by_its_name),
     };
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);

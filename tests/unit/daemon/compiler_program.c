@@ -61,8 +61,9 @@ enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside, 
 enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside, const char *folder,
                                     keeper_give_up *give_up, void *context, struct kiln_err *err)
 {
-    printf("confined to %s, outside %s, %s\n", folder, outside ? outside : "here",
-           c->is_workers_user ? "a worker's user" : "its own user");
+    printf("confined to %s, outside %s, %s, room for %u bytes\n", folder,
+           outside ? outside : "here", c->is_workers_user ? "a worker's user" : "its own user",
+           (unsigned)c->room);
     printf("who stays behind %s\n", give_up(context) ? "may do nothing" : "may do too much");
     return scene.confinement ? kiln_fail(err, scene.confinement, "no box") : KILN_OK;
 }
@@ -196,7 +197,7 @@ static void serves_in_its_folder_with_few_variables(void **state)
     assert_int_equal(end.status, SERVED);
     snprintf(expected, sizeof(expected),
              "limits 1 2 3 of 7 jobs\n"
-             "confined to %s, outside 4,5, its own user\n"
+             "confined to %s, outside 4,5, its own user, room for 12 bytes\n"
              "who stays behind may do nothing\n"
              "closed around %s\n"
              "serves 7 jobs in %s at home in %s with /some/path on the path, secret forgotten\n",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/descriptors.h"
 
+#include "common/log.h"
 #include "daemon/parcel.h"
 #include "tests/support/test.h"
 
@@ -42,6 +43,12 @@ static size_t most_with(rlim_t soft)
     return most;
 }
 
+static void say_nothing(enum log_level level, const char *message)
+{
+    (void)level;
+    (void)message;
+}
+
 static bool limits_reach(rlim_t wanted)
 {
     struct rlimit files;
@@ -56,6 +63,22 @@ static void the_limit_we_were_started_with_counts_not_the_raised_one(void **stat
     assert_int_equal(most_with(1024), 256);
     assert_int_equal(most_with(4096), 1024);
     assert_int_equal(most_with(8000), 3600);
+}
+
+static void many_workers_leave_less_for_the_others(void **state)
+{
+    const struct descriptor_shares wanted = { .connections = 10000000, .hot_count = 10000000 };
+    struct descriptor_shares with_many = wanted;
+    (void)state;
+    if (!limits_reach(8000))
+        skip();
+    log_set_sink(say_nothing);
+    struct descriptor_shares alone = descriptors_share(wanted);
+    with_many.workers = 500;
+    with_many = descriptors_share(with_many);
+    log_set_sink(NULL);
+    assert_int_equal(with_many.connections + with_many.hot_count + 500 * DESCRIPTORS_A_WORKER,
+                     alone.connections + alone.hot_count);
 }
 
 /* ---- another program of the same user ---- */
@@ -127,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_limit_we_were_started_with_counts_not_the_raised_one),
         cmocka_unit_test(two_images_leave_room_for_other_programs_of_the_user),
+        cmocka_unit_test(many_workers_leave_less_for_the_others), /* the limit is raised by it */
     };
     return cmocka_run_group_tests_name("descriptors", tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "daemon/embedded/leader.h"
 #include "daemon/embedded/places.h"
 
+#include "common/clock.h"
 #include "common/fs.h"
 #include "tests/support/test.h"
 
@@ -66,21 +67,23 @@ static void listen_there(struct fixture *f)
     assert_int_equal(listen(f->listener, 4), 0);
 }
 
+static uint64_t in_ms(unsigned ms) { return clock_monotonic_ns() + ms * 1000000ull; }
+
 static void where_nobody_listens_somebody_may_lead(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(leader_connect(f->socket, LONG_MS, &f->fd, &f->err), KILN_UNAVAILABLE);
+    assert_int_equal(leader_connect(f->socket, in_ms(LONG_MS), &f->fd, &f->err), KILN_UNAVAILABLE);
     listen_there(f);
     close(f->listener); /* dead, and its file still there */
     f->listener = -1;
-    assert_int_equal(leader_connect(f->socket, LONG_MS, &f->fd, &f->err), KILN_UNAVAILABLE);
+    assert_int_equal(leader_connect(f->socket, in_ms(LONG_MS), &f->fd, &f->err), KILN_UNAVAILABLE);
 }
 
 static void a_leader_that_does_not_answer_is_given_up(void **state)
 {
     struct fixture *f = *state;
     listen_there(f);
-    assert_int_equal(leader_connect(f->socket, BRIEF_MS, &f->fd, &f->err), KILN_TIMED_OUT);
+    assert_int_equal(leader_connect(f->socket, in_ms(BRIEF_MS), &f->fd, &f->err), KILN_TIMED_OUT);
     assert_says(f->err.text, f->socket);
     assert_says(f->err.text, "stopped or stuck");
 }
@@ -90,7 +93,38 @@ static void one_that_refuses_new_connections_for_good_is_given_up(void **state)
     struct fixture *f = *state;
     listen_there(f);
     shutdown(f->listener, SHUT_RDWR); /* as it does while it ends */
-    assert_int_equal(leader_connect(f->socket, LONG_MS, &f->fd, &f->err), KILN_UNAVAILABLE);
+    assert_int_equal(leader_connect(f->socket, in_ms(LONG_MS), &f->fd, &f->err), KILN_UNAVAILABLE);
+}
+
+/* The last test: what it asks is there once for a process. */
+static void a_leader_is_waited_for_no_longer_than_a_call_may_and_all_calls_count(void **state)
+{
+    struct fixture *f = *state;
+    const struct embedded_entry *entry = &kiln_embedded_entry;
+    struct embedded_status status;
+    char folder[80];
+    snprintf(folder, sizeof(folder), "%.32s/.cache/kiln/embedded", f->folder);
+    must(fs_make_folders(folder, &f->err), f->err);
+    snprintf(f->socket, sizeof(f->socket), "%s/kiln.sock", folder);
+    listen_there(f);
+    f->options = (struct embedded_options){ .no_compilers = true,
+                                            .leader_ms = LONG_MS,
+                                            .deadline_ns = in_ms(BRIEF_MS) };
+    assert_int_equal(entry->connect(&f->options, &f->fd, &f->err), KILN_TIMED_OUT);
+    entry->status(&status);
+    assert_int_equal(status.role, EMBEDDED_UNUSED);
+    assert_true(entry->answers(LONG_MS, in_ms(BRIEF_MS)));
+    assert_false(entry->answers(BRIEF_MS, UINT64_MAX));
+
+    f->options.deadline_ns = 0;
+    must(entry->connect(&f->options, &f->fd, &f->err), f->err);
+    entry->status(&status);
+    assert_int_equal(status.role, EMBEDDED_MEMORY);
+    assert_says(status.why, "stopped or stuck");
+    entry->let_go();
+    entry->settle();
+    entry->status(&status);
+    assert_int_equal(status.role, EMBEDDED_UNUSED);
 }
 
 /* ---- folders ---- */
@@ -148,25 +182,59 @@ static void what_is_to_be_in_memory_touches_no_folder(void **state)
 
 /* ---- compilers ---- */
 
-static void a_compiler_is_found_from_where_the_library_lies(void **state)
+/* A library's folder, |lib|, and |name| where a build tree has its programs. */
+static void put_program(struct fixture *f, const char *name, char lib[128], char path[128])
 {
-    struct fixture *f = *state;
-    char lib[128], path[128];
-    snprintf(lib, sizeof(lib), "%s/lib", f->folder);
-    snprintf(path, sizeof(path), "%s/bin", f->folder);
-    assert_int_equal(mkdir(lib, 0700) + mkdir(path, 0700), 0);
-    snprintf(path, sizeof(path), "%s/bin/kiln-compiler", f->folder);
+    snprintf(lib, 128, "%s/lib", f->folder);
+    snprintf(path, 128, "%s/bin", f->folder);
+    mkdir(lib, 0700);
+    mkdir(path, 0700);
+    snprintf(path, 128, "%s/bin/%s", f->folder, name);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
     assert_true(fd >= 0);
     close(fd);
     f->options.library_folder = lib;
+}
+
+static void kiln_transfer_is_found_from_where_the_library_lies(void **state)
+{
+    struct fixture *f = *state;
+    char lib[128], path[128];
+    embedded_places_find(&f->options, &f->places);
+    assert_says(f->places.transfer, "/kiln/kiln-transfer"); /* installed or not */
+    put_program(f, "kiln-transfer", lib, path);
+    embedded_places_find(&f->options, &f->places);
+    assert_says(f->places.transfer, "/lib/../bin/kiln-transfer");
+}
+
+static void a_compiler_is_found_from_where_the_library_lies(void **state)
+{
+    struct fixture *f = *state;
+    char lib[128], path[128];
+    put_program(f, "kiln-launch", lib, path);
+    put_program(f, "kiln-compiler", lib, path);
     embedded_places_find(&f->options, &f->places);
     assert_says(f->places.compiler, "/lib/../bin/kiln-compiler");
+    assert_says(f->places.keeper, "/lib/../bin/kiln-launch");
     assert_true(f->places.temp[0] == '/');
 
     setenv("KILN_COMPILER", path, 1);
     embedded_places_find(&f->options, &f->places);
     assert_string_equal(f->places.compiler, path);
+    f->options.library_folder = NULL; /* what keeps it lies beside it */
+    embedded_places_find(&f->options, &f->places);
+    assert_string_equal(f->places.compiler, path);
+    assert_says(f->places.keeper, "/bin/kiln-launch");
+}
+
+static void what_is_to_keep_a_compiler_is_missed(void **state)
+{
+    struct fixture *f = *state;
+    char lib[128], path[128];
+    put_program(f, "kiln-compiler", lib, path);
+    embedded_places_find(&f->options, &f->places);
+    assert_string_equal(f->places.compiler, "");
+    assert_says(f->places.no_compiler, "kiln-launch, which keeps kiln-compiler, is not installed");
 }
 
 static void without_one_the_sentence_says_what_was_looked_for(void **state)
@@ -195,7 +263,10 @@ int main(void)
         EMBEDDED_TEST(a_path_too_long_for_a_socket_has_another_or_there_is_memory),
         EMBEDDED_TEST(what_is_to_be_in_memory_touches_no_folder),
         EMBEDDED_TEST(a_compiler_is_found_from_where_the_library_lies),
+        EMBEDDED_TEST(what_is_to_keep_a_compiler_is_missed),
+        EMBEDDED_TEST(kiln_transfer_is_found_from_where_the_library_lies),
         EMBEDDED_TEST(without_one_the_sentence_says_what_was_looked_for),
+        EMBEDDED_TEST(a_leader_is_waited_for_no_longer_than_a_call_may_and_all_calls_count),
     };
     return cmocka_run_group_tests_name("embedded", tests, NULL, NULL);
 }

@@ -50,6 +50,13 @@ static void wait_for_ever(void)
         pause();
 }
 
+static void say_how_many(int before)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "done after %d", before);
+    say(text);
+}
+
 static void say_pid(void)
 {
     char text[32];
@@ -65,7 +72,7 @@ static void leave_a_child(void)
     abort();
 }
 
-static void serve(const char *order, char **argv)
+static void serve(const char *order, char **argv, int before)
 {
     if (strcmp(order, "crash") == 0)
         abort();
@@ -83,6 +90,13 @@ static void serve(const char *order, char **argv)
         say_how_it_was_started(argv);
     else if (strcmp(order, "who") == 0)
         say_pid();
+    else if (strcmp(order, "stop") == 0) {
+        raise(SIGSTOP);
+        say("done");
+    } else if (strcmp(order, "how many") == 0)
+        say_how_many(before);
+    else if (strcmp(order, "prepare") == 0)
+        say("done preparing");
     else if (strcmp(order, "answer and die") == 0) {
         say("done");
         _exit(0);
@@ -105,13 +119,13 @@ int main(int argc, char **argv)
     if (manner && strcmp(manner, "silent") == 0)
         wait_for_ever();
     say(manner && strcmp(manner, "babbles") == 0 ? "babble" : "ready");
-    for (int jobs = atoi(argv[4]); jobs > 0; jobs--) {
+    for (int done = 0; done < atoi(argv[4]); done++) {
         char order[128];
         ssize_t got = read(SOCKET_FD, order, sizeof(order) - 1);
         if (got <= 0)
             return 0;
         order[got] = '\0';
-        serve(order, argv);
+        serve(order, argv, done);
     }
     return 0;
 }

@@ -118,6 +118,7 @@ static void temporary_folders_that_cannot_be_made_are_told_and_not_left(void **s
     must(open_temporary(f, &f->err), f->err);
     expect_failures(open_temporary, f, "mkdtemp", ENOSPC, KILN_FULL,
                     "cannot make a temporary folder in '");
+    expect_failures(open_temporary, f, "mkdtemp", ENOSPC, KILN_FULL, "is full: make room there");
     expect_failures(open_temporary, f, "mkdir", ENOSPC, KILN_FULL, "cannot make the folder '");
     /* What only one of them meets is tried anew. */
     static const char *const calls[] = { "openat", "fstat", "flock", "lstat" };
@@ -125,13 +126,36 @@ static void temporary_folders_that_cannot_be_made_are_told_and_not_left(void **s
         assert_int_equal(with(f, open_temporary, calls[i], 1, EIO), KILN_OK);
         kiln_err_init(&f->err);
         fail_calls(calls[i], EIO);
-        assert_int_equal(open_temporary(f, &f->err), KILN_BUSY);
+        assert_int_equal(open_temporary(f, &f->err), KILN_IO);
         assert_true(calls_failed());
-        assert_says(f->err.text, "cannot lock a temporary folder in '");
+        assert_says(f->err.text, "cannot lock and mark a temporary folder in '");
         fs_remove_tree(AT_FDCWD, f->path);
         kiln_err_init(&f->err);
     }
     assert_int_equal(with(f, open_temporary, "openat", 2, ENOSPC), KILN_OK); /* its mark */
+    fail_calls("flock", EWOULDBLOCK);
+    assert_int_equal(open_temporary(f, &f->err), KILN_BUSY);
+    assert_true(calls_failed());
+    fs_remove_tree(AT_FDCWD, f->path);
+    kiln_err_init(&f->err);
+}
+
+/* It has room for folders, and none for the file that marks one. */
+static void a_full_disk_is_told_as_one(void **state)
+{
+    struct fixture *f = *state;
+    fail_calls("openat", ENOSPC);
+    assert_int_equal(open_temporary(f, &f->err), KILN_FULL);
+    assert_true(calls_failed());
+    assert_says(f->err.text, "is full: make room there (bytes and inodes), or set another folder");
+    assert_says(f->err.text, f->path);
+    fs_remove_tree(AT_FDCWD, f->path);
+    kiln_err_init(&f->err);
+    fail_calls("mkdir", ENOSPC);
+    assert_int_equal(open_temporary(f, &f->err), KILN_FULL);
+    assert_true(calls_failed());
+    assert_says(f->err.text, "making the folder for temporary files");
+    assert_says(f->err.text, "is full: make room there");
 }
 
 static void temporary_folders_of_another_user_are_given_to_it(void **state)
@@ -339,6 +363,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FOLDER_TEST(a_folder_that_cannot_be_made_is_told_with_the_setting),
         FOLDER_TEST(temporary_folders_that_cannot_be_made_are_told_and_not_left),
+        FOLDER_TEST(a_full_disk_is_told_as_one),
         FOLDER_TEST(temporary_folders_of_another_user_are_given_to_it),
         FOLDER_TEST(a_temporary_folder_with_too_long_a_path_is_refused),
         FOLDER_TEST(a_file_that_cannot_be_taken_is_told_and_no_copy_is_left),

@@ -314,6 +314,36 @@ static void help_and_version_need_no_configuration(void **state)
 }
 
 /* The folder of a user: root's is the host's own. */
+static void who_reads_no_file_may_give_settings(void **state)
+{
+    struct fixture *f = *state;
+    const char *const flags[] = { "--workers", "2", "--hot-limit=1MiB", NULL };
+    must(config_standards(NULL, &f->config, &f->err), f->err);
+    assert_true(config_is_default(&f->config, CONFIG_hot_limit));
+    must(config_standards(flags, &f->config, &f->err), f->err);
+    assert_int_equal(config_number(&f->config, CONFIG_workers), 2);
+    assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 1u << 20);
+    assert_false(config_is_default(&f->config, CONFIG_hot_limit));
+    assert_true(config_is_default(&f->config, CONFIG_queue));
+    assert_string_equal(origin(f, CONFIG_workers), "flag --workers");
+}
+
+static void who_reads_no_file_is_not_told_of_one(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const refused[][2] = {
+        { "--colour=blue", "unknown flag '--colour'" },
+        { "--workers", "needs a value" },
+        { "--config=/dev/null", "only flags that are settings" },
+        { "--help", "only flags that are settings" },
+    };
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        const char *const flags[] = { refused[i][0], NULL };
+        assert_int_equal(config_standards(flags, &f->config, &f->err), KILN_INVALID);
+        assert_says(f->err.text, refused[i][1]);
+    }
+}
+
 static void become_a_user(const struct fixture *f)
 {
     if (geteuid() == 0) {
@@ -518,6 +548,8 @@ int main(void)
         CONFIG_TEST(a_value_is_described_with_its_origin),
         CONFIG_TEST(printed_values_read_back_the_same),
         CONFIG_TEST(help_and_version_need_no_configuration),
+        CONFIG_TEST(who_reads_no_file_may_give_settings),
+        CONFIG_TEST(who_reads_no_file_is_not_told_of_one),
         CONFIG_TEST(drop_ins_are_read_in_the_order_of_their_names),
         CONFIG_TEST(the_default_limit_of_the_cache_is_a_round_number),
         CONFIG_TEST(temporary_files_go_beside_the_socket_where_that_can_be_written_to),

@@ -16,7 +16,8 @@ static struct {
     enum kiln_code received;     /* how the request comes */
     int folder;                  /* to start in */
     bool hangs_up, no_pid_files; /* kilnd; the system */
-    const char *failing;         /* a call of libc; NULL: none */
+    bool is_keeper;
+    const char *failing; /* a call of libc; NULL: none */
     unsigned nth;
     int error;
 } scene;
@@ -75,7 +76,7 @@ static void before(void)
     setenv("LISTEN_FDNAMES", "connection", 1);
     if (!scene.script)
         unsetenv("LISTEN_FDS");
-    if (scene.failing && strcmp(scene.failing, "fcntl") == 0)
+    if (scene.failing && (scene.is_keeper || strcmp(scene.failing, "fcntl") == 0))
         fail_call(scene.failing, scene.nth, scene.error);
 }
 
@@ -113,7 +114,7 @@ static void is_used_by_the_service_manager_alone(void **state)
     (void)state;
     struct program_end end = RUN("--help");
     assert_int_equal(end.status, 0);
-    assert_says(end.text, "usage: kiln-launch PROGRAM");
+    assert_says(end.text, "usage: kiln-launch PROGRAM, or kiln-launch --keep");
     end = RUN("--version");
     assert_string_equal(end.text, "kiln-launch " KILN_VERSION "\n");
     assert_int_equal(RUN("relative").status, EXIT_USAGE);
@@ -183,6 +184,21 @@ static void a_request_that_does_not_come_starts_nothing(void **state)
     }
 }
 
+/* What it starts, and with whom it ends: kept.c. */
+static void a_keeper_that_cannot_watch_who_started_it_ends(void **state)
+{
+    (void)state;
+    scene.is_keeper = true;
+    scene.failing = "poll";
+    assert_int_equal(RUN("--keep").status, 0);
+    scene.failing = "getsockopt";
+    assert_int_equal(RUN("--keep").status, EXIT_SURROUNDINGS);
+    scene.failing = NULL;
+    scene.no_pid_files = true;
+    assert_int_equal(RUN("--keep").status, EXIT_SURROUNDINGS);
+    assert_int_equal(RUN("--keep", "/bin/sh").status, EXIT_USAGE);
+}
+
 static void a_program_that_cannot_be_started_is_told(void **state)
 {
     (void)state;
@@ -222,6 +238,7 @@ int main(void)
         LAUNCH_TEST(starts_a_program_and_tells_how_it_ended),
         LAUNCH_TEST(what_it_started_ends_with_kilnd),
         LAUNCH_TEST(a_request_that_does_not_come_starts_nothing),
+        LAUNCH_TEST(a_keeper_that_cannot_watch_who_started_it_ends),
         LAUNCH_TEST(a_program_that_cannot_be_started_is_told),
     };
     return cmocka_run_group_tests_name("launch_program", tests, NULL, NULL);

@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "daemon/descriptors.h"
 #include "tests/support/launch_service.h"
 
 #include <dirent.h>
@@ -34,6 +35,41 @@ static void a_job_is_answered_and_the_worker_kept(void **state)
 
     assert_int_equal(pool_counts(f->pool).worker_starts, 1);
     assert_true(second.task.outcome.wall_ns > 0);
+}
+
+static unsigned open_files(void)
+{
+    unsigned count = 0;
+    DIR *all = opendir("/proc/self/fd");
+    assert_non_null(all);
+    while (readdir(all))
+        count++;
+    closedir(all);
+    return count;
+}
+
+/* A busy one, and one that was busy and is still ending. */
+static void what_a_worker_costs_in_descriptors_is_set_aside_for_it(void **state)
+{
+    enum { WORKERS = 4, OF_THE_POOL = 1 };
+    struct fixture *f = *state;
+    struct job jobs[WORKERS];
+    unsigned before = open_files() + OF_THE_POOL;
+    f->options.workers = WORKERS;
+    start(f);
+    wait_until_idle(f, WORKERS);
+    unsigned idle = open_files() - before;
+    for (unsigned i = 0; i < WORKERS; i++) {
+        jobs[i] = kernel("hang");
+        pool_compile(f->pool, &jobs[i].task);
+    }
+    while (pool_counts(f->pool).busy < WORKERS)
+        loop_turn(f->loop);
+    unsigned busy = open_files() - before;
+    assert_int_equal((busy + idle) / WORKERS, DESCRIPTORS_A_WORKER);
+    pool_stop(f->pool);
+    for (unsigned i = 0; i < WORKERS; i++)
+        wait_for(f, &jobs[i]);
 }
 
 static void done_never_comes_from_within_the_call(void **state)
@@ -428,6 +464,90 @@ static void a_worker_that_is_never_ready_is_given_up(void **state)
     assert_non_null(strstr(job.task.outcome.err.text, "was not ready within"));
 }
 
+static void expect_refused(struct fixture *f, const char *program)
+{
+    struct job job = source(program);
+    struct compile_outcome *outcome = run(f, &job);
+    assert_int_equal(outcome->end, COMPILE_UNAVAILABLE);
+    assert_int_equal(outcome->err.code, KILN_UNAVAILABLE);
+    assert_says(outcome->err.text, "no compiler process can be started");
+}
+
+/* However long the one that is at work takes: it has its last job. */
+static void a_job_that_only_a_fresh_worker_could_do_does_not_wait_where_none_can_be_had(
+    void **state)
+{
+    struct fixture *f = *state;
+    struct job hang = source("hang"), spends = source("a");
+    f->options.workers = 2;
+    start(f);
+    wait_until_idle(f, 2);
+    setenv("FAKE_WORKER", "dies", 1);
+    pool_compile(f->pool, &hang.task);
+    assert_int_equal(run(f, &spends)->end, COMPILE_DONE);
+    expect_refused(f, "b");
+    expect_refused(f, "c");
+    assert_false(hang.ended);
+    unsetenv("FAKE_WORKER");
+    pool_stop(f->pool);
+    wait_for(f, &hang);
+}
+
+static void one_that_hangs_at_its_start_is_waited_for_by_no_job(void **state)
+{
+    struct fixture *f = *state;
+    struct job first = source("a"), second = source("a");
+    f->options.workers = 2;
+    f->options.limits.jobs = 1; /* nothing is prepared */
+    f->options.start_timeout_ms = 3600000;
+    start(f);
+    wait_until_idle(f, 2);
+    setenv("FAKE_WORKER", "silent", 1);
+    assert_int_equal(run(f, &first)->end, COMPILE_DONE);
+    while (pool_counts(f->pool).starting == 0)
+        loop_turn(f->loop);
+    setenv("FAKE_WORKER", "dies", 1); /* in the other place */
+    assert_int_equal(run(f, &second)->end, COMPILE_DONE);
+    expect_refused(f, "a");
+    expect_refused(f, "b");
+    assert_in_range(pool_counts(f->pool).starting, 1, 2);
+    unsetenv("FAKE_WORKER");
+}
+
+static void continue_children(void)
+{
+    char path[64];
+    int child;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    FILE *list = fopen(path, "re");
+    assert_non_null(list);
+    while (fscanf(list, "%d", &child) == 1)
+        kill(child, SIGCONT);
+    fclose(list);
+}
+
+/* It takes the next as well, however many starts fail meanwhile. */
+static void a_job_waits_for_one_that_is_at_work_for_kiln(void **state)
+{
+    struct fixture *f = *state;
+    struct job slow = kernel("stop"), spends = source("a"), next = source("b");
+    f->options.workers = 2;
+    start(f);
+    wait_until_idle(f, 2);
+    setenv("FAKE_WORKER", "dies", 1);
+    pool_compile(f->pool, &slow.task);
+    assert_int_equal(run(f, &spends)->end, COMPILE_DONE);
+    pool_compile(f->pool, &next.task);
+    while (pool_counts(f->pool).worker_starts < 2 + 4) /* three failed, one more begins */
+        loop_turn(f->loop);
+    assert_false(next.ended);
+    continue_children();
+    wait_for(f, &next);
+    assert_true(slow.ended);
+    assert_int_equal(next.task.outcome.end, COMPILE_DONE);
+    unsetenv("FAKE_WORKER");
+}
+
 static void a_worker_that_babbles_is_given_up(void **state)
 {
     struct fixture *f = *state;
@@ -510,6 +630,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         POOL_TEST(workers_are_started_ahead_of_work),
         POOL_TEST(a_job_is_answered_and_the_worker_kept),
+        POOL_TEST(what_a_worker_costs_in_descriptors_is_set_aside_for_it),
         POOL_TEST(done_never_comes_from_within_the_call),
         POOL_TEST(a_crash_costs_one_worker_and_says_which_signal),
         POOL_TEST(a_probe_that_crashes_is_counted_apart_and_no_cause_for_alarm),
@@ -537,6 +658,9 @@ int main(void)
         POOL_TEST(a_worker_that_babbles_is_given_up),
         POOL_TEST(stopping_ends_every_job_and_later_ones_too),
         POOL_TEST(children_of_a_dead_worker_are_killed_too),
+        POOL_TEST(a_job_that_only_a_fresh_worker_could_do_does_not_wait_where_none_can_be_had),
+        POOL_TEST(one_that_hangs_at_its_start_is_waited_for_by_no_job),
+        POOL_TEST(a_job_waits_for_one_that_is_at_work_for_kiln),
         POOL_TEST(leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept),
     };
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);

@@ -15,6 +15,22 @@
 
 char last_answer[256];
 struct sandbox_report greeting; /* what workers say of themselves */
+unsigned preparations;
+
+/* A preparation has no program: its toolchain says how it goes. */
+static struct bytes order_of(const struct compile_job *job)
+{
+    if (job->program.size > 0)
+        return job->program;
+    assert_int_equal(job->kind, COMPILE_PROBE);
+    assert_int_equal(job->origin, COMPILE_OF_KILN);
+    assert_true(bytes_equal_text(job->target, "gfx942"));
+    assert_int_equal(job->toolchain_id.bytes[0], TOOLCHAIN_ID);
+    preparations++;
+    if (bytes_equal_text(job->toolchain, "breaks"))
+        return bytes_of_text("crash");
+    return bytes_of_text(bytes_equal_text(job->toolchain, "hangs") ? "hang" : "prepare");
+}
 
 enum kiln_code worker_send_job(int socket_fd, const struct compile_job *job,
                                struct worker_files *ret_files, struct kiln_err *err)
@@ -24,7 +40,8 @@ enum kiln_code worker_send_job(int socket_fd, const struct compile_job *job,
     static const char said[] = "LLVM ERROR: out of memory\n";
     if (bytes_equal_text(job->source, "eats memory"))
         assert_int_equal(write(files.log_fd, said, sizeof(said)), sizeof(said));
-    if (send(socket_fd, job->program.data, job->program.size, MSG_NOSIGNAL) < 0) {
+    struct bytes order = order_of(job);
+    if (send(socket_fd, order.data, order.size, MSG_NOSIGNAL) < 0) {
         close(files.object_fd);
         close(files.log_fd);
         return kiln_fail_errno(err, errno, "cannot send");
@@ -46,7 +63,8 @@ enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
     *ret_message = strcmp(answer, "ready") == 0 ? WORKER_READY : WORKER_RESULT;
     if (*ret_message == WORKER_READY)
         return KILN_OK;
-    memcpy(last_answer, answer, sizeof(last_answer)); /* to a job: others may get ready meanwhile */
+    if (strcmp(answer, "done preparing") != 0)
+        memcpy(last_answer, answer, sizeof(last_answer));
     if (strncmp(answer, "done", 4) == 0)
         return KILN_OK;
     return kiln_fail(err, KILN_INVALID, "not a message");
@@ -65,13 +83,19 @@ void worker_collect(struct worker_files *files, enum compile_end end, const char
 
 /* ---- fixture ---- */
 
-static void on_done(struct compile_task *task) { ((struct job *)(void *)task)->ended = true; }
+static void on_done(struct compile_task *task)
+{
+    struct job *job = (struct job *)(void *)task;
+    job->ended = true;
+    memcpy(job->answer, last_answer, sizeof(job->answer));
+}
 
 struct job job_of(const char *program, enum compile_kind kind)
 {
     struct job job = { .task.done = on_done };
-    job.task.asker = (struct compile_asker){ .kind = ASKER_USER, .uid = 1000 };
     job.task.job.kind = kind;
+    job.task.job.origin = COMPILE_OF_KILN;
+    job.task.job.toolchain_id.bytes[0] = TOOLCHAIN_ID;
     job.task.job.program = bytes_of_text(program);
     job.task.job.target = bytes_of_text("gfx942");
     job.task.job.toolchain = bytes_of_text("hiprtc");
@@ -79,6 +103,13 @@ struct job job_of(const char *program, enum compile_kind kind)
 }
 
 struct job kernel(const char *program) { return job_of(program, COMPILE_KERNEL); }
+
+struct job source(const char *program)
+{
+    struct job job = kernel(program);
+    job.task.job.origin = COMPILE_OF_CLIENT;
+    return job;
+}
 
 void wait_for(struct fixture *f, const struct job *job)
 {
@@ -99,6 +130,7 @@ int set_up(void **state)
     f = (struct fixture){ .folder = "/tmp/kiln_pool_XXXXXX", .err = KILN_ERR_INIT };
     assert_non_null(mkdtemp(f.folder));
     unsetenv("FAKE_WORKER");
+    preparations = 0;
     greeting = (struct sandbox_report){ .has = LAYERS_ALL, .landlock = 7 };
     assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
     assert_int_equal(lanes_create(f.loop, 2, &f.lanes, &f.err), KILN_OK);

@@ -8,6 +8,7 @@
 /* What a worker said last; a job is its program's name, an answer one word. */
 extern char last_answer[256];
 extern struct sandbox_report greeting; /* what workers say of themselves */
+extern unsigned preparations;          /* that were begun; those for "breaks" and "hangs" do so */
 
 struct fixture {
     struct loop *loop;
@@ -22,11 +23,14 @@ struct fixture {
 struct job {
     struct compile_task task;
     bool ended;
+    char answer[sizeof(last_answer)]; /* its worker's, once it ended with one */
 };
 
-/* Of a user, for hiprtc and gfx942. */
+/* Of kiln's own, for hiprtc and gfx942. */
 struct job job_of(const char *program, enum compile_kind kind);
 struct job kernel(const char *program);
+/* The same, of a client. */
+struct job source(const char *program);
 void wait_for(struct fixture *f, const struct job *job);
 struct compile_outcome *run(struct fixture *f, struct job *job);
 
@@ -35,5 +39,7 @@ void start(struct fixture *f);
 void wait_until_idle(struct fixture *f, unsigned workers);
 void on_closed(void *context);
 int tear_down(void **state);
+
+#define TOOLCHAIN_ID 0x5a /* the first byte of every job's */
 
 #define POOL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -103,6 +103,32 @@ static void a_long_line_is_cut_and_the_next_is_whole(void **state)
     assert_string_equal(end + 1, "kiln-compiler: short\n");
 }
 
+/* ---- more than anybody reads ---- */
+
+static unsigned count_of(const char *what)
+{
+    unsigned count = 0;
+    for (const char *at = told; (at = strstr(at, what)); at++)
+        count++;
+    return count;
+}
+
+static void of_very_many_lines_at_once_most_are_only_counted(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 100; i++)
+        say(f, i % 2 ? "\n\ny" : "y"); /* 51 lines, the last of which goes on */
+    loop_turn(f->loop);
+    assert_int_equal(count_of("kiln-compiler: yy\n") + count_of("kiln-compiler: y\n"), 32);
+    assert_int_equal(count_of("left out"), 1);
+    assert_int_equal(count_of("kiln-compiler: (18 lines left out)\n"), 1);
+    told[0] = '\0';
+    say(f, "ou see\n"); /* what a later look finds is told again */
+    while (!told[0])
+        loop_turn(f->loop);
+    assert_string_equal(told, "kiln-compiler: you see\n");
+}
+
 static void whoever_says_very_much_is_read_in_portions(void **state)
 {
     struct fixture *f = *state;
@@ -136,6 +162,7 @@ int main(void)
         WORDS_TEST(each_line_is_a_record_that_names_who_said_it),
         WORDS_TEST(what_was_said_last_is_told_at_the_end),
         WORDS_TEST(a_long_line_is_cut_and_the_next_is_whole),
+        WORDS_TEST(of_very_many_lines_at_once_most_are_only_counted),
         WORDS_TEST(whoever_says_very_much_is_read_in_portions),
         WORDS_TEST(a_process_that_hung_up_is_looked_at_no_more),
     };

@@ -285,6 +285,43 @@ static void callers_are_known_by_what_the_kernel_says(void **state)
     assert_int_equal(caller->role, ROLE_ADMIN); /* our own user */
 }
 
+/* ---- connections that nobody dialled ---- */
+
+static int give_connection(struct fixture *f)
+{
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    server_take(f->server, ends[1]);
+    return ends[0];
+}
+
+static void a_connection_that_is_handed_over_is_served_like_any_other(void **state)
+{
+    struct fixture *f = *state;
+    unsigned joined = service.joined;
+    int fd = give_connection(f);
+    assert_int_equal(service.joined, joined + 1);
+    ask(fd, MESSAGE_hello, 1, "");
+    ask(fd, MESSAGE_ping, 2, "over there");
+    struct frame_header header = take_header(f, fd);
+    assert_int_equal(header.type, MESSAGE_pong);
+    assert_int_equal(header.request_id, 2);
+    assert_int_equal(server_counts(f->server).clients, 2); /* with the fixture's */
+    close(fd);
+}
+
+static void one_that_comes_too_late_is_told_so_and_closed(void **state)
+{
+    struct fixture *f = *state;
+    unsigned joined = service.joined;
+    server_drain(f->server);
+    int fd = give_connection(f);
+    assert_refused(f, fd, 0, "stopping");
+    assert_true(is_closed(f, fd));
+    assert_int_equal(service.joined, joined);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +338,8 @@ int main(void)
         SESSION_TEST(queued_replies_keep_their_order_and_their_objects),
         SESSION_TEST(inlays_arrive_in_their_places_and_are_held_only_while_queued),
         SESSION_TEST(callers_are_known_by_what_the_kernel_says),
+        SESSION_TEST(a_connection_that_is_handed_over_is_served_like_any_other),
+        SESSION_TEST(one_that_comes_too_late_is_told_so_and_closed),
     };
     return cmocka_run_group_tests_name("session", tests, NULL, NULL);
 }

@@ -2,10 +2,13 @@
 /* Files whose close hangs, as on a filesystem whose server is gone: nobody but who sent them
  * notices. */
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "tests/unit/daemon/session_fixture.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -45,6 +48,18 @@ int __wrap_close(int fd)
     return __real_close(fd);
 }
 
+/* ---- a clock that can be put forward ---- */
+
+static atomic_ullong hours_passed;
+
+uint64_t __real_clock_monotonic_ns(void);
+uint64_t __wrap_clock_monotonic_ns(void);
+
+uint64_t __wrap_clock_monotonic_ns(void)
+{
+    return __real_clock_monotonic_ns() + hours_passed * 3600 * 1000000000u;
+}
+
 static unsigned look(const unsigned *count) { return __atomic_load_n(count, __ATOMIC_SEQ_CST); }
 
 static void let_go(unsigned count)
@@ -59,6 +74,7 @@ static int set_up_hung(void **state)
 {
     memset(&hung, 0, sizeof(hung));
     sem_init(&hung.gate, 0, 0);
+    hours_passed = 0;
     hung.loop_thread = pthread_self();
     return set_up(state);
 }
@@ -201,6 +217,35 @@ static void while_files_are_being_closed_their_user_waits(void **state)
     forget(file);
 }
 
+static void fill(struct fixture *f, int file)
+{
+    while (!closer_is_full(f->closer, 0)) {
+        closer_charge(f->closer, 0, 1);
+        closer_take(f->closer, 0, fcntl(file, F_DUPFD_CLOEXEC, 3));
+    }
+}
+
+/* Nobody asks between the two: that he was not full meanwhile is noted all the same. */
+static void who_is_full_for_a_moment_now_and_then_is_not_stuck(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t patience_ms = 600000;
+    int file = make_hung_file();
+    fill(f, file);
+    assert_int_equal(closer_room(f->closer, 0, patience_ms), CLOSER_IS_FULL);
+    let_go(10000);
+    while (closer_is_full(f->closer, 0))
+        sched_yield();
+    while (sem_trywait(&hung.gate) == 0) {
+    }
+    hours_passed = 1;
+    fill(f, file);
+    assert_int_equal(closer_room(f->closer, 0, patience_ms), CLOSER_IS_FULL);
+    hours_passed = 2;
+    assert_int_equal(closer_room(f->closer, 0, patience_ms), CLOSER_IS_STUCK);
+    forget(file);
+}
+
 /* Each connection keeps files for a frame that it never finishes; then all of them go at once. */
 static void files_of_unfinished_frames_count_and_are_not_closed_on_the_loop(void **state)
 {
@@ -295,6 +340,7 @@ int main(void)
         TEST(a_close_that_hangs_keeps_nobody_waiting),
         TEST(who_sends_too_many_is_refused_and_others_are_not),
         TEST(while_files_are_being_closed_their_user_waits),
+        TEST(who_is_full_for_a_moment_now_and_then_is_not_stuck),
         TEST(files_of_unfinished_frames_count_and_are_not_closed_on_the_loop),
         TEST(a_connection_with_unread_files_is_not_closed_on_the_loop),
         TEST(what_is_left_at_the_end_does_not_hold_it_up),

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,6 +55,17 @@ static enum kiln_code open_and_close(void *context, struct kiln_err *err)
     return rc;
 }
 
+/* The same; whatever failed, the file is gone with it. */
+static enum kiln_code open_leaving_nothing(void *context, struct kiln_err *err)
+{
+    const struct fixture *f = context;
+    struct stat seen;
+    enum kiln_code rc = open_and_close(context, err);
+    if (fstatat(AT_FDCWD, f->path, &seen, AT_SYMLINK_NOFOLLOW) == 0)
+        fail_msg("'%s' is left: %s", f->path, rc ? err->text : "no failure");
+    return rc;
+}
+
 /* The same over what a daemon left that was killed. */
 static enum kiln_code open_over_a_dead_one(void *context, struct kiln_err *err)
 {
@@ -71,19 +83,25 @@ static enum kiln_code open_over_a_dead_one(void *context, struct kiln_err *err)
 static void a_socket_that_cannot_be_made_is_told(void **state)
 {
     struct fixture *f = *state;
-    expect_failures(open_and_close, f, "strdup", ENOMEM, KILN_NO_MEMORY, "cannot make the folder");
-    expect_failures(open_and_close, f, "open", ENFILE, KILN_IO, "cannot open the lock '");
-    expect_failures(open_and_close, f, "flock", EWOULDBLOCK, KILN_BUSY, "already listens on '");
-    expect_failures(open_and_close, f, "socket", EMFILE, KILN_IO, "cannot make a socket");
-    expect_failures(open_and_close, f, "bind", EACCES, KILN_DENIED, "cannot bind the socket '");
-    expect_failures(open_and_close, f, "fchmod", EACCES, KILN_DENIED, "cannot bind the socket '");
-    expect_failures(open_and_close, f, "chmod", EPERM, KILN_DENIED,
+    expect_failures(open_leaving_nothing, f, "strdup", ENOMEM, KILN_NO_MEMORY,
+                    "cannot make the folder");
+    expect_failures(open_leaving_nothing, f, "open", ENFILE, KILN_IO, "cannot open the lock '");
+    expect_failures(open_leaving_nothing, f, "flock", EWOULDBLOCK, KILN_BUSY,
+                    "already listens on '");
+    expect_failures(open_leaving_nothing, f, "socket", EMFILE, KILN_IO, "cannot make a socket");
+    expect_failures(open_leaving_nothing, f, "bind", EACCES, KILN_DENIED,
+                    "cannot bind the socket '");
+    expect_failures(open_leaving_nothing, f, "fchmod", EACCES, KILN_DENIED,
+                    "cannot bind the socket '");
+    expect_failures(open_leaving_nothing, f, "chmod", EPERM, KILN_DENIED,
                     "cannot change the mode of the socket '");
-    expect_failures(open_and_close, f, "listen", EIO, KILN_IO, "cannot listen on '");
+    expect_failures(open_leaving_nothing, f, "listen", EIO, KILN_IO, "cannot listen on '");
     if (geteuid() == 0) {
-        expect_failures(open_and_close, f, "lchown", EPERM, KILN_DENIED, "to the group 'of kilnd'");
+        expect_failures(open_leaving_nothing, f, "lchown", EPERM, KILN_DENIED,
+                        "to the group 'of kilnd'");
         f->group = "root";
-        expect_failures(open_and_close, f, "lchown", EPERM, KILN_DENIED, "to the group 'root'");
+        expect_failures(open_leaving_nothing, f, "lchown", EPERM, KILN_DENIED,
+                        "to the group 'root'");
     }
 }
 
@@ -123,7 +141,7 @@ static void a_lock_that_goes_while_it_is_taken_is_taken_anew(void **state)
     assert_true(calls_failed());
     assert_says(f->err.text, "daemons start and stop there");
     assert_int_equal(with(f, open_and_close, "lstat", 1, ENOENT), KILN_OK);
-    assert_int_equal(with(f, open_and_close, "lstat", 3, EACCES), KILN_DENIED);
+    assert_int_equal(with(f, open_leaving_nothing, "lstat", 3, EACCES), KILN_DENIED);
     assert_says(f->err.text, "cannot look at '");
 }
 

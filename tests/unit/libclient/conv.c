@@ -202,6 +202,42 @@ static void without_a_reference_nothing_is_measured(void **state)
     assert_int_equal(f->put_count, 0);
 }
 
+static void what_is_built_in_is_timed_without_the_reference_and_not_recorded(void **state)
+{
+    struct conv_fixture *f = *state;
+    f->not_built_in = "ConvDirectNaive ConvBetter ConvLazy ConvWrong ConvBroken";
+    must(conv_find(f), f->err);
+    assert_string_equal(kiln_plan_solver(kiln_conv_result_plan(f->result)), "ConvGood");
+    assert_int_equal(conv_at(f, 0).state, KILN_CONV_TIMED);
+    assert_int_equal(conv_at(f, 0).checked, 0);
+    assert_int_equal(conv_entry(f, "ConvBetter").state, KILN_CONV_NOT_COMPILED);
+    assert_says(conv_entry(f, "ConvBetter").reason, "not built into this program");
+    assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_NOT_FOUND);
+    assert_says(f->err.text, "compared with nothing");
+    assert_says(f->err.text, "the reference, ");
+    assert_int_equal(f->puts_asked, 0);
+}
+
+static void without_the_reference_nothing_is_searched(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    f->not_built_in = "ConvDirectNaive";
+    must(conv_tune(f), f->err);
+    assert_int_equal(f->config_requests, 0);
+    assert_int_equal(conv_at(f, 0).state, KILN_CONV_TIMED);
+    assert_string_equal(kiln_plan_solver(kiln_conv_result_plan(f->result)), "ConvTuned");
+}
+
+static void a_problem_that_nothing_is_built_in_for_fails(void **state)
+{
+    struct conv_fixture *f = *state;
+    CONV_USE(f, conv_tunable);
+    f->not_built_in = "ConvDirectNaive ConvTuned";
+    assert_int_equal(conv_find(f), KILN_E_NOT_FOUND);
+    assert_says(f->err.text, "not built into this program");
+}
+
 static void without_a_daemon_it_says_so(void **state)
 {
     struct conv_fixture *f = *state;
@@ -365,6 +401,9 @@ int main(void)
         CONV_TEST(who_has_enough_gets_what_was_measured),
         CONV_TEST(a_lost_device_ends_it_and_what_was_measured_is_recorded),
         CONV_TEST(without_a_reference_nothing_is_measured),
+        CONV_TEST(what_is_built_in_is_timed_without_the_reference_and_not_recorded),
+        CONV_TEST(without_the_reference_nothing_is_searched),
+        CONV_TEST(a_problem_that_nothing_is_built_in_for_fails),
         CONV_TEST(without_a_daemon_it_says_so),
         CONV_TEST(plans_that_never_come_time_out),
         CONV_TEST(a_device_without_memory_says_what_it_was_for),

@@ -145,6 +145,10 @@ static void answer_plan(struct conv_fixture *f, const struct fake_request *rq)
         fake_reply_error(rq, KILN_BUSY, "too much is asked at once", NULL);
         return;
     }
+    if (s && f->not_built_in && strstr(f->not_built_in, s->name)) {
+        fake_reply_error(rq, KILN_NOT_FOUND, "the kernels are not built into this program", NULL);
+        return;
+    }
     if (!s || !s->kernel || (f->uncompiled_config && strcmp(config, f->uncompiled_config) == 0)) {
         fake_reply_error(rq, KILN_COMPILE_FAILED, "the compiler refused it", "line 1: no");
         return;

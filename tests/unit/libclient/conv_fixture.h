@@ -44,6 +44,7 @@ struct conv_fixture {
     const char *wrong_config, *fatal_config, *uncompiled_config;
     const char *busy;          /* solver or config that kilnd has no time for */
     const char *greedy_config; /* wants a larger workspace than there is memory; others a small */
+    const char *not_built_in;  /* solvers whose kernels kilnd has not and cannot compile: "A B" */
     bool silent_plans, all_taken, loses_lease;
     bool refuses_puts, refuses_reports; /* kilnd may not write */
     int timeout_ms;

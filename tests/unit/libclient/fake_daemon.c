@@ -140,7 +140,7 @@ static void greet(struct fake_request *rq)
     if (d->silent)
         return;
     if (d->refusal) {
-        fake_reply_error(rq, KILN_UNSUPPORTED, d->refusal, NULL);
+        fake_reply_error(rq, d->refused ? d->refused : KILN_UNSUPPORTED, d->refusal, NULL);
         return;
     }
     BUFFER_AUTO struct buffer body;

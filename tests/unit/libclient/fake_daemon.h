@@ -35,6 +35,7 @@ struct fake_daemon {
     void *context;
     uint16_t version;       /* in welcome; 0: the right one */
     const char *refusal;    /* answers hello with this error instead */
+    enum kiln_code refused; /* its code; OK: KILN_UNSUPPORTED */
     bool silent;            /* does not answer hello at all */
     bool without_inline;    /* capability withheld */
     uint32_t max_in_flight; /* 0: LIMIT_REQUESTS_IN_FLIGHT */

@@ -288,6 +288,30 @@ static void a_toolchain_that_is_not_the_one_asked_for_refuses_the_job(void **sta
     is_for(&outcome, "gfx90a");
 }
 
+/* It is told after the compile there, and counts all the same. */
+static void neither_does_it_do_the_first_job_of_a_process(void **state)
+{
+    (void)state;
+    struct compile_job job = job_of("clang", "gfx90a", ANSWER);
+    job.toolchain_id = need("clang")->identity;
+    job.toolchain_id.bytes[0] ^= 1;
+    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
+    assert_int_equal(outcome.end, COMPILE_OUTDATED);
+    assert_int_equal(outcome.object_fd, -1);
+    compile_outcome_done(&outcome);
+}
+
+static void nor_does_it_refuse_a_source_that_is_wrong(void **state)
+{
+    (void)state;
+    struct compile_job job = job_of("clang", "gfx90a", "void f() { this_is_not_there(; }\n");
+    job.toolchain_id = need("clang")->identity;
+    job.toolchain_id.bytes[0] ^= 1;
+    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
+    assert_int_equal(outcome.end, COMPILE_OUTDATED); /* else it would be remembered */
+    compile_outcome_done(&outcome);
+}
+
 static void a_compile_error_comes_with_its_log_and_the_worker_goes_on(void **state)
 {
     (void)state;
@@ -677,6 +701,8 @@ int main(void)
         WITH_WORKER(a_pocl_binary_carries_compiled_kernels_for_the_required_size),
         WITH_WORKER(one_worker_serves_every_toolchain_in_turn),
         WITH_WORKER(a_toolchain_that_is_not_the_one_asked_for_refuses_the_job),
+        WITH_WORKER(neither_does_it_do_the_first_job_of_a_process),
+        WITH_WORKER(nor_does_it_refuse_a_source_that_is_wrong),
         WITH_WORKER(a_compile_error_comes_with_its_log_and_the_worker_goes_on),
         WITH_WORKER(headers_are_found_by_their_names),
         WITH_WORKER(a_header_that_did_not_come_is_missing),

@@ -91,6 +91,7 @@ static unsigned compile_all(struct fixture *f)
     unsigned count = 0;
     for (; fake_executor_next_compile(&f->engine.executor); count++) {
         const struct compile_job *job = &fake_executor_next_compile(&f->engine.executor)->job;
+        assert_int_equal(job->origin, COMPILE_OF_KILN);
         BUFFER_AUTO struct buffer content;
         buffer_init(&content, 1u << 16);
         buffer_put(&content, "for ", 4);

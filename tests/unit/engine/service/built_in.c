@@ -83,14 +83,27 @@ static int teardown(void **state)
     return 0;
 }
 
-static void plan(struct fixture *f, const char *target, const char *id, uint32_t channels)
+static void plan_by(struct fixture *f, const char *solver, const char *target, const char *id,
+                    uint32_t channels)
 {
     struct message_plan m = { .problem = small_problem(channels),
                               .inline_limit = 1000,
                               .target = bytes_of_text(target),
-                              .database_id = bytes_of_text(id) };
-    test_caller_forget_replies(&f->caller);
+                              .database_id = bytes_of_text(id),
+                              .solver = bytes_of_text(solver) };
     send_plan(&f->caller, &f->engine, 8, &m);
+}
+
+/* Beside what was asked before. */
+static void plan_again(struct fixture *f, const char *target, const char *id, uint32_t channels)
+{
+    plan_by(f, "", target, id, channels);
+}
+
+static void plan(struct fixture *f, const char *target, const char *id, uint32_t channels)
+{
+    test_caller_forget_replies(&f->caller);
+    plan_again(f, target, id, channels);
 }
 
 static void a_plan_is_served_from_what_is_built_in(void **state)
@@ -113,6 +126,16 @@ static void what_is_not_built_in_is_named_with_what_to_do(void **state)
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
 }
 
+static void another_solver_than_the_chosen_one_is_told_to_be_one(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_forget_replies(&f->caller);
+    plan_by(f, "ConvDirectNaive", "gfx90a", MI210, 16);
+    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND,
+                         "solver ConvDirectNaive for gfx90a: its kernels");
+    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "solver that is chosen for a problem");
+}
+
 static void a_device_that_nothing_is_built_in_for(void **state)
 {
     struct fixture *f = *state;
@@ -120,6 +143,32 @@ static void a_device_that_nothing_is_built_in_for(void **state)
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED,
                          "nothing is built into this program for gfx1030_36 (gfx1030)");
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "built in: " MI210 ".kdb");
+}
+
+/* As with KILN_EMBED_COMPILE=on: which compilers there are is still being asked. */
+static void open_with_compilers(struct fixture *f)
+{
+    test_caller_leave(&f->caller, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    engine_close(f->engine.engine);
+    f->engine.executor.slots = 1;
+    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
+    engine_start(f->engine.engine);
+    test_caller_join(&f->caller, &f->engine, 1000, ROLE_ADMIN);
+    must(test_caller_hello(&f->caller, &f->engine), f->engine.err);
+}
+
+static void a_plan_waits_until_it_is_known_which_compilers_there_are(void **state)
+{
+    struct fixture *f = *state;
+    open_with_compilers(f);
+    plan(f, "gfx90a", MI210, 8);
+    plan_again(f, "gfx1030", "gfx1030_36", 8);
+    assert_int_equal(f->caller.reply_count, 0);
+    engine_fixture_describe_as(&f->engine, "{\"toolchains\":[]}");
+    assert_int_equal(f->caller.reply_count, 2);
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is built into this program");
+    assert_int_equal(planned_outcome(&f->caller, 1).tier, TIER_PACKAGE); /* was read first */
 }
 
 static void its_digest_is_checked_once_and_damage_is_told(void **state)
@@ -192,7 +241,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_plan_is_served_from_what_is_built_in, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_not_built_in_is_named_with_what_to_do, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(another_solver_than_the_chosen_one_is_told_to_be_one, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_device_that_nothing_is_built_in_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_plan_waits_until_it_is_known_which_compilers_there_are,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(its_digest_is_checked_once_and_damage_is_told, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(nothing_that_writes_a_file_is_done, setup, teardown),

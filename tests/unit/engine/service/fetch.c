@@ -257,40 +257,14 @@ static void an_interactive_asker_promotes_a_prefetch(void **state)
     assert_true(bytes_equal_text(next->job.program, "second.cl"));
 }
 
-static const struct compile_asker *next_asker(struct fixture *f)
+static void what_a_client_sends_is_compiled_as_a_clients(void **state)
 {
-    struct compile_task *next = fake_executor_next_compile(&f->engine.executor);
+    struct fixture *f = *state;
+    want(f, &f->a, 1, "k.cl");
+    const struct compile_task *next = fake_executor_next_compile(&f->engine.executor);
     assert_non_null(next);
-    return &next->asker;
-}
-
-/* Whoever waits with him for it, and in whose turn it comes. */
-static void a_compile_is_for_who_asked_first(void **state)
-{
-    struct fixture *f = *state;
-    want(f, &f->b, 1, "busy.cl");
-    want(f, &f->b, 2, "before.cl");
-    want(f, &f->a, 1, "k.cl");
-    want(f, &f->b, 3, "k.cl");
-    assert_int_equal(next_asker(f)->uid, 1001);
-    compile(f, "busy");
-    for (int i = 0; i < 2; i++) {
-        struct compile_task *next = fake_executor_next_compile(&f->engine.executor);
-        bool is_shared = bytes_equal_text(next->job.program, "k.cl");
-        assert_int_equal(next->asker.kind, ASKER_USER);
-        assert_int_equal(next->asker.uid, is_shared ? 1000 : 1001);
-        compile(f, "object");
-    }
-}
-
-static void a_compile_for_who_has_no_number_is_for_nobody_in_particular(void **state)
-{
-    struct fixture *f = *state;
-    f->a.base.is_anonymous = true;
-    want(f, &f->a, 1, "k.cl");
-    assert_int_equal(next_asker(f)->kind, ASKER_ANYBODY);
+    assert_int_equal(next->job.origin, COMPILE_OF_CLIENT);
     compile(f, "object");
-    f->a.base.is_anonymous = false;
 }
 
 static void waiting_sources_of_one_user_are_bounded_in_bytes(void **state)
@@ -603,8 +577,7 @@ int main(void)
         FETCH_TEST(the_last_asker_leaving_cancels_what_only_waits),
         FETCH_TEST(a_compile_that_runs_is_kept_although_its_asker_left),
         FETCH_TEST(an_interactive_asker_promotes_a_prefetch),
-        FETCH_TEST(a_compile_is_for_who_asked_first),
-        FETCH_TEST(a_compile_for_who_has_no_number_is_for_nobody_in_particular),
+        FETCH_TEST(what_a_client_sends_is_compiled_as_a_clients),
         FETCH_TEST(waiting_sources_of_one_user_are_bounded_in_bytes),
         FETCH_TEST(a_refused_option_is_named),
         FETCH_TEST(another_machines_opencl_target_is_a_clear_no),

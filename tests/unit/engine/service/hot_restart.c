@@ -9,6 +9,7 @@
 #define ANN 1000
 #define BOB 1001
 #define MOST 64
+#define AT_VERSION 8 /* in an index: engine/store/hot_image.c */
 
 struct fixture {
     struct engine_fixture engine;
@@ -43,6 +44,16 @@ static int setup(void **state)
     return 0;
 }
 
+static void forget_export(struct fixture *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        if (f->fds[i] >= 0)
+            close(f->fds[i]);
+    }
+    f->count = 0;
+    f->index.size = 0;
+}
+
 static int teardown(void **state)
 {
     struct fixture *f = *state;
@@ -50,10 +61,7 @@ static int teardown(void **state)
     while (fake_executor_next_compile(&f->engine.executor))
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
     engine_fixture_close(&f->engine);
-    for (size_t i = 0; i < f->count; i++) {
-        if (f->fds[i] >= 0)
-            close(f->fds[i]);
-    }
+    forget_export(f);
     buffer_done(&f->index);
     return 0;
 }
@@ -149,6 +157,26 @@ static void what_one_user_brought_stays_that_users(void **state)
     must(import(f), f->engine.err);
     assert_int_equal(tier_for(f, &f->ann, 1), TIER_HOT);
     assert_int_not_equal(tier_for(f, &f->bob, 1), TIER_HOT);
+}
+
+/* As after an update of kiln: the hot set begins empty and fills as ever. */
+static void an_image_of_an_older_kilnd_is_refused_and_the_next_is_used(void **state)
+{
+    struct fixture *f = *state;
+    keep(f, 1, NULL);
+    export(f);
+    f->index.data[AT_VERSION] = 1;
+    reopen(f);
+    assert_int_equal(import(f), KILN_UNSUPPORTED);
+    assert_says(f->engine.err.text, "has version 1");
+    assert_int_not_equal(tier_for(f, &f->ann, 1), TIER_HOT);
+
+    forget_export(f);
+    keep(f, 1, NULL);
+    export(f);
+    reopen(f);
+    must(import(f), f->engine.err);
+    assert_int_equal(tier_for(f, &f->ann, 1), TIER_HOT);
 }
 
 /* Whether kernels of a package count may have changed meanwhile: where they are from is not known.
@@ -329,6 +357,7 @@ int main(void)
         HOT_TEST(what_was_hot_is_hot_in_the_next_engine),
         HOT_TEST(a_small_object_travels_in_a_frame_as_before),
         HOT_TEST(what_one_user_brought_stays_that_users),
+        HOT_TEST(an_image_of_an_older_kilnd_is_refused_and_the_next_is_used),
         HOT_TEST(packages_that_changed_meanwhile_cost_the_hot_set),
         HOT_TEST(packages_that_just_changed_do_not_vouch_for_what_is_hot),
         HOT_TEST(what_came_after_new_packages_is_hot_in_the_next_engine),

@@ -310,7 +310,7 @@ static void without_transfers_it_is_said(void **state)
     some.transfer = NULL;
     f->engine.executor.base.ops = &some;
     test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_UNSUPPORTED,
-                        "cannot fetch packages");
+                        "cannot be brought in");
     f->engine.executor.base.ops = all;
 }
 

@@ -167,6 +167,13 @@ static void who_leaves_takes_it_off_the_queue(void **state)
     test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
 }
 
+static void what_a_plan_needs_is_kilns_own(struct fixture *f)
+{
+    const struct compile_task *next = fake_executor_next_compile(&f->engine.executor);
+    assert_non_null(next);
+    assert_int_equal(next->job.origin, COMPILE_OF_KILN);
+}
+
 static void a_plan_is_compiled_for_its_asker_alone(void **state)
 {
     struct fixture *f = *state;
@@ -174,9 +181,11 @@ static void a_plan_is_compiled_for_its_asker_alone(void **state)
                               .inline_limit = 100,
                               .target = bytes_of_text(FIXTURE_TARGET) };
     send_plan(&f->a, &f->engine, 1, &m);
+    what_a_plan_needs_is_kilns_own(f);
     compile(f, "stored");
     m.flags = FETCH_NO_CACHE;
     send_plan(&f->a, &f->engine, 2, &m);
+    what_a_plan_needs_is_kilns_own(f);
     compile(f, "fresh");
     assert_int_equal(planned_outcome(&f->a, 1).tier, TIER_COMPILED);
     assert_true(bytes_equal_text(planned_outcome(&f->a, 1).content, "fresh"));

@@ -80,7 +80,7 @@ static void a_request_waits_until_the_toolchains_are_known(void **state)
     struct fixture *f = *state;
     test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
     assert_int_equal(f->a.reply_count, 0);
-    assert_int_equal(fake_executor_next_compile(&f->engine.executor)->asker.kind, ASKER_KILND);
+    assert_int_equal(fake_executor_next_compile(&f->engine.executor)->job.origin, COMPILE_OF_KILN);
     engine_fixture_describe(&f->engine);
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));

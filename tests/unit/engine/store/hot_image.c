@@ -150,6 +150,23 @@ static void what_is_one_users_stays_that_users(void **state)
     assert_false(find(f->to, 2)->is_private);
 }
 
+static void what_is_hot_under_one_users_names_goes_with_them(void **state)
+{
+    struct images *f = *state;
+    struct object *named = made(f, 1, 100);
+    named->is_named = true;
+    named->owner = 1234;
+    made(f, 2, 100)->owner = 1234;
+    write_image(f, 100);
+    must(read_image(f), f->err);
+    assert_false(find(f->to, 1)->is_private);
+    hot_set_remove_of(f->to, 4321);
+    assert_non_null(find(f->to, 1));
+    hot_set_remove_of(f->to, 1234);
+    assert_null(find(f->to, 1));
+    assert_non_null(find(f->to, 2)); /* everyone's, by its key */
+}
+
 static void an_object_of_several_keys_is_one_object(void **state)
 {
     struct images *f = *state;
@@ -239,8 +256,11 @@ static void an_image_of_another_version_is_not_used(void **state)
     struct images *f = *state;
     made(f, 1, 100);
     write_image(f, 100);
-    f->image.index.data[AT_VERSION]++;
-    expect_refused(f, KILN_UNSUPPORTED, "has version 2");
+    f->image.index.data[AT_VERSION] = 3;
+    expect_refused(f, KILN_UNSUPPORTED, "has version 3");
+    assert_int_equal(hot_image_sequence(buffer_view(&f->image.index)), 0);
+    f->image.index.data[AT_VERSION] = 1; /* did not say what is hot under a user's name */
+    expect_refused(f, KILN_UNSUPPORTED, "has version 1, this kilnd knows version 2");
     assert_int_equal(hot_image_sequence(buffer_view(&f->image.index)), 0);
 }
 
@@ -342,7 +362,7 @@ static void an_object_with_unknown_flags_or_no_size_is_not_used(void **state)
     struct images *f = *state;
     made(f, 1, 100);
     write_image(f, 100);
-    f->image.index.data[HEADER + AT_FLAGS] = 2;
+    f->image.index.data[HEADER + AT_FLAGS] = 4;
     must(read_image(f), f->err);
     assert_int_equal(f->taken.refused, 1);
     f->image.index.data[HEADER + AT_FLAGS] = 0;
@@ -359,6 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IMAGE_TEST(what_was_in_memory_is_in_memory_again),
         IMAGE_TEST(what_is_one_users_stays_that_users),
+        IMAGE_TEST(what_is_hot_under_one_users_names_goes_with_them),
         IMAGE_TEST(an_object_of_several_keys_is_one_object),
         IMAGE_TEST(the_order_of_use_is_kept),
         IMAGE_TEST(where_not_all_fit_those_used_last_are_kept),

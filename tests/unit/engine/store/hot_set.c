@@ -185,7 +185,7 @@ static void drops_what_is_private_to_one_user_and_keeps_the_rest(void **state)
         object->is_private = i % 3 != 0;
         object->owner = i % 3 == 1 ? 1000 : 1001; /* also of what is everyone's */
     }
-    hot_set_remove_private(set, 1000);
+    hot_set_remove_of(set, 1000);
     assert_int_equal(hot_set_count(set), 4);
     for (unsigned i = 1; i <= 6; i++)
         assert_int_equal(has(set, i), i % 3 != 1);

@@ -505,6 +505,7 @@ static void opening_on_a_read_only_disk_serves_what_is_there(void **state)
     pass(10000);
     assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);
     assert_true(holds(f, 1)); /* a try that fails costs no reader its file */
+    assert_non_null(strstr(health(f).text, "Read-only file system"));
     make_read_only(f, false);
     pass(10000);
     assert_int_equal(kernel_store_tidy(f->store, &more, &f->err), KILN_OK);

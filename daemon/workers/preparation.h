@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What compiler processes do ahead of clients' sources, each of which gets a process of its own.
+ *
+ * Role       remembers what they need; makes the job that loads it: a kernel of one line, which is
+ *            kiln's own, so that a source finds the libraries loaded
+ * Ownership  a preparation lies in its process's struct worker, and its task points into it
+ * Threading  the loop's thread
+ */
+#include "common/limits.h"
+#include "engine/jobs/executor.h"
+
+#define TOOLCHAIN_NAME_MOST 16
+
+struct preparation { /* of one process */
+    struct compile_task task;
+    char toolchain[TOOLCHAIN_NAME_MOST];
+    char target[LIMIT_TARGET_TEXT];
+};
+
+struct preparation_need {
+    char toolchain[TOOLCHAIN_NAME_MOST]; /* of the last source; "": none is known */
+    char target[LIMIT_TARGET_TEXT];
+    struct digest toolchain_id;
+    unsigned most; /* sources under way at once, ever: so many processes are kept prepared */
+};
+
+/* A client's source is begun, as one of |under_way|. */
+void preparation_note(struct preparation_need *need, const struct compile_job *job,
+                      unsigned under_way);
+/* |p| failed: it is not tried again before another source needs it. */
+void preparation_failed(struct preparation_need *need, const struct preparation *p);
+/* Fills |ret_preparation|; only where something is needed. */
+void preparation_make(const struct preparation_need *need, struct preparation *ret_preparation);

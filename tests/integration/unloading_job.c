@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* unloading_job LIBKILN: a program that opens libkiln when it needs it, and closes it again: twice
+ * as it should, then with a client still open. */
+#include <kiln/client.h>
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct kiln_client *client;
+
+static int use(void *library)
+{
+    struct kiln_error err = { 0 };
+    __typeof__(kiln_client_open) *open_client;
+    __typeof__(kiln_client_ping) *ping;
+    void *symbols[] = { dlsym(library, "kiln_client_open"), dlsym(library, "kiln_client_ping") };
+    memcpy(&open_client, &symbols[0], sizeof(open_client));
+    memcpy(&ping, &symbols[1], sizeof(ping));
+    if (open_client(NULL, &client, &err) == 0 && ping(client, 0, NULL, &err) == 0)
+        return 0;
+    fprintf(stderr, "unloading_job: %s\n", err.text);
+    return 1;
+}
+
+static void close_client(void *library)
+{
+    __typeof__(kiln_client_close) *close_it;
+    void *symbol = dlsym(library, "kiln_client_close");
+    memcpy(&close_it, &symbol, sizeof(close_it));
+    close_it(client);
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 0; i < 3; i++) {
+        void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+        if (!library || use(library))
+            return 1;
+        if (i < 2)
+            close_client(library);
+        if (dlclose(library) != 0)
+            return 2;
+    }
+    return 0;
+}

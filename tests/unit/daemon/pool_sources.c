@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: MIT */
+/* What a worker takes after which job, and what the pool tells of the workers' sandbox. */
+#include "tests/unit/daemon/pool_fixture.h"
+
+#include "common/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    unsigned count;
+    char text[800];
+} notices; /* about what the sandbox lacks */
+
+void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
+    KILN_PRINTF(3, 4);
+void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
+{
+    va_list list;
+    (void)fields;
+    if (event != LOG_EVENT_compiler_notice)
+        return;
+    notices.count++;
+    va_start(list, fmt);
+    vsnprintf(notices.text, sizeof(notices.text), fmt, list);
+    va_end(list);
+}
+
+/* ---- what a worker takes ---- */
+
+/* The pid of the worker that |job| went to. */
+static int worker_of(struct fixture *f, struct job job)
+{
+    int pid = 0;
+    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    assert_int_equal(sscanf(job.answer, "done %d", &pid), 1);
+    return pid;
+}
+
+/* How many jobs the worker of a client's source had before it. */
+static int jobs_before_a_source(struct fixture *f)
+{
+    struct job job = source("how many");
+    int count = -1;
+    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    assert_int_equal(sscanf(job.answer, "done after %d", &count), 1);
+    return count;
+}
+
+static void a_worker_that_had_a_clients_source_gets_no_other_job(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    int first = worker_of(f, source("who"));
+    int second = worker_of(f, source("who"));
+    int third = worker_of(f, kernel("who"));
+    assert_int_not_equal(first, second);
+    assert_int_not_equal(first, third);
+    assert_int_not_equal(second, third);
+    assert_int_equal(pool_counts(f->pool).worker_starts, 3);
+    assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
+}
+
+static void kilns_own_share_a_worker_and_a_source_may_be_its_last(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    int first = worker_of(f, kernel("who"));
+    assert_int_equal(worker_of(f, kernel("who")), first);
+    assert_int_equal(worker_of(f, source("who")), first);
+    assert_int_not_equal(worker_of(f, kernel("who")), first);
+    assert_int_equal(pool_counts(f->pool).worker_starts, 2);
+}
+
+static void many_sources_on_few_workers_each_get_one_of_their_own(void **state)
+{
+    enum { SOURCES = 24 };
+    struct fixture *f = *state;
+    struct job jobs[SOURCES];
+    f->options.workers = 2;
+    start(f);
+    for (int i = 0; i < SOURCES; i++) {
+        jobs[i] = source("a");
+        pool_compile(f->pool, &jobs[i].task);
+    }
+    for (int i = 0; i < SOURCES; i++) {
+        wait_for(f, &jobs[i]);
+        assert_int_equal(jobs[i].task.outcome.end, COMPILE_DONE);
+    }
+    assert_in_range(pool_counts(f->pool).worker_starts, SOURCES, SOURCES + 2);
+    assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
+    wait_until_idle(f, 2);
+    assert_int_equal(pool_counts(f->pool).worker_starts, SOURCES + 2);
+}
+
+static void sources_that_wait_for_one_worker_go_in_order_and_for_no_preparation(void **state)
+{
+    struct fixture *f = *state;
+    struct job jobs[6];
+    start(f);
+    for (int i = 0; i < 6; i++) {
+        jobs[i] = i % 3 ? source("a") : kernel("a");
+        pool_compile(f->pool, &jobs[i].task);
+    }
+    for (int i = 0; i < 6; i++) {
+        wait_for(f, &jobs[i]);
+        assert_int_equal(jobs[i].task.outcome.end, COMPILE_DONE);
+        assert_true(i == 5 || !jobs[i + 1].ended);
+    }
+    assert_in_range(pool_counts(f->pool).worker_starts, 4, 5); /* one for the next */
+    assert_int_equal(preparations, 0);
+}
+
+static void a_source_that_crashes_or_is_too_slow_costs_its_own_worker_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct job crash = source("crash"), hang = source("hang");
+    f->options.workers = 2;
+    start(f);
+    wait_until_idle(f, 2);
+    assert_int_equal(run(f, &crash)->end, COMPILE_CRASHED);
+    pool_set_timeout(f->pool, 50);
+    assert_int_equal(run(f, &hang)->end, COMPILE_TIMED_OUT);
+    pool_set_timeout(f->pool, 60000);
+    worker_of(f, source("who"));
+    wait_until_idle(f, 2);
+    assert_int_equal(pool_counts(f->pool).worker_starts, 5);
+}
+
+static void a_source_is_told_when_no_fresh_worker_can_be_had(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = source("a");
+    start(f);
+    wait_until_idle(f, 1);
+    setenv("FAKE_WORKER", "dies", 1);
+    worker_of(f, source("who"));
+    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
+    assert_says(job.task.outcome.err.text, "before it was ready");
+    unsetenv("FAKE_WORKER");
+}
+
+/* ---- what a worker loads ahead of the next source ---- */
+
+static void wait_until_prepared(struct fixture *f, unsigned count)
+{
+    while (preparations < count || pool_counts(f->pool).idle < f->options.workers)
+        loop_turn(f->loop);
+}
+
+static void wait_until_one_prepares(struct fixture *f)
+{
+    while (preparations < 1)
+        loop_turn(f->loop);
+}
+
+static void the_next_source_finds_a_worker_prepared(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 2;
+    start(f);
+    wait_until_idle(f, 2);
+    assert_int_equal(jobs_before_a_source(f), 0);
+    for (unsigned i = 1; i < 5; i++) {
+        wait_until_prepared(f, i);
+        assert_int_equal(preparations, i);
+        assert_int_equal(jobs_before_a_source(f), 1);
+    }
+}
+
+static void nothing_is_prepared_before_a_client_sends_a_source(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 2;
+    start(f);
+    wait_until_idle(f, 2);
+    worker_of(f, kernel("who"));
+    worker_of(f, kernel("who"));
+    assert_int_equal(preparations, 0);
+    assert_int_equal(pool_counts(f->pool).idle, 2);
+}
+
+static void jobs_that_come_together_are_all_begun_before_anything_is_prepared(void **state)
+{
+    struct fixture *f = *state;
+    struct job first = source("how many"), second = source("how many");
+    f->options.workers = 2;
+    start(f);
+    wait_until_idle(f, 2);
+    pool_compile(f->pool, &first.task);
+    pool_compile(f->pool, &second.task);
+    assert_int_equal(pool_counts(f->pool).busy, 2);
+    wait_for(f, &first);
+    wait_for(f, &second);
+    assert_string_equal(first.answer, "done after 0");
+    assert_string_equal(second.answer, "done after 0");
+}
+
+static void as_many_are_kept_prepared_as_were_under_way_at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct job first = source("a"), second = source("a");
+    f->options.workers = 6;
+    start(f);
+    wait_until_idle(f, 6);
+    pool_compile(f->pool, &first.task);
+    pool_compile(f->pool, &second.task);
+    wait_for(f, &first);
+    wait_for(f, &second);
+    wait_until_prepared(f, 2);
+    assert_int_equal(preparations, 2);
+    assert_int_equal(jobs_before_a_source(f), 1);
+    wait_until_prepared(f, 3);
+    assert_int_equal(preparations, 3);
+}
+
+static void what_kilns_own_have_loaded_is_not_loaded_again(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 3;
+    start(f);
+    wait_until_idle(f, 3);
+    struct job hang = kernel("hang");
+    pool_compile(f->pool, &hang.task); /* so that another has it loaded, too */
+    worker_of(f, kernel("who"));
+    assert_int_equal(jobs_before_a_source(f), 1);
+    assert_int_equal(preparations, 0);
+    pool_stop(f->pool);
+    wait_for(f, &hang);
+}
+
+static void a_preparation_that_fails_waits_for_the_next_source(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    for (unsigned i = 1; i <= 2; i++) {
+        struct job job = source("a");
+        job.task.job.toolchain = bytes_of_text("breaks");
+        assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+        while (pool_counts(f->pool).probe_crashes < i)
+            loop_turn(f->loop);
+        wait_until_idle(f, 1);
+        assert_int_equal(preparations, i);
+        assert_int_equal(pool_counts(f->pool).worker_starts, 2 * i + 1);
+    }
+    assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
+}
+
+static void one_that_prepares_is_not_busy_and_stops_with_the_pool(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = source("a");
+    job.task.job.toolchain = bytes_of_text("hangs");
+    f->options.workers = 2;
+    start(f);
+    wait_until_idle(f, 2);
+    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    wait_until_one_prepares(f);
+    wait_until_idle(f, 1); /* in the place of the one that is spent */
+    assert_int_equal(preparations, 1);
+    assert_int_equal(pool_counts(f->pool).busy, 0);
+    assert_int_equal(pool_counts(f->pool).starting, 1);
+    assert_int_equal(pool_out(f->pool), 0);
+    worker_of(f, kernel("who")); /* does not wait for it */
+    pool_stop(f->pool);
+}
+
+static void a_source_waits_for_the_one_that_prepares_for_it(void **state)
+{
+    struct fixture *f = *state;
+    struct job first = source("a"), second = source("how many"), third = source("how many");
+    f->options.workers = 2;
+    start(f);
+    wait_until_idle(f, 2);
+    pool_compile(f->pool, &first.task);
+    wait_until_one_prepares(f);
+    pool_compile(f->pool, &second.task);
+    wait_for(f, &second);
+    assert_string_equal(second.answer, "done after 1");
+    wait_for(f, &first);
+    pool_compile(f->pool, &third.task);
+    wait_for(f, &third);
+    assert_int_equal(third.task.outcome.end, COMPILE_DONE);
+}
+
+static void who_waits_for_a_preparation_that_fails_gets_another_worker(void **state)
+{
+    struct fixture *f = *state;
+    struct job first = source("a"), second = source("a");
+    first.task.job.toolchain = second.task.job.toolchain = bytes_of_text("breaks");
+    f->options.workers = 2;
+    start(f);
+    wait_until_idle(f, 2);
+    pool_compile(f->pool, &first.task);
+    wait_until_one_prepares(f);
+    pool_compile(f->pool, &second.task);
+    wait_for(f, &first);
+    wait_for(f, &second);
+    assert_int_equal(second.task.outcome.end, COMPILE_DONE);
+}
+
+static void no_more_wait_for_a_preparation_than_there_are(void **state)
+{
+    struct fixture *f = *state;
+    struct job jobs[3];
+    f->options.workers = 2;
+    start(f);
+    wait_until_idle(f, 2);
+    for (int i = 0; i < 3; i++) {
+        jobs[i] = source("a");
+        jobs[i].task.job.toolchain = bytes_of_text("hangs");
+        pool_compile(f->pool, &jobs[i].task);
+        wait_until_one_prepares(f);
+    }
+    wait_for(f, &jobs[0]);
+    wait_for(f, &jobs[2]); /* by one that has nothing loaded */
+    assert_false(jobs[1].ended);
+    pool_stop(f->pool);
+    wait_for(f, &jobs[1]);
+    assert_int_equal(jobs[1].task.outcome.end, COMPILE_UNAVAILABLE);
+}
+
+static void a_worker_of_one_job_is_not_prepared(void **state)
+{
+    struct fixture *f = *state;
+    f->options.limits.jobs = 1;
+    start(f);
+    assert_int_equal(jobs_before_a_source(f), 0);
+    wait_until_idle(f, 1);
+    assert_int_equal(jobs_before_a_source(f), 0);
+    assert_int_equal(preparations, 0);
+}
+
+/* ---- what confines workers ---- */
+
+static void what_confines_workers_is_known_once_one_has_said(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    assert_false(pool_confinement(f->pool).known);
+    wait_until_idle(f, 1);
+    assert_true(pool_confinement(f->pool).known);
+    assert_int_equal(pool_confinement(f->pool).sandbox.has, LAYERS_ALL);
+}
+
+static void lack_network(void)
+{
+    greeting.has &= ~(1u << LAYER_network);
+    strcpy(greeting.why, "network: Operation not permitted");
+}
+
+static void a_worker_that_lacks_a_layer_is_used_where_that_is_allowed(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("a");
+    lack_network();
+    start(f);
+    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+    struct pool_confinement confinement = pool_confinement(f->pool);
+    assert_false(report_has(&confinement.sandbox, LAYER_network));
+    assert_false(confinement.required);
+}
+
+static void a_worker_that_lacks_a_required_layer_is_given_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("a"), later = kernel("b");
+    lack_network();
+    f->options.require_sandbox = true;
+    start(f);
+
+    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
+    assert_int_equal(run(f, &later)->end, COMPILE_UNAVAILABLE);
+
+    const char *text = job.task.outcome.err.text;
+    assert_int_equal(job.task.outcome.err.code, KILN_UNAVAILABLE);
+    assert_says(text, "missing: network");
+    assert_says(text, "CAP_SYS_ADMIN");
+    assert_says(text, "set sandbox to 'warn'");
+    assert_true(pool_confinement(f->pool).known); /* for who asks what is wrong */
+    assert_true(pool_confinement(f->pool).required);
+    assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
+}
+
+static void a_worker_that_has_every_required_layer_is_used(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("a");
+    f->options.require_sandbox = true;
+    start(f);
+    assert_int_equal(run(f, &job)->end, COMPILE_DONE);
+}
+
+/* The worker that has |toolchain| loaded, or one that has nothing loaded, crashes: a new one comes
+ * in its place. */
+static void replace_one(struct fixture *f, const char *toolchain)
+{
+    struct job crash = kernel("crash");
+    crash.task.job.toolchain = bytes_of_text(toolchain);
+    assert_int_equal(run(f, &crash)->end, COMPILE_CRASHED);
+    wait_until_idle(f, 2);
+}
+
+static void the_worst_of_the_workers_there_are_is_told(void **state)
+{
+    struct fixture *f = *state;
+    struct pool_confinement confinement;
+    f->options.workers = 2;
+    lack_network();
+    start(f);
+    wait_until_idle(f, 2);
+    greeting = (struct sandbox_report){ .has = LAYERS_ALL & ~(1u << LAYER_landlock),
+                                        .landlock = 0,
+                                        .why = "landlock: none" };
+    worker_of(f, kernel("who")); /* by hiprtc */
+    replace_one(f, "clang");
+    confinement = pool_confinement(f->pool);
+    assert_int_equal(LAYERS_ALL & ~confinement.sandbox.has,
+                     1u << LAYER_network | 1u << LAYER_landlock);
+    assert_int_equal(confinement.sandbox.landlock, 0);
+    assert_says(confinement.sandbox.why, "network: Operation not permitted");
+    assert_says(confinement.sandbox.why, "landlock: none");
+
+    greeting = (struct sandbox_report){ .has = LAYERS_ALL, .landlock = 7 };
+    replace_one(f, "hiprtc"); /* the one that had no network */
+    confinement = pool_confinement(f->pool);
+    assert_true(report_has(&confinement.sandbox, LAYER_network) ||
+                report_has(&confinement.sandbox, LAYER_landlock));
+}
+
+static void what_is_missing_is_said_once_and_what_comes_to_lack_later_as_well(void **state)
+{
+    struct fixture *f = *state;
+    struct job crash = kernel("crash");
+    notices.count = 0;
+    f->options.workers = 3;
+    lack_network();
+    start(f);
+    wait_until_idle(f, 3);
+    assert_int_equal(notices.count, 1);
+    assert_says(notices.text, "their sandbox: network;");
+
+    greeting.has &= ~(1u << LAYER_ipc);
+    run(f, &crash);
+    wait_until_idle(f, 3);
+    assert_int_equal(notices.count, 2);
+    assert_says(notices.text, "network, ipc");
+    crash.ended = false;
+    run(f, &crash);
+    wait_until_idle(f, 3);
+    assert_int_equal(notices.count, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        POOL_TEST(what_confines_workers_is_known_once_one_has_said),
+        POOL_TEST(a_worker_that_lacks_a_layer_is_used_where_that_is_allowed),
+        POOL_TEST(a_worker_that_lacks_a_required_layer_is_given_nothing),
+        POOL_TEST(a_worker_that_has_every_required_layer_is_used),
+        POOL_TEST(a_worker_that_had_a_clients_source_gets_no_other_job),
+        POOL_TEST(kilns_own_share_a_worker_and_a_source_may_be_its_last),
+        POOL_TEST(many_sources_on_few_workers_each_get_one_of_their_own),
+        POOL_TEST(sources_that_wait_for_one_worker_go_in_order_and_for_no_preparation),
+        POOL_TEST(a_source_that_crashes_or_is_too_slow_costs_its_own_worker_alone),
+        POOL_TEST(a_source_is_told_when_no_fresh_worker_can_be_had),
+        POOL_TEST(the_next_source_finds_a_worker_prepared),
+        POOL_TEST(nothing_is_prepared_before_a_client_sends_a_source),
+        POOL_TEST(jobs_that_come_together_are_all_begun_before_anything_is_prepared),
+        POOL_TEST(as_many_are_kept_prepared_as_were_under_way_at_once),
+        POOL_TEST(what_kilns_own_have_loaded_is_not_loaded_again),
+        POOL_TEST(a_preparation_that_fails_waits_for_the_next_source),
+        POOL_TEST(one_that_prepares_is_not_busy_and_stops_with_the_pool),
+        POOL_TEST(a_source_waits_for_the_one_that_prepares_for_it),
+        POOL_TEST(who_waits_for_a_preparation_that_fails_gets_another_worker),
+        POOL_TEST(no_more_wait_for_a_preparation_than_there_are),
+        POOL_TEST(a_worker_of_one_job_is_not_prepared),
+        POOL_TEST(the_worst_of_the_workers_there_are_is_told),
+        POOL_TEST(what_is_missing_is_said_once_and_what_comes_to_lack_later_as_well),
+    };
+    return cmocka_run_group_tests_name("pool sources", tests, NULL, NULL);
+}
