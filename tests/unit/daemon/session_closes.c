@@ -217,12 +217,15 @@ static void while_files_are_being_closed_their_user_waits(void **state)
     forget(file);
 }
 
-static void fill(struct fixture *f, int file)
+/* Returns how many files that took. */
+static unsigned fill(struct fixture *f, int file)
 {
-    while (!closer_is_full(f->closer, 0)) {
+    unsigned count = 0;
+    for (; !closer_is_full(f->closer, 0); count++) {
         closer_charge(f->closer, 0, 1);
         closer_take(f->closer, 0, fcntl(file, F_DUPFD_CLOEXEC, 3));
     }
+    return count;
 }
 
 /* Nobody asks between the two: that he was not full meanwhile is noted all the same. */
@@ -231,7 +234,7 @@ static void who_is_full_for_a_moment_now_and_then_is_not_stuck(void **state)
     struct fixture *f = *state;
     const uint64_t patience_ms = 600000;
     int file = make_hung_file();
-    fill(f, file);
+    unsigned taken = fill(f, file);
     assert_int_equal(closer_room(f->closer, 0, patience_ms), CLOSER_IS_FULL);
     let_go(10000);
     while (closer_is_full(f->closer, 0))
@@ -239,10 +242,13 @@ static void who_is_full_for_a_moment_now_and_then_is_not_stuck(void **state)
     while (sem_trywait(&hung.gate) == 0) {
     }
     hours_passed = 1;
-    fill(f, file);
+    taken += fill(f, file);
     assert_int_equal(closer_room(f->closer, 0, patience_ms), CLOSER_IS_FULL);
     hours_passed = 2;
     assert_int_equal(closer_room(f->closer, 0, patience_ms), CLOSER_IS_STUCK);
+    let_go(10000);
+    while (look(&hung.closed) < taken)
+        sched_yield();
     forget(file);
 }
 
