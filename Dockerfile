@@ -3,7 +3,7 @@
 #   docker build --target run      kilnd, its tools and libkiln
 #   docker build --target embedded one static program with its data inside, and nothing of the rest:
 #       --build-arg KILN_EMBED_DB="gfx906_60" and the like; databases and problems lie in the folder
-#       'embed' beside this file (docs/embedding.md).  KILN_COMPILERS: Debian packages of compilers
+#       'embed' beside this file, /src/embed there (docs/embedding.md).  KILN_COMPILERS: Debian packages of compilers
 #       for KILN_DEVICE_TARGETS, as libamdhip64-5 (hiprtc) or pocl-opencl-icd
 FROM debian:12 AS build
 RUN apt-get update \
@@ -29,12 +29,18 @@ CMD ["kilnd", "--socket", "/run/kiln/kilnd.sock"]
 
 FROM build AS embedded-build
 ARG KILN_EMBED_DB=""
+ARG KILN_BINCACHE_PATH=""
+ARG KILN_BINCACHE_SHA256=""
 ARG KILN_DEVICE_TARGETS=""
 ARG KILN_EMBED_PROBLEMS=""
+ARG KILN_DISABLE_USERDB="OFF"
+ARG KILN_DISABLE_SYSDB="OFF"
 ARG KILN_COMPILERS=""
 RUN test -z "$KILN_COMPILERS" || apt-get install -y --no-install-recommends $KILN_COMPILERS
 RUN cmake -S /src -B /build -DKILN_EMBED_BUILD=ON -DKILN_EMBED_DB="$KILN_EMBED_DB" -DKILN_DB_PATH=/src/embed \
+        -DKILN_BINCACHE_PATH="$KILN_BINCACHE_PATH" -DKILN_BINCACHE_SHA256="$KILN_BINCACHE_SHA256" \
         -DKILN_DEVICE_TARGETS="$KILN_DEVICE_TARGETS" -DKILN_EMBED_PROBLEMS="$KILN_EMBED_PROBLEMS" \
+        -DKILN_DISABLE_USERDB="$KILN_DISABLE_USERDB" -DKILN_DISABLE_SYSDB="$KILN_DISABLE_SYSDB" \
     && cmake --build /build \
     && DESTDIR=/embedded cmake --install /build --component kiln-embedded
 

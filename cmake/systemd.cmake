@@ -22,6 +22,25 @@ foreach(manager system user)
     systemd/${folder}/*.timer)
   install(FILES ${plain} DESTINATION ${KILN_SYSTEMD_DIR}/${manager} COMPONENT kiln-systemd)
 endforeach()
+
+# What systemd knows from a version on: an older one complains of each such line.
+set(KILN_SYSTEMD_VERSION "" CACHE STRING
+  "Version of the systemd that the units are installed for; empty: of the one here")
+set(systemd_version ${KILN_SYSTEMD_VERSION})
+if(NOT systemd_version)
+  execute_process(COMMAND systemctl --version OUTPUT_VARIABLE said ERROR_QUIET RESULT_VARIABLE ignored)
+  string(REGEX REPLACE "^systemd ([0-9]+).*" "\\1" systemd_version "${said}")
+endif()
+file(GLOB drop_ins RELATIVE ${PROJECT_SOURCE_DIR}/systemd CONFIGURE_DEPENDS systemd/*.d/since-*.conf)
+foreach(drop_in ${drop_ins})
+  cmake_path(GET drop_in PARENT_PATH folder)
+  string(REGEX REPLACE ".*/since-([0-9]+)\\.conf" "\\1" since ${drop_in})
+  if(systemd_version MATCHES "^[0-9]+$" AND systemd_version GREATER_EQUAL since)
+    install(FILES systemd/${drop_in} DESTINATION ${KILN_SYSTEMD_DIR}/system/${folder}
+      COMPONENT kiln-systemd)
+  endif()
+endforeach()
+
 install(FILES systemd/90-kiln.preset DESTINATION ${KILN_SYSTEMD_DIR}/system-preset
   COMPONENT kiln-systemd)
 install(FILES systemd/kiln.sysusers.conf DESTINATION ${KILN_SYSUSERS_DIR} RENAME kiln.conf

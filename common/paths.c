@@ -43,6 +43,14 @@ static const char *absolute_variable(const char *name)
     return value && value[0] == '/' ? value : NULL;
 }
 
+/* NULL also where this program has rights that whoever started it lacks (setuid): what a client
+ * runs on its GPUs comes from the daemon that this leads to. */
+static const char *trusted_variable(const char *name)
+{
+    const char *value = secure_getenv(name);
+    return value && value[0] ? value : NULL;
+}
+
 /* The very process of a unit, not one that has its variables from there. */
 static bool is_of_a_unit(void)
 {
@@ -111,16 +119,16 @@ enum kiln_code paths_daemon_socket(char path[PATH_TEXT_MOST], struct kiln_err *e
 {
     if (geteuid() == 0)
         return put(path, err, "/run/kiln/kilnd.sock");
-    const char *runtime = absolute_variable("XDG_RUNTIME_DIR");
-    if (runtime)
+    const char *runtime = trusted_variable("XDG_RUNTIME_DIR");
+    if (runtime && runtime[0] == '/')
         return put(path, err, "%s/kiln/kilnd.sock", runtime);
     return put(path, err, "/run/user/%u/kiln/kilnd.sock", (unsigned)geteuid());
 }
 
 enum kiln_code paths_client_socket(char path[PATH_TEXT_MOST], struct kiln_err *err)
 {
-    const char *named = getenv("KILN_SOCKET");
-    if (named && named[0])
+    const char *named = trusted_variable("KILN_SOCKET");
+    if (named)
         return put(path, err, "%s", named);
     enum kiln_code rc = paths_daemon_socket(path, err);
     struct stat seen;

@@ -6,6 +6,7 @@
  * Others: $XDG_RUNTIME_DIR/kiln, $XDG_CACHE_HOME/kiln, $XDG_STATE_HOME/kiln, $XDG_CONFIG_HOME/kiln,
  * with the XDG defaults below $HOME; without XDG_RUNTIME_DIR, /run/user/<uid>.  A unit's process
  * has the folders that its unit names (CacheDirectory=, StateDirectory=, ConfigurationDirectory=).
+ * A setuid program's sockets are where they are without variables.
  */
 #include "common/err.h"
 

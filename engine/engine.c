@@ -97,6 +97,7 @@ void engine_start(struct engine *e)
     if (e->notice[0])
         event_store(e, kernel_store_opening(e->store), e->notice);
     tuning_opening_tell(e);
+    built_in_tell(e);
     ledger_load(e);
     history_begin(e);
     toolchains_describe(e);

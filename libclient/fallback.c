@@ -2,6 +2,7 @@
 #include "libclient/fallback.h"
 
 #include "common/clock.h"
+#include "libclient/load_lock.h"
 #include "libclient/look.h"
 #include "libclient/transport_socket.h"
 
@@ -145,6 +146,7 @@ enum kiln_code fallback_create(const struct fallback_options *options,
     f->off = off;
     f->patience_ms = patience_ms;
     f->pid = getpid();
+    load_lock_watch();
     *ret_fallback = f;
     return KILN_OK;
 }
@@ -217,8 +219,8 @@ static enum kiln_code fall(struct fallback *f, uint64_t deadline_ns,
     pthread_mutex_unlock(&f->mutex);
     if (rc) {
         struct kiln_err second = *err;
-        return kiln_fail(err, why.code, "%s; nor does this process serve itself: %s", why.text,
-                         second.text);
+        return kiln_fail(err, rc == KILN_TIMED_OUT ? rc : why.code,
+                         "%s; nor does this process serve itself: %s", why.text, second.text);
     }
     atomic_store(&f->serves, true);
     return KILN_OK;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/fallback.h"
 
+#include "libclient/load_lock.h"
+
 #include <dlfcn.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +12,13 @@
 #define LIBRARY "libkiln-embedded.so.0"
 #define LIBRARY_VARIABLE "KILN_EMBEDDED_LIBRARY"
 
-/* Once a process; it is never closed. */
+/* Once a process; it is never closed.  By the load lock. */
 static struct {
-    pthread_mutex_t mutex;
     bool tried;
     const struct embedded_entry *entry; /* NULL: |err| says why */
     struct kiln_err err;
     char folder[PATH_MAX];
-} library = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+} library;
 
 /* A variable decides what code runs: not that of whoever started a privileged program. */
 static void *open_named(char tried[512])
@@ -53,7 +53,8 @@ static void *open_library(char tried[512])
     if (!dl)
         dl = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!dl)
-        snprintf(tried, 512, "%s", dlerror());
+        snprintf(tried, 512, "install the package libkiln-embedded0 (RPM: kiln-embedded): %s",
+                 dlerror());
     return dl;
 }
 
@@ -75,28 +76,18 @@ static enum kiln_code find_entry(void *dl, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* Another thread of the parent may have been here. */
-static void in_child(void)
-{
-    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    library.mutex = fresh;
-    library.tried = library.entry;
-}
-
-static void load(void)
+/* What turned out to be of no use; NULL. */
+static void *load(void)
 {
     char tried[512] = "";
-    static bool is_watched;
-    if (!is_watched)
-        is_watched = pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, in_child) == 0;
-    library.tried = true;
     void *dl = open_library(tried);
-    if (!dl)
-        kiln_fail(&library.err, KILN_UNAVAILABLE, "%s", tried);
-    else if (find_entry(dl, &library.err))
-        dlclose(dl);
-    if (!library.entry)
-        kiln_while(&library.err, "the engine for this process cannot be loaded");
+    enum kiln_code rc =
+        dl ? find_entry(dl, &library.err) : kiln_fail(&library.err, KILN_UNAVAILABLE, "%s", tried);
+    library.tried = true;
+    if (!rc)
+        return NULL;
+    kiln_while(&library.err, "the engine for this process cannot be loaded");
+    return dl;
 }
 
 bool fallback_is_first(void) { return false; }
@@ -104,12 +95,19 @@ bool fallback_is_first(void) { return false; }
 enum kiln_code fallback_entry(const struct embedded_entry **ret_entry,
                               struct embedded_options *ret_options, struct kiln_err *err)
 {
-    pthread_mutex_lock(&library.mutex);
-    if (!library.tried)
-        load();
+    void *useless = NULL;
+    load_lock();
+    enum kiln_code rc = library.tried ? KILN_OK : load_check(err);
+    if (!rc && !library.tried)
+        useless = load();
+    if (!rc && !library.entry) {
+        *err = library.err;
+        rc = err->code;
+    }
     *ret_entry = library.entry;
     *ret_options = (struct embedded_options){ .library_folder = library.folder };
-    *err = library.entry ? *err : library.err;
-    pthread_mutex_unlock(&library.mutex);
-    return *ret_entry ? KILN_OK : err->code;
+    load_unlock();
+    if (useless)
+        dlclose(useless);
+    return rc;
 }

@@ -237,7 +237,7 @@ static void judge_gpu(const struct json *gpu, size_t installed, struct findings 
     }
     if (installed > 0)
         finding = findings_add(f, "packages", VERDICT_FAIL,
-                               "%zu are here, but none is for this host's %s", installed, id);
+                               "of %zu installed none is for this host's %s", installed, id);
     else
         finding = findings_add(
             f, "packages", VERDICT_WARN,

@@ -9,10 +9,10 @@
 static const char style[] =
     ":root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#57606a;--rule:#d5dae0;"
     "--panel:#f5f7f9;--hot:#14566b;--disk:#3f8ea6;--package:#8fc1cf;--remote:#b9a44c;"
-    "--miss:#b8503c;--bar:#3f8ea6}\n"
+    "--miss:#b8503c;--bar:#3f8ea6;--shade:#b3bbc4}\n"
     "@media(prefers-color-scheme:dark){:root{--paper:#15181c;--ink:#e3e7eb;--soft:#9aa5b1;"
     "--rule:#333a42;--panel:#1d2228;--hot:#a5dcec;--disk:#5fb0c9;--package:#367388;"
-    "--remote:#cbb765;--miss:#e07b63;--bar:#5fb0c9}}\n"
+    "--remote:#cbb765;--miss:#e07b63;--bar:#5fb0c9;--shade:#4a545f}}\n"
     "*{box-sizing:border-box}\n"
     "body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,\"Segoe UI\","
     "Roboto,\"Helvetica Neue\",\"Liberation Sans\",Arial,sans-serif}\n"
@@ -29,15 +29,22 @@ static const char style[] =
     ".tiles b{display:block;font-size:1.5rem;line-height:1.25;font-weight:600;"
     "font-variant-numeric:tabular-nums;white-space:nowrap}\n"
     ".tiles span{color:var(--soft);font-size:.875rem}\n"
-    ".wide{overflow-x:auto;margin:.5rem 0 1rem}\n"
+    /* Where there is more of a table beyond an edge, that edge is shaded; the end covers the shade.
+     */
+    ".wide{overflow-x:auto;margin:.5rem 0 1rem;background:"
+    "linear-gradient(90deg,var(--paper) 40%,transparent) local 0 0/2.5rem 100% no-repeat,"
+    "linear-gradient(270deg,var(--paper) 40%,transparent) local 100% 0/2.5rem 100% no-repeat,"
+    "linear-gradient(90deg,var(--shade),transparent) scroll 0 0/.8rem 100% no-repeat,"
+    "linear-gradient(270deg,var(--shade),transparent) scroll 100% 0/.8rem 100% no-repeat}\n"
     "table{border-collapse:collapse;width:100%;font-size:.9375rem;font-variant-numeric:tabular-"
     "nums}\n"
     "th{color:var(--soft);font-weight:500;font-size:.8125rem;text-align:left;white-space:nowrap}\n"
     "th,td{padding:.4rem .75rem .4rem 0;border-bottom:1px solid var(--rule);vertical-align:top}\n"
+    "th:last-child,td:last-child{padding-right:0}\n"
     "th.n,td.n{text-align:right;white-space:nowrap}\n"
     "td.name{overflow-wrap:anywhere;min-width:10rem}\n"
     "tr.sum td{font-weight:600;border-bottom:0}\n"
-    "td.share{width:22%;min-width:6rem;padding-right:0}\n"
+    "td.share{width:22%;min-width:6rem}\n"
     "td.share i{display:block;height:.6rem;margin-top:.45rem;background:var(--bar);"
     "border-radius:2px;min-width:1px}\n"
     "code{font:.875em/1.5 ui-monospace,\"Liberation Mono\",Menlo,Consolas,monospace}\n"
@@ -59,11 +66,14 @@ static const char style[] =
     "i.remote{background:var(--remote)}i.miss{background:var(--miss)}\n"
     "dl{display:grid;grid-template-columns:minmax(8rem,auto) 1fr;gap:.3rem 1.25rem;margin:.5rem "
     "0}\n"
-    "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\n"
+    "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\n";
+static const char style_by_medium[] =
     "@media(max-width:34rem){main{padding:1.25rem .9rem 3rem}h1{font-size:1.4rem}"
     ".tiles{grid-template-columns:1fr 1fr}.tiles b{font-size:1.2rem;white-space:normal}"
-    ".times span:nth-child(2){display:none}dl{grid-template-columns:1fr}dd{margin-bottom:.5rem}}\n"
-    "@media print{main{max-width:none}.wide{overflow:visible}}\n";
+    ".times span:nth-child(2){display:none}dl{grid-template-columns:1fr}dd{margin-bottom:.5rem}"
+    "table{font-size:.875rem}th,th.n{white-space:normal}td.name{min-width:12rem}"
+    "td.share,th:empty{display:none}}\n"
+    "@media print{main{max-width:none}.wide{overflow:visible;background:none}}\n";
 
 /* ---- the tiles ---- */
 
@@ -87,7 +97,7 @@ static void tile_hits(const struct report *r, FILE *out)
         hits += json_as_number(j, 0);
     if (hits + misses > 0)
         snprintf(text, sizeof(text), "%.1f %%", 100 * hits / (hits + misses));
-    tile(out, text, "of the kernels that jobs asked for found, since kilnd started");
+    tile(out, text, "of the kernels that jobs asked for were found, since kilnd started");
 }
 
 static void write_tiles(const struct report *r, FILE *out)
@@ -118,7 +128,8 @@ static void write_head(const struct report *r, FILE *out)
                       "content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>kiln on ",
           out);
     html_text(out, r->host);
-    fprintf(out, "</title>\n<style>\n%s</style></head>\n<body><main>\n<header>", style);
+    fprintf(out, "</title>\n<style>\n%s%s</style></head>\n<body><main>\n<header>", style,
+            style_by_medium);
     html_element(out, "h1", "", "kiln on %s", r->host);
     html_element(out, "p", "soft", "%s, by kilnctl %s", units_when(r->now, when), kiln_version());
     fputs("</header>\n", out);

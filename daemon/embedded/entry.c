@@ -2,12 +2,14 @@
 #include "common/clock.h"
 #include "daemon/embedded/host.h"
 #include "daemon/embedded/leader.h"
+#include "daemon/loop/orphan.h"
 #include "daemon/loop/quiet_thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -23,6 +25,7 @@
 #define SECOND (1000 * MS)
 /* The control socket lies above a job's standard files, which it may not have. */
 #define CONTROL_LEAST 3
+#define CHANGING (-1) /* no process's number */
 
 enum host_state {
     HOST_NONE,
@@ -37,20 +40,20 @@ static struct {
     struct embedded_status status;
     pthread_mutex_t mutex; /* of all below */
     pthread_cond_t changed;
-    bool begun; /* |options| and |places| are there, for good */
+    atomic_bool begun; /* |options| and |places| are there, for good */
     struct embedded_options options;
     struct embedded_places places;
     unsigned users; /* connections of this process that are not let go of */
     enum host_state state;
     struct embedded_host_options host;
     pthread_t thread;
-    int control;         /* owned: our end; -1 */
-    ino_t control_inode; /* by which it is known: the job may have closed it */
-    int far_end;         /* the host's, until it has told what it is */
-    bool is_orphan;      /* a child of fork of a process whose engine ran: it may follow */
-    uint64_t asked_ns;   /* since when a leader is asked in vain; 0: it is not */
-    uint64_t left_ns;    /* when it was asked last */
-    bool own_files;      /* it has its end in a table of its own, so ours of that is one too many */
+    int control;                    /* owned: our end; -1 */
+    int far_end;                    /* the host's, until it has told what it is; -1 */
+    ino_t control_inode, far_inode; /* by which they are known: the job may have closed either */
+    bool is_orphan;    /* a child of fork of a process whose engine ran: it may follow */
+    uint64_t asked_ns; /* since when a leader is asked in vain; 0: it is not */
+    uint64_t left_ns;  /* when it was asked last */
+    bool own_files;    /* it has its end in a table of its own, so ours of that is one too many */
     enum kiln_code failed; /* why the last host ended by itself; OK: it did not, or it was told */
     char failure[EMBEDDED_TEXT_MOST];
 } here = { .mutex = PTHREAD_MUTEX_INITIALIZER, .control = -1, .far_end = -1 };
@@ -120,18 +123,24 @@ static void *run(void *unused)
 
 /* ---- its beginning and end; the mutex is held ---- */
 
-static bool has_control(void)
+static bool is_still(int fd, ino_t inode)
 {
     struct stat seen;
-    return here.control >= 0 && fstat(here.control, &seen) == 0 && S_ISSOCK(seen.st_mode) &&
-           seen.st_ino == here.control_inode;
+    return fd >= 0 && fstat(fd, &seen) == 0 && S_ISSOCK(seen.st_mode) && seen.st_ino == inode;
 }
 
 static void drop_control(void)
 {
-    if (has_control())
+    if (is_still(here.control, here.control_inode))
         close(here.control);
     here.control = -1;
+}
+
+static void drop_far_end(void)
+{
+    if (is_still(here.far_end, here.far_inode))
+        close(here.far_end);
+    here.far_end = -1;
 }
 
 /* What |changed| is told of by the monotonic clock. */
@@ -162,8 +171,8 @@ static enum kiln_code come_to_rest(uint64_t deadline_ns, struct kiln_err *err)
 {
     if (!leaves(HOST_STARTING, deadline_ns) || !leaves(HOST_ENDING, deadline_ns))
         return kiln_fail(err, KILN_TIMED_OUT, "the engine in this process is not ready yet");
-    if (here.own_files && here.far_end >= 0)
-        close(here.far_end);
+    if (here.own_files)
+        drop_far_end();
     here.far_end = -1;
     if (here.state != HOST_ENDED)
         return KILN_OK;
@@ -181,10 +190,9 @@ static void in_child(void)
     here.mutex = here.status_mutex = fresh;
     make_changed();
     quiet_threads_forget();
+    loop_orphans_disown();
     drop_control();
-    if (here.far_end >= 0)
-        close(here.far_end);
-    here.far_end = -1;
+    drop_far_end();
     here.is_orphan |= here.state != HOST_NONE && here.state != HOST_ENDED;
     here.users = 0;
     here.asked_ns = 0;
@@ -192,17 +200,49 @@ static void in_child(void)
     here.status.role = EMBEDDED_UNUSED;
 }
 
-static void begin(const struct embedded_options *options)
+static void make_ready(void)
 {
-    if (here.begun)
-        return;
-    here.begun = true;
-    here.options = *options;
-    if (!here.options.leader_ms)
-        here.options.leader_ms = LEADER_MS;
-    embedded_places_find(&here.options, &here.places);
     make_changed();
     pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, in_child);
+}
+
+/* A fork that began before in_child was there to be run may end after that. */
+static void be_of_this_process(void)
+{
+    static atomic_int process; /* whose state this is; 0: nobody's yet */
+    int own = (int)getpid(), had = 0;
+    if (atomic_compare_exchange_strong(&process, &had, own))
+        return;
+    while (had != own) {
+        if (had != CHANGING && atomic_compare_exchange_strong(&process, &had, CHANGING)) {
+            in_child();
+            atomic_store(&process, own);
+        }
+        had = atomic_load(&process);
+    }
+}
+
+/* Before the mutex is taken: a child of fork is to find it free, whatever another thread was at,
+ * and folders may take their time. */
+static void begin(const struct embedded_options *options)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_ready);
+    be_of_this_process();
+    if (atomic_load(&here.begun))
+        return;
+    struct embedded_options own = *options;
+    struct embedded_places places;
+    if (!own.leader_ms)
+        own.leader_ms = LEADER_MS;
+    embedded_places_find(&own, &places);
+    pthread_mutex_lock(&here.mutex);
+    if (!atomic_load(&here.begun)) {
+        here.options = own;
+        here.places = places;
+        atomic_store(&here.begun, true);
+    }
+    pthread_mutex_unlock(&here.mutex);
 }
 
 static enum kiln_code make_control(int ret_ends[2], struct kiln_err *err)
@@ -214,9 +254,11 @@ static enum kiln_code make_control(int ret_ends[2], struct kiln_err *err)
         ret_ends[i] = fcntl(low[i], F_DUPFD_CLOEXEC, CONTROL_LEAST);
         close(low[i]);
     }
-    struct stat seen;
-    if (ret_ends[0] >= 0 && ret_ends[1] >= 0 && fstat(ret_ends[0], &seen) == 0) {
-        here.control_inode = seen.st_ino;
+    struct stat ours, hosts;
+    if (ret_ends[0] >= 0 && ret_ends[1] >= 0 && fstat(ret_ends[0], &ours) == 0 &&
+        fstat(ret_ends[1], &hosts) == 0) {
+        here.control_inode = ours.st_ino;
+        here.far_inode = hosts.st_ino;
         return KILN_OK;
     }
     kiln_fail_errno(err, errno, "cannot make a socket");
@@ -271,7 +313,7 @@ static bool say(char word, int fd)
         memcpy(CMSG_DATA(c), &fd, sizeof(fd));
     }
     ssize_t sent = -1;
-    if (!has_control())
+    if (!is_still(here.control, here.control_inode))
         return false;
     do {
         sent = sendmsg(here.control, &m, MSG_NOSIGNAL);
@@ -357,7 +399,7 @@ static enum kiln_code connect_once(uint64_t deadline_ns, int *ret_fd, struct kil
     enum kiln_code rc = come_to_rest(deadline_ns, err);
     if (!rc && here.state == HOST_NONE && !here.places.memory) {
         rc = ask_leader(here.options.leader_ms, deadline_ns, ret_fd, err);
-        if (!rc)
+        if (!rc && here.state == HOST_NONE) /* else it is we, by now */
             set_role(EMBEDDED_FOLLOWS, "");
         if (rc != KILN_UNAVAILABLE)
             return rc;
@@ -385,8 +427,8 @@ static enum kiln_code embedded_connect(const struct embedded_options *options, i
                                        struct kiln_err *err)
 {
     uint64_t deadline_ns = options->deadline_ns ? options->deadline_ns : UINT64_MAX;
-    pthread_mutex_lock(&here.mutex);
     begin(options);
+    pthread_mutex_lock(&here.mutex);
     uint64_t end =
         clock_monotonic_ns() + (here.is_orphan ? ORPHAN_MS : here.options.leader_ms) * MS;
     enum kiln_code rc = connect_once(deadline_ns, ret_fd, err);
@@ -413,7 +455,8 @@ static void stop_unused(void)
 {
     if (here.users > 0 || here.state != HOST_SERVES)
         return;
-    say(EMBEDDED_WORD_STOP, -1);
+    if (!say(EMBEDDED_WORD_STOP, -1))
+        drop_control(); /* which says the same */
     here.state = HOST_ENDING;
 }
 

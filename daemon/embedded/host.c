@@ -6,6 +6,7 @@
 #include "daemon/describe.h"
 #include "daemon/embedded/left_over.h"
 #include "daemon/engine_settings.h"
+#include "daemon/loop/orphan.h"
 #include "daemon/loop/watch.h"
 #include "daemon/serving.h"
 
@@ -30,6 +31,8 @@
 /* Of a store whose last leader is just ending. */
 #define LOCK_PAUSE_MS 10
 #define LEADER_MS 5000
+/* kiln-launch, when it is let go of and no process of its is left. */
+#define KEEPER_ENDS_MS 1000
 #define MS 1000000ull
 
 #ifdef __SANITIZE_THREAD__
@@ -406,6 +409,7 @@ void embedded_host_run(const struct embedded_host_options *options)
             tell(&h, HOST_FAILED, err.text, rc);
     }
     keeper_close(&h.keeper);
+    loop_orphans_reap(KEEPER_ENDS_MS);
     listener_close(&h.listener);
     close(options->control);
 }

@@ -11,18 +11,28 @@
  */
 #include "daemon/loop/orphan.h"
 
+#include "common/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define PARENT_STACK 65536
+/* What the kernel lets a limit be unless it was told otherwise (fs.nr_open). */
+#define FILES_MOST (1 << 20)
+/* Of a parent whose child is about to end, and how often it is looked at. */
+#define LOOK_MS 2
+#define MS 1000000ull
 
 #ifdef __SANITIZE_THREAD__
 /* It would keep a book of this thread's calls, with the parent's in it; and its own clone takes
@@ -89,14 +99,42 @@ static int spawn_left_alone(struct birth *birth)
 
 /* ---- one that stays ---- */
 
-/* Nothing but system calls that succeed once it has said how it went. */
+/* A job that ignores SIGCHLD has no child to wait for: a wait fails once the child has ended.  This
+ * process has handlers of its own.  What is all zeros is the default, on every machine. */
+UNWATCHED static void have_children(void)
+{
+    static const unsigned long by_default[16];
+    syscall(SYS_rt_sigaction, SIGCHLD, by_default, NULL, _NSIG / CHAR_BIT);
+}
+
+/* Neither an old kernel nor a container's filter may have close_range. */
+UNWATCHED static void close_all_but(int kept)
+{
+    struct rlimit files;
+    if (syscall(SYS_close_range, kept + 1, UINT_MAX, 0) == 0 &&
+        (kept == 0 || syscall(SYS_close_range, 0, kept - 1, 0) == 0))
+        return;
+    int end = FILES_MOST;
+    if (syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &files) == 0 && files.rlim_cur < FILES_MOST)
+        end = (int)files.rlim_cur;
+    for (int fd = 0; fd < end; fd++) {
+        if (fd != kept)
+            syscall(SYS_close, fd);
+    }
+}
+
+/* Our thread waits until it has said how it went, and goes on with the same errno: from there on
+ * there are system calls alone that succeed. */
 UNWATCHED static int bear_and_wait(void *context)
 {
     struct birth *b = context;
+    have_children();
     int errnum = bear(b);
     pid_t child = b->pid;
-    syscall(SYS_write, b->said, &errnum, sizeof(errnum));
-    syscall(SYS_close_range, 0, UINT_MAX, 0);
+    close_all_but(b->said);
+    int said = b->said;
+    syscall(SYS_write, said, &errnum, sizeof(errnum));
+    syscall(SYS_close, said);
     if (!errnum)
         syscall(SYS_wait4, child, NULL, 0, NULL);
     syscall(SYS_exit_group, 0);
@@ -157,6 +195,18 @@ static int spawn_with_parent(struct birth *birth)
     }
     return rc;
 }
+
+void loop_orphans_reap(unsigned patience_ms)
+{
+    uint64_t end = clock_monotonic_ns() + patience_ms * MS;
+    forget_ended();
+    while (parents && clock_monotonic_ns() < end) {
+        (void)poll(NULL, 0, LOOK_MS);
+        forget_ended();
+    }
+}
+
+void loop_orphans_disown(void) { parents = NULL; }
 
 /* ---- either ---- */
 

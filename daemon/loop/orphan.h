@@ -14,3 +14,8 @@
  * its end and to cause it: its descriptor 3. */
 KILN_MUST_CHECK enum kiln_code loop_orphan_start(const struct loop_spawn *spawn,
                                                  struct kiln_err *err);
+/* Where orphans come to this process (process 1, a subreaper) each has a parent, which ends with it
+ * and is to be reaped: those that have by now, or do within |patience_ms|. */
+void loop_orphans_reap(unsigned patience_ms);
+/* In a child of fork, which has none of them. */
+void loop_orphans_disown(void);

@@ -3,20 +3,28 @@
 
 bool worker_is_idle(const struct worker *w) { return w->state == WORKER_IDLE && !w->hung_up; }
 
-static int score_of(const struct worker *w, struct bytes toolchain)
+enum loaded worker_loaded(const struct worker *w, struct bytes toolchain, const struct digest *id)
 {
-    return bytes_equal_text(toolchain, w->toolchain) ? 2 : w->toolchain[0] == '\0';
+    static const struct digest any;
+    if (w->toolchain[0] == '\0')
+        return LOADED_NOTHING;
+    if (!bytes_equal_text(toolchain, w->toolchain))
+        return LOADED_OTHER;
+    if (digest_equal(id, &w->toolchain_id) || digest_equal(id, &any) ||
+        digest_equal(&w->toolchain_id, &any))
+        return LOADED_IT;
+    return LOADED_STALE;
 }
 
 struct worker *worker_choose(struct worker *workers, const struct compile_task *task)
 {
     struct worker *best = NULL;
-    int best_score = -1;
+    enum loaded best_has = LOADED_STALE;
     for (struct worker *w = workers; w; w = w->next) {
-        int score = worker_is_idle(w) ? score_of(w, task->job.toolchain) : -1;
-        if (score > best_score) {
+        enum loaded has = worker_loaded(w, task->job.toolchain, &task->job.toolchain_id);
+        if (worker_is_idle(w) && (!best || has > best_has)) {
             best = w;
-            best_score = score;
+            best_has = has;
         }
     }
     return best;

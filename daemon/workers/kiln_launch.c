@@ -24,6 +24,7 @@
  */
 #include "common/cleanup.h"
 #include "daemon/workers/launch.h"
+#include "daemon/workers/watched.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +34,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define GIVEN_FD 3
@@ -121,30 +121,40 @@ static void tell_end(int control, pid_t pid)
     launch_send_report(control, &report);
 }
 
-/* kilnd has nothing more to say, so whatever comes is its end; |other_fd| is of its process, or
- * -1. */
-static void keep(int control, pid_t pid, int pid_fd, int other_fd)
+/* As poll: until one of them has news, or is to be looked at again. */
+static int wait_for_news(struct pollfd polled[3], const struct watched *process,
+                         const struct watched *other)
+{
+    int ms = watched_pause_ms(process);
+    if (ms < 0 && other)
+        ms = watched_pause_ms(other);
+    return poll(polled, 3, ms);
+}
+
+/* kilnd has nothing more to say, so whatever comes is its end; |other| is its process, or NULL. */
+static void keep(int control, const struct watched *process, const struct watched *other)
 {
     const struct launch_report started = { .news = LAUNCH_STARTED,
-                                           .pid = (uint32_t)pid,
+                                           .pid = (uint32_t)process->pid,
                                            .uid = (uint32_t)getuid() };
-    struct pollfd polled[] = { { .fd = pid_fd, .events = POLLIN },
+    struct pollfd polled[] = { { .fd = process->fd, .events = POLLIN },
                                { .fd = control, .events = POLLIN | POLLRDHUP },
-                               { .fd = other_fd, .events = POLLIN } };
+                               { .fd = other ? other->fd : -1, .events = POLLIN } };
     launch_send_report(control, &started);
     for (;;) {
-        int count = poll(polled, sizeof(polled) / sizeof(polled[0]), -1);
-        if (count < 0 && errno != EINTR)
+        int count = wait_for_news(polled, process, other);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 || watched_has_ended(process, polled[0].revents))
             break;
-        if (count > 0 && polled[0].revents)
-            break;
-        if (count > 0 && (polled[1].revents || polled[2].revents)) {
+        if (polled[1].revents || (other && watched_has_ended(other, polled[2].revents))) {
             polled[1].fd = polled[2].fd = -1;
-            end(pid);
+            other = NULL;
+            end(process->pid);
         }
     }
-    end(pid); /* it is not reaped yet, so its number is nobody else's */
-    tell_end(control, pid);
+    end(process->pid); /* it is not reaped yet, so its number is nobody else's */
+    tell_end(control, process->pid);
 }
 
 /* No service manager does it for one that is kept.  Orphans come here, whatever session they have
@@ -161,14 +171,31 @@ static void end_rest(void)
     } while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
 }
 
-/* Whoever is at the other end; -1 with errno set. */
-static int watch_other(int control)
+/* Whoever is at the other end; false with errno set. */
+static bool watch_other(int control, struct watched *ret_other)
 {
     struct ucred other;
     socklen_t size = sizeof(other);
-    if (getsockopt(control, SOL_SOCKET, SO_PEERCRED, &other, &size) != 0)
-        return -1;
-    return (int)syscall(SYS_pidfd_open, other.pid, 0);
+    return getsockopt(control, SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 &&
+           watched_begin(ret_other, other.pid);
+}
+
+static int watch_and_keep(int control, pid_t pid, bool is_kept)
+{
+    struct watched process = { .fd = -1 }, other = { .fd = -1 };
+    if (!watched_begin(&process, pid) || (is_kept && !watch_other(control, &other))) {
+        fprintf(stderr, "kiln-launch: cannot watch who started it: %s\n", strerror(errno));
+        watched_end(&process);
+        end(pid);
+        tell_end(control, pid);
+        return EXIT_SURROUNDINGS;
+    }
+    keep(control, &process, is_kept ? &other : NULL);
+    watched_end(&process);
+    watched_end(&other);
+    if (is_kept)
+        end_rest();
+    return EXIT_SUCCESS;
 }
 
 static int start(int control, const char *program, bool is_kept, struct launch_received *request)
@@ -182,18 +209,7 @@ static int start(int control, const char *program, bool is_kept, struct launch_r
         become(program, request);
     fd_auto(&request->fd_3);
     fd_auto(&request->folder);
-    KILN_AUTO(fd) int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    KILN_AUTO(fd) int other_fd = is_kept && pid_fd >= 0 ? watch_other(control) : -1;
-    if (pid_fd < 0 || (is_kept && other_fd < 0)) {
-        fprintf(stderr, "kiln-launch: cannot watch '%s': %s\n", program, strerror(errno));
-        end(pid);
-        tell_end(control, pid);
-        return EXIT_SURROUNDINGS;
-    }
-    keep(control, pid, pid_fd, other_fd);
-    if (is_kept)
-        end_rest();
-    return EXIT_SUCCESS;
+    return watch_and_keep(control, pid, is_kept);
 }
 
 /* What came by |control|. */
@@ -226,15 +242,19 @@ static int launch_kept(const struct launch_received *given)
 }
 
 /* False once whoever is at the other end is gone. */
-static bool wait_for_more(int control, int other_fd)
+static bool wait_for_more(int control, const struct watched *other)
 {
     struct pollfd polled[] = { { .fd = control, .events = POLLIN },
-                               { .fd = other_fd, .events = POLLIN } };
-    while (poll(polled, 2, -1) < 0) {
-        if (errno != EINTR)
+                               { .fd = other->fd, .events = POLLIN } };
+    for (;;) {
+        int count = poll(polled, 2, watched_pause_ms(other));
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 || watched_has_ended(other, polled[1].revents))
             return false;
+        if (polled[0].revents)
+            return true;
     }
-    return !polled[1].revents;
 }
 
 static bool take_one(int control, struct launch_received *ret_given)
@@ -249,18 +269,20 @@ static bool take_one(int control, struct launch_received *ret_given)
 static int serve(int control)
 {
     static struct launch_received given;
-    KILN_AUTO(fd) int other_fd = watch_other(control);
-    if (other_fd < 0)
+    struct watched other;
+    if (!watch_other(control, &other))
         return EXIT_SURROUNDINGS;
     signal(SIGCHLD, SIG_IGN); /* they are reaped by the system */
-    while (wait_for_more(control, other_fd) && take_one(control, &given)) {
+    while (wait_for_more(control, &other) && take_one(control, &given)) {
         if (fork() == 0) {
             close(control);
+            watched_end(&other);
             return launch_kept(&given);
         }
         fd_auto(&given.fd_3);
         fd_auto(&given.folder);
     }
+    watched_end(&other);
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR) {
     }
     return EXIT_SUCCESS;

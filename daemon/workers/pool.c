@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/pool.h"
 
+#include "common/clock.h"
 #include "common/limits.h"
 #include "common/log.h"
 #include "daemon/workers/choose.h"
@@ -14,6 +15,11 @@
 /* Pauses between starts that failed: doubled each time. */
 #define PAUSE_FIRST_MS 100
 #define PAUSE_MOST_MS 30000
+/* Loading a compiler takes less than a second, on a host that has time for it; a preparation that
+ * takes longer than this hangs, or the host has none. */
+#define PATIENCE_MS 2000
+/* How many sources came at once is forgotten after this, and as long again at most. */
+#define WINDOW_MS 600000
 /* So many failures in a row, with no worker left, and waiting jobs are told. */
 #define FAILURES_TOLD 3
 
@@ -28,11 +34,14 @@ struct pool {
     struct kiln_err failure;            /* the last one */
     struct compile_task *first, **last; /* waiting */
     struct preparation_need need;
+    uint64_t patience_ns;
     unsigned out;
     struct pool_counts counts;
     struct loop_owner owner;
     struct loop_timer restart; /* starts workers, one a turn */
     struct loop_timer settle;  /* does on the next turn what must not be done within a call */
+    struct loop_timer look;    /* when jobs have waited long enough for a preparation */
+    struct loop_timer review;  /* a window later: are so many prepared ones still wanted? */
     char outside[NAMESPACE_TEXT_MOST]; /* kilnd's namespaces */
     bool greeted;                      /* a worker has said: */
     struct sandbox_report sandbox;     /* that one, or one that was ended for it, the last */
@@ -74,29 +83,87 @@ static void say_not_given(const struct kiln_err *err)
 
 static bool is_preparing(const struct worker *w) { return w->task == &w->preparation.task; }
 
-static void note_need(struct pool *p, const struct compile_task *given)
+static bool is_source(const struct compile_job *job)
+{
+    return job->kind == COMPILE_KERNEL && job->origin == COMPILE_OF_CLIENT;
+}
+
+/* Where the compiler does not know the target, each process that prepared for it would crash. */
+static void note_need(struct pool *p, const struct compile_job *given)
 {
     unsigned under_way = 0;
+    if (!is_source(given) || !given->target_works)
+        return;
     for (const struct worker *w = p->workers; w; w = w->next)
-        under_way += w->task && w->is_spent;
-    if (given->job.origin == COMPILE_OF_CLIENT)
-        preparation_note(&p->need, &given->job, under_way);
+        under_way += w->task && is_source(&w->task->job);
+    preparation_note(&p->need, given, under_way, clock_monotonic_ns());
+    if (!loop_timer_is_running(&p->review))
+        loop_timer_start(&p->review, p->need.window_ns / 1000000, 0);
+}
+
+/* What they have loaded was upgraded since: they would have to start afresh. */
+static void retire_stale(struct pool *p, const struct compile_job *given)
+{
+    for (struct worker *w = p->workers; w; w = w->next) {
+        if (worker_is_idle(w) &&
+            worker_loaded(w, given->toolchain, &given->toolchain_id) == LOADED_STALE)
+            worker_retire(w);
+    }
+}
+
+static bool has_what_is_needed(const struct pool *p, const struct worker *w)
+{
+    const struct preparation_need *need = &p->need;
+    return worker_loaded(w, bytes_of_text(need->toolchain), &need->toolchain_id) == LOADED_IT;
 }
 
 /* The next to load what clients' sources need: one that has loaded nothing yet and may do more than
  * that.  NULL: there is none, or enough have done so. */
-static struct worker *next_to_prepare(const struct pool *p)
+static struct worker *next_to_prepare(struct pool *p)
 {
     unsigned prepared = 0;
     struct worker *found = NULL;
     if (p->stopping || !p->need.toolchain[0])
         return NULL;
     for (struct worker *w = p->workers; w; w = w->next) {
-        prepared += !w->is_spent && strcmp(w->toolchain, p->need.toolchain) == 0;
+        prepared += !w->is_spent && has_what_is_needed(p, w);
         if (worker_is_idle(w) && !w->toolchain[0] && w->jobs + 1 < p->options.limits.jobs)
             found = w;
     }
-    return prepared < p->need.most ? found : NULL;
+    return prepared < preparation_wanted(&p->need, clock_monotonic_ns()) ? found : NULL;
+}
+
+/* One that did nothing but prepare: another one costs a start alone. */
+static bool is_merely_prepared(const struct worker *w)
+{
+    return worker_is_idle(w) && w->jobs == 1 && w->preparation.task.job.kind == COMPILE_PROBE;
+}
+
+/* Those for another compiler first. */
+static struct worker *next_to_retire(const struct pool *p, unsigned wanted)
+{
+    unsigned prepared = 0;
+    struct worker *found = NULL;
+    for (struct worker *w = p->workers; w; w = w->next) {
+        if (!is_merely_prepared(w))
+            continue;
+        prepared++;
+        if (!found || !has_what_is_needed(p, w))
+            found = w;
+    }
+    return prepared > wanted ? found : NULL;
+}
+
+/* Prepared processes hold memory: as many as came at once some time ago are too many now. */
+static void on_review(struct loop_timer *timer)
+{
+    struct pool *p = LOOP_OWNER_OF(struct pool, review, timer);
+    unsigned wanted = preparation_wanted(&p->need, clock_monotonic_ns());
+    for (struct worker *w; (w = next_to_retire(p, wanted));)
+        worker_retire(w);
+    if (wanted > 1 && !p->stopping)
+        loop_timer_start(&p->review, p->need.window_ns / 1000000, 0);
+    keep_up(p);
 }
 
 /* With the next turn of the loop: what else comes in this one begins first. */
@@ -123,7 +190,9 @@ static bool give(struct pool *p, struct compile_task **at)
     for (struct worker *w; (w = worker_choose(p->workers, *at));) {
         struct kiln_err err = KILN_ERR_INIT;
         if (worker_give(w, *at, &err) == KILN_OK) {
-            note_need(p, take(p, at));
+            const struct compile_task *given = take(p, at);
+            note_need(p, &given->job);
+            retire_stale(p, &given->job);
             return true;
         }
         say_not_given(&err);
@@ -131,34 +200,64 @@ static bool give(struct pool *p, struct compile_task **at)
     return false;
 }
 
+/* How long a job may still wait for |w| to be prepared; 0: it is not at that, or has been for too
+ * long. */
+static uint64_t patience_left_ns(const struct pool *p, const struct worker *w, uint64_t now_ns)
+{
+    uint64_t age_ns = now_ns - w->started_ns;
+    bool prepares = is_preparing(w) && w->state == WORKER_BUSY;
+    return prepares && age_ns < p->patience_ns ? p->patience_ns - age_ns : 0;
+}
+
 /* One that prepares for it is sooner ready than one that has yet to begin; of |claimed| of them
  * others wait. */
-static bool is_better_off_waiting(const struct pool *p, const struct compile_task *task,
-                                  unsigned claimed)
+static bool is_better_off_waiting(const struct pool *p, const struct compile_job *job,
+                                  unsigned claimed, uint64_t now_ns)
 {
     unsigned preparing = 0;
     for (const struct worker *w = p->workers; w; w = w->next) {
-        if (!bytes_equal_text(task->job.toolchain, w->toolchain))
+        if (worker_loaded(w, job->toolchain, &job->toolchain_id) != LOADED_IT)
             continue;
         if (worker_is_idle(w))
             return false;
-        preparing += is_preparing(w) && w->state == WORKER_BUSY;
+        preparing += patience_left_ns(p, w, now_ns) > 0;
     }
     return claimed < preparing;
 }
 
-/* In order, but for those that wait for a preparation: its end comes here again. */
+/* When the first of the preparations that are waited for has taken too long. */
+static void look_again(struct pool *p, uint64_t now_ns)
+{
+    uint64_t least_ns = p->patience_ns;
+    for (const struct worker *w = p->workers; w; w = w->next) {
+        uint64_t left_ns = patience_left_ns(p, w, now_ns);
+        if (left_ns > 0 && left_ns < least_ns)
+            least_ns = left_ns;
+    }
+    loop_timer_start(&p->look, least_ns / 1000000 + 1, 0);
+}
+
+/* In order, but for those that wait for a preparation: its end, or its lasting too long, comes here
+ * again. */
 static void give_jobs(struct pool *p)
 {
     unsigned claimed = 0;
+    uint64_t now_ns = clock_monotonic_ns();
     for (struct compile_task **at = &p->first; *at && !p->stopping;) {
-        bool waits = is_better_off_waiting(p, *at, claimed);
+        bool waits = is_better_off_waiting(p, &(*at)->job, claimed, now_ns);
         claimed += waits;
         if (waits || !give(p, at))
             at = &(*at)->next;
     }
+    if (claimed)
+        look_again(p, now_ns);
     prepare_soon(p);
     keep_up(p);
+}
+
+static void on_look(struct loop_timer *timer)
+{
+    give_jobs(LOOP_OWNER_OF(struct pool, look, timer));
 }
 
 static void end_task(struct pool *p, struct compile_task *task)
@@ -189,6 +288,8 @@ static void close_when_empty(struct pool *p)
         return;
     loop_timer_close(&p->restart);
     loop_timer_close(&p->settle);
+    loop_timer_close(&p->look);
+    loop_timer_close(&p->review);
 }
 
 static void on_settle(struct loop_timer *timer)
@@ -225,7 +326,7 @@ static void count_end(struct pool *p, const struct worker *w, const struct compi
     if (task->job.kind != COMPILE_KERNEL)
         say_probe_end(task); /* the engine tells of kernels, and whose they are */
     if (task->job.kind != COMPILE_KERNEL)
-        p->counts.probe_crashes++;
+        p->counts.probe_crashes += task != &w->preparation.task;
     else if (end == COMPILE_TIMED_OUT)
         p->counts.worker_timeouts++;
     else
@@ -289,8 +390,8 @@ static void on_restart(struct loop_timer *timer)
     struct pool *p = LOOP_OWNER_OF(struct pool, restart, timer);
     struct worker *w;
     struct kiln_err err = KILN_ERR_INIT;
-    p->counts.worker_starts++;
     if (worker_start(&p->options, p, &w, &err) == KILN_OK) {
+        p->counts.worker_starts++;
         w->next = p->workers;
         p->workers = w;
         p->living++;
@@ -414,6 +515,8 @@ enum kiln_code pool_create(const struct pool_options *options, struct pool **ret
     p->program = strdup(options->program);
     p->service = strdup(options->service ? options->service : "");
     p->temp.user = options->user;
+    p->patience_ns = (options->patience_ms ? options->patience_ms : PATIENCE_MS) * 1000000;
+    p->need.window_ns = (options->window_ms ? options->window_ms : WINDOW_MS) * 1000000;
     enum kiln_code rc = KILN_OK;
     if (!p->program || !p->service)
         rc = kiln_fail(err, KILN_NO_MEMORY, "cannot make the pool of compiler processes");
@@ -429,6 +532,8 @@ enum kiln_code pool_create(const struct pool_options *options, struct pool **ret
     fill_options(p, options);
     loop_timer_init(options->loop, &p->restart, &p->owner, on_restart);
     loop_timer_init(options->loop, &p->settle, &p->owner, on_settle);
+    loop_timer_init(options->loop, &p->look, &p->owner, on_look);
+    loop_timer_init(options->loop, &p->review, &p->owner, on_review);
     keep_up(p);
     *ret_pool = p;
     return KILN_OK;
@@ -501,6 +606,8 @@ void pool_stop(struct pool *p)
         return;
     p->stopping = true;
     loop_timer_stop(&p->restart);
+    loop_timer_stop(&p->look);
+    loop_timer_stop(&p->review);
     for (struct worker *w = p->workers; w; w = w->next)
         worker_stop(w);
     loop_timer_start(&p->settle, 0, 0);

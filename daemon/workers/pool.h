@@ -5,9 +5,9 @@
  * The pool of kiln-compiler processes.
  *
  * Role       keeps |workers| of them running, ahead of any work; gives each job to the best free
- *            one, and no other after a client's source; has some load beforehand what the next
- *            source needs (preparation.h); restarts those that go, with growing pauses when they
- *            die before they are ready
+ *            one, and no other after a client's job; has some load beforehand what the next
+ *            source needs (preparation.h), and ends those that have loaded what is of no use any
+ *            more; restarts those that go, with growing pauses when they die before they are ready
  * Ownership  owns the workers; borrows tasks until their done callback
  * Threading  the loop's thread; done callbacks never run from within pool_compile
  */
@@ -30,15 +30,17 @@ struct pool_options {
         limits;                /* limits.jobs: a worker is replaced after so many of kiln's own */
     uint64_t timeout_ms;       /* wall clock of one job */
     uint64_t start_timeout_ms; /* 0: the default */
+    uint64_t patience_ms;      /* so long at most a source waits for a preparation; likewise */
+    uint64_t window_ms;        /* so long how many sources came at once counts; likewise */
 };
 
 struct pool_counts {
     unsigned total, busy, starting, idle; /* now; total is what was asked for, starting with those
                                              that prepare */
-    uint64_t worker_starts;
+    uint64_t worker_starts;   /* processes that there were, also those that were never ready */
     uint64_t worker_crashes;  /* jobs for a kernel that ended with their worker */
     uint64_t worker_timeouts; /* jobs for a kernel that took too long */
-    uint64_t probe_crashes;   /* either, for a probe or a description */
+    uint64_t probe_crashes;   /* either, for a probe or a description; not for a preparation */
 };
 
 struct pool_confinement { /* what keeps compilers from what is none of theirs */

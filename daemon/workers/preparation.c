@@ -9,9 +9,21 @@ static void copy(struct bytes text, char *room, size_t size)
     snprintf(room, size, "%.*s", (int)text.size, text.size ? (const char *)text.data : "");
 }
 
-void preparation_note(struct preparation_need *need, const struct compile_job *job,
-                      unsigned under_way)
+/* The window that is over is the one before; where another one passed since, it saw nothing. */
+static void turn_window(struct preparation_need *need, uint64_t now_ns)
 {
+    uint64_t passed = now_ns - need->since_ns;
+    if (passed < need->window_ns)
+        return;
+    need->most_before = passed < 2 * need->window_ns ? need->most : 0;
+    need->most = 0;
+    need->since_ns = now_ns;
+}
+
+void preparation_note(struct preparation_need *need, const struct compile_job *job,
+                      unsigned under_way, uint64_t now_ns)
+{
+    turn_window(need, now_ns);
     copy(job->toolchain, need->toolchain, sizeof(need->toolchain));
     copy(job->target, need->target, sizeof(need->target));
     need->toolchain_id = job->toolchain_id;
@@ -19,9 +31,18 @@ void preparation_note(struct preparation_need *need, const struct compile_job *j
         need->most = under_way;
 }
 
+unsigned preparation_wanted(struct preparation_need *need, uint64_t now_ns)
+{
+    turn_window(need, now_ns);
+    unsigned most = need->most > need->most_before ? need->most : need->most_before;
+    if (!need->toolchain[0])
+        return 0;
+    return most ? most : 1;
+}
+
 void preparation_failed(struct preparation_need *need, const struct preparation *p)
 {
-    if (strcmp(need->toolchain, p->toolchain) == 0)
+    if (strcmp(need->toolchain, p->toolchain) == 0 && strcmp(need->target, p->target) == 0)
         need->toolchain[0] = '\0';
 }
 
@@ -34,6 +55,7 @@ void preparation_make(const struct preparation_need *need, struct preparation *r
     p->task.job = (struct compile_job){
         .kind = COMPILE_PROBE,
         .origin = COMPILE_OF_KILN,
+        .target_works = true,
         .toolchain = bytes_of_text(p->toolchain),
         .target = bytes_of_text(p->target),
         .toolchain_id = need->toolchain_id,

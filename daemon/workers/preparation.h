@@ -4,8 +4,8 @@
 /*
  * What compiler processes do ahead of clients' sources, each of which gets a process of its own.
  *
- * Role       remembers what they need; makes the job that loads it: a kernel of one line, which is
- *            kiln's own, so that a source finds the libraries loaded
+ * Role       remembers what they need, and for how many; makes the job that loads it: a kernel of
+ *            one line, which is kiln's own, so that a source finds the libraries loaded
  * Ownership  a preparation lies in its process's struct worker, and its task points into it
  * Threading  the loop's thread
  */
@@ -24,12 +24,17 @@ struct preparation_need {
     char toolchain[TOOLCHAIN_NAME_MOST]; /* of the last source; "": none is known */
     char target[LIMIT_TARGET_TEXT];
     struct digest toolchain_id;
-    unsigned most; /* sources under way at once, ever: so many processes are kept prepared */
+    uint64_t window_ns;         /* the owner's: for so long, and once more at most, it counts */
+    uint64_t since_ns;          /* when this window began */
+    unsigned most, most_before; /* sources under way at once, in this window, in the one before */
 };
 
-/* A client's source is begun, as one of |under_way|. */
+/* A client's source is begun, as one of |under_way|.  Only for a target that the compiler is known
+ * to build for: what it would abort on ends every process that prepares for it. */
 void preparation_note(struct preparation_need *need, const struct compile_job *job,
-                      unsigned under_way);
+                      unsigned under_way, uint64_t now_ns);
+/* How many processes are to be kept prepared: 0 where nothing is needed, else 1 at least. */
+unsigned preparation_wanted(struct preparation_need *need, uint64_t now_ns);
 /* |p| failed: it is not tried again before another source needs it. */
 void preparation_failed(struct preparation_need *need, const struct preparation *p);
 /* Fills |ret_preparation|; only where something is needed. */

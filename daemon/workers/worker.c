@@ -81,7 +81,7 @@ static void finish(struct worker *w, enum compile_end end, const char *text,
     w->options->events.finished(w, task);
 }
 
-/* A process that had a client's source may be the source's by now: it is not asked to leave. */
+/* A process that had a client's job may be the client's by now: it is not asked to leave. */
 static void on_result(struct worker *w, const struct worker_result *result)
 {
     loop_timer_stop(&w->deadline);
@@ -285,11 +285,13 @@ enum kiln_code worker_start(const struct worker_options *options, void *context,
     return KILN_OK;
 }
 
-static void remember_toolchain(struct worker *w, struct bytes name)
+static void remember_toolchain(struct worker *w, const struct compile_job *job)
 {
+    struct bytes name = job->toolchain;
     size_t size = name.size < sizeof(w->toolchain) ? name.size : sizeof(w->toolchain) - 1;
     memcpy(w->toolchain, name.data, size);
     w->toolchain[size] = '\0';
+    w->toolchain_id = job->toolchain_id;
 }
 
 enum kiln_code worker_give(struct worker *w, struct compile_task *task, struct kiln_err *err)
@@ -305,11 +307,13 @@ enum kiln_code worker_give(struct worker *w, struct compile_task *task, struct k
     w->task = task;
     w->started_ns = clock_monotonic_ns();
     if (task->job.toolchain.size > 0)
-        remember_toolchain(w, task->job.toolchain);
+        remember_toolchain(w, &task->job);
     bool prepares = task == &w->preparation.task; /* others may wait for it */
     w->time_ms = prepares ? WORKER_PROBE_LEAST_MS : worker_time_ms(w->options, task->job.kind);
     loop_timer_start(&w->deadline, w->time_ms, 0);
     return KILN_OK;
 }
+
+void worker_retire(struct worker *w) { kill_for(w, BLAME_RETIRED); }
 
 void worker_stop(struct worker *w) { kill_for(w, BLAME_STOPPED); }

@@ -25,7 +25,7 @@ struct worker_events {
     /* |sandbox|: what confines it. */
     void (*ready)(struct worker *worker, const struct sandbox_report *sandbox);
     /* The job's outcome is filled; the worker may take another when it is IDLE, which it never is
-     * again after a client's source. */
+     * again after a job of a client's. */
     void (*finished)(struct worker *worker, struct compile_task *task);
     /* The process is no more; |err| says why.  Comes before |finished| of a job that died with it.
      */
@@ -76,6 +76,7 @@ struct worker {
     unsigned jobs;                       /* given so far */
     bool is_spent;                       /* it has, or had, a client's source: its last job */
     char toolchain[TOOLCHAIN_NAME_MOST]; /* the last job's: its libraries are loaded */
+    struct digest toolchain_id;          /* likewise; zeros: not known */
     struct compile_task *task;           /* borrowed: the job in hand */
     struct preparation preparation;      /* its owner's */
     struct worker_files files;           /* owned while a job is in hand */
@@ -101,5 +102,7 @@ KILN_MUST_CHECK enum kiln_code worker_start(const struct worker_options *options
 /* Only when IDLE.  On failure the worker is being killed and the job is still the caller's. */
 KILN_MUST_CHECK enum kiln_code worker_give(struct worker *worker, struct compile_task *task,
                                            struct kiln_err *err);
+/* Kills one that is IDLE and not to be used any more. */
+void worker_retire(struct worker *worker);
 /* Kills it; a job in hand ends as COMPILE_UNAVAILABLE. */
 void worker_stop(struct worker *worker);

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of a program that was started with flags that it does not know. */
+#define EXIT_USAGE 2
+
 /* How far from the end of the log the words of an allocator are looked for. */
 #define LOG_TAIL 4096
 
@@ -129,6 +132,22 @@ static void say_lack(const struct sandbox_report *sandbox, struct kiln_err *ret_
               missing, report_advice(sandbox), sandbox->why);
 }
 
+/* What such a process says or does before it is ready, one of this very build never does. */
+static bool is_of_another_build(const struct worker *w, int status, int signal)
+{
+    return w->state == WORKER_STARTING &&
+           (w->blame == BLAME_NONSENSE || (!w->blame && !signal && status == EXIT_USAGE));
+}
+
+static void say_other_build(const struct worker *w, struct kiln_err *ret_err)
+{
+    kiln_fail(ret_err, KILN_UNAVAILABLE,
+              "name the kiln-compiler of this build of kiln " KILN_VERSION " (KILN_COMPILER in a "
+              "job, the setting compiler of kilnd): '%s' is of another, it %s",
+              w->options->program,
+              w->blame == BLAME_NONSENSE ? "greets otherwise" : "does not know its flags");
+}
+
 void worker_end_text(const struct worker *w, int status, int signal, struct kiln_err *ret_err)
 {
     char how[160];
@@ -138,6 +157,8 @@ void worker_end_text(const struct worker *w, int status, int signal, struct kiln
     else if (w->blame == BLAME_SLOW_START)
         kiln_fail(ret_err, KILN_UNAVAILABLE, "'%s' was not ready within %.1f s",
                   w->options->program, (double)w->options->start_timeout_ms / 1e3);
+    else if (is_of_another_build(w, status, signal))
+        say_other_build(w, ret_err);
     else if (w->state == WORKER_STARTING)
         kiln_fail(ret_err, KILN_UNAVAILABLE, "'%s' %s before it was ready", w->options->program,
                   how);

@@ -6,8 +6,9 @@
  *
  *   STARTING --ready--> IDLE --job--> BUSY --result--> IDLE
  *                                     BUSY --last result--> LEAVING    its share of jobs is done
- *                                     BUSY --result--> KILLED          of a client's source
- *   STARTING | IDLE | BUSY | LEAVING --kill--> KILLED    too late, talked nonsense, pool stops
+ *                                     BUSY --result--> KILLED          of a client's job
+ *   STARTING | IDLE | BUSY | LEAVING --kill--> KILLED    too late, talked nonsense, pool stops;
+ *                                                        IDLE: what it has loaded is of no use
  *   any --exit--> GONE
  */
 #include <stdbool.h>

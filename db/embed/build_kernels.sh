@@ -54,6 +54,8 @@ if [ "$target" = opencl ]; then
     id=$("$embed" id "$target")
     printf '%s.kpkg\n' "$id" >"$out.name"
 fi
-set -- --target "$target" --problems "$problems" --format kiln --output "$work/built.kpkg"
-ctl pkg build "$@" --db-id "$id" >&2 || fail "not all of '$problems' can be built for $target: see above"
-"$embed" package "$work/built.kpkg" "$out"
+stem=$target # what kilnctl would have such a package called; it has no '/'
+case "$id" in gfx*) stem=$id ;; esac
+set -- --target "$target" --problems "$problems" --format kiln --output "$work/$stem.kpkg"
+ctl pkg build "$@" --db-id "$id" >/dev/null || fail "not all of '$problems' can be built for $target: see above"
+"$embed" package "$work/$stem.kpkg" "$out"

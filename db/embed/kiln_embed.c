@@ -22,12 +22,14 @@
 #include "engine/package/package.h"
 #include "engine/package/package_file.h"
 #include "engine/tuning/tuning.h"
+#include "engine/tuning/tuning_index.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #define UNPACKED_MOST (4ull << 30)
@@ -249,12 +251,24 @@ struct entry {
     const char *kind; /* for people */
 };
 
+/* Both are written into C source. */
+static bool is_plain_name(const char *name)
+{
+    return name[strspn(
+               name, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-")] == '\0';
+}
+
 static enum kiln_code read_entry(const char *word, struct entry *ret_entry, struct kiln_err *err)
 {
     struct entry e = { .size = 0 };
     struct stat seen;
-    if (sscanf(word, "%255[^:]:%4095[^\n]", e.name, e.path) != 2 || strpbrk(e.path, "\"\\"))
+    if (sscanf(word, "%255[^:]:%4095[^\n]", e.name, e.path) != 2)
         return kiln_fail(err, KILN_INVALID, "'%s' is no NAME:FILE", word);
+    if (!is_plain_name(e.name) || strpbrk(e.path, "\"\\"))
+        return kiln_fail(err, KILN_INVALID,
+                         "'%s': a name has letters, digits and \". _ -\", a path no quote and no "
+                         "backslash",
+                         word);
     KILN_AUTO(fd) int fd = open(e.path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &seen) != 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", e.path);
@@ -267,6 +281,67 @@ static enum kiln_code read_entry(const char *word, struct entry *ret_entry, stru
     enum kiln_code rc = package_file_hash(fd, &e.digest, err);
     *ret_entry = e;
     return rc;
+}
+
+/* As the program will open it, which would not start otherwise. */
+static enum kiln_code open_entry(const struct entry *e, struct bytes image, struct kiln_err *err)
+{
+    if (strcmp(e->kind, "kernels") == 0) {
+        KILN_AUTO(package) struct package *package = NULL;
+        const unsigned long size = image.size;
+        struct engine_item item = {
+            .kind = ENGINE_ITEM_PACKAGE, .name = e->name, .bytes = image.data, .size = &size
+        };
+        const struct package_options options = { .item = &item, .path = e->name, .readers = 1 };
+        return package_open(&options, &package, err);
+    }
+    KILN_AUTO(tuning_index) struct tuning_index *index = NULL;
+    struct tuning_file_name name;
+    enum kiln_code rc = tuning_file_name_parse(e->name, &name, err);
+    if (!rc)
+        rc = tuning_index_open_image(image, e->name, &index, err);
+    if (!rc && tuning_index_kind(index) != name.kind)
+        rc = kiln_fail(err, KILN_INVALID, "it is of another kind of database than its name says");
+    return rc;
+}
+
+static enum kiln_code check_entry(const struct entry *e, struct kiln_err *err)
+{
+    KILN_AUTO(fd) int fd = open(e->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot open '%s'", e->path);
+    if (e->size == 0)
+        return kiln_fail(err, KILN_INVALID, "'%s' as %s: it is empty", e->path, e->name);
+    void *map = mmap(NULL, e->size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return kiln_fail_errno(err, errno, "cannot read '%s'", e->path);
+    enum kiln_code rc = open_entry(e, bytes_of(map, e->size), err);
+    munmap(map, e->size);
+    return rc ? kiln_while(err, "'%s' as %s", e->path, e->name) : KILN_OK;
+}
+
+/* x86-64 has sections that code need not reach, which clang knows since its version 18: elsewhere
+ * all of a program must lie near. */
+#if defined(__x86_64__) && defined(__LP64__) && !(defined(__clang__) && __clang_major__ < 18)
+#define SECTION ".lrodata.embedded, \\\"al\\\", %%progbits"
+#define ALL_MOST UINT64_MAX
+#else
+#define SECTION ".rodata.embedded, \\\"a\\\", %%progbits"
+#define ALL_MOST (2000ull << 20)
+#endif
+
+static enum kiln_code check_sizes(const struct entry *entries, size_t count, struct kiln_err *err)
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (entries[i].size > ALL_MOST - all)
+            return kiln_fail(err, KILN_FULL,
+                             "with '%s' more than %" PRIu64 " bytes would be built in, which "
+                             "this compiler cannot link a program with: leave something out",
+                             entries[i].name, (uint64_t)ALL_MOST);
+        all += entries[i].size;
+    }
+    return KILN_OK;
 }
 
 static void write_entry(FILE *out, const struct entry *e, size_t number)
@@ -285,7 +360,7 @@ static void write_entry(FILE *out, const struct entry *e, size_t number)
 static void write_bytes(FILE *out, const struct entry *e, size_t number)
 {
     static const char text[] =
-        "__asm__(\".pushsection .rodata.embedded, \\\"a\\\", %%progbits\\n\"\n"
+        "__asm__(\".pushsection " SECTION "\\n\"\n"
         "        \".balign 16\\nitem_%zu:\\n.incbin \\\"%s\\\"\\n\"\n"
         "        \".Lend_%zu: .byte 0\\n.balign 8\\n\"\n"
         "        \"item_%zu_size: .quad .Lend_%zu - item_%zu\\n.popsection\");\n"
@@ -344,11 +419,16 @@ static enum kiln_code list_items(const char *path, char **words, size_t count, s
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; !rc && i < count; i++)
         rc = read_entry(words[i], &entries[i], err);
-    if (!rc && path)
-        rc = write_table(path, entries, count, err);
-    else if (!rc)
-        report(entries, count);
-    return rc;
+    if (!path) {
+        if (!rc)
+            report(entries, count);
+        return rc;
+    }
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = check_entry(&entries[i], err);
+    if (!rc)
+        rc = check_sizes(entries, count, err);
+    return rc ? rc : write_table(path, entries, count, err);
 }
 
 static enum kiln_code print_id(const char *text, struct kiln_err *err)

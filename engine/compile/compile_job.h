@@ -13,6 +13,7 @@
 #include "common/digest.h"
 #include "common/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum compile_kind {
@@ -21,16 +22,18 @@ enum compile_kind {
     COMPILE_DESCRIBE, /* which toolchains are here? the object is JSON (compile/toolchain.h) */
 };
 
-/* Who chose what the compiler will read.  A source can take over the process that compiles it: of
- * one that came from outside nothing may come after it. */
+/* Who chose what the compiler will read.  A source can take over the process that compiles it, and
+ * so may the name of a target that the compiler does not know: of one that came from outside
+ * nothing may come after it. */
 enum compile_origin {
-    COMPILE_OF_CLIENT, /* source, headers or options came from outside */
+    COMPILE_OF_CLIENT, /* source, headers or options came from outside, or a target not yet tried */
     COMPILE_OF_KILN,   /* a source that is built in; options that are numbers, which were checked */
 };
 
 struct compile_job {
     enum compile_kind kind;
     enum compile_origin origin; /* not told to the compiler */
+    bool target_works;          /* a probe of this very compiler made a kernel for it; likewise */
     struct bytes toolchain;     /* name: "hiprtc", "clang", "nvrtc", "opencl"; unused by DESCRIBE */
     struct bytes target;        /* canonical text */
     struct bytes program;       /* "ConvDirectNaive.cl" */

@@ -354,7 +354,7 @@ static enum kiln_code choose_forced(const struct toolchain_table *table,
         return kiln_fail(err, KILN_UNSUPPORTED, "toolchain '%s' builds for %s targets, not for %s",
                          tc->name, families[tc->family].name, target->text);
     *ret_toolchain = tc;
-    return KILN_OK;
+    return toolchain_probe_state(table, tc, target) == PROBE_UNKNOWN ? KILN_BUSY : KILN_OK;
 }
 
 enum kiln_code toolchain_choose(const struct toolchain_table *table, const struct target *target,

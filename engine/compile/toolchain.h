@@ -63,8 +63,9 @@ const char *toolchain_probe_detail(const struct toolchain_table *table, const st
  *   KILN_OK           *ret_toolchain can build it
  *   KILN_BUSY         *ret_toolchain must be probed first; then ask again
  *   KILN_UNSUPPORTED  none can; the sentence says what is here and why each cannot
- * With |forced| not empty only that one is considered and no probe is asked for: the caller
- * wants to see it try.  An unknown name is KILN_NOT_FOUND, naming those that are here.
+ * With |forced| not empty only that one is considered, and it is KILN_OK also where its probe
+ * failed: the caller wants to see it try.  An unknown name is KILN_NOT_FOUND, naming those that are
+ * here.
  */
 KILN_MUST_CHECK enum kiln_code toolchain_choose(const struct toolchain_table *table,
                                                 const struct target *target, struct bytes forced,

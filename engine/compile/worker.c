@@ -262,11 +262,10 @@ static enum compile_end compile_checked(struct worker *w, const struct job_files
         return end; /* short of memory or time, which looking takes, too */
     struct kiln_err other = KILN_ERR_INIT;
     known = check_identity(w, files, job, place, &other);
-    if (known == COMPILE_OUTDATED || (known != COMPILE_DONE && end == COMPILE_DONE)) {
-        *err = other;
-        return known;
-    }
-    return end;
+    if (known == COMPILE_DONE)
+        return end;
+    *err = other; /* nobody knows whose failure it would be */
+    return known;
 }
 
 static enum compile_end compile(struct worker *w, const struct job_files *files,

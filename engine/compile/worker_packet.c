@@ -44,6 +44,7 @@ void worker_ready_write(struct buffer *b, const struct sandbox_report *sandbox)
     buffer_put_u32(b, sandbox->has);
     buffer_put_u32(b, sandbox->landlock);
     buffer_put_sized(b, bytes_of_text(sandbox->why));
+    buffer_put_sized(b, bytes_of_text(KILN_VERSION));
 }
 
 /* One printable piece with its end; false when it is longer than there is room. */
@@ -72,10 +73,13 @@ enum kiln_code worker_ready_read(struct reader *r, struct worker_result *ret_res
     struct sandbox_report *sandbox = &result.sandbox;
     sandbox->has = reader_u32(r);
     sandbox->landlock = reader_u32(r);
-    struct bytes why = reader_sized(r);
+    struct bytes why = reader_sized(r), release = reader_sized(r);
     if (r->failed || reader_left(r) || !take_text(why, sandbox->why, sizeof(sandbox->why)) ||
         !makes_sense(sandbox))
         return kiln_fail(err, KILN_INVALID, "a compiler process sent a damaged greeting");
+    if (!bytes_equal_text(release, KILN_VERSION))
+        return kiln_fail(err, KILN_INVALID,
+                         "a compiler process is of another release than " KILN_VERSION);
     *ret_result = result;
     return KILN_OK;
 }

@@ -4,7 +4,8 @@
 /*
  * The bytes of what engine/compile/worker_wire.h describes; both sides build on it.
  *
- *   ready packet    u8 WORKER_READY, u32 layers, u32 Landlock's version, sized reasons
+ *   ready packet    u8 WORKER_READY, u32 layers, u32 Landlock's version, sized reasons,
+ *                   sized release
  *   job packet      u8 WORKER_JOB, with three descriptors: job, object, log
  *   result packet   u8 WORKER_RESULT, u8 end, u64 cpu_ns, u64 peak_rss, sized text
  *   job file        u8 kind, sized toolchain, target, program, options, source, u32 header count,

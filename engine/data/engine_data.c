@@ -21,13 +21,19 @@ bool engine_item_is_damaged(const struct engine_item *item)
     return atomic_load_explicit(&item->state, memory_order_relaxed) == ITEM_DAMAGED;
 }
 
+static struct engine_item_check check_of(struct engine_item *item)
+{
+    struct engine_item_check check = { .item = item };
+    sha256_init(&check.sum);
+    return check;
+}
+
 bool engine_item_check_begin(const struct engine_data *data, struct engine_item_check *ret_check)
 {
     for (size_t i = 0; data && i < data->count; i++) {
         if (atomic_load(&data->items[i].state) != ITEM_USED)
             continue;
-        *ret_check = (struct engine_item_check){ .item = &data->items[i] };
-        sha256_init(&ret_check->sum);
+        *ret_check = check_of(&data->items[i]);
         return true;
     }
     return false;
@@ -46,4 +52,12 @@ bool engine_item_check_step(struct engine_item_check *check)
     atomic_store(&check->item->state,
                  digest_equal(&found, &check->item->digest) ? ITEM_CHECKED : ITEM_DAMAGED);
     return true;
+}
+
+bool engine_item_is_as_built(struct engine_item *item)
+{
+    struct engine_item_check check = check_of(item);
+    while (!engine_item_check_step(&check)) {
+    }
+    return !engine_item_is_damaged(item);
 }

@@ -212,7 +212,7 @@ static void give_back(struct package *package, struct connection *connection)
 /* ---- rows that are known to be damaged ---- */
 
 /* False for all where none is known: what was asked for is then not even hashed. */
-static bool has_damaged_rows(struct package *package)
+bool package_has_damaged_rows(struct package *package)
 {
     pthread_mutex_lock(&package->mutex);
     bool any = package->damaged.count > 0;
@@ -270,7 +270,7 @@ enum kiln_code package_find_named(struct package *package, struct bytes name, st
     *ret_damaged = false;
     if (package->item && !engine_item_use(package->item))
         return KILN_NOT_FOUND;
-    if (has_damaged_rows(package)) {
+    if (package_has_damaged_rows(package)) {
         struct digest asked = damaged_rows_name(name, args);
         if (is_known_damaged(package, &asked))
             return KILN_NOT_FOUND;

@@ -154,6 +154,7 @@ static enum kiln_code copy_options(struct package_set *set,
     set->keys_folder = strdup(options->trusted_keys_folder ? options->trusted_keys_folder : "");
     set->readers = options->readers;
     set->require_signature = options->require_signature;
+    set->data = options->data;
     bool whole = set->folders && set->unreadable && set->keys_folder;
     set->folder_count = whole ? count : 0;
     for (size_t i = 0; whole && i <= count; i++) {
@@ -179,7 +180,7 @@ enum kiln_code package_set_create(const struct package_set_options *options,
     if (!rc && options->own_folder)
         rc = prepare_folder(options->own_folder, err);
     if (!rc)
-        rc = members_open_built_in(set, options->data, err);
+        rc = members_open_built_in(set, err);
     if (!rc)
         *ret_set = KILN_TAKE(set);
     return rc;

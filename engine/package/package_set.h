@@ -87,6 +87,10 @@ void package_set_shun(struct package_set *set, const char *package, struct bytes
                       struct bytes args);
 /* Whether any package could answer for this database id. */
 bool package_set_covers(struct package_set *set, struct bytes database_id);
+/* Whether a package that is built into the program and could answer for this database id is
+ * damaged: as a whole, or in a row that was asked for.  |ret_name| is the first one's. */
+bool package_set_built_in_is_damaged(struct package_set *set, struct bytes database_id,
+                                     char ret_name[PACKAGE_NAME_MOST]);
 /* What packages there are, and which signatures count: another digest when any of it changes, the
  * same one in another process while nothing does. */
 struct digest package_set_fingerprint(struct package_set *set);

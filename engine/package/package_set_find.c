@@ -28,15 +28,18 @@ static bool parse_id(struct bytes database_id, struct wanted *ret_wanted)
     return true;
 }
 
+static enum package_fit fit_of_id(const char *id, const char *device, const struct wanted *wanted)
+{
+    if (strcmp(id, wanted->exact) == 0)
+        return PACKAGE_FIT_EXACT;
+    if (wanted->arch[0] && strcmp(id, wanted->arch) == 0)
+        return PACKAGE_FIT_ARCH;
+    return strcmp(device, wanted->device) == 0 ? PACKAGE_FIT_OTHER_CUS : PACKAGE_FIT_NONE;
+}
+
 static enum package_fit fit_of(const struct member *member, const struct wanted *wanted)
 {
-    if (strcmp(member->id, wanted->exact) == 0)
-        return PACKAGE_FIT_EXACT;
-    if (wanted->arch[0] && strcmp(member->id, wanted->arch) == 0)
-        return PACKAGE_FIT_ARCH;
-    if (strcmp(package_info(member->package)->database_id.device, wanted->device) == 0)
-        return PACKAGE_FIT_OTHER_CUS;
-    return PACKAGE_FIT_NONE;
+    return fit_of_id(member->id, package_info(member->package)->database_id.device, wanted);
 }
 
 bool package_set_covers(struct package_set *set, struct bytes database_id)
@@ -50,6 +53,41 @@ bool package_set_covers(struct package_set *set, struct bytes database_id)
         covers = fit_of(view->members[i], &wanted) <= PACKAGE_FIT_ARCH;
     view_return(set, view);
     return covers;
+}
+
+/* Whole items; one that was found at opening has no member. */
+static const char *damaged_item(const struct package_set *set, const struct wanted *wanted)
+{
+    for (size_t i = 0; set->data && i < set->data->count; i++) {
+        const struct engine_item *item = &set->data->items[i];
+        struct kiln_err ignored = KILN_ERR_INIT;
+        struct database_id id;
+        char text[DATABASE_ID_MOST];
+        struct bytes stem = bytes_of(item->name, strcspn(item->name, "."));
+        if (item->kind == ENGINE_ITEM_PACKAGE && engine_item_is_damaged(item) &&
+            !database_id_parse(stem, &id, &ignored) && database_id_write(&id, text) &&
+            fit_of_id(text, id.device, wanted) <= PACKAGE_FIT_ARCH)
+            return item->name;
+    }
+    return NULL;
+}
+
+bool package_set_built_in_is_damaged(struct package_set *set, struct bytes database_id,
+                                     char ret_name[PACKAGE_NAME_MOST])
+{
+    struct wanted wanted;
+    if (!parse_id(database_id, &wanted))
+        return false;
+    const char *name = damaged_item(set, &wanted);
+    for (size_t i = 0; i < set->built_in_count && !name; i++) {
+        struct member *member = set->built_in[i];
+        if (fit_of(member, &wanted) <= PACKAGE_FIT_ARCH &&
+            package_has_damaged_rows(member->package))
+            name = package_info(member->package)->name;
+    }
+    if (name)
+        snprintf(ret_name, PACKAGE_NAME_MOST, "%s", name);
+    return name != NULL;
 }
 
 bool package_set_has_keys(struct package_set *set)

@@ -105,6 +105,7 @@ enum kiln_code member_open(const struct package_set *set, size_t folder, const c
     return KILN_OK;
 }
 
+/* NULL where it is damaged.  What was no package when it was built in is told at opening. */
 static enum kiln_code open_built_in(const struct package_set *set, struct engine_item *item,
                                     struct member **ret_member, struct kiln_err *err)
 {
@@ -114,9 +115,12 @@ static enum kiln_code open_built_in(const struct package_set *set, struct engine
     const struct package_options options = {
         .item = item, .path = item->name, .readers = set->readers, .trusted = true
     };
-    enum kiln_code rc = package_open(&options, &member->package, err);
-    if (rc)
+    enum kiln_code rc =
+        engine_item_is_damaged(item) ? KILN_CORRUPT : package_open(&options, &member->package, err);
+    if (rc && (rc == KILN_INVALID || rc == KILN_NO_MEMORY || engine_item_is_as_built(item)))
         return kiln_while(err, "'%s', which is built into this program", item->name);
+    if (rc)
+        return KILN_OK;
     *member = (struct member){ .refs = 1, /* the set's */
                                .package = member->package,
                                .identity = { .size = engine_item_view(item).size },
@@ -127,9 +131,9 @@ static enum kiln_code open_built_in(const struct package_set *set, struct engine
     return KILN_OK;
 }
 
-enum kiln_code members_open_built_in(struct package_set *set, const struct engine_data *data,
-                                     struct kiln_err *err)
+enum kiln_code members_open_built_in(struct package_set *set, struct kiln_err *err)
 {
+    const struct engine_data *data = set->data;
     if (!data || data->count == 0)
         return KILN_OK;
     set->built_in = calloc(data->count, sizeof(struct member *));
@@ -139,8 +143,9 @@ enum kiln_code members_open_built_in(struct package_set *set, const struct engin
     for (size_t i = 0; !rc && i < data->count; i++) {
         if (data->items[i].kind != ENGINE_ITEM_PACKAGE)
             continue;
-        rc = open_built_in(set, &data->items[i], &set->built_in[set->built_in_count], err);
-        set->built_in_count += rc == KILN_OK;
+        struct member **member = &set->built_in[set->built_in_count];
+        rc = open_built_in(set, &data->items[i], member, err);
+        set->built_in_count += *member != NULL;
     }
     return rc;
 }

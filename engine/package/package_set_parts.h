@@ -43,7 +43,8 @@ struct package_set {
     char **folders; /* owned; the first is kiln's own; behind the last one's what built-in ones have
                        for a folder */
     size_t folder_count;
-    struct member **built_in; /* owned; each counted once for ever */
+    const struct engine_data *data; /* borrowed; may be NULL */
+    struct member **built_in;       /* owned; each counted once for ever; none of a damaged item */
     size_t built_in_count;
     char *keys_folder; /* owned */
     int64_t keys_changed_ns;
@@ -71,10 +72,8 @@ KILN_DEFINE_AUTO(member)
 KILN_MUST_CHECK enum kiln_code member_open(const struct package_set *set, size_t folder,
                                            const char *name, struct member **ret_member,
                                            struct kiln_err *err);
-/* Opens what is built in. */
-KILN_MUST_CHECK enum kiln_code members_open_built_in(struct package_set *set,
-                                                     const struct engine_data *data,
-                                                     struct kiln_err *err);
+/* Opens what is built in and not damaged. */
+KILN_MUST_CHECK enum kiln_code members_open_built_in(struct package_set *set, struct kiln_err *err);
 /* KILN_UNSUPPORTED where there is no folder that packages could be put into. */
 KILN_MUST_CHECK enum kiln_code need_own_folder(const struct package_set *set, struct kiln_err *err);
 /* Forgets that |name| of |folder| was refused. */

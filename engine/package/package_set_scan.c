@@ -125,7 +125,7 @@ static void look_at_keys(struct scan *s)
 {
     struct stat seen;
     int64_t changed = 0;
-    if (stat(s->set->keys_folder, &seen) == 0)
+    if (s->set->keys_folder[0] && stat(s->set->keys_folder, &seen) == 0)
         changed = seen.st_mtim.tv_sec * INT64_C(1000000000) + seen.st_mtim.tv_nsec;
     s->keys_changed = changed != s->set->keys_changed_ns;
     s->set->keys_changed_ns = changed;

@@ -3,24 +3,49 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define EXIT_LOST 4
+/* What the kernel lets a limit be unless it was told otherwise (fs.nr_open). */
+#define FILES_MOST (1 << 20)
+
+/* As closefrom, which ends the process where it may neither call close_range (an old kernel, a
+ * container's filter) nor see /proc: the worker may have hidden that already. */
+static void close_from(int first)
+{
+    struct rlimit files;
+    if (close_range((unsigned)first, UINT_MAX, 0) == 0)
+        return;
+    int end = FILES_MOST;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_MOST)
+        end = (int)files.rlim_cur;
+    for (int fd = first; fd < end; fd++)
+        close(fd);
+}
 
 /* The order matters: what changes the user clears the signal of a parent's death.  Standard output
- * is closed last. */
+ * stays. */
 static void settle(const char *name, keeper_give_up *give_up, void *context)
 {
     prctl(PR_SET_NAME, name); /* as ps shows it */
-    closefrom(STDERR_FILENO + 1);
+    close_from(STDERR_FILENO + 1);
     close(STDIN_FILENO);
     if (!give_up(context))
         _exit(EXIT_LOST);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    close(STDOUT_FILENO);
+}
+
+/* A keeper that was killed before it could be heard of holds its end no more. */
+static bool has_keeper(int ready_fd)
+{
+    struct pollfd ready = { .fd = ready_fd };
+    return poll(&ready, 1, 0) == 0;
 }
 
 _Noreturn static void be_first(int ready_fd, keeper_give_up *give_up, void *context)
@@ -28,6 +53,9 @@ _Noreturn static void be_first(int ready_fd, keeper_give_up *give_up, void *cont
     dup2(ready_fd, STDOUT_FILENO);
     close(STDERR_FILENO);
     settle("kiln-first", give_up, context);
+    if (!has_keeper(STDOUT_FILENO))
+        _exit(EXIT_LOST);
+    close(STDOUT_FILENO);
     signal(SIGCHLD, SIG_IGN); /* orphans are reaped by the system */
     for (;;)
         pause();
@@ -58,6 +86,7 @@ _Noreturn static void end_as(int status)
 _Noreturn static void keep(pid_t first, pid_t worker, keeper_give_up *give_up, void *context)
 {
     settle("kiln-keeper", give_up, context);
+    close(STDOUT_FILENO);
     int status = wait_for(worker);
     kill(first, SIGKILL);
     wait_for(first); /* returns when nobody is left in the namespace */
@@ -65,7 +94,7 @@ _Noreturn static void keep(pid_t first, pid_t worker, keeper_give_up *give_up, v
 }
 
 /* Until the first process is what it will be: only who is the same user may end it, which the
- * keeper is soon. */
+ * keeper is soon; and the worker, whose end its end is, is not to begin before. */
 static void wait_until_closed(int fd)
 {
     char nothing;
@@ -74,35 +103,33 @@ static void wait_until_closed(int fd)
     close(fd);
 }
 
-/* |ret_ready_fd| is closed at its other end once it is settled. */
-static pid_t start_first(keeper_give_up *give_up, void *context, int *ret_ready_fd)
+/* It is settled, or has ended. */
+static pid_t start_first(keeper_give_up *give_up, void *context)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -1;
     pid_t first = fork();
-    if (first == 0)
+    if (first == 0) {
+        close(ends[0]);
         be_first(ends[1], give_up, context);
+    }
+    int errnum = errno;
     close(ends[1]);
-    *ret_ready_fd = ends[0];
+    wait_until_closed(ends[0]);
+    errno = errnum;
     return first;
 }
 
 enum kiln_code keeper_fork(keeper_give_up *give_up, void *context, struct kiln_err *err)
 {
-    int ready_fd = -1;
-    pid_t first = start_first(give_up, context, &ready_fd);
+    pid_t first = start_first(give_up, context);
     pid_t worker = first > 0 ? fork() : -1;
-    if (worker > 0) {
-        wait_until_closed(ready_fd);
+    if (worker > 0)
         keep(first, worker, give_up, context);
-    }
-    if (worker < 0)
-        kiln_fail_errno(err, errno, "cannot start a process in a namespace of its own");
-    if (ready_fd >= 0)
-        close(ready_fd);
     if (worker == 0)
         return KILN_OK;
+    kiln_fail_errno(err, errno, "cannot start a process in a namespace of its own");
     if (first > 0) {
         kill(first, SIGKILL);
         wait_for(first);

@@ -305,6 +305,7 @@ static void finish_import(struct arrival *a)
 
 static const struct arrival_kind import_kind = {
     .members = import_members,
+    .tier = TRANSFER_DISK,
     .salvage = true,
     .check = check_cache,
     .take = take_cache,

@@ -54,6 +54,13 @@ static void put_for_two(struct page *p, const char *first, const char *second, u
     exposition_number(p->out, p->family, values, number);
 }
 
+static void put_for_three(struct page *p, const char *first, const char *second, const char *third,
+                          uint64_t number)
+{
+    const char *const values[EXPOSITION_LABELS_MOST] = { first, second, third };
+    exposition_number(p->out, p->family, values, number);
+}
+
 /* A family of one sample. */
 static void put_one(struct page *p, enum metric_name name, uint64_t number)
 {
@@ -76,7 +83,7 @@ static void write_process(struct page *p)
     snprintf(protocol, sizeof(protocol), "%u", (unsigned)FRAME_VERSION);
     put_one(p, METRIC_NAME_up, 1);
     begin(p, METRIC_NAME_build_info);
-    put_for_two(p, KILN_VERSION, protocol, 1);
+    put_for_three(p, KILN_VERSION, KILN_COMMIT, protocol, 1);
     put_one(p, METRIC_NAME_start_time_seconds, p->e->figures.started);
     put_hosted(p, METRIC_NAME_clients, "clients");
     put_hosted(p, METRIC_NAME_connections_refused_total, "connections_refused");
@@ -262,6 +269,30 @@ static void write_store(struct page *p)
     put_one(p, METRIC_NAME_quota_rejections_total, p->e->figures.rejections);
 }
 
+/* What ended well is there from the start, where it can come; failures from the first one on. */
+static void put_transfers(struct page *p, enum transfer_tier tier, enum transfer_op op)
+{
+    static const char *const tiers[TRANSFER_TIERS] = { "package", "disk", "tuning" };
+    static const char *const ops[TRANSFER_OPS] = { "download", "copy" };
+    bool can_come = op == TRANSFER_COPY || tier == TRANSFER_PACKAGE;
+    for (unsigned code = 0; code < FIGURE_CODES; code++) {
+        char result[32];
+        uint64_t count = p->e->figures.transfers[tier][op][code];
+        if (count > 0 || (code == KILN_OK && can_come))
+            put_for_three(p, tiers[tier], ops[op],
+                          lower(kiln_code_name((enum kiln_code)code), result), count);
+    }
+}
+
+static void write_transfers(struct page *p)
+{
+    begin(p, METRIC_NAME_remote_requests_total);
+    for (unsigned tier = 0; tier < TRANSFER_TIERS; tier++) {
+        for (unsigned op = 0; op < TRANSFER_OPS; op++)
+            put_transfers(p, (enum transfer_tier)tier, (enum transfer_op)op);
+    }
+}
+
 static void write_tuning(struct page *p)
 {
     const struct stats *s = &p->e->stats;
@@ -308,8 +339,8 @@ static void finish_metrics(struct admin *a)
                          .host_status = status,
                          .usage = a->err.code ? NULL : &a->usage };
     static void (*const parts[])(struct page *) = {
-        write_process, write_requests, write_fetches, write_durations, write_compiles,
-        write_queue,   write_workers,  write_seconds, write_store,     write_tuning,
+        write_process, write_requests, write_fetches, write_durations, write_compiles, write_queue,
+        write_workers, write_seconds,  write_store,   write_transfers, write_tuning,
     };
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         parts[i](&page);

@@ -110,6 +110,7 @@ static void finish_package(struct arrival *a)
 
 static const struct arrival_kind install_kind = {
     .members = install_members,
+    .tier = TRANSFER_PACKAGE,
     .check = check_package,
     .take = take_package,
     .finish = finish_package,

@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "engine/service/admin.h"
 #include "engine/service/budget.h"
+#include "engine/service/built_in.h"
 #include "engine/service/tuning_opening.h"
 
 #include <string.h>
@@ -132,6 +133,8 @@ static void finish_status(struct admin *a)
     json_set(a->answer, "hot", describe_hot_set(e));
     json_set(a->answer, "store", describe_store(e, &a->usage));
     json_set(a->answer, "tuning", tuning_opening_describe(e));
+    if (e->data)
+        json_set(a->answer, "built_in_damaged", built_in_describe_damage(e));
     struct json *toolchains = json_array();
     for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++)
         json_append(toolchains, toolchain_to_json(toolchain_table_at(e->toolchains, i)));

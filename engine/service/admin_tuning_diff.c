@@ -412,6 +412,7 @@ static void pass_file(struct arrival *a)
 
 static const struct arrival_kind files_kind = {
     .members = diff_members,
+    .tier = TRANSFER_TUNING,
     .salvage = true,
     .unchecked = true,
     .size_limit = TUNING_FILE_MOST,

@@ -252,6 +252,7 @@ static void pass_import(struct arrival *a)
 
 static const struct arrival_kind import_kind = {
     .members = import_members,
+    .tier = TRANSFER_TUNING,
     .salvage = true,
     .unchecked = true,
     .size_limit = TUNING_FILE_MOST,
@@ -261,6 +262,7 @@ static const struct arrival_kind import_kind = {
 
 static const struct arrival_kind merge_kind = {
     .members = import_members,
+    .tier = TRANSFER_TUNING,
     .salvage = true,
     .unchecked = true,
     .size_limit = TUNING_FILE_MOST,

@@ -179,6 +179,7 @@ static void on_transferred(struct transfer_task *transfer)
     struct arrival *a = arrival_of_transfer(transfer);
     a->has_arrived = true;
     a->err = transfer->outcome.err;
+    figures_transfer_ended(&a->engine->figures, a->kind->tier, transfer->job.url, a->err.code);
     if (!a->err.code && !a->waiter.caller)
         a->err.code = KILN_CANCELLED; /* it had arrived when the caller left */
     if (a->err.code == KILN_CANCELLED && a->engine->draining)

@@ -16,6 +16,7 @@ struct arrival;
 
 struct arrival_kind {
     const struct admin_member *members; /* of the question */
+    enum transfer_tier tier;            /* as its transfers are counted */
     bool salvage;                       /* as transfer_job.salvage */
     uint64_t size_limit; /* bytes of the file; 0: as large as a package or a cache may be */
     bool unchecked;      /* as transfer_job.unchecked; the second file is no manifest */

@@ -23,5 +23,9 @@ struct built_in_wish { /* what a plan was asked for; borrowed */
 /* |err| says why no plan can be given, with KILN_NOT_FOUND or a code of no compiler; where data is
  * built in it becomes a sentence that names problem, device and what to do. */
 void built_in_explain(struct engine *e, const struct built_in_wish *wish, struct kiln_err *err);
+/* Reports what was found to be damaged when the engine was opened. */
+void built_in_tell(struct engine *e);
+/* The names of the items that are damaged, as far as that is known: an array, the caller's. */
+struct json *built_in_describe_damage(const struct engine *e);
 /* A step of an item's check, where one is due. */
 void built_in_tick(struct engine *e);

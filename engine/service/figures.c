@@ -2,6 +2,7 @@
 #include "engine/service/request_figures.h"
 
 #include <stdio.h>
+#include <strings.h>
 
 enum kiln_code figures_open(struct figures *f, struct kiln_err *err)
 {
@@ -45,6 +46,21 @@ void figures_compile_ended(struct figures *f, struct bytes toolchain, unsigned r
 const char *figures_compile_result(unsigned result)
 {
     return result == COMPILED_INVALID ? "invalid" : compile_end_name((enum compile_end)result);
+}
+
+/* ---- transfers ---- */
+
+/* A URL that is none was to be fetched, too. */
+static enum transfer_op transfer_op_of(const char *url)
+{
+    static const char file[] = "file:";
+    return url && strncasecmp(url, file, sizeof(file) - 1) != 0 ? TRANSFER_DOWNLOAD : TRANSFER_COPY;
+}
+
+void figures_transfer_ended(struct figures *f, enum transfer_tier tier, const char *url,
+                            enum kiln_code code)
+{
+    f->transfers[tier][transfer_op_of(url)][code]++;
 }
 
 /* ---- requests ---- */

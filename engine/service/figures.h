@@ -58,6 +58,16 @@ enum compile_result { /* of a compile that ended; the rest are those of compile_
                       COMPILE_RESULTS
 };
 
+/* What a file is brought in for. */
+enum transfer_tier {
+    TRANSFER_PACKAGE, /* to install */
+    TRANSFER_DISK,    /* its kernels, into the store */
+    TRANSFER_TUNING,  /* its records: imported, merged, compared */
+    TRANSFER_TIERS
+};
+
+enum transfer_op { TRANSFER_DOWNLOAD, TRANSFER_COPY, TRANSFER_OPS };
+
 struct toolchain_figures {
     char name[sizeof(((struct toolchain *)0)->name)];
     struct histogram duration;
@@ -87,6 +97,9 @@ struct figures {
     struct histogram plan, queue;
     struct toolchain_figures toolchains[FIGURE_TOOLCHAINS];
     unsigned toolchain_count;
+
+    /* That ended.  An outcome's code is one of the table: whoever receives it sees to that. */
+    uint64_t transfers[TRANSFER_TIERS][TRANSFER_OPS][FIGURE_CODES];
 
     uint64_t rejections; /* for a limit */
     uint64_t saved_us, compile_us;
@@ -127,6 +140,10 @@ struct toolchain_figures *figures_of_toolchain(struct figures *f, struct bytes n
 void figures_compile_ended(struct figures *f, struct bytes toolchain, unsigned result,
                            uint64_t wall_ns);
 const char *figures_compile_result(unsigned result); /* "done", "refused", ... */
+
+/* |url| NULL: the file came with the request. */
+void figures_transfer_ended(struct figures *f, enum transfer_tier tier, const char *url,
+                            enum kiln_code code);
 
 /* An item of a batch, or the one kernel of a fetch, that was answered by a code. */
 void figures_outcome_failed(struct figures *f, enum kiln_code code);

@@ -193,6 +193,8 @@ void toolchains_describe(struct engine *e);
 KILN_MUST_CHECK enum kiln_code toolchains_probe(struct engine *e, uid_t uid,
                                                 const struct toolchain *tc,
                                                 const struct target *target, struct kiln_err *err);
+/* Whether |tc| is known to build for |target|: the probe said so. */
+bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target);
 bool toolchains_settled(const struct engine *e); /* nothing under way */
 
 /* Handlers, one a request of common/messages.def. */

@@ -30,12 +30,14 @@ enum kiln_code source_copy(struct engine *e, uid_t uid, const struct compile_job
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a source of %zu bytes", size);
     }
     char *at = s->storage;
+    bool works = toolchains_tried(e, tc, job->target);
     s->engine = e;
     s->uid = uid;
     s->size = size;
     s->job = (struct compile_job){
         .kind = COMPILE_KERNEL,
-        .origin = job->origin,
+        .origin = works ? job->origin : COMPILE_OF_CLIENT, /* a client chose the target */
+        .target_works = works,
         .toolchain = copy_text(&at, job->toolchain),
         .target = copy_text(&at, job->target),
         .program = copy_text(&at, job->program),

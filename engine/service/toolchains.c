@@ -131,7 +131,7 @@ static enum kiln_code start(struct engine *e, struct probe *p, enum compile_kind
     p->order.done = done;
     p->order.task.job = (struct compile_job){
         .kind = kind,
-        .origin = COMPILE_OF_KILN,
+        .origin = kind == COMPILE_PROBE ? COMPILE_OF_CLIENT : COMPILE_OF_KILN, /* its target */
         .toolchain = bytes_of_text(p->tc.name),
         .target = bytes_of_text(p->target.text),
     };
@@ -434,6 +434,14 @@ enum kiln_code toolchains_resolve(struct engine *e, uid_t uid, const struct targ
         return rc;
     rc = toolchains_probe(e, uid, *ret_toolchain, target, err);
     return rc ? rc : KILN_BUSY;
+}
+
+bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target)
+{
+    struct target t;
+    struct kiln_err ignored = KILN_ERR_INIT; /* who cannot read it has not tried it */
+    return target_parse(target, &t, &ignored) == KILN_OK &&
+           toolchain_probe_state(e->toolchains, tc, &t) == PROBE_WORKS;
 }
 
 bool toolchains_settled(const struct engine *e) { return !e->probes; }

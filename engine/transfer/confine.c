@@ -8,6 +8,7 @@
 #include "engine/sandbox/syscall_filter.h"
 #include "engine/transfer/url.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,22 @@
 #define WRITE                                                             \
     (READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | \
      LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_TRUNCATE)
+
+/* Keys of the host's servers lie beside the authorities that are trusted, and a transfer that is
+ * root's reads what is root's own. */
+static void allow_all_but_private(const struct landlock_rules *rules, const char *folder)
+{
+    char path[512];
+    DIR *entries = opendir(folder);
+    for (const struct dirent *entry; entries && (entry = readdir(entries));) {
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "private") == 0)
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        landlock_allow(rules, path, READ);
+    }
+    if (entries)
+        closedir(entries);
+}
 
 static void allow_system(const struct landlock_rules *rules)
 {
@@ -38,8 +55,8 @@ static void allow_system(const struct landlock_rules *rules)
         "/etc/services",
         "/run/systemd/resolve",
         /* certificate authorities, and which ciphers are good enough */
-        "/etc/ssl",
-        "/etc/pki",
+        "/etc/pki/ca-trust",
+        "/etc/pki/nssdb",
         "/etc/ca-certificates",
         "/etc/crypto-policies",
         "/dev/null",
@@ -48,6 +65,8 @@ static void allow_system(const struct landlock_rules *rules)
     static const char *const variables[] = { "SSL_CERT_FILE", "SSL_CERT_DIR" };
     for (size_t i = 0; i < sizeof(read) / sizeof(read[0]); i++)
         landlock_allow(rules, read[i], READ);
+    allow_all_but_private(rules, "/etc/ssl");
+    allow_all_but_private(rules, "/etc/pki/tls");
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
         const char *value = getenv(variables[i]);
         if (value && strcmp(value, "/") != 0)

@@ -110,29 +110,41 @@ enum kiln_code system_slot_open(struct tuning *t, const struct tuning_system_fil
     return rc;
 }
 
-/* What is built in and no index at all is told at opening: whoever built it must know. */
+static enum kiln_code open_image(struct engine_item *item, enum tuning_kind kind,
+                                 struct tuning_index **ret_index, struct kiln_err *err)
+{
+    KILN_AUTO(tuning_index) struct tuning_index *index = NULL;
+    enum kiln_code rc = tuning_index_open_image(engine_item_view(item), item->name, &index, err);
+    if (!rc && tuning_index_kind(index) != kind)
+        rc = kiln_fail(err, KILN_CORRUPT, "it is of another kind of database than its name says");
+    *ret_index = rc ? NULL : KILN_TAKE(index);
+    return rc;
+}
+
+/* One that is damaged has a slot without an index.  What was no such index when it was built in is
+ * told at opening: whoever built it must know. */
 static enum kiln_code open_built_in(struct engine_item *item, struct system_slot **ret_slot,
                                     struct kiln_err *err)
 {
     KILN_AUTO(tuning_index) struct tuning_index *index = NULL;
     struct tuning_file_name name;
     enum kiln_code rc = tuning_file_name_parse(item->name, &name, err);
-    if (!rc)
-        rc = tuning_index_open_image(engine_item_view(item), item->name, &index, err);
-    if (!rc && tuning_index_kind(index) != name.kind)
-        rc = kiln_fail(err, KILN_CORRUPT, "it is of another kind of database than its name says");
-    if (rc)
+    if (!rc && !engine_item_is_damaged(item))
+        rc = open_image(item, name.kind, &index, err);
+    if (rc && (rc == KILN_INVALID || rc == KILN_NO_MEMORY || engine_item_is_as_built(item)))
         return kiln_while(err, "'%s', which is built into this program", item->name);
-    const struct tuning_system_file file = {
+    struct tuning_system_file file = {
         .kind = name.kind,
         .database_id = name.database_id,
         .backend = tuning_backend(name.kind, name.database_id, name.backend),
         .source = item->name,
         .index_file = "",
-        .digest = tuning_index_digest(index),
-        .records = tuning_index_count(index),
-        .entries = tuning_index_entries(index),
     };
+    if (index) {
+        file.digest = tuning_index_digest(index);
+        file.records = tuning_index_count(index);
+        file.entries = tuning_index_entries(index);
+    }
     rc = create_slot(&file, ret_slot, err);
     if (rc)
         return rc;

@@ -22,9 +22,10 @@ struct journal {
 
 /* ---- opening ---- */
 
+/* None for a setuid program, which would write where it is told to by one who may not. */
 static bool user_folder(char folder[PATH_BYTES])
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    const char *state = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
     int size = -1;
     if (state && state[0] == '/')
         size = snprintf(folder, PATH_BYTES, "%s/kiln/tune", state);

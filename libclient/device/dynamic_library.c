@@ -2,15 +2,13 @@
 #include "libclient/device/dynamic_library.h"
 
 #include "common/cleanup.h"
+#include "libclient/load_lock.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #define FILE_MOST 4096 /* of a path, with the terminating NUL */
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 struct attempts { /* what went wrong, for the sentence */
     char tried[200];
@@ -140,23 +138,30 @@ static enum kiln_code bind_all(const struct dynamic_library *library, void *dl, 
     return *ret_file ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory for a file's name");
 }
 
-static enum kiln_code open_and_bind(struct dynamic_library *library, struct kiln_err *err)
+/* |ret_useless|: opened, and lacks something; else as it was. */
+static enum kiln_code open_and_bind(struct dynamic_library *library, void **ret_useless,
+                                    struct kiln_err *err)
 {
     void *dl = NULL;
-    enum kiln_code rc = open_first(library, &dl, err);
+    enum kiln_code rc = load_check(err);
+    if (!rc)
+        rc = open_first(library, &dl, err);
     if (rc)
         return rc;
     rc = bind_all(library, dl, &library->file, err);
     if (rc)
-        dlclose(dl); /* nothing in it was called yet */
+        *ret_useless = dl;
     return rc;
 }
 
 enum kiln_code dynamic_library_use(struct dynamic_library *library, struct kiln_err *err)
 {
-    pthread_mutex_lock(&mutex);
-    enum kiln_code rc = library->file ? KILN_OK : open_and_bind(library, err);
-    pthread_mutex_unlock(&mutex);
+    void *useless = NULL;
+    load_lock();
+    enum kiln_code rc = library->file ? KILN_OK : open_and_bind(library, &useless, err);
+    load_unlock();
+    if (useless)
+        dlclose(useless); /* nothing in it was called yet */
     return rc;
 }
 
@@ -182,16 +187,16 @@ enum kiln_code dynamic_library_set_path(struct dynamic_library *library, const c
     enum kiln_code rc = check_folders(path, "the search path", err);
     if (rc)
         return rc;
-    pthread_mutex_lock(&mutex);
+    load_lock();
     rc = set_path(library, path, err);
-    pthread_mutex_unlock(&mutex);
+    load_unlock();
     return rc;
 }
 
 const char *dynamic_library_file(const struct dynamic_library *library)
 {
-    pthread_mutex_lock(&mutex);
+    load_lock();
     const char *file = library->file;
-    pthread_mutex_unlock(&mutex);
+    load_unlock();
     return file;
 }

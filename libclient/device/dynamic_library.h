@@ -4,10 +4,11 @@
 /*
  * Vendor libraries, opened when first needed and bound once through a symbol table.
  *
- * Role       the only dlopen of libkiln: it has no dependency on any GPU runtime
+ * Role       the only dlopen of libkiln but fallback_entry.c's: it has no dependency on any GPU
+ *            runtime
  * Ownership  a library stays open until the process ends: GPU runtimes start threads and
  *            register handlers, so closing one is not safe
- * Threading  any thread; a bound table is immutable
+ * Threading  any thread; a bound table is immutable; fork waits for a load (libclient/load_lock.h)
  *
  * Where it is looked for, and nowhere else once one of these has it:
  *   1. the file that |file_variable| names: then only there

@@ -219,6 +219,17 @@ def flat_rows(table, few, many):
 STALL = 2.0  # "without stalling": what storing and evicting may make of a look-up's p99
 
 
+def sandbox_rows(table, results):
+    for r in of(results, "sandbox"):
+        section = "The start of a compiler process"
+        if r["missing"]:
+            table.skip("layers of the sandbox", f"this host does not give {r['missing']}")
+        table.add(section, "without the sandbox: p10", r["bare_p10_ms"], "ms", digits=2)
+        table.add(section, "with it: p10", r["confined_p10_ms"], "ms", digits=2)
+        added = r["confined_p10_ms"] - r["bare_p10_ms"]
+        table.add(section, "what it adds", added, "ms", "≤ 5", added <= 5, 2)
+
+
 def store_rows(table, results):
     ways = {r["way"]: r for r in of(results, "store")}
     if not ways:
@@ -401,7 +412,7 @@ def tuning_batch_rows(table, results):
 
 
 SECTIONS = (fetch_rows, batch_rows, stampede_rows, scaling_rows, compile_rows, start_rows,
-            store_rows, disk_rows, tuning_rows)
+            store_rows, disk_rows, sandbox_rows, tuning_rows)
 
 
 def make_table(results, not_run=()):

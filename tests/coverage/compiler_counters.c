@@ -4,10 +4,20 @@
 #include "engine/compile/confine.h"
 #include "engine/compile/worker_wire.h"
 
-#include <sys/syscall.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 void __gcov_dump(void);
+
+/* More than the counters of any one file of the source take. */
+#define ROOM_FOR_COUNTERS (1u << 18)
+
+/* A worker whose files a test keeps smaller than that would be ended for writing them. */
+static int may_write_counters(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= ROOM_FOR_COUNTERS;
+}
 
 enum kiln_code __real_confine_begin(struct confinement *c, const char *outside, const char *folder,
                                     keeper_give_up *give_up, void *context, struct kiln_err *err);
@@ -16,7 +26,8 @@ enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside, 
 enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside, const char *folder,
                                     keeper_give_up *give_up, void *context, struct kiln_err *err)
 {
-    __gcov_dump();
+    if (may_write_counters())
+        __gcov_dump();
     return __real_confine_begin(c, outside, folder, give_up, context, err);
 }
 
@@ -43,18 +54,4 @@ int __wrap_compiler_describe_to(const char *name, int fd);
 int __wrap_compiler_describe_to(const char *name, int fd)
 {
     _exit(__real_compiler_describe_to(name, fd));
-}
-
-/* Before another program takes its place, the same: gcc makes these of execve and execv. */
-
-int __wrap___gcov_execve(const char *path, char *const arguments[], char *const environment[]);
-int __wrap___gcov_execve(const char *path, char *const arguments[], char *const environment[])
-{
-    return (int)syscall(SYS_execve, path, arguments, environment);
-}
-
-int __wrap___gcov_execv(const char *path, char *const arguments[]);
-int __wrap___gcov_execv(const char *path, char *const arguments[])
-{
-    return (int)syscall(SYS_execve, path, arguments, environ);
 }

@@ -2,8 +2,9 @@
 
 /*
  * Asks for a plan for every problem of a file of MIOpenDriver command lines, of what is built into
- * this program: plans TARGET ID PROBLEMS [TOOLCHAIN].  Each must come with its code objects, which
- * the engine has checked to be ones for that target, and from a package; or be made by TOOLCHAIN.
+ * this program: plans TARGET ID PROBLEMS|- [TOOLCHAIN].  Each must come with its code objects,
+ * which the engine has checked to be ones for that target, and from a package; or be made by
+ * TOOLCHAIN.
  */
 #include <kiln/plan.h>
 #include <stdbool.h>
@@ -52,7 +53,7 @@ int main(int argc, char **argv)
     struct kiln_error err = { 0 };
     struct question q = { .toolchain = argc > 4 ? argv[4] : "package" };
     char text[1024];
-    FILE *file = argc > 3 ? fopen(argv[3], "re") : NULL;
+    FILE *file = argc <= 3 ? NULL : strcmp(argv[3], "-") == 0 ? stdin : fopen(argv[3], "re");
     if (!file || kiln_client_open(NULL, &q.client, &err)) {
         fprintf(stderr, "plans: cannot begin: %s\n", err.text);
         return 1;

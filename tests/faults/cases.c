@@ -101,7 +101,7 @@ struct wish {
     unsigned memory;  /* the same of allocations, of which there are thousands; 0: as |every| */
     unsigned most;    /* cases of one operation and fault; 0: no end */
     unsigned from;    /* the first place */
-    const char *only; /* "operation", "operation:fault" or ":fault"; NULL: all */
+    const char *only; /* "operation", "operation:fault", ":fault", or some, by commas; NULL: all */
     bool keep_going;
     bool keep;        /* folders of lost cases */
     bool must_strike; /* an operation that was not struck at all has shown nothing */
@@ -248,22 +248,53 @@ static unsigned run_kind(const struct operation *operation, const struct fault_k
     return 1;
 }
 
+/* |wanted|, of |size| bytes: "operation", "operation:fault" or ":fault". */
+static bool is_meant(const char *wanted, size_t size, const char *operation, const char *kind)
+{
+    const char *colon = memchr(wanted, ':', size);
+    size_t named = colon ? (size_t)(colon - wanted) : size;
+    if (named && (strlen(operation) != named || strncmp(operation, wanted, named) != 0))
+        return false;
+    size_t rest = colon ? size - named - 1 : 0;
+    return !colon || (strlen(kind) == rest && strncmp(kind, colon + 1, rest) == 0);
+}
+
 static bool is_wanted(const struct wish *w, const char *operation, const char *kind)
 {
-    if (!w->only)
-        return true;
-    const char *colon = strchr(w->only, ':');
-    size_t size = colon ? (size_t)(colon - w->only) : strlen(w->only);
-    if (size && (strlen(operation) != size || strncmp(operation, w->only, size) != 0))
-        return false;
-    return !colon || strcmp(kind, colon + 1) == 0;
+    const char *at = w->only;
+    while (at) {
+        size_t size = strcspn(at, ",");
+        if (is_meant(at, size, operation, kind))
+            return true;
+        at = at[size] ? at + size + 1 : NULL;
+    }
+    return !w->only;
+}
+
+/* A test that names nothing would show nothing. */
+static bool all_are_known(const char *only, const struct operation *operations)
+{
+    for (const char *at = only; at; at = *at ? at + 1 : NULL) {
+        size_t size = strcspn(at, ",");
+        bool is_known = false;
+        for (const struct operation *o = operations; o->name; o++)
+            for (unsigned k = 0; k < FAULT_KINDS; k++)
+                is_known |= o->kinds & BIT(k) && is_meant(at, size, o->name, fault_kinds[k].name);
+        if (!is_known) {
+            fprintf(stderr, "--only: there is no '%.*s' (--list says what there is)\n", (int)size,
+                    at);
+            return false;
+        }
+        at += size;
+    }
+    return true;
 }
 
 static int usage(const char *program)
 {
     fprintf(stderr,
             "usage: %s [--every N] [--memory-every N] [--from N] [--most N] "
-            "[--only OPERATION[:FAULT]] [--go-on] [--keep] [--must-strike] [--list]\n",
+            "[--only OPERATION[:FAULT],...] [--go-on] [--keep] [--must-strike] [--list]\n",
             program);
     return 2;
 }
@@ -307,6 +338,8 @@ int fault_cases_main(int argc, char **argv, const struct operation *operations)
         default: return usage(argv[0]);
         }
     }
+    if (!all_are_known(w.only, operations))
+        return 2;
     struct case_report *report =
         mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (report == MAP_FAILED)

@@ -257,7 +257,7 @@ void scene_reap(struct scene *s)
     expect_ended(s, status);
 }
 
-static bool no_child(void *context)
+bool scene_has_no_child(void *context)
 {
     (void)context;
     while (waitpid(-1, NULL, WNOHANG) > 0) {
@@ -277,7 +277,7 @@ void scene_stop(struct scene *s)
     }
     expect_ended(s, status);
     assert_int_equal(status, 0);
-    if (!wait_until(no_child, NULL))
+    if (!wait_until(scene_has_no_child, NULL))
         fail_msg("a process outlives kilnd");
 }
 

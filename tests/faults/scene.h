@@ -59,6 +59,8 @@ void scene_serves_kernels(struct scene *s);
 void scene_is_sound(struct scene *s);
 /* Ends kilnd in order; then no process is left. */
 void scene_stop(struct scene *s);
+/* Reaps what has ended.  For wait_until. */
+bool scene_has_no_child(void *unused);
 /* Lets it do what it does after it answered, until all its threads and processes sleep; what a
  * place is struck in, not what is judged. */
 void scene_settle(struct scene *s);

@@ -53,6 +53,18 @@ class Table(unittest.TestCase):
         self.assertEqual(engine[1:], ["--go-on", "--every", "5", "--only", "a", "--memory-every",
                                       "300"])
         self.assertEqual(daemon[1:], ["--go-on", "--every", "13", "--only", "b", "--most", "2"])
+        job = self.script.command_of(pathlib.Path("job_faults"), "b", options)
+        self.assertEqual(job[1:], daemon[1:])
+
+    def test_an_operation_without_the_fault_is_not_asked_for_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "program"
+            program.write_text("#!/bin/sh\nprintf 'a:kill\\na:sync\\nb:kill\\n'\n", encoding="utf-8")
+            program.chmod(0o700)
+            only = self.script.parse(["--only", ":sync"])
+            self.assertEqual(self.script.operations_of(program, only), ["a:sync"])
+            every = self.script.parse([])
+            self.assertEqual(self.script.operations_of(program, every), ["a", "b"])
 
     def test_changes_only_what_is_between_the_marks(self):
         with tempfile.TemporaryDirectory() as folder:

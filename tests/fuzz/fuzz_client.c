@@ -27,7 +27,7 @@ struct daemon { /* what the input says that it answers */
 struct hostile { /* a connection */
     struct transport base;
     struct daemon *daemon;
-    bool greeted;
+    bool greeted, silent;
     struct buffer body;
     int files[FILES_MOST];
     uint8_t *copy; /* owned: the last body */
@@ -98,8 +98,12 @@ static enum kiln_code receive(struct transport *base, uint64_t deadline_ns,
     struct hostile *h = (struct hostile *)base;
     struct frame_header header = { .version = FRAME_VERSION };
     (void)deadline_ns;
-    if (reader_left(&h->daemon->input) == 0)
+    if (reader_left(&h->daemon->input) == 0 && h->silent) /* time does not pass here */
+        return kiln_fail(err, KILN_UNAVAILABLE, "it hung up");
+    if (reader_left(&h->daemon->input) == 0) {
+        h->silent = true;
         return kiln_fail(err, KILN_TIMED_OUT, "it says no more");
+    }
     h->body.size = 0;
     bool is_honest = !h->greeted && reader_u8(&h->daemon->input) % 8 != 0;
     h->greeted = true;
@@ -419,6 +423,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = "/nonexistent",
+                                                 .fallback = "off", /* it, or nobody */
                                                  .timeout_ms = TIMEOUT_MS };
     struct kiln_client *client = NULL;
     struct kiln_error err;

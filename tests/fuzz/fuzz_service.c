@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The whole engine: every request, JSON and binary, of three users with different rights, between
- * compiles, transfers and lane tasks that end at any time, well or badly. */
+/* The whole engine: every request, JSON and binary, of three users with different rights and of one
+ * whom nobody has greeted yet, between compiles, transfers and lane tasks that end at any time,
+ * well or badly. */
 #include "tests/fuzz/fuzz.h"
 
 #include "common/json.h"
@@ -14,6 +15,7 @@
 
 #define CALLERS 3
 #define STEPS_MOST 24
+#define STRANGER_FROM 240 /* of the byte that begins a step */
 #define TASKS_MOST 100000 /* what a few requests lead to ends */
 
 struct visitor {
@@ -26,6 +28,7 @@ struct scene {
     struct engine_host host;
     struct engine *engine;
     struct visitor visitors[CALLERS];
+    struct visitor stranger; /* says hello himself, or does not */
     uint64_t request_id;
     char cache[512], packages[600], state[600], gpus[600];
 };
@@ -155,6 +158,13 @@ static void open_scene(struct scene *s)
     describe(s);
 }
 
+static void come_in(struct scene *s, struct visitor *v, uid_t uid, enum role role)
+{
+    *v = (struct visitor){ .base = { .ops = &ops, .uid = uid, .gid = uid, .role = role } };
+    service_join(s->engine, &v->base);
+    v->joined = true;
+}
+
 static void join(struct scene *s, struct visitor *v, uid_t uid, enum role role)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -165,9 +175,7 @@ static void join(struct scene *s, struct visitor *v, uid_t uid, enum role role)
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 1000);
     message_hello_write(&body, &hello);
-    *v = (struct visitor){ .base = { .ops = &ops, .uid = uid, .gid = uid, .role = role } };
-    service_join(s->engine, &v->base);
-    v->joined = true;
+    come_in(s, v, uid, role);
     fuzz_expect(service_handle(s->engine, &v->base, &header, buffer_view(&body), &err) == KILN_OK,
                 "a good hello is welcome");
 }
@@ -179,6 +187,8 @@ static void join_all(struct scene *s)
         if (!s->visitors[i].joined)
             join(s, &s->visitors[i], i ? 1000 + i : 0, roles[i]);
     }
+    if (!s->stranger.joined)
+        come_in(s, &s->stranger, 1000 + CALLERS, ROLE_ADMIN);
 }
 
 static void leave(struct scene *s, struct visitor *v)
@@ -206,6 +216,7 @@ static void close_scene(struct scene *s)
 {
     for (unsigned i = 0; i < CALLERS; i++)
         leave(s, &s->visitors[i]);
+    leave(s, &s->stranger);
     settle(s);
     engine_close(s->engine);
 }
@@ -228,13 +239,18 @@ static void request(struct scene *s, struct visitor *v, struct reader *r)
     header.body_size = (uint32_t)part.size;
     enum kiln_code rc =
         service_handle(s->engine, &v->base, &header, bytes_of(body, part.size), &err);
-    fuzz_expect(rc == KILN_OK || rc == KILN_INVALID, "whatever it is is answered");
+    fuzz_expect(rc == KILN_OK || (rc == KILN_INVALID && !v->base.greeted),
+                "whatever it is is answered, once hello was said");
     for (unsigned i = 0; i < v->base.file_count; i++) {
         if (v->base.files[i] >= 0)
             close(v->base.files[i]);
     }
     v->base.file_count = 0;
     free(body);
+    if (rc) { /* then a session ends */
+        leave(s, v);
+        join_all(s);
+    }
 }
 
 static void end_compile(struct scene *s, struct reader *r)
@@ -270,7 +286,7 @@ static void end_transfer(struct scene *s, struct reader *r)
 static void step(struct scene *s, struct reader *r)
 {
     unsigned what = reader_u8(r);
-    struct visitor *v = &s->visitors[what / 8 % CALLERS];
+    struct visitor *v = what >= STRANGER_FROM ? &s->stranger : &s->visitors[what / 8 % CALLERS];
     switch (what % 8) {
     case 0: fake_executor_run_task(&s->executor); break;
     case 1: fake_executor_run_tasks(&s->executor); break;

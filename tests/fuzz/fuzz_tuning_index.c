@@ -61,21 +61,21 @@ static bool on_relative(void *context, const struct tuning_index_record *record)
 
 static volatile uint64_t ids_read;
 
-/* |is_sound|: its digest says that nobody has touched it. */
-static void read_record(struct tuning_index *index, uint64_t place, bool is_sound)
+/* A right digest promises nothing here: libFuzzer sees what it is compared with, and puts it in. */
+static void read_record(struct tuning_index *index, uint64_t place)
 {
     struct tuning_index_record record;
     struct bytes value;
     unsigned count = 0;
-    bool is_there = tuning_index_at(index, place, &record);
-    fuzz_expect(is_there || !is_sound, "a sound index has each of its records");
-    if (!is_there)
+    if (!tuning_index_at(index, place, &record))
         return;
     for (size_t i = 0; i < record.id_count; i++)
         ids_read += record.ids[i]; /* every one can be read */
     KILN_AUTO(mem) uint8_t *key = fuzz_copy(record.key);
-    bool found = tuning_index_find(index, bytes_of(key, record.key.size), &value);
-    fuzz_expect(found || !is_sound, "a sound index finds each of its keys");
+    if (tuning_index_find(index, bytes_of(key, record.key.size), &value)) {
+        for (size_t i = 0; i < value.size; i++)
+            ids_read += value.data[i];
+    }
     for (int f = 0; f < FAMILIES; f++)
         tuning_index_family(index, record.kin.families[f], on_relative, &count);
 }
@@ -95,8 +95,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tuning_index_find(index, bytes_of_text("64-56-56-3x3-64-56-56-64-1x1-1x1-1x1-0-NCHW-FP32-F"),
                       &value);
     bool is_sound = tuning_index_verify(index, &err) == KILN_OK;
+    fuzz_expect(is_sound || err.text[0], "a reason why an index is not sound");
     for (uint64_t i = 0; i < tuning_index_count(index) && i < 64; i++)
-        read_record(index, i, is_sound);
-    fuzz_expect(!is_sound || tuning_index_damaged(index) == 0, "a sound index is not damaged");
+        read_record(index, i);
     return 0;
 }

@@ -185,12 +185,22 @@ static void write_ping(struct buffer *b)
     message_ping_write(b, &m);
 }
 
+static void write_hello(struct buffer *b)
+{
+    const struct message_hello m = { .oldest_version = FRAME_VERSION_OLDEST,
+                                     .newest_version = FRAME_VERSION,
+                                     .capabilities = CAPABILITIES_HERE,
+                                     .software = bytes_of_text("fuzz_live") };
+    message_hello_write(b, &m);
+}
+
 static void write_json(struct buffer *b) { buffer_put(b, "{}", 2); }
 
 static const struct {
     enum message_type type;
     void (*write)(struct buffer *b);
 } requests[] = {
+    { MESSAGE_hello, write_hello }, /* the first: HELLO */
     { MESSAGE_fetch, write_fetch },
     { MESSAGE_fetch_source, write_source },
     { MESSAGE_fetch_name, write_name },
@@ -212,6 +222,7 @@ static const struct {
 #undef KILN_REPLY
 };
 #define REQUESTS (sizeof(requests) / sizeof(requests[0]))
+#define HELLO 0u
 
 /* ---- mutation ---- */
 
@@ -256,9 +267,8 @@ static void mutate(struct fixture *f, struct piece *p)
     }
 }
 
-static void make_request(struct fixture *f, struct piece *p, uint64_t id)
+static void make_request(struct fixture *f, struct piece *p, unsigned which, uint64_t id)
 {
-    unsigned which = below(f, REQUESTS);
     struct buffer body;
     buffer_init(&body, BODY_MOST);
     requests[which].write(&body);
@@ -359,11 +369,13 @@ static void run_round(struct fixture *f, uint64_t number)
 {
     static struct piece piece;
     f->random = wish.seed * 0x100000001b3u + number;
-    int fd = below(f, 8) ? raw_greeted(&f->daemon) : raw_connect(&f->daemon);
+    bool greets = below(f, 8) == 0; /* itself, and not always well */
+    int fd = greets ? raw_connect(&f->daemon) : raw_greeted(&f->daemon);
     bool goes_on = true;
     unsigned frames = 1 + below(f, FRAMES_MOST);
     for (unsigned i = 0; i < frames && goes_on; i++) {
-        make_request(f, &piece, 2 + i);
+        bool is_hello = greets && i == 0 && below(f, 4) > 0;
+        make_request(f, &piece, is_hello ? HELLO : below(f, REQUESTS), 2 + i);
         goes_on = send_piece(f, fd, &piece);
         if (below(f, 2))
             drain(fd);

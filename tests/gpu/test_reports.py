@@ -161,13 +161,33 @@ class Results(Files):
 
     def test_planned_wants_the_same_solver_and_config_and_nothing_timed(self):
         recorded = {"find": {"solvers": [{"state": "RECORDED"}]}}
-        after = result(times={"steady_s": 2.2}, **recorded)
+        after = result(times={"steady_s": 2.1}, **recorded)
         status, text = self.run_on("planned", [result()], [after])
         self.assertEqual(status, 0)
-        self.assertIn("median 1.100", text)
+        self.assertIn("median 1.050", text)
         for bad in (result(), result(config="2", **recorded), result(ok=False, **recorded)):
             self.assertEqual(self.run_on("planned", [result()], [bad])[0], 1)
         self.assertEqual(self.run_on("planned", [result(), result("conv 2")], [after])[0], 1)
+
+    def test_planned_wants_the_remembered_kernels_to_take_as_long_as_the_tuned(self):
+        def ended(*seconds):
+            names = [f"conv {i}" for i in range(len(seconds))]
+            after = [result(name, times={"steady_s": s}, find={"solvers": []})
+                     for name, s in zip(names, seconds)]
+            return self.run_on("planned", [result(name) for name in names], after)
+
+        for good in (2.0, 1.82, 2.18):
+            self.assertEqual(ended(good)[0], 0)
+        self.assertEqual(ended(1.9, 2.1, 2.3)[0], 0)  # one alone may be noise
+        for bad, median in (((1.78,), "0.890"), ((2.22,), "1.110"), ((2.0, 2.4, 2.6), "1.200")):
+            status, text = ended(*bad)
+            self.assertEqual(status, 1)
+            self.assertIn(f"median {median}", text)
+            self.assertIn("not as long: the median is not within 0.9 and 1.1", text)
+            self.assertIn(f"{len(bad)} of {len(bad)} problems planned from the database", text)
+        status, text = ended(None)
+        self.assertEqual(status, 1)
+        self.assertIn("no times of both processes", text)
 
     def test_chosen_lists_what_gpu_trials_reads(self):
         status, text = self.run_on("chosen", [result(), result(config="", command="conv 2")])

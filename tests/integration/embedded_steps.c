@@ -56,6 +56,7 @@ void in_a_job(const struct fixture *f, unsigned job)
     unsetenv("XDG_STATE_HOME");
     unsetenv("KILN_FALLBACK");
     unsetenv("KILN_FALLBACK_NOTICE");
+    setenv("KILN_FALLBACK_PATIENCE", "120000", 1); /* whoever leads may be slow here, and no more */
     setenv("KILN_SOCKET", f->daemon.socket, 1);
 }
 

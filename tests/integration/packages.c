@@ -233,6 +233,18 @@ static void expect_nothing_served(struct fixture *f, const struct product *p)
     expect_status(&f->result, 1, "compilers are switched off (the setting 'workers' is 0)");
 }
 
+static void expect_downloads(struct fixture *f, const char *result, unsigned count)
+{
+    char series[120];
+    snprintf(series, sizeof(series),
+             "\nkiln_remote_requests_total{tier=\"package\",op=\"download\",result=\"%s\"} ",
+             result);
+    kilnctl_ok(f, "metrics");
+    const char *line = strstr(f->result.output, series);
+    if (!line || strtoul(line + strlen(series), NULL, 10) != count)
+        fail_msg("not %u '%s' but %.90s", count, result, line ? line + 1 : "none");
+}
+
 static void packages_from_urls_serve_a_host_without_compilers(void **state)
 {
     struct fixture *f = *state;
@@ -252,6 +264,8 @@ static void packages_from_urls_serve_a_host_without_compilers(void **state)
           "cmp packages/" KDB " '%s'/" KDB " && cmp packages/" OTHER_KDB " '%s'/" OTHER_KDB
           " && test -z \"$(ls packages/incoming)\"",
           f->files, f->files);
+
+    expect_downloads(f, "ok", 2); /* one that goes on where it was cut is one */
 
     restart_without_compilers(f);
     expect_served_by_packages(f, &products[0]);
@@ -374,6 +388,14 @@ static void what_is_wrong_about_a_download_refuses_it_without_a_trace(void **sta
     shell(f->keys, "cp '%s' .", file(f, "stranger.pub"));
     kilnctl_ok(f, "pkg", "install", from); /* so that alone was it */
     assert_says(f->result.output, "signed by 'stranger'");
+    kilnctl_ok(f, "pkg", "install", from); /* unchanged: asked for as a whole again */
+
+    kilnctl(f, "pkg", "install", url(f, f->nginx.port, "gfx906_64.kdb"));
+    assert_int_not_equal(f->result.status, 0);
+    expect_downloads(f, "ok", 2);
+    expect_downloads(f, "corrupt", 1); /* the flipped byte */
+    expect_downloads(f, "denied", 3);  /* the signatures */
+    expect_downloads(f, "not_found", 1);
 }
 
 /* Some bytes of the package, every byte of the manifest that says something. */

@@ -27,6 +27,13 @@
 #define ADDRESSES_ARE_LIMITED true
 #endif
 #define LANDLOCK_FIRST_CALL 444 /* landlock_create_ruleset, on every architecture */
+#define NO_CALL 0x7fffffff
+/* Of the first argument, which is a number of 32 bits: on either kind of machine. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define ARGUMENT_LOW offsetof(struct seccomp_data, args)
+#else
+#define ARGUMENT_LOW (offsetof(struct seccomp_data, args) + sizeof(uint32_t))
+#endif
 
 struct fixture {
     struct daemon_process daemon;
@@ -59,17 +66,36 @@ static void start(struct fixture *f)
     f->fd = raw_greeted(&f->daemon);
 }
 
-/* kilnd's answer to a source for gfx90a: KILN_OK when it is a kernel. */
-static enum kiln_code ask(struct fixture *f, const char *options, const char *source,
-                          char text[512])
+static enum kiln_code receive_answer(struct fixture *f, char text[512])
 {
     static struct raw_frame frame;
-    raw_send_source(f->fd, 5, "gfx90a", options, bytes_of_text(source));
     assert_true(raw_receive(f->fd, &frame));
     text[0] = '\0';
     enum kiln_code code = raw_refusal(&frame, text);
     raw_close_descriptors(&frame);
     return code;
+}
+
+/* kilnd's answer to a source for gfx90a: KILN_OK when it is a kernel. */
+static enum kiln_code ask(struct fixture *f, const char *options, const char *source,
+                          char text[512])
+{
+    raw_send_source(f->fd, 5, "gfx90a", options, bytes_of_text(source));
+    return receive_answer(f, text);
+}
+
+static void send_to(struct fixture *f, const char *toolchain, const char *target,
+                    const char *source)
+{
+    const struct message_fetch_source m = { .target = bytes_of_text(target),
+                                            .toolchain = bytes_of_text(toolchain),
+                                            .program = bytes_of_text("k"),
+                                            .source = bytes_of_text(source) };
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 4096);
+    message_fetch_source_write(&body, &m);
+    assert_false(body.failed);
+    raw_send_frame(f->fd, MESSAGE_fetch_source, 6, buffer_view(&body));
 }
 
 static void need_compiler(struct fixture *f)
@@ -297,6 +323,7 @@ static void two_sources_of_one_client_are_compiled_by_two_processes(void **state
 {
     struct fixture *f = *state;
     start_one_compiler(f);
+    spend_compiler(f, f->fd); /* after one that tried the target */
     unsigned long long before = daemon_stat(&f->daemon, "worker_starts");
     spend_compiler(f, f->fd);
     spend_compiler(f, f->fd);
@@ -325,15 +352,38 @@ static void kilns_own_sources_are_compiled_by_one_process(void **state)
     struct fixture *f = *state;
     start_one_compiler(f);
     assert_true(wait_until(has_one_compiler, f));
-    int compiler = only_compiler(f);
+    struct successor s = { .f = f, .before = only_compiler(f) };
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch",
                 KILN_SOURCE "/scripts/networks/smoke.txt", "--target", "gfx90a", "--solver",
                 "ConvDirectNaive", NULL);
     assert_int_equal(f->result.status, 0);
     assert_true(daemon_stat(&f->daemon, "compiles") > 1);
-    assert_int_equal(only_compiler(f), compiler);
-    assert_int_equal(daemon_stat(&f->daemon, "worker_starts"), 1);
+    assert_true(wait_until(has_come, &s)); /* after those that tried the target */
+    assert_int_equal(daemon_stat(&f->daemon, "worker_starts"),
+                     1 + daemon_stat(&f->daemon, "probes"));
     spend_compiler(f, f->fd); /* may be its last */
+}
+
+static bool each_job_had_a_process(void *context)
+{
+    struct fixture *f = context;
+    return daemon_stat(&f->daemon, "worker_starts") ==
+           1 + daemon_stat(&f->daemon, "probes") + daemon_stat(&f->daemon, "compiles");
+}
+
+/* The target is a client's word, and no compiler knows it. */
+static void but_not_those_for_a_target_that_no_compiler_knows(void **state)
+{
+    struct fixture *f = *state;
+    start_one_compiler(f);
+    bool clang = strstr(f->result.output, "\"clang\"") != NULL; /* which refuses, and lives */
+    run_program(&f->daemon, &f->result, "kilnctl", "prefetch",
+                KILN_SOURCE "/scripts/networks/smoke.txt", "--target", "gfx90a1b2c3", "--toolchain",
+                clang ? "clang" : "hiprtc", "--solver", "ConvDirectNaive", NULL);
+    assert_int_not_equal(f->result.status, 0);
+    assert_true(daemon_stat(&f->daemon, "probes") > 0);
+    assert_true(daemon_stat(&f->daemon, "compiles") > 0);
+    assert_true(wait_until(each_job_had_a_process, f));
 }
 
 static void a_queue_of_sources_gets_a_process_for_each(void **state)
@@ -362,19 +412,68 @@ static void a_queue_of_sources_gets_a_process_for_each(void **state)
 
 /* ---- hosts that give less ---- */
 
-/* In kilnd's process: the call |number| fails with |error| there and in all that it starts. */
+/* In kilnd's process and in all that it starts. */
+static void filter(const struct sock_filter *steps, size_t count)
+{
+    const struct sock_fprog program = { .len = (unsigned short)count,
+                                        .filter = (struct sock_filter *)(uintptr_t)steps };
+    /* Root needs no privileges given up for it, so that one can be forbidden too. */
+    if ((geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(125);
+}
+
+/* The call |number| fails with |error|. */
 static void forbid(long number, int error)
 {
-    struct sock_filter steps[] = {
+    const struct sock_filter steps[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    const struct sock_fprog program = { .len = sizeof(steps) / sizeof(steps[0]), .filter = steps };
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-        _exit(125);
+    filter(steps, sizeof(steps) / sizeof(steps[0]));
+}
+
+/* prctl(|option|, ...) fails; and the call |number|. */
+static void forbid_prctl(unsigned option, long number)
+{
+    const struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARGUMENT_LOW),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, option, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    filter(steps, sizeof(steps) / sizeof(steps[0]));
+}
+
+static void forbid_seccomp(void *context)
+{
+    (void)context;
+    forbid_prctl(PR_SET_SECCOMP, SYS_seccomp);
+}
+
+/* What is left in the bounding set comes back with the next program of root's. */
+static void forbid_giving_up_capabilities(void *context)
+{
+    (void)context;
+    forbid_prctl(PR_CAPBSET_DROP, NO_CALL);
+}
+
+static void forbid_no_new_privileges(void *context)
+{
+    (void)context;
+    forbid_prctl(PR_SET_NO_NEW_PRIVS, NO_CALL);
+}
+
+/* Says that it did. */
+static void pretend_to_change_user(void *context)
+{
+    (void)context;
+    forbid(SYS_setresuid, 0);
 }
 
 static void forbid_namespaces(void *context)
@@ -426,6 +525,25 @@ static void expect_lines(const struct fixture *f, const char *what, unsigned cou
         assert_int_equal(lines_about(f, what), count);
 }
 
+struct saying {
+    const struct fixture *f;
+    const char *what;
+};
+
+static bool is_in_log(void *context)
+{
+    const struct saying *s = context;
+    return lines_about(s->f, s->what) > 0;
+}
+
+/* As often as it is tried. */
+static void expect_said(const struct fixture *f, const char *what)
+{
+    struct saying saying = { f, what };
+    if (!daemon_process_is_embedded())
+        assert_true(wait_until(is_in_log, &saying));
+}
+
 static void expect_missing(struct fixture *f, const char *layer)
 {
     KILN_AUTO(json) struct json *status = NULL;
@@ -442,6 +560,23 @@ static void expect_doctor_fails(struct fixture *f, const char *says)
     run_program(&f->daemon, &f->result, "kilnctl", "doctor", NULL);
     assert_says(f->result.output, says);
     assert_int_not_equal(f->result.status, 0);
+}
+
+/* A sanitizer looks at what each of these answers leaves behind, and at kilnd's end. */
+static void before_a_compiler_has_said_what_it_has_nothing_is_claimed(void **state)
+{
+    enum { QUESTIONS = 16 };
+    struct fixture *f = *state;
+    f->daemon.arguments[0] = "--compiler";
+    f->daemon.arguments[1] = "/bin/false"; /* ends before it says anything */
+    start(f);
+    for (unsigned i = 0; i < QUESTIONS; i++) {
+        KILN_AUTO(json) struct json *status = NULL;
+        const struct json *sandbox = sandbox_of(f, &status);
+        assert_string_equal(json_get_text(sandbox, "policy", ""), "warn");
+        assert_null(json_get(sandbox, "layers"));
+    }
+    assert_int_equal(daemon_process_stop(&f->daemon), 0);
 }
 
 static void what_this_host_gives_is_shown(void **state)
@@ -503,6 +638,100 @@ static void without_landlock_no_compiler_starts_where_it_is_required(void **stat
     expect_missing(f, "landlock");
 }
 
+static void without_a_filter_of_calls_no_compiler_starts_where_it_is_required(void **state)
+{
+    struct fixture *f = *state;
+    char text[512];
+    f->daemon.prepare = forbid_seccomp;
+    f->daemon.arguments[0] = "--sandbox";
+    f->daemon.arguments[1] = "require";
+    start(f);
+    assert_int_equal(ask(f, "-DVALUE=1", KERNEL, text), KILN_UNAVAILABLE);
+    assert_says(text, "missing: ");
+    assert_says(text, "seccomp");
+    expect_missing(f, "seccomp");
+    expect_said(f, "missing: seccomp;");
+    expect_doctor_fails(f, "compilers do not start");
+}
+
+/* Behind |prepare|, which needs root's rights to be arranged: they run, and what they lack is told.
+ */
+static void lacks(struct fixture *f, void (*prepare)(void *context), const char *layer)
+{
+    char line[96];
+    if (geteuid() != 0) {
+        print_message("skipped: only root's kilnd can be kept from having '%s'\n", layer);
+        teardown((void **)&f);
+        skip();
+    }
+    f->daemon.prepare = prepare;
+    start(f);
+    expect_missing(f, layer);
+    snprintf(line, sizeof(line), "without these layers of their sandbox: %s", layer);
+    expect_lines(f, line, 1);
+    need_compiler(f);
+    still_compiles(f);
+}
+
+static void capabilities_that_may_come_back_are_told(void **state)
+{
+    lacks(*state, forbid_giving_up_capabilities, "capabilities");
+}
+
+static void privileges_that_may_be_gained_are_told(void **state)
+{
+    lacks(*state, forbid_no_new_privileges, "no_new_privileges");
+}
+
+static void a_compiler_that_stays_root_is_none(void **state)
+{
+    struct fixture *f = *state;
+    char text[512];
+    if (geteuid() != 0) {
+        print_message("skipped: only root's kilnd changes its compilers' user\n");
+        teardown(state);
+        skip();
+    }
+    f->daemon.prepare = pretend_to_change_user;
+    start(f);
+    assert_int_equal(ask(f, "-DVALUE=1", KERNEL, text), KILN_UNAVAILABLE);
+    assert_says(text, "before it was ready");
+    expect_said(f, "alone, as the setting compiler_user asks");
+}
+
+/* By each toolchain that this host has. */
+static void every_toolchain_compiles(struct fixture *f)
+{
+    static const struct {
+        const char *family, *target, *source;
+    } rows[] = {
+        { "amdgpu", "gfx90a", "extern \"C\" __attribute__((global)) void k(int *y) { y[0] = 1; }" },
+        { "nvidia", "sm_90", "extern \"C\" __global__ void k(int *y) { y[0] = 1; }" },
+        { "opencl", NULL, "__kernel void k(__global int *y) { y[0] = 1; }" },
+    };
+    unsigned seen = 0;
+    run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--json", NULL);
+    KILN_AUTO(json) struct json *answer = result_json(&f->result);
+    const struct json *toolchain = json_first(json_get(answer, "toolchains"));
+    for (; toolchain; toolchain = json_next(toolchain)) {
+        const struct json *only = json_first(json_get(toolchain, "targets"));
+        const char *name = json_get_text(toolchain, "name", "");
+        char text[512];
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+            if (strcmp(json_get_text(toolchain, "family", ""), rows[i].family) != 0)
+                continue;
+            send_to(f, name, rows[i].target ? rows[i].target : json_get_text(only, "target", ""),
+                    rows[i].source);
+            if (receive_answer(f, text))
+                fail_msg("%s makes no kernel: %s", name, text);
+            print_message("%s compiles with every layer\n", name);
+            seen++;
+        }
+    }
+    assert_int_equal(daemon_stat(&f->daemon, "compiles"), seen);
+    assert_true(seen > 0);
+}
+
 /* Wherever all layers are to be had, as a packaged kilnd finds them. */
 static void where_every_layer_is_required_and_there_compilers_do_their_work(void **state)
 {
@@ -520,7 +749,7 @@ static void where_every_layer_is_required_and_there_compilers_do_their_work(void
         skip();
     }
     need_compiler(f);
-    still_compiles(f);
+    every_toolchain_compiles(f);
 }
 
 #define CHILDREN "it looks for the compiler among the children, of which a job has none"
@@ -538,11 +767,18 @@ int main(void)
         for_kilnd_only(FOR_ONE_USER,
                        SANDBOX_TEST(neither_does_another_user_get_one_that_had_a_source)),
         for_kilnd_only(CHILDREN, SANDBOX_TEST(kilns_own_sources_are_compiled_by_one_process)),
+        for_kilnd_only(CHILDREN, SANDBOX_TEST(but_not_those_for_a_target_that_no_compiler_knows)),
         long_in_a_job(SANDBOX_TEST(a_queue_of_sources_gets_a_process_for_each)),
+        for_kilnd_only("no setting of a job's names its compiler",
+                       SANDBOX_TEST(before_a_compiler_has_said_what_it_has_nothing_is_claimed)),
         SANDBOX_TEST(what_this_host_gives_is_shown),
         SANDBOX_TEST(without_namespaces_compilers_run_and_one_line_says_so),
         SANDBOX_TEST(without_namespaces_no_compiler_starts_where_they_are_required),
         SANDBOX_TEST(without_landlock_no_compiler_starts_where_it_is_required),
+        SANDBOX_TEST(without_a_filter_of_calls_no_compiler_starts_where_it_is_required),
+        SANDBOX_TEST(capabilities_that_may_come_back_are_told),
+        SANDBOX_TEST(privileges_that_may_be_gained_are_told),
+        for_kilnd_only(FOR_ONE_USER, SANDBOX_TEST(a_compiler_that_stays_root_is_none)),
         SANDBOX_TEST(where_every_layer_is_required_and_there_compilers_do_their_work),
     };
     return cmocka_run_group_tests_name("sandbox", tests, NULL, NULL);

@@ -54,6 +54,9 @@ struct crowd {
     struct crowd_member *members; /* owned */
 };
 
+/* Who the hostile ones are, where root runs this: a user of no role.  Else all are one user. */
+#define CROWD_HOSTILE 45002u
+
 /* Connects all; returns when they are there, or the test fails. */
 void crowd_open(struct crowd *crowd, const char *socket, unsigned clients, unsigned kernels,
                 unsigned first);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ROUND_STEP 1000000u /* each round has kernels of its own */
@@ -185,6 +186,17 @@ static void a_crowd_is_served_and_leaves_nothing_behind(void **state)
                  plan.rounds, first.own_kb);
 }
 
+/* What only an administrator may do is denied to him. */
+static void expect_hostile_is_nobody(const struct fixture *f)
+{
+    if (geteuid() != 0)
+        return;
+    int fd = raw_greeted_as(&f->daemon, CROWD_HOSTILE);
+    raw_send_frame(fd, MESSAGE_package_remove, 2, bytes_of_text("{\"name\":\"gfx90a68.kdb\"}"));
+    raw_expect_error(fd, KILN_DENIED, "");
+    close(fd);
+}
+
 static int setup(void **state)
 {
     static struct fixture f;
@@ -193,6 +205,11 @@ static int setup(void **state)
     daemon_process_init(&f.daemon);
     memcpy(f.daemon.arguments, arguments, sizeof(arguments));
     daemon_process_start(&f.daemon);
+    if (geteuid() == 0) /* others must get there */
+        assert_int_equal(chmod(f.daemon.folder, 0755) | chmod(f.daemon.socket, 0666), 0);
+    else
+        print_message("the hostile clients are the same user as the others: this is not root\n");
+    expect_hostile_is_nobody(&f);
     f.watcher = raw_greeted(&f.daemon);
     json_destroy(raw_ask(f.watcher, MESSAGE_toolchains, "{}")); /* known from here on */
     f.resting = process_figures_of(f.daemon.pid);

@@ -23,6 +23,8 @@ LONG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 IN_HELP = re.compile(r"^  (?:(-.), |    )?(--[\w-]+)", re.M)
 TAG = re.compile(r"^\.TP\n(.*)$", re.M)
 REFERENCE = re.compile(r"\b((?:kiln|libkiln)[\w.-]*)\((\d)\)")
+# How a comment goes on from the one above it in the header; its page has none above it.
+HANGING = re.compile(r"^\.SH DESCRIPTION\n(?:\.PP\n)?(The same|The other way|Its|Both)\b", re.M)
 
 
 def plain(roff):
@@ -134,6 +136,8 @@ def check_library(manual, functions):
         line = re.search(r"^\.SH NAME\n\S+ - (.*)$", manual.pages[f"{name}.3"], re.M)
         if not line or not line[1].strip() or not re.search(r"\w{3}", line[1]):
             yield f"{name}.3 says nothing in NAME: write a line in docs/man/functions.list"
+        if hanging := HANGING.search(manual.pages[f"{name}.3"]):
+            yield f"{name}.3 begins with '{hanging[1]}', as if there were a page above it: say what, in the header"
 
 
 def check_references(manual):

@@ -84,6 +84,11 @@ class CheckManualTest(unittest.TestCase):
         self.edit("man/man3/kiln_version.3", "the version of libkiln", "")
         self.assert_says(self.complaints(check_manual.check_library, {"kiln_version"}), "NAME")
 
+    def test_a_description_that_goes_on_from_another_page_is_found(self):
+        self.edit("man/man3/kiln_stream_finish.3", "Waits for everything", "The same for everything")
+        self.assert_says(self.complaints(check_manual.check_library, {"kiln_stream_finish"}),
+                         "kiln_stream_finish.3", "'The same'")
+
     def test_a_reference_to_a_page_that_is_not_there_is_found(self):
         self.edit("man/man7/kiln.7", "\\fBkilnd\\fR(8)", "\\fBkilnd\\fR(1)")
         self.assert_says(self.complaints(check_manual.check_references), "kiln.7", "kilnd(1)")

@@ -242,8 +242,23 @@ static int signal_children(int pid, int signal)
     return count;
 }
 
+static bool none_starts(void *context)
+{
+    static struct program_result result;
+    run_program(context, &result, "kilnctl", "status", "--json", NULL);
+    if (result.status)
+        fail_msg("kilnctl status --json: status %d, '%s'", result.status, result.output);
+    KILN_AUTO(json) struct json *status = result_json(&result);
+    const struct json *workers = json_get(status, "workers");
+    uint64_t at_hand = json_get_u64(workers, "idle", 0) + json_get_u64(workers, "busy", 0);
+    return at_hand == json_get_u64(workers, "total", 0);
+}
+
+/* One that is stopped between fork and exec would hold whoever started it. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal)
 {
+    if (signal == SIGSTOP && !wait_until(none_starts, d))
+        fail_msg("there is always a compiler that starts");
     assert_true(signal_children((int)d->pid, signal) > 0);
 }
 

@@ -43,7 +43,8 @@ int daemon_process_stop(struct daemon_process *d);
 void daemon_process_kill(struct daemon_process *d); /* SIGKILL */
 /* Exit status of a daemon that was told to end, or ends by itself. */
 int daemon_process_wait(struct daemon_process *d);
-/* To every kiln-compiler of it: SIGSTOP holds the work where it is, SIGCONT lets it go on. */
+/* To every kiln-compiler of it: SIGSTOP holds the work where it is, once none is starting any more;
+ * SIGCONT lets it go on. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal);
 /* A number in kB of /proc/PID/status: "VmRSS", "VmHWM". */
 long daemon_process_memory(const struct daemon_process *d, const char *name);

@@ -276,6 +276,17 @@ void test_caller_refused(struct test_caller *c, struct engine_fixture *f, enum m
     assert_reply_refuses(c, 0, code, words);
 }
 
+uint64_t test_caller_metric(struct test_caller *c, struct engine_fixture *f, const char *series)
+{
+    KILN_AUTO(json) struct json *answer = test_caller_ask(c, f, MESSAGE_metrics, NULL);
+    char start[200];
+    snprintf(start, sizeof(start), "\n%s ", series);
+    const char *line = strstr(json_get_text(answer, "text", ""), start);
+    if (!line)
+        fail_msg("there is no '%s'", series);
+    return strtoull(line + strlen(start), NULL, 10);
+}
+
 void test_caller_cancel(struct test_caller *c, struct engine_fixture *f, uint64_t id)
 {
     struct message_cancel m = { .cancelled_id = id };

@@ -86,6 +86,8 @@ struct json *test_caller_ask(struct test_caller *c, struct engine_fixture *f,
 /* The same for a question that must be refused with |code|, in a sentence that has |words|. */
 void test_caller_refused(struct test_caller *c, struct engine_fixture *f, enum message_type type,
                          const char *json, enum kiln_code code, const char *words);
+/* What metrics say of |series|, its labels with it, which must be there. */
+uint64_t test_caller_metric(struct test_caller *c, struct engine_fixture *f, const char *series);
 enum kiln_code test_caller_hello(struct test_caller *c, struct engine_fixture *f);
 /* As a user cancels request |id|. */
 void test_caller_cancel(struct test_caller *c, struct engine_fixture *f, uint64_t id);

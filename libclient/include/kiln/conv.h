@@ -108,7 +108,7 @@ struct kiln_conv_result;
 int kiln_conv_find(struct kiln_client *client, struct kiln_device *device,
                    const struct kiln_problem *problem, const struct kiln_conv_options *options,
                    int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err);
-/* The same, and a search for each solver's best perf config. */
+/* What kiln_conv_find does, and a search for each solver's best perf config. */
 int kiln_conv_tune(struct kiln_client *client, struct kiln_device *device,
                    const struct kiln_problem *problem, const struct kiln_conv_options *options,
                    int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err);
@@ -127,7 +127,7 @@ int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index
  * after which no more was tried, or (share) its refusal to take a report, whose best the others do
  * not know then.  The result is as good, but other processes may measure again. */
 int kiln_conv_result_recorded(const struct kiln_conv_result *result, struct kiln_error *err);
-/* Of the fastest; ready to run.  NULL: none has a time. */
+/* The plan of the fastest, ready to run.  NULL: none has a time. */
 struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result);
 /* "TIMED"; "?" for an unknown state.  Static storage. */
 const char *kiln_conv_state_name(int state);

@@ -98,7 +98,7 @@ int kiln_memory_wrap(struct kiln_device *device, void *native, uint64_t bytes,
 void kiln_memory_destroy(struct kiln_memory *memory); /* accepts NULL */
 void *kiln_memory_native(const struct kiln_memory *memory);
 uint64_t kiln_memory_bytes(const struct kiln_memory *memory);
-/* Both wait for the device's own stream, and return when the copy is done. */
+/* Writing and reading wait for the device's own stream, and return when the copy is done. */
 int kiln_memory_write(struct kiln_memory *memory, const void *from, uint64_t bytes,
                       struct kiln_error *err);
 int kiln_memory_read(struct kiln_memory *memory, void *to, uint64_t bytes, struct kiln_error *err);
@@ -118,7 +118,7 @@ void kiln_stream_destroy(struct kiln_stream *stream); /* accepts NULL */
 void *kiln_stream_native(const struct kiln_stream *stream);
 /* Waits for everything put on the stream so far; its failures come to light here. */
 int kiln_stream_finish(struct kiln_stream *stream, struct kiln_error *err);
-/* The same for the device's own. */
+/* Waits for everything put on the device's own stream so far; its failures come to light here. */
 int kiln_device_finish(struct kiln_device *device, struct kiln_error *err);
 
 /* ---- events ---- */

@@ -70,7 +70,7 @@ int kiln_plan_source(const struct kiln_plan *plan); /* KILN_PLAN_FORCED, ... */
 /* What was recorded for this solver and config, milliseconds; 0 where nothing was. */
 double kiln_plan_expected_ms(const struct kiln_plan *plan);
 const char *kiln_plan_toolchain(const struct kiln_plan *plan);
-/* Its name, version and identity, as kiln_recording.toolchain should have it and
+/* The compiler's name, version and identity, as kiln_recording.toolchain should have it and
  * kiln_tuning_options.toolchain asks for; "" where a package had the kernels. */
 const char *kiln_plan_toolchain_identity(const struct kiln_plan *plan);
 uint64_t kiln_plan_workspace(const struct kiln_plan *plan); /* bytes to be given at launch */

@@ -51,17 +51,18 @@ struct kiln_driver_line {
  * blank line or a comment (#). */
 int kiln_driver_line_parse(const char *line, struct kiln_driver_line *ret_line,
                            struct kiln_error *err);
-/* The same for words that are taken apart already, such as a program's arguments. */
+/* Reads what kiln_driver_line_parse reads from words that are taken apart already, such as a
+ * program's arguments. */
 int kiln_driver_words_parse(const char *const *words, size_t count,
                             struct kiln_driver_line *ret_line, struct kiln_error *err);
 /* MIOpenDriver's flags, for help texts: what the |index|-th one means, its letter (0: none) and its
  * long name.  NULL after the last.  Static storage. */
 const char *kiln_driver_flag(unsigned index, char *ret_letter, const char **ret_name);
 
-/* Only the problems of kiln_driver_line_parse(). */
+/* What kiln_driver_line_parse() reads, the problems alone. */
 int kiln_problem_from_driver(const char *line, struct kiln_problem ret_problems[3],
                              unsigned *ret_count, struct kiln_error *err);
-/* The other way: a problem as one MIOpenDriver command line, terminated, cut at |size|. */
+/* The problem as one MIOpenDriver command line, terminated, cut at |size|. */
 int kiln_problem_to_driver(const struct kiln_problem *problem, char *text, size_t size,
                            struct kiln_error *err);
 /* Refuses what no solver could mean: zero sizes, groups that do not divide, an empty output. */

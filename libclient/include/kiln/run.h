@@ -42,7 +42,7 @@ struct kiln_tensors {
  * light when its stream is waited for. */
 int kiln_run_launch(struct kiln_run *run, struct kiln_memory *x, struct kiln_memory *w,
                     struct kiln_memory *y, struct kiln_memory *workspace, struct kiln_error *err);
-/* The same on |stream|, which may be one of the job's (kiln_stream_wrap). */
+/* What kiln_run_launch does, on |stream|, which may be one of the job's (kiln_stream_wrap). */
 int kiln_run_launch_on(struct kiln_run *run, const struct kiln_tensors *tensors,
                        struct kiln_stream *stream, struct kiln_error *err);
 

@@ -1,23 +1,41 @@
 # SPDX-License-Identifier: MIT
-"""python3 -m kiln: whether libkiln is found and kilnd answers."""
+"""python3 -m kiln: whether libkiln is found, and whether kilnd answers or what serves instead.
+
+The exit status is 0 when kilnd serves, 3 when none does, as kilnctl's, and 1 for anything else.
+"""
+import os
 import sys
 
-from . import Client, KilnError, __version__, load_library, version
+from . import Client, KilnError, LibraryError, Rung, UnavailableError, __version__, load_library, version
+
+EXIT_FAILED = 1
+EXIT_NO_DAEMON = 3
+
+
+def say_what_serves() -> int:
+    os.environ.setdefault("KILN_FALLBACK_NOTICE", "off")  # the reason is said here
+    with Client() as client:
+        took = client.ping(timeout=10)
+        status = client.status()
+    answers = f"pid {status.daemon_pid}, answers after {took * 1e6:.0f} us"
+    if status.rung == Rung.DAEMON:
+        print(f"{status.daemon} at '{status.socket_path}', {answers}")
+        return 0
+    print(f"kiln: {status.reason}", file=sys.stderr)
+    place = "this process" if status.daemon_pid == os.getpid() else "another process of this user"
+    print(f"no kilnd: the engine in {place}, {answers}")
+    return EXIT_NO_DAEMON
 
 
 def main() -> int:
     print(f"kiln {__version__} for Python {sys.version.split()[0]}")
     try:
         print(f"libkiln {version()} from '{load_library()}'")
-        with Client() as client:
-            took = client.ping(timeout=10)
-            status = client.status()
-            print(f"kilnd {status.daemon} at '{status.socket_path}', pid {status.daemon_pid}, "
-                  f"answers after {took * 1e6:.0f} us")
+        return say_what_serves()
     except KilnError as error:
         print(f"kiln: {error}", file=sys.stderr)
-        return 1
-    return 0
+        is_absent = isinstance(error, UnavailableError) and not isinstance(error, LibraryError)
+        return EXIT_NO_DAEMON if is_absent else EXIT_FAILED
 
 
 if __name__ == "__main__":

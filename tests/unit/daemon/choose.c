@@ -34,6 +34,39 @@ static void one_with_the_libraries_comes_first_then_one_with_none(void **state)
     assert_null(worker_choose(workers, &task));
 }
 
+static struct worker idle_with(const char *toolchain, uint8_t id)
+{
+    struct worker w = idle(toolchain);
+    w.toolchain_id.bytes[0] = id;
+    return w;
+}
+
+static void one_whose_libraries_were_upgraded_since_comes_last(void **state)
+{
+    (void)state;
+    struct compile_task of_7 = task;
+    struct worker workers[] = { idle_with("hiprtc", 6), idle_with("clang", 1), idle(""),
+                                idle_with("hiprtc", 7) };
+    static const size_t best[] = { 3, 2, 1, 0 };
+    of_7.job.toolchain_id.bytes[0] = 7;
+    chain(workers, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_ptr_equal(worker_choose(workers, &of_7), &workers[best[i]]);
+        workers[best[i]].state = WORKER_BUSY;
+    }
+}
+
+static void whichever_compiler_is_there_will_do_for_a_job_without_an_id(void **state)
+{
+    (void)state;
+    static const struct digest none;
+    struct worker w = idle_with("hiprtc", 6);
+    struct digest six = w.toolchain_id;
+    assert_int_equal(worker_loaded(&w, task.job.toolchain, &none), LOADED_IT);
+    w.toolchain_id = none;
+    assert_int_equal(worker_loaded(&w, task.job.toolchain, &six), LOADED_IT);
+}
+
 static void one_that_hung_up_or_is_not_idle_gets_nothing(void **state)
 {
     (void)state;
@@ -49,6 +82,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_with_the_libraries_comes_first_then_one_with_none),
+        cmocka_unit_test(one_whose_libraries_were_upgraded_since_comes_last),
+        cmocka_unit_test(whichever_compiler_is_there_will_do_for_a_job_without_an_id),
         cmocka_unit_test(one_that_hung_up_or_is_not_idle_gets_nothing),
     };
     return cmocka_run_group_tests_name("choose", tests, NULL, NULL);

@@ -5,6 +5,7 @@
  * litters its temporary folder first, so that tests can see it removed.
  *
  *   FAKE_WORKER=dies      exits before it is ready
+ *   FAKE_WORKER=usage     exits as a program that does not know its flags
  *   FAKE_WORKER=silent    never says that it is ready
  *   FAKE_WORKER=babbles   says what is no message
  */
@@ -12,10 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define SOCKET_FD 3
+#define LIFE_S 600 /* of one that no test thinks of any more */
 
 static void litter(const char *folder)
 {
@@ -67,8 +70,10 @@ static void say_pid(void)
 /* A child that outlives its parent keeps the write end of a pipe open; see the pool's test. */
 static void leave_a_child(void)
 {
-    if (fork() == 0)
+    if (fork() == 0) {
+        alarm(LIFE_S);
         wait_for_ever();
+    }
     abort();
 }
 
@@ -112,10 +117,14 @@ int main(int argc, char **argv)
     const char *manner = getenv("FAKE_WORKER");
     if (argc < 5)
         return 83;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* of a test that is ended, or fails */
+    alarm(LIFE_S);
     litter(argv[2]);
     signal(SIGABRT, SIG_DFL);
     if (manner && strcmp(manner, "dies") == 0)
         return 5;
+    if (manner && strcmp(manner, "usage") == 0)
+        return 2;
     if (manner && strcmp(manner, "silent") == 0)
         wait_for_ever();
     say(manner && strcmp(manner, "babbles") == 0 ? "babble" : "ready");

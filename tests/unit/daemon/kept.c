@@ -2,6 +2,7 @@
 /* Processes that a kiln-launch keeps, so that they are no children of ours. */
 #include "daemon/workers/worker_process.h"
 
+#include "tests/support/refused_call.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -221,5 +223,17 @@ int main(void)
         KEPT_TEST(it_ends_with_who_wanted_it_though_a_child_of_that_lives_on),
         KEPT_TEST(a_keeper_that_is_not_there_is_named),
     };
-    return cmocka_run_group_tests_name("kept", tests, NULL, NULL);
+    static const int refusals[] = { ENOSYS, EPERM };
+    int failed = cmocka_run_group_tests_name("kept", tests, NULL, NULL);
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            if (!refuse_call(SYS_pidfd_open, refusals[i]))
+                _exit(1);
+            _exit(cmocka_run_group_tests_name("kept without pidfd_open", tests, NULL, NULL));
+        }
+        int status;
+        failed += pid < 0 || waitpid(pid, &status, 0) != pid || status != 0;
+    }
+    return failed;
 }

@@ -3,9 +3,11 @@
 #include "daemon/loop/orphan.h"
 
 #include "daemon/loop/quiet_thread.h"
+#include "tests/support/refused_call.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,10 +17,12 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define SAID_MOST 4096
+#define LONG_MS 60000
 
 #ifdef __SANITIZE_THREAD__ /* orphan.c says why */
 #define __wrap_clone __wrap___clone
@@ -203,6 +207,72 @@ static void where_orphans_come_to_us_it_has_a_parent_that_no_wait_sees(void **st
     as_a_subreaper(start_two_in_a_thread);
 }
 
+/* In a thread whose errno its parent has, too, and where a wait for a child fails in the end. */
+static void *start_and_reap(void *context)
+{
+    struct birth *b = context;
+    signal(SIGCHLD, SIG_IGN);
+    b->wrong = look_at_one(b);
+    errno = 0;
+    loop_orphans_reap(LONG_MS);
+    if (!b->wrong && errno != 0)
+        b->wrong = strerror(errno);
+    if (!b->wrong && waitpid(-1, NULL, __WALL | WNOHANG) != -1)
+        b->wrong = "its parent is left to be reaped";
+    return NULL;
+}
+
+static void start_one_and_reap(void **state)
+{
+    (void)state;
+    struct birth b = { .program = "/bin/sh",
+                       .script = "read line <&3; echo $line of $PPID >&3",
+                       .err = KILN_ERR_INIT };
+    pthread_t thread;
+    assert_int_equal(quiet_thread_start(&thread, start_and_reap, &b), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    if (b.wrong)
+        fail_msg("%s", b.wrong);
+}
+
+static void that_parent_ends_with_it_is_reaped_and_leaves_errno_alone(void **state)
+{
+    (void)state;
+    as_a_subreaper(start_one_and_reap);
+}
+
+static void start_one_that_close_range_is_refused_to(void **state)
+{
+    (void)state;
+    char said[SAID_MOST];
+    int ends[2];
+    assert_true(refuse_call(SYS_close_range, EPERM));
+    assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    struct birth b = give_birth("/bin/sh", "read line <&3; echo $line >&3");
+    must(b.rc, b.err);
+    close(ends[1]);
+    assert_int_equal(read(ends[0], said, 1), 0); /* nobody else has it */
+    close(ends[0]);
+    assert_int_equal(write(b.ours, "word\n", 5), 5);
+    read_all(b.ours, said);
+    assert_string_equal(said, "word\n");
+    loop_orphans_reap(LONG_MS);
+}
+
+static void nor_does_it_hold_a_file_where_close_range_is_refused(void **state)
+{
+    (void)state;
+    as_a_subreaper(start_one_that_close_range_is_refused_to);
+}
+
+static void a_child_of_fork_has_no_such_parent(void **state)
+{
+    (void)state;
+    loop_orphans_disown();
+    loop_orphans_reap(LONG_MS); /* at once */
+    expect_no_child();
+}
+
 #define ORPHAN_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -212,6 +282,9 @@ int main(void)
         ORPHAN_TEST(one_that_cannot_be_run_is_told),
         ORPHAN_TEST(so_it_is_where_orphans_come_to_us),
         ORPHAN_TEST(where_orphans_come_to_us_it_has_a_parent_that_no_wait_sees),
+        ORPHAN_TEST(that_parent_ends_with_it_is_reaped_and_leaves_errno_alone),
+        ORPHAN_TEST(nor_does_it_hold_a_file_where_close_range_is_refused),
+        ORPHAN_TEST(a_child_of_fork_has_no_such_parent),
     };
     return cmocka_run_group_tests_name("orphans", tests, NULL, NULL);
 }

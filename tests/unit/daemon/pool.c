@@ -426,6 +426,7 @@ static void jobs_are_told_when_no_worker_can_be_started(void **state)
 
     assert_int_equal(job.task.outcome.err.code, KILN_UNAVAILABLE);
     assert_non_null(strstr(job.task.outcome.err.text, "cannot run '/nonexistent/kiln-compiler'"));
+    assert_int_equal(pool_counts(f->pool).worker_starts, 0); /* there was none */
 }
 
 static void jobs_are_told_when_workers_die_before_they_are_ready(void **state)
@@ -437,6 +438,28 @@ static void jobs_are_told_when_workers_die_before_they_are_ready(void **state)
     assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
     assert_non_null(strstr(job.task.outcome.err.text, "exited with status 5 before it was ready"));
     assert_int_equal(pool_counts(f->pool).worker_starts, 3);
+}
+
+static void expect_advice(struct fixture *f, const char *manner, const char *why)
+{
+    struct job job = kernel("a");
+    setenv("FAKE_WORKER", manner, 1);
+    start(f);
+    assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
+    assert_says(job.task.outcome.err.text,
+                "name the kiln-compiler of this build of kiln " KILN_VERSION " (KILN_COMPILER in a "
+                "job, the setting compiler of kilnd): '");
+    assert_says(job.task.outcome.err.text, why);
+}
+
+static void a_compiler_that_greets_otherwise_is_said_to_be_of_another_build(void **state)
+{
+    expect_advice(*state, "babbles", "is of another, it greets otherwise");
+}
+
+static void so_is_one_that_does_not_know_its_flags(void **state)
+{
+    expect_advice(*state, "usage", "is of another, it does not know its flags");
 }
 
 static void the_pool_recovers_when_workers_start_again(void **state)
@@ -653,6 +676,8 @@ int main(void)
         POOL_TEST(a_worker_that_knows_the_toolchain_is_preferred),
         POOL_TEST(jobs_are_told_when_no_worker_can_be_started),
         POOL_TEST(jobs_are_told_when_workers_die_before_they_are_ready),
+        POOL_TEST(a_compiler_that_greets_otherwise_is_said_to_be_of_another_build),
+        POOL_TEST(so_is_one_that_does_not_know_its_flags),
         POOL_TEST(the_pool_recovers_when_workers_start_again),
         POOL_TEST(a_worker_that_is_never_ready_is_given_up),
         POOL_TEST(a_worker_that_babbles_is_given_up),

@@ -9,6 +9,7 @@
 extern char last_answer[256];
 extern struct sandbox_report greeting; /* what workers say of themselves */
 extern unsigned preparations;          /* that were begun; those for "breaks" and "hangs" do so */
+extern uint8_t prepared_for;           /* the first byte of the last one's toolchain_id */
 
 struct fixture {
     struct loop *loop;
@@ -29,7 +30,7 @@ struct job {
 /* Of kiln's own, for hiprtc and gfx942. */
 struct job job_of(const char *program, enum compile_kind kind);
 struct job kernel(const char *program);
-/* The same, of a client. */
+/* The same, of a client, and for a target that works. */
 struct job source(const char *program);
 void wait_for(struct fixture *f, const struct job *job);
 struct compile_outcome *run(struct fixture *f, struct job *job);
@@ -40,6 +41,6 @@ void wait_until_idle(struct fixture *f, unsigned workers);
 void on_closed(void *context);
 int tear_down(void **state);
 
-#define TOOLCHAIN_ID 0x5a /* the first byte of every job's */
+#define TOOLCHAIN_ID 0x5a /* the first byte of every job's, unless its test says otherwise */
 
 #define POOL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

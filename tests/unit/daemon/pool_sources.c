@@ -12,7 +12,17 @@
 static struct {
     unsigned count;
     char text[800];
-} notices; /* about what the sandbox lacks */
+} notices;                     /* about what the sandbox lacks */
+static unsigned probes_failed; /* that the log tells of */
+
+static unsigned wanted_now; /* prepared; 0: what is told by the sources that came */
+
+unsigned __real_preparation_wanted(struct preparation_need *need, uint64_t now_ns);
+unsigned __wrap_preparation_wanted(struct preparation_need *need, uint64_t now_ns);
+unsigned __wrap_preparation_wanted(struct preparation_need *need, uint64_t now_ns)
+{
+    return wanted_now ? wanted_now : __real_preparation_wanted(need, now_ns);
+}
 
 void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
     KILN_PRINTF(3, 4);
@@ -20,6 +30,7 @@ void __wrap_log_event(enum log_event event, const struct log_fields *fields, con
 {
     va_list list;
     (void)fields;
+    probes_failed += event == LOG_EVENT_probe_failed;
     if (event != LOG_EVENT_compiler_notice)
         return;
     notices.count++;
@@ -129,6 +140,20 @@ static void a_source_that_crashes_or_is_too_slow_costs_its_own_worker_alone(void
     assert_int_equal(pool_counts(f->pool).worker_starts, 5);
 }
 
+static void a_worker_that_tried_a_clients_target_gets_no_other_job(void **state)
+{
+    struct fixture *f = *state;
+    struct job probe = job_of("who", COMPILE_PROBE);
+    int first = 0;
+    start(f);
+    probe.task.job.origin = COMPILE_OF_CLIENT;
+    assert_int_equal(run(f, &probe)->end, COMPILE_DONE);
+    assert_int_equal(sscanf(probe.answer, "done %d", &first), 1);
+    assert_int_not_equal(worker_of(f, kernel("who")), first);
+    wait_until_idle(f, 1);
+    assert_int_equal(preparations, 0);
+}
+
 static void a_source_is_told_when_no_fresh_worker_can_be_had(void **state)
 {
     struct fixture *f = *state;
@@ -234,18 +259,102 @@ static void what_kilns_own_have_loaded_is_not_loaded_again(void **state)
 static void a_preparation_that_fails_waits_for_the_next_source(void **state)
 {
     struct fixture *f = *state;
+    probes_failed = 0;
     start(f);
     for (unsigned i = 1; i <= 2; i++) {
         struct job job = source("a");
         job.task.job.toolchain = bytes_of_text("breaks");
         assert_int_equal(run(f, &job)->end, COMPILE_DONE);
-        while (pool_counts(f->pool).probe_crashes < i)
+        while (probes_failed < i)
             loop_turn(f->loop);
         wait_until_idle(f, 1);
         assert_int_equal(preparations, i);
         assert_int_equal(pool_counts(f->pool).worker_starts, 2 * i + 1);
     }
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
+    assert_int_equal(pool_counts(f->pool).probe_crashes, 0);
+}
+
+/* As each would crash. */
+static void nothing_is_prepared_for_a_target_that_no_probe_was_made_for(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = source("who");
+    f->options.workers = 6;
+    job.task.job.target_works = false;
+    start(f);
+    wait_until_idle(f, 6);
+    worker_of(f, job);
+    wait_until_idle(f, 6);
+    assert_int_equal(preparations, 0);
+    assert_int_equal(pool_counts(f->pool).worker_starts, 7);
+
+    worker_of(f, source("who"));
+    worker_of(f, job); /* does not make it forget what the one before needs */
+    wait_until_prepared(f, 1);
+    assert_int_equal(jobs_before_a_source(f), 1);
+}
+
+static void sources_of_two(struct fixture *f)
+{
+    struct job first = source("a"), second = source("a");
+    pool_compile(f->pool, &first.task);
+    pool_compile(f->pool, &second.task);
+    wait_for(f, &first);
+    wait_for(f, &second);
+}
+
+static void what_came_at_once_long_ago_is_not_kept_prepared(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 6;
+    f->options.window_ms = 1;
+    wanted_now = 2;
+    start(f);
+    wait_until_idle(f, 6);
+    sources_of_two(f);
+    wait_until_prepared(f, 2);
+    assert_int_equal(preparations, 2);
+    assert_int_equal(pool_counts(f->pool).worker_starts, 6 + 2);
+
+    wanted_now = 1;
+    while (pool_counts(f->pool).worker_starts < 6 + 3) /* in the place of one of the two */
+        loop_turn(f->loop);
+    wait_until_idle(f, 6);
+    assert_int_equal(preparations, 2);
+    assert_int_equal(jobs_before_a_source(f), 1); /* the other is still there */
+    assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
+    wanted_now = 0;
+}
+
+static struct job of_toolchain(struct job job, uint8_t id)
+{
+    job.task.job.toolchain_id.bytes[0] = id;
+    return job;
+}
+
+static void what_prepared_for_a_compiler_before_its_upgrade_is_replaced(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 4;
+    start(f);
+    wait_until_idle(f, 4);
+    sources_of_two(f);
+    wait_until_prepared(f, 2);
+    assert_int_equal(prepared_for, TOOLCHAIN_ID);
+    uint64_t starts = pool_counts(f->pool).worker_starts;
+
+    struct job upgraded = of_toolchain(source("how many"), 7);
+    assert_int_equal(run(f, &upgraded)->end, COMPILE_DONE);
+    assert_string_equal(upgraded.answer, "done after 0");
+
+    wait_until_prepared(f, 4);
+    assert_int_equal(prepared_for, 7);
+    while (pool_counts(f->pool).worker_starts < starts + 3) /* its own, and the two */
+        loop_turn(f->loop);
+    upgraded = of_toolchain(source("how many"), 7);
+    assert_int_equal(run(f, &upgraded)->end, COMPILE_DONE);
+    assert_string_equal(upgraded.answer, "done after 1");
 }
 
 static void one_that_prepares_is_not_busy_and_stops_with_the_pool(void **state)
@@ -320,6 +429,25 @@ static void no_more_wait_for_a_preparation_than_there_are(void **state)
     pool_stop(f->pool);
     wait_for(f, &jobs[1]);
     assert_int_equal(jobs[1].task.outcome.end, COMPILE_UNAVAILABLE);
+}
+
+static void a_source_waits_no_longer_than_a_preparation_should_take(void **state)
+{
+    struct fixture *f = *state;
+    struct job jobs[2] = { source("a"), source("a") };
+    f->options.workers = 3;
+    f->options.patience_ms = 1;
+    start(f);
+    wait_until_idle(f, 3);
+    for (int i = 0; i < 2; i++) {
+        jobs[i].task.job.toolchain = bytes_of_text("hangs");
+        pool_compile(f->pool, &jobs[i].task);
+        wait_until_one_prepares(f);
+    }
+    wait_for(f, &jobs[0]);
+    wait_for(f, &jobs[1]); /* by one that has nothing loaded: the preparation never ends */
+    assert_int_equal(jobs[1].task.outcome.end, COMPILE_DONE);
+    pool_stop(f->pool);
 }
 
 static void a_worker_of_one_job_is_not_prepared(void **state)
@@ -463,6 +591,7 @@ int main(void)
         POOL_TEST(a_worker_that_had_a_clients_source_gets_no_other_job),
         POOL_TEST(kilns_own_share_a_worker_and_a_source_may_be_its_last),
         POOL_TEST(many_sources_on_few_workers_each_get_one_of_their_own),
+        POOL_TEST(a_worker_that_tried_a_clients_target_gets_no_other_job),
         POOL_TEST(sources_that_wait_for_one_worker_go_in_order_and_for_no_preparation),
         POOL_TEST(a_source_that_crashes_or_is_too_slow_costs_its_own_worker_alone),
         POOL_TEST(a_source_is_told_when_no_fresh_worker_can_be_had),
@@ -472,10 +601,14 @@ int main(void)
         POOL_TEST(as_many_are_kept_prepared_as_were_under_way_at_once),
         POOL_TEST(what_kilns_own_have_loaded_is_not_loaded_again),
         POOL_TEST(a_preparation_that_fails_waits_for_the_next_source),
+        POOL_TEST(nothing_is_prepared_for_a_target_that_no_probe_was_made_for),
+        POOL_TEST(what_came_at_once_long_ago_is_not_kept_prepared),
+        POOL_TEST(what_prepared_for_a_compiler_before_its_upgrade_is_replaced),
         POOL_TEST(one_that_prepares_is_not_busy_and_stops_with_the_pool),
         POOL_TEST(a_source_waits_for_the_one_that_prepares_for_it),
         POOL_TEST(who_waits_for_a_preparation_that_fails_gets_another_worker),
         POOL_TEST(no_more_wait_for_a_preparation_than_there_are),
+        POOL_TEST(a_source_waits_no_longer_than_a_preparation_should_take),
         POOL_TEST(a_worker_of_one_job_is_not_prepared),
         POOL_TEST(the_worst_of_the_workers_there_are_is_told),
         POOL_TEST(what_is_missing_is_said_once_and_what_comes_to_lack_later_as_well),

@@ -34,6 +34,7 @@ static struct {
     unsigned connects, let_goes, settles;
     unsigned asked, alive; /* how often it was asked whether it lives; how often it does */
     bool is_broken;        /* connect fails */
+    bool is_late;          /* connect has no time left */
     bool is_led;           /* its end looks like another process's */
 } entry;
 
@@ -44,6 +45,8 @@ static enum kiln_code connect_engine(const struct embedded_options *options, int
     (void)options;
     if (entry.is_broken)
         return kiln_fail(err, KILN_IO, "the engine is broken");
+    if (entry.is_late)
+        return kiln_fail(err, KILN_TIMED_OUT, "who leads does not answer");
     strcpy(address.sun_path, fixture.engine.path);
     *ret_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(*ret_fd, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -276,6 +279,19 @@ static void where_the_engine_fails_too_both_are_told_and_kilnd_is_asked_again(vo
     }
 }
 
+static void an_engine_that_is_late_has_timed_out(void **state)
+{
+    struct fixture *f = *state;
+    connect_errno = ENOENT;
+    entry.is_late = true;
+    open_client(f, "embedded", 0);
+    assert_int_equal(ping(f, NOT_LONG_MS), KILN_E_TIMED_OUT);
+    assert_says(f->err.text, "no kilnd at");
+    assert_says(f->err.text, "who leads does not answer");
+    entry.is_late = false;
+    must(ping(f, 0), f->err);
+}
+
 static void a_patience_that_is_no_time_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -428,6 +444,7 @@ int main(void)
         TEST(brief_calls_add_up_to_the_same_patience),
         TEST(whoever_wants_no_fallback_gets_the_refusal),
         TEST(where_the_engine_fails_too_both_are_told_and_kilnd_is_asked_again),
+        TEST(an_engine_that_is_late_has_timed_out),
         TEST(a_patience_that_is_no_time_is_refused),
         TEST(a_kilnd_that_still_refuses_is_looked_at_and_left_alone),
         TEST(one_that_lets_us_in_is_gone_over_to),

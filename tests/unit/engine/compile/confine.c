@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -37,6 +38,7 @@
 #include <unistd.h>
 
 #define NOBODY 65534
+#define ENDING_MS 60000 /* longer than the last of them takes on a loaded machine */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FORKS_MOST 0 /* each takes milliseconds there: the bounds alone are looked at */
 #else
@@ -434,12 +436,25 @@ static void fork_on(struct fixture *f)
     f->seen->numbers[2] = errno;
 }
 
+/* Each process within has the other end, as long as it lives. */
+static bool are_all_gone(int end)
+{
+    struct pollfd ending = { .fd = end, .events = POLLIN };
+    char none;
+    return poll(&ending, 1, ENDING_MS) == 1 && read(end, &none, 1) == 0;
+}
+
 static void a_fork_bomb_is_bounded_and_goes_with_its_sandbox(void **state)
 {
     struct fixture *f = *state;
+    int ends[2];
     long before = number_in("/proc/sys/kernel/pid_max");
     memset(f->seen, 0, sizeof(*f->seen));
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     assert_int_equal(run_within(f, LAYER_processes, fork_on), 0);
+    close(ends[1]);
+    assert_true(are_all_gone(ends[0]));
+    close(ends[0]);
     assert_in_range(f->seen->numbers[0], 1, 16384 + 1024);
     if (f->seen->numbers[1] > 0) {
         assert_true(f->seen->numbers[1] < f->seen->numbers[0]);

@@ -189,6 +189,17 @@ static void a_forced_toolchain_is_tried_whatever_its_probe_said(void **state)
     assert_string_equal(name, "hiprtc");
 }
 
+static void a_forced_toolchain_is_probed_first(void **state)
+{
+    struct fixture *f = *state;
+    const char *name;
+    must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
+    assert_int_equal(choose(f, "gfx942", "clang", &name), KILN_BUSY);
+    assert_string_equal(name, "clang");
+    learn(f, "clang", "gfx942", PROBE_WORKS, NULL);
+    must(choose(f, "gfx942", "clang", &name), f->err);
+}
+
 static void a_forced_toolchain_that_is_unknown_is_not_found(void **state)
 {
     struct fixture *f = *state;
@@ -369,6 +380,7 @@ int main(void)
         WITH_TABLE(when_none_can_the_sentence_says_why_for_each),
         WITH_TABLE(absent_toolchains_are_named_with_their_reason),
         WITH_TABLE(a_forced_toolchain_is_tried_whatever_its_probe_said),
+        WITH_TABLE(a_forced_toolchain_is_probed_first),
         WITH_TABLE(a_forced_toolchain_that_is_unknown_is_not_found),
         WITH_TABLE(a_forced_toolchain_of_another_family_is_refused),
         WITH_TABLE(opencl_builds_for_its_one_device_without_a_probe),

@@ -369,13 +369,26 @@ static void cannot_read(const char *toolchain, const char *target)
     compile_outcome_done(&outcome);
 }
 
-/* Ways into an object that no log shows. */
-static const char *const takers[] = {
-    HEAD "static const unsigned char taken[] = {\n#embed \"%s\"\n};\n"
-         "ENTRY void answer(MEMORY int *y) { y[0] = taken[y[1]]; }\n",
-    HEAD "ENTRY void answer(MEMORY int *y) { __asm__ volatile(\".incbin \\\"%s\\\"\"); "
-         "y[0] = 1; }\n",
+/* Ways into an object that no log shows.  PoCL makes code at once where it knows the size. */
+enum { BY_EMBED, BY_INCBIN, WAYS };
+static const char *const takers[WAYS] = {
+    [BY_EMBED] = HEAD "static const unsigned char taken[] = {\n#embed \"%s\"\n};\n"
+                      "ENTRY void answer(MEMORY int *y) { y[0] = taken[y[1]]; }\n",
+    [BY_INCBIN] = HEAD "#if defined(KILN_OPENCL)\n"
+                       "__attribute__((reqd_work_group_size(64, 1, 1)))\n"
+                       "#endif\n"
+                       "ENTRY void answer(MEMORY int *y) {\n"
+                       "    __asm__ volatile(\".incbin \\\"%s\\\"\"); y[0] = 1; }\n",
 };
+
+/* The others take it for a mistake, whatever the file: they show nothing.  NVRTC knows neither. */
+static bool knows(const char *toolchain, const char *target, size_t way)
+{
+    if (way == BY_EMBED)
+        return strcmp(toolchain, "clang") == 0;
+    return strcmp(toolchain, "clang") == 0 || strcmp(toolchain, "hiprtc") == 0 ||
+           strstr(target, "Portable-Computing-Language") != NULL;
+}
 
 /* Whether the object has the secret in it; the log never has. */
 static bool takes(const char *toolchain, const char *target, const char *taker)
@@ -405,16 +418,28 @@ static bool takes(const char *toolchain, const char *target, const char *taker)
 
 static void cannot_take(const char *toolchain, const char *target)
 {
-    for (size_t i = 0; i < sizeof(takers) / sizeof(takers[0]); i++)
-        assert_false(takes(toolchain, target, takers[i]));
+    for (size_t way = 0; way < WAYS; way++)
+        assert_false(takes(toolchain, target, takers[way]));
+}
+
+/* The same objects, of a file that they may read: it is that, and no other reason. */
+static void can_take(const char *toolchain, const char *target)
+{
+    for (size_t way = 0; way < WAYS; way++) {
+        if (knows(toolchain, target, way) && !takes(toolchain, target, takers[way]))
+            fail_msg("%s does not take what it may read: way %zu shows nothing", toolchain, way);
+    }
 }
 
 static void a_source_cannot_quote_files_of_this_machine(void **state)
 {
     (void)state;
     struct kiln_err err = KILN_ERR_INIT;
-    if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) < 2)
+    if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) < 2) {
+        print_message("skipped: this system has no Landlock, or one from before Linux 5.19\n");
+        stop(state);
         skip();
+    }
     int fd = open("kiln-test-secret.h", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     assert_true(fd >= 0 && realpath("kiln-test-secret.h", secret));
     must(fs_write_all(fd, bytes_of_text(HIDDEN), &err), err);
@@ -428,24 +453,26 @@ static void a_source_cannot_quote_files_of_this_machine(void **state)
 static void make_roots_own(char folder[64])
 {
     struct kiln_err err = KILN_ERR_INIT;
-    char path[256];
-    const char *before = getenv("PATH");
+    char *path = NULL;
     strcpy(folder, "/tmp/kiln-test-system-XXXXXX");
     assert_true(mkdtemp(folder) && chmod(folder, 0755) == 0);
     snprintf(secret, sizeof(secret), "%s/roots-own.h", folder);
     KILN_AUTO(fd) int fd = open(secret, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     must(fs_write_all(fd, bytes_of_text(HIDDEN), &err), err);
-    snprintf(path, sizeof(path), "%s:%s", before, folder);
+    assert_true(asprintf(&path, "%s:%s", getenv("PATH"), folder) > 0);
     setenv("PATH", path, 1);
+    free(path);
 }
 
 static int start_beside_roots_own(void **state)
 {
-    static char folder[64], before[256];
-    snprintf(before, sizeof(before), "%s", getenv("PATH"));
+    static char folder[64];
+    char *before = strdup(getenv("PATH"));
+    assert_non_null(before);
     make_roots_own(folder);
     start_as_another(state);
     setenv("PATH", before, 1);
+    free(before);
     return 0;
 }
 
@@ -458,13 +485,15 @@ static int remove_roots_own(void **state)
 
 static void what_root_alone_may_read_is_not_quoted_by_another_user(void **state)
 {
-    (void)state;
-    if (geteuid() != 0)
+    if (geteuid() != 0) {
+        print_message("skipped: only root has a file that another user may not read\n");
+        remove_roots_own(state);
         skip();
+    }
     each_toolchain(cannot_read);
-    if (toolchain_table_find(fixture.table, bytes_of_text("clang")))
-        cannot_take("clang", "gfx90a");
-    assert_int_equal(chmod(secret, 0644), 0); /* it is that, and no other reason */
+    each_toolchain(cannot_take);
+    assert_int_equal(chmod(secret, 0644), 0);
+    each_toolchain(can_take);
     char source[PATH_MAX + 512];
     snprintf(source, sizeof(source), "#include \"%s\"\n" ANSWER, secret);
     need("clang");
@@ -472,8 +501,6 @@ static void what_root_alone_may_read_is_not_quoted_by_another_user(void **state)
     struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
     assert_says(outcome.log, "hidden_word");
     compile_outcome_done(&outcome);
-    for (size_t i = 0; i < sizeof(takers) / sizeof(takers[0]); i++)
-        assert_true(takes("clang", "gfx90a", takers[i]));
 }
 
 static void as_another_user_it_serves_every_toolchain_in_turn(void **state)

@@ -229,10 +229,34 @@ static void a_greeting_that_makes_no_sense_is_refused(void **state)
         buffer_put_u32(&b, bad[i].has);
         buffer_put_u32(&b, bad[i].landlock);
         buffer_put_sized(&b, bytes_of_text(bad[i].why));
+        buffer_put_sized(&b, bytes_of_text(KILN_VERSION));
         send_bytes(f, b.data, b.size);
         assert_int_equal(receive(f, &message, &result), KILN_INVALID);
         assert_says(f->err.text, "damaged greeting");
     }
+}
+
+static void a_greeting_of_another_release_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    static const struct sandbox_report sandbox = { .has = LAYERS_ALL, .landlock = 7 };
+    enum worker_message message;
+    struct worker_result result;
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, WORKER_PACKET_MOST);
+    worker_ready_write(&b, &sandbox);
+    send_bytes(f, b.data, b.size);
+    must(receive(f, &message, &result), f->err);
+
+    b.data[b.size - 1]++;
+    send_bytes(f, b.data, b.size);
+    assert_int_equal(receive(f, &message, &result), KILN_INVALID);
+    assert_says(f->err.text, "another release than " KILN_VERSION);
+
+    b.size -= 4 + strlen(KILN_VERSION); /* as before releases were told */
+    send_bytes(f, b.data, b.size);
+    assert_int_equal(receive(f, &message, &result), KILN_INVALID);
+    assert_says(f->err.text, "damaged greeting");
 }
 
 static void control_characters_in_a_sentence_become_blanks(void **state)
@@ -390,6 +414,7 @@ int main(void)
         CONNECTED(ready_and_result_are_told_apart),
         CONNECTED(packets_that_are_no_message_are_refused),
         CONNECTED(a_greeting_that_makes_no_sense_is_refused),
+        CONNECTED(a_greeting_of_another_release_is_refused),
         CONNECTED(control_characters_in_a_sentence_become_blanks),
         cmocka_unit_test(a_finished_object_is_sealed),
         cmocka_unit_test(an_object_that_is_still_mapped_for_writing_is_not_taken),

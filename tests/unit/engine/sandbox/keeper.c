@@ -3,17 +3,21 @@
 #include "engine/sandbox/keeper.h"
 
 #include "engine/sandbox/namespaces.h"
+#include "tests/support/refused_call.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define EXIT_NO_NAMESPACE 99
+#define EXIT_NOT_KEPT 98
 #define EXIT_STATUS 7
 
 static int pipe_ends[2]; /* the worker and what it starts hold the second */
@@ -37,8 +41,10 @@ static bool give_up(void *context)
     return true;
 }
 
-/* In a process namespace of its own: the keeper's number. */
-static pid_t start(void (*work)(void))
+static void no_preparation(void) {}
+
+/* In a process namespace of its own, once that is prepared: the keeper's number. */
+static pid_t start_prepared(void (*prepare)(void), void (*work)(void))
 {
     pid_t child = fork();
     assert_true(child >= 0);
@@ -50,8 +56,11 @@ static pid_t start(void (*work)(void))
         setrlimit(RLIMIT_CORE, &no_core);
         namespaces_read(&outside);
         namespaces_leave(&outside, &errors);
-        if (errors.of[NAMESPACE_PID] || keeper_fork(give_up, NULL, &err))
+        if (errors.of[NAMESPACE_PID])
             _exit(EXIT_NO_NAMESPACE);
+        prepare();
+        if (keeper_fork(give_up, NULL, &err))
+            _exit(EXIT_NOT_KEPT);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         work();
         _exit(EXIT_STATUS);
@@ -59,6 +68,8 @@ static pid_t start(void (*work)(void))
     close(pipe_ends[1]);
     return child;
 }
+
+static pid_t start(void (*work)(void)) { return start_prepared(no_preparation, work); }
 
 static int end_of(pid_t keeper)
 {
@@ -171,6 +182,41 @@ static void the_worker_is_an_ordinary_process_of_its_namespace(void **state)
     assert_int_equal(WEXITSTATUS(status), EXIT_STATUS);
 }
 
+/* ---- where files cannot be closed at once ---- */
+
+static int refusal; /* errno of close_range */
+
+/* As in a container whose filter is older than the call, once the worker has changed its root. */
+static void hide_proc_and_refuse_close_range(void)
+{
+    if (!refuse_call(SYS_close_range, refusal) || chroot("/usr") || access("/proc", F_OK) == 0)
+        _exit(EXIT_NO_NAMESPACE);
+}
+
+static void close_the_pipe_and_wait(void)
+{
+    close(pipe_ends[1]);
+    wait_for_ever();
+}
+
+static void neither_keeps_a_file_where_close_range_is_refused(void **state)
+{
+    (void)state;
+    static const int refusals[] = { ENOSYS, EPERM };
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        refusal = refusals[i];
+        if (i > 0)
+            assert_int_equal(open_pipe(NULL), 0);
+        pid_t keeper = start_prepared(hide_proc_and_refuse_close_range, close_the_pipe_and_wait);
+        assert_true(nobody_holds_the_pipe(false));
+        kill(keeper, SIGKILL); /* one that has ended by itself did so otherwise */
+        int status = end_of(keeper);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        if (i + 1 < sizeof(refusals) / sizeof(refusals[0]))
+            close_pipe(NULL);
+    }
+}
+
 #define KEEPER_TEST(name) cmocka_unit_test_setup_teardown(name, open_pipe, close_pipe)
 
 int main(void)
@@ -181,6 +227,7 @@ int main(void)
         KEEPER_TEST(what_the_worker_left_is_gone_when_the_keeper_ends),
         KEEPER_TEST(who_kills_the_keeper_alone_ends_all),
         KEEPER_TEST(the_worker_is_an_ordinary_process_of_its_namespace),
+        KEEPER_TEST(neither_keeps_a_file_where_close_range_is_refused),
     };
     return cmocka_run_group_tests_name("keeper", tests, NULL, NULL);
 }

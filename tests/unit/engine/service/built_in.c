@@ -4,11 +4,14 @@
 
 #include "common/fs.h"
 #include "engine/digest/sha256.h"
+#include "engine/tuning/tuning_index.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define MI210 "gfx90a68"
+
+#define LIST_MOST 20
 
 struct fixture {
     struct engine_fixture engine;
@@ -19,7 +22,17 @@ struct fixture {
     unsigned long size;
     struct engine_item item;
     struct engine_data data;
+    struct engine_item list[LIST_MOST]; /* in the place of |item|, by open_with_list */
+    struct buffer index[2];             /* an empty one of each tuning_kind */
+    unsigned long index_size[2];
 };
+
+static void read_image(struct fixture *f, const char *path, struct buffer *ret, unsigned long *size)
+{
+    buffer_init(ret, 1u << 20);
+    must(fs_read_file(path, 1u << 20, ret, &f->engine.err), f->engine.err);
+    *size = ret->size;
+}
 
 /* A package with the kernel of the small problem, as bytes. */
 static void make_item(struct fixture *f)
@@ -32,9 +45,7 @@ static void make_item(struct fixture *f)
                                     .size = sizeof(f->object.bytes) };
     snprintf(path, sizeof(path), "%s/" MI210 ".kdb", f->engine.folder);
     write_kernel_file(path, &row, 1);
-    buffer_init(&f->image, 1u << 20);
-    must(fs_read_file(path, 1u << 20, &f->image, &f->engine.err), f->engine.err);
-    f->size = f->image.size;
+    read_image(f, path, &f->image, &f->size);
     f->item = (struct engine_item){ .kind = ENGINE_ITEM_PACKAGE,
                                     .name = MI210 ".kdb",
                                     .bytes = f->image.data,
@@ -80,6 +91,8 @@ static int teardown(void **state)
     engine_fixture_close(&f->engine);
     program_names_done(&f->names);
     buffer_done(&f->image);
+    buffer_done(&f->index[TUNING_FIND]);
+    buffer_done(&f->index[TUNING_PERF]);
     return 0;
 }
 
@@ -142,20 +155,94 @@ static void a_device_that_nothing_is_built_in_for(void **state)
     plan(f, "gfx1030", "gfx1030_36", 8);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED,
                          "nothing is built into this program for gfx1030_36 (gfx1030)");
-    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "built in: " MI210 ".kdb");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "built in: " MI210 " (kernels). Name");
+}
+
+static void make_index(struct fixture *f, enum tuning_kind kind, struct engine_item *item)
+{
+    KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
+    struct digest digest;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/%u.kti", f->engine.folder, (unsigned)kind);
+    if (!f->index_size[kind]) {
+        must(tuning_index_builder_create(kind, &builder, &f->engine.err), f->engine.err);
+        must(tuning_index_builder_write(builder, path, &digest, &f->engine.err), f->engine.err);
+        read_image(f, path, &f->index[kind], &f->index_size[kind]);
+    }
+    *item = (struct engine_item){ .kind = ENGINE_ITEM_TUNING,
+                                  .name = item->name,
+                                  .bytes = f->index[kind].data,
+                                  .size = &f->index_size[kind],
+                                  .digest = sha256_of(buffer_view(&f->index[kind])) };
+}
+
+static void close_engine(struct fixture *f)
+{
+    test_caller_leave(&f->caller, &f->engine);
+    fake_executor_run_tasks(&f->engine.executor);
+    engine_close(f->engine.engine);
+}
+
+static void open_engine(struct fixture *f)
+{
+    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
+    engine_start(f->engine.engine);
+    test_caller_join(&f->caller, &f->engine, 1000, ROLE_ADMIN);
+    must(test_caller_hello(&f->caller, &f->engine), f->engine.err);
+}
+
+/* The package under these names, and empty indices where one is a tuning database's. */
+static void open_with_list(struct fixture *f, const char *const *names, size_t count)
+{
+    close_engine(f);
+    for (size_t i = 0; i < count; i++) {
+        f->list[i] = f->item;
+        f->list[i].name = names[i];
+        if (strstr(names[i], ".txt"))
+            make_index(f, strstr(names[i], ".fdb.") ? TUNING_FIND : TUNING_PERF, &f->list[i]);
+    }
+    f->data = (struct engine_data){ .items = f->list, .count = count };
+    open_engine(f);
+}
+
+static void a_device_with_databases_alone_is_told_what_it_has(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const names[] = { "gfx906_60.HIP.fdb.txt", "gfx906_60.db.txt", MI210 ".kdb",
+                                         "gfx90878.HIP.fdb.txt" };
+    open_with_list(f, names, 4);
+    plan(f, "gfx906:sramecc+:xnack-", "gfx906_60", 8);
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED,
+                         "no kernels are built into this program for gfx906_60 "
+                         "(gfx906:sramecc+:xnack-; its FindDb and PerfDb are)");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED,
+                         "built in: gfx906_60 (FindDb, PerfDb), " MI210 " (kernels), gfx90878 "
+                         "(FindDb). Name the device in KILN_DEVICE_TARGETS");
+}
+
+static void a_list_of_devices_that_is_too_long_says_how_many_more(void **state)
+{
+    struct fixture *f = *state;
+    static char texts[LIST_MOST][24];
+    const char *names[LIST_MOST];
+    for (unsigned i = 0; i < LIST_MOST; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "gfx906_%u.kdb", i + 10);
+        names[i] = texts[i];
+    }
+    open_with_list(f, names, LIST_MOST);
+    plan(f, "gfx1030", "gfx1030_36", 8);
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED,
+                         "built in: gfx906_10 (kernels), gfx906_11 (kernels), ");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, " (kernels) and 14 more. Name");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "where a compiler is");
 }
 
 /* As with KILN_EMBED_COMPILE=on: which compilers there are is still being asked. */
 static void open_with_compilers(struct fixture *f)
 {
-    test_caller_leave(&f->caller, &f->engine);
-    fake_executor_run_tasks(&f->engine.executor);
-    engine_close(f->engine.engine);
+    close_engine(f);
     f->engine.executor.slots = 1;
-    must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
-    engine_start(f->engine.engine);
-    test_caller_join(&f->caller, &f->engine, 1000, ROLE_ADMIN);
-    must(test_caller_hello(&f->caller, &f->engine), f->engine.err);
+    open_engine(f);
 }
 
 static void a_plan_waits_until_it_is_known_which_compilers_there_are(void **state)
@@ -187,7 +274,7 @@ static void its_digest_is_checked_once_and_damage_is_told(void **state)
     assert_int_equal(f->item.state, ITEM_DAMAGED);
     assert_says(engine_fixture_reported(&f->engine, "built_in_damaged"), MI210 ".kdb");
     plan(f, "gfx90a", MI210, 8);
-    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "not built into");
+    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "is damaged: install the program anew");
 }
 
 static void nothing_that_writes_a_file_is_done(void **state)
@@ -225,14 +312,64 @@ static void it_is_listed_and_verified_like_an_installed_one(void **state)
     json_destroy(report);
 }
 
-static void what_is_no_package_is_told_at_opening(void **state)
+/* Whatever of it is damaged, the engine is there for the rest, and says what to do. */
+static void a_package_that_cannot_be_opened_for_damage_is_a_miss(void **state)
+{
+    static const size_t places[] = { 0, 20, 100 };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        close_engine(f);
+        f->item.state = ITEM_UNUSED;
+        f->image.data[places[i]] ^= 0xff;
+        open_engine(f);
+        plan(f, "gfx90a", MI210, 8);
+        assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND,
+                             "-F for " MI210 " cannot be had: '" MI210 ".kdb', which is built into "
+                             "this program, is damaged: install the program anew");
+        f->image.data[places[i]] ^= 0xff;
+    }
+    close_engine(f);
+    f->item.state = ITEM_UNUSED;
+    f->size = 50;
+    open_engine(f);
+    assert_int_equal(f->item.state, ITEM_DAMAGED);
+    assert_says(engine_fixture_reported(&f->engine, "built_in_damaged"), MI210 ".kdb");
+    struct json *status = test_caller_ask(&f->caller, &f->engine, MESSAGE_status, "{}");
+    assert_string_equal(json_as_text(json_first(json_get(status, "built_in_damaged")), ""),
+                        MI210 ".kdb");
+    json_destroy(status);
+    f->size = f->image.size;
+}
+
+/* Its digest is looked at when it is unpacked: before the whole of the package is. */
+static void a_kernel_that_is_damaged_is_told_to_be_so(void **state)
+{
+    struct fixture *f = *state;
+    close_engine(f);
+    uint8_t *object =
+        memmem(f->image.data, f->image.size, f->object.bytes, sizeof(f->object.bytes));
+    assert_non_null(object);
+    object[100] ^= 0xff;
+    open_engine(f);
+    for (int i = 0; i < 2; i++) {
+        plan(f, "gfx90a", MI210, 8);
+        assert_reply_refuses(
+            &f->caller, 0, KILN_NOT_FOUND,
+            "which is built into this program, is damaged: install the program anew");
+    }
+    plan(f, "gfx1030", "gfx1030_36", 8);
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is built into this program");
+}
+
+static void what_was_no_package_when_it_was_built_in_is_told_at_opening(void **state)
 {
     struct fixture *f = *state;
     struct engine *other = NULL;
-    f->size = 50;
+    f->image.data[0] ^= 0xff;
+    f->item.digest = sha256_of(buffer_view(&f->image));
     assert_int_equal(engine_open(&f->engine.options, &other, &f->engine.err), KILN_CORRUPT);
     assert_says(f->engine.err.text, "built into this program");
-    f->size = f->image.size;
+    f->image.data[0] ^= 0xff;
 }
 
 int main(void)
@@ -251,7 +388,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_that_writes_a_file_is_done, setup, teardown),
         cmocka_unit_test_setup_teardown(it_is_listed_and_verified_like_an_installed_one, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(what_is_no_package_is_told_at_opening, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_device_with_databases_alone_is_told_what_it_has, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_list_of_devices_that_is_too_long_says_how_many_more,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_package_that_cannot_be_opened_for_damage_is_a_miss, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_kernel_that_is_damaged_is_told_to_be_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_no_package_when_it_was_built_in_is_told_at_opening,
+                                        setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

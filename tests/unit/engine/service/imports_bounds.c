@@ -166,6 +166,9 @@ static void a_user_has_two_on_their_way_at_most(void **state)
     assert_int_equal(f->ann.reply_count, 0);
     while (fake_executor_next_transfer(&f->engine.executor))
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
+    static const char failed[] =
+        "kiln_remote_requests_total{tier=\"disk\",op=\"copy\",result=\"io\"}";
+    assert_int_equal(test_caller_metric(&f->bob, &f->engine, failed), 4);
 }
 
 #define USERS 6

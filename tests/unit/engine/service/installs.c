@@ -314,6 +314,77 @@ static void without_transfers_it_is_said(void **state)
     f->engine.executor.base.ops = all;
 }
 
+/* ---- as metrics count them ---- */
+
+static uint64_t counted(struct fixture *f, const char *op, const char *result)
+{
+    char series[120];
+    snprintf(series, sizeof(series),
+             "kiln_remote_requests_total{tier=\"package\",op=\"%s\",result=\"%s\"}", op, result);
+    return test_caller_metric(&f->user, &f->engine, series);
+}
+
+static void a_transfer_is_counted_when_it_ends_and_with_how(void **state)
+{
+    struct fixture *f = *state;
+    begin(f, URL);
+    assert_int_equal(counted(f, "download", "ok"), 0);
+    fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(counted(f, "download", "ok"), 1);
+
+    install(f, "gfx90a68.kdb"); /* unchanged: kilnd asks for all of it again */
+    assert_int_equal(counted(f, "download", "ok"), 2);
+
+    begin(f, URL);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_NOT_FOUND, "the server has none");
+    begin(f, URL);
+    fake_executor_transfer_fail(&f->engine.executor, KILN_CORRUPT, "row 7 is damaged");
+    begin(f, "{\"url\":\"ftp://example.org/gfx90a68.kdb\"}");
+    fake_executor_transfer_fail(&f->engine.executor, KILN_CORRUPT, "row 7 is damaged");
+    assert_int_equal(counted(f, "download", "not_found"), 1);
+    assert_int_equal(counted(f, "download", "corrupt"), 2);
+    assert_int_equal(counted(f, "download", "ok"), 2);
+    assert_int_equal(counted(f, "copy", "ok"), 0);
+}
+
+/* It arrived; what became of it then is the request's result. */
+static void a_transfer_that_went_well_is_ok_whatever_the_file_is(void **state)
+{
+    struct fixture *f = *state;
+    install(f, "kernels.zip");
+    assert_int_equal(counted(f, "download", "ok"), 1);
+    assert_int_equal(
+        test_caller_metric(&f->user, &f->engine,
+                           "kiln_requests_total{op=\"package_install\",result=\"invalid\"}"),
+        1);
+}
+
+static void what_is_on_this_host_already_is_a_copy(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const questions[] = { "{\"url\":\"file:///a/gfx90a68.kdb\"}",
+                                             "{\"url\":\"FILE:///a/gfx90a68.kdb\"}" };
+    for (size_t i = 0; i < 2; i++) {
+        begin(f, questions[i]);
+        fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
+        fake_executor_run_tasks(&f->engine.executor);
+    }
+    assert_int_equal(counted(f, "copy", "ok"), 2);
+    assert_int_equal(counted(f, "download", "ok"), 0);
+}
+
+static void a_request_that_starts_no_transfer_counts_none(void **state)
+{
+    struct fixture *f = *state;
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, "{}", KILN_INVALID, "URL");
+    KILN_AUTO(json)
+    struct json *page = test_caller_ask(&f->user, &f->engine, MESSAGE_metrics, NULL);
+    assert_null(
+        strstr(json_get_text(page, "text", ""),
+               "kiln_remote_requests_total{tier=\"package\",op=\"copy\",result=\"invalid\""));
+}
+
 /* ---- ended early ---- */
 
 static void whoever_leaves_has_the_transfer_cancelled(void **state)
@@ -333,6 +404,7 @@ static void whoever_leaves_has_the_transfer_cancelled(void **state)
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
     assert_null(f->engine.engine->arrivals);
     test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
+    assert_int_equal(counted(f, "copy", "cancelled"), 1);
 }
 
 static void who_leaves_while_it_is_moved_in_gets_no_answer_and_leaves_nothing(void **state)
@@ -557,6 +629,10 @@ int main(void)
         INSTALL_TEST(a_request_that_takes_no_files_refuses_them),
         INSTALL_TEST(only_so_many_may_be_on_their_way),
         INSTALL_TEST(without_transfers_it_is_said),
+        INSTALL_TEST(a_transfer_is_counted_when_it_ends_and_with_how),
+        INSTALL_TEST(a_transfer_that_went_well_is_ok_whatever_the_file_is),
+        INSTALL_TEST(what_is_on_this_host_already_is_a_copy),
+        INSTALL_TEST(a_request_that_starts_no_transfer_counts_none),
         INSTALL_TEST(whoever_leaves_has_the_transfer_cancelled),
         INSTALL_TEST(who_leaves_while_it_is_moved_in_gets_no_answer_and_leaves_nothing),
         INSTALL_TEST(what_was_cancelled_is_answered_once_and_not_installed),

@@ -132,6 +132,18 @@ static void numbers_of_the_process_come_through_its_host(void **state)
     test_caller_refused(&f->user, &f->engine, MESSAGE_metrics, "{\"x\":1}", KILN_INVALID, "'x'");
 }
 
+static void the_build_says_its_version_and_its_commit(void **state)
+{
+    struct users *f = *state;
+    static const char start[] = "\nkiln_build_info{version=\"" KILN_VERSION "\",commit=\"";
+    const char *line = strstr(scrape(f), start);
+    assert_non_null(line);
+    const char *commit = line + strlen(start);
+    size_t size = strcspn(commit, "\"\n");
+    assert_true(size > 0);
+    assert_int_equal(strncmp(commit + size, "\",protocol=\"", 12), 0);
+}
+
 /* ---- requests ---- */
 
 static void a_request_is_counted_with_how_it_ended(void **state)
@@ -427,6 +439,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(every_family_of_the_table_is_there_once),
         T(numbers_of_the_process_come_through_its_host),
+        T(the_build_says_its_version_and_its_commit),
         T(a_request_is_counted_with_how_it_ended),
         T(what_is_no_request_is_counted_as_unknown),
         T(a_request_that_waits_is_in_flight_and_counted_at_its_end),

@@ -417,6 +417,7 @@ static void a_forced_toolchain_uses_no_package(void **state)
     m.toolchain = bytes_of_text("clang");
 
     plan(f, &f->a, &m);
+    answer_probe(f);
 
     assert_true(is_compiling(f));
     assert_int_equal(f->a.reply_count, 0);
@@ -465,11 +466,11 @@ static void nor_to_whoever_joins_while_packages_are_looked_into(void **state)
     struct message_plan m = plan_for(MI210);
     m.toolchain = bytes_of_text("clang"); /* so that clang is known to do it */
     plan(f, &f->b, &m);
+    answer_probe(f);
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "not now", NULL);
     test_caller_forget_replies(&f->b);
     m.toolchain = bytes_of_text("");
     plan(f, &f->a, &m);
-    answer_probe(f);
     assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
     unlink(package_path(&f->engine, "gfx90a68.kdb")); /* so that it is not hot any more */
     engine_fixture_rescan(&f->engine);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finding out which toolchain can do what, while requests wait. */
-#include "tests/support/engine_fixture.h"
+#include "tests/unit/engine/service/kernel_files.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -188,16 +188,72 @@ static void what_probes_found_outlives_a_restart(void **state)
     assert_int_equal(reply_outcome(&f->a, 0).code, KILN_UNSUPPORTED);
 }
 
-static void a_forced_toolchain_is_tried_without_a_probe(void **state)
+static void a_forced_toolchain_is_tried_also_where_its_probe_failed(void **state)
 {
     struct fixture *f = *state;
     describe_two(f);
     want_amd(f, 1, "hiprtc");
+    assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
+    fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
+    assert_false(next_job(f)->target_works);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
     assert_int_equal(reply_outcome(&f->a, 0).code, KILN_COMPILE_FAILED);
     want_amd(f, 2, "gcc");
     assert_int_equal(reply_outcome(&f->a, 1).code, KILN_NOT_FOUND);
+}
+
+static void a_probe_is_a_clients_job_as_its_target_is(void **state)
+{
+    struct fixture *f = *state;
+    describe_two(f);
+    want_amd(f, 1, "");
+    assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
+    assert_int_equal(next_job(f)->origin, COMPILE_OF_CLIENT);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
+    assert_int_equal(next_job(f)->origin, COMPILE_OF_CLIENT);
+    assert_true(next_job(f)->target_works);
+}
+
+static void plan_for(struct fixture *f, uint64_t id, const char *target, const char *toolchain)
+{
+    const struct message_plan m = { .problem = small_problem(8),
+                                    .target = bytes_of_text(target),
+                                    .toolchain = bytes_of_text(toolchain),
+                                    .solver = bytes_of_text("ConvDirectNaive") };
+    send_plan(&f->a, &f->engine, id, &m);
+}
+
+/* Whose source it is says nothing of whose target it is. */
+static void a_plan_is_a_clients_job_until_its_target_was_tried(void **state)
+{
+    struct fixture *f = *state;
+    describe_two(f);
+    plan_for(f, 1, "gfx90a1b2c3", "hiprtc");
+    fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
+    assert_int_equal(next_job(f)->origin, COMPILE_OF_CLIENT);
+    assert_false(next_job(f)->target_works);
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    plan_for(f, 2, "gfx90a", "hiprtc");
+    assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
+    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
+    assert_int_equal(next_job(f)->origin, COMPILE_OF_KILN);
+    assert_true(next_job(f)->target_works);
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
+
+    plan_for(f, 3, "gfx90a", "clang"); /* which was not tried */
+    assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
+    assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
 }
 
 static void a_probe_that_cannot_start_is_not_held_against_the_toolchain(void **state)
@@ -308,7 +364,9 @@ int main(void)
         TOOLCHAINS_TEST(a_host_without_a_compiler_is_said_to_the_operator),
         TOOLCHAINS_TEST(a_toolchain_whose_probe_crashes_gives_way_to_the_next),
         TOOLCHAINS_TEST(what_probes_found_outlives_a_restart),
-        TOOLCHAINS_TEST(a_forced_toolchain_is_tried_without_a_probe),
+        TOOLCHAINS_TEST(a_forced_toolchain_is_tried_also_where_its_probe_failed),
+        TOOLCHAINS_TEST(a_probe_is_a_clients_job_as_its_target_is),
+        TOOLCHAINS_TEST(a_plan_is_a_clients_job_until_its_target_was_tried),
         TOOLCHAINS_TEST(a_probe_that_cannot_start_is_not_held_against_the_toolchain),
         TOOLCHAINS_TEST(a_batch_of_made_up_targets_is_refused),
         TOOLCHAINS_TEST(a_crash_is_never_held_against_a_target_for_good),

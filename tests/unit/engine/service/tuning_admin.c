@@ -380,6 +380,9 @@ static void two_files_are_compared(void **state)
     KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
     assert_int_equal(answer_number(a, "only_a"), 1);
     assert_int_equal(answer_number(a, "only_b"), 1);
+    static const char brought[] =
+        "kiln_remote_requests_total{tier=\"tuning\",op=\"copy\",result=\"ok\"}";
+    assert_int_equal(test_caller_metric(&f->ann, &f->engine, brought), 2); /* each file is one */
 }
 
 static void a_comparison_whose_caller_leaves_between_two_files_ends(void **state)

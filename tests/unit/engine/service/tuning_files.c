@@ -210,6 +210,9 @@ static void a_transfer_that_fails_is_answered_with_its_reason(void **state)
     assert_true(fake_executor_next_transfer(&f->engine.executor)->job.unchecked);
     fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the disk is gone");
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_IO, "the disk is gone");
+    static const char failed[] =
+        "kiln_remote_requests_total{tier=\"tuning\",op=\"copy\",result=\"io\"}";
+    assert_int_equal(test_caller_metric(&f->ann, &f->engine, failed), 1);
 }
 
 static void a_merge_keeps_what_is_there_and_says_what_it_did(void **state)

@@ -85,14 +85,26 @@ static const char *in(const char *folder, const char *name)
     return path;
 }
 
+static bool is_absent(const char *path) { return access(path, F_OK) != 0; }
+
 static int read_what_is_needed(const struct fixture *f)
 {
-    return !opens(package_path(&f->p, PACKAGE), O_RDONLY)                      ? 1
-           : !opens(package_path(&f->p, PACKAGE ".manifest"), O_RDONLY)        ? 2
-           : !opens(in(f->p.keys, "amd.pub"), O_RDONLY)                        ? 3
-           : !opens(f->p.keys, O_RDONLY | O_DIRECTORY)                         ? 4
-           : !opens("/etc/hosts", O_RDONLY) && access("/etc/hosts", F_OK) == 0 ? 5
-                                                                               : 0;
+    static const char *const system[] = { "/etc/hosts", "/etc/ssl/openssl.cnf",
+                                          "/etc/pki/tls/openssl.cnf" };
+    static const char *const folders[] = { "/etc/ssl/certs", "/etc/pki/tls/certs" };
+    for (int i = 0; i < 3; i++) {
+        if (!opens(system[i], O_RDONLY) && !is_absent(system[i]))
+            return 10 + i;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (!opens(folders[i], O_RDONLY | O_DIRECTORY) && !is_absent(folders[i]))
+            return 20 + i;
+    }
+    return !opens(package_path(&f->p, PACKAGE), O_RDONLY)               ? 1
+           : !opens(package_path(&f->p, PACKAGE ".manifest"), O_RDONLY) ? 2
+           : !opens(in(f->p.keys, "amd.pub"), O_RDONLY)                 ? 3
+           : !opens(f->p.keys, O_RDONLY | O_DIRECTORY)                  ? 4
+                                                                        : 0;
 }
 
 static void what_a_transfer_needs_can_be_read(void **state)
@@ -109,6 +121,19 @@ static int read_other_files(const struct fixture *f)
            : opens("/", O_RDONLY | O_DIRECTORY)              ? 5
            : opens(f->p.files, O_RDONLY | O_DIRECTORY)       ? 6
                                                              : 0;
+}
+
+/* As root too, whose they are. */
+static int read_private_keys(const struct fixture *f)
+{
+    (void)f;
+    return opens("/etc/ssl/private", O_RDONLY | O_DIRECTORY) ||
+           opens("/etc/pki/tls/private", O_RDONLY | O_DIRECTORY);
+}
+
+static void the_keys_of_the_hosts_servers_can_not(void **state)
+{
+    assert_int_equal(confined(*state, read_private_keys), 0);
 }
 
 static void nothing_else_can_be_read(void **state)
@@ -216,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_a_transfer_needs_can_be_read),
         TEST(nothing_else_can_be_read),
+        TEST(the_keys_of_the_hosts_servers_can_not),
         TEST(the_staging_folder_can_be_written_to),
         TEST(nothing_else_can_be_written_to),
         TEST(no_program_can_be_started),

@@ -216,15 +216,62 @@ static void a_damaged_item_answers_no_more(void **state)
     assert_string_equal(perf_value(b->f, ALICE, PERF_KEY), "ConvA:1,2,3;ConvB:4");
 }
 
-static void what_is_no_index_is_told_at_opening(void **state)
+struct listed {
+    unsigned count, damaged;
+    char why[64];
+};
+
+static bool note_system(void *context, const struct tuning_system *system)
+{
+    struct listed *listed = context;
+    listed->count++;
+    if (system->index)
+        return true;
+    listed->damaged++;
+    snprintf(listed->why, sizeof(listed->why), "%s", system->why);
+    return true;
+}
+
+/* The image may be damaged where opening already sees it; whatever else is built in goes on. */
+static void an_item_that_cannot_be_opened_for_damage_is_a_miss(void **state)
+{
+    static const size_t places[] = { 0, 8, 20, 40 }; /* the magic, the version, the header */
+    struct built_in *b = *state;
+    const struct tuning_options options = { .data = &b->data };
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        b->images[0].bytes[places[i]] ^= 0xff;
+        b->items[0].state = b->items[1].state = ITEM_UNUSED;
+        open_again(b, &options);
+        assert_int_equal(b->items[0].state, ITEM_DAMAGED);
+        assert_string_equal(find_value(b->f, ALICE, KEY), "");
+        assert_string_equal(perf_value(b->f, ALICE, PERF_KEY), "ConvA:1,2,3;ConvB:4");
+        struct listed listed = { 0 };
+        tuning_each_system(b->f->t, note_system, &listed);
+        assert_int_equal(listed.count, 2);
+        assert_int_equal(listed.damaged, 1);
+        assert_says(listed.why, "are damaged");
+        open_again(b, &options); /* as it is known to be */
+        assert_string_equal(find_value(b->f, ALICE, KEY), "");
+        b->images[0].bytes[places[i]] ^= 0xff;
+    }
+    b->items[0].state = ITEM_UNUSED;
+    b->images[0].size--;
+    open_again(b, &options);
+    assert_int_equal(b->items[0].state, ITEM_DAMAGED);
+}
+
+/* Whoever built it must know. */
+static void what_was_no_index_when_it_was_built_in_is_told_at_opening(void **state)
 {
     struct built_in *b = *state;
     const struct tuning_options options = { .data = &b->data };
     close_tuning(b->f);
-    b->images[1].size--;
+    b->images[1].bytes[0] ^= 1;
+    b->items[1].digest = sha256_of(bytes_of(b->images[1].bytes, b->images[1].size));
     assert_int_equal(tuning_open(&options, &b->f->t, b->f->notice, &b->f->err), KILN_CORRUPT);
     assert_says(b->f->err.text, PERF_NAME);
-    b->images[1].size++;
+    b->images[1].bytes[0] ^= 1;
+    b->items[1].digest = sha256_of(bytes_of(b->images[1].bytes, b->images[1].size));
     b->items[1].name = FIND_NAME; /* of another kind */
     assert_int_equal(tuning_open(&options, &b->f->t, b->f->notice, &b->f->err), KILN_CORRUPT);
     b->items[1].name = "notes.txt";
@@ -259,7 +306,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(without_user_and_without_system_records, setup, teardown),
         cmocka_unit_test_setup_teardown(an_item_is_checked_once_it_was_used, setup, teardown),
         cmocka_unit_test_setup_teardown(a_damaged_item_answers_no_more, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_no_index_is_told_at_opening, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_item_that_cannot_be_opened_for_damage_is_a_miss, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_was_no_index_when_it_was_built_in_is_told_at_opening,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(beside_a_folder_the_imported_one_counts, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/workers/watched.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LOOK_MS 100
+
+struct sight {
+    char state;
+    long threads;
+    unsigned long long born;
+};
+
+static bool look(pid_t pid, struct sight *ret_sight)
+{
+    char path[32], text[1024] = "";
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t got = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    const char *name_end = got > 0 ? strrchr(text, ')') : NULL;
+    return name_end && sscanf(name_end + 1,
+                              " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+                              "%*d %ld %*d %llu",
+                              &ret_sight->state, &ret_sight->threads, &ret_sight->born) == 3;
+}
+
+bool watched_begin(struct watched *ret_watched, pid_t pid)
+{
+    struct sight sight = { .born = 0 };
+    errno = ESRCH;
+    if (pid <= 0)
+        return false;
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0 && errno == ESRCH)
+        return false;
+    if (fd < 0 && !look(pid, &sight))
+        sight.born = 0;
+    *ret_watched = (struct watched){ .pid = pid, .fd = fd, .born = sight.born };
+    return true;
+}
+
+int watched_pause_ms(const struct watched *w) { return w->fd >= 0 ? -1 : LOOK_MS; }
+
+/* A first thread that has ended before others looks like one that waits to be reaped. */
+static bool is_gone(const struct watched *w)
+{
+    siginfo_t child = { .si_pid = 0 };
+    struct sight sight;
+    if (waitid(P_PID, (id_t)w->pid, &child, WEXITED | WNOHANG | WNOWAIT) == 0)
+        return child.si_pid != 0;
+    if (!look(w->pid, &sight))
+        return kill(w->pid, 0) != 0 && errno == ESRCH;
+    bool is_another = w->born && sight.born != w->born;
+    return is_another || (strchr("ZXx", sight.state) && sight.threads <= 1);
+}
+
+bool watched_has_ended(const struct watched *w, short revents)
+{
+    return w->fd >= 0 ? revents != 0 : is_gone(w);
+}
+
+void watched_end(struct watched *w)
+{
+    if (w->fd >= 0)
+        close(w->fd);
+    w->fd = -1;
+}

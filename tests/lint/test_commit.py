@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""cmake/commit.cmake: what a source tree knows of its commit."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HASH = "0123456789abcdef0123456789abcdef01234567"
+
+
+@unittest.skipUnless(shutil.which("cmake") and shutil.which("git"), "needs cmake and git")
+class Commit(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree = pathlib.Path(folder.name) / "tree"
+        (self.tree / "cmake").mkdir(parents=True)
+        for name in (".gitattributes", "cmake/commit.cmake"):
+            shutil.copy(ROOT / name, self.tree / name)
+        (self.tree / "cmake/commit.txt").write_text("$Format:%H$\n")  # as it is in the repository
+        (self.tree / "print.cmake").write_text(
+            "include(${CMAKE_CURRENT_LIST_DIR}/cmake/commit.cmake)\nmessage(NOTICE \"${kiln_commit}\")\n")
+
+    def git(self, *arguments, folder=None):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+        return subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
+            cwd=folder or self.tree, env={**environment, "GIT_CONFIG_GLOBAL": "/dev/null"},
+            check=True, capture_output=True).stdout
+
+    def commit(self, folder=None):
+        self.git("init", "-q", folder=folder)
+        self.git("add", "-A", folder=folder)
+        self.git("commit", "-q", "-m", "all", folder=folder)
+        return self.git("rev-parse", "HEAD", folder=folder).decode()[:12]
+
+    def found(self, *options, status=0):
+        ended = subprocess.run(["cmake", *options, "-P", self.tree / "print.cmake"],
+                               capture_output=True, text=True)
+        self.assertEqual(ended.returncode, status, ended.stderr)
+        return ended.stderr.strip()
+
+    def test_a_work_tree_says_its_commit_and_whether_it_differs(self):
+        commit = self.commit()
+        self.assertEqual(self.found(), commit)
+        self.git("tag", "v1")
+        self.assertEqual(self.found(), commit)
+        shutil.copy(self.tree / "print.cmake", self.tree / "cmake/commit.txt")
+        self.assertEqual(self.found(), f"{commit}-dirty")
+
+    def test_gits_archive_says_the_same(self):
+        commit = self.commit()
+        archive = self.git("archive", "HEAD")
+        shutil.rmtree(self.tree)
+        self.tree.mkdir()
+        subprocess.run(["tar", "-x", "-C", self.tree], input=archive, check=True)
+        self.assertEqual(self.found(), commit)
+
+    def test_what_was_written_into_the_tree_is_taken_over(self):
+        (self.tree / "cmake/commit.txt").write_text(f"{HASH[:12]}-dirty\n")
+        self.assertEqual(self.found(), f"{HASH[:12]}-dirty")
+
+    def test_without_either_it_is_unknown(self):
+        self.assertEqual(self.found(), "unknown")
+        (self.tree / "cmake/commit.txt").unlink()
+        self.assertEqual(self.found(), "unknown")
+        (self.tree / ".git").mkdir()  # and no repository
+        self.assertEqual(self.found(), "unknown")
+
+    def test_the_commit_of_a_folder_around_it_is_another(self):
+        self.commit(folder=self.tree.parent)
+        self.assertEqual(self.found(), "unknown")
+
+    def test_what_is_given_counts(self):
+        self.commit()
+        self.assertEqual(self.found(f"-DKILN_COMMIT={HASH}"), HASH)
+        self.assertIn("KILN_COMMIT", self.found('-DKILN_COMMIT=a"b', status=1))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""scripts/test-valgrind ends all that a test started, whatever became of the test."""
+import importlib.machinery
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# Starts a process that is not in its group, says its number, then does |rest|.
+LEAVES_ONE = "setsid sleep 600 & echo $! ; {rest}"
+
+
+def script():
+    loader = importlib.machinery.SourceFileLoader("test_valgrind", str(ROOT / "scripts/test-valgrind"))
+    spec = importlib.util.spec_from_loader("test_valgrind", loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def run_in_child(shell, seconds):
+    """What run_program says of |shell|, in a process of its own: (printed, status, left behind)."""
+    program = (f"import sys; sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\n"
+               "import test_valgrind_runner, subprocess\n"
+               "module = test_valgrind_runner.script()\n"
+               "module.GRACE = 0\n"
+               "module.adopt_orphans()\n"
+               f"status, left = module.run_program(['sh', '-c', {shell!r}], sys.stdout, {seconds})\n"
+               "print(repr(status), left)")
+    ran = subprocess.run([sys.executable, "-B", "-c", program], check=True, stdout=subprocess.PIPE,
+                         text=True, timeout=60).stdout.splitlines()
+    return int(ran[0]), ran[1]
+
+
+def runs(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+class Leftovers(unittest.TestCase):
+    def test_one_left_by_a_test_whose_time_was_up_is_ended(self):
+        pid, said = run_in_child(LEAVES_ONE.format(rest="sleep 600"), 1)
+        self.assertFalse(runs(pid))
+        self.assertIn("its time was up", said)
+        self.assertIn(f"sleep ({pid})", said)
+
+    def test_one_left_by_a_test_that_passed_is_ended_and_named(self):
+        pid, said = run_in_child(LEAVES_ONE.format(rest="exit 0"), 60)
+        self.assertFalse(runs(pid))
+        self.assertIn("0 [", said)
+        self.assertIn(f"({pid})", said)
+
+    def test_a_pattern_takes_no_test_that_is_left_out(self):
+        module = script()
+        there = {"limits": None, "work": None, "unit.daemon.orphans": None, "unit.daemon.tally": None}
+        self.assertEqual(module.choose(there, []), ["limits"])
+        self.assertEqual(module.choose(there, ["unit.*"]), ["unit.daemon.tally"])
+        self.assertEqual(module.choose(there, ["work"]), ["work"])
+        with self.assertRaises(SystemExit):
+            module.choose(there, ["unit.engine.*"])
+
+
+if __name__ == "__main__":
+    unittest.main()

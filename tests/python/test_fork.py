@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""Workers of multiprocessing's start method 'fork', as a DataLoader's: with kilnd, and without.
+
+Each case is an interpreter of its own, as a job is: what forks has no threads of the tests'.
+"""
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import BUILD
+
+WORKERS = 3
+TASKS = 12
+
+# Below, |parent| was opened before the fork.  A task asks with its process's own client, opened at
+# the first task, and says who served it.
+COMMON = f"""
+import multiprocessing, os, sys
+import kiln
+
+ID = "gfx90a68"
+PROBLEMS = [kiln.Problem(n=1, c=4, k=4 + i, input=(8, 8), filter=1) for i in range({TASKS})]
+own = None
+
+def task(i):
+    global own
+    if own is None:
+        try:
+            parent.ping()
+        except kiln.InvalidError:
+            own = kiln.Client()
+    recording = kiln.Recording(ID, [kiln.Measurement("ConvDirectNaive", median_ms=1.0 + i,
+                               samples=3, algorithm="miopenConvolutionFwdAlgoDirect")])
+    own.find_put(PROBLEMS[i], recording)
+    status = own.status()
+    return os.getpid(), status.rung.name, status.daemon_pid
+
+def workers():
+    with multiprocessing.get_context("fork").Pool({WORKERS}) as pool:
+        told = pool.map(task, range({TASKS}), chunksize=1)
+    assert os.getpid() not in [pid for pid, _, _ in told]
+    return {{(rung, pid) for _, rung, pid in told}}
+
+def check_all_is_there(client):
+    for i, problem in enumerate(PROBLEMS):
+        entries = client.find_get(problem, ID).entries
+        assert [(e.solver, e.time_ms) for e in entries] == [("ConvDirectNaive", 1.0 + i)], entries
+
+parent = kiln.Client()
+"""
+
+USED = COMMON + """
+parent.ping()
+served = workers()
+assert parent.status().reconnects == 0
+check_all_is_there(parent)
+print(served)
+"""
+
+# While the workers are forked and work, threads of the parent are within calls of its client.
+BUSY = COMMON + """
+import threading
+
+parent.ping()
+served = workers()
+ended, asked = threading.Event(), []
+
+def ask():
+    while not ended.is_set():
+        parent.ping()
+        parent.find_get(PROBLEMS[0], ID)
+        asked.append(1)
+
+threads = [threading.Thread(target=ask) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for _ in range(3):
+    served |= workers()
+before = len(asked)
+ended.set()
+for thread in threads:
+    thread.join()
+assert before > 0 and parent.status().reconnects == 0
+check_all_is_there(parent)
+print(served)
+"""
+
+# The parent has asked nothing: there is no engine in it, and the workers find one among themselves.
+UNUSED = COMMON + """
+served = workers()
+check_all_is_there(parent)
+print({rung for rung, _ in served})
+"""
+
+
+def run(code, tmp_path, socket, fallback):
+    """What |code| prints, with folders of its own."""
+    environment = dict(os.environ, KILN_LIBRARY_PATH=str(BUILD / "lib"), KILN_SOCKET=str(socket),
+                       KILN_FALLBACK=fallback, KILN_FALLBACK_NOTICE="off",
+                       KILN_FALLBACK_PATIENCE="600000", HOME=str(tmp_path),
+                       XDG_CACHE_HOME=str(tmp_path / "cache"), XDG_STATE_HOME=str(tmp_path / "state"),
+                       XDG_CONFIG_HOME=str(tmp_path / "config"), XDG_RUNTIME_DIR=str(tmp_path))
+    process = subprocess.Popen([sys.executable, "-B", "-c", code], env=environment, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    said, complaints = process.communicate()
+    assert (process.returncode, complaints) == (0, "")
+    return process.pid, said.strip()
+
+
+@pytest.mark.parametrize("code", [USED, BUSY, UNUSED], ids=["used", "busy", "unused"])
+def test_with_kilnd_each_worker_asks_it(daemon, tmp_path, code):
+    _, said = run(code, tmp_path, daemon.socket, "off")
+    assert said == str({"DAEMON"} if code is UNUSED else {("DAEMON", daemon.process.pid)})
+
+
+@pytest.mark.parametrize("code", [USED, BUSY], ids=["used", "busy"])
+def test_without_kilnd_the_parent_serves_its_workers(tmp_path, code):
+    pid, said = run(code, tmp_path, tmp_path / "none.sock", "embedded")
+    assert said == str({("EMBEDDED", pid)})
+
+
+def test_without_kilnd_workers_serve_themselves_and_keep_it_for_the_parent(tmp_path):
+    _, said = run(UNUSED, tmp_path, tmp_path / "none.sock", "embedded")
+    assert said == str({"EMBEDDED"})

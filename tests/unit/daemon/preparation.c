@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* What is remembered of the sources that came, and for how long. */
+#include "daemon/workers/preparation.h"
+
+#include "tests/support/test.h"
+
+#define WINDOW 100
+
+static struct preparation_need need_of(unsigned under_way, uint64_t now)
+{
+    struct preparation_need need = { .window_ns = WINDOW };
+    const struct compile_job job = { .toolchain = bytes_of_text("hiprtc"),
+                                     .target = bytes_of_text("gfx942") };
+    preparation_note(&need, &job, under_way, now);
+    return need;
+}
+
+static void note(struct preparation_need *need, unsigned under_way, uint64_t now)
+{
+    const struct compile_job job = { .toolchain = bytes_of_text("clang"),
+                                     .target = bytes_of_text("gfx90a") };
+    preparation_note(need, &job, under_way, now);
+}
+
+static void nothing_is_wanted_before_a_source_came(void **state)
+{
+    (void)state;
+    struct preparation_need need = { .window_ns = WINDOW };
+    assert_int_equal(preparation_wanted(&need, 5000), 0);
+}
+
+static void as_many_are_wanted_as_came_at_once_in_this_window_or_the_last(void **state)
+{
+    (void)state;
+    struct preparation_need need = need_of(7, 1000);
+    assert_int_equal(preparation_wanted(&need, 1000), 7);
+    note(&need, 3, 1000 + WINDOW - 1);
+    assert_int_equal(preparation_wanted(&need, 1000 + WINDOW - 1), 7);
+    note(&need, 3, 1000 + WINDOW);
+    assert_int_equal(preparation_wanted(&need, 1000 + 2 * WINDOW - 1), 7);
+    assert_int_equal(preparation_wanted(&need, 1000 + 2 * WINDOW), 3);
+}
+
+static void one_stays_wanted_however_long_nothing_came(void **state)
+{
+    (void)state;
+    struct preparation_need need = need_of(7, 1000);
+    assert_int_equal(preparation_wanted(&need, 1000 + 2 * WINDOW), 1);
+    assert_int_equal(preparation_wanted(&need, 1000 + 900 * WINDOW), 1);
+    note(&need, 2, 1000 + 900 * WINDOW);
+    assert_int_equal(preparation_wanted(&need, 1000 + 900 * WINDOW), 2);
+}
+
+static void what_is_made_is_what_the_last_source_needs(void **state)
+{
+    (void)state;
+    struct preparation_need need = need_of(1, 1000);
+    struct preparation p;
+    note(&need, 1, 1000);
+    preparation_make(&need, &p);
+    assert_int_equal(p.task.job.kind, COMPILE_PROBE);
+    assert_int_equal(p.task.job.origin, COMPILE_OF_KILN);
+    assert_true(bytes_equal_text(p.task.job.toolchain, "clang"));
+    assert_true(bytes_equal_text(p.task.job.target, "gfx90a"));
+}
+
+static void what_failed_is_wanted_no_more_and_what_came_since_is(void **state)
+{
+    (void)state;
+    struct preparation_need need = need_of(1, 1000);
+    struct preparation failed;
+    preparation_make(&need, &failed);
+    note(&need, 1, 1000);
+    preparation_failed(&need, &failed); /* of the source before */
+    assert_int_equal(preparation_wanted(&need, 1000), 1);
+    preparation_make(&need, &failed);
+    preparation_failed(&need, &failed);
+    assert_int_equal(preparation_wanted(&need, 1000), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_wanted_before_a_source_came),
+        cmocka_unit_test(as_many_are_wanted_as_came_at_once_in_this_window_or_the_last),
+        cmocka_unit_test(one_stays_wanted_however_long_nothing_came),
+        cmocka_unit_test(what_is_made_is_what_the_last_source_needs),
+        cmocka_unit_test(what_failed_is_wanted_no_more_and_what_came_since_is),
+    };
+    return cmocka_run_group_tests_name("preparation", tests, NULL, NULL);
+}

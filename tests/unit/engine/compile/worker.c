@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* What a compiler process answers when its compiler cannot be told, with a back end that is made
+ * up. */
+#include "engine/compile/compiler.h"
+#include "engine/compile/worker_wire.h"
+#include "tests/support/test.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- the back end ---- */
+
+static struct {
+    enum compile_end end;  /* of every job */
+    bool can_be_described; /* as version 7 */
+} made;
+
+static enum kiln_code open_made(struct compiler **ret_compiler, struct kiln_err *err)
+{
+    static struct compiler compiler;
+    (void)err;
+    compiler.ops = compilers[0];
+    *ret_compiler = &compiler;
+    return KILN_OK;
+}
+
+static enum kiln_code describe_made(struct compiler *compiler, struct toolchain *ret_toolchain,
+                                    struct kiln_err *err)
+{
+    (void)compiler;
+    ret_toolchain->identity.bytes[0] = 7;
+    return made.can_be_described ? KILN_OK
+                                 : kiln_fail(err, KILN_UNAVAILABLE, "its files are half there");
+}
+
+static enum compile_end compile_made(struct compiler *compiler, const struct compile_job *job,
+                                     const struct target *target, struct buffer *ret_object,
+                                     struct kiln_err *err)
+{
+    (void)compiler;
+    (void)job;
+    (void)target;
+    (void)ret_object;
+    kiln_fail(err, KILN_COMPILE_FAILED, "the source is wrong");
+    return made.end;
+}
+
+static void close_made(struct compiler *compiler) { (void)compiler; }
+
+static const struct compiler_ops ops = { .name = "made",
+                                         .family = TARGET_AMDGPU,
+                                         .open = open_made,
+                                         .describe = describe_made,
+                                         .compile = compile_made,
+                                         .close = close_made };
+
+const struct compiler_ops *const compilers[COMPILERS] = { &ops, &ops, &ops, &ops };
+
+const struct compiler_ops *compiler_find(struct bytes name)
+{
+    return bytes_equal_text(name, "made") ? &ops : NULL;
+}
+
+struct compile_job compiler_probe_job(enum target_family family)
+{
+    (void)family;
+    return (struct compile_job){ .kind = COMPILE_PROBE };
+}
+
+void compiler_log(const char *text, size_t size)
+{
+    (void)text;
+    (void)size;
+}
+
+/* ---- a process of one job ---- */
+
+static void serve(int socket_fd)
+{
+    static const struct sandbox_report sandbox = { .has = LAYERS_ALL, .landlock = 7 };
+    const struct compiler_worker_options options = { .socket_fd = socket_fd,
+                                                     .max_jobs = 1,
+                                                     .sandbox = &sandbox };
+    if (chdir("/") == 0) /* there is no folder of PoCL's to empty */
+        _exit(compiler_worker_serve(&options));
+    _exit(99);
+}
+
+static struct worker_result receive(int socket_fd)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct pollfd wait = { .fd = socket_fd, .events = POLLIN };
+    struct worker_result result = { 0 };
+    enum worker_message message;
+    assert_int_equal(poll(&wait, 1, -1), 1);
+    must(worker_receive(socket_fd, &message, &result, &err), err);
+    return result;
+}
+
+/* With a compiler of which kilnd knows version |id|; 0: any will do. */
+static struct compile_outcome run(uint8_t id)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct worker_files files;
+    struct compile_outcome outcome;
+    int ends[2], status = 0;
+    struct compile_job job = { .kind = COMPILE_KERNEL,
+                               .toolchain = bytes_of_text("made"),
+                               .target = bytes_of_text("gfx942"),
+                               .program = bytes_of_text("k.hip"),
+                               .source = bytes_of_text("source"),
+                               .toolchain_id.bytes[0] = id };
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[0]); /* it ends where the test does */
+        serve(ends[1]);
+    }
+    close(ends[1]);
+    receive(ends[0]); /* that it is ready */
+    must(worker_send_job(ends[0], &job, &files, &err), err);
+    struct worker_result result = receive(ends[0]);
+    worker_collect(&files, COMPILE_CRASHED, "", &result, &outcome);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    close(ends[0]);
+    return outcome;
+}
+
+static void expect(uint8_t id, enum compile_end end, const char *text)
+{
+    struct compile_outcome outcome = run(id);
+    assert_int_equal(outcome.end, end);
+    assert_says(outcome.err.text, text);
+    compile_outcome_done(&outcome);
+}
+
+/* ---- tests ---- */
+
+static void a_failure_of_the_known_compiler_is_the_sources(void **state)
+{
+    static const enum compile_end ends[] = { COMPILE_REFUSED, COMPILE_CRASHED };
+    (void)state;
+    made.can_be_described = true;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        made.end = ends[i];
+        expect(7, ends[i], "the source is wrong");
+    }
+}
+
+/* It is not remembered for the kernel, which another compiler may well make. */
+static void a_failure_of_a_compiler_that_cannot_be_told_is_the_compilers(void **state)
+{
+    static const enum compile_end ends[] = { COMPILE_REFUSED, COMPILE_CRASHED };
+    (void)state;
+    made.can_be_described = false;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        made.end = ends[i];
+        expect(7, COMPILE_UNAVAILABLE, "its files are half there");
+    }
+}
+
+static void where_any_compiler_will_do_none_is_told(void **state)
+{
+    (void)state;
+    made.can_be_described = false;
+    made.end = COMPILE_REFUSED;
+    expect(0, COMPILE_REFUSED, "the source is wrong");
+}
+
+static void who_is_short_of_memory_is_not_asked_who_it_is(void **state)
+{
+    (void)state;
+    made.can_be_described = false;
+    made.end = COMPILE_MEMORY;
+    expect(7, COMPILE_MEMORY, "the source is wrong");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_failure_of_the_known_compiler_is_the_sources),
+        cmocka_unit_test(a_failure_of_a_compiler_that_cannot_be_told_is_the_compilers),
+        cmocka_unit_test(where_any_compiler_will_do_none_is_told),
+        cmocka_unit_test(who_is_short_of_memory_is_not_asked_who_it_is),
+    };
+    return cmocka_run_group_tests_name("worker", tests, NULL, NULL);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* A process that forks while another thread of it loads a library: the child has all of it. */
+#include "libclient/load_lock.h"
+
+#include "libclient/device/dynamic_library.h"
+#include "libclient/fallback.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHILD_MOST_S 60 /* one that hangs ends then */
+
+struct table {
+    int (*is_loaded)(void);
+};
+
+static const char *const names[] = { SLOW_LIBRARY, NULL };
+static const struct dynamic_symbol symbols[] = { { "slow_library_is_loaded",
+                                                   offsetof(struct table, is_loaded), true } };
+
+static struct fixture {
+    int says[2], hears[2]; /* of the library's constructor */
+    pid_t forks;           /* the thread that forks, or has forked */
+    atomic_bool has_forked;
+    struct table table;
+    struct dynamic_library library;
+} fixture;
+
+static uint64_t ahead_ns; /* of the clock, once it was looked at */
+static atomic_uint looks;
+
+uint64_t __real_clock_monotonic_ns(void);
+uint64_t __wrap_clock_monotonic_ns(void);
+uint64_t __wrap_clock_monotonic_ns(void)
+{
+    return __real_clock_monotonic_ns() + (atomic_fetch_add(&looks, 1) > 0 ? ahead_ns : 0);
+}
+
+static void tell_library(const char *variable, int fd)
+{
+    char number[16];
+    snprintf(number, sizeof(number), "%d", fd);
+    setenv(variable, number, 1);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = &fixture;
+    memset(f, 0, sizeof(*f));
+    ahead_ns = 0;
+    assert_int_equal(pipe2(f->says, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(f->hears, O_CLOEXEC), 0);
+    tell_library("SLOW_LIBRARY_SAYS", f->says[1]);
+    tell_library("SLOW_LIBRARY_HEARS", f->hears[0]);
+    setenv("KILN_EMBEDDED_LIBRARY", SLOW_LIBRARY, 1);
+    f->library = (struct dynamic_library){ .kind = "slow",
+                                           .what = "the slow library",
+                                           .file_variable = "KILN_SLOW_LIBRARY",
+                                           .path_variable = "KILN_SLOW_LIBRARY_PATH",
+                                           .names = names,
+                                           .symbols = symbols,
+                                           .symbol_count = 1,
+                                           .table = &f->table };
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 2; i++) {
+        close(f->says[i]);
+        close(f->hears[i]);
+    }
+    return 0;
+}
+
+/* ---- the ways to load it: 0 where all of it was there ---- */
+
+static int as_the_engine(void)
+{
+    const struct embedded_entry *entry;
+    struct embedded_options options;
+    struct kiln_err err = KILN_ERR_INIT;
+    int fd;
+    if (fallback_entry(&entry, &options, &err))
+        return err.code;
+    enum kiln_code rc = entry->connect(&options, &fd, &err);
+    return rc == KILN_UNSUPPORTED ? 0 : (int)rc;
+}
+
+static int as_a_runtime(void)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    enum kiln_code rc = dynamic_library_use(&fixture.library, &err);
+    if (rc)
+        return (int)rc;
+    return fixture.table.is_loaded() ? 0 : KILN_CORRUPT;
+}
+
+static int (*load)(void);
+
+static void *load_in_a_thread(void *unused)
+{
+    (void)unused;
+    return (void *)(intptr_t)load();
+}
+
+/* ---- who forks meanwhile ---- */
+
+static char state_of(pid_t thread)
+{
+    char path[64], text[256] = "";
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_true(read(fd, text, sizeof(text) - 1) > 0);
+    close(fd);
+    const char *end = strrchr(text, ')');
+    return end ? end[2] : '\0';
+}
+
+/* Lets the library go on once who forks has forked, or sleeps: it waits, and not in vain. */
+static void *release(void *context)
+{
+    struct fixture *f = context;
+    while (!atomic_load(&f->has_forked) && (ahead_ns || state_of(f->forks) != 'S'))
+        sched_yield();
+    assert_int_equal(write(f->hears[1], "ll", 2), 2); /* a child may load it anew */
+    return NULL;
+}
+
+static int fork_meanwhile(struct fixture *f)
+{
+    int status = 0;
+    pthread_t releaser;
+    f->forks = (pid_t)syscall(SYS_gettid);
+    atomic_store(&looks, 0);
+    assert_int_equal(pthread_create(&releaser, NULL, release, f), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_MOST_S);
+        syscall(SYS_exit_group, load()); /* a sanitizer would miss the other threads */
+    }
+    atomic_store(&f->has_forked, true);
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    pthread_join(releaser, NULL);
+    return status;
+}
+
+/* The wait status of a child that was forked while |how| was at work; |ret_own|: what came of it
+ * in this process. */
+static int load_and_fork(struct fixture *f, int (*how)(void), intptr_t *ret_own)
+{
+    pthread_t loader;
+    void *own;
+    char word;
+    load = how;
+    load_lock_watch();
+    assert_int_equal(pthread_create(&loader, NULL, load_in_a_thread, NULL), 0);
+    assert_int_equal(read(f->says[0], &word, 1), 1);
+    int status = fork_meanwhile(f);
+    pthread_join(loader, &own);
+    *ret_own = (intptr_t)own;
+    return status;
+}
+
+/* A process of its own, so that nothing is loaded yet. */
+static void expect_of_a_fork(int (*how)(void), int expected)
+{
+    int status;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        intptr_t own;
+        status = load_and_fork(&fixture, how, &own);
+        if (own)
+            _exit(100 + (int)own);
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 200 + WTERMSIG(status));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), expected);
+}
+
+static void a_child_forked_while_the_engine_is_loaded_has_all_of_it(void **state)
+{
+    (void)state;
+    expect_of_a_fork(as_the_engine, 0);
+}
+
+static void a_child_forked_while_a_runtime_is_loaded_has_all_of_it(void **state)
+{
+    (void)state;
+    expect_of_a_fork(as_a_runtime, 0);
+}
+
+/* Whoever has the lock may be waiting for who forks. */
+static void an_engine_whose_load_does_not_end_keeps_no_process_from_forking(void **state)
+{
+    (void)state;
+    ahead_ns = 3600000000000ull;
+    expect_of_a_fork(as_the_engine, KILN_UNAVAILABLE);
+}
+
+static void nor_does_such_a_runtime(void **state)
+{
+    (void)state;
+    ahead_ns = 3600000000000ull;
+    expect_of_a_fork(as_a_runtime, KILN_UNAVAILABLE);
+}
+
+static void who_forks_while_it_loads_waits_for_nobody(void **state)
+{
+    (void)state;
+    struct kiln_err err = KILN_ERR_INIT;
+    load_lock();
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(CHILD_MOST_S);
+        load_unlock();
+        load_lock();
+        enum kiln_code rc = load_check(&err);
+        load_unlock();
+        _exit((int)rc);
+    }
+    load_unlock();
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    load_lock();
+    must(load_check(&err), err);
+    load_unlock();
+}
+
+#define LOAD_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LOAD_TEST(a_child_forked_while_the_engine_is_loaded_has_all_of_it),
+        LOAD_TEST(a_child_forked_while_a_runtime_is_loaded_has_all_of_it),
+        LOAD_TEST(an_engine_whose_load_does_not_end_keeps_no_process_from_forking),
+        LOAD_TEST(nor_does_such_a_runtime),
+        LOAD_TEST(who_forks_while_it_loads_waits_for_nobody),
+    };
+    return cmocka_run_group_tests_name("load_lock", tests, NULL, NULL);
+}

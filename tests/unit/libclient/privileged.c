@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the environment may not do to a program with more rights than whoever started it: a copy of
+ * this very program that belongs to another user and is setuid.  Each test also runs the copy
+ * without that bit, where the same variables count.
+ */
+#include "common/fs.h"
+#include "libclient/conv/journal.h"
+#include "libclient/include/kiln/client.h"
+#include "libclient/include/kiln/device.h"
+#include "libclient/include/kiln/error.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define OWNER 54321u   /* of the copy */
+#define STARTER 12345u /* who runs it, and whose the variables are */
+#define SAID_MOST 4096
+
+/* ---- in the copy ---- */
+
+static void ping(const struct kiln_client_options *options)
+{
+    struct kiln_error err = { .code = 0 };
+    struct kiln_client *client = NULL;
+    if (kiln_client_open(options, &client, &err) == KILN_OK)
+        kiln_client_ping(client, 0, NULL, &err);
+    printf("%s\n", err.text);
+    kiln_client_close(client);
+}
+
+static void ask_a_kilnd(void)
+{
+    ping(&(struct kiln_client_options){ .size = sizeof(struct kiln_client_options),
+                                        .fallback = "off" });
+}
+
+static void load_libraries(void)
+{
+    struct kiln_error err = { .code = 0 };
+    struct kiln_device *device = NULL;
+    ping(&(struct kiln_client_options){ .size = sizeof(struct kiln_client_options),
+                                        .fallback = "embedded",
+                                        .socket_path = "/nonexistent/kilnd.sock" });
+    kiln_device_open("cuda:0", &device, &err);
+    printf("%s\n", err.text);
+    kiln_device_close(device);
+}
+
+static void keep_a_journal(void)
+{
+    static const struct journal_subject subject = { "1", "gfx90a68", "d", "t", "s", "p" };
+    struct kiln_err err = KILN_ERR_INIT;
+    struct journal *journal = NULL;
+    if (journal_open(NULL, &subject, &journal, &err))
+        printf("%s\n", err.text);
+    journal_close(journal);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} works[] = {
+    { "ask", ask_a_kilnd },
+    { "load", load_libraries },
+    { "journal", keep_a_journal },
+};
+
+/* Its exit status: whether it has more rights. */
+static int be_the_copy(const char *name)
+{
+    for (size_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
+        if (strcmp(works[i].name, name) == 0)
+            works[i].run();
+    }
+    return getauxval(AT_SECURE) ? 1 : 0;
+}
+
+/* ---- around it ---- */
+
+struct fixture {
+    char folder[32]; /* where STARTER's variables lead */
+    char copy[64];
+    char said[SAID_MOST];
+};
+
+static void copy_this_program(const char *path)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer program;
+    buffer_init(&program, 256u << 20);
+    must(fs_read_file("/proc/self/exe", 256u << 20, &program, &err), err);
+    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+    assert_true(fd >= 0);
+    must(fs_write_all(fd, buffer_view(&program), &err), err);
+}
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .folder = "" };
+    strcpy(f.folder, "/tmp/kiln-test-XXXXXX");
+    assert_true(mkdtemp(f.folder) && chmod(f.folder, 0777) == 0);
+    snprintf(f.copy, sizeof(f.copy), "%s/copy", f.folder);
+    copy_this_program(f.copy);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    fs_remove_tree(AT_FDCWD, f->folder);
+    return 0;
+}
+
+_Noreturn static void start(const struct fixture *f, const char *work, int fd)
+{
+    static const struct {
+        const char *variable, *below;
+    } set[] = {
+        { "KILN_SOCKET", "sock" },        { "KILN_EMBEDDED_LIBRARY", "led.so" },
+        { "KILN_CUDA_LIBRARY", "cu.so" }, { "XDG_STATE_HOME", "state" },
+        { "XDG_RUNTIME_DIR", "run" },     { "HOME", "home" },
+    };
+    char value[64];
+    for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++) {
+        snprintf(value, sizeof(value), "%s/%s", f->folder, set[i].below);
+        setenv(set[i].variable, value, 1);
+    }
+    dup2(fd, STDOUT_FILENO);
+    if (setresgid(STARTER, STARTER, STARTER) == 0 && setresuid(STARTER, STARTER, STARTER) == 0)
+        execl(f->copy, "copy", work, (char *)NULL);
+    _exit(126);
+}
+
+/* What the copy says; false: it has no more rights. */
+static bool run_copy(struct fixture *f, const char *work)
+{
+    int ends[2], status = 0;
+    size_t used = 0;
+    ssize_t got;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        start(f, work, ends[1]);
+    close(ends[1]);
+    while ((got = read(ends[0], f->said + used, SAID_MOST - 1 - used)) > 0)
+        used += (size_t)got;
+    f->said[used] = '\0';
+    close(ends[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) > 1)
+        fail_msg("the copy ended with wait status %d: '%s'", status, f->said);
+    return WEXITSTATUS(status) == 1;
+}
+
+static void run_without_more_rights(struct fixture *f, const char *work)
+{
+    if (geteuid() != 0) {
+        print_message("skipped: only root can start a program as another user\n");
+        tear_down((void **)&f);
+        skip();
+    }
+    assert_false(run_copy(f, work));
+}
+
+static void run_setuid(struct fixture *f, const char *work)
+{
+    assert_int_equal(chown(f->copy, OWNER, OWNER), 0);
+    assert_int_equal(chmod(f->copy, 04755), 0);
+    if (run_copy(f, work))
+        return;
+    print_message("skipped: setuid has no effect in '%s' (nosuid, or no_new_privs)\n", f->folder);
+    tear_down((void **)&f);
+    skip();
+}
+
+static bool is_there(const struct fixture *f, const char *below)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "%s/%s", f->folder, below);
+    return access(path, F_OK) == 0;
+}
+
+static void a_setuid_program_is_led_to_no_other_kilnd(void **state)
+{
+    struct fixture *f = *state;
+    run_without_more_rights(f, "ask");
+    assert_says(f->said, f->folder);
+
+    run_setuid(f, "ask");
+
+    assert_null(strstr(f->said, f->folder));
+}
+
+static void a_setuid_program_is_led_to_no_library(void **state)
+{
+    struct fixture *f = *state;
+    run_without_more_rights(f, "load");
+    assert_says(f->said, "led.so");
+    assert_says(f->said, "cu.so");
+
+    run_setuid(f, "load");
+
+    assert_null(strstr(f->said, f->folder));
+}
+
+static void a_setuid_program_writes_no_journal_where_it_is_told_to(void **state)
+{
+    struct fixture *f = *state;
+    char state_folder[64];
+    run_without_more_rights(f, "journal");
+    assert_true(is_there(f, "state/kiln/tune"));
+    snprintf(state_folder, sizeof(state_folder), "%s/state", f->folder);
+    fs_remove_tree(AT_FDCWD, state_folder);
+
+    run_setuid(f, "journal");
+
+    assert_false(is_there(f, "state"));
+    assert_false(is_there(f, "home"));
+}
+
+#define PRIVILEGED_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return be_the_copy(argv[1]);
+    const struct CMUnitTest tests[] = {
+        PRIVILEGED_TEST(a_setuid_program_is_led_to_no_other_kilnd),
+        PRIVILEGED_TEST(a_setuid_program_is_led_to_no_library),
+        PRIVILEGED_TEST(a_setuid_program_writes_no_journal_where_it_is_told_to),
+    };
+    return cmocka_run_group_tests_name("privileged", tests, NULL, NULL);
+}
