@@ -373,6 +373,7 @@ KILN_INLINE void add_strip(KILN_GLOBAL const kiln_value *x, KILN_GLOBAL const ki
         int is_in = fd < KILN_FILTER_D && d >= 0 && d < KILN_IN_D && h >= 0 && h < KILN_IN_H;
         kiln_u32 row = n * X_N + s.channel / MULTIPLIER * X_C + (kiln_u32)(d * X_D + h * X_H);
         float met[MEETS][KILN_VECTOR] = { { 0 } };
+        kiln_as_one(row);
         KILN_UNROLL
         for (int i = 0; i < MEETS; i++) {
             int column = left + MET_AT(i);

@@ -19,6 +19,13 @@
 #define GROUP_C (KILN_C / KILN_GROUPS)
 #define GROUP_K (KILN_K / KILN_GROUPS)
 
+/* LLVM for AMD brings the reads of all channels to the begin, and runs out of registers. */
+#if defined(KILN_HIP)
+#define UNROLL_CHANNELS _Pragma("unroll 4")
+#else
+#define UNROLL_CHANNELS
+#endif
+
 /* Elements from one to the next along each axis. */
 #define X_W (KILN_X_LAST ? KILN_C : 1)
 #define X_H (X_W * KILN_IN_W)
@@ -90,20 +97,24 @@ void conv_direct_naive_forward(KILN_GLOBAL const kiln_value *KILN_RESTRICT x,
     if (at.outer >= n)
         return;
 
+    KILN_ROLLED
     for (int fd = 0; fd < KILN_FILTER_D; fd++) {
         int d = INPUT_AT(at.d, fd, D);
         if (!IS_INPUT(d, D))
             continue;
+        KILN_ROLLED
         for (int fh = 0; fh < KILN_FILTER_H; fh++) {
             int h = INPUT_AT(at.h, fh, H);
             if (!IS_INPUT(h, H))
                 continue;
+            KILN_ROLLED
             for (int fw = 0; fw < KILN_FILTER_W; fw++) {
                 int v = INPUT_AT(at.w, fw, W);
                 if (!IS_INPUT(v, W))
                     continue;
                 kiln_u32 from = x_group + (kiln_u32)(d * X_D + h * X_H + v * X_W);
                 kiln_u32 with = at.channel * W_K + fd * W_D + fh * W_H + fw * W_W;
+                UNROLL_CHANNELS
                 for (int c = 0; c < GROUP_C; c++) {
                     float value = kiln_load(x, from + c * X_C);
                     for (int b = 0; b < KILN_BLOCK; b++)
@@ -132,14 +143,17 @@ void conv_direct_naive_backward_data(KILN_GLOBAL kiln_value *KILN_RESTRICT x,
     if (at.outer >= n)
         return;
 
+    KILN_ROLLED
     for (int fd = 0; fd < KILN_FILTER_D; fd++) {
         int d = STRIDED_OUTPUT_AT(at.d, fd, D);
         if (!IS_STRIDED_OUTPUT(d, D))
             continue;
+        KILN_ROLLED
         for (int fh = 0; fh < KILN_FILTER_H; fh++) {
             int h = STRIDED_OUTPUT_AT(at.h, fh, H);
             if (!IS_STRIDED_OUTPUT(h, H))
                 continue;
+            KILN_ROLLED
             for (int fw = 0; fw < KILN_FILTER_W; fw++) {
                 int v = STRIDED_OUTPUT_AT(at.w, fw, W);
                 if (!IS_STRIDED_OUTPUT(v, W))
@@ -148,6 +162,7 @@ void conv_direct_naive_backward_data(KILN_GLOBAL kiln_value *KILN_RESTRICT x,
                                 (kiln_u32)(d / KILN_STRIDE_D * Y_D + h / KILN_STRIDE_H * Y_H +
                                            v / KILN_STRIDE_W * Y_W);
                 kiln_u32 with = w_group + fd * W_D + fh * W_H + fw * W_W;
+                UNROLL_CHANNELS
                 for (int k = 0; k < GROUP_K; k++) {
                     float value = kiln_load(y, from + k * Y_K);
                     for (int b = 0; b < KILN_BLOCK; b++)

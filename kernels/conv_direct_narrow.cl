@@ -63,6 +63,8 @@
 
 /* sum[place in the block][channel][block] */
 #define SUM(h, w, c, j) ((((h)*KILN_STRIDE_W + (w)) * GROUP_C + (c)) * KILN_COLUMNS + (j))
+/* The last that row |r| of the taps adds to. */
+#define LAST_SUM(r) SUM(PLACE_H(r), PLACE_W(KILN_FILTER_W - 1), GROUP_C - 1, KILN_COLUMNS - 1)
 #define SUMS (KILN_STRIDE_H * KILN_STRIDE_W * GROUP_C * KILN_COLUMNS)
 
 /* Strips are stored four pixels at a time. */
@@ -109,10 +111,13 @@ KILN_INLINE void multiply(KILN_LOCAL const float *y, KILN_LOCAL const float *w, 
     float window[FOURS(WINDOW) * 4], weights[W_ROW];
     KILN_UNROLL
     for (int r = 0; r < KILN_FILTER_H; r++) {
+        kiln_u32 row = (kiln_u32)r * W_ROW;
+        if (r > 0)
+            kiln_know_after(row, sum[LAST_SUM(r - 1)]);
         kiln_in_order();
         KILN_UNROLL
         for (int i = 0; i < W_ROW; i += 4)
-            kiln_get_shared4(w + r * W_ROW + i, weights + i);
+            kiln_get_shared4(w + row + i, weights + i);
         if (r == 0 || OFFSET_H(r) != OFFSET_H(r - 1)) {
             KILN_UNROLL
             for (int i = 0; i < WINDOW; i += 4)

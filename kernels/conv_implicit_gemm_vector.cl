@@ -389,6 +389,7 @@ void ENTRY(KILN_GLOBAL const kiln_value *KILN_RESTRICT a,
     }
     kiln_barrier();
     kiln_u32 stage = 0;
+    KILN_ROLLED
     for (kiln_u32 i = 0; i < steps; i++) {
         kiln_u32 next = KILN_STAGES == 1 ? 0 : stage ^ 1;
         if (i + 1 < steps) {

@@ -13,6 +13,8 @@
  *   KILN_INLINE                    the same, and never called: its arrays may live in registers.
  *                                  Either may stay unused
  *   KILN_UNROLL                    in front of a loop of constant length
+ *   KILN_ROLLED                    in front of one that LLVM for AMD must not unroll: it would bring
+ *                                  the reads of all rounds to the begin, and run out of registers
  *   KILN_SHARED, KILN_SHARED16     in front of a kernel's array in shared memory (LDS), the latter
  *                                  aligned to 16 bytes; KILN_LOCAL: of a pointer into one
  *   kiln_barrier()                 all items of the group, with what they wrote to shared memory
@@ -126,6 +128,11 @@ KILN_DEVICE float kiln_bits_float(kiln_u32 bits) { return __uint_as_float(bits);
 #endif
 
 #define KILN_UNROLL _Pragma("unroll")
+#if defined(KILN_HIP)
+#define KILN_ROLLED _Pragma("unroll 1")
+#else
+#define KILN_ROLLED
+#endif
 
 #if KILN_TYPE == 0
 
@@ -239,6 +246,22 @@ KILN_INLINE void kiln_store_float4(KILN_GLOBAL float *to, kiln_u32 index, kiln_f
 #define kiln_in_order() asm volatile("" ::: "memory")
 #else
 #define kiln_in_order() ((void)0)
+#endif
+
+/* An item's number that is added to as it is: LLVM for AMD else takes its sum apart, adds each
+ * constant that follows to what all items share, and runs out of scalar registers. */
+#if defined(KILN_HIP)
+#define kiln_as_one(v) asm("" : "+v"(v))
+#else
+#define kiln_as_one(v) ((void)0)
+#endif
+
+/* |index| is known no earlier than the float |v|.  LLVM for AMD reads shared memory for several
+ * rounds of an unrolled loop at once, in whatever order the text has it. */
+#if defined(KILN_HIP)
+#define kiln_know_after(index, v) asm("" : "+v"(index), "+v"(v))
+#else
+#define kiln_know_after(index, v) ((void)0)
 #endif
 
 /* Elements i and i + 1 of a float tensor, where i is even and |to| is aligned. */

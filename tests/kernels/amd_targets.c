@@ -4,22 +4,30 @@
  * them: what a solver says it solves compiles, the kernels that a plan launches are in its objects,
  * and those of default configs keep everything in registers.  Prints what each kernel takes.
  *
- *     amd_targets [TARGET]...
+ *     amd_targets [TARGET]... [PROBLEMS [SEED]]
+ *
+ * With PROBLEMS, beside those below as many random ones of each solver, direction and target: by
+ * turns layers as networks have them and odd ones.
  */
 #include "common/target.h"
 #include "engine/compile/code_object.h"
 #include "engine/solver/solver.h"
 #include "tests/kernels/problem_for_reference.h"
+#include "tests/kernels/random_problem.h"
 #include "tests/support/amdgpu_notes.h"
 #include "tests/support/daemon_process.h"
 
 #include <kiln/kiln.h>
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define PROBLEMS_MOST 32u
+#define PROBLEMS_MOST 64u /* of a batch */
+#define DRAWS_MOST 20000u /* of random problems, for a solver of few of them */
+#define WHAT_MOST 320
 #define TIMEOUT_MS 600000
 #define OBJDUMP "llvm-objdump-19"
 
@@ -33,15 +41,31 @@ static const struct {
 };
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
 
+/* Bits of types, and of directions as MIOpenDriver's -F has them. */
+enum { FP32 = 1, FP16 = 2, BF16 = 4 };
+enum { F = 1, B = 2, W = 4 };
+#define EVERY_SOLVER "" /* that applies */
+
+/* Layers of 28 x 28 pixels; in 3-D 6 x 14 x 14, of which depth has no stride. */
 static const struct shape {
     const char *name;
-    uint32_t c, k, groups, filter, stride;
-    bool every_type;   /* else fp32 and fp16 */
-    bool every_solver; /* that applies; else those that are likely the fastest */
+    uint32_t dims, n, c, k, groups, filter, stride, dilation;
+    unsigned types, directions;
+    const char *solver; /* NULL: the one that is likely the fastest */
 } shapes[] = {
-    { "3x3", 64, 64, 1, 3, 1, true, true },          { "3x3/2", 128, 128, 1, 3, 2, false, false },
-    { "1x1", 64, 128, 1, 1, 1, false, false },       { "7x7/2", 3, 64, 1, 7, 2, false, false },
-    { "depthwise", 32, 32, 32, 3, 1, false, false },
+    { "3x3", 2, 8, 64, 64, 1, 3, 1, 1, FP32 | FP16, F | B | W, EVERY_SOLVER },
+    { "3x3, few tiles", 2, 4, 32, 32, 1, 3, 1, 1, BF16, F | B | W, EVERY_SOLVER },
+    { "3x3/2", 2, 8, 128, 128, 1, 3, 2, 1, FP32 | FP16, F | B | W, NULL },
+    { "1x1", 2, 8, 64, 128, 1, 1, 1, 1, FP32 | FP16, F | B | W, NULL },
+    { "7x7/2", 2, 8, 3, 64, 1, 7, 2, 1, FP32 | FP16, F | B | W, NULL },
+    { "7x7/2, narrow", 2, 8, 8, 64, 1, 7, 2, 1, FP16, B, "ConvDirectNarrow" },
+    { "7x7", 2, 4, 32, 32, 1, 7, 1, 1, FP32, B, "ConvDirectNaive" },
+    { "depthwise", 2, 8, 32, 32, 32, 3, 1, 1, FP32 | FP16, F | B | W, NULL },
+    { "2 groups, 5x5", 2, 2, 32, 64, 2, 5, 1, 2, FP32, B, NULL },
+    { "3x3x3", 3, 2, 32, 32, 1, 3, 1, 1, FP16, F, NULL },
+    { "3x3x3", 3, 2, 32, 32, 1, 3, 1, 1, FP32, W, NULL },
+    { "3x3x3", 3, 2, 32, 32, 1, 3, 1, 1, FP32, B, "ConvDirectNaive" },
+    { "3-D depthwise", 3, 2, 16, 16, 16, 3, 2, 1, FP32, W, NULL },
 };
 #define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
@@ -57,51 +81,79 @@ struct batch {
     const struct solver *solver;
     const char *matrix_cores;
     size_t count;
-    struct problem problems[PROBLEMS_MOST];
-    const struct shape *shapes[PROBLEMS_MOST];
-    unsigned bad;
+    struct {
+        struct problem problem;
+        char what[WHAT_MOST]; /* "3x3", or all of it */
+    } trials[PROBLEMS_MOST];
+    unsigned solved, bad;
 };
+
+static unsigned random_problems; /* of each solver, direction and target */
+static uint64_t seed = 1;
 
 /* ---- problems ---- */
 
-static struct problem problem_of(const struct shape *shape, enum direction direction,
-                                 enum data_type type)
+static struct problem problem_of(const struct shape *s, uint32_t direction, uint32_t type)
 {
     uint32_t layout = type == TYPE_FLOAT32 ? LAYOUT_CHANNELS_FIRST : LAYOUT_CHANNELS_LAST;
-    return (struct problem){ .direction = direction,
-                             .spatial_dims = 2,
-                             .type = type,
-                             .x_layout = layout,
-                             .w_layout = layout,
-                             .y_layout = layout,
-                             .n = 8,
-                             .c = shape->c,
-                             .k = shape->k,
-                             .groups = shape->groups,
-                             .in = { 1, 28, 28 },
-                             .filter = { 1, shape->filter, shape->filter },
-                             .pad = { 0, shape->filter / 2, shape->filter / 2 },
-                             .stride = { 1, shape->stride, shape->stride },
-                             .dilation = { 1, 1, 1 } };
+    struct problem p = { .direction = direction,
+                         .spatial_dims = s->dims,
+                         .type = type,
+                         .x_layout = layout,
+                         .w_layout = layout,
+                         .y_layout = layout,
+                         .n = s->n,
+                         .c = s->c,
+                         .k = s->k,
+                         .groups = s->groups,
+                         .in = { 1, 28, 28 },
+                         .filter = { 1, s->filter, s->filter },
+                         .stride = { 1, s->stride, s->stride },
+                         .dilation = { 1, s->dilation, s->dilation } };
+    if (s->dims == 3) {
+        p.in = (struct extent){ 6, 14, 14 };
+        p.filter.d = s->filter;
+        p.dilation.d = s->dilation;
+    }
+    p.pad = (struct extent){ p.filter.d / 2, p.filter.h / 2, p.filter.w / 2 };
+    return p;
 }
 
 static bool is_wanted(const struct batch *b, const struct shape *shape, const struct problem *p)
 {
-    return b->solver->applies(p, &b->target) &&
-           (shape->every_solver || solver_choose(p, &b->target) == b->solver);
+    if (!b->solver->applies(p, &b->target))
+        return false;
+    if (!shape->solver)
+        return solver_choose(p, &b->target) == b->solver;
+    return !*shape->solver || strcmp(shape->solver, b->solver->name) == 0;
 }
 
-static void add_problems(struct batch *b, const struct shape *shape)
+static void add_problem(struct batch *b, const struct problem *problem, const char *what);
+
+static void add_shape(struct batch *b, const struct shape *shape)
 {
-    for (unsigned type = 0; type <= (shape->every_type ? TYPE_BFLOAT16 : TYPE_FLOAT16); type++) {
-        for (unsigned direction = 0; direction < 3; direction++) {
-            struct problem p = problem_of(shape, (enum direction)direction, (enum data_type)type);
-            if (!is_wanted(b, shape, &p))
-                continue;
-            assert_true(b->count < PROBLEMS_MOST);
-            b->shapes[b->count] = shape;
-            b->problems[b->count++] = p;
+    for (uint32_t type = 0; type <= TYPE_BFLOAT16; type++) {
+        for (uint32_t direction = 0; direction < 3; direction++) {
+            struct problem p = problem_of(shape, direction, type);
+            if (shape->types >> type & 1 && shape->directions >> direction & 1 &&
+                is_wanted(b, shape, &p))
+                add_problem(b, &p, shape->name);
         }
+    }
+}
+
+/* By turns as networks have them, and odd ones; none where the solver applies to hardly any. */
+static void add_random_problem(struct batch *b, enum direction direction, unsigned turn)
+{
+    for (unsigned i = 0; i < DRAWS_MOST; i++) {
+        struct problem p =
+            turn % 2 ? random_problem(&seed, direction) : random_layer(&seed, direction);
+        char what[WHAT_MOST];
+        if (!b->solver->applies(&p, &b->target))
+            continue;
+        problem_to_driver(&p, what, sizeof(what));
+        add_problem(b, &p, what);
+        return;
     }
 }
 
@@ -227,10 +279,10 @@ static int take_plan(void *context, size_t index, struct kiln_plan *plan,
                      const struct kiln_error *err)
 {
     struct batch *b = context;
-    const struct problem *p = &b->problems[index];
-    char what[64], why[1024];
+    const struct problem *p = &b->trials[index].problem;
+    char what[WHAT_MOST + 16], why[1024];
     snprintf(what, sizeof(what), "%s %s %s", direction_name((enum direction)p->direction),
-             data_type_name((enum data_type)p->type), b->shapes[index]->name);
+             data_type_name((enum data_type)p->type), b->trials[index].what);
     if (!plan) {
         snprintf(why, sizeof(why), "%.400s %.500s", err->text, err->log);
         complain(b, what, why);
@@ -244,26 +296,44 @@ static int take_plan(void *context, size_t index, struct kiln_plan *plan,
     return 0;
 }
 
-static unsigned build(struct fixture *f, const struct solver *solver, const char *target,
-                      const char *matrix_cores)
+static void build(struct batch *b)
 {
-    struct batch b = { .fixture = f, .solver = solver, .matrix_cores = matrix_cores };
     struct kiln_problem problems[PROBLEMS_MOST];
-    struct kiln_err err = KILN_ERR_INIT;
     struct kiln_error failure = { .code = 0 };
-    must(target_parse(bytes_of_text(target), &b.target, &err), err);
-    for (size_t i = 0; i < SHAPES; i++)
-        add_problems(&b, &shapes[i]);
-    if (b.count == 0)
-        fail_msg("no shape here is for %s on %s", solver->name, target);
-    for (size_t i = 0; i < b.count; i++)
-        problems[i] = problem_for_reference(&b.problems[i]);
     struct kiln_plan_options options = { .size = sizeof(options),
-                                         .target = target,
-                                         .solver = solver->name };
-    must(kiln_plan_batch(f->client, problems, b.count, &options, TIMEOUT_MS, take_plan, &b,
+                                         .target = b->target.text,
+                                         .solver = b->solver->name };
+    for (size_t i = 0; i < b->count; i++)
+        problems[i] = problem_for_reference(&b->trials[i].problem);
+    must(kiln_plan_batch(b->fixture->client, problems, b->count, &options, TIMEOUT_MS, take_plan, b,
                          &failure),
          failure);
+    b->solved += (unsigned)b->count;
+    b->count = 0;
+}
+
+static void add_problem(struct batch *b, const struct problem *problem, const char *what)
+{
+    if (b->count == PROBLEMS_MOST)
+        build(b);
+    b->trials[b->count].problem = *problem;
+    snprintf(b->trials[b->count++].what, WHAT_MOST, "%s", what);
+}
+
+static unsigned build_all(struct fixture *f, const struct solver *solver, const char *target,
+                          const char *matrix_cores)
+{
+    static struct batch b;
+    struct kiln_err err = KILN_ERR_INIT;
+    b = (struct batch){ .fixture = f, .solver = solver, .matrix_cores = matrix_cores };
+    must(target_parse(bytes_of_text(target), &b.target, &err), err);
+    for (size_t i = 0; i < SHAPES; i++)
+        add_shape(&b, &shapes[i]);
+    for (unsigned i = 0; i < 3 * random_problems; i++)
+        add_random_problem(&b, i % 3, i / 3);
+    build(&b);
+    if (b.solved == 0)
+        fail_msg("no shape here is for %s on %s", solver->name, target);
     return b.bad;
 }
 
@@ -279,18 +349,31 @@ static void every_solver_builds(void **state)
     options.socket_path = f.daemon.socket;
     must(kiln_client_open(&options, &f.client, &err), err);
     for (size_t i = 0; solvers[i]; i++)
-        bad += build(&f, solvers[i], targets[*which].name, targets[*which].matrix_cores);
+        bad += build_all(&f, solvers[i], targets[*which].name, targets[*which].matrix_cores);
     kiln_client_close(f.client);
     daemon_process_remove(&f.daemon);
     assert_int_equal(bad, 0);
 }
 
-static bool is_asked_for(const char *target, int argc, char **argv)
+static bool is_asked_for(const char *target, int count, char **asked)
 {
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], target) == 0)
+    for (int i = 0; i < count; i++)
+        if (strcmp(asked[i], target) == 0)
             return true;
-    return argc < 2;
+    return count == 0;
+}
+
+/* How many of the arguments are targets: numbers stand behind them. */
+static int read_numbers(int argc, char **argv)
+{
+    int names = 1;
+    while (names < argc && !isdigit((unsigned char)argv[names][0]))
+        names++;
+    if (names < argc)
+        random_problems = (unsigned)strtoul(argv[names], NULL, 10);
+    if (names + 1 < argc)
+        seed = strtoull(argv[names + 1], NULL, 10);
+    return names - 1;
 }
 
 int main(int argc, char **argv)
@@ -299,8 +382,9 @@ int main(int argc, char **argv)
     static char names[TARGETS][64];
     struct CMUnitTest tests[TARGETS];
     size_t count = 0;
+    int asked = read_numbers(argc, argv);
     for (size_t i = 0; i < TARGETS; i++) {
-        if (!is_asked_for(targets[i].name, argc, argv))
+        if (!is_asked_for(targets[i].name, asked, argv + 1))
             continue;
         indices[i] = i;
         snprintf(names[i], sizeof(names[i]), "every_solver_builds_for_%s", targets[i].name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Every solver's programs for NVIDIA's GPUs old and new, by NVRTC: random problems that the solver
- * says it solves compile, and without a warning.  And every tile that bulk copies can feed, where
- * as many work groups of it are promised to a multiprocessor as ever are.
+ * says it solves, in 2-D and in 3-D, compile, and without a warning.  And every tile that bulk
+ * copies can feed, where as many work groups of it are promised to a multiprocessor as ever are.
  *
  *     nvrtc_programs [PROBLEMS [SEED]]     as many of each solver, direction and target
  */
@@ -24,15 +24,21 @@ static struct nvrtc nvrtc;
 static unsigned problems = 1;
 static uint64_t seed = 1;
 
-static bool draw(const struct solver *solver, enum direction direction, const struct target *target,
-                 struct problem *ret_problem)
+/* Of |dims|, where the solver has those. */
+static bool draw(const struct solver *solver, enum direction direction, uint32_t dims,
+                 const struct target *target, struct problem *ret_problem)
 {
+    bool found = false;
     for (unsigned i = 0; i < DRAWS_MOST; i++) {
-        *ret_problem = random_problem(&seed, direction);
-        if (solver->applies(ret_problem, target))
-            return true;
+        struct problem p = random_problem(&seed, direction);
+        if (!solver->applies(&p, target))
+            continue;
+        *ret_problem = p;
+        found = true;
+        if (p.spatial_dims == dims)
+            break;
     }
-    return false;
+    return found;
 }
 
 static bool is_clean(const struct nvrtc_program *p)
@@ -73,7 +79,9 @@ static void every_solver_compiles_without_a_word(void **state)
     for (size_t i = 0; solvers[i]; i++) {
         for (unsigned at = 0; at < 3 * problems; at++) {
             struct problem problem;
-            if (draw(solvers[i], at % 3, &target, &problem))
+            /* By turns, over the targets, too: each direction has both. */
+            uint32_t dims = (at % 3 + at / 3 + (unsigned)(text - targets)) % 2 ? 3 : 2;
+            if (draw(solvers[i], at % 3, dims, &target, &problem))
                 bad += compile(solvers[i], &problem, &target);
         }
     }

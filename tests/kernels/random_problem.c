@@ -66,3 +66,65 @@ struct problem random_problem(uint64_t *state, enum direction direction)
             return p;
     }
 }
+
+/* ---- layers ---- */
+
+#define ONE_OF(state, ...)                        \
+    (((const uint32_t[]){ __VA_ARGS__ })[between( \
+        state, 0, sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t) - 1)])
+
+static void choose_layer_channels(uint64_t *state, struct problem *p)
+{
+    p->groups = ONE_OF(state, 1, 1, 1, 2, 4, 32);
+    if (one_in(state, 3)) { /* depthwise */
+        p->groups = ONE_OF(state, 16, 32, 48, 96, 512);
+        p->c = p->groups;
+        p->k = p->groups * ONE_OF(state, 1, 1, 1, 2);
+        return;
+    }
+    p->c = p->groups * ONE_OF(state, 1, 3, 4, 8, 16, 24, 32, 64, 100, 256, 512);
+    p->k = p->groups * ONE_OF(state, 8, 16, 32, 64, 72, 128, 512);
+}
+
+static struct extent cube(uint32_t dims, uint32_t edge)
+{
+    return (struct extent){ dims == 3 ? edge : 1, edge, edge };
+}
+
+static struct problem choose_layer(uint64_t *state, enum direction direction)
+{
+    uint32_t dims = one_in(state, 3) ? 3 : 2;
+    uint32_t layout = between(state, 0, 1);
+    struct problem p = { .direction = direction,
+                         .spatial_dims = dims,
+                         .type = between(state, 0, TYPE_BFLOAT16),
+                         .x_layout = layout,
+                         .w_layout = layout,
+                         .y_layout = layout,
+                         .n = ONE_OF(state, 1, 2, 4, 8, 64),
+                         .in = cube(dims, ONE_OF(state, 7, 14, 28, 30, 56, 112)),
+                         .filter = cube(dims, ONE_OF(state, 1, 3, 3, 3, 5, 7)),
+                         .stride = cube(dims, ONE_OF(state, 1, 1, 1, 2)),
+                         .dilation = cube(dims, ONE_OF(state, 1, 1, 1, 2)) };
+    choose_layer_channels(state, &p);
+    if (one_in(state, 6))
+        p.filter.h = 1;
+    if (dims == 3 && one_in(state, 2)) { /* video: frames keep their number */
+        p.in.d = between(state, 3, 16);
+        p.stride.d = 1;
+    }
+    if (!one_in(state, 6))
+        p.pad = (struct extent){ p.filter.d / 2 * p.dilation.d, p.filter.h / 2 * p.dilation.h,
+                                 p.filter.w / 2 * p.dilation.w };
+    return p;
+}
+
+struct problem random_layer(uint64_t *state, enum direction direction)
+{
+    for (;;) {
+        struct kiln_err err = KILN_ERR_INIT;
+        struct problem p = choose_layer(state, direction);
+        if (!problem_check(&p, &err))
+            return p;
+    }
+}
