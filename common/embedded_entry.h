@@ -67,7 +67,8 @@ struct embedded_entry {
     /* A connection is closed.  With the last one what serves begins to end; it is not waited for.
      */
     void (*let_go)(void);
-    /* Waits until that has ended: all that was answered is on disk then. */
+    /* Waits until that has ended: all that was answered is on disk then.  An engine that does not
+     * end is left alone after twelve times |leader_ms|. */
     void (*settle)(void);
     void (*status)(struct embedded_status *ret_status);
     /* Whether the process that serves this one by its connections still answers; false once it has

@@ -4,6 +4,7 @@
 #include "daemon/embedded/leader.h"
 #include "daemon/loop/orphan.h"
 #include "daemon/loop/quiet_thread.h"
+#include "engine/db/forks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,8 @@
 #include <unistd.h>
 
 #define LEADER_MS 5000
+/* How often that an engine may take to close what it keeps. */
+#define SETTLE_TIMES 12
 /* Of who may not lead: longer than another takes to follow a leader that has ended. */
 #define ORPHAN_MS 500
 /* Between two looks whether the new leader listens already. */
@@ -229,6 +232,8 @@ static void begin(const struct embedded_options *options)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_ready);
     be_of_this_process();
+    if (options->data)
+        db_watch_forks(); /* what is built in is read in a child, too */
     if (atomic_load(&here.begun))
         return;
     struct embedded_options own = *options;
@@ -472,10 +477,11 @@ static void embedded_settle(void)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     pthread_mutex_lock(&here.mutex);
+    uint64_t deadline_ns = clock_monotonic_ns() + SETTLE_TIMES * here.options.leader_ms * MS;
     if (here.state == HOST_STARTING)
-        (void)leaves(HOST_STARTING, UINT64_MAX);
+        (void)leaves(HOST_STARTING, deadline_ns);
     stop_unused();
-    (void)!come_to_rest(UINT64_MAX, &ignored);
+    (void)!come_to_rest(deadline_ns, &ignored); /* it goes on ending */
     pthread_mutex_unlock(&here.mutex);
 }
 

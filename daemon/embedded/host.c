@@ -345,11 +345,11 @@ static void on_control(struct loop_watch *watch, unsigned events)
 }
 
 /* A process without threads but ours is one that has ended.  A program with its data inside opens
- * no file, nor any of /proc. */
+ * no file, of /proc neither. */
 static void on_tick(struct serving *serving)
 {
     struct host *h = LOOP_OWNER_OF(struct host, serving, serving);
-    if (!h->o->options->data && job_is_over())
+    if (h->o->options->data ? job_is_over_unopened() : job_is_over())
         stop(h);
 }
 

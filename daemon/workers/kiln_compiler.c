@@ -229,6 +229,8 @@ static bool stay_behind(void *context)
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (given->user)
         rc = change_user(given->uid, given->gid, "compiler_user", &err);
+    if (rc)
+        fprintf(stderr, "kiln-compiler: %s\n", err.text);
     return rc == KILN_OK && give_up_capabilities();
 }
 
@@ -265,7 +267,16 @@ static enum kiln_code stay_in_box(char folder[PATH_MAX], struct kiln_err *err)
     return KILN_OK;
 }
 
-static int settle(struct arguments_given *given, struct confinement *c)
+/* The system tells of a parent's end only those who asked before it; |starter| was our parent when
+ * this program began.  A keeper, which is what it has between, is outside of our namespace. */
+static bool die_with_parent(pid_t starter)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pid_t parent = getppid();
+    return parent == starter || parent == 0;
+}
+
+static int settle(struct arguments_given *given, pid_t starter, struct confinement *c)
 {
     char folder[PATH_MAX];
     struct kiln_err err = KILN_ERR_INIT;
@@ -279,7 +290,8 @@ static int settle(struct arguments_given *given, struct confinement *c)
     sigemptyset(&beyond_limit);
     sigaddset(&beyond_limit, SIGXFSZ);
     sigprocmask(SIG_BLOCK, &beyond_limit, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (!die_with_parent(starter))
+        return EXIT_SURROUNDINGS; /* nobody is left who could be told */
     umask(0077);
     if (chdir(folder) != 0) {
         fprintf(stderr, "kiln-compiler: user %u cannot enter the folder '%s': %s\n",
@@ -301,6 +313,7 @@ static int settle(struct arguments_given *given, struct confinement *c)
 int main(int argc, char **argv)
 {
     struct arguments_given given = { 0 };
+    pid_t starter = getppid();
     int status = read_arguments(argc, argv, &given);
     if (status >= 0)
         return status;
@@ -315,7 +328,7 @@ int main(int argc, char **argv)
     if (!given.resume) /* what kilnd was started with is not for a source to write to */
         closefrom(SOCKET_FD + 1);
     static struct confinement confinement;
-    status = settle(&given, &confinement);
+    status = settle(&given, starter, &confinement);
     if (status)
         return status;
     const struct compiler_worker_options options = {

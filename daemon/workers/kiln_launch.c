@@ -84,13 +84,15 @@ static bool redirect(int fd, int to)
 }
 
 /* Does not return. */
-static void become(const char *program, const struct launch_received *request)
+static void become(const char *program, pid_t parent, const struct launch_received *request)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     unsetenv("LISTEN_PID");
     unsetenv("LISTEN_FDS");
     unsetenv("LISTEN_FDNAMES");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(EXIT_SURROUNDINGS);
     setsid();
     if (nothing < 0 || (request->folder >= 0 && fchdir(request->folder) != 0) ||
         !redirect(nothing, STDIN_FILENO) || !redirect(nothing, STDOUT_FILENO) ||
@@ -200,13 +202,13 @@ static int watch_and_keep(int control, pid_t pid, bool is_kept)
 
 static int start(int control, const char *program, bool is_kept, struct launch_received *request)
 {
-    pid_t pid = fork();
+    pid_t own = getpid(), pid = fork();
     if (pid < 0) {
         fprintf(stderr, "kiln-launch: cannot start '%s': %s\n", program, strerror(errno));
         return EXIT_SURROUNDINGS;
     }
     if (pid == 0)
-        become(program, request);
+        become(program, own, request);
     fd_auto(&request->fd_3);
     fd_auto(&request->folder);
     return watch_and_keep(control, pid, is_kept);

@@ -28,11 +28,12 @@ struct pool {
     struct temp_root temp;
     struct worker_options options;
     unsigned wanted;
-    struct worker *workers;             /* processes that live */
-    unsigned living, leaving;           /* in that list; not freed yet though exited */
-    unsigned failures;                  /* starts that failed, in a row */
-    struct kiln_err failure;            /* the last one */
-    struct compile_task *first, **last; /* waiting */
+    struct worker *workers;                     /* processes that live */
+    unsigned living, leaving;                   /* in that list; not freed yet though exited */
+    unsigned failures;                          /* starts that failed, in a row */
+    struct kiln_err failure;                    /* the last one */
+    struct compile_task *first, **last;         /* waiting */
+    struct compile_task *ending, **last_ending; /* given to nobody, and not told yet */
     struct preparation_need need;
     uint64_t patience_ns;
     unsigned out;
@@ -76,9 +77,14 @@ static struct compile_task *take(struct pool *p, struct compile_task **at)
 
 static void keep_up(struct pool *p);
 
-static void say_not_given(const struct kiln_err *err)
+/* A process that is gone, or what kilnd itself lacks. */
+static void say_not_given(enum kiln_code rc, struct kiln_err *err)
 {
-    log_event(LOG_EVENT_compiler_died, NULL, "giving a job to a compiler process: %s", err->text);
+    kiln_while(err, "giving a job to a compiler process");
+    if (rc == KILN_UNAVAILABLE)
+        log_event(LOG_EVENT_compiler_died, NULL, "%s", err->text);
+    else
+        log_event(LOG_EVENT_job_not_given, NULL, "%s", err->text);
 }
 
 static bool is_preparing(const struct worker *w) { return w->task == &w->preparation.task; }
@@ -178,24 +184,46 @@ static void prepare_some(struct pool *p)
     for (struct worker *w; (w = next_to_prepare(p));) {
         struct kiln_err err = KILN_ERR_INIT;
         preparation_make(&p->need, &w->preparation);
-        if (worker_give(w, &w->preparation.task, &err))
-            say_not_given(&err);
+        enum kiln_code rc = worker_give(w, &w->preparation.task, &err);
+        if (rc)
+            say_not_given(rc, &err);
+        if (rc && rc != KILN_UNAVAILABLE)
+            preparation_failed(&p->need, &w->preparation);
     }
 }
 
-/* The job at |at| is in a worker's hands.  One that cannot be given it is being killed, so each try
- * has one candidate less. */
+/* On the next turn of the loop, as no job ends within a call. */
+static void end_soon(struct pool *p, struct compile_task *task, const struct kiln_err *err)
+{
+    task->outcome = COMPILE_OUTCOME_INIT;
+    task->outcome.end = COMPILE_UNAVAILABLE;
+    task->outcome.err = *err;
+    task->next = NULL;
+    *p->last_ending = task;
+    p->last_ending = &task->next;
+    loop_timer_start(&p->settle, 0, 0);
+}
+
+/* The job at |at| waits no more: it is in a worker's hands, or fails for a reason that another
+ * worker would not mend.  One whose process is gone is being killed, so each try has one candidate
+ * less. */
 static bool give(struct pool *p, struct compile_task **at)
 {
     for (struct worker *w; (w = worker_choose(p->workers, *at));) {
         struct kiln_err err = KILN_ERR_INIT;
-        if (worker_give(w, *at, &err) == KILN_OK) {
-            const struct compile_task *given = take(p, at);
-            note_need(p, &given->job);
-            retire_stale(p, &given->job);
+        enum kiln_code rc = worker_give(w, *at, &err);
+        if (rc)
+            say_not_given(rc, &err);
+        if (rc == KILN_UNAVAILABLE)
+            continue;
+        struct compile_task *taken = take(p, at);
+        if (rc) {
+            end_soon(p, taken, &err);
             return true;
         }
-        say_not_given(&err);
+        note_need(p, &taken->job);
+        retire_stale(p, &taken->job);
+        return true;
     }
     return false;
 }
@@ -266,6 +294,17 @@ static void end_task(struct pool *p, struct compile_task *task)
     task->done(task);
 }
 
+static void tell_ending(struct pool *p)
+{
+    while (p->ending) {
+        struct compile_task *task = p->ending;
+        p->ending = task->next;
+        if (!p->ending)
+            p->last_ending = &p->ending;
+        end_task(p, task);
+    }
+}
+
 static void refuse_waiting(struct pool *p)
 {
     while (p->first && is_broken(p)) {
@@ -297,6 +336,7 @@ static void on_settle(struct loop_timer *timer)
     struct pool *p = LOOP_OWNER_OF(struct pool, settle, timer);
     give_jobs(p);
     prepare_some(p);
+    tell_ending(p);
     refuse_waiting(p);
     close_when_empty(p);
 }
@@ -510,6 +550,7 @@ enum kiln_code pool_create(const struct pool_options *options, struct pool **ret
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the pool of compiler processes");
     p->temp.fd = -1;
     p->last = &p->first;
+    p->last_ending = &p->ending;
     p->wanted = options->workers;
     p->owner.gone = on_closed;
     p->program = strdup(options->program);

@@ -297,10 +297,10 @@ static void remember_toolchain(struct worker *w, const struct compile_job *job)
 enum kiln_code worker_give(struct worker *w, struct compile_task *task, struct kiln_err *err)
 {
     enum kiln_code rc = worker_send_job(w->socket, &task->job, &w->files, err);
-    if (rc) {
+    if (rc == KILN_UNAVAILABLE)
         kill_for(w, BLAME_CLOSED);
+    if (rc)
         return rc;
-    }
     move(w, WORKER_BUSY);
     w->jobs++;
     w->is_spent = task->job.origin == COMPILE_OF_CLIENT;

@@ -99,7 +99,8 @@ static inline uint64_t worker_time_ms(const struct worker_options *options, enum
 
 KILN_MUST_CHECK enum kiln_code worker_start(const struct worker_options *options, void *context,
                                             struct worker **ret_worker, struct kiln_err *err);
-/* Only when IDLE.  On failure the worker is being killed and the job is still the caller's. */
+/* Only when IDLE.  On failure the job is still the caller's.  KILN_UNAVAILABLE: the process is
+ * gone, or is being killed; for all else the worker is as before: what failed is our own. */
 KILN_MUST_CHECK enum kiln_code worker_give(struct worker *worker, struct compile_task *task,
                                            struct kiln_err *err);
 /* Kills one that is IDLE and not to be used any more. */

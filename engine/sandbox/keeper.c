@@ -51,8 +51,8 @@ static bool has_keeper(int ready_fd)
 _Noreturn static void be_first(int ready_fd, keeper_give_up *give_up, void *context)
 {
     dup2(ready_fd, STDOUT_FILENO);
+    settle("kiln-first", give_up, context); /* which may have to say why it fails */
     close(STDERR_FILENO);
-    settle("kiln-first", give_up, context);
     if (!has_keeper(STDOUT_FILENO))
         _exit(EXIT_LOST);
     close(STDOUT_FILENO);
@@ -83,9 +83,13 @@ _Noreturn static void end_as(int status)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST);
 }
 
-_Noreturn static void keep(pid_t first, pid_t worker, keeper_give_up *give_up, void *context)
+/* The system tells of a parent's end only those who asked before it. */
+_Noreturn static void keep(pid_t first, pid_t worker, pid_t starter, keeper_give_up *give_up,
+                           void *context)
 {
     settle("kiln-keeper", give_up, context);
+    if (getppid() != starter)
+        _exit(EXIT_LOST); /* which ends the first process, and that all */
     close(STDOUT_FILENO);
     int status = wait_for(worker);
     kill(first, SIGKILL);
@@ -123,10 +127,11 @@ static pid_t start_first(keeper_give_up *give_up, void *context)
 
 enum kiln_code keeper_fork(keeper_give_up *give_up, void *context, struct kiln_err *err)
 {
+    pid_t starter = getppid();
     pid_t first = start_first(give_up, context);
     pid_t worker = first > 0 ? fork() : -1;
     if (worker > 0)
-        keep(first, worker, give_up, context);
+        keep(first, worker, starter, give_up, context);
     if (worker == 0)
         return KILN_OK;
     kiln_fail_errno(err, errno, "cannot start a process in a namespace of its own");

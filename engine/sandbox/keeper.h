@@ -10,7 +10,8 @@
  *       +- worker (what keeper_fork returns in) an ordinary process there: it can abort, and run
  * out of processor time, which a first process cannot
  *
- * All three are one process group.  Whoever kills the keeper ends all (PR_SET_PDEATHSIG).
+ * All three are one process group.  Whoever kills the keeper ends all (PR_SET_PDEATHSIG), and so
+ * does the end of the keeper's own parent, from the call of keeper_fork on.
  *
  * Ownership  the keeper keeps no descriptor but standard error
  * Threading  before any thread is started

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -441,7 +442,53 @@ static void a_job_that_waits_for_all_children_has_its_kernels(void **state)
     run_as_job(*state, wait_for_children_of_all_kinds);
 }
 
+/* ---- its questions ---- */
+
+static int ask_as_administrator(struct fixture *f)
+{
+    struct kiln_error err = { 0 };
+    char *status = NULL, *stats = NULL, pid[32], store[300];
+    without_compilers();
+    struct kiln_client *client = open_client(&err);
+    const struct kiln_admin_call call = { .size = sizeof(call), .request = "stats" };
+    NEED(1, client && kiln_admin(client, "status", NULL, 0, &status, &err) == 0);
+    snprintf(pid, sizeof(pid), "\"pid\":%d,", (int)getpid());
+    snprintf(store, sizeof(store), "\"cache_dir\":\"%s\"", f->store);
+    NEED(2, strstr(status, pid) && strstr(status, store));
+    NEED(3, kiln_admin_call(client, &call, &stats, &err) == KILN_E_UNAVAILABLE);
+    kiln_free(status);
+    NEED(4, kiln_admin(client, "tuning_vacuum", NULL, 0, &status, &err) == 0);
+    kiln_free(status);
+    kiln_client_close(client);
+    return 0;
+}
+
+static void a_job_administers_its_own_engine(void **state)
+{
+    run_as_job(*state, ask_as_administrator);
+}
+
 /* ---- its end ---- */
+
+static int close_while_the_engine_cannot_end(struct fixture *f)
+{
+    struct kiln_error err = { 0 };
+    without_compilers();
+    setenv("KILN_FALLBACK_PATIENCE", "50", 1);
+    struct kiln_client *client = open_client(&err);
+    NEED(1, client && kiln_client_ping(client, 0, NULL, &err) == 0);
+    sqlite3_mutex *of_files = sqlite3_mutex_alloc(SQLITE_MUTEX_STATIC_VFS1);
+    sqlite3_mutex_enter(of_files);
+    kiln_client_close(client);
+    sqlite3_mutex_leave(of_files);
+    NEED(2, use_once(f) == 0); /* once it has ended */
+    return 0;
+}
+
+static void a_client_is_closed_though_the_engine_does_not_end(void **state)
+{
+    run_as_job(*state, close_while_the_engine_cannot_end);
+}
 
 enum way { BY_EXIT, BY_EXIT_AT_ONCE, BY_LAST_THREAD, BY_KILL };
 
@@ -662,6 +709,8 @@ int main(void)
         EMBEDDED_TEST(a_job_without_a_free_descriptor_is_told_and_loses_no_store),
         EMBEDDED_TEST(a_job_whose_standard_error_nobody_reads_goes_on),
         EMBEDDED_TEST(a_job_that_waits_for_all_children_has_its_kernels),
+        EMBEDDED_TEST(a_job_administers_its_own_engine),
+        EMBEDDED_TEST(a_client_is_closed_though_the_engine_does_not_end),
         EMBEDDED_TEST(a_job_that_ends_without_closing_loses_nothing),
         EMBEDDED_TEST(it_ends_with_its_last_thread_and_loses_nothing),
         EMBEDDED_TEST(a_job_may_end_while_a_thread_asks),

@@ -5,6 +5,8 @@
 /*
  * Administration: JSON in, JSON out, by request name (docs/protocol.md lists them: "stats",
  * "status", "config", "toolchains", "kernel_list", "kernel_show", "kernel_remove", "clear").
+ * kiln_admin asks whoever serves: without a daemon the engine in this process, or in the one that
+ * serves it.  kiln_admin_call and kiln_events speak to a daemon alone: KILN_E_UNAVAILABLE.
  */
 #include <kiln/client.h>
 

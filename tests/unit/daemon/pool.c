@@ -7,6 +7,7 @@
 #include "tests/support/launch_service.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -476,6 +477,59 @@ static void the_pool_recovers_when_workers_start_again(void **state)
     assert_int_equal(run(f, &second)->end, COMPILE_DONE);
 }
 
+static void expect_not_given(struct fixture *f, struct job *job, enum kiln_code code)
+{
+    const struct compile_outcome *outcome = &job->task.outcome;
+    wait_for(f, job);
+    assert_int_equal(outcome->end, COMPILE_UNAVAILABLE);
+    assert_int_equal(outcome->err.code, code);
+    assert_says(outcome->err.text, "giving a job to a compiler process: cannot make an anonymous");
+}
+
+/* What kilnd itself lacks is no fault of the worker's, which another would not mend. */
+static void a_job_that_cannot_be_handed_over_is_told_and_costs_no_worker(void **state)
+{
+    static const struct {
+        int error;
+        enum kiln_code code;
+    } cases[] = { { EMFILE, KILN_IO }, { ENOMEM, KILN_NO_MEMORY }, { ENOSPC, KILN_FULL } };
+    struct fixture *f = *state;
+    struct job next = kernel("a");
+    start(f);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct job before = kernel("a"), first = kernel("a"), second = source("a");
+        wait_until_idle(f, 1);
+        pool_compile(f->pool, &before.task);
+        refusal = cases[i].error;
+        log_set_sink(keep_line);
+        pool_compile(f->pool, &first.task); /* once the one before has ended */
+        pool_compile(f->pool, &second.task);
+        expect_not_given(f, &first, cases[i].code);
+        expect_not_given(f, &second, cases[i].code);
+        assert_int_equal(before.task.outcome.end, COMPILE_DONE);
+        refusal = 0;
+        log_set_sink(NULL);
+        assert_string_equal(logged.line, first.task.outcome.err.text);
+    }
+    assert_int_equal(run(f, &next)->end, COMPILE_DONE);
+    assert_int_equal(pool_counts(f->pool).worker_starts, 1);
+    assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
+    assert_int_equal(pool_out(f->pool), 0);
+}
+
+static void so_is_one_when_the_pool_stops_before_it_is_told(void **state)
+{
+    struct fixture *f = *state;
+    struct job job = kernel("a");
+    start(f);
+    wait_until_idle(f, 1);
+    refusal = EMFILE;
+    pool_compile(f->pool, &job.task);
+    assert_false(job.ended);
+    pool_stop(f->pool);
+    expect_not_given(f, &job, KILN_IO);
+}
+
 static void a_worker_that_is_never_ready_is_given_up(void **state)
 {
     struct fixture *f = *state;
@@ -679,6 +733,8 @@ int main(void)
         POOL_TEST(a_compiler_that_greets_otherwise_is_said_to_be_of_another_build),
         POOL_TEST(so_is_one_that_does_not_know_its_flags),
         POOL_TEST(the_pool_recovers_when_workers_start_again),
+        POOL_TEST(a_job_that_cannot_be_handed_over_is_told_and_costs_no_worker),
+        POOL_TEST(so_is_one_when_the_pool_stops_before_it_is_told),
         POOL_TEST(a_worker_that_is_never_ready_is_given_up),
         POOL_TEST(a_worker_that_babbles_is_given_up),
         POOL_TEST(stopping_ends_every_job_and_later_ones_too),

@@ -16,6 +16,7 @@
 char last_answer[256];
 struct sandbox_report greeting; /* what workers say of themselves */
 unsigned preparations;
+int refusal;
 uint8_t prepared_for;
 
 /* A preparation has no program: its toolchain says how it goes. */
@@ -37,6 +38,8 @@ static struct bytes order_of(const struct compile_job *job)
 enum kiln_code worker_send_job(int socket_fd, const struct compile_job *job,
                                struct worker_files *ret_files, struct kiln_err *err)
 {
+    if (refusal)
+        return kiln_fail_errno(err, refusal, "cannot make an anonymous file");
     struct worker_files files = { memfd_create("object", MFD_CLOEXEC),
                                   memfd_create("log", MFD_CLOEXEC) };
     static const char said[] = "LLVM ERROR: out of memory\n";
@@ -46,7 +49,7 @@ enum kiln_code worker_send_job(int socket_fd, const struct compile_job *job,
     if (send(socket_fd, order.data, order.size, MSG_NOSIGNAL) < 0) {
         close(files.object_fd);
         close(files.log_fd);
-        return kiln_fail_errno(err, errno, "cannot send");
+        return kiln_fail(err, KILN_UNAVAILABLE, "the compiler process is gone");
     }
     *ret_files = files;
     return KILN_OK;
@@ -134,6 +137,7 @@ int set_up(void **state)
     assert_non_null(mkdtemp(f.folder));
     unsetenv("FAKE_WORKER");
     preparations = 0;
+    refusal = 0;
     greeting = (struct sandbox_report){ .has = LAYERS_ALL, .landlock = 7 };
     assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
     assert_int_equal(lanes_create(f.loop, 2, &f.lanes, &f.err), KILN_OK);

@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@ static struct {
     char text[800];
 } notices;                     /* about what the sandbox lacks */
 static unsigned probes_failed; /* that the log tells of */
+static unsigned not_given;     /* likewise */
 
 static unsigned wanted_now; /* prepared; 0: what is told by the sources that came */
 
@@ -31,6 +33,7 @@ void __wrap_log_event(enum log_event event, const struct log_fields *fields, con
     va_list list;
     (void)fields;
     probes_failed += event == LOG_EVENT_probe_failed;
+    not_given += event == LOG_EVENT_job_not_given;
     if (event != LOG_EVENT_compiler_notice)
         return;
     notices.count++;
@@ -273,6 +276,28 @@ static void a_preparation_that_fails_waits_for_the_next_source(void **state)
     }
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
     assert_int_equal(pool_counts(f->pool).probe_crashes, 0);
+}
+
+/* Nor is a worker killed that it cannot be given to. */
+static void a_preparation_that_cannot_be_handed_over_waits_for_the_next_source(void **state)
+{
+    struct fixture *f = *state;
+    struct job first = source("a"), next = source("a");
+    not_given = 0;
+    f->options.workers = 3;
+    start(f);
+    wait_until_idle(f, 3);
+    pool_compile(f->pool, &first.task);
+    refusal = EMFILE;
+    wait_for(f, &first);
+    wait_until_idle(f, 3);
+    refusal = 0;
+    assert_int_equal(not_given, 1);
+    assert_int_equal(preparations, 0);
+    assert_int_equal(pool_counts(f->pool).worker_starts, 3 + 1); /* for the one that is spent */
+    assert_int_equal(run(f, &next)->end, COMPILE_DONE);
+    wait_until_idle(f, 3);
+    assert_int_equal(preparations, 1);
 }
 
 /* As each would crash. */
@@ -601,6 +626,7 @@ int main(void)
         POOL_TEST(as_many_are_kept_prepared_as_were_under_way_at_once),
         POOL_TEST(what_kilns_own_have_loaded_is_not_loaded_again),
         POOL_TEST(a_preparation_that_fails_waits_for_the_next_source),
+        POOL_TEST(a_preparation_that_cannot_be_handed_over_waits_for_the_next_source),
         POOL_TEST(nothing_is_prepared_for_a_target_that_no_probe_was_made_for),
         POOL_TEST(what_came_at_once_long_ago_is_not_kept_prepared),
         POOL_TEST(what_prepared_for_a_compiler_before_its_upgrade_is_replaced),

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -35,9 +36,13 @@ static int close_pipe(void **state)
     return 0;
 }
 
+static pid_t starter; /* whose end the keeper awaits before it has settled; 0: nobody's */
+
 static bool give_up(void *context)
 {
     (void)context;
+    while (starter && getpid() != 1 && getppid() == starter)
+        (void)poll(NULL, 0, 1);
     return true;
 }
 
@@ -172,6 +177,39 @@ static void who_kills_the_keeper_alone_ends_all(void **state)
     assert_true(nobody_holds_the_pipe(false));
 }
 
+static void say_so_and_wait(void)
+{
+    if (write(pipe_ends[1], "x", 1) != 1)
+        _exit(1);
+    wait_for_ever();
+}
+
+static pid_t start_by_another(void)
+{
+    pid_t other = fork();
+    assert_true(other >= 0);
+    if (other == 0) {
+        int status = 0;
+        starter = getpid();
+        waitpid(start(say_so_and_wait), &status, 0);
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+    }
+    close(pipe_ends[1]);
+    return other;
+}
+
+static void all_end_when_the_starter_ends_before_the_keeper_has_settled(void **state)
+{
+    (void)state;
+    char byte;
+    pid_t other = start_by_another();
+    if (read(pipe_ends[0], &byte, 1) == 1)
+        assert_int_equal(kill(other, SIGKILL), 0);
+    int status = end_of(other);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_true(nobody_holds_the_pipe(false));
+}
+
 /* It is no first process: those ignore what they do not handle. */
 static void say_who_it_is(void) { _exit(getpid() > 1 && getppid() == 0 ? EXIT_STATUS : 1); }
 
@@ -226,6 +264,7 @@ int main(void)
         KEEPER_TEST(the_keeper_dies_of_the_signal_that_the_worker_died_of),
         KEEPER_TEST(what_the_worker_left_is_gone_when_the_keeper_ends),
         KEEPER_TEST(who_kills_the_keeper_alone_ends_all),
+        KEEPER_TEST(all_end_when_the_starter_ends_before_the_keeper_has_settled),
         KEEPER_TEST(the_worker_is_an_ordinary_process_of_its_namespace),
         KEEPER_TEST(neither_keeps_a_file_where_close_range_is_refused),
     };
