@@ -14,10 +14,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#define PREFIX "kilnd-"
+#define PREFIX "kilnd-temp-"
 #define RANDOM_LETTERS 6 /* mkdtemp's */
 #define NAME_LETTERS (sizeof(PREFIX) - 1 + RANDOM_LETTERS)
-/* Only a folder with this in it was made here: a user's own kilnd-backup is none of ours. */
+/* A folder that is not empty was made here only with this in it: a user's own is none of ours. */
 #define MARKER ".made-by-kilnd"
 /* Against a sweep that wins the race between making a folder and locking it. */
 #define TRIES_MOST 8
@@ -51,14 +51,15 @@ static bool mark(const struct temp_root *root)
     return fd >= 0;
 }
 
-static bool is_ours(int base_fd, const char *name)
+static bool is_named_so(const char *name)
 {
-    char path[NAME_LETTERS + sizeof("/" MARKER)];
+    return strncmp(name, PREFIX, sizeof(PREFIX) - 1) == 0 && strlen(name) == NAME_LETTERS;
+}
+
+static bool is_marked(int fd)
+{
     struct stat st;
-    if (strncmp(name, PREFIX, sizeof(PREFIX) - 1) != 0 || strlen(name) != NAME_LETTERS)
-        return false;
-    snprintf(path, sizeof(path), "%.*s/" MARKER, (int)NAME_LETTERS, name);
-    return fstatat(base_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+    return fstatat(fd, MARKER, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
            st.st_uid == geteuid();
 }
 
@@ -76,11 +77,13 @@ static void sweep(const char *base)
     if (!dir)
         return;
     for (struct dirent *e; (e = readdir(dir));) {
-        if (!is_ours(dirfd(dir), e->d_name))
+        if (!is_named_so(e->d_name))
             continue;
         KILN_AUTO(fd) int fd = lock_folder(dirfd(dir), e->d_name);
-        if (fd >= 0)
+        if (fd >= 0 && is_marked(fd))
             remove_it(dirfd(dir), e->d_name);
+        else if (fd >= 0) /* its maker was killed before the mark, or it is not empty and stays */
+            unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
     }
 }
 
@@ -102,7 +105,7 @@ static bool claim(struct temp_root *root)
     int why = errno == ENOENT ? EAGAIN : errno; /* swept a moment ago */
     if (root->fd >= 0)
         close(root->fd);
-    rmdir(root->path); /* without its mark no sweep would take it */
+    rmdir(root->path);
     errno = why;
     return false;
 }

@@ -28,8 +28,8 @@ static inline mode_t temp_base_mode(const struct worker_user *user)
     return user->other ? 0711 : 0700;
 }
 
-/* Makes <base>/kilnd-XXXXXX after removing those of dead daemons of this user.  Says what to do
- * where |user| may not enter it (KILN_DENIED) and where its filesystem is full (KILN_FULL). */
+/* Makes <base>/kilnd-temp-XXXXXX after removing those of dead daemons of this user.  Says what to
+ * do where |user| may not enter it (KILN_DENIED) and where its filesystem is full (KILN_FULL). */
 KILN_MUST_CHECK enum kiln_code temp_root_open(const char *base, const struct worker_user *user,
                                               struct temp_root *ret_root, struct kiln_err *err);
 /* Removes it with all that is in it. */

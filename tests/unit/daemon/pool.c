@@ -676,11 +676,11 @@ static void children_of_a_dead_worker_are_killed_too(void **state)
 static void leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept(void **state)
 {
     struct fixture *f = *state;
-    char dead[100], theirs[100], inside[128];
+    char dead[100], unmarked[100], theirs[100], inside[128];
     struct temp_root live;
     struct stat st;
     assert_int_equal(temp_root_open(f->folder, &f->options.user, &live, &f->err), KILN_OK);
-    snprintf(dead, sizeof(dead), "%s/kilnd-dead00", f->folder);
+    snprintf(dead, sizeof(dead), "%s/kilnd-temp-dead00", f->folder);
     assert_int_equal(mkdir(dead, 0700), 0);
     snprintf(inside, sizeof(inside), "%s/link", dead);
     assert_int_equal(symlink("/etc", inside), 0);
@@ -688,15 +688,21 @@ static void leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept(
     int fd = open(inside, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     close(fd);
-    snprintf(theirs, sizeof(theirs), "%s/kilnd-backup", f->folder);
+    snprintf(unmarked, sizeof(unmarked), "%s/kilnd-temp-dead01", f->folder);
+    assert_int_equal(mkdir(unmarked, 0700), 0); /* killed between the making and the mark */
+    snprintf(theirs, sizeof(theirs), "%s/kilnd-temp-theirs", f->folder);
     assert_int_equal(mkdir(theirs, 0700), 0);
+    snprintf(inside, sizeof(inside), "%s/own", theirs);
+    assert_int_equal(mkdir(inside, 0700), 0);
 
     start(f);
 
     assert_int_not_equal(lstat(dead, &st), 0);
     assert_int_equal(stat("/etc", &st), 0);
+    assert_int_not_equal(lstat(unmarked, &st), 0);
     assert_int_equal(lstat(live.path, &st), 0);
-    assert_int_equal(rmdir(theirs), 0); /* a user's own was left alone */
+    assert_int_equal(rmdir(inside), 0); /* a user's own was left alone */
+    assert_int_equal(rmdir(theirs), 0);
     temp_root_close(&live);
 }
 
