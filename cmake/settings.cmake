@@ -1,4 +1,7 @@
-# Language, warnings, sanitizers, where programs go.
+# Language, optimisation, warnings, sanitizers, where programs go.
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
 set(CMAKE_C_STANDARD 17) # gnu17: cleanup attribute, statement expressions
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_VISIBILITY_PRESET hidden)

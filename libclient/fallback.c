@@ -206,6 +206,12 @@ static enum kiln_code connect_here(struct fallback *f, uint64_t deadline_ns,
     return rc;
 }
 
+/* Whoever waits for a kilnd to return has no use for waiting: this process lacks something. */
+static bool lasts_longer(enum kiln_code engine, enum kiln_code kilnd)
+{
+    return engine == KILN_IO && (kilnd == KILN_UNAVAILABLE || kilnd == KILN_BUSY);
+}
+
 static enum kiln_code fall(struct fallback *f, uint64_t deadline_ns,
                            struct transport **ret_transport, struct kiln_err *err)
 {
@@ -219,7 +225,7 @@ static enum kiln_code fall(struct fallback *f, uint64_t deadline_ns,
     pthread_mutex_unlock(&f->mutex);
     if (rc) {
         struct kiln_err second = *err;
-        return kiln_fail(err, rc == KILN_TIMED_OUT ? rc : why.code,
+        return kiln_fail(err, rc == KILN_TIMED_OUT || lasts_longer(rc, why.code) ? rc : why.code,
                          "%s; nor does this process serve itself: %s", why.text, second.text);
     }
     atomic_store(&f->serves, true);

@@ -42,12 +42,31 @@ bool device_id_is_kilns(const char *database_id, size_t size)
            !database_id_is_miopens(&id);
 }
 
+/* Their objects are for one version of one driver: no file name tells which. */
+static bool is_for_opencl(const char *target)
+{
+    static const char OPENCLS[] = "opencl:";
+    return strncmp(target, OPENCLS, strlen(OPENCLS)) == 0;
+}
+
 const char *built_name_stem(const char *database_id, const char *target)
 {
     struct database_id id;
     struct kiln_err unused = KILN_ERR_INIT;
     bool is_parsed = database_id_parse(bytes_of_text(database_id), &id, &unused) == KILN_OK;
+    if (is_for_opencl(target))
+        return NULL;
     return is_parsed && !database_id_is_miopens(&id) ? target : database_id;
+}
+
+static int check_platform(const struct built_name *name, struct kiln_error *err)
+{
+    if (name->database_id || !is_for_opencl(name->target))
+        return KILN_E_OK;
+    return cli_fail(err, KILN_E_INVALID,
+                    "packages are for AMD's and NVIDIA's GPUs, and none would be used on an OpenCL "
+                    "device: 'kilnctl prefetch' makes kernels for it beforehand, and an embedded "
+                    "build with KILN_DEVICE_TARGETS=opencl has them inside");
 }
 
 static int check_format(const struct built_name *name, struct kiln_error *err)
@@ -93,6 +112,8 @@ static int check_file(const struct built_name *name, struct kiln_error *err)
 int built_name_check(const struct built_name *name, struct kiln_error *err)
 {
     int rc = device_id_check(name->database_id, name->target, err);
+    if (!rc)
+        rc = check_platform(name, err);
     if (!rc)
         rc = check_format(name, err);
     return rc ? rc : check_file(name, err);

@@ -26,7 +26,7 @@ CLI_MUST_CHECK int device_id_check(const char *database_id, const char *target,
 bool device_id_is_kilns(const char *database_id, size_t size);
 
 /* What the name of a package for a device begins with: its database id, but of NVIDIA's GPUs, whose
- * code objects are for a target, that. */
+ * code objects are for a target, that.  NULL of OpenCL devices: for an embedded build alone. */
 const char *built_name_stem(const char *database_id, const char *target);
 /* KILN_E_INVALID, with what to type instead, where no GPU would ever use the package.  A package
  * with a database id may have any name: 'pkg install --name' can give it the right one. */

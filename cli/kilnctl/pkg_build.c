@@ -99,6 +99,8 @@ static void advise_on_name(const struct build *b)
     const char *id = b->o->database_id ? built_name_stem(b->o->database_id, b->o->target) : NULL;
     const char *ending = strcmp(b->format, "kiln") == 0 ? ".kpkg" : ".kdb";
     char text[512];
+    if (b->o->database_id && !id)
+        return;
     bool named = !id || (strncmp(name, id, strlen(id)) == 0 && name[strlen(id)] == '.');
     if (named && ends_with(name, ending))
         return;

@@ -54,6 +54,12 @@ static void add_targets(struct table *table, const struct json *toolchain)
         table_cell_in(table, works ? COLOUR_GREEN : COLOUR_RED, "%s", works ? "yes" : "no");
         table_cell(table, "%.100s", json_get_text(j, "detail", ""));
     }
+    for (const struct json *j = json_first(json_get(toolchain, "untried")); j; j = json_next(j)) {
+        table_cell(table, "%s", json_get_text(toolchain, "name", "-"));
+        table_cell(table, "%s", json_get_text(j, "target", "-"));
+        table_cell(table, "not tried");
+        table_cell(table, "%.100s", json_get_text(j, "detail", ""));
+    }
 }
 
 static int print_targets(const struct json *toolchains, struct kiln_error *err)
@@ -66,7 +72,7 @@ static int print_targets(const struct json *toolchains, struct kiln_error *err)
     };
     size_t targets = 0;
     for (const struct json *j = json_first(toolchains); j; j = json_next(j))
-        targets += json_count(json_get(j, "targets"));
+        targets += json_count(json_get(j, "targets")) + json_count(json_get(j, "untried"));
     if (targets == 0)
         return KILN_E_OK;
     __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 4);

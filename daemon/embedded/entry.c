@@ -46,18 +46,20 @@ static struct {
     atomic_bool begun; /* |options| and |places| are there, for good */
     struct embedded_options options;
     struct embedded_places places;
-    unsigned users; /* connections of this process that are not let go of */
+    unsigned users;   /* connections of this process that are not let go of */
+    unsigned waiting; /* calls that are to have one: what they wait for is not told to stop */
     enum host_state state;
     struct embedded_host_options host;
     pthread_t thread;
     int control;                    /* owned: our end; -1 */
     int far_end;                    /* the host's, until it has told what it is; -1 */
     ino_t control_inode, far_inode; /* by which they are known: the job may have closed either */
-    bool is_orphan;    /* a child of fork of a process whose engine ran: it may follow */
-    uint64_t asked_ns; /* since when a leader is asked in vain; 0: it is not */
-    uint64_t left_ns;  /* when it was asked last */
-    bool own_files;    /* it has its end in a table of its own, so ours of that is one too many */
-    enum kiln_code failed; /* why the last host ended by itself; OK: it did not, or it was told */
+    bool is_orphan;        /* a child of fork of a process whose engine ran: it may follow */
+    uint64_t asked_ns;     /* since when a leader is asked in vain; 0: it is not */
+    uint64_t left_ns;      /* when it was asked last */
+    bool own_files;        /* it has told that its table is its own, so |far_end| is one too many */
+    enum kiln_code failed; /* why the last host ended by itself, or did not take a connection; OK:
+                            * neither, or it was told */
     char failure[EMBEDDED_TEXT_MOST];
 } here = { .mutex = PTHREAD_MUTEX_INITIALIZER, .control = -1, .far_end = -1 };
 
@@ -75,17 +77,18 @@ static void on_news(const struct embedded_news *news)
 {
     pthread_mutex_lock(&here.mutex);
     here.own_files = news->own_files;
-    bool serves = news->what == HOST_LEADS || news->what == HOST_MEMORY;
+    bool ends = news->what == HOST_IS_LED || news->what == HOST_FAILED;
     switch (news->what) {
     case HOST_LEADS: set_role(EMBEDDED_LEADS, ""); break;
     case HOST_MEMORY: set_role(EMBEDDED_MEMORY, news->why); break;
     case HOST_IS_LED: here.failed = KILN_BUSY; break;
     case HOST_FAILED:
+    case HOST_HAS_NO_ROOM:
         here.failed = news->code;
         snprintf(here.failure, sizeof(here.failure), "%s", news->why);
         break;
     }
-    if (!serves)
+    if (ends)
         here.state = HOST_ENDING;
     else if (here.state == HOST_STARTING)
         here.state = HOST_SERVES;
@@ -126,22 +129,16 @@ static void *run(void *unused)
 
 /* ---- its beginning and end; the mutex is held ---- */
 
-static bool is_still(int fd, ino_t inode)
-{
-    struct stat seen;
-    return fd >= 0 && fstat(fd, &seen) == 0 && S_ISSOCK(seen.st_mode) && seen.st_ino == inode;
-}
-
 static void drop_control(void)
 {
-    if (is_still(here.control, here.control_inode))
+    if (embedded_is_still(here.control, here.control_inode))
         close(here.control);
     here.control = -1;
 }
 
 static void drop_far_end(void)
 {
-    if (is_still(here.far_end, here.far_inode))
+    if (embedded_is_still(here.far_end, here.far_inode))
         close(here.far_end);
     here.far_end = -1;
 }
@@ -156,24 +153,32 @@ static void make_changed(void)
     pthread_condattr_destroy(&attributes);
 }
 
-/* False when the time was up first. */
-static bool leaves(enum host_state state, uint64_t deadline_ns)
+static bool is_changing(void) { return here.state == HOST_STARTING || here.state == HOST_ENDING; }
+
+/* While this waits, others may join the one that it saw and start the next. */
+static bool rests_by(uint64_t deadline_ns)
 {
     const struct timespec at = { .tv_sec = (time_t)(deadline_ns / SECOND),
                                  .tv_nsec = (long)(deadline_ns % SECOND) };
     int errnum = 0;
-    while (here.state == state && errnum != ETIMEDOUT)
+    while (is_changing() && errnum != ETIMEDOUT)
         errnum = deadline_ns == UINT64_MAX
                      ? pthread_cond_wait(&here.changed, &here.mutex)
                      : pthread_cond_timedwait(&here.changed, &here.mutex, &at);
-    return here.state != state;
+    return !is_changing();
 }
 
-/* Waits while one begins or ends.  On success there is one that serves, or none. */
+static enum kiln_code not_ready(struct kiln_err *err)
+{
+    return kiln_fail(err, KILN_TIMED_OUT, "the engine in this process is not ready yet");
+}
+
+/* Waits while one begins or ends.  On success there is one that serves, which has told what it is,
+ * or none. */
 static enum kiln_code come_to_rest(uint64_t deadline_ns, struct kiln_err *err)
 {
-    if (!leaves(HOST_STARTING, deadline_ns) || !leaves(HOST_ENDING, deadline_ns))
-        return kiln_fail(err, KILN_TIMED_OUT, "the engine in this process is not ready yet");
+    if (!rests_by(deadline_ns))
+        return not_ready(err);
     if (here.own_files)
         drop_far_end();
     here.far_end = -1;
@@ -197,7 +202,7 @@ static void in_child(void)
     drop_control();
     drop_far_end();
     here.is_orphan |= here.state != HOST_NONE && here.state != HOST_ENDED;
-    here.users = 0;
+    here.users = here.waiting = 0;
     here.asked_ns = 0;
     here.state = HOST_NONE;
     here.status.role = EMBEDDED_UNUSED;
@@ -281,10 +286,13 @@ static enum kiln_code start(struct kiln_err *err)
     if (rc)
         return rc;
     here.control = ends[0];
+    here.far_end = ends[1];
+    here.own_files = false;
     here.failed = KILN_OK;
     here.host = (struct embedded_host_options){ .options = &here.options,
                                                 .places = &here.places,
                                                 .control = ends[1],
+                                                .control_inode = here.far_inode,
                                                 .is_orphan = here.is_orphan,
                                                 .tell = on_news,
                                                 .trouble = on_trouble };
@@ -293,10 +301,9 @@ static enum kiln_code start(struct kiln_err *err)
     if (errnum) {
         here.state = HOST_NONE;
         drop_control();
-        close(ends[1]);
+        drop_far_end();
         return kiln_fail_errno(err, errnum, "cannot start a thread");
     }
-    here.far_end = ends[1];
     return KILN_OK;
 }
 
@@ -318,7 +325,7 @@ static bool say(char word, int fd)
         memcpy(CMSG_DATA(c), &fd, sizeof(fd));
     }
     ssize_t sent = -1;
-    if (!is_still(here.control, here.control_inode))
+    if (!embedded_is_still(here.control, here.control_inode))
         return false;
     do {
         sent = sendmsg(here.control, &m, MSG_NOSIGNAL);
@@ -398,6 +405,23 @@ static enum kiln_code take_failure(struct kiln_err *err)
     return failed && failed != KILN_BUSY ? kiln_fail(err, failed, "%s", here.failure) : failed;
 }
 
+/* What is begun may have ended by the time that this wakes, and who joined it had its failure. */
+static enum kiln_code start_and_rest(uint64_t deadline_ns, struct kiln_err *err)
+{
+    while (here.state == HOST_NONE) {
+        enum kiln_code rc = start(err);
+        if (!rc)
+            rc = come_to_rest(deadline_ns, err);
+        if (!rc)
+            rc = take_failure(err);
+        if (!rc && here.state == HOST_NONE && clock_monotonic_ns() >= deadline_ns)
+            rc = not_ready(err);
+        if (rc)
+            return rc;
+    }
+    return KILN_OK;
+}
+
 /* KILN_BUSY: neither is there a leader who answers, nor may we be one yet. */
 static enum kiln_code connect_once(uint64_t deadline_ns, int *ret_fd, struct kiln_err *err)
 {
@@ -414,19 +438,22 @@ static enum kiln_code connect_once(uint64_t deadline_ns, int *ret_fd, struct kil
         rc = take_failure(err);
     if (rc && rc != KILN_BUSY)
         return rc; /* who asks again has it tried again */
-    if (here.state == HOST_NONE) {
-        rc = here.is_orphan && !here.places.memory ? KILN_BUSY : start(err);
-        if (!rc)
-            rc = come_to_rest(deadline_ns, err);
-        if (!rc)
-            rc = take_failure(err);
-        if (rc)
-            return rc;
-    }
-    return give_connection(ret_fd, err);
+    if (here.state == HOST_NONE && here.is_orphan && !here.places.memory)
+        return KILN_BUSY;
+    rc = start_and_rest(deadline_ns, err);
+    return rc ? rc : give_connection(ret_fd, err);
 }
 
 /* ---- the way in ---- */
+
+static void stop_unused(void)
+{
+    if (here.users > 0 || here.waiting > 0 || here.state != HOST_SERVES)
+        return;
+    if (!say(EMBEDDED_WORD_STOP, -1))
+        drop_control(); /* which says the same */
+    here.state = HOST_ENDING;
+}
 
 static enum kiln_code embedded_connect(const struct embedded_options *options, int *ret_fd,
                                        struct kiln_err *err)
@@ -434,6 +461,7 @@ static enum kiln_code embedded_connect(const struct embedded_options *options, i
     uint64_t deadline_ns = options->deadline_ns ? options->deadline_ns : UINT64_MAX;
     begin(options);
     pthread_mutex_lock(&here.mutex);
+    here.waiting++;
     uint64_t end =
         clock_monotonic_ns() + (here.is_orphan ? ORPHAN_MS : here.options.leader_ms) * MS;
     enum kiln_code rc = connect_once(deadline_ns, ret_fd, err);
@@ -451,18 +479,11 @@ static enum kiln_code embedded_connect(const struct embedded_options *options, i
             serve_self(err);
         rc = connect_once(deadline_ns, ret_fd, err);
     }
+    here.waiting--;
     here.users += rc == KILN_OK;
+    stop_unused(); /* who has gone meanwhile left it to this call */
     pthread_mutex_unlock(&here.mutex);
     return rc;
-}
-
-static void stop_unused(void)
-{
-    if (here.users > 0 || here.state != HOST_SERVES)
-        return;
-    if (!say(EMBEDDED_WORD_STOP, -1))
-        drop_control(); /* which says the same */
-    here.state = HOST_ENDING;
 }
 
 static void embedded_let_go(void)
@@ -478,8 +499,7 @@ static void embedded_settle(void)
     struct kiln_err ignored = KILN_ERR_INIT;
     pthread_mutex_lock(&here.mutex);
     uint64_t deadline_ns = clock_monotonic_ns() + SETTLE_TIMES * here.options.leader_ms * MS;
-    if (here.state == HOST_STARTING)
-        (void)leaves(HOST_STARTING, deadline_ns);
+    (void)rests_by(deadline_ns);
     stop_unused();
     (void)!come_to_rest(deadline_ns, &ignored); /* it goes on ending */
     pthread_mutex_unlock(&here.mutex);

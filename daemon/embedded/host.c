@@ -20,6 +20,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Threads that read the store: one job asks less than a host's. */
@@ -61,6 +62,12 @@ static void tell(struct host *h, int what, const char *why, enum kiln_code code)
 }
 
 /* ---- files ---- */
+
+bool embedded_is_still(int fd, ino_t inode)
+{
+    struct stat seen;
+    return fd >= 0 && fstat(fd, &seen) == 0 && S_ISSOCK(seen.st_mode) && seen.st_ino == inode;
+}
 
 /* All but the control socket go.  What would come to be 0, 1 and 2 is no file that a stray write
  * could damage. */
@@ -261,10 +268,13 @@ static void keep_in_memory(struct host *h, const struct kiln_err *why)
     snprintf(h->why, sizeof(h->why), "%s", why->text);
 }
 
-/* KILN_BUSY: somebody else leads. */
+/* KILN_BUSY: somebody else leads.  KILN_UNAVAILABLE: nobody could reach this one. */
 static enum kiln_code choose_role(struct host *h, struct kiln_err *err)
 {
     const struct embedded_places *places = h->o->places;
+    if (!embedded_is_still(h->o->control, h->o->control_inode))
+        return kiln_fail(err, KILN_UNAVAILABLE,
+                         "the job closed the engine's descriptors while it began");
     h->memory = places->memory;
     snprintf(h->why, sizeof(h->why), "%s", places->why);
     if (h->memory)
@@ -308,6 +318,14 @@ static void stop(struct host *h)
         shutdown(h->listener.fd, SHUT_RDWR);
 }
 
+/* The other side of the connection sees it end, and is told why when it asks for the next. */
+static void tell_no_room(struct host *h)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    kiln_fail_errno(&err, EMFILE, "it cannot take another connection (LimitNOFILE=, ulimit -n)");
+    tell(h, HOST_HAS_NO_ROOM, err.text, err.code);
+}
+
 /* KILN_BUSY in words: nothing more waits. */
 static bool read_word(struct host *h)
 {
@@ -329,6 +347,8 @@ static bool read_word(struct host *h)
         int fd;
         memcpy(&fd, CMSG_DATA(c), sizeof(fd));
         server_take(h->serving.server, fd);
+    } else if (got > 0 && m.msg_flags & MSG_CTRUNC) {
+        tell_no_room(h);
     } else if (got <= 0 || word == EMBEDDED_WORD_STOP) {
         stop(h);
         return false;
@@ -375,6 +395,13 @@ static enum kiln_code serve(struct host *h, struct kiln_err *err)
     return KILN_OK;
 }
 
+static enum kiln_code open_and_serve(struct host *h, struct kiln_err *err)
+{
+    tell(h, h->memory ? HOST_MEMORY : HOST_LEADS, h->why, KILN_OK);
+    enum kiln_code rc = open_host(h, err);
+    return rc ? rc : serve(h, err);
+}
+
 static const struct embedded_host_options *who; /* for the log, which has no context */
 
 static void on_log(enum log_level level, const char *message)
@@ -401,15 +428,14 @@ void embedded_host_run(const struct embedded_host_options *options)
     if (rc == KILN_BUSY) {
         tell(&h, HOST_IS_LED, "", KILN_OK);
     } else {
-        tell(&h, h.memory ? HOST_MEMORY : HOST_LEADS, h.why, KILN_OK);
-        rc = open_host(&h, &err);
         if (!rc)
-            rc = serve(&h, &err);
+            rc = open_and_serve(&h, &err);
         if (rc)
             tell(&h, HOST_FAILED, err.text, rc);
     }
     keeper_close(&h.keeper);
     loop_orphans_reap(KEEPER_ENDS_MS);
     listener_close(&h.listener);
-    close(options->control);
+    if (embedded_is_still(options->control, options->control_inode))
+        close(options->control);
 }

@@ -117,8 +117,8 @@ static void find_compiler(const struct embedded_options *o, struct embedded_plac
         is_found = is_found || is_program(p->compiler, KILN_COMPILER_INSTALLED, "");
         if (!is_found)
             snprintf(p->no_compiler, sizeof(p->no_compiler),
-                     "kiln-compiler is not installed ('%s'); " COMPILER_VARIABLE
-                     " may name it, or a kilnd compile",
+                     "kiln-compiler is not installed ('%s'): install it, or name it "
+                     "in " COMPILER_VARIABLE,
                      KILN_COMPILER_INSTALLED);
     }
     if (!is_found)

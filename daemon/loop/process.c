@@ -18,28 +18,34 @@
 /* ---- its end ---- */
 
 /* Its pid stays its own until it was waited for, which nobody but us does by the descriptor. */
-static bool take_status(const struct loop_process *p, siginfo_t *ret_info)
+static bool take_status(const struct loop_process *p, int options, siginfo_t *ret_info)
 {
     bool has_fd = loop_handle_is_open(&p->watch.handle);
     int rc;
     memset(ret_info, 0, sizeof(*ret_info));
     do {
-        rc = has_fd ? waitid(P_PIDFD, (id_t)p->pid_fd, ret_info, WEXITED | WNOHANG)
-                    : waitid(P_PID, (id_t)p->pid, ret_info, WEXITED | WNOHANG);
+        rc = has_fd ? waitid(P_PIDFD, (id_t)p->pid_fd, ret_info, WEXITED | WNOHANG | options)
+                    : waitid(P_PID, (id_t)p->pid, ret_info, WEXITED | WNOHANG | options);
     } while (rc < 0 && errno == EINTR);
     return rc < 0 || ret_info->si_pid != 0;
 }
 
+/* What it left behind is killed while its number, which is theirs as a group, is still its own. */
 static void look(struct loop_process *p)
 {
-    siginfo_t info;
-    if (!take_status(p, &info))
+    siginfo_t info, same;
+    if (!take_status(p, WNOWAIT, &info))
         return;
     loop_watch_want(&p->watch, 0);
     loop_timer_stop(&p->look);
-    if (info.si_pid == 0)
+    if (info.si_pid == 0) {
         p->exited(p, LOOP_PROCESS_UNKNOWN, 0);
-    else if (info.si_code == CLD_EXITED)
+        return;
+    }
+    loop_process_kill(p);
+    take_status(p, 0, &same);
+    p->pid = 0;
+    if (info.si_code == CLD_EXITED)
         p->exited(p, info.si_status, 0);
     else
         p->exited(p, 0, info.si_status);

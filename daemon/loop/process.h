@@ -20,8 +20,9 @@ struct loop_process {
     struct loop_watch watch; /* of |pid_fd| */
     struct loop_timer look;  /* in its place, where there is none */
     int pid_fd;              /* owned while |watch| is open */
-    pid_t pid;               /* also its process group; 0 when it never started */
-    /* Once, after the process was reaped; what is open still has to be closed. */
+    pid_t pid; /* also its process group; 0 when it never started, or was reaped by us */
+    /* Once, after the process was reaped and, but for LOOP_PROCESS_UNKNOWN, its group killed; what
+     * is open still has to be closed. */
     void (*exited)(struct loop_process *process, int status, int signal);
 };
 
@@ -31,7 +32,8 @@ KILN_MUST_CHECK enum kiln_code loop_process_start(struct loop *loop, struct loop
                                                   struct loop_owner *owner,
                                                   const struct loop_spawn *spawn,
                                                   struct kiln_err *err);
-/* SIGKILL to the whole process group. */
+/* SIGKILL to the whole process group.  After LOOP_PROCESS_UNKNOWN it reaches whoever has its number
+ * by then, for the sake of what it left behind; nobody once it was reaped by us. */
 void loop_process_kill(const struct loop_process *process);
 /* Accepts a zeroed process.  The process itself is not touched. */
 void loop_process_close(struct loop_process *process);

@@ -204,7 +204,7 @@ static bool no_input(void)
 
 /* ---- the box ---- */
 
-static enum kiln_code become_user(const struct arguments_given *given, struct kiln_err *err)
+static enum kiln_code give_up_privileges(const struct arguments_given *given, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     if (given->user)
@@ -212,6 +212,12 @@ static enum kiln_code become_user(const struct arguments_given *given, struct ki
     /* A user namespace gives them to anyone. */
     if (!rc && !give_up_capabilities())
         rc = kiln_fail_errno(err, errno, "cannot give up the privileges of a compiler process");
+    return rc;
+}
+
+static enum kiln_code become_user(const struct arguments_given *given, struct kiln_err *err)
+{
+    enum kiln_code rc = give_up_privileges(given, err);
     if (!rc && given->user && access("/proc/self/exe", X_OK) != 0)
         rc = kiln_fail_errno(err, errno,
                              "user %u may not run this very program, which starts itself anew for "
@@ -223,15 +229,12 @@ static enum kiln_code become_user(const struct arguments_given *given, struct ki
 /* In those that stay behind: nothing is left to them but to wait. */
 static bool stay_behind(void *context)
 {
-    const struct arguments_given *given = context;
     struct kiln_err err = KILN_ERR_INIT;
-    enum kiln_code rc = KILN_OK;
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    if (given->user)
-        rc = change_user(given->uid, given->gid, "compiler_user", &err);
+    enum kiln_code rc = give_up_privileges(context, &err);
     if (rc)
         fprintf(stderr, "kiln-compiler: %s\n", err.text);
-    return rc == KILN_OK && give_up_capabilities();
+    return rc == KILN_OK;
 }
 
 /* Limits come first: a process that changed its user may not set its score for lack of memory.

@@ -173,19 +173,10 @@ static void end_rest(void)
     } while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
 }
 
-/* Whoever is at the other end; false with errno set. */
-static bool watch_other(int control, struct watched *ret_other)
-{
-    struct ucred other;
-    socklen_t size = sizeof(other);
-    return getsockopt(control, SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 &&
-           watched_begin(ret_other, other.pid);
-}
-
 static int watch_and_keep(int control, pid_t pid, bool is_kept)
 {
     struct watched process = { .fd = -1 }, other = { .fd = -1 };
-    if (!watched_begin(&process, pid) || (is_kept && !watch_other(control, &other))) {
+    if (!watched_begin(&process, pid) || (is_kept && !watched_begin_peer(&other, control))) {
         fprintf(stderr, "kiln-launch: cannot watch who started it: %s\n", strerror(errno));
         watched_end(&process);
         end(pid);
@@ -272,7 +263,7 @@ static int serve(int control)
 {
     static struct launch_received given;
     struct watched other;
-    if (!watch_other(control, &other))
+    if (!watched_begin_peer(&other, control))
         return EXIT_SURROUNDINGS;
     signal(SIGCHLD, SIG_IGN); /* they are reaped by the system */
     while (wait_for_more(control, &other) && take_one(control, &given)) {

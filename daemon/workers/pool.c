@@ -124,18 +124,23 @@ static bool has_what_is_needed(const struct pool *p, const struct worker *w)
 }
 
 /* The next to load what clients' sources need: one that has loaded nothing yet and may do more than
- * that.  NULL: there is none, or enough have done so. */
+ * that.  NULL: there is none, or enough have done so, or the first is at it: where that ends a
+ * process, it ends one. */
 static struct worker *next_to_prepare(struct pool *p)
 {
-    unsigned prepared = 0;
+    unsigned prepared = 0, preparing = 0;
     struct worker *found = NULL;
     if (p->stopping || !p->need.toolchain[0])
         return NULL;
     for (struct worker *w = p->workers; w; w = w->next) {
-        prepared += !w->is_spent && has_what_is_needed(p, w);
+        bool counts = !w->is_spent && has_what_is_needed(p, w);
+        prepared += counts;
+        preparing += counts && is_preparing(w);
         if (worker_is_idle(w) && !w->toolchain[0] && w->jobs + 1 < p->options.limits.jobs)
             found = w;
     }
+    if (preparing > 0 && preparing == prepared)
+        return NULL;
     return prepared < preparation_wanted(&p->need, clock_monotonic_ns()) ? found : NULL;
 }
 
@@ -188,7 +193,7 @@ static void prepare_some(struct pool *p)
         if (rc)
             say_not_given(rc, &err);
         if (rc && rc != KILN_UNAVAILABLE)
-            preparation_failed(&p->need, &w->preparation);
+            preparation_put_off(&p->need);
     }
 }
 
@@ -377,7 +382,7 @@ static void end_preparation(struct pool *p, struct worker *w)
 {
     struct compile_outcome *outcome = &w->preparation.task.outcome;
     if (outcome->end != COMPILE_DONE)
-        preparation_failed(&p->need, &w->preparation);
+        preparation_failed(&p->need, &w->preparation, clock_monotonic_ns());
     compile_outcome_done(outcome);
 }
 

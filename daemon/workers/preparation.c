@@ -31,20 +31,30 @@ void preparation_note(struct preparation_need *need, const struct compile_job *j
         need->most = under_way;
 }
 
+static bool failed_lately(const struct preparation_need *need, uint64_t now_ns)
+{
+    return need->failed_ns && now_ns - need->failed_ns < need->window_ns &&
+           strcmp(need->failed, need->toolchain) == 0 &&
+           digest_equal(&need->failed_id, &need->toolchain_id);
+}
+
 unsigned preparation_wanted(struct preparation_need *need, uint64_t now_ns)
 {
     turn_window(need, now_ns);
     unsigned most = need->most > need->most_before ? need->most : need->most_before;
-    if (!need->toolchain[0])
+    if (!need->toolchain[0] || failed_lately(need, now_ns))
         return 0;
     return most ? most : 1;
 }
 
-void preparation_failed(struct preparation_need *need, const struct preparation *p)
+void preparation_failed(struct preparation_need *need, const struct preparation *p, uint64_t now_ns)
 {
-    if (strcmp(need->toolchain, p->toolchain) == 0 && strcmp(need->target, p->target) == 0)
-        need->toolchain[0] = '\0';
+    memcpy(need->failed, p->toolchain, sizeof(need->failed));
+    need->failed_id = p->task.job.toolchain_id;
+    need->failed_ns = now_ns;
 }
+
+void preparation_put_off(struct preparation_need *need) { need->toolchain[0] = '\0'; }
 
 void preparation_make(const struct preparation_need *need, struct preparation *ret_preparation)
 {

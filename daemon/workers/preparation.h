@@ -27,15 +27,23 @@ struct preparation_need {
     uint64_t window_ns;         /* the owner's: for so long, and once more at most, it counts */
     uint64_t since_ns;          /* when this window began */
     unsigned most, most_before; /* sources under way at once, in this window, in the one before */
+    char failed[TOOLCHAIN_NAME_MOST]; /* what the last preparation that failed was to load */
+    struct digest failed_id;          /* likewise */
+    uint64_t failed_ns;               /* when; 0: none has */
 };
 
 /* A client's source is begun, as one of |under_way|.  Only for a target that the compiler is known
  * to build for: what it would abort on ends every process that prepares for it. */
 void preparation_note(struct preparation_need *need, const struct compile_job *job,
                       unsigned under_way, uint64_t now_ns);
-/* How many processes are to be kept prepared: 0 where nothing is needed, else 1 at least. */
+/* How many processes are to be kept prepared: 0 where nothing is needed, or where that failed less
+ * than a window ago; else 1 at least. */
 unsigned preparation_wanted(struct preparation_need *need, uint64_t now_ns);
-/* |p| failed: it is not tried again before another source needs it. */
-void preparation_failed(struct preparation_need *need, const struct preparation *p);
+/* |p| failed: its compiler is not loaded ahead again for a window, whatever comes meanwhile.  It
+ * might end process after process, and hold up who waits for one of them each time. */
+void preparation_failed(struct preparation_need *need, const struct preparation *p,
+                        uint64_t now_ns);
+/* It could not be begun: not before another source needs it. */
+void preparation_put_off(struct preparation_need *need);
 /* Fills |ret_preparation|; only where something is needed. */
 void preparation_make(const struct preparation_need *need, struct preparation *ret_preparation);

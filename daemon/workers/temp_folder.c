@@ -63,10 +63,45 @@ static bool is_marked(int fd)
            st.st_uid == geteuid();
 }
 
-static void remove_it(int parent_fd, const char *path)
+static bool is_mark_or_link(const char *name)
+{
+    return strcmp(name, MARKER) == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* Of a folder of ours, open as |fd|: all but its mark. */
+static enum kiln_code remove_content(int fd, struct kiln_err *err)
+{
+    fchmod(fd, 0700); /* whoever filled it may have taken that away */
+    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    __attribute__((cleanup(dir_auto))) DIR *dir = again >= 0 ? fdopendir(again) : NULL;
+    enum kiln_code rc = KILN_OK;
+    if (!dir) {
+        kiln_fail_errno(err, errno, "cannot list the folder");
+        if (again >= 0)
+            close(again);
+        return err->code;
+    }
+    for (struct dirent *e; rc != KILN_FULL && (e = readdir(dir));) {
+        struct kiln_err why = KILN_ERR_INIT;
+        if (is_mark_or_link(e->d_name) || !fs_remove(fd, e->d_name, &why))
+            continue;
+        *err = why;
+        rc = why.code;
+    }
+    return rc;
+}
+
+/* The mark goes last, once nothing else is left: without it the rest would be nobody's, also when
+ * we are killed half way. */
+static void remove_ours(int parent_fd, const char *path, int fd)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    if (fs_remove(parent_fd, path, &err))
+    enum kiln_code rc = remove_content(fd, &err);
+    if (rc)
+        kiln_while(&err, "removing the folder '%s'", path);
+    else
+        rc = fs_remove(parent_fd, path, &err);
+    if (rc)
         log_event(LOG_EVENT_folder_kept, NULL, "what compilers left cannot be removed: %s",
                   err.text);
 }
@@ -81,7 +116,7 @@ static void sweep(const char *base)
             continue;
         KILN_AUTO(fd) int fd = lock_folder(dirfd(dir), e->d_name);
         if (fd >= 0 && is_marked(fd))
-            remove_it(dirfd(dir), e->d_name);
+            remove_ours(dirfd(dir), e->d_name, fd);
         else if (fd >= 0) /* its maker was killed before the mark, or it is not empty and stays */
             unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
     }
@@ -171,7 +206,7 @@ void temp_root_close(struct temp_root *root)
 {
     if (root->fd < 0 || root->path[0] == '\0')
         return;
-    remove_it(AT_FDCWD, root->path);
+    remove_ours(AT_FDCWD, root->path, root->fd);
     close(root->fd);
     *root = (struct temp_root){ .fd = -1 };
 }

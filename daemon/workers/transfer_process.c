@@ -296,7 +296,7 @@ static void on_exit_status(struct worker_process *process, int status, int numbe
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, process, process);
     p->running = false;
-    worker_process_kill(process); /* what it may have started */
+    worker_process_kill(process); /* what it left behind, where that lives still */
     if (p->is_orphan) {
         worker_process_close(process);
         return;

@@ -6,11 +6,16 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define LOOK_MS 100
+/* Since Linux 6.5; headers may be older. */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 struct sight {
     char state;
@@ -47,6 +52,23 @@ bool watched_begin(struct watched *ret_watched, pid_t pid)
         sight.born = 0;
     *ret_watched = (struct watched){ .pid = pid, .fd = fd, .born = sight.born };
     return true;
+}
+
+/* Its number may be another's by now; its descriptor, where the kernel hands that out, is not. */
+bool watched_begin_peer(struct watched *ret_watched, int socket)
+{
+    struct ucred peer;
+    int fd;
+    socklen_t size = sizeof(fd);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0) {
+        *ret_watched = (struct watched){ .fd = fd };
+        return true;
+    }
+    if (errno == ESRCH || errno == EINVAL) /* as the one kernel and the other call one that ended */
+        return false;
+    size = sizeof(peer);
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           watched_begin(ret_watched, peer.pid);
 }
 
 int watched_pause_ms(const struct watched *w) { return w->fd >= 0 ? -1 : LOOK_MS; }

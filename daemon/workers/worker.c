@@ -152,7 +152,7 @@ static void on_exit_status(struct worker_process *process, int status, int signa
     /* What it said before it went counts. */
     while (w->socket >= 0 && w->state == WORKER_BUSY && read_message(w)) {
     }
-    worker_process_kill(process); /* children that it left behind */
+    worker_process_kill(process); /* what it left behind, where that lives still */
     struct kiln_err err = KILN_ERR_INIT;
     worker_end_text(w, status, signal, &err);
     move(w, WORKER_GONE);

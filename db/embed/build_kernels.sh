@@ -46,7 +46,7 @@ until ctl ping >/dev/null 2>&1; do
     sleep 0.1
 done
 for file; do
-    ctl db import "$file" >/dev/null || [ $? = 1 ] # 1: a line of it is none, which is left out
+    ctl db import "$file" >/dev/null || fail "'$file' cannot be imported: see above"
 done
 if [ "$target" = opencl ]; then
     target=$(ctl toolchain ls --json | sed -n 's/.*"target": *"\(opencl:[^"]*\)".*/\1/p' | head -n 1)

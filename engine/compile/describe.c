@@ -3,6 +3,7 @@
 #include "common/json.h"
 #include "engine/compile/compiler.h"
 #include "engine/compile/program.h"
+#include "engine/compile/scratch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +72,7 @@ struct look { /* one back end being looked at by a process of its own */
 static void start(struct look *l)
 {
     const char *const argv[] = { "/proc/self/exe", "--describe", l->ops->name, NULL };
-    if (fs_memfd("kiln-toolchain", &l->row_fd, &l->err))
+    if (scratch_unnamed(&l->row_fd, &l->err))
         return;
     struct program program = { .argv = argv, .out_fd = -1, .pass_fd = l->row_fd };
     if (program_start(&program, &l->pid, &l->err))

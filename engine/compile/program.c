@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/compile/program.h"
 #include "common/fs.h"
+#include "engine/compile/scratch.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -96,7 +97,7 @@ enum kiln_code program_read(const char *const *argv, const char *environment,
     KILN_AUTO(fd) int out = -1;
     pid_t pid;
     int status = 0;
-    enum kiln_code rc = fs_memfd("kiln-program-output", &out, err);
+    enum kiln_code rc = scratch_unnamed(&out, err);
     if (rc)
         return rc;
     struct program program = {

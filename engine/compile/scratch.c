@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PATH_MOST 512 /* two short folders and LIMIT_PROGRAM_NAME letters */
 
@@ -27,6 +29,17 @@ static enum kiln_code put_file(const char *folder, struct bytes name, struct byt
         return kiln_fail_errno(err, errno, "cannot make the file '%s'", path);
     rc = fs_write_all(fd, content, err);
     return rc ? kiln_while(err, "writing '%s'", path) : KILN_OK;
+}
+
+enum kiln_code scratch_unnamed(int *ret_fd, struct kiln_err *err)
+{
+    char name[] = "unnamed-XXXXXX";
+    int fd = mkostemp(name, O_CLOEXEC);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot make a file in the compiler's folder");
+    unlinkat(AT_FDCWD, name, 0);
+    *ret_fd = fd;
+    return KILN_OK;
 }
 
 enum kiln_code scratch_fill(const char *folder, const struct compile_job *job, struct kiln_err *err)

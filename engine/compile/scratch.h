@@ -14,6 +14,9 @@
 /* Where headers are, below the job's folder.  No program's name begins with '-'. */
 #define SCRATCH_HEADERS "-headers"
 
+/* An empty file without a name, for what a program that is started says: it is gone with its last
+ * descriptor.  In the private folder, as the sandbox lets nobody make memory files. */
+KILN_MUST_CHECK enum kiln_code scratch_unnamed(int *ret_fd, struct kiln_err *err);
 /* Makes |folder| and puts the job's source into it, and the headers into its SCRATCH_HEADERS, all
  * under their own names. */
 KILN_MUST_CHECK enum kiln_code scratch_fill(const char *folder, const struct compile_job *job,

@@ -295,7 +295,7 @@ const char *toolchain_probe_detail(const struct toolchain_table *table, const st
                                    const struct target *target)
 {
     const struct probe *p = find_probe(table, tc, target);
-    return p && p->state == PROBE_FAILS ? p->detail : "";
+    return p && p->state != PROBE_WORKS ? p->detail : "";
 }
 
 KILN_PRINTF(3, 4)
@@ -328,11 +328,25 @@ static void explain(const struct toolchain_table *table, const struct target *ta
     }
 }
 
+static bool is_untried(const struct toolchain_table *table, const struct target *target)
+{
+    for (size_t i = 0; i < table->rows.count; i++) {
+        if (toolchain_probe_state(table, &table->rows.present[i], target) == PROBE_NOT_NOW)
+            return true;
+    }
+    return false;
+}
+
 static enum kiln_code nothing_can(const struct toolchain_table *table, const struct target *target,
                                   struct kiln_err *err)
 {
     char why[330] = "";
     explain(table, target, why, sizeof(why));
+    if (is_untried(table, target))
+        return kiln_fail(
+            err, KILN_UNAVAILABLE,
+            "no toolchain here is known to compile for %s yet: %sask again in a moment",
+            target->text, why);
     return kiln_fail(err, KILN_UNSUPPORTED, "no toolchain here can compile for %s: %s%s",
                      target->text, why, families[target->family].installs);
 }
@@ -368,7 +382,7 @@ enum kiln_code toolchain_choose(const struct toolchain_table *table, const struc
         if (!tc || tc->family != target->family)
             continue;
         enum probe_state state = toolchain_probe_state(table, tc, target);
-        if (state == PROBE_FAILS)
+        if (state == PROBE_FAILS || state == PROBE_NOT_NOW)
             continue;
         *ret_toolchain = tc;
         return state == PROBE_WORKS ? KILN_OK : KILN_BUSY;

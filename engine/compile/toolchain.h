@@ -20,7 +20,12 @@
 
 #define TOOLCHAINS_MOST 8
 
-enum probe_state { PROBE_UNKNOWN, PROBE_WORKS, PROBE_FAILS };
+enum probe_state {
+    PROBE_UNKNOWN,
+    PROBE_WORKS,
+    PROBE_FAILS,
+    PROBE_NOT_NOW, /* there was no process for it, which says nothing of the target */
+};
 
 struct toolchain {
     char name[16];     /* "hiprtc", "clang", "nvrtc", "opencl" */
@@ -54,7 +59,7 @@ enum probe_state toolchain_probe_state(const struct toolchain_table *table,
  * forgets.  The table has an end: failures give way first, the oldest before others. */
 void toolchain_probe_learn(struct toolchain_table *table, const struct toolchain *tc,
                            const struct target *target, enum probe_state state, const char *detail);
-/* The sentence of a failed probe, or "". */
+/* The sentence of a probe that failed or could not be made, or "". */
 const char *toolchain_probe_detail(const struct toolchain_table *table, const struct toolchain *tc,
                                    const struct target *target);
 
@@ -62,6 +67,7 @@ const char *toolchain_probe_detail(const struct toolchain_table *table, const st
  * Chooses for |target|, in the order hiprtc, clang, nvrtc, opencl among those of its family:
  *   KILN_OK           *ret_toolchain can build it
  *   KILN_BUSY         *ret_toolchain must be probed first; then ask again
+ *   KILN_UNAVAILABLE  none is known to, and there was no process to try one of them: ask again
  *   KILN_UNSUPPORTED  none can; the sentence says what is here and why each cannot
  * With |forced| not empty only that one is considered, and it is KILN_OK also where its probe
  * failed: the caller wants to see it try.  An unknown name is KILN_NOT_FOUND, naming those that are

@@ -6,11 +6,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* In the order in which SQLite takes them, each while it may hold those before. */
-static const int locks[] = { SQLITE_MUTEX_STATIC_MAIN, SQLITE_MUTEX_STATIC_VFS1,
+/* In SQLite's order: each is taken while those before may be held, never the other way round.  A
+ * file that connections share is opened under OPEN: its VFS looks for it among the open ones (VFS1)
+ * and SQLite among the shared ones (MAIN).  A VFS may draw a name of a temporary file (PRNG) under
+ * its lock, and the first random number asks for the VFS (MAIN).  Memory (LRU, PMEM, MEM) is had
+ * under all of them.  tests/unit/engine/db/forks.c watches them. */
+static const int locks[] = { SQLITE_MUTEX_STATIC_OPEN, SQLITE_MUTEX_STATIC_VFS1,
                              SQLITE_MUTEX_STATIC_VFS2, SQLITE_MUTEX_STATIC_VFS3,
-                             SQLITE_MUTEX_STATIC_OPEN, SQLITE_MUTEX_STATIC_LRU,
-                             SQLITE_MUTEX_STATIC_PMEM, SQLITE_MUTEX_STATIC_PRNG,
+                             SQLITE_MUTEX_STATIC_PRNG, SQLITE_MUTEX_STATIC_MAIN,
+                             SQLITE_MUTEX_STATIC_LRU,  SQLITE_MUTEX_STATIC_PMEM,
                              SQLITE_MUTEX_STATIC_MEM };
 #define LOCKS (sizeof(locks) / sizeof(locks[0]))
 

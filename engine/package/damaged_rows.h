@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * Rows of one package that failed their check, by what was asked for: so that none is unpacked
- * again and again.  Bounded: one more takes the place of the oldest, which is looked at once more.
+ * Rows of one package that are no good, by what was asked for: so that none is unpacked again and
+ * again.  They failed their check, or are shunned.  Bounded: one more takes the place of the
+ * oldest, which is looked at once more.
  *
  * Ownership  a plain value; zeroed: empty
  * Threading  the caller's lock

@@ -29,7 +29,8 @@ struct package {
     bool replaced;            /* another file has the name now: no further connections */
     bool counted;
     uint64_t rows;
-    struct damaged_rows damaged;
+    struct damaged_rows damaged; /* and those that are shunned */
+    bool has_damage;             /* a look-up found some */
 };
 
 /* ---- opening ---- */
@@ -209,10 +210,18 @@ static void give_back(struct package *package, struct connection *connection)
     pthread_mutex_unlock(&package->mutex);
 }
 
-/* ---- rows that are known to be damaged ---- */
+/* ---- rows that are known to be no good ---- */
+
+bool package_has_damaged_rows(struct package *package)
+{
+    pthread_mutex_lock(&package->mutex);
+    bool has = package->has_damage;
+    pthread_mutex_unlock(&package->mutex);
+    return has;
+}
 
 /* False for all where none is known: what was asked for is then not even hashed. */
-bool package_has_damaged_rows(struct package *package)
+static bool knows_bad_rows(struct package *package)
 {
     pthread_mutex_lock(&package->mutex);
     bool any = package->damaged.count > 0;
@@ -220,7 +229,7 @@ bool package_has_damaged_rows(struct package *package)
     return any;
 }
 
-static bool is_known_damaged(struct package *package, const struct digest *asked)
+static bool is_known_bad(struct package *package, const struct digest *asked)
 {
     pthread_mutex_lock(&package->mutex);
     bool known = damaged_rows_has(&package->damaged, asked);
@@ -228,23 +237,26 @@ static bool is_known_damaged(struct package *package, const struct digest *asked
     return known;
 }
 
-static void note_damaged(struct package *package, const struct digest *asked)
+static void note_bad(struct package *package, const struct digest *asked, bool is_damage)
 {
     pthread_mutex_lock(&package->mutex);
     damaged_rows_add(&package->damaged, asked);
+    package->has_damage |= is_damage;
     pthread_mutex_unlock(&package->mutex);
 }
 
 void package_shun(struct package *package, struct bytes name, struct bytes args)
 {
     struct digest asked = damaged_rows_name(name, args);
-    note_damaged(package, &asked);
+    note_bad(package, &asked, /* is_damage= */ false);
 }
+
+static bool shows_damage(enum kiln_code rc, bool damaged) { return damaged || rc == KILN_CORRUPT; }
 
 /* The disk may do better the next time; what was read and is wrong stays wrong. */
 static bool is_lasting(enum kiln_code rc, bool damaged)
 {
-    return damaged || rc == KILN_CORRUPT || rc == KILN_UNSUPPORTED;
+    return shows_damage(rc, damaged) || rc == KILN_UNSUPPORTED;
 }
 
 /* ---- answering ---- */
@@ -270,17 +282,19 @@ enum kiln_code package_find_named(struct package *package, struct bytes name, st
     *ret_damaged = false;
     if (package->item && !engine_item_use(package->item))
         return KILN_NOT_FOUND;
-    if (package_has_damaged_rows(package)) {
+    if (knows_bad_rows(package)) {
         struct digest asked = damaged_rows_name(name, args);
-        if (is_known_damaged(package, &asked))
+        if (is_known_bad(package, &asked))
             return KILN_NOT_FOUND;
     }
     struct connection *connection = take(package);
     enum kiln_code rc =
         package->ops->find_named(connection->inner, name, args, ret_raw, &damaged, err);
     give_back(package, connection);
-    if (is_lasting(rc, damaged))
-        package_shun(package, name, args);
+    if (is_lasting(rc, damaged)) {
+        struct digest asked = damaged_rows_name(name, args);
+        note_bad(package, &asked, shows_damage(rc, damaged));
+    }
     if (!rc)
         *ret_hit = (struct package_hit){ 0 };
     return settle(package, rc, damaged, ret_damaged, err);
@@ -294,13 +308,13 @@ enum kiln_code package_find_key(struct package *package, const struct digest *ke
     *ret_damaged = false;
     if (package->item && !engine_item_use(package->item))
         return KILN_NOT_FOUND;
-    if (!package->trusted || !package->ops->find_key || is_known_damaged(package, key))
+    if (!package->trusted || !package->ops->find_key || is_known_bad(package, key))
         return KILN_NOT_FOUND;
     struct connection *connection = take(package);
     enum kiln_code rc = package->ops->find_key(connection->inner, key, ret_raw, &damaged, err);
     give_back(package, connection);
     if (is_lasting(rc, damaged))
-        note_damaged(package, key);
+        note_bad(package, key, shows_damage(rc, damaged));
     if (!rc)
         *ret_hit = (struct package_hit){ 0 };
     return settle(package, rc, damaged, ret_damaged, err);

@@ -97,7 +97,8 @@ KILN_MUST_CHECK enum kiln_code package_find_named(struct package *package, struc
 /* From now on that row is a miss, and not looked at: for whoever finds that the object under it is
  * not what it should be. */
 void package_shun(struct package *package, struct bytes name, struct bytes args);
-/* Whether any row is such a miss: by package_shun, or because it failed its check. */
+/* Whether a row that was asked for failed its check since the package was opened; one that is
+ * shunned alone did not. */
 bool package_has_damaged_rows(struct package *package);
 /* A miss unless the package is trusted. */
 KILN_MUST_CHECK enum kiln_code package_find_key(struct package *package, const struct digest *key,

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -41,19 +40,23 @@ static void settle(const char *name, keeper_give_up *give_up, void *context)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* A keeper that was killed before it could be heard of holds its end no more. */
-static bool has_keeper(int ready_fd)
+/* False where the keeper was killed before it could be heard of: it holds its end no more. */
+static bool tell_keeper(int settled_fd)
 {
-    struct pollfd ready = { .fd = ready_fd };
-    return poll(&ready, 1, 0) == 0;
+    ssize_t put;
+    signal(SIGPIPE, SIG_IGN);
+    do
+        put = write(settled_fd, "", 1);
+    while (put < 0 && errno == EINTR);
+    return put == 1;
 }
 
-_Noreturn static void be_first(int ready_fd, keeper_give_up *give_up, void *context)
+_Noreturn static void be_first(int settled_fd, keeper_give_up *give_up, void *context)
 {
-    dup2(ready_fd, STDOUT_FILENO);
+    dup2(settled_fd, STDOUT_FILENO);
     settle("kiln-first", give_up, context); /* which may have to say why it fails */
     close(STDERR_FILENO);
-    if (!has_keeper(STDOUT_FILENO))
+    if (!tell_keeper(STDOUT_FILENO))
         _exit(EXIT_LOST);
     close(STDOUT_FILENO);
     signal(SIGCHLD, SIG_IGN); /* orphans are reaped by the system */
@@ -69,6 +72,12 @@ static int wait_for(pid_t child)
             return EXIT_LOST << 8;
     }
     return status;
+}
+
+static void end(pid_t first)
+{
+    kill(first, SIGKILL);
+    wait_for(first); /* returns when nobody is left in the namespace */
 }
 
 _Noreturn static void end_as(int status)
@@ -92,52 +101,63 @@ _Noreturn static void keep(pid_t first, pid_t worker, pid_t starter, keeper_give
         _exit(EXIT_LOST); /* which ends the first process, and that all */
     close(STDOUT_FILENO);
     int status = wait_for(worker);
-    kill(first, SIGKILL);
-    wait_for(first); /* returns when nobody is left in the namespace */
+    end(first);
     end_as(status);
 }
 
 /* Until the first process is what it will be: only who is the same user may end it, which the
  * keeper is soon; and the worker, whose end its end is, is not to begin before. */
-static void wait_until_closed(int fd)
+static bool has_settled(int fd)
 {
-    char nothing;
-    while (read(fd, &nothing, 1) < 0 && errno == EINTR) {
-    }
-    close(fd);
+    char said;
+    ssize_t got;
+    do
+        got = read(fd, &said, 1);
+    while (got < 0 && errno == EINTR);
+    return got == 1;
 }
 
-/* It is settled, or has ended. */
-static pid_t start_first(keeper_give_up *give_up, void *context)
+static enum kiln_code say_none(struct kiln_err *err)
+{
+    return kiln_fail_errno(err, errno, "cannot start a process in a namespace of its own");
+}
+
+/* It has settled.  Where one could not, it has said why: nobody can be forked into its namespace
+ * any more, for want of memory as the system calls it. */
+static enum kiln_code start_first(keeper_give_up *give_up, void *context, pid_t *ret_first,
+                                  struct kiln_err *err)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return -1;
+        return say_none(err);
     pid_t first = fork();
     if (first == 0) {
         close(ends[0]);
         be_first(ends[1], give_up, context);
     }
-    int errnum = errno;
+    enum kiln_code rc = first < 0 ? say_none(err) : KILN_OK;
     close(ends[1]);
-    wait_until_closed(ends[0]);
-    errno = errnum;
-    return first;
+    if (!rc && !has_settled(ends[0])) {
+        end(first);
+        rc = kiln_fail(err, KILN_UNAVAILABLE, "the first process of its namespace ended at once");
+    }
+    close(ends[0]);
+    *ret_first = first;
+    return rc;
 }
 
 enum kiln_code keeper_fork(keeper_give_up *give_up, void *context, struct kiln_err *err)
 {
-    pid_t starter = getppid();
-    pid_t first = start_first(give_up, context);
-    pid_t worker = first > 0 ? fork() : -1;
+    pid_t starter = getppid(), first = -1;
+    enum kiln_code rc = start_first(give_up, context, &first, err);
+    if (rc)
+        return rc;
+    pid_t worker = fork();
     if (worker > 0)
         keep(first, worker, starter, give_up, context);
     if (worker == 0)
         return KILN_OK;
-    kiln_fail_errno(err, errno, "cannot start a process in a namespace of its own");
-    if (first > 0) {
-        kill(first, SIGKILL);
-        wait_for(first);
-    }
-    return err->code;
+    rc = say_none(err);
+    end(first);
+    return rc;
 }

@@ -22,6 +22,8 @@
  * process, which go on with less than the worker needs to begin with.  False: it must end. */
 typedef bool keeper_give_up(void *context);
 
-/* After unshare(CLONE_NEWPID).  Returns in the worker; the others never do. */
+/* After unshare(CLONE_NEWPID).  Returns in the worker; the others never do.  On failure it returns
+ * in who called, with nobody left in the namespace: KILN_UNAVAILABLE where the first process could
+ * not give up what it is able to. */
 KILN_MUST_CHECK enum kiln_code keeper_fork(keeper_give_up *give_up, void *context,
                                            struct kiln_err *err);

@@ -46,8 +46,12 @@ static enum kiln_code probe_wanted(struct engine *e, uid_t uid, const struct jso
     return rc && rc != KILN_BUSY ? rc : under_way ? KILN_BUSY : KILN_OK;
 }
 
+struct lists { /* borrowed */
+    struct json *targets, *untried;
+};
+
 static void add_target(struct engine *e, const struct toolchain *tc, const char *text,
-                       struct json *targets)
+                       const struct lists *lists)
 {
     struct target target;
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -58,30 +62,32 @@ static void add_target(struct engine *e, const struct toolchain *tc, const char 
         return;
     struct json *j = json_object();
     json_set_text(j, "target", target.text);
-    json_set_bool(j, "works", state == PROBE_WORKS);
-    if (state == PROBE_FAILS)
+    if (state != PROBE_NOT_NOW)
+        json_set_bool(j, "works", state == PROBE_WORKS);
+    if (state != PROBE_WORKS)
         json_set_text(j, "detail", toolchain_probe_detail(e->toolchains, tc, &target));
-    json_append(targets, j);
+    json_append(state == PROBE_NOT_NOW ? lists->untried : lists->targets, j);
 }
 
 static struct json *toolchain_with_targets(struct engine *e, const struct toolchain *tc,
                                            const struct json *question)
 {
-    struct json *targets = json_array();
+    const struct lists lists = { .targets = json_array(), .untried = json_array() };
     if (tc->only_target[0])
-        add_target(e, tc, tc->only_target, targets);
+        add_target(e, tc, tc->only_target, &lists);
     for (size_t i = 0; toolchain_known_targets[i]; i++)
-        add_target(e, tc, toolchain_known_targets[i], targets);
+        add_target(e, tc, toolchain_known_targets[i], &lists);
     const struct json *asked = json_get(question, "probe");
     for (const struct json *j = json_first(asked); j; j = json_next(j)) {
         bool known = strcmp(json_as_text(j, ""), tc->only_target) == 0;
         for (size_t i = 0; toolchain_known_targets[i]; i++)
             known |= strcmp(json_as_text(j, ""), toolchain_known_targets[i]) == 0;
         if (!known)
-            add_target(e, tc, json_as_text(j, ""), targets);
+            add_target(e, tc, json_as_text(j, ""), &lists);
     }
     struct json *row = toolchain_to_json(tc);
-    json_set(row, "targets", targets);
+    json_set(row, "targets", lists.targets);
+    json_set(row, "untried", lists.untried);
     return row;
 }
 
@@ -104,6 +110,7 @@ enum kiln_code handle_toolchains(struct engine *e, struct caller *caller,
         if (!rc)
             rc = toolchains_resolve(e, caller->uid, &any, (struct bytes){ 0 }, &ignored, err);
     } else if (!rc) {
+        toolchains_forget_doubts(e);
         rc = probe_wanted(e, caller->uid, question, err);
     }
     if (rc == KILN_BUSY)

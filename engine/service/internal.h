@@ -81,8 +81,10 @@ struct engine {
     struct build *build_waiting;      /* borrowed list: for a step of theirs, one at a time */
     bool build_runs;
 
-    struct parked *parked;   /* owned: requests that wait for a toolchain */
-    struct probe *probes;    /* owned: describes and probes under way */
+    struct probe *probes;    /* owned: describes and probes under way, and requests that wait for
+                                them */
+    uint64_t handled;        /* requests, and once more whenever one is looked at again */
+    unsigned looks;          /* that the request at hand had before this one */
     uint64_t describe_at_ns; /* when to ask (again) */
     struct doubt doubts[DOUBTS_MOST];
     unsigned doubt_next;
@@ -182,14 +184,17 @@ KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct engine *e, uid_t uid,
                                                   const struct target *target, struct bytes forced,
                                                   const struct toolchain **ret_toolchain,
                                                   struct kiln_err *err);
-/* Keeps a copy of the request and has service_handle look at it again when more is known. */
+/* Keeps a copy of the request and has service_handle look at it again when all has ended that it
+ * asked for; who leaves meanwhile takes what only he waits for out of the queue. */
 KILN_MUST_CHECK enum kiln_code toolchains_park(struct engine *e, struct caller *caller,
                                                const struct frame_header *header, struct bytes body,
                                                struct kiln_err *err);
 /* Asks a compiler what is here, unless that is under way. */
 void toolchains_describe(struct engine *e);
-/* Starts the probe that answers |target| for |tc| in |uid|'s turn, unless it is under way.
- * KILN_UNAVAILABLE when it cannot be started now. */
+/* Failures that may have passed meanwhile are not known any more: they are tried again. */
+void toolchains_forget_doubts(struct engine *e);
+/* Starts the probe that answers |target| for |tc| in |uid|'s turn; one that is under way comes in
+ * the better of the turns of those who ask.  KILN_UNAVAILABLE when it cannot be started now. */
 KILN_MUST_CHECK enum kiln_code toolchains_probe(struct engine *e, uid_t uid,
                                                 const struct toolchain *tc,
                                                 const struct target *target, struct kiln_err *err);

@@ -167,6 +167,7 @@ static enum kiln_code handle(struct engine *e, struct caller *caller,
                              struct kiln_err *err)
 {
     const struct route *route = route_of(header->type);
+    e->handled++;
     request_begins(&e->figures, caller, header->request_id, route ? header->type : 0);
     if (!caller->greeted && header->type != MESSAGE_hello)
         return kiln_fail(err, KILN_INVALID, "say hello first");

@@ -3,7 +3,8 @@
  * Which toolchain builds for a target, found out by asking a compiler process.
  *
  * A request whose toolchain is not known yet is parked: copied, and looked at again from the start
- * once the describe or probe that it waits for has ended.
+ * once the describe, or the last of the probes, that it waits for has ended.  Requests share
+ * probes, as they share compiles.
  */
 #include "common/clock.h"
 #include "common/fs.h"
@@ -19,14 +20,31 @@
  * until then is filed under the old identity, which nobody asks for any more afterwards. */
 #define DESCRIBE_FRESH_NS 60000000000u
 #define DOUBT_NS 600000000000u /* ten minutes, as long as a failed compile is remembered */
+#define NOT_NOW_NS 1000000000u /* a second, when there was no process to try with */
+/* Under way for one user: each costs a process, and whoever asks for another target passes them
+ * all. More than one batch, or all targets that kiln knows, can need. */
+#define PROBES_OF_ONE_MOST 64u
+/* Of one request: describe, then every toolchain of a family.  Where what was found is forgotten
+ * again before it is looked at, it could go on for ever. */
+#define LOOKS_MOST 8u
+
+/* A parked request waits for a probe. */
+struct await {
+    struct parked *parked;
+    struct probe *probe; /* NULL once it has ended */
+    struct await *next, *previous;
+};
 
 struct parked {
     struct service_waiter waiter; /* first member */
-    struct parked *next, *previous;
-    uid_t uid; /* charged for all of this */
+    struct parked *next;          /* of those to be looked at again */
+    uid_t uid;                    /* charged for all of this */
+    size_t charged;
     struct frame_header header;
-    size_t body_size;
-    uint8_t body[];
+    struct bytes body; /* behind the last of |awaits| */
+    unsigned looks;    /* how often it was looked at */
+    unsigned await_count, awaits_left;
+    struct await awaits[];
 };
 
 /* A describe (no target) or a probe under way. */
@@ -34,93 +52,146 @@ struct probe {
     struct compile_order order; /* first member */
     struct engine *engine;
     struct probe *next;
-    struct task task;        /* a describe's second half: what the store remembers */
-    struct memory *memories; /* owned; filled on a lane */
-    struct toolchain tc;     /* a copy: the table may change meanwhile */
+    uid_t uid;                   /* who asked for it first, and is counted for it */
+    uint64_t asked_by;           /* the last request that did: its number */
+    struct await *awaits, *last; /* in the order they came */
+    struct task task;            /* a describe's second half: what the store remembers */
+    struct memory *memories;     /* owned; filled on a lane */
+    struct toolchain tc;         /* a copy: the table may change meanwhile */
     struct target target;
 };
 
-/* ---- parked requests ---- */
-
-static void unpark(struct parked *p)
+static void unlink_probe(struct probe *p)
 {
-    struct engine *e = p->waiter.engine;
-    *(p->previous ? &p->previous->next : &e->parked) = p->next;
-    if (p->next)
-        p->next->previous = p->previous;
-    service_waiter_remove(&p->waiter);
+    struct probe **at = &p->engine->probes;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
 }
 
-static size_t parked_cost(size_t body_size) { return sizeof(struct parked) + body_size; }
+/* ---- parked requests ---- */
+
+/* No process tries for nobody: what nobody waits for any more is dropped, but what a compiler has
+ * already goes on, and is remembered. */
+static void drop_unless_awaited(struct probe *p)
+{
+    struct engine *e = p->engine;
+    if (p->awaits || !p->target.text[0] || !compile_queue_cancel(e->queue, &p->order))
+        return;
+    unlink_probe(p);
+    free(p);
+}
+
+static void await_end(struct await *a)
+{
+    struct probe *p = a->probe;
+    if (!p)
+        return;
+    *(a->previous ? &a->previous->next : &p->awaits) = a->next;
+    *(a->next ? &a->next->previous : &p->last) = a->previous;
+    drop_unless_awaited(p);
+}
+
+static void await_begin(struct await *a, struct parked *parked, struct probe *p)
+{
+    *a = (struct await){ .parked = parked, .probe = p, .previous = p->last };
+    *(p->last ? &p->last->next : &p->awaits) = a;
+    p->last = a;
+}
 
 static void parked_destroy(struct engine *e, struct parked *p)
 {
-    budget_give(e->budget, p->uid, parked_cost(p->body_size));
+    budget_give(e->budget, p->uid, p->charged);
     free(p);
 }
 
 static void cancel_parked(struct service_waiter *w)
 {
     struct parked *p = (struct parked *)w;
-    unpark(p);
+    service_waiter_remove(w);
+    for (unsigned i = 0; i < p->await_count; i++)
+        await_end(&p->awaits[i]);
     parked_destroy(w->engine, p);
+}
+
+static unsigned count_asked(const struct engine *e)
+{
+    unsigned count = 0;
+    for (const struct probe *p = e->probes; p; p = p->next)
+        count += p->asked_by == e->handled;
+    return count;
 }
 
 enum kiln_code toolchains_park(struct engine *e, struct caller *caller,
                                const struct frame_header *header, struct bytes body,
                                struct kiln_err *err)
 {
-    enum kiln_code rc = budget_take(e->budget, caller->uid, parked_cost(body.size), err);
+    if (e->looks == LOOKS_MOST)
+        return kiln_fail(err, KILN_UNAVAILABLE,
+                         "which toolchain to use was not found out in %u tries: ask again in a "
+                         "moment",
+                         LOOKS_MOST);
+    unsigned count = count_asked(e);
+    size_t head = sizeof(struct parked) + count * sizeof(struct await);
+    enum kiln_code rc = budget_take(e->budget, caller->uid, head + body.size, err);
     if (rc)
         return rc;
-    struct parked *p = calloc(1, sizeof(*p) + body.size);
+    struct parked *p = calloc(1, head + body.size);
     if (!p) {
-        budget_give(e->budget, caller->uid, parked_cost(body.size));
+        budget_give(e->budget, caller->uid, head + body.size);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a request of %zu bytes", body.size);
     }
     p->uid = caller->uid;
+    p->charged = head + body.size;
+    p->looks = e->looks + 1;
     p->header = *header;
-    p->body_size = body.size;
+    p->body = bytes_of((uint8_t *)p + head, body.size);
     if (body.size)
-        memcpy(p->body, body.data, body.size);
-    p->next = e->parked;
-    if (p->next)
-        p->next->previous = p;
-    e->parked = p;
+        memcpy((uint8_t *)p + head, body.data, body.size);
+    for (struct probe *of = e->probes; of; of = of->next) {
+        if (of->asked_by == e->handled)
+            await_begin(&p->awaits[p->await_count++], p, of);
+    }
+    p->awaits_left = p->await_count;
     service_waiter_add(&p->waiter, e, caller, header->request_id, cancel_parked);
     return KILN_OK;
 }
 
-/* Looks at every parked request again; some may be parked anew. */
-static void retry_parked(struct engine *e)
+/* Looks at each again, from the start; some may be parked anew. */
+static void handle_again(struct engine *e, struct parked *list)
 {
-    struct parked *list = e->parked;
-    e->parked = NULL;
     while (list) {
         struct parked *p = list;
         list = p->next;
-        p->next = p->previous = NULL;
         struct caller *caller = p->waiter.caller;
         p->waiter.is_forgotten = true;
         service_waiter_remove(&p->waiter);
-        budget_give(e->budget, p->uid, parked_cost(p->body_size)); /* it may be charged anew */
-        service_handle_again(e, caller, &p->header, bytes_of(p->body, p->body_size));
+        budget_give(e->budget, p->uid, p->charged); /* it may be charged anew */
+        e->looks = p->looks;
+        service_handle_again(e, caller, &p->header, p->body);
+        e->looks = 0;
         free(p);
     }
 }
 
 /* ---- describe and probe ---- */
 
+/* Those that waited for nothing else are looked at again, in the order they came. */
 static void end_probe(struct probe *p)
 {
     struct engine *e = p->engine;
-    struct probe **at = &e->probes;
-    while (*at != p)
-        at = &(*at)->next;
-    *at = p->next;
+    struct parked *ready = NULL, **last = &ready;
+    unlink_probe(p);
+    for (struct await *a = p->awaits; a; a = a->next) {
+        a->probe = NULL;
+        if (--a->parked->awaits_left > 0)
+            continue;
+        *last = a->parked;
+        last = &a->parked->next;
+    }
     compile_outcome_done(&p->order.task.outcome);
     free(p);
-    retry_parked(e);
+    handle_again(e, ready);
 }
 
 static enum kiln_code start(struct engine *e, struct probe *p, enum compile_kind kind,
@@ -328,7 +399,7 @@ static void remember(struct engine *e, const struct probe *p, bool works, const 
 static void forget_doubt(struct engine *e, struct doubt *d)
 {
     const struct toolchain *tc = toolchain_table_find(e->toolchains, bytes_of_text(d->toolchain));
-    if (tc && toolchain_probe_state(e->toolchains, tc, &d->target) == PROBE_FAILS)
+    if (tc && toolchain_probe_state(e->toolchains, tc, &d->target) != PROBE_WORKS)
         toolchain_probe_learn(e->toolchains, tc, &d->target, PROBE_UNKNOWN, NULL);
     d->until_ns = 0;
 }
@@ -338,7 +409,7 @@ static void forget_doubt(struct engine *e, struct doubt *d)
  * there are places, but never held on to. */
 static void doubt(struct engine *e, const struct probe *p, enum compile_end end)
 {
-    uint64_t life = end == COMPILE_UNAVAILABLE ? DESCRIBE_AGAIN_NS : DOUBT_NS;
+    uint64_t life = end == COMPILE_UNAVAILABLE ? NOT_NOW_NS : DOUBT_NS;
     struct doubt *d = &e->doubts[e->doubt_next++ % DOUBTS_MOST];
     if (d->until_ns)
         forget_doubt(e, d);
@@ -346,9 +417,11 @@ static void doubt(struct engine *e, const struct probe *p, enum compile_end end)
     memcpy(d->toolchain, p->tc.name, sizeof(d->toolchain));
 }
 
-static void forget_doubts(struct engine *e)
+void toolchains_forget_doubts(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
+    if (e->looks > 0)
+        return; /* what a request waited for counts for it, however long it waited for the rest */
     for (size_t i = 0; i < DOUBTS_MOST; i++) {
         struct doubt *d = &e->doubts[i];
         if (d->until_ns && d->until_ns <= now)
@@ -366,6 +439,13 @@ static void why_it_failed(const struct compile_outcome *outcome, char detail[512
              line < 240 ? line : 240, log);
 }
 
+static enum probe_state state_after(enum compile_end end)
+{
+    return end == COMPILE_DONE          ? PROBE_WORKS
+           : end == COMPILE_UNAVAILABLE ? PROBE_NOT_NOW
+                                        : PROBE_FAILS;
+}
+
 static void probe_done(struct compile_order *order)
 {
     struct probe *p = (struct probe *)order;
@@ -378,7 +458,7 @@ static void probe_done(struct compile_order *order)
     e->stats.probes++;
     const struct toolchain *tc = toolchain_table_find(e->toolchains, bytes_of_text(p->tc.name));
     if (tc && digest_equal(&tc->identity, &p->tc.identity)) {
-        toolchain_probe_learn(e->toolchains, tc, &p->target, works ? PROBE_WORKS : PROBE_FAILS,
+        toolchain_probe_learn(e->toolchains, tc, &p->target, state_after(outcome->end),
                               works ? NULL : detail);
         if (works || outcome->end == COMPILE_REFUSED)
             remember(e, p, works, detail);
@@ -391,22 +471,33 @@ static void probe_done(struct compile_order *order)
 enum kiln_code toolchains_probe(struct engine *e, uid_t uid, const struct toolchain *tc,
                                 const struct target *target, struct kiln_err *err)
 {
+    unsigned own = 0;
     for (struct probe *p = e->probes; p; p = p->next) {
-        if (strcmp(p->tc.name, tc->name) == 0 && strcmp(p->target.text, target->text) == 0)
-            return KILN_OK;
+        own += p->uid == uid && p->target.text[0];
+        if (strcmp(p->tc.name, tc->name) != 0 || strcmp(p->target.text, target->text) != 0)
+            continue;
+        p->asked_by = e->handled;
+        compile_queue_share(e->queue, &p->order, uid); /* in the better of the two turns */
+        return KILN_OK;
     }
+    if (own >= PROBES_OF_ONE_MOST)
+        return kiln_fail(err, KILN_UNAVAILABLE,
+                         "%u tries of targets that are new here are under way for user %u, the "
+                         "most that may be: ask for %s again when they have ended",
+                         own, (unsigned)uid, target->text);
     struct probe *p = calloc(1, sizeof(*p));
     if (!p)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot try %s for %s", tc->name, target->text);
     p->tc = *tc;
     p->target = *target;
-    p->order.uid = uid;
+    p->uid = p->order.uid = uid;
     if (start(e, p, COMPILE_PROBE, probe_done, err)) {
         free(p);
         kiln_while(err, "trying %s for %s", tc->name, target->text);
         err->code = KILN_UNAVAILABLE; /* KILN_BUSY would mean that an answer is under way */
         return err->code;
     }
+    p->asked_by = e->handled;
     return KILN_OK;
 }
 
@@ -414,6 +505,8 @@ static enum kiln_code describe_first(struct engine *e, struct kiln_err *err)
 {
     if (e->describe_at_ns <= clock_monotonic_ns())
         toolchains_describe(e);
+    for (struct probe *p = e->probes; p; p = p->next)
+        p->asked_by = e->handled; /* the describe: until it has ended there is no other */
     if (!toolchains_settled(e))
         return KILN_BUSY;
     return kiln_fail(err, KILN_UNAVAILABLE, "no toolchain to compile with: %s",
@@ -428,7 +521,7 @@ enum kiln_code toolchains_resolve(struct engine *e, uid_t uid, const struct targ
         return describe_first(e, err);
     if (e->describe_at_ns <= clock_monotonic_ns())
         toolchains_describe(e); /* nobody waits for it: what is known serves meanwhile */
-    forget_doubts(e);
+    toolchains_forget_doubts(e);
     enum kiln_code rc = toolchain_choose(e->toolchains, target, forced, ret_toolchain, err);
     if (rc != KILN_BUSY)
         return rc;

@@ -48,10 +48,6 @@ enum kiln_code tuning_opening_begin(struct engine *e, const struct engine_option
     enum kiln_code rc = lease_table_create(&e->leases, err);
     if (rc)
         return rc;
-    if (!options->state_directory && !options->data) {
-        snprintf(e->tuning_trouble, sizeof(e->tuning_trouble), "this kiln has no state folder");
-        return KILN_OK;
-    }
     e->tuning_options = (struct tuning_options){ .data = options->data,
                                                  .without_user = WITHOUT_USER,
                                                  .without_system = WITHOUT_SYSTEM,

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The tuning databases of this engine: opened at start, tried again when the disk did not let us.
+ * The tuning databases of this engine: opened at start, tried again when the disk did not let us;
+ * of an engine without a state folder what is built in, and in memory what is recorded.
  *
  * Role       without them kilnd serves kernels all the same; requests for tuning records are told
  *            why

@@ -203,6 +203,9 @@ void kernel_store_destroy(struct kernel_store *store)
 
 static enum kiln_code refuse_by_mode(const struct kernel_store *store, struct kiln_err *err)
 {
+    if (store->mode == KERNEL_STORE_OFF && !store->directory[0])
+        return kiln_fail(err, KILN_UNAVAILABLE,
+                         "there is no kernel cache: the kiln in this process has no folder");
     if (store->mode == KERNEL_STORE_OFF)
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "the kernel cache is off: start kilnd with cache = on");

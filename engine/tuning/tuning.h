@@ -29,7 +29,8 @@ struct tuning_options {
     const struct engine_data *data;    /* borrowed: its indices are system databases, where none was
                                           imported; may be NULL */
     bool without_user, without_system; /* no record of theirs counts; user: none is taken */
-    uint64_t records_per_uid, bytes_per_uid; /* see tuning_db.h; 0: no limit */
+    uint64_t records_per_uid, bytes_per_uid; /* see tuning_db.h; 0: no limit; without a folder bytes
+                                                of memory, all records together */
     enum tuning_stale stale; /* TRUST serves them, WARN counts them, IGNORE leaves them out */
     bool allow_network_fs;
 };

@@ -126,6 +126,11 @@ static enum kiln_code check_memory(const struct tuning *t, const struct tuning_p
                                    struct kiln_err *err)
 {
     uint64_t most = t->records_per_uid;
+    if (t->bytes_per_uid > 0 && tuning_table_bytes(t->table) >= t->bytes_per_uid)
+        return kiln_fail(err, KILN_FULL,
+                         "the records in memory take %llu bytes, and there is no folder for more "
+                         "(setting tuning_bytes_per_uid)",
+                         (unsigned long long)tuning_table_bytes(t->table));
     if (most == 0 || tuning_table_find(t->table, place) ||
         tuning_table_count_of(t->table, place->uid) < most)
         return KILN_OK;

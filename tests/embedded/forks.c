@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A program with its data inside that forks while another of its threads asks: forks COUNT.  Each
- * child asks as well, of an engine of its own.  Exits with 1 when one has no answer.
+ * A program with its data inside that forks while others of its threads ask, each with clients of
+ * its own: forks COUNT.  Each child asks as well, of an engine of its own.  Exits with 1 when one
+ * has no answer.
  */
 #include <kiln/client.h>
 #include <pthread.h>
@@ -13,11 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define ASKERS 4   /* an engine ends and the next begins while more than one waits for either */
 #define CHILD_S 60 /* of one that has no answer */
 #define PAUSES_US 3000
 #define STEP_US 37 /* so that the pauses differ */
 
-static atomic_bool is_over;
+static atomic_bool is_over, has_failed;
 
 /* The engine begins and ends with the client. */
 static int ask(struct kiln_error *err)
@@ -33,7 +35,11 @@ static int ask(struct kiln_error *err)
 static void *go_on_asking(void *unused)
 {
     struct kiln_error err = { 0 };
-    while (!atomic_load(&is_over) && ask(&err) == 0) {
+    while (!atomic_load(&is_over) && !atomic_load(&has_failed)) {
+        if (ask(&err) == 0)
+            continue;
+        fprintf(stderr, "forks: the engine does not answer a thread: %s\n", err.text);
+        atomic_store(&has_failed, true);
     }
     return unused;
 }
@@ -65,16 +71,21 @@ static int fork_once(unsigned n)
 int main(int argc, char **argv)
 {
     unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
-    pthread_t asking;
-    if (count == 0 || pthread_create(&asking, NULL, go_on_asking, NULL) != 0)
+    pthread_t asking[ASKERS];
+    int failed = count == 0;
+    for (unsigned i = 0; !failed && i < ASKERS; i++)
+        failed = pthread_create(&asking[i], NULL, go_on_asking, NULL);
+    if (failed)
         return 2;
-    int failed = 0;
     for (unsigned n = 0; !failed && n < count; n++)
         failed = fork_once(n);
     atomic_store(&is_over, true);
     if (failed)
         _exit(1);
-    pthread_join(asking, NULL);
+    for (unsigned i = 0; i < ASKERS; i++)
+        pthread_join(asking[i], NULL);
+    if (atomic_load(&has_failed))
+        return 1;
     printf("%lu children of fork had their answers\n", count);
     return 0;
 }

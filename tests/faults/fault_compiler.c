@@ -16,7 +16,7 @@
 /* Kernels of sources that state no number are one of so many. */
 #define OTHERS 1000u
 
-static const struct compiler_ops made, absent;
+static const struct compiler_ops made, refusing, absent;
 
 static enum kiln_code open_made(struct compiler **ret_compiler, struct kiln_err *err)
 {
@@ -68,6 +68,37 @@ static enum compile_end compile_made(struct compiler *compiler, const struct com
 
 static void close_made(struct compiler *compiler) { (void)compiler; }
 
+/* One that has to be tried on each target, and makes nothing for any. */
+static enum kiln_code open_refusing(struct compiler **ret_compiler, struct kiln_err *err)
+{
+    static struct compiler compiler = { .ops = &refusing };
+    (void)err;
+    *ret_compiler = &compiler;
+    return KILN_OK;
+}
+
+static enum kiln_code describe_refusing(struct compiler *compiler, struct toolchain *ret_toolchain,
+                                        struct kiln_err *err)
+{
+    (void)compiler;
+    (void)err;
+    snprintf(ret_toolchain->version, sizeof(ret_toolchain->version), "refusing");
+    snprintf(ret_toolchain->path, sizeof(ret_toolchain->path), "nowhere");
+    ret_toolchain->identity = sha256_of(bytes_of_text("refusing"));
+    return KILN_OK;
+}
+
+static enum compile_end refuse(struct compiler *compiler, const struct compile_job *job,
+                               const struct target *target, struct buffer *ret_object,
+                               struct kiln_err *err)
+{
+    (void)compiler;
+    (void)job;
+    (void)ret_object;
+    kiln_fail(err, KILN_COMPILE_FAILED, "nothing is made for %s", target->text);
+    return COMPILE_REFUSED;
+}
+
 static enum kiln_code open_absent(struct compiler **ret_compiler, struct kiln_err *err)
 {
     (void)ret_compiler;
@@ -82,17 +113,26 @@ static const struct compiler_ops made = {
     .compile = compile_made,
     .close = close_made,
 };
+static const struct compiler_ops refusing = {
+    .name = REFUSING_TOOLCHAIN,
+    .family = TARGET_NVIDIA,
+    .open = open_refusing,
+    .describe = describe_refusing,
+    .compile = refuse,
+    .close = close_made,
+};
 static const struct compiler_ops absent = { .name = "absent",
                                             .family = TARGET_AMDGPU,
                                             .open = open_absent };
 
-const struct compiler_ops *const compilers[COMPILERS] = { &made, &absent, &absent, &absent };
+const struct compiler_ops *const compilers[COMPILERS] = { &made, &refusing, &absent, &absent };
 
 const struct compiler_ops *compiler_find(struct bytes name)
 {
-    return bytes_equal_text(name, MADE_TOOLCHAIN) ? &made
-           : bytes_equal_text(name, "absent")     ? &absent
-                                                  : NULL;
+    return bytes_equal_text(name, MADE_TOOLCHAIN)       ? &made
+           : bytes_equal_text(name, REFUSING_TOOLCHAIN) ? &refusing
+           : bytes_equal_text(name, "absent")           ? &absent
+                                                        : NULL;
 }
 
 struct compile_job compiler_probe_job(enum target_family family)

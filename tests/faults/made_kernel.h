@@ -9,6 +9,9 @@
 
 #define MADE_TARGET "opencl:test"
 #define MADE_TOOLCHAIN "opencl"
+/* It is tried on a target, and refuses it as it does everything. */
+#define REFUSED_TARGET "sm_90"
+#define REFUSING_TOOLCHAIN "nvrtc"
 
 /* A source that asks for kernel |number|. */
 void made_source(unsigned number, char text[64]);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -362,40 +361,6 @@ static void a_job_may_close_all_files_that_it_finds(void **state)
     expect_files_to_say(f, "word");
 }
 
-#define FILES_MOST 64
-
-static int have_no_file_left(struct fixture *f)
-{
-    struct kiln_error err = { 0 };
-    struct rlimit before, few;
-    int taken[FILES_MOST], count = 0;
-    without_compilers();
-    NEED(1, getrlimit(RLIMIT_NOFILE, &before) == 0);
-    few = (struct rlimit){ .rlim_cur = FILES_MOST, .rlim_max = before.rlim_max };
-    struct kiln_client *client = open_client(&err);
-    NEED(2, client && setrlimit(RLIMIT_NOFILE, &few) == 0);
-    while (count < FILES_MOST && (taken[count] = dup(STDERR_FILENO)) >= 0)
-        count++;
-    NEED(3, kiln_client_ping(client, 0, NULL, &err) != 0);
-    snprintf(f->shared->jobs[0].error, sizeof(f->shared->jobs[0].error), "%s", err.text);
-    NEED(4, strstr(err.text, "Too many open files"));
-    while (count > 0)
-        close(taken[--count]);
-    NEED(5, setrlimit(RLIMIT_NOFILE, &before) == 0);
-    NEED(6, kiln_client_ping(client, 0, NULL, &err) == 0);
-    look(client, &f->shared->jobs[0]);
-    kiln_client_close(client);
-    return 0;
-}
-
-static void a_job_without_a_free_descriptor_is_told_and_loses_no_store(void **state)
-{
-    struct fixture *f = *state;
-    run_as_job(f, have_no_file_left);
-    assert_int_equal(atomic_load(&f->shared->jobs[0].rung), KILN_RUNG_EMBEDDED);
-    assert_says(f->shared->jobs[0].reason, f->store);
-}
-
 static int have_nobody_at_standard_error(struct fixture *f)
 {
     int ends[2];
@@ -706,7 +671,6 @@ int main(void)
         EMBEDDED_TEST(a_child_that_outlives_a_job_keeps_nothing_locked),
         EMBEDDED_TEST(what_a_job_and_its_child_write_at_their_ends_is_written),
         EMBEDDED_TEST(a_job_may_close_all_files_that_it_finds),
-        EMBEDDED_TEST(a_job_without_a_free_descriptor_is_told_and_loses_no_store),
         EMBEDDED_TEST(a_job_whose_standard_error_nobody_reads_goes_on),
         EMBEDDED_TEST(a_job_that_waits_for_all_children_has_its_kernels),
         EMBEDDED_TEST(a_job_administers_its_own_engine),

@@ -45,11 +45,21 @@ static int teardown(void **state)
     return 0;
 }
 
+static bool all_are_idle(void *context)
+{
+    struct fixture *f = context;
+    KILN_AUTO(json) struct json *status = raw_ask(f->client, MESSAGE_status, "{}");
+    const struct json *workers = json_get(status, "workers");
+    return json_get_u64(workers, "idle", 0) == json_get_u64(workers, "total", 1);
+}
+
 /* From here on what is asked for waits: its toolchain is known, and no compiler moves. */
 static void hold_compilers(struct fixture *f)
 {
     run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--probe", TARGET, NULL);
     assert_int_equal(f->result.status, 0);
+    if (!wait_until(all_are_idle, f))
+        fail_msg("the compilers do not become idle");
     daemon_process_signal_workers(&f->daemon, SIGSTOP);
 }
 
@@ -160,6 +170,48 @@ static void a_request_can_be_cancelled_at_the_limit(void **state)
     release_compilers(f);
 }
 
+/* ---- targets that are not tried yet ---- */
+
+#define TRIES_MOST 64
+
+static void want_made_up_target(struct fixture *f, unsigned number)
+{
+    char target[16];
+    snprintf(target, sizeof(target), "gfxq%u", 1000 + number);
+    raw_send_source(f->client, 100 + number, target, "", bytes_of_text(PROGRAM));
+}
+
+static unsigned compiles_that_wait(struct fixture *f)
+{
+    KILN_AUTO(json) struct json *stats = raw_ask(f->client, MESSAGE_stats, "{}");
+    return (unsigned)json_get_u64(stats, "queued", 0);
+}
+
+static bool none_waits(void *context) { return compiles_that_wait(context) == 0; }
+
+static void tries_of_made_up_targets_are_bounded_and_go_with_who_asked(void **state)
+{
+    static struct raw_frame frame;
+    struct fixture *f = *state;
+    char text[512];
+    hold_compilers(f);
+    for (unsigned i = 0; i < TRIES_MOST; i++)
+        want_made_up_target(f, i);
+    raw_expect_pong(f->client);
+    want_made_up_target(f, TRIES_MOST);
+    assert_true(raw_receive(f->client, &frame));
+    assert_int_equal(raw_refusal(&frame, text), KILN_UNAVAILABLE);
+    assert_says(text, "64 tries of targets");
+    assert_says(text, "ask for gfxq1064 again");
+    assert_true(compiles_that_wait(f) > 0);
+
+    close(f->client);
+    f->client = raw_greeted(&f->daemon);
+    if (!wait_until(none_waits, f))
+        fail_msg("%u compiles wait for nobody", compiles_that_wait(f));
+    release_compilers(f);
+}
+
 /* ---- members of administrative requests ---- */
 
 static void members_that_make_no_sense_are_refused_by_name(void **state)
@@ -194,6 +246,7 @@ int main(void)
         LIMITS_TEST(sources_that_wait_are_bounded_in_bytes),
         LIMITS_TEST(requests_beyond_the_limit_are_refused),
         LIMITS_TEST(a_request_can_be_cancelled_at_the_limit),
+        LIMITS_TEST(tries_of_made_up_targets_are_bounded_and_go_with_who_asked),
         LIMITS_TEST(members_that_make_no_sense_are_refused_by_name),
     };
     return cmocka_run_group_tests_name("limits", tests, NULL, NULL);

@@ -56,43 +56,11 @@ static void keep_every(struct fixture *f, size_t step)
     f->count = kept;
 }
 
-struct missing {
-    struct fixture *f;
-    char layers[400]; /* of the sandbox; "": none */
-};
-
-static bool is_known(void *context)
-{
-    struct missing *m = context;
-    run_program(&m->f->daemon, &m->f->result, "kilnctl", "status", "--json", NULL);
-    assert_int_equal(m->f->result.status, 0);
-    KILN_AUTO(json) struct json *status = result_json(&m->f->result);
-    const struct json *sandbox = json_get(json_get(status, "workers"), "sandbox");
-    snprintf(m->layers, sizeof(m->layers), "%s", json_get_text(sandbox, "missing", ""));
-    return json_get(sandbox, "layers") != NULL;
-}
-
-/* Every layer of the sandbox is required, where this host gives every one. */
-static void start_in_sandbox(struct fixture *f)
-{
-    struct missing missing = { .f = f };
-    f->daemon.arguments[0] = "--sandbox";
-    f->daemon.arguments[1] = "require";
-    daemon_process_start(&f->daemon);
-    assert_true(wait_until(is_known, &missing));
-    if (!*missing.layers)
-        return;
-    print_message("not in a whole sandbox: there is no '%s' here\n", missing.layers);
-    assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    f->daemon.arguments[0] = NULL;
-    daemon_process_start(&f->daemon);
-}
-
 static int setup(void **state)
 {
     static struct fixture f;
     daemon_process_init(&f.daemon);
-    start_in_sandbox(&f);
+    daemon_process_start_in_whole_sandbox(&f.daemon);
     read_problems(&f, KILN_SOURCE "/scripts/networks/resnet50.txt");
     assert_int_equal(f.count, 69);
     keep_every(&f, daemon_process_is_embedded() ? EVERY_IN_A_JOB : EVERY);

@@ -345,7 +345,7 @@ static void every_solver_builds(void **state)
     struct kiln_client_options options = { .size = sizeof(options), .timeout_ms = TIMEOUT_MS };
     struct kiln_error err;
     daemon_process_init(&f.daemon);
-    daemon_process_start(&f.daemon);
+    daemon_process_start_in_whole_sandbox(&f.daemon);
     options.socket_path = f.daemon.socket;
     must(kiln_client_open(&options, &f.client, &err), err);
     for (size_t i = 0; solvers[i]; i++)

@@ -245,6 +245,31 @@ static void the_last_of_many_comes_early_to_who_wants_only_that(void **state)
     expect_served(f, f->last);
 }
 
+static void ask_for_untried(int fd, const char *source)
+{
+    raw_send_source(fd, SINGLE, REFUSED_TARGET, "", bytes_of_text(source));
+}
+
+/* The first user asks for a target that was not tried before, after all else: the probe is the last
+ * of his.  Who asks for that target too has it in the turn of his own; here it says no. */
+static void what_has_to_be_tried_first_comes_early_to_who_wants_only_that(void **state)
+{
+    static struct raw_frame frame;
+    char text[512];
+    skip_unless_root();
+    struct fixture *f = *state;
+    stop_compilers(f);
+    fill_queue(f);
+    ask_for_untried(f->first, "a");
+    expect(f, "kiln_queued_compiles", compiles - f->workers + 1);
+    ask_for_untried(f->second, "b");
+    raw_expect_pong(f->second); /* it was read */
+    kill(-f->stopped[0], SIGCONT);
+    raw_receive_last(f->second, &frame);
+    assert_int_equal(raw_refusal(&frame, text), KILN_UNSUPPORTED);
+    assert_says(text, REFUSING_TOOLCHAIN ": nothing is made for " REFUSED_TARGET);
+}
+
 int main(int argc, char **argv)
 {
     unsigned long given = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
@@ -257,6 +282,8 @@ int main(int argc, char **argv)
                                         teardown),
         cmocka_unit_test_setup_teardown(the_last_of_many_comes_early_to_who_wants_only_that,
                                         setup_one, teardown),
+        cmocka_unit_test_setup_teardown(
+            what_has_to_be_tried_first_comes_early_to_who_wants_only_that, setup_one, teardown),
     };
     return cmocka_run_group_tests_name("fairness", tests, NULL, NULL);
 }

@@ -399,3 +399,37 @@ unsigned long long daemon_stat(struct daemon_process *d, const char *name)
     KILN_AUTO(json) struct json *stats = result_json(&result);
     return stats_number(stats, name);
 }
+
+struct whole_sandbox {
+    struct daemon_process *daemon;
+    char missing[400]; /* layers; "": none */
+};
+
+static bool is_sandbox_known(void *context)
+{
+    static struct program_result result;
+    struct whole_sandbox *s = context;
+    run_program(s->daemon, &result, "kilnctl", "status", "--json", NULL);
+    if (result.status)
+        fail_msg("kilnctl status --json: status %d, '%s'", result.status, result.output);
+    KILN_AUTO(json) struct json *status = result_json(&result);
+    const struct json *sandbox = json_get(json_get(status, "workers"), "sandbox");
+    snprintf(s->missing, sizeof(s->missing), "%s", json_get_text(sandbox, "missing", ""));
+    return json_get(sandbox, "layers") != NULL;
+}
+
+void daemon_process_start_in_whole_sandbox(struct daemon_process *d)
+{
+    struct whole_sandbox s = { .daemon = d };
+    assert_null(d->arguments[0]);
+    d->arguments[0] = "--sandbox";
+    d->arguments[1] = "require";
+    daemon_process_start(d);
+    assert_true(wait_until(is_sandbox_known, &s));
+    if (!*s.missing)
+        return;
+    print_message("not in a whole sandbox: there is no '%s' here\n", s.missing);
+    assert_int_equal(daemon_process_stop(d), 0);
+    d->arguments[0] = d->arguments[1] = NULL;
+    daemon_process_start(d);
+}

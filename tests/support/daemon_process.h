@@ -38,6 +38,9 @@ void daemon_process_init(struct daemon_process *d);
 void daemon_process_begin(struct daemon_process *d);
 /* Starts kilnd and returns once it answers; the test fails when it does not within a minute. */
 void daemon_process_start(struct daemon_process *d);
+/* The same, with every layer of the compilers' sandbox required, where this host gives every one;
+ * elsewhere it says which are missing.  For one without arguments of its own. */
+void daemon_process_start_in_whole_sandbox(struct daemon_process *d);
 /* SIGTERM; returns the exit status. */
 int daemon_process_stop(struct daemon_process *d);
 void daemon_process_kill(struct daemon_process *d); /* SIGKILL */

@@ -305,6 +305,32 @@ static void miopens_format_is_not_built_for_gpus_that_miopen_does_not_know(void 
     assert_says(refused(f, "sm_90", "sm_90.kdb"), "give --format kiln --output sm_90.kpkg");
 }
 
+static void no_package_is_built_for_an_opencl_device_by_name(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const NAMES[] = { "out.kpkg", "out.kdb", "opencl.kpkg",
+                                         "opencl_1a2b3c4d.kpkg" };
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(*NAMES); i++) {
+        assert_says(refused(f, "opencl:cpu:some-1.0-1a2b3c4d", NAMES[i]), "kilnctl prefetch");
+        assert_says(f->run.err.text, "KILN_DEVICE_TARGETS=opencl");
+    }
+}
+
+/* As an embedded build makes one: it is installed nowhere. */
+static void a_package_for_an_opencl_device_may_have_any_name(void **state)
+{
+    struct fixture *f = *state;
+    fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"opencl\",\"targets\":[{\"target\":"
+                            "\"opencl:cpu:some-1.0-1a2b3c4d\",\"works\":true}]}]}";
+    scratch_path(&f->folder, "mine.kpkg", f->out);
+    told_begin(&f->told);
+    int rc = RUN(&f->run, "pkg", "build", "--target", "opencl:cpu:some-1.0-1a2b3c4d", "--db-id",
+                 "opencl_1a2b3c4d", "--problems", f->problems, "-o", f->out);
+    told_end(&f->told);
+    must(rc, f->run.err);
+    assert_null(strstr(f->told.text, "installed as"));
+}
+
 static void kilns_format_is_built_for_nvidias_gpus_by_the_targets_name(void **state)
 {
     struct fixture *f = *state;
@@ -503,6 +529,8 @@ int main(void)
         T(what_a_build_needs_is_asked_for_before_anybody_else),
         T(a_package_that_no_gpu_would_use_is_not_built),
         T(miopens_format_is_not_built_for_gpus_that_miopen_does_not_know),
+        T(no_package_is_built_for_an_opencl_device_by_name),
+        T(a_package_for_an_opencl_device_may_have_any_name),
         T(kilns_format_is_built_for_nvidias_gpus_by_the_targets_name),
         T(a_package_for_one_of_nvidias_gpus_bears_the_targets_name),
         T(the_name_of_the_package_chooses_its_format),

@@ -333,6 +333,16 @@ static void toolchains_are_probed_for_the_targets_given(void **state)
     assert_non_null(strstr(f->run.printed, "'kilnctl toolchain ls --all'"));
 }
 
+static void a_target_that_could_not_be_tried_is_neither_yes_nor_no(void **state)
+{
+    struct fixture *f = *state;
+    fake.replies[0] =
+        "{\"toolchains\":[{\"name\":\"clang\",\"targets\":[],\"untried\":[{\"target\":"
+        "\"gfx942\",\"detail\":\"no process\"}]}]}";
+    assert_int_equal(RUN(&f->run, "toolchain", "ls", "--probe", "gfx942"), KILN_E_OK);
+    assert_non_null(strstr(f->run.printed, "clang      gfx942  not tried  no process\n"));
+}
+
 static void toolchains_tried_for_all_targets_have_no_hint_to_do_so(void **state)
 {
     struct fixture *f = *state;
@@ -396,6 +406,7 @@ int main(void)
         T(a_dry_run_of_clear_says_so_to_both_sides),
         T(gc_says_where_the_size_asked_for_was_missed),
         T(toolchains_are_probed_for_the_targets_given),
+        T(a_target_that_could_not_be_tried_is_neither_yes_nor_no),
         T(toolchains_tried_for_all_targets_have_no_hint_to_do_so),
         T(terminal_escapes_in_an_answer_are_defused),
         T(numbers_are_shown_in_the_unit_their_name_tells),

@@ -17,6 +17,7 @@ int compiler_main(int argc, char **argv);
 static struct {
     char folder[64];
     bool privileged, keeps_privileges;
+    int parent; /* that it has when it asks again; 0: one outside of its namespace; -1: the same */
     enum kiln_code limits, user, confinement; /* how they end */
     const char *failing;                      /* a call of libc; NULL: none */
     unsigned nth;
@@ -103,6 +104,15 @@ int __wrap_compiler_describe_to(const char *name, int fd)
     return DESCRIBED;
 }
 
+/* It asks when it begins, and once more. */
+pid_t __real_getppid(void);
+pid_t __wrap_getppid(void);
+pid_t __wrap_getppid(void)
+{
+    static unsigned asked; /* in the process that it runs in */
+    return ++asked > 1 && scene.parent >= 0 ? scene.parent : __real_getppid();
+}
+
 /* ---- running it ---- */
 
 static void before(void)
@@ -128,6 +138,7 @@ static int set_up(void **state)
     strcpy(scene.folder, "/tmp/kiln_compiler_XXXXXX");
     assert_non_null(mkdtemp(scene.folder));
     scene.privileged = true;
+    scene.parent = -1;
     return 0;
 }
 
@@ -220,6 +231,17 @@ static void becomes_the_user_before_or_behind_its_box(void **state)
     }
 }
 
+static void one_whose_starter_has_ended_meanwhile_serves_nothing(void **state)
+{
+    (void)state;
+    scene.parent = 1;
+    struct program_end end = RUN("--temp", scene.folder);
+    assert_int_equal(end.status, EXIT_SURROUNDINGS);
+    assert_null(strstr(end.text, "serves"));
+    scene.parent = 0; /* its keeper */
+    assert_int_equal(RUN("--temp", scene.folder).status, SERVED);
+}
+
 static void one_that_starts_anew_is_in_its_box(void **state)
 {
     (void)state;
@@ -251,8 +273,9 @@ static void does_not_start_half_confined(void **state)
     scene.limits = KILN_OK;
     scene.confinement = KILN_DENIED;
     expect_no_start("kiln-compiler: no box");
+    scene.keeps_privileges = true; /* which who stays behind tells itself */
+    expect_no_start("kiln-compiler: cannot give up the privileges of a compiler process");
     scene.confinement = KILN_OK;
-    scene.keeps_privileges = true;
     expect_no_start("who stays behind may do too much");
     for (unsigned i = 0; i < 2; i++) {
         scene.privileged = i == 0;
@@ -299,6 +322,7 @@ int main(void)
         COMPILER_TEST(without_a_socket_it_does_nothing),
         COMPILER_TEST(serves_in_its_folder_with_few_variables),
         COMPILER_TEST(becomes_the_user_before_or_behind_its_box),
+        COMPILER_TEST(one_whose_starter_has_ended_meanwhile_serves_nothing),
         COMPILER_TEST(one_that_starts_anew_is_in_its_box),
         COMPILER_TEST(does_not_start_half_confined),
         COMPILER_TEST(surroundings_that_cannot_be_had_are_told),

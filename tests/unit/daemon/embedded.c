@@ -237,6 +237,21 @@ static void what_is_to_keep_a_compiler_is_missed(void **state)
     assert_says(f->places.no_compiler, "kiln-launch, which keeps kiln-compiler, is not installed");
 }
 
+/* Also of a program that asks no kilnd. */
+static void one_that_is_not_installed_is_to_be_installed_or_named(void **state)
+{
+    struct fixture *f = *state;
+    f->options.library_folder = NULL;
+    embedded_places_find(&f->options, &f->places);
+    if (f->places.compiler[0]) {
+        print_message("skipped: '%s' is installed\n", f->places.compiler);
+        skip();
+    }
+    assert_says(f->places.no_compiler, "kiln-compiler is not installed");
+    assert_says(f->places.no_compiler, "install it, or name it in KILN_COMPILER");
+    assert_null(strstr(f->places.no_compiler, "kilnd"));
+}
+
 static void without_one_the_sentence_says_what_was_looked_for(void **state)
 {
     struct fixture *f = *state;
@@ -265,6 +280,7 @@ int main(void)
         EMBEDDED_TEST(a_compiler_is_found_from_where_the_library_lies),
         EMBEDDED_TEST(what_is_to_keep_a_compiler_is_missed),
         EMBEDDED_TEST(kiln_transfer_is_found_from_where_the_library_lies),
+        EMBEDDED_TEST(one_that_is_not_installed_is_to_be_installed_or_named),
         EMBEDDED_TEST(without_one_the_sentence_says_what_was_looked_for),
         EMBEDDED_TEST(a_leader_is_waited_for_no_longer_than_a_call_may_and_all_calls_count),
     };

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,6 +17,9 @@
 
 #define JOB_MOST_S 60 /* one that hangs ends then */
 #define LONG_MS 3600000u
+#define THREADS 4
+#define THREAD_TIMES 1000
+#define WORD "the job's"
 
 /* A step that waits in the middle, until it is let go on. */
 struct stop {
@@ -26,9 +30,14 @@ struct stop {
 static struct {
     struct stop places, leader; /* the first call of each stops, where |stops| says so */
     bool places_stop, leader_stops;
+    bool leader_fails;          /* also the call that stopped */
     enum kiln_code leader_says; /* of the other calls */
-    bool takes_number;          /* the host puts another file where its end was */
+    struct stop end;            /* the host's, where |end_stops|: it does not end before */
+    bool end_stops;
+    bool has_own_table; /* the host does as if it had, and its end is to be there before */
+    bool takes_number;  /* it also puts another file where its end was */
     int taken;
+    int other; /* a socket of the job's that is at the number of a real host's end; 0: none is */
 } scene;
 
 static void make_stop(struct stop *stop)
@@ -80,6 +89,8 @@ enum kiln_code __wrap_leader_connect(const char *path, uint64_t deadline_ns, int
     (void)deadline_ns;
     if (atomic_fetch_add(&scene.leader.calls, 1) == 0 && scene.leader_stops) {
         stop_here(&scene.leader);
+        if (scene.leader_fails)
+            return kiln_fail(err, KILN_IO, "so the scene of '%s' has it", path);
         *ret_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         return KILN_OK;
     }
@@ -98,17 +109,45 @@ static int take_number(int control)
     return own;
 }
 
+/* Its end in a table of its own, as far as others can tell. */
+static int have_own_end(const struct embedded_host_options *options)
+{
+    sched_yield();
+    if (!embedded_is_still(options->control, options->control_inode))
+        _exit(95);
+    return fcntl(options->control, F_DUPFD_CLOEXEC, 0);
+}
+
+static void put_other_there(const struct embedded_host_options *options)
+{
+    if (dup2(scene.other, options->control) != options->control)
+        _exit(96);
+    scene.taken = options->control;
+}
+
+void __real_embedded_host_run(const struct embedded_host_options *options);
 void __wrap_embedded_host_run(const struct embedded_host_options *options);
 void __wrap_embedded_host_run(const struct embedded_host_options *options)
 {
     const struct embedded_news news = { .what = HOST_LEADS,
-                                        .own_files = scene.takes_number,
+                                        .own_files = scene.takes_number || scene.has_own_table,
                                         .why = "" };
     char word = 0;
-    int control = scene.takes_number ? take_number(options->control) : options->control;
+    int control = options->control;
+    if (scene.other > 0) {
+        put_other_there(options);
+        __real_embedded_host_run(options);
+        return;
+    }
+    if (scene.takes_number)
+        control = take_number(control);
+    else if (scene.has_own_table)
+        control = have_own_end(options);
     options->tell(&news);
     while (recv(control, &word, 1, 0) == 1 && word != EMBEDDED_WORD_STOP) {
     }
+    if (scene.end_stops)
+        stop_here(&scene.end);
     close(control);
 }
 
@@ -149,6 +188,7 @@ static void as_a_job(int (*body)(void))
         scene.leader_says = KILN_UNAVAILABLE;
         make_stop(&scene.places);
         make_stop(&scene.leader);
+        make_stop(&scene.end);
         _exit(body());
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -251,6 +291,58 @@ static void who_leads_is_not_told_that_it_follows(void **state)
     as_a_job(lead_while_another_asks);
 }
 
+/* The leader that it asks may be this very process by now. */
+static int go_while_another_asks(void)
+{
+    struct embedded_status status;
+    pthread_t other;
+    enum kiln_code rc = KILN_OK;
+    scene.leader_stops = true;
+    NEED(1, pthread_create(&other, NULL, connect_in_a_thread, &rc) == 0);
+    await_stop(&scene.leader);
+    NEED(2, connect_once() == KILN_OK);
+    let_go_and_settle(1);
+    kiln_embedded_entry.status(&status);
+    NEED(3, status.role == EMBEDDED_LEADS);
+    let_go_on(&scene.leader);
+    pthread_join(other, NULL);
+    NEED(4, rc == KILN_OK);
+    let_go_and_settle(1);
+    kiln_embedded_entry.status(&status);
+    NEED(5, status.role == EMBEDDED_UNUSED);
+    return 0;
+}
+
+static void an_engine_does_not_end_while_a_call_is_to_have_it(void **state)
+{
+    (void)state;
+    as_a_job(go_while_another_asks);
+}
+
+static int go_while_another_asks_in_vain(void)
+{
+    pthread_t other;
+    enum kiln_code rc = KILN_OK;
+    scene.leader_stops = scene.leader_fails = scene.end_stops = true;
+    NEED(1, pthread_create(&other, NULL, connect_in_a_thread, &rc) == 0);
+    await_stop(&scene.leader);
+    NEED(2, connect_once() == KILN_OK);
+    kiln_embedded_entry.let_go();
+    let_go_on(&scene.leader);
+    pthread_join(other, NULL);
+    NEED(3, rc == KILN_IO);
+    await_stop(&scene.end);
+    let_go_on(&scene.end);
+    let_go_and_settle(0);
+    return 0;
+}
+
+static void it_ends_once_that_call_has_failed(void **state)
+{
+    (void)state;
+    as_a_job(go_while_another_asks_in_vain);
+}
+
 static int take_the_number_of_the_hosts_end(void)
 {
     struct stat now, null;
@@ -269,13 +361,81 @@ static void a_file_of_the_jobs_at_the_hosts_number_stays_open(void **state)
     as_a_job(take_the_number_of_the_hosts_end);
 }
 
+/* The job has closed what it does not know, and opened a socket of its own. */
+static int have_another_at_the_hosts_number(void)
+{
+    const struct embedded_options options = { .leader_ms = LONG_MS };
+    struct kiln_err err = KILN_ERR_INIT;
+    char word[sizeof(WORD)] = "";
+    int fd = -1, ends[2];
+    NEED(1, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    NEED(2, send(ends[0], WORD, sizeof(WORD), 0) == sizeof(WORD));
+    scene.other = ends[1];
+    NEED(3, kiln_embedded_entry.connect(&options, &fd, &err) == KILN_UNAVAILABLE && fd < 0);
+    NEED(4, strcmp(err.text, "the job closed the engine's descriptors while it began") == 0);
+    NEED(5, (fcntl(scene.taken, F_GETFL) & O_NONBLOCK) == 0);
+    NEED(6, recv(scene.taken, word, sizeof(word), MSG_DONTWAIT) == sizeof(word));
+    NEED(7, strcmp(word, WORD) == 0);
+    scene.other = 0;
+    NEED(8, connect_once() == KILN_OK); /* who asks again has another */
+    let_go_and_settle(1);
+    return 0;
+}
+
+static void a_host_takes_no_socket_of_the_jobs_for_its_end(void **state)
+{
+    (void)state;
+    as_a_job(have_another_at_the_hosts_number);
+}
+
+static void *connect_and_settle_in_a_thread(void *ret_code)
+{
+    enum kiln_code *rc = ret_code;
+    for (unsigned n = 0; *rc == KILN_OK && n < THREAD_TIMES; n++) {
+        *rc = connect_once();
+        let_go_and_settle(*rc == KILN_OK);
+    }
+    return NULL;
+}
+
+static int connect_and_settle_in_threads(void)
+{
+    pthread_t threads[THREADS];
+    enum kiln_code codes[THREADS] = { KILN_OK };
+    struct embedded_status status;
+    int lowest = dup(STDIN_FILENO);
+    scene.has_own_table = true;
+    NEED(6, lowest >= 0 && close(lowest) == 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        NEED(1, pthread_create(&threads[i], NULL, connect_and_settle_in_a_thread, &codes[i]) == 0);
+    for (unsigned i = 0; i < THREADS; i++) {
+        NEED(2, pthread_join(threads[i], NULL) == 0);
+        NEED(3, codes[i] == KILN_OK);
+    }
+    kiln_embedded_entry.status(&status);
+    NEED(4, status.role == EMBEDDED_UNUSED);
+    NEED(5, dup(STDIN_FILENO) == lowest); /* all descriptors are closed, and no other */
+    return 0;
+}
+
+/* A host ends while several wait for that, and one of them starts the next. */
+static void threads_that_come_and_go_are_each_served(void **state)
+{
+    (void)state;
+    as_a_job(connect_and_settle_in_threads);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_forked_during_the_first_connect_has_its_own),
         cmocka_unit_test(so_it_has_where_that_connect_came_while_the_fork_began),
         cmocka_unit_test(who_leads_is_not_told_that_it_follows),
+        cmocka_unit_test(an_engine_does_not_end_while_a_call_is_to_have_it),
+        cmocka_unit_test(it_ends_once_that_call_has_failed),
         cmocka_unit_test(a_file_of_the_jobs_at_the_hosts_number_stays_open),
+        cmocka_unit_test(a_host_takes_no_socket_of_the_jobs_for_its_end),
+        cmocka_unit_test(threads_that_come_and_go_are_each_served),
     };
     return cmocka_run_group_tests_name("embedded_entry", tests, NULL, NULL);
 }

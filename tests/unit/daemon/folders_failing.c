@@ -140,6 +140,57 @@ static void temporary_folders_that_cannot_be_made_are_told_and_not_left(void **s
     kiln_err_init(&f->err);
 }
 
+static void make_leftover(const struct fixture *f)
+{
+    static const char *const names[] = { "a", "b", "c", ".made-by-kilnd" };
+    char path[192];
+    assert_true(mkdir(f->path, 0700) == 0 || errno == EEXIST);
+    snprintf(path, sizeof(path), "%s/kilnd-temp-dead00", f->path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(path, sizeof(path), "%s/kilnd-temp-dead00/%s", f->path, names[i]);
+        int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+        assert_true(fd >= 0);
+        close(fd);
+    }
+}
+
+/* Sweeps, and leaves nothing of its own but what cannot be removed. */
+static void sweep(struct fixture *f)
+{
+    struct temp_root root = { .fd = -1 };
+    must(temp_root_open(f->path, &f->user, &root, &f->err), f->err);
+    temp_root_close(&root);
+}
+
+/* Whatever goes first, and whatever stays: it keeps its mark, by which the next one knows it. */
+static void what_a_sweep_cannot_remove_the_next_one_does(void **state)
+{
+    enum { REMOVED = 5 }; /* at least: its files, its mark, and itself */
+    struct fixture *f = *state;
+    unsigned nth = 0;
+    bool failed = true;
+    while (failed) {
+        make_leftover(f);
+        fail_call("unlinkat", ++nth, EIO);
+        sweep(f);
+        failed = calls_failed();
+        sweep(f);
+        assert_int_equal(entries_of(f->path), 0);
+    }
+    assert_true(nth > REMOVED);
+    static const char *const listing[] = { "openat", "fdopendir" };
+    for (size_t i = 0; i < sizeof(listing) / sizeof(listing[0]); i++) {
+        make_leftover(f);
+        fail_call(listing[i], i == 0 ? 2 : 1, EMFILE); /* the first opens it to be locked */
+        sweep(f);
+        assert_true(calls_failed());
+        assert_int_equal(entries_of(f->path), 1);
+        sweep(f);
+        assert_int_equal(entries_of(f->path), 0);
+    }
+}
+
 /* It has room for folders, and none for the file that marks one. */
 static void a_full_disk_is_told_as_one(void **state)
 {
@@ -363,6 +414,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FOLDER_TEST(a_folder_that_cannot_be_made_is_told_with_the_setting),
         FOLDER_TEST(temporary_folders_that_cannot_be_made_are_told_and_not_left),
+        FOLDER_TEST(what_a_sweep_cannot_remove_the_next_one_does),
         FOLDER_TEST(a_full_disk_is_told_as_one),
         FOLDER_TEST(temporary_folders_of_another_user_are_given_to_it),
         FOLDER_TEST(a_temporary_folder_with_too_long_a_path_is_refused),

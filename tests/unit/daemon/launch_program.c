@@ -18,6 +18,7 @@ static struct {
     enum kiln_code received;     /* how the request comes */
     int folder;                  /* to start in */
     bool hangs_up, no_pid_files; /* kilnd; the system */
+    bool is_left_alone;          /* who starts it ends before it asks for a signal of that */
     bool is_keeper;
     const char *failing; /* a call of libc; NULL: none */
     unsigned nth;
@@ -69,6 +70,10 @@ long __wrap_syscall(long number, ...)
     return scene.no_pid_files ? -1 : __real_syscall(number, pid, flags);
 }
 
+pid_t __real_getppid(void);
+pid_t __wrap_getppid(void);
+pid_t __wrap_getppid(void) { return scene.is_left_alone ? 1 : __real_getppid(); }
+
 static void before(void)
 {
     char pid[32];
@@ -78,6 +83,8 @@ static void before(void)
     setenv("LISTEN_FDNAMES", "connection", 1);
     if (!scene.script)
         unsetenv("LISTEN_FDS");
+    if (scene.is_keeper && scene.hangs_up)
+        shutdown(GIVEN_FD, SHUT_RDWR);
     if (scene.failing && (scene.is_keeper || strcmp(scene.failing, "fcntl") == 0))
         fail_call(scene.failing, scene.nth, scene.error);
 }
@@ -194,7 +201,14 @@ static void a_keeper_that_cannot_watch_who_started_it_ends(void **state)
     scene.failing = "poll";
     assert_int_equal(RUN("--keep").status, 0);
     scene.failing = "getsockopt";
-    assert_int_equal(RUN("--keep").status, EXIT_SURROUNDINGS);
+    scene.hangs_up = true;
+    static const int gone[] = { ESRCH, EINVAL }; /* its number may be another's by now */
+    for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++) {
+        scene.error = gone[i];
+        assert_int_equal(RUN("--keep").status, EXIT_SURROUNDINGS);
+    }
+    scene.error = ENOPROTOOPT; /* an old kernel: by that number */
+    assert_int_equal(RUN("--keep").status, 0);
     assert_int_equal(RUN("--keep", "/bin/sh").status, EXIT_USAGE);
 }
 
@@ -218,6 +232,13 @@ static void a_program_that_cannot_be_started_is_told(void **state)
         assert_says(end.text, "ended with 4 by signal 0\n");
     }
     close(scene.folder);
+}
+
+static void what_it_starts_runs_nothing_where_it_has_ended_meanwhile(void **state)
+{
+    (void)state;
+    scene.is_left_alone = true; /* its script would end with 3 */
+    assert_says(RUN("/bin/sh").text, "ended with 4 by signal 0\n");
 }
 
 /* With a job that is not there any more: kept.c. */
@@ -244,6 +265,7 @@ int main(void)
         LAUNCH_TEST(a_request_that_does_not_come_starts_nothing),
         LAUNCH_TEST(a_keeper_that_cannot_watch_who_started_it_ends),
         LAUNCH_TEST(a_program_that_cannot_be_started_is_told),
+        LAUNCH_TEST(what_it_starts_runs_nothing_where_it_has_ended_meanwhile),
         LAUNCH_TEST(one_that_there_is_no_descriptor_of_is_looked_at),
     };
     return cmocka_run_group_tests_name("launch_program", tests, NULL, NULL);

@@ -259,23 +259,53 @@ static void what_kilns_own_have_loaded_is_not_loaded_again(void **state)
     wait_for(f, &hang);
 }
 
-static void a_preparation_that_fails_waits_for_the_next_source(void **state)
+/* In as many processes as came sources at once, and again for each. */
+static void a_preparation_that_fails_is_one_and_not_tried_again_soon(void **state)
 {
+    enum { AT_ONCE = 3, WORKERS = 2 * AT_ONCE };
     struct fixture *f = *state;
     probes_failed = 0;
+    f->options.workers = WORKERS;
     start(f);
-    for (unsigned i = 1; i <= 2; i++) {
-        struct job job = source("a");
-        job.task.job.toolchain = bytes_of_text("breaks");
-        assert_int_equal(run(f, &job)->end, COMPILE_DONE);
-        while (probes_failed < i)
+    wait_until_idle(f, WORKERS);
+    for (unsigned round = 1; round <= 2; round++) {
+        struct job jobs[AT_ONCE];
+        for (unsigned i = 0; i < AT_ONCE; i++) {
+            jobs[i] = source("a");
+            jobs[i].task.job.toolchain = bytes_of_text("breaks");
+            pool_compile(f->pool, &jobs[i].task);
+        }
+        for (unsigned i = 0; i < AT_ONCE; i++)
+            wait_for(f, &jobs[i]);
+        while (probes_failed < 1)
             loop_turn(f->loop);
-        wait_until_idle(f, 1);
-        assert_int_equal(preparations, i);
-        assert_int_equal(pool_counts(f->pool).worker_starts, 2 * i + 1);
+        wait_until_idle(f, WORKERS);
+        assert_int_equal(preparations, 1);
+        assert_int_equal(pool_counts(f->pool).worker_starts, WORKERS + round * AT_ONCE + 1);
     }
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
     assert_int_equal(pool_counts(f->pool).probe_crashes, 0);
+}
+
+static void the_first_to_prepare_does_so_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct job jobs[2];
+    f->options.workers = 4;
+    start(f);
+    wait_until_idle(f, 4);
+    for (int i = 0; i < 2; i++) {
+        jobs[i] = source("a");
+        jobs[i].task.job.toolchain = bytes_of_text("hangs");
+        pool_compile(f->pool, &jobs[i].task);
+    }
+    wait_until_one_prepares(f);
+    assert_int_equal(preparations, 1);
+    wait_for(f, &jobs[0]);
+    wait_for(f, &jobs[1]);
+    wait_until_idle(f, 3); /* all but that */
+    assert_int_equal(preparations, 1);
+    pool_stop(f->pool);
 }
 
 /* Nor is a worker killed that it cannot be given to. */
@@ -625,7 +655,8 @@ int main(void)
         POOL_TEST(jobs_that_come_together_are_all_begun_before_anything_is_prepared),
         POOL_TEST(as_many_are_kept_prepared_as_were_under_way_at_once),
         POOL_TEST(what_kilns_own_have_loaded_is_not_loaded_again),
-        POOL_TEST(a_preparation_that_fails_waits_for_the_next_source),
+        POOL_TEST(a_preparation_that_fails_is_one_and_not_tried_again_soon),
+        POOL_TEST(the_first_to_prepare_does_so_alone),
         POOL_TEST(a_preparation_that_cannot_be_handed_over_waits_for_the_next_source),
         POOL_TEST(nothing_is_prepared_for_a_target_that_no_probe_was_made_for),
         POOL_TEST(what_came_at_once_long_ago_is_not_kept_prepared),

@@ -64,18 +64,48 @@ static void what_is_made_is_what_the_last_source_needs(void **state)
     assert_true(bytes_equal_text(p.task.job.target, "gfx90a"));
 }
 
-static void what_failed_is_wanted_no_more_and_what_came_since_is(void **state)
+static void fail_at(struct preparation_need *need, uint64_t now)
+{
+    struct preparation p;
+    preparation_make(need, &p);
+    preparation_failed(need, &p, now);
+}
+
+static void what_failed_is_not_wanted_for_a_window_whatever_came_since(void **state)
+{
+    (void)state;
+    struct preparation_need need = need_of(2, 1000); /* hiprtc */
+    fail_at(&need, 1000);
+    assert_int_equal(preparation_wanted(&need, 1000), 0);
+    note(&need, 2, 1001); /* clang */
+    assert_int_equal(preparation_wanted(&need, 1001), 2);
+    struct compile_job again = { .toolchain = bytes_of_text("hiprtc"),
+                                 .target = bytes_of_text("gfx90a") };
+    preparation_note(&need, &again, 2, 1000 + WINDOW - 1);
+    assert_int_equal(preparation_wanted(&need, 1000 + WINDOW - 1), 0);
+    assert_int_equal(preparation_wanted(&need, 1000 + WINDOW), 2);
+}
+
+static void a_compiler_that_was_upgraded_since_it_failed_is_wanted(void **state)
 {
     (void)state;
     struct preparation_need need = need_of(1, 1000);
-    struct preparation failed;
-    preparation_make(&need, &failed);
-    note(&need, 1, 1000);
-    preparation_failed(&need, &failed); /* of the source before */
-    assert_int_equal(preparation_wanted(&need, 1000), 1);
-    preparation_make(&need, &failed);
-    preparation_failed(&need, &failed);
+    fail_at(&need, 1000);
+    struct compile_job upgraded = { .toolchain = bytes_of_text("hiprtc"),
+                                    .target = bytes_of_text("gfx942"),
+                                    .toolchain_id.bytes[0] = 7 };
+    preparation_note(&need, &upgraded, 1, 1001);
+    assert_int_equal(preparation_wanted(&need, 1001), 1);
+}
+
+static void what_was_put_off_is_wanted_by_the_next_source(void **state)
+{
+    (void)state;
+    struct preparation_need need = need_of(3, 1000);
+    preparation_put_off(&need);
     assert_int_equal(preparation_wanted(&need, 1000), 0);
+    note(&need, 1, 1001);
+    assert_int_equal(preparation_wanted(&need, 1001), 3);
 }
 
 int main(void)
@@ -85,7 +115,9 @@ int main(void)
         cmocka_unit_test(as_many_are_wanted_as_came_at_once_in_this_window_or_the_last),
         cmocka_unit_test(one_stays_wanted_however_long_nothing_came),
         cmocka_unit_test(what_is_made_is_what_the_last_source_needs),
-        cmocka_unit_test(what_failed_is_wanted_no_more_and_what_came_since_is),
+        cmocka_unit_test(what_failed_is_not_wanted_for_a_window_whatever_came_since),
+        cmocka_unit_test(a_compiler_that_was_upgraded_since_it_failed_is_wanted),
+        cmocka_unit_test(what_was_put_off_is_wanted_by_the_next_source),
     };
     return cmocka_run_group_tests_name("preparation", tests, NULL, NULL);
 }

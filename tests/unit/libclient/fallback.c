@@ -279,6 +279,18 @@ static void where_the_engine_fails_too_both_are_told_and_kilnd_is_asked_again(vo
     }
 }
 
+/* A kilnd may return, what this process lacks does not. */
+static void an_engine_that_fails_where_no_kilnd_is_says_what_of(void **state)
+{
+    struct fixture *f = *state;
+    connect_errno = ENOENT;
+    entry.is_broken = true;
+    open_client(f, "embedded", 0);
+    assert_int_equal(ping(f, 0), KILN_E_IO);
+    assert_says(f->err.text, "no kilnd at");
+    assert_says(f->err.text, "the engine is broken");
+}
+
 static void an_engine_that_is_late_has_timed_out(void **state)
 {
     struct fixture *f = *state;
@@ -444,6 +456,7 @@ int main(void)
         TEST(brief_calls_add_up_to_the_same_patience),
         TEST(whoever_wants_no_fallback_gets_the_refusal),
         TEST(where_the_engine_fails_too_both_are_told_and_kilnd_is_asked_again),
+        TEST(an_engine_that_fails_where_no_kilnd_is_says_what_of),
         TEST(an_engine_that_is_late_has_timed_out),
         TEST(a_patience_that_is_no_time_is_refused),
         TEST(a_kilnd_that_still_refuses_is_looked_at_and_left_alone),

@@ -333,6 +333,7 @@ static void make_calls(struct fixture *f)
         { "memfd_secret", 447, { 0 }, EPERM },
         { "a call that is not there yet", 900, { 0 }, EPERM },
         { "clone3", 435, { 0 }, ENOSYS },
+        { "memfd_create", SYS_memfd_create, { (long)"any" }, ENOSYS },
         { "openat2", 437, { AT_FDCWD, (long)"inside" }, ENOSYS },
         /* Also in its own folder: Landlock before its third version does not tell them apart. */
         CALL(truncate, (long)"inside", 0),

@@ -167,6 +167,27 @@ static void when_none_can_the_sentence_says_why_for_each(void **state)
     assert_says(f->err.text, "clang: invalid target");
 }
 
+static void one_that_could_not_be_tried_is_no_reason_to_install_another(void **state)
+{
+    struct fixture *f = *state;
+    const char *name;
+    must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
+    learn(f, "hiprtc", "gfx942", PROBE_NOT_NOW, "no process could be started");
+    assert_int_equal(choose(f, "gfx942", "", &name), KILN_BUSY);
+    assert_string_equal(name, "clang");
+
+    learn(f, "clang", "gfx942", PROBE_FAILS, "invalid target");
+    assert_int_equal(choose(f, "gfx942", "", &name), KILN_UNAVAILABLE);
+    assert_says(f->err.text, "hiprtc: no process could be started");
+    assert_says(f->err.text, "clang: invalid target");
+    assert_says(f->err.text, "ask again");
+    assert_null(strstr(f->err.text, "install"));
+
+    must(choose(f, "gfx942", "hiprtc", &name), f->err); /* which is to be seen trying */
+    learn(f, "hiprtc", "gfx942", PROBE_FAILS, "crashed");
+    assert_int_equal(choose(f, "gfx942", "", &name), KILN_UNSUPPORTED);
+}
+
 static void absent_toolchains_are_named_with_their_reason(void **state)
 {
     struct fixture *f = *state;
@@ -378,6 +399,7 @@ int main(void)
         WITH_TABLE(hiprtc_is_preferred_where_both_work),
         WITH_TABLE(the_next_is_taken_where_the_first_fails),
         WITH_TABLE(when_none_can_the_sentence_says_why_for_each),
+        WITH_TABLE(one_that_could_not_be_tried_is_no_reason_to_install_another),
         WITH_TABLE(absent_toolchains_are_named_with_their_reason),
         WITH_TABLE(a_forced_toolchain_is_tried_whatever_its_probe_said),
         WITH_TABLE(a_forced_toolchain_is_probed_first),

@@ -2,6 +2,7 @@
 /* What a compiler process answers when its compiler cannot be told, with a back end that is made
  * up. */
 #include "engine/compile/compiler.h"
+#include "engine/compile/scratch.h"
 #include "engine/compile/worker_wire.h"
 #include "tests/support/test.h"
 
@@ -181,6 +182,28 @@ static void who_is_short_of_memory_is_not_asked_who_it_is(void **state)
     expect(7, COMPILE_MEMORY, "the source is wrong");
 }
 
+/* ---- what programs that it starts say ---- */
+
+static void a_file_without_a_name_leaves_nothing_and_needs_the_folder(void **state)
+{
+    char folder[] = "/tmp/kiln-test-scratch-XXXXXX", was[512];
+    struct kiln_err err = KILN_ERR_INIT;
+    int fd = -1, none = -1;
+    (void)state;
+    assert_non_null(getcwd(was, sizeof(was)));
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    must(scratch_unnamed(&fd, &err), err);
+    assert_int_equal(write(fd, "said", 4), 4);
+    assert_int_equal(rmdir(folder), 0); /* it is empty */
+    assert_int_equal(close(fd), 0);
+
+    assert_int_equal(scratch_unnamed(&none, &err), KILN_NOT_FOUND);
+    assert_says(err.text, "cannot make a file in the compiler's folder");
+    assert_int_equal(none, -1);
+    assert_int_equal(chdir(was), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +211,7 @@ int main(void)
         cmocka_unit_test(a_failure_of_a_compiler_that_cannot_be_told_is_the_compilers),
         cmocka_unit_test(where_any_compiler_will_do_none_is_told),
         cmocka_unit_test(who_is_short_of_memory_is_not_asked_who_it_is),
+        cmocka_unit_test(a_file_without_a_name_leaves_nothing_and_needs_the_folder),
     };
     return cmocka_run_group_tests_name("worker", tests, NULL, NULL);
 }

@@ -421,6 +421,44 @@ static bool stop(void *context, uint64_t done, uint64_t rows)
     return done < 2;
 }
 
+static void what_is_shunned_is_not_damaged(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned format = 0; format < 2; format++) {
+        const char *path = put_package(f, f->folder, both[format], 0, 4);
+        change(path, format ? "update kernel set claim = x'00'" OF_1
+                            : "update kern_db set kernel_blob = x'00' "
+                              "where kernel_name = 'Kernel00001.cl.o'");
+        KILN_AUTO(package) struct package *package = opened(f, path, false);
+        struct kernel_text text = text_of(2);
+        bool damaged = true;
+
+        package_shun(package, bytes_of_text(text.name), bytes_of_text(text.args));
+        assert_int_equal(find(f, package, 2, &damaged), KILN_NOT_FOUND);
+        assert_false(damaged);
+        assert_int_equal(find(f, package, 9, &damaged), KILN_NOT_FOUND);
+        assert_false(package_has_damaged_rows(package));
+
+        assert_int_equal(find(f, package, 1, &damaged), KILN_NOT_FOUND);
+        assert_true(damaged);
+        assert_true(package_has_damaged_rows(package));
+    }
+}
+
+static void damage_under_a_key_is_damage_of_the_package(void **state)
+{
+    struct fixture *f = *state;
+    const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 4);
+    change(path, "update kernel set claim = x'00'" OF_1);
+    KILN_AUTO(package) struct package *package = opened(f, path, true);
+    bool damaged = false;
+    assert_int_equal(find_key(f, package, 9, &damaged), KILN_NOT_FOUND);
+    assert_false(package_has_damaged_rows(package));
+    assert_int_equal(find_key(f, package, 1, &damaged), KILN_NOT_FOUND);
+    assert_true(damaged);
+    assert_true(package_has_damaged_rows(package));
+}
+
 static void a_check_goes_through_every_row(void **state)
 {
     struct fixture *f = *state;
@@ -654,6 +692,8 @@ int main(void)
         TEST(damage_in_a_package_of_kilns_is_a_miss),
         TEST(a_form_of_a_newer_kiln_is_a_plain_miss),
         TEST(damage_in_a_database_of_miopens_is_a_miss),
+        TEST(what_is_shunned_is_not_damaged),
+        TEST(damage_under_a_key_is_damage_of_the_package),
         TEST(a_check_goes_through_every_row),
         TEST(a_check_tells_what_is_damaged),
         TEST(a_check_looks_at_sources_too),

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -20,6 +21,7 @@
 #define EXIT_NO_NAMESPACE 99
 #define EXIT_NOT_KEPT 98
 #define EXIT_STATUS 7
+#define EXIT_LOST 4 /* the keeper's own */
 
 static int pipe_ends[2]; /* the worker and what it starts hold the second */
 
@@ -37,10 +39,24 @@ static int close_pipe(void **state)
 }
 
 static pid_t starter; /* whose end the keeper awaits before it has settled; 0: nobody's */
+static bool first_fails;
+static bool first_awaits_end; /* of the keeper, after one byte on standard error */
+
+/* Its standard output is all that it has of its keeper. */
+static void await_keepers_end(void)
+{
+    struct pollfd keeper = { .fd = STDOUT_FILENO };
+    if (write(STDERR_FILENO, "x", 1) == 1)
+        (void)poll(&keeper, 1, -1);
+}
 
 static bool give_up(void *context)
 {
     (void)context;
+    if (first_fails && getpid() == 1)
+        return false;
+    if (first_awaits_end && getpid() == 1)
+        await_keepers_end();
     while (starter && getpid() != 1 && getppid() == starter)
         (void)poll(NULL, 0, 1);
     return true;
@@ -64,8 +80,10 @@ static pid_t start_prepared(void (*prepare)(void), void (*work)(void))
         if (errors.of[NAMESPACE_PID])
             _exit(EXIT_NO_NAMESPACE);
         prepare();
-        if (keeper_fork(give_up, NULL, &err))
-            _exit(EXIT_NOT_KEPT);
+        if (keeper_fork(give_up, NULL, &err)) {
+            ssize_t put = write(pipe_ends[1], err.text, strlen(err.text));
+            _exit(put < 0 ? 1 : EXIT_NOT_KEPT);
+        }
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         work();
         _exit(EXIT_STATUS);
@@ -210,6 +228,42 @@ static void all_end_when_the_starter_ends_before_the_keeper_has_settled(void **s
     assert_true(nobody_holds_the_pipe(false));
 }
 
+/* Not that memory lacks, which is what a fork into its namespace would fail with. */
+static void a_first_process_that_cannot_settle_is_told_and_nobody_else_begins(void **state)
+{
+    (void)state;
+    char said[sizeof(((struct kiln_err *)0)->text)] = "";
+    first_fails = true;
+    int status = end_of(start(do_nothing));
+    first_fails = false;
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EXIT_NOT_KEPT);
+    assert_true(read(pipe_ends[0], said, sizeof(said) - 1) > 0);
+    assert_string_equal(said, "the first process of its namespace ended at once");
+    assert_true(nobody_holds_the_pipe(true));
+}
+
+static void say_errors_into_the_pipe(void) { dup2(pipe_ends[1], STDERR_FILENO); }
+
+/* Its end comes before the first process asked to be told of it. */
+static void a_first_process_whose_keeper_is_gone_when_it_has_settled_ends(void **state)
+{
+    (void)state;
+    char byte;
+    int status = 0;
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    first_awaits_end = true;
+    pid_t keeper = start_prepared(say_errors_into_the_pipe, do_nothing);
+    first_awaits_end = false;
+    if (read(pipe_ends[0], &byte, 1) == 1)
+        assert_int_equal(kill(keeper, SIGKILL), 0);
+    int end = end_of(keeper);
+    assert_true(WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL);
+    assert_true(waitpid(-1, &status, 0) > 0); /* it is ours by now */
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_LOST);
+}
+
 /* It is no first process: those ignore what they do not handle. */
 static void say_who_it_is(void) { _exit(getpid() > 1 && getppid() == 0 ? EXIT_STATUS : 1); }
 
@@ -265,6 +319,8 @@ int main(void)
         KEEPER_TEST(what_the_worker_left_is_gone_when_the_keeper_ends),
         KEEPER_TEST(who_kills_the_keeper_alone_ends_all),
         KEEPER_TEST(all_end_when_the_starter_ends_before_the_keeper_has_settled),
+        KEEPER_TEST(a_first_process_that_cannot_settle_is_told_and_nobody_else_begins),
+        KEEPER_TEST(a_first_process_whose_keeper_is_gone_when_it_has_settled_ends),
         KEEPER_TEST(the_worker_is_an_ordinary_process_of_its_namespace),
         KEEPER_TEST(neither_keeps_a_file_where_close_range_is_refused),
     };

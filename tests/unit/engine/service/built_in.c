@@ -12,6 +12,7 @@
 #define MI210 "gfx90a68"
 
 #define LIST_MOST 20
+#define OTHER_MACHINE 0x40u /* none that there is, with gfx90a's bits */
 
 struct fixture {
     struct engine_fixture engine;
@@ -34,16 +35,16 @@ static void read_image(struct fixture *f, const char *path, struct buffer *ret, 
     *size = ret->size;
 }
 
-/* A package with the kernel of the small problem, as bytes. */
-static void make_item(struct fixture *f)
+/* A package with the kernel of the small problem, as bytes; |flags| are those of its object. */
+static void make_item(struct fixture *f, unsigned flags)
 {
     char path[128];
-    f->object = amd_object(AMD_XNACK_EITHER, "built in");
+    f->object = amd_object(flags, "built in");
     const struct kernel_row row = { .name = (const char *)f->names.name.data,
                                     .args = (const char *)f->names.args.data,
                                     .content = (const char *)f->object.bytes,
                                     .size = sizeof(f->object.bytes) };
-    snprintf(path, sizeof(path), "%s/" MI210 ".kdb", f->engine.folder);
+    snprintf(path, sizeof(path), "%s/%x.kdb", f->engine.folder, flags);
     write_kernel_file(path, &row, 1);
     read_image(f, path, &f->image, &f->size);
     f->item = (struct engine_item){ .kind = ENGINE_ITEM_PACKAGE,
@@ -74,7 +75,7 @@ static int setup(void **state)
     fake_executor_run_tasks(&f.engine.executor);
     engine_close(f.engine.engine);
     program_names_find(&problem, "gfx90a", NULL, &f.names);
-    make_item(&f);
+    make_item(&f, AMD_XNACK_EITHER);
     take_folders_away(&f);
     must(engine_open(&f.engine.options, &f.engine.engine, &f.engine.err), f.engine.err);
     engine_start(f.engine.engine);
@@ -297,6 +298,23 @@ static void nothing_that_writes_a_file_is_done(void **state)
                             KILN_UNSUPPORTED, "has no folder");
     test_caller_refused(&f->caller, &f->engine, MESSAGE_package_remove,
                         "{\"name\":\"" MI210 ".kdb\"}", KILN_UNSUPPORTED, "built into");
+    test_caller_refused(&f->caller, &f->engine, MESSAGE_gc, "{}", KILN_UNAVAILABLE,
+                        "the kiln in this process has no folder");
+}
+
+/* Also where nothing is built in. */
+static void records_are_looked_up_though_there_is_no_folder(void **state)
+{
+    struct fixture *f = *state;
+    close_engine(f);
+    f->engine.options.data = NULL;
+    open_engine(f);
+    struct json *status = test_caller_ask(&f->caller, &f->engine, MESSAGE_status, "{}");
+    assert_true(json_get_bool(json_get(status, "tuning"), "available", false));
+    json_destroy(status);
+    struct json *stats = test_caller_ask(&f->caller, &f->engine, MESSAGE_tuning_stats, "{}");
+    assert_non_null(json_get(stats, "system"));
+    json_destroy(stats);
 }
 
 static void it_is_listed_and_verified_like_an_installed_one(void **state)
@@ -361,6 +379,21 @@ static void a_kernel_that_is_damaged_is_told_to_be_so(void **state)
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is built into this program");
 }
 
+/* Nothing of the program has changed since it was built: to install it anew would be no cure. */
+static void a_kernel_for_another_arch_is_not_told_to_be_damaged(void **state)
+{
+    struct fixture *f = *state;
+    close_engine(f);
+    buffer_done(&f->image);
+    make_item(f, AMD_XNACK_EITHER | OTHER_MACHINE);
+    open_engine(f);
+    for (int i = 0; i < 2; i++) {
+        plan(f, "gfx90a", MI210, 8);
+        assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "name the problem in");
+    }
+    assert_says(engine_fixture_reported(&f->engine, "quarantined"), MI210 ".kdb");
+}
+
 static void what_was_no_package_when_it_was_built_in_is_told_at_opening(void **state)
 {
     struct fixture *f = *state;
@@ -386,6 +419,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(its_digest_is_checked_once_and_damage_is_told, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(nothing_that_writes_a_file_is_done, setup, teardown),
+        cmocka_unit_test_setup_teardown(records_are_looked_up_though_there_is_no_folder, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(it_is_listed_and_verified_like_an_installed_one, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_device_with_databases_alone_is_told_what_it_has, setup,
@@ -395,6 +430,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_package_that_cannot_be_opened_for_damage_is_a_miss, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_kernel_that_is_damaged_is_told_to_be_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_kernel_for_another_arch_is_not_told_to_be_damaged, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(what_was_no_package_when_it_was_built_in_is_told_at_opening,
                                         setup, teardown),
     };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finding out which toolchain can do what, while requests wait. */
+#include "engine/service/internal.h"
 #include "tests/unit/engine/service/kernel_files.h"
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 
 struct fixture {
     struct engine_fixture engine;
-    struct test_caller a;
+    struct test_caller a, b; /* two users */
 };
 
 static int setup(void **state)
@@ -16,6 +17,8 @@ static int setup(void **state)
     engine_fixture_open(&f.engine, false);
     test_caller_join(&f.a, &f.engine, 1000, ROLE_USE);
     must(test_caller_hello(&f.a, &f.engine), f.engine.err);
+    test_caller_join(&f.b, &f.engine, 2000, ROLE_USE);
+    must(test_caller_hello(&f.b, &f.engine), f.engine.err);
     *state = &f;
     return 0;
 }
@@ -24,6 +27,7 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
     test_caller_leave(&f->a, &f->engine);
+    test_caller_leave(&f->b, &f->engine);
     while (fake_executor_next_compile(&f->engine.executor))
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "the test is over", NULL);
     engine_fixture_close(&f->engine);
@@ -46,6 +50,20 @@ static void describe_two(struct fixture *f)
     fake_executor_compile(&f->engine.executor,
                           bytes_of_text("{\"toolchains\":[" AMD_TOOLCHAIN(
                               "hiprtc", "aaaaaaaa") "," AMD_TOOLCHAIN("clang", "bbbbbbbb") "]}"));
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void want_of(struct fixture *f, struct test_caller *caller, uint64_t id, const char *target,
+                    const char *program)
+{
+    struct message_fetch_source m = { .target = bytes_of_text(target),
+                                      .program = bytes_of_text(program),
+                                      .source = bytes_of_text("source") };
+    BUFFER_AUTO struct buffer b;
+    buffer_init(&b, 1000);
+    message_fetch_source_write(&b, &m);
+    must(test_caller_send(caller, &f->engine, MESSAGE_fetch_source, id, buffer_view(&b)),
+         f->engine.err);
     fake_executor_run_tasks(&f->engine.executor);
 }
 
@@ -181,7 +199,9 @@ static void what_probes_found_outlives_a_restart(void **state)
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_leave(&f->a, &f->engine);
+    test_caller_leave(&f->b, &f->engine);
     engine_fixture_reopen(&f->engine); /* describes opencl alone: nothing is known of gfx942 */
+    test_caller_join(&f->b, &f->engine, 2000, ROLE_USE);
     test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
     must(test_caller_hello(&f->a, &f->engine), f->engine.err);
     want_amd(f, 2, "");
@@ -351,6 +371,202 @@ static void listing_all_probes_all_and_then_answers(void **state)
     assert_says(text, "\"works\":false,\"detail\":\"unknown target (error: gfx1030)\"");
 }
 
+/* ---- probes that requests share ---- */
+
+static unsigned queued(const struct fixture *f)
+{
+    return compile_queue_waiting(f->engine.engine->queue);
+}
+
+static void take_probe(struct fixture *f, const char *target)
+{
+    assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
+    assert_true(bytes_equal_text(next_job(f)->target, target));
+    fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+static void take_kernel(struct fixture *f, const char *program)
+{
+    assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
+    assert_true(bytes_equal_text(next_job(f)->program, program));
+    fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+/* Each first in its own turn, as kernels of two users are. */
+static void a_probe_comes_in_the_better_turn_of_those_who_ask(void **state)
+{
+    struct fixture *f = *state;
+    describe_one(f);
+    want_of(f, &f->a, 1, "gfx90a", "a1");
+    take_probe(f, "gfx90a");
+    want_of(f, &f->a, 2, "gfx90a", "a2");
+    want_of(f, &f->a, 3, "gfx90a", "a3");
+    want_of(f, &f->a, 4, "gfx908", "a4");
+    want_of(f, &f->b, 1, "gfx908", "b1");
+
+    take_kernel(f, "a1"); /* which a compiler had already */
+    take_kernel(f, "a2");
+    take_probe(f, "gfx908");
+    assert_int_equal(f->engine.executor.compiles_handed_over, 6);
+    take_kernel(f, "a3");
+    take_kernel(f, "a4");
+    take_kernel(f, "b1");
+}
+
+static void those_who_wait_for_one_probe_go_on_in_the_order_they_came(void **state)
+{
+    struct fixture *f = *state;
+    describe_one(f);
+    want_of(f, &f->a, 1, "gfx90a", "first");
+    want_of(f, &f->a, 2, "gfx908", "other");
+    want_of(f, &f->a, 3, "gfx90a", "second");
+    want_of(f, &f->a, 4, "gfx90a", "third");
+    take_probe(f, "gfx90a");
+    assert_int_equal(queued(f), 3);
+    take_probe(f, "gfx908");
+    take_kernel(f, "first");
+    take_kernel(f, "second");
+    take_kernel(f, "third");
+    take_kernel(f, "other");
+    assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
+}
+
+static void the_last_who_leaves_takes_a_probe_out_of_the_queue(void **state)
+{
+    struct fixture *f = *state;
+    describe_one(f);
+    want_of(f, &f->a, 1, "gfx90a", "k");
+    want_of(f, &f->a, 2, "gfx908", "k");
+    want_of(f, &f->a, 3, "gfx908", "k");
+    want_of(f, &f->b, 1, "gfx908", "k");
+    want_of(f, &f->b, 2, "gfx942", "k");
+    assert_int_equal(queued(f), 2);
+    test_caller_cancel(&f->a, &f->engine, 3);
+    test_caller_cancel(&f->b, &f->engine, 1);
+    assert_int_equal(queued(f), 2);
+    test_caller_cancel(&f->a, &f->engine, 2);
+    assert_int_equal(queued(f), 1);
+    test_caller_cancel(&f->a, &f->engine, 1); /* which a compiler has: it is remembered */
+    take_probe(f, "gfx90a");
+    take_probe(f, "gfx942");
+    take_kernel(f, "k");
+    assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
+
+    want_of(f, &f->a, 4, "gfx90a", "k");
+    take_kernel(f, "k");
+    want_of(f, &f->a, 5, "gfx908", "k");
+    take_probe(f, "gfx908");
+    take_kernel(f, "k");
+}
+
+static void whoever_leaves_takes_all_his_probes_out_of_the_queue(void **state)
+{
+    struct fixture *f = *state;
+    describe_two(f);
+    must(test_caller_send(&f->b, &f->engine, MESSAGE_toolchains, 1,
+                          bytes_of_text("{\"probe\":[\"gfx1030\",\"gfx1100\"]}")),
+         f->engine.err);
+    want_of(f, &f->a, 1, "gfx1100", "k");
+    assert_int_equal(queued(f), 3);
+    test_caller_leave(&f->b, &f->engine);
+    assert_int_equal(queued(f), 1);
+    take_probe(f, "gfx1030");
+    take_probe(f, "gfx1100");
+    take_kernel(f, "k");
+    test_caller_join(&f->b, &f->engine, 2000, ROLE_USE);
+}
+
+static void probes_of_one_user_are_bounded(void **state)
+{
+    struct fixture *f = *state;
+    char target[16] = "";
+    describe_one(f);
+    for (unsigned i = 0; i < 64; i++) {
+        snprintf(target, sizeof(target), "gfx9%03u", i);
+        want_of(f, &f->a, 1 + i, target, "k");
+    }
+    assert_int_equal(f->a.reply_count, 0);
+    want_of(f, &f->a, 100, "gfx90a", "k");
+    struct message_outcome o = reply_outcome(&f->a, 0);
+    assert_int_equal(o.code, KILN_UNAVAILABLE);
+    KILN_AUTO(mem) char *text = bytes_to_text(o.text);
+    assert_says(text, "64 tries of targets");
+    assert_says(text, "ask for gfx90a again");
+
+    want_of(f, &f->a, 101, target, "k"); /* for which one is under way */
+    want_of(f, &f->b, 1, "gfx90a", "k"); /* and another user has 64 of his own */
+    want_of(f, &f->a, 102, "gfx90a", "k");
+    assert_int_equal(f->a.reply_count, 1);
+    assert_int_equal(f->b.reply_count, 0);
+    assert_int_equal(queued(f), 64);
+
+    test_caller_cancel(&f->a, &f->engine, 5);
+    test_caller_forget_replies(&f->a);
+    want_of(f, &f->a, 103, "gfx942", "k");
+    assert_int_equal(f->a.reply_count, 0);
+}
+
+/* ---- no process to try with ---- */
+
+#define NO_PROCESS "no compiler process could be started: Too many open files"
+
+static void a_probe_without_a_process_says_nothing_of_the_target(void **state)
+{
+    struct fixture *f = *state;
+    describe_one(f);
+    want_amd(f, 1, "");
+    assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
+    fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
+    struct message_outcome o = reply_outcome(&f->a, 0);
+    assert_int_equal(o.code, KILN_UNAVAILABLE);
+    KILN_AUTO(mem) char *text = bytes_to_text(o.text);
+    assert_says(text, NO_PROCESS);
+    assert_says(text, "ask again");
+
+    test_caller_forget_replies(&f->a);
+    must(test_caller_send(&f->a, &f->engine, MESSAGE_toolchains, 2, bytes_of_text("{}")),
+         f->engine.err);
+    KILN_AUTO(mem) char *listed = bytes_to_text(f->a.replies[0].body);
+    assert_says(listed,
+                "\"targets\":[],\"untried\":[{\"target\":\"gfx942\",\"detail\":\"" NO_PROCESS);
+    test_caller_forget_replies(&f->a);
+
+    for (unsigned i = 0; i < 64; i++) { /* more than are kept in mind to be forgotten in time */
+        char target[16];
+        snprintf(target, sizeof(target), "gfx9%03u", i);
+        crash_for(f, 10 + i, target);
+    }
+    want_amd(f, 3, "");
+    take_probe(f, "gfx942");
+    assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
+}
+
+/* As where others ask for more targets than are kept in mind. */
+static void forget_what_was_found(struct fixture *f)
+{
+    struct toolchain_table *table = f->engine.engine->toolchains;
+    struct target target;
+    must(target_parse(bytes_of_text("gfx942"), &target, &f->engine.err), f->engine.err);
+    for (size_t i = 0; i < toolchain_table_count(table); i++)
+        toolchain_probe_learn(table, toolchain_table_at(table, i), &target, PROBE_UNKNOWN, NULL);
+}
+
+static void what_is_forgotten_again_and_again_is_not_asked_for_ever(void **state)
+{
+    struct fixture *f = *state;
+    describe_two(f);
+    want_amd(f, 1, "");
+    unsigned tries = 0;
+    for (; f->a.reply_count == 0; tries++) {
+        forget_what_was_found(f);
+        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
+    }
+    assert_int_equal(tries, 8);
+    assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "in 8 tries");
+}
+
 #define TOOLCHAINS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -372,6 +588,13 @@ int main(void)
         TOOLCHAINS_TEST(a_crash_is_never_held_against_a_target_for_good),
         TOOLCHAINS_TEST(two_requests_for_one_target_share_the_probe),
         TOOLCHAINS_TEST(listing_all_probes_all_and_then_answers),
+        TOOLCHAINS_TEST(a_probe_comes_in_the_better_turn_of_those_who_ask),
+        TOOLCHAINS_TEST(those_who_wait_for_one_probe_go_on_in_the_order_they_came),
+        TOOLCHAINS_TEST(the_last_who_leaves_takes_a_probe_out_of_the_queue),
+        TOOLCHAINS_TEST(whoever_leaves_takes_all_his_probes_out_of_the_queue),
+        TOOLCHAINS_TEST(probes_of_one_user_are_bounded),
+        TOOLCHAINS_TEST(a_probe_without_a_process_says_nothing_of_the_target),
+        TOOLCHAINS_TEST(what_is_forgotten_again_and_again_is_not_asked_for_ever),
     };
     return cmocka_run_group_tests_name("toolchains", tests, NULL, NULL);
 }

@@ -143,6 +143,39 @@ static void what_is_measured_stays_in_memory_within_its_limit(void **state)
     assert_string_equal(find_value(b->f, ALICE, KEY), CONV);
 }
 
+static void what_is_measured_is_bounded_in_bytes(void **state)
+{
+    struct built_in *b = *state;
+    const char *values = "0.5,0,miopenConvolutionFwdAlgoDirect";
+    struct tuning_options options = { .bytes_per_uid = 1u << 20 };
+    open_again(b, &options);
+    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC", values), b->f->err);
+    options.bytes_per_uid = tuning_stats_of(b->f->t).memory_bytes;
+    tuning_set_limits(b->f->t, &options);
+    assert_int_equal(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(8), "ConvC", values),
+                     KILN_FULL);
+    assert_says(b->f->err.text, "tuning_bytes_per_uid");
+    assert_string_equal(find_value(b->f, ALICE, KEY), "ConvC:0.5,0,miopenConvolutionFwdAlgoDirect");
+    options.bytes_per_uid++;
+    tuning_set_limits(b->f->t, &options);
+    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
+}
+
+/* As of a job that has no folder: all the answers are what it has measured itself. */
+static void without_anything_built_in_a_look_up_is_a_miss(void **state)
+{
+    struct built_in *b = *state;
+    const struct tuning_options nothing = { .records_per_uid = 2 };
+    open_again(b, &nothing);
+    assert_string_equal(find_value(b->f, ALICE, KEY), "");
+    assert_string_equal(perf_value(b->f, ALICE, PERF_KEY), "");
+    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC",
+                  "0.5,0,miopenConvolutionFwdAlgoDirect"),
+         b->f->err);
+    assert_string_equal(find_value(b->f, ALICE, KEY), "ConvC:0.5,0,miopenConvolutionFwdAlgoDirect");
+    assert_int_equal(tuning_stats_of(b->f->t).system_records, 0);
+}
+
 static void changes_of_a_disk_are_refused(void **state)
 {
     struct built_in *b = *state;
@@ -301,6 +334,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(it_answers_as_what_was_imported, setup, teardown),
         cmocka_unit_test_setup_teardown(a_look_up_answers_from_where_it_lies, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_measured_stays_in_memory_within_its_limit, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_is_measured_is_bounded_in_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_anything_built_in_a_look_up_is_a_miss, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(changes_of_a_disk_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(without_user_and_without_system_records, setup, teardown),
