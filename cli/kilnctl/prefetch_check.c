@@ -7,9 +7,9 @@
 
 /* What kilnd's toolchains are known to make of one target. */
 struct verdict {
-    unsigned works, fails, unexplained;
-    bool named;                  /* the toolchain that was asked for is here */
-    char names[256], tried[256]; /* "hiprtc, clang" */
+    unsigned works, fails, unexplained; /* of the last also those that could not be tried now */
+    bool named;                         /* the toolchain that was asked for is here */
+    char names[256], tried[256];        /* "hiprtc, clang" */
     char reasons[sizeof(((struct kiln_error *)0)->log)]; /* one line for each that fails */
 };
 
@@ -60,6 +60,8 @@ static void judge(struct verdict *v, const struct json *toolchain, const char *t
         else
             note_failure(v, name, json_get_text(j, "detail", ""));
     }
+    for (const struct json *j = json_first(json_get(toolchain, "untried")); j; j = json_next(j))
+        v->unexplained += is_same_target(json_get_text(j, "target", ""), target);
 }
 
 static int conclude(const struct verdict *v, const char *target, const char *toolchain,

@@ -73,6 +73,16 @@ static void set_role(enum embedded_role role, const char *why)
     pthread_mutex_unlock(&here.status_mutex);
 }
 
+/* Nobody waits for one that was told to stop: who comes meanwhile has the next.  KILN_BUSY is for
+ * another that leads alone. */
+static void note_failure(const struct embedded_news *news)
+{
+    if (here.state == HOST_ENDING)
+        return;
+    here.failed = news->code == KILN_BUSY ? KILN_IO : news->code;
+    snprintf(here.failure, sizeof(here.failure), "%s", news->why);
+}
+
 static void on_news(const struct embedded_news *news)
 {
     pthread_mutex_lock(&here.mutex);
@@ -83,10 +93,7 @@ static void on_news(const struct embedded_news *news)
     case HOST_MEMORY: set_role(EMBEDDED_MEMORY, news->why); break;
     case HOST_IS_LED: here.failed = KILN_BUSY; break;
     case HOST_FAILED:
-    case HOST_HAS_NO_ROOM:
-        here.failed = news->code;
-        snprintf(here.failure, sizeof(here.failure), "%s", news->why);
-        break;
+    case HOST_HAS_NO_ROOM: note_failure(news); break;
     }
     if (ends)
         here.state = HOST_ENDING;
@@ -204,6 +211,7 @@ static void in_child(void)
     here.is_orphan |= here.state != HOST_NONE && here.state != HOST_ENDED;
     here.users = here.waiting = 0;
     here.asked_ns = 0;
+    here.failed = KILN_OK;
     here.state = HOST_NONE;
     here.status.role = EMBEDDED_UNUSED;
 }
@@ -302,7 +310,7 @@ static enum kiln_code start(struct kiln_err *err)
         here.state = HOST_NONE;
         drop_control();
         drop_far_end();
-        return kiln_fail_errno(err, errnum, "cannot start a thread");
+        return kiln_fail(err, KILN_IO, "cannot start a thread: %s", strerror(errnum));
     }
     return KILN_OK;
 }

@@ -51,7 +51,7 @@ struct host {
     struct config config;
     struct keeper keeper; /* of compilers and transfers */
     char why[EMBEDDED_TEXT_MOST];
-    bool own_files, memory, told;
+    bool own_files, memory;
 };
 
 static void tell(struct host *h, int what, const char *why, enum kiln_code code)

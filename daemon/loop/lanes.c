@@ -9,6 +9,7 @@
 #include "daemon/loop/uv_handle.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Brief tasks that one thread does before the loop hears of them: waking it for each would cost as
  * much as some of them. */
@@ -162,7 +163,8 @@ static enum kiln_code start_threads(struct lanes *lanes, unsigned count, struct 
         struct slot *slot = &lanes->slots[lanes->started];
         int errnum = quiet_thread_start(&slot->thread, run_slot, slot);
         if (errnum)
-            return kiln_fail_errno(err, errnum, "cannot start the threads for blocking work");
+            return kiln_fail(err, KILN_IO, "cannot start the threads for blocking work: %s",
+                             strerror(errnum));
     }
     return KILN_OK;
 }

@@ -378,10 +378,13 @@ static void count_end(struct pool *p, const struct worker *w, const struct compi
         p->counts.worker_crashes++;
 }
 
+/* Unavailable is what lacks for a while, and is nothing that loading the compiler did. */
 static void end_preparation(struct pool *p, struct worker *w)
 {
     struct compile_outcome *outcome = &w->preparation.task.outcome;
-    if (outcome->end != COMPILE_DONE)
+    if (outcome->end == COMPILE_UNAVAILABLE && has_what_is_needed(p, w))
+        preparation_put_off(&p->need);
+    else if (outcome->end != COMPILE_DONE && outcome->end != COMPILE_UNAVAILABLE)
         preparation_failed(&p->need, &w->preparation, clock_monotonic_ns());
     compile_outcome_done(outcome);
 }

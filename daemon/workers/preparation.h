@@ -43,7 +43,7 @@ unsigned preparation_wanted(struct preparation_need *need, uint64_t now_ns);
  * might end process after process, and hold up who waits for one of them each time. */
 void preparation_failed(struct preparation_need *need, const struct preparation *p,
                         uint64_t now_ns);
-/* It could not be begun: not before another source needs it. */
+/* It could not be begun, or lacked what may be there again: not before another source needs it. */
 void preparation_put_off(struct preparation_need *need);
 /* Fills |ret_preparation|; only where something is needed. */
 void preparation_make(const struct preparation_need *need, struct preparation *ret_preparation);

@@ -7,24 +7,25 @@
 /* Each new target costs a compile for every toolchain of its family. */
 #define TARGETS_ASKED_MOST 16
 
-/* Starts what is not known yet of |target|; every toolchain of its family is asked.  KILN_BUSY
- * while some of it is under way. */
-static enum kiln_code probe_all(struct engine *e, uid_t uid, const char *text, struct kiln_err *err)
+/* Starts what is not known yet of |target|; every toolchain of its family is asked.  |asked|
+ * becomes true where some of it is under way. */
+static enum kiln_code probe_all(struct engine *e, uid_t uid, const char *text, bool *asked,
+                                struct kiln_err *err)
 {
     struct target target;
     enum kiln_code rc = target_parse(bytes_of_text(text), &target, err);
-    bool under_way = false;
     for (size_t i = 0; !rc && i < toolchain_table_count(e->toolchains); i++) {
         const struct toolchain *tc = toolchain_table_at(e->toolchains, i);
         if (tc->family != target.family ||
             toolchain_probe_state(e->toolchains, tc, &target) != PROBE_UNKNOWN)
             continue;
         rc = toolchains_probe(e, uid, tc, &target, err);
-        under_way = true;
+        *asked |= !rc;
     }
-    return rc ? rc : under_way ? KILN_BUSY : KILN_OK;
+    return rc;
 }
 
+/* KILN_BUSY while some of it is under way. */
 static enum kiln_code probe_wanted(struct engine *e, uid_t uid, const struct json *question,
                                    struct kiln_err *err)
 {
@@ -32,18 +33,18 @@ static enum kiln_code probe_wanted(struct engine *e, uid_t uid, const struct jso
     if (json_count(list) > TARGETS_ASKED_MOST)
         return kiln_fail(err, KILN_INVALID, "%zu targets at once, %d are the most",
                          json_count(list), TARGETS_ASKED_MOST);
-    bool under_way = false;
+    bool asked = false;
     enum kiln_code rc = KILN_OK;
-    for (const struct json *j = json_first(list); j && (!rc || rc == KILN_BUSY); j = json_next(j)) {
-        rc = probe_all(e, uid, json_as_text(j, ""), err);
-        under_way |= rc == KILN_BUSY;
-    }
+    for (const struct json *j = json_first(list); j && !rc; j = json_next(j))
+        rc = probe_all(e, uid, json_as_text(j, ""), &asked, err);
     bool all = json_get_bool(question, "all", false);
-    for (size_t i = 0; all && toolchain_known_targets[i] && (!rc || rc == KILN_BUSY); i++) {
-        rc = probe_all(e, uid, toolchain_known_targets[i], err);
-        under_way |= rc == KILN_BUSY;
+    for (size_t i = 0; all && toolchain_known_targets[i] && !rc; i++)
+        rc = probe_all(e, uid, toolchain_known_targets[i], &asked, err);
+    if (rc == KILN_UNAVAILABLE && asked) {
+        *err = KILN_ERR_INIT; /* for the rest there is room when those have ended */
+        rc = KILN_OK;
     }
-    return rc && rc != KILN_BUSY ? rc : under_way ? KILN_BUSY : KILN_OK;
+    return !rc && asked ? KILN_BUSY : rc;
 }
 
 struct lists { /* borrowed */

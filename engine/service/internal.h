@@ -30,7 +30,7 @@ struct stats {
 #undef STAT
 };
 
-#define DOUBTS_MOST 64
+#define DOUBTS_MOST 96 /* more than one list of targets leads to */
 #define ADMINISTRATORS "root, the daemon's own user or a member of group kiln-admin"
 
 /* Administrative requests of one kind take turns; the kinds do not wait for each other. */
@@ -189,6 +189,8 @@ KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct engine *e, uid_t uid,
 KILN_MUST_CHECK enum kiln_code toolchains_park(struct engine *e, struct caller *caller,
                                                const struct frame_header *header, struct bytes body,
                                                struct kiln_err *err);
+/* The request at hand has failed: takes out of the queue what only it asked for. */
+void toolchains_unask(struct engine *e);
 /* Asks a compiler what is here, unless that is under way. */
 void toolchains_describe(struct engine *e);
 /* Failures that may have passed meanwhile are not known any more: they are tried again. */

@@ -177,14 +177,24 @@ static enum kiln_code handle(struct engine *e, struct caller *caller,
     return rc ? rc : route->handle(e, caller, header, body, err);
 }
 
+/* Nothing goes on for a request that failed; but who is refused a build asks again for what is
+ * being found out. */
+static void refuse(struct engine *e, struct caller *caller, const struct frame_header *header,
+                   enum kiln_code rc, struct kiln_err *why)
+{
+    why->code = rc;
+    if (header->type != MESSAGE_package_build)
+        toolchains_unask(e);
+    service_refuse(e, caller, header->request_id, why, NULL);
+}
+
 void service_handle_again(struct engine *e, struct caller *caller,
                           const struct frame_header *header, struct bytes body)
 {
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = handle(e, caller, header, body, &why);
-    why.code = rc;
     if (rc)
-        service_refuse(e, caller, header->request_id, &why, NULL);
+        refuse(e, caller, header, rc, &why);
     request_returns(&e->figures);
 }
 
@@ -196,9 +206,8 @@ enum kiln_code service_handle(struct engine *e, struct caller *caller,
     struct kiln_err why;
     kiln_err_init(&why);
     enum kiln_code rc = handle(e, caller, header, body, &why);
-    why.code = rc;
     if (rc)
-        service_refuse(e, caller, header->request_id, &why, NULL);
+        refuse(e, caller, header, rc, &why);
     request_returns(&e->figures);
     if (!rc || caller->greeted)
         return KILN_OK;

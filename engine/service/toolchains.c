@@ -22,7 +22,7 @@
 #define DOUBT_NS 600000000000u /* ten minutes, as long as a failed compile is remembered */
 #define NOT_NOW_NS 1000000000u /* a second, when there was no process to try with */
 /* Under way for one user: each costs a process, and whoever asks for another target passes them
- * all. More than one batch, or all targets that kiln knows, can need. */
+ * all.  More than one batch can need; a list of more targets waits, and goes on. */
 #define PROBES_OF_ONE_MOST 64u
 /* Of one request: describe, then every toolchain of a family.  Where what was found is forgotten
  * again before it is looked at, it could go on for ever. */
@@ -112,6 +112,16 @@ static void cancel_parked(struct service_waiter *w)
     for (unsigned i = 0; i < p->await_count; i++)
         await_end(&p->awaits[i]);
     parked_destroy(w->engine, p);
+}
+
+void toolchains_unask(struct engine *e)
+{
+    struct probe *next;
+    for (struct probe *p = e->probes; p; p = next) {
+        next = p->next;
+        if (p->asked_by == e->handled)
+            drop_unless_awaited(p);
+    }
 }
 
 static unsigned count_asked(const struct engine *e)

@@ -121,18 +121,39 @@ static struct tuning_place usual_place(const struct tuning_place *place)
     return usual;
 }
 
-/* tuning.db keeps to the limits where there is one. */
+static bool has_entry(const struct tuning_held *held, struct bytes id)
+{
+    for (size_t i = 0; i < held->row_count; i++) {
+        if (bytes_equal(held->rows[i].id, id))
+            return true;
+    }
+    return false;
+}
+
+static bool has_all(const struct tuning_held *held, const struct tuning_row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!has_entry(held, rows[i].id))
+            return false;
+    }
+    return true;
+}
+
+/* tuning.db keeps to the limits where there is one.  What is there may be measured again. */
 static enum kiln_code check_memory(const struct tuning *t, const struct tuning_place *place,
+                                   const struct tuning_row *rows, size_t count,
                                    struct kiln_err *err)
 {
     uint64_t most = t->records_per_uid;
+    const struct tuning_held *held = tuning_table_find(t->table, place);
+    if (held && has_all(held, rows, count))
+        return KILN_OK;
     if (t->bytes_per_uid > 0 && tuning_table_bytes(t->table) >= t->bytes_per_uid)
         return kiln_fail(err, KILN_FULL,
                          "the records in memory take %llu bytes, and there is no folder for more "
                          "(setting tuning_bytes_per_uid)",
                          (unsigned long long)tuning_table_bytes(t->table));
-    if (most == 0 || tuning_table_find(t->table, place) ||
-        tuning_table_count_of(t->table, place->uid) < most)
+    if (most == 0 || held || tuning_table_count_of(t->table, place->uid) < most)
         return KILN_OK;
     return kiln_fail(err, KILN_FULL,
                      "%llu records are kept in memory, and there is no folder for more "
@@ -155,7 +176,7 @@ enum kiln_code tuning_job_put(struct tuning *t, const struct tuning_row *rows, s
         rc = check_measured(&rows[0].place, &rows[i], err);
     struct tuning_place place = usual_place(&rows[0].place);
     if (!rc && !t->db)
-        rc = check_memory(t, &place, err);
+        rc = check_memory(t, &place, rows, count, err);
     if (!rc)
         rc = create(t, JOB_PUT, &job, err);
     if (rc)

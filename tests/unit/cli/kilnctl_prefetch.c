@@ -461,6 +461,22 @@ static void a_target_that_no_compiler_can_build_fails_once_with_all_reasons(void
     expect_nothing_asked_or_printed(f);
 }
 
+/* kilnd asks again when it can; what is not known is not said. */
+static void a_target_that_a_compiler_could_not_be_tried_for_now_is_left_to_kilnd(void **state)
+{
+    struct fixture *f = *state;
+    write_lines(f, LINES);
+    fake.toolchains =
+        "{\"toolchains\":[{\"name\":\"hiprtc\",\"targets\":[],\"untried\":[{\"target\":"
+        "\"gfx999\",\"detail\":\"no process\"}]},{\"name\":\"clang\",\"targets\":[{"
+        "\"target\":\"gfx999\",\"works\":false,\"detail\":\"no such thing\"}],"
+        "\"untried\":[{\"target\":\"gfx888\",\"detail\":\"no process\"}]}]}";
+    fake.plan_code = KILN_E_UNAVAILABLE;
+    assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx999"), KILN_E_UNAVAILABLE);
+    assert_int_equal(atomic_load(&fake_gets), 1);
+    assert_string_equal(f->run.err.text, "the fake says no");
+}
+
 static void a_toolchain_that_is_not_here_fails_once_and_those_here_are_named(void **state)
 {
     struct fixture *f = *state;
@@ -589,6 +605,7 @@ int main(void)
         T(prefetch_is_content_with_what_is_stored_or_not_to_be),
         T(a_target_that_is_none_fails_once_before_any_problem),
         T(a_target_that_no_compiler_can_build_fails_once_with_all_reasons),
+        T(a_target_that_a_compiler_could_not_be_tried_for_now_is_left_to_kilnd),
         T(a_toolchain_that_is_not_here_fails_once_and_those_here_are_named),
         T(a_database_id_that_is_none_fails_once_before_any_problem),
         T(a_database_id_of_another_device_fails_once_before_any_problem),

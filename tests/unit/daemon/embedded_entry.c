@@ -3,12 +3,15 @@
  * host, folders and a leader that do what each case says. */
 #include "daemon/embedded/host.h"
 #include "daemon/embedded/leader.h"
+#include "daemon/loop/quiet_thread.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -20,6 +23,7 @@
 #define THREADS 4
 #define THREAD_TIMES 1000
 #define WORD "the job's"
+#define FAILURE "the scene has it fail"
 
 /* A step that waits in the middle, until it is let go on. */
 struct stop {
@@ -37,6 +41,10 @@ static struct {
     bool has_own_table; /* the host does as if it had, and its end is to be there before */
     bool takes_number;  /* it also puts another file where its end was */
     int taken;
+    atomic_uint threads_refused; /* the next that are to start */
+    enum kiln_code fails;        /* the host, instead of serving; OK: it does not */
+    bool fails_in_the_end;       /* it tells so once it was told to stop */
+    bool fails_alone; /* it tells so, by |end|, with none of the two; and ends by |end| */
     int other; /* a socket of the job's that is at the number of a real host's end; 0: none is */
 } scene;
 
@@ -97,6 +105,16 @@ enum kiln_code __wrap_leader_connect(const char *path, uint64_t deadline_ns, int
     return kiln_fail(err, scene.leader_says, "so the scene of '%s' has it", path);
 }
 
+int __real_quiet_thread_start(pthread_t *ret_thread, void *(*run)(void *context), void *context);
+int __wrap_quiet_thread_start(pthread_t *ret_thread, void *(*run)(void *context), void *context);
+int __wrap_quiet_thread_start(pthread_t *ret_thread, void *(*run)(void *context), void *context)
+{
+    if (atomic_load(&scene.threads_refused) == 0)
+        return __real_quiet_thread_start(ret_thread, run, context);
+    atomic_fetch_sub(&scene.threads_refused, 1);
+    return EAGAIN;
+}
+
 /* Where a real one has a table of its own, and the job may take the number for another file. */
 static int take_number(int control)
 {
@@ -125,6 +143,29 @@ static void put_other_there(const struct embedded_host_options *options)
     scene.taken = options->control;
 }
 
+static void tell_failure(const struct embedded_host_options *options, enum kiln_code code)
+{
+    const struct embedded_news news = { .what = HOST_FAILED, .why = FAILURE, .code = code };
+    options->tell(&news);
+}
+
+static void serve_until_told(const struct embedded_host_options *options, int control)
+{
+    char word = 0;
+    if (scene.fails_alone) {
+        stop_here(&scene.end);
+        tell_failure(options, KILN_IO);
+        stop_here(&scene.end);
+        return;
+    }
+    while (recv(control, &word, 1, 0) == 1 && word != EMBEDDED_WORD_STOP) {
+    }
+    if (scene.fails_in_the_end)
+        tell_failure(options, KILN_IO);
+    if (scene.end_stops)
+        stop_here(&scene.end);
+}
+
 void __real_embedded_host_run(const struct embedded_host_options *options);
 void __wrap_embedded_host_run(const struct embedded_host_options *options);
 void __wrap_embedded_host_run(const struct embedded_host_options *options)
@@ -132,8 +173,12 @@ void __wrap_embedded_host_run(const struct embedded_host_options *options)
     const struct embedded_news news = { .what = HOST_LEADS,
                                         .own_files = scene.takes_number || scene.has_own_table,
                                         .why = "" };
-    char word = 0;
     int control = options->control;
+    if (scene.fails) {
+        tell_failure(options, scene.fails);
+        close(control);
+        return;
+    }
     if (scene.other > 0) {
         put_other_there(options);
         __real_embedded_host_run(options);
@@ -144,10 +189,7 @@ void __wrap_embedded_host_run(const struct embedded_host_options *options)
     else if (scene.has_own_table)
         control = have_own_end(options);
     options->tell(&news);
-    while (recv(control, &word, 1, 0) == 1 && word != EMBEDDED_WORD_STOP) {
-    }
-    if (scene.end_stops)
-        stop_here(&scene.end);
+    serve_until_told(options, control);
     close(control);
 }
 
@@ -388,6 +430,104 @@ static void a_host_takes_no_socket_of_the_jobs_for_its_end(void **state)
     as_a_job(have_another_at_the_hosts_number);
 }
 
+/* ---- failures ---- */
+
+static bool fails_with(enum kiln_code code, const char *text)
+{
+    const struct embedded_options options = { .leader_ms = LONG_MS };
+    struct kiln_err err = KILN_ERR_INIT;
+    int fd = -1;
+    enum kiln_code rc = kiln_embedded_entry.connect(&options, &fd, &err);
+    return rc == code && err.code == code && fd < 0 && strcmp(err.text, text) == 0;
+}
+
+static bool leads_now(void)
+{
+    struct embedded_status status;
+    if (connect_once() != KILN_OK)
+        return false;
+    kiln_embedded_entry.status(&status);
+    return status.role == EMBEDDED_LEADS;
+}
+
+static int connect_short_of_threads(void)
+{
+    char text[EMBEDDED_TEXT_MOST];
+    snprintf(text, sizeof(text), "cannot start a thread: %s", strerror(EAGAIN));
+    atomic_store(&scene.threads_refused, 1);
+    NEED(1, fails_with(KILN_IO, text));
+    NEED(2, leads_now());
+    let_go_and_settle(1);
+    return 0;
+}
+
+/* By a limit of the job's (RLIMIT_NPROC): another that leads is not waited for. */
+static void who_is_short_of_threads_is_told_at_once_and_leads_later(void **state)
+{
+    (void)state;
+    as_a_job(connect_short_of_threads);
+}
+
+static int have_a_host_that_is_busy(void)
+{
+    scene.fails = KILN_BUSY;
+    NEED(1, fails_with(KILN_IO, FAILURE));
+    scene.fails = KILN_OK;
+    NEED(2, leads_now());
+    let_go_and_settle(1);
+    return 0;
+}
+
+static void a_host_that_fails_as_busy_is_not_one_that_is_led(void **state)
+{
+    (void)state;
+    as_a_job(have_a_host_that_is_busy);
+}
+
+static int connect_after_one_that_failed_in_the_end(void)
+{
+    scene.fails_in_the_end = true;
+    NEED(1, connect_once() == KILN_OK);
+    let_go_and_settle(1);
+    NEED(2, connect_once() == KILN_OK);
+    let_go_and_settle(1);
+    return 0;
+}
+
+static void what_fails_once_it_was_told_to_stop_is_nobodys_failure(void **state)
+{
+    (void)state;
+    as_a_job(connect_after_one_that_failed_in_the_end);
+}
+
+static int fork_after_a_failure(void)
+{
+    int status;
+    scene.fails_alone = true;
+    NEED(1, connect_once() == KILN_OK);
+    await_stop(&scene.end);
+    let_go_on(&scene.end);
+    await_stop(&scene.end); /* it has told */
+    scene.fails_alone = false;
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(JOB_MOST_S);
+        _exit(connect_once() == KILN_OK ? 0 : 11);
+    }
+    NEED(2, waitpid(pid, &status, 0) == pid && status == 0);
+    let_go_on(&scene.end);
+    NEED(3, fails_with(KILN_IO, FAILURE));
+    NEED(4, leads_now());
+    let_go_and_settle(2);
+    return 0;
+}
+
+static void a_failure_is_told_to_its_own_process_alone(void **state)
+{
+    (void)state;
+    as_a_job(fork_after_a_failure);
+}
+
 static void *connect_and_settle_in_a_thread(void *ret_code)
 {
     enum kiln_code *rc = ret_code;
@@ -435,6 +575,10 @@ int main(void)
         cmocka_unit_test(it_ends_once_that_call_has_failed),
         cmocka_unit_test(a_file_of_the_jobs_at_the_hosts_number_stays_open),
         cmocka_unit_test(a_host_takes_no_socket_of_the_jobs_for_its_end),
+        cmocka_unit_test(who_is_short_of_threads_is_told_at_once_and_leads_later),
+        cmocka_unit_test(a_host_that_fails_as_busy_is_not_one_that_is_led),
+        cmocka_unit_test(what_fails_once_it_was_told_to_stop_is_nobodys_failure),
+        cmocka_unit_test(a_failure_is_told_to_its_own_process_alone),
         cmocka_unit_test(threads_that_come_and_go_are_each_served),
     };
     return cmocka_run_group_tests_name("embedded_entry", tests, NULL, NULL);

@@ -61,6 +61,32 @@ static void a_loop_that_cannot_be_had_is_told(void **state)
     expect_failures(make_loop, NULL, "timerfd_create", EMFILE, KILN_IO, "cannot make a timer");
 }
 
+static enum kiln_code make_lanes(void *context, struct kiln_err *ret_err)
+{
+    struct loop *loop = NULL;
+    struct lanes *lanes = NULL;
+    (void)context;
+    must(loop_create(&loop, &err), err);
+    enum kiln_code rc = lanes_create(loop, 1, &lanes, ret_err);
+    lanes_destroy(lanes);
+    loop_destroy(loop);
+    return rc;
+}
+
+/* Not KILN_BUSY: nobody holds anything that another try would wait for. */
+static void threads_that_cannot_be_had_are_told(void **state)
+{
+    (void)state;
+    for (unsigned which = 1; which <= 3; which++) {
+        fail_call("pthread_create", which, EAGAIN);
+        assert_int_equal(make_lanes(NULL, &err), KILN_IO);
+        assert_true(calls_failed());
+        assert_says(err.text, "cannot start the threads for blocking work: ");
+        assert_says(err.text, strerror(EAGAIN));
+    }
+    must(make_lanes(NULL, &err), err);
+}
+
 static void on_ready(struct loop_watch *watch, unsigned events)
 {
     (void)watch;
@@ -467,6 +493,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         PART_TEST(a_loop_that_cannot_be_had_is_told),
+        PART_TEST(threads_that_cannot_be_had_are_told),
         PART_TEST(what_cannot_be_watched_is_told),
         PART_TEST(a_server_without_memory_or_socket_is_refused),
         PART_TEST(a_user_without_an_account_is_refused),

@@ -17,6 +17,7 @@ char last_answer[256];
 struct sandbox_report greeting; /* what workers say of themselves */
 unsigned preparations;
 int refusal;
+enum compile_end prepared_as;
 uint8_t prepared_for;
 
 /* A preparation has no program: its toolchain says how it goes. */
@@ -68,7 +69,9 @@ enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
     *ret_message = strcmp(answer, "ready") == 0 ? WORKER_READY : WORKER_RESULT;
     if (*ret_message == WORKER_READY)
         return KILN_OK;
-    if (strcmp(answer, "done preparing") != 0)
+    if (strcmp(answer, "done preparing") == 0)
+        ret_result->end = prepared_as;
+    else
         memcpy(last_answer, answer, sizeof(last_answer));
     if (strncmp(answer, "done", 4) == 0)
         return KILN_OK;
@@ -138,6 +141,7 @@ int set_up(void **state)
     unsetenv("FAKE_WORKER");
     preparations = 0;
     refusal = 0;
+    prepared_as = COMPILE_DONE;
     greeting = (struct sandbox_report){ .has = LAYERS_ALL, .landlock = 7 };
     assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
     assert_int_equal(lanes_create(f.loop, 2, &f.lanes, &f.err), KILN_OK);

@@ -10,6 +10,7 @@ extern char last_answer[256];
 extern struct sandbox_report greeting; /* what workers say of themselves */
 extern unsigned preparations;          /* that were begun; those for "breaks" and "hangs" do so */
 extern int refusal;                    /* errno with which a job is not sent; 0: it is */
+extern enum compile_end prepared_as;   /* how those end that answer */
 extern uint8_t prepared_for;           /* the first byte of the last one's toolchain_id */
 
 struct fixture {

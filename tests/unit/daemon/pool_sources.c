@@ -330,6 +330,24 @@ static void a_preparation_that_cannot_be_handed_over_waits_for_the_next_source(v
     assert_int_equal(preparations, 1);
 }
 
+/* As where a worker has no descriptor left to look at its compiler with. */
+static void a_preparation_that_lacks_something_waits_for_the_next_source(void **state)
+{
+    struct fixture *f = *state;
+    f->options.workers = 3;
+    start(f);
+    wait_until_idle(f, 3);
+    prepared_as = COMPILE_UNAVAILABLE;
+    worker_of(f, source("who"));
+    wait_until_idle(f, 3);
+    assert_int_equal(preparations, 1);
+    prepared_as = COMPILE_DONE;
+    worker_of(f, source("who"));
+    wait_until_idle(f, 3);
+    assert_int_equal(preparations, 2);
+    assert_int_equal(jobs_before_a_source(f), 1);
+}
+
 /* As each would crash. */
 static void nothing_is_prepared_for_a_target_that_no_probe_was_made_for(void **state)
 {
@@ -658,6 +676,7 @@ int main(void)
         POOL_TEST(a_preparation_that_fails_is_one_and_not_tried_again_soon),
         POOL_TEST(the_first_to_prepare_does_so_alone),
         POOL_TEST(a_preparation_that_cannot_be_handed_over_waits_for_the_next_source),
+        POOL_TEST(a_preparation_that_lacks_something_waits_for_the_next_source),
         POOL_TEST(nothing_is_prepared_for_a_target_that_no_probe_was_made_for),
         POOL_TEST(what_came_at_once_long_ago_is_not_kept_prepared),
         POOL_TEST(what_prepared_for_a_compiler_before_its_upgrade_is_replaced),

@@ -53,6 +53,11 @@ static void describe_two(struct fixture *f)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
+static unsigned queued(const struct fixture *f)
+{
+    return compile_queue_waiting(f->engine.engine->queue);
+}
+
 static void want_of(struct fixture *f, struct test_caller *caller, uint64_t id, const char *target,
                     const char *program)
 {
@@ -312,6 +317,7 @@ static void a_batch_of_made_up_targets_is_refused(void **state)
     assert_int_equal(reply_error(&f->a, 0).code, KILN_INVALID);
     KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->a, 0).text);
     assert_says(text, "16 targets");
+    assert_int_equal(queued(f), 0);
 }
 
 /* Asks for |target|, whose probe crashes. */
@@ -333,7 +339,7 @@ static void a_crash_is_never_held_against_a_target_for_good(void **state)
     assert_null(fake_executor_next_compile(&f->engine.executor)); /* not at once again */
     test_caller_forget_replies(&f->a);
 
-    for (unsigned i = 0; i < 64; i++) { /* more than are kept in mind to be forgotten in time */
+    for (unsigned i = 0; i < 96; i++) { /* more than are kept in mind to be forgotten in time */
         char target[16];
         snprintf(target, sizeof(target), "gfx9%03u", i);
         crash_for(f, 10 + i, target);
@@ -372,11 +378,6 @@ static void listing_all_probes_all_and_then_answers(void **state)
 }
 
 /* ---- probes that requests share ---- */
-
-static unsigned queued(const struct fixture *f)
-{
-    return compile_queue_waiting(f->engine.engine->queue);
-}
 
 static void take_probe(struct fixture *f, const char *target)
 {
@@ -508,6 +509,115 @@ static void probes_of_one_user_are_bounded(void **state)
     assert_int_equal(f->a.reply_count, 0);
 }
 
+/* ---- probes of a request that fails ---- */
+
+static void ask(struct fixture *f, struct test_caller *caller, uint64_t id, const char *question)
+{
+    must(test_caller_send(caller, &f->engine, MESSAGE_toolchains, id, bytes_of_text(question)),
+         f->engine.err);
+}
+
+static void a_list_with_a_bad_target_leaves_nothing_in_the_queue(void **state)
+{
+    struct fixture *f = *state;
+    describe_two(f);
+    want_of(f, &f->b, 1, "gfx1030", "k");
+    want_of(f, &f->b, 2, "gfx1100", "k");
+    ask(f, &f->a, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\",\"nonsense\"]}");
+    assert_reply_refuses(&f->a, 0, KILN_INVALID, "nonsense");
+    assert_int_equal(queued(f), 1); /* what another waits for stays */
+    take_probe(f, "gfx1030");
+    take_probe(f, "gfx1100");
+    take_kernel(f, "k");
+    take_kernel(f, "k");
+    assert_null(fake_executor_next_compile(&f->engine.executor));
+}
+
+static void a_request_that_cannot_be_kept_leaves_nothing_in_the_queue(void **state)
+{
+    struct fixture *f = *state;
+    KILN_AUTO(mem) char *large = calloc(1, 60000);
+    assert_non_null(large);
+    describe_one(f);
+    want_of(f, &f->b, 1, "gfx1030", "k"); /* which the compiler has */
+    static const char *const targets[] = { "gfx1100", "gfx1101" };
+    for (size_t i = 0; i < 2; i++) {
+        const struct message_fetch_source m = { .target = bytes_of_text(targets[i]),
+                                                .program = bytes_of_text("k.hip"),
+                                                .source = bytes_of(large, 60000) };
+        BUFFER_AUTO struct buffer b;
+        buffer_init(&b, 100000);
+        message_fetch_source_write(&b, &m);
+        must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, 1 + i, buffer_view(&b)),
+             f->engine.err);
+    }
+    assert_int_equal(f->a.reply_count, 1);
+    assert_int_equal(f->a.replies[0].request_id, 2);
+    assert_int_equal(reply_error(&f->a, 0).code, KILN_BUSY);
+    assert_int_equal(queued(f), 1); /* the first one's */
+}
+
+/* It is refused until it is known what can build: whoever asks again finds that out. */
+static void but_what_a_build_asks_for_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    describe_one(f);
+    want_of(f, &f->b, 1, "gfx1030", "k");
+    int file = sealed_file(bytes_of_text("problems"));
+    must(test_caller_send_files(&f->a, &f->engine, MESSAGE_package_build, 1,
+                                bytes_of_text("{\"target\":\"gfx908\"}"), &file, 1),
+         f->engine.err);
+    assert_reply_refuses(&f->a, 0, KILN_BUSY, "ask again");
+    assert_int_equal(queued(f), 1);
+    take_probe(f, "gfx1030");
+    take_probe(f, "gfx908");
+}
+
+#define AMD_AND_NVIDIA                                                                         \
+    "{\"toolchains\":[" AMD_TOOLCHAIN("hiprtc", "aaaaaaaa") "," AMD_TOOLCHAIN(                 \
+        "clang", "bbbbbbbb") ",{\"name\":\"nvrtc\",\"version\":\"1\",\"path\":\"/x\","         \
+                             "\"family\":\"nvidia\",\"identity\":\"cccccccccccccccccccccccccc" \
+                             "cccccccccccccccccccccccccccccccccccccc\"}]}"
+
+/* All that kiln knows and as many more as one request may name: more than may be under way. */
+static void a_list_of_more_than_may_be_under_way_is_tried_to_its_end(void **state)
+{
+    struct fixture *f = *state;
+    char question[512] = "{\"all\":true,\"probe\":[";
+    engine_fixture_describe_as(&f->engine, AMD_AND_NVIDIA);
+    for (unsigned i = 0; i < 16; i++) {
+        size_t used = strlen(question);
+        snprintf(question + used, sizeof(question) - used, "%s\"gfx9%03u\"", i ? "," : "", i);
+    }
+    strcat(question, "]}");
+    ask(f, &f->a, 1, question);
+    assert_int_equal(queued(f), 63);
+    unsigned tries = 0;
+    for (; f->a.reply_count == 0; tries++) {
+        assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
+        fake_executor_compile(&f->engine.executor, bytes_of_text("probe"));
+        fake_executor_run_tasks(&f->engine.executor);
+    }
+    assert_int_equal(tries, 2 * (16 + 14) + 9);
+    KILN_AUTO(mem) char *text = bytes_to_text(f->a.replies[0].body);
+    assert_says(text, "{\"target\":\"sm_120\",\"works\":true}");
+    assert_says(text, "{\"target\":\"gfx9015\",\"works\":true}");
+}
+
+/* There is nothing of its own to wait for. */
+static void a_list_that_cannot_begin_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    char target[16];
+    describe_one(f);
+    for (unsigned i = 0; i < 64; i++) {
+        snprintf(target, sizeof(target), "gfx9%03u", i);
+        want_of(f, &f->a, 1 + i, target, "k");
+    }
+    ask(f, &f->a, 100, "{\"probe\":[\"gfx1100\"]}");
+    assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "64 tries of targets");
+}
+
 /* ---- no process to try with ---- */
 
 #define NO_PROCESS "no compiler process could be started: Too many open files"
@@ -533,7 +643,7 @@ static void a_probe_without_a_process_says_nothing_of_the_target(void **state)
                 "\"targets\":[],\"untried\":[{\"target\":\"gfx942\",\"detail\":\"" NO_PROCESS);
     test_caller_forget_replies(&f->a);
 
-    for (unsigned i = 0; i < 64; i++) { /* more than are kept in mind to be forgotten in time */
+    for (unsigned i = 0; i < 96; i++) { /* more than are kept in mind to be forgotten in time */
         char target[16];
         snprintf(target, sizeof(target), "gfx9%03u", i);
         crash_for(f, 10 + i, target);
@@ -544,11 +654,11 @@ static void a_probe_without_a_process_says_nothing_of_the_target(void **state)
 }
 
 /* As where others ask for more targets than are kept in mind. */
-static void forget_what_was_found(struct fixture *f)
+static void forget_what_was_found(struct fixture *f, const char *of)
 {
     struct toolchain_table *table = f->engine.engine->toolchains;
     struct target target;
-    must(target_parse(bytes_of_text("gfx942"), &target, &f->engine.err), f->engine.err);
+    must(target_parse(bytes_of_text(of), &target, &f->engine.err), f->engine.err);
     for (size_t i = 0; i < toolchain_table_count(table); i++)
         toolchain_probe_learn(table, toolchain_table_at(table, i), &target, PROBE_UNKNOWN, NULL);
 }
@@ -560,11 +670,27 @@ static void what_is_forgotten_again_and_again_is_not_asked_for_ever(void **state
     want_amd(f, 1, "");
     unsigned tries = 0;
     for (; f->a.reply_count == 0; tries++) {
-        forget_what_was_found(f);
+        forget_what_was_found(f, "gfx942");
         fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
     }
     assert_int_equal(tries, 8);
     assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "in 8 tries");
+}
+
+static void neither_does_what_it_asked_for_last_stay_in_the_queue(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const targets[] = { "gfx1030", "gfx1100", "gfx1101" };
+    describe_one(f);
+    ask(f, &f->a, 1, "{\"probe\":[\"gfx1030\",\"gfx1100\",\"gfx1101\"]}");
+    assert_int_equal(queued(f), 2);
+    while (f->a.reply_count == 0) {
+        for (size_t i = 0; i < 3; i++)
+            forget_what_was_found(f, targets[i]);
+        fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
+    }
+    assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "in 8 tries");
+    assert_int_equal(queued(f), 0);
 }
 
 #define TOOLCHAINS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -593,8 +719,14 @@ int main(void)
         TOOLCHAINS_TEST(the_last_who_leaves_takes_a_probe_out_of_the_queue),
         TOOLCHAINS_TEST(whoever_leaves_takes_all_his_probes_out_of_the_queue),
         TOOLCHAINS_TEST(probes_of_one_user_are_bounded),
+        TOOLCHAINS_TEST(a_list_with_a_bad_target_leaves_nothing_in_the_queue),
+        TOOLCHAINS_TEST(a_request_that_cannot_be_kept_leaves_nothing_in_the_queue),
+        TOOLCHAINS_TEST(but_what_a_build_asks_for_goes_on),
+        TOOLCHAINS_TEST(a_list_of_more_than_may_be_under_way_is_tried_to_its_end),
+        TOOLCHAINS_TEST(a_list_that_cannot_begin_is_refused),
         TOOLCHAINS_TEST(a_probe_without_a_process_says_nothing_of_the_target),
         TOOLCHAINS_TEST(what_is_forgotten_again_and_again_is_not_asked_for_ever),
+        TOOLCHAINS_TEST(neither_does_what_it_asked_for_last_stay_in_the_queue),
     };
     return cmocka_run_group_tests_name("toolchains", tests, NULL, NULL);
 }

@@ -155,8 +155,12 @@ static void what_is_measured_is_bounded_in_bytes(void **state)
     assert_int_equal(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(8), "ConvC", values),
                      KILN_FULL);
     assert_says(b->f->err.text, "tuning_bytes_per_uid");
-    assert_string_equal(find_value(b->f, ALICE, KEY), "ConvC:0.5,0,miopenConvolutionFwdAlgoDirect");
-    options.bytes_per_uid++;
+    const char *longer = "0.25,0,miopenConvolutionFwdAlgoDirect"; /* measured again */
+    must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvC", longer), b->f->err);
+    assert_int_equal(put_find(b->f, TUNING_TIER_USER, ALICE, KEY, "ConvD", values), KILN_FULL);
+    assert_string_equal(find_value(b->f, ALICE, KEY),
+                        "ConvC:0.25,0,miopenConvolutionFwdAlgoDirect");
+    options.bytes_per_uid = tuning_stats_of(b->f->t).memory_bytes + 1;
     tuning_set_limits(b->f->t, &options);
     must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
 }
