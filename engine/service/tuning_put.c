@@ -23,6 +23,10 @@ static enum kiln_code begin_put(struct tuning_turn *turn, struct tuning *tuning,
                                 struct kiln_err *err)
 {
     struct tuning_put *put = put_of(turn);
+    const struct tuning_options *options = &turn->engine->tuning_options;
+    if (!options->directory && !options->data) /* of a program that has data inside it is known */
+        return kiln_fail(err, KILN_UNAVAILABLE,
+                         "this kiln has no state folder: what is measured cannot be kept now");
     enum kiln_code rc =
         tuning_job_put(tuning, put->record->rows, put->record->count, &turn->job, err);
     if (!rc && put->is_once)

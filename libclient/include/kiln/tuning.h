@@ -105,8 +105,8 @@ struct kiln_recording {
     const struct kiln_measurement *measurements;
     size_t measurement_count; /* at most 256 */
 };
-/* On the disk when it returns KILN_E_OK; of a job that serves itself and has no folder in memory,
- * until its last client is closed.  Entries of other solvers in the problem's record stay;
+/* On the disk when it returns KILN_E_OK; of a program with databases built in, in memory until its
+ * last client is closed.  Entries of other solvers in the problem's record stay;
  * the same solver measured before on the same device with the same driver and toolchain is joined
  * with this by statistics.  One call counts once, also where the connection was lost and it was
  * sent again. */
