@@ -3,7 +3,7 @@
 
 /*
  * The tuning databases of this engine: opened at start, tried again when the disk did not let us;
- * of an engine without a state folder what is built in, and in memory what is recorded.
+ * without a state folder what is built in, and beside that what is recorded, in memory.
  *
  * Role       without them kilnd serves kernels all the same; requests for tuning records are told
  *            why

@@ -165,7 +165,7 @@ static void what_is_measured_is_bounded_in_bytes(void **state)
     must(put_find(b->f, TUNING_TIER_USER, ALICE, KEY_OF_BATCH(8), "ConvC", values), b->f->err);
 }
 
-/* As of a job that has no folder: all the answers are what it has measured itself. */
+/* All the answers are what was measured here. */
 static void without_anything_built_in_a_look_up_is_a_miss(void **state)
 {
     struct built_in *b = *state;
