@@ -5,11 +5,11 @@
  * Transports: carry a request, bring the reply.
  *
  * Role       moves whole frames and their descriptors between a client and an engine; knows
- *            nothing of what is in them.  libclient/transport_socket.c speaks to kilnd, tests
- *            bring their own, the embedded engine will answer within the process.
- * Ownership  transport_destroy() ends the connection; see each call for frames
- * Threading  any number of threads may send; one thread at a time receives, at the same time as
- *            others send; stop may be called by any thread
+ *            nothing of what is in them.  libclient/connection/transport_socket.c speaks to kilnd,
+ * tests bring their own, the embedded engine will answer within the process. Ownership
+ * transport_destroy() ends the connection; see each call for frames Threading  any number of
+ * threads may send; one thread at a time receives, at the same time as others send; stop may be
+ * called by any thread
  */
 #include "common/bytes.h"
 #include "common/err.h"

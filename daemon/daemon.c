@@ -3,15 +3,15 @@
 
 #include "common/fs.h"
 #include "common/log.h"
-#include "daemon/descriptors.h"
-#include "daemon/engine_settings.h"
-#include "daemon/folders.h"
+#include "daemon/config/engine_settings.h"
+#include "daemon/config/folders.h"
+#include "daemon/config/reload.h"
 #include "daemon/host.h"
-#include "daemon/kept_socket.h"
 #include "daemon/loop/signals.h"
-#include "daemon/manager.h"
-#include "daemon/notify.h"
-#include "daemon/reload.h"
+#include "daemon/manager/kept_socket.h"
+#include "daemon/manager/manager.h"
+#include "daemon/manager/notify.h"
+#include "daemon/server/descriptors.h"
 #include "daemon/serving.h"
 
 #include <malloc.h>

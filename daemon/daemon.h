@@ -10,7 +10,7 @@
  * as drain_timeout says or until a second signal; then sessions, compilers, engine, loop Threading
  * the main thread
  */
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 /* Serves until told to stop.  Returns the process's exit status: 0 after a stop that was asked
  * for, 1 when it could not start (said in the log).  |config| learns which socket it became;

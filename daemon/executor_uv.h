@@ -8,9 +8,9 @@
  * Ownership  borrows all; embed it.  executor_uv_close ends its timer, when nothing is out
  * Threading  the loop's thread
  */
-#include "daemon/closer.h"
 #include "daemon/loop/lanes.h"
 #include "daemon/loop/timer.h"
+#include "daemon/server/closer.h"
 #include "daemon/workers/pool.h"
 #include "daemon/workers/transfer.h"
 #include "engine/jobs/executor.h"

@@ -6,9 +6,9 @@
  *
  * Ownership  borrows everything; embed it
  */
-#include "daemon/config.h"
-#include "daemon/manager.h"
-#include "daemon/reload.h"
+#include "daemon/config/config.h"
+#include "daemon/config/reload.h"
+#include "daemon/manager/manager.h"
 #include "daemon/server/server.h"
 #include "daemon/workers/pool.h"
 #include "engine/engine.h"

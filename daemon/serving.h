@@ -21,8 +21,8 @@
  *                    all is closed, the host's handles too
  *   serving_end      frees what is left
  */
-#include "daemon/closer.h"
 #include "daemon/executor_uv.h"
+#include "daemon/server/closer.h"
 #include "daemon/server/server.h"
 #include "engine/engine.h"
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/engine.h"
 
-#include "engine/service/arrivals.h"
 #include "engine/service/budget.h"
-#include "engine/service/built_in.h"
-#include "engine/service/handed_files.h"
-#include "engine/service/leases.h"
-#include "engine/service/ledger_tasks.h"
-#include "engine/service/packages.h"
-#include "engine/service/store_tasks.h"
-#include "engine/service/tuning_opening.h"
-#include "engine/service/tuning_queue.h"
+#include "engine/service/kernels/built_in.h"
+#include "engine/service/kernels/store_tasks.h"
+#include "engine/service/metrics/ledger_tasks.h"
+#include "engine/service/packages/arrivals.h"
+#include "engine/service/packages/packages.h"
+#include "engine/service/requests/handed_files.h"
+#include "engine/service/requests/leases.h"
+#include "engine/service/tuning/tuning_opening.h"
+#include "engine/service/tuning/tuning_queue.h"
 
 #include <errno.h>
 #include <sys/random.h>

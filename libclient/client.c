@@ -3,8 +3,8 @@
 
 #include "common/clock.h"
 #include "common/paths.h"
+#include "libclient/connection/transport_socket.h"
 #include "libclient/sized.h"
-#include "libclient/transport_socket.h"
 
 #include <kiln/admin.h>
 #include <stdio.h>

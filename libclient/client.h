@@ -8,10 +8,10 @@
  * Ownership  kiln_client_open / kiln_client_close
  * Threading  immutable but for exchange and table, which lock for themselves
  */
-#include "libclient/exchange.h"
-#include "libclient/fallback.h"
-#include "libclient/fork_guard.h"
-#include "libclient/table.h"
+#include "libclient/connection/exchange.h"
+#include "libclient/connection/fallback.h"
+#include "libclient/connection/fork_guard.h"
+#include "libclient/kernels/table.h"
 
 #include <kiln/client.h>
 

@@ -45,11 +45,11 @@ MAY_INCLUDE = {  # folder -> folders, or single headers, that it may include bes
     "daemon/workers/kiln_transfer.c": {"common", "engine/transfer", "engine/sandbox"},
     "daemon": {"common", "engine"},
     "cli": {"common/json.h"},
-    "cli/manual": {"cli", "common/json.h", "daemon/config.def"},
+    "cli/manual": {"cli", "common/json.h", "daemon/config/config.def"},
     "cli/kilnctl/sign.c": {"cli", "common/json.h", "engine/package/manifest.h",
                            "engine/digest/sha256.h"},
     "cli/kilnctl/doctor_folders.c": {"cli", "common/json.h", "common/fs.h", "common/paths.h",
-                                     "daemon/config.def"},
+                                     "daemon/config/config.def"},
     "cli/kilnctl/overlay_stamp.c": {"cli", "common/json.h", "engine/digest/sha256.h"},
     "cli/kilnctl/built_name.c": {"cli", "common/json.h", "engine/miopen/database_id.h"},
     "cli/kilnctl/db_file.c": {"cli", "common/json.h", "engine/miopen/tuning_file.h"},
@@ -71,7 +71,7 @@ ONLY_IN = {  # header of a library that is not ours -> the only places that may 
     "cJSON.h": ("common/json",),
     "nettle/": ("engine/digest",),
     "curses.h": ("cli/kilnctl/top_screen.c",),
-    "dlfcn.h": ("libclient/device", "libclient/fallback_entry.c", "engine/compile"),
+    "dlfcn.h": ("libclient/device", "libclient/connection/fallback_entry.c", "engine/compile"),
     "CL/": ("libclient/device", "engine/compile"),
 }
 # The public headers (<kiln/...>) are for those who stand outside: libkiln itself, the programs of

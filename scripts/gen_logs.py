@@ -64,7 +64,7 @@ def reported():
         if rel.startswith("engine/"):
             text = path.read_text()
             found.update({name: rel for name in REPORTED.findall(text)})
-            if rel in ("engine/service/packages.c", "engine/service/events.c"):
+            if rel in ("engine/service/packages/packages.c", "engine/service/events.c"):
                 found.update({name: rel for name in ADDED.findall(text)})
     return found
 

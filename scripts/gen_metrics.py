@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write the table of docs/operations/metrics.md from engine/service/metrics.def.
+"""Write the table of docs/operations/metrics.md from engine/service/metrics/metrics.def.
 
 Usage: scripts/gen_metrics.py [--check]
 
@@ -25,7 +25,7 @@ SUFFIXES = ("_bucket", "_sum", "_count")
 
 def metrics():
     """{name with prefix: (type, labels, help)}, in the order of the table."""
-    text = (tree.ROOT / "engine/service/metrics.def").read_text()
+    text = (tree.ROOT / "engine/service/metrics/metrics.def").read_text()
     found = {f"kiln_{name}": (kind.lower(), labels.split(), help_)
              for name, kind, labels, help_ in METRIC.findall(text)}
     if len(found) != text.count("\nMETRIC("):

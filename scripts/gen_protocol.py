@@ -91,7 +91,7 @@ STAT = re.compile(r'^STAT\((\w+),\s*"(.*?)"\)', re.M)
 
 
 def generate_counters():
-    text = (tree.ROOT / "engine/service/stats.def").read_text()
+    text = (tree.ROOT / "engine/service/metrics/stats.def").read_text()
     return table(("counter", "what it counts"), [(f"`{re.sub('^hits_', 'hits.', name)}`", purpose)
                                      for name, purpose in STAT.findall(text)])
 

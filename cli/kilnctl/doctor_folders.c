@@ -23,7 +23,7 @@
 
 static const char *const known_settings[] = {
 #define SETTING(key, ...) #key,
-#include "daemon/config.def"
+#include "daemon/config/config.def"
 #undef SETTING
 };
 

@@ -81,7 +81,7 @@ static struct json *settings_json(void)
     } settings[] = {
 #define SETTING(key, type, applies, standard, rule, help) \
     { #key, #type, #applies, standard, rule, help },
-#include "daemon/config.def"
+#include "daemon/config/config.def"
 #undef SETTING
     };
     struct json *all = json_array();

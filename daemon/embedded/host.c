@@ -3,9 +3,9 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "daemon/config/engine_settings.h"
 #include "daemon/describe.h"
 #include "daemon/embedded/left_over.h"
-#include "daemon/engine_settings.h"
 #include "daemon/loop/orphan.h"
 #include "daemon/loop/watch.h"
 #include "daemon/serving.h"

@@ -3,7 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/fs.h"
-#include "daemon/folders.h"
+#include "daemon/config/folders.h"
 #include "daemon/server/peer.h"
 
 #include <errno.h>

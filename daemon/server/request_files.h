@@ -13,7 +13,7 @@
  * the last frame that began in it.
  */
 #include "common/limits.h"
-#include "daemon/closer.h"
+#include "daemon/server/closer.h"
 
 #include <stdint.h>
 

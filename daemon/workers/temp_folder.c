@@ -4,7 +4,7 @@
 #include "common/cleanup.h"
 #include "common/fs.h"
 #include "common/log.h"
-#include "daemon/folders.h"
+#include "daemon/config/folders.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/clock.h"
 #include "engine/service/internal.h"
-#include "engine/service/source.h"
+#include "engine/service/kernels/source.h"
 
 #include <stdio.h>
 

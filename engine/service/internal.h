@@ -11,11 +11,11 @@
 #include "engine/jobs/compile_queue.h"
 #include "engine/jobs/failure_memory.h"
 #include "engine/package/package_set.h"
-#include "engine/service/figures.h"
-#include "engine/service/history.h"
+#include "engine/service/metrics/figures.h"
+#include "engine/service/metrics/history.h"
+#include "engine/service/requests/valid_counts.h"
 #include "engine/service/service.h"
-#include "engine/service/tuning_terms.h"
-#include "engine/service/valid_counts.h"
+#include "engine/service/tuning/tuning_terms.h"
 #include "engine/store/hot_set.h"
 #include "engine/store/kernel_store.h"
 #include "engine/tuning/lease.h"
@@ -26,7 +26,7 @@
 
 struct stats {
 #define STAT(name, purpose) uint64_t name;
-#include "engine/service/stats.def"
+#include "engine/service/metrics/stats.def"
 #undef STAT
 };
 

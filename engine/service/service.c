@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/service/built_in.h"
 #include "engine/service/internal.h"
-#include "engine/service/leases.h"
-#include "engine/service/request_figures.h"
+#include "engine/service/kernels/built_in.h"
+#include "engine/service/metrics/request_figures.h"
+#include "engine/service/requests/leases.h"
 
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
  * What the kernel store keeps of its use beside the kernels: the ledger and the history.
  *
  * Role       rows of kernels.db, in and out; what they mean is the service's
- *            (engine/service/ledger.h, history.h)
+ *            (engine/service/metrics/ledger.h, history.h)
  * Ownership  texts are borrowed for the call
  * Threading  as kernel_store.h: puts on the write lane, the rest on any thread
  *

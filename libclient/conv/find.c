@@ -7,7 +7,7 @@
 
 #include "common/clock.h"
 #include "libclient/failure.h"
-#include "libclient/plan_window.h"
+#include "libclient/plans/plan_window.h"
 
 #include <kiln/tuning.h>
 

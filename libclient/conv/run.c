@@ -5,7 +5,7 @@
 #include "common/target.h"
 #include "libclient/device/device.h"
 #include "libclient/failure.h"
-#include "libclient/plan.h"
+#include "libclient/plans/plan.h"
 #include "libclient/sized.h"
 
 #include <kiln/run.h>

@@ -9,8 +9,8 @@
  */
 #include "libclient/conv/journal.h"
 #include "libclient/conv/work.h"
-#include "libclient/plan_window.h"
-#include "libclient/solutions.h"
+#include "libclient/plans/plan_window.h"
+#include "libclient/plans/solutions.h"
 
 struct tuner {
     struct work *work;

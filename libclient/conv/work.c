@@ -3,8 +3,8 @@
 
 #include "common/clock.h"
 #include "libclient/failure.h"
-#include "libclient/plan.h"
-#include "libclient/problem.h"
+#include "libclient/plans/plan.h"
+#include "libclient/plans/problem.h"
 #include "libclient/sized.h"
 
 #include <kiln/admin.h>

@@ -17,9 +17,9 @@
 #include "common/err.h"
 #include "common/limits.h"
 #include "common/tensor_map.h"
+#include "libclient/connection/fork_guard.h"
 #include "libclient/device/module_table.h"
 #include "libclient/device/uri.h"
-#include "libclient/fork_guard.h"
 
 #include <kiln/device.h>
 #include <stdatomic.h>

@@ -10,7 +10,7 @@
  *            reads them after loading, too
  * Threading  any thread; one that asks for what another is loading waits for it
  */
-#include "libclient/kernel.h"
+#include "libclient/kernels/kernel.h"
 
 #include <pthread.h>
 

@@ -4,8 +4,8 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "common/messages.h"
-#include "libclient/solutions.h"
-#include "libclient/transport_socket.h"
+#include "libclient/connection/transport_socket.h"
+#include "libclient/plans/solutions.h"
 
 #include <kiln/kiln.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* kilnd's settings: a file, variables, flags.  What was taken is printed as it can be read. */
 #include "tests/fuzz/fuzz.h"
 
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Descriptors that an earlier kilnd left with the service manager: any packets, any descriptors. */
 #include "tests/fuzz/fuzz.h"
 
-#include "daemon/parcel.h"
+#include "daemon/manager/parcel.h"
 
 #include <fcntl.h>
 #include <string.h>

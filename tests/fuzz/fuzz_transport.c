@@ -3,7 +3,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "common/clock.h"
-#include "libclient/transport_socket.h"
+#include "libclient/connection/transport_socket.h"
 
 #include <fcntl.h>
 #include <string.h>

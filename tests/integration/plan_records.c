@@ -4,8 +4,8 @@
  * times, and a second process that plans from the records.
  */
 #include "common/clock.h"
-#include "libclient/problem.h"
-#include "libclient/solutions.h"
+#include "libclient/plans/problem.h"
+#include "libclient/plans/solutions.h"
 #include "tests/support/daemon_process.h"
 
 #include <kiln/kiln.h>

@@ -5,7 +5,7 @@
  */
 #include "common/clock.h"
 #include "common/fs.h"
-#include "daemon/parcel.h"
+#include "daemon/manager/parcel.h"
 #include "engine/digest/sha256.h"
 #include "engine/store/hot_image.h"
 #include "tests/support/raw_client.h"

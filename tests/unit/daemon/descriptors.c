@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/descriptors.h"
+#include "daemon/server/descriptors.h"
 
 #include "common/log.h"
-#include "daemon/parcel.h"
+#include "daemon/manager/parcel.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>

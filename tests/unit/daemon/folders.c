@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/folders.h"
+#include "daemon/config/folders.h"
 
 #include "common/fs.h"
 #include "tests/support/test.h"

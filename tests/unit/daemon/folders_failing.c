@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* kilnd's folders and files where the system refuses: what is said, and that nothing is left. */
 #include "common/fs.h"
-#include "daemon/config.h"
-#include "daemon/folders.h"
+#include "daemon/config/config.h"
+#include "daemon/config/folders.h"
 #include "daemon/workers/take_file.h"
 #include "daemon/workers/temp_folder.h"
 #include "tests/support/failing_calls.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/inherited.h"
+#include "daemon/manager/inherited.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>

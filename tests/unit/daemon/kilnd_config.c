@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/fs.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>

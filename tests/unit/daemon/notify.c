@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/notify.h"
+#include "daemon/manager/notify.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "tests/support/test.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/parcel.h"
+#include "daemon/manager/parcel.h"
 #include "common/fs.h"
 #include "tests/support/test.h"
 

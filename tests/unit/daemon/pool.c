@@ -3,7 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "daemon/descriptors.h"
+#include "daemon/server/descriptors.h"
 #include "tests/support/launch_service.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/reload.h"
+#include "daemon/config/reload.h"
 
 #include "daemon/loop/loop.h"
 #include "tests/support/test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* kilnd's sockets where the system refuses: what is said, and that nothing stays open or behind. */
 #include "common/fs.h"
-#include "daemon/parcel.h"
+#include "daemon/manager/parcel.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/peer.h"
 #include "daemon/workers/launch.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* When libkiln leaves kilnd for the engine in its own process, and when that for another: against a
  * fake of each. */
-#include "libclient/fallback.h"
+#include "libclient/connection/fallback.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
 

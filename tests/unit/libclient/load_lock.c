@@ -2,8 +2,8 @@
 /* A process that forks while another thread of it loads a library: the child has all of it. */
 #include "libclient/load_lock.h"
 
+#include "libclient/connection/fallback.h"
 #include "libclient/device/dynamic_library.h"
-#include "libclient/fallback.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/libclient/made_plan.h"
 
-#include "libclient/plan.h"
+#include "libclient/plans/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
 

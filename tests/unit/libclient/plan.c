@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans: asked for, read, refused. */
-#include "libclient/plan.h"
+#include "libclient/plans/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
 

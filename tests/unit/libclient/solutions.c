@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What find and tune ask for: solvers, and perf configs to try. */
-#include "libclient/solutions.h"
+#include "libclient/plans/solutions.h"
 #include "common/clock.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"

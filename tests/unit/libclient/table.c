@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "libclient/table.h"
+#include "libclient/kernels/table.h"
 #include "tests/support/test.h"
 
 #include <pthread.h>

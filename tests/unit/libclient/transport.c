@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The socket transport on a socket pair: framing, back pressure, descriptors. */
 #include "common/clock.h"
-#include "libclient/transport_socket.h"
+#include "libclient/connection/transport_socket.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
 

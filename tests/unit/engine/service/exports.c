@@ -4,9 +4,9 @@
 #include "tests/unit/engine/service/kernel_files.h"
 
 #include "common/fs.h"
-#include "engine/service/file_object.h"
-#include "engine/service/handed_files.h"
 #include "engine/service/internal.h"
+#include "engine/service/kernels/file_object.h"
+#include "engine/service/requests/handed_files.h"
 
 #include <fcntl.h>
 #include <stdio.h>

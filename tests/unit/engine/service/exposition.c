@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Durations in buckets, and figures as Prometheus reads them. */
-#include "engine/service/exposition.h"
+#include "engine/service/metrics/exposition.h"
 #include "tests/support/test.h"
 
 #include <string.h>

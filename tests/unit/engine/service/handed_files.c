@@ -3,7 +3,7 @@
 #include "tests/support/test.h"
 
 #include "common/fs.h"
-#include "engine/service/handed_files.h"
+#include "engine/service/requests/handed_files.h"
 
 #include <fcntl.h>
 #include <stdio.h>

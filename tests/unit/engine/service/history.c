@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Samples of the counters over the weeks. */
-#include "engine/service/history.h"
+#include "engine/service/metrics/history.h"
 
 #include "tests/unit/engine/service/users_fixture.h"
 

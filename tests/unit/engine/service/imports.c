@@ -2,7 +2,7 @@
 /* MIOpen's per-user caches in: whose the kernels are then, and which GPU they are for. */
 #include "tests/unit/engine/service/import_fixture.h"
 
-#include "engine/service/store_tasks.h"
+#include "engine/service/kernels/store_tasks.h"
 #include "engine/store/kernel_name.h"
 
 #include <stdio.h>

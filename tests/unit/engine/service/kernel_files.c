@@ -3,7 +3,7 @@
 
 #include "common/fs.h"
 #include "engine/compile/kernel_key.h"
-#include "engine/service/program_job.h"
+#include "engine/service/kernels/program_job.h"
 
 #include <dirent.h>
 #include <elf.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What hits saved: the books, bounded, and kept over restarts. */
-#include "engine/service/ledger.h"
+#include "engine/service/metrics/ledger.h"
 
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "engine/service/internal.h"
-#include "engine/service/ledger_tasks.h"
+#include "engine/service/metrics/ledger_tasks.h"
 
 #include <stdio.h>
 #include <string.h>

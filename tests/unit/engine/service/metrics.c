@@ -86,7 +86,7 @@ static const struct {
     const char *name, *type;
 } families[] = {
 #define METRIC(name, type, labels, help) { "kiln_" #name, #type },
-#include "engine/service/metrics.def"
+#include "engine/service/metrics/metrics.def"
 #undef METRIC
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels that packages have, asked for by MIOpen's name: which package answers, and what damage
  * costs. */
-#include "engine/service/packages.h"
+#include "engine/service/packages/packages.h"
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "common/fs.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans by what is recorded: which solver, which perf config, and why. */
-#include "engine/service/plan_choose.h"
+#include "engine/service/requests/plan_choose.h"
 #include "engine/service/internal.h"
 #include "engine/solver/candidates.h"
 #include "tests/unit/engine/service/kernel_files.h"

@@ -3,7 +3,7 @@
 #include "tests/support/test.h"
 
 #include "common/limits.h"
-#include "engine/service/tuning_news.h"
+#include "engine/service/tuning/tuning_news.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which database a look-up is in: checked once, remembered while the same one is asked for. */
-#include "engine/service/tuning_terms.h"
+#include "engine/service/tuning/tuning_terms.h"
 #include "tests/support/test.h"
 
 #include <string.h>

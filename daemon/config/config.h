@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * kilnd's settings, each with where it came from.
+ *
+ * Role       later sources win: the default; kilnd.json, then the .json files of kilnd.json.d in
+ *            the order of their names (in /etc/kiln for root, else $XDG_CONFIG_HOME/kiln), or
+ *            the one file of --config instead; the variables KILND_(KEY); the flags.  The table
+ *            is daemon/config/config.def
+ * Ownership  a plain value
+ * Threading  loaded by one thread; the one in force is changed on the loop (daemon/config/reload.h)
+ */
+#include "daemon/config/config_value.h"
+
+#define CONFIG_ORIGIN_MOST (PATH_TEXT_MOST + 16)
+
+enum config_key {
+#define SETTING(key, type, applies, standard, rule, help) CONFIG_##key,
+#include "daemon/config/config.def"
+#undef SETTING
+    CONFIG_KEYS
+};
+
+struct config_entry {
+    struct setting_value value;
+    /* "default", a file's path, "variable KILND_X", "flag --x", "LISTEN_FDS" */
+    char origin[CONFIG_ORIGIN_MOST];
+};
+
+enum config_request { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION, CONFIG_CHECK };
+
+struct config {
+    struct config_entry entries[CONFIG_KEYS];
+    enum config_request request; /* what else the flags asked for */
+};
+
+extern const struct setting config_table[CONFIG_KEYS];
+
+/* |environment| as environ(7).  The sentence names the source, the key and what is wrong. */
+KILN_MUST_CHECK enum kiln_code config_load(int argc, const char *const *argv,
+                                           const char *const *environment,
+                                           struct config *ret_config, struct kiln_err *err);
+/* The defaults, but those that depend on the host, and over them |flags|, ended by NULL; NULL:
+ * none. Reads no file and no variable. */
+KILN_MUST_CHECK enum kiln_code config_standards(const char *const *flags, struct config *ret_config,
+                                                struct kiln_err *err);
+/* Nothing set it: it has its default. */
+bool config_is_default(const struct config *config, enum config_key key);
+uint64_t config_number(const struct config *config, enum config_key key);
+/* Borrowed from |config|. */
+const char *config_text(const struct config *config, enum config_key key);
+/* The socket that is really listened on: one that the service manager opened takes the place of the
+ * setting, and temporary files go beside it where nothing else was set. */
+KILN_MUST_CHECK enum kiln_code config_use_socket(struct config *config, const char *path,
+                                                 bool inherited, struct kiln_err *err);
+/* {"value": text, "origin": text}; owned by the caller. */
+struct json *config_describe(const struct config_entry *entry, enum config_key key);
+/* For --help, to standard output. */
+void config_print_help(void);
+
+/* ---- for config.c and config_defaults.c ---- */
+
+/* Works out the defaults that depend on the host, for keys that nothing set. */
+KILN_MUST_CHECK enum kiln_code config_fill_defaults(struct config *config, struct kiln_err *err);
+/* The default of cache_limit for that folder. */
+uint64_t config_cache_limit(const char *folder);
+/* "--cache-dir" or "KILND_CACHE_DIR" of "cache_dir". */
+void config_flag_name(const char *key, char name[64]);
+void config_variable_name(const char *key, char name[64]);

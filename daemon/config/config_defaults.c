@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/config/config.h"
+
+#include "daemon/workers/worker_user.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#ifndef KILN_COMPILER_INSTALLED
+#define KILN_COMPILER_INSTALLED "/usr/libexec/kiln/kiln-compiler"
+#define KILN_COMPILER_FROM_KILND "../libexec/kiln/kiln-compiler"
+#define KILN_TRANSFER_INSTALLED "/usr/libexec/kiln/kiln-transfer"
+#define KILN_TRANSFER_FROM_KILND "../libexec/kiln/kiln-transfer"
+#endif
+
+#define CACHE_MOST (20ull << 30)
+#define CACHE_SHARE 10          /* of the filesystem: one part in so many */
+#define CACHE_UNIT (1ull << 20) /* rounded to, for whoever reads it */
+
+static bool is_unset(const struct config *c, enum config_key key)
+{
+    return config_is_default(c, key) && !*config_table[key].standard;
+}
+
+static uint64_t processors(void)
+{
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0 || CPU_COUNT(&allowed) < 1)
+        return 1;
+    return (uint64_t)CPU_COUNT(&allowed);
+}
+
+static void folder_of(const char *path, char folder[PATH_TEXT_MOST])
+{
+    snprintf(folder, PATH_TEXT_MOST, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (!slash)
+        snprintf(folder, PATH_TEXT_MOST, ".");
+    else if (slash == folder)
+        slash[1] = '\0';
+    else
+        *slash = '\0';
+}
+
+/* The folder itself, or the nearest above it that is there already. */
+static bool find_existing(const char *folder, char found[PATH_TEXT_MOST], struct stat *ret_seen)
+{
+    char path[PATH_TEXT_MOST];
+    snprintf(found, PATH_TEXT_MOST, "%s", folder);
+    while (stat(found, ret_seen) < 0) {
+        if (errno != ENOENT || strcmp(found, ".") == 0 || strcmp(found, "/") == 0)
+            return false;
+        snprintf(path, sizeof(path), "%s", found);
+        folder_of(path, found);
+    }
+    return true;
+}
+
+uint64_t config_cache_limit(const char *folder)
+{
+    char found[PATH_TEXT_MOST];
+    struct stat seen;
+    struct statvfs fs;
+    if (!find_existing(folder, found, &seen) || statvfs(found, &fs) < 0)
+        return CACHE_MOST;
+    uint64_t share = (uint64_t)fs.f_blocks * fs.f_frsize / CACHE_SHARE;
+    share -= share % CACHE_UNIT;
+    if (share < CACHE_UNIT)
+        return CACHE_UNIT;
+    return share < CACHE_MOST ? share : CACHE_MOST;
+}
+
+/* In a folder where everybody may rename what is ours, temporary files are nobody's. */
+static bool takes_files(const char *folder, const struct worker_user *user)
+{
+    char found[PATH_TEXT_MOST];
+    struct stat seen;
+    return find_existing(folder, found, &seen) && S_ISDIR(seen.st_mode) &&
+           (!(seen.st_mode & S_IWOTH) || (seen.st_mode & S_ISVTX)) &&
+           faccessat(AT_FDCWD, found, W_OK | X_OK, AT_EACCESS) == 0 &&
+           worker_user_may_enter(user, found);
+}
+
+/* One that is not known is refused when kilnd starts. */
+static struct worker_user user_of(const struct config *c)
+{
+    struct worker_user user = { 0 };
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (worker_user_find(&worker_compilers, config_text(c, CONFIG_compiler_user), &user, &ignored))
+        return (struct worker_user){ .other = false };
+    return user;
+}
+
+static void fill_temp(struct config *c)
+{
+    char *folder = c->entries[CONFIG_temp_dir].value.text;
+    const char *general = getenv("TMPDIR");
+    struct worker_user user = user_of(c);
+    folder_of(config_text(c, CONFIG_socket), folder);
+    if (takes_files(folder, &user))
+        return;
+    bool named = general && general[0] == '/' && strlen(general) < PATH_TEXT_MOST;
+    snprintf(folder, PATH_TEXT_MOST, "%s", named && takes_files(general, &user) ? general : "/tmp");
+}
+
+/* Where there is none kilnd runs all the same, and says so to whoever wants something fetched. */
+static void find_transfer(char path[PATH_TEXT_MOST])
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (paths_program("kiln-transfer", KILN_TRANSFER_FROM_KILND, KILN_TRANSFER_INSTALLED, path,
+                      &ignored))
+        snprintf(path, PATH_TEXT_MOST, "%s", KILN_TRANSFER_INSTALLED);
+}
+
+/* Who has no configuration of their own trusts what the system's administrator trusts. */
+static void fill_trusted_keys(char path[PATH_TEXT_MOST])
+{
+    char folder[PATH_TEXT_MOST];
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (paths_config_folder(folder, &ignored))
+        snprintf(folder, sizeof(folder), "/etc/kiln");
+    snprintf(path, PATH_TEXT_MOST, "%.*s/trusted-keys.d", PATH_TEXT_MOST - 32, folder);
+}
+
+static enum kiln_code fill_folders(struct config *c, struct kiln_err *err)
+{
+    struct config_entry *e = c->entries;
+    enum kiln_code rc = KILN_OK;
+    if (is_unset(c, CONFIG_socket))
+        rc = paths_daemon_socket(e[CONFIG_socket].value.text, err);
+    if (!rc && is_unset(c, CONFIG_cache_dir))
+        rc = paths_cache_folder(e[CONFIG_cache_dir].value.text, err);
+    if (!rc && is_unset(c, CONFIG_state_dir))
+        rc = paths_state_folder(e[CONFIG_state_dir].value.text, err);
+    if (!rc && is_unset(c, CONFIG_compiler_user) && geteuid() == 0)
+        snprintf(e[CONFIG_compiler_user].value.text, sizeof(e->value.text), "%s",
+                 worker_user_standard(&worker_compilers));
+    if (!rc && is_unset(c, CONFIG_transfer_user) && geteuid() == 0)
+        snprintf(e[CONFIG_transfer_user].value.text, sizeof(e->value.text), "%s",
+                 worker_user_standard(&worker_transfers));
+    if (!rc && is_unset(c, CONFIG_temp_dir))
+        fill_temp(c);
+    if (!rc && is_unset(c, CONFIG_compiler))
+        rc = paths_program("kiln-compiler", KILN_COMPILER_FROM_KILND, KILN_COMPILER_INSTALLED,
+                           e[CONFIG_compiler].value.text, err);
+    if (!rc && is_unset(c, CONFIG_transfer))
+        find_transfer(e[CONFIG_transfer].value.text);
+    if (!rc && is_unset(c, CONFIG_trusted_keys))
+        fill_trusted_keys(e[CONFIG_trusted_keys].value.text);
+    return rc;
+}
+
+/* Compilers work in folders of their own, where a relative path would mean another place.  The
+ * socket's stays: sockets allow few bytes, and a relative path is how to get by with them. */
+static enum kiln_code make_absolute(struct config *c, enum config_key key, struct kiln_err *err)
+{
+    char here[PATH_TEXT_MOST], whole[2 * PATH_TEXT_MOST];
+    char *text = c->entries[key].value.text;
+    if (config_table[key].type != SETTING_PATH || key == CONFIG_socket || text[0] == '/')
+        return KILN_OK;
+    if (!getcwd(here, sizeof(here)))
+        return kiln_fail_errno(err, errno, "cannot tell the working folder for %s",
+                               config_table[key].key);
+    int size = snprintf(whole, sizeof(whole), "%s/%s", here, text);
+    if (size < 0 || size >= PATH_TEXT_MOST)
+        return kiln_fail(err, KILN_INVALID, "%s: '%s' is too long", config_table[key].key, text);
+    memcpy(text, whole, (size_t)size + 1);
+    return KILN_OK;
+}
+
+enum kiln_code config_fill_defaults(struct config *c, struct kiln_err *err)
+{
+    enum kiln_code rc = fill_folders(c, err);
+    for (int i = 0; i < CONFIG_KEYS && !rc; i++)
+        rc = make_absolute(c, (enum config_key)i, err);
+    if (rc)
+        return rc;
+    if (is_unset(c, CONFIG_workers))
+        c->entries[CONFIG_workers].value.number = processors();
+    if (is_unset(c, CONFIG_cache_limit))
+        c->entries[CONFIG_cache_limit].value.number =
+            config_cache_limit(config_text(c, CONFIG_cache_dir));
+    return KILN_OK;
+}
+
+enum kiln_code config_use_socket(struct config *c, const char *path, bool inherited,
+                                 struct kiln_err *err)
+{
+    struct config_entry *socket = &c->entries[CONFIG_socket];
+    if (inherited) {
+        snprintf(socket->value.text, sizeof(socket->value.text), "%s", path);
+        snprintf(socket->origin, sizeof(socket->origin), "LISTEN_FDS");
+    }
+    if (is_unset(c, CONFIG_temp_dir))
+        fill_temp(c);
+    return make_absolute(c, CONFIG_temp_dir, err);
+}
+
+void config_print_help(void)
+{
+    printf(
+        "usage: kilnd [flags]\n\n"
+        "Serves compiled kernels to the processes of this host.\n\n"
+        "  --help          show this\n"
+        "  --version       show the version\n"
+        "  --check-config  read the configuration, say what is wrong with it, and exit\n"
+        "  --config FILE   read FILE instead of kilnd.json and kilnd.json.d/*.json in /etc/kiln\n"
+        "                  (root) or $XDG_CONFIG_HOME/kiln (variable KILND_CONFIG)\n\n"
+        "Settings: a flag, or a variable, or a key of the configuration file.\n\n");
+    for (int i = 0; i < CONFIG_KEYS; i++) {
+        const struct setting *s = &config_table[i];
+        char flag[64], variable[64];
+        config_flag_name(s->key, flag);
+        config_variable_name(s->key, variable);
+        printf("  %s, %s, \"%s\"\n      %s", flag, variable, s->key, s->help);
+        if (*s->standard)
+            printf(" (default: %s)", s->standard);
+        if (*s->rule)
+            printf(" [%s]", s->rule);
+        printf("\n");
+    }
+}

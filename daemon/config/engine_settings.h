@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * kilnd's settings as the engine's options.
+ *
+ * Ownership  borrows texts from the configuration; keep it, and do not move what was filled
+ * Threading  pure functions
+ */
+#include "daemon/config/config.h"
+#include "engine/engine.h"
+
+#define PACKAGE_FOLDERS_MOST 32
+
+struct engine_settings {
+    struct engine_options options;
+    char packages[PATH_TEXT_MOST + 16]; /* what options point to */
+    char path[PATH_TEXT_MOST];
+    const char *folders[PACKAGE_FOLDERS_MOST + 1];
+};
+
+/* All but executor, host and readers.  |hot_count|: what descriptors there are for. */
+void engine_settings_of(const struct config *config, unsigned hot_count,
+                        struct engine_settings *ret_settings);

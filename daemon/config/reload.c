@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/config/reload.h"
+
+#include "common/log.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct reload_task {
+    struct task task; /* first member */
+    struct reload *reload;
+    struct config *fresh; /* owned */
+    struct peer_groups groups;
+    enum kiln_code rc;
+    struct kiln_err err;
+};
+
+static void task_destroy(struct reload_task *t)
+{
+    if (t)
+        free(t->fresh);
+    free(t);
+}
+
+/* Files may be on a disk that sleeps, and the name service somewhere else. */
+static void on_lane(struct task *task)
+{
+    struct reload_task *t = (struct reload_task *)task;
+    const struct reload_parts *p = &t->reload->parts;
+    t->rc = config_load(p->argc, p->argv, (const char *const *)environ, t->fresh, &t->err);
+    if (t->rc)
+        return;
+    t->groups.admin = peer_admin_group();
+    t->groups.publish = peer_publish_group(config_text(t->fresh, CONFIG_publish_group));
+}
+
+static bool is_default(const struct config_entry *entry)
+{
+    return strcmp(entry->origin, "default") == 0;
+}
+
+static bool is_same(const struct config_entry *a, const struct config_entry *b)
+{
+    return a->value.number == b->value.number && strcmp(a->value.text, b->value.text) == 0;
+}
+
+/* A default that is worked out anew may come out otherwise: nobody changed it. */
+static bool was_changed(const struct reload *r, enum config_key key)
+{
+    const struct config_entry *before = &r->started->entries[key], *now = &r->fresh->entries[key];
+    return !is_same(before, now) && !(is_default(before) && is_default(now));
+}
+
+static void list_waiting(const struct reload *r, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int key = 0; key < CONFIG_KEYS && used < size; key++) {
+        if (r->waits[key])
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "",
+                                     config_table[key].key);
+    }
+}
+
+/* What is in force from now on, and what waits. */
+static void take_over(struct reload *r)
+{
+    for (int key = 0; key < CONFIG_KEYS; key++) {
+        r->waits[key] = false;
+        if (config_table[key].applies == SETTING_NOW)
+            r->parts.config->entries[key] = r->fresh->entries[key];
+        else
+            r->waits[key] = was_changed(r, (enum config_key)key);
+    }
+}
+
+static void say_reloaded(const struct reload *r)
+{
+    char waiting[512];
+    list_waiting(r, waiting, sizeof(waiting));
+    log_event(LOG_EVENT_reloaded, NULL, "the configuration was read anew%s",
+              waiting[0] ? "" : ": all of it is in force");
+    if (waiting[0])
+        log_event(LOG_EVENT_reload_waits, NULL,
+                  "these settings have changed and wait for a restart: %s", waiting);
+}
+
+static void finish(struct reload *r, struct reload_task *t)
+{
+    if (!t->rc)
+        t->rc = r->parts.apply(r, t->fresh, &t->groups, &t->err);
+    if (t->rc) {
+        log_event(LOG_EVENT_reload_refused, NULL,
+                  "the configuration is not taken over, all stays as it was: %s", t->err.text);
+        return;
+    }
+    free(r->fresh);
+    r->fresh = t->fresh;
+    t->fresh = NULL;
+    take_over(r);
+    say_reloaded(r);
+}
+
+static void on_loop(struct task *task)
+{
+    struct reload_task *t = (struct reload_task *)task;
+    struct reload *r = t->reload;
+    finish(r, t);
+    r->task = NULL;
+    r->parts.ended(r, t->rc ? "the new configuration is wrong: see the log" : "");
+    task_destroy(t);
+    if (r->again)
+        reload_begin(r);
+}
+
+void reload_begin(struct reload *r)
+{
+    r->again = r->task != NULL;
+    if (r->task)
+        return;
+    struct reload_task *t = calloc(1, sizeof(*t));
+    if (t)
+        t->fresh = calloc(1, sizeof(*t->fresh));
+    if (!t || !t->fresh) {
+        task_destroy(t);
+        log_event(LOG_EVENT_reload_refused, NULL, "the configuration is not read: out of memory");
+        return;
+    }
+    t->task = (struct task){ .work = on_lane, .done = on_loop };
+    t->reload = r;
+    t->err = KILN_ERR_INIT;
+    r->task = t;
+    r->parts.begins(r);
+    lanes_run(r->parts.lanes, LANE_READ, &t->task);
+}
+
+void reload_cancel(struct reload *r) { r->again = false; }
+
+bool reload_is_under_way(const struct reload *r) { return r->task != NULL; }
+
+const struct config_entry *reload_waiting(const struct reload *r, enum config_key key)
+{
+    return r->waits[key] ? &r->fresh->entries[key] : NULL;
+}
+
+enum kiln_code reload_init(struct reload *r, const struct reload_parts *parts, struct kiln_err *err)
+{
+    *r = (struct reload){ .parts = *parts, .started = malloc(sizeof(*r->started)) };
+    if (!r->started)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot hold the configuration: out of memory");
+    *r->started = *parts->config;
+    return KILN_OK;
+}
+
+void reload_done(struct reload *r)
+{
+    free(r->started);
+    free(r->fresh);
+    *r = (struct reload){ 0 };
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * SIGHUP: the configuration read anew.
+ *
+ * Role       reads every source again, off the loop; takes over what config.def says may change NOW
+ *            all at once, or nothing where any source is wrong; remembers what waits for a restart
+ * Ownership  borrows its parts; embed it
+ * Threading  the loop's thread
+ */
+#include "daemon/config/config.h"
+#include "daemon/loop/lanes.h"
+#include "daemon/server/peer.h"
+
+struct reload;
+
+struct reload_parts { /* all borrowed */
+    struct lanes *lanes;
+    struct config *config; /* that is in force: changed on the loop only */
+    int argc;
+    const char *const *argv; /* the flags, as at start */
+    /* Takes over what it holds now: KILN_OK, or nothing was. */
+    enum kiln_code (*apply)(struct reload *reload, const struct config *fresh,
+                            const struct peer_groups *groups, struct kiln_err *err);
+    /* A reload begins, and ends; |note|: "" or what was wrong. */
+    void (*begins)(struct reload *reload);
+    void (*ended)(struct reload *reload, const char *note);
+};
+
+struct reload {
+    struct reload_parts parts;
+    struct config *started; /* owned: as it was read at start */
+    struct config *fresh;   /* owned: as it was read last; NULL before the first reload */
+    bool waits[CONFIG_KEYS];
+    struct reload_task *task; /* owned; out: a reload is under way */
+    bool again;               /* asked for meanwhile */
+};
+
+/* Before the loop runs, with the configuration as config_load gave it. */
+KILN_MUST_CHECK enum kiln_code reload_init(struct reload *reload, const struct reload_parts *parts,
+                                           struct kiln_err *err);
+void reload_begin(struct reload *reload);
+/* One that is under way ends, one that waits for it does not begin. */
+void reload_cancel(struct reload *reload);
+bool reload_is_under_way(const struct reload *reload);
+/* What |key| will be after a restart; NULL when it is that already. */
+const struct config_entry *reload_waiting(const struct reload *reload, enum config_key key);
+/* None may be under way. */
+void reload_done(struct reload *reload);

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/manager/inherited.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Where systemd puts the first. */
+#define FIRST 3
+
+static bool number_of(const char *text, long *ret_number)
+{
+    char *end;
+    if (!text || !*text)
+        return false;
+    errno = 0;
+    *ret_number = strtol(text, &end, 10);
+    return *end == '\0' && errno == 0;
+}
+
+static enum kiln_code name_all(struct inherited *in, const char *names, struct kiln_err *err)
+{
+    size_t count = 0;
+    for (const char *at = names;; at++) {
+        size_t size = strcspn(at, ":");
+        if (size >= INHERITED_NAME_MOST)
+            return kiln_fail(err, KILN_INVALID, "LISTEN_FDNAMES: a name has %zu bytes", size);
+        if (count < in->count)
+            snprintf(in->items[count].name, INHERITED_NAME_MOST, "%.*s", (int)size, at);
+        count++;
+        at += size;
+        if (*at == '\0')
+            break;
+    }
+    if (count == in->count)
+        return KILN_OK;
+    return kiln_fail(err, KILN_INVALID,
+                     "LISTEN_FDNAMES='%.200s' has %zu names for LISTEN_FDS=%zu descriptors", names,
+                     count, in->count);
+}
+
+static enum kiln_code take(struct inherited *in, struct kiln_err *err)
+{
+    for (size_t i = 0; i < in->count; i++) {
+        struct inherited_fd *item = &in->items[i];
+        item->fd = FIRST + (int)i;
+        snprintf(item->name, sizeof(item->name), "unknown");
+        if (fcntl(item->fd, F_SETFD, FD_CLOEXEC) < 0)
+            return kiln_fail_errno(err, errno, "LISTEN_FDS=%zu: descriptor %d", in->count,
+                                   item->fd);
+    }
+    const char *names = getenv("LISTEN_FDNAMES");
+    return names ? name_all(in, names, err) : KILN_OK;
+}
+
+enum kiln_code inherited_take(struct inherited *ret_inherited, struct kiln_err *err)
+{
+    long pid = 0, count = 0;
+    struct inherited in = { 0 };
+    bool is_ours = number_of(getenv("LISTEN_PID"), &pid) && pid == (long)getpid() &&
+                   number_of(getenv("LISTEN_FDS"), &count) && count > 0;
+    enum kiln_code rc = KILN_OK;
+    if (is_ours && count > INHERITED_MOST)
+        rc = kiln_fail(err, KILN_INVALID, "LISTEN_FDS=%ld: at most %d are taken", count,
+                       INHERITED_MOST);
+    else if (is_ours) {
+        in.count = (size_t)count;
+        rc = take(&in, err);
+    }
+    unsetenv("LISTEN_PID");
+    unsetenv("LISTEN_FDS");
+    unsetenv("LISTEN_FDNAMES");
+    if (!rc)
+        *ret_inherited = in;
+    return rc;
+}
+
+struct inherited_fd *inherited_find(struct inherited *in, const char *prefix, size_t from)
+{
+    for (size_t i = from; i < in->count; i++) {
+        if (in->items[i].fd >= 0 && strncmp(in->items[i].name, prefix, strlen(prefix)) == 0)
+            return &in->items[i];
+    }
+    return NULL;
+}
+
+void inherited_done(struct inherited *in)
+{
+    for (size_t i = 0; i < in->count; i++) {
+        if (in->items[i].fd >= 0)
+            close(in->items[i].fd);
+        in->items[i].fd = -1;
+    }
+    in->count = 0;
+}

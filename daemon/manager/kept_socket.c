@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/manager/kept_socket.h"
+
+#include "common/log.h"
+#include "daemon/manager/manager.h"
+
+#include <string.h>
+
+/* That of the manager's own, NULL when there is none; what an earlier kilnd left with it is not
+ * meant. */
+static enum kiln_code find_given(struct inherited *in, struct inherited_fd **ret_item,
+                                 struct kiln_err *err)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < in->count; i++) {
+        if (manager_knows(in->items[i].name))
+            continue;
+        *ret_item = &in->items[i];
+        count++;
+    }
+    if (count > 1)
+        return kiln_fail(err, KILN_INVALID, "LISTEN_FDS: %zu sockets, kilnd takes exactly one",
+                         count);
+    return KILN_OK;
+}
+
+/* KILN_NOT_FOUND: we make one.  Another daemon that lives there is a failure. */
+static enum kiln_code resume(struct inherited *in, const char *path, const char *group,
+                             struct listener *ret_listener, struct kiln_err *err)
+{
+    struct inherited_fd *kept = inherited_find(in, LISTENER_NAME_PREFIX, 0);
+    struct kiln_err why = KILN_ERR_INIT;
+    if (!kept)
+        return KILN_NOT_FOUND;
+    enum kiln_code rc = listener_resume(kept->fd, kept->name, path, group, ret_listener, &why);
+    if (rc == KILN_OK) {
+        kept->fd = -1;
+        return KILN_OK;
+    }
+    if (rc == KILN_BUSY) {
+        *err = why;
+        return rc;
+    }
+    log_event(LOG_EVENT_descriptor_dropped, NULL,
+              "'%.64s', which the service manager kept, is not used: %s", kept->name, why.text);
+    return KILN_NOT_FOUND;
+}
+
+enum kiln_code kept_socket_open(struct inherited *in, const char *path, const char *group,
+                                struct listener *ret_listener, struct kiln_err *err)
+{
+    struct inherited_fd *given = NULL;
+    enum kiln_code rc = find_given(in, &given, err);
+    if (rc)
+        return rc;
+    if (given) {
+        rc = listener_adopt(given->fd, ret_listener, err);
+        given->fd = rc ? given->fd : -1;
+        return rc;
+    }
+    rc = resume(in, path, group, ret_listener, err);
+    return rc == KILN_NOT_FOUND ? listener_open(path, group, ret_listener, err) : rc;
+}
+
+void kept_socket_drop(struct inherited *in)
+{
+    struct inherited_fd *unused = inherited_find(in, LISTENER_NAME_PREFIX, 0);
+    for (; unused;
+         unused = inherited_find(in, LISTENER_NAME_PREFIX, (size_t)(unused - in->items) + 1))
+        manager_forget(unused->name);
+    inherited_done(in);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Which socket kilnd listens on: the service manager's own, else the one that an earlier kilnd made
+ * and the manager kept, else a new one.
+ *
+ * Threading  before the loop runs
+ */
+#include "daemon/manager/inherited.h"
+#include "daemon/server/listener.h"
+
+/* |path| and |group| are for a socket of our own. */
+KILN_MUST_CHECK enum kiln_code kept_socket_open(struct inherited *inherited, const char *path,
+                                                const char *group, struct listener *ret_listener,
+                                                struct kiln_err *err);
+/* Has the manager close a socket that was not used; then all that nobody has taken is closed. */
+void kept_socket_drop(struct inherited *inherited);

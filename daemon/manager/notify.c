@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/manager/notify.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+/* A manager that takes longer than this has other worries than ours. */
+#define SEND_MOST_S 5
+
+static struct {
+    struct sockaddr_un address; /* sun_path is empty when there is none */
+    socklen_t address_size;
+    uint64_t watchdog_ms;
+    int store_size;
+} manager = { .store_size = -1 };
+
+static bool number_of(const char *text, uint64_t *ret_number)
+{
+    char *end;
+    if (!text || *text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *ret_number = strtoull(text, &end, 10);
+    return *end == '\0' && errno == 0;
+}
+
+/* An absolute path, or '@' and a name of the abstract namespace, as systemd writes it. */
+static void adopt_socket(const char *path)
+{
+    struct sockaddr_un *a = &manager.address;
+    *a = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    if (!path || !*path)
+        return;
+    size_t size = strlen(path);
+    if ((path[0] != '/' && path[0] != '@') || size >= sizeof(a->sun_path)) {
+        log_event(LOG_EVENT_manager_odd, NULL,
+                  "NOTIFY_SOCKET '%.200s' is no path that a socket can have: the service manager "
+                  "is told nothing",
+                  path);
+        return;
+    }
+    memcpy(a->sun_path, path, size);
+    if (path[0] == '@')
+        a->sun_path[0] = '\0';
+    manager.address_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
+}
+
+static void adopt_watchdog(const char *interval, const char *pid)
+{
+    uint64_t us = 0, for_pid = (uint64_t)getpid();
+    if (!interval)
+        return;
+    if (!number_of(interval, &us) || (pid && !number_of(pid, &for_pid))) {
+        log_event(LOG_EVENT_manager_odd, NULL,
+                  "WATCHDOG_USEC '%.40s' (WATCHDOG_PID '%.40s') is no number: the watchdog is not "
+                  "told that kilnd lives",
+                  interval, pid ? pid : "");
+        return;
+    }
+    if (us == 0 || for_pid != (uint64_t)getpid())
+        return;
+    manager.watchdog_ms = us / 2 / 1000 > 0 ? us / 2 / 1000 : 1;
+}
+
+void notify_adopt(void)
+{
+    uint64_t kept;
+    manager.address_size = 0;
+    manager.watchdog_ms = 0;
+    adopt_socket(getenv("NOTIFY_SOCKET"));
+    if (notify_is_on())
+        adopt_watchdog(getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID"));
+    manager.store_size = number_of(getenv("FDSTORE"), &kept) && kept < 1u << 30 ? (int)kept : -1;
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("WATCHDOG_USEC");
+    unsetenv("WATCHDOG_PID");
+    unsetenv("FDSTORE");
+}
+
+bool notify_is_on(void) { return manager.address_size > 0; }
+uint64_t notify_watchdog_ms(void) { return manager.watchdog_ms; }
+int notify_store_size(void) { return manager.store_size; }
+
+static int open_socket(enum notify_urgency urgency)
+{
+    int flags = urgency == NOTIFY_MUST_ARRIVE ? 0 : SOCK_NONBLOCK;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | flags, 0);
+    const struct timeval most = { .tv_sec = SEND_MOST_S };
+    if (fd >= 0 && urgency == NOTIFY_MUST_ARRIVE)
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most));
+    return fd;
+}
+
+static void attach(struct msghdr *m, const struct notify_files *files, void *room, size_t room_size)
+{
+    size_t size = files->count * sizeof(int);
+    memset(room, 0, room_size);
+    m->msg_control = room;
+    m->msg_controllen = CMSG_SPACE(size);
+    struct cmsghdr *c = CMSG_FIRSTHDR(m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(size);
+    memcpy(CMSG_DATA(c), files->fds, size);
+}
+
+bool notify_manager(const char *state, const struct notify_files *files,
+                    enum notify_urgency urgency)
+{
+    if (!notify_is_on())
+        return true;
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(NOTIFY_FILES_MOST * sizeof(int))];
+    } control;
+    struct iovec text = { .iov_base = (void *)(uintptr_t)state, .iov_len = strlen(state) };
+    struct msghdr m = { .msg_name = &manager.address,
+                        .msg_namelen = manager.address_size,
+                        .msg_iov = &text,
+                        .msg_iovlen = 1 };
+    if (files && files->count > 0)
+        attach(&m, files, &control, sizeof(control));
+    KILN_AUTO(fd) int fd = open_socket(urgency);
+    if (fd >= 0 && sendmsg(fd, &m, MSG_NOSIGNAL) >= 0)
+        return true;
+    log_event(LOG_EVENT_manager_unreachable, NULL, "cannot tell the service manager '%.*s': %s",
+              (int)strcspn(state, "\n"), state, strerror(errno));
+    return false;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/server/descriptors.h"
+
+#include "common/log.h"
+
+#include <stdint.h>
+#include <sys/resource.h>
+
+/* Databases, loop, transfers, objects on their way: what is none of the shares. */
+#define RESERVE 512u
+#define LEAST 64u
+
+/* More than any process has unless somebody asked for it: then it is ours alone. */
+#define USUAL_MOST 4096u
+
+/* The soft limit as we were started with, which other processes of our user most likely have too;
+ * 0: not looked at. */
+static rlim_t started_with;
+
+static uint64_t raise_limit(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return 1024;
+    if (started_with == 0)
+        started_with = files.rlim_cur;
+    if (files.rlim_cur == files.rlim_max)
+        return files.rlim_cur; /* a unit's system-call filter may not even let us ask */
+    files.rlim_cur = files.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+        log_event(LOG_EVENT_descriptors_few, NULL, "cannot raise the limit of open files to %llu",
+                  (unsigned long long)files.rlim_max);
+    getrlimit(RLIMIT_NOFILE, &files);
+    return files.rlim_cur;
+}
+
+static unsigned least_of(uint64_t a, uint64_t b) { return (unsigned)(a < b ? a : b); }
+
+struct descriptor_shares descriptors_share(struct descriptor_shares wanted)
+{
+    uint64_t limit = raise_limit();
+    uint64_t reserve = RESERVE + (uint64_t)wanted.workers * DESCRIPTORS_A_WORKER;
+    uint64_t left = limit > reserve + 2 * LEAST ? limit - reserve : 2 * LEAST;
+    if ((uint64_t)wanted.connections + wanted.hot_count <= left)
+        return wanted;
+    struct descriptor_shares got = { .connections = least_of(wanted.connections, left / 2),
+                                     .workers = wanted.workers };
+    got.hot_count = least_of(wanted.hot_count, left - got.connections);
+    log_event(
+        LOG_EVENT_descriptors_few, NULL,
+        "the limit of %llu open files leaves %u connections and %u code objects in memory "
+        "(settings connections and hot_count ask for %u and %u, and %u workers take %u): raise "
+        "LimitNOFILE",
+        (unsigned long long)limit, got.connections, got.hot_count, wanted.connections,
+        wanted.hot_count, wanted.workers, wanted.workers * DESCRIPTORS_A_WORKER);
+    return got;
+}
+
+/* Twice while one takes the place of another.  A unit that raised the limit (LimitNOFILE=) gives us
+ * a user of our own: a tenth stays for replies, which wait where it is not enough.  Else half of it
+ * stays for the user's other programs. */
+size_t descriptors_in_flight_most(void)
+{
+    return (size_t)(started_with > USUAL_MOST ? started_with / 20 * 9 : started_with / 4);
+}

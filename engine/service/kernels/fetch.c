@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/kernels/fetch.h"
+
+#include "common/clock.h"
+#include "engine/compile/kernel_key.h"
+#include "engine/service/kernels/flight_compile.h"
+#include "engine/service/kernels/flight_deliver.h"
+#include "engine/service/kernels/flight_look.h"
+#include "engine/service/kernels/store_tasks.h"
+
+static bool answer_failure(struct engine *e, const struct fetch_ticket *ticket,
+                           struct fetch_result *ret_result, const struct digest *key,
+                           const struct kiln_err *err)
+{
+    *ret_result = (struct fetch_result){ .err = *err, .key = *key, .reason = MISS_REFUSED };
+    flight_count_result(e, ret_result, ticket);
+    return true;
+}
+
+static bool answer_hot(struct engine *e, const struct digest *key,
+                       const struct fetch_ticket *ticket, struct fetch_result *ret_result)
+{
+    struct object *object = hot_set_find(e->hot, key);
+    if (!object || !flight_may_have(object, ticket->uid))
+        return false;
+    *ret_result = (struct fetch_result){ .tier = TIER_HOT, .key = *key, .object = object };
+    figures_hot_ends(&e->figures, ticket->began_ns);
+    flight_count_hit(e, ret_result, ticket);
+    return true;
+}
+
+static bool answer_remembered(struct engine *e, const struct digest *key,
+                              const struct fetch_ticket *ticket, struct fetch_result *ret_result)
+{
+    struct failure failure;
+    if (!failure_memory_find(e->failures, key, ticket->began_ns, &failure))
+        return false;
+    *ret_result = (struct fetch_result){
+        .err = failure.err, .key = *key, .log = failure.log, .reason = MISS_REMEMBERED
+    };
+    e->stats.remembered_failures++;
+    flight_count_result(e, ret_result, ticket);
+    return true;
+}
+
+/* Copies what |want| has and the flight lacks. */
+static enum kiln_code equip(struct flight *f, const struct fetch_want *want, uid_t uid,
+                            struct kiln_err *err)
+{
+    struct engine *e = f->engine;
+    enum kiln_code rc = KILN_OK;
+    if (want->job && !f->source)
+        rc = source_copy(e, uid, want->job, want->tc, &f->source, err);
+    if (!rc && want->name && !f->alias)
+        rc = alias_copy(e, uid, want->name, &f->alias, err);
+    if (!rc && want->shared_key) {
+        f->has_shared_key = true;
+        f->shared_key = *want->shared_key;
+    }
+    return rc;
+}
+
+/* Someone is on the way to this kernel already.  Of a look-up that a lane is at only the source may
+ * be added: the lane does not read it. */
+static enum kiln_code join(struct flight *f, const struct fetch_want *want,
+                           struct fetch_ticket *ticket, struct kiln_err *err)
+{
+    const struct fetch_want source = { .job = want->job, .tc = want->tc };
+    if (f->stage == LOOKING) {
+        enum kiln_code rc = equip(f, &source, ticket->uid, err);
+        if (rc)
+            return rc;
+    }
+    flight_join_queue(f, ticket);
+    return KILN_OK;
+}
+
+static enum kiln_code begin_flight(struct flight *f, const struct fetch_want *want, uid_t uid,
+                                   struct kiln_err *err)
+{
+    f->no_cache = want->no_cache;
+    enum kiln_code rc = equip(f, want, uid, err);
+    if (rc)
+        return rc;
+    if (f->no_cache)
+        return flight_submit(f, err); /* never in the table: nobody joins it */
+    struct digest place = flight_place(&f->asked, want);
+    flight_enter_table(f, &place);
+    flight_look(f);
+    return KILN_OK;
+}
+
+static enum kiln_code start(struct engine *e, const struct digest *key,
+                            const struct fetch_want *want, struct fetch_ticket *ticket,
+                            struct kiln_err *err)
+{
+    struct flight *f = flight_create(e, key, ticket);
+    if (!f)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot look up a kernel");
+    flight_attach(f, ticket);
+    enum kiln_code rc = begin_flight(f, want, ticket->uid, err);
+    if (!rc)
+        return KILN_OK;
+    flight_detach(ticket);
+    flight_destroy(f);
+    return rc;
+}
+
+static enum kiln_code join_or_start(struct engine *e, const struct digest *key,
+                                    const struct fetch_want *want, struct fetch_ticket *ticket,
+                                    struct kiln_err *err)
+{
+    struct digest place = flight_place(key, want);
+    struct flight *f = want->no_cache ? NULL : *flight_find(e, &place);
+    return f ? join(f, want, ticket, err) : start(e, key, want, ticket, err);
+}
+
+static bool answer_from_hot_set(struct engine *e, const struct digest *key,
+                                const struct fetch_want *want, const struct fetch_ticket *ticket,
+                                struct fetch_result *ret_result)
+{
+    if (want->no_cache)
+        return false;
+    if (answer_hot(e, key, ticket, ret_result)) {
+        if (want->shared_key)
+            recency_touch(e, want->shared_key); /* it may be the one that is hot */
+        return true;
+    }
+    if (want->job && want->name && want->name->target.size > 0) {
+        struct digest packaged = kernel_name_packaged(want->name);
+        if (answer_hot(e, &packaged, ticket, ret_result))
+            return true;
+    }
+    return false;
+}
+
+bool fetch_begin(struct engine *e, const struct fetch_want *want, struct fetch_ticket *ticket,
+                 struct fetch_result *ret_result)
+{
+    e->stats.fetches++;
+    struct digest key = want->job ? kernel_key(want->job, &want->tc->identity) : want->key;
+    ticket->began_ns = figures_hot_begins(&e->figures);
+    if (answer_from_hot_set(e, &key, want, ticket, ret_result))
+        return true;
+    if (!ticket->began_ns)
+        ticket->began_ns = clock_monotonic_ns();
+    if (want->job && !want->no_cache && answer_remembered(e, &key, ticket, ret_result))
+        return true;
+    struct kiln_err err = KILN_ERR_INIT;
+    if (join_or_start(e, &key, want, ticket, &err))
+        return answer_failure(e, ticket, ret_result, &key, &err);
+    return false;
+}
+
+void fetch_cancel(struct engine *e, struct fetch_ticket *ticket)
+{
+    struct flight *f = ticket->flight;
+    if (!f)
+        return;
+    flight_detach(ticket);
+    e->stats.cancelled++;
+    if (f->tickets || f->stage != QUEUED)
+        return;
+    if (compile_queue_cancel(e->queue, &f->order))
+        flight_destroy(f);
+}

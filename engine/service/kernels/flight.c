@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/kernels/flight.h"
+
+#include "engine/digest/sha256.h"
+#include "engine/service/kernels/source.h"
+
+#include <assert.h>
+
+struct flight *flight_of_task(struct task *t)
+{
+    return (struct flight *)(void *)((char *)t - offsetof(struct flight, task));
+}
+
+/* ---- the table of flights ---- */
+
+struct flight **flight_find(struct engine *e, const struct digest *place)
+{
+    struct flight **at = &e->flights[digest_hash(place) % FLIGHT_BUCKETS];
+    while (*at && !digest_equal(&(*at)->place, place))
+        at = &(*at)->next_in_bucket;
+    return at;
+}
+
+void flight_leave_table(struct flight *f)
+{
+    if (f->in_table)
+        *flight_find(f->engine, &f->place) = f->next_in_bucket;
+    f->in_table = false;
+}
+
+void flight_enter_table(struct flight *f, const struct digest *place)
+{
+    flight_leave_table(f);
+    struct flight **at = flight_find(f->engine, place);
+    assert(!*at);
+    f->place = *place;
+    f->next_in_bucket = NULL;
+    f->in_table = true;
+    *at = f;
+}
+
+void flight_destroy(struct flight *f)
+{
+    flight_leave_table(f);
+    f->engine->flight_count--;
+    compile_outcome_done(&f->order.task.outcome);
+    object_unref(f->object);
+    source_destroy(f->source);
+    alias_destroy(f->alias);
+    free(f);
+}
+
+struct flight *flight_create(struct engine *e, const struct digest *asked,
+                             const struct fetch_ticket *asker)
+{
+    struct flight *f = calloc(1, sizeof(*f));
+    if (!f)
+        return NULL;
+    f->engine = e;
+    f->asked = *asked;
+    f->uid = asker->uid;
+    f->reader.uid = (uint32_t)asker->uid;
+    f->err = KILN_ERR_INIT;
+    f->order.task.outcome = COMPILE_OUTCOME_INIT;
+    e->flight_count++;
+    return f;
+}
+
+struct digest flight_place(const struct digest *key, const struct fetch_want *want)
+{
+    struct sha256 s;
+    if (!want->name)
+        return *key;
+    sha256_init(&s);
+    sha256_put_sized(&s, bytes_of(key->bytes, DIGEST_SIZE));
+    sha256_put_sized(&s, want->name->database_id);
+    sha256_put_sized(&s, want->name->name);
+    sha256_put_sized(&s, want->name->args);
+    sha256_put_sized(&s, want->name->target);
+    return sha256_end(&s);
+}
+
+void flight_attach(struct flight *f, struct fetch_ticket *t)
+{
+    t->flight = f;
+    t->previous = NULL;
+    t->next = f->tickets;
+    if (f->tickets)
+        f->tickets->previous = t;
+    f->tickets = t;
+}
+
+void flight_detach(struct fetch_ticket *t)
+{
+    struct flight *f = t->flight;
+    *(t->previous ? &t->previous->next : &f->tickets) = t->next;
+    if (t->next)
+        t->next->previous = t->previous;
+    t->flight = NULL;
+    t->next = t->previous = NULL;
+}

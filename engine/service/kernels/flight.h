@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * One look-up and, where it must be, compile, with all who wait for it; inside of fetch.h.
+ *
+ * Role       the state that the steps of fetch.h's drawing share, and the table that finds a flight
+ *            by what it is asked for
+ * Ownership  a flight owns its copies; its tickets are their askers'
+ * Threading  the engine's thread; while a lane has the task, it alone touches what is filled there
+ */
+#include "engine/service/kernels/fetch.h"
+
+enum stage { LOOKING, QUEUED, SEALING, DELIVERING }; /* QUEUED: waiting for a compiler, or in one */
+
+struct flight {
+    struct compile_order order; /* first member: the queue hands it back */
+    struct task task;           /* look-up, then sealing */
+    struct flight *next_in_bucket;
+    struct engine *engine;
+    struct digest place; /* in the table: who asks for the same joins */
+    bool in_table;
+    struct digest asked; /* the kernel's key */
+    enum stage stage;
+    bool no_cache;
+    struct source *source; /* owned; NULL: nothing to compile it from */
+    struct alias *alias;   /* owned; NULL: no name */
+    uint64_t generation;   /* of the hot set, when the look-up began */
+    bool has_shared_key;
+    struct digest shared_key;
+    struct fetch_ticket *tickets; /* borrowed list */
+    uid_t uid;                    /* who asked first */
+    struct kernel_reader reader;  /* for whom the store is looked into: |uid|, as a rule */
+    /* Filled on a lane. */
+    struct object *object; /* owned reference */
+    enum tier tier;
+    enum kiln_code found;
+    bool damaged, shared_damaged;
+    bool is_shared;                       /* the object is shared_key's */
+    bool packaged;                        /* the object is a package's, by the name alone */
+    struct package_found by_key, by_name; /* what packages said */
+    struct kiln_err trouble;              /* of the look-up; code KILN_OK when it had none */
+    struct kiln_err err;
+};
+
+/* Waits nowhere yet and is in no table; NULL without memory. */
+struct flight *flight_create(struct engine *e, const struct digest *asked,
+                             const struct fetch_ticket *asker);
+/* No ticket may be left. */
+void flight_destroy(struct flight *f);
+struct flight *flight_of_task(struct task *t);
+
+/* Who asks by a name is served by what packages have under it, so only the same question is
+ * joined; what must be compiled is compiled once all the same (flight_compile_or_join). */
+struct digest flight_place(const struct digest *key, const struct fetch_want *want);
+/* Where the flight at |place| is linked, or would be. */
+struct flight **flight_find(struct engine *e, const struct digest *place);
+/* Nobody may be there. */
+void flight_enter_table(struct flight *f, const struct digest *place);
+void flight_leave_table(struct flight *f);
+
+void flight_attach(struct flight *f, struct fetch_ticket *t);
+void flight_detach(struct fetch_ticket *t);

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* The request history: samples of the counters, and the compiles that took longest. */
+#include "engine/service/requests/admin.h"
+
+#include "common/clock.h"
+
+#include <string.h>
+
+#define SAMPLES_MOST 2048
+#define STEPS_WANTED 100
+#define SLOWEST_MOST 100
+#define SLOWEST_WANTED 20
+
+static const struct admin_member history_members[] = {
+    { "since", MEMBER_COUNT }, { "step", MEMBER_COUNT }, { "slowest", MEMBER_COUNT }, { 0 }
+};
+
+/* ---- one sample ---- */
+
+static void set_group(struct json *to, const char *group, const char *prefix, int first, int last,
+                      const struct kernel_sample *s)
+{
+    struct json *members = json_object();
+    for (int i = first; i <= last; i++)
+        json_set_u64(members, kernel_history_names[i] + strlen(prefix), s->values[i]);
+    json_set(to, group, members);
+}
+
+static void set_counts(struct json *to, int first, int last, const struct kernel_sample *s)
+{
+    for (int i = first; i <= last; i++)
+        json_set_u64(to, kernel_history_names[i], s->values[i]);
+}
+
+static uint64_t misses_of(const struct kernel_sample *s)
+{
+    uint64_t sum = 0;
+    for (int i = HISTORY_misses_new; i <= HISTORY_misses_refused; i++)
+        sum += s->values[i];
+    return sum;
+}
+
+static void set_misses(struct json *to, const struct kernel_sample *s)
+{
+    json_set_u64(to, "misses", misses_of(s)); /* of jobs */
+    set_group(to, "miss_reasons", "misses_", HISTORY_misses_new, HISTORY_misses_refused, s);
+}
+
+static struct json *sample_to_json(const struct kernel_sample *s)
+{
+    struct json *j = json_object();
+    json_set_u64(j, "time", s->time);
+    json_set_u64(j, "span_s", s->span_s);
+    set_counts(j, HISTORY_requests, HISTORY_fetches, s);
+    set_group(j, "hits", "hits_", HISTORY_hits_hot, HISTORY_hits_remote, s);
+    set_misses(j, s);
+    set_counts(j, HISTORY_coalesced, HISTORY_compile_errors, s);
+    json_set_number(j, "compile_s", (double)s->values[HISTORY_compile_us] / 1e6);
+    json_set_number(j, "saved_s", (double)s->values[HISTORY_saved_us] / 1e6);
+    set_counts(j, HISTORY_evictions, HISTORY_clients, s);
+    return j;
+}
+
+/* ---- the store's part ---- */
+
+static void append_sample(void *context, const struct kernel_sample *sample)
+{
+    json_append(context, sample_to_json(sample));
+}
+
+struct slowest {
+    const struct admin *asker;
+    struct json *list;
+};
+
+static void append_kernel(void *context, const struct kernel_record *record)
+{
+    const struct slowest *slowest = context;
+    json_append(slowest->list, kernel_to_json(slowest->asker, record));
+}
+
+struct range {
+    uint64_t since, step_s;
+};
+
+/* Wide enough that the samples of the range are not too many. */
+static struct range range_of(const struct json *question, uint64_t now)
+{
+    uint64_t kept_since = now > HISTORY_KEPT_S ? now - HISTORY_KEPT_S : 0;
+    uint64_t since = json_get_u64(question, "since", kept_since);
+    since = since < kept_since ? kept_since : since > now ? now : since;
+    uint64_t span = now - since;
+    uint64_t step = json_get_u64(question, "step", span / STEPS_WANTED);
+    uint64_t least = span / (SAMPLES_MOST - 2) + 1;
+    step = step < least ? least : step;
+    step = step < HISTORY_EVERY_S ? HISTORY_EVERY_S : step;
+    return (struct range){ .since = since, .step_s = step };
+}
+
+static enum kiln_code work_history(struct admin *a)
+{
+    struct kernel_store *store = a->engine->store;
+    const uint32_t uid = (uint32_t)a->uid;
+    uint64_t now = clock_wall_s();
+    uint64_t wanted = json_get_u64(a->question, "slowest", SLOWEST_WANTED);
+    size_t slowest_most = wanted < SLOWEST_MOST ? (size_t)wanted : SLOWEST_MOST;
+    const struct range range = range_of(a->question, now);
+    struct json *samples = json_array(), *slowest = json_array();
+    json_set_u64(a->answer, "now", now);
+    json_set_u64(a->answer, "every_s", HISTORY_EVERY_S);
+    json_set_u64(a->answer, "kept_s", HISTORY_KEPT_S);
+    json_set_u64(a->answer, "step_s", range.step_s);
+    json_set(a->answer, "samples", samples);
+    json_set(a->answer, "slowest", slowest);
+    struct slowest found = { .asker = a, .list = slowest };
+    enum kiln_code rc = kernel_store_history(store, range.since, range.step_s, SAMPLES_MOST,
+                                             append_sample, samples, &a->err);
+    if (!rc && slowest_most > 0)
+        rc = kernel_store_slowest(store, a->is_admin ? NULL : &uid, slowest_most, append_kernel,
+                                  &found, &a->err);
+    if (!rc)
+        rc = kernel_store_usage(store, &a->usage, &a->err);
+    return rc;
+}
+
+/* ---- the rest ---- */
+
+static void finish_history(struct admin *a)
+{
+    const struct engine *e = a->engine;
+    struct kernel_sample current = history_unwritten(e);
+    current.values[HISTORY_store_bytes] = a->usage.stored_bytes;
+    current.values[HISTORY_store_objects] = a->usage.objects;
+    json_set(a->answer, "current", sample_to_json(&current));
+    for (int i = HISTORY_misses_new; i <= HISTORY_misses_refused; i++)
+        current.values[i] += e->history.written[i]; /* since the daemon started */
+    set_misses(a->answer, &current);
+}
+
+static const struct admin_kind history_kind = {
+    .lane = LANE_READ,
+    .scans = true,
+    .members = history_members,
+    .work = work_history,
+    .finish = finish_history,
+};
+
+enum kiln_code handle_history(struct engine *e, struct caller *caller,
+                              const struct frame_header *header, struct bytes body,
+                              struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &history_kind, err);
+}

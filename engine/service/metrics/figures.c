@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/metrics/request_figures.h"
+
+#include <stdio.h>
+#include <strings.h>
+
+enum kiln_code figures_open(struct figures *f, struct kiln_err *err)
+{
+    f->started = clock_wall_s();
+    enum kiln_code rc = ledger_create(&f->ledger, err);
+    if (!rc)
+        f->ledger->since = f->started;
+    return rc;
+}
+
+void figures_close(struct figures *f) { ledger_destroy(f->ledger); }
+
+/* ---- compilers ---- */
+
+struct toolchain_figures *figures_of_toolchain(struct figures *f, struct bytes name)
+{
+    for (unsigned i = 0; i < f->toolchain_count; i++) {
+        if (bytes_equal_text(name, f->toolchains[i].name))
+            return &f->toolchains[i];
+    }
+    struct toolchain_figures *row = &f->toolchains[FIGURE_TOOLCHAINS - 1];
+    if (f->toolchain_count >= FIGURE_TOOLCHAINS - 1) {
+        f->toolchain_count = FIGURE_TOOLCHAINS;
+        snprintf(row->name, sizeof(row->name), "others");
+        return row;
+    }
+    row = &f->toolchains[f->toolchain_count++];
+    snprintf(row->name, sizeof(row->name), "%.*s", (int)name.size, (const char *)name.data);
+    return row;
+}
+
+void figures_compile_ended(struct figures *f, struct bytes toolchain, unsigned result,
+                           uint64_t wall_ns)
+{
+    struct toolchain_figures *row = figures_of_toolchain(f, toolchain);
+    histogram_observe(&row->duration, wall_ns, 1);
+    row->results[result]++;
+    f->compile_us += wall_ns / 1000;
+}
+
+const char *figures_compile_result(unsigned result)
+{
+    return result == COMPILED_INVALID ? "invalid" : compile_end_name((enum compile_end)result);
+}
+
+/* ---- transfers ---- */
+
+/* A URL that is none was to be fetched, too. */
+static enum transfer_op transfer_op_of(const char *url)
+{
+    static const char file[] = "file:";
+    return url && strncasecmp(url, file, sizeof(file) - 1) != 0 ? TRANSFER_DOWNLOAD : TRANSFER_COPY;
+}
+
+void figures_transfer_ended(struct figures *f, enum transfer_tier tier, const char *url,
+                            enum kiln_code code)
+{
+    f->transfers[tier][transfer_op_of(url)][code]++;
+}
+
+/* ---- requests ---- */
+
+static bool is_limit(unsigned code) { return code == KILN_BUSY || code == KILN_FULL; }
+
+static bool is_marked(const struct request_mark *mark, const struct caller *caller, uint64_t id)
+{
+    return mark->caller == caller && mark->id == id;
+}
+
+/* It was counted as answered well when its waiter went. */
+static void recount(struct figures *f, enum kiln_code code)
+{
+    f->requests[f->ended.type][f->ended.code]--;
+    f->rejections -= is_limit(f->ended.code);
+    request_count(f, f->ended.type, code);
+    f->ended.code = (uint16_t)code;
+}
+
+static bool mark_waiter(const struct caller *caller, uint64_t id, enum kiln_code code)
+{
+    for (struct service_waiter *w = caller->waiters; w; w = w->next) {
+        if (w->request_id != id)
+            continue;
+        w->code = (uint16_t)code;
+        return true;
+    }
+    return false;
+}
+
+/* Ids are the client's, who may use one twice: then one of the two is meant, and sums stay right.
+ */
+void request_refused(struct figures *f, const struct caller *caller, uint64_t id,
+                     enum kiln_code code)
+{
+    struct service_waiter *newest = caller->waiters;
+    bool handled = f->handled.caller != NULL;
+    if (handled && is_marked(&f->ended, caller, id)) {
+        recount(f, code);
+    } else if (handled && is_marked(&f->handled, caller, id)) {
+        f->handled.code = (uint16_t)code;
+        if (newest && newest->request_id == id)
+            newest->code = (uint16_t)code;
+    } else if (!mark_waiter(caller, id, code) && is_marked(&f->ended, caller, id)) {
+        recount(f, code);
+    }
+}
+
+void figures_outcome_failed(struct figures *f, enum kiln_code code)
+{
+    f->rejections += is_limit(code);
+}

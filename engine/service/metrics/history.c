@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/metrics/history.h"
+
+#include "engine/service/internal.h"
+
+#include <string.h>
+
+#define EVERY_NS (HISTORY_EVERY_S * UINT64_C(1000000000))
+
+struct history_task {
+    struct task task; /* first member */
+    struct engine *engine;
+    struct kernel_sample sample;
+    bool written;
+    enum kiln_code rc;
+    struct kiln_err err;
+};
+
+static uint64_t count_clients(const struct engine *e)
+{
+    KILN_AUTO(json) struct json *stats = json_object();
+    if (e->host)
+        e->host->add_stats(e->host, stats);
+    return json_get_u64(stats, "clients", 0);
+}
+
+/* As they stand since the daemon started: of hits and misses those of jobs. */
+static void read_counters(const struct engine *e, uint64_t values[HISTORY_COLUMNS])
+{
+    const struct stats *s = &e->stats;
+    const uint64_t *ahead = e->figures.ahead;
+    const uint64_t now[HISTORY_COLUMNS] = {
+        [HISTORY_requests] = s->requests,
+        [HISTORY_refused] = s->refused,
+        [HISTORY_fetches] = s->fetches,
+        [HISTORY_hits_hot] = s->hits_hot - ahead[LOOKUP_HOT],
+        [HISTORY_hits_disk] = s->hits_disk - ahead[LOOKUP_DISK],
+        [HISTORY_hits_package] = s->hits_package - ahead[LOOKUP_PACKAGE],
+        [HISTORY_hits_remote] = s->hits_remote - ahead[LOOKUP_REMOTE],
+        [HISTORY_misses_new] = s->misses_new,
+        [HISTORY_misses_damaged] = s->misses_damaged,
+        [HISTORY_misses_store] = s->misses_store,
+        [HISTORY_misses_uncached] = s->misses_uncached,
+        [HISTORY_misses_remembered] = s->misses_remembered,
+        [HISTORY_misses_unknown] = s->misses_unknown,
+        [HISTORY_misses_refused] = s->misses_refused,
+        [HISTORY_coalesced] = s->coalesced,
+        [HISTORY_compiles] = s->compiles,
+        [HISTORY_compile_errors] = s->compile_errors,
+        [HISTORY_compile_us] = e->figures.compile_us,
+        [HISTORY_saved_us] = e->figures.saved_us,
+        [HISTORY_evictions] = s->evictions,
+    };
+    memcpy(values, now, sizeof(now));
+}
+
+void history_begin(struct engine *e)
+{
+    e->history.since = clock_wall_s();
+    e->history.at_ns = clock_monotonic_ns() + EVERY_NS;
+}
+
+struct kernel_sample history_unwritten(const struct engine *e)
+{
+    const struct history *h = &e->history;
+    struct kernel_sample sample = { .time = clock_wall_s() };
+    read_counters(e, sample.values);
+    for (int i = 0; i < HISTORY_SUMS; i++)
+        sample.values[i] -= h->written[i];
+    sample.values[HISTORY_hot_bytes] = hot_set_bytes(e->hot);
+    sample.values[HISTORY_clients] = count_clients(e);
+    if (sample.time <= h->since)
+        sample.time = h->since + 1; /* the clock was set back */
+    sample.span_s = sample.time - h->since;
+    return sample;
+}
+
+/* Somebody who looks at the counters is no work. */
+static bool is_quiet(const struct kernel_sample *s)
+{
+    return s->values[HISTORY_fetches] == 0 && s->values[HISTORY_compiles] == 0 &&
+           s->values[HISTORY_evictions] == 0;
+}
+
+static void write_work(struct task *task)
+{
+    struct history_task *t = (struct history_task *)task;
+    struct kernel_usage usage = { 0 };
+    t->rc = kernel_store_usage(t->engine->store, &usage, &t->err);
+    t->sample.values[HISTORY_store_bytes] = usage.stored_bytes;
+    t->sample.values[HISTORY_store_objects] = usage.objects;
+    if (!t->rc)
+        t->rc = kernel_store_history_put(t->engine->store, &t->sample, HISTORY_KEPT_S, &t->written,
+                                         &t->err);
+}
+
+static void write_done(struct task *task)
+{
+    struct history_task *t = (struct history_task *)task;
+    struct engine *e = t->engine;
+    engine_task_ended(e);
+    e->history.is_busy = false;
+    for (int i = 0; t->written && i < HISTORY_SUMS; i++)
+        e->history.written[i] += t->sample.values[i];
+    if (t->written)
+        e->history.since = t->sample.time;
+    event_after_write(e, t->rc, &t->err);
+    free(t);
+}
+
+void history_write(struct engine *e, bool force)
+{
+    struct history *h = &e->history;
+    uint64_t now = clock_monotonic_ns();
+    if (h->is_busy || (now < h->at_ns && !force) || kernel_store_mode(e->store) != KERNEL_STORE_ON)
+        return;
+    h->at_ns = now + EVERY_NS;
+    struct kernel_sample sample = history_unwritten(e);
+    if (is_quiet(&sample)) {
+        h->since = sample.time;
+        return;
+    }
+    struct history_task *t = calloc(1, sizeof(*t));
+    if (!t)
+        return; /* it is part of the next */
+    t->task = (struct task){ .work = write_work, .done = write_done };
+    t->engine = e;
+    t->sample = sample;
+    t->err = KILN_ERR_INIT;
+    h->is_busy = true;
+    engine_run(e, LANE_WRITE, &t->task);
+}

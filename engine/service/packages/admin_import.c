@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/* The request kernel_import: MIOpen's per-user caches. */
+#include "common/clock.h"
+#include "engine/miopen/kern_db.h"
+#include "engine/service/packages/arrivals.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Kernels of one task on a lane: others' work comes in between. */
+#define KERNELS_A_STEP 256
+/* Damaged ones that the answer names. */
+#define DAMAGED_NAMED 200
+
+static const struct admin_member import_members[] = {
+    { "name", MEMBER_TEXT },    { "database_id", MEMBER_TEXT }, { "version", MEMBER_TEXT },
+    { "for_all", MEMBER_FLAG }, { "source", MEMBER_TEXT },      { 0 },
+};
+
+/* From step to step. */
+struct import {
+    struct kern_db *db;                 /* owned; used on the write lane */
+    uint64_t after;                     /* row id: where it stands */
+    uint64_t begun;                     /* seconds since the epoch; all its kernels are as old */
+    struct digest keys[KERNELS_A_STEP]; /* imported in this step */
+    size_t key_count;
+    struct json *damaged_rows; /* owned until it is in the answer */
+};
+
+struct import_step {
+    struct arrival *arrival;
+    struct import *import;
+    const char *gpu, *database_id; /* the latter with the version, where one is given */
+    uint64_t imported, damaged, evicted, replaced;
+    char first[256]; /* damage, as a sentence */
+    uint64_t rows;
+    enum kiln_code rc; /* of the store: ends the import */
+    struct kiln_err *err;
+};
+
+static void name_damaged(struct json *rows, const struct kern_row *row, const struct kiln_err *why)
+{
+    char name[PACKAGE_ROW_TEXT];
+    if (json_count(rows) >= DAMAGED_NAMED)
+        return;
+    size_t size = row->name.size < sizeof(name) ? row->name.size : sizeof(name) - 1;
+    snprintf(name, sizeof(name), "%.*s", (int)size, (const char *)row->name.data);
+    struct json *j = json_object();
+    json_set_u64(j, "id", row->id);
+    json_set_text(j, "name", name);
+    json_set_text(j, "why", why->text);
+    json_append(rows, j);
+}
+
+static void note_damage(struct import_step *s, const struct kern_row *row,
+                        const struct kiln_err *why)
+{
+    if (s->damaged++ == 0)
+        snprintf(s->first, sizeof(s->first), "%.250s", why->text);
+    if (!s->import->damaged_rows)
+        s->import->damaged_rows = json_array();
+    name_damaged(s->import->damaged_rows, row, why);
+}
+
+struct other {
+    const struct digest *object;
+    bool differs;
+};
+
+static void compare_object(void *context, const struct kernel_record *r)
+{
+    struct other *other = context;
+    other->differs = !digest_equal(&r->object, other->object);
+}
+
+/* Whether other bytes are under this name already: another version of MIOpen may have made them. */
+static bool would_replace(struct kernel_store *store, const struct digest *key,
+                          const struct digest *object)
+{
+    struct other other = { .object = object };
+    struct kiln_err ignored = KILN_ERR_INIT; /* storing will say it */
+    return kernel_store_show(store, key, compare_object, &other, &ignored) == KILN_OK &&
+           other.differs;
+}
+
+/* Texts that the store keeps end at a NUL. */
+static enum kiln_code store_row(struct import_step *s, const struct kern_row *row, struct bytes raw,
+                                struct kiln_err *err)
+{
+    const struct arrival *a = s->arrival;
+    bool for_all = json_get_bool(a->question, "for_all", false);
+    KILN_AUTO(mem) char *name = bytes_to_text(row->name), *args = bytes_to_text(row->args);
+    struct object *object = NULL;
+    if (!name || !args)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot import a kernel");
+    enum kiln_code rc = object_from_bytes(raw, /* compile_ns= */ 0, &object, err);
+    if (rc)
+        return rc;
+    const struct kernel_record record = {
+        .key = kernel_name_key(for_all ? KERNEL_SCOPE_EVERYONE : (uint64_t)a->uid,
+                               bytes_of_text(s->database_id), row->name, row->args),
+        .object = object->digest,
+        .target = s->gpu,
+        .toolchain = "miopen",
+        .program = name,
+        .options = args,
+        .database_id = s->database_id,
+        .package = a->transfer.outcome.name,
+        .version = KILN_VERSION,
+        .raw_size = raw.size,
+        .created = s->import->begun,
+        .last_used = s->import->begun,
+        .uid = (uint32_t)a->uid,
+        .is_private = !for_all,
+    };
+    s->import->keys[s->import->key_count++] = record.key;
+    bool replaces = would_replace(a->engine->store, &record.key, &record.object);
+    rc = kernel_store_import(a->engine->store, &record, object, &s->evicted, err);
+    s->replaced += !rc && replaces;
+    object_unref(object);
+    return rc;
+}
+
+static bool import_row(void *context, const struct kern_row *row)
+{
+    struct import_step *s = context;
+    struct kiln_err why = KILN_ERR_INIT;
+    BUFFER_AUTO struct buffer raw;
+    buffer_init(&raw, LIMIT_CODE_OBJECT);
+    s->rows++;
+    s->import->after = row->id;
+    if (kern_row_unpack(row, &raw, &why)) {
+        note_damage(s, row, &why);
+        return true;
+    }
+    enum kiln_code rc = store_row(s, row, buffer_view(&raw), &why);
+    if (rc == KILN_INVALID) { /* the row's fault, not the store's: the others are none the worse */
+        kiln_while(&why, "row %llu", (unsigned long long)row->id);
+        note_damage(s, row, &why);
+        return true;
+    }
+    if (rc)
+        *s->err = why;
+    s->rc = rc;
+    s->imported += !rc;
+    return !rc;
+}
+
+/* Answers count over all steps. */
+static void add_count(struct json *answer, const char *name, uint64_t more)
+{
+    uint64_t so_far = json_get_u64(answer, name, 0);
+    json_replace_u64(answer, name, so_far + more);
+}
+
+static void import_destroy(void *state)
+{
+    struct import *import = state;
+    kern_db_destroy(import->db);
+    json_destroy(import->damaged_rows);
+    free(import);
+}
+
+/* Open from the first step to the last: what was found damaged is not looked for again. */
+static enum kiln_code open_cache(struct arrival *a, struct import **ret_import,
+                                 struct kiln_err *err)
+{
+    struct import *import = a->state;
+    if (!import)
+        import = calloc(1, sizeof(*import));
+    if (!import)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot import a cache");
+    if (!import->begun)
+        import->begun = clock_wall_s();
+    a->state = import;
+    *ret_import = import;
+    return import->db ? KILN_OK
+                      : kern_db_open(a->transfer.outcome.path, KERN_DB_SALVAGE, &import->db, err);
+}
+
+static void answer_counts(struct json *answer, const struct import_step *s, uint64_t lost)
+{
+    add_count(answer, "imported", s->imported);
+    add_count(answer, "damaged", s->damaged);
+    add_count(answer, "lost", lost);
+    add_count(answer, "evicted", s->evicted);
+    add_count(answer, "replaced", s->replaced);
+    if (s->first[0] && !json_get(answer, "first"))
+        json_set_text(answer, "first", s->first);
+}
+
+/* Counted are the lost rows that something in the file still names: there may have been more. */
+static void answer_damage(struct json *answer, bool is_last)
+{
+    if (!json_get(answer, "file_damaged"))
+        json_set_bool(answer, "file_damaged", true);
+    if (!is_last)
+        return;
+    json_set_bool(answer, "lost_at_least", true);
+    if (json_get_u64(answer, "lost", 0) == 0)
+        json_set_bool(answer, "lost_unknown", true);
+}
+
+static enum kiln_code stopped_short(const struct arrival *a, struct kiln_err *err)
+{
+    uint64_t imported = json_get_u64(a->answer, "imported", 0);
+    uint64_t done = imported + json_get_u64(a->answer, "damaged", 0);
+    uint64_t rows = a->transfer.outcome.rows;
+    return kiln_while(err, "importing '%s': %llu kernels were imported and stay, %llu were not",
+                      a->transfer.outcome.name, (unsigned long long)imported,
+                      (unsigned long long)(rows > done ? rows - done : 1));
+}
+
+static enum kiln_code import_step(struct arrival *a, struct import_step *s, bool *ret_more,
+                                  struct kiln_err *err)
+{
+    uint64_t lost = 0;
+    struct import *import = s->import;
+    enum kiln_code rc =
+        kern_db_each(import->db, import->after, KERNELS_A_STEP, import_row, s, &lost, err);
+    *ret_more = s->rows == KERNELS_A_STEP;
+    answer_counts(a->answer, s, lost);
+    if (kern_db_is_damaged(import->db))
+        answer_damage(a->answer, !*ret_more);
+    if (!*ret_more || rc) {
+        kern_db_destroy(import->db);
+        import->db = NULL;
+        if (import->damaged_rows)
+            json_set(a->answer, "damaged_rows", KILN_TAKE(import->damaged_rows));
+    }
+    return s->rc ? stopped_short(a, err) : rc;
+}
+
+static enum kiln_code find_gpu(const struct arrival *a, char gpu[DATABASE_ID_MOST],
+                               struct kiln_err *err)
+{
+    struct database_id id;
+    const char *given = json_get_text(a->question, "database_id", "");
+    enum kiln_code rc = given[0] ? database_id_parse(bytes_of_text(given), &id, err)
+                                 : database_id_of_file(a->transfer.outcome.name, &id, err);
+    if (!rc && !database_id_is_miopens(&id))
+        rc = kiln_fail(err, KILN_INVALID, "MIOpen has no caches for '%.40s'", id.device);
+    if (!rc && !database_id_write(&id, gpu))
+        rc = kiln_fail(err, KILN_INVALID, "the database id is too long");
+    return rc ? kiln_while(err, "which GPU '%s' is for (give its database id)",
+                           a->transfer.outcome.name)
+              : KILN_OK;
+}
+
+/* What takes time: the write lane has others waiting. */
+static enum kiln_code check_cache(struct arrival *a, struct kiln_err *err)
+{
+    char gpu[DATABASE_ID_MOST];
+    struct import *import = NULL;
+    enum kiln_code rc = find_gpu(a, gpu, err);
+    if (!rc)
+        rc = open_cache(a, &import, err);
+    return rc ? rc : kern_db_examine(import->db, err);
+}
+
+static enum kiln_code take_cache(struct arrival *a, bool *ret_more, struct kiln_err *err)
+{
+    char gpu[DATABASE_ID_MOST], text[VERSIONED_ID_MOST];
+    enum kiln_code rc = find_gpu(a, gpu, err);
+    if (rc)
+        return rc;
+    database_id_join(gpu, json_get_text(a->question, "version", ""), text);
+    if (!json_get(a->answer, "database_id")) {
+        json_set_text(a->answer, "database_id", text);
+        json_set_text(a->answer, "scope",
+                      json_get_bool(a->question, "for_all", false) ? "everyone" : "own");
+    }
+    struct import_step step = { .arrival = a, .gpu = gpu, .database_id = text, .err = err };
+    rc = open_cache(a, &step.import, err);
+    return rc ? rc : import_step(a, &step, ret_more, err);
+}
+
+/* What these names answered before may be another object now. */
+static void forget_replaced(struct arrival *a)
+{
+    struct engine *e = a->engine;
+    struct import *import = a->state;
+    if (!import || import->key_count == 0)
+        return;
+    for (size_t i = 0; i < import->key_count; i++)
+        hot_set_remove(e->hot, &import->keys[i]);
+    import->key_count = 0;
+    engine_hot_forgotten(e);
+}
+
+static void finish_import(struct arrival *a)
+{
+    a->engine->stats.evictions += json_get_u64(a->answer, "evicted", 0);
+    if (json_get_u64(a->answer, "imported", 0) == 0)
+        return;
+    /* Everyone's may be hot under the key of each user who asked for it.  What is one user's
+     * changes what his names lead to alone: a plain id finds the only version, and none beside
+     * another. */
+    if (json_get_bool(a->question, "for_all", false))
+        engine_forget_hot(a->engine);
+    else
+        engine_forget_hot_of(a->engine, a->uid);
+}
+
+static const struct arrival_kind import_kind = {
+    .members = import_members,
+    .tier = TRANSFER_DISK,
+    .salvage = true,
+    .check = check_cache,
+    .take = take_cache,
+    .taken = forget_replaced,
+    .finish = finish_import,
+    .state_destroy = import_destroy,
+};
+
+enum kiln_code handle_kernel_import(struct engine *e, struct caller *caller,
+                                    const struct frame_header *header, struct bytes body,
+                                    struct kiln_err *err)
+{
+    struct json *question = NULL;
+    enum kiln_code rc = admin_read(header, body, import_members, &question, err);
+    if (!rc && json_get_bool(question, "for_all", false) && caller->role != ROLE_ADMIN) {
+        json_destroy(question);
+        return kiln_fail(err, KILN_DENIED,
+                         "only an administrator may import for everyone; without that the kernels "
+                         "are yours alone");
+    }
+    if (!rc &&
+        database_version_check(bytes_of_text(json_get_text(question, "version", "any")), err)) {
+        json_destroy(question);
+        return err->code;
+    }
+    return rc ? rc : arrival_begin(e, caller, header, &import_kind, question, err);
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/* The requests about packages: install, list, show, remove, coverage. */
+#include "engine/service/packages/arrivals.h"
+#include "engine/topology/kfd.h"
+
+#include <string.h>
+
+#define ROWS_PAGE 1000
+#define ROWS_BYTES (1u << 20) /* of their names and arguments */
+
+static const struct admin_member name_members[] = { { "name", MEMBER_TEXT }, { 0 } };
+
+static struct json *info_to_json(const struct package_info *info)
+{
+    char text[DIGEST_HEX_SIZE];
+    static const struct digest none;
+    struct json *j = json_object();
+    json_set_text(j, "name", info->name);
+    json_set_text(j, "path", info->path);
+    json_set_text(j, "format", package_format_name(info->format));
+    json_set_text(j, "source", info->source);
+    json_set_text(j, "database_id", database_id_write(&info->database_id, text) ? text : "");
+    json_set_u64(j, "kernels", info->rows);
+    json_set_u64(j, "size", info->size);
+    digest_to_hex(&info->sha256, text);
+    json_set_text(j, "sha256", digest_equal(&info->sha256, &none) ? "" : text);
+    json_set_text(j, "signer", info->signer);
+    json_set_u64(j, "installed", info->installed);
+    return j;
+}
+
+/* ---- install ---- */
+
+static const struct admin_member install_members[] = {
+    { "url", MEMBER_TEXT },    { "name", MEMBER_TEXT },           { "sha256", MEMBER_TEXT },
+    { "source", MEMBER_TEXT }, { "replace_signed", MEMBER_FLAG }, { 0 },
+};
+
+/* As it is fetched; what is unpacked then has no SHA-256 that anybody stated. */
+static bool may_be_packed(const struct transfer_job *job)
+{
+    const char *text = job->url ? job->url : job->name ? job->name : "";
+    size_t size = job->url ? strcspn(text, "?#") : strlen(text);
+    return size > 4 && memcmp(text + size - 4, ".bz2", 4) == 0;
+}
+
+static enum kiln_code describe_arrival(const struct arrival *a, struct package_arrival *ret_arrival,
+                                       struct kiln_err *err)
+{
+    const struct transfer_outcome *o = &a->transfer.outcome;
+    const char *url = json_get_text(a->question, "url", NULL);
+    *ret_arrival = (struct package_arrival){
+        .path = o->path,
+        .name = o->name,
+        .manifest = bytes_of(o->manifest, o->manifest_size),
+        .fetched = o->fetched,
+        .wanted = a->transfer.job.sha256,
+        .may_be_packed = may_be_packed(&a->transfer.job),
+        .source = url ? o->source : json_get_text(a->question, "source", ""),
+        .replace_signed = json_get_bool(a->question, "replace_signed", false),
+    };
+    if (!digest_from_hex(o->sha256, &ret_arrival->sha256))
+        return kiln_fail(err, KILN_CORRUPT, "the transfer's SHA-256 is none");
+    return KILN_OK;
+}
+
+static enum kiln_code check_package(struct arrival *a, struct kiln_err *err)
+{
+    struct package_arrival arrival;
+    struct package_checked *checked = calloc(1, sizeof(*checked));
+    a->state = checked;
+    if (!checked)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot install a package");
+    enum kiln_code rc = describe_arrival(a, &arrival, err);
+    return rc ? rc : package_set_check(a->engine->packages, &arrival, checked, err);
+}
+
+/* What is in place is installed, or removed, whether or not that can be written down. */
+static void forget_damage(struct engine *e, const char *name)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (kernel_store_quarantine_forget(e->store, name, &ignored))
+        return;
+}
+
+static enum kiln_code take_package(struct arrival *a, bool *ret_more, struct kiln_err *err)
+{
+    (void)ret_more;
+    struct package_arrival arrival;
+    struct package_info info;
+    enum kiln_code rc = describe_arrival(a, &arrival, err);
+    if (!rc)
+        rc = package_set_adopt(a->engine->packages, &arrival, a->state, &info, err);
+    if (rc)
+        return rc;
+    arrival_taken(a);
+    forget_damage(a->engine, info.name);
+    json_destroy(a->answer);
+    a->answer = info_to_json(&info);
+    return KILN_OK;
+}
+
+static void finish_package(struct arrival *a)
+{
+    if (a->rc)
+        return;
+    engine_forget_hot(a->engine); /* one of the same name may have been replaced */
+    event_note(a->engine, "package_installed", json_get_text(a->answer, "name", ""));
+}
+
+static const struct arrival_kind install_kind = {
+    .members = install_members,
+    .tier = TRANSFER_PACKAGE,
+    .check = check_package,
+    .take = take_package,
+    .finish = finish_package,
+    .state_destroy = free,
+};
+
+enum kiln_code handle_package_install(struct engine *e, struct caller *caller,
+                                      const struct frame_header *header, struct bytes body,
+                                      struct kiln_err *err)
+{
+    struct json *question = NULL;
+    enum kiln_code rc = admin_read(header, body, install_members, &question, err);
+    return rc ? rc : arrival_begin(e, caller, header, &install_kind, question, err);
+}
+
+/* ---- list ---- */
+
+static void list_one(void *context, const struct package_info *info)
+{
+    json_append(context, info_to_json(info));
+}
+
+static void list_refused(void *context, const char *folder, const char *name, const char *why)
+{
+    struct json *j = json_object();
+    json_set_text(j, "name", name);
+    json_set_text(j, "folder", folder);
+    json_set_text(j, "why", why);
+    json_append(context, j);
+}
+
+static enum kiln_code work_list(struct admin *a)
+{
+    struct json *list = json_array(), *refused = json_array();
+    package_set_list(a->engine->packages, list_one, list);
+    package_set_list_refused(a->engine->packages, list_refused, refused);
+    json_set(a->answer, "packages", list);
+    json_set(a->answer, "refused", refused);
+    return KILN_OK;
+}
+
+static const struct admin_kind list_kind = {
+    .lane = LANE_READ,
+    .members = admin_no_members,
+    .work = work_list,
+};
+
+enum kiln_code handle_package_list(struct engine *e, struct caller *caller,
+                                   const struct frame_header *header, struct bytes body,
+                                   struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &list_kind, err);
+}
+
+/* ---- show ---- */
+
+static const struct admin_member show_members[] = {
+    { "name", MEMBER_TEXT }, { "after", MEMBER_COUNT }, { "count", MEMBER_COUNT }, { 0 }
+};
+
+struct page {
+    struct json *kernels;
+    size_t bytes;
+    uint64_t last;
+    bool full;
+};
+
+static void set_digest(struct json *j, const char *name, const struct digest *d)
+{
+    static const struct digest none;
+    char hex[DIGEST_HEX_SIZE];
+    digest_to_hex(d, hex);
+    if (!digest_equal(d, &none))
+        json_set_text(j, name, hex);
+}
+
+static bool show_row(void *context, const struct package_row *row)
+{
+    struct page *page = context;
+    struct json *j = json_object();
+    json_set_u64(j, "id", row->id);
+    json_set_bytes(j, "name", row->name);
+    json_set_bytes(j, "args", row->args);
+    json_set_u64(j, "size", row->raw_size);
+    json_set_u64(j, "stored", row->stored_size);
+    if (row->md5.size)
+        json_set_bytes(j, "md5", row->md5);
+    set_digest(j, "key", &row->key);
+    set_digest(j, "object", &row->object);
+    set_digest(j, "toolchain_id", &row->toolchain_id);
+    if (row->toolchain && row->toolchain[0]) {
+        json_set_text(j, "target", row->target);
+        json_set_text(j, "toolchain", row->toolchain);
+        json_set_text(j, "program", row->program);
+    }
+    json_append(page->kernels, j);
+    page->last = row->id;
+    page->bytes += row->name.size + row->args.size;
+    page->full = page->bytes >= ROWS_BYTES;
+    return !page->full;
+}
+
+static enum kiln_code show_package(void *context, struct package *package, struct kiln_err *err)
+{
+    struct admin *a = context;
+    struct package_info info = *package_info(package);
+    enum kiln_code rc = package_rows(package, &info.rows, err);
+    if (rc)
+        return rc;
+    json_destroy(a->answer);
+    a->answer = info_to_json(&info);
+    uint64_t count = json_get_u64(a->question, "count", ROWS_PAGE);
+    if (count > ROWS_PAGE)
+        count = ROWS_PAGE;
+    if (count == 0)
+        return KILN_OK;
+    struct page page = { .kernels = json_array() };
+    rc = package_each(package, json_get_u64(a->question, "after", 0), count, show_row, &page, err);
+    if (page.full || json_count(page.kernels) == count)
+        json_set_u64(a->answer, "next", page.last);
+    json_set(a->answer, "rows", page.kernels);
+    return rc;
+}
+
+static enum kiln_code work_show(struct admin *a)
+{
+    return package_set_use(a->engine->packages, json_get_text(a->question, "name", ""),
+                           show_package, a, &a->err);
+}
+
+static const struct admin_kind show_kind = {
+    .lane = LANE_READ,
+    .members = show_members,
+    .work = work_show,
+};
+
+enum kiln_code handle_package_show(struct engine *e, struct caller *caller,
+                                   const struct frame_header *header, struct bytes body,
+                                   struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &show_kind, err);
+}
+
+/* ---- remove ---- */
+
+static enum kiln_code work_remove(struct admin *a)
+{
+    struct package_info info;
+    enum kiln_code rc = package_set_remove(a->engine->packages,
+                                           json_get_text(a->question, "name", ""), &info, &a->err);
+    if (rc)
+        return rc;
+    forget_damage(a->engine, info.name);
+    json_destroy(a->answer);
+    a->answer = info_to_json(&info);
+    return KILN_OK;
+}
+
+static void finish_remove(struct admin *a)
+{
+    engine_forget_hot(a->engine); /* it does not know which package an object is from */
+    event_note(a->engine, "package_removed", json_get_text(a->answer, "name", ""));
+}
+
+static const struct admin_kind remove_kind = {
+    .lane = LANE_WRITE,
+    .members = name_members,
+    .work = work_remove,
+    .finish = finish_remove,
+};
+
+enum kiln_code handle_package_remove(struct engine *e, struct caller *caller,
+                                     const struct frame_header *header, struct bytes body,
+                                     struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &remove_kind, err);
+}
+
+/* ---- coverage ---- */
+
+static struct json *gpu_to_json(const struct gpu *gpu)
+{
+    struct json *j = json_object();
+    json_set_u64(j, "node", gpu->node);
+    json_set_text(j, "arch", gpu->arch);
+    json_set_u64(j, "compute_units", gpu->compute_units);
+    json_set_text(j, "uuid", gpu->uuid);
+    json_set_text(j, "database_id", gpu->database_id);
+    return j;
+}
+
+static void cover_one(void *context, enum package_fit fit, const struct package_info *info)
+{
+    struct json *j = json_object();
+    json_set_text(j, "name", info->name);
+    json_set_text(j, "fit", package_fit_name(fit));
+    json_append(context, j);
+}
+
+static struct json *cover_gpu(struct package_set *set, const struct gpu *gpu)
+{
+    char line[PACKAGE_MISSING_TEXT];
+    struct json *j = gpu_to_json(gpu), *packages = json_array();
+    enum package_fit best = package_set_coverage(set, gpu->database_id, cover_one, packages);
+    json_set_text(j, "coverage", package_fit_name(best));
+    json_set(j, "packages", packages);
+    json_set_text(j, "sentence", package_set_missing(set, gpu->database_id, line) ? line : "");
+    return j;
+}
+
+static enum kiln_code work_coverage(struct admin *a)
+{
+    struct engine *e = a->engine;
+    KILN_AUTO(mem) struct gpu *gpus = calloc(GPUS_MOST, sizeof(*gpus));
+    if (!gpus)
+        return kiln_fail(&a->err, KILN_NO_MEMORY, "cannot list the GPUs");
+    size_t count = 0;
+    char skipped[256] = "";
+    enum kiln_code rc = kfd_gpus(e->kfd_folder, gpus, &count, skipped, &a->err);
+    if (rc)
+        return rc;
+    struct json *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_append(list, cover_gpu(e->packages, &gpus[i]));
+    json_set(a->answer, "gpus", list);
+    json_set_text(a->answer, "skipped", skipped);
+    return KILN_OK;
+}
+
+static const struct admin_kind coverage_kind = {
+    .lane = LANE_READ,
+    .members = admin_no_members,
+    .work = work_coverage,
+};
+
+enum kiln_code handle_package_coverage(struct engine *e, struct caller *caller,
+                                       const struct frame_header *header, struct bytes body,
+                                       struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &coverage_kind, err);
+}

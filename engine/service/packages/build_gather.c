@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/packages/build.h"
+
+#include "common/clock.h"
+#include "engine/service/kernels/program_job.h"
+#include "engine/service/requests/admin.h"
+
+#define BEGUN_A_TURN 64 /* hot ones are there at once: others' turns must come */
+#define PROGRESS_EVERY_NS 200000000u
+#define FAILURES_SHOWN 100
+
+static void tell_progress(struct build *b)
+{
+    uint64_t now = clock_monotonic_ns();
+    if (now - b->told_ns < PROGRESS_EVERY_NS)
+        return;
+    b->told_ns = now;
+    KILN_AUTO(json) struct json *j = json_object();
+    struct json *progress = json_object();
+    json_set_text(progress, "stage", "compiling");
+    json_set_u64(progress, "done", b->ended);
+    json_set_u64(progress, "total", b->count);
+    json_set(j, "progress", progress);
+    admin_send(b->engine, b->waiter.caller, b->waiter.request_id, j, FRAME_MORE);
+}
+
+void build_note_failure(struct build *b, const struct problem *problem, const struct kiln_err *why)
+{
+    char line[512];
+    if (b->failed++ >= FAILURES_SHOWN)
+        return;
+    problem_to_driver(problem, line, sizeof(line));
+    struct json *j = json_object();
+    json_set_text(j, "problem", line);
+    json_set_text(j, "code", kiln_code_name(why->code));
+    json_set_text(j, "text", why->text);
+    json_append(b->failures, j);
+}
+
+/* While others of this build are under way a full queue is no failure: fewer at once will fit. */
+static bool ask_again(struct build *b, struct build_item *item, enum kiln_code code)
+{
+    if (code != KILN_BUSY || b->under_way == 0)
+        return false;
+    b->fetches_most = b->under_way;
+    item->next_again = b->again;
+    b->again = item;
+    return true;
+}
+
+static void take_result(struct build_item *item, const struct fetch_result *result)
+{
+    struct build *b = item->build;
+    b->under_way--;
+    if (ask_again(b, item, result->err.code))
+        return;
+    b->fetches_most += b->fetches_most < BUILD_WINDOW;
+    b->ended++;
+    item->ended = true;
+    if (result->err.code) {
+        build_note_failure(b, &item->problem, &result->err);
+        return;
+    }
+    item->key = result->key;
+    item->object = object_ref(result->object);
+}
+
+static void item_ready(struct fetch_ticket *ticket, const struct fetch_result *result)
+{
+    struct build_item *item = (struct build_item *)ticket;
+    take_result(item, result);
+    build_go_on(item->build);
+}
+
+static void begin_item(struct build *b, struct build_item *item)
+{
+    PROGRAM_JOB_AUTO struct program_job p = { 0 };
+    struct fetch_result result = { .err = KILN_ERR_INIT };
+    b->under_way++;
+    item->ticket =
+        (struct fetch_ticket){ .uid = b->uid, .priority = PRIORITY_PREFETCH, .ready = item_ready };
+    if (program_job_make(item->program, &b->target, &b->toolchain, &p, &result.err)) {
+        take_result(item, &result);
+        return;
+    }
+    const struct fetch_want want = { .job = &p.job, .tc = &b->toolchain };
+    if (fetch_begin(b->engine, &want, &item->ticket, &result))
+        take_result(item, &result);
+}
+
+static struct build_item *next_item(struct build *b)
+{
+    struct build_item *item = b->again;
+    if (b->under_way >= b->fetches_most)
+        return NULL;
+    if (item)
+        b->again = item->next_again;
+    else if (b->begun < b->count && b->begun - b->written < BUILD_WINDOW)
+        item = b->order[b->begun++];
+    return item;
+}
+
+/* Whether there were more than one turn may begin. */
+static bool begin_more(struct build *b)
+{
+    for (unsigned begun = 0; begun < BEGUN_A_TURN; begun++) {
+        struct build_item *item = next_item(b);
+        if (!item)
+            return false;
+        begin_item(b, item);
+    }
+    return true;
+}
+
+/* A package that lacks what would have come is no success. */
+static void fail_as_it_stops(struct build *b)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    why.code = kiln_fail(&why, KILN_UNAVAILABLE, "kilnd is stopping: ask again");
+    build_fail(b, &why);
+}
+
+/* Whoever is told of the last kernel: the build may be gone when this returns. */
+void build_go_on(struct build *b)
+{
+    if (b->engine->draining) {
+        fail_as_it_stops(b);
+        return;
+    }
+    bool more = begin_more(b);
+    while (b->ready < b->begun && b->order[b->ready]->ended)
+        b->ready++;
+    tell_progress(b);
+    /* Without rows to write a step lets the loop turn, and others' builds as well. */
+    if (more || b->ready == b->count || b->ready - b->written >= BUILD_ROWS_A_STEP)
+        build_ask_for_step(b, build_write_rows, build_rows_written);
+}

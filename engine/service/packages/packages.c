@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/packages/packages.h"
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "engine/topology/kfd.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/* stat(2) of a few folders and files: cheap enough to be done this often. */
+#define RESCAN_EVERY_NS 2000000000u
+#define TOLD_FILE \
+    "package-missing.told" /* in the staging folder's parent: what was said at which boot */
+
+/* ---- what came and went ---- */
+
+struct rescan {
+    struct task task; /* first member */
+    struct engine *engine;
+    struct json *events; /* owned array of {"event", "text"} */
+    bool changed;
+    enum kiln_code rc;
+    struct kiln_err err;
+};
+
+static void add_event(struct rescan *r, const char *event, const char *text)
+{
+    struct json *j = json_object();
+    json_set_text(j, "event", event);
+    json_set_text(j, "text", text);
+    json_append(r->events, j);
+}
+
+static void note_change(void *context, const struct package_change *change)
+{
+    struct rescan *r = context;
+    char text[512];
+    const struct package_info *info = &change->info;
+    r->changed = true;
+    if (change->appeared)
+        snprintf(text, sizeof(text), "package '%s' is in use", info->name);
+    else
+        snprintf(text, sizeof(text), "package '%s' is gone", info->name);
+    add_event(r, change->appeared ? "package_appeared" : "package_gone", text);
+}
+
+static void note_refusal(void *context, const char *text)
+{
+    add_event(context, "package_refused", text);
+}
+
+static void rescan_work(struct task *task)
+{
+    struct rescan *r = (struct rescan *)task;
+    r->rc = package_set_rescan(r->engine->packages, note_change, note_refusal, r, &r->err);
+}
+
+static void tell_event(struct engine *e, const char *event, const char *text)
+{
+    if (strcmp(event, "package_refused") == 0)
+        event_report(e, event, text);
+    else
+        event_note(e, event, text);
+}
+
+static void tell_events(struct rescan *r)
+{
+    if (r->rc)
+        event_report(r->engine, "package_error", r->err.text);
+    for (const struct json *j = json_first(r->events); j; j = json_next(j))
+        tell_event(r->engine, json_get_text(j, "event", ""), json_get_text(j, "text", ""));
+    json_destroy(r->events);
+}
+
+static void rescan_done(struct task *task)
+{
+    struct rescan *r = (struct rescan *)task;
+    struct engine *e = r->engine;
+    engine_task_ended(e);
+    e->rescanning = false;
+    if (r->changed)
+        engine_forget_hot(e); /* it does not know which package an object is from */
+    tell_events(r);
+    free(r);
+}
+
+void packages_tick(struct engine *e)
+{
+    uint64_t now = clock_monotonic_ns();
+    if (e->rescanning || now < e->rescan_at_ns || !e->package_folder[0])
+        return;
+    e->rescan_at_ns = now + RESCAN_EVERY_NS;
+    struct rescan *r = calloc(1, sizeof(*r));
+    if (!r)
+        return;
+    r->task = (struct task){ .work = rescan_work, .done = rescan_done };
+    r->engine = e;
+    r->events = json_array();
+    r->err = KILN_ERR_INIT;
+    e->rescanning = true;
+    engine_run(e, LANE_WRITE, &r->task);
+}
+
+/* ---- GPUs without a package: one line a boot ---- */
+
+struct coverage {
+    struct task task; /* first member */
+    struct engine *engine;
+    struct json *lines; /* owned */
+};
+
+static bool told_since_boot(const struct engine *e, const char *lines)
+{
+    char path[PATH_MAX];
+    BUFFER_AUTO struct buffer boot, told;
+    buffer_init(&boot, 4096);
+    buffer_init(&told, 64u << 10);
+    struct kiln_err ignored = KILN_ERR_INIT;
+    snprintf(path, sizeof(path), "%s/" TOLD_FILE, e->package_folder);
+    if (fs_read_file("/proc/sys/kernel/random/boot_id", 4096, &boot, &ignored))
+        return false;
+    buffer_put(&boot, lines, strlen(lines));
+    if (fs_read_file(path, 64u << 10, &told, &ignored) == KILN_OK &&
+        bytes_equal(buffer_view(&told), buffer_view(&boot)))
+        return true;
+    if (fs_replace_file(path, buffer_view(&boot), 0644, &ignored))
+        return false; /* it is said again at the next start */
+    return false;
+}
+
+/* Eight alike need one line. */
+static bool is_first_of_its_kind(const struct gpu *gpus, size_t index)
+{
+    for (size_t i = 0; i < index; i++) {
+        if (strcmp(gpus[i].database_id, gpus[index].database_id) == 0)
+            return false;
+    }
+    return true;
+}
+
+static void coverage_work(struct task *task)
+{
+    struct coverage *c = (struct coverage *)task;
+    struct engine *e = c->engine;
+    KILN_AUTO(mem) struct gpu *gpus = calloc(GPUS_MOST, sizeof(*gpus));
+    size_t count = 0;
+    char skipped[256];
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (!gpus || kfd_gpus(e->kfd_folder, gpus, &count, skipped, &ignored) != KILN_OK)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        char line[PACKAGE_MISSING_TEXT];
+        if (is_first_of_its_kind(gpus, i) &&
+            package_set_missing(e->packages, gpus[i].database_id, line))
+            json_append(c->lines, json_text(line));
+    }
+    KILN_AUTO(mem) char *text = json_print(c->lines, false);
+    if (!text || (json_count(c->lines) > 0 && told_since_boot(e, text))) {
+        json_destroy(c->lines);
+        c->lines = json_array();
+    }
+}
+
+static void coverage_done(struct task *task)
+{
+    struct coverage *c = (struct coverage *)task;
+    engine_task_ended(c->engine);
+    for (const struct json *j = json_first(c->lines); j; j = json_next(j))
+        event_report(c->engine, "package_missing", json_as_text(j, ""));
+    json_destroy(c->lines);
+    free(c);
+}
+
+void packages_start(struct engine *e)
+{
+    struct coverage *c = e->package_folder[0] ? calloc(1, sizeof(*c)) : NULL;
+    if (!c)
+        return;
+    c->task = (struct task){ .work = coverage_work, .done = coverage_done };
+    c->engine = e;
+    c->lines = json_array();
+    engine_run(e, LANE_READ, &c->task);
+}
+
+/* ---- open and close ---- */
+
+/* Objects are kept compressed: a cache larger than this could not be kept, whoever brings it. */
+#define IMPORT_OF_STORE 4
+
+static uint64_t import_limit(const struct engine_options *o)
+{
+    uint64_t store = o->store_limit_bytes;
+    bool smaller = store > 0 && store < o->package_limit / IMPORT_OF_STORE;
+    return smaller ? store * IMPORT_OF_STORE : o->package_limit;
+}
+
+void packages_set_limits(struct engine *e, const struct engine_options *o)
+{
+    e->package_limit = o->package_limit;
+    e->import_limit = import_limit(o);
+    e->rescan_at_ns = 0;
+}
+
+static char *staging_of(const char *package_folder)
+{
+    char *staging = NULL;
+    if (!package_folder)
+        return strdup("");
+    return asprintf(&staging, "%s/incoming", package_folder) < 0 ? NULL : staging;
+}
+
+static enum kiln_code prepare_staging(struct engine *e, struct kiln_err *err)
+{
+    struct kiln_err kept = KILN_ERR_INIT;
+    enum kiln_code rc = fs_make_folders(e->staging, err);
+    if (!rc && fs_empty(e->staging, &kept)) /* what was on its way when an earlier kilnd ended */
+        event_report(e, "folder_kept", kept.text);
+    return rc;
+}
+
+enum kiln_code packages_open(struct engine *e, const struct engine_options *o, struct kiln_err *err)
+{
+    const struct package_set_options options = {
+        .own_folder = o->package_folder,
+        .data = o->data,
+        .other_folders = o->more_package_folders,
+        .trusted_keys_folder = o->trusted_keys,
+        .readers = o->readers,
+        .require_signature = o->require_signature,
+    };
+    e->require_signature = o->require_signature;
+    packages_set_limits(e, o);
+    e->package_folder = strdup(o->package_folder ? o->package_folder : "");
+    e->trusted_keys = strdup(o->trusted_keys ? o->trusted_keys : "");
+    e->kfd_folder = strdup(o->kfd_folder ? o->kfd_folder : KFD_FOLDER);
+    e->staging = staging_of(o->package_folder);
+    if (!e->package_folder || !e->trusted_keys || !e->kfd_folder || !e->staging)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the packages");
+    enum kiln_code rc = package_set_create(&options, &e->packages, err);
+    if (!rc && o->package_folder)
+        rc = prepare_staging(e, err);
+    if (rc)
+        return rc;
+    struct rescan first = { .engine = e, .events = json_array(), .err = KILN_ERR_INIT };
+    rescan_work(&first.task);
+    tell_events(&first);
+    e->hot_packages = package_set_fingerprint(e->packages);
+    return KILN_OK;
+}
+
+void packages_close(struct engine *e)
+{
+    package_set_destroy(e->packages);
+    free(e->package_folder);
+    free(e->staging);
+    free(e->trusted_keys);
+    free(e->kfd_folder);
+}

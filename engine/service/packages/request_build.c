@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* The request package_build: the question, and what a build takes from its user's budget. */
+#include "common/fs.h"
+#include "engine/service/budget.h"
+#include "engine/service/packages/build.h"
+#include "engine/service/requests/admin.h"
+
+#include <string.h>
+
+#define PROBLEMS_MOST 20000u
+/* About; where there are more, they are charged when they are known. */
+#define KERNELS_A_PROBLEM 2
+
+static const struct admin_member build_members[] = {
+    { "target", MEMBER_TEXT },
+    { "database_id", MEMBER_TEXT },
+    { "format", MEMBER_TEXT },
+    { "toolchain", MEMBER_TEXT },
+    { 0 },
+};
+
+/* The file must be a sealed memfd: nobody can change or cut it while it is read here. */
+static enum kiln_code read_problems(struct build *b, int fd, struct kiln_err *err)
+{
+    if (!fs_is_sealed(fd))
+        return kiln_fail(err, KILN_INVALID, "the problems must come as a sealed memory file");
+    enum kiln_code rc = fs_read_fd(fd, PROBLEMS_MOST * PROBLEM_WIRE_SIZE, &b->problems, err);
+    if (rc)
+        return kiln_while(err, "reading the problems (at most %u)", PROBLEMS_MOST);
+    size_t size = b->problems.size, count = size / PROBLEM_WIRE_SIZE;
+    if (count == 0 || size % PROBLEM_WIRE_SIZE)
+        return kiln_fail(err, KILN_INVALID, "a file of %zu bytes is no list of problems", size);
+    b->problem_count = count;
+    b->capacity = b->charged_items = count * KERNELS_A_PROBLEM + LIMIT_PLAN_KERNELS;
+    uint64_t bytes = b->capacity * BUILD_ITEM_BYTES + size + count * sizeof(*b->choices);
+    rc = budget_take(b->engine->budget, b->uid, bytes, err);
+    if (rc)
+        return kiln_while(err, "keeping %zu problems", count);
+    b->charged = bytes;
+    b->items = calloc(b->capacity, sizeof(*b->items));
+    b->choices = calloc(count, sizeof(*b->choices));
+    if (!b->items || !b->choices)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep %zu problems", count);
+    return KILN_OK;
+}
+
+static enum kiln_code check_question(struct build *b, uid_t uid, struct kiln_err *err)
+{
+    const struct json *q = b->question;
+    const char *format = json_get_text(q, "format", "kdb");
+    const char *id = json_get_text(q, "database_id", "");
+    const struct toolchain *tc = NULL;
+    b->format = strcmp(format, "kiln") == 0 ? PACKAGE_KILN : PACKAGE_KDB;
+    if (b->format == PACKAGE_KDB && strcmp(format, "kdb") != 0)
+        return kiln_fail(err, KILN_INVALID, "there is no package format '%.40s': kdb or kiln",
+                         format);
+    enum kiln_code rc = plan_target_take(
+        CAPABILITIES_HERE, bytes_of_text(json_get_text(q, "target", "")), &b->target, err);
+    if (!rc)
+        rc = plan_ids_take(&b->target, bytes_of_text(id), &b->ids, err);
+    if (!rc)
+        rc = toolchains_resolve(b->engine, uid, &b->target,
+                                bytes_of_text(json_get_text(q, "toolchain", "")), &tc, err);
+    if (rc == KILN_BUSY)
+        return kiln_fail(err, rc, "it is being found out which compiler can do %s: ask again",
+                         b->target.text);
+    if (!rc)
+        b->toolchain = *tc;
+    return rc;
+}
+
+/* A build holds memory, descriptors and a lane's turns: one of a user, also while its last step
+ * runs for a caller who left. */
+static enum kiln_code check_place(const struct engine *e, uid_t uid, struct kiln_err *err)
+{
+    for (const struct build *b = e->builds; b; b = b->next) {
+        if (b->uid == uid)
+            return kiln_fail(err, KILN_BUSY,
+                             "a package is being built for user %u already, and each user may have "
+                             "one at a time: ask again when it is done",
+                             (unsigned)uid);
+    }
+    return KILN_OK;
+}
+
+static void cancel_build(struct service_waiter *w) { build_end((struct build *)w); }
+
+enum kiln_code handle_package_build(struct engine *e, struct caller *caller,
+                                    const struct frame_header *header, struct bytes body,
+                                    struct kiln_err *err)
+{
+    if (e->draining)
+        return kiln_fail(err, KILN_UNAVAILABLE, "kilnd is stopping: ask again");
+    enum kiln_code rc = check_place(e, caller->uid, err);
+    if (rc)
+        return rc;
+    struct build *b = build_create(e, caller->uid);
+    if (!b)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request");
+    b->is_admin = caller->role == ROLE_ADMIN;
+    buffer_init(&b->problems, PROBLEMS_MOST * PROBLEM_WIRE_SIZE);
+    rc = admin_read(header, body, build_members, &b->question, err);
+    if (!rc && caller->file_count != 1)
+        rc = kiln_fail(err, KILN_INVALID, "one file with the problems must come with it");
+    if (!rc)
+        rc = check_question(b, caller->uid, err);
+    if (!rc)
+        rc = read_problems(b, caller->files[0], err);
+    if (rc) {
+        build_destroy(b);
+        return rc;
+    }
+    service_waiter_add(&b->waiter, e, caller, header->request_id, cancel_build);
+    build_begin(b);
+    return KILN_OK;
+}

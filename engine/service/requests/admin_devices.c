@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* The request devices: the GPUs of this host as KFD's sysfs tells them.  No device is opened. */
+#include "engine/service/internal.h"
+#include "engine/service/requests/admin.h"
+#include "engine/topology/kfd.h"
+
+static struct json *device_to_json(const char *folder, const struct gpu *gpus, size_t count,
+                                   const struct gpu *gpu)
+{
+    struct json *j = json_object();
+    uint64_t memory = kfd_memory(folder, gpu);
+    unsigned partitions = kfd_partitions(gpus, count, gpu);
+    json_set_u64(j, "node", gpu->node);
+    json_set_text(j, "arch", gpu->arch);
+    json_set_text(j, "target", gpu->target);
+    json_set_u64(j, "compute_units", gpu->compute_units);
+    json_set_text(j, "uuid", gpu->uuid);
+    json_set_text(j, "database_id", gpu->database_id);
+    if (memory)
+        json_set_u64(j, "memory", memory);
+    json_set_u64(j, "partitions", partitions);
+    if (gpu->xcc)
+        json_set_u64(j, "xcc", gpu->xcc);
+    json_set_text(j, "partition_mode", kfd_partition_mode(partitions, gpu->xcc));
+    return j;
+}
+
+static enum kiln_code work_devices(struct admin *a)
+{
+    const char *folder = a->engine->kfd_folder;
+    KILN_AUTO(mem) struct gpu *gpus = calloc(GPUS_MOST, sizeof(*gpus));
+    if (!gpus)
+        return kiln_fail(&a->err, KILN_NO_MEMORY, "cannot list the GPUs");
+    size_t count = 0;
+    char skipped[256] = "";
+    enum kiln_code rc = kfd_gpus(folder, gpus, &count, skipped, &a->err);
+    if (rc)
+        return rc;
+    struct json *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_append(list, device_to_json(folder, gpus, count, &gpus[i]));
+    json_set(a->answer, "devices", list);
+    json_set_text(a->answer, "skipped", skipped);
+    return KILN_OK;
+}
+
+static const struct admin_kind devices_kind = {
+    .lane = LANE_READ,
+    .members = admin_no_members,
+    .work = work_devices,
+};
+
+enum kiln_code handle_devices(struct engine *e, struct caller *caller,
+                              const struct frame_header *header, struct bytes body,
+                              struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &devices_kind, err);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* The request kernel_export: caches that an unmodified MIOpen starts warm with. */
+#include "engine/miopen/kern_db.h"
+#include "engine/service/kernels/store_tasks.h"
+#include "engine/service/requests/admin.h"
+#include "engine/service/requests/handed_files.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Kernels that are read while one reader is held. */
+#define KERNELS_A_STEP 256
+/* Kernels that one export has moved out of the way; each is a task on the write lane. */
+#define DAMAGED_MOST 256
+
+static const struct admin_member export_members[] = {
+    { "database_id", MEMBER_TEXT }, { "version", MEMBER_TEXT }, { "format", MEMBER_TEXT }, { 0 }
+};
+
+/* Asks for the kernels that were imported as of no version. */
+#define NO_VERSION "none"
+
+struct ids { /* database ids that the caller has kernels of */
+    char list[ADMIN_FILES_MOST][VERSIONED_ID_MOST];
+    size_t count;
+    const char *version; /* borrowed: of this one only; "": all, NO_VERSION: of none */
+    bool more;
+    struct digest last; /* where the listing stands */
+    uint64_t seen;
+};
+
+static bool is_of_version(const char *database_id, const char *version)
+{
+    const char *at = strchr(database_id, '@');
+    if (!version[0])
+        return true;
+    return at ? strcmp(at + 1, version) == 0 : strcmp(version, NO_VERSION) == 0;
+}
+
+static void note_id(void *context, const struct kernel_record *r)
+{
+    struct ids *ids = context;
+    ids->last = r->key;
+    ids->seen++;
+    if (!r->database_id[0] || strlen(r->database_id) >= VERSIONED_ID_MOST ||
+        !is_of_version(r->database_id, ids->version))
+        return;
+    for (size_t i = 0; i < ids->count; i++) {
+        if (strcmp(ids->list[i], r->database_id) == 0)
+            return;
+    }
+    if (ids->count < ADMIN_FILES_MOST)
+        snprintf(ids->list[ids->count++], VERSIONED_ID_MOST, "%s", r->database_id);
+    else
+        ids->more = true;
+}
+
+#define LIST_STEP 1000
+
+/* Of |id| in all versions; "": of every device. */
+static enum kiln_code gather_ids(struct admin *a, uint64_t scope, const char *id, struct ids *ids)
+{
+    const struct kernel_filter filter = { .by_scope = true, .scope = scope, .database_id = id };
+    enum kiln_code rc = KILN_OK;
+    bool first = true;
+    for (uint64_t got = LIST_STEP; !rc && got == LIST_STEP; first = false) {
+        struct digest after = ids->last;
+        ids->seen = 0;
+        rc = kernel_store_list(a->engine->store, &filter, first ? NULL : &after, LIST_STEP, note_id,
+                               ids, &a->err);
+        got = ids->seen;
+    }
+    return rc;
+}
+
+static bool is_same_device(const char *a, const char *b)
+{
+    size_t size = strcspn(a, "@");
+    return size == strcspn(b, "@") && memcmp(a, b, size) == 0;
+}
+
+static enum kiln_code refuse_several(const struct ids *ids, const char *device,
+                                     struct kiln_err *err)
+{
+    char versions[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < ids->count && used < sizeof(versions); i++) {
+        const char *at = strchr(ids->list[i], '@');
+        if (is_same_device(ids->list[i], device))
+            used += (size_t)snprintf(versions + used, sizeof(versions) - used, "%s%s",
+                                     used ? ", " : "", at ? at + 1 : NO_VERSION);
+    }
+    return kiln_fail(err, KILN_INVALID,
+                     "of '%.*s' there are kernels of several versions of MIOpen, which looks for "
+                     "one file: name one version of %s (kilnctl kernel export --miopen)",
+                     (int)strcspn(device, "@"), device, versions);
+}
+
+/* MIOpen looks for one name: of two versions one would be in vain. */
+static enum kiln_code check_versions(const struct ids *ids, struct kiln_err *err)
+{
+    for (size_t i = 0; i < ids->count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (is_same_device(ids->list[i], ids->list[j]))
+                return refuse_several(ids, ids->list[i], err);
+        }
+    }
+    return KILN_OK;
+}
+
+struct export_file {
+    struct admin *admin;           /* borrowed */
+    struct kern_db_writer *writer; /* borrowed */
+    uint64_t kernels, damaged;
+    enum kiln_code rc;
+    struct kiln_err *err;
+};
+
+/* Those beyond so many are found by the next export. */
+static void note_damaged(struct admin *a, const struct digest *key)
+{
+    if (!a->damaged)
+        a->damaged = calloc(DAMAGED_MOST, sizeof(*a->damaged));
+    if (a->damaged && a->damaged_count < DAMAGED_MOST)
+        a->damaged[a->damaged_count++] = *key;
+}
+
+static bool export_one(void *context, const struct kernel_record *r, struct bytes raw)
+{
+    struct export_file *x = context;
+    if (raw.size == 0) {
+        x->damaged++; /* compiled again by MIOpen: a cache need not be whole */
+        note_damaged(x->admin, &r->key);
+        return true;
+    }
+    x->rc = kern_db_writer_add(x->writer, bytes_of_text(r->program), bytes_of_text(r->options), raw,
+                               x->err);
+    x->kernels += !x->rc;
+    return !x->rc;
+}
+
+/* Before and while it grows. */
+static enum kiln_code check_room(struct admin *a, const char *path)
+{
+    const struct handed_to to = { .uid = a->uid, .is_admin = a->is_admin };
+    struct stat seen;
+    uint64_t size = stat(path, &seen) == 0 ? (uint64_t)seen.st_size : 0;
+    return handed_files_check(a->engine->handed, a->engine->staging, &to, size, &a->err);
+}
+
+static enum kiln_code write_cache(struct admin *a, const char *id, const char *path,
+                                  struct export_file *x)
+{
+    KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = NULL;
+    enum kiln_code rc = kern_db_create(path, &writer, &a->err);
+    struct kernel_place place = { 0 };
+    x->admin = a;
+    x->writer = writer;
+    x->err = &a->err;
+    for (bool end = false; !rc && !end;) {
+        rc = check_room(a, path);
+        if (rc)
+            break;
+        rc = kernel_store_each_named(a->engine->store, (uint32_t)a->uid, id, &place, KERNELS_A_STEP,
+                                     export_one, x, &end, &a->err);
+        if (!rc)
+            rc = x->rc;
+    }
+    return rc ? rc : kern_db_writer_finish(writer, &a->err);
+}
+
+static enum kiln_code export_id(struct admin *a, const char *id, struct json *files)
+{
+    char path[PATH_MAX], name[VERSIONED_ID_MOST + 8];
+    const char *version = json_get_text(a->question, "version", "");
+    /* Who names a version wants the file that MIOpen looks for. */
+    int shown = version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
+    struct export_file x = { 0 };
+    const struct handed_to to = { .uid = a->uid, .is_admin = a->is_admin };
+    snprintf(path, sizeof(path), "%s/export-%p-%zu", a->engine->staging, (void *)a, a->file_count);
+    enum kiln_code rc = write_cache(a, id, path, &x);
+    if (!rc && x.kernels > 0)
+        rc = handed_files_give(a->engine->handed, path, &to, &a->files[a->file_count], &a->err);
+    unlink(path);
+    if (rc || x.kernels == 0)
+        return rc;
+    struct json *file = json_object();
+    snprintf(name, sizeof(name), "%.*s.ukdb", shown, id);
+    json_set_text(file, "name", name);
+    json_set_u64(file, "kernels", x.kernels);
+    json_set_u64(file, "damaged", x.damaged);
+    json_set_u64(file, "descriptor", a->file_count++);
+    json_append(files, file);
+    return KILN_OK;
+}
+
+/* "" is every one.  It may have its version with it. */
+static enum kiln_code check_id(const char *id, const char *version, struct kiln_err *err)
+{
+    struct bytes plain, own_version;
+    struct database_id parsed;
+    if (!id[0])
+        return KILN_OK;
+    enum kiln_code rc = database_id_split(bytes_of_text(id), &plain, &own_version, err);
+    if (!rc)
+        rc = database_id_parse(plain, &parsed, err);
+    if (!rc && own_version.size && version[0])
+        rc = kiln_fail(err, KILN_INVALID, "'%.80s' has a version already", id);
+    if (!rc && plain.size >= DATABASE_ID_MOST)
+        rc = kiln_fail(err, KILN_INVALID, "the database id '%.80s' is too long", id);
+    return rc;
+}
+
+static enum kiln_code work_export(struct admin *a)
+{
+    const char *id = json_get_text(a->question, "database_id", "");
+    const char *format = json_get_text(a->question, "format", "ukdb");
+    if (strcmp(format, "ukdb") != 0)
+        return kiln_fail(&a->err, KILN_INVALID, "there is no format '%.40s' to export: ukdb",
+                         format);
+    KILN_AUTO(mem) struct ids *ids = calloc(1, sizeof(*ids));
+    if (!ids)
+        return kiln_fail(&a->err, KILN_NO_MEMORY, "cannot export");
+    const char *version = json_get_text(a->question, "version", "");
+    enum kiln_code rc = database_version_check(
+        bytes_of_text(json_get_text(a->question, "version", "any")), &a->err);
+    if (rc)
+        return rc;
+    ids->version = version;
+    rc = check_id(id, version, &a->err);
+    if (rc)
+        return rc;
+    rc = gather_ids(a, a->uid, id, ids);
+    if (!rc)
+        rc = gather_ids(a, KERNEL_SCOPE_EVERYONE, id, ids);
+    if (!rc)
+        rc = check_versions(ids, &a->err);
+    if (!rc && ids->more)
+        rc = kiln_fail(&a->err, KILN_FULL, "more than %d database ids: name one of them",
+                       ADMIN_FILES_MOST);
+    struct json *files = json_array();
+    json_set(a->answer, "files", files);
+    for (size_t i = 0; !rc && i < ids->count; i++)
+        rc = export_id(a, ids->list[i], files);
+    if (!rc && a->file_count == 0)
+        rc = kiln_fail(&a->err, KILN_NOT_FOUND, "there are no imported kernels%s%s to export",
+                       id[0] ? " of " : "", id);
+    return rc;
+}
+
+static void ended_export(struct admin *a)
+{
+    for (size_t i = 0; i < a->damaged_count; i++)
+        quarantine_later(a->engine, &a->damaged[i]);
+}
+
+static const struct admin_kind export_kind = {
+    .lane = LANE_READ,
+    .scans = true,
+    .members = export_members,
+    .work = work_export,
+    .ended = ended_export,
+};
+
+enum kiln_code handle_kernel_export(struct engine *e, struct caller *caller,
+                                    const struct frame_header *header, struct bytes body,
+                                    struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &export_kind, err);
+}

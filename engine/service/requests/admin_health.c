@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* The request health: what kilnd itself finds of its folders, its cache and its limits.  It sees
+ * more than who asks: its unit's file systems, and folders that are its own. */
+#include "common/clock.h"
+#include "common/fs.h"
+#include "engine/service/requests/admin.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+
+/* Longer files are read as a whole only for who asks for it. */
+#define CHECKED_MOST (1ull << 30)
+/* What was found so long ago is told again: a gigabyte is not read for each who asks. */
+#define CHECKED_AGE_MOST_S 60
+
+static const struct admin_member health_members[] = { { "deep", MEMBER_FLAG }, { 0 } };
+
+static struct json *folder_to_json(const char *what, const char *path)
+{
+    struct statvfs seen;
+    struct fs_place place;
+    struct json *j = json_object();
+    json_set_text(j, "what", what);
+    json_set_text(j, "path", path);
+    if (statvfs(path, &seen) != 0 || fs_look(path, &place) != 0) {
+        json_set_text(j, "trouble", strerror(errno));
+        return j;
+    }
+    if (place.network)
+        json_set_text(j, "network", place.type);
+    if (place.unknown_fuse)
+        json_set_text(j, "fuse", place.type);
+    json_set_bool(j, "read_only", seen.f_flag & ST_RDONLY);
+    json_set_u64(j, "bytes", (uint64_t)seen.f_blocks * seen.f_frsize);
+    json_set_u64(j, "free_bytes", (uint64_t)seen.f_bavail * seen.f_frsize);
+    json_set_u64(j, "inodes", seen.f_files);
+    json_set_u64(j, "free_inodes", seen.f_favail);
+    return j;
+}
+
+static struct json *cache_to_json(const struct kernel_check *check, bool deep)
+{
+    struct json *j = json_object();
+    json_set_u64(j, "bytes", check->bytes);
+    json_set_bool(j, "checked", check->checked);
+    if (check->checked)
+        json_set_u64(j, "checked_age_s", check->age_s);
+    if (!check->checked && !deep)
+        json_set_u64(j, "checked_most", CHECKED_MOST);
+    if (check->damage[0])
+        json_set_text(j, "damage", check->damage);
+    json_set_u64(j, "newest", check->newest);
+    return j;
+}
+
+/* Objects are passed as sealed memfds: a kernel or a filter that has none stops everything. */
+static void try_memfd(struct json *limits)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    KILN_AUTO(fd) int fd = -1;
+    enum kiln_code rc = fs_memfd("kiln-health", &fd, &err);
+    if (!rc)
+        rc = fs_write_all(fd, bytes_of_text("seals"), &err);
+    if (!rc)
+        rc = fs_seal(fd, &err);
+    if (rc)
+        json_set_text(limits, "memfd_trouble", err.text);
+    json_set_bool(limits, "memfd_sealed", !rc && fs_is_sealed(fd));
+}
+
+static struct json *limits_to_json(void)
+{
+    struct rlimit files;
+    struct json *j = json_object();
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+        json_set_u64(j, "open_files", files.rlim_cur);
+    try_memfd(j);
+    return j;
+}
+
+static enum kiln_code work_health(struct admin *a)
+{
+    struct kernel_check check;
+    bool deep = json_get_bool(a->question, "deep", false);
+    if (deep && !a->is_admin)
+        return kiln_fail(&a->err, KILN_DENIED,
+                         "only %s may have a whole database read: ask without 'deep'",
+                         ADMINISTRATORS);
+    const struct kernel_check_wish anew = { .bytes_most = UINT64_MAX },
+                                   soon = { .bytes_most = CHECKED_MOST,
+                                            .age_most_s = CHECKED_AGE_MOST_S };
+    enum kiln_code rc = kernel_store_check(a->engine->store, deep ? &anew : &soon, &check, &a->err);
+    if (rc)
+        return rc;
+    const char *state = a->engine->tuning_options.directory;
+    struct json *folders = json_array();
+    json_append(folders, folder_to_json("cache", check.directory));
+    if (state)
+        json_append(folders, folder_to_json("state", state));
+    json_set(a->answer, "folders", folders);
+    json_set(a->answer, "cache", cache_to_json(&check, deep));
+    json_set(a->answer, "limits", limits_to_json());
+    json_set_u64(a->answer, "now", clock_wall_s());
+    json_set_u64(a->answer, "uid", geteuid());
+    return KILN_OK;
+}
+
+static const struct admin_kind health_kind = {
+    .lane = LANE_READ,
+    .scans = true,
+    .members = health_members,
+    .work = work_health,
+};
+
+enum kiln_code handle_health(struct engine *e, struct caller *caller,
+                             const struct frame_header *header, struct bytes body,
+                             struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &health_kind, err);
+}

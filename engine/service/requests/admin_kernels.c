@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/* The requests about stored kernels: kernel_list, kernel_show, kernel_remove, clear. */
+#include "common/clock.h"
+#include "engine/service/requests/admin.h"
+
+#include <string.h>
+
+/* One answer ends at so many kernels or, as options and names may have 16 KiB, at so many bytes of
+ * them. */
+#define LIST_PAGE 1000
+#define LIST_BYTES (1u << 20)
+#define MATCHES_SHOWN 2
+
+static const struct admin_member list_members[] = {
+    { "target", MEMBER_TEXT },
+    { "program", MEMBER_TEXT },
+    { "database_id", MEMBER_TEXT },
+    { "older_than_s", MEMBER_COUNT },
+    { "after", MEMBER_TEXT },
+    { "count", MEMBER_COUNT },
+    { 0 },
+};
+
+static const struct admin_member key_members[] = { { "key", MEMBER_TEXT }, { 0 } };
+
+static const struct admin_member clear_members[] = {
+    { "target", MEMBER_TEXT },    { "program", MEMBER_TEXT },       { "name", MEMBER_TEXT },
+    { "toolchain", MEMBER_TEXT }, { "database_id", MEMBER_TEXT },   { "package", MEMBER_TEXT },
+    { "uid", MEMBER_COUNT },      { "older_than_s", MEMBER_COUNT }, { "own", MEMBER_FLAG },
+    { "all", MEMBER_FLAG },       { "dry_run", MEMBER_FLAG },       { 0 },
+};
+
+struct json *kernel_to_json(const struct admin *a, const struct kernel_record *r)
+{
+    char hex[DIGEST_HEX_SIZE];
+    struct json *j = json_object();
+    digest_to_hex(&r->key, hex);
+    json_set_text(j, "key", hex);
+    json_set_text(j, "target", r->target);
+    json_set_text(j, "toolchain", r->toolchain);
+    json_set_text(j, "program", r->program);
+    json_set_text(j, "options", r->options);
+    json_set_u64(j, "size", r->raw_size);
+    json_set_u64(j, "stored", r->stored_size);
+    json_set_number(j, "compile_s", (double)r->compile_ns / 1e9);
+    json_set_u64(j, "created", r->created);
+    json_set_u64(j, "last_used", r->last_used);
+    json_set_u64(j, "uses", r->uses);
+    if (a->is_admin || r->uid == (uint32_t)a->uid)
+        json_set_u64(j, "uid", r->uid);
+    if (r->database_id && r->database_id[0])
+        json_set_text(j, "database_id", r->database_id);
+    if (r->package && r->package[0])
+        json_set_text(j, "package", r->package);
+    json_set_text(j, "version", r->version);
+    json_set_bool(j, "pinned", r->pinned);
+    json_set_bool(j, "private", r->is_private);
+    return j;
+}
+
+static struct kernel_filter filter_of(const struct json *question)
+{
+    uint64_t older = json_get_u64(question, "older_than_s", 0);
+    uint64_t now = clock_wall_s();
+    const char *name = json_get_text(question, "name", "");
+    return (struct kernel_filter){
+        .target = json_get_text(question, "target", ""),
+        .program = name[0] ? name : json_get_text(question, "program", ""),
+        .toolchain = json_get_text(question, "toolchain", ""),
+        .database_id = json_get_text(question, "database_id", ""),
+        .package = json_get_text(question, "package", ""),
+        .by_uid = json_get(question, "uid") != NULL,
+        .uid = (uint32_t)json_get_u64(question, "uid", 0),
+        /* Older than time itself is nothing: second 1 is before every use there was. */
+        .older_than = older == 0    ? 0
+                      : older < now ? now - older
+                                    : 1,
+    };
+}
+
+struct page {
+    const struct admin *admin;
+    struct json *kernels;
+    size_t seen, most;
+    size_t bytes;               /* of their options and names */
+    bool more;                  /* one beyond the page was seen */
+    char last[DIGEST_HEX_SIZE]; /* key of the page's last */
+};
+
+static void list_one(void *context, const struct kernel_record *r)
+{
+    struct page *page = context;
+    page->more |= page->seen == page->most || page->bytes >= LIST_BYTES;
+    if (page->more)
+        return;
+    page->seen++;
+    digest_to_hex(&r->key, page->last);
+    page->bytes += strlen(r->options) + strlen(r->program);
+    json_append(page->kernels, kernel_to_json(page->admin, r));
+}
+
+static enum kiln_code work_list(struct admin *a)
+{
+    struct kernel_filter filter = filter_of(a->question);
+    filter.by_reader = !a->is_admin; /* in the query: a page's end must not be a hidden one */
+    filter.reader = (uint32_t)a->uid;
+    const char *after = json_get_text(a->question, "after", NULL);
+    struct digest start;
+    if (after && !digest_from_hex(after, &start))
+        return kiln_fail(&a->err, KILN_INVALID, "'after' is not a key: '%.70s'", after);
+    uint64_t count = json_get_u64(a->question, "count", LIST_PAGE);
+    if (count == 0 || count > LIST_PAGE)
+        count = LIST_PAGE;
+    struct page page = { .admin = a, .kernels = json_array(), .most = (size_t)count };
+    enum kiln_code rc = kernel_store_list(a->engine->store, &filter, after ? &start : NULL,
+                                          page.most + 1, list_one, &page, &a->err);
+    if (page.more)
+        json_set_text(a->answer, "next", page.last);
+    json_set(a->answer, "kernels", page.kernels);
+    return rc;
+}
+
+static const struct admin_kind kernel_list_kind = {
+    .lane = LANE_READ,
+    .scans = true,
+    .members = list_members,
+    .work = work_list,
+};
+
+enum kiln_code handle_kernel_list(struct engine *e, struct caller *caller,
+                                  const struct frame_header *header, struct bytes body,
+                                  struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &kernel_list_kind, err);
+}
+
+/* Another user's private kernel is as if it were not there. */
+enum kiln_code admin_find_kernel(struct admin *a, const char *prefix, struct digest *ret_key)
+{
+    size_t count = 0;
+    struct digest keys[MATCHES_SHOWN];
+    if (!prefix[0] || strlen(prefix) >= DIGEST_HEX_SIZE ||
+        strspn(prefix, "0123456789abcdefABCDEF") != strlen(prefix))
+        return kiln_fail(
+            &a->err, KILN_INVALID,
+            "'%.70s' is not a key or the beginning of one (1 to 64 hexadecimal digits)", prefix);
+    const uint32_t uid = (uint32_t)a->uid;
+    enum kiln_code rc = kernel_store_match(a->engine->store, prefix, a->is_admin ? NULL : &uid,
+                                           keys, MATCHES_SHOWN, &count, &a->err);
+    if (rc)
+        return rc;
+    if (count == 0)
+        return kiln_fail(&a->err, KILN_NOT_FOUND, "no stored kernel's key begins with '%s'",
+                         prefix);
+    if (count > 1)
+        return kiln_fail(&a->err, KILN_INVALID, "several keys begin with '%s': give more digits",
+                         prefix);
+    *ret_key = keys[0];
+    return KILN_OK;
+}
+
+static void show_one(void *context, const struct kernel_record *r)
+{
+    struct admin *a = context;
+    char hex[DIGEST_HEX_SIZE];
+    json_destroy(a->answer);
+    a->answer = kernel_to_json(a, r);
+    digest_to_hex(&r->object, hex);
+    json_set_text(a->answer, "object", hex);
+    digest_to_hex(&r->toolchain_id, hex);
+    json_set_text(a->answer, "toolchain_id", hex);
+    digest_to_hex(&r->source_id, hex);
+    json_set_text(a->answer, "source_id", hex);
+    digest_to_hex(&r->headers_id, hex);
+    json_set_text(a->answer, "headers_id", hex);
+    a->key = r->key;
+}
+
+static enum kiln_code work_show(struct admin *a)
+{
+    struct digest key;
+    enum kiln_code rc = admin_find_kernel(a, json_get_text(a->question, "key", ""), &key);
+    if (!rc)
+        rc = kernel_store_show(a->engine->store, &key, show_one, a, &a->err);
+    return rc;
+}
+
+static void finish_show(struct admin *a)
+{
+    bool hot = hot_set_find(a->engine->hot, &a->key) != NULL;
+    json_set_text(a->answer, "tier", tier_name(hot ? TIER_HOT : TIER_DISK));
+}
+
+static const struct admin_kind kernel_show_kind = {
+    .lane = LANE_READ,
+    .members = key_members,
+    .work = work_show,
+    .finish = finish_show,
+};
+
+enum kiln_code handle_kernel_show(struct engine *e, struct caller *caller,
+                                  const struct frame_header *header, struct bytes body,
+                                  struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &kernel_show_kind, err);
+}
+
+static void note_owner(void *context, const struct kernel_record *r)
+{
+    struct admin *a = context;
+    bool own = r->is_private && r->uid == (uint32_t)a->uid;
+    a->rc = own ? KILN_OK
+                : kiln_fail(&a->err, KILN_DENIED,
+                            "others use this kernel, too: removing it needs an "
+                            "administrator (" ADMINISTRATORS "); you may remove your own private "
+                            "ones");
+}
+
+/* Whoever is no administrator removes what answers nobody else. */
+static enum kiln_code check_owner(struct admin *a)
+{
+    if (a->is_admin)
+        return KILN_OK;
+    enum kiln_code rc = kernel_store_show(a->engine->store, &a->key, note_owner, a, &a->err);
+    return rc ? rc : a->rc;
+}
+
+static enum kiln_code work_remove(struct admin *a)
+{
+    enum kiln_code rc = admin_find_kernel(a, json_get_text(a->question, "key", ""), &a->key);
+    if (!rc)
+        rc = check_owner(a);
+    if (!rc)
+        rc = kernel_store_remove(a->engine->store, &a->key, &a->err);
+    json_set_u64(a->answer, "removed", rc ? 0 : 1);
+    return rc;
+}
+
+/* It may be hot under several keys: of whoever asked for it by name.  Who is no administrator has
+ * removed what was his alone, and the others' stay. */
+static void finish_remove(struct admin *a)
+{
+    if (a->is_admin)
+        engine_forget_hot(a->engine);
+    else
+        engine_forget_hot_of(a->engine, a->uid);
+}
+
+static const struct admin_kind kernel_remove_kind = {
+    .lane = LANE_WRITE,
+    .members = key_members,
+    .work = work_remove,
+    .finish = finish_remove,
+};
+
+enum kiln_code handle_kernel_remove(struct engine *e, struct caller *caller,
+                                    const struct frame_header *header, struct bytes body,
+                                    struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &kernel_remove_kind, err);
+}
+
+static enum kiln_code check_clear(struct admin *a, const struct kernel_filter *filter)
+{
+    bool some = filter->target[0] || filter->program[0] || filter->toolchain[0] ||
+                filter->database_id[0] || filter->package[0] || filter->by_uid ||
+                filter->by_scope || filter->older_than;
+    if (!a->is_admin && !filter->by_scope)
+        return kiln_fail(&a->err, KILN_DENIED,
+                         "clearing kernels that others use, too, needs an administrator "
+                         "(" ADMINISTRATORS "); your own private ones you may drop with 'kilnctl "
+                         "clear --own'");
+    if (!some && !json_get_bool(a->question, "all", false))
+        return kiln_fail(&a->err, KILN_INVALID,
+                         "clear what? give target, name, uid, toolchain, database_id, package, "
+                         "older_than_s, own or all");
+    return KILN_OK;
+}
+
+static enum kiln_code work_clear(struct admin *a)
+{
+    struct kernel_filter filter = filter_of(a->question);
+    bool dry_run = json_get_bool(a->question, "dry_run", false);
+    filter.by_scope = json_get_bool(a->question, "own", false);
+    filter.scope = (uint64_t)a->uid;
+    if (check_clear(a, &filter))
+        return a->err.code;
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    enum kiln_code rc =
+        kernel_store_clear(a->engine->store, &filter, dry_run, &count, &bytes, &a->err);
+    json_set_u64(a->answer, "kernels", count);
+    json_set_u64(a->answer, "bytes", bytes);
+    json_set_bool(a->answer, "dry_run", dry_run);
+    return rc;
+}
+
+/* The hot set knows keys only, so whatever was cleared, all of it goes: the disk fills it again.
+ * Failures are forgotten as well: an administrator who clears wants a fresh try. */
+static void finish_clear(struct admin *a)
+{
+    bool own = json_get_bool(a->question, "own", false);
+    if (json_get_bool(a->answer, "dry_run", false) ||
+        (own && json_get_u64(a->answer, "kernels", 0) == 0))
+        return;
+    if (own) { /* nobody else's look-ups become slower, nor does anybody else hear of it */
+        engine_forget_hot_of(a->engine, a->uid);
+        return;
+    }
+    engine_forget_hot(a->engine);
+    failure_memory_clear(a->engine->failures);
+    event_text(a->engine, "cleared", "kernels were cleared by request");
+}
+
+static const struct admin_kind clear_kind = {
+    .lane = LANE_WRITE,
+    .members = clear_members,
+    .work = work_clear,
+    .finish = finish_clear,
+};
+
+enum kiln_code handle_clear(struct engine *e, struct caller *caller,
+                            const struct frame_header *header, struct bytes body,
+                            struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &clear_kind, err);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/* The requests stats, status, config and events. */
+#include "common/clock.h"
+#include "engine/service/budget.h"
+#include "engine/service/kernels/built_in.h"
+#include "engine/service/requests/admin.h"
+#include "engine/service/tuning/tuning_opening.h"
+
+#include <string.h>
+
+static enum kiln_code work_usage(struct admin *a)
+{
+    return kernel_store_usage(a->engine->store, &a->usage, &a->err);
+}
+
+static void add_counter(struct json *stats, struct json *hits, const char *name, uint64_t value)
+{
+    if (strncmp(name, "hits_", 5) == 0)
+        json_set_u64(hits, name + 5, value);
+    else
+        json_set_u64(stats, name, value);
+}
+
+static bool is_writable(struct engine *e)
+{
+    struct kernel_health health;
+    kernel_store_health(e->store, &health);
+    return health.state == KERNEL_HEALTH_OK;
+}
+
+static void finish_stats(struct admin *a)
+{
+    struct engine *e = a->engine;
+    struct json *hits = json_object();
+#define STAT(name, purpose) add_counter(a->answer, hits, #name, e->stats.name);
+#include "engine/service/metrics/stats.def"
+#undef STAT
+    json_set(a->answer, "hits", hits);
+    json_set_u64(a->answer, "store_bytes", a->usage.stored_bytes);
+    json_set_u64(a->answer, "store_objects", a->usage.objects);
+    json_set_u64(a->answer, "store_quarantined", a->usage.quarantined);
+    json_set_u64(a->answer, "store_taken_bytes", a->usage.taken_bytes);
+    json_set_bool(a->answer, "store_writable", is_writable(e));
+    json_set_u64(a->answer, "hot_bytes", hot_set_bytes(e->hot));
+    json_set_u64(a->answer, "hot_objects", hot_set_count(e->hot));
+    json_set_u64(a->answer, "queued", compile_queue_waiting(e->queue));
+    json_set_u64(a->answer, "queued_bytes", budget_taken(e->budget));
+    json_set_u64(a->answer, "compiling", compile_queue_running(e->queue));
+    if (e->host)
+        e->host->add_stats(e->host, a->answer);
+}
+
+static const struct admin_kind stats_kind = {
+    .lane = LANE_READ,
+    .members = admin_no_members,
+    .work = work_usage,
+    .finish = finish_stats,
+};
+
+enum kiln_code handle_stats(struct engine *e, struct caller *caller,
+                            const struct frame_header *header, struct bytes body,
+                            struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &stats_kind, err);
+}
+
+struct json *toolchain_to_json(const struct toolchain *tc)
+{
+    static const char *const families[] = { "amdgpu", "nvidia", "opencl" };
+    char hex[DIGEST_HEX_SIZE];
+    digest_to_hex(&tc->identity, hex);
+    struct json *j = json_object();
+    json_set_text(j, "name", tc->name);
+    json_set_text(j, "version", tc->version);
+    json_set_text(j, "path", tc->path);
+    json_set_text(j, "family", families[tc->family]);
+    json_set_text(j, "identity", hex);
+    return j;
+}
+
+static struct json *describe_store(struct engine *e, const struct kernel_usage *usage)
+{
+    struct kernel_health health;
+    kernel_store_health(e->store, &health);
+    struct json *store = json_object();
+    json_set_text(store, "mode", kernel_store_mode_name(kernel_store_mode(e->store)));
+    json_set_u64(store, "objects", usage->objects);
+    json_set_u64(store, "stored_bytes", usage->stored_bytes);
+    json_set_u64(store, "raw_bytes", usage->raw_bytes);
+    json_set_u64(store, "taken_bytes", usage->taken_bytes);
+    json_set_u64(store, "limit_bytes", usage->limit_bytes);
+    json_set_u64(store, "kernels", usage->kernels);
+    json_set_u64(store, "pinned", usage->pinned);
+    json_set_u64(store, "quarantined", usage->quarantined);
+    json_set_text(store, "health", kernel_health_name(health.state));
+    if (health.text[0])
+        json_set_text(store, "trouble", health.text);
+    return store;
+}
+
+static struct json *describe_hot_set(const struct engine *e)
+{
+    struct json *hot = json_object();
+    json_set_u64(hot, "objects", hot_set_count(e->hot));
+    json_set_u64(hot, "bytes", hot_set_bytes(e->hot));
+    json_set_u64(hot, "limit_bytes", e->hot_limit_bytes);
+    json_set_u64(hot, "evictions", hot_set_evictions(e->hot));
+    return hot;
+}
+
+static struct json *describe_queue(const struct engine *e)
+{
+    struct json *queue = json_object();
+    json_set_u64(queue, "waiting", compile_queue_waiting(e->queue));
+    json_set_u64(queue, "running", compile_queue_running(e->queue));
+    json_set_u64(queue, "bytes", budget_taken(e->budget));
+    json_set_u64(queue, "remembered_failures", failure_memory_count(e->failures));
+    return queue;
+}
+
+/* In the order in which somebody reads it: who answers, is it well, what it has. */
+static void finish_status(struct admin *a)
+{
+    struct engine *e = a->engine;
+    if (e->host)
+        e->host->add_status(e->host, a->answer);
+    json_set_bool(a->answer, "draining", e->draining);
+    if (e->notice[0])
+        json_set_text(a->answer, "notice", e->notice);
+    if (!e->described && e->describe_failure[0])
+        json_set_text(a->answer, "toolchains_unknown", e->describe_failure);
+    json_set(a->answer, "queue", describe_queue(e));
+    json_set(a->answer, "hot", describe_hot_set(e));
+    json_set(a->answer, "store", describe_store(e, &a->usage));
+    json_set(a->answer, "tuning", tuning_opening_describe(e));
+    if (e->data)
+        json_set(a->answer, "built_in_damaged", built_in_describe_damage(e));
+    struct json *toolchains = json_array();
+    for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++)
+        json_append(toolchains, toolchain_to_json(toolchain_table_at(e->toolchains, i)));
+    json_set(a->answer, "toolchains", toolchains);
+}
+
+static const struct admin_kind status_kind = {
+    .lane = LANE_READ,
+    .members = admin_no_members,
+    .work = work_usage,
+    .finish = finish_status,
+};
+
+enum kiln_code handle_status(struct engine *e, struct caller *caller,
+                             const struct frame_header *header, struct bytes body,
+                             struct kiln_err *err)
+{
+    return admin_run(e, caller, header, body, &status_kind, err);
+}
+
+enum kiln_code handle_config(struct engine *e, struct caller *caller,
+                             const struct frame_header *header, struct bytes body,
+                             struct kiln_err *err)
+{
+    KILN_AUTO(json) struct json *question = NULL;
+    enum kiln_code rc = admin_read(header, body, admin_no_members, &question, err);
+    if (rc)
+        return rc;
+    KILN_AUTO(json) struct json *config = e->host ? e->host->config(e->host) : NULL;
+    if (!config)
+        return kiln_fail(
+            err, KILN_UNSUPPORTED,
+            "this is a job that serves itself: kilnd's configuration is not read here");
+    admin_send(e, caller, header->request_id, config, 0);
+    return KILN_OK;
+}
+
+/* ---- events ---- */
+
+enum kiln_code handle_events(struct engine *e, struct caller *caller,
+                             const struct frame_header *header, struct bytes body,
+                             struct kiln_err *err)
+{
+    KILN_AUTO(json) struct json *question = NULL;
+    enum kiln_code rc = admin_read(header, body, admin_no_members, &question, err);
+    if (rc)
+        return rc;
+    caller->wants_events = true;
+    caller->events_request = header->request_id;
+    KILN_AUTO(json) struct json *first = json_object();
+    json_set_text(first, "event", "subscribed");
+    json_set_u64(first, "time", clock_wall_s());
+    admin_send(e, caller, header->request_id, first, FRAME_MORE);
+    return KILN_OK;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/requests/handed_files.h"
+
+#include "common/clock.h"
+#include "engine/service/internal.h"
+#include "engine/service/kernels/file_object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/statvfs.h>
+
+/* Where a filesystem cannot tell who has a file open, it counts for so long. */
+#define UNKNOWN_S 600
+#define FREE_PART 16 /* of the disk's blocks, where it is small */
+
+struct handed {
+    struct handed *next;
+    struct handed_to to;
+    int fd; /* owned; of a file description that nobody else has */
+    uint64_t size, since_s;
+};
+
+struct handed_files {
+    pthread_mutex_t mutex; /* guards what follows */
+    struct handed *first;  /* owned */
+};
+
+enum kiln_code handed_files_create(struct handed_files **ret_handed, struct kiln_err *err)
+{
+    struct handed_files *handed = calloc(1, sizeof(*handed));
+    if (!handed)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep account of exported files");
+    pthread_mutex_init(&handed->mutex, NULL);
+    *ret_handed = handed;
+    return KILN_OK;
+}
+
+static void handed_destroy(struct handed *h)
+{
+    close(h->fd);
+    free(h);
+}
+
+void handed_files_destroy(struct handed_files *handed)
+{
+    if (!handed)
+        return;
+    while (handed->first) {
+        struct handed *h = handed->first;
+        handed->first = h->next;
+        handed_destroy(h);
+    }
+    pthread_mutex_destroy(&handed->mutex);
+    free(handed);
+}
+
+/* A write lease is given to who has the only description of a file, mappings included. */
+static bool is_held_elsewhere(const struct handed *h)
+{
+    if (fcntl(h->fd, F_SETLEASE, F_WRLCK) == 0)
+        return false; /* it ends when the descriptor is closed */
+    return errno == EAGAIN || clock_monotonic_ns() / 1000000000u < h->since_s + UNKNOWN_S;
+}
+
+/* What nobody else has, taken out of the list. */
+static struct handed *take_free(struct handed_files *handed)
+{
+    struct handed *gone = NULL;
+    pthread_mutex_lock(&handed->mutex);
+    for (struct handed **at = &handed->first; *at;) {
+        struct handed *h = *at;
+        if (is_held_elsewhere(h)) {
+            at = &h->next;
+            continue;
+        }
+        *at = h->next;
+        h->next = gone;
+        gone = h;
+    }
+    pthread_mutex_unlock(&handed->mutex);
+    return gone;
+}
+
+void handed_files_sweep(struct handed_files *handed)
+{
+    for (struct handed *h = take_free(handed), *next; h; h = next) {
+        next = h->next;
+        handed_destroy(h);
+    }
+}
+
+unsigned handed_files_count(struct handed_files *handed)
+{
+    unsigned count = 0;
+    pthread_mutex_lock(&handed->mutex);
+    for (const struct handed *h = handed->first; h; h = h->next)
+        count++;
+    pthread_mutex_unlock(&handed->mutex);
+    return count;
+}
+
+/* ---- room ---- */
+
+static enum kiln_code check_disk(const char *folder, struct kiln_err *err)
+{
+    struct statvfs disk;
+    if (statvfs(folder, &disk) != 0)
+        return kiln_fail_errno(err, errno, "cannot see how much room is in '%s'", folder);
+    uint64_t left = (uint64_t)disk.f_bavail * disk.f_frsize;
+    uint64_t least = (uint64_t)disk.f_blocks * disk.f_frsize / FREE_PART;
+    if (least > HANDED_FREE_LEAST)
+        least = HANDED_FREE_LEAST;
+    if (left >= least)
+        return KILN_OK;
+    return kiln_fail(err, KILN_FULL,
+                     "the disk of '%s' has %llu MiB left, and %llu are kept for the stores: make "
+                     "room on it, or close files that were exported before",
+                     folder, (unsigned long long)(left >> 20), (unsigned long long)(least >> 20));
+}
+
+struct held {
+    unsigned files, files_of_all;
+    uint64_t bytes;
+};
+
+static struct held held_by(struct handed_files *handed, uid_t uid)
+{
+    struct held held = { 0 };
+    pthread_mutex_lock(&handed->mutex);
+    for (const struct handed *h = handed->first; h; h = h->next) {
+        held.files_of_all += !h->to.is_admin;
+        held.files += h->to.uid == uid;
+        held.bytes += h->to.uid == uid ? h->size : 0;
+    }
+    pthread_mutex_unlock(&handed->mutex);
+    return held;
+}
+
+static enum kiln_code check_user(struct handed_files *handed, const struct handed_to *to,
+                                 uint64_t size, struct kiln_err *err)
+{
+    struct held held = held_by(handed, to->uid);
+    if (held.files >= HANDED_FILES_MOST_UID)
+        return kiln_fail(err, KILN_BUSY,
+                         "user %u still has %u exported files open, %u are the most: copy and "
+                         "close them, then ask again",
+                         (unsigned)to->uid, held.files, HANDED_FILES_MOST_UID);
+    if (held.bytes + size > HANDED_BYTES_MOST_UID)
+        return kiln_fail(err, KILN_BUSY,
+                         "user %u still has %llu MiB of exported files open, and with this one "
+                         "there would be more than %llu: copy and close them, then ask again",
+                         (unsigned)to->uid, (unsigned long long)(held.bytes >> 20),
+                         HANDED_BYTES_MOST_UID >> 20);
+    if (held.files_of_all >= HANDED_FILES_MOST)
+        return kiln_fail(err, KILN_BUSY,
+                         "users still have %u exported files open, as many as there may be: ask "
+                         "again when some are closed",
+                         held.files_of_all);
+    return KILN_OK;
+}
+
+enum kiln_code handed_files_check(struct handed_files *handed, const char *folder,
+                                  const struct handed_to *to, uint64_t size, struct kiln_err *err)
+{
+    handed_files_sweep(handed);
+    enum kiln_code rc = to->is_admin ? KILN_OK : check_user(handed, to, size, err);
+    return rc ? rc : check_disk(folder, err);
+}
+
+/* ---- handing over ---- */
+
+/* Opened once more: the lease must not be that of the description that goes out. */
+static enum kiln_code note(struct handed_files *handed, const char *path,
+                           const struct handed_to *to, uint64_t size, struct kiln_err *err)
+{
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot read '%s'", path);
+    struct handed *h = calloc(1, sizeof(*h));
+    if (!h)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep account of '%s'", path);
+    *h = (struct handed){
+        .to = *to, .fd = fd, .size = size, .since_s = clock_monotonic_ns() / 1000000000u
+    };
+    fd = -1;
+    pthread_mutex_lock(&handed->mutex);
+    h->next = handed->first;
+    handed->first = h;
+    pthread_mutex_unlock(&handed->mutex);
+    return KILN_OK;
+}
+
+enum kiln_code handed_files_give(struct handed_files *handed, const char *path,
+                                 const struct handed_to *to, struct object **ret_object,
+                                 struct kiln_err *err)
+{
+    struct object *object = NULL;
+    enum kiln_code rc = object_of_file(path, &object, err);
+    if (!rc)
+        rc = note(handed, path, to, object->size, err);
+    if (!rc)
+        *ret_object = object;
+    else
+        object_unref(object);
+    return rc;
+}
+
+/* ---- now and then ---- */
+
+struct sweep_task {
+    struct task task; /* first member */
+    struct engine *engine;
+};
+
+static void sweep_work(struct task *task)
+{
+    handed_files_sweep(((struct sweep_task *)task)->engine->handed);
+}
+
+static void sweep_done(struct task *task)
+{
+    struct engine *e = ((struct sweep_task *)task)->engine;
+    engine_task_ended(e);
+    e->sweeping = false;
+    free(task);
+}
+
+void handed_files_tick(struct engine *e)
+{
+    if (e->sweeping || e->draining || handed_files_count(e->handed) == 0)
+        return;
+    struct sweep_task *t = calloc(1, sizeof(*t));
+    if (!t)
+        return;
+    t->task = (struct task){ .work = sweep_work, .done = sweep_done };
+    t->engine = e;
+    e->sweeping = true;
+    engine_run(e, LANE_READ, &t->task);
+}

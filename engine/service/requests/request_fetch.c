@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: MIT */
+/* The requests fetch, fetch_source and batch. */
+#include "engine/compile/headers.h"
+#include "engine/compile/options.h"
+#include "engine/service/requests/outcomes.h"
+#include "engine/store/kernel_name.h"
+
+#include <string.h>
+
+struct item {
+    struct fetch_ticket ticket; /* first member */
+    struct fetch_request *request;
+    struct outcome_wish wish;
+    struct object *object; /* owned: ready, and not sent yet; with the next three */
+    enum tier tier;
+    struct digest key;
+    struct item *next_ready;
+};
+
+/* What one request may have sent inside frames: beyond it objects come as descriptors, which cost
+ * nothing while the client is slow to read. */
+#define INLINE_BYTES (8u << 20)
+
+struct fetch_request {
+    struct service_waiter waiter; /* first member */
+    uint32_t remaining;           /* items that are not ready */
+    uint32_t count;
+    uint64_t inline_left;     /* bytes */
+    struct item *ready;       /* found in this turn of the loop: they share frames */
+    struct item **last_ready; /* where the next one goes */
+    struct task turn;
+    bool turn_is_out; /* the task: it ends the request where that is over */
+    bool is_over;
+    struct item items[];
+};
+
+static void request_end(struct fetch_request *rq)
+{
+    for (struct item *item = rq->ready; item; item = item->next_ready)
+        object_unref(item->object);
+    rq->ready = NULL;
+    service_waiter_remove(&rq->waiter);
+    rq->is_over = true;
+    if (!rq->turn_is_out)
+        free(rq);
+}
+
+static void cancel_request(struct service_waiter *w)
+{
+    struct fetch_request *rq = (struct fetch_request *)w;
+    for (uint32_t i = 0; i < rq->count; i++)
+        fetch_cancel(w->engine, &rq->items[i].ticket);
+    request_end(rq);
+}
+
+/* Into the frame at hand; one that is full goes out first: others will follow it. */
+static void add_outcome(struct outcome_list *list, struct item *item,
+                        const struct fetch_result *result)
+{
+    struct fetch_request *rq = item->request;
+    struct caller *caller = rq->waiter.caller;
+    uint64_t size = result->object ? result->object->size : 0;
+    if (outcome_list_is_full(list)) {
+        outcome_list_send(list, caller, rq->waiter.request_id, FRAME_MORE);
+        outcome_list_begin_frame(list, rq->waiter.engine, caller);
+    }
+    if (size > rq->inline_left)
+        item->wish.inline_limit = 0;
+    if (size <= item->wish.inline_limit)
+        rq->inline_left -= size;
+    outcome_list_add(list, &item->wish, result);
+}
+
+static void add_ready(struct outcome_list *list, struct fetch_request *rq)
+{
+    while (rq->ready) {
+        struct item *item = rq->ready;
+        const struct fetch_result result = { .tier = item->tier,
+                                             .key = item->key,
+                                             .object = item->object };
+        add_outcome(list, item, &result);
+        rq->ready = item->next_ready;
+        object_unref(item->object);
+    }
+    rq->last_ready = &rq->ready;
+}
+
+/* The request is over with the last of its outcomes, before that one goes out. */
+static void send_outcomes(struct fetch_request *rq, struct outcome_list *list)
+{
+    struct caller *caller = rq->waiter.caller;
+    uint64_t id = rq->waiter.request_id;
+    bool more = rq->remaining > 0;
+    if (!more)
+        request_end(rq);
+    if (list->count)
+        outcome_list_send(list, caller, id, more ? FRAME_MORE : 0);
+}
+
+static void turn_done(struct task *task)
+{
+    struct fetch_request *rq =
+        (struct fetch_request *)(void *)((char *)task - offsetof(struct fetch_request, turn));
+    struct outcome_list list;
+    engine_task_ended(rq->waiter.engine);
+    rq->turn_is_out = false;
+    if (rq->is_over) {
+        free(rq);
+        return;
+    }
+    outcome_list_begin_frame(&list, rq->waiter.engine, rq->waiter.caller);
+    add_ready(&list, rq);
+    send_outcomes(rq, &list);
+}
+
+/* Until the end of this turn: by then others of its request may be ready, too. */
+static void keep(struct item *item, const struct fetch_result *result)
+{
+    struct fetch_request *rq = item->request;
+    item->object = object_ref(result->object);
+    item->tier = result->tier;
+    item->key = result->key;
+    item->next_ready = NULL;
+    *rq->last_ready = item;
+    rq->last_ready = &item->next_ready;
+    if (rq->turn_is_out)
+        return;
+    rq->turn = (struct task){ .done = turn_done };
+    rq->turn_is_out = true;
+    engine_later(rq->waiter.engine, &rq->turn);
+}
+
+static void item_ready(struct fetch_ticket *ticket, const struct fetch_result *result)
+{
+    struct item *item = (struct item *)ticket;
+    struct fetch_request *rq = item->request;
+    struct outcome_list list;
+    rq->remaining--;
+    if (result->object && rq->remaining > 0) {
+        keep(item, result);
+        return;
+    }
+    outcome_list_begin_frame(&list, rq->waiter.engine, rq->waiter.caller);
+    add_ready(&list, rq);
+    add_outcome(&list, item, result);
+    send_outcomes(rq, &list);
+}
+
+static struct fetch_request *request_create(struct engine *e, struct caller *caller, uint64_t id,
+                                            uint32_t count, struct kiln_err *err)
+{
+    struct fetch_request *rq = calloc(1, sizeof(*rq) + count * sizeof(rq->items[0]));
+    if (!rq) {
+        kiln_fail(err, KILN_NO_MEMORY, "cannot keep a request for %u kernels", (unsigned)count);
+        return NULL;
+    }
+    rq->count = count;
+    rq->remaining = count;
+    rq->inline_left = INLINE_BYTES;
+    rq->last_ready = &rq->ready;
+    service_waiter_add(&rq->waiter, e, caller, id, cancel_request);
+    return rq;
+}
+
+/* One item, as it came, and what it needs once it was looked at. */
+struct wanted {
+    struct outcome_wish wish;
+    enum priority priority;
+    struct fetch_want want; /* its pointers stay within this */
+    struct target target;   /* with a source */
+    struct compile_job job;
+    struct kernel_name name; /* with a name */
+    struct digest shared_key;
+    struct kiln_err err; /* code not OK: this item cannot be done */
+};
+
+static enum kiln_code canonical_options(struct bytes text, struct buffer *storage,
+                                        struct bytes *ret_options, struct kiln_err *err)
+{
+    storage->size = 0;
+    storage->failed = false;
+    enum kiln_code rc = options_canonicalise(text, storage, err);
+    *ret_options = buffer_view(storage);
+    return rc;
+}
+
+static enum kiln_code check_source(struct engine *e, uid_t uid,
+                                   const struct message_fetch_source *m, struct buffer *storage,
+                                   struct wanted *w)
+{
+    struct kiln_err *err = &w->err;
+    enum kiln_code rc = target_parse(m->target, &w->target, err);
+    if (!rc)
+        rc = program_name_check(m->program, err);
+    if (!rc && m->source.size == 0)
+        rc = kiln_fail(err, KILN_INVALID, "program '%.*s' has no source", (int)m->program.size,
+                       (const char *)m->program.data);
+    if (!rc)
+        rc = headers_check(m->headers, m->header_count, err);
+    if (!rc)
+        rc = canonical_options(m->options, storage, &w->job.options, err);
+    if (!rc)
+        rc = toolchains_resolve(e, uid, &w->target, m->toolchain, &w->want.tc, err);
+    return rc;
+}
+
+/* KILN_BUSY: park.  Other failures are the item's and stay in |ret_wanted|. */
+static enum kiln_code read_source(struct engine *e, uid_t uid, struct bytes body,
+                                  struct buffer *storage, struct wanted *ret_wanted)
+{
+    struct reader r = reader_of(body);
+    struct message_fetch_source m = message_fetch_source_read(&r);
+    struct wanted *w = ret_wanted;
+    w->want.job = &w->job;
+    w->want.no_cache = m.flags & FETCH_NO_CACHE;
+    w->priority = m.priority ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE;
+    w->wish.inline_limit = m.inline_limit;
+    w->wish.no_object = m.flags & FETCH_NO_OBJECT;
+    enum kiln_code rc = message_body_check(&r, MESSAGE_fetch_source, &w->err);
+    if (!rc)
+        rc = check_source(e, uid, &m, storage, w);
+    if (rc)
+        return rc;
+    w->job.kind = COMPILE_KERNEL;
+    w->job.origin = COMPILE_OF_CLIENT;
+    w->job.toolchain = bytes_of_text(w->want.tc->name);
+    w->job.target = bytes_of_text(w->target.text);
+    w->job.program = m.program;
+    w->job.source = m.source;
+    w->job.header_count = m.header_count;
+    w->job.headers = m.headers;
+    return KILN_OK;
+}
+
+static enum kiln_code read_key(struct bytes body, struct wanted *ret_wanted)
+{
+    struct reader r = reader_of(body);
+    struct message_fetch m = message_fetch_read(&r);
+    ret_wanted->want.key = m.key;
+    ret_wanted->wish.inline_limit = m.inline_limit;
+    return message_body_check(&r, MESSAGE_fetch, &ret_wanted->err);
+}
+
+static bool has_nul(struct bytes b) { return b.size && memchr(b.data, '\0', b.size); }
+
+/* |ret_id| is the database id without the version that tells imports of one MIOpen from another's:
+ * packages have none. */
+static enum kiln_code check_name(const struct message_fetch_name *m, struct bytes *ret_id,
+                                 struct kiln_err *err)
+{
+    struct database_id id;
+    struct bytes version;
+    enum kiln_code rc = database_id_split(m->database_id, ret_id, &version, err);
+    if (!rc)
+        rc = database_id_parse(*ret_id, &id, err);
+    if (rc)
+        return rc;
+    if (m->name.size == 0 || m->name.size > LIMIT_OPTIONS_TEXT ||
+        m->args.size > LIMIT_OPTIONS_TEXT || has_nul(m->name) || has_nul(m->args))
+        return kiln_fail(err, KILN_INVALID,
+                         "a kernel's name has 1 to %u bytes, its arguments as many at most, and "
+                         "none of them a NUL",
+                         LIMIT_OPTIONS_TEXT);
+    return KILN_OK;
+}
+
+/* First what the caller imported, then what was imported for everyone, then packages. */
+static enum kiln_code read_name(uid_t uid, struct bytes body, struct wanted *w)
+{
+    struct reader r = reader_of(body);
+    struct message_fetch_name m = message_fetch_name_read(&r);
+    w->wish.inline_limit = m.inline_limit;
+    enum kiln_code rc = message_body_check(&r, MESSAGE_fetch_name, &w->err);
+    struct bytes id;
+    if (!rc)
+        rc = check_name(&m, &id, &w->err);
+    if (rc)
+        return rc;
+    w->name = (struct kernel_name){ .database_id = id, .name = m.name, .args = m.args };
+    w->want.key = kernel_name_key(uid, m.database_id, m.name, m.args);
+    w->shared_key = kernel_name_key(KERNEL_SCOPE_EVERYONE, m.database_id, m.name, m.args);
+    w->want.name = &w->name;
+    w->want.shared_key = &w->shared_key;
+    return KILN_OK;
+}
+
+/* True when the answer is at hand. */
+static bool begin(struct engine *e, const struct wanted *w, struct item *item,
+                  const struct caller *caller, struct fetch_result *ret_result)
+{
+    if (w->err.code) {
+        *ret_result = (struct fetch_result){ .err = w->err };
+        return true;
+    }
+    item->ticket.uid = caller->uid;
+    item->ticket.priority = w->priority;
+    item->ticket.ready = item_ready;
+    return fetch_begin(e, &w->want, &item->ticket, ret_result);
+}
+
+static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
+                       const struct outcome_wish *wish, const struct fetch_result *result)
+{
+    struct outcome_list list;
+    outcome_list_begin_frame(&list, e, caller);
+    outcome_list_add(&list, wish, result);
+    outcome_list_send(&list, caller, id, 0);
+}
+
+/* A request for one kernel. */
+static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64_t id,
+                                 const struct wanted *w, struct kiln_err *err)
+{
+    struct fetch_result result;
+    struct fetch_request *rq = request_create(e, caller, id, 1, err);
+    if (!rq)
+        return err->code;
+    rq->items[0].request = rq;
+    rq->items[0].wish = w->wish;
+    if (!begin(e, w, &rq->items[0], caller, &result))
+        return KILN_OK;
+    request_end(rq);
+    answer_one(e, caller, id, &w->wish, &result);
+    return KILN_OK;
+}
+
+enum kiln_code handle_fetch(struct engine *e, struct caller *caller,
+                            const struct frame_header *header, struct bytes body,
+                            struct kiln_err *err)
+{
+    struct wanted w = { .err = KILN_ERR_INIT };
+    if (read_key(body, &w)) {
+        *err = w.err;
+        return err->code;
+    }
+    return handle_one(e, caller, header->request_id, &w, err);
+}
+
+enum kiln_code handle_fetch_name(struct engine *e, struct caller *caller,
+                                 const struct frame_header *header, struct bytes body,
+                                 struct kiln_err *err)
+{
+    struct wanted w = { .err = KILN_ERR_INIT };
+    if (read_name(caller->uid, body, &w)) {
+        *err = w.err;
+        return err->code;
+    }
+    return handle_one(e, caller, header->request_id, &w, err);
+}
+
+enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
+                                   const struct frame_header *header, struct bytes body,
+                                   struct kiln_err *err)
+{
+    BUFFER_AUTO struct buffer storage;
+    buffer_init(&storage, 2 * LIMIT_OPTIONS_TEXT);
+    struct wanted w = { .err = KILN_ERR_INIT };
+    enum kiln_code rc = read_source(e, caller->uid, body, &storage, &w);
+    if (rc == KILN_BUSY)
+        return toolchains_park(e, caller, header, body, err);
+    return handle_one(e, caller, header->request_id, &w, err);
+}
+
+/* ---- batch ---- */
+
+static enum kiln_code read_item(struct engine *e, uid_t uid, struct reader *items,
+                                struct buffer *storage, struct wanted *w)
+{
+    struct message_batch_item m = message_batch_item_read(items);
+    if (items->failed)
+        return kiln_fail(&w->err, KILN_INVALID, "the batch ends too early");
+    if (m.kind == 0)
+        return read_key(m.request, w);
+    if (m.kind == 1)
+        return read_source(e, uid, m.request, storage, w);
+    if (m.kind == 2)
+        return read_name(uid, m.request, w);
+    return kiln_fail(&w->err, KILN_INVALID, "batch item of unknown kind %u", (unsigned)m.kind);
+}
+
+/* Targets of a batch that nobody asked for yet; each costs probes. */
+#define NEW_TARGETS_MOST 16
+
+struct new_targets {
+    struct target list[NEW_TARGETS_MOST];
+    size_t count;
+};
+
+static enum kiln_code note_target(struct new_targets *seen, const struct target *target,
+                                  struct kiln_err *err)
+{
+    for (size_t i = 0; i < seen->count; i++) {
+        if (strcmp(seen->list[i].text, target->text) == 0)
+            return KILN_OK;
+    }
+    if (seen->count == NEW_TARGETS_MOST)
+        return kiln_fail(err, KILN_INVALID,
+                         "a batch may name %d targets that were not asked for before, not more",
+                         NEW_TARGETS_MOST);
+    seen->list[seen->count++] = *target;
+    return KILN_OK;
+}
+
+/* Before anything is begun: is every toolchain known?  KILN_BUSY when not.  Most batches are for
+ * one target, so the last that was found fine is remembered. */
+static enum kiln_code look_ahead(struct engine *e, uid_t uid, const struct message_batch *m,
+                                 struct buffer *storage, struct kiln_err *err)
+{
+    struct reader items = reader_of(m->items);
+    struct new_targets seen = { .count = 0 };
+    struct message_fetch_source fine = { .target.size = 0 };
+    for (uint32_t i = 0; i < m->count; i++) {
+        struct message_batch_item item = message_batch_item_read(&items);
+        if (item.kind != 1)
+            continue;
+        struct reader r = reader_of(item.request);
+        struct message_fetch_source source = message_fetch_source_read(&r);
+        if (bytes_equal(source.target, fine.target) &&
+            bytes_equal(source.toolchain, fine.toolchain))
+            continue;
+        struct wanted w = { .err = KILN_ERR_INIT };
+        enum kiln_code rc = read_source(e, uid, item.request, storage, &w);
+        if (!rc)
+            fine = source;
+        if (rc != KILN_BUSY)
+            continue; /* go on: the other targets' probes may start as well */
+        rc = note_target(&seen, &w.target, err);
+        if (rc)
+            return rc;
+    }
+    if (items.failed || reader_left(&items))
+        return kiln_fail(err, KILN_INVALID, "the batch's items do not add up to its count of %u",
+                         (unsigned)m->count);
+    return seen.count ? KILN_BUSY : KILN_OK;
+}
+
+/* Answers at hand go out many to a frame; the rest follow as they become ready. */
+static void begin_items(struct engine *e, struct fetch_request *rq, const struct message_batch *m,
+                        struct buffer *storage)
+{
+    struct caller *caller = rq->waiter.caller;
+    struct reader items = reader_of(m->items);
+    struct outcome_list list;
+    const uint64_t batch = ++e->figures.batches;
+    outcome_list_begin_frame(&list, e, caller);
+    for (uint32_t i = 0; i < m->count; i++) {
+        struct wanted w = { .err = KILN_ERR_INIT };
+        struct fetch_result result;
+        struct item *item = &rq->items[i];
+        enum kiln_code rc = read_item(e, caller->uid, &items, storage, &w);
+        if (rc && !w.err.code)
+            kiln_fail(&w.err, rc, "asked again too soon"); /* look_ahead settled this */
+        item->request = rq;
+        item->wish = w.wish;
+        item->wish.index = i;
+        item->ticket.batch = batch;
+        if (!begin(e, &w, item, caller, &result))
+            continue;
+        add_outcome(&list, item, &result);
+        rq->remaining--;
+    }
+    send_outcomes(rq, &list);
+}
+
+enum kiln_code handle_batch(struct engine *e, struct caller *caller,
+                            const struct frame_header *header, struct bytes body,
+                            struct kiln_err *err)
+{
+    struct reader r = reader_of(body);
+    struct message_batch m = message_batch_read(&r);
+    enum kiln_code rc = message_body_check(&r, MESSAGE_batch, err);
+    if (rc)
+        return rc;
+    if (m.count == 0 || m.count > LIMIT_BATCH_ITEMS)
+        return kiln_fail(err, KILN_INVALID, "a batch has 1 to %u items, not %u", LIMIT_BATCH_ITEMS,
+                         (unsigned)m.count);
+    BUFFER_AUTO struct buffer storage;
+    buffer_init(&storage, 2 * LIMIT_OPTIONS_TEXT);
+    rc = look_ahead(e, caller->uid, &m, &storage, err);
+    if (rc == KILN_BUSY)
+        return toolchains_park(e, caller, header, body, err);
+    if (rc)
+        return rc;
+    struct fetch_request *rq = request_create(e, caller, header->request_id, m.count, err);
+    if (!rq)
+        return err->code;
+    begin_items(e, rq, &m, &storage);
+    return KILN_OK;
+}

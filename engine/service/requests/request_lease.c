@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/* The requests tuning_lease and tuning_report. */
+#include "common/clock.h"
+#include "engine/service/requests/leases.h"
+#include "engine/service/tuning/tuning_put.h"
+#include "engine/service/tuning/tuning_terms.h"
+
+#include <string.h>
+
+/* Nobody's time-out is longer; who still wants it asks again. */
+#define WAIT_MOST_MS 600000u
+
+static void send_leased(struct engine *e, struct caller *caller, uint64_t request_id,
+                        const struct lease_answer *answer)
+{
+    static const uint8_t outcomes[] = {
+        [LEASE_GRANTED] = LEASE_OUTCOME_GRANTED,
+        [LEASE_TAKEN] = LEASE_OUTCOME_TAKEN,
+        [LEASE_DONE] = LEASE_OUTCOME_DONE,
+    };
+    const char *params = answer->best.params ? answer->best.params : "";
+    const struct message_leased m = {
+        .state = outcomes[answer->state],
+        .lease = answer->lease,
+        .first = answer->first,
+        .count = answer->count,
+        .best_ms = tuning_bits_of(*params ? answer->best.median_ms : 0),
+        .best_params = bytes_of_text(params),
+    };
+    e->stats.tuning_leases += answer->state == LEASE_GRANTED;
+    e->body.size = 0;
+    e->body.failed = false;
+    message_leased_write(&e->body, &m);
+    struct reply reply = { .type = MESSAGE_leased,
+                           .request_id = request_id,
+                           .body = buffer_view(&e->body) };
+    caller->ops->reply(caller, &reply);
+}
+
+/* ---- waiting ---- */
+
+struct lease_wish {
+    struct service_waiter waiter; /* first member */
+    struct lease_waiter place;
+    struct lease_wish *next, *previous; /* the engine's list */
+    struct lease_request request;       /* its texts and problem are those below */
+    char database_id[DATABASE_ID_MOST], solver[LEASE_NAME_MOST + 1];
+    struct problem problem;
+    uint64_t until_ns;
+    bool asks_again; /* somebody left: there is something to be had */
+};
+
+static void wish_destroy(struct lease_wish *wish)
+{
+    struct engine *e = wish->waiter.engine;
+    lease_unwait(&wish->place);
+    service_waiter_remove(&wish->waiter);
+    *(wish->previous ? &wish->previous->next : &e->lease_wishes) = wish->next;
+    if (wish->next)
+        wish->next->previous = wish->previous;
+    free(wish);
+}
+
+static void cancel_wish(struct service_waiter *w) { wish_destroy((struct lease_wish *)w); }
+
+static void grant_wish(struct lease_wish *wish, const struct lease_answer *answer)
+{
+    struct engine *e = wish->waiter.engine;
+    struct caller *caller = wish->waiter.caller;
+    uint64_t id = wish->waiter.request_id;
+    service_waiter_remove(&wish->waiter);
+    send_leased(e, caller, id, answer);
+    wish_destroy(wish);
+}
+
+static void refuse_wish(struct lease_wish *wish, const struct kiln_err *why)
+{
+    struct engine *e = wish->waiter.engine;
+    struct caller *caller = wish->waiter.caller;
+    uint64_t id = wish->waiter.request_id;
+    service_waiter_remove(&wish->waiter);
+    service_refuse(e, caller, id, why, NULL);
+    wish_destroy(wish);
+}
+
+/* The table may not be called from here: who is told to ask again does so at the next chance. */
+static void told(struct lease_waiter *place, enum lease_state state)
+{
+    struct lease_wish *wish =
+        (struct lease_wish *)(void *)((char *)place - offsetof(struct lease_wish, place));
+    const struct lease_answer done = { .state = LEASE_DONE };
+    if (state == LEASE_DONE)
+        grant_wish(wish, &done);
+    else
+        wish->asks_again = true;
+}
+
+static enum kiln_code wait_on(struct lease_wish *wish, bool *ret_waits, struct kiln_err *err)
+{
+    bool is_full = false;
+    *ret_waits = lease_wait(wish->waiter.engine->leases, &wish->request, &wish->place, &is_full);
+    if (is_full)
+        return kiln_fail(err, KILN_BUSY,
+                         "%u others wait for this lease already: go on with what "
+                         "is known, or ask again later",
+                         LEASE_WAITERS_MOST);
+    return KILN_OK;
+}
+
+/* |is_last|: its time is up, so it waits no more. */
+static void ask_once_more(struct lease_wish *wish, bool is_last)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    struct lease_answer answer;
+    bool waits = false;
+    struct engine *e = wish->waiter.engine;
+    wish->asks_again = false;
+    lease_unwait(&wish->place);
+    enum kiln_code rc = lease_ask(e->leases, wish->waiter.caller, &wish->request, &answer, &why);
+    if (!rc && answer.state == LEASE_TAKEN && !is_last)
+        rc = wait_on(wish, &waits, &why);
+    if (rc)
+        refuse_wish(wish, &why);
+    else if (!waits)
+        grant_wish(wish, &answer);
+}
+
+static void ask_again(struct engine *e)
+{
+    for (struct lease_wish *wish = e->lease_wishes, *next; wish; wish = next) {
+        next = wish->next;
+        if (wish->asks_again)
+            ask_once_more(wish, /* is_last= */ false);
+    }
+}
+
+void leases_leave(struct engine *e, const struct caller *caller)
+{
+    lease_leave(e->leases, caller);
+    ask_again(e);
+}
+
+void leases_tick(struct engine *e)
+{
+    uint64_t now = clock_monotonic_ns();
+    for (struct lease_wish *wish = e->lease_wishes, *next; wish; wish = next) {
+        next = wish->next;
+        if (now >= wish->until_ns)
+            ask_once_more(wish, /* is_last= */ true);
+    }
+}
+
+void leases_drain(struct engine *e)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    kiln_fail(&why, KILN_UNAVAILABLE, TUNING_STOPPING);
+    while (e->lease_wishes)
+        refuse_wish(e->lease_wishes, &why);
+}
+
+/* ---- lease ---- */
+
+static enum kiln_code read_lease(const struct message_tuning_lease *m, const struct caller *caller,
+                                 struct lease_wish *wish, struct kiln_err *err)
+{
+    char key[PROBLEM_KEY_MOST];
+    struct bytes ignored;
+    enum kiln_code rc = tuning_database_id_take(m->database_id, wish->database_id, err);
+    if (!rc)
+        rc = tuning_solver_check(m->solver, err);
+    if (!rc)
+        rc = tuning_text_take("solver", m->solver, sizeof(wish->solver), wish->solver, err);
+    if (!rc)
+        rc = problem_check(&m->problem, err);
+    if (!rc) /* else what is found could not be recorded */
+        rc = tuning_key_of(TUNING_PERF, &m->problem, key, &ignored, err);
+    wish->problem = m->problem;
+    wish->request = (struct lease_request){ .uid = (uint32_t)caller->uid,
+                                            .database_id = wish->database_id,
+                                            .problem = &wish->problem,
+                                            .solver = wish->solver,
+                                            .candidates = m->candidates,
+                                            .share = m->flags & LEASE_SHARE };
+    return rc;
+}
+
+static enum kiln_code begin_waiting(struct engine *e, struct caller *caller, uint64_t request_id,
+                                    struct lease_wish **wish, uint32_t wait_ms, bool *ret_waits,
+                                    struct kiln_err *err)
+{
+    struct lease_wish *w = *wish;
+    w->waiter.engine = e;
+    w->place.told = told;
+    w->until_ns =
+        clock_monotonic_ns() + 1000000ull * (wait_ms < WAIT_MOST_MS ? wait_ms : WAIT_MOST_MS);
+    enum kiln_code rc = wait_on(w, ret_waits, err);
+    if (rc || !*ret_waits)
+        return rc;
+    service_waiter_add(&w->waiter, e, caller, request_id, cancel_wish);
+    w->next = e->lease_wishes;
+    if (w->next)
+        w->next->previous = w;
+    e->lease_wishes = w;
+    *wish = NULL;
+    return KILN_OK;
+}
+
+enum kiln_code handle_tuning_lease(struct engine *e, struct caller *caller,
+                                   const struct frame_header *header, struct bytes body,
+                                   struct kiln_err *err)
+{
+    struct reader r = reader_of(body);
+    struct message_tuning_lease m = message_tuning_lease_read(&r);
+    struct lease_answer answer;
+    bool waits = false;
+    KILN_AUTO(mem) struct lease_wish *wish = calloc(1, sizeof(*wish));
+    enum kiln_code rc = message_body_check(&r, MESSAGE_tuning_lease, err);
+    if (!rc && !wish)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
+    if (!rc)
+        rc = read_lease(&m, caller, wish, err);
+    if (!rc)
+        rc = tuning_ready(e, err);
+    if (!rc)
+        rc = lease_ask(e->leases, caller, &wish->request, &answer, err);
+    if (!rc && answer.state == LEASE_TAKEN && (m.flags & LEASE_WAIT) && m.wait_ms > 0)
+        rc = begin_waiting(e, caller, header->request_id, &wish, m.wait_ms, &waits, err);
+    if (!rc && !waits)
+        send_leased(e, caller, header->request_id, &answer);
+    return rc;
+}
+
+/* ---- report ---- */
+
+struct report { /* what a tuning_report says, checked */
+    char params[LEASE_PARAMS_MOST + 1];
+    struct lease_best best;
+    struct origin_texts texts;
+};
+
+static enum kiln_code read_figures(const struct message_tuning_report *m, struct report *x,
+                                   struct kiln_err *err)
+{
+    if (m->params.size == 0)
+        return KILN_OK; /* none of the share ran */
+    enum kiln_code rc = tuning_word_check("parameters", m->params, /* commas= */ true, err);
+    if (!rc)
+        rc = tuning_text_take("parameters", m->params, sizeof(x->params), x->params, err);
+    if (!rc && m->samples == 0)
+        rc = kiln_fail(err, KILN_INVALID,
+                       "the number of samples is 0: what did not run has no "
+                       "parameters");
+    if (!rc)
+        rc = tuning_figure_take("median", m->median_ms, &x->best.median_ms, err);
+    if (!rc)
+        rc = tuning_figure_take("spread", m->spread_ms, &x->best.spread_ms, err);
+    x->best.samples = m->samples;
+    return rc;
+}
+
+static enum kiln_code read_report(const struct message_tuning_report *m, struct report *x,
+                                  struct kiln_err *err)
+{
+    const struct origin_fields fields = { m->device_uuid, m->device, m->driver, m->toolchain,
+                                          m->library };
+    x->best.params = x->params;
+    x->best.measured_at = clock_wall_s();
+    enum kiln_code rc = read_figures(m, x, err);
+    return rc ? rc : tuning_origin_take(&fields, m->clock_mhz, &x->texts, &x->best.origin, err);
+}
+
+static void answer_last_report(struct tuning_put *put, struct caller *caller, uint64_t request_id)
+{
+    struct engine *e = put->turn.engine;
+    const struct tuning_row *row = &put->record->rows[0];
+    KILN_AUTO(mem) char *params = bytes_to_text(row->values);
+    const struct lease_answer answer = { .state = LEASE_DONE,
+                                         .lease = put->lease,
+                                         .best = { .params = params,
+                                                   .median_ms = row->measured.median_ms } };
+    lease_finish(e->leases, put->lease);
+    if (caller && put->turn.rc)
+        service_refuse(e, caller, request_id, &put->turn.err, NULL);
+    else if (caller)
+        send_leased(e, caller, request_id, &answer);
+}
+
+static const struct tuning_put_kind best_kind = { .stays = true, .answer = answer_last_report };
+
+/* The best of all goes into the user's records; whoever waits is told when it is there. */
+static enum kiln_code record_best(struct engine *e, struct caller *caller, uint64_t request_id,
+                                  const struct lease_answer *answer, struct kiln_err *err)
+{
+    struct lease_request what;
+    const struct lease_best *best = &answer->best;
+    struct tuning_row row = { .measured = { .origin = best->origin,
+                                            .samples = best->samples,
+                                            .median_ms = best->median_ms,
+                                            .spread_ms = best->spread_ms,
+                                            .measured_at = best->measured_at } };
+    char key[PROBLEM_KEY_MOST];
+    if (!lease_show(e->leases, answer->lease, &what))
+        return kiln_fail(err, KILN_NOT_FOUND, "the lease is gone");
+    row.place = (struct tuning_place){ .tier = TUNING_TIER_USER,
+                                       .uid = what.uid,
+                                       .kind = TUNING_PERF,
+                                       .database_id = what.database_id,
+                                       .backend = "" };
+    row.id = bytes_of_text(what.solver);
+    row.values = bytes_of_text(best->params);
+    row.measured.uid = what.uid;
+    enum kiln_code rc = tuning_key_of(TUNING_PERF, what.problem, key, &row.place.key, err);
+    const struct tuning_putting putting = {
+        .kind = &best_kind, .rows = &row, .count = 1, .lease = answer->lease
+    };
+    return rc ? rc : tuning_put_begin(e, caller, request_id, &putting, err);
+}
+
+enum kiln_code handle_tuning_report(struct engine *e, struct caller *caller,
+                                    const struct frame_header *header, struct bytes body,
+                                    struct kiln_err *err)
+{
+    struct reader r = reader_of(body);
+    struct message_tuning_report m = message_tuning_report_read(&r);
+    struct report x = { .params = "" };
+    struct lease_answer answer;
+    enum kiln_code rc = message_body_check(&r, MESSAGE_tuning_report, err);
+    if (!rc)
+        rc = read_report(&m, &x, err);
+    if (!rc)
+        rc = lease_report(e->leases, caller, m.lease, m.first, &x.best, &answer, err);
+    if (rc)
+        return rc;
+    uint64_t lease = answer.lease;
+    if (answer.state == LEASE_DONE && answer.best.params[0]) {
+        rc = record_best(e, caller, header->request_id, &answer, err);
+        if (rc)
+            lease_finish(e->leases, lease);
+        return rc;
+    }
+    send_leased(e, caller, header->request_id, &answer);
+    if (answer.state == LEASE_DONE)
+        lease_finish(e->leases, lease);
+    return KILN_OK;
+}

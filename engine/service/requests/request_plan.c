@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The request plan: which solver, which kernels, launched how; and the kernels themselves.
+ *
+ * The solver says what to compile; every program of its solution is fetched like a client's own
+ * source, so plans and fetches share the store, single flight and the memory of failures.
+ */
+#include "common/clock.h"
+#include "engine/service/kernels/built_in.h"
+#include "engine/service/kernels/program_job.h"
+#include "engine/service/requests/outcomes.h"
+#include "engine/service/requests/plan_choose.h"
+#include "engine/service/tuning/tuning_terms.h"
+
+#include <stdio.h>
+
+struct part {                   /* one program of the plan */
+    struct fetch_ticket ticket; /* first member */
+    struct plan_request *request;
+    struct fetch_result result; /* valid once ready; its object is an owned reference */
+};
+
+struct plan_request {
+    struct service_waiter waiter; /* first member */
+    uint64_t plan_ns;
+    struct outcome_wish wish;
+    enum priority priority;
+    struct plan_choice choice; /* borrows from the request while that is checked */
+    struct solution solution;
+    struct problem problem;
+    struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
+    char toolchain_identity[PLAN_TOOLCHAIN_MOST]; /* "" without a compiler */
+    struct target target;
+    struct plan_ids ids;
+    bool use_packages; /* some may have kernels for it by name */
+    bool no_cache, has_named_solver;
+    struct kiln_err why_not_compile; /* code not OK: no compiler here can do it */
+    uint32_t remaining;
+    struct part parts[LIMIT_PLAN_KERNELS];
+};
+
+static void plan_end(struct plan_request *rq)
+{
+    for (uint32_t i = 0; i < rq->solution.program_count; i++)
+        object_unref(rq->parts[i].result.object);
+    service_waiter_remove(&rq->waiter);
+    free(rq);
+}
+
+static void cancel_plan(struct service_waiter *w)
+{
+    struct plan_request *rq = (struct plan_request *)w;
+    for (uint32_t i = 0; i < rq->solution.program_count; i++)
+        fetch_cancel(w->engine, &rq->parts[i].ticket);
+    plan_end(rq);
+}
+
+/* ---- the answer ---- */
+
+static void write_arguments(struct buffer *out, const struct solution *s,
+                            const struct solution_kernel *k)
+{
+    out->size = 0;
+    for (uint32_t i = 0; i < k->argument_count; i++) {
+        bool is_map = k->arguments[i].kind == ARGUMENT_TENSOR_MAP;
+        struct message_plan_argument a = { .kind = (uint8_t)k->arguments[i].kind,
+                                           .value = is_map ? 0 : k->arguments[i].value };
+        message_plan_argument_write(out, &a);
+    }
+    for (uint32_t i = 0; i < k->argument_count; i++)
+        if (k->arguments[i].kind == ARGUMENT_TENSOR_MAP)
+            tensor_map_write(out, &s->maps[k->arguments[i].value]);
+}
+
+static void write_kernel(struct buffer *out, const struct solution *s,
+                         const struct solution_kernel *k, struct buffer *arguments)
+{
+    write_arguments(arguments, s, k);
+    struct message_plan_kernel m = {
+        .name = bytes_of_text(k->name),
+        .object = k->program,
+        .grid_x = k->grid[0],
+        .grid_y = k->grid[1],
+        .grid_z = k->grid[2],
+        .group_x = k->group[0],
+        .group_y = k->group[1],
+        .group_z = k->group[2],
+        .shared_bytes = k->shared_bytes,
+        .argument_count = k->argument_count,
+        .arguments = buffer_view(arguments),
+    };
+    message_plan_kernel_write(out, &m);
+    out->failed |= arguments->failed;
+}
+
+static void send_plan(struct plan_request *rq)
+{
+    struct engine *e = rq->waiter.engine;
+    struct caller *caller = rq->waiter.caller;
+    const struct solution *s = &rq->solution;
+    BUFFER_AUTO struct buffer kernels, arguments;
+    buffer_init(&kernels, LIMIT_FRAME_BODY);
+    buffer_init(&arguments, LIMIT_FRAME_BODY);
+    for (uint32_t i = 0; i < s->kernel_count; i++)
+        write_kernel(&kernels, s, &s->kernels[i], &arguments);
+
+    struct outcome_list list;
+    outcome_list_begin(&list, e, caller);
+    for (uint32_t i = 0; i < s->program_count; i++) {
+        rq->wish.index = i;
+        outcome_list_add(&list, &rq->wish, &rq->parts[i].result);
+    }
+    char config[PERF_CONFIG_TEXT_MOST];
+    perf_config_write(&s->config, config);
+    struct message_planned m = {
+        .solver = bytes_of_text(s->solver->name),
+        .config = bytes_of_text(config),
+        .source = (uint8_t)rq->choice.source,
+        .expected_ms = tuning_bits_of(rq->choice.expected_ms),
+        .toolchain = bytes_of_text(rq->toolchain.name),
+        .toolchain_identity = bytes_of_text(rq->toolchain_identity),
+        .workspace_size = s->workspace_size,
+        .plan_ns = rq->plan_ns,
+        .kernel_count = s->kernel_count,
+        .kernels = buffer_view(&kernels),
+        .object_count = list.count,
+        .objects = outcome_list_records(&list),
+    };
+    e->body.size = 0;
+    e->body.failed = e->records.failed || kernels.failed;
+    message_planned_write(&e->body, &m);
+    if (e->body.failed) {
+        struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
+        service_refuse(e, caller, rq->waiter.request_id, &why, NULL);
+        outcome_list_done(&list);
+        return;
+    }
+    struct reply reply = {
+        .type = MESSAGE_planned,
+        .request_id = rq->waiter.request_id,
+        .body = buffer_view(&e->body),
+        .objects = list.objects,
+        .object_count = list.object_count,
+    };
+    caller->ops->reply(caller, &reply);
+    outcome_list_done(&list);
+}
+
+static void explain(struct engine *e, const struct plan_request *rq, struct kiln_err *err)
+{
+    const struct built_in_wish wish = { .problem = &rq->problem,
+                                        .target = &rq->target,
+                                        .database_id = rq->ids.package,
+                                        .has_named_solver = rq->has_named_solver };
+    built_in_explain(e, &wish, err);
+}
+
+/* The other programs, if any, are of no use now. */
+static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const char *log)
+{
+    struct engine *e = rq->waiter.engine;
+    struct caller *caller = rq->waiter.caller;
+    uint64_t id = rq->waiter.request_id;
+    struct kiln_err err = *why;
+    if (why->code == KILN_NOT_FOUND && rq->why_not_compile.code) {
+        err = rq->why_not_compile;
+        if (!e->data)
+            kiln_while(&err, "no package has it, and it cannot be compiled");
+        explain(e, rq, &err);
+    }
+    kiln_while(&err, "solver %s for %s", rq->solution.solver->name, rq->target.text);
+    service_refuse(e, caller, id, &err, log);
+    cancel_plan(&rq->waiter);
+}
+
+/* Keeps the result; true when the request has ended. */
+static bool take_result(struct part *part, const struct fetch_result *result)
+{
+    struct plan_request *rq = part->request;
+    if (result->err.code) {
+        fail_plan(rq, &result->err, result->log);
+        return true;
+    }
+    part->result = *result;
+    part->result.log = NULL;
+    object_ref(part->result.object);
+    if (--rq->remaining > 0)
+        return false;
+    send_plan(rq);
+    plan_end(rq);
+    return true;
+}
+
+static void part_ready(struct fetch_ticket *ticket, const struct fetch_result *result)
+{
+    take_result((struct part *)ticket, result);
+}
+
+/* ---- the question ---- */
+
+/* How packages know a program; the buffers hold what the name's views point to. */
+static enum kiln_code name_program(const struct plan_request *rq, const struct program_job *p,
+                                   struct buffer *name, struct buffer *args,
+                                   struct kernel_name *ret_name, struct kiln_err *err)
+{
+    struct package_source source = program_job_source(&p->job);
+    enum kiln_code rc = package_kernel_name(&source, name, err);
+    if (!rc)
+        rc = package_kernel_args(&source, &rq->target, args, err);
+    *ret_name = (struct kernel_name){ .database_id = bytes_of_text(rq->ids.package),
+                                      .name = buffer_view(name),
+                                      .args = buffer_view(args),
+                                      .target = bytes_of_text(rq->target.text) };
+    return rc;
+}
+
+static bool begin_fetch(struct plan_request *rq, const struct program_job *p,
+                        const struct kernel_name *name, struct part *part,
+                        struct fetch_result *ret_result)
+{
+    bool compiles = !rq->why_not_compile.code;
+    struct fetch_want want = {
+        .job = compiles ? &p->job : NULL,
+        .tc = compiles ? &rq->toolchain : NULL,
+        .name = rq->use_packages ? name : NULL,
+        .no_cache = rq->no_cache,
+    };
+    if (!compiles)
+        want.key = kernel_name_packaged(name);
+    return fetch_begin(rq->waiter.engine, &want, &part->ticket, ret_result);
+}
+
+static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *ret_ended,
+                                 struct kiln_err *err)
+{
+    struct part *part = &rq->parts[index];
+    PROGRAM_JOB_AUTO struct program_job p = { 0 };
+    BUFFER_AUTO struct buffer name_text, args_text;
+    buffer_init(&name_text, LIMIT_OPTIONS_TEXT);
+    buffer_init(&args_text, 2 * LIMIT_OPTIONS_TEXT);
+    struct kernel_name name = { 0 };
+    enum kiln_code rc =
+        program_job_make(&rq->solution.programs[index], &rq->target, &rq->toolchain, &p, err);
+    if (!rc && rq->use_packages)
+        rc = name_program(rq, &p, &name_text, &args_text, &name, err);
+    if (rc)
+        return rc;
+    part->request = rq;
+    part->ticket.uid = rq->waiter.caller->uid;
+    part->ticket.priority = rq->priority;
+    part->ticket.ready = part_ready;
+    struct fetch_result result;
+    if (begin_fetch(rq, &p, &name, part, &result))
+        *ret_ended = take_result(part, &result);
+    return KILN_OK;
+}
+
+/* Where no compiler can do it, or none is here, a package may still have it. */
+static enum kiln_code choose_toolchain(struct engine *e, uid_t uid, const struct message_plan *m,
+                                       struct plan_request *rq, struct kiln_err *err)
+{
+    const struct toolchain *tc = NULL;
+    rq->no_cache = m->flags & FETCH_NO_CACHE;
+    rq->use_packages = !rq->no_cache && m->toolchain.size == 0 &&
+                       package_set_covers(e->packages, bytes_of_text(rq->ids.package));
+    enum kiln_code rc = toolchains_resolve(e, uid, &rq->target, m->toolchain, &tc, err);
+    if (!rc) {
+        rq->toolchain = *tc;
+        plan_toolchain_write(tc, rq->toolchain_identity);
+    }
+    if (!rc || rc == KILN_BUSY || !rq->use_packages)
+        return rc;
+    rq->why_not_compile = *err;
+    *err = KILN_ERR_INIT;
+    snprintf(rq->toolchain.name, sizeof(rq->toolchain.name), "package");
+    return KILN_OK;
+}
+
+static enum kiln_code choose_solver(struct engine *e, uid_t uid, const struct message_plan *m,
+                                    struct plan_request *rq, struct kiln_err *err)
+{
+    char driver[TUNING_ORIGIN_TEXT];
+    enum kiln_code rc = tuning_text_take("driver", m->driver, sizeof(driver), driver, err);
+    if (rc)
+        return rc;
+    const struct plan_wish wish = { .problem = &m->problem,
+                                    .target = &rq->target,
+                                    .solver = m->solver,
+                                    .config = m->config,
+                                    .database_id = rq->ids.device,
+                                    .driver = driver,
+                                    .toolchain = rq->toolchain_identity,
+                                    .uid = (uint32_t)uid,
+                                    .by_heuristic = m->flags & PLAN_HEURISTIC };
+    rc = plan_choose(e->tuning, &wish, &rq->choice, err);
+    if (!rc)
+        rc = solver_solve(&m->problem, &rq->target, &rq->choice.wish, &rq->solution, err);
+    return rc;
+}
+
+/* What is wrong with the question is told first; but a toolchain that must be probed is waited for,
+ * as what is recorded may depend on it. */
+static enum kiln_code check_plan(struct engine *e, const struct caller *caller,
+                                 const struct message_plan *m, struct plan_request *rq,
+                                 struct kiln_err *err)
+{
+    uid_t uid = caller->uid;
+    struct kiln_err no_toolchain = KILN_ERR_INIT;
+    rq->problem = m->problem;
+    enum kiln_code rc = problem_check(&m->problem, err);
+    if (!rc)
+        rc = plan_target_take(caller->capabilities, m->target, &rq->target, err);
+    if (!rc)
+        rc = plan_ids_take(&rq->target, m->database_id, &rq->ids, err);
+    if (!rc)
+        rc = plan_ids_check(&rq->target, &rq->ids, err);
+    if (rc)
+        return rc;
+    rq->has_named_solver = m->solver.size > 0;
+    enum kiln_code without = choose_toolchain(e, uid, m, rq, &no_toolchain);
+    if (without != KILN_BUSY)
+        rc = choose_solver(e, uid, m, rq, err);
+    if (!rc && without) {
+        *err = no_toolchain;
+        if (without != KILN_BUSY) {
+            explain(e, rq, err);
+            without = err->code;
+        }
+    }
+    return rc ? rc : without;
+}
+
+static void begin_parts(struct plan_request *rq)
+{
+    rq->remaining = rq->solution.program_count;
+    bool ended = false;
+    for (uint32_t i = 0, count = rq->remaining; i < count && !ended; i++) {
+        struct kiln_err err = KILN_ERR_INIT;
+        if (begin_part(rq, i, &ended, &err)) {
+            fail_plan(rq, &err, NULL);
+            ended = true;
+        }
+    }
+}
+
+enum kiln_code handle_plan(struct engine *e, struct caller *caller,
+                           const struct frame_header *header, struct bytes body,
+                           struct kiln_err *err)
+{
+    uint64_t began = clock_monotonic_ns();
+    struct reader r = reader_of(body);
+    struct message_plan m = message_plan_read(&r);
+    enum kiln_code rc = message_body_check(&r, MESSAGE_plan, err);
+    if (rc)
+        return rc;
+    KILN_AUTO(mem) struct plan_request *rq = calloc(1, sizeof(*rq));
+    if (!rq)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a plan");
+    rc = check_plan(e, caller, &m, rq, err);
+    if (rc == KILN_BUSY)
+        return toolchains_park(e, caller, header, body, err);
+    if (rc)
+        return rc;
+    rq->priority = m.priority ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE;
+    rq->wish.inline_limit = m.inline_limit;
+    rq->wish.no_object = m.flags & FETCH_NO_OBJECT;
+    e->stats.plans_recorded +=
+        rq->choice.source == PLAN_SOURCE_FIND || rq->choice.source == PLAN_SOURCE_PERF;
+    rq->plan_ns = clock_monotonic_ns() - began;
+    histogram_observe(&e->figures.plan, rq->plan_ns, 1);
+    service_waiter_add(&rq->waiter, e, caller, header->request_id, cancel_plan);
+    begin_parts(KILN_TAKE(rq));
+    return KILN_OK;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The request solutions: which solvers apply to a problem, what is recorded of them, how much there
+ * is to tune.
+ *
+ * Records are looked up on the engine's thread.  Workspaces and valid points, for which a sample of
+ * each solver's space is walked through, are found out on a lane, when the caller's turn has come;
+ * the counts are kept for who asks next.
+ */
+#include "engine/service/internal.h"
+#include "engine/service/requests/plan_choose.h"
+#include "engine/service/requests/solver_turns.h"
+#include "engine/service/tuning/tuning_terms.h"
+#include "engine/solver/candidates.h"
+
+#include <stdio.h>
+
+struct listed { /* one solver, as the answer has it */
+    const struct plan_known *known;
+    char config[PERF_CONFIG_TEXT_MOST]; /* by heuristic */
+    uint64_t workspace, best_workspace;
+    uint32_t candidates;
+    struct candidate_count valid;
+    bool is_counted; /* |valid| is known */
+};
+
+struct solutions_request {
+    struct service_waiter waiter; /* first member */
+    struct solver_turn turn;
+    struct engine *engine;
+    struct problem problem;
+    struct target target;
+    struct plan_ids ids;
+    char driver[TUNING_ORIGIN_TEXT], toolchain[PLAN_TOOLCHAIN_MOST];
+    struct plan_known known[PLAN_SOLVERS_MOST];
+    struct listed listed[PLAN_SOLVERS_MOST]; /* in order of preference */
+    unsigned count;
+    enum kiln_code rc;
+    struct kiln_err err;
+};
+
+static struct solutions_request *request_of(struct task *task)
+{
+    return (struct solutions_request *)(void *)((char *)task -
+                                                offsetof(struct solutions_request, turn.task));
+}
+
+static void solutions_destroy(struct solutions_request *rq)
+{
+    service_waiter_remove(&rq->waiter);
+    free(rq);
+}
+
+static void cancel_solutions(struct service_waiter *w)
+{
+    struct solutions_request *rq = (struct solutions_request *)w;
+    service_waiter_remove(w);
+    if (solver_turn_withdraw(&rq->turn))
+        solutions_destroy(rq);
+} /* else freed in done */
+
+/* ---- the order: as plans prefer them ---- */
+
+static bool is_favoured(const struct solutions_request *rq, const struct solver *solver)
+{
+    return !solver->is_favoured || solver->is_favoured(&rq->problem, &rq->target);
+}
+
+/* The recorded ones first, by time; then the favoured; else in the order of solvers[]. */
+static bool comes_before(const struct solutions_request *rq, const struct plan_known *a,
+                         const struct plan_known *b)
+{
+    if (a->find_ms > 0 || b->find_ms > 0)
+        return a->find_ms > 0 && (!(b->find_ms > 0) || plan_known_ms(a) < plan_known_ms(b));
+    return is_favoured(rq, a->solver) && !is_favoured(rq, b->solver);
+}
+
+static void sort(struct solutions_request *rq)
+{
+    for (unsigned i = 0; i < rq->count; i++) {
+        unsigned at = i;
+        for (; at > 0 && comes_before(rq, &rq->known[i], rq->listed[at - 1].known); at--)
+            rq->listed[at] = rq->listed[at - 1];
+        rq->listed[at] = (struct listed){ .known = &rq->known[i] };
+    }
+}
+
+/* ---- on the lane ---- */
+
+static enum kiln_code solve(const struct solutions_request *rq, const struct solver *solver,
+                            const char *config, struct solution *s, struct kiln_err *err)
+{
+    const struct solver_wish wish = { .solver = bytes_of_text(solver->name),
+                                      .config = bytes_of_text(config) };
+    *s = (struct solution){ 0 };
+    return solver_solve(&rq->problem, &rq->target, &wish, s, err);
+}
+
+static enum kiln_code describe(const struct solutions_request *rq, struct listed *l,
+                               struct solution *s, struct kiln_err *err)
+{
+    const struct solver *solver = l->known->solver;
+    const struct perf_space space = solver_space(solver, &rq->problem, &rq->target);
+    enum kiln_code rc = solve(rq, solver, "", s, err);
+    if (rc)
+        return rc;
+    perf_config_write(&s->config, l->config);
+    l->workspace = l->best_workspace = s->workspace_size;
+    l->candidates = perf_space_size(&space);
+    if (l->candidates > 0 && !l->is_counted)
+        l->valid = candidates_count_valid(solver, &rq->problem, &rq->target);
+    if (l->known->config[0])
+        rc = solve(rq, solver, l->known->config, s, err);
+    if (!rc)
+        l->best_workspace = s->workspace_size;
+    return rc;
+}
+
+static void solutions_work(struct task *task)
+{
+    struct solutions_request *rq = request_of(task);
+    KILN_AUTO(mem) struct solution *s = malloc(sizeof(*s));
+    if (!s)
+        rq->rc = kiln_fail(&rq->err, KILN_NO_MEMORY, "cannot solve the problem");
+    for (unsigned i = 0; !rq->rc && i < rq->count; i++)
+        rq->rc = describe(rq, &rq->listed[i], s, &rq->err);
+}
+
+/* ---- the answer ---- */
+
+static void put_solution(const struct solutions_request *rq, const struct listed *l,
+                         struct buffer *to)
+{
+    static const char *const algorithms[] = {
+        [DIRECTION_FORWARD] = "miopenConvolutionFwdAlgo",
+        [DIRECTION_BACKWARD_DATA] = "miopenConvolutionBwdDataAlgo",
+        [DIRECTION_BACKWARD_WEIGHTS] = "miopenConvolutionBwdWeightsAlgo",
+    };
+    const struct solver *solver = l->known->solver;
+    char algorithm[128];
+    snprintf(algorithm, sizeof(algorithm), "%s%s", algorithms[rq->problem.direction],
+             solver->algorithm);
+    const struct message_solution m = {
+        .solver = bytes_of_text(solver->name),
+        .algorithm = bytes_of_text(algorithm),
+        .flags = (uint8_t)((is_favoured(rq, solver) ? SOLUTION_FAVOURED : 0) |
+                           (l->valid.is_estimate ? SOLUTION_ESTIMATED : 0)),
+        .find_ms = tuning_bits_of(l->known->find_ms),
+        .config = bytes_of_text(l->config),
+        .workspace = l->workspace,
+        .best_config = bytes_of_text(l->known->config),
+        .best_ms = tuning_bits_of(l->known->config_ms),
+        .best_workspace = l->best_workspace,
+        .candidates = l->candidates,
+        .valid = l->valid.valid,
+    };
+    message_solution_write(to, &m);
+}
+
+static void send_solved(const struct solutions_request *rq)
+{
+    struct engine *e = rq->engine;
+    e->records.size = e->body.size = 0;
+    e->records.failed = false;
+    for (unsigned i = 0; i < rq->count; i++)
+        put_solution(rq, &rq->listed[i], &e->records);
+    const struct message_solved m = { .count = rq->count, .solutions = buffer_view(&e->records) };
+    e->body.failed = e->records.failed;
+    message_solved_write(&e->body, &m);
+    if (e->body.failed) {
+        const struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
+        service_refuse(e, rq->waiter.caller, rq->waiter.request_id, &why, NULL);
+        return;
+    }
+    const struct reply reply = { .type = MESSAGE_solved,
+                                 .request_id = rq->waiter.request_id,
+                                 .body = buffer_view(&e->body) };
+    rq->waiter.caller->ops->reply(rq->waiter.caller, &reply);
+}
+
+static void keep_counts(const struct solutions_request *rq)
+{
+    for (unsigned i = 0; i < rq->count; i++) {
+        const struct listed *l = &rq->listed[i];
+        const struct valid_count count = { l->known->solver, rq->problem, rq->target, l->valid };
+        if (l->candidates > 0 && !l->is_counted)
+            valid_counts_keep(&rq->engine->valid_counts, &count);
+    }
+}
+
+static void solutions_done(struct task *task)
+{
+    struct solutions_request *rq = request_of(task);
+    solver_turn_ended(&rq->turn);
+    if (!rq->rc)
+        keep_counts(rq);
+    if (rq->waiter.caller && rq->rc)
+        service_refuse(rq->engine, rq->waiter.caller, rq->waiter.request_id, &rq->err, NULL);
+    else if (rq->waiter.caller)
+        send_solved(rq);
+    solutions_destroy(rq);
+}
+
+/* ---- the question ---- */
+
+/* Without a compiler for it nothing is stale by its toolchain. */
+static enum kiln_code take_toolchain(struct engine *e, uid_t uid, struct bytes forced,
+                                     struct solutions_request *rq, struct kiln_err *err)
+{
+    const struct toolchain *tc = NULL;
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc = toolchains_resolve(e, uid, &rq->target, forced, &tc, &why);
+    if (!rc)
+        plan_toolchain_write(tc, rq->toolchain);
+    if (rc != KILN_BUSY && forced.size == 0)
+        return KILN_OK;
+    *err = why;
+    return rc;
+}
+
+static enum kiln_code check_solutions(struct engine *e, const struct caller *caller,
+                                      const struct message_solutions *m,
+                                      struct solutions_request *rq, struct kiln_err *err)
+{
+    enum kiln_code rc = problem_check(&m->problem, err);
+    rq->problem = m->problem;
+    if (!rc)
+        rc = plan_target_take(caller->capabilities, m->target, &rq->target, err);
+    if (!rc)
+        rc = plan_ids_take(&rq->target, m->database_id, &rq->ids, err);
+    if (!rc)
+        rc = plan_ids_check(&rq->target, &rq->ids, err);
+    if (!rc)
+        rc = tuning_text_take("driver", m->driver, sizeof(rq->driver), rq->driver, err);
+    return rc ? rc : take_toolchain(e, caller->uid, m->toolchain, rq, err);
+}
+
+static enum kiln_code look_up(struct engine *e, uid_t uid, struct solutions_request *rq,
+                              struct kiln_err *err)
+{
+    const struct plan_wish wish = { .problem = &rq->problem,
+                                    .target = &rq->target,
+                                    .database_id = rq->ids.device,
+                                    .driver = rq->driver,
+                                    .toolchain = rq->toolchain,
+                                    .uid = (uint32_t)uid };
+    rq->count = plan_known_of(e->tuning, &wish, rq->known);
+    sort(rq);
+    for (unsigned i = 0; i < rq->count; i++) {
+        struct listed *l = &rq->listed[i];
+        l->is_counted = valid_counts_find(&e->valid_counts, l->known->solver, &rq->problem,
+                                          &rq->target, &l->valid);
+    }
+    return rq->count > 0 ? KILN_OK : solver_none(&rq->problem, &rq->target, err);
+}
+
+enum kiln_code handle_solutions(struct engine *e, struct caller *caller,
+                                const struct frame_header *header, struct bytes body,
+                                struct kiln_err *err)
+{
+    struct reader r = reader_of(body);
+    const struct message_solutions m = message_solutions_read(&r);
+    enum kiln_code rc = message_body_check(&r, MESSAGE_solutions, err);
+    if (rc)
+        return rc;
+    KILN_AUTO(mem) struct solutions_request *rq = calloc(1, sizeof(*rq));
+    if (!rq)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request");
+    rq->err = KILN_ERR_INIT;
+    rc = check_solutions(e, caller, &m, rq, err);
+    if (rc == KILN_BUSY)
+        return toolchains_park(e, caller, header, body, err);
+    if (!rc)
+        rc = look_up(e, caller->uid, rq, err);
+    if (rc)
+        return rc;
+    rq->engine = e;
+    rq->turn.task = (struct task){ .work = solutions_work, .done = solutions_done };
+    rc = solver_turn_add(e, caller->uid, &rq->turn, err);
+    if (rc)
+        return rc;
+    struct service_waiter *waiter = &KILN_TAKE(rq)->waiter;
+    service_waiter_add(waiter, e, caller, header->request_id, cancel_solutions);
+    return KILN_OK;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/requests/valid_counts.h"
+
+#include <string.h>
+
+static size_t place_of(const struct solver *solver, const struct problem *problem,
+                       const struct target *target)
+{
+    uint64_t hash = bytes_hash(bytes_of(problem, sizeof(*problem)), 0);
+    hash = bytes_hash(bytes_of_text(target->text), hash + target->has_tensor_maps);
+    return bytes_hash(bytes_of_text(solver->name), hash) % VALID_COUNTS;
+}
+
+bool valid_counts_find(const struct valid_counts *counts, const struct solver *solver,
+                       const struct problem *problem, const struct target *target,
+                       struct candidate_count *ret_count)
+{
+    const struct valid_count *c = &counts->places[place_of(solver, problem, target)];
+    if (c->solver != solver || !problem_equal(&c->problem, problem) ||
+        strcmp(c->target.text, target->text) != 0 ||
+        c->target.has_tensor_maps != target->has_tensor_maps)
+        return false;
+    *ret_count = c->count;
+    return true;
+}
+
+void valid_counts_keep(struct valid_counts *counts, const struct valid_count *count)
+{
+    counts->places[place_of(count->solver, &count->problem, &count->target)] = *count;
+}

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: MIT */
+/* The request tuning_diff: two tiers, a tier and a file, or two files. */
+#include "engine/service/packages/arrivals.h"
+#include "engine/service/tuning/tuning_ask.h"
+#include "engine/service/tuning/tuning_side.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Values that are compared in one step. */
+#define STEP_BYTES (8u << 20)
+
+static const struct admin_member diff_members[] = {
+    { "kind", MEMBER_TEXT },   { "database_id", MEMBER_TEXT }, { "backend", MEMBER_TEXT },
+    { "a_tier", MEMBER_TEXT }, { "b_tier", MEMBER_TEXT },      { "a_name", MEMBER_TEXT },
+    { "b_name", MEMBER_TEXT }, { "uid", MEMBER_COUNT },        { 0 },
+};
+
+struct diff {
+    enum tuning_kind kind;
+    char database_id[DATABASE_ID_MOST], backend[TUNING_BACKEND_TEXT];
+    enum tuning_tier tiers[2]; /* NONE: a file */
+    uint32_t uid;
+    char paths[2][512];       /* of files that have arrived; "": none has */
+    const char *names[2];     /* of files; borrowed from the question */
+    struct tuning_news *news; /* borrowed */
+    uint64_t same, different, only[2];
+    struct side sides[2]; /* owned */
+    unsigned gathered;    /* of them */
+    size_t at[2];         /* records of either that are compared */
+};
+
+static void diff_done(struct diff *d)
+{
+    side_done(&d->sides[0]);
+    side_done(&d->sides[1]);
+}
+
+/* ---- the question ---- */
+
+static enum kiln_code read_sides(const struct json *q, struct diff *d, struct kiln_err *err)
+{
+    static const char *const tiers[] = { "a_tier", "b_tier" };
+    static const char *const names[] = { "a_name", "b_name" };
+    for (int i = 0; i < 2; i++) {
+        d->names[i] = json_get_text(q, names[i], NULL);
+        if (tuning_tier_word(q, tiers[i], TUNING_TIER_NONE, &d->tiers[i], err))
+            return err->code;
+        if ((d->tiers[i] == TUNING_TIER_NONE) == (d->names[i] == NULL))
+            return kiln_fail(err, KILN_INVALID, "give either '%s' or '%s' with a file", tiers[i],
+                             names[i]);
+    }
+    return KILN_OK;
+}
+
+static enum kiln_code read_whose(const struct json *q, uid_t uid, enum role role, struct diff *d,
+                                 struct kiln_err *err)
+{
+    uint64_t whose = json_get_u64(q, "uid", uid);
+    d->uid = (uint32_t)whose;
+    if (whose >= TUNING_NOBODY)
+        return kiln_fail(err, KILN_INVALID, "there is no user %llu", (unsigned long long)whose);
+    if (whose != uid && role != ROLE_ADMIN)
+        return kiln_fail(err, KILN_DENIED, "only an administrator may see another user's records");
+    return KILN_OK;
+}
+
+static enum kiln_code read_diff(const struct json *q, uid_t uid, enum role role, struct diff *d,
+                                struct kiln_err *err)
+{
+    bool has_kind = false;
+    enum kiln_code rc = tuning_kind_word(q, &d->kind, &has_kind, err);
+    if (!rc)
+        rc = tuning_database_id_word(q, d->database_id, err);
+    if (!rc && (!has_kind || !d->database_id[0]))
+        rc = kiln_fail(err, KILN_INVALID, "which records: give their kind and their database id");
+    if (!rc)
+        rc = tuning_backend_take(d->kind, d->database_id,
+                                 bytes_of_text(json_get_text(q, "backend", "")), d->backend, err);
+    if (!rc)
+        rc = read_sides(q, d, err);
+    return rc ? rc : read_whose(q, uid, role, d, err);
+}
+
+/* ---- comparing ---- */
+
+static struct json *difference(const struct side_record *record, struct bytes solver,
+                               const char *what)
+{
+    KILN_AUTO(mem) char *key = bytes_to_text(record->key);
+    KILN_AUTO(mem) char *name = bytes_to_text(solver);
+    struct json *j = json_object();
+    json_set_text(j, "key", key ? key : "");
+    if (name && *name)
+        json_set_text(j, "solver", name);
+    json_set_text(j, "what", what);
+    return j;
+}
+
+static void tell(struct diff *d, const struct side_record *record, struct bytes solver,
+                 const char *what, struct bytes a, struct bytes b)
+{
+    struct json *j = difference(record, solver, what);
+    if (a.size > 0)
+        tuning_news_set_value(j, "a", a);
+    if (b.size > 0)
+        tuning_news_set_value(j, "b", b);
+    tuning_news_add(d->news, "differences", j);
+}
+
+/* The entries of a record, by id. */
+struct entries {
+    struct tuning_entry all[TUNING_ENTRIES_MOST]; /* as they stand there */
+    const struct tuning_entry *sorted[TUNING_ENTRIES_MOST];
+    size_t count;
+};
+
+static int by_id(const void *a, const void *b)
+{
+    const struct tuning_entry *const *x = a, *const *y = b;
+    return bytes_compare((*x)->id, (*y)->id);
+}
+
+static void read_entries(enum tuning_kind kind, struct bytes value, struct entries *ret_entries)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    size_t count = 0;
+    while (count < TUNING_ENTRIES_MOST &&
+           tuning_entry_next(kind, &value, &ret_entries->all[count], &ignored) == KILN_OK) {
+        ret_entries->sorted[count] = &ret_entries->all[count];
+        count++;
+    }
+    ret_entries->count = count;
+    qsort(ret_entries->sorted, count, sizeof(ret_entries->sorted[0]), by_id);
+}
+
+static const struct tuning_entry *find_entry(const struct entries *entries, struct bytes id)
+{
+    const struct tuning_entry wanted = { .id = id }, *key = &wanted;
+    const struct tuning_entry *const *found =
+        bsearch(&key, entries->sorted, entries->count, sizeof(entries->sorted[0]), by_id);
+    return found ? *found : NULL;
+}
+
+static const char *what_differs(enum tuning_kind kind, const struct tuning_entry *a,
+                                const struct tuning_entry *b)
+{
+    if (kind == TUNING_PERF)
+        return "params";
+    if (!bytes_equal(a->solver, b->solver))
+        return "solver";
+    if (!bytes_equal(a->algorithm, b->algorithm))
+        return "algorithm";
+    if (a->time_ms < b->time_ms || a->time_ms > b->time_ms)
+        return "time";
+    return a->workspace != b->workspace ? "workspace" : "text";
+}
+
+/* Entries of |a| that |b| has not, or has otherwise; |is_second|: only those that are missing. */
+static void compare_entries(struct diff *d, const struct side_record *record,
+                            const struct entries *a, const struct entries *b, bool is_second)
+{
+    const struct bytes nothing = { NULL, 0 };
+    for (size_t i = 0; i < a->count; i++) {
+        const struct tuning_entry *mine = &a->all[i], *theirs = find_entry(b, mine->id);
+        if (!theirs && is_second)
+            tell(d, record, mine->solver, "only b", nothing, mine->values);
+        else if (!theirs)
+            tell(d, record, mine->solver, "only a", mine->values, nothing);
+        else if (!is_second && !bytes_equal(mine->values, theirs->values))
+            tell(d, record, mine->solver, what_differs(d->kind, mine, theirs), mine->values,
+                 theirs->values);
+    }
+}
+
+static void compare_records(struct diff *d, const struct side_record *a,
+                            const struct side_record *b)
+{
+    if (bytes_equal(a->value, b->value)) {
+        d->same++;
+        return;
+    }
+    struct entries of_a, of_b;
+    d->different++;
+    read_entries(d->kind, a->value, &of_a);
+    read_entries(d->kind, b->value, &of_b);
+    compare_entries(d, a, &of_a, &of_b, /* is_second= */ false);
+    compare_entries(d, b, &of_b, &of_a, /* is_second= */ true);
+}
+
+static void only_in(struct diff *d, int side, const struct side_record *record)
+{
+    const struct bytes nothing = { NULL, 0 };
+    d->only[side]++;
+    tell(d, record, nothing, side == 0 ? "only a" : "only b", side == 0 ? record->value : nothing,
+         side == 0 ? nothing : record->value);
+}
+
+/* The next record, or two of the same key; the bytes that were looked at. */
+static size_t compare_next(struct diff *d)
+{
+    const struct side *a = &d->sides[0], *b = &d->sides[1];
+    const struct side_record *x = &a->records[d->at[0]], *y = &b->records[d->at[1]];
+    int order = d->at[0] == a->count   ? 1
+                : d->at[1] == b->count ? -1
+                                       : bytes_compare(x->key, y->key);
+    d->at[0] += order <= 0;
+    d->at[1] += order >= 0;
+    if (order < 0)
+        only_in(d, 0, x);
+    else if (order > 0)
+        only_in(d, 1, y);
+    else
+        compare_records(d, x, y);
+    return (order <= 0 ? x->key.size + x->value.size : 0) +
+           (order >= 0 ? y->key.size + y->value.size : 0);
+}
+
+/* True: there is more. */
+static bool compare_some(struct diff *d)
+{
+    size_t bytes = 0;
+    while (d->at[0] < d->sides[0].count || d->at[1] < d->sides[1].count) {
+        if (bytes >= STEP_BYTES)
+            return true;
+        bytes += compare_next(d);
+    }
+    return false;
+}
+
+static enum kiln_code gather(struct diff *d, const struct tuning *tuning, unsigned index,
+                             struct kiln_err *err)
+{
+    struct side *side = &d->sides[index];
+    const struct side_tier tier = { .tier = d->tiers[index],
+                                    .uid = d->uid,
+                                    .kind = d->kind,
+                                    .database_id = d->database_id,
+                                    .backend = d->backend };
+    tuning_news_progress(d->news, "reading", index, 2);
+    side->news = d->news;
+    return tier.tier == TUNING_TIER_NONE
+               ? side_of_file(side, d->kind, d->paths[index], d->names[index], err)
+               : side_of_tier(side, tuning, &tier, err);
+}
+
+/* One step: reads a side, or compares some of what both have. */
+static enum kiln_code work_some(struct diff *d, const struct tuning *tuning, bool *ret_more,
+                                struct kiln_err *err)
+{
+    *ret_more = true;
+    if (d->gathered < 2)
+        return gather(d, tuning, d->gathered++, err);
+    tuning_news_progress(d->news, "comparing", d->at[0] + d->at[1],
+                         d->sides[0].count + d->sides[1].count);
+    *ret_more = compare_some(d);
+    return KILN_OK;
+}
+
+static void answer_diff(const struct diff *d, struct json *answer)
+{
+    json_set_u64(answer, "a_records", d->sides[0].count);
+    json_set_u64(answer, "b_records", d->sides[1].count);
+    json_set_u64(answer, "same", d->same);
+    json_set_u64(answer, "different", d->different);
+    json_set_u64(answer, "only_a", d->only[0]);
+    json_set_u64(answer, "only_b", d->only[1]);
+}
+
+/* ---- two tiers ---- */
+
+static enum kiln_code check_tiers(struct tuning_ask *ask, struct kiln_err *err)
+{
+    struct diff *d = ask->state;
+    d->news = ask->news;
+    return read_diff(ask->question, ask->uid, ask->role, d, err);
+}
+
+static enum kiln_code work_tiers(struct tuning_ask *ask, struct tuning *tuning,
+                                 struct kiln_err *err)
+{
+    return work_some(ask->state, tuning, &ask->turn.more, err);
+}
+
+static void finish_tiers(struct tuning_ask *ask) { answer_diff(ask->state, ask->answer); }
+
+static void tiers_done(void *state) { diff_done(state); }
+
+static const struct tuning_ask_kind tiers_kind = {
+    .members = diff_members,
+    .check = check_tiers,
+    .work = work_tiers,
+    .finish = finish_tiers,
+    .state_done = tiers_done,
+    .state_size = sizeof(struct diff),
+};
+
+/* ---- with files ---- */
+
+struct file_diff { /* a->state */
+    struct tuning_turn turn;
+    struct arrival *arrival;
+    struct tuning_news *news; /* owned */
+    struct diff diff;
+};
+
+static struct file_diff *file_diff_of(struct tuning_turn *turn)
+{
+    return (struct file_diff *)(void *)((char *)turn - offsetof(struct file_diff, turn));
+}
+
+static void file_diff_destroy(void *state)
+{
+    struct file_diff *f = state;
+    for (int i = 0; i < 2; i++) {
+        if (f->diff.paths[i][0])
+            unlink(f->diff.paths[i]);
+    }
+    diff_done(&f->diff);
+    tuning_news_destroy(f->news);
+    free(f);
+}
+
+static enum kiln_code begin_files(struct tuning_turn *turn, struct tuning *tuning,
+                                  struct kiln_err *err)
+{
+    (void)tuning;
+    return file_diff_of(turn)->arrival->waiter.caller ? KILN_OK : (err->code = KILN_CANCELLED);
+}
+
+static enum kiln_code work_files(struct tuning_turn *turn, struct tuning *tuning,
+                                 struct kiln_err *err)
+{
+    return work_some(&file_diff_of(turn)->diff, tuning, &turn->more, err);
+}
+
+static bool tell_files(struct tuning_turn *turn)
+{
+    struct file_diff *f = file_diff_of(turn);
+    return tuning_tell(&f->arrival->waiter, f->news);
+}
+
+static void files_ended(struct tuning_turn *turn)
+{
+    struct file_diff *f = file_diff_of(turn);
+    struct arrival *a = f->arrival;
+    a->rc = turn->rc;
+    a->err = turn->err;
+    if (a->rc && !a->err.code)
+        a->err.code = a->rc;
+    answer_diff(&f->diff, a->answer);
+    tuning_set_count(a->answer, "left_out", tuning_news_left_out(f->news));
+    arrival_end(a);
+}
+
+static const struct tuning_turn_kind turn_kind = {
+    .begin = begin_files, .work = work_files, .tell = tell_files, .ended = files_ended
+};
+
+static enum kiln_code file_diff_create(struct arrival *a, struct kiln_err *err)
+{
+    struct file_diff *f = calloc(1, sizeof(*f));
+    if (!f)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
+    a->state = f;
+    f->arrival = a;
+    f->turn.kind = &turn_kind;
+    enum kiln_code rc = tuning_news_create(&f->news, err);
+    if (rc)
+        return rc;
+    f->diff.news = f->news;
+    f->turn.events = tuning_news_events(f->news);
+    return read_diff(a->question, a->uid, a->role, &f->diff, err);
+}
+
+/* |ret_more|: another file is still to come, and is asked for. */
+static enum kiln_code take_file(struct arrival *a, bool *ret_more, struct kiln_err *err)
+{
+    enum kiln_code rc = a->state ? KILN_OK : file_diff_create(a, err);
+    struct file_diff *f = a->state;
+    if (rc)
+        return rc;
+    struct diff *d = &f->diff;
+    int here = d->tiers[0] == TUNING_TIER_NONE && !d->paths[0][0] ? 0 : 1;
+    memcpy(d->paths[here], a->transfer.outcome.path, sizeof(d->paths[here]));
+    arrival_taken(a);
+    *ret_more = here == 0 && d->tiers[1] == TUNING_TIER_NONE;
+    if (*ret_more)
+        arrival_next(a, 1, d->names[1]);
+    return KILN_OK;
+}
+
+static void pass_file(struct arrival *a)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    bool more = false;
+    enum kiln_code rc = take_file(a, &more, &why);
+    if (!rc && more)
+        return;
+    if (!rc) { /* it may have ended, and |a| with it, when this returns well */
+        struct file_diff *f = a->state;
+        rc = tuning_queue_add(a->engine, a->uid, &f->turn, &why);
+    }
+    if (rc) {
+        a->rc = rc;
+        a->err = why;
+        arrival_end(a);
+    }
+}
+
+static const struct arrival_kind files_kind = {
+    .members = diff_members,
+    .tier = TRANSFER_TUNING,
+    .salvage = true,
+    .unchecked = true,
+    .size_limit = TUNING_FILE_MOST,
+    .pass = pass_file,
+    .state_destroy = file_diff_destroy,
+};
+
+static enum kiln_code check_files(const struct diff *d, const struct caller *caller,
+                                  struct kiln_err *err)
+{
+    unsigned wanted = (d->tiers[0] == TUNING_TIER_NONE) + (d->tiers[1] == TUNING_TIER_NONE);
+    if (caller->file_count != wanted)
+        return kiln_fail(err, KILN_INVALID, "%u files came, the question names %u",
+                         caller->file_count, wanted);
+    return KILN_OK;
+}
+
+enum kiln_code handle_tuning_diff(struct engine *e, struct caller *caller,
+                                  const struct frame_header *header, struct bytes body,
+                                  struct kiln_err *err)
+{
+    KILN_AUTO(json) struct json *question = NULL;
+    struct diff diff = { .kind = TUNING_FIND };
+    enum kiln_code rc = admin_read(header, body, diff_members, &question, err);
+    if (!rc)
+        rc = read_diff(question, caller->uid, caller->role, &diff, err);
+    if (!rc)
+        rc = check_files(&diff, caller, err);
+    if (!rc)
+        rc = tuning_ready(e, err);
+    if (rc)
+        return rc;
+    if (caller->file_count == 0)
+        return tuning_ask_run(e, caller, header, body, &tiers_kind, err);
+    json_set_text(question, "name", diff.names[0] ? diff.names[0] : diff.names[1]);
+    return arrival_begin(e, caller, header, &files_kind, KILN_TAKE(question), err);
+}

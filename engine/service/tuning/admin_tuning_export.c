@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* The request tuning_export: MIOpen's files of what is recorded here. */
+#include "engine/service/tuning/tuning_ask.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct admin_member export_members[] = {
+    { "kind", MEMBER_TEXT },   { "database_id", MEMBER_TEXT }, { "backend", MEMBER_TEXT },
+    { "tier", MEMBER_TEXT },   { "merged", MEMBER_FLAG },      { "dialect", MEMBER_TEXT },
+    { "format", MEMBER_TEXT }, { "version", MEMBER_TEXT },     { 0 },
+};
+
+struct export
+{                              /* ask->state */
+    struct tuning_export what; /* of the file in hand */
+    bool has_kind, is_sqlite;
+    enum tuning_kind kind;
+    char database_id[DATABASE_ID_MOST]; /* "": all */
+    char backend[TUNING_BACKEND_TEXT];  /* likewise */
+    char version[40];                   /* as MIOpen's user files have it */
+    struct tuning_file_name names[ADMIN_FILES_MOST];
+    size_t count, written;
+    struct json *files; /* borrowed from the answer */
+    bool is_gathered;
+    bool more; /* than may go out at once */
+};
+
+/* ---- the question ---- */
+
+static enum kiln_code read_words(const struct json *q, struct export *x, struct kiln_err *err)
+{
+    const char *dialect = json_get_text(q, "dialect", NULL);
+    const char *format = json_get_text(q, "format", "sqlite");
+    x->what.converts = dialect != NULL;
+    x->what.dialect = dialect && strcmp(dialect, "old") == 0 ? FIND_OLD : FIND_NEW;
+    if (dialect && strcmp(dialect, "old") != 0 && strcmp(dialect, "new") != 0)
+        return kiln_fail(err, KILN_INVALID, "'dialect' is 'old' or 'new', not '%.40s'", dialect);
+    x->is_sqlite = strcmp(format, "sqlite") == 0;
+    if (!x->is_sqlite && strcmp(format, "text") != 0)
+        return kiln_fail(err, KILN_INVALID, "'format' is 'text' or 'sqlite', not '%.40s'", format);
+    return KILN_OK;
+}
+
+/* "2.17.0.a82233c22" as it stands in the name of a user FindDb. */
+static enum kiln_code read_version(const struct json *q, struct export *x, struct kiln_err *err)
+{
+    const char *version = json_get_text(q, "version", "");
+    enum kiln_code rc = *version ? database_version_check(bytes_of_text(version), err) : KILN_OK;
+    if (!rc)
+        rc = tuning_text_take("version", bytes_of_text(version), sizeof(x->version), x->version,
+                              err);
+    for (char *at = x->version; !rc && *at; at++)
+        *at = *at == '.' || *at == '-' ? '_' : *at;
+    return rc;
+}
+
+static enum kiln_code check_export(struct tuning_ask *ask, struct kiln_err *err)
+{
+    const struct json *q = ask->question;
+    struct export *x = ask->state;
+    enum kiln_code rc = tuning_tier_word(q, "tier", TUNING_TIER_SYSTEM, &x->what.tier, err);
+    if (!rc)
+        rc = tuning_kind_word(q, &x->kind, &x->has_kind, err);
+    if (!rc)
+        rc = tuning_database_id_word(q, x->database_id, err);
+    if (!rc)
+        rc = tuning_backend_word(q, x->backend, err);
+    if (!rc)
+        rc = read_words(q, x, err);
+    if (!rc)
+        rc = read_version(q, x, err);
+    x->what.uid = x->what.tier == TUNING_TIER_USER ? (uint32_t)ask->uid : TUNING_NOBODY;
+    x->what.merged = json_get_bool(q, "merged", false);
+    return rc;
+}
+
+/* ---- what there is to write ---- */
+
+static bool is_wanted(const struct export *x, enum tuning_kind kind, const char *database_id,
+                      const char *backend)
+{
+    return (!x->has_kind || x->kind == kind) &&
+           (!x->database_id[0] || strcmp(x->database_id, database_id) == 0) &&
+           (!x->backend[0] || kind == TUNING_PERF || strcmp(x->backend, backend) == 0);
+}
+
+static void note(struct export *x, enum tuning_kind kind, const char *database_id,
+                 const char *backend)
+{
+    if (!is_wanted(x, kind, database_id, backend))
+        return;
+    for (size_t i = 0; i < x->count; i++) {
+        const struct tuning_file_name *name = &x->names[i];
+        if (name->kind == kind && strcmp(name->database_id, database_id) == 0 &&
+            strcmp(name->backend, backend) == 0)
+            return;
+    }
+    x->more |= x->count == ADMIN_FILES_MOST;
+    if (x->more || strlen(database_id) >= DATABASE_ID_MOST ||
+        strlen(backend) >= TUNING_BACKEND_TEXT)
+        return;
+    struct tuning_file_name *name = &x->names[x->count++];
+    *name = (struct tuning_file_name){
+        .kind = kind, .format = kind == TUNING_PERF && x->is_sqlite ? TUNING_SQLITE : TUNING_TEXT
+    };
+    snprintf(name->database_id, sizeof(name->database_id), "%s", database_id);
+    snprintf(name->backend, sizeof(name->backend), "%s", backend);
+    name->is_user = x->version[0] || (x->what.tier == TUNING_TIER_USER && kind == TUNING_PERF);
+    /* A user PerfDb is named after the version of its schema. */
+    snprintf(name->version, sizeof(name->version), "%s",
+             kind == TUNING_PERF ? name->is_user ? "1.1.0" : "" : x->version);
+}
+
+static bool note_system(void *context, const struct tuning_system *system)
+{
+    note(context, system->file->kind, system->file->database_id, system->file->backend);
+    return true;
+}
+
+static bool note_held(void *context, const struct tuning_held *held)
+{
+    note(context, held->place.kind, held->place.database_id, held->place.backend);
+    return true;
+}
+
+static void gather(const struct tuning *tuning, struct export *x)
+{
+    enum tuning_tier tier = x->what.tier;
+    if (tier == TUNING_TIER_SYSTEM || x->what.merged)
+        tuning_each_system(tuning, note_system, x);
+    if (tier == TUNING_TIER_SYSTEM)
+        return;
+    struct tuning_selection selection = { .tier = tier, .uid = x->what.uid, .by_uid = true };
+    tuning_each(tuning, &selection, note_held, x);
+    selection.tier = TUNING_TIER_HOST;
+    if (tier == TUNING_TIER_USER && x->what.merged)
+        tuning_each(tuning, &selection, note_held, x);
+}
+
+/* ---- writing ---- */
+
+static enum kiln_code ask_room(void *context, uint64_t bytes, struct kiln_err *err)
+{
+    return tuning_ask_room(context, bytes, err);
+}
+
+static enum kiln_code export_one(struct tuning_ask *ask, struct tuning *tuning,
+                                 const struct tuning_file_name *name, struct kiln_err *err)
+{
+    struct export *x = ask->state;
+    char path[PATH_MAX], shown[128];
+    struct tuning_counts counts = { .records = 0 };
+    uint64_t bytes = 0;
+    tuning_ask_path(ask, path, sizeof(path));
+    x->what.name = *name;
+    x->what.room = ask_room;
+    x->what.context = ask;
+    enum kiln_code rc = tuning_export_file(tuning, &x->what, path, &counts, err);
+    if (rc == KILN_NOT_FOUND)
+        return KILN_OK;
+    if (!rc)
+        rc = tuning_ask_send_file(ask, path, &bytes, err);
+    if (rc)
+        return rc;
+    struct json *file = json_object();
+    tuning_file_name_write(name, shown);
+    json_set_text(file, "name", shown);
+    json_set_text(file, "kind", tuning_kind_name(name->kind));
+    json_set_text(file, "database_id", name->database_id);
+    json_set_text(file, "backend", name->backend);
+    json_set_u64(file, "records", counts.records);
+    json_set_u64(file, "bytes", bytes);
+    tuning_set_count(file, "damaged", counts.bad);
+    json_append(x->files, file);
+    return KILN_OK;
+}
+
+/* What is to be written, and whether it may be. */
+static enum kiln_code plan_export(struct tuning_ask *ask, const struct tuning *tuning,
+                                  struct kiln_err *err)
+{
+    struct export *x = ask->state;
+    x->files = json_array();
+    json_set(ask->answer, "files", x->files);
+    gather(tuning, x);
+    x->is_gathered = true;
+    if (x->more)
+        return kiln_fail(err, KILN_FULL,
+                         "there are more than %d databases to export: name a database id or a kind",
+                         ADMIN_FILES_MOST);
+    return KILN_OK;
+}
+
+static enum kiln_code end_export(const struct tuning_ask *ask, struct kiln_err *err)
+{
+    const struct export *x = ask->state;
+    if (ask->file_count == 0)
+        return kiln_fail(err, KILN_NOT_FOUND, "there are no %s records%s%s to export",
+                         tuning_tier_name(x->what.tier), x->database_id[0] ? " of " : "",
+                         x->database_id);
+    return KILN_OK;
+}
+
+/* A step for each file. */
+static enum kiln_code work_export(struct tuning_ask *ask, struct tuning *tuning,
+                                  struct kiln_err *err)
+{
+    struct export *x = ask->state;
+    enum kiln_code rc = x->is_gathered ? KILN_OK : plan_export(ask, tuning, err);
+    if (!rc && x->written < x->count) {
+        rc = export_one(ask, tuning, &x->names[x->written++], err);
+        if (!rc)
+            tuning_news_progress(ask->news, "writing", x->written, x->count);
+    }
+    ask->turn.more = x->written < x->count;
+    return rc || ask->turn.more ? rc : end_export(ask, err);
+}
+
+static const struct tuning_ask_kind export_kind = {
+    .members = export_members,
+    .check = check_export,
+    .work = work_export,
+    .state_size = sizeof(struct export),
+};
+
+enum kiln_code handle_tuning_export(struct engine *e, struct caller *caller,
+                                    const struct frame_header *header, struct bytes body,
+                                    struct kiln_err *err)
+{
+    return tuning_ask_run(e, caller, header, body, &export_kind, err);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/* The requests tuning_import and tuning_merge: MIOpen's tuning files on their way in. */
+#include "engine/service/packages/arrivals.h"
+#include "engine/service/tuning/tuning_ask.h"
+
+#include "common/fs.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct admin_member import_members[] = {
+    { "name", MEMBER_TEXT },    { "database_id", MEMBER_TEXT }, { "kind", MEMBER_TEXT },
+    { "backend", MEMBER_TEXT }, { "tier", MEMBER_TEXT },        { "strict", MEMBER_FLAG },
+    { "url", MEMBER_TEXT },     { "sha256", MEMBER_TEXT },      { 0 },
+};
+
+struct import { /* a->state: what becomes of a file that has arrived */
+    struct tuning_turn turn;
+    struct arrival *arrival;
+    struct tuning_news *news; /* owned */
+    struct tuning_file_name name;
+    enum tuning_tier tier;
+    bool merges;
+    bool knows_format;
+};
+
+static struct import *import_of(struct tuning_turn *turn)
+{
+    return (struct import *)(void *)((char *)turn - offsetof(struct import, turn));
+}
+
+static void import_destroy(void *state)
+{
+    struct import *import = state;
+    tuning_news_destroy(import->news);
+    free(import);
+}
+
+/* ---- what the file is ---- */
+
+/* A device that kiln does not know does not keep the rest of a name from being understood. */
+static bool parse_for(const char *id, const char *name, struct tuning_file_name *ret_name)
+{
+    char other[300];
+    struct kiln_err ignored = KILN_ERR_INIT;
+    const char *rest = strchr(name, '.');
+    snprintf(other, sizeof(other), "%s%s", id, rest ? rest : "");
+    return tuning_file_name_parse(other, ret_name, &ignored) == KILN_OK;
+}
+
+/* What the question says counts; what it does not say, the file's name does. */
+static enum kiln_code read_name(const struct arrival *a, struct tuning_file_name *ret_name,
+                                struct kiln_err *err)
+{
+    const struct json *q = a->question;
+    const char *backend = json_get_text(q, "backend", NULL);
+    bool has_kind = false;
+    enum tuning_kind kind = TUNING_FIND;
+    char id[DATABASE_ID_MOST];
+    enum kiln_code rc = tuning_kind_word(q, &kind, &has_kind, err);
+    if (!rc)
+        rc = tuning_database_id_word(q, id, err);
+    if (rc)
+        return rc;
+    rc = tuning_file_name_parse(a->transfer.outcome.name, ret_name, err);
+    if (rc && id[0] && parse_for(id, a->transfer.outcome.name, ret_name))
+        rc = KILN_OK;
+    if (rc && !(has_kind && id[0]))
+        return kiln_while(err,
+                          "what '%.100s' holds (give its kind and its database id; to kilnctl: "
+                          "--kind and --db-id)",
+                          a->transfer.outcome.name);
+    if (rc || (has_kind && kind != ret_name->kind)) { /* nothing of the name can be relied on */
+        *ret_name = (struct tuning_file_name){ .kind = kind };
+        *err = KILN_ERR_INIT;
+    }
+    if (id[0])
+        memcpy(ret_name->database_id, id, sizeof(id));
+    if (ret_name->database_id[0] == '\0')
+        return kiln_fail(err, KILN_INVALID, "which device '%.100s' is for: give its database id",
+                         a->transfer.outcome.name);
+    if (!backend && ret_name->backend[0])
+        backend = ret_name->backend;
+    return tuning_backend_take(ret_name->kind, ret_name->database_id,
+                               bytes_of_text(backend ? backend : ""), ret_name->backend, err);
+}
+
+/* The content says what it is written as, whatever it is called. */
+static enum kiln_code read_format(const char *path, enum tuning_format *ret_format,
+                                  struct kiln_err *err)
+{
+    static const char magic[16] = "SQLite format 3";
+    char head[sizeof(magic)];
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t size = fd < 0 ? -1 : fs_read_at(fd, head, sizeof(head), 0);
+    if (size < 0)
+        return kiln_fail(err, KILN_IO, "cannot read the file that arrived");
+    bool is_sqlite = size == (ssize_t)sizeof(head) && memcmp(head, magic, sizeof(magic)) == 0;
+    *ret_format = is_sqlite ? TUNING_SQLITE : TUNING_TEXT;
+    return KILN_OK;
+}
+
+static enum kiln_code choose_tier(struct import *import, struct kiln_err *err)
+{
+    const struct json *question = import->arrival->question;
+    enum tuning_tier otherwise =
+        import->merges || import->name.is_user ? TUNING_TIER_USER : TUNING_TIER_SYSTEM;
+    enum kiln_code rc = tuning_tier_word(question, "tier", otherwise, &import->tier, err);
+    return rc ? rc : tuning_publisher_check(import->arrival->role, import->tier, err);
+}
+
+/* ---- its turn ---- */
+
+static const char *source_of(const struct arrival *a)
+{
+    const struct transfer_outcome *o = &a->transfer.outcome;
+    return json_get_text(a->question, "name", o->source[0] ? o->source : o->name);
+}
+
+static enum kiln_code begin_import(struct tuning_turn *turn, struct tuning *tuning,
+                                   struct kiln_err *err)
+{
+    struct import *import = import_of(turn);
+    const struct arrival *a = import->arrival;
+    if (!a->waiter.caller)
+        return err->code = KILN_CANCELLED;
+    turn->more = !import->knows_format; /* first it is looked into, on the lane */
+    if (turn->more)
+        return KILN_OK;
+    char library[64];
+    const struct tuning_import what = {
+        .path = a->transfer.outcome.path,
+        .source_name = source_of(a),
+        .name = import->name,
+        .tier = import->tier,
+        .uid = (uint32_t)a->uid,
+        .strict = json_get_bool(a->question, "strict", false),
+        .library = library,
+    };
+    snprintf(library, sizeof(library), "MIOpen%s%s", import->name.version[0] ? " " : "",
+             import->name.version);
+    return import->merges ? tuning_job_merge(tuning, &what, &turn->job, err)
+                          : tuning_job_import(tuning, &what, &turn->job, err);
+}
+
+static enum kiln_code look_into(struct tuning_turn *turn, struct tuning *tuning,
+                                struct kiln_err *err)
+{
+    struct import *import = import_of(turn);
+    (void)tuning;
+    if (import->knows_format)
+        return KILN_OK;
+    import->knows_format = true;
+    return read_format(import->arrival->transfer.outcome.path, &import->name.format, err);
+}
+
+static bool tell_import(struct tuning_turn *turn)
+{
+    struct import *import = import_of(turn);
+    return tuning_tell(&import->arrival->waiter, import->news);
+}
+
+static void answer_import(const struct import *import, struct json *answer)
+{
+    const struct tuning_counts *c = &import->turn.counts;
+    json_set_text(answer, "kind", tuning_kind_name(import->name.kind));
+    json_set_text(answer, "database_id", import->name.database_id);
+    json_set_text(answer, "backend", import->name.backend);
+    json_set_text(answer, "tier", tuning_tier_name(import->tier));
+    json_set_text(answer, "source", source_of(import->arrival));
+    json_set_u64(answer, "records", c->records);
+    json_set_u64(answer, "entries", c->entries);
+    json_set_u64(answer, "added", c->added);
+    json_set_u64(answer, "replaced", c->replaced);
+    json_set_u64(answer, "bad", c->bad);
+    json_set_u64(answer, "verbatim", c->verbatim);
+    json_set_u64(answer, "bytes", c->bytes);
+    tuning_set_count(answer, "records_before", c->before);
+    if (c->before > 0 && 2 * c->records < c->before)
+        json_set_bool(answer, "shrunk", true);
+    if (import->merges) {
+        json_set_u64(answer, "conflicts", c->conflicts);
+        json_set_u64(answer, "kept",
+                     c->records > c->added + c->replaced ? c->records - c->added - c->replaced : 0);
+    }
+    tuning_set_count(answer, "left_out",
+                     tuning_news_left_out(import->news) -
+                         tuning_news_left_out_of(import->news, "verbatim"));
+    tuning_set_count(answer, "verbatim_left_out",
+                     tuning_news_left_out_of(import->news, "verbatim"));
+}
+
+static void import_ended(struct tuning_turn *turn)
+{
+    struct import *import = import_of(turn);
+    struct arrival *a = import->arrival;
+    a->rc = turn->rc;
+    a->err = turn->err;
+    if (a->rc && !a->err.code)
+        a->err.code = a->rc;
+    if (!a->rc) {
+        a->engine->stats.tuning_imports++;
+        answer_import(import, a->answer);
+    }
+    arrival_end(a);
+}
+
+static const struct tuning_turn_kind turn_kind = {
+    .begin = begin_import, .work = look_into, .tell = tell_import, .ended = import_ended
+};
+
+/* ---- arriving ---- */
+
+static const struct arrival_kind merge_kind;
+
+static enum kiln_code import_create(struct arrival *a, struct kiln_err *err)
+{
+    struct import *import = calloc(1, sizeof(*import));
+    if (!import)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
+    a->state = import;
+    import->arrival = a;
+    import->merges = a->kind == &merge_kind;
+    import->turn.kind = &turn_kind;
+    enum kiln_code rc = tuning_news_create(&import->news, err);
+    if (!rc)
+        import->turn.events = tuning_news_events(import->news);
+    return rc;
+}
+
+static void pass_import(struct arrival *a)
+{
+    a->rc = import_create(a, &a->err);
+    struct import *import = a->state;
+    if (!a->rc)
+        a->rc = read_name(a, &import->name, &a->err);
+    if (!a->rc)
+        a->rc = choose_tier(import, &a->err);
+    enum kiln_code rc = a->rc;
+    if (!rc) { /* it may have ended, and |a| with it, when this returns well */
+        struct kiln_err why = KILN_ERR_INIT;
+        rc = tuning_queue_add(a->engine, a->uid, &import->turn, &why);
+        if (rc)
+            a->err = why;
+    }
+    if (rc) {
+        a->rc = rc;
+        arrival_end(a);
+    }
+}
+
+static const struct arrival_kind import_kind = {
+    .members = import_members,
+    .tier = TRANSFER_TUNING,
+    .salvage = true,
+    .unchecked = true,
+    .size_limit = TUNING_FILE_MOST,
+    .pass = pass_import,
+    .state_destroy = import_destroy,
+};
+
+static const struct arrival_kind merge_kind = {
+    .members = import_members,
+    .tier = TRANSFER_TUNING,
+    .salvage = true,
+    .unchecked = true,
+    .size_limit = TUNING_FILE_MOST,
+    .pass = pass_import,
+    .state_destroy = import_destroy,
+};
+
+/* What can be said before the file is here. */
+static enum kiln_code check_question(struct engine *e, const struct caller *caller,
+                                     const struct json *q, bool merges, struct kiln_err *err)
+{
+    enum tuning_tier tier;
+    enum tuning_kind kind;
+    bool has_kind;
+    char id[DATABASE_ID_MOST];
+    enum kiln_code rc = tuning_ready(e, err);
+    if (!rc)
+        rc = tuning_tier_word(q, "tier", TUNING_TIER_USER, &tier, err);
+    if (!rc)
+        rc = tuning_kind_word(q, &kind, &has_kind, err);
+    if (!rc)
+        rc = tuning_database_id_word(q, id, err);
+    if (!rc)
+        rc = tuning_publisher_check(caller->role, tier, err);
+    if (!rc && merges && tier == TUNING_TIER_SYSTEM)
+        rc = kiln_fail(err, KILN_INVALID,
+                       "a system database is replaced, never merged: import the file, or merge it "
+                       "into the host's or the user's records");
+    if (!rc && json_get(q, "url") && caller->role != ROLE_ADMIN)
+        rc = kiln_fail(err, KILN_DENIED,
+                       "only an administrator may have kilnd fetch a URL: fetch it, then give the "
+                       "file");
+    if (!rc && caller->file_count > 1)
+        rc = kiln_fail(err, KILN_INVALID, "%u files came: one at a time", caller->file_count);
+    return rc;
+}
+
+static enum kiln_code begin(struct engine *e, struct caller *caller,
+                            const struct frame_header *header, struct bytes body,
+                            const struct arrival_kind *kind, struct kiln_err *err)
+{
+    KILN_AUTO(json) struct json *question = NULL;
+    enum kiln_code rc = admin_read(header, body, import_members, &question, err);
+    if (!rc)
+        rc = check_question(e, caller, question, kind == &merge_kind, err);
+    return rc ? rc : arrival_begin(e, caller, header, kind, KILN_TAKE(question), err);
+}
+
+enum kiln_code handle_tuning_import(struct engine *e, struct caller *caller,
+                                    const struct frame_header *header, struct bytes body,
+                                    struct kiln_err *err)
+{
+    return begin(e, caller, header, body, &import_kind, err);
+}
+
+enum kiln_code handle_tuning_merge(struct engine *e, struct caller *caller,
+                                   const struct frame_header *header, struct bytes body,
+                                   struct kiln_err *err)
+{
+    return begin(e, caller, header, body, &merge_kind, err);
+}

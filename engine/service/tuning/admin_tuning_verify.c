@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* The request tuning_verify: what should be measured again, and what is damaged. */
+#include "engine/service/tuning/tuning_ask.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct admin_member verify_members[] = {
+    { "driver", MEMBER_TEXT }, { "toolchain", MEMBER_TEXT }, { "database_id", MEMBER_TEXT }, { 0 }
+};
+
+struct entry { /* a measured one, borrowed from the table */
+    const struct tuning_place *place;
+    const struct tuning_row *row;
+};
+
+struct verify { /* ask->state */
+    char driver[TUNING_ORIGIN_TEXT], toolchain[TUNING_ORIGIN_TEXT], database_id[DATABASE_ID_MOST];
+    struct tuning_ask *ask;
+    struct entry *entries; /* owned during work */
+    size_t count, most;
+    bool is_out_of_memory;
+    uint64_t checked, unchecked; /* records */
+    uint64_t stale;              /* entries */
+    uint64_t damaged;            /* databases */
+    unsigned step, seen; /* the system database that is checked next; those that were passed */
+    bool is_checked;     /* it was found */
+    bool is_stale_known;
+};
+
+static enum kiln_code check_verify(struct tuning_ask *ask, struct kiln_err *err)
+{
+    const struct json *q = ask->question;
+    struct verify *v = ask->state;
+    v->ask = ask;
+    enum kiln_code rc = tuning_database_id_word(q, v->database_id, err);
+    if (!rc)
+        rc = tuning_text_take("driver", bytes_of_text(json_get_text(q, "driver", "")),
+                              sizeof(v->driver), v->driver, err);
+    if (!rc)
+        rc = tuning_text_take("toolchain", bytes_of_text(json_get_text(q, "toolchain", "")),
+                              sizeof(v->toolchain), v->toolchain, err);
+    return rc;
+}
+
+/* ---- stale ---- */
+
+static bool is_known(const char *text) { return text && *text; }
+
+static bool grow(struct verify *v)
+{
+    size_t most = v->most ? 2 * v->most : 1024;
+    struct entry *more = realloc(v->entries, most * sizeof(*more));
+    if (!more)
+        return false;
+    v->entries = more;
+    v->most = most;
+    return true;
+}
+
+/* What was imported says nothing of where it was measured: it cannot be told to be stale. */
+static bool gather_record(void *context, const struct tuning_held *held)
+{
+    struct verify *v = context;
+    if (tuning_news_is_stopped(v->ask->news))
+        return false;
+    v->checked++;
+    for (size_t i = 0; i < held->row_count; i++) {
+        const struct tuning_origin *o = &held->rows[i].measured.origin;
+        if (!is_known(o->driver) && !is_known(o->toolchain))
+            continue;
+        v->is_out_of_memory = v->count == v->most && !grow(v);
+        if (v->is_out_of_memory)
+            return false;
+        v->entries[v->count++] = (struct entry){ &held->place, &held->rows[i] };
+    }
+    return true;
+}
+
+static const char *device_of(const struct entry *e)
+{
+    return e->row->measured.origin.device ? e->row->measured.origin.device : "";
+}
+
+/* By device, the newest first. */
+static int compare(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    int order = strcmp(device_of(x), device_of(y));
+    uint64_t at_x = x->row->measured.measured_at, at_y = y->row->measured.measured_at;
+    return order ? order : (at_x < at_y) - (at_x > at_y);
+}
+
+static void tell_stale(struct verify *v, const struct entry *e)
+{
+    const struct tuning_origin *o = &e->row->measured.origin;
+    struct json *j = json_object();
+    json_set_text(j, "tier", tuning_tier_name(e->place->tier));
+    json_set_u64(j, "uid", e->row->measured.uid); /* who measured it, also where it is the host's */
+    json_set_text(j, "kind", tuning_kind_name(e->place->kind));
+    json_set_text(j, "database_id", e->place->database_id);
+    json_set_bytes(j, "key", e->place->key);
+    json_set_bytes(j, "solver", e->row->id);
+    json_set_text(j, "driver", o->driver ? o->driver : "");
+    json_set_text(j, "toolchain", o->toolchain ? o->toolchain : "");
+    json_set_u64(j, "measured_at", e->row->measured.measured_at);
+    tuning_news_add(v->ask->news, "stale", j);
+    v->stale++;
+}
+
+/* Without a driver and a toolchain to compare with, those of the device's newest measurement. */
+static void check_entries(struct verify *v)
+{
+    bool is_given = v->driver[0] || v->toolchain[0];
+    const struct tuning_origin given = { .driver = v->driver, .toolchain = v->toolchain };
+    const struct entry *newest = NULL;
+    for (size_t i = 0; i < v->count; i++) {
+        const struct entry *e = &v->entries[i];
+        if (!newest || strcmp(device_of(newest), device_of(e)) != 0)
+            newest = e;
+        const struct tuning_origin *wanted = is_given ? &given : &newest->row->measured.origin;
+        if (tuning_is_stale(&e->row->measured.origin, wanted->driver, wanted->toolchain))
+            tell_stale(v, e);
+    }
+}
+
+static enum kiln_code find_stale(struct verify *v, const struct tuning *tuning,
+                                 struct kiln_err *err)
+{
+    const struct tuning_selection selection = { .database_id = v->database_id,
+                                                .by_uid = v->ask->role != ROLE_ADMIN,
+                                                .uid = (uint32_t)v->ask->uid };
+    tuning_each(tuning, &selection, gather_record, v);
+    if (v->is_out_of_memory)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot check the records: out of memory");
+    if (v->count > 0)
+        qsort(v->entries, v->count, sizeof(*v->entries), compare);
+    check_entries(v);
+    return KILN_OK;
+}
+
+/* ---- damaged ---- */
+
+static void tell_damaged(struct verify *v, const char *what, const char *why)
+{
+    struct json *j = json_object();
+    json_set_text(j, "what", what);
+    json_set_text(j, "why", why);
+    tuning_news_add(v->ask->news, "damaged", j);
+    v->damaged++;
+}
+
+static bool check_system(void *context, const struct tuning_system *system)
+{
+    struct verify *v = context;
+    if (v->seen++ < v->step)
+        return true;
+    v->step++;
+    v->is_checked = true;
+    struct kiln_err why = KILN_ERR_INIT;
+    char what[200];
+    const struct tuning_system_file *file = system->file;
+    if (v->database_id[0] && strcmp(v->database_id, file->database_id) != 0)
+        return false;
+    snprintf(what, sizeof(what), "system %s database of %s%s%s", tuning_kind_name(file->kind),
+             file->database_id, file->backend[0] ? ", " : "", file->backend);
+    if (!system->index) {
+        v->unchecked += file->records;
+        tell_damaged(v, what, system->why);
+    } else {
+        v->checked += file->records;
+        if (tuning_index_verify(system->index, &why) != KILN_OK)
+            tell_damaged(v, what, why.text);
+    }
+    tuning_news_progress(v->ask->news, "reading", v->checked, 0);
+    return false;
+}
+
+/* False: all were. */
+static bool check_next_system(struct verify *v, const struct tuning *tuning)
+{
+    v->seen = 0;
+    v->is_checked = false;
+    tuning_each_system(tuning, check_system, v);
+    return v->is_checked;
+}
+
+/* A step each: the measured entries, one system database after the other, tuning.db. */
+static enum kiln_code work_verify(struct tuning_ask *ask, struct tuning *tuning,
+                                  struct kiln_err *err)
+{
+    struct verify *v = ask->state;
+    struct kiln_err why = KILN_ERR_INIT;
+    ask->turn.more = true;
+    if (!v->is_stale_known) {
+        enum kiln_code rc = find_stale(v, tuning, err);
+        free(v->entries);
+        v->entries = NULL;
+        v->is_stale_known = true;
+        return rc;
+    }
+    if (check_next_system(v, tuning))
+        return KILN_OK;
+    ask->turn.more = false;
+    if (tuning_check_db(tuning, &why) != KILN_OK)
+        tell_damaged(v, "tuning.db", why.text);
+    return KILN_OK;
+}
+
+static void finish_verify(struct tuning_ask *ask)
+{
+    const struct verify *v = ask->state;
+    json_set_u64(ask->answer, "checked", v->checked);
+    tuning_set_count(ask->answer, "unchecked", v->unchecked);
+    json_set_u64(ask->answer, "stale", v->stale);
+    json_set_u64(ask->answer, "damaged", v->damaged);
+}
+
+static const struct tuning_ask_kind verify_kind = {
+    .members = verify_members,
+    .check = check_verify,
+    .work = work_verify,
+    .finish = finish_verify,
+    .state_size = sizeof(struct verify),
+};
+
+enum kiln_code handle_tuning_verify(struct engine *e, struct caller *caller,
+                                    const struct frame_header *header, struct bytes body,
+                                    struct kiln_err *err)
+{
+    return tuning_ask_run(e, caller, header, body, &verify_kind, err);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Which measured records a question is about: promote and remove.
+ *
+ * Ownership  the selection borrows from the struct, which is not copied, and from the question
+ * Threading  plain values
+ */
+#include "engine/service/tuning/tuning_terms.h"
+
+#define TUNING_SELECTED_KEYS 6 /* a command line names three problems, each with two keys */
+
+struct tuning_selected {
+    struct tuning_selection selection; /* all of it: one change, made whole or not at all */
+    struct tuning_key selected_keys[TUNING_SELECTED_KEYS];
+    bool selects_some; /* the question names something, so not all is meant */
+    struct tuning_keys keys;
+    char database_id[DATABASE_ID_MOST], backend[TUNING_BACKEND_TEXT];
+};
+
+/* Members database_id, kind, backend, problem, solver, older_than; of |tier|.  What is no key of
+ * MIOpen's may be one that is kept verbatim: where nothing is selected, |keys.why| says what is
+ * wrong with it. */
+KILN_MUST_CHECK enum kiln_code tuning_select(const struct json *question, enum tuning_tier tier,
+                                             struct tuning_selected *ret_selected,
+                                             struct kiln_err *err);
+/* Only records of this user. */
+void tuning_select_uid(struct tuning_selected *selected, uint32_t uid);

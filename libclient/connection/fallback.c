@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/connection/fallback.h"
+
+#include "common/clock.h"
+#include "libclient/connection/look.h"
+#include "libclient/connection/transport_socket.h"
+#include "libclient/load_lock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MODE_VARIABLE "KILN_FALLBACK"
+#define NOTICE_VARIABLE "KILN_FALLBACK_NOTICE"
+#define PATIENCE_VARIABLE "KILN_FALLBACK_PATIENCE"
+#define PATIENCE_MS 5000u
+#define PATIENCE_MOST_MS 3600000u
+#define MS 1000000ull
+/* A daemon that is started again, or that has no room: longer than that takes. */
+#define RETURN_NS 3000000000ull
+
+struct fallback {
+    struct fallback_options options;
+    bool off;
+    unsigned patience_ms;
+    pid_t pid;                                    /* whose engine it is */
+    atomic_bool serves;                           /* the last connection is the engine's */
+    atomic_bool is_led;                           /* and that engine is another process's */
+    _Atomic(const struct embedded_entry *) entry; /* NULL: not asked for yet */
+    pthread_mutex_t mutex;                        /* of all below; held briefly */
+    bool reached;                                 /* a kilnd took a connection once */
+    uint64_t asked_ns;    /* since when kilnd is asked in vain; 0: it welcomed us */
+    enum kiln_code final; /* it is there and not for us, |why|; OK: that is not known */
+    struct look look;
+    char why[512]; /* the last connection is not kilnd's */
+};
+
+/* ---- one line, once for each place that it names ---- */
+
+/* Where what is compiled goes, as the end of a sentence. */
+static void say_place(const struct embedded_status *status, char *text, size_t size)
+{
+    if (status->role == EMBEDDED_MEMORY && status->why[0])
+        snprintf(text, size, "nothing it compiles is kept (%.300s)", status->why);
+    else if (status->role == EMBEDDED_MEMORY)
+        snprintf(text, size, "nothing it compiles is kept");
+    else
+        snprintf(text, size, "what it compiles is kept in '%.300s'", status->folder);
+}
+
+/* Where nobody reads it, that is no reason to end: SIGPIPE of this write, and only of it, is taken
+ * back. */
+static void write_line(const char *line, size_t size)
+{
+    sigset_t pipe_alone, before, waiting;
+    sigemptyset(&pipe_alone);
+    sigaddset(&pipe_alone, SIGPIPE);
+    sigpending(&waiting);
+    pthread_sigmask(SIG_BLOCK, &pipe_alone, &before);
+    ssize_t written = write(STDERR_FILENO, line, size);
+    if (written < 0 && errno == EPIPE && !sigismember(&waiting, SIGPIPE))
+        (void)sigtimedwait(&pipe_alone, /* info= */ NULL, &(struct timespec){ 0 });
+    pthread_sigmask(SIG_SETMASK, &before, /* old= */ NULL);
+}
+
+/* What was said of the place must stay true, or the other is said too. */
+static bool is_news(const struct embedded_status *status)
+{
+    static atomic_uint told; /* by this process: a bit for each */
+    unsigned bit = status->role == EMBEDDED_MEMORY ? 2 : 1;
+    unsigned before = atomic_fetch_or(&told, bit);
+    return before == 0 || (bit == 2 && before == 1);
+}
+
+static void give_notice(const struct embedded_entry *entry, const char *why)
+{
+    const char *wanted = getenv(NOTICE_VARIABLE);
+    struct embedded_status status;
+    char place[400], line[1100];
+    if (wanted && strcmp(wanted, "off") == 0)
+        return;
+    entry->status(&status);
+    if (!is_news(&status))
+        return;
+    say_place(&status, place, sizeof(place));
+    int size =
+        snprintf(line, sizeof(line),
+                 "kiln: %.450s; this process serves itself meanwhile, %s; to have an error "
+                 "instead: " MODE_VARIABLE "=off, to hide this line: " NOTICE_VARIABLE "=off\n",
+                 why, place);
+    if (size > 0)
+        write_line(line, (size_t)size);
+}
+
+/* ---- life ---- */
+
+static enum kiln_code read_word(const char *word, bool *ret_off, struct kiln_err *err)
+{
+    const char *origin = word ? "kiln_client_options.fallback" : MODE_VARIABLE;
+    if (!word)
+        word = getenv(MODE_VARIABLE);
+    *ret_off = word && strcmp(word, "off") == 0;
+    if (!word || !word[0] || *ret_off || strcmp(word, "embedded") == 0)
+        return KILN_OK;
+    return kiln_fail(err, KILN_INVALID, "%s is '%.100s': it may be 'embedded' or 'off'", origin,
+                     word);
+}
+
+static enum kiln_code read_patience(unsigned *ret_ms, struct kiln_err *err)
+{
+    const char *word = getenv(PATIENCE_VARIABLE);
+    *ret_ms = PATIENCE_MS;
+    if (!word || !word[0])
+        return KILN_OK;
+    char *end;
+    unsigned long ms = word[0] >= '0' && word[0] <= '9' ? strtoul(word, &end, 10) : 0;
+    if (ms < 1 || ms > PATIENCE_MOST_MS || *end)
+        return kiln_fail(err, KILN_INVALID,
+                         PATIENCE_VARIABLE " is '%.100s': it may be 1 to %u, in milliseconds", word,
+                         PATIENCE_MOST_MS);
+    *ret_ms = (unsigned)ms;
+    return KILN_OK;
+}
+
+enum kiln_code fallback_create(const struct fallback_options *options,
+                               struct fallback **ret_fallback, struct kiln_err *err)
+{
+    bool off;
+    unsigned patience_ms;
+    enum kiln_code rc = read_word(options->word, &off, err);
+    if (!rc)
+        rc = read_patience(&patience_ms, err);
+    if (rc)
+        return rc;
+    struct fallback *f = calloc(1, sizeof(*f));
+    if (!f)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a client");
+    pthread_mutex_init(&f->mutex, /* attr= */ NULL);
+    f->options = *options;
+    f->off = off;
+    f->patience_ms = patience_ms;
+    f->pid = getpid();
+    load_lock_watch();
+    *ret_fallback = f;
+    return KILN_OK;
+}
+
+void fallback_destroy(struct fallback *f)
+{
+    if (!f)
+        return;
+    const struct embedded_entry *entry = atomic_load(&f->entry);
+    if (entry && getpid() == f->pid)
+        entry->settle();
+    look_end(&f->look);
+    free(f);
+}
+
+uint64_t fallback_patience_ns(const struct fallback *f) { return f->patience_ms * MS; }
+
+/* ---- connections ---- */
+
+/* With the transport that it belongs to. */
+static void on_gone(void *context)
+{
+    struct fallback *f = context;
+    if (getpid() == f->pid)
+        atomic_load(&f->entry)->let_go();
+}
+
+/* The engine's end of |fd| is another process's. */
+static bool is_led_by_other(int fd)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid != getpid();
+}
+
+static enum kiln_code connect_here(struct fallback *f, uint64_t deadline_ns,
+                                   struct transport **ret_transport, struct kiln_err *err)
+{
+    const struct embedded_entry *entry;
+    struct embedded_options options;
+    int fd = -1;
+    enum kiln_code rc = fallback_entry(&entry, &options, err);
+    if (rc)
+        return rc;
+    atomic_store(&f->entry, entry);
+    options.leader_ms = f->patience_ms;
+    options.deadline_ns = deadline_ns;
+    rc = entry->connect(&options, &fd, err);
+    if (rc)
+        return kiln_while(err, "the engine in this process cannot serve");
+    atomic_store(&f->is_led, is_led_by_other(fd));
+    rc = transport_socket_adopt(fd, ret_transport, err);
+    if (rc)
+        entry->let_go();
+    else
+        transport_socket_on_gone(*ret_transport, on_gone, f);
+    return rc;
+}
+
+/* Whoever waits for a kilnd to return has no use for waiting: this process lacks something. */
+static bool lasts_longer(enum kiln_code engine, enum kiln_code kilnd)
+{
+    return engine == KILN_IO && (kilnd == KILN_UNAVAILABLE || kilnd == KILN_BUSY);
+}
+
+static enum kiln_code fall(struct fallback *f, uint64_t deadline_ns,
+                           struct transport **ret_transport, struct kiln_err *err)
+{
+    struct kiln_err why = *err;
+    enum kiln_code rc = connect_here(f, deadline_ns, ret_transport, err);
+    pthread_mutex_lock(&f->mutex);
+    snprintf(f->why, sizeof(f->why), "%s", why.text);
+    look_later(&f->look);
+    if (rc)
+        f->final = KILN_OK; /* then kilnd is asked once more */
+    pthread_mutex_unlock(&f->mutex);
+    if (rc) {
+        struct kiln_err second = *err;
+        return kiln_fail(err, rc == KILN_TIMED_OUT || lasts_longer(rc, why.code) ? rc : why.code,
+                         "%s; nor does this process serve itself: %s", why.text, second.text);
+    }
+    atomic_store(&f->serves, true);
+    return KILN_OK;
+}
+
+static bool is_first(const struct fallback *f) { return !f->off && fallback_is_first(); }
+
+/* What the program was built to do is worth no notice. */
+static enum kiln_code connect_first(struct fallback *f, uint64_t deadline_ns,
+                                    struct transport **ret_transport, struct kiln_err *err)
+{
+    enum kiln_code rc = connect_here(f, deadline_ns, ret_transport, err);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&f->mutex);
+    snprintf(f->why, sizeof(f->why), "the engine is built into this program");
+    pthread_mutex_unlock(&f->mutex);
+    atomic_store(&f->serves, true);
+    return KILN_OK;
+}
+
+/* ---- kilnd, and when it is given up ---- */
+
+/* The mutex is held: whether more of a kilnd that said |rc| is waited for.  The link asks again and
+ * again meanwhile. */
+static bool is_awaited(const struct fallback *f, enum kiln_code rc)
+{
+    uint64_t waited_ns = clock_monotonic_ns() - f->asked_ns, patience_ns = f->patience_ms * MS;
+    bool may_return = waited_ns < RETURN_NS && waited_ns < patience_ns;
+    switch (rc) {
+    case KILN_UNAVAILABLE: return f->reached && may_return;
+    case KILN_BUSY: return may_return;
+    case KILN_TIMED_OUT: return waited_ns < patience_ns;
+    default: return false;
+    }
+}
+
+/* KILN_OK, or why another is to serve: |ret_falls|, else the caller is to be told. */
+static enum kiln_code connect_to_kilnd(struct fallback *f, struct transport **ret_transport,
+                                       bool *ret_falls, struct kiln_err *err)
+{
+    pthread_mutex_lock(&f->mutex);
+    if (!f->asked_ns)
+        f->asked_ns = clock_monotonic_ns();
+    enum kiln_code rc = f->final
+                            ? kiln_fail(err, f->final, "%s", f->why)
+                            : transport_socket_connect(f->options.socket_path, ret_transport, err);
+    f->reached |= rc == KILN_OK;
+    bool is_there_no_more = rc == KILN_UNAVAILABLE || rc == KILN_DENIED || rc == KILN_BUSY;
+    *ret_falls = f->final || (is_there_no_more && !is_awaited(f, rc));
+    pthread_mutex_unlock(&f->mutex);
+    return rc;
+}
+
+enum kiln_code fallback_connect(struct fallback *f, uint64_t deadline_ns,
+                                struct transport **ret_transport, struct kiln_err *err)
+{
+    if (is_first(f))
+        return connect_first(f, deadline_ns, ret_transport, err);
+    bool falls;
+    enum kiln_code rc = connect_to_kilnd(f, ret_transport, &falls, err);
+    if (rc && falls && !f->off)
+        return fall(f, deadline_ns, ret_transport, err);
+    if (!rc)
+        atomic_store(&f->serves, false);
+    return rc;
+}
+
+/* Who serves has opened what it keeps by now, so it is known where that is. */
+static void tell_user(struct fallback *f)
+{
+    char why[sizeof(f->why)];
+    if (is_first(f))
+        return;
+    pthread_mutex_lock(&f->mutex);
+    memcpy(why, f->why, sizeof(why));
+    pthread_mutex_unlock(&f->mutex);
+    give_notice(atomic_load(&f->entry), why);
+}
+
+bool fallback_greeted(struct fallback *f, enum kiln_code rc, uint64_t deadline_ns,
+                      const struct kiln_err *err)
+{
+    if (atomic_load(&f->serves)) {
+        if (rc == KILN_OK)
+            tell_user(f);
+        return rc == KILN_TIMED_OUT && fallback_is_gone(f, deadline_ns);
+    }
+    pthread_mutex_lock(&f->mutex);
+    if (!rc)
+        f->asked_ns = 0;
+    bool is_refusal = rc && rc != KILN_NO_MEMORY && !f->off && !is_awaited(f, rc);
+    if (is_refusal) {
+        f->final = rc;
+        snprintf(f->why, sizeof(f->why), "%s", err->text);
+    }
+    pthread_mutex_unlock(&f->mutex);
+    return is_refusal;
+}
+
+bool fallback_is_gone(struct fallback *f, uint64_t deadline_ns)
+{
+    return atomic_load(&f->serves) && atomic_load(&f->is_led) &&
+           !atomic_load(&f->entry)->answers(f->patience_ms, deadline_ns);
+}
+
+bool fallback_may_leave(struct fallback *f)
+{
+    if (!atomic_load(&f->serves) || is_first(f))
+        return false;
+    pthread_mutex_lock(&f->mutex);
+    bool is_back = look_again(&f->look, f->options.socket_path, f->options.software);
+    if (is_back) {
+        f->final = KILN_OK;
+        f->asked_ns = 0;
+    }
+    pthread_mutex_unlock(&f->mutex);
+    return is_back;
+}
+
+bool fallback_serves(struct fallback *f, char *ret_reason, size_t size)
+{
+    if (!atomic_load(&f->serves))
+        return false;
+    struct embedded_status status;
+    char place[400];
+    atomic_load(&f->entry)->status(&status);
+    say_place(&status, place, sizeof(place));
+    pthread_mutex_lock(&f->mutex);
+    snprintf(ret_reason, size, "%.250s; this process serves itself, %.200s", f->why, place);
+    pthread_mutex_unlock(&f->mutex);
+    return true;
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/connection/transport_socket_parts.h"
+
+#include "common/clock.h"
+#include "libclient/connection/transport_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+/* Room for a small object's frame several times over.  Larger frames need more, which is kept up to
+ * the second figure: a batch's frames of a quarter megabyte come in a row, and memory given back
+ * between them costs a page fault for every page of each. */
+#define INPUT_ROOM (64u << 10)
+#define INPUT_KEPT (1u << 20)
+/* A reader first waits this long inside recvmsg itself, which saves a poll for every answer that
+ * comes at once; only then can it be woken by someone whose frame did not go out whole. */
+#define READ_SLICE_MS 50
+#define MS 1000000ull
+
+/* ---- receiving ---- */
+
+/* Takes all of them first, so that none leaks whatever is wrong. */
+static enum kiln_code take_descriptors(struct transport_socket *s, struct msghdr *message,
+                                       struct kiln_err *err)
+{
+    bool overflow = false;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+            if (s->descriptor_count < sizeof(s->descriptors) / sizeof(s->descriptors[0])) {
+                s->descriptors[s->descriptor_count++] = fd;
+            } else {
+                close(fd);
+                overflow = true;
+            }
+        }
+    }
+    if (message->msg_flags & MSG_CTRUNC)
+        return kiln_fail(err, KILN_FULL,
+                         "this process has no room for more open files: raise its "
+                         "limit (ulimit -n)");
+    if (overflow)
+        return kiln_fail(err, KILN_CORRUPT, "kilnd sent more descriptors than a frame may have");
+    return KILN_OK;
+}
+
+/* KILN_BUSY when there is nothing to read. */
+static enum kiln_code read_some(struct transport_socket *s, int flags, struct kiln_err *err)
+{
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(LIMIT_FRAME_DESCRIPTORS * sizeof(int))];
+    } control;
+    struct iovec room = { s->input + s->end, s->capacity - s->end };
+    struct msghdr message = {
+        .msg_iov = &room,
+        .msg_iovlen = 1,
+        .msg_control = control.room,
+        .msg_controllen = sizeof(control.room),
+    };
+    ssize_t n = recvmsg(s->fd, &message, flags | MSG_CMSG_CLOEXEC);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return KILN_BUSY;
+    if (n < 0)
+        return kiln_fail(err, KILN_UNAVAILABLE, "the connection to kilnd broke: %s",
+                         strerror(errno));
+    if (n == 0)
+        return kiln_fail(err, KILN_UNAVAILABLE, "kilnd closed the connection");
+    s->end += (size_t)n;
+    bool has_control = message.msg_controllen || (message.msg_flags & MSG_CTRUNC);
+    return has_control ? take_descriptors(s, &message, err) : KILN_OK;
+}
+
+static int poll_ms(uint64_t deadline_ns)
+{
+    if (deadline_ns == TRANSPORT_NO_DEADLINE)
+        return -1;
+    uint64_t now = clock_monotonic_ns();
+    if (now >= deadline_ns)
+        return 0;
+    uint64_t ms = (deadline_ns - now + MS - 1) / MS;
+    return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+/* KILN_OK when there may be something to read. */
+static enum kiln_code wait_readable(struct transport_socket *s, uint64_t deadline_ns,
+                                    struct kiln_err *err)
+{
+    for (;;) {
+        bool sending = atomic_load(&s->is_sending);
+        struct pollfd fds[] = {
+            { .fd = s->fd, .events = (short)(sending ? POLLIN | POLLOUT : POLLIN) },
+            { .fd = s->wake_fd, .events = POLLIN },
+        };
+        int n = poll(fds, 2, poll_ms(deadline_ns));
+        if (n == 0)
+            return KILN_TIMED_OUT;
+        if (n < 0 && errno != EINTR)
+            return kiln_fail(err, KILN_UNAVAILABLE, "cannot wait for kilnd: %s", strerror(errno));
+        if (n < 0)
+            continue;
+        if (fds[1].revents) {
+            uint64_t count;
+            (void)!read(s->wake_fd, &count, sizeof(count));
+        }
+        if (fds[0].revents & POLLOUT) {
+            enum kiln_code rc = socket_send_rest(s, err);
+            if (rc)
+                return rc;
+            if (!atomic_load(&s->is_sending) && !(fds[0].revents & ~POLLOUT))
+                return KILN_BUSY;
+        }
+        if (fds[0].revents & ~POLLOUT)
+            return KILN_OK;
+    }
+}
+
+/* Makes room for |size| more bytes behind those that are there. */
+static enum kiln_code make_room(struct transport_socket *s, size_t size, struct kiln_err *err)
+{
+    size_t held = s->end - s->begin;
+    if (s->begin && (held == 0 || s->capacity - s->end < size)) {
+        memmove(s->input, s->input + s->begin, held);
+        s->begin = 0;
+        s->end = held;
+    }
+    bool wasteful = s->capacity > INPUT_KEPT && held == 0 && size <= INPUT_ROOM;
+    if (s->capacity - s->end >= size && !wasteful)
+        return KILN_OK;
+    size_t capacity = held + size > INPUT_ROOM ? held + size : INPUT_ROOM;
+    uint8_t *input = realloc(s->input, capacity);
+    if (!input)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for an answer of %zu bytes", capacity);
+    s->input = input;
+    s->capacity = capacity;
+    return KILN_OK;
+}
+
+static enum kiln_code read_more(struct transport_socket *s, size_t missing, uint64_t deadline_ns,
+                                struct kiln_err *err)
+{
+    enum kiln_code rc = make_room(s, missing, err);
+    if (rc)
+        return rc;
+    uint64_t now = clock_monotonic_ns();
+    if (!atomic_load(&s->is_sending) && deadline_ns > now + READ_SLICE_MS * MS) {
+        rc = read_some(s, 0, err);
+        if (rc != KILN_BUSY)
+            return rc;
+    }
+    rc = wait_readable(s, deadline_ns, err);
+    if (rc)
+        return rc;
+    rc = read_some(s, MSG_DONTWAIT, err);
+    return rc == KILN_BUSY ? KILN_OK : rc;
+}
+
+static enum kiln_code hand_out(struct transport_socket *s, const struct frame_header *header,
+                               struct transport_frame *ret_frame, struct kiln_err *err)
+{
+    size_t size = FRAME_HEADER_SIZE + header->body_size;
+    if (header->descriptors > s->descriptor_count)
+        return kiln_fail(err, KILN_CORRUPT, "kilnd announced %u descriptors and sent %zu",
+                         header->descriptors, s->descriptor_count);
+    if (s->end - s->begin == size && s->descriptor_count > header->descriptors)
+        return kiln_fail(err, KILN_CORRUPT, "kilnd sent %zu descriptors and announced %u",
+                         s->descriptor_count, header->descriptors);
+    s->consumed = size;
+    s->descriptors_out = header->descriptors;
+    *ret_frame = (struct transport_frame){
+        .header = *header,
+        .body = bytes_of(s->input + s->begin + FRAME_HEADER_SIZE, header->body_size),
+        .descriptors = s->descriptors,
+        .descriptor_count = header->descriptors,
+    };
+    return KILN_OK;
+}
+
+/* Forgets the frame handed out last. */
+static void consume(struct transport_socket *s)
+{
+    s->begin += s->consumed;
+    s->consumed = 0;
+    s->descriptor_count -= s->descriptors_out;
+    memmove(s->descriptors, s->descriptors + s->descriptors_out,
+            s->descriptor_count * sizeof(s->descriptors[0]));
+    s->descriptors_out = 0;
+}
+
+static enum kiln_code socket_receive(struct transport *base, uint64_t deadline_ns,
+                                     struct transport_frame *ret_frame, struct kiln_err *err)
+{
+    struct transport_socket *s = socket_of(base);
+    consume(s);
+    for (;;) {
+        size_t held = s->end - s->begin;
+        size_t wanted = FRAME_HEADER_SIZE;
+        if (held >= FRAME_HEADER_SIZE) {
+            struct frame_header header;
+            if (frame_header_read(s->input + s->begin, &header, err)) {
+                err->code = KILN_CORRUPT;
+                return kiln_while(err, "what answers is not kilnd, or it is damaged");
+            }
+            wanted += header.body_size;
+            if (held >= wanted)
+                return hand_out(s, &header, ret_frame, err);
+        }
+        enum kiln_code rc = read_more(s, wanted - held, deadline_ns, err);
+        if (rc)
+            return rc;
+    }
+}
+
+/* ---- life ---- */
+
+static ino_t inode_of(int fd)
+{
+    struct stat seen;
+    return fstat(fd, &seen) == 0 ? seen.st_ino : 0;
+}
+
+/* A job that closes what it finds open may have a file of its own there by now. */
+static void close_ours(int fd, ino_t inode)
+{
+    if (fd >= 0 && inode_of(fd) == inode)
+        close(fd);
+}
+
+static void socket_stop(struct transport *base) { shutdown(socket_of(base)->fd, SHUT_RDWR); }
+
+static void socket_destroy(struct transport *base)
+{
+    struct transport_socket *s = socket_of(base);
+    /* Those of the last frame belong to whoever has it. */
+    for (size_t i = s->descriptors_out; i < s->descriptor_count; i++)
+        close(s->descriptors[i]);
+    close_ours(s->fd, s->inode);
+    close_ours(s->wake_fd, s->wake_inode);
+    pthread_mutex_destroy(&s->mutex);
+    buffer_done(&s->output);
+    free(s->input);
+    if (s->gone)
+        s->gone(s->gone_context);
+    free(s);
+}
+
+void transport_socket_on_gone(struct transport *transport, void (*gone)(void *context),
+                              void *context)
+{
+    struct transport_socket *s = socket_of(transport);
+    s->gone = gone;
+    s->gone_context = context;
+}
+
+static const struct transport_ops socket_ops = {
+    .name = "socket",
+    .send = socket_send,
+    .send_files = socket_send_files,
+    .is_sending = socket_is_sending,
+    .receive = socket_receive,
+    .stop = socket_stop,
+    .destroy = socket_destroy,
+};
+
+/* Blocking for reads, for at most a slice; sends never wait. */
+static enum kiln_code set_up(int fd, struct kiln_err *err)
+{
+    struct timeval slice = { .tv_usec = READ_SLICE_MS * 1000 };
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof(slice)) < 0)
+        return kiln_fail_errno(err, errno, "cannot set up the connection to kilnd");
+    return KILN_OK;
+}
+
+enum kiln_code transport_socket_adopt(int fd, struct transport **ret_transport,
+                                      struct kiln_err *err)
+{
+    __attribute__((cleanup(fd_auto))) int owned = fd;
+    struct transport_socket *s = calloc(1, sizeof(*s));
+    if (!s)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a connection to kilnd");
+    s->base.ops = &socket_ops;
+    s->fd = -1;
+    s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->wake_inode = inode_of(s->wake_fd);
+    pthread_mutex_init(&s->mutex, /* attr= */ NULL);
+    buffer_init(&s->output, SIZE_MAX);
+    KILN_AUTO(transport) struct transport *base = &s->base;
+    if (s->wake_fd < 0)
+        return kiln_fail_errno(err, errno, "cannot make an eventfd");
+    enum kiln_code rc = set_up(fd, err);
+    if (rc)
+        return rc;
+    s->fd = owned;
+    s->inode = inode_of(owned);
+    owned = -1;
+    *ret_transport = KILN_TAKE(base);
+    return KILN_OK;
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Many kernels at once.  What the table knows is answered first; the rest goes out in as few
+ * 'batch' messages as the limits allow, all in flight together, and comes back as it is ready.
+ */
+#include "libclient/kernels/fetch.h"
+#include "libclient/sized.h"
+
+#include <string.h>
+
+/* Bytes of a message at which another one is begun: one large source still fits behind it. */
+#define CHUNK_BYTES (LIMIT_FRAME_BODY / 4)
+
+/* Kernels go into blocks while so many bytes of them are still to come. */
+#define BLOCK_LEAST (KERNEL_BLOCK_SIZE / 2)
+
+struct ready { /* answered, and the caller not told yet */
+    size_t index;
+    struct kiln_kernel *kernel; /* owned; NULL on failure */
+    enum kiln_code code;
+    struct failure *failure; /* owned; NULL on success */
+};
+
+struct chunk { /* one message */
+    struct request request;
+    struct buffer frame; /* owned: the whole frame, kept for sending again */
+    struct buffer items; /* owned: the items while they are gathered */
+    struct batch *batch; /* borrowed */
+    size_t *indexes;     /* owned: item -> the caller's index; SIZE_MAX once answered */
+    uint32_t count, capacity, answered;
+    uint32_t put_off; /* items that a stopping daemon left to the next */
+};
+
+struct batch {
+    struct kiln_client *client; /* borrowed */
+    const char *const *keys;    /* borrowed, as the next */
+    const struct kiln_kernel_source *sources;
+    size_t count;
+    kiln_kernel_ready *ready;
+    void *context;
+    bool is_stopped; /* by |ready| */
+    struct waiter waiter;
+    struct chunk **chunks; /* owned */
+    size_t chunk_count;
+    struct ready *queue; /* owned: as many as there are items in the largest frame so far */
+    size_t queued, capacity;
+    struct kernel_block *block; /* shared, counted; NULL when there are few bytes to come */
+};
+
+static const struct kiln_kernel_source *source_at(const struct batch *b, size_t index)
+{
+    return sized_at(b->sources, b->sources->size, index);
+}
+
+/* ---- answers ---- */
+
+static void tell(struct batch *b, size_t index, struct kiln_kernel *kernel,
+                 const struct failure *failure, enum kiln_code code)
+{
+    if (kernel) {
+        b->is_stopped = b->ready(b->context, index, kernel, /* err= */ NULL) != 0;
+        return;
+    }
+    struct kiln_error error;
+    failure_return(failure, code, &error);
+    b->is_stopped = b->ready(b->context, index, /* kernel= */ NULL, &error) != 0;
+}
+
+static void ready_done(struct ready *r)
+{
+    kernel_destroy(r->kernel);
+    if (r->failure)
+        failure_done(r->failure);
+    free(r->failure);
+}
+
+/* On the caller's thread and outside the exchange, so that it may call the library. */
+static void tell_queued(struct batch *b)
+{
+    for (size_t i = 0; i < b->queued; i++) {
+        struct ready *r = &b->queue[i];
+        if (r->kernel)
+            fetch_remember(b->client, b->sources ? source_at(b, r->index) : NULL, r->kernel);
+        if (!b->is_stopped)
+            tell(b, r->index, r->kernel, r->failure, r->code);
+        ready_done(r);
+    }
+    b->queued = 0;
+}
+
+static bool make_room(struct batch *b, size_t more)
+{
+    if (b->capacity - b->queued >= more)
+        return true;
+    struct ready *queue = realloc(b->queue, (b->queued + more) * sizeof(*queue));
+    if (!queue)
+        return false;
+    b->queue = queue;
+    b->capacity = b->queued + more;
+    return true;
+}
+
+static enum kiln_code accept_outcome(struct chunk *c, const struct message_outcome *o,
+                                     const struct reply *reply, struct failure *failure)
+{
+    struct batch *b = c->batch;
+    if (o->index >= c->count)
+        return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd answers item %u of a batch of %u",
+                         o->index, c->count);
+    if (c->indexes[o->index] == SIZE_MAX) {
+        if (c->request.sends > 1)
+            return KILN_OK; /* told before the connection broke */
+        return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd answers item %u twice", o->index);
+    }
+    struct ready *r = &b->queue[b->queued];
+    *r = (struct ready){ .index = c->indexes[o->index] };
+    struct failure why = FAILURE_INIT;
+    bool damaged;
+    r->code = fetch_outcome(o, reply, &r->kernel, &damaged, &why);
+    if (damaged) {
+        *failure = why;
+        return KILN_CORRUPT;
+    }
+    if (reply_puts_off(reply, r->code)) {
+        failure_done(&why);
+        c->put_off++;
+        return KILN_OK;
+    }
+    if (r->code) {
+        r->failure = malloc(sizeof(*r->failure));
+        if (!r->failure) {
+            failure_done(&why);
+            return kiln_fail(&failure->err, KILN_NO_MEMORY, "no memory for a failure's text");
+        }
+        *r->failure = why;
+    }
+    c->indexes[o->index] = SIZE_MAX;
+    c->answered++;
+    b->queued++;
+    return KILN_OK;
+}
+
+/* A guess: what is still out will be as large as the kernels of this frame. */
+static void choose_block(const struct chunk *c, const struct message_kernels *m)
+{
+    struct batch *b = c->batch;
+    size_t each = m->count ? m->outcomes.size / m->count : 0;
+    if (kernel_block_has_room(b->block, m->outcomes.size) ||
+        (c->count - c->answered) * each < BLOCK_LEAST)
+        return;
+    kernel_block_unref(b->block);
+    b->block = kernel_block_create();
+}
+
+static enum kiln_code accept_outcomes(struct request *request, const struct reply *reply,
+                                      struct failure *failure)
+{
+    struct chunk *c = request->context;
+    struct reader r = reader_of(reply->body);
+    struct message_kernels m = message_kernels_read(&r);
+    if (reply->header->type != MESSAGE_kernels || r.failed || r.at != r.end ||
+        m.count > LIMIT_BATCH_ITEMS)
+        return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's answer to a batch is damaged");
+    if (!make_room(c->batch, m.count))
+        return kiln_fail(&failure->err, KILN_NO_MEMORY, "no memory for %u kernels", m.count);
+    choose_block(c, &m);
+    struct reply roomy = *reply;
+    roomy.block = c->batch->block;
+    struct reader outcomes = reader_of(m.outcomes);
+    enum kiln_code rc = KILN_OK;
+    for (uint32_t i = 0; i < m.count && !rc; i++) {
+        struct message_outcome o = message_outcome_read(&outcomes);
+        if (outcomes.failed)
+            break;
+        rc = accept_outcome(c, &o, &roomy, failure);
+    }
+    if (!rc && (outcomes.failed || outcomes.at != outcomes.end))
+        rc =
+            kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's outcomes do not add up to their count");
+    if (rc || (reply->header->flags & FRAME_MORE) || c->answered == c->count)
+        return rc;
+    if (c->answered + c->put_off < c->count)
+        return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd answers %u items of a batch of %u",
+                         c->answered, c->count);
+    c->put_off = 0;
+    return kiln_fail(&failure->err, KILN_UNAVAILABLE, "kilnd is stopping");
+}
+
+/* ---- questions ---- */
+
+static void chunk_destroy(struct chunk *c)
+{
+    if (!c)
+        return;
+    if (c->request.id)
+        exchange_abandon(c->batch->client->exchange, &c->request);
+    failure_done(&c->request.failure);
+    buffer_done(&c->frame);
+    buffer_done(&c->items);
+    free(c->indexes);
+    free(c);
+}
+
+static void batch_done(struct batch *b)
+{
+    for (size_t i = 0; i < b->chunk_count; i++)
+        chunk_destroy(b->chunks[i]);
+    for (size_t i = 0; i < b->queued; i++)
+        ready_done(&b->queue[i]);
+    free(b->chunks);
+    free(b->queue);
+    kernel_block_unref(b->block);
+    waiter_done(&b->waiter);
+}
+
+static struct chunk *add_chunk(struct batch *b, struct kiln_err *err)
+{
+    struct chunk **chunks = realloc(b->chunks, (b->chunk_count + 1) * sizeof(struct chunk *));
+    struct chunk *c = calloc(1, sizeof(*c));
+    if (chunks)
+        b->chunks = chunks;
+    if (!chunks || !c) {
+        free(c);
+        kiln_fail(err, KILN_NO_MEMORY, "no memory for a batch of %zu kernels", b->count);
+        return NULL;
+    }
+    c->batch = b;
+    buffer_init(&c->items, LIMIT_FRAME_BODY);
+    c->request = (struct request){ .type = MESSAGE_batch,
+                                   .frame = &c->frame,
+                                   .waiter = &b->waiter,
+                                   .accept = accept_outcomes,
+                                   .context = c };
+    b->chunks[b->chunk_count++] = c;
+    return c;
+}
+
+static enum kiln_code submit_chunk(struct batch *b, struct chunk *c, struct kiln_err *err)
+{
+    client_frame_init(&c->frame);
+    struct message_batch m = { .count = c->count, .items = buffer_view(&c->items) };
+    message_batch_write(&c->frame, &m);
+    c->frame.failed |= c->items.failed;
+    buffer_done(&c->items);
+    if (c->frame.failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a batch of %zu kernels", b->count);
+    return exchange_submit(b->client->exchange, &c->request, err);
+}
+
+static bool append_item(struct chunk *c, size_t index, uint8_t kind, struct bytes request)
+{
+    if (c->count == c->capacity) {
+        uint32_t capacity = c->capacity ? c->capacity * 2 : 64;
+        size_t *indexes = realloc(c->indexes, capacity * sizeof(*indexes));
+        if (!indexes)
+            return false;
+        c->indexes = indexes;
+        c->capacity = capacity;
+    }
+    struct message_batch_item item = { .kind = kind, .request = request };
+    message_batch_item_write(&c->items, &item);
+    c->indexes[c->count++] = index;
+    return !c->items.failed;
+}
+
+static void write_item(struct batch *b, size_t index, const struct digest *key, struct buffer *body)
+{
+    if (b->sources) {
+        source_write(body, source_at(b, index), b->client->no_cache ? FETCH_NO_CACHE : 0);
+        return;
+    }
+    message_fetch_write(
+        body, &(struct message_fetch){ .key = *key, .inline_limit = LIMIT_INLINE_OBJECT });
+}
+
+/* Puts item |index| into the last message, or a new one when that is full. */
+static enum kiln_code ask(struct batch *b, size_t index, const struct digest *key,
+                          struct buffer *scratch, struct kiln_err *err)
+{
+    scratch->size = 0;
+    scratch->failed = false;
+    write_item(b, index, key, scratch);
+    /* Its share of the frame: kind, two lengths and the count beside it. */
+    if (scratch->failed || scratch->size > LIMIT_FRAME_BODY - 16)
+        return kiln_fail(err, KILN_INVALID, "source and headers exceed the limit of %u bytes",
+                         LIMIT_FRAME_BODY);
+    struct chunk *c = b->chunk_count ? b->chunks[b->chunk_count - 1] : NULL;
+    if (c && (c->count == LIMIT_BATCH_ITEMS || c->items.size + scratch->size > CHUNK_BYTES)) {
+        enum kiln_code rc = submit_chunk(b, c, err);
+        if (rc)
+            return rc;
+        c = NULL;
+    }
+    if (!c)
+        c = add_chunk(b, err);
+    if (!c)
+        return KILN_NO_MEMORY;
+    if (!append_item(c, index, b->sources ? 1 : 0, buffer_view(scratch)))
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a batch of %zu kernels", b->count);
+    return KILN_OK;
+}
+
+static enum kiln_code check_stopped(const struct batch *b, struct kiln_err *err)
+{
+    return b->is_stopped
+               ? kiln_fail(err, KILN_CANCELLED, "the caller had enough of %zu kernels", b->count)
+               : KILN_OK;
+}
+
+/* The table's answer, or the question; what is wrong with this item alone is told at once. */
+static enum kiln_code begin_item(struct batch *b, size_t index, struct buffer *scratch,
+                                 struct kiln_err *err)
+{
+    struct digest key;
+    struct failure f = FAILURE_INIT;
+    enum kiln_code rc = b->sources ? source_check(source_at(b, index), &f.err)
+                                   : fetch_key(b->keys[index], &key, &f.err);
+    if (!rc && b->keys)
+        rc = client_check_cache(b->client, &f.err);
+    __attribute__((cleanup(kernel_auto))) struct kiln_kernel *kernel = NULL;
+    if (!rc)
+        kernel = b->sources ? fetch_known_source(b->client, source_at(b, index))
+                            : fetch_known_key(b->client, &key);
+    if (!rc && !kernel)
+        rc = ask(b, index, &key, scratch, &f.err);
+    if (rc == KILN_NO_MEMORY) {
+        *err = f.err;
+        return rc;
+    }
+    if (rc || kernel)
+        tell(b, index, kernel, &f, rc);
+    return check_stopped(b, err);
+}
+
+static enum kiln_code begin_items(struct batch *b, struct kiln_err *err)
+{
+    BUFFER_AUTO struct buffer scratch;
+    buffer_init(&scratch, LIMIT_FRAME_BODY);
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; i < b->count && !rc; i++)
+        rc = begin_item(b, i, &scratch, err);
+    if (!rc && b->chunk_count)
+        rc = submit_chunk(b, b->chunks[b->chunk_count - 1], err);
+    return rc;
+}
+
+/* The first request that failed as a whole, else how many are still out. */
+static enum kiln_code look_at_chunks(struct batch *b, size_t *ret_open, struct failure *failure)
+{
+    *ret_open = 0;
+    for (size_t i = 0; i < b->chunk_count; i++) {
+        struct request *rq = &b->chunks[i]->request;
+        if (!rq->ended) {
+            ++*ret_open;
+        } else if (rq->code) {
+            *failure = rq->failure;
+            rq->failure.log = NULL;
+            return rq->code;
+        }
+    }
+    return KILN_OK;
+}
+
+static enum kiln_code run_batch(struct batch *b, uint64_t deadline_ns, struct failure *failure)
+{
+    enum kiln_code rc = begin_items(b, &failure->err);
+    size_t open = 0;
+    if (!rc)
+        rc = look_at_chunks(b, &open, failure);
+    while (!rc && open) {
+        rc = exchange_wait(b->client->exchange, &b->waiter, deadline_ns, &failure->err);
+        tell_queued(b);
+        if (b->is_stopped)
+            return check_stopped(b, &failure->err);
+        if (!rc)
+            rc = look_at_chunks(b, &open, failure);
+    }
+    return rc;
+}
+
+int kiln_kernel_fetch_batch(struct kiln_client *client, const char *const *keys,
+                            const struct kiln_kernel_source *sources, size_t count, int timeout_ms,
+                            kiln_kernel_ready *ready, void *context, struct kiln_error *err)
+{
+    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    uint64_t deadline_ns;
+    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    if (rc)
+        return failure_return(&f, rc, err);
+    if (!ready || (count && (keys == NULL) == (sources == NULL)))
+        return error_argument(err, "kiln_kernel_fetch_batch needs a callback, and either keys or "
+                                   "sources");
+    if (sources && sources->size > SIZED_MOST)
+        return error_argument(err, "kiln_kernel_source.size is not set: give it sizeof the struct");
+    __attribute__((cleanup(batch_done))) struct batch b = { .client = client,
+                                                            .keys = keys,
+                                                            .sources = sources,
+                                                            .count = count,
+                                                            .ready = ready,
+                                                            .context = context };
+    waiter_init(&b.waiter);
+    return failure_return(&f, run_batch(&b, deadline_ns, &f), err);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/kernels/fetch.h"
+
+#include <string.h>
+
+/* ---- the table ---- */
+
+static struct kiln_kernel *known(struct kiln_client *client, struct table_identity identity)
+{
+    return table_get(client->table, &identity);
+}
+
+struct kiln_kernel *fetch_known_key(struct kiln_client *client, const struct digest *key)
+{
+    struct bytes part = bytes_of(key->bytes, DIGEST_SIZE);
+    return known(client, (struct table_identity){ .kind = TABLE_KEY, .parts = &part, .count = 1 });
+}
+
+struct kiln_kernel *fetch_known_source(struct kiln_client *client,
+                                       const struct kiln_kernel_source *source)
+{
+    struct source_identity identity;
+    source_identify(source, &identity);
+    return known(client, source_table_identity(&identity));
+}
+
+void fetch_remember(struct kiln_client *client, const struct kiln_kernel_source *source,
+                    struct kiln_kernel *kernel)
+{
+    struct kiln_kernel *again = kernel_again(kernel);
+    size_t size = kernel->content->size;
+    struct bytes key = bytes_of(kernel->content->key.bytes, DIGEST_SIZE);
+    struct table_identity by_key = { .kind = TABLE_KEY, .parts = &key, .count = 1 };
+    table_put(client->table, &by_key, again, &kernel_value_ops, size);
+    if (!source)
+        return;
+    struct source_identity identity;
+    source_identify(source, &identity);
+    struct table_identity by_source = source_table_identity(&identity);
+    table_put(client->table, &by_source, again, &kernel_value_ops, /* bytes= */ 0);
+}
+
+/* ---- outcomes ---- */
+
+enum kiln_code fetch_key(const char *hex, struct digest *ret_key, struct kiln_err *err)
+{
+    if (!hex || !digest_from_hex(hex, ret_key))
+        return kiln_fail(err, KILN_INVALID, "'%s' is not a kernel's key: 64 hexadecimal digits",
+                         hex ? hex : "(null)");
+    return KILN_OK;
+}
+
+enum kiln_code fetch_outcome(const struct message_outcome *outcome, const struct reply *reply,
+                             struct kiln_kernel **ret_kernel, bool *ret_damaged,
+                             struct failure *failure)
+{
+    *ret_damaged = false;
+    if (outcome->code != KILN_OK)
+        return failure_said(failure, outcome->code, outcome->text, outcome->log);
+    enum kiln_code rc = kernel_create(outcome, reply, ret_kernel, &failure->err);
+    *ret_damaged = rc == KILN_CORRUPT;
+    return rc;
+}
+
+/* ---- one kernel ---- */
+
+struct fetch {
+    const struct digest *key;   /* borrowed; NULL for a source: the daemon says the key */
+    struct kiln_kernel *kernel; /* the answer, owned; or */
+    enum kiln_code code;        /* why there is none */
+    struct failure failure;     /* owned */
+};
+
+static enum kiln_code accept_kernel(struct request *request, const struct reply *reply,
+                                    struct failure *failure)
+{
+    struct fetch *fetch = request->context;
+    struct reader r = reader_of(reply->body);
+    struct message_kernels m = message_kernels_read(&r);
+    struct reader outcomes = reader_of(m.outcomes);
+    struct message_outcome o = message_outcome_read(&outcomes);
+    if (reply->header->type != MESSAGE_kernels || r.failed || r.at != r.end || m.count != 1 ||
+        outcomes.failed || outcomes.at != outcomes.end || o.index != 0 ||
+        (reply->header->flags & FRAME_MORE))
+        return kiln_fail(&failure->err, KILN_CORRUPT,
+                         "kilnd's answer to a request for one kernel is not one outcome");
+    if (!o.code && fetch->key && !digest_equal(&o.key, fetch->key))
+        return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd answers with another kernel's key");
+    bool damaged;
+    fetch->code = fetch_outcome(&o, reply, &fetch->kernel, &damaged, &fetch->failure);
+    if (!damaged && !reply_puts_off(reply, fetch->code))
+        return KILN_OK;
+    *failure = fetch->failure;
+    fetch->failure.log = NULL;
+    return fetch->code;
+}
+
+static enum kiln_code call(struct kiln_client *client, uint16_t type, struct buffer *frame,
+                           struct fetch *fetch, uint64_t deadline_ns, struct failure *failure)
+{
+    WAITER_AUTO struct waiter waiter;
+    waiter_init(&waiter);
+    struct request rq = {
+        .type = type, .frame = frame, .waiter = &waiter, .accept = accept_kernel, .context = fetch
+    };
+    enum kiln_code rc = exchange_call(client->exchange, &rq, deadline_ns);
+    *failure = rc ? rq.failure : fetch->failure;
+    if (rc)
+        failure_done(&fetch->failure);
+    return rc ? rc : fetch->code;
+}
+
+static enum kiln_code by_key(struct kiln_client *client, const char *hex, uint64_t deadline_ns,
+                             struct kiln_kernel **ret_kernel, struct failure *failure)
+{
+    struct digest key;
+    enum kiln_code rc = fetch_key(hex, &key, &failure->err);
+    if (!rc)
+        rc = client_check_cache(client, &failure->err);
+    if (rc)
+        return rc;
+    *ret_kernel = fetch_known_key(client, &key);
+    if (*ret_kernel)
+        return KILN_OK;
+    uint8_t room[FRAME_HEADER_SIZE + DIGEST_SIZE + 4];
+    struct buffer frame;
+    client_frame_init_in(&frame, room, sizeof(room));
+    message_fetch_write(&frame,
+                        &(struct message_fetch){ .key = key, .inline_limit = LIMIT_INLINE_OBJECT });
+    struct fetch fetch = { .key = &key, .failure = FAILURE_INIT };
+    rc = call(client, MESSAGE_fetch, &frame, &fetch, deadline_ns, failure);
+    if (rc == KILN_NOT_FOUND)
+        return kiln_fail(&failure->err, rc, "no kernel with key %s here", hex);
+    if (rc)
+        return rc;
+    fetch_remember(client, /* source= */ NULL, fetch.kernel);
+    *ret_kernel = fetch.kernel;
+    return KILN_OK;
+}
+
+static enum kiln_code by_source(struct kiln_client *client, const struct kiln_kernel_source *source,
+                                uint64_t deadline_ns, struct kiln_kernel **ret_kernel,
+                                struct failure *failure)
+{
+    enum kiln_code rc = source_check(source, &failure->err);
+    if (rc)
+        return rc;
+    *ret_kernel = fetch_known_source(client, source);
+    if (*ret_kernel)
+        return KILN_OK;
+    BUFFER_AUTO struct buffer frame;
+    client_frame_init(&frame);
+    source_write(&frame, source, client->no_cache ? FETCH_NO_CACHE : 0);
+    struct fetch fetch = { .failure = FAILURE_INIT };
+    rc = call(client, MESSAGE_fetch_source, &frame, &fetch, deadline_ns, failure);
+    if (rc)
+        return rc;
+    fetch_remember(client, source, fetch.kernel);
+    *ret_kernel = fetch.kernel;
+    return KILN_OK;
+}
+
+/* ---- by MIOpen's name ---- */
+
+static struct table_identity name_identity(const struct message_fetch_name *m,
+                                           struct bytes parts[3])
+{
+    parts[0] = m->database_id;
+    parts[1] = m->name;
+    parts[2] = m->args;
+    return (struct table_identity){ .kind = TABLE_NAME, .parts = parts, .count = 3 };
+}
+
+static enum kiln_code by_name(struct kiln_client *client, const struct message_fetch_name *m,
+                              uint64_t deadline_ns, struct kiln_kernel **ret_kernel,
+                              struct failure *failure)
+{
+    struct bytes parts[3];
+    struct table_identity identity = name_identity(m, parts);
+    enum kiln_code rc = client_check_cache(client, &failure->err);
+    if (rc)
+        return rc;
+    *ret_kernel = known(client, identity);
+    if (*ret_kernel)
+        return KILN_OK;
+    BUFFER_AUTO struct buffer frame;
+    client_frame_init(&frame);
+    message_fetch_name_write(&frame, m);
+    struct fetch fetch = { .failure = FAILURE_INIT };
+    rc = call(client, MESSAGE_fetch_name, &frame, &fetch, deadline_ns, failure);
+    if (rc == KILN_NOT_FOUND)
+        return kiln_fail(&failure->err, rc, "no kernel '%.*s' for %.*s here", (int)m->name.size,
+                         (const char *)m->name.data, (int)m->database_id.size,
+                         (const char *)m->database_id.data);
+    if (rc)
+        return rc;
+    table_put(client->table, &identity, kernel_again(fetch.kernel), &kernel_value_ops,
+              fetch.kernel->content->size);
+    *ret_kernel = fetch.kernel;
+    return KILN_OK;
+}
+
+int kiln_kernel_fetch_named(struct kiln_client *client, const char *database_id, const char *name,
+                            const char *args, int timeout_ms, struct kiln_kernel **ret_kernel,
+                            struct kiln_error *err)
+{
+    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    uint64_t deadline_ns;
+    struct kiln_kernel *kernel = NULL;
+    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    if (!rc && (!ret_kernel || !database_id || !name))
+        return error_argument(
+            err, "kiln_kernel_fetch_named needs an id, a name, a place for the kernel");
+    const struct message_fetch_name m = { .inline_limit = LIMIT_INLINE_OBJECT,
+                                          .database_id = bytes_of_text(database_id),
+                                          .name = bytes_of_text(name),
+                                          .args = bytes_of_text(args) };
+    if (!rc)
+        rc = by_name(client, &m, deadline_ns, &kernel, &f);
+    if (!rc)
+        *ret_kernel = kernel;
+    return failure_return(&f, rc, err);
+}
+
+/* ---- the calls ---- */
+
+int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_ms,
+                      struct kiln_kernel **ret_kernel, struct kiln_error *err)
+{
+    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    uint64_t deadline_ns;
+    struct kiln_kernel *kernel = NULL;
+    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    if (!rc && !ret_kernel)
+        return error_argument(err, "kiln_kernel_fetch needs a place for the kernel");
+    if (!rc)
+        rc = by_key(client, key, deadline_ns, &kernel, &f);
+    if (!rc)
+        *ret_kernel = kernel;
+    return failure_return(&f, rc, err);
+}
+
+int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kernel_source *source,
+                             int timeout_ms, struct kiln_kernel **ret_kernel,
+                             struct kiln_error *err)
+{
+    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    uint64_t deadline_ns;
+    struct kiln_kernel *kernel = NULL;
+    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    if (!rc && !ret_kernel)
+        return error_argument(err, "kiln_kernel_fetch_source needs a place for the kernel");
+    if (!rc)
+        rc = by_source(client, source, deadline_ns, &kernel, &f);
+    if (!rc)
+        *ret_kernel = kernel;
+    return failure_return(&f, rc, err);
+}

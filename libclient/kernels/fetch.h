@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * What single fetches and batches share: outcomes in, kernels out, the table in between.
+ *
+ * Threading  the caller's thread
+ */
+#include "libclient/client.h"
+#include "libclient/kernels/kernel.h"
+#include "libclient/kernels/source.h"
+
+/* 64 hexadecimal digits, or KILN_INVALID. */
+KILN_MUST_CHECK enum kiln_code fetch_key(const char *hex, struct digest *ret_key,
+                                         struct kiln_err *err);
+
+/* Out of the table: a new reference, or NULL. */
+struct kiln_kernel *fetch_known_key(struct kiln_client *client, const struct digest *key);
+struct kiln_kernel *fetch_known_source(struct kiln_client *client,
+                                       const struct kiln_kernel_source *source);
+/* Into the table; |source| is NULL for a fetch by key. */
+void fetch_remember(struct kiln_client *client, const struct kiln_kernel_source *source,
+                    struct kiln_kernel *kernel);
+
+/* One outcome of |reply|: a kernel, or the failure that it states.  |ret_damaged| tells
+ * what kilnd may not send from what it reports. */
+KILN_MUST_CHECK enum kiln_code fetch_outcome(const struct message_outcome *outcome,
+                                             const struct reply *reply,
+                                             struct kiln_kernel **ret_kernel, bool *ret_damaged,
+                                             struct failure *failure);

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who tunes a problem: taking a lease, and telling what a share of it brought.
+ */
+#include "common/clock.h"
+#include "libclient/client.h"
+#include "libclient/plans/plan.h"
+#include "libclient/plans/problem.h"
+#include "libclient/real.h"
+#include "libclient/sized.h"
+#include "libclient/tuning/recording.h"
+
+#include <poll.h>
+
+/* Before TAKEN is asked about again; kilnd has waited already, so this is for one that did not. */
+#define PAUSE_MS 10
+/* Of the call's time: kept from waiting in kilnd, so that its answer arrives before the end. */
+#define RETURN_PART 4u
+#define RETURN_MOST_MS 500u
+#define MS 1000000ull
+
+_Static_assert((int)KILN_LEASE_GRANTED == (int)LEASE_OUTCOME_GRANTED &&
+                   (int)KILN_LEASE_TAKEN == (int)LEASE_OUTCOME_TAKEN &&
+                   (int)KILN_LEASE_DONE == (int)LEASE_OUTCOME_DONE,
+               "<kiln/tuning.h> differs from common/messages.h");
+
+struct answer {
+    int state; /* KILN_LEASE_* */
+    struct kiln_lease lease;
+};
+
+/* ---- answers ---- */
+
+static bool is_share(const struct message_leased *m) { return m->first <= UINT32_MAX - m->count; }
+
+static bool is_answer(const struct message_leased *m, const struct kiln_lease *lease)
+{
+    bool is_granted = m->state == LEASE_OUTCOME_GRANTED;
+    return m->state <= LEASE_OUTCOME_DONE && (!is_granted || is_share(m)) &&
+           real_is_fine(real_of_bits(m->best_ms), 0) &&
+           m->best_params.size < sizeof(lease->best_params);
+}
+
+static void copy_params(struct bytes params, struct kiln_lease *lease)
+{
+    for (size_t i = 0; i < params.size; i++) {
+        uint8_t c = params.data[i];
+        lease->best_params[i] = (char)(c < ' ' || c > '~' ? ' ' : c);
+    }
+    lease->best_params[params.size] = '\0';
+}
+
+static enum kiln_code accept_leased(struct request *request, const struct reply *reply,
+                                    struct failure *failure)
+{
+    struct answer *answer = request->context;
+    struct reader r = reader_of(reply->body);
+    struct message_leased m = message_leased_read(&r);
+    if (reply->header->type != MESSAGE_leased || r.failed || r.at != r.end ||
+        (reply->header->flags & FRAME_MORE) || !is_answer(&m, &answer->lease))
+        return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's answer about a lease is damaged");
+    answer->state = m.state;
+    answer->lease = (struct kiln_lease){ .id = m.lease,
+                                         .connection = reply->connection,
+                                         .first = m.first,
+                                         .count = m.count,
+                                         .best_ms = real_of_bits(m.best_ms) };
+    copy_params(m.best_params, &answer->lease);
+    return KILN_OK;
+}
+
+static enum kiln_code call(struct kiln_client *client, struct request *rq, uint64_t deadline_ns,
+                           struct failure *failure)
+{
+    enum kiln_code rc = exchange_call(client->exchange, rq, deadline_ns);
+    failure_done(failure);
+    *failure = rq->failure;
+    return rc;
+}
+
+static void hand_out(const struct answer *answer, int *ret_state, struct kiln_lease *ret_lease)
+{
+    *ret_state = answer->state;
+    if (answer->state != KILN_LEASE_GRANTED)
+        return;
+    size_t size = ret_lease->size;
+    memcpy(ret_lease, &answer->lease, size < sizeof(answer->lease) ? size : sizeof(answer->lease));
+    ret_lease->size = size;
+}
+
+static bool is_lease(const struct kiln_lease *lease)
+{
+    return lease && sized_is_fine(lease->size, SIZED_TO(struct kiln_lease, best_params));
+}
+
+/* ---- taking ---- */
+
+static enum kiln_code read_request(const struct kiln_lease_request *given,
+                                   struct kiln_lease_request *ret_request, struct kiln_err *err)
+{
+    struct kiln_lease_request r;
+    if (!given || !sized_is_fine(given->size, SIZED_TO(struct kiln_lease_request, wait_ms)))
+        return kiln_fail(err, KILN_INVALID,
+                         "kiln_lease_request.size is not set: give it sizeof the struct");
+    sized_copy(&r, sizeof(r), given, given->size);
+    struct bytes id = bytes_of_text(r.database_id);
+    if (id.size == 0 || id.size > TUNING_WORD_MOST)
+        return kiln_fail(err, KILN_INVALID,
+                         "kiln_lease_request.database_id has %zu bytes: "
+                         "kiln_device_database_id() says it for a device",
+                         id.size);
+    if (r.wait_ms < 0)
+        return kiln_fail(err, KILN_INVALID, "kiln_lease_request.wait_ms is negative: %d",
+                         r.wait_ms);
+    enum kiln_code rc = tuning_solver_check(bytes_of_text(r.solver), err);
+    if (!rc)
+        *ret_request = r;
+    return rc;
+}
+
+/* Until when kilnd may hold an answer back. */
+static uint64_t wait_until(const struct kiln_lease_request *request, uint64_t deadline_ns)
+{
+    uint64_t now = clock_monotonic_ns();
+    uint64_t until = now + (uint64_t)request->wait_ms * MS;
+    uint64_t kept = deadline_ns > now ? (deadline_ns - now) / RETURN_PART : 0;
+    uint64_t latest = deadline_ns - (kept < RETURN_MOST_MS * MS ? kept : RETURN_MOST_MS * MS);
+    return until < latest ? until : latest;
+}
+
+static uint32_t ms_until(uint64_t when_ns)
+{
+    uint64_t now = clock_monotonic_ns();
+    return when_ns > now ? (uint32_t)((when_ns - now) / MS) : 0; /* fits: it comes of an int */
+}
+
+static enum kiln_code ask(struct kiln_client *client, const struct problem *problem,
+                          const struct kiln_lease_request *request, uint32_t wait_ms,
+                          uint64_t deadline_ns, struct answer *ret_answer, struct failure *failure)
+{
+    BUFFER_AUTO struct buffer frame;
+    client_frame_init(&frame);
+    struct message_tuning_lease m = {
+        .problem = *problem,
+        .database_id = bytes_of_text(request->database_id),
+        .solver = bytes_of_text(request->solver),
+        .candidates = request->candidates,
+        .flags = (uint8_t)((request->share ? LEASE_SHARE : 0) | (wait_ms ? LEASE_WAIT : 0)),
+        .wait_ms = wait_ms,
+    };
+    message_tuning_lease_write(&frame, &m);
+    WAITER_AUTO struct waiter waiter;
+    waiter_init(&waiter);
+    struct request rq = { .type = MESSAGE_tuning_lease,
+                          .frame = &frame,
+                          .waiter = &waiter,
+                          .accept = accept_leased,
+                          .context = ret_answer };
+    enum kiln_code rc = call(client, &rq, deadline_ns, failure);
+    if (!rc && ret_answer->state == KILN_LEASE_GRANTED &&
+        ret_answer->lease.first + ret_answer->lease.count > request->candidates)
+        rc = kiln_fail(&failure->err, KILN_CORRUPT,
+                       "kilnd leases candidates %u to %u of %u: use versions of libkiln and kilnd "
+                       "that match",
+                       ret_answer->lease.first, ret_answer->lease.first + ret_answer->lease.count,
+                       request->candidates);
+    return rc;
+}
+
+/* TAKEN may mean that there is something to be had again. */
+static enum kiln_code take(struct kiln_client *client, const struct problem *problem,
+                           const struct kiln_lease_request *request, uint64_t deadline_ns,
+                           struct answer *ret_answer, struct failure *failure)
+{
+    uint64_t until_ns = wait_until(request, deadline_ns);
+    for (;;) {
+        uint32_t wait_ms = ms_until(until_ns);
+        enum kiln_code rc =
+            ask(client, problem, request, wait_ms, deadline_ns, ret_answer, failure);
+        if (rc || ret_answer->state != KILN_LEASE_TAKEN || wait_ms == 0)
+            return rc;
+        (void)poll(NULL, 0, PAUSE_MS);
+    }
+}
+
+int kiln_lease_take(struct kiln_client *client, const struct kiln_problem *problem,
+                    const struct kiln_lease_request *request, int timeout_ms, int *ret_state,
+                    struct kiln_lease *ret_lease, struct kiln_error *err)
+{
+    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    uint64_t deadline_ns;
+    struct kiln_lease_request r = { .size = 0 };
+    struct problem p;
+    struct answer answer;
+    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    if (!rc && (!ret_state || !is_lease(ret_lease)))
+        return error_argument(err, "kiln_lease_take needs places for the state and the lease, the "
+                                   "latter with size set to sizeof the struct");
+    if (!rc)
+        rc = problem_from_public(problem, &p, &f.err);
+    if (!rc)
+        rc = read_request(request, &r, &f.err);
+    if (!rc) {
+        rc = take(client, &p, &r, deadline_ns, &answer, &f);
+        plans_forget(client, &p); /* others may have recorded something for it meanwhile */
+    }
+    if (!rc)
+        hand_out(&answer, ret_state, ret_lease);
+    return failure_return(&f, rc, err);
+}
+
+/* ---- reporting ---- */
+
+static enum kiln_code read_best(const struct kiln_recording *recording,
+                                struct message_tuning_report *ret_report, struct kiln_err *err)
+{
+    struct kiln_recording r;
+    struct message_tuning_entry best = { .samples = 0 };
+    enum kiln_code rc = recording_read(recording, &r, err);
+    if (!rc && r.measurement_count > 1)
+        rc = kiln_fail(err, KILN_INVALID, "a share has one best measurement, not %zu",
+                       r.measurement_count);
+    if (!rc && r.measurement_count == 1)
+        rc = recording_measurement(&r, TUNING_PERF, 0, &best, err);
+    if (!rc && r.measurement_count == 1 && best.params.size == 0)
+        rc = kiln_fail(err, KILN_INVALID,
+                       "the best of a share has no parameters: give no measurement where none ran");
+    if (rc)
+        return rc;
+    ret_report->params = best.params;
+    ret_report->median_ms = best.median_ms;
+    ret_report->spread_ms = best.spread_ms;
+    ret_report->samples = best.samples;
+    ret_report->device_uuid = bytes_of_text(r.device_uuid);
+    ret_report->device = bytes_of_text(r.device);
+    ret_report->driver = bytes_of_text(r.driver);
+    ret_report->toolchain = bytes_of_text(r.toolchain);
+    ret_report->library = bytes_of_text(r.library);
+    ret_report->clock_mhz = r.clock_mhz;
+    return KILN_OK;
+}
+
+static enum kiln_code report(struct kiln_client *client, const struct kiln_lease *lease,
+                             const struct message_tuning_report *m, uint64_t deadline_ns,
+                             struct answer *ret_answer, struct failure *failure)
+{
+    BUFFER_AUTO struct buffer frame;
+    client_frame_init(&frame);
+    message_tuning_report_write(&frame, m);
+    WAITER_AUTO struct waiter waiter;
+    waiter_init(&waiter);
+    /* Another connection may hold another lease with this number. */
+    struct request rq = { .type = MESSAGE_tuning_report,
+                          .connection = lease->connection,
+                          .frame = &frame,
+                          .waiter = &waiter,
+                          .accept = accept_leased,
+                          .context = ret_answer };
+    enum kiln_code rc = call(client, &rq, deadline_ns, failure);
+    if (rc == KILN_NOT_FOUND)
+        return kiln_fail(&failure->err, rc,
+                         "this lease has ended with the connection that took it, and its share is "
+                         "somebody else's, or another thread has reported its last share: see what "
+                         "kiln_perf_get knows, then take another one");
+    return rc;
+}
+
+int kiln_lease_report(struct kiln_client *client, const struct kiln_lease *lease,
+                      const struct kiln_recording *recording, int timeout_ms, int *ret_state,
+                      struct kiln_lease *ret_next, struct kiln_error *err)
+{
+    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    uint64_t deadline_ns;
+    struct answer answer;
+    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    if (!rc && (!ret_state || !is_lease(lease) || !lease->connection || !is_lease(ret_next)))
+        return error_argument(err, "kiln_lease_report needs a lease that was granted, and places "
+                                   "for the state and the next one, with size set to sizeof the "
+                                   "struct");
+    struct message_tuning_report m = { .lease = rc ? 0 : lease->id,
+                                       .first = rc ? 0 : lease->first };
+    if (!rc && recording)
+        rc = read_best(recording, &m, &f.err);
+    if (!rc)
+        rc = report(client, lease, &m, deadline_ns, &answer, &f);
+    if (!rc && answer.state == KILN_LEASE_DONE)
+        plans_forget(client, /* problem= */ NULL); /* the lease does not say which it is for */
+    if (!rc)
+        hand_out(&answer, ret_state, ret_next);
+    return failure_return(&f, rc, err);
+}

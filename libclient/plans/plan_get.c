@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Asking for plans: one, or many with a window of requests in flight.
+ */
+#include "common/tuning_text.h"
+#include "libclient/client.h"
+#include "libclient/plans/plan.h"
+#include "libclient/plans/plan_window.h"
+#include "libclient/plans/problem.h"
+#include "libclient/sized.h"
+
+#include <string.h>
+
+/* Of one batch; the exchange holds back what the daemon does not take yet. */
+#define WINDOW_MOST 512
+
+/* ---- questions ---- */
+
+/* The caller's options, as the wire has them. */
+struct wish {
+    struct bytes target, database_id, driver, toolchain, solver, config;
+    uint8_t priority;
+    bool without_objects;
+    bool no_cache;
+    bool by_heuristic;
+};
+
+static enum kiln_code check_config(const struct wish *wish, struct kiln_err *err)
+{
+    if (wish->config.size > TUNING_WORD_MOST)
+        return kiln_fail(err, KILN_INVALID,
+                         "kiln_plan_options.config has %zu bytes, at most %u are allowed",
+                         wish->config.size, TUNING_WORD_MOST);
+    if (wish->config.size > 0 && wish->solver.size == 0)
+        return kiln_fail(err, KILN_INVALID,
+                         "kiln_plan_options.config is of one solver: name it in "
+                         "kiln_plan_options.solver");
+    return KILN_OK;
+}
+
+static enum kiln_code read_wish(const struct kiln_client *client,
+                                const struct kiln_plan_options *options, struct wish *ret_wish,
+                                struct kiln_err *err)
+{
+    struct kiln_plan_options o;
+    if (!options || !sized_is_fine(options->size, SIZED_TO(struct kiln_plan_options, no_objects)))
+        return kiln_fail(err, KILN_INVALID,
+                         "kiln_plan_options.size is not set: give it sizeof the struct");
+    sized_copy(&o, sizeof(o), options, options->size);
+    if (!o.target || !o.target[0])
+        return kiln_fail(err, KILN_INVALID,
+                         "kiln_plan_options.target is not set: kiln_device_target() says it for a "
+                         "device");
+    *ret_wish = (struct wish){
+        .target = bytes_of_text(o.target),
+        .database_id = bytes_of_text(o.database_id),
+        .driver = bytes_of_text(o.driver),
+        .toolchain = bytes_of_text(o.toolchain),
+        .solver = bytes_of_text(o.solver),
+        .config = bytes_of_text(o.config),
+        .priority = o.priority == KILN_PREFETCH ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE,
+        .without_objects = o.no_objects != 0,
+        .no_cache = client->no_cache,
+        .by_heuristic = o.heuristic != 0,
+    };
+    return check_config(ret_wish, err);
+}
+
+struct identity {
+    struct bytes parts[7];
+    uint8_t by_heuristic;
+    uint8_t problem[PROBLEM_WIRE_SIZE];
+};
+
+static struct table_identity identify(const struct problem *p, const struct wish *wish,
+                                      struct identity *storage)
+{
+    struct buffer wire = { .data = storage->problem,
+                           .capacity = sizeof(storage->problem),
+                           .limit = sizeof(storage->problem) };
+    problem_write(&wire, p);
+    storage->parts[0] = buffer_view(&wire);
+    storage->parts[1] = wish->target;
+    storage->parts[2] = wish->database_id;
+    storage->parts[3] = wish->driver;
+    storage->parts[4] = wish->toolchain;
+    storage->parts[5] = wish->solver;
+    storage->by_heuristic = wish->by_heuristic;
+    storage->parts[6] = bytes_of(&storage->by_heuristic, 1);
+    return (struct table_identity){ .kind = TABLE_PLAN, .parts = storage->parts, .count = 7 };
+}
+
+/* Who forces a config tries many: they must not push out what the job runs. */
+static bool is_kept(const struct wish *wish)
+{
+    return !wish->without_objects && wish->config.size == 0;
+}
+
+static struct kiln_plan *known(struct kiln_client *client, const struct problem *p,
+                               const struct wish *wish)
+{
+    struct identity storage;
+    struct table_identity identity = identify(p, wish, &storage);
+    return is_kept(wish) ? table_get(client->table, &identity) : NULL;
+}
+
+static void remember(struct kiln_client *client, const struct wish *wish, uint64_t epoch,
+                     struct kiln_plan *plan)
+{
+    struct identity storage;
+    const struct plan_content *c = plan->content;
+    struct table_identity identity = identify(&c->problem, wish, &storage);
+    size_t bytes = sizeof(*c) + c->launch_count * sizeof(c->launches[0]);
+    for (uint32_t i = 0; i < c->object_count; i++)
+        bytes += (size_t)c->objects[i].size;
+    if (is_kept(wish))
+        table_put_of_epoch(client->table, epoch, &identity, plan_again(plan), &plan_value_ops,
+                           bytes);
+}
+
+void plans_forget(struct kiln_client *client, const struct problem *problem)
+{
+    uint8_t room[PROBLEM_WIRE_SIZE];
+    struct buffer wire = { .data = room, .capacity = sizeof(room), .limit = sizeof(room) };
+    if (problem)
+        problem_write(&wire, problem);
+    table_forget(client->table, TABLE_PLAN, buffer_view(&wire));
+}
+
+static void write_question(struct buffer *frame, const struct problem *p, const struct wish *wish)
+{
+    struct message_plan m = {
+        .problem = *p,
+        .priority = wish->priority,
+        .flags = (uint8_t)((wish->without_objects ? FETCH_NO_OBJECT : 0) |
+                           (wish->no_cache ? FETCH_NO_CACHE : 0) |
+                           (wish->by_heuristic ? PLAN_HEURISTIC : 0)),
+        .inline_limit = LIMIT_INLINE_OBJECT,
+        .target = wish->target,
+        .database_id = wish->database_id,
+        .driver = wish->driver,
+        .toolchain = wish->toolchain,
+        .solver = wish->solver,
+        .config = wish->config,
+    };
+    message_plan_write(frame, &m);
+}
+
+/* ---- one request ---- */
+
+struct slot {
+    struct request request;
+    struct buffer frame; /* owned */
+    struct plan_question question;
+    size_t index;   /* the caller's */
+    uint64_t epoch; /* of the table, when it was asked */
+    bool used;
+
+    struct kiln_plan *plan; /* the answer, owned; or */
+    enum kiln_code code;    /* why there is none */
+    struct failure failure; /* owned */
+};
+
+static enum kiln_code accept_plan(struct request *request, const struct reply *reply,
+                                  struct failure *failure)
+{
+    struct slot *s = request->context;
+    bool damaged;
+    s->code = plan_create(reply, &s->question, &s->plan, &damaged, &s->failure);
+    if (!damaged && !reply_puts_off(reply, s->code))
+        return KILN_OK;
+    *failure = s->failure;
+    s->failure.log = NULL;
+    return s->code;
+}
+
+static void slot_begin(struct slot *s, struct kiln_client *client, const struct problem *p,
+                       const struct wish *wish, struct waiter *waiter)
+{
+    *s = (struct slot){ .question = { .problem = *p,
+                                      .target = wish->target,
+                                      .without_objects = wish->without_objects },
+                        .epoch = table_epoch(client->table),
+                        .used = true,
+                        .failure = FAILURE_INIT };
+    client_frame_init(&s->frame);
+    write_question(&s->frame, p, wish);
+    s->request = (struct request){ .type = MESSAGE_plan,
+                                   .frame = &s->frame,
+                                   .waiter = waiter,
+                                   .accept = accept_plan,
+                                   .context = s };
+}
+
+static void slot_done(struct slot *s)
+{
+    buffer_done(&s->frame);
+    failure_done(&s->failure);
+    failure_done(&s->request.failure);
+    plan_destroy(s->plan);
+    s->plan = NULL;
+    s->used = false;
+}
+
+static enum kiln_code get(struct kiln_client *client, const struct kiln_problem *problem,
+                          const struct kiln_plan_options *options, uint64_t deadline_ns,
+                          struct kiln_plan **ret_plan, struct failure *failure)
+{
+    struct wish wish;
+    struct problem p;
+    enum kiln_code rc = read_wish(client, options, &wish, &failure->err);
+    if (!rc)
+        rc = problem_from_public(problem, &p, &failure->err);
+    if (rc)
+        return rc;
+    *ret_plan = known(client, &p, &wish);
+    if (*ret_plan)
+        return KILN_OK;
+    WAITER_AUTO struct waiter waiter;
+    waiter_init(&waiter);
+    __attribute__((cleanup(slot_done))) struct slot slot;
+    slot_begin(&slot, client, &p, &wish, &waiter);
+    rc = exchange_call(client->exchange, &slot.request, deadline_ns);
+    struct failure *why = rc ? &slot.request.failure : &slot.failure;
+    if (!rc)
+        rc = slot.code;
+    if (rc) {
+        *failure = *why;
+        why->log = NULL;
+        return rc;
+    }
+    remember(client, &wish, slot.epoch, slot.plan);
+    *ret_plan = KILN_TAKE(slot.plan);
+    return KILN_OK;
+}
+
+int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
+                  const struct kiln_plan_options *options, int timeout_ms,
+                  struct kiln_plan **ret_plan, struct kiln_error *err)
+{
+    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    uint64_t deadline_ns;
+    struct kiln_plan *plan = NULL;
+    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    if (!rc && !ret_plan)
+        return error_argument(err, "kiln_plan_get needs a place for the plan");
+    if (!rc)
+        rc = get(client, problem, options, deadline_ns, &plan, &f);
+    if (!rc)
+        *ret_plan = plan;
+    return failure_return(&f, rc, err);
+}
+
+/* ---- many ---- */
+
+struct plan_batch {
+    struct kiln_client *client;          /* borrowed */
+    const struct kiln_problem *problems; /* borrowed */
+    size_t count, next;                  /* next: the first not begun */
+    struct wish wish;
+    kiln_plan_ready *ready;
+    void *context;
+    bool stopped; /* the caller has enough */
+    struct waiter waiter;
+    struct slot *slots; /* owned */
+    size_t slot_count, open;
+};
+
+static void tell(struct plan_batch *b, size_t index, struct kiln_plan *plan,
+                 const struct failure *failure, enum kiln_code code)
+{
+    struct kiln_error error;
+    if (code)
+        failure_return(failure, code, &error);
+    if (b->ready(b->context, index, plan, code ? &error : NULL))
+        b->stopped = true;
+}
+
+/* Begins problem |b->next| in |s|; what is at hand or wrong is told at once. */
+static enum kiln_code begin_next(struct plan_batch *b, struct slot *s, struct kiln_err *err)
+{
+    size_t index = b->next++;
+    struct problem p;
+    struct failure f = FAILURE_INIT;
+    enum kiln_code rc =
+        problem_from_public(sized_at(b->problems, b->problems->size, index), &p, &f.err);
+    __attribute__((cleanup(plan_auto))) struct kiln_plan *plan =
+        rc ? NULL : known(b->client, &p, &b->wish);
+    if (rc || plan) {
+        tell(b, index, plan, &f, rc);
+        return KILN_OK;
+    }
+    slot_begin(s, b->client, &p, &b->wish, &b->waiter);
+    s->index = index;
+    b->open++;
+    return exchange_submit(b->client->exchange, &s->request, err);
+}
+
+static enum kiln_code begin_some(struct plan_batch *b, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    for (size_t i = 0; i < b->slot_count && !rc; i++)
+        while (!rc && !b->slots[i].used && b->next < b->count && !b->stopped)
+            rc = begin_next(b, &b->slots[i], err);
+    return rc;
+}
+
+static void tell_slot(struct plan_batch *b, struct slot *s)
+{
+    enum kiln_code rc = s->request.code;
+    const struct failure *why = rc ? &s->request.failure : &s->failure;
+    if (!rc)
+        rc = s->code;
+    if (!rc)
+        remember(b->client, &b->wish, s->epoch, s->plan);
+    tell(b, s->index, rc ? NULL : s->plan, why, rc);
+}
+
+static void tell_ended(struct plan_batch *b)
+{
+    for (size_t i = 0; i < b->slot_count && !b->stopped; i++) {
+        struct slot *s = &b->slots[i];
+        if (!s->used || !s->request.ended)
+            continue;
+        tell_slot(b, s);
+        slot_done(s);
+        b->open--;
+    }
+}
+
+static enum kiln_code run_batch(struct plan_batch *b, uint64_t deadline_ns, struct kiln_err *err)
+{
+    enum kiln_code rc = begin_some(b, err);
+    while (!rc && b->open && !b->stopped) {
+        rc = exchange_wait(b->client->exchange, &b->waiter, deadline_ns, err);
+        tell_ended(b);
+        if (!rc)
+            rc = begin_some(b, err);
+    }
+    if (!rc && b->stopped)
+        rc = kiln_fail(err, KILN_CANCELLED, "the caller had enough after %zu of %zu problems",
+                       b->next - b->open, b->count);
+    return rc;
+}
+
+static void plan_batch_done(struct plan_batch *b)
+{
+    for (size_t i = 0; b->slots && i < b->slot_count; i++) {
+        if (!b->slots[i].used)
+            continue;
+        exchange_abandon(b->client->exchange, &b->slots[i].request);
+        slot_done(&b->slots[i]);
+    }
+    free(b->slots);
+    waiter_done(&b->waiter);
+}
+
+int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *problems, size_t count,
+                    const struct kiln_plan_options *options, int timeout_ms, kiln_plan_ready *ready,
+                    void *context, struct kiln_error *err)
+{
+    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    uint64_t deadline_ns;
+    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    __attribute__((cleanup(plan_batch_done))) struct plan_batch b = {
+        .client = client, .problems = problems, .count = count, .ready = ready, .context = context
+    };
+    if (!rc)
+        rc = read_wish(client, options, &b.wish, &f.err);
+    if (rc)
+        return failure_return(&f, rc, err);
+    if (!ready || (count && !problems))
+        return error_argument(err, "kiln_plan_batch needs problems and a callback");
+    if (count && problems->size > SIZED_MOST)
+        return error_argument(err, "kiln_problem.size is not set: give it sizeof the struct");
+    waiter_init(&b.waiter);
+    b.slot_count = count < WINDOW_MOST ? count : WINDOW_MOST;
+    b.slots = calloc(b.slot_count + 1, sizeof(*b.slots));
+    if (!b.slots)
+        rc = kiln_fail(&f.err, KILN_NO_MEMORY, "no memory for %zu plans", count);
+    if (!rc)
+        rc = run_batch(&b, deadline_ns, &f.err);
+    return failure_return(&f, rc, err);
+}
+
+/* ---- as the caller goes ---- */
+
+struct plan_window {
+    struct kiln_client *client; /* borrowed */
+    struct problem problem;
+    struct waiter waiter;
+    unsigned room, open;
+    struct slot slots[];
+};
+
+enum kiln_code plan_window_create(struct kiln_client *client, const struct problem *problem,
+                                  unsigned room, struct plan_window **ret_window,
+                                  struct kiln_err *err)
+{
+    struct plan_window *w = calloc(1, sizeof(*w) + room * sizeof(w->slots[0]));
+    if (!w)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u plans", room);
+    w->client = client;
+    w->problem = *problem;
+    w->room = room;
+    waiter_init(&w->waiter);
+    *ret_window = w;
+    return KILN_OK;
+}
+
+void plan_window_clear(struct plan_window *window)
+{
+    for (unsigned i = 0; i < window->room; i++) {
+        struct slot *s = &window->slots[i];
+        if (!s->used)
+            continue;
+        exchange_abandon(window->client->exchange, &s->request);
+        slot_done(s);
+    }
+    window->open = 0;
+}
+
+void plan_window_destroy(struct plan_window *window)
+{
+    if (!window)
+        return;
+    plan_window_clear(window);
+    waiter_done(&window->waiter);
+    free(window);
+}
+
+bool plan_window_is_full(const struct plan_window *window) { return window->open == window->room; }
+
+enum kiln_code plan_window_ask(struct plan_window *window, const struct kiln_plan_options *options,
+                               size_t tag, struct kiln_err *err)
+{
+    struct wish wish;
+    struct slot *s = window->slots;
+    enum kiln_code rc = read_wish(window->client, options, &wish, err);
+    if (rc)
+        return rc;
+    while (s->used)
+        s++;
+    slot_begin(s, window->client, &window->problem, &wish, &window->waiter);
+    s->index = tag;
+    window->open++;
+    return exchange_submit(window->client->exchange, &s->request, err);
+}
+
+static struct slot *ended_slot(struct plan_window *window)
+{
+    for (unsigned i = 0; i < window->room; i++) {
+        if (window->slots[i].used && window->slots[i].request.ended)
+            return &window->slots[i];
+    }
+    return NULL;
+}
+
+/* The same as in tell_slot(), but what came is not remembered: it is one of many. */
+static void hand_out(struct slot *s, struct planned *ret_planned, struct failure *failure)
+{
+    enum kiln_code rc = s->request.code ? s->request.code : s->code;
+    struct failure *why = s->request.code ? &s->request.failure : &s->failure;
+    *ret_planned = (struct planned){ .tag = s->index, .code = rc };
+    if (rc) {
+        failure_done(failure);
+        *failure = *why;
+        why->log = NULL;
+    } else {
+        ret_planned->plan = KILN_TAKE(s->plan);
+    }
+    slot_done(s);
+}
+
+enum kiln_code plan_window_next(struct plan_window *window, uint64_t deadline_ns,
+                                struct planned *ret_planned, struct failure *failure)
+{
+    if (window->open == 0)
+        return KILN_NOT_FOUND;
+    struct slot *s = ended_slot(window);
+    while (!s) {
+        enum kiln_code rc =
+            exchange_wait(window->client->exchange, &window->waiter, deadline_ns, &failure->err);
+        s = ended_slot(window);
+        if (rc && !s)
+            return rc;
+    }
+    hand_out(s, ret_planned, failure);
+    window->open--;
+    return KILN_OK;
+}

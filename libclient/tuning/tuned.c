@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/tuning/tuned.h"
+
+#include "libclient/failure.h"
+#include "libclient/real.h"
+#include "libclient/sized.h"
+
+#include <string.h>
+
+/* Entries of three tiers may be joined in one answer. */
+#define ENTRIES_MOST (3 * TUNING_ENTRIES_MOST)
+
+struct entry {
+    struct kiln_tuned_entry told; /* texts of the record */
+    const char *id;               /* solver or algorithm: what measurements name it by */
+};
+
+struct kiln_tuned {
+    int tier;
+    bool is_stale, is_near;
+    double batch_ratio, spatial_ratio;
+    const char *key, *text;
+    char *free; /* while it is built: room for further texts */
+    unsigned count;
+    struct entry entries[]; /* the texts lie behind */
+};
+
+/* ---- texts ---- */
+
+/* Found printable, as all that common/tuning_text.h reads. */
+static char *keep(struct kiln_tuned *t, struct bytes text)
+{
+    char *kept = t->free;
+    if (text.size)
+        memcpy(kept, text.data, text.size);
+    kept[text.size] = '\0';
+    t->free += text.size + 1;
+    return kept;
+}
+
+/* Somebody's words: anything may stand in them. */
+static const char *keep_words(struct kiln_tuned *t, struct bytes words)
+{
+    char *kept = keep(t, words);
+    for (size_t i = 0; i < words.size; i++) {
+        unsigned char c = (unsigned char)kept[i];
+        kept[i] = (char)(c < ' ' || c == 127 ? ' ' : c);
+    }
+    return kept;
+}
+
+/* ---- entries ---- */
+
+static unsigned count_entries(struct bytes value)
+{
+    unsigned count = value.size > 0;
+    const uint8_t *at = value.data, *end = at + value.size;
+    while (at < end && (at = memchr(at, ';', (size_t)(end - at)))) {
+        count++;
+        at++;
+    }
+    return count;
+}
+
+struct cut { /* a copy of the value, whose separators become ends of texts */
+    char *copy;
+    struct bytes value;
+};
+
+static const char *cut_out(const struct cut *cut, struct bytes part)
+{
+    char *text = cut->copy + (part.data - cut->value.data);
+    text[part.size] = '\0';
+    return text;
+}
+
+/* Into zeros. */
+static void take_entry(enum tuning_kind kind, const struct cut *cut,
+                       const struct tuning_entry *from, struct entry *entry)
+{
+    bool is_find = kind == TUNING_FIND;
+    struct kiln_tuned_entry *told = &entry->told;
+    entry->id = cut_out(cut, from->id);
+    told->size = sizeof(*told);
+    told->solver = cut_out(cut, from->solver);
+    told->algorithm = is_find ? cut_out(cut, from->algorithm) : "";
+    told->params = is_find ? "" : cut_out(cut, from->params);
+    told->time_ms = from->time_ms;
+    told->workspace = from->workspace;
+    told->device_uuid = told->device = told->driver = told->toolchain = told->library = "";
+}
+
+static enum kiln_code read_entries(enum tuning_kind kind, struct bytes value, struct kiln_tuned *t,
+                                   struct kiln_err *err)
+{
+    struct cut cut = { .copy = keep(t, value), .value = value };
+    struct tuning_entry entry;
+    enum kiln_code rc;
+    t->count = 0; /* there is room for as many as there are semicolons, and one */
+    while ((rc = tuning_entry_next(kind, &value, &entry, err)) == KILN_OK)
+        take_entry(kind, &cut, &entry, &t->entries[t->count++]);
+    if (rc == KILN_NOT_FOUND)
+        return KILN_OK;
+    err->code = KILN_CORRUPT;
+    return kiln_while(err, "kilnd's record makes no sense");
+}
+
+/* ---- measurements ---- */
+
+static struct entry *find_entry(struct kiln_tuned *t, struct bytes id, unsigned guess)
+{
+    for (unsigned i = 0; i < t->count; i++) {
+        struct entry *e = &t->entries[(guess + i) % t->count];
+        if (bytes_equal_text(id, e->id))
+            return e;
+    }
+    return NULL;
+}
+
+static void take_measurement(enum tuning_kind kind, struct kiln_tuned *t,
+                             const struct message_tuning_measurement *m, struct kiln_tuned_entry *e)
+{
+    e->samples = m->samples;
+    e->median_ms = real_of_bits(m->median_ms);
+    e->spread_ms = real_of_bits(m->spread_ms);
+    e->measured_at = m->measured_at;
+    e->uid = m->uid;
+    e->device_uuid = keep_words(t, m->device_uuid);
+    e->device = keep_words(t, m->device);
+    e->driver = keep_words(t, m->driver);
+    e->toolchain = keep_words(t, m->toolchain);
+    e->library = keep_words(t, m->library);
+    e->clock_mhz = m->clock_mhz;
+    if (kind == TUNING_PERF)
+        e->time_ms = e->median_ms;
+}
+
+static enum kiln_code read_measurements(enum tuning_kind kind,
+                                        const struct message_tuning_answer *answer,
+                                        struct kiln_tuned *t, struct kiln_err *err)
+{
+    struct reader r = reader_of(answer->measurements);
+    for (uint32_t i = 0; i < answer->measurement_count; i++) {
+        struct message_tuning_measurement m = message_tuning_measurement_read(&r);
+        struct entry *e = r.failed ? NULL : find_entry(t, m.id, i);
+        if (!e)
+            return kiln_fail(err, KILN_CORRUPT,
+                             "kilnd tells who measured what is not in its record");
+        if (!real_is_fine(real_of_bits(m.median_ms), 0) ||
+            !real_is_fine(real_of_bits(m.spread_ms), 0))
+            return kiln_fail(err, KILN_CORRUPT, "kilnd's time for '%s' is no finite number", e->id);
+        take_measurement(kind, t, &m, &e->told);
+    }
+    if (r.at != r.end)
+        return kiln_fail(err, KILN_CORRUPT, "kilnd's measurements do not add up to their count");
+    return KILN_OK;
+}
+
+/* ---- records ---- */
+
+static enum kiln_code check(const struct message_tuning_answer *a, struct kiln_err *err)
+{
+    if (a->tier < KILN_TUNING_SYSTEM || a->tier > KILN_TUNING_USER)
+        return kiln_fail(err, KILN_CORRUPT, "kilnd's record is of tier %u, which is none", a->tier);
+    if (a->key.size == 0 || a->key.size > TUNING_KEY_MOST || !tuning_is_printable(a->key))
+        return kiln_fail(err, KILN_CORRUPT, "kilnd's record has a key that can be none");
+    if ((a->flags & TUNING_NEAR) && (!real_is_fine(real_of_bits(a->batch_ratio), 1) ||
+                                     !real_is_fine(real_of_bits(a->spatial_ratio), 1)))
+        return kiln_fail(err, KILN_CORRUPT, "kilnd's neighbour is at an impossible distance");
+    return KILN_OK;
+}
+
+static struct kiln_tuned *make(const struct message_tuning_answer *a, unsigned count)
+{
+    /* A text takes four bytes more in a message, and one more here. */
+    size_t texts = a->key.size + 1 + 2 * (a->value.size + 1) + a->measurements.size;
+    struct kiln_tuned *t = malloc(sizeof(*t) + count * sizeof(t->entries[0]) + texts);
+    if (!t)
+        return NULL;
+    bool is_near = (a->flags & TUNING_NEAR) != 0;
+    *t = (struct kiln_tuned){
+        .tier = a->tier,
+        .is_stale = (a->flags & TUNING_STALE) != 0,
+        .is_near = is_near,
+        .batch_ratio = is_near ? real_of_bits(a->batch_ratio) : 1,
+        .spatial_ratio = is_near ? real_of_bits(a->spatial_ratio) : 1,
+        .free = (char *)&t->entries[count],
+        .count = count,
+    };
+    memset(t->entries, 0, count * sizeof(t->entries[0]));
+    t->key = keep(t, a->key);
+    t->text = keep(t, a->value);
+    return t;
+}
+
+enum kiln_code tuned_create(enum tuning_kind kind, const struct message_tuning_answer *answer,
+                            struct kiln_tuned **ret_tuned, struct kiln_err *err)
+{
+    enum kiln_code rc = check(answer, err);
+    unsigned count = count_entries(answer->value);
+    if (!rc && count > ENTRIES_MOST)
+        rc = kiln_fail(err, KILN_CORRUPT, "kilnd's record has more than %u entries", ENTRIES_MOST);
+    if (rc)
+        return rc;
+    struct kiln_tuned *t = make(answer, count);
+    if (!t)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for a record of %zu bytes",
+                         answer->value.size);
+    rc = read_entries(kind, answer->value, t, err);
+    if (!rc)
+        rc = read_measurements(kind, answer, t, err);
+    if (rc)
+        kiln_tuned_free(t);
+    else
+        *ret_tuned = t;
+    return rc;
+}
+
+void kiln_tuned_free(struct kiln_tuned *tuned) { free(tuned); }
+
+/* ---- questions to a record ---- */
+
+int kiln_tuned_tier(const struct kiln_tuned *tuned) { return tuned->tier; }
+
+const char *kiln_tuned_key(const struct kiln_tuned *tuned) { return tuned->key; }
+
+const char *kiln_tuned_text(const struct kiln_tuned *tuned) { return tuned->text; }
+
+int kiln_tuned_is_stale(const struct kiln_tuned *tuned) { return tuned->is_stale; }
+
+int kiln_tuned_is_near(const struct kiln_tuned *tuned) { return tuned->is_near; }
+
+void kiln_tuned_distance(const struct kiln_tuned *tuned, double *ret_batch, double *ret_spatial)
+{
+    *ret_batch = tuned->batch_ratio;
+    *ret_spatial = tuned->spatial_ratio;
+}
+
+unsigned kiln_tuned_count(const struct kiln_tuned *tuned) { return tuned->count; }
+
+int kiln_tuned_entry(const struct kiln_tuned *tuned, unsigned index,
+                     struct kiln_tuned_entry *ret_entry, struct kiln_error *err)
+{
+    if (!tuned || !ret_entry ||
+        !sized_is_fine(ret_entry->size, SIZED_TO(struct kiln_tuned_entry, clock_mhz)))
+        return error_argument(err, "kiln_tuned_entry needs a record and a place for the entry, "
+                                   "with size set to sizeof the struct");
+    if (index >= tuned->count)
+        return error_argument(err, "there is no entry %u: the record has %u", index, tuned->count);
+    const struct kiln_tuned_entry *e = &tuned->entries[index].told;
+    size_t size = ret_entry->size;
+    memcpy(ret_entry, e, size < sizeof(*e) ? size : sizeof(*e));
+    ret_entry->size = size;
+    return KILN_E_OK;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Asking what is recorded: for one problem, or for many with a window of messages in flight.
+ */
+#include "libclient/client.h"
+#include "libclient/plans/problem.h"
+#include "libclient/sized.h"
+#include "libclient/tuning/tuning_ask.h"
+
+/* Problems in one message: kilnd looks up the next ones while the answers to these are read. */
+#define MESSAGE_PROBLEMS 256u
+_Static_assert(MESSAGE_PROBLEMS <= LIMIT_BATCH_ITEMS, "what kilnd takes in one message");
+/* Messages of one batch; the exchange holds back what kilnd does not take yet. */
+#define WINDOW_MOST 8u
+
+/* ---- one ---- */
+
+static enum kiln_code get_one(struct kiln_client *client, const struct question *question,
+                              const struct kiln_problem *problem, uint64_t deadline_ns,
+                              struct kiln_tuned **ret_tuned, struct failure *failure)
+{
+    struct problem p;
+    enum kiln_code rc = problem_from_public(problem, &p, &failure->err);
+    if (rc)
+        return rc;
+    uint8_t room[ASK_FRAME_MOST(1)], wire[PROBLEM_WIRE_SIZE];
+    struct buffer problems = { .data = wire, .capacity = sizeof(wire), .limit = sizeof(wire) };
+    WAITER_AUTO struct waiter waiter;
+    __attribute__((cleanup(ask_done))) struct ask ask;
+    struct kiln_tuned *tuned = NULL;
+    waiter_init(&waiter);
+    ask_init(&ask, question, &tuned, &waiter);
+    client_frame_init_in(&ask.frame, room, sizeof(room));
+    problem_write(&problems, &p);
+    ask_write(&ask, buffer_view(&problems), 1);
+    rc = ask_end(&ask, exchange_call(client->exchange, &ask.request, deadline_ns), failure);
+    if (tuned == ask_unanswered())
+        tuned = NULL;
+    if (!rc && !tuned)
+        rc = kiln_fail(&failure->err, KILN_NOT_FOUND,
+                       "nothing is recorded for this problem on '%.*s'",
+                       (int)question->message.database_id.size,
+                       (const char *)question->message.database_id.data);
+    if (rc)
+        kiln_tuned_free(tuned);
+    else
+        *ret_tuned = tuned;
+    return rc;
+}
+
+static int get(enum tuning_kind kind, struct kiln_client *client,
+               const struct kiln_problem *problem, const struct kiln_tuning_options *options,
+               int timeout_ms, struct kiln_tuned **ret_tuned, struct kiln_error *err)
+{
+    FAILURE_AUTO struct failure f;
+    uint64_t deadline_ns;
+    struct question question;
+    failure_init(&f);
+    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    if (!rc && !ret_tuned)
+        return error_argument(err, "kiln_%s_get needs a place for the record",
+                              tuning_kind_name(kind));
+    if (!rc)
+        rc = question_read(kind, options, &question, &f.err);
+    if (!rc)
+        rc = get_one(client, &question, problem, deadline_ns, ret_tuned, &f);
+    return failure_return(&f, rc, err);
+}
+
+int kiln_find_get(struct kiln_client *client, const struct kiln_problem *problem,
+                  const struct kiln_tuning_options *options, int timeout_ms,
+                  struct kiln_tuned **ret_tuned, struct kiln_error *err)
+{
+    return get(TUNING_FIND, client, problem, options, timeout_ms, ret_tuned, err);
+}
+
+int kiln_perf_get(struct kiln_client *client, const struct kiln_problem *problem,
+                  const struct kiln_tuning_options *options, int timeout_ms,
+                  struct kiln_tuned **ret_tuned, struct kiln_error *err)
+{
+    return get(TUNING_PERF, client, problem, options, timeout_ms, ret_tuned, err);
+}
+
+/* ---- many ---- */
+
+struct batch {
+    struct kiln_client *client;          /* borrowed */
+    const struct kiln_problem *problems; /* borrowed */
+    size_t count, next;                  /* next: the first not asked for */
+    struct question question;
+    struct waiter waiter;
+    struct kiln_tuned **tuned; /* owned, and the records in it */
+    struct ask asks[WINDOW_MOST];
+    uint8_t wire[MESSAGE_PROBLEMS * PROBLEM_WIRE_SIZE]; /* of the message being written */
+};
+
+static void batch_destroy(struct batch *b)
+{
+    if (!b)
+        return;
+    for (unsigned i = 0; i < WINDOW_MOST; i++) {
+        if (b->asks[i].used) {
+            exchange_abandon(b->client->exchange, &b->asks[i].request);
+            ask_done(&b->asks[i]);
+        }
+        buffer_done(&b->asks[i].frame);
+    }
+    for (size_t i = 0; b->tuned && i < b->next; i++) {
+        if (b->tuned[i] != ask_unanswered())
+            kiln_tuned_free(b->tuned[i]);
+    }
+    free(b->tuned);
+    waiter_done(&b->waiter);
+    free(b);
+}
+KILN_DEFINE_AUTO(batch)
+
+static enum kiln_code write_problems(struct batch *b, size_t count, struct buffer *to,
+                                     struct kiln_err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct problem p;
+        const struct kiln_problem *problem = sized_at(b->problems, b->problems->size, b->next + i);
+        if (problem_from_public(problem, &p, err))
+            return kiln_while(err, "problem %zu of %zu", b->next + i, b->count);
+        problem_write(to, &p);
+    }
+    return KILN_OK;
+}
+
+static enum kiln_code ask_next(struct batch *b, struct ask *ask, struct kiln_err *err)
+{
+    size_t left = b->count - b->next;
+    uint32_t count = left < MESSAGE_PROBLEMS ? (uint32_t)left : MESSAGE_PROBLEMS;
+    struct buffer problems = { .data = b->wire,
+                               .capacity = sizeof(b->wire),
+                               .limit = sizeof(b->wire) };
+    enum kiln_code rc = write_problems(b, count, &problems, err);
+    if (rc)
+        return rc;
+    buffer_done(&ask->frame);
+    ask_init(ask, &b->question, &b->tuned[b->next], &b->waiter);
+    client_frame_init(&ask->frame);
+    ask_write(ask, buffer_view(&problems), count);
+    b->next += count;
+    return exchange_submit(b->client->exchange, &ask->request, err);
+}
+
+/* Ends what has been answered and asks on in its place. */
+static enum kiln_code go_on(struct batch *b, bool *ret_waits, struct failure *failure)
+{
+    enum kiln_code rc = KILN_OK;
+    *ret_waits = false;
+    for (unsigned i = 0; i < WINDOW_MOST && !rc; i++) {
+        struct ask *ask = &b->asks[i];
+        if (ask->used && ask->request.ended) {
+            rc = ask_end(ask, ask->request.code, failure);
+            ask_done(ask);
+        }
+        if (!rc && !ask->used && b->next < b->count)
+            rc = ask_next(b, ask, &failure->err);
+        *ret_waits |= ask->used;
+    }
+    return rc;
+}
+
+static enum kiln_code run_batch(struct batch *b, uint64_t deadline_ns, struct failure *failure)
+{
+    bool waits;
+    enum kiln_code rc = go_on(b, &waits, failure);
+    while (!rc && waits) {
+        rc = exchange_wait(b->client->exchange, &b->waiter, deadline_ns, &failure->err);
+        if (!rc)
+            rc = go_on(b, &waits, failure);
+    }
+    return rc;
+}
+
+static enum kiln_code batch_create(struct kiln_client *client, const struct kiln_problem *problems,
+                                   size_t count, struct batch **ret_batch, struct kiln_err *err)
+{
+    struct batch *b = malloc(sizeof(*b));
+    struct kiln_tuned **tuned = calloc(count, sizeof(struct kiln_tuned *));
+    if (!b || !tuned) {
+        free(b);
+        free(tuned);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the records of %zu problems", count);
+    }
+    memset(b, 0, offsetof(struct batch, wire));
+    b->client = client;
+    b->problems = problems;
+    b->count = count;
+    b->tuned = tuned;
+    waiter_init(&b->waiter);
+    *ret_batch = b;
+    return KILN_OK;
+}
+
+static enum kiln_code get_many(struct kiln_client *client, const struct question *question,
+                               const struct kiln_problem *problems, size_t count,
+                               uint64_t deadline_ns, struct kiln_tuned **ret_tuned,
+                               struct failure *failure)
+{
+    KILN_AUTO(batch) struct batch *b = NULL;
+    enum kiln_code rc = batch_create(client, problems, count, &b, &failure->err);
+    if (rc)
+        return rc;
+    b->question = *question;
+    rc = run_batch(b, deadline_ns, failure);
+    if (rc)
+        return rc;
+    memcpy(ret_tuned, b->tuned, count * sizeof(struct kiln_tuned *));
+    b->next = 0; /* the caller's from here */
+    return KILN_OK;
+}
+
+static int get_batch(enum tuning_kind kind, struct kiln_client *client,
+                     const struct kiln_problem *problems, size_t count,
+                     const struct kiln_tuning_options *options, int timeout_ms,
+                     struct kiln_tuned **ret_tuned, struct kiln_error *err)
+{
+    FAILURE_AUTO struct failure f = FAILURE_INIT;
+    uint64_t deadline_ns;
+    struct question question;
+    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    if (!rc && count && (!problems || !ret_tuned))
+        return error_argument(err, "kiln_%s_get_batch needs problems and places for the records",
+                              tuning_kind_name(kind));
+    if (!rc && count && problems->size > SIZED_MOST)
+        return error_argument(err, "kiln_problem.size is not set: give it sizeof the struct");
+    if (!rc)
+        rc = question_read(kind, options, &question, &f.err);
+    if (!rc && count)
+        rc = get_many(client, &question, problems, count, deadline_ns, ret_tuned, &f);
+    return failure_return(&f, rc, err);
+}
+
+int kiln_find_get_batch(struct kiln_client *client, const struct kiln_problem *problems,
+                        size_t count, const struct kiln_tuning_options *options, int timeout_ms,
+                        struct kiln_tuned **ret_tuned, struct kiln_error *err)
+{
+    return get_batch(TUNING_FIND, client, problems, count, options, timeout_ms, ret_tuned, err);
+}
+
+int kiln_perf_get_batch(struct kiln_client *client, const struct kiln_problem *problems,
+                        size_t count, const struct kiln_tuning_options *options, int timeout_ms,
+                        struct kiln_tuned **ret_tuned, struct kiln_error *err)
+{
+    return get_batch(TUNING_PERF, client, problems, count, options, timeout_ms, ret_tuned, err);
+}
