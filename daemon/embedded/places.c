@@ -2,7 +2,7 @@
 #include "daemon/embedded/places.h"
 
 #include "common/fs.h"
-#include "daemon/embedded/own_folder.h"
+#include "common/own_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,9 +66,9 @@ static enum kiln_code choose_socket(struct embedded_places *p, struct kiln_err *
 static void find_folders(struct embedded_places *p)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    enum kiln_code rc = paths_embedded_cache(p->cache, &err);
+    enum kiln_code rc = paths_private_cache(p->cache, &err);
     if (!rc)
-        rc = paths_embedded_state(p->state, &err);
+        rc = paths_private_state(p->state, &err);
     if (!rc)
         rc = choose_socket(p, &err);
     if (!rc)

@@ -103,7 +103,7 @@ static void a_leader_is_waited_for_no_longer_than_a_call_may_and_all_calls_count
     const struct embedded_entry *entry = &kiln_embedded_entry;
     struct embedded_status status;
     char folder[80];
-    snprintf(folder, sizeof(folder), "%.32s/.cache/kiln/embedded", f->folder);
+    snprintf(folder, sizeof(folder), "%.32s/.cache/kiln/private", f->folder);
     must(fs_make_folders(folder, &f->err), f->err);
     snprintf(f->socket, sizeof(f->socket), "%s/kiln.sock", folder);
     listen_there(f);
@@ -135,8 +135,8 @@ static void folders_are_the_users_own_and_private(void **state)
     struct stat seen;
     embedded_places_find(&f->options, &f->places);
     assert_false(f->places.memory);
-    assert_says(f->places.cache, "/.cache/kiln/embedded");
-    assert_says(f->places.state, "/.local/state/kiln/embedded");
+    assert_says(f->places.cache, "/.cache/kiln/private");
+    assert_says(f->places.state, "/.local/state/kiln/private");
     assert_int_equal(stat(f->places.cache, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0700);
     setenv("XDG_CACHE_HOME", "relative", 1); /* which does not count */
