@@ -174,10 +174,10 @@ int main(void)
         TEST(every_row_of_an_imported_cache_is_served_byte_for_byte),
         TEST(every_row_of_an_installed_cache_is_served_byte_for_byte),
         TEST(several_caches_are_imported_at_once),
-        long_in_a_job(TEST(a_cache_that_a_writer_holds_open_is_imported_whole)),
-        long_in_a_job(TEST(a_cache_that_a_writer_holds_open_is_installed_whole)),
+        TEST(a_cache_that_a_writer_holds_open_is_imported_whole),
+        TEST(a_cache_that_a_writer_holds_open_is_installed_whole),
         TEST(an_export_is_what_miopen_itself_would_have_written),
-        long_in_a_job(TEST(import_export_import_export_is_the_identity)),
+        TEST(import_export_import_export_is_the_identity),
     };
     return cmocka_run_group_tests_name("caches", tests, write_large_cache, remove_large_cache);
 }

@@ -301,18 +301,16 @@ static void a_network_filesystem_is_refused_under_either_folder(void **state)
     daemon_process_start(&f->daemon);
 }
 
-#define IN_MEMORY "a job keeps all in memory then (integration.embedded)"
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_full_disk_is_said_and_served_through_until_it_has_room),
-        long_in_a_job(TEST(a_disk_that_is_full_from_the_start_keeps_nobody_from_work)),
-        long_in_a_job(TEST(with_nothing_free_gc_makes_room)),
-        for_kilnd_only(IN_MEMORY,
-                       TEST(a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not)),
-        for_kilnd_only(IN_MEMORY, TEST(a_network_filesystem_is_refused_under_either_folder)),
+        TEST(a_disk_that_is_full_from_the_start_keeps_nobody_from_work),
+        TEST(with_nothing_free_gc_makes_room),
+        TEST(a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not),
+        TEST(a_network_filesystem_is_refused_under_either_folder),
     };
     return cmocka_run_group_tests_name("disk", tests, NULL, NULL);
 }

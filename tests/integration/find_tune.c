@@ -318,16 +318,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIND_TEST(what_one_process_found_the_next_one_plans_with),
-        for_kilnd_only("a job keeps all in memory then",
-                       FIND_TEST(what_kilnd_cannot_record_is_measured_and_warned_of)),
+        FIND_TEST(what_kilnd_cannot_record_is_measured_and_warned_of),
         FIND_TEST(fast_times_and_records_nothing),
         FIND_TEST(a_solver_that_is_named_is_run_without_a_find),
         FIND_TEST(without_a_daemon_both_say_so),
-        long_in_a_job(FIND_TEST(what_one_process_tuned_the_next_one_plans_with)),
-        long_in_a_job(FIND_TEST(clean_takes_the_users_config_away)),
+        FIND_TEST(what_one_process_tuned_the_next_one_plans_with),
+        FIND_TEST(clean_takes_the_users_config_away),
         FIND_TEST(a_tune_that_was_killed_goes_on_where_it_was),
-        long_in_a_job(FIND_TEST(two_processes_share_a_search)),
-        long_in_a_job(FIND_TEST(a_search_outlives_the_daemon_that_it_began_with)),
+        FIND_TEST(two_processes_share_a_search),
+        FIND_TEST(a_search_outlives_the_daemon_that_it_began_with),
     };
     return cmocka_run_group_tests_name("find_tune", tests, NULL, NULL);
 }

@@ -303,16 +303,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         HOSTILE_TEST(bytes_that_are_no_frame_close_the_connection),
         HOSTILE_TEST(a_frame_that_claims_too_much_is_refused_before_its_body),
-        long_in_a_job(HOSTILE_TEST(half_a_frame_and_a_hang_up_harm_nobody)),
-        long_in_a_job(HOSTILE_TEST(an_unknown_request_is_answered_and_the_connection_lives)),
-        long_in_a_job(HOSTILE_TEST(a_version_we_do_not_speak_is_told_so)),
+        HOSTILE_TEST(half_a_frame_and_a_hang_up_harm_nobody),
+        HOSTILE_TEST(an_unknown_request_is_answered_and_the_connection_lives),
+        HOSTILE_TEST(a_version_we_do_not_speak_is_told_so),
         HOSTILE_TEST(a_path_as_an_option_is_refused_by_name),
         HOSTILE_TEST(a_hundred_megabytes_of_source_are_refused_without_growth),
         HOSTILE_TEST(a_client_that_never_reads_is_bounded_and_delays_nobody),
-        long_in_a_job(HOSTILE_TEST(one_byte_at_a_time_is_slow_but_right)),
+        HOSTILE_TEST(one_byte_at_a_time_is_slow_but_right),
         HOSTILE_TEST(descriptors_sent_unasked_are_closed),
-        for_kilnd_only("its compilers run as its own user",
-                       HOSTILE_TEST(what_root_alone_may_read_does_not_show_in_a_log)),
+        HOSTILE_TEST(what_root_alone_may_read_does_not_show_in_a_log),
     };
     return cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
 }

@@ -331,7 +331,7 @@ static void the_status_shows_what_confines_compilers(void **state)
     const struct json *workers = json_get(status, "workers");
     assert_true(json_is_bool(json_get(workers, "landlock")));
     assert_string_not_equal(json_get_text(workers, "user", ""), "");
-    if (geteuid() == 0 && !daemon_process_is_embedded()) /* a job's are the job's user */
+    if (geteuid() == 0)
         assert_int_not_equal(json_get_u64(workers, "uid", 0), 0);
     else
         assert_int_equal(json_get_u64(workers, "uid", 0), geteuid());
@@ -436,33 +436,27 @@ static void a_client_that_waits_beyond_the_drain_limit_is_left(void **state)
     assert_int_equal(leftovers(f), 0);
 }
 
-#define PROGRAM "kilnd's own program is asked: its flags, settings, sockets"
-#define SIGNALS "a job's signals are its own"
 #define LIFECYCLE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         LIFECYCLE_TEST(starts_answers_and_leaves_nothing_behind_at_sigterm),
-        for_kilnd_only(SIGNALS, LIFECYCLE_TEST(sigint_ends_it_like_sigterm)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(a_state_folder_on_a_network_filesystem_is_refused)),
-        for_kilnd_only(SIGNALS,
-                       LIFECYCLE_TEST(a_stop_that_waits_before_it_starts_is_done_in_order)),
-        for_kilnd_only(SIGNALS,
-                       LIFECYCLE_TEST(a_stop_while_it_makes_its_socket_leaves_nothing_behind)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(a_start_that_fails_says_why_and_leaves_nothing)),
+        LIFECYCLE_TEST(sigint_ends_it_like_sigterm),
+        LIFECYCLE_TEST(a_state_folder_on_a_network_filesystem_is_refused),
+        LIFECYCLE_TEST(a_stop_that_waits_before_it_starts_is_done_in_order),
+        LIFECYCLE_TEST(a_stop_while_it_makes_its_socket_leaves_nothing_behind),
+        LIFECYCLE_TEST(a_start_that_fails_says_why_and_leaves_nothing),
         LIFECYCLE_TEST(a_dead_daemons_socket_is_taken_over),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(a_live_daemons_socket_is_refused_with_its_pid)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(a_socket_handed_over_by_systemd_is_used)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(an_unknown_setting_is_refused_with_file_and_key)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(an_unknown_flag_is_refused_by_name)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(checking_the_configuration_starts_nothing)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(every_setting_shows_where_it_came_from)),
+        LIFECYCLE_TEST(a_live_daemons_socket_is_refused_with_its_pid),
+        LIFECYCLE_TEST(a_socket_handed_over_by_systemd_is_used),
+        LIFECYCLE_TEST(an_unknown_setting_is_refused_with_file_and_key),
+        LIFECYCLE_TEST(an_unknown_flag_is_refused_by_name),
+        LIFECYCLE_TEST(checking_the_configuration_starts_nothing),
+        LIFECYCLE_TEST(every_setting_shows_where_it_came_from),
         LIFECYCLE_TEST(the_status_shows_what_confines_compilers),
-        for_kilnd_only(PROGRAM,
-                       LIFECYCLE_TEST(a_compiler_user_that_is_not_there_is_refused_at_the_start)),
-        for_kilnd_only(PROGRAM,
-                       LIFECYCLE_TEST(a_compiler_that_cannot_change_its_user_refuses_to_start)),
+        LIFECYCLE_TEST(a_compiler_user_that_is_not_there_is_refused_at_the_start),
+        LIFECYCLE_TEST(a_compiler_that_cannot_change_its_user_refuses_to_start),
         LIFECYCLE_TEST(a_client_that_waits_at_sigterm_is_served_first),
         LIFECYCLE_TEST(a_client_that_waits_beyond_the_drain_limit_is_left),
     };

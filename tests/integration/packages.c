@@ -527,17 +527,17 @@ static void a_package_put_into_a_folder_comes_and_goes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        long_in_a_job(TEST(the_same_inputs_make_the_same_bytes)),
+        TEST(the_same_inputs_make_the_same_bytes),
         TEST(a_built_kdb_is_a_database_of_miopens),
         TEST(packages_from_urls_serve_a_host_without_compilers),
         TEST(a_package_of_kilns_own_format_serves_as_well),
         TEST(other_compute_units_are_another_device),
         TEST(a_client_whose_cache_is_off_takes_nothing_from_packages),
         TEST(what_is_wrong_about_a_download_refuses_it_without_a_trace),
-        long_in_a_job(TEST(each_flipped_byte_is_noticed_and_the_old_package_stays)),
+        TEST(each_flipped_byte_is_noticed_and_the_old_package_stays),
         TEST(a_kilnd_killed_while_it_fetches_leaves_no_trace),
         TEST(where_signatures_are_required_nothing_unsigned_counts),
-        long_in_a_job(TEST(a_package_put_into_a_folder_comes_and_goes)),
+        TEST(a_package_put_into_a_folder_comes_and_goes),
     };
     setenv("no_proxy", "127.0.0.1,localhost", 1);
     return cmocka_run_group_tests_name("packages", tests, build_all, remove_all);

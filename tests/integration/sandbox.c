@@ -518,11 +518,10 @@ static unsigned lines_about(const struct fixture *f, const char *what)
     return count;
 }
 
-/* In kilnd's log; a job writes none. */
+/* In kilnd's log. */
 static void expect_lines(const struct fixture *f, const char *what, unsigned count)
 {
-    if (!daemon_process_is_embedded())
-        assert_int_equal(lines_about(f, what), count);
+    assert_int_equal(lines_about(f, what), count);
 }
 
 struct saying {
@@ -540,8 +539,7 @@ static bool is_in_log(void *context)
 static void expect_said(const struct fixture *f, const char *what)
 {
     struct saying saying = { f, what };
-    if (!daemon_process_is_embedded())
-        assert_true(wait_until(is_in_log, &saying));
+    assert_true(wait_until(is_in_log, &saying));
 }
 
 static void expect_missing(struct fixture *f, const char *layer)
@@ -752,7 +750,6 @@ static void where_every_layer_is_required_and_there_compilers_do_their_work(void
     every_toolchain_compiles(f);
 }
 
-#define CHILDREN "it looks for the compiler among the children, of which a job has none"
 #define SANDBOX_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -760,17 +757,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SANDBOX_TEST(what_kilnd_was_started_with_is_open_to_kilnd_alone),
         SANDBOX_TEST(options_that_load_code_or_name_files_are_refused),
-        long_in_a_job(SANDBOX_TEST(a_template_bomb_ends_at_the_memory_limit)),
-        long_in_a_job(SANDBOX_TEST(a_compile_without_end_is_ended)),
-        for_kilnd_only(CHILDREN,
-                       SANDBOX_TEST(two_sources_of_one_client_are_compiled_by_two_processes)),
-        for_kilnd_only(FOR_ONE_USER,
-                       SANDBOX_TEST(neither_does_another_user_get_one_that_had_a_source)),
-        for_kilnd_only(CHILDREN, SANDBOX_TEST(kilns_own_sources_are_compiled_by_one_process)),
-        for_kilnd_only(CHILDREN, SANDBOX_TEST(but_not_those_for_a_target_that_no_compiler_knows)),
-        long_in_a_job(SANDBOX_TEST(a_queue_of_sources_gets_a_process_for_each)),
-        for_kilnd_only("no setting of a job's names its compiler",
-                       SANDBOX_TEST(before_a_compiler_has_said_what_it_has_nothing_is_claimed)),
+        SANDBOX_TEST(a_template_bomb_ends_at_the_memory_limit),
+        SANDBOX_TEST(a_compile_without_end_is_ended),
+        SANDBOX_TEST(two_sources_of_one_client_are_compiled_by_two_processes),
+        SANDBOX_TEST(neither_does_another_user_get_one_that_had_a_source),
+        SANDBOX_TEST(kilns_own_sources_are_compiled_by_one_process),
+        SANDBOX_TEST(but_not_those_for_a_target_that_no_compiler_knows),
+        SANDBOX_TEST(a_queue_of_sources_gets_a_process_for_each),
+        SANDBOX_TEST(before_a_compiler_has_said_what_it_has_nothing_is_claimed),
         SANDBOX_TEST(what_this_host_gives_is_shown),
         SANDBOX_TEST(without_namespaces_compilers_run_and_one_line_says_so),
         SANDBOX_TEST(without_namespaces_no_compiler_starts_where_they_are_required),
@@ -778,7 +772,7 @@ int main(void)
         SANDBOX_TEST(without_a_filter_of_calls_no_compiler_starts_where_it_is_required),
         SANDBOX_TEST(capabilities_that_may_come_back_are_told),
         SANDBOX_TEST(privileges_that_may_be_gained_are_told),
-        for_kilnd_only(FOR_ONE_USER, SANDBOX_TEST(a_compiler_that_stays_root_is_none)),
+        SANDBOX_TEST(a_compiler_that_stays_root_is_none),
         SANDBOX_TEST(where_every_layer_is_required_and_there_compilers_do_their_work),
     };
     return cmocka_run_group_tests_name("sandbox", tests, NULL, NULL);

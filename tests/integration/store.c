@@ -393,15 +393,15 @@ static void why_miss_names_other_compute_units(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        long_in_a_job(TEST(a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned)),
+        TEST(a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned),
         TEST(gc_to_a_size_leaves_that_much_and_what_is_pinned),
-        long_in_a_job(TEST(gc_drops_what_compilers_made_that_are_gone)),
+        TEST(gc_drops_what_compilers_made_that_are_gone),
         TEST(a_cache_that_is_off_keeps_nothing_and_memory_serves),
         TEST(a_read_only_cache_serves_what_it_has_and_changes_nothing),
-        long_in_a_job(TEST(a_client_whose_cache_is_off_neither_uses_nor_fills_it)),
+        TEST(a_client_whose_cache_is_off_neither_uses_nor_fills_it),
         TEST(why_miss_names_each_part_that_differs),
-        long_in_a_job(TEST(why_miss_names_an_edited_source_and_header)),
-        long_in_a_job(TEST(why_miss_names_other_compute_units)),
+        TEST(why_miss_names_an_edited_source_and_header),
+        TEST(why_miss_names_other_compute_units),
     };
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

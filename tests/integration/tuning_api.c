@@ -745,7 +745,7 @@ int main(void)
         TEST(the_users_record_counts_before_the_hosts_and_that_before_the_imported),
         TEST(what_was_recorded_outlives_a_killed_daemon),
         TEST(a_measurement_whose_confirmation_was_lost_counts_once),
-        for_kilnd_only(FOR_ONE_USER, TEST(a_user_neither_sees_nor_changes_what_is_anothers)),
+        TEST(a_user_neither_sees_nor_changes_what_is_anothers),
         TEST(processes_share_what_is_to_be_measured_though_one_is_killed),
         TEST(a_lease_that_cannot_be_shared_goes_to_who_waits_when_its_holder_leaves),
         TEST(a_lease_does_not_outlive_the_daemon_that_gave_it),

@@ -344,10 +344,10 @@ static void a_target_of_another_machine_is_a_clear_refusal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        long_in_a_job(WORK_TEST(eight_cold_ranks_cost_each_kernel_one_compile)),
-        long_in_a_job(WORK_TEST(ranks_that_wait_are_served_after_kills_and_restarts)),
+        WORK_TEST(eight_cold_ranks_cost_each_kernel_one_compile),
+        WORK_TEST(ranks_that_wait_are_served_after_kills_and_restarts),
         WORK_TEST(a_compiler_that_aborts_costs_one_request_and_is_remembered),
-        long_in_a_job(WORK_TEST(a_job_runs_verified_and_the_next_process_compiles_nothing)),
+        WORK_TEST(a_job_runs_verified_and_the_next_process_compiles_nothing),
         WORK_TEST(a_target_of_another_machine_is_a_clear_refusal),
     };
     return cmocka_run_group_tests_name("work", tests, NULL, NULL);
