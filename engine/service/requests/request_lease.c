@@ -3,7 +3,7 @@
 #include "common/clock.h"
 #include "engine/service/requests/leases.h"
 #include "engine/service/tuning/tuning_put.h"
-#include "engine/service/tuning/tuning_terms.h"
+#include "engine/service/tuning/tuning_validation.h"
 
 #include <string.h>
 
@@ -247,7 +247,7 @@ static enum kiln_code read_report(const struct message_tuning_report *m, struct 
 
 static void answer_last_report(struct tuning_put *put, struct caller *caller, uint64_t request_id)
 {
-    struct engine *e = put->turn.engine;
+    struct engine *e = put->change.engine;
     const struct tuning_row *row = &put->record->rows[0];
     KILN_AUTO(mem) char *params = bytes_to_text(row->values);
     const struct lease_answer answer = { .state = LEASE_DONE,
@@ -255,8 +255,8 @@ static void answer_last_report(struct tuning_put *put, struct caller *caller, ui
                                          .best = { .params = params,
                                                    .median_ms = row->measured.median_ms } };
     lease_finish(e->leases, put->lease);
-    if (caller && put->turn.rc)
-        service_refuse(e, caller, request_id, &put->turn.err, NULL);
+    if (caller && put->change.rc)
+        service_refuse(e, caller, request_id, &put->change.err, NULL);
     else if (caller)
         send_leased(e, caller, request_id, &answer);
 }
