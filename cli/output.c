@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/output.h"
 
-#include "cli/units.h"
+#include "common/units.h"
 #include "common/json.h"
 
 #include <stdarg.h>

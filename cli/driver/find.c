@@ -3,7 +3,7 @@
 
 #include "cli/driver/find_progress.h"
 #include "cli/output.h"
-#include "cli/units.h"
+#include "common/units.h"
 #include "common/json.h"
 
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/confirm.h"
 
-#include "cli/units.h"
+#include "common/units.h"
 #include "common/json.h"
 
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/doctor_folders.h"
 
-#include "cli/units.h"
+#include "common/units.h"
 #include "common/fs.h"
 #include "common/paths.h"
 
