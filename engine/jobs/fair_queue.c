@@ -27,14 +27,13 @@ void fair_queue_done(struct fair_queue *queue)
 {
     if (!queue->users.head.next)
         return;
-    LIST_EACH(&queue->users, struct fair_user, link, user)
-    drop_user(user);
+    LIST_EACH (&queue->users, struct fair_user, link, user)
+        drop_user(user);
 }
 
 static struct fair_user *find_user(const struct fair_queue *queue, uid_t uid)
 {
-    LIST_EACH(&queue->users, struct fair_user, link, user)
-    {
+    LIST_EACH (&queue->users, struct fair_user, link, user) {
         if (user->uid == uid)
             return user;
     }
@@ -60,8 +59,7 @@ static struct fair_user *find_or_add_user(struct fair_queue *queue, uid_t uid)
 /* Users who wait for nothing are kept only as long as they owe time. */
 static void forget_idle_users(struct fair_queue *queue)
 {
-    LIST_EACH(&queue->users, struct fair_user, link, user)
-    {
+    LIST_EACH (&queue->users, struct fair_user, link, user) {
         if (user->count == 0 && user->served <= queue->now)
             drop_user(user);
     }
@@ -117,8 +115,7 @@ enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t uid, struct fair_
 static struct fair_user *next_user(const struct fair_queue *queue)
 {
     struct fair_user *least = NULL;
-    LIST_EACH(&queue->users, struct fair_user, link, user)
-    {
+    LIST_EACH (&queue->users, struct fair_user, link, user) {
         if (user->count > 0 && (!least || user->served < least->served))
             least = user;
     }
@@ -193,8 +190,7 @@ unsigned fair_queue_place_of(const struct fair_item *item)
 void fair_queue_each_user(const struct fair_queue *queue,
                           void (*visit)(void *context, uid_t uid, unsigned waiting), void *context)
 {
-    LIST_EACH(&queue->users, struct fair_user, link, user)
-    {
+    LIST_EACH (&queue->users, struct fair_user, link, user) {
         if (user->count > 0)
             visit(context, user->uid, user->count);
     }
