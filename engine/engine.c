@@ -86,6 +86,7 @@ void engine_close(struct engine *e)
     figures_close(&e->figures);
     budget_destroy(e->budget);
     failure_memory_destroy(e->failures);
+    hash_table_done(&e->flights);
     compile_queue_destroy(e->queue);
     toolchains_destroy(e->probes);
     toolchain_table_destroy(e->toolchains);

@@ -6,6 +6,7 @@
  *
  * Threading  the engine's thread; what runs on a lane touches only its own task
  */
+#include "common/hash_table.h"
 #include "engine/compile/toolchain.h"
 #include "engine/engine.h"
 #include "engine/jobs/compile_queue.h"
@@ -24,8 +25,7 @@
 #include "engine/tuning/lease.h"
 #include "engine/tuning/tuning.h"
 
-#define FLIGHT_BUCKETS 16384 /* as many as the queue's default limit divided by six */
-#define TOUCHES_MOST 4096    /* kernels whose use is remembered between two writes of recency */
+#define TOUCHES_MOST 4096 /* kernels whose use is remembered between two writes of recency */
 
 struct stats {
 #define STAT(name, purpose) uint64_t name;
@@ -58,8 +58,8 @@ struct engine {
     uint64_t hot_limit_bytes;
     char notice[512]; /* what opening the store had to say; "" when nothing */
 
-    struct caller *callers;                 /* borrowed, joined */
-    struct flight *flights[FLIGHT_BUCKETS]; /* owned */
+    struct caller *callers;    /* borrowed, joined */
+    struct hash_table flights; /* owned struct flight */
     unsigned flight_count;
     unsigned tasks_out;        /* handed to a lane and not done */
     struct requests *requests; /* owned: what waits, and how much may */
