@@ -19,7 +19,7 @@ struct hot_set {
     struct entry *newest, *oldest;
     uint64_t bytes;
     unsigned count;
-    uint64_t evictions, changes;
+    uint64_t evictions;
 };
 
 static uint64_t cost_of(const struct object *object)
@@ -56,7 +56,6 @@ static void drop(struct hot_set *set, struct entry **at)
     unlink_age(set, e);
     set->bytes -= cost_of(e->object);
     set->count--;
-    set->changes++;
     object_unref(e->object);
     free(e);
 }
@@ -142,7 +141,6 @@ void hot_set_insert(struct hot_set *set, const struct digest *key, struct object
     link_newest(set, e);
     set->bytes += cost;
     set->count++;
-    set->changes++;
 }
 
 void hot_set_remove(struct hot_set *set, const struct digest *key)
@@ -174,15 +172,6 @@ void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *optio
     make_room(set, 0, 0);
 }
 
-void hot_set_each(const struct hot_set *set,
-                  bool (*use)(void *context, const struct digest *key, struct object *object),
-                  void *context)
-{
-    for (const struct entry *e = set->newest; e && use(context, &e->key, e->object); e = e->older) {
-    }
-}
-
-uint64_t hot_set_changes(const struct hot_set *set) { return set->changes; }
 uint64_t hot_set_bytes(const struct hot_set *set) { return set->bytes; }
 unsigned hot_set_count(const struct hot_set *set) { return set->count; }
 uint64_t hot_set_evictions(const struct hot_set *set) { return set->evictions; }
