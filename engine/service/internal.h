@@ -15,7 +15,6 @@
 #include "engine/service/metrics/history.h"
 #include "engine/service/requests/valid_counts.h"
 #include "engine/service/service.h"
-#include "engine/service/tuning/tuning_validation.h"
 #include "engine/store/hot_set.h"
 #include "engine/store/kernel_store.h"
 #include "engine/tuning/lease.h"
@@ -109,20 +108,8 @@ struct engine {
     uint64_t rescan_at_ns;
     bool verifying; /* a package is being checked */
 
-    struct tuning *tuning; /* owned; NULL: it could not be opened, |tuning_trouble| says why */
-    struct tuning_options tuning_options;   /* its folder is owned */
-    struct tuning_database tuning_asked[2]; /* of find and perf: what the last look-up was in */
-    char tuning_trouble[512];
-    char tuning_notice[512];              /* what opening it had to say; "" when nothing */
-    uint64_t tuning_retry_ns;             /* when to try again to open it */
-    bool tuning_opening;                  /* that is out */
-    struct tuning_change *tuning_queue;   /* borrowed list: changes that wait for their turn */
-    struct tuning_change *tuning_running; /* borrowed */
-    struct tuning_change *tuning_paused;  /* borrowed: a long one between two of its steps */
-    uint64_t tuning_rounds[2];            /* of long and of short ones: the round being served */
-    unsigned tuning_shorts;               /* short ones since the last step of a long one */
-    struct lease_table *leases;           /* owned */
-    struct lease_wish *lease_wishes;      /* borrowed list: who waits for a lease */
+    struct tuning_service *tuning;   /* owned */
+    struct lease_wish *lease_wishes; /* borrowed list: who waits for a lease */
 
     struct solver_turn *solver_turns;   /* borrowed list: requests that wait for their turn */
     struct solver_turn *solver_running; /* borrowed: on a lane */

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "engine/service/requests/admin.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <errno.h>
 #include <string.h>
@@ -94,7 +95,7 @@ static enum kiln_code work_health(struct admin *a)
     enum kiln_code rc = kernel_store_check(a->engine->store, deep ? &anew : &soon, &check, &a->err);
     if (rc)
         return rc;
-    const char *state = a->engine->tuning_options.directory;
+    const char *state = tuning_directory(a->engine);
     struct json *folders = json_array();
     json_append(folders, folder_to_json("cache", check.directory));
     if (state)
