@@ -35,6 +35,8 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
     if (!rc)
         rc = toolchain_table_create(&e->toolchains, err);
     if (!rc)
+        rc = toolchains_create(&e->probes, err);
+    if (!rc)
         rc = compile_queue_create(&queue, &e->queue, err);
     if (!rc)
         rc = failure_memory_create(o->failure_ttl_s, &e->failures, err);
@@ -44,6 +46,8 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
         rc = figures_open(&e->figures, err);
     if (!rc)
         rc = handed_files_create(&e->handed, err);
+    if (!rc)
+        rc = requests_create(&e->requests, err);
     if (!rc)
         rc = tuning_service_create(o, &e->tuning, err);
     return rc ? rc : packages_open(e, o, err);
@@ -77,10 +81,12 @@ void engine_close(struct engine *e)
     if (!e)
         return;
     handed_files_destroy(e->handed);
+    requests_destroy(e->requests);
     figures_close(&e->figures);
     budget_destroy(e->budget);
     failure_memory_destroy(e->failures);
     compile_queue_destroy(e->queue);
+    toolchains_destroy(e->probes);
     toolchain_table_destroy(e->toolchains);
     hot_set_destroy(e->hot);
     kernel_store_destroy(e->store);
@@ -117,8 +123,8 @@ void engine_drain(struct engine *e)
 
 bool engine_idle(const struct engine *e)
 {
-    return e->tasks_out == 0 && e->flight_count == 0 && !e->probes && !e->callers && !e->uploads &&
-           compile_queue_running(e->queue) == 0;
+    return e->tasks_out == 0 && e->flight_count == 0 && toolchains_settled(e) && !e->callers &&
+           !e->uploads && compile_queue_running(e->queue) == 0;
 }
 
 void engine_set_limits(struct engine *e, const struct engine_options *o)

@@ -41,47 +41,27 @@ static void send_leased(struct engine *e, struct caller *caller, uint64_t reques
 /* ---- waiting ---- */
 
 struct lease_wish {
-    struct service_waiter waiter; /* first member */
+    struct deferred base; /* first member; in the group of those that wait */
     struct lease_waiter place;
-    struct lease_wish *next, *previous; /* the engine's list */
-    struct lease_request request;       /* its texts and problem are those below */
+    struct lease_request request; /* its texts and problem are those below */
     char database_id[DATABASE_ID_MOST], solver[LEASE_NAME_MOST + 1];
     struct problem problem;
     uint64_t until_ns;
     bool asks_again; /* somebody left: there is something to be had */
 };
 
-static void wish_destroy(struct lease_wish *wish)
-{
-    struct engine *e = wish->waiter.engine;
-    lease_unwait(&wish->place);
-    service_waiter_remove(&wish->waiter);
-    *(wish->previous ? &wish->previous->next : &e->lease_wishes) = wish->next;
-    if (wish->next)
-        wish->next->previous = wish->previous;
-    free(wish);
-}
+static void release_wish(struct deferred *d) { lease_unwait(&((struct lease_wish *)d)->place); }
 
-static void cancel_wish(struct service_waiter *w) { wish_destroy((struct lease_wish *)w); }
+static const struct deferred_kind wish_kind = { .size = sizeof(struct lease_wish),
+                                                .release = release_wish };
 
 static void grant_wish(struct lease_wish *wish, const struct lease_answer *answer)
 {
-    struct engine *e = wish->waiter.engine;
-    struct caller *caller = wish->waiter.caller;
-    uint64_t id = wish->waiter.request_id;
-    service_waiter_remove(&wish->waiter);
-    send_leased(e, caller, id, answer);
-    wish_destroy(wish);
-}
-
-static void refuse_wish(struct lease_wish *wish, const struct kiln_err *why)
-{
-    struct engine *e = wish->waiter.engine;
-    struct caller *caller = wish->waiter.caller;
-    uint64_t id = wish->waiter.request_id;
-    service_waiter_remove(&wish->waiter);
-    service_refuse(e, caller, id, why, NULL);
-    wish_destroy(wish);
+    struct deferred *d = &wish->base;
+    struct caller *caller = d->caller;
+    deferred_leave(d);
+    send_leased(d->engine, caller, d->request_id, answer);
+    deferred_destroy(d);
 }
 
 /* The table may not be called from here: who is told to ask again does so at the next chance. */
@@ -100,7 +80,7 @@ static enum kiln_code wait_on(struct lease_wish *wish, bool *ret_waits, struct k
 {
     bool is_full = false;
     *ret_waits =
-        lease_wait(tuning_leases(wish->waiter.engine), &wish->request, &wish->place, &is_full);
+        lease_wait(tuning_leases(wish->base.engine), &wish->request, &wish->place, &is_full);
     if (is_full)
         return kiln_fail(err, KILN_BUSY,
                          "%u others wait for this lease already: go on with what "
@@ -115,23 +95,23 @@ static void ask_once_more(struct lease_wish *wish, bool is_last)
     struct kiln_err why = KILN_ERR_INIT;
     struct lease_answer answer;
     bool waits = false;
-    struct engine *e = wish->waiter.engine;
+    struct engine *e = wish->base.engine;
     wish->asks_again = false;
     lease_unwait(&wish->place);
     enum kiln_code rc =
-        lease_ask(tuning_leases(e), wish->waiter.caller, &wish->request, &answer, &why);
+        lease_ask(tuning_leases(e), wish->base.caller, &wish->request, &answer, &why);
     if (!rc && answer.state == LEASE_TAKEN && !is_last)
         rc = wait_on(wish, &waits, &why);
     if (rc)
-        refuse_wish(wish, &why);
+        deferred_fail(&wish->base, &why, NULL);
     else if (!waits)
         grant_wish(wish, &answer);
 }
 
 static void ask_again(struct engine *e)
 {
-    for (struct lease_wish *wish = e->lease_wishes, *next; wish; wish = next) {
-        next = wish->next;
+    LIST_EACH(&e->requests->lease_waits.members, struct lease_wish, base.member, wish)
+    {
         if (wish->asks_again)
             ask_once_more(wish, /* is_last= */ false);
     }
@@ -146,8 +126,8 @@ void leases_leave(struct engine *e, const struct caller *caller)
 void leases_tick(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
-    for (struct lease_wish *wish = e->lease_wishes, *next; wish; wish = next) {
-        next = wish->next;
+    LIST_EACH(&e->requests->lease_waits.members, struct lease_wish, base.member, wish)
+    {
         if (now >= wish->until_ns)
             ask_once_more(wish, /* is_last= */ true);
     }
@@ -157,8 +137,8 @@ void leases_drain(struct engine *e)
 {
     struct kiln_err why = KILN_ERR_INIT;
     kiln_fail(&why, KILN_UNAVAILABLE, TUNING_STOPPING);
-    while (e->lease_wishes)
-        refuse_wish(e->lease_wishes, &why);
+    LIST_EACH(&e->requests->lease_waits.members, struct deferred, member, wish)
+    deferred_fail(wish, &why, NULL);
 }
 
 /* ---- lease ---- */
@@ -187,25 +167,18 @@ static enum kiln_code read_lease(const struct message_tuning_lease *m, const str
     return rc;
 }
 
-static enum kiln_code begin_waiting(struct engine *e, struct caller *caller, uint64_t request_id,
-                                    struct lease_wish **wish, uint32_t wait_ms, bool *ret_waits,
-                                    struct kiln_err *err)
+static enum kiln_code wait_for_lease(struct lease_wish *wish, uint32_t wait_ms, bool *ret_waits,
+                                     struct kiln_err *err)
 {
-    struct lease_wish *w = *wish;
-    w->waiter.engine = e;
-    w->place.told = told;
-    w->until_ns =
+    wish->place.told = told;
+    wish->until_ns =
         clock_monotonic_ns() + 1000000ull * (wait_ms < WAIT_MOST_MS ? wait_ms : WAIT_MOST_MS);
-    enum kiln_code rc = wait_on(w, ret_waits, err);
-    if (rc || !*ret_waits)
-        return rc;
-    service_waiter_add(&w->waiter, e, caller, request_id, cancel_wish);
-    w->next = e->lease_wishes;
-    if (w->next)
-        w->next->previous = w;
-    e->lease_wishes = w;
-    *wish = NULL;
-    return KILN_OK;
+    enum kiln_code rc = deferred_join(&wish->base, &wish->base.engine->requests->lease_waits, err);
+    if (!rc)
+        rc = wait_on(wish, ret_waits, err);
+    if (!rc && *ret_waits)
+        deferred_wait(&wish->base);
+    return rc;
 }
 
 enum kiln_code handle_tuning_lease(struct engine *e, struct caller *caller,
@@ -216,20 +189,23 @@ enum kiln_code handle_tuning_lease(struct engine *e, struct caller *caller,
     struct message_tuning_lease m = message_tuning_lease_read(&r);
     struct lease_answer answer;
     bool waits = false;
-    KILN_AUTO(mem) struct lease_wish *wish = calloc(1, sizeof(*wish));
     enum kiln_code rc = message_body_check(&r, MESSAGE_tuning_lease, err);
-    if (!rc && !wish)
-        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
-    if (!rc)
-        rc = read_lease(&m, caller, wish, err);
+    if (rc)
+        return rc;
+    struct lease_wish *wish = deferred_create(&wish_kind, e, caller, header->request_id, err);
+    if (!wish)
+        return err->code;
+    rc = read_lease(&m, caller, wish, err);
     if (!rc)
         rc = tuning_ready(e, err);
     if (!rc)
         rc = lease_ask(tuning_leases(e), caller, &wish->request, &answer, err);
     if (!rc && answer.state == LEASE_TAKEN && (m.flags & LEASE_WAIT) && m.wait_ms > 0)
-        rc = begin_waiting(e, caller, header->request_id, &wish, m.wait_ms, &waits, err);
+        rc = wait_for_lease(wish, m.wait_ms, &waits, err);
     if (!rc && !waits)
         send_leased(e, caller, header->request_id, &answer);
+    if (!waits)
+        deferred_destroy(&wish->base);
     return rc;
 }
 

@@ -585,7 +585,7 @@ static void one_package_is_verified_at_a_time_also_when_its_asker_leaves(void **
     must(
         test_caller_send(&f->admin, &f->engine, MESSAGE_package_verify, 2, bytes_of_text(question)),
         f->engine.err);
-    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "being verified already");
+    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "verifications of packages: 1");
 
     test_caller_leave(&f->admin, &f->engine);
     fake_executor_run_tasks(&f->engine.executor);
