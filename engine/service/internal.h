@@ -6,6 +6,7 @@
  *
  * Threading  the engine's thread; what runs on a lane touches only its own task
  */
+#include "common/hash_table.h"
 #include "engine/compile/toolchain.h"
 #include "engine/engine.h"
 #include "engine/jobs/compile_queue.h"
@@ -18,14 +19,13 @@
 #include "engine/service/requests/queues.h"
 #include "engine/service/requests/valid_counts.h"
 #include "engine/service/service.h"
-#include "engine/service/tuning/tuning_terms.h"
+#include "engine/service/tuning/tuning_validation.h"
 #include "engine/store/hot_set.h"
 #include "engine/store/kernel_store.h"
 #include "engine/tuning/lease.h"
 #include "engine/tuning/tuning.h"
 
-#define FLIGHT_BUCKETS 16384 /* as many as the queue's default limit divided by six */
-#define TOUCHES_MOST 4096    /* kernels whose use is remembered between two writes of recency */
+#define TOUCHES_MOST 4096 /* kernels whose use is remembered between two writes of recency */
 
 struct stats {
 #define STAT(name, purpose) uint64_t name;
@@ -58,8 +58,8 @@ struct engine {
     uint64_t hot_limit_bytes;
     char notice[512]; /* what opening the store had to say; "" when nothing */
 
-    struct caller *callers;                 /* borrowed, joined */
-    struct flight *flights[FLIGHT_BUCKETS]; /* owned */
+    struct caller *callers;    /* borrowed, joined */
+    struct hash_table flights; /* owned struct flight */
     unsigned flight_count;
     unsigned tasks_out;        /* handed to a lane and not done */
     struct requests *requests; /* owned: what waits, and how much may */
@@ -70,8 +70,8 @@ struct engine {
     struct handed_files *handed; /* owned: what went out with answers and is still open */
     bool sweeping;               /* a look at them is out */
 
-    struct arrival *arrivals; /* owned: packages and caches on their way in */
-    unsigned arrival_count;
+    struct upload *uploads; /* owned: packages and caches on their way in */
+    unsigned upload_count;
     char *package_folder; /* owned; "": none */
     char *staging;        /* owned: folder in it that they arrive in; "": none */
     char *kfd_folder;     /* owned: where the GPUs are told of */
@@ -86,15 +86,15 @@ struct engine {
     struct tuning_options tuning_options;   /* its folder is owned */
     struct tuning_database tuning_asked[2]; /* of find and perf: what the last look-up was in */
     char tuning_trouble[512];
-    char tuning_notice[512];            /* what opening it had to say; "" when nothing */
-    uint64_t tuning_retry_ns;           /* when to try again to open it */
-    bool tuning_opening;                /* that is out */
-    struct tuning_turn *tuning_turns;   /* borrowed list: changes that wait for their turn */
-    struct tuning_turn *tuning_running; /* borrowed */
-    struct tuning_turn *tuning_paused;  /* borrowed: a long one between two of its steps */
-    uint64_t tuning_rounds[2];          /* of long and of short ones: the round being served */
-    unsigned tuning_shorts;             /* short ones since the last step of a long one */
-    struct lease_table *leases;         /* owned */
+    char tuning_notice[512];              /* what opening it had to say; "" when nothing */
+    uint64_t tuning_retry_ns;             /* when to try again to open it */
+    bool tuning_opening;                  /* that is out */
+    struct tuning_change *tuning_queue;   /* borrowed list: changes that wait for their turn */
+    struct tuning_change *tuning_running; /* borrowed */
+    struct tuning_change *tuning_paused;  /* borrowed: a long one between two of its steps */
+    uint64_t tuning_rounds[2];            /* of long and of short ones: the round being served */
+    unsigned tuning_shorts;               /* short ones since the last step of a long one */
+    struct lease_table *leases;           /* owned */
 
     struct valid_counts valid_counts;
 

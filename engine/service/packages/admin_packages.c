@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests about packages: install, list, show, remove, coverage. */
-#include "engine/service/packages/arrivals.h"
+#include "engine/service/packages/uploads.h"
 #include "engine/topology/kfd.h"
 
 #include <string.h>
@@ -44,35 +44,35 @@ static bool may_be_packed(const struct transfer_job *job)
     return size > 4 && memcmp(text + size - 4, ".bz2", 4) == 0;
 }
 
-static enum kiln_code describe_arrival(const struct arrival *a, struct package_arrival *ret_arrival,
-                                       struct kiln_err *err)
+static enum kiln_code describe_upload(const struct upload *u, struct package_arrival *ret_arrival,
+                                      struct kiln_err *err)
 {
-    const struct transfer_outcome *o = &a->transfer.outcome;
-    const char *url = json_get_text(a->question, "url", NULL);
+    const struct transfer_outcome *o = &u->transfer.outcome;
+    const char *url = json_get_text(u->question, "url", NULL);
     *ret_arrival = (struct package_arrival){
         .path = o->path,
         .name = o->name,
         .manifest = bytes_of(o->manifest, o->manifest_size),
         .fetched = o->fetched,
-        .wanted = a->transfer.job.sha256,
-        .may_be_packed = may_be_packed(&a->transfer.job),
-        .source = url ? o->source : json_get_text(a->question, "source", ""),
-        .replace_signed = json_get_bool(a->question, "replace_signed", false),
+        .wanted = u->transfer.job.sha256,
+        .may_be_packed = may_be_packed(&u->transfer.job),
+        .source = url ? o->source : json_get_text(u->question, "source", ""),
+        .replace_signed = json_get_bool(u->question, "replace_signed", false),
     };
     if (!digest_from_hex(o->sha256, &ret_arrival->sha256))
         return kiln_fail(err, KILN_CORRUPT, "the transfer's SHA-256 is none");
     return KILN_OK;
 }
 
-static enum kiln_code check_package(struct arrival *a, struct kiln_err *err)
+static enum kiln_code check_package(struct upload *u, struct kiln_err *err)
 {
-    struct package_arrival arrival;
+    struct package_arrival package;
     struct package_checked *checked = calloc(1, sizeof(*checked));
-    a->state = checked;
+    u->state = checked;
     if (!checked)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot install a package");
-    enum kiln_code rc = describe_arrival(a, &arrival, err);
-    return rc ? rc : package_set_check(a->engine->packages, &arrival, checked, err);
+    enum kiln_code rc = describe_upload(u, &package, err);
+    return rc ? rc : package_set_check(u->engine->packages, &package, checked, err);
 }
 
 /* What is in place is installed, or removed, whether or not that can be written down. */
@@ -83,32 +83,32 @@ static void forget_damage(struct engine *e, const char *name)
         return;
 }
 
-static enum kiln_code take_package(struct arrival *a, bool *ret_more, struct kiln_err *err)
+static enum kiln_code take_package(struct upload *u, bool *ret_more, struct kiln_err *err)
 {
     (void)ret_more;
-    struct package_arrival arrival;
+    struct package_arrival package;
     struct package_info info;
-    enum kiln_code rc = describe_arrival(a, &arrival, err);
+    enum kiln_code rc = describe_upload(u, &package, err);
     if (!rc)
-        rc = package_set_adopt(a->engine->packages, &arrival, a->state, &info, err);
+        rc = package_set_adopt(u->engine->packages, &package, u->state, &info, err);
     if (rc)
         return rc;
-    arrival_taken(a);
-    forget_damage(a->engine, info.name);
-    json_destroy(a->answer);
-    a->answer = info_to_json(&info);
+    upload_taken(u);
+    forget_damage(u->engine, info.name);
+    json_destroy(u->answer);
+    u->answer = info_to_json(&info);
     return KILN_OK;
 }
 
-static void finish_package(struct arrival *a)
+static void finish_package(struct upload *u)
 {
-    if (a->rc)
+    if (u->rc)
         return;
-    engine_forget_hot(a->engine); /* one of the same name may have been replaced */
-    event_note(a->engine, "package_installed", json_get_text(a->answer, "name", ""));
+    engine_forget_hot(u->engine); /* one of the same name may have been replaced */
+    event_note(u->engine, "package_installed", json_get_text(u->answer, "name", ""));
 }
 
-static const struct arrival_kind install_kind = {
+static const struct upload_kind install_kind = {
     .members = install_members,
     .tier = TRANSFER_PACKAGE,
     .check = check_package,
@@ -123,7 +123,7 @@ enum kiln_code handle_package_install(struct engine *e, struct caller *caller,
 {
     struct json *question = NULL;
     enum kiln_code rc = admin_read(header, body, install_members, &question, err);
-    return rc ? rc : arrival_begin(e, caller, header, &install_kind, question, err);
+    return rc ? rc : upload_begin(e, caller, header, &install_kind, question, err);
 }
 
 /* ---- list ---- */

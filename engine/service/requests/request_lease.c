@@ -3,7 +3,7 @@
 #include "common/clock.h"
 #include "engine/service/requests/leases.h"
 #include "engine/service/tuning/tuning_put.h"
-#include "engine/service/tuning/tuning_terms.h"
+#include "engine/service/tuning/tuning_validation.h"
 
 #include <string.h>
 
@@ -107,8 +107,7 @@ static void ask_once_more(struct lease_wish *wish, bool is_last)
 
 static void ask_again(struct engine *e)
 {
-    LIST_EACH(&e->requests->lease_waits.members, struct lease_wish, base.member, wish)
-    {
+    LIST_EACH (&e->requests->lease_waits.members, struct lease_wish, base.member, wish) {
         if (wish->asks_again)
             ask_once_more(wish, /* is_last= */ false);
     }
@@ -123,8 +122,7 @@ void leases_leave(struct engine *e, const struct caller *caller)
 void leases_tick(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
-    LIST_EACH(&e->requests->lease_waits.members, struct lease_wish, base.member, wish)
-    {
+    LIST_EACH (&e->requests->lease_waits.members, struct lease_wish, base.member, wish) {
         if (now >= wish->until_ns)
             ask_once_more(wish, /* is_last= */ true);
     }
@@ -134,8 +132,8 @@ void leases_drain(struct engine *e)
 {
     struct kiln_err why = KILN_ERR_INIT;
     kiln_fail(&why, KILN_UNAVAILABLE, TUNING_STOPPING);
-    LIST_EACH(&e->requests->lease_waits.members, struct deferred, member, wish)
-    deferred_fail(wish, &why, NULL);
+    LIST_EACH (&e->requests->lease_waits.members, struct deferred, member, wish)
+        deferred_fail(wish, &why, NULL);
 }
 
 /* ---- lease ---- */
@@ -247,7 +245,7 @@ static enum kiln_code read_report(const struct message_tuning_report *m, struct 
 
 static void answer_last_report(struct tuning_put *put, struct caller *caller, uint64_t request_id)
 {
-    struct engine *e = put->turn.engine;
+    struct engine *e = put->change.engine;
     const struct tuning_row *row = &put->record->rows[0];
     KILN_AUTO(mem) char *params = bytes_to_text(row->values);
     const struct lease_answer answer = { .state = LEASE_DONE,
@@ -255,8 +253,8 @@ static void answer_last_report(struct tuning_put *put, struct caller *caller, ui
                                          .best = { .params = params,
                                                    .median_ms = row->measured.median_ms } };
     lease_finish(e->leases, put->lease);
-    if (caller && put->turn.rc)
-        service_refuse(e, caller, request_id, &put->turn.err, NULL);
+    if (caller && put->change.rc)
+        service_refuse(e, caller, request_id, &put->change.err, NULL);
     else if (caller)
         send_leased(e, caller, request_id, &answer);
 }

@@ -10,7 +10,7 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/requests/outcomes.h"
 #include "engine/service/requests/plan_choose.h"
-#include "engine/service/tuning/tuning_terms.h"
+#include "engine/service/tuning/tuning_validation.h"
 
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
  */
 #include "engine/service/internal.h"
 #include "engine/service/requests/plan_choose.h"
-#include "engine/service/tuning/tuning_terms.h"
+#include "engine/service/tuning/tuning_validation.h"
 #include "engine/solver/candidates.h"
 
 #include <stdio.h>

@@ -402,7 +402,7 @@ static void whoever_leaves_has_the_transfer_cancelled(void **state)
     fake_executor_transfer_progress(&f->engine.executor, "fetching", 1, 2);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
-    assert_null(f->engine.engine->arrivals);
+    assert_null(f->engine.engine->uploads);
     test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
     assert_int_equal(counted(f, "copy", "cancelled"), 1);
 }
