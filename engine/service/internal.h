@@ -44,8 +44,6 @@ struct engine {
     struct hot_set *hot;
     uint64_t
         hot_generation; /* of what it may hold: look-ups under way when it changed are not kept */
-    struct digest hot_packages; /* the packages as they were when all of it was forgotten last: none
-                                   of it is from older ones */
     struct package_set *packages;
     struct toolchain_table *toolchains;
     struct compile_queue *queue;
@@ -119,9 +117,6 @@ void engine_task_ended(struct engine *e);
 void engine_forget_hot(struct engine *e);
 /* The same where only what is private to |uid| was. */
 void engine_forget_hot_of(struct engine *e, uid_t uid);
-/* The same where the keys have been taken out already: look-ups under way are not kept, and the
- * host is told. */
-void engine_hot_forgotten(struct engine *e);
 
 /* Runs the handler of a request that waited, and was counted when it came, once more. */
 void service_resume(struct engine *e, struct caller *caller, const struct frame_header *header,
