@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which database a look-up is in: checked once, remembered while the same one is asked for. */
-#include "engine/service/tuning/tuning_terms.h"
+#include "engine/service/tuning/tuning_validation.h"
 #include "tests/support/test.h"
 
 #include <string.h>
@@ -118,5 +118,5 @@ int main(void)
         TEST(perf_has_no_backend_whatever_is_known),
         TEST(what_is_no_database_is_refused_and_changes_nothing),
     };
-    return cmocka_run_group_tests_name("tuning_terms", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("tuning_validation", tests, NULL, NULL);
 }

@@ -12,14 +12,14 @@
 #include "engine/service/internal.h"
 
 /* Fails where it would not help to wait: a network filesystem, a newer tuning.db, no memory. */
-KILN_MUST_CHECK enum kiln_code tuning_opening_begin(struct engine *e,
-                                                    const struct engine_options *options,
-                                                    struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code tuning_open_retry_begin(struct engine *e,
+                                                       const struct engine_options *options,
+                                                       struct kiln_err *err);
 /* Reports what opening had to say. */
-void tuning_opening_tell(struct engine *e);
+void tuning_open_retry_tell(struct engine *e);
 /* Limits of |options| for what is open and what will be. */
-void tuning_opening_set_limits(struct engine *e, const struct engine_options *options);
-void tuning_opening_tick(struct engine *e);
-void tuning_opening_end(struct engine *e);
+void tuning_open_retry_set_limits(struct engine *e, const struct engine_options *options);
+void tuning_open_retry_tick(struct engine *e);
+void tuning_open_retry_end(struct engine *e);
 /* For status: {"available": ..., "trouble": ..., "notice": ...}; the caller's. */
-struct json *tuning_opening_describe(const struct engine *e);
+struct json *tuning_open_retry_describe(const struct engine *e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/units.h"
+#include "common/units.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ static uint64_t time_of(const char *text)
     return units_parse_time(text, &ms) ? ms : UINT64_MAX;
 }
 
-static void sizes_are_read_with_units_of_1024(void **state)
+static void sizes_are_read_with_binary_and_decimal_units(void **state)
 {
     (void)state;
     assert_int_equal(size_of("0"), 0);
@@ -27,14 +27,38 @@ static void sizes_are_read_with_units_of_1024(void **state)
     assert_int_equal(size_of("64K"), 65536);
     assert_int_equal(size_of("1.5M"), 1572864);
     assert_int_equal(size_of("2GiB"), 2147483648u);
-    assert_int_equal(size_of("3MB"), 3145728);
+    assert_int_equal(size_of("20G"), 21474836480u);
+    assert_int_equal(size_of("20GB"), 20000000000u);
+    assert_int_equal(size_of("3MB"), 3000000);
+    assert_int_equal(size_of("3kB"), 3000);
+    assert_int_equal(size_of("1.25TB"), 1250000000000u);
+    assert_int_equal(size_of("1024TiB"), 1ull << 50);
     assert_int_equal(size_of("7B"), 7);
+}
+
+static void sizes_are_read_in_upper_and_lower_case(void **state)
+{
+    (void)state;
+    assert_int_equal(size_of("5g"), size_of("5G"));
+    assert_int_equal(size_of("5gb"), size_of("5GB"));
+    assert_int_equal(size_of("5gib"), size_of("5GiB"));
+    assert_int_equal(size_of("5KB"), size_of("5kB"));
+}
+
+static void fractions_of_sizes_are_exact_and_have_six_digits_at_most(void **state)
+{
+    (void)state;
+    assert_int_equal(size_of("0.1GB"), 100000000);
+    assert_int_equal(size_of("1.000001MB"), 1000001);
+    assert_int_equal(size_of("1.0000001MB"), UINT64_MAX);
 }
 
 static void sizes_that_are_none_are_refused(void **state)
 {
-    static const char *const bad[] = { "",     "K",   "-1",  "1 K", "1.2.3", "1X",
-                                       "0x10", "1e3", "inf", "nan", "1KBs",  "9999999999999T" };
+    static const char *const bad[] = { "",      "K",   "-1",   "1K 1",
+                                       "1.2.3", "1X",  "0x10", "1e3",
+                                       "inf",   "nan", "1KBs", "9999999999999T",
+                                       ".",     " 1",  "1K1",  "99999999999999999999" };
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(size_of(bad[i]), UINT64_MAX);
@@ -49,13 +73,15 @@ static void times_are_read_as_seconds_or_with_units(void **state)
     assert_int_equal(time_of("1.5h"), 5400000);
     assert_int_equal(time_of("12h"), 43200000);
     assert_int_equal(time_of("30d"), 2592000000u);
+    assert_int_equal(time_of("5min"), 300000);
     assert_int_equal(time_of("1d12h"), 129600000);
+    assert_int_equal(time_of("1d 12 h"), 129600000);
     assert_int_equal(time_of("2w"), 1209600000);
 }
 
 static void times_that_are_none_are_refused(void **state)
 {
-    static const char *const bad[] = { "", "d", "-5s", "5 s", "1d12", "5y", "5sm", "1e9w" };
+    static const char *const bad[] = { "", "d", "-5s", "5M", "1d12", "5y", "5sm", "1e9w" };
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(time_of(bad[i]), UINT64_MAX);
@@ -87,6 +113,19 @@ static void sizes_are_written_in_the_largest_unit(void **state)
     assert_string_equal(units_size(1572864, text), "1.5 MiB");
     assert_string_equal(units_size(1048575, text), "1.0 MiB");
     assert_string_equal(units_size(UINT64_MAX, text), "16.0 EiB");
+}
+
+static void settings_are_written_as_they_are_read(void **state)
+{
+    static const char *const sizes[] = { "0",    "1B",   "1023B",  "64KiB",   "1kB",
+                                         "3TiB", "20GB", "512MiB", "1025KiB", "100MB" };
+    static const char *const times[] = { "0s", "1ms", "1250ms", "90s", "5m", "2h", "7d" };
+    char text[UNITS_TEXT_MOST];
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        assert_string_equal(units_exact_size(size_of(sizes[i]), text), sizes[i]);
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        assert_string_equal(units_exact_time(time_of(times[i]), text), times[i]);
 }
 
 static void times_are_written_to_three_digits(void **state)
@@ -140,16 +179,19 @@ static void parts_of_a_second_count_as_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_read_with_units_of_1024),
+        cmocka_unit_test(sizes_are_read_with_binary_and_decimal_units),
+        cmocka_unit_test(sizes_are_read_in_upper_and_lower_case),
+        cmocka_unit_test(fractions_of_sizes_are_exact_and_have_six_digits_at_most),
         cmocka_unit_test(sizes_that_are_none_are_refused),
         cmocka_unit_test(times_are_read_as_seconds_or_with_units),
         cmocka_unit_test(times_that_are_none_are_refused),
         cmocka_unit_test(numbers_are_digits_within_their_limit),
         cmocka_unit_test(sizes_are_written_in_the_largest_unit),
+        cmocka_unit_test(settings_are_written_as_they_are_read),
         cmocka_unit_test(times_are_written_to_three_digits),
         cmocka_unit_test(counts_are_grouped_by_thousands),
         cmocka_unit_test(a_time_that_never_was_is_a_dash),
         cmocka_unit_test(parts_of_a_second_count_as_one),
     };
-    return cmocka_run_group_tests_name("cli.units", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("common.units", tests, NULL, NULL);
 }

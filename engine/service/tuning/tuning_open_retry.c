@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/service/tuning/tuning_opening.h"
+#include "engine/service/tuning/tuning_open_retry.h"
 
 #include "common/clock.h"
 
@@ -42,8 +42,8 @@ static void note_trouble(struct engine *e, const struct kiln_err *why)
     e->tuning_retry_ns = clock_monotonic_ns() + RETRY_EVERY_NS;
 }
 
-enum kiln_code tuning_opening_begin(struct engine *e, const struct engine_options *options,
-                                    struct kiln_err *err)
+enum kiln_code tuning_open_retry_begin(struct engine *e, const struct engine_options *options,
+                                       struct kiln_err *err)
 {
     enum kiln_code rc = lease_table_create(&e->leases, err);
     if (rc)
@@ -64,7 +64,7 @@ enum kiln_code tuning_opening_begin(struct engine *e, const struct engine_option
     return KILN_OK;
 }
 
-void tuning_opening_tell(struct engine *e)
+void tuning_open_retry_tell(struct engine *e)
 {
     if (e->tuning_notice[0])
         event_report(e, "tuning_notice", e->tuning_notice);
@@ -72,7 +72,7 @@ void tuning_opening_tell(struct engine *e)
         event_report(e, "tuning_unavailable", e->tuning_trouble);
 }
 
-void tuning_opening_set_limits(struct engine *e, const struct engine_options *options)
+void tuning_open_retry_set_limits(struct engine *e, const struct engine_options *options)
 {
     e->tuning_options.records_per_uid = options->tuning_records_per_uid;
     e->tuning_options.bytes_per_uid = options->tuning_bytes_per_uid;
@@ -81,7 +81,7 @@ void tuning_opening_set_limits(struct engine *e, const struct engine_options *op
         tuning_set_limits(e->tuning, &e->tuning_options);
 }
 
-void tuning_opening_end(struct engine *e)
+void tuning_open_retry_end(struct engine *e)
 {
     tuning_destroy(e->tuning);
     lease_table_destroy(e->leases);
@@ -110,12 +110,12 @@ static void open_done(struct task *task)
         e->tuning_trouble[0] = '\0';
         memcpy(e->tuning_notice, o->notice, sizeof(o->notice));
         event_note(e, "tuning_available", "the tuning databases could be opened");
-        tuning_opening_tell(e);
+        tuning_open_retry_tell(e);
     }
     free(o);
 }
 
-void tuning_opening_tick(struct engine *e)
+void tuning_open_retry_tick(struct engine *e)
 {
     if (e->tuning || e->tuning_opening || e->draining || !e->tuning_options.directory ||
         clock_monotonic_ns() < e->tuning_retry_ns)
@@ -131,7 +131,7 @@ void tuning_opening_tick(struct engine *e)
     engine_run(e, LANE_TUNING, &o->task);
 }
 
-struct json *tuning_opening_describe(const struct engine *e)
+struct json *tuning_open_retry_describe(const struct engine *e)
 {
     struct json *j = json_object();
     json_set_bool(j, "available", e->tuning != NULL);

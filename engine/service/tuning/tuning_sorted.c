@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/service/tuning/tuning_side.h"
+#include "engine/service/tuning/tuning_sorted.h"
 
 #include "common/fs.h"
 
@@ -22,7 +22,7 @@ void side_done(struct side *side)
 static bool add(struct side *side, struct side_record record)
 {
     side->is_too_long |= side->count == SIDE_RECORDS_MOST;
-    if (side->is_too_long || tuning_news_is_stopped(side->news))
+    if (side->is_too_long || tuning_progress_is_stopped(side->progress))
         return false;
     if (side->count == side->most) {
         size_t most = side->most ? 2 * side->most : 4096;
@@ -65,7 +65,7 @@ static bool add_copy(struct side *side, struct bytes key, struct bytes value)
 
 static enum kiln_code sort(struct side *side, struct kiln_err *err)
 {
-    if (tuning_news_is_stopped(side->news))
+    if (tuning_progress_is_stopped(side->progress))
         return err->code = KILN_CANCELLED;
     if (side->is_too_long)
         return kiln_fail(err, KILN_FULL,
@@ -117,7 +117,7 @@ static bool add_system(void *context, const struct tuning_system *system)
 enum kiln_code side_of_tier(struct side *side, const struct tuning *tuning,
                             const struct side_tier *tier, struct kiln_err *err)
 {
-    *side = (struct side){ .kind = tier->kind, .news = side->news };
+    *side = (struct side){ .kind = tier->kind, .progress = side->progress };
     if (tier->tier == TUNING_TIER_SYSTEM) {
         struct system_walk walk = { .side = side, .tier = tier, .err = err };
         tuning_each_system(tuning, add_system, &walk);
@@ -168,7 +168,7 @@ static bool leave_out(void *context, uint64_t line, const char *why)
     const struct side *side = context;
     (void)line;
     (void)why;
-    return !tuning_news_is_stopped(side->news);
+    return !tuning_progress_is_stopped(side->progress);
 }
 
 static enum kiln_code read_text(enum tuning_kind kind, int fd, size_t size,
@@ -204,11 +204,11 @@ static enum kiln_code read_file(struct side *side, const char *path, struct kiln
 enum kiln_code side_of_file(struct side *side, enum tuning_kind kind, const char *path,
                             const char *name, struct kiln_err *err)
 {
-    *side = (struct side){ .kind = kind, .news = side->news };
+    *side = (struct side){ .kind = kind, .progress = side->progress };
     buffer_init(&side->texts, TEXTS_MOST);
     enum kiln_code rc = read_file(side, path, err);
     if (side->is_out_of_memory || side->is_too_long || side->texts.failed ||
-        tuning_news_is_stopped(side->news))
+        tuning_progress_is_stopped(side->progress))
         return sort(side, err);
     if (rc)
         return kiln_while(err, "reading '%.100s'", name);

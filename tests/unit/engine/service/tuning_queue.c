@@ -86,7 +86,7 @@ static void puts_do_not_keep_an_export_waiting_for_good(void **state)
 
     run_until_answered(f, &f->bob);
 
-    assert_non_null(f->engine.engine->tuning_turns);
+    assert_non_null(f->engine.engine->tuning_queue);
     test_caller_forget_replies(&f->ann);
     test_caller_forget_replies(&f->publisher);
     fake_executor_run_tasks(&f->engine.executor);

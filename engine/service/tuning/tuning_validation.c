@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/service/tuning/tuning_terms.h"
+#include "engine/service/tuning/tuning_validation.h"
 
 #include <math.h>
 #include <string.h>
