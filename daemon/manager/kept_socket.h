@@ -20,5 +20,6 @@ KILN_MUST_CHECK enum kiln_code kept_socket_open(struct inherited *inherited, con
 KILN_MUST_CHECK enum kiln_code kept_socket_open_private(const char *path,
                                                         struct listener *ret_listener,
                                                         struct kiln_err *err);
-/* Has the manager close a socket that was not used; then all that nobody has taken is closed. */
+/* Has the manager close what an earlier kilnd left with it and this one does not use; then closes
+ * all that nobody has taken. */
 void kept_socket_drop(struct inherited *inherited);

@@ -127,7 +127,6 @@ void fallback_destroy(struct fallback *f)
 {
     if (!f)
         return;
-    substitute.settle();
     look_end(&f->look);
     free(f);
 }

@@ -285,11 +285,8 @@ static void describe_private(char *text, size_t size)
     pthread_mutex_unlock(&mutex);
 }
 
-static void settle_nothing(void) {}
-
 const struct substitute substitute = { .word = "private",
                                        .rung = KILN_RUNG_PRIVATE,
                                        .connect = connect_private,
                                        .greeted = note_greeting,
-                                       .describe = describe_private,
-                                       .settle = settle_nothing };
+                                       .describe = describe_private };

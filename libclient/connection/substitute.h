@@ -4,7 +4,7 @@
 /*
  * What serves where the host's kilnd does not: a private kilnd of this user (private_kilnd.c), or,
  * in a program that is built with the engine inside (KILN_EMBED_BUILD), that engine
- * (fallback_built_in.c).  A program has one of the two.
+ * (built_in.c).  A program has one of the two.
  *
  * Threading  any thread
  */
@@ -21,8 +21,6 @@ struct substitute {
     void (*greeted)(enum kiln_code rc);
     /* What serves, and where that keeps what it makes: a clause. */
     void (*describe)(char *text, size_t size);
-    /* Waits until all that it answered is kept. */
-    void (*settle)(void);
 };
 
 extern const struct substitute substitute;

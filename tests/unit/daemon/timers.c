@@ -219,7 +219,6 @@ static void one_that_starts_itself_again_does_not_hold_up_a_turn_that_took_long(
     close(ends[1]);
 }
 
-#ifndef KILN_TEST_JOB_LOOP /* where there is no time-out at all */
 /* Else the kernel sets and takes back a time-out with every request. */
 static void one_that_waits_gives_the_wait_for_events_no_time_out(void **state)
 {
@@ -229,7 +228,6 @@ static void one_that_waits_gives_the_wait_for_events_no_time_out(void **state)
 
     assert_int_equal(uv_backend_timeout(&f->loop->uv), -1);
 }
-#endif
 
 /* ---- no loop ---- */
 
@@ -281,10 +279,8 @@ int main(void)
             what_came_in_the_same_turn_goes_before_a_timer_and_can_put_it_off, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             one_that_starts_itself_again_does_not_hold_up_a_turn_that_took_long, set_up, tear_down),
-#ifndef KILN_TEST_JOB_LOOP
         cmocka_unit_test_setup_teardown(one_that_waits_gives_the_wait_for_events_no_time_out,
                                         set_up, tear_down),
-#endif
         cmocka_unit_test_setup_teardown(a_loop_that_can_have_no_timers_is_not_made, set_up,
                                         tear_down),
     };

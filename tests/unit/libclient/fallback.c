@@ -49,7 +49,6 @@ static enum kiln_code connect_engine(uint64_t deadline_ns, struct transport **re
 }
 
 static void note_greeting(enum kiln_code rc) { entry.greetings += rc == KILN_OK; }
-static void settle(void) {}
 static void describe(char *text, size_t size)
 {
     snprintf(text, size, "a fake serves in '/the/store'");
@@ -60,8 +59,7 @@ const struct substitute substitute = { .word = "private",
                                        .rung = KILN_RUNG_PRIVATE,
                                        .connect = connect_engine,
                                        .greeted = note_greeting,
-                                       .describe = describe,
-                                       .settle = settle };
+                                       .describe = describe };
 
 /* ---- the system's part ---- */
 

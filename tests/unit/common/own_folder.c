@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* Which directories are a user's own, and so which a private kilnd has. */
+#include "common/own_folder.h"
+
+#include "common/fs.h"
+#include "common/private_folders.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STRANGER 4242u
+
+struct fixture {
+    char folder[64];
+    char path[128]; /* below it, not there */
+    struct kiln_err err;
+    struct private_folders folders;
+};
+
+static bool seems_root;
+
+uid_t __real_geteuid(void);
+uid_t __wrap_geteuid(void);
+uid_t __wrap_geteuid(void) { return seems_root ? 0 : __real_geteuid(); }
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .err = KILN_ERR_INIT };
+    seems_root = false;
+    snprintf(f.folder, sizeof(f.folder), "/tmp/kiln-test-XXXXXX");
+    assert_non_null(mkdtemp(f.folder));
+    snprintf(f.path, sizeof(f.path), "%s/a/b", f.folder);
+    setenv("HOME", f.folder, 1);
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("XDG_STATE_HOME");
+    unsetenv("XDG_RUNTIME_DIR");
+    unsetenv("TMPDIR");
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    fs_remove_tree(AT_FDCWD, f->folder);
+    return 0;
+}
+
+/* As for root, with a folder of another user's. */
+static void be_root_in_anothers_folder(struct fixture *f)
+{
+    if (__real_geteuid() == 0)
+        assert_int_equal(chown(f->folder, STRANGER, STRANGER), 0);
+    seems_root = true;
+}
+
+static void expect_nothing_made(const struct fixture *f)
+{
+    char below[256];
+    snprintf(below, sizeof(below), "%s/a", f->folder);
+    assert_int_not_equal(access(below, F_OK), 0);
+    snprintf(below, sizeof(below), "%s/.cache", f->folder);
+    assert_int_not_equal(access(below, F_OK), 0);
+    snprintf(below, sizeof(below), "%s/.local", f->folder);
+    assert_int_not_equal(access(below, F_OK), 0);
+}
+
+static void a_folder_in_ones_own_is_made_private(void **state)
+{
+    struct fixture *f = *state;
+    struct stat seen;
+    must(own_folder_make(f->path, &f->err), f->err);
+    assert_int_equal(stat(f->path, &seen), 0);
+    assert_int_equal(seen.st_mode & 0777, 0700);
+    must(own_folder_make(f->path, &f->err), f->err); /* once it is there */
+}
+
+static void root_makes_nothing_in_another_users_folder(void **state)
+{
+    struct fixture *f = *state;
+    be_root_in_anothers_folder(f);
+    assert_int_equal(own_folder_make(f->path, &f->err), KILN_DENIED);
+    assert_says(f->err.text, f->folder);
+    assert_says(f->err.text, "belongs to user");
+    (void)!private_folders_find(&f->folders, &f->err); /* HOME is that user's: sudo */
+    assert_null(strstr(f->folders.cache, f->folder));
+    assert_null(strstr(f->folders.state, f->folder));
+    assert_says(f->folders.why_temporary, "belongs to user");
+    expect_nothing_made(f);
+}
+
+static void root_follows_no_link_of_another_users(void **state)
+{
+    struct fixture *f = *state;
+    char link[128];
+    snprintf(link, sizeof(link), "%s/to-etc", f->folder);
+    assert_int_equal(symlink("/etc", link), 0);
+    be_root_in_anothers_folder(f);
+    assert_int_equal(own_folder_check(link, &f->err), KILN_DENIED);
+}
+
+static void a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(chmod(f->folder, 0777), 0);
+    assert_int_equal(own_folder_make(f->path, &f->err), KILN_DENIED);
+    assert_says(f->err.text, "anybody may write to");
+    expect_nothing_made(f);
+    assert_int_equal(chmod(f->folder, 01777), 0);
+    must(own_folder_make(f->path, &f->err), f->err);
+}
+
+static void one_that_is_there_already_has_to_be_this_users_alone(void **state)
+{
+    struct fixture *f = *state;
+    must(own_folder_make(f->path, &f->err), f->err);
+    assert_int_equal(chmod(f->path, 0770), 0);
+    assert_int_equal(own_folder_make(f->path, &f->err), KILN_DENIED);
+    assert_says(f->err.text, "chmod go-w");
+    assert_int_equal(own_folder_make("relative", &f->err), KILN_INVALID);
+    assert_int_not_equal(own_folder_check("/nonexistent", &f->err), KILN_OK);
+}
+
+static void a_path_too_long_for_a_socket_is_replaced_by_a_temporary_directory(void **state)
+{
+    struct fixture *f = *state;
+    char cache[256];
+    snprintf(cache, sizeof(cache), "%s/%0100d", f->folder, 0);
+    setenv("XDG_CACHE_HOME", cache, 1);
+    setenv("TMPDIR", f->folder, 1);
+    must(private_folders_find(&f->folders, &f->err), f->err);
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("TMPDIR");
+    assert_says(f->folders.cache, "/kiln-private-");
+    assert_says(f->folders.state, "/.local/state/kiln/private");
+    assert_says(f->folders.why_temporary, "longer than a socket");
+    assert_says(f->folders.socket, f->folders.cache);
+}
+
+#define TRUST_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TRUST_TEST(a_folder_in_ones_own_is_made_private),
+        TRUST_TEST(root_makes_nothing_in_another_users_folder),
+        TRUST_TEST(root_follows_no_link_of_another_users),
+        TRUST_TEST(a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one),
+        TRUST_TEST(one_that_is_there_already_has_to_be_this_users_alone),
+        TRUST_TEST(a_path_too_long_for_a_socket_is_replaced_by_a_temporary_directory),
+    };
+    return cmocka_run_group_tests_name("own_folder", tests, NULL, NULL);
+}
