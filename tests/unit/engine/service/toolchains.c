@@ -407,7 +407,7 @@ static void a_probe_gets_the_best_place_of_those_who_ask(void **state)
     want_of(f, &f->a, 4, "gfx908", "a4");
     want_of(f, &f->b, 1, "gfx908", "b1");
 
-    take_kernel(f, "a1"); /* which a compiler had already */
+    take_kernel(f, "a1");    /* which a compiler had already */
     take_probe(f, "gfx908"); /* a was served twice, b never */
     assert_int_equal(f->engine.executor.compiles_handed_over, 5);
     take_kernel(f, "a2");
