@@ -82,6 +82,20 @@ static void users_alternate_and_the_orders_of_each_stay_in_order(void **state)
     assert_string_equal(f->finished, "0aXbYcdef");
 }
 
+static void a_user_whose_compile_took_long_comes_after_the_others(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t long_ns = 50000000;
+    must(submit(f, '0', 1, PRIORITY_INTERACTIVE), f->err); /* occupies the one compiler */
+    must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'b', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'Y', 2, PRIORITY_INTERACTIVE), f->err);
+    f->orders[0].order.started_ns -= long_ns;
+    compile_all(f);
+    assert_string_equal(f->finished, "0XYab");
+}
+
 static void interactive_goes_before_prefetch(void **state)
 {
     struct fixture *f = *state;
@@ -237,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         QUEUE_TEST(users_alternate_and_the_orders_of_each_stay_in_order),
+        QUEUE_TEST(a_user_whose_compile_took_long_comes_after_the_others),
         QUEUE_TEST(interactive_goes_before_prefetch),
         QUEUE_TEST(a_promoted_prefetch_overtakes_the_others),
         QUEUE_TEST(an_order_that_two_users_wait_for_gets_the_better_place),

@@ -62,6 +62,27 @@ static void evicts_the_least_recently_used_first(void **state)
     hot_set_destroy(set);
 }
 
+static void removals_begin_a_generation_and_evictions_do_not(void **state)
+{
+    (void)state;
+    struct hot_set *set = set_of(2 * PAGE, 100);
+    const struct digest key = key_of(1);
+    const uint64_t first = hot_set_generation(set);
+    for (unsigned number = 1; number <= 3; number++) /* the first is evicted */
+        keep(set, number, 100);
+    keep(set, 3, 100);
+    assert_int_equal(hot_set_generation(set), first);
+
+    hot_set_remove(set, &key);
+    const uint64_t second = hot_set_generation(set);
+    hot_set_remove_of(set, 1000);
+    const uint64_t third = hot_set_generation(set);
+    hot_set_clear(set);
+
+    assert_true(first < second && second < third && third < hot_set_generation(set));
+    hot_set_destroy(set);
+}
+
 static void counts_bytes_in_whole_pages(void **state)
 {
     (void)state;
@@ -222,6 +243,7 @@ int main(void)
         cmocka_unit_test(holds_one_reference_until_the_object_goes),
         cmocka_unit_test(an_object_in_use_survives_its_eviction),
         cmocka_unit_test(forgets_everything_when_cleared),
+        cmocka_unit_test(removals_begin_a_generation_and_evictions_do_not),
         cmocka_unit_test(drops_what_is_private_to_one_user_and_keeps_the_rest),
         cmocka_unit_test(smaller_limits_drive_out_what_was_used_longest_ago),
     };
