@@ -124,7 +124,7 @@ void engine_drain(struct engine *e)
 bool engine_idle(const struct engine *e)
 {
     return e->tasks_out == 0 && e->flight_count == 0 && toolchains_settled(e) && !e->callers &&
-           !e->uploads && compile_queue_running(e->queue) == 0;
+           uploads_idle(e) && compile_queue_running(e->queue) == 0;
 }
 
 void engine_set_limits(struct engine *e, const struct engine_options *o)

@@ -327,7 +327,7 @@ static enum kiln_code begin_files(struct tuning_change *change, struct tuning *t
                                   struct kiln_err *err)
 {
     (void)tuning;
-    return file_diff_of(change)->upload->waiter.caller ? KILN_OK : (err->code = KILN_CANCELLED);
+    return file_diff_of(change)->upload->base.caller ? KILN_OK : (err->code = KILN_CANCELLED);
 }
 
 static enum kiln_code work_files(struct tuning_change *change, struct tuning *tuning,
@@ -339,19 +339,19 @@ static enum kiln_code work_files(struct tuning_change *change, struct tuning *tu
 static bool send_files_progress(struct tuning_change *change)
 {
     struct file_diff *f = file_diff_of(change);
-    return tuning_send_progress(&f->upload->waiter, f->progress);
+    return tuning_send_progress(&f->upload->base, f->progress);
 }
 
 static void files_ended(struct tuning_change *change)
 {
     struct file_diff *f = file_diff_of(change);
     struct upload *u = f->upload;
-    u->rc = change->rc;
-    u->err = change->err;
-    if (u->rc && !u->err.code)
-        u->err.code = u->rc;
-    answer_diff(&f->diff, u->answer);
-    tuning_set_count(u->answer, "left_out", tuning_progress_left_out(f->progress));
+    u->base.rc = change->rc;
+    u->base.err = change->err;
+    if (u->base.rc && !u->base.err.code)
+        u->base.err.code = u->base.rc;
+    answer_diff(&f->diff, u->base.answer);
+    tuning_set_count(u->base.answer, "left_out", tuning_progress_left_out(f->progress));
     upload_end(u);
 }
 
@@ -373,7 +373,7 @@ static enum kiln_code file_diff_create(struct upload *u, struct kiln_err *err)
         return rc;
     f->diff.progress = f->progress;
     f->change.events = tuning_progress_events(f->progress);
-    return read_diff(u->question, u->uid, u->role, &f->diff, err);
+    return read_diff(u->base.question, u->base.uid, u->base.role, &f->diff, err);
 }
 
 /* |ret_more|: another file is still to come, and is asked for. */
@@ -402,11 +402,11 @@ static void pass_file(struct upload *u)
         return;
     if (!rc) { /* it may have ended, and |u| with it, when this returns well */
         struct file_diff *f = u->state;
-        rc = tuning_queue_add(u->engine, u->uid, &f->change, &why);
+        rc = tuning_queue_add(u->base.engine, u->base.uid, &f->change, &why);
     }
     if (rc) {
-        u->rc = rc;
-        u->err = why;
+        u->base.rc = rc;
+        u->base.err = why;
         upload_end(u);
     }
 }

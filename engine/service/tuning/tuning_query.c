@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_query.h"
 
+#include "engine/service/packages/packages.h"
 #include "engine/service/requests/handed_files.h"
 
 #include <errno.h>
@@ -149,8 +150,8 @@ enum kiln_code tuning_query_run(struct engine *e, struct caller *caller,
 
 void tuning_query_path(const struct tuning_query *query, char *ret_path, size_t size)
 {
-    snprintf(ret_path, size, "%s/tuning-%p-%zu", query->change.engine->staging, (const void *)query,
-             query->file_count);
+    snprintf(ret_path, size, "%s/tuning-%p-%zu", packages_staging(query->change.engine),
+             (const void *)query, query->file_count);
 }
 
 static struct handed_to handed_to_of(const struct tuning_query *query)
@@ -165,7 +166,7 @@ enum kiln_code tuning_query_check_space(const struct tuning_query *query, uint64
     const struct handed_to to = handed_to_of(query);
     if (tuning_progress_is_stopped(query->progress))
         return err->code = KILN_CANCELLED;
-    return handed_files_check(e->handed, e->staging, &to, bytes, err);
+    return handed_files_check(e->handed, packages_staging(e), &to, bytes, err);
 }
 
 enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *path,
