@@ -27,7 +27,7 @@ struct import { /* u->state: what becomes of a file that has arrived */
 
 static struct import *import_of(struct tuning_change *change)
 {
-    return (struct import *)(void *)((char *)change - offsetof(struct import, change));
+    return LIST_ENTRY(change, struct import, change);
 }
 
 static void import_destroy(void *state)
@@ -195,10 +195,6 @@ static void import_ended(struct tuning_change *change)
 {
     struct import *import = import_of(change);
     struct upload *u = import->upload;
-    u->base.rc = change->rc;
-    u->base.err = change->err;
-    if (u->base.rc && !u->base.err.code)
-        u->base.err.code = u->base.rc;
     if (!u->base.rc) {
         u->base.engine->stats.tuning_imports++;
         answer_import(import, u->base.answer);
@@ -224,6 +220,7 @@ static enum kiln_code import_create(struct upload *u, struct kiln_err *err)
     import->upload = u;
     import->merges = u->kind == &merge_kind;
     import->change.kind = &change_kind;
+    import->change.request = &u->base;
     enum kiln_code rc = tuning_progress_create(&import->progress, err);
     if (!rc)
         import->change.events = tuning_progress_events(import->progress);
@@ -241,7 +238,7 @@ static void pass_import(struct upload *u)
     enum kiln_code rc = u->base.rc;
     if (!rc) { /* it may have ended, and |u| with it, when this returns well */
         struct kiln_err why = KILN_ERR_INIT;
-        rc = tuning_queue_add(u->base.engine, u->base.uid, &import->change, &why);
+        rc = tuning_queue_add(&import->change, &why);
         if (rc)
             u->base.err = why;
     }
