@@ -42,12 +42,22 @@ struct list {
 #define LIST_FIRST(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.next, type, member))
 
+#define LIST_LAST(list, type, member) \
+    (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.previous, type, member))
+
 /* |item| is declared by the loop; the body may remove and free it, and nothing else. */
 #define LIST_EACH(list, type, member, item)                               \
     for (type *item = LIST_ENTRY((list)->head.next, type, member),        \
               *item##_next = LIST_ENTRY(item->member.next, type, member); \
          &item->member != &(list)->head;                                  \
          item = item##_next, item##_next = LIST_ENTRY(item->member.next, type, member))
+
+/* The same from the last item to the first. */
+#define LIST_EACH_BACK(list, type, member, item)                              \
+    for (type *item = LIST_ENTRY((list)->head.previous, type, member),        \
+              *item##_next = LIST_ENTRY(item->member.previous, type, member); \
+         &item->member != &(list)->head;                                      \
+         item = item##_next, item##_next = LIST_ENTRY(item->member.previous, type, member))
 
 static inline void list_init(struct list *list)
 {

@@ -85,6 +85,7 @@ void engine_close(struct engine *e)
     figures_close(&e->figures);
     budget_destroy(e->budget);
     failure_memory_destroy(e->failures);
+    hash_table_done(&e->flights);
     compile_queue_destroy(e->queue);
     toolchains_destroy(e->probes);
     toolchain_table_destroy(e->toolchains);
@@ -149,53 +150,6 @@ struct engine_pulse engine_pulse(const struct engine *e)
                                   .found = found,
                                   .compiling = compile_queue_running(e->queue),
                                   .waiting = compile_queue_waiting(e->queue) };
-}
-
-/* ---- the hot set through a restart ---- */
-
-/* A lane may have exchanged packages already without the engine's knowing: what is in memory may be
- * from those that went, so the packages of now do not vouch for it. */
-static struct hot_image_origin origin_of(const struct engine *e, uint64_t sequence)
-{
-    return (struct hot_image_origin){ .uid = (uint32_t)geteuid(),
-                                      .sequence = sequence,
-                                      .packages = e->hot_packages };
-}
-
-static const struct object_origin *look_up(void *context, const struct object *object)
-{
-    const struct engine *e = context;
-    return object->origin ? object->origin
-                          : &ledger_kind_at(e->figures.ledger, object->ledger_kind)->what;
-}
-
-static void note(void *context, struct object *object, const struct object_origin *origin)
-{
-    const struct engine *e = context;
-    object->ledger_kind = ledger_kind_of(e->figures.ledger, origin);
-}
-
-static struct hot_image_books books_of(struct engine *e)
-{
-    return (struct hot_image_books){ .look_up = look_up, .note = note, .context = e };
-}
-
-uint64_t engine_hot_changes(const struct engine *e) { return hot_set_changes(e->hot); }
-
-enum kiln_code engine_hot_export(struct engine *e, uint64_t sequence, size_t objects_most,
-                                 struct hot_image *ret_image, struct kiln_err *err)
-{
-    const struct hot_image_origin origin = origin_of(e, sequence);
-    const struct hot_image_books books = books_of(e);
-    return hot_image_write(e->hot, &origin, &books, objects_most, ret_image, err);
-}
-
-enum kiln_code engine_hot_import(struct engine *e, struct bytes index, int *fds, size_t count,
-                                 struct hot_image_taken *ret_taken, struct kiln_err *err)
-{
-    const struct hot_image_origin origin = origin_of(e, /* sequence= */ 0);
-    const struct hot_image_books books = books_of(e);
-    return hot_image_read(e->hot, index, &origin, &books, fds, count, ret_taken, err);
 }
 
 void engine_tick(struct engine *e)

@@ -66,8 +66,7 @@ static struct closing *closing_of(const struct fair_item *item)
 
 static struct user *find_user(const struct closer *closer, uid_t uid)
 {
-    LIST_EACH(&closer->users, struct user, link, user)
-    {
+    LIST_EACH (&closer->users, struct user, link, user) {
         if (user->uid == uid)
             return user;
     }
@@ -175,8 +174,8 @@ static void closer_free(struct closer *closer)
 {
     for (struct fair_item *item; (item = fair_queue_pop(&closer->queue));)
         release_closing(closing_of(item));
-    LIST_EACH(&closer->users, struct user, link, user)
-    remove_user(closer, user);
+    LIST_EACH (&closer->users, struct user, link, user)
+        remove_user(closer, user);
     fair_queue_done(&closer->queue);
     pthread_mutex_destroy(&closer->lock);
     free(closer);

@@ -28,14 +28,13 @@ void fair_queue_done(struct fair_queue *queue)
 {
     if (!queue->users.head.next)
         return;
-    LIST_EACH(&queue->users, struct fair_user, link, user)
-    drop_user(user);
+    LIST_EACH (&queue->users, struct fair_user, link, user)
+        drop_user(user);
 }
 
 static struct fair_user *find_user(const struct fair_queue *queue, uid_t uid)
 {
-    LIST_EACH(&queue->users, struct fair_user, link, user)
-    {
+    LIST_EACH (&queue->users, struct fair_user, link, user) {
         if (user->uid == uid)
             return user;
     }
@@ -61,8 +60,7 @@ static struct fair_user *find_or_add_user(struct fair_queue *queue, uid_t uid)
 /* Users who wait for nothing are kept while they owe time or have a reservation. */
 static void forget_idle_users(struct fair_queue *queue)
 {
-    LIST_EACH(&queue->users, struct fair_user, link, user)
-    {
+    LIST_EACH (&queue->users, struct fair_user, link, user) {
         if (user->count == 0 && user->reserved == 0 && user->served <= queue->now)
             drop_user(user);
     }
@@ -124,8 +122,7 @@ static struct fair_user *next_user(const struct fair_queue *queue, fair_filter *
                                    void *context)
 {
     struct fair_user *least = NULL;
-    LIST_EACH(&queue->users, struct fair_user, link, user)
-    {
+    LIST_EACH (&queue->users, struct fair_user, link, user) {
         if (user->count == 0 || (least && user->served >= least->served))
             continue;
         if (!may_start || may_start(context, first_item(user)))
@@ -198,14 +195,15 @@ void fair_queue_release(struct fair_queue *queue, uid_t uid)
     forget_idle_users(queue);
 }
 
-bool fair_queue_move(struct fair_queue *queue, struct fair_item *item, uid_t uid)
+bool fair_queue_move(struct fair_queue *from, struct fair_item *item, struct fair_queue *to,
+                     uid_t uid)
 {
-    struct fair_user *user = find_or_add_user(queue, uid);
+    struct fair_user *user = find_or_add_user(to, uid);
     if (!user)
         return false;
-    take_item(queue, item);
-    add_item(queue, user, item);
-    forget_idle_users(queue);
+    take_item(from, item);
+    add_item(to, user, item);
+    forget_idle_users(from);
     return true;
 }
 
@@ -229,8 +227,7 @@ unsigned fair_queue_place_of(const struct fair_item *item)
 void fair_queue_each_user(const struct fair_queue *queue,
                           void (*visit)(void *context, uid_t uid, unsigned waiting), void *context)
 {
-    LIST_EACH(&queue->users, struct fair_user, link, user)
-    {
+    LIST_EACH (&queue->users, struct fair_user, link, user) {
         if (user->count > 0)
             visit(context, user->uid, user->count);
     }

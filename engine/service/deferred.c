@@ -64,8 +64,7 @@ static enum kiln_code check_group(const struct deferred *d, const struct request
     unsigned all = 0, own = 0;
     unsigned max = group->max - (d->is_admin ? 0 : group->kept_for_admin);
     unsigned max_uid = d->is_admin ? group->max_uid_admin : group->max_uid;
-    LIST_EACH(&group->members, struct deferred, member, other)
-    {
+    LIST_EACH (&group->members, struct deferred, member, other) {
         all++;
         own += other->uid == d->uid;
     }

@@ -6,6 +6,7 @@
  *
  * Threading  the engine's thread; what runs on a lane touches only its own task
  */
+#include "common/hash_table.h"
 #include "engine/compile/toolchain.h"
 #include "engine/engine.h"
 #include "engine/jobs/compile_queue.h"
@@ -23,8 +24,7 @@
 #include "engine/tuning/lease.h"
 #include "engine/tuning/tuning.h"
 
-#define FLIGHT_BUCKETS 16384 /* as many as the queue's default limit divided by six */
-#define TOUCHES_MOST 4096    /* kernels whose use is remembered between two writes of recency */
+#define TOUCHES_MOST 4096 /* kernels whose use is remembered between two writes of recency */
 
 struct stats {
 #define STAT(name, purpose) uint64_t name;
@@ -43,8 +43,6 @@ struct engine {
     struct hot_set *hot;
     uint64_t
         hot_generation; /* of what it may hold: look-ups under way when it changed are not kept */
-    struct digest hot_packages; /* the packages as they were when all of it was forgotten last: none
-                                   of it is from older ones */
     struct package_set *packages;
     struct toolchain_table *toolchains;
     struct compile_queue *queue;
@@ -57,8 +55,8 @@ struct engine {
     uint64_t hot_limit_bytes;
     char notice[512]; /* what opening the store had to say; "" when nothing */
 
-    struct caller *callers;                 /* borrowed, joined */
-    struct flight *flights[FLIGHT_BUCKETS]; /* owned */
+    struct caller *callers;    /* borrowed, joined */
+    struct hash_table flights; /* owned struct flight */
     unsigned flight_count;
     unsigned tasks_out;        /* handed to a lane and not done */
     struct requests *requests; /* owned: what waits, and how much may */
@@ -95,9 +93,6 @@ void engine_task_ended(struct engine *e);
 void engine_forget_hot(struct engine *e);
 /* The same where only what is private to |uid| was. */
 void engine_forget_hot_of(struct engine *e, uid_t uid);
-/* The same where the keys have been taken out already: look-ups under way are not kept, and the
- * host is told. */
-void engine_hot_forgotten(struct engine *e);
 
 /* Runs the handler of a request that waited, and was counted when it came, once more. */
 void service_resume(struct engine *e, struct caller *caller, const struct frame_header *header,

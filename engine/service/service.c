@@ -266,8 +266,7 @@ enum kiln_code handle_cancel(struct engine *e, struct caller *caller,
     enum kiln_code rc = message_body_check(&r, MESSAGE_cancel, err);
     if (rc)
         return rc;
-    LIST_EACH(&caller->unanswered, struct deferred, link, d)
-    {
+    LIST_EACH (&caller->unanswered, struct deferred, link, d) {
         if (d->request_id != m.cancelled_id)
             continue;
         struct kiln_err why = { .code = KILN_CANCELLED };

@@ -132,7 +132,7 @@ void flight_join_queue(struct flight *f, struct fetch_ticket *ticket)
 
 void flight_compile_or_join(struct flight *f)
 {
-    struct flight *other = *flight_find(f->engine, &f->asked);
+    struct flight *other = flight_find(f->engine, &f->asked);
     if (!other || other == f) {
         flight_enter_table(f, &f->asked);
         if (flight_submit(f, &f->err))

@@ -81,7 +81,7 @@ struct probe {
     struct target target;
 };
 
-#define EACH_PROBE(e, p) LIST_EACH(&(e)->probes->under_way, struct probe, link, p)
+#define EACH_PROBE(e, p) LIST_EACH (&(e)->probes->under_way, struct probe, link, p)
 
 enum kiln_code toolchains_create(struct toolchain_probes **ret_probes, struct kiln_err *err)
 {
@@ -227,8 +227,7 @@ static void end_probe(struct probe *p)
 {
     struct list ready = LIST_INIT(ready);
     list_remove(&p->link);
-    LIST_EACH(&p->waits, struct probe_wait, link, wait)
-    {
+    LIST_EACH (&p->waits, struct probe_wait, link, wait) {
         list_remove(&wait->link);
         if (--wait->request->waits_left == 0)
             list_append(&ready, &wait->request->base.member);

@@ -260,6 +260,7 @@ static void write_store(struct page *p)
     const struct stats *s = &p->e->stats;
     write_sizes(p);
     put_one(p, METRIC_NAME_store_writable, is_writable(p->e));
+    put_one(p, METRIC_NAME_store_replaced_total, s->store_replaced);
     put_one(p, METRIC_NAME_store_write_errors_total, s->store_errors);
     begin(p, METRIC_NAME_evictions_total);
     put_for_two(p, "disk", "limit", s->evictions - s->evictions_quota - s->evictions_gc);

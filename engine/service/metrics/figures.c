@@ -83,8 +83,7 @@ static void recount(struct figures *f, enum kiln_code code)
 
 static bool mark_waiter(const struct caller *caller, uint64_t id, enum kiln_code code)
 {
-    LIST_EACH(&caller->unanswered, struct deferred, link, w)
-    {
+    LIST_EACH (&caller->unanswered, struct deferred, link, w) {
         if (w->request_id != id)
             continue;
         w->code = (uint16_t)code;

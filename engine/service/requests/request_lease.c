@@ -110,8 +110,7 @@ static void ask_once_more(struct lease_wish *wish, bool is_last)
 
 static void ask_again(struct engine *e)
 {
-    LIST_EACH(&e->requests->lease_waits.members, struct lease_wish, base.member, wish)
-    {
+    LIST_EACH (&e->requests->lease_waits.members, struct lease_wish, base.member, wish) {
         if (wish->asks_again)
             ask_once_more(wish, /* is_last= */ false);
     }
@@ -126,8 +125,7 @@ void leases_leave(struct engine *e, const struct caller *caller)
 void leases_tick(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
-    LIST_EACH(&e->requests->lease_waits.members, struct lease_wish, base.member, wish)
-    {
+    LIST_EACH (&e->requests->lease_waits.members, struct lease_wish, base.member, wish) {
         if (now >= wish->until_ns)
             ask_once_more(wish, /* is_last= */ true);
     }
@@ -137,8 +135,8 @@ void leases_drain(struct engine *e)
 {
     struct kiln_err why = KILN_ERR_INIT;
     kiln_fail(&why, KILN_UNAVAILABLE, TUNING_STOPPING);
-    LIST_EACH(&e->requests->lease_waits.members, struct deferred, member, wish)
-    deferred_fail(wish, &why, NULL);
+    LIST_EACH (&e->requests->lease_waits.members, struct deferred, member, wish)
+        deferred_fail(wish, &why, NULL);
 }
 
 /* ---- lease ---- */

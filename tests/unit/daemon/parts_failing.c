@@ -384,7 +384,7 @@ static void nothing_is_said_of_parts_that_are_not_there_yet(void **state)
     struct host host;
     struct listener listener = { .fd = -1, .path = "some.sock" };
     load("--cache=on");
-    host_init(&host, &config, &listener, NULL, NULL);
+    host_init(&host, &config, &listener, NULL);
     KILN_AUTO(json) struct json *status = json_object();
     KILN_AUTO(json) struct json *stats = json_object();
     host.base.add_status(&host.base, status);
