@@ -130,7 +130,7 @@ void engine_drain(struct engine *e)
 bool engine_idle(const struct engine *e)
 {
     return e->tasks_out == 0 && flights_count(e->flights) == 0 && toolchains_settled(e) &&
-           !e->callers && !e->uploads && compile_queue_running(e->queue) == 0;
+           !e->callers && uploads_idle(e) && compile_queue_running(e->queue) == 0;
 }
 
 void engine_set_limits(struct engine *e, const struct engine_options *o)

@@ -60,19 +60,8 @@ struct engine {
 
     struct handed_files *handed; /* owned: what went out with answers and is still open */
 
-    struct upload *uploads; /* owned: packages and caches on their way in */
-    unsigned upload_count;
-    char *package_folder; /* owned; "": none */
-    char *staging;        /* owned: folder in it that they arrive in; "": none */
-    char *kfd_folder;     /* owned: where the GPUs are told of */
-    char *trusted_keys;   /* owned: folder of public keys */
-    uint64_t package_limit;
-    uint64_t import_limit; /* bytes of a cache that a user brings */
-    bool require_signature;
-    bool rescanning; /* a look at the package folders is out */
-    uint64_t rescan_at_ns;
-
-    struct tuning_service *tuning; /* owned */
+    struct package_service *package_service; /* owned: uploads, directories, limits */
+    struct tuning_service *tuning;           /* owned */
 
     struct valid_counts valid_counts;
 
