@@ -3,6 +3,7 @@
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
+#include "engine/service/tuning/tuning_state.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static void puts_do_not_keep_an_export_waiting_for_good(void **state)
 
     run_until_answered(f, &f->bob);
 
-    assert_non_null(f->engine.engine->tuning_queue);
+    assert_int_not_equal(f->engine.engine->tuning->queue.waiting[true].count, 0);
     test_caller_forget_replies(&f->ann);
     test_caller_forget_replies(&f->publisher);
     fake_executor_run_tasks(&f->engine.executor);
@@ -148,8 +149,8 @@ static void who_leaves_between_two_steps_is_worked_for_no_longer(void **state)
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_true(f->engine.executor.tasks_of[LANE_TUNING] <= before + 1);
-    assert_null(f->engine.engine->tuning_paused);
-    assert_null(f->engine.engine->tuning_running);
+    assert_null(f->engine.engine->tuning->queue.paused);
+    assert_null(f->engine.engine->tuning->queue.running);
 }
 
 static void at_stop_what_stands_between_two_steps_is_put_off(void **state)
@@ -159,7 +160,7 @@ static void at_stop_what_stands_between_two_steps_is_put_off(void **state)
     tuning_import_system(f);
     send(f, &f->ann, MESSAGE_tuning_verify, "{}");
     tuning_send_put(f, &f->bob, &put, false);
-    while (!f->engine.engine->tuning_paused)
+    while (!f->engine.engine->tuning->queue.paused)
         assert_true(fake_executor_run_task(&f->engine.executor));
 
     engine_drain(f->engine.engine);
