@@ -73,6 +73,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(restart, setup, teardown);
+
 static void argue(struct fixture *f, const char *name, const char *value)
 {
     size_t count = 0;
@@ -204,7 +206,7 @@ static bool has_status(void *context)
 
 static bool has_reloaded(void *context) { return service_manager_counts(context).ready == 2; }
 
-static void the_manager_is_told_of_start_work_reload_and_stop(void **state)
+TEST(restart, the_manager_is_told_of_start_work_reload_and_stop)
 {
     struct fixture *f = *state;
     char text[256];
@@ -229,7 +231,7 @@ static void the_manager_is_told_of_start_work_reload_and_stop(void **state)
 
 static bool is_fed(void *context) { return service_manager_counts(context).watchdog >= 3; }
 
-static void the_watchdog_is_fed_while_the_loop_turns(void **state)
+TEST(restart, the_watchdog_is_fed_while_the_loop_turns)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
@@ -245,7 +247,7 @@ static void the_watchdog_is_fed_while_the_loop_turns(void **state)
     assert_int_equal(kill(f->daemon.pid, SIGCONT), 0);
 }
 
-static void a_watchdog_for_another_process_is_not_fed(void **state)
+TEST(restart, a_watchdog_for_another_process_is_not_fed)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
@@ -258,7 +260,7 @@ static void a_watchdog_for_another_process_is_not_fed(void **state)
     assert_int_equal(service_manager_counts(&f->manager).watchdog, 0);
 }
 
-static void a_watchdog_that_is_no_number_is_told(void **state)
+TEST(restart, a_watchdog_that_is_no_number_is_told)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
@@ -279,7 +281,7 @@ static void expect_all_hot(struct fixture *f)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
 }
 
-static void the_hot_set_comes_through_a_restart(void **state)
+TEST(restart, the_hot_set_comes_through_a_restart)
 {
     struct fixture *f = *state;
     start(f, true);
@@ -296,7 +298,7 @@ static bool keeps_an_image(void *context)
     return service_manager_kept(context, "kiln-hot-") == 2;
 }
 
-static void the_hot_set_comes_through_a_kill(void **state)
+TEST(restart, the_hot_set_comes_through_a_kill)
 {
     struct fixture *f = *state;
     start(f, true);
@@ -309,7 +311,7 @@ static void the_hot_set_comes_through_a_kill(void **state)
 }
 
 /* What it took out to start with is given back before anybody is told that it serves. */
-static void the_hot_set_comes_through_a_kill_right_after_the_start(void **state)
+TEST(restart, the_hot_set_comes_through_a_kill_right_after_the_start)
 {
     struct fixture *f = *state;
     start(f, true);
@@ -320,7 +322,7 @@ static void the_hot_set_comes_through_a_kill_right_after_the_start(void **state)
     expect_all_hot(f);
 }
 
-static void what_was_cleared_does_not_come_back_after_a_kill(void **state)
+TEST(restart, what_was_cleared_does_not_come_back_after_a_kill)
 {
     struct fixture *f = *state;
     start(f, true);
@@ -345,7 +347,7 @@ static bool has_removed(void *context)
     return service_manager_counts(r->manager).removed >= r->wanted;
 }
 
-static void a_manager_that_did_not_hear_what_was_cleared_is_told_again(void **state)
+TEST(restart, a_manager_that_did_not_hear_what_was_cleared_is_told_again)
 {
     struct fixture *f = *state;
     char aside[200];
@@ -363,7 +365,7 @@ static void a_manager_that_did_not_hear_what_was_cleared_is_told_again(void **st
     assert_int_equal(daemon_stat(&f->daemon, "hot_objects"), 0);
 }
 
-static void without_a_place_for_it_the_hot_set_is_not_given_away(void **state)
+TEST(restart, without_a_place_for_it_the_hot_set_is_not_given_away)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true); /* neither setting nor FDSTORE */
@@ -374,7 +376,7 @@ static void without_a_place_for_it_the_hot_set_is_not_given_away(void **state)
     assert_int_equal(service_manager_counts(&f->manager).stored, 0);
 }
 
-static void a_manager_that_says_it_keeps_descriptors_gets_them(void **state)
+TEST(restart, a_manager_that_says_it_keeps_descriptors_gets_them)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
@@ -392,7 +394,7 @@ static ino_t inode_of(const char *path)
     return seen.st_ino;
 }
 
-static void a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd(void **state)
+TEST(restart, a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd)
 {
     struct fixture *f = *state;
     start(f, false);
@@ -410,7 +412,7 @@ static void a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd(v
     expect_all_hot(f);
 }
 
-static void a_socket_that_nobody_kept_is_made_anew(void **state)
+TEST(restart, a_socket_that_nobody_kept_is_made_anew)
 {
     struct fixture *f = *state;
     start(f, false);
@@ -425,7 +427,7 @@ static void a_socket_that_nobody_kept_is_made_anew(void **state)
     assert_int_equal(service_manager_kept(&f->manager, "kiln-listen-"), 1);
 }
 
-static void a_kept_socket_whose_file_is_gone_is_not_used(void **state)
+TEST(restart, a_kept_socket_whose_file_is_gone_is_not_used)
 {
     struct fixture *f = *state;
     start(f, false);
@@ -513,7 +515,7 @@ static double cpu_ms(pid_t pid)
     return (double)sum / 1e6;
 }
 
-static void all_that_fits_in_memory_comes_through(void **state)
+TEST(restart, all_that_fits_in_memory_comes_through)
 {
     struct fixture *f = *state;
     struct rlimit files;
@@ -538,7 +540,7 @@ static void all_that_fits_in_memory_comes_through(void **state)
 }
 
 /* What lies with the manager is in flight, and counts for every process of the user. */
-static void a_limit_that_other_programs_have_too_bounds_what_is_kept(void **state)
+TEST(restart, a_limit_that_other_programs_have_too_bounds_what_is_kept)
 {
     struct fixture *f = *state;
     struct rlimit before;
@@ -586,7 +588,7 @@ static int parcel_end(struct bytes index)
     return ends[0];
 }
 
-static void descriptors_that_are_not_what_their_names_say_are_dropped(void **state)
+TEST(restart, descriptors_that_are_not_what_their_names_say_are_dropped)
 {
     struct fixture *f = *state;
     static const uint8_t other_version[64] = "kilnhot\0\x63";
@@ -608,7 +610,7 @@ static void descriptors_that_are_not_what_their_names_say_are_dropped(void **sta
     assert_says(log, "'kiln-hot-b', which the service manager kept, is not used");
 }
 
-static void two_sockets_are_refused(void **state)
+TEST(restart, two_sockets_are_refused)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
@@ -647,7 +649,7 @@ static bool all_ready(void *context)
     return atomic_load(&((struct load *)context)->ready) == CLIENTS;
 }
 
-static void sixteen_clients_at_work_do_not_notice_restarts(void **state)
+TEST(restart, sixteen_clients_at_work_do_not_notice_restarts)
 {
     struct fixture *f = *state;
     struct load *load = f->load;
@@ -680,34 +682,9 @@ static void sixteen_clients_at_work_do_not_notice_restarts(void **state)
                   (double)atomic_load(&load->slowest_ns) / 1e6);
 }
 
-#define RESTART_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        RESTART_TEST(the_manager_is_told_of_start_work_reload_and_stop),
-        RESTART_TEST(the_watchdog_is_fed_while_the_loop_turns),
-        RESTART_TEST(a_watchdog_for_another_process_is_not_fed),
-        RESTART_TEST(a_watchdog_that_is_no_number_is_told),
-        RESTART_TEST(the_hot_set_comes_through_a_restart),
-        RESTART_TEST(the_hot_set_comes_through_a_kill),
-        RESTART_TEST(the_hot_set_comes_through_a_kill_right_after_the_start),
-        RESTART_TEST(what_was_cleared_does_not_come_back_after_a_kill),
-        RESTART_TEST(a_manager_that_did_not_hear_what_was_cleared_is_told_again),
-        RESTART_TEST(without_a_place_for_it_the_hot_set_is_not_given_away),
-        RESTART_TEST(a_manager_that_says_it_keeps_descriptors_gets_them),
-        RESTART_TEST(a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd),
-        RESTART_TEST(a_socket_that_nobody_kept_is_made_anew),
-        RESTART_TEST(a_kept_socket_whose_file_is_gone_is_not_used),
-        RESTART_TEST(all_that_fits_in_memory_comes_through),
-        RESTART_TEST(a_limit_that_other_programs_have_too_bounds_what_is_kept),
-        RESTART_TEST(descriptors_that_are_not_what_their_names_say_are_dropped),
-        RESTART_TEST(two_sockets_are_refused),
-        RESTART_TEST(sixteen_clients_at_work_do_not_notice_restarts),
-    };
     if (argc > 1)
         restarts = (unsigned)strtoul(argv[1], NULL, 10);
-    if (argc > 2)
-        cmocka_set_test_filter(argv[2]);
-    return cmocka_run_group_tests_name("restart", tests, NULL, NULL);
+    return test_run(argc > 2 ? argv[2] : NULL);
 }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/units.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static uint64_t size_of(const char *text)
 {
@@ -19,9 +16,8 @@ static uint64_t time_of(const char *text)
     return units_parse_time(text, &ms) ? ms : UINT64_MAX;
 }
 
-static void sizes_are_read_with_units_of_1024(void **state)
+TEST(plain, sizes_are_read_with_units_of_1024)
 {
-    (void)state;
     assert_int_equal(size_of("0"), 0);
     assert_int_equal(size_of("4096"), 4096);
     assert_int_equal(size_of("64K"), 65536);
@@ -31,18 +27,16 @@ static void sizes_are_read_with_units_of_1024(void **state)
     assert_int_equal(size_of("7B"), 7);
 }
 
-static void sizes_that_are_none_are_refused(void **state)
+TEST(plain, sizes_that_are_none_are_refused)
 {
     static const char *const bad[] = { "",     "K",   "-1",  "1 K", "1.2.3", "1X",
                                        "0x10", "1e3", "inf", "nan", "1KBs",  "9999999999999T" };
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(size_of(bad[i]), UINT64_MAX);
 }
 
-static void times_are_read_as_seconds_or_with_units(void **state)
+TEST(plain, times_are_read_as_seconds_or_with_units)
 {
-    (void)state;
     assert_int_equal(time_of("90"), 90000);
     assert_int_equal(time_of("90s"), 90000);
     assert_int_equal(time_of("250ms"), 250);
@@ -53,18 +47,16 @@ static void times_are_read_as_seconds_or_with_units(void **state)
     assert_int_equal(time_of("2w"), 1209600000);
 }
 
-static void times_that_are_none_are_refused(void **state)
+TEST(plain, times_that_are_none_are_refused)
 {
     static const char *const bad[] = { "", "d", "-5s", "5 s", "1d12", "5y", "5sm", "1e9w" };
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(time_of(bad[i]), UINT64_MAX);
 }
 
-static void numbers_are_digits_within_their_limit(void **state)
+TEST(plain, numbers_are_digits_within_their_limit)
 {
     uint64_t number = 7;
-    (void)state;
     assert_true(units_parse_number("18446744073709551615", UINT64_MAX, &number));
     assert_true(number == UINT64_MAX);
     assert_false(units_parse_number("18446744073709551616", UINT64_MAX, &number));
@@ -77,10 +69,9 @@ static void numbers_are_digits_within_their_limit(void **state)
     assert_int_equal(number, 5);
 }
 
-static void sizes_are_written_in_the_largest_unit(void **state)
+TEST(plain, sizes_are_written_in_the_largest_unit)
 {
     char text[UNITS_TEXT_MOST];
-    (void)state;
     assert_string_equal(units_size(0, text), "0 B");
     assert_string_equal(units_size(1023, text), "1023 B");
     assert_string_equal(units_size(1024, text), "1.0 KiB");
@@ -89,10 +80,9 @@ static void sizes_are_written_in_the_largest_unit(void **state)
     assert_string_equal(units_size(UINT64_MAX, text), "16.0 EiB");
 }
 
-static void times_are_written_to_three_digits(void **state)
+TEST(plain, times_are_written_to_three_digits)
 {
     char text[UNITS_TEXT_MOST];
-    (void)state;
     assert_string_equal(units_seconds(0, text), "0 s");
     assert_string_equal(units_seconds(0.0000012345, text), "1.23 us");
     assert_string_equal(units_seconds(0.01234, text), "12.3 ms");
@@ -106,10 +96,9 @@ static void times_are_written_to_three_digits(void **state)
     assert_true(strlen(text) < UNITS_TEXT_MOST);
 }
 
-static void counts_are_grouped_by_thousands(void **state)
+TEST(plain, counts_are_grouped_by_thousands)
 {
     char text[UNITS_TEXT_MOST];
-    (void)state;
     assert_string_equal(units_count(0, text), "0");
     assert_string_equal(units_count(999, text), "999");
     assert_string_equal(units_count(148096, text), "148 096");
@@ -119,37 +108,18 @@ static void counts_are_grouped_by_thousands(void **state)
     assert_string_equal(units_kernels(148096, text), "148 096 kernels");
 }
 
-static void a_time_that_never_was_is_a_dash(void **state)
+TEST(plain, a_time_that_never_was_is_a_dash)
 {
     char text[UNITS_TEXT_MOST];
-    (void)state;
     assert_string_equal(units_when(0, text), "-");
     assert_int_equal(strlen(units_when(1767225600, text)), 16);
     assert_string_equal(units_when(UINT64_MAX >> 1, text), "-");
 }
 
-static void parts_of_a_second_count_as_one(void **state)
+TEST(plain, parts_of_a_second_count_as_one)
 {
-    (void)state;
     assert_int_equal(units_whole_seconds(0), 0);
     assert_int_equal(units_whole_seconds(1), 1);
     assert_int_equal(units_whole_seconds(2000), 2);
     assert_true(units_whole_seconds(UINT64_MAX) == UINT64_MAX / 1000 + 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_read_with_units_of_1024),
-        cmocka_unit_test(sizes_that_are_none_are_refused),
-        cmocka_unit_test(times_are_read_as_seconds_or_with_units),
-        cmocka_unit_test(times_that_are_none_are_refused),
-        cmocka_unit_test(numbers_are_digits_within_their_limit),
-        cmocka_unit_test(sizes_are_written_in_the_largest_unit),
-        cmocka_unit_test(times_are_written_to_three_digits),
-        cmocka_unit_test(counts_are_grouped_by_thousands),
-        cmocka_unit_test(a_time_that_never_was_is_a_dash),
-        cmocka_unit_test(parts_of_a_second_count_as_one),
-    };
-    return cmocka_run_group_tests_name("cli.units", tests, NULL, NULL);
 }

@@ -55,30 +55,13 @@ static bool limits_reach(rlim_t wanted)
     return getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max >= wanted;
 }
 
-static void the_limit_we_were_started_with_counts_not_the_raised_one(void **state)
+TEST(plain, the_limit_we_were_started_with_counts_not_the_raised_one)
 {
-    (void)state;
     if (!limits_reach(8000))
         skip();
     assert_int_equal(most_with(1024), 256);
     assert_int_equal(most_with(4096), 1024);
     assert_int_equal(most_with(8000), 3600);
-}
-
-static void many_workers_leave_less_for_the_others(void **state)
-{
-    const struct descriptor_shares wanted = { .connections = 10000000, .hot_count = 10000000 };
-    struct descriptor_shares with_many = wanted;
-    (void)state;
-    if (!limits_reach(8000))
-        skip();
-    log_set_sink(say_nothing);
-    struct descriptor_shares alone = descriptors_share(wanted);
-    with_many.workers = 500;
-    with_many = descriptors_share(with_many);
-    log_set_sink(NULL);
-    assert_int_equal(with_many.connections + with_many.hot_count + 500 * DESCRIPTORS_A_WORKER,
-                     alone.connections + alone.hot_count);
 }
 
 /* ---- another program of the same user ---- */
@@ -132,10 +115,9 @@ static int fill_and_send(void)
     return can_send_a_descriptor() ? 0 : 95;
 }
 
-static void two_images_leave_room_for_other_programs_of_the_user(void **state)
+TEST(plain, two_images_leave_room_for_other_programs_of_the_user)
 {
     int status;
-    (void)state;
     if (geteuid() != 0 || !limits_reach(8000))
         skip();
     pid_t child = fork();
@@ -145,12 +127,19 @@ static void two_images_leave_room_for_other_programs_of_the_user(void **state)
     assert_int_equal(status, 0);
 }
 
-int main(void)
+/* ---- shares; the last, as it raises the limit of this process ---- */
+
+TEST(plain, many_workers_leave_less_for_the_others)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_limit_we_were_started_with_counts_not_the_raised_one),
-        cmocka_unit_test(two_images_leave_room_for_other_programs_of_the_user),
-        cmocka_unit_test(many_workers_leave_less_for_the_others), /* the limit is raised by it */
-    };
-    return cmocka_run_group_tests_name("descriptors", tests, NULL, NULL);
+    const struct descriptor_shares wanted = { .connections = 10000000, .hot_count = 10000000 };
+    struct descriptor_shares with_many = wanted;
+    if (!limits_reach(8000))
+        skip();
+    log_set_sink(say_nothing);
+    struct descriptor_shares alone = descriptors_share(wanted);
+    with_many.workers = 500;
+    with_many = descriptors_share(with_many);
+    log_set_sink(NULL);
+    assert_int_equal(with_many.connections + with_many.hot_count + 500 * DESCRIPTORS_A_WORKER,
+                     alone.connections + alone.hot_count);
 }

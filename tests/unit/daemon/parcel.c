@@ -50,6 +50,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(parcel, setup, teardown);
+
 /* Each of another size, to tell them apart. */
 static void make_files(struct fixture *f, unsigned count)
 {
@@ -77,7 +79,7 @@ static unsigned open_descriptors(void)
     return count;
 }
 
-static void many_descriptors_come_out_in_order_with_their_index(void **state)
+TEST(parcel, many_descriptors_come_out_in_order_with_their_index)
 {
     struct fixture *f = *state;
     make_files(f, MANY);
@@ -95,7 +97,7 @@ static void many_descriptors_come_out_in_order_with_their_index(void **state)
     }
 }
 
-static void descriptors_outlive_whoever_packed_them(void **state)
+TEST(parcel, descriptors_outlive_whoever_packed_them)
 {
     struct fixture *f = *state;
     make_files(f, 3);
@@ -108,7 +110,7 @@ static void descriptors_outlive_whoever_packed_them(void **state)
     assert_int_equal(seen.st_size, 3);
 }
 
-static void an_index_alone_is_a_parcel_of_nothing(void **state)
+TEST(parcel, an_index_alone_is_a_parcel_of_nothing)
 {
     struct fixture *f = *state;
     must(pack(f, "index"), f->err);
@@ -116,7 +118,7 @@ static void an_index_alone_is_a_parcel_of_nothing(void **state)
     assert_int_equal(f->parcel.count, 0);
 }
 
-static void the_other_end_and_an_empty_one_are_no_parcel(void **state)
+TEST(parcel, the_other_end_and_an_empty_one_are_no_parcel)
 {
     struct fixture *f = *state;
     make_files(f, 1);
@@ -127,7 +129,7 @@ static void the_other_end_and_an_empty_one_are_no_parcel(void **state)
     assert_int_equal(unpack(f), KILN_NOT_FOUND);
 }
 
-static void what_is_not_taken_is_closed(void **state)
+TEST(parcel, what_is_not_taken_is_closed)
 {
     struct fixture *f = *state;
     make_files(f, 300);
@@ -139,7 +141,7 @@ static void what_is_not_taken_is_closed(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
-static void a_file_and_another_kind_of_socket_are_refused(void **state)
+TEST(parcel, a_file_and_another_kind_of_socket_are_refused)
 {
     struct fixture *f = *state;
     make_files(f, 1);
@@ -175,7 +177,7 @@ static void open_pair(struct fixture *f)
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, f->ends), 0);
 }
 
-static void a_queue_that_kilnd_did_not_fill_is_refused_and_leaks_nothing(void **state)
+TEST(parcel, a_queue_that_kilnd_did_not_fill_is_refused_and_leaks_nothing)
 {
     struct fixture *f = *state;
     make_files(f, 1);
@@ -198,7 +200,7 @@ static void a_queue_that_kilnd_did_not_fill_is_refused_and_leaks_nothing(void **
 }
 
 /* Descriptors for which there is no room are closed by the kernel; the rest must not be used. */
-static void a_parcel_that_does_not_fit_the_limit_of_open_files_is_refused(void **state)
+TEST(parcel, a_parcel_that_does_not_fit_the_limit_of_open_files_is_refused)
 {
     struct fixture *f = *state;
     int status;
@@ -217,7 +219,7 @@ static void a_parcel_that_does_not_fit_the_limit_of_open_files_is_refused(void *
     assert_int_equal(status, 0);
 }
 
-static void a_parcel_of_another_user_is_refused(void **state)
+TEST(parcel, a_parcel_of_another_user_is_refused)
 {
     struct fixture *f = *state;
     int status;
@@ -231,30 +233,11 @@ static void a_parcel_of_another_user_is_refused(void **state)
     assert_int_equal(status, 0);
 }
 
-static void more_than_fits_is_refused_before_anything_is_sent(void **state)
+TEST(parcel, more_than_fits_is_refused_before_anything_is_sent)
 {
     struct fixture *f = *state;
     assert_int_equal(
         parcel_pack(bytes_of_text("i"), f->files, PARCEL_FILES_MOST + 1, f->ends, &f->err),
         KILN_FULL);
     assert_int_equal(f->ends[0], -1);
-}
-
-#define PARCEL_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PARCEL_TEST(many_descriptors_come_out_in_order_with_their_index),
-        PARCEL_TEST(descriptors_outlive_whoever_packed_them),
-        PARCEL_TEST(an_index_alone_is_a_parcel_of_nothing),
-        PARCEL_TEST(the_other_end_and_an_empty_one_are_no_parcel),
-        PARCEL_TEST(what_is_not_taken_is_closed),
-        PARCEL_TEST(a_file_and_another_kind_of_socket_are_refused),
-        PARCEL_TEST(a_queue_that_kilnd_did_not_fill_is_refused_and_leaks_nothing),
-        PARCEL_TEST(a_parcel_that_does_not_fit_the_limit_of_open_files_is_refused),
-        PARCEL_TEST(a_parcel_of_another_user_is_refused),
-        PARCEL_TEST(more_than_fits_is_refused_before_anything_is_sent),
-    };
-    return cmocka_run_group_tests_name("parcel", tests, NULL, NULL);
 }

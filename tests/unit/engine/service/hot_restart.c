@@ -66,6 +66,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(hot, setup, teardown);
+
 static struct digest key_of(unsigned number) { return (struct digest){ { (uint8_t)number, 7 } }; }
 
 /* As a compile, or for one user alone as an import, would have left it. */
@@ -117,7 +119,7 @@ static enum tier tier_for(struct fixture *f, struct test_caller *c, unsigned num
     return reply_outcome(c, 0).code ? (enum tier)0 : reply_outcome(c, 0).tier;
 }
 
-static void what_was_hot_is_hot_in_the_next_engine(void **state)
+TEST(hot, what_was_hot_is_hot_in_the_next_engine)
 {
     struct fixture *f = *state;
     keep(f, 1, NULL);
@@ -129,7 +131,7 @@ static void what_was_hot_is_hot_in_the_next_engine(void **state)
 }
 
 /* Small ones travel in the frame itself; they are mapped when the first is asked for. */
-static void a_small_object_travels_in_a_frame_as_before(void **state)
+TEST(hot, a_small_object_travels_in_a_frame_as_before)
 {
     struct fixture *f = *state;
     keep(f, 1, NULL);
@@ -147,7 +149,7 @@ static void a_small_object_travels_in_a_frame_as_before(void **state)
     assert_true(bytes_equal_text(reply_outcome(&f->ann, 0).content, "object"));
 }
 
-static void what_one_user_brought_stays_that_users(void **state)
+TEST(hot, what_one_user_brought_stays_that_users)
 {
     struct fixture *f = *state;
     const uid_t ann = ANN;
@@ -160,7 +162,7 @@ static void what_one_user_brought_stays_that_users(void **state)
 }
 
 /* As after an update of kiln: the hot set begins empty and fills as ever. */
-static void an_image_of_an_older_kilnd_is_refused_and_the_next_is_used(void **state)
+TEST(hot, an_image_of_an_older_kilnd_is_refused_and_the_next_is_used)
 {
     struct fixture *f = *state;
     keep(f, 1, NULL);
@@ -181,7 +183,7 @@ static void an_image_of_an_older_kilnd_is_refused_and_the_next_is_used(void **st
 
 /* Whether kernels of a package count may have changed meanwhile: where they are from is not known.
  */
-static void packages_that_changed_meanwhile_cost_the_hot_set(void **state)
+TEST(hot, packages_that_changed_meanwhile_cost_the_hot_set)
 {
     struct fixture *f = *state;
     keep(f, 1, NULL);
@@ -218,7 +220,7 @@ static void exchange_packages(struct fixture *f)
     assert_false(digest_equal(&before, &after));
 }
 
-static void packages_that_just_changed_do_not_vouch_for_what_is_hot(void **state)
+TEST(hot, packages_that_just_changed_do_not_vouch_for_what_is_hot)
 {
     struct fixture *f = *state;
     keep(f, 1, NULL);
@@ -231,7 +233,7 @@ static void packages_that_just_changed_do_not_vouch_for_what_is_hot(void **state
 }
 
 /* Once all was forgotten what comes is from the new ones. */
-static void what_came_after_new_packages_is_hot_in_the_next_engine(void **state)
+TEST(hot, what_came_after_new_packages_is_hot_in_the_next_engine)
 {
     struct fixture *f = *state;
     exchange_packages(f);
@@ -243,7 +245,7 @@ static void what_came_after_new_packages_is_hot_in_the_next_engine(void **state)
     assert_int_equal(tier_for(f, &f->ann, 1), TIER_HOT);
 }
 
-static void what_is_forgotten_is_not_in_the_next_image(void **state)
+TEST(hot, what_is_forgotten_is_not_in_the_next_image)
 {
     struct fixture *f = *state;
     keep(f, 1, NULL);
@@ -255,7 +257,7 @@ static void what_is_forgotten_is_not_in_the_next_image(void **state)
 }
 
 /* Whoever keeps an image must let go of it, or a crash brings back what was removed. */
-static void the_host_hears_of_what_is_forgotten(void **state)
+TEST(hot, the_host_hears_of_what_is_forgotten)
 {
     struct fixture *f = *state;
     struct engine *e = f->engine.engine;
@@ -274,7 +276,7 @@ static void the_host_hears_of_what_is_forgotten(void **state)
 
 /* ---- limits ---- */
 
-static void a_smaller_hot_set_counts_at_once(void **state)
+TEST(hot, a_smaller_hot_set_counts_at_once)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 8; i++)
@@ -284,7 +286,7 @@ static void a_smaller_hot_set_counts_at_once(void **state)
     assert_int_equal(hot_set_count(f->engine.engine->hot), 3);
 }
 
-static void a_shorter_memory_of_failures_counts_for_those_it_has(void **state)
+TEST(hot, a_shorter_memory_of_failures_counts_for_those_it_has)
 {
     struct fixture *f = *state;
     struct failure failure;
@@ -305,7 +307,7 @@ static enum kiln_code want(struct fixture *f, const char *program)
     return f->ann.reply_count ? reply_outcome(&f->ann, 0).code : KILN_OK;
 }
 
-static void a_shorter_queue_keeps_what_waits_and_refuses_more(void **state)
+TEST(hot, a_shorter_queue_keeps_what_waits_and_refuses_more)
 {
     struct fixture *f = *state;
     assert_int_equal(want(f, "runs.cl"), KILN_OK);
@@ -319,7 +321,7 @@ static void a_shorter_queue_keeps_what_waits_and_refuses_more(void **state)
 }
 
 /* What is taken already may be more than the new limit: nothing may wrap around. */
-static void fewer_bytes_that_wait_than_wait_already_refuse_more(void **state)
+TEST(hot, fewer_bytes_that_wait_than_wait_already_refuse_more)
 {
     struct fixture *f = *state;
     assert_int_equal(want(f, "waits.cl"), KILN_OK);
@@ -335,7 +337,7 @@ static void fewer_bytes_that_wait_than_wait_already_refuse_more(void **state)
     assert_int_equal(want(f, "more.cl"), KILN_OK);
 }
 
-static void the_pulse_counts_what_was_asked_and_found(void **state)
+TEST(hot, the_pulse_counts_what_was_asked_and_found)
 {
     struct fixture *f = *state;
     keep(f, 1, NULL);
@@ -347,27 +349,4 @@ static void the_pulse_counts_what_was_asked_and_found(void **state)
     assert_int_equal(pulse.found, 1);
     assert_int_equal(pulse.compiling, 1);
     assert_int_equal(pulse.waiting, 0);
-}
-
-#define HOT_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        HOT_TEST(what_was_hot_is_hot_in_the_next_engine),
-        HOT_TEST(a_small_object_travels_in_a_frame_as_before),
-        HOT_TEST(what_one_user_brought_stays_that_users),
-        HOT_TEST(an_image_of_an_older_kilnd_is_refused_and_the_next_is_used),
-        HOT_TEST(packages_that_changed_meanwhile_cost_the_hot_set),
-        HOT_TEST(packages_that_just_changed_do_not_vouch_for_what_is_hot),
-        HOT_TEST(what_came_after_new_packages_is_hot_in_the_next_engine),
-        HOT_TEST(what_is_forgotten_is_not_in_the_next_image),
-        HOT_TEST(the_host_hears_of_what_is_forgotten),
-        HOT_TEST(a_smaller_hot_set_counts_at_once),
-        HOT_TEST(a_shorter_memory_of_failures_counts_for_those_it_has),
-        HOT_TEST(a_shorter_queue_keeps_what_waits_and_refuses_more),
-        HOT_TEST(fewer_bytes_that_wait_than_wait_already_refuse_more),
-        HOT_TEST(the_pulse_counts_what_was_asked_and_found),
-    };
-    return cmocka_run_group_tests_name("hot_restart", tests, NULL, NULL);
 }

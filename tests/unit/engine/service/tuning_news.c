@@ -22,6 +22,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(tuning_news, setup, teardown);
+
 /* Bytes that JSON writes six times as long. */
 static void add_of(struct tuning_news *news, size_t size)
 {
@@ -32,10 +34,9 @@ static void add_of(struct tuning_news *news, size_t size)
     tuning_news_add(news, "differences", item);
 }
 
-static void a_long_value_is_told_by_its_beginning_and_its_size(void **state)
+TEST(tuning_news, a_long_value_is_told_by_its_beginning_and_its_size)
 {
     char text[2000];
-    (void)state;
     KILN_AUTO(json) struct json *item = json_object();
     memset(text, 'x', sizeof(text));
     tuning_news_set_value(item, "a", bytes_of(text, NEWS_VALUE_MOST));
@@ -46,7 +47,7 @@ static void a_long_value_is_told_by_its_beginning_and_its_size(void **state)
     assert_string_equal(json_get_text(item, "c", "?"), "");
 }
 
-static void items_of_many_bytes_go_in_more_frames_than_short_ones(void **state)
+TEST(tuning_news, items_of_many_bytes_go_in_more_frames_than_short_ones)
 {
     struct tuning_news *news = *state;
     size_t items = 0, frames = 0;
@@ -64,7 +65,7 @@ static void items_of_many_bytes_go_in_more_frames_than_short_ones(void **state)
     assert_int_equal(tuning_news_left_out(news), 0);
 }
 
-static void more_bytes_than_are_kept_are_counted(void **state)
+TEST(tuning_news, more_bytes_than_are_kept_are_counted)
 {
     struct tuning_news *news = *state;
     for (int i = 0; i < 6000; i++)
@@ -81,7 +82,7 @@ static void add_number(struct tuning_news *news, const char *list, unsigned numb
 }
 
 /* What is merely worth knowing leaves room for what is wrong. */
-static void a_list_that_is_full_takes_no_room_from_another(void **state)
+TEST(tuning_news, a_list_that_is_full_takes_no_room_from_another)
 {
     struct tuning_news *news = *state;
     size_t items = 0;
@@ -98,7 +99,7 @@ static void a_list_that_is_full_takes_no_room_from_another(void **state)
     assert_int_equal(items, 1);
 }
 
-static void lists_that_take_turns_go_in_few_frames(void **state)
+TEST(tuning_news, lists_that_take_turns_go_in_few_frames)
 {
     struct tuning_news *news = *state;
     size_t frames = 0, items = 0;
@@ -113,7 +114,7 @@ static void lists_that_take_turns_go_in_few_frames(void **state)
     assert_int_equal(frames, 4);
 }
 
-static void what_comes_after_a_frame_was_taken_goes_in_another(void **state)
+TEST(tuning_news, what_comes_after_a_frame_was_taken_goes_in_another)
 {
     struct tuning_news *news = *state;
     add_number(news, "bad", 1);
@@ -122,18 +123,4 @@ static void what_comes_after_a_frame_was_taken_goes_in_another(void **state)
     add_number(news, "bad", 2);
     KILN_AUTO(json) struct json *frame = tuning_news_take(news);
     assert_int_equal(json_get_u64(json_first(json_get(frame, "bad")), "line", 0), 2);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_long_value_is_told_by_its_beginning_and_its_size),
-        TEST(items_of_many_bytes_go_in_more_frames_than_short_ones),
-        TEST(more_bytes_than_are_kept_are_counted),
-        TEST(a_list_that_is_full_takes_no_room_from_another),
-        TEST(lists_that_take_turns_go_in_few_frames),
-        TEST(what_comes_after_a_frame_was_taken_goes_in_another),
-    };
-    return cmocka_run_group_tests_name("tuning news", tests, NULL, NULL);
 }

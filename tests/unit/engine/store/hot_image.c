@@ -80,6 +80,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(image, setup, teardown);
+
 static struct object *made(struct images *f, unsigned number, size_t size)
 {
     struct digest key = key_of(number);
@@ -109,7 +111,7 @@ static struct object *find(struct hot_set *set, unsigned number)
     return hot_set_find(set, &key);
 }
 
-static void what_was_in_memory_is_in_memory_again(void **state)
+TEST(image, what_was_in_memory_is_in_memory_again)
 {
     struct images *f = *state;
     made(f, 1, 100);
@@ -136,7 +138,7 @@ static void what_was_in_memory_is_in_memory_again(void **state)
     assert_memory_equal(find(f->to, 1)->data, find(f->from, 1)->data, 100);
 }
 
-static void what_is_one_users_stays_that_users(void **state)
+TEST(image, what_is_one_users_stays_that_users)
 {
     struct images *f = *state;
     struct object *own = made(f, 1, 100);
@@ -150,7 +152,7 @@ static void what_is_one_users_stays_that_users(void **state)
     assert_false(find(f->to, 2)->is_private);
 }
 
-static void what_is_hot_under_one_users_names_goes_with_them(void **state)
+TEST(image, what_is_hot_under_one_users_names_goes_with_them)
 {
     struct images *f = *state;
     struct object *named = made(f, 1, 100);
@@ -167,7 +169,7 @@ static void what_is_hot_under_one_users_names_goes_with_them(void **state)
     assert_non_null(find(f->to, 2)); /* everyone's, by its key */
 }
 
-static void an_object_of_several_keys_is_one_object(void **state)
+TEST(image, an_object_of_several_keys_is_one_object)
 {
     struct images *f = *state;
     struct object *object = made(f, 1, 100);
@@ -180,7 +182,7 @@ static void an_object_of_several_keys_is_one_object(void **state)
     assert_int_equal(find(f->to, 1)->references, 2); /* one a key */
 }
 
-static void the_order_of_use_is_kept(void **state)
+TEST(image, the_order_of_use_is_kept)
 {
     struct images *f = *state;
     for (unsigned n = 1; n <= 3; n++)
@@ -193,7 +195,7 @@ static void the_order_of_use_is_kept(void **state)
     assert_non_null(find(f->to, 1));
 }
 
-static void where_not_all_fit_those_used_last_are_kept(void **state)
+TEST(image, where_not_all_fit_those_used_last_are_kept)
 {
     struct images *f = *state;
     for (unsigned n = 1; n <= 5; n++)
@@ -206,7 +208,7 @@ static void where_not_all_fit_those_used_last_are_kept(void **state)
     assert_null(find(f->to, 3));
 }
 
-static void a_smaller_set_takes_what_it_has_room_for(void **state)
+TEST(image, a_smaller_set_takes_what_it_has_room_for)
 {
     struct images *f = *state;
     for (unsigned n = 1; n <= 5; n++)
@@ -219,7 +221,7 @@ static void a_smaller_set_takes_what_it_has_room_for(void **state)
     assert_non_null(find(f->to, 5));
 }
 
-static void an_empty_set_has_an_image_too(void **state)
+TEST(image, an_empty_set_has_an_image_too)
 {
     struct images *f = *state;
     write_image(f, 100);
@@ -239,7 +241,7 @@ static void expect_refused(struct images *f, enum kiln_code code, const char *wo
         assert_true(f->fds[i] >= 0); /* still the caller's to close */
 }
 
-static void an_image_of_another_kilnd_is_not_used(void **state)
+TEST(image, an_image_of_another_kilnd_is_not_used)
 {
     struct images *f = *state;
     made(f, 1, 100);
@@ -251,7 +253,7 @@ static void an_image_of_another_kilnd_is_not_used(void **state)
     expect_refused(f, KILN_NOT_FOUND, "packages have changed");
 }
 
-static void an_image_of_another_version_is_not_used(void **state)
+TEST(image, an_image_of_another_version_is_not_used)
 {
     struct images *f = *state;
     made(f, 1, 100);
@@ -264,7 +266,7 @@ static void an_image_of_another_version_is_not_used(void **state)
     assert_int_equal(hot_image_sequence(buffer_view(&f->image.index)), 0);
 }
 
-static void an_index_cut_anywhere_is_refused(void **state)
+TEST(image, an_index_cut_anywhere_is_refused)
 {
     struct images *f = *state;
     made(f, 1, 100);
@@ -280,7 +282,7 @@ static void an_index_cut_anywhere_is_refused(void **state)
     assert_int_equal(read_image(f), KILN_CORRUPT);
 }
 
-static void numbers_that_do_not_fit_are_refused(void **state)
+TEST(image, numbers_that_do_not_fit_are_refused)
 {
     struct images *f = *state;
     made(f, 1, 100);
@@ -296,7 +298,7 @@ static void numbers_that_do_not_fit_are_refused(void **state)
     expect_refused(f, KILN_CORRUPT, "leads to no code object");
 }
 
-static void another_number_of_descriptors_than_the_index_says_is_refused(void **state)
+TEST(image, another_number_of_descriptors_than_the_index_says_is_refused)
 {
     struct images *f = *state;
     made(f, 1, 100);
@@ -330,7 +332,7 @@ static int file_of(size_t size, bool sealed)
     return fd;
 }
 
-static void a_descriptor_that_could_still_change_is_not_used(void **state)
+TEST(image, a_descriptor_that_could_still_change_is_not_used)
 {
     struct images *f = *state;
     made(f, 1, 100);
@@ -339,7 +341,7 @@ static void a_descriptor_that_could_still_change_is_not_used(void **state)
     expect_one_refused(f, file_of(100, false));
 }
 
-static void a_descriptor_of_another_size_is_not_used(void **state)
+TEST(image, a_descriptor_of_another_size_is_not_used)
 {
     struct images *f = *state;
     made(f, 1, 100);
@@ -348,7 +350,7 @@ static void a_descriptor_of_another_size_is_not_used(void **state)
     expect_one_refused(f, file_of(101, true));
 }
 
-static void a_descriptor_that_is_no_memory_file_is_not_used(void **state)
+TEST(image, a_descriptor_that_is_no_memory_file_is_not_used)
 {
     struct images *f = *state;
     made(f, 1, 100);
@@ -357,7 +359,7 @@ static void a_descriptor_that_is_no_memory_file_is_not_used(void **state)
     expect_one_refused(f, open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
-static void an_object_with_unknown_flags_or_no_size_is_not_used(void **state)
+TEST(image, an_object_with_unknown_flags_or_no_size_is_not_used)
 {
     struct images *f = *state;
     made(f, 1, 100);
@@ -370,30 +372,4 @@ static void an_object_with_unknown_flags_or_no_size_is_not_used(void **state)
     must(read_image(f), f->err);
     assert_int_equal(f->taken.refused, 1);
     assert_int_equal(hot_set_count(f->to), 0);
-}
-
-#define IMAGE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IMAGE_TEST(what_was_in_memory_is_in_memory_again),
-        IMAGE_TEST(what_is_one_users_stays_that_users),
-        IMAGE_TEST(what_is_hot_under_one_users_names_goes_with_them),
-        IMAGE_TEST(an_object_of_several_keys_is_one_object),
-        IMAGE_TEST(the_order_of_use_is_kept),
-        IMAGE_TEST(where_not_all_fit_those_used_last_are_kept),
-        IMAGE_TEST(a_smaller_set_takes_what_it_has_room_for),
-        IMAGE_TEST(an_empty_set_has_an_image_too),
-        IMAGE_TEST(an_image_of_another_kilnd_is_not_used),
-        IMAGE_TEST(an_image_of_another_version_is_not_used),
-        IMAGE_TEST(an_index_cut_anywhere_is_refused),
-        IMAGE_TEST(numbers_that_do_not_fit_are_refused),
-        IMAGE_TEST(another_number_of_descriptors_than_the_index_says_is_refused),
-        IMAGE_TEST(a_descriptor_that_could_still_change_is_not_used),
-        IMAGE_TEST(a_descriptor_of_another_size_is_not_used),
-        IMAGE_TEST(a_descriptor_that_is_no_memory_file_is_not_used),
-        IMAGE_TEST(an_object_with_unknown_flags_or_no_size_is_not_used),
-    };
-    return cmocka_run_group_tests_name("hot_image", tests, NULL, NULL);
 }

@@ -49,6 +49,8 @@ static int teardown(void **state)
     return fixture_teardown(state);
 }
 
+FIXTURE(kernel_store_reserve, setup, teardown);
+
 /* A small disk under the store's folder, which this process and its children see, nobody else. */
 static void mount_disk(struct fixture *f)
 {
@@ -127,7 +129,7 @@ static void expect_whole(struct fixture *f)
     assert_int_equal(there, usage(f).kernels);
 }
 
-static void a_reserve_is_kept_and_counted_where_the_cache_is_not_small(void **state)
+TEST(kernel_store_reserve, a_reserve_is_kept_and_counted_where_the_cache_is_not_small)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, LIMIT), KILN_OK);
@@ -145,7 +147,7 @@ static void a_reserve_is_kept_and_counted_where_the_cache_is_not_small(void **st
     assert_int_equal(files(f, "kernels.reserve"), 0);
 }
 
-static void the_limit_holds_with_the_reserve(void **state)
+TEST(kernel_store_reserve, the_limit_holds_with_the_reserve)
 {
     struct fixture *f = *state;
     const uint64_t limit = 17u << 20;
@@ -158,7 +160,7 @@ static void the_limit_holds_with_the_reserve(void **state)
     assert_in_range(usage(f).taken_bytes, limit * 3 / 4, limit);
 }
 
-static void a_disk_without_room_to_spare_has_none(void **state)
+TEST(kernel_store_reserve, a_disk_without_room_to_spare_has_none)
 {
     struct fixture *f = *state;
     mount_disk(f);
@@ -177,7 +179,7 @@ static void a_disk_without_room_to_spare_has_none(void **state)
     assert_true(free_bytes(f) > 6u << 20);
 }
 
-static void with_nothing_free_gc_and_clear_make_room_again_and_again(void **state)
+TEST(kernel_store_reserve, with_nothing_free_gc_and_clear_make_room_again_and_again)
 {
     struct fixture *f = *state;
     uint64_t count = 0, bytes = 0;
@@ -201,7 +203,7 @@ static void with_nothing_free_gc_and_clear_make_room_again_and_again(void **stat
     stored(f, (struct kernel){ .number = 0, .size = KERNEL_BYTES });
 }
 
-static void gc_makes_room_after_a_start_on_a_full_disk(void **state)
+TEST(kernel_store_reserve, gc_makes_room_after_a_start_on_a_full_disk)
 {
     struct fixture *f = *state;
     mount_disk(f);
@@ -237,7 +239,7 @@ static bool collect_killed(struct fixture *f, unsigned writes)
     return killed;
 }
 
-static void a_kill_while_room_is_made_leaves_a_whole_store(void **state)
+TEST(kernel_store_reserve, a_kill_while_room_is_made_leaves_a_whole_store)
 {
     static const unsigned writes[] = { 1, 3, 20, 150, 700 };
     struct fixture *f = *state;
@@ -257,19 +259,4 @@ static void a_kill_while_room_is_made_leaves_a_whole_store(void **state)
         assert_int_equal(unlink(path), 0);
     }
     assert_true(kills > 2);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_reserve_is_kept_and_counted_where_the_cache_is_not_small),
-        TEST(the_limit_holds_with_the_reserve),
-        TEST(a_disk_without_room_to_spare_has_none),
-        TEST(with_nothing_free_gc_and_clear_make_room_again_and_again),
-        TEST(gc_makes_room_after_a_start_on_a_full_disk),
-        TEST(a_kill_while_room_is_made_leaves_a_whole_store),
-    };
-    return cmocka_run_group_tests_name("kernel_store_reserve", tests, NULL, NULL);
 }
