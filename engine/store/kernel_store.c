@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define READERS_MOST 64u
 /* Page caches; the interior pages of the indices of 10^6 kernels fit the readers'. */
 #define WRITER_CACHE_KIB 2048u
 #define READER_CACHE_KIB 512u
@@ -37,7 +36,7 @@ struct db_options store_db_options(const struct kernel_store *store, enum store_
 
 void store_close_all(struct kernel_store *store)
 {
-    store_readers_close(store);
+    db_pool_close(&store->readers);
     db_destroy(store->writer);
     store->writer = NULL;
     store->pinned_known = false;
@@ -139,12 +138,10 @@ static struct kernel_store *create(const struct kernel_store_options *options)
     store->allow_network_fs = options->allow_network_fs;
     store->nothing_there = true; /* until it is opened */
     pthread_mutex_init(&store->mutex, NULL);
-    pthread_cond_init(&store->returned, NULL);
+    store_readers_init(store, options->readers);
     store->limit_bytes = options->limit_bytes;
     store->quota_bytes_uid = options->quota_bytes_uid;
     store->mode = options->mode;
-    store->reader_count = options->readers < READERS_MOST ? options->readers : READERS_MOST;
-    store->reader_count += store->reader_count == 0;
     store->directory = strdup(options->directory);
     if (asprintf(&store->path, "%s/" STORE_FILE, options->directory) < 0)
         store->path = NULL; /* asprintf leaves it undefined */
@@ -190,7 +187,7 @@ void kernel_store_destroy(struct kernel_store *store)
     store_close_all(store);
     codec_destroy(store->codec);
     store_folder_close(store);
-    pthread_cond_destroy(&store->returned);
+    db_pool_done(&store->readers);
     pthread_mutex_destroy(&store->mutex);
     free(store->reserve_path);
     free(store->log_path);

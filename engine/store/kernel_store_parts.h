@@ -8,7 +8,7 @@
  *   kernel_store_repair.c      a damaged file moved aside, a removed one made anew
  *   kernel_store_health.c      whether writing works, and when to try again
  *   kernel_store_folder.c      the folder, its lock, and whether the file is still there
- *   kernel_store_readers.c     the pool of connections for look-ups
+ *   kernel_store_readers.c     connections for look-ups, in a pool
  *   kernel_record.c            what is known about a kernel: out of a row, into a filter
  *   kernel_store_read.c        get, show, list, match, usage, probes
  *   kernel_store_named.c       each_named
@@ -26,6 +26,7 @@
  *   kernel_store_check.c       whether the file as a whole is sound
  *   kernel_store_history.c     samples of the counters, the slowest compiles (likewise)
  */
+#include "engine/db/pool.h"
 #include "engine/db/query.h"
 #include "engine/store/codec_zstd.h"
 #include "engine/store/kernel_store.h"
@@ -63,7 +64,6 @@ struct store_reader {
     struct kernel_store *store; /* borrowed */
     struct db *db;              /* owned */
     struct codec *codec;        /* owned */
-    struct store_reader *next;
 };
 
 struct store_checked { /* what SQLite found when it looked at the whole file last */
@@ -81,7 +81,6 @@ struct kernel_store {
     _Atomic uint64_t quota_bytes_uid;
     enum kernel_store_mode mode;
     enum kernel_notice opening; /* what opening had to say */
-    unsigned reader_count;
     bool allow_network_fs;
 
     /* The write lane's. */
@@ -110,14 +109,12 @@ struct kernel_store {
     atomic_bool file_damaged;   /* seen by a reader: the next write starts anew */
     atomic_ullong copies_bytes; /* blocks of damaged files that were moved aside */
 
+    struct db_pool readers;           /* of struct store_reader */
+    enum store_access opens_as;       /* readers that are opened now */
+    _Atomic enum store_access access; /* of the readers */
+    atomic_bool nothing_there;        /* there is nothing to read: all is a miss */
+
     pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t returned;
-    struct store_reader *idle; /* owned */
-    unsigned out;              /* readers in use */
-    bool open;                 /* readers may be taken */
-    bool exchanging;           /* readers for new ones: who wants one waits */
-    bool nothing_there;        /* there is nothing to read: all is a miss */
-    enum store_access access;  /* of the readers */
     struct kernel_health health;
     struct store_checked checked;
     enum kernel_notice notice_kind; /* of |notice| */
@@ -152,13 +149,11 @@ bool store_file_size(const struct kernel_store *store, const char *name, uint64_
 
 /* Options of every connection to kernels.db. */
 struct db_options store_db_options(const struct kernel_store *store, enum store_access access);
-/* Pool; one that is open is replaced.  store_readers_close waits until every reader has come
- * back. */
+/* Once, before anything is opened. */
+void store_readers_init(struct kernel_store *store, unsigned count);
+/* Opens all readers; those that were open are replaced. */
 KILN_MUST_CHECK enum kiln_code store_readers_open(struct kernel_store *store,
                                                   enum store_access access, struct kiln_err *err);
-void store_readers_close(struct kernel_store *store);
-/* While they are held, who wants one waits and is not refused. */
-void store_readers_hold(struct kernel_store *store, bool hold);
 /* From now on there is nothing to read. */
 void store_readers_do_without(struct kernel_store *store);
 /* KILN_OK with no reader where there is nothing to read; KILN_UNAVAILABLE while the file is being

@@ -149,14 +149,14 @@ enum kiln_code store_start_anew(struct kernel_store *store, const char *damage,
     bool keeps_readers =
         !store->writer && !damage && !store->removed && !readers_stand_in_the_way(store);
     if (!keeps_readers) {
-        store_readers_hold(store, true);
+        db_pool_hold(&store->readers, true);
         store_close_all(store);
     }
     enum kiln_code rc = reopen(store, damage, notice, err);
     struct kiln_err ignored = KILN_ERR_INIT;
     if (rc && !keeps_readers && store_folder_look(store, &ignored) == KILN_OK)
         (void)!store_open_reading(store, &ignored);
-    store_readers_hold(store, false);
+    db_pool_hold(&store->readers, false);
     if (rc)
         return rc;
     if (store->removed && !*notice)
@@ -172,7 +172,7 @@ enum kiln_code store_start_anew(struct kernel_store *store, const char *damage,
 enum kiln_code store_wipe(struct kernel_store *store, struct kiln_err *err)
 {
     char notice[512] = "";
-    store_readers_hold(store, true);
+    db_pool_hold(&store->readers, true);
     store_close_all(store);
     store_copies_forget(store);
     enum kiln_code rc = KILN_OK;
@@ -184,6 +184,6 @@ enum kiln_code store_wipe(struct kernel_store *store, struct kiln_err *err)
     }
     if (!rc)
         rc = store_open_mending(store, /* damage= */ NULL, notice, err);
-    store_readers_hold(store, false);
+    db_pool_hold(&store->readers, false);
     return rc;
 }

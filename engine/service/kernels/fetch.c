@@ -111,7 +111,7 @@ static enum kiln_code join_or_start(struct engine *e, const struct digest *key,
                                     struct kiln_err *err)
 {
     struct digest place = flight_place(key, want);
-    struct flight *f = want->no_cache ? NULL : *flight_find(e, &place);
+    struct flight *f = want->no_cache ? NULL : flight_find(e, &place);
     return f ? join(f, want, ticket, err) : start(e, key, want, ticket, err);
 }
 

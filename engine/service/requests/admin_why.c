@@ -711,7 +711,7 @@ enum kiln_code handle_why_miss(struct engine *e, struct caller *caller,
     rc = want_what_is_asked(w, err);
     if (rc) {
         why_destroy(w);
-        return rc == KILN_BUSY ? toolchains_park(e, caller, header, body, err) : rc;
+        return rc == KILN_BUSY ? toolchains_wait(e, caller, header, body, err) : rc;
     }
     w->task = (struct task){ .work = why_work, .done = why_done };
     service_waiter_add(&w->waiter, e, caller, header->request_id, cancel_why);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests tuning_show and tuning_stats. */
-#include "engine/service/tuning/tuning_ask.h"
+#include "engine/service/tuning/tuning_query.h"
 
 #include <string.h>
 

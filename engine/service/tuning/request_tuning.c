@@ -2,7 +2,7 @@
 /* The requests tuning_get and tuning_put. */
 #include "common/clock.h"
 #include "engine/service/tuning/tuning_put.h"
-#include "engine/service/tuning/tuning_terms.h"
+#include "engine/service/tuning/tuning_validation.h"
 
 #include <string.h>
 
@@ -403,11 +403,11 @@ static enum kiln_code read_entries(const struct message_tuning_put *m, struct me
 
 static void answer_put(struct tuning_put *put, struct caller *caller, uint64_t request_id)
 {
-    struct engine *e = put->turn.engine;
+    struct engine *e = put->change.engine;
     if (!caller)
         return;
-    if (put->turn.rc) {
-        service_refuse(e, caller, request_id, &put->turn.err, NULL);
+    if (put->change.rc) {
+        service_refuse(e, caller, request_id, &put->change.err, NULL);
         return;
     }
     const struct message_recorded m = { .count = (uint32_t)put->record->count };

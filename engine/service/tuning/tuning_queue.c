@@ -9,13 +9,13 @@
 /* Short turns that go before a step of a long one. */
 #define SHORTS_MOST 32u
 
-static struct tuning_turn *turn_of_task(struct task *task)
+static struct tuning_change *change_of_task(struct task *task)
 {
-    return (struct tuning_turn *)(void *)((char *)task - offsetof(struct tuning_turn, task));
+    return (struct tuning_change *)(void *)((char *)task - offsetof(struct tuning_change, task));
 }
 
 static void start_next(struct engine *e);
-static void pause_turn(struct tuning_turn *turn);
+static void pause_turn(struct tuning_change *change);
 
 enum kiln_code tuning_ready(const struct engine *e, struct kiln_err *err)
 {
@@ -43,154 +43,155 @@ static void add_counts(struct tuning_counts *to, const struct tuning_counts *mor
     to->before += more->before;
 }
 
-static void drop_job(struct tuning_turn *turn)
+static void drop_job(struct tuning_change *change)
 {
-    if (turn->job)
-        add_counts(&turn->counts, tuning_job_counts(turn->job));
-    tuning_job_destroy(turn->job);
-    turn->job = NULL;
+    if (change->job)
+        add_counts(&change->counts, tuning_job_counts(change->job));
+    tuning_job_destroy(change->job);
+    change->job = NULL;
 }
 
-static void end(struct tuning_turn *turn)
+static void end(struct tuning_change *change)
 {
-    turn->engine->tuning_running = NULL;
-    turn->kind->ended(turn);
+    change->engine->tuning_running = NULL;
+    change->kind->ended(change);
 }
 
 static void work(struct task *task)
 {
-    struct tuning_turn *turn = turn_of_task(task);
-    if (turn->stepping) { /* only to let others come in between */
-        if (turn->taken)
-            tuning_job_clear(turn->job);
+    struct tuning_change *change = change_of_task(task);
+    if (change->stepping) { /* only to let others come in between */
+        if (change->taken)
+            tuning_job_clear(change->job);
         return;
     }
-    if (turn->job)
-        turn->rc = tuning_job_work(turn->job, &turn->events, &turn->err);
-    if (!turn->rc && turn->kind->work)
-        turn->rc = turn->kind->work(turn, turn->engine->tuning, &turn->err);
+    if (change->job)
+        change->rc = tuning_job_work(change->job, &change->events, &change->err);
+    if (!change->rc && change->kind->work)
+        change->rc = change->kind->work(change, change->engine->tuning, &change->err);
 }
 
 /* False: its next job could not be made. */
-static bool begin(struct tuning_turn *turn)
+static bool begin(struct tuning_change *change)
 {
-    turn->more = turn->stepping = turn->taken = false;
-    turn->rc = turn->kind->begin(turn, turn->engine->tuning, &turn->err);
-    if (turn->rc) {
-        turn->more = false;
+    change->more = change->stepping = change->taken = false;
+    change->rc = change->kind->begin(change, change->engine->tuning, &change->err);
+    if (change->rc) {
+        change->more = false;
         return false;
     }
-    engine_run(turn->engine, LANE_TUNING, &turn->task);
+    engine_run(change->engine, LANE_TUNING, &change->task);
     return true;
 }
 
 static void done(struct task *task)
 {
-    struct tuning_turn *turn = turn_of_task(task);
-    struct engine *e = turn->engine;
+    struct tuning_change *change = change_of_task(task);
+    struct engine *e = change->engine;
     engine_task_ended(e);
-    bool again = turn->kind->tell && turn->kind->tell(turn);
-    if (!turn->rc && turn->job && !turn->taken) {
-        turn->taken = tuning_job_take(e->tuning, turn->job);
+    bool again = change->kind->tell && change->kind->tell(change);
+    if (!change->rc && change->job && !change->taken) {
+        change->taken = tuning_job_take(e->tuning, change->job);
         again = true; /* for the rest, or to clear away what was replaced */
     }
     if (again) {
-        turn->stepping = true;
-        engine_run(e, LANE_TUNING, &turn->task);
+        change->stepping = true;
+        engine_run(e, LANE_TUNING, &change->task);
         return;
     }
-    drop_job(turn);
-    if (!turn->rc && turn->more && e->draining)
-        turn->rc = kiln_fail(&turn->err, KILN_UNAVAILABLE, TUNING_STOPPING);
-    if (!turn->rc && turn->more)
-        pause_turn(turn);
+    drop_job(change);
+    if (!change->rc && change->more && e->draining)
+        change->rc = kiln_fail(&change->err, KILN_UNAVAILABLE, TUNING_STOPPING);
+    if (!change->rc && change->more)
+        pause_turn(change);
     else
-        end(turn);
+        end(change);
     start_next(e);
 }
 
 /* ---- all of them ---- */
 
-static void pause_turn(struct tuning_turn *turn)
+static void pause_turn(struct tuning_change *change)
 {
-    turn->engine->tuning_running = NULL;
-    turn->engine->tuning_paused = turn;
+    change->engine->tuning_running = NULL;
+    change->engine->tuning_paused = change;
 }
 
 /* The list is in order of rounds, so the first of either kind is the next. */
-static struct tuning_turn *take_first(struct engine *e, bool is_short)
+static struct tuning_change *take_first(struct engine *e, bool is_short)
 {
-    struct tuning_turn **at = &e->tuning_turns;
+    struct tuning_change **at = &e->tuning_queue;
     while (*at && (*at)->kind->is_short != is_short)
         at = &(*at)->next;
-    struct tuning_turn *turn = *at;
-    if (!turn)
+    struct tuning_change *change = *at;
+    if (!change)
         return NULL;
-    *at = turn->next;
-    e->tuning_rounds[is_short] = turn->round;
-    return turn;
+    *at = change->next;
+    e->tuning_rounds[is_short] = change->round;
+    return change;
 }
 
-static struct tuning_turn *take_long(struct engine *e)
+static struct tuning_change *take_long(struct engine *e)
 {
-    struct tuning_turn *turn = e->tuning_paused;
+    struct tuning_change *change = e->tuning_paused;
     e->tuning_paused = NULL;
-    if (!turn)
-        turn = take_first(e, /* is_short= */ false);
-    if (turn)
+    if (!change)
+        change = take_first(e, /* is_short= */ false);
+    if (change)
         e->tuning_shorts = 0;
-    return turn;
+    return change;
 }
 
-static struct tuning_turn *take_next(struct engine *e)
+static struct tuning_change *take_next(struct engine *e)
 {
-    struct tuning_turn *turn = NULL;
+    struct tuning_change *change = NULL;
     if (e->tuning_shorts >= SHORTS_MOST)
-        turn = take_long(e);
-    if (!turn) {
-        turn = take_first(e, /* is_short= */ true);
-        e->tuning_shorts += turn != NULL;
+        change = take_long(e);
+    if (!change) {
+        change = take_first(e, /* is_short= */ true);
+        e->tuning_shorts += change != NULL;
     }
-    return turn ? turn : take_long(e);
+    return change ? change : take_long(e);
 }
 
 static void start_next(struct engine *e)
 {
     while (!e->tuning_running) {
-        struct tuning_turn *turn = take_next(e);
-        if (!turn)
+        struct tuning_change *change = take_next(e);
+        if (!change)
             return;
-        e->tuning_running = turn;
-        if (!begin(turn))
-            end(turn);
+        e->tuning_running = change;
+        if (!begin(change))
+            end(change);
     }
 }
 
-static bool is_of_same(const struct tuning_turn *other, const struct tuning_turn *turn)
+static bool is_of_same(const struct tuning_change *other, const struct tuning_change *change)
 {
-    return other && other->uid == turn->uid && other->kind->is_short == turn->kind->is_short;
+    return other && other->uid == change->uid && other->kind->is_short == change->kind->is_short;
 }
 
 /* A user's second turn is behind the first of everybody else. */
-static void insert(struct engine *e, struct tuning_turn *turn)
+static void insert(struct engine *e, struct tuning_change *change)
 {
-    turn->round = e->tuning_rounds[turn->kind->is_short];
-    turn->round += is_of_same(e->tuning_running, turn) || is_of_same(e->tuning_paused, turn);
-    for (const struct tuning_turn *t = e->tuning_turns; t; t = t->next) {
-        if (is_of_same(t, turn))
-            turn->round = t->round + 1;
+    change->round = e->tuning_rounds[change->kind->is_short];
+    change->round += is_of_same(e->tuning_running, change) || is_of_same(e->tuning_paused, change);
+    for (const struct tuning_change *t = e->tuning_queue; t; t = t->next) {
+        if (is_of_same(t, change))
+            change->round = t->round + 1;
     }
-    struct tuning_turn **at = &e->tuning_turns;
-    while (*at && ((*at)->kind->is_short != turn->kind->is_short || (*at)->round <= turn->round))
+    struct tuning_change **at = &e->tuning_queue;
+    while (*at &&
+           ((*at)->kind->is_short != change->kind->is_short || (*at)->round <= change->round))
         at = &(*at)->next;
-    turn->next = *at;
-    *at = turn;
+    change->next = *at;
+    *at = change;
 }
 
 static enum kiln_code check_room(const struct engine *e, uid_t uid, struct kiln_err *err)
 {
     unsigned all = 0, own = 0;
-    for (const struct tuning_turn *t = e->tuning_turns; t; t = t->next) {
+    for (const struct tuning_change *t = e->tuning_queue; t; t = t->next) {
         all++;
         own += t->uid == uid;
     }
@@ -207,7 +208,7 @@ static enum kiln_code check_room(const struct engine *e, uid_t uid, struct kiln_
     return KILN_OK;
 }
 
-enum kiln_code tuning_queue_add(struct engine *e, uid_t uid, struct tuning_turn *turn,
+enum kiln_code tuning_queue_add(struct engine *e, uid_t uid, struct tuning_change *change,
                                 struct kiln_err *err)
 {
     enum kiln_code rc = tuning_ready(e, err);
@@ -215,49 +216,49 @@ enum kiln_code tuning_queue_add(struct engine *e, uid_t uid, struct tuning_turn 
         rc = check_room(e, uid, err);
     if (rc)
         return rc;
-    turn->engine = e;
-    turn->uid = uid;
-    turn->err = KILN_ERR_INIT;
-    turn->task = (struct task){ .work = work, .done = done };
-    insert(e, turn);
+    change->engine = e;
+    change->uid = uid;
+    change->err = KILN_ERR_INIT;
+    change->task = (struct task){ .work = work, .done = done };
+    insert(e, change);
     start_next(e);
     return KILN_OK;
 }
 
-bool tuning_queue_withdraw(struct tuning_turn *turn)
+bool tuning_queue_withdraw(struct tuning_change *change)
 {
-    struct tuning_turn **at = &turn->engine->tuning_turns;
-    while (*at && *at != turn)
+    struct tuning_change **at = &change->engine->tuning_queue;
+    while (*at && *at != change)
         at = &(*at)->next;
     if (!*at)
         return false;
-    *at = turn->next;
+    *at = change->next;
     return true;
 }
 
-static struct tuning_turn *take_any(struct engine *e)
+static struct tuning_change *take_any(struct engine *e)
 {
-    struct tuning_turn *turn = e->tuning_turns;
-    if (turn) {
-        e->tuning_turns = turn->next;
-        return turn;
+    struct tuning_change *change = e->tuning_queue;
+    if (change) {
+        e->tuning_queue = change->next;
+        return change;
     }
-    turn = e->tuning_paused;
+    change = e->tuning_paused;
     e->tuning_paused = NULL;
-    return turn;
+    return change;
 }
 
 void tuning_queue_drain(struct engine *e)
 {
-    for (struct tuning_turn *turn = take_any(e); turn; turn = take_any(e)) {
-        turn->rc = kiln_fail(&turn->err, KILN_UNAVAILABLE, TUNING_STOPPING);
-        turn->kind->ended(turn);
+    for (struct tuning_change *change = take_any(e); change; change = take_any(e)) {
+        change->rc = kiln_fail(&change->err, KILN_UNAVAILABLE, TUNING_STOPPING);
+        change->kind->ended(change);
     }
 }
 
 void tuning_queue_tick(struct engine *e)
 {
-    struct tuning_turn *turn = e->tuning_running;
-    if (turn && turn->kind->tell)
-        (void)turn->kind->tell(turn);
+    struct tuning_change *change = e->tuning_running;
+    if (change && change->kind->tell)
+        (void)change->kind->tell(change);
 }

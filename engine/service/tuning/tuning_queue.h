@@ -17,29 +17,32 @@
 
 #define TUNING_STOPPING "kilnd is stopping: ask again"
 
-struct tuning_turn;
+struct tuning_change;
 
-struct tuning_turn_kind {
-    /* On the engine's thread, when its turn has come: makes turn->job, or leaves it NULL where
-     * there is only |work|.  Sets turn->more when it wants to be called again after this one;
+struct tuning_change_kind {
+    /* On the engine's thread, when its turn has come: makes change->job, or leaves it NULL where
+     * there is only |work|.  Sets change->more when it wants to be called again after this one;
      * |work| may too. Short turns come in between: nothing that they change may be borrowed from
      * step to step. */
-    enum kiln_code (*begin)(struct tuning_turn *turn, struct tuning *tuning, struct kiln_err *err);
+    enum kiln_code (*begin)(struct tuning_change *change, struct tuning *tuning,
+                            struct kiln_err *err);
     /* On the lane, after the job; may be NULL. */
-    enum kiln_code (*work)(struct tuning_turn *turn, struct tuning *tuning, struct kiln_err *err);
+    enum kiln_code (*work)(struct tuning_change *change, struct tuning *tuning,
+                           struct kiln_err *err);
     /* On the engine's thread, now and then: sends a frame of what there is to tell; false when
      * there is nothing.  May be NULL. */
-    bool (*tell)(struct tuning_turn *turn);
-    /* Once, on the engine's thread: turn->rc and turn->err say how.  The turn is the callee's. */
-    void (*ended)(struct tuning_turn *turn);
+    bool (*tell)(struct tuning_change *change);
+    /* Once, on the engine's thread: change->rc and change->err say how.  The turn is the callee's.
+     */
+    void (*ended)(struct tuning_change *change);
     bool is_short; /* changes a record or two */
 };
 
-struct tuning_turn {
+struct tuning_change {
     struct task task;
-    const struct tuning_turn_kind *kind;
+    const struct tuning_change_kind *kind;
     struct engine *engine;
-    struct tuning_turn *next;
+    struct tuning_change *next;
     uid_t uid;
     uint64_t round;         /* when its user's turn is */
     struct tuning_job *job; /* owned */
@@ -52,12 +55,12 @@ struct tuning_turn {
 
 /* KILN_OK, or KILN_UNAVAILABLE with the reason. */
 KILN_MUST_CHECK enum kiln_code tuning_ready(const struct engine *e, struct kiln_err *err);
-/* |turn| has its kind and, where it wants some, its events.  It may have ended before this returns.
- * KILN_BUSY when too many wait, of |uid| or in all; KILN_UNAVAILABLE. */
+/* |change| has its kind and, where it wants some, its events.  It may have ended before this
+ * returns. KILN_BUSY when too many wait, of |uid| or in all; KILN_UNAVAILABLE. */
 KILN_MUST_CHECK enum kiln_code tuning_queue_add(struct engine *e, uid_t uid,
-                                                struct tuning_turn *turn, struct kiln_err *err);
+                                                struct tuning_change *change, struct kiln_err *err);
 /* True: it had not begun, and is the caller's again. */
-bool tuning_queue_withdraw(struct tuning_turn *turn);
+bool tuning_queue_withdraw(struct tuning_change *change);
 /* What waits ends as KILN_UNAVAILABLE. */
 void tuning_queue_drain(struct engine *e);
 /* Tells how far the running one is. */

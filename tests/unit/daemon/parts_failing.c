@@ -178,7 +178,7 @@ TEST(clear, a_closer_that_cannot_be_had_is_told)
     expect_failures(make_closer, NULL, "calloc", ENOMEM, KILN_NO_MEMORY, "");
     expect_failures(make_closer, NULL, "pthread_mutex_init", ENOMEM, KILN_NO_MEMORY,
                     "cannot make what closes the files of clients");
-    fail_call("calloc", 2, ENOMEM);
+    fail_call("calloc", 4, ENOMEM);
     assert_int_equal(make_closer(NULL, &err), KILN_NO_MEMORY);
     assert_true(calls_failed());
     assert_says(err.text, "no memory for another connection");
@@ -203,16 +203,30 @@ static void wait_until_closed(int fd)
 TEST(clear, connections_are_closed_though_there_is_no_memory_to_note_them)
 {
     struct closer *closer = NULL;
-    static const char *const calls[] = { "malloc", "calloc" };
     must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
-    for (size_t i = 0; i < 2; i++) {
+    for (unsigned nth = 1; nth <= 3; nth++) {
         int far, near = unread_socket(&far);
-        fail_call(calls[i], 1, ENOMEM);
+        fail_call("calloc", nth, ENOMEM);
         closer_take_socket(closer, 1000, near);
         assert_true(calls_failed());
         wait_until_closed(near);
         close(far);
     }
+    closer_destroy(closer);
+}
+
+TEST(clear, a_file_of_a_user_who_joined_is_closed_though_there_is_no_memory)
+{
+    struct closer *closer = NULL;
+    must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
+    must(closer_join(closer, 1000, &err), err);
+    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    closer_charge(closer, 1000, 1);
+    fail_calls("calloc", ENOMEM);
+    closer_take(closer, 1000, file);
+    wait_until_closed(file);
+    assert_false(calls_failed()); /* none was needed */
+    closer_leave(closer, 1000);
     closer_destroy(closer);
 }
 
@@ -357,7 +371,7 @@ TEST(clear, nothing_is_said_of_parts_that_are_not_there_yet)
     struct host host;
     struct listener listener = { .fd = -1, .path = "some.sock" };
     load("--cache=on");
-    host_init(&host, &config, &listener, NULL, NULL);
+    host_init(&host, &config, &listener, NULL);
     KILN_AUTO(json) struct json *status = json_object();
     KILN_AUTO(json) struct json *stats = json_object();
     host.base.add_status(&host.base, status);

@@ -167,32 +167,6 @@ TEST(package, packages_come_and_go)
     assert_false(package_set_covers(f->set, bytes_of_text(MI210)));
 }
 
-TEST(package, the_fingerprint_changes_with_every_package_and_only_then)
-{
-    struct fixture *f = *state;
-    rescan(f);
-    struct digest none = package_set_fingerprint(f->set);
-    const char *path = put_package(f, f->other, "gfx90a68.kdb", 0, 5);
-    rescan(f);
-    struct digest one = package_set_fingerprint(f->set);
-    assert_false(digest_equal(&none, &one));
-    rescan(f);
-    struct digest again = package_set_fingerprint(f->set);
-    assert_true(digest_equal(&one, &again));
-
-    put_package(f, f->folder, "gfx90a68.kdb", 5, 5);
-    assert_int_equal(rename(path_in(f->folder, "gfx90a68.kdb"), path_in(f->other, "gfx90a68.kdb")),
-                     0);
-    rescan(f);
-    struct digest other = package_set_fingerprint(f->set);
-    assert_false(digest_equal(&one, &other));
-
-    unlink(path);
-    rescan(f);
-    struct digest gone = package_set_fingerprint(f->set);
-    assert_true(digest_equal(&none, &gone));
-}
-
 TEST(package, a_replaced_package_went_and_came)
 {
     struct fixture *f = *state;

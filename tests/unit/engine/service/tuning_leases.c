@@ -261,7 +261,7 @@ TEST(tuning, a_wish_is_cancelled_and_its_caller_may_leave)
     assert_int_equal(reply_error(&rank, 0).code, KILN_CANCELLED);
     send_lease(f, &rank, &waits);
     test_caller_leave(&rank, &f->engine);
-    assert_null(f->engine.engine->lease_wishes);
+    assert_true(list_is_empty(&f->engine.engine->requests->lease_waits.members));
 }
 
 TEST(tuning, the_best_is_recorded_although_its_last_reporter_leaves)

@@ -198,19 +198,3 @@ TEST(plain, smaller_limits_drive_out_what_was_used_longest_ago)
     assert_int_equal(hot_set_bytes(set), 2 * PAGE);
     hot_set_destroy(set);
 }
-
-TEST(plain, every_coming_and_going_counts_as_a_change_and_looking_does_not)
-{
-    struct hot_set *set = set_of(2 * PAGE, 100);
-    keep(set, 1, 100);
-    uint64_t before = hot_set_changes(set);
-    assert_true(has(set, 1));
-    assert_false(has(set, 2));
-    assert_int_equal(hot_set_changes(set), before);
-    keep(set, 2, 100);
-    assert_true(hot_set_changes(set) > before);
-    before = hot_set_changes(set);
-    hot_set_clear(set);
-    assert_true(hot_set_changes(set) > before);
-    hot_set_destroy(set);
-}
