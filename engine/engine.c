@@ -9,8 +9,7 @@
 #include "engine/service/packages/uploads.h"
 #include "engine/service/requests/handed_files.h"
 #include "engine/service/requests/leases.h"
-#include "engine/service/tuning/tuning_open_retry.h"
-#include "engine/service/tuning/tuning_queue.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <errno.h>
 #include <sys/random.h>
@@ -50,7 +49,7 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
     if (!rc)
         rc = requests_create(&e->requests, err);
     if (!rc)
-        rc = tuning_open_retry_begin(e, o, err);
+        rc = tuning_service_create(o, &e->tuning, err);
     return rc ? rc : packages_open(e, o, err);
 }
 
@@ -93,7 +92,7 @@ void engine_close(struct engine *e)
     hot_set_destroy(e->hot);
     kernel_store_destroy(e->store);
     packages_close(e);
-    tuning_open_retry_end(e);
+    tuning_service_destroy(e->tuning);
     buffer_done(&e->records);
     buffer_done(&e->body);
     free(e);
@@ -103,7 +102,7 @@ void engine_start(struct engine *e)
 {
     if (e->notice[0])
         event_store(e, kernel_store_opening(e->store), e->notice);
-    tuning_open_retry_tell(e);
+    tuning_service_start(e);
     built_in_tell(e);
     ledger_load(e);
     history_begin(e);
@@ -117,7 +116,7 @@ void engine_drain(struct engine *e)
     compile_queue_drain(e->queue);
     uploads_cancel(e);
     leases_drain(e);
-    tuning_queue_drain(e);
+    tuning_service_drain(e);
     recency_write(e, /* force= */ true);
     ledger_write(e, /* force= */ true);
     history_write(e, /* force= */ true);
@@ -139,7 +138,7 @@ void engine_set_limits(struct engine *e, const struct engine_options *o)
     compile_queue_set_limits(e->queue, o->queue_limit, o->queue_limit_uid);
     failure_memory_set_ttl(e->failures, o->failure_ttl_s);
     budget_set_limits(e->budget, o->queue_bytes, o->queue_bytes_uid);
-    tuning_open_retry_set_limits(e, o);
+    tuning_service_set_limits(e, o);
     packages_set_limits(e, o);
 }
 
@@ -162,7 +161,6 @@ void engine_tick(struct engine *e)
     built_in_tick(e);
     store_tidy(e);
     handed_files_tick(e);
-    tuning_open_retry_tick(e);
-    tuning_queue_tick(e);
+    tuning_service_tick(e);
     leases_tick(e);
 }

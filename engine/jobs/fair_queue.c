@@ -195,14 +195,15 @@ void fair_queue_release(struct fair_queue *queue, uid_t uid)
     forget_idle_users(queue);
 }
 
-bool fair_queue_move(struct fair_queue *queue, struct fair_item *item, uid_t uid)
+bool fair_queue_move(struct fair_queue *from, struct fair_item *item, struct fair_queue *to,
+                     uid_t uid)
 {
-    struct fair_user *user = find_or_add_user(queue, uid);
+    struct fair_user *user = find_or_add_user(to, uid);
     if (!user)
         return false;
-    take_item(queue, item);
-    add_item(queue, user, item);
-    forget_idle_users(queue);
+    take_item(from, item);
+    add_item(to, user, item);
+    forget_idle_users(from);
     return true;
 }
 

@@ -19,7 +19,6 @@
 #include "engine/service/requests/queues.h"
 #include "engine/service/requests/valid_counts.h"
 #include "engine/service/service.h"
-#include "engine/service/tuning/tuning_validation.h"
 #include "engine/store/hot_set.h"
 #include "engine/store/kernel_store.h"
 #include "engine/tuning/lease.h"
@@ -80,19 +79,7 @@ struct engine {
     bool rescanning; /* a look at the package folders is out */
     uint64_t rescan_at_ns;
 
-    struct tuning *tuning; /* owned; NULL: it could not be opened, |tuning_trouble| says why */
-    struct tuning_options tuning_options;   /* its folder is owned */
-    struct tuning_database tuning_asked[2]; /* of find and perf: what the last look-up was in */
-    char tuning_trouble[512];
-    char tuning_notice[512];              /* what opening it had to say; "" when nothing */
-    uint64_t tuning_retry_ns;             /* when to try again to open it */
-    bool tuning_opening;                  /* that is out */
-    struct tuning_change *tuning_queue;   /* borrowed list: changes that wait for their turn */
-    struct tuning_change *tuning_running; /* borrowed */
-    struct tuning_change *tuning_paused;  /* borrowed: a long one between two of its steps */
-    uint64_t tuning_rounds[2];            /* of long and of short ones: the round being served */
-    unsigned tuning_shorts;               /* short ones since the last step of a long one */
-    struct lease_table *leases;           /* owned */
+    struct tuning_service *tuning; /* owned */
 
     struct valid_counts valid_counts;
 

@@ -5,7 +5,7 @@
  * A real kilnd over a private folder, and programs run beside it.  With KILN_TEST_BACKEND=embedded
  * the engine in a job's process (embedded_job.c) takes its place: what is about serving works there
  * as well, the flags of its settings too; other users and what kilnd's program does do not
- * (for_kilnd_only).
+ * (FOR_KILND_ONLY).
  *
  * Ownership  daemon_process_stop (or _remove) ends what was started; only own children are
  *            signalled

@@ -3,6 +3,7 @@
 #include "engine/service/budget.h"
 #include "engine/service/metrics/exposition.h"
 #include "engine/service/requests/admin.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -259,6 +260,7 @@ static void write_store(struct page *p)
     const struct stats *s = &p->e->stats;
     write_sizes(p);
     put_one(p, METRIC_NAME_store_writable, is_writable(p->e));
+    put_one(p, METRIC_NAME_store_replaced_total, s->store_replaced);
     put_one(p, METRIC_NAME_store_write_errors_total, s->store_errors);
     begin(p, METRIC_NAME_evictions_total);
     put_for_two(p, "disk", "limit", s->evictions - s->evictions_quota - s->evictions_gc);
@@ -296,8 +298,9 @@ static void write_transfers(struct page *p)
 static void write_tuning(struct page *p)
 {
     const struct stats *s = &p->e->stats;
-    if (p->e->tuning) {
-        struct tuning_stats t = tuning_stats_of(p->e->tuning);
+    const struct tuning *tuning = tuning_databases(p->e);
+    if (tuning) {
+        struct tuning_stats t = tuning_stats_of(tuning);
         begin(p, METRIC_NAME_tuning_entries);
         put_for(p, "system", t.system_records);
         put_for(p, "host", t.host_records);

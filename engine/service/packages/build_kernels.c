@@ -3,6 +3,7 @@
 
 #include "engine/service/budget.h"
 #include "engine/service/kernels/program_job.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #define CHOSEN_AT_ONCE 256 /* problems, some microseconds each: others must be served, too */
 
@@ -151,7 +152,7 @@ static void choose_next(struct build *b, const char *toolchain)
                                     .uid = (uint32_t)b->base.uid };
     struct kiln_err ignored = KILN_ERR_INIT;
     if (problem_check(&problem, &ignored) ||
-        plan_choose(b->base.engine->tuning, &wish, &b->choices[i], &ignored))
+        plan_choose(tuning_databases(b->base.engine), &wish, &b->choices[i], &ignored))
         b->choices[i] = (struct plan_choice){ .source = PLAN_SOURCE_HEURISTIC };
 }
 
@@ -186,7 +187,7 @@ static void ask_for_next(struct build *b)
 
 void build_begin(struct build *b)
 {
-    if (!b->base.engine->tuning || !b->ids.device[0])
+    if (!tuning_databases(b->base.engine) || !b->ids.device[0])
         b->chosen = b->problem_count; /* no record counts: an empty wish is the heuristic's */
     ask_for_next(b);
 }

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "engine/service/requests/admin.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <errno.h>
 #include <string.h>
@@ -95,7 +96,7 @@ static enum kiln_code work_health(struct admin *a)
         kernel_store_check(a->base.engine->store, deep ? &anew : &soon, &check, &a->base.err);
     if (rc)
         return rc;
-    const char *state = a->base.engine->tuning_options.directory;
+    const char *state = tuning_directory(a->base.engine);
     struct json *folders = json_array();
     json_append(folders, folder_to_json("cache", check.directory));
     if (state)

@@ -4,7 +4,7 @@
 #include "engine/service/budget.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/requests/admin.h"
-#include "engine/service/tuning/tuning_open_retry.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <string.h>
 
@@ -133,7 +133,7 @@ static void finish_status(struct admin *a)
     json_set(a->base.answer, "queue", describe_queue(e));
     json_set(a->base.answer, "hot", describe_hot_set(e));
     json_set(a->base.answer, "store", describe_store(e, &a->usage));
-    json_set(a->base.answer, "tuning", tuning_open_retry_describe(e));
+    json_set(a->base.answer, "tuning", tuning_service_describe(e));
     if (e->data)
         json_set(a->base.answer, "built_in_damaged", built_in_describe_damage(e));
     struct json *toolchains = json_array();

@@ -299,17 +299,26 @@ static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
     outcome_list_send(&list, caller, id, 0);
 }
 
-/* A request for one kernel. */
+/* A request for one kernel.  What is in memory, as a rule, needs no request that waits. */
 static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64_t id,
                                  const struct wanted *w, struct kiln_err *err)
 {
     struct fetch_result result;
+    struct digest key;
+    struct fetch_ticket ticket = { .uid = caller->uid,
+                                   .priority = w->priority,
+                                   .ready = item_ready };
+    if (w->err.code)
+        result = (struct fetch_result){ .err = w->err };
+    if (w->err.code || fetch_at_hand(e, &w->want, &ticket, &key, &result)) {
+        answer_one(e, caller, id, &w->wish, &result);
+        return KILN_OK;
+    }
     struct fetch_request *rq = request_create(e, caller, id, 1, err);
     if (!rq)
         return err->code;
-    rq->items[0].request = rq;
-    rq->items[0].wish = w->wish;
-    if (!begin(e, w, &rq->items[0], caller, &result))
+    rq->items[0] = (struct item){ .ticket = ticket, .request = rq, .wish = w->wish };
+    if (!fetch_start(e, &w->want, &key, &rq->items[0].ticket, &result))
         return KILN_OK;
     deferred_destroy(&rq->base);
     answer_one(e, caller, id, &w->wish, &result);

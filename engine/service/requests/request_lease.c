@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "engine/service/requests/leases.h"
 #include "engine/service/tuning/tuning_put.h"
+#include "engine/service/tuning/tuning_service.h"
 #include "engine/service/tuning/tuning_validation.h"
 
 #include <string.h>
@@ -78,7 +79,8 @@ static void told(struct lease_waiter *place, enum lease_state state)
 static enum kiln_code wait_on(struct lease_wish *wish, bool *ret_waits, struct kiln_err *err)
 {
     bool is_full = false;
-    *ret_waits = lease_wait(wish->base.engine->leases, &wish->request, &wish->place, &is_full);
+    *ret_waits =
+        lease_wait(tuning_leases(wish->base.engine), &wish->request, &wish->place, &is_full);
     if (is_full)
         return kiln_fail(err, KILN_BUSY,
                          "%u others wait for this lease already: go on with what "
@@ -96,7 +98,8 @@ static void ask_once_more(struct lease_wish *wish, bool is_last)
     struct engine *e = wish->base.engine;
     wish->asks_again = false;
     lease_unwait(&wish->place);
-    enum kiln_code rc = lease_ask(e->leases, wish->base.caller, &wish->request, &answer, &why);
+    enum kiln_code rc =
+        lease_ask(tuning_leases(e), wish->base.caller, &wish->request, &answer, &why);
     if (!rc && answer.state == LEASE_TAKEN && !is_last)
         rc = wait_on(wish, &waits, &why);
     if (rc)
@@ -115,7 +118,7 @@ static void ask_again(struct engine *e)
 
 void leases_leave(struct engine *e, const struct caller *caller)
 {
-    lease_leave(e->leases, caller);
+    lease_leave(tuning_leases(e), caller);
     ask_again(e);
 }
 
@@ -194,7 +197,7 @@ enum kiln_code handle_tuning_lease(struct engine *e, struct caller *caller,
     if (!rc)
         rc = tuning_ready(e, err);
     if (!rc)
-        rc = lease_ask(e->leases, caller, &wish->request, &answer, err);
+        rc = lease_ask(tuning_leases(e), caller, &wish->request, &answer, err);
     if (!rc && answer.state == LEASE_TAKEN && (m.flags & LEASE_WAIT) && m.wait_ms > 0)
         rc = wait_for_lease(wish, m.wait_ms, &waits, err);
     if (!rc && !waits)
@@ -252,7 +255,7 @@ static void answer_last_report(struct tuning_put *put, struct caller *caller, ui
                                          .lease = put->lease,
                                          .best = { .params = params,
                                                    .median_ms = row->measured.median_ms } };
-    lease_finish(e->leases, put->lease);
+    lease_finish(tuning_leases(e), put->lease);
     if (caller && put->change.rc)
         service_refuse(e, caller, request_id, &put->change.err, NULL);
     else if (caller)
@@ -273,7 +276,7 @@ static enum kiln_code record_best(struct engine *e, struct caller *caller, uint6
                                             .spread_ms = best->spread_ms,
                                             .measured_at = best->measured_at } };
     char key[PROBLEM_KEY_MOST];
-    if (!lease_show(e->leases, answer->lease, &what))
+    if (!lease_show(tuning_leases(e), answer->lease, &what))
         return kiln_fail(err, KILN_NOT_FOUND, "the lease is gone");
     row.place = (struct tuning_place){ .tier = TUNING_TIER_USER,
                                        .uid = what.uid,
@@ -302,18 +305,18 @@ enum kiln_code handle_tuning_report(struct engine *e, struct caller *caller,
     if (!rc)
         rc = read_report(&m, &x, err);
     if (!rc)
-        rc = lease_report(e->leases, caller, m.lease, m.first, &x.best, &answer, err);
+        rc = lease_report(tuning_leases(e), caller, m.lease, m.first, &x.best, &answer, err);
     if (rc)
         return rc;
     uint64_t lease = answer.lease;
     if (answer.state == LEASE_DONE && answer.best.params[0]) {
         rc = record_best(e, caller, header->request_id, &answer, err);
         if (rc)
-            lease_finish(e->leases, lease);
+            lease_finish(tuning_leases(e), lease);
         return rc;
     }
     send_leased(e, caller, header->request_id, &answer);
     if (answer.state == LEASE_DONE)
-        lease_finish(e->leases, lease);
+        lease_finish(tuning_leases(e), lease);
     return KILN_OK;
 }

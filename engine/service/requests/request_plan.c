@@ -10,6 +10,7 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/requests/outcomes.h"
 #include "engine/service/requests/plan_choose.h"
+#include "engine/service/tuning/tuning_service.h"
 #include "engine/service/tuning/tuning_validation.h"
 
 #include <stdio.h>
@@ -292,7 +293,7 @@ static enum kiln_code choose_solver(struct engine *e, uid_t uid, const struct me
                                     .toolchain = rq->toolchain_identity,
                                     .uid = (uint32_t)uid,
                                     .by_heuristic = m->flags & PLAN_HEURISTIC };
-    rc = plan_choose(e->tuning, &wish, &rq->choice, err);
+    rc = plan_choose(tuning_databases(e), &wish, &rq->choice, err);
     if (!rc)
         rc = solver_solve(&m->problem, &rq->target, &rq->choice.wish, &rq->solution, err);
     return rc;

@@ -9,6 +9,7 @@
  */
 #include "engine/service/internal.h"
 #include "engine/service/requests/plan_choose.h"
+#include "engine/service/tuning/tuning_service.h"
 #include "engine/service/tuning/tuning_validation.h"
 #include "engine/solver/candidates.h"
 
@@ -220,7 +221,7 @@ static enum kiln_code look_up(struct engine *e, uid_t uid, struct solutions_requ
                                     .driver = rq->driver,
                                     .toolchain = rq->toolchain,
                                     .uid = (uint32_t)uid };
-    rq->count = plan_known_of(e->tuning, &wish, rq->known);
+    rq->count = plan_known_of(tuning_databases(e), &wish, rq->known);
     sort(rq);
     for (unsigned i = 0; i < rq->count; i++) {
         struct listed *l = &rq->listed[i];

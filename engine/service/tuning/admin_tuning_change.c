@@ -2,6 +2,7 @@
 /* The requests tuning_promote, tuning_remove, tuning_vacuum and tuning_backup. */
 #include "engine/service/tuning/tuning_query.h"
 #include "engine/service/tuning/tuning_select.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <limits.h>
 
@@ -204,7 +205,8 @@ static enum kiln_code begin_vacuum(struct tuning_query *query, struct tuning *tu
 static void finish_vacuum(struct tuning_query *query)
 {
     json_set_u64(query->answer, "freed", query->change.counts.bytes);
-    json_set_u64(query->answer, "bytes", tuning_stats_of(query->change.engine->tuning).disk_bytes);
+    json_set_u64(query->answer, "bytes",
+                 tuning_stats_of(tuning_databases(query->change.engine)).disk_bytes);
 }
 
 static const struct tuning_query_kind vacuum_kind = { .members = admin_no_members,

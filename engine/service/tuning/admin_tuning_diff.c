@@ -336,7 +336,7 @@ static enum kiln_code work_files(struct tuning_change *change, struct tuning *tu
     return work_some(&file_diff_of(change)->diff, tuning, &change->more, err);
 }
 
-static bool tell_files(struct tuning_change *change)
+static bool send_files_progress(struct tuning_change *change)
 {
     struct file_diff *f = file_diff_of(change);
     return tuning_send_progress(&f->upload->waiter, f->progress);
@@ -355,9 +355,10 @@ static void files_ended(struct tuning_change *change)
     upload_end(u);
 }
 
-static const struct tuning_change_kind change_kind = {
-    .begin = begin_files, .work = work_files, .tell = tell_files, .ended = files_ended
-};
+static const struct tuning_change_kind change_kind = { .begin = begin_files,
+                                                       .work = work_files,
+                                                       .send_progress = send_files_progress,
+                                                       .ended = files_ended };
 
 static enum kiln_code file_diff_create(struct upload *u, struct kiln_err *err)
 {

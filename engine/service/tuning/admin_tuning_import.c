@@ -155,7 +155,7 @@ static enum kiln_code look_into(struct tuning_change *change, struct tuning *tun
     return read_format(import->upload->transfer.outcome.path, &import->name.format, err);
 }
 
-static bool tell_import(struct tuning_change *change)
+static bool send_import_progress(struct tuning_change *change)
 {
     struct import *import = import_of(change);
     return tuning_send_progress(&import->upload->waiter, import->progress);
@@ -206,9 +206,10 @@ static void import_ended(struct tuning_change *change)
     upload_end(u);
 }
 
-static const struct tuning_change_kind change_kind = {
-    .begin = begin_import, .work = look_into, .tell = tell_import, .ended = import_ended
-};
+static const struct tuning_change_kind change_kind = { .begin = begin_import,
+                                                       .work = look_into,
+                                                       .send_progress = send_import_progress,
+                                                       .ended = import_ended };
 
 /* ---- arriving ---- */
 

@@ -2,6 +2,7 @@
 #include "engine/service/tuning/tuning_put.h"
 
 #include "engine/service/budget.h"
+#include "engine/service/tuning/tuning_state.h"
 
 static struct tuning_put *put_of(struct tuning_change *change)
 {
@@ -23,7 +24,7 @@ static enum kiln_code begin_put(struct tuning_change *change, struct tuning *tun
                                 struct kiln_err *err)
 {
     struct tuning_put *put = put_of(change);
-    const struct tuning_options *options = &change->engine->tuning_options;
+    const struct tuning_options *options = &change->engine->tuning->options;
     if (!options->directory && !options->data) /* of a program that has data inside it is known */
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "this kiln has no state folder: what is measured cannot be kept now");

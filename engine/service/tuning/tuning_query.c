@@ -63,7 +63,7 @@ static enum kiln_code query_work(struct tuning_change *change, struct tuning *tu
     return query->kind->work ? query->kind->work(query, tuning, err) : KILN_OK;
 }
 
-static bool query_tell(struct tuning_change *change)
+static bool query_send_progress(struct tuning_change *change)
 {
     return tuning_send_progress(&query_of(change)->waiter, query_of(change)->progress);
 }
@@ -87,9 +87,10 @@ static void query_ended(struct tuning_change *change)
     query_destroy(query);
 }
 
-static const struct tuning_change_kind change_kind = {
-    .begin = query_begin, .work = query_work, .tell = query_tell, .ended = query_ended
-};
+static const struct tuning_change_kind change_kind = { .begin = query_begin,
+                                                       .work = query_work,
+                                                       .send_progress = query_send_progress,
+                                                       .ended = query_ended };
 
 /* Nobody wants the answer: what has not begun does not begin. */
 static void cancel_query(struct service_waiter *w)

@@ -12,6 +12,7 @@
 #include "engine/service/requests/admin.h"
 #include "engine/service/tuning/tuning_progress.h"
 #include "engine/service/tuning/tuning_queue.h"
+#include "engine/service/tuning/tuning_service.h"
 #include "engine/service/tuning/tuning_validation.h"
 
 struct tuning_query;

@@ -1,33 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_queue.h"
 
-#include <string.h>
+#include "common/clock.h"
+#include "engine/service/tuning/tuning_state.h"
 
-/* Turns that wait: each is a request somebody wants answered within his time-out. */
-#define WAITING_MOST 1024u
-#define WAITING_MOST_UID 64u
-/* Short turns that go before a step of a long one. */
-#define SHORTS_MOST 32u
-
-static struct tuning_change *change_of_task(struct task *task)
-{
-    return (struct tuning_change *)(void *)((char *)task - offsetof(struct tuning_change, task));
-}
+/* Changes that wait, of either queue: each is a request whose client waits with a time-out. */
+#define WAITING_MAX 1024u
+#define WAITING_MAX_UID 64u
+/* Short changes that go before a step of a long one. */
+#define SHORTS_MAX 32u
 
 static void start_next(struct engine *e);
-static void pause_turn(struct tuning_change *change);
 
-enum kiln_code tuning_ready(const struct engine *e, struct kiln_err *err)
+static struct tuning_change *change_of_item(struct fair_item *item)
 {
-    if (e->draining)
-        return kiln_fail(err, KILN_UNAVAILABLE, TUNING_STOPPING);
-    if (!e->tuning)
-        return kiln_fail(err, KILN_UNAVAILABLE, "there are no tuning databases now: %s",
-                         e->tuning_trouble);
-    return KILN_OK;
+    return item ? LIST_ENTRY(item, struct tuning_change, item) : NULL;
 }
 
-/* ---- one turn ---- */
+static struct fair_queue *queue_of(struct tuning_queue *queue, const struct tuning_change *change)
+{
+    return &queue->waiting[change->kind->is_short];
+}
+
+/* ---- one change ---- */
 
 static void add_counts(struct tuning_counts *to, const struct tuning_counts *more)
 {
@@ -51,15 +46,24 @@ static void drop_job(struct tuning_change *change)
     change->job = NULL;
 }
 
-static void end(struct tuning_change *change)
+/* Users are served by the time that they keep the lane. */
+static void charge_user(struct tuning_change *change)
 {
-    change->engine->tuning_running = NULL;
+    fair_queue_charge(queue_of(&change->engine->tuning->queue, change), change->uid,
+                      change->worked_ns);
+    change->worked_ns = 0;
+}
+
+static void end_change(struct tuning_change *change)
+{
+    change->engine->tuning->queue.running = NULL;
+    charge_user(change);
     change->kind->ended(change);
 }
 
-static void work(struct task *task)
+static void work_step(struct tuning_change *change)
 {
-    struct tuning_change *change = change_of_task(task);
+    struct tuning *databases = change->engine->tuning->databases;
     if (change->stepping) { /* only to let others come in between */
         if (change->taken)
             tuning_job_clear(change->job);
@@ -68,30 +72,45 @@ static void work(struct task *task)
     if (change->job)
         change->rc = tuning_job_work(change->job, &change->events, &change->err);
     if (!change->rc && change->kind->work)
-        change->rc = change->kind->work(change, change->engine->tuning, &change->err);
+        change->rc = change->kind->work(change, databases, &change->err);
+}
+
+static void work_on_lane(struct task *task)
+{
+    struct tuning_change *change = LIST_ENTRY(task, struct tuning_change, task);
+    uint64_t begun_ns = clock_monotonic_ns();
+    work_step(change);
+    change->worked_ns += clock_monotonic_ns() - begun_ns;
 }
 
 /* False: its next job could not be made. */
-static bool begin(struct tuning_change *change)
+static bool begin_step(struct tuning_change *change)
 {
+    struct engine *e = change->engine;
     change->more = change->stepping = change->taken = false;
-    change->rc = change->kind->begin(change, change->engine->tuning, &change->err);
+    change->rc = change->kind->begin(change, e->tuning->databases, &change->err);
     if (change->rc) {
         change->more = false;
         return false;
     }
-    engine_run(change->engine, LANE_TUNING, &change->task);
+    engine_run(e, LANE_TUNING, &change->task);
     return true;
 }
 
-static void done(struct task *task)
+static bool send_progress(struct tuning_change *change)
 {
-    struct tuning_change *change = change_of_task(task);
+    return change->kind->send_progress && change->kind->send_progress(change);
+}
+
+static void lane_done(struct task *task)
+{
+    struct tuning_change *change = LIST_ENTRY(task, struct tuning_change, task);
     struct engine *e = change->engine;
+    struct tuning_queue *queue = &e->tuning->queue;
     engine_task_ended(e);
-    bool again = change->kind->tell && change->kind->tell(change);
+    bool again = send_progress(change);
     if (!change->rc && change->job && !change->taken) {
-        change->taken = tuning_job_take(e->tuning, change->job);
+        change->taken = tuning_job_take(e->tuning->databases, change->job);
         again = true; /* for the rest, or to clear away what was replaced */
     }
     if (again) {
@@ -102,110 +121,72 @@ static void done(struct task *task)
     drop_job(change);
     if (!change->rc && change->more && e->draining)
         change->rc = kiln_fail(&change->err, KILN_UNAVAILABLE, TUNING_STOPPING);
-    if (!change->rc && change->more)
-        pause_turn(change);
-    else
-        end(change);
+    if (!change->rc && change->more) {
+        queue->running = NULL;
+        queue->paused = change;
+    } else {
+        end_change(change);
+    }
     start_next(e);
 }
 
 /* ---- all of them ---- */
 
-static void pause_turn(struct tuning_change *change)
+void tuning_queue_init(struct tuning_queue *queue)
 {
-    change->engine->tuning_running = NULL;
-    change->engine->tuning_paused = change;
+    static const struct fair_queue_options options = { .max = WAITING_MAX,
+                                                       .max_uid = WAITING_MAX_UID,
+                                                       .noun = "changes of tuning records" };
+    *queue = (struct tuning_queue){ .running = NULL };
+    for (int i = 0; i < 2; i++)
+        fair_queue_init(&queue->waiting[i], &options);
 }
 
-/* The list is in order of rounds, so the first of either kind is the next. */
-static struct tuning_change *take_first(struct engine *e, bool is_short)
+void tuning_queue_done(struct tuning_queue *queue)
 {
-    struct tuning_change **at = &e->tuning_queue;
-    while (*at && (*at)->kind->is_short != is_short)
-        at = &(*at)->next;
-    struct tuning_change *change = *at;
-    if (!change)
-        return NULL;
-    *at = change->next;
-    e->tuning_rounds[is_short] = change->round;
-    return change;
+    for (int i = 0; i < 2; i++)
+        fair_queue_done(&queue->waiting[i]);
 }
 
-static struct tuning_change *take_long(struct engine *e)
+static struct tuning_change *pop_waiting(struct tuning_queue *queue, bool is_short)
 {
-    struct tuning_change *change = e->tuning_paused;
-    e->tuning_paused = NULL;
+    return change_of_item(fair_queue_pop(&queue->waiting[is_short]));
+}
+
+static struct tuning_change *take_long(struct tuning_queue *queue)
+{
+    struct tuning_change *change = queue->paused;
+    queue->paused = NULL;
     if (!change)
-        change = take_first(e, /* is_short= */ false);
+        change = pop_waiting(queue, /* is_short= */ false);
     if (change)
-        e->tuning_shorts = 0;
+        queue->shorts = 0;
     return change;
 }
 
-static struct tuning_change *take_next(struct engine *e)
+static struct tuning_change *take_next(struct tuning_queue *queue)
 {
     struct tuning_change *change = NULL;
-    if (e->tuning_shorts >= SHORTS_MOST)
-        change = take_long(e);
+    if (queue->shorts >= SHORTS_MAX)
+        change = take_long(queue);
     if (!change) {
-        change = take_first(e, /* is_short= */ true);
-        e->tuning_shorts += change != NULL;
+        change = pop_waiting(queue, /* is_short= */ true);
+        queue->shorts += change != NULL;
     }
-    return change ? change : take_long(e);
+    return change ? change : take_long(queue);
 }
 
 static void start_next(struct engine *e)
 {
-    while (!e->tuning_running) {
-        struct tuning_change *change = take_next(e);
+    struct tuning_queue *queue = &e->tuning->queue;
+    while (!queue->running) {
+        struct tuning_change *change = take_next(queue);
         if (!change)
             return;
-        e->tuning_running = change;
-        if (!begin(change))
-            end(change);
+        queue->running = change;
+        if (!begin_step(change))
+            end_change(change);
     }
-}
-
-static bool is_of_same(const struct tuning_change *other, const struct tuning_change *change)
-{
-    return other && other->uid == change->uid && other->kind->is_short == change->kind->is_short;
-}
-
-/* A user's second turn is behind the first of everybody else. */
-static void insert(struct engine *e, struct tuning_change *change)
-{
-    change->round = e->tuning_rounds[change->kind->is_short];
-    change->round += is_of_same(e->tuning_running, change) || is_of_same(e->tuning_paused, change);
-    for (const struct tuning_change *t = e->tuning_queue; t; t = t->next) {
-        if (is_of_same(t, change))
-            change->round = t->round + 1;
-    }
-    struct tuning_change **at = &e->tuning_queue;
-    while (*at &&
-           ((*at)->kind->is_short != change->kind->is_short || (*at)->round <= change->round))
-        at = &(*at)->next;
-    change->next = *at;
-    *at = change;
-}
-
-static enum kiln_code check_room(const struct engine *e, uid_t uid, struct kiln_err *err)
-{
-    unsigned all = 0, own = 0;
-    for (const struct tuning_change *t = e->tuning_queue; t; t = t->next) {
-        all++;
-        own += t->uid == uid;
-    }
-    if (own >= WAITING_MOST_UID)
-        return kiln_fail(err, KILN_BUSY,
-                         "%u changes of tuning records of yours (uid %u) wait, as many as may: ask "
-                         "again when some are done",
-                         own, (unsigned)uid);
-    if (all >= WAITING_MOST)
-        return kiln_fail(err, KILN_BUSY,
-                         "%u changes of tuning records wait, as many as may: ask again when some "
-                         "are done",
-                         all);
-    return KILN_OK;
 }
 
 enum kiln_code tuning_queue_add(struct engine *e, uid_t uid, struct tuning_change *change,
@@ -213,44 +194,32 @@ enum kiln_code tuning_queue_add(struct engine *e, uid_t uid, struct tuning_chang
 {
     enum kiln_code rc = tuning_ready(e, err);
     if (!rc)
-        rc = check_room(e, uid, err);
+        rc = fair_queue_push(queue_of(&e->tuning->queue, change), uid, &change->item, err);
     if (rc)
         return rc;
     change->engine = e;
     change->uid = uid;
     change->err = KILN_ERR_INIT;
-    change->task = (struct task){ .work = work, .done = done };
-    insert(e, change);
+    change->task = (struct task){ .work = work_on_lane, .done = lane_done };
     start_next(e);
     return KILN_OK;
 }
 
 bool tuning_queue_withdraw(struct tuning_change *change)
 {
-    struct tuning_change **at = &change->engine->tuning_queue;
-    while (*at && *at != change)
-        at = &(*at)->next;
-    if (!*at)
-        return false;
-    *at = change->next;
-    return true;
+    return fair_queue_remove(queue_of(&change->engine->tuning->queue, change), &change->item);
 }
 
-static struct tuning_change *take_any(struct engine *e)
+static struct tuning_change *take_any(struct tuning_queue *queue)
 {
-    struct tuning_change *change = e->tuning_queue;
-    if (change) {
-        e->tuning_queue = change->next;
-        return change;
-    }
-    change = e->tuning_paused;
-    e->tuning_paused = NULL;
-    return change;
+    struct tuning_change *change = pop_waiting(queue, /* is_short= */ true);
+    return change ? change : take_long(queue);
 }
 
 void tuning_queue_drain(struct engine *e)
 {
-    for (struct tuning_change *change = take_any(e); change; change = take_any(e)) {
+    struct tuning_queue *queue = &e->tuning->queue;
+    for (struct tuning_change *change; (change = take_any(queue));) {
         change->rc = kiln_fail(&change->err, KILN_UNAVAILABLE, TUNING_STOPPING);
         change->kind->ended(change);
     }
@@ -258,7 +227,6 @@ void tuning_queue_drain(struct engine *e)
 
 void tuning_queue_tick(struct engine *e)
 {
-    struct tuning_change *change = e->tuning_running;
-    if (change && change->kind->tell)
-        (void)change->kind->tell(change);
+    if (e->tuning->queue.running)
+        (void)send_progress(e->tuning->queue.running);
 }

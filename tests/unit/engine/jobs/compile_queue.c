@@ -72,7 +72,7 @@ static void compile_all(struct fixture *f)
         fake_executor_compile(&f->executor, bytes_of_text("object"));
 }
 
-TEST(queue, users_take_turns_and_each_ones_orders_stay_in_order)
+TEST(queue, users_alternate_and_the_orders_of_each_stay_in_order)
 {
     struct fixture *f = *state;
     must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err); /* occupies the one compiler */
@@ -107,7 +107,7 @@ TEST(queue, a_promoted_prefetch_overtakes_the_others)
     assert_string_equal(f->finished, "0qp");
 }
 
-TEST(queue, an_order_two_users_wait_for_comes_in_the_better_turn)
+TEST(queue, an_order_that_two_users_wait_for_gets_the_better_place)
 {
     struct fixture *f = *state;
     must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err);
@@ -184,7 +184,7 @@ TEST(queue, draining_fails_what_waits_and_lets_what_runs_end)
 struct seen {
     char running[ORDERS + 1]; /* names, the latest first */
     unsigned waiting[ORDERS]; /* by uid */
-    unsigned turns;
+    unsigned users;
 };
 
 static void see_order(void *context, const struct compile_order *order)
@@ -194,19 +194,19 @@ static void see_order(void *context, const struct compile_order *order)
     assert_true(order->started_ns >= order->queued_ns && order->queued_ns > 0);
 }
 
-static void see_turn(void *context, uid_t uid, enum priority priority, unsigned waiting)
+static void see_user(void *context, uid_t uid, enum priority priority, unsigned waiting)
 {
     struct seen *seen = context;
     (void)priority;
-    seen->turns++;
+    seen->users++;
     seen->waiting[uid] += waiting;
 }
 
 static struct seen look(const struct fixture *f)
 {
-    struct seen seen = { .turns = 0 };
+    struct seen seen = { .users = 0 };
     compile_queue_each_running(f->queue, see_order, &seen);
-    compile_queue_each_turn(f->queue, see_turn, &seen);
+    compile_queue_each_user(f->queue, see_user, &seen);
     return seen;
 }
 
@@ -221,7 +221,7 @@ TEST(queue, what_runs_and_who_waits_can_be_seen_until_it_is_over)
     must(submit(f, 'q', 2, PRIORITY_PREFETCH), f->err);
     struct seen seen = look(f);
     assert_string_equal(seen.running, "cba");
-    assert_int_equal(seen.turns, 3);
+    assert_int_equal(seen.users, 3);
     assert_int_equal(seen.waiting[1], 3);
     assert_int_equal(seen.waiting[2], 1);
 
@@ -230,5 +230,5 @@ TEST(queue, what_runs_and_who_waits_can_be_seen_until_it_is_over)
     compile_all(f);
     seen = look(f);
     assert_string_equal(seen.running, "");
-    assert_int_equal(seen.turns, 0);
+    assert_int_equal(seen.users, 0);
 }

@@ -149,7 +149,7 @@ TEST(case, a_moved_item_waits_behind_those_of_its_new_user)
     push_each(f, 1, "abcd");
     push_each(f, 2, "x");
     assert_int_equal(fair_queue_place_of(item_named(f, 'd')), 3);
-    assert_true(fair_queue_move(&f->queue, item_named(f, 'd'), 2));
+    assert_true(fair_queue_move(&f->queue, item_named(f, 'd'), &f->queue, 2));
     assert_int_equal(fair_queue_place_of(item_named(f, 'd')), 1);
     assert_string_equal(pop_some(f, 5), "axbdc");
 }

@@ -3,6 +3,7 @@
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <math.h>
 #include <string.h>
@@ -106,7 +107,7 @@ TEST(tuning, the_best_of_all_shares_is_recorded_and_found)
     assert_true(bytes_equal_text(answer.value, "ConvAsm1x1U:1,2"));
     assert_int_equal(answer.tier, 3);
     assert_int_equal(answer.measurement_count, 1);
-    assert_int_equal(lease_count(f->engine.engine->leases), 0);
+    assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
 TEST(tuning, the_record_says_where_the_best_was_measured_and_not_the_last_share)
@@ -227,7 +228,7 @@ TEST(tuning, what_a_dead_process_held_goes_to_one_that_waits)
     assert_int_equal(got.first, held.first);
     assert_int_equal(got.count, held.count);
     test_caller_leave(&second, &f->engine);
-    assert_int_equal(lease_count(f->engine.engine->leases), 0);
+    assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
 TEST(tuning, who_waited_long_enough_is_told_how_things_stand)
@@ -322,7 +323,7 @@ TEST(tuning, leases_for_what_cannot_be_recorded_are_refused)
         send_lease(f, &f->ann, &bad[i]);
         assert_reply_refuses(&f->ann, 0, i == 0 ? KILN_UNSUPPORTED : KILN_INVALID, "");
     }
-    assert_int_equal(lease_count(f->engine.engine->leases), 0);
+    assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
 TEST(tuning, at_stop_who_waits_is_put_off)

@@ -3,6 +3,7 @@
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
+#include "engine/service/tuning/tuning_state.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -88,7 +89,7 @@ TEST(tuning_turns, puts_do_not_keep_an_export_waiting_for_good)
 
     run_until_answered(f, &f->bob);
 
-    assert_non_null(f->engine.engine->tuning_queue);
+    assert_int_not_equal(f->engine.engine->tuning->queue.waiting[true].count, 0);
     test_caller_forget_replies(&f->ann);
     test_caller_forget_replies(&f->publisher);
     fake_executor_run_tasks(&f->engine.executor);
@@ -150,8 +151,8 @@ TEST(tuning_turns, who_leaves_between_two_steps_is_worked_for_no_longer)
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_true(f->engine.executor.tasks_of[LANE_TUNING] <= before + 1);
-    assert_null(f->engine.engine->tuning_paused);
-    assert_null(f->engine.engine->tuning_running);
+    assert_null(f->engine.engine->tuning->queue.paused);
+    assert_null(f->engine.engine->tuning->queue.running);
 }
 
 TEST(tuning_turns, at_stop_what_stands_between_two_steps_is_put_off)
@@ -161,7 +162,7 @@ TEST(tuning_turns, at_stop_what_stands_between_two_steps_is_put_off)
     tuning_import_system(f);
     send(f, &f->ann, MESSAGE_tuning_verify, "{}");
     tuning_send_put(f, &f->bob, &put, false);
-    while (!f->engine.engine->tuning_paused)
+    while (!f->engine.engine->tuning->queue.paused)
         assert_true(fake_executor_run_task(&f->engine.executor));
 
     engine_drain(f->engine.engine);

@@ -109,7 +109,7 @@ TEST(store, a_database_put_in_its_place_is_used_without_the_log_of_the_old_one)
                      1);
 }
 
-TEST(store, nonsense_put_in_its_place_is_moved_aside)
+TEST(store, nonsense_put_in_its_place_is_replaced)
 {
     struct fixture *f = *state;
     keep(f, 1);
@@ -120,7 +120,7 @@ TEST(store, nonsense_put_in_its_place_is_moved_aside)
     keep(f, 2);
 
     assert_true(kernel_store_take_notice(f->store, f->notice));
-    assert_non_null(strstr(f->notice, "moved to"));
+    assert_non_null(strstr(f->notice, "was damaged"));
     assert_true(holds(f, 2));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/embedded/own_folder.h"
+#include "common/own_folder.h"
 
 #include "common/fs.h"
 

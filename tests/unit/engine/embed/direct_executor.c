@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* The order in which tasks run without threads. */
+#include "tests/support/test.h"
+
+#include "engine/embed/direct_executor.h"
+
+#include <string.h>
+
+#define EVENTS_MAX 32
+
+struct named_task {
+    struct task task;                    /* first member */
+    char work, done;                     /* what is noted; 0: nothing is done */
+    struct task *next_task, *next_later; /* handed over by its done */
+};
+
+static struct {
+    struct direct_executor executor;
+    char events[EVENTS_MAX];
+    size_t count;
+} f;
+
+static void note_event(char event) { f.events[f.count++] = event; }
+
+static void note_work(struct task *task) { note_event(((struct named_task *)task)->work); }
+
+static void note_done(struct task *task)
+{
+    const struct named_task *t = (struct named_task *)task;
+    note_event(t->done);
+    if (t->next_task)
+        f.executor.base.ops->run(&f.executor.base, LANE_READ, t->next_task);
+    if (t->next_later)
+        f.executor.base.ops->later(&f.executor.base, t->next_later);
+}
+
+static struct named_task make_task(char work, char done)
+{
+    return (struct named_task){ .task = { .work = note_work, .done = note_done },
+                                .work = work,
+                                .done = done };
+}
+
+static void run_task(struct named_task *t, enum lane lane)
+{
+    f.executor.base.ops->run(&f.executor.base, lane, &t->task);
+}
+
+static void run_all(void)
+{
+    while (direct_executor_step(&f.executor)) {
+    }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&f, 0, sizeof(f));
+    direct_executor_init(&f.executor, NULL);
+    return 0;
+}
+
+FIXTURE(direct_executor, set_up, NULL);
+
+TEST(direct_executor, nothing_runs_within_the_call)
+{
+    struct named_task a = make_task('a', 'A');
+    run_task(&a, LANE_READ);
+    assert_string_equal(f.events, "");
+    run_all();
+    assert_string_equal(f.events, "aA");
+}
+
+TEST(direct_executor, each_done_follows_its_work_in_order_across_lanes)
+{
+    struct named_task a = make_task('a', 'A'), b = make_task('b', 'B'), c = make_task('c', 'C');
+    run_task(&a, LANE_WRITE);
+    run_task(&b, LANE_READ);
+    run_task(&c, LANE_TUNING);
+    run_all();
+    assert_string_equal(f.events, "aAbBcC");
+}
+
+TEST(direct_executor, a_step_runs_one_task)
+{
+    struct named_task a = make_task('a', 'A'), b = make_task('b', 'B');
+    run_task(&a, LANE_READ);
+    run_task(&b, LANE_READ);
+    assert_true(direct_executor_step(&f.executor));
+    assert_string_equal(f.events, "aA");
+    assert_true(direct_executor_step(&f.executor));
+    assert_false(direct_executor_step(&f.executor));
+}
+
+TEST(direct_executor, later_comes_after_the_tasks_that_were_due)
+{
+    struct named_task a = make_task('a', 'A'), b = make_task('b', 'B'), l = make_task('l', 'L');
+    f.executor.base.ops->later(&f.executor.base, &l.task);
+    run_task(&a, LANE_READ);
+    run_task(&b, LANE_READ);
+    run_all();
+    assert_string_equal(f.events, "aAbBL");
+}
+
+/* A task that always leads to the next one, as the check of what is built in, holds nothing up. */
+TEST(direct_executor, tasks_that_others_lead_to_do_not_hold_up_later)
+{
+    struct named_task a = make_task('a', 'A'), b = make_task('b', 'B'), l = make_task('l', 'L');
+    a.next_task = &b.task;
+    run_task(&a, LANE_READ);
+    f.executor.base.ops->later(&f.executor.base, &l.task);
+    run_all();
+    assert_string_equal(f.events, "aALbB");
+}
+
+TEST(direct_executor, what_later_puts_off_again_waits_for_the_next_iteration)
+{
+    struct named_task a = make_task('a', 'A'), l = make_task('l', 'L'), m = make_task('m', 'M');
+    l.next_later = &m.task;
+    l.next_task = &a.task;
+    f.executor.base.ops->later(&f.executor.base, &l.task);
+    run_all();
+    assert_string_equal(f.events, "LaAM");
+}
+
+TEST(direct_executor, nothing_is_compiled_without_a_compiler)
+{
+    assert_int_equal(f.executor.base.ops->compile_slots(&f.executor.base), 0);
+}
