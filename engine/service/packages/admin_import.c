@@ -285,7 +285,6 @@ static void forget_replaced(struct upload *u)
     for (size_t i = 0; i < import->key_count; i++)
         hot_set_remove(e->hot, &import->keys[i]);
     import->key_count = 0;
-    e->hot_generation++;
 }
 
 static void finish_import(struct upload *u)
