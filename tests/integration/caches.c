@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+TEST_PROGRAM(write_large_cache, remove_large_cache)
+
 TEST(caches, every_row_of_an_imported_cache_is_served_byte_for_byte)
 {
     struct caches *f = *state;
@@ -86,6 +88,7 @@ TEST(caches, a_cache_that_a_writer_holds_open_is_imported_whole)
     writer_do(&w, "rollback; delete from kern_db"); /* and nobody was in its way */
     writer_kill(&w);
 }
+LONG_IN_A_JOB(a_cache_that_a_writer_holds_open_is_imported_whole)
 
 TEST(caches, a_cache_that_a_writer_holds_open_is_installed_whole)
 {
@@ -101,6 +104,7 @@ TEST(caches, a_cache_that_a_writer_holds_open_is_installed_whole)
     expect_rows(f, KILN_TIER_PACKAGE);
     writer_kill(&w);
 }
+LONG_IN_A_JOB(a_cache_that_a_writer_holds_open_is_installed_whole)
 
 /* ---- out ---- */
 

@@ -129,15 +129,16 @@ static void expect_every_direction_right(struct fixture *f, const char *target, 
     }
 }
 
-static const struct test_fixture matrix_cores_fixture = { .state = &fixture };
+static struct fixture device;
+static const struct test_fixture device_fixture = { .state = &device };
 
-TEST(matrix_cores, mma_matches_the_reference)
+TEST(device, mma_matches_the_reference)
 {
     expect_every_direction_right(*state, "sm_90", "64,64,32,2,2,3,1,1,0,0",
                                  "64,32,32,2,1,2,2,16,0,0");
 }
 
-TEST(matrix_cores, wgmma_matches_the_reference)
+TEST(device, wgmma_matches_the_reference)
 {
     for (unsigned i = 0; i < 3; i++) {
         struct problem p = plain_for_warp_groups((enum direction)i);
@@ -148,7 +149,7 @@ TEST(matrix_cores, wgmma_matches_the_reference)
 }
 
 /* Rows of 64 bytes, warp groups side by side, several blocks of rows, the narrowest product. */
-TEST(matrix_cores, wgmma_in_other_shapes_matches_the_reference)
+TEST(device, wgmma_in_other_shapes_matches_the_reference)
 {
     struct problem forward = plain_for_warp_groups(DIRECTION_FORWARD);
     struct problem weights = plain_for_warp_groups(DIRECTION_BACKWARD_WEIGHTS);
@@ -157,35 +158,35 @@ TEST(matrix_cores, wgmma_in_other_shapes_matches_the_reference)
     expect_right(*state, "sm_90a", "128,128,32,4,2,5,1,1,0,1", &weights, DATA_EXACT);
 }
 
-TEST(matrix_cores, mfma_matches_the_reference)
+TEST(device, mfma_matches_the_reference)
 {
     expect_every_direction_right(*state, "gfx90a", "64,64,32,1,2,2,1,1", "64,32,32,1,1,1,2,4");
 }
 
-TEST(matrix_cores, mfma_that_takes_pairs_matches_the_reference)
+TEST(device, mfma_that_takes_pairs_matches_the_reference)
 {
     struct problem p = awkward(DIRECTION_BACKWARD_DATA);
     expect_right(*state, "gfx908", "64,32,32,1,1,2,1,1", &p, DATA_EXACT);
 }
 
-TEST(matrix_cores, wmma_of_rdna3_matches_the_reference)
+TEST(device, wmma_of_rdna3_matches_the_reference)
 {
     expect_every_direction_right(*state, "gfx1100", "64,64,32,2,2,2,1,1", "64,32,32,4,1,1,2,4");
 }
 
-TEST(matrix_cores, wmma_of_rdna4_matches_the_reference)
+TEST(device, wmma_of_rdna4_matches_the_reference)
 {
     expect_every_direction_right(*state, "gfx1201", "64,64,32,2,2,2,1,1", "64,32,32,2,1,1,2,4");
 }
 
-TEST(matrix_cores, a_folded_image_matches_the_reference)
+TEST(device, a_folded_image_matches_the_reference)
 {
     struct problem forward = image(DIRECTION_FORWARD), weights = image(DIRECTION_BACKWARD_WEIGHTS);
     expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &forward, DATA_EXACT);
     expect_right(*state, "gfx90a", "64,32,32,1,1,2,2,1", &weights, DATA_EXACT);
 }
 
-TEST(matrix_cores, any_values_stay_within_their_rounding_bound)
+TEST(device, any_values_stay_within_their_rounding_bound)
 {
     struct problem p = plain(DIRECTION_FORWARD);
     expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &p, DATA_GENERAL);
@@ -195,14 +196,13 @@ TEST(matrix_cores, any_values_stay_within_their_rounding_bound)
 
 int main(int argc, char **argv)
 {
-    static struct fixture fixture;
     char why[256] = "";
-    fixture.device = opencl_open(why);
-    if (!fixture.device) {
+    device.device = opencl_open(why);
+    if (!device.device) {
         fprintf(stderr, "skipped: %s\n", why);
         return 77;
     }
     int failed = test_main(argc, argv);
-    opencl_close(fixture.device);
+    opencl_close(device.device);
     return failed;
 }

@@ -220,6 +220,7 @@ int main(void)
         if (pid == 0) {
             if (!refuse_call(SYS_pidfd_open, refusals[i]))
                 _exit(1);
+            print_message("without pidfd_open (%s):\n", strerror(refusals[i]));
             _exit(test_run(NULL));
         }
         int status;

@@ -8,6 +8,7 @@
  * Ownership  conv_set_up / conv_tear_down; a result is freed by the next call
  * Threading  the daemon's thread writes the counts; read them between calls
  */
+#include "tests/support/test.h"
 #include "tests/unit/libclient/conv_device.h"
 #include "tests/unit/libclient/fake_tuning.h"
 

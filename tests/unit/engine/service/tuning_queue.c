@@ -25,7 +25,7 @@ static int teardown(void **state)
     return tuning_teardown(state);
 }
 
-FIXTURE(tuning_queue, tuning_setup, teardown);
+FIXTURE(tuning_turns, tuning_setup, teardown);
 
 static void send(struct tuning_users *f, struct test_caller *c, enum message_type type,
                  const char *question)
@@ -42,7 +42,7 @@ static void run_until_answered(struct tuning_users *f, const struct test_caller 
 
 /* ---- turns ---- */
 
-TEST(tuning_queue, a_user_who_sends_many_puts_lets_another_in_after_his_first)
+TEST(tuning_turns, a_user_who_sends_many_puts_lets_another_in_after_his_first)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -61,7 +61,7 @@ TEST(tuning_queue, a_user_who_sends_many_puts_lets_another_in_after_his_first)
     assert_int_equal(f->ann.reply_count, 3);
 }
 
-TEST(tuning_queue, a_put_goes_before_an_export_that_waits)
+TEST(tuning_turns, a_put_goes_before_an_export_that_waits)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -77,7 +77,7 @@ TEST(tuning_queue, a_put_goes_before_an_export_that_waits)
     assert_true(f->ann.reply_count > 0);
 }
 
-TEST(tuning_queue, puts_do_not_keep_an_export_waiting_for_good)
+TEST(tuning_turns, puts_do_not_keep_an_export_waiting_for_good)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -97,7 +97,7 @@ TEST(tuning_queue, puts_do_not_keep_an_export_waiting_for_good)
 
 /* ---- steps ---- */
 
-TEST(tuning_queue, puts_come_in_between_the_steps_of_a_verification)
+TEST(tuning_turns, puts_come_in_between_the_steps_of_a_verification)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -116,7 +116,7 @@ TEST(tuning_queue, puts_come_in_between_the_steps_of_a_verification)
     assert_int_equal(answer_number(a, "damaged"), 0);
 }
 
-TEST(tuning_queue, a_comparison_goes_on_with_what_it_read_before_a_put)
+TEST(tuning_turns, a_comparison_goes_on_with_what_it_read_before_a_put)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1), other = find_put("Other", 2);
@@ -139,7 +139,7 @@ TEST(tuning_queue, a_comparison_goes_on_with_what_it_read_before_a_put)
     assert_int_equal(json_count(json_get(frame, "differences")), 3); /* Mine, and two of system */
 }
 
-TEST(tuning_queue, who_leaves_between_two_steps_is_worked_for_no_longer)
+TEST(tuning_turns, who_leaves_between_two_steps_is_worked_for_no_longer)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -155,7 +155,7 @@ TEST(tuning_queue, who_leaves_between_two_steps_is_worked_for_no_longer)
     assert_null(f->engine.engine->tuning->queue.running);
 }
 
-TEST(tuning_queue, at_stop_what_stands_between_two_steps_is_put_off)
+TEST(tuning_turns, at_stop_what_stands_between_two_steps_is_put_off)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -174,7 +174,7 @@ TEST(tuning_queue, at_stop_what_stands_between_two_steps_is_put_off)
 
 /* ---- look-ups ---- */
 
-TEST(tuning_queue, a_long_batch_of_look_ups_lets_others_in)
+TEST(tuning_turns, a_long_batch_of_look_ups_lets_others_in)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
