@@ -78,7 +78,6 @@ TEST(tools, what_needs_an_administrator_exits_with_four)
     assert_int_equal(f->result.status, 4);
     assert_says(f->result.output, "needs an administrator");
 }
-FOR_KILND_ONLY(what_needs_an_administrator_exits_with_four, FOR_ONE_USER)
 
 TEST(tools, what_is_not_there_exits_with_five)
 {
