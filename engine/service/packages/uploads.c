@@ -176,8 +176,8 @@ static const struct deferred_kind deferred_upload = { .size = sizeof(struct uplo
 
 void uploads_cancel(struct engine *e)
 {
-    LIST_EACH(&uploads_of(e)->members, struct upload, base.member, u)
-    cancel_transfer(u);
+    LIST_EACH (&uploads_of(e)->members, struct upload, base.member, u)
+        cancel_transfer(u);
 }
 
 bool uploads_idle(const struct engine *e) { return list_is_empty(&uploads_of(e)->members); }

@@ -34,7 +34,7 @@ struct known_toolchain {
 };
 
 struct why {
-    struct deferred base; /* first member */
+    struct deferred base; /* first member; in the group of all administrative requests */
     struct json *nearest; /* owned until it is in the answer */
     struct target target;
     struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
@@ -445,7 +445,7 @@ static enum kiln_code find_namesakes(struct why *w)
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
-static void work_why(struct deferred *d)
+static void why_work(struct deferred *d)
 {
     struct why *w = (struct why *)d;
     char hex[DIGEST_HEX_SIZE], sentence[1024];
@@ -468,8 +468,9 @@ static void work_why(struct deferred *d)
     json_set(w->base.answer, "nearest", KILN_TAKE(w->nearest));
 }
 
-static const struct deferred_kind why_kind = { .size = sizeof(struct why), .release = release_why };
-static const struct deferred_step why_step = { .lane = LANE_READ, .work = work_why };
+static const struct deferred_kind deferred_why = { .size = sizeof(struct why),
+                                                   .release = release_why };
+static const struct deferred_step why_step = { .lane = LANE_READ, .work = why_work };
 
 /* ---- the question ---- */
 
@@ -666,20 +667,26 @@ enum kiln_code handle_why_miss(struct engine *e, struct caller *caller,
                                const struct frame_header *header, struct bytes body,
                                struct kiln_err *err)
 {
-    struct why *w = deferred_create(&why_kind, e, caller, header->request_id, err);
+    struct why *w = deferred_create(&deferred_why, e, caller, header->request_id, err);
     if (!w)
         return err->code;
     w->base.answer = json_object();
     w->nearest = json_array();
+    w->why_not_compile = KILN_ERR_INIT;
     note_toolchains(w);
     enum kiln_code rc = admin_read(header, body, why_members, &w->base.question, err);
     if (!rc)
         rc = deferred_join(&w->base, &e->requests->admin, err);
-    bool is_admitted = !rc;
-    if (!rc)
-        rc = want_what_is_asked(w, err);
-    if (!rc)
-        deferred_run(&w->base, &why_step);
-    rc = deferred_wait_or_destroy(&w->base, rc);
-    return rc == KILN_BUSY && is_admitted ? toolchains_wait(e, caller, header, body, err) : rc;
+    if (rc) {
+        deferred_destroy(&w->base);
+        return rc;
+    }
+    rc = want_what_is_asked(w, err);
+    if (rc) {
+        deferred_destroy(&w->base);
+        return rc == KILN_BUSY ? toolchains_wait(e, caller, header, body, err) : rc;
+    }
+    deferred_wait(&w->base);
+    deferred_run(&w->base, &why_step);
+    return KILN_OK;
 }
