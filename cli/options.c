@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/options.h"
 
-#include "cli/units.h"
+#include "common/units.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +123,7 @@ static int set_size(const struct option *option, const char *text, struct option
     number->given = units_parse_size(text, &number->value);
     if (number->given)
         return KILN_E_OK;
-    return cli_fail(err, KILN_E_INVALID, "'%s' of --%s is not a size such as 64K, 1.5M or 2G", text,
+    return cli_fail(err, KILN_E_INVALID, "'%s' of --%s is not " UNITS_SIZE_FORM, text,
                     option->name);
 }
 
@@ -133,7 +133,7 @@ static int set_time(const struct option *option, const char *text, struct option
     number->given = units_parse_time(text, &number->value);
     if (number->given)
         return KILN_E_OK;
-    return cli_fail(err, KILN_E_INVALID, "'%s' of --%s is not a time such as 90s, 12h or 30d", text,
+    return cli_fail(err, KILN_E_INVALID, "'%s' of --%s is not " UNITS_TIME_FORM, text,
                     option->name);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/output.h"
 
-#include "cli/units.h"
 #include "common/json.h"
+#include "common/units.h"
 
 #include <stdarg.h>
 #include <stdint.h>

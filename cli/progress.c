@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/progress.h"
 
-#include "cli/units.h"
+#include "common/units.h"
 
 #include <string.h>
 #include <sys/ioctl.h>

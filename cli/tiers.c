@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/tiers.h"
 
-#include "cli/units.h"
+#include "common/units.h"
 
 #define TIERS (KILN_TIER_TABLE + 1)
 

@@ -2,7 +2,7 @@
 #include "cli/driver/find_progress.h"
 
 #include "cli/now.h"
-#include "cli/units.h"
+#include "common/units.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/host_memory.h"
 
-#include "cli/units.h"
+#include "common/units.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "cli/exit_status.h"
 #include "cli/output.h"
 #include "cli/tiers.h"
-#include "cli/units.h"
+#include "common/units.h"
 
 static const struct {
     const char *sentence, *name, *stats;

@@ -3,7 +3,7 @@
 #include "cli/kilnctl/db_words.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
-#include "cli/units.h"
+#include "common/units.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/db_words.h"
 #include "cli/output.h"
-#include "cli/units.h"
+#include "common/units.h"
 
 static int run(const struct invocation *invocation, struct kiln_error *err)
 {

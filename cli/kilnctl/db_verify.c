@@ -4,7 +4,7 @@
 #include "cli/kilnctl/db_words.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
-#include "cli/units.h"
+#include "common/units.h"
 
 struct verify_options {
     const char *database_id, *driver, *toolchain;

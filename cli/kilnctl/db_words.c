@@ -2,8 +2,8 @@
 #include "cli/kilnctl/db_words.h"
 
 #include "cli/output.h"
-#include "cli/units.h"
 #include "common/json.h"
+#include "common/units.h"
 
 #include <pwd.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #include "cli/kilnctl/doctor_daemon.h"
 
 #include "cli/kilnctl/doctor_folders.h"
-#include "cli/units.h"
+#include "common/units.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/doctor_folders.h"
 
-#include "cli/units.h"
 #include "common/fs.h"
 #include "common/paths.h"
+#include "common/units.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "cli/kilnctl/several.h"
 #include "cli/kilnctl/snapshot.h"
 #include "cli/output.h"
-#include "cli/units.h"
+#include "common/units.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
 /* kernel pin and kernel unpin. */
 #include "cli/kilnctl/key_prefix.h"
 #include "cli/output.h"
-#include "cli/units.h"
+#include "common/units.h"
 
 /* Keys in one request; kilnd reads 64 KiB of it. */
 #define KEYS_AT_ONCE 500u

@@ -8,7 +8,7 @@
 #include "cli/kilnctl/sign.h"
 #include "cli/outcome.h"
 #include "cli/output.h"
-#include "cli/units.h"
+#include "common/units.h"
 
 #include <limits.h>
 #include <string.h>

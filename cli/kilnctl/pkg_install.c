@@ -5,7 +5,7 @@
 #include "cli/kilnctl/snapshot.h"
 #include "cli/kilnctl/url.h"
 #include "cli/output.h"
-#include "cli/units.h"
+#include "common/units.h"
 
 #include <limits.h>
 #include <stdlib.h>

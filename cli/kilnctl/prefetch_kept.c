@@ -3,7 +3,7 @@
 
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/nap.h"
-#include "cli/units.h"
+#include "common/units.h"
 
 #include <string.h>
 
@@ -80,19 +80,23 @@ static int count_not_stored(const struct invocation *invocation,
 {
     uint64_t count = 0;
     int rc = KILN_E_OK;
-    for (size_t i = 0; !rc && i < report->in_memory_count; i++) {
+    HASH_ALL (&report->kernels, struct prefetch_kernel, link, kernel) {
+        if (!kernel->in_memory)
+            continue;
         KILN_AUTO(json) struct json *ask = json_object();
         KILN_AUTO(json) struct json *shown = NULL;
-        json_set_text(ask, "key", report->in_memory[i]);
+        json_set_text(ask, "key", kernel->key);
         rc = ask_in_turn(invocation, "kernel_show", ask, &shown, err);
         count += rc == KILN_E_NOT_FOUND;
         if (rc == KILN_E_NOT_FOUND) {
             *err = (struct kiln_error){ 0 };
             rc = KILN_E_OK;
         }
+        if (rc)
+            return rc;
     }
     *ret_count = count;
-    return rc;
+    return KILN_E_OK;
 }
 
 static int complain(const struct json *store, uint64_t lost, struct kiln_error *err)

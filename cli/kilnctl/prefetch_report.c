@@ -11,76 +11,47 @@ void prefetch_report_done(struct prefetch_report *report)
         free(report->failures[i].log);
     }
     free(report->failures);
-    free(report->in_memory);
-    free(report->keys);
+    HASH_ALL (&report->kernels, struct prefetch_kernel, link, kernel)
+        free(kernel);
+    hash_table_done(&report->kernels);
     *report = (struct prefetch_report){ 0 };
 }
 
-/* Keys are hexadecimal digits of a digest: their first ones are spread well enough. */
-static char *find_key(char (*keys)[65], size_t slots, const char *key)
+/* Keys are hexadecimal digits of a digest: the first 64 bits are spread well enough. */
+static uint64_t hash_key(const char *key)
 {
-    char head[16] = "";
-    memcpy(head, key, strnlen(key, 15));
-    size_t at = (size_t)(strtoull(head, NULL, 16) % slots);
-    while (keys[at][0] && strcmp(keys[at], key) != 0)
-        at = (at + 1) % slots;
-    return keys[at];
-}
-
-static bool grow_keys(struct prefetch_report *report)
-{
-    size_t slots = report->key_slots ? 2 * report->key_slots : 256;
-    char(*keys)[65] = calloc(slots, sizeof(*keys));
-    if (!keys)
-        return false;
-    for (size_t i = 0; i < report->key_slots; i++)
-        if (report->keys[i][0])
-            memcpy(find_key(keys, slots, report->keys[i]), report->keys[i], sizeof(*keys));
-    free(report->keys);
-    report->keys = keys;
-    report->key_slots = slots;
-    return true;
+    char head[17] = "";
+    memcpy(head, key, strnlen(key, sizeof(head) - 1));
+    return strtoull(head, NULL, 16);
 }
 
 /* True the first time |key| comes. */
-static bool is_new(struct prefetch_report *report, const char *key)
+static bool note_kernel(struct prefetch_report *report, const char *key, bool in_memory)
 {
-    if (2 * (report->tiers.kernels + 1) > report->key_slots && !grow_keys(report)) {
+    uint64_t hash = hash_key(key);
+    HASH_EACH (&report->kernels, hash, struct prefetch_kernel, link, known)
+        if (strcmp(known->key, key) == 0)
+            return false;
+    struct prefetch_kernel *kernel = calloc(1, sizeof(*kernel));
+    if (!kernel) {
         report->incomplete = true;
         return false;
     }
-    char *slot = find_key(report->keys, report->key_slots, key);
-    if (*slot)
-        return false;
-    snprintf(slot, sizeof(*report->keys), "%s", key);
+    kernel->in_memory = in_memory;
+    snprintf(kernel->key, sizeof(kernel->key), "%s", key);
+    hash_table_add(&report->kernels, &kernel->link, hash);
     return true;
-}
-
-static void note_in_memory(struct prefetch_report *report, const char *key)
-{
-    if (report->in_memory_count == report->in_memory_room) {
-        size_t room = report->in_memory_room ? 2 * report->in_memory_room : 64;
-        char(*more)[65] = realloc(report->in_memory, room * sizeof(*more));
-        if (!more) {
-            report->incomplete = true;
-            return;
-        }
-        report->in_memory = more;
-        report->in_memory_room = room;
-    }
-    snprintf(report->in_memory[report->in_memory_count++], sizeof(*report->in_memory), "%s", key);
 }
 
 void prefetch_report_plan(struct prefetch_report *report, const struct kiln_plan *plan)
 {
     report->done++;
     for (unsigned i = 0; i < kiln_plan_object_count(plan); i++) {
-        if (!is_new(report, kiln_plan_object_key(plan, i)))
-            continue;
         int tier = kiln_plan_object_tier(plan, i);
+        bool in_memory = tier == KILN_TIER_COMPILED || tier == KILN_TIER_HOT;
+        if (!note_kernel(report, kiln_plan_object_key(plan, i), in_memory))
+            continue;
         tier_count(&report->tiers, tier);
-        if (tier == KILN_TIER_COMPILED || tier == KILN_TIER_HOT)
-            note_in_memory(report, kiln_plan_object_key(plan, i));
         if (tier == KILN_TIER_COMPILED)
             report->compile_s += (double)kiln_plan_object_compile_ns(plan, i) / 1e9;
     }

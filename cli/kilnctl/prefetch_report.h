@@ -8,6 +8,7 @@
  * Threading  one thread at a time: the caller locks
  */
 #include "cli/tiers.h"
+#include "common/hash_table.h"
 
 #include <kiln/plan.h>
 
@@ -19,6 +20,12 @@ struct prefetch_failure {
     char *log;  /* owned; "" when no compiler was at work */
 };
 
+struct prefetch_kernel {
+    struct hash_link link;
+    bool in_memory; /* kilnd had it in memory alone, as far as it said */
+    char key[65];
+};
+
 struct prefetch_report {
     size_t lines, problems, repeats, done, failed;
     struct tier_counts tiers;          /* distinct kernels by who had them */
@@ -27,10 +34,7 @@ struct prefetch_report {
     uint64_t not_stored;               /* kernels that the disk has no room for */
     struct prefetch_failure *failures; /* owned */
     size_t recorded;                   /* of the failures; all but for lack of memory */
-    char (*keys)[65];                  /* owned: open-addressing table of the kernels counted */
-    size_t key_slots;
-    char (*in_memory)[65]; /* owned: those that kilnd had in memory alone, as far as was told */
-    size_t in_memory_count, in_memory_room;
+    struct hash_table kernels;         /* the kernels counted; owned struct prefetch_kernel */
     bool incomplete; /* out of memory: some failures or kernels could not be recorded */
 };
 

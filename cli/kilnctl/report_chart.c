@@ -2,7 +2,7 @@
 #include "cli/kilnctl/report_chart.h"
 
 #include "cli/kilnctl/report_html.h"
-#include "cli/units.h"
+#include "common/units.h"
 
 #define WIDTH 1000.0
 #define HEIGHT 100.0

@@ -2,7 +2,7 @@
 #include "cli/kilnctl/report_page.h"
 
 #include "cli/kilnctl/report_html.h"
-#include "cli/units.h"
+#include "common/units.h"
 
 #include <kiln/client.h>
 

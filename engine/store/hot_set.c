@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/store/hot_set.h"
 
+#include "common/hash_table.h"
+#include "common/list.h"
+
 /* Memory comes in pages, so that is what an object costs. */
 #define PAGE 4096u
-#define BUCKETS_LEAST 64u
 
 struct entry {
-    struct entry *next_in_bucket;
-    struct entry *newer, *older; /* most recently used first */
+    struct hash_link by_key;
+    struct list_link by_use;
     struct digest key;
     struct object *object; /* owned reference */
 };
 
 struct hot_set {
     struct hot_set_options limits;
-    struct entry **buckets; /* owned; a power of two of them */
-    size_t bucket_count;
-    struct entry *newest, *oldest;
+    struct hash_table entries; /* owned */
+    struct list by_use;        /* the same entries, most recently used first */
     uint64_t bytes;
-    unsigned count;
-    uint64_t evictions, changes;
+    uint64_t evictions;
 };
 
 static uint64_t cost_of(const struct object *object)
@@ -27,79 +27,41 @@ static uint64_t cost_of(const struct object *object)
     return (object->size + PAGE - 1) / PAGE * PAGE;
 }
 
-static struct entry **find(const struct hot_set *set, const struct digest *key)
+static struct entry *find(const struct hot_set *set, const struct digest *key)
 {
-    struct entry **at = &set->buckets[digest_hash(key) & (set->bucket_count - 1)];
-    while (*at && !digest_equal(&(*at)->key, key))
-        at = &(*at)->next_in_bucket;
-    return at;
+    HASH_EACH (&set->entries, digest_hash(key), struct entry, by_key, e)
+        if (digest_equal(&e->key, key))
+            return e;
+    return NULL;
 }
 
-static void unlink_age(struct hot_set *set, struct entry *e)
+static void drop(struct hot_set *set, struct entry *e)
 {
-    *(e->newer ? &e->newer->older : &set->newest) = e->older;
-    *(e->older ? &e->older->newer : &set->oldest) = e->newer;
-}
-
-static void link_newest(struct hot_set *set, struct entry *e)
-{
-    e->newer = NULL;
-    e->older = set->newest;
-    *(set->newest ? &set->newest->newer : &set->oldest) = e;
-    set->newest = e;
-}
-
-static void drop(struct hot_set *set, struct entry **at)
-{
-    struct entry *e = *at;
-    *at = e->next_in_bucket;
-    unlink_age(set, e);
+    hash_table_remove(&set->entries, &e->by_key);
+    list_remove(&e->by_use);
     set->bytes -= cost_of(e->object);
-    set->count--;
-    set->changes++;
     object_unref(e->object);
     free(e);
 }
 
 static void make_room(struct hot_set *set, uint64_t cost, unsigned count)
 {
-    while (set->oldest && (set->bytes + cost > set->limits.limit_bytes ||
-                           set->count + count > set->limits.limit_count)) {
-        drop(set, find(set, &set->oldest->key));
+    while (!list_is_empty(&set->by_use) && (set->bytes + cost > set->limits.limit_bytes ||
+                                            set->entries.count + count > set->limits.limit_count)) {
+        drop(set, LIST_LAST(&set->by_use, struct entry, by_use));
         set->evictions++;
     }
-}
-
-/* Without memory for a larger table the chains just get longer. */
-static void grow(struct hot_set *set)
-{
-    if (set->count < set->bucket_count)
-        return;
-    struct hot_set larger = { .bucket_count = set->bucket_count * 2 };
-    larger.buckets = calloc(larger.bucket_count, sizeof(*larger.buckets));
-    if (!larger.buckets)
-        return;
-    for (struct entry *e = set->newest; e; e = e->older) {
-        struct entry **at = &larger.buckets[digest_hash(&e->key) & (larger.bucket_count - 1)];
-        e->next_in_bucket = *at;
-        *at = e;
-    }
-    free(set->buckets);
-    set->buckets = larger.buckets;
-    set->bucket_count = larger.bucket_count;
 }
 
 enum kiln_code hot_set_create(const struct hot_set_options *options, struct hot_set **ret_set,
                               struct kiln_err *err)
 {
-    KILN_AUTO(hot_set) struct hot_set *set = calloc(1, sizeof(*set));
-    if (set)
-        set->buckets = calloc(BUCKETS_LEAST, sizeof(*set->buckets));
-    if (!set || !set->buckets)
+    struct hot_set *set = calloc(1, sizeof(*set));
+    if (!set)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the hot set: out of memory");
     set->limits = *options;
-    set->bucket_count = BUCKETS_LEAST;
-    *ret_set = KILN_TAKE(set);
+    list_init(&set->by_use);
+    *ret_set = set;
     return KILN_OK;
 }
 
@@ -107,21 +69,18 @@ void hot_set_destroy(struct hot_set *set)
 {
     if (!set)
         return;
-    if (set->buckets)
-        hot_set_clear(set);
-    free(set->buckets);
+    hot_set_clear(set);
+    hash_table_done(&set->entries);
     free(set);
 }
 
 struct object *hot_set_find(struct hot_set *set, const struct digest *key)
 {
-    struct entry *e = *find(set, key);
+    struct entry *e = find(set, key);
     if (!e)
         return NULL;
-    if (e != set->newest) {
-        unlink_age(set, e);
-        link_newest(set, e);
-    }
+    list_remove(&e->by_use);
+    list_prepend(&set->by_use, &e->by_use);
     return e->object;
 }
 
@@ -136,36 +95,29 @@ void hot_set_insert(struct hot_set *set, const struct digest *key, struct object
     *e = (struct entry){ .key = *key, .object = object_ref(object) };
     hot_set_remove(set, key);
     make_room(set, cost, 1);
-    grow(set);
-    struct entry **at = find(set, key);
-    *at = e;
-    link_newest(set, e);
+    hash_table_add(&set->entries, &e->by_key, digest_hash(key));
+    list_prepend(&set->by_use, &e->by_use);
     set->bytes += cost;
-    set->count++;
-    set->changes++;
 }
 
 void hot_set_remove(struct hot_set *set, const struct digest *key)
 {
-    struct entry **at = find(set, key);
-    if (*at)
-        drop(set, at);
+    struct entry *e = find(set, key);
+    if (e)
+        drop(set, e);
 }
 
 void hot_set_clear(struct hot_set *set)
 {
-    while (set->newest)
-        drop(set, find(set, &set->newest->key));
+    LIST_EACH (&set->by_use, struct entry, by_use, e)
+        drop(set, e);
 }
 
 void hot_set_remove_of(struct hot_set *set, uint32_t owner)
 {
-    struct entry *older;
-    for (struct entry *e = set->newest; e; e = older) {
-        older = e->older;
+    LIST_EACH (&set->by_use, struct entry, by_use, e)
         if ((e->object->is_private || e->object->is_named) && e->object->owner == owner)
-            drop(set, find(set, &e->key));
-    }
+            drop(set, e);
 }
 
 void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *options)
@@ -174,15 +126,6 @@ void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *optio
     make_room(set, 0, 0);
 }
 
-void hot_set_each(const struct hot_set *set,
-                  bool (*use)(void *context, const struct digest *key, struct object *object),
-                  void *context)
-{
-    for (const struct entry *e = set->newest; e && use(context, &e->key, e->object); e = e->older) {
-    }
-}
-
-uint64_t hot_set_changes(const struct hot_set *set) { return set->changes; }
 uint64_t hot_set_bytes(const struct hot_set *set) { return set->bytes; }
-unsigned hot_set_count(const struct hot_set *set) { return set->count; }
+unsigned hot_set_count(const struct hot_set *set) { return (unsigned)set->entries.count; }
 uint64_t hot_set_evictions(const struct hot_set *set) { return set->evictions; }

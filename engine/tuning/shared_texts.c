@@ -5,30 +5,36 @@
 #include <string.h>
 
 struct shared_text {
-    struct chained link; /* first: a link is its text */
+    struct hash_link link;
     uint64_t takers;
     char text[];
 };
 
-bool shared_texts_init(struct shared_texts *t, const struct hash_key *key)
+void shared_texts_init(struct shared_texts *t, const struct hash_key *key)
 {
     *t = (struct shared_texts){ .key = *key };
-    return chains_init(&t->chains);
 }
 
 static void forget(struct shared_texts *t, struct shared_text *shared)
 {
-    chains_remove(&t->chains, &shared->link);
+    hash_table_remove(&t->table, &shared->link);
     t->bytes -= sizeof(*shared) + strlen(shared->text) + 1;
     free(shared);
 }
 
 void shared_texts_done(struct shared_texts *t)
 {
-    for (size_t i = 0; i < t->chains.head_count; i++)
-        while (t->chains.heads[i])
-            forget(t, (struct shared_text *)t->chains.heads[i]);
-    chains_done(&t->chains);
+    HASH_ALL (&t->table, struct shared_text, link, shared)
+        forget(t, shared);
+    hash_table_done(&t->table);
+}
+
+static struct shared_text *find(const struct shared_texts *t, struct bytes text, uint64_t hash)
+{
+    HASH_EACH (&t->table, hash, struct shared_text, link, shared)
+        if (bytes_equal_text(text, shared->text))
+            return shared;
+    return NULL;
 }
 
 static struct shared_text *add(struct shared_texts *t, struct bytes text, uint64_t hash)
@@ -37,7 +43,7 @@ static struct shared_text *add(struct shared_texts *t, struct bytes text, uint64
     if (!shared)
         return NULL;
     memcpy(shared->text, text.data, text.size);
-    chains_add(&t->chains, &shared->link, hash);
+    hash_table_add(&t->table, &shared->link, hash);
     t->bytes += sizeof(*shared) + text.size + 1;
     return shared;
 }
@@ -46,10 +52,9 @@ const char *shared_texts_take(struct shared_texts *t, const char *text)
 {
     struct bytes wanted = bytes_of_text(text ? text : "");
     uint64_t hash = keyed_hash(wanted, &t->key);
-    struct chained *item = chains_first(&t->chains, hash);
-    while (item && !bytes_equal_text(wanted, ((struct shared_text *)item)->text))
-        item = chains_next(item);
-    struct shared_text *shared = item ? (struct shared_text *)item : add(t, wanted, hash);
+    struct shared_text *shared = find(t, wanted, hash);
+    if (!shared)
+        shared = add(t, wanted, hash);
     if (!shared)
         return NULL;
     shared->takers++;

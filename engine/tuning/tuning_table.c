@@ -9,24 +9,24 @@
 
 #define TIERS (TUNING_TIER_USER + 1)
 
-struct owner {           /* a user with records */
-    struct chained link; /* first: a link of owners is its owner */
+struct owner { /* a user with records */
+    struct hash_link link;
     uint32_t uid;
     uint64_t records;
 };
 
 struct tuning_table {
-    struct hash_chains by_place, by_family, owners;
+    struct hash_table by_place, by_family, owners;
     struct shared_texts texts; /* database ids, backends, origins */
     struct hash_key key;
     uint64_t counts[TIERS];
     uint64_t bytes; /* of records */
 };
 
-struct held_record {         /* one allocation: rows and bytes lie behind it */
-    struct chained by_place; /* first: a link of by_place is its record */
+struct held_record { /* one allocation: rows and bytes lie behind it */
+    struct hash_link by_place;
     struct relation {
-        struct chained link; /* first: a link of by_family is its relation */
+        struct hash_link link; /* of by_family */
         struct held_record *record;
     } relations[FAMILIES];
     struct tuning_held held;
@@ -42,9 +42,7 @@ enum kiln_code tuning_table_create(struct tuning_table **ret_table, struct kiln_
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the table of tuning records");
     if (getrandom(&t->key, sizeof(t->key), 0) != (ssize_t)sizeof(t->key))
         return kiln_fail_errno(err, errno, "cannot get random bytes");
-    if (!chains_init(&t->by_place) || !chains_init(&t->by_family) || !chains_init(&t->owners) ||
-        !shared_texts_init(&t->texts, &t->key))
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the table of tuning records");
+    shared_texts_init(&t->texts, &t->key);
     *ret_table = KILN_TAKE(t);
     return KILN_OK;
 }
@@ -85,12 +83,10 @@ static uint64_t hash_in_group(const struct tuning_table *t, const struct tuning_
 static struct held_record *find_record(const struct tuning_table *t,
                                        const struct tuning_place *full)
 {
-    struct chained *item = chains_first(&t->by_place, hash_in_group(t, full, full->key));
-    for (; item; item = chains_next(item)) {
-        struct held_record *r = (struct held_record *)item;
+    uint64_t hash = hash_in_group(t, full, full->key);
+    HASH_EACH (&t->by_place, hash, struct held_record, by_place, r)
         if (bytes_equal(r->held.place.key, full->key) && is_same_group(&r->held.place, full))
             return r;
-    }
     return NULL;
 }
 
@@ -103,11 +99,9 @@ static uint64_t hash_uid(const struct tuning_table *t, uint32_t uid)
 
 static struct owner *find_owner(const struct tuning_table *t, uint32_t uid)
 {
-    struct chained *item = chains_first(&t->owners, hash_uid(t, uid));
-    for (; item; item = chains_next(item)) {
-        if (((struct owner *)item)->uid == uid)
-            return (struct owner *)item;
-    }
+    HASH_EACH (&t->owners, hash_uid(t, uid), struct owner, link, owner)
+        if (owner->uid == uid)
+            return owner;
     return NULL;
 }
 
@@ -120,7 +114,7 @@ static struct owner *take_owner(struct tuning_table *t, uint32_t uid)
         if (!owner)
             return NULL;
         owner->uid = uid;
-        chains_add(&t->owners, &owner->link, hash_uid(t, uid));
+        hash_table_add(&t->owners, &owner->link, hash_uid(t, uid));
     }
     owner->records++;
     return owner;
@@ -130,7 +124,7 @@ static void give_back_owner(struct tuning_table *t, struct owner *owner)
 {
     if (!owner || --owner->records > 0)
         return;
-    chains_remove(&t->owners, &owner->link);
+    hash_table_remove(&t->owners, &owner->link);
     free(owner);
 }
 
@@ -251,12 +245,12 @@ static struct held_record *record_make(struct tuning_table *t, const struct tuni
 static void record_add(struct tuning_table *t, struct held_record *r)
 {
     const struct tuning_place *place = &r->held.place;
-    chains_add(&t->by_place, &r->by_place, hash_in_group(t, place, place->key));
+    hash_table_add(&t->by_place, &r->by_place, hash_in_group(t, place, place->key));
     for (int f = 0; f < FAMILIES; f++) {
         r->relations[f].record = r;
         if (r->held.kin.families[f].size)
-            chains_add(&t->by_family, &r->relations[f].link,
-                       hash_in_group(t, place, r->held.kin.families[f]));
+            hash_table_add(&t->by_family, &r->relations[f].link,
+                           hash_in_group(t, place, r->held.kin.families[f]));
     }
     t->counts[place->tier]++;
     t->bytes += r->size;
@@ -264,9 +258,9 @@ static void record_add(struct tuning_table *t, struct held_record *r)
 
 static void record_remove(struct tuning_table *t, struct held_record *r)
 {
-    chains_remove(&t->by_place, &r->by_place);
+    hash_table_remove(&t->by_place, &r->by_place);
     for (int f = 0; f < FAMILIES; f++)
-        chains_remove(&t->by_family, &r->relations[f].link);
+        hash_table_remove(&t->by_family, &r->relations[f].link);
     t->counts[r->held.place.tier]--;
     t->bytes -= r->size;
     record_free(t, r);
@@ -276,12 +270,11 @@ void tuning_table_destroy(struct tuning_table *t)
 {
     if (!t)
         return;
-    for (size_t i = 0; i < t->by_place.head_count; i++)
-        while (t->by_place.heads[i])
-            record_remove(t, (struct held_record *)t->by_place.heads[i]);
-    chains_done(&t->by_place);
-    chains_done(&t->by_family);
-    chains_done(&t->owners); /* they went with their records */
+    HASH_ALL (&t->by_place, struct held_record, by_place, r)
+        record_remove(t, r);
+    hash_table_done(&t->by_place);
+    hash_table_done(&t->by_family);
+    hash_table_done(&t->owners); /* they went with their records */
     shared_texts_done(&t->texts);
     free(t);
 }
@@ -334,12 +327,9 @@ static bool passes(const struct tuning_place *place, const struct tuning_place *
 void tuning_table_each(const struct tuning_table *t, const struct tuning_place *filter,
                        bool (*each)(void *context, const struct tuning_held *held), void *context)
 {
-    for (size_t i = 0; i < t->by_place.head_count; i++)
-        for (struct chained *item = t->by_place.heads[i]; item; item = item->next) {
-            const struct tuning_held *held = &((struct held_record *)item)->held;
-            if (passes(&held->place, filter) && !each(context, held))
-                return;
-        }
+    HASH_ALL (&t->by_place, struct held_record, by_place, r)
+        if (passes(&r->held.place, filter) && !each(context, &r->held))
+            return;
 }
 
 void tuning_table_family(const struct tuning_table *t, const struct tuning_place *place,
@@ -349,9 +339,9 @@ void tuning_table_family(const struct tuning_table *t, const struct tuning_place
     if (family.size == 0 || family.data[0] >= FAMILIES)
         return;
     struct tuning_place full = in_full(place);
-    struct chained *item = chains_first(&t->by_family, hash_in_group(t, &full, family));
-    for (; item; item = chains_next(item)) {
-        const struct tuning_held *held = &((struct relation *)item)->record->held;
+    uint64_t hash = hash_in_group(t, &full, family);
+    HASH_EACH (&t->by_family, hash, struct relation, link, relation) {
+        const struct tuning_held *held = &relation->record->held;
         if (bytes_equal(held->kin.families[family.data[0]], family) &&
             is_same_group(&held->place, &full) && !each(context, held))
             return;
@@ -371,8 +361,7 @@ uint64_t tuning_table_count_of(const struct tuning_table *t, uint32_t uid)
 
 uint64_t tuning_table_bytes(const struct tuning_table *t)
 {
-    size_t heads = t->by_place.head_count + t->by_family.head_count + t->owners.head_count +
-                   t->texts.chains.head_count;
     return sizeof(*t) + t->bytes + t->texts.bytes + t->owners.count * sizeof(struct owner) +
-           heads * sizeof(struct chained *);
+           hash_table_bytes(&t->by_place) + hash_table_bytes(&t->by_family) +
+           hash_table_bytes(&t->owners) + hash_table_bytes(&t->texts.table);
 }

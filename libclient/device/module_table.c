@@ -6,44 +6,37 @@
 void module_table_init(struct module_table *table)
 {
     *table = (struct module_table){ .idle = 0 };
+    list_init(&table->by_use);
     pthread_mutex_init(&table->mutex, /* attr= */ NULL);
     pthread_cond_init(&table->loaded, /* attr= */ NULL);
 }
 
 static void unlink_module(struct module_table *t, struct device_module *m)
 {
-    *(m->previous ? &m->previous->next : &t->newest) = m->next;
-    *(m->next ? &m->next->previous : &t->oldest) = m->previous;
-}
-
-static void link_newest(struct module_table *t, struct device_module *m)
-{
-    m->previous = NULL;
-    m->next = t->newest;
-    *(t->newest ? &t->newest->previous : &t->oldest) = m;
-    t->newest = m;
+    hash_table_remove(&t->modules, &m->by_key);
+    list_remove(&m->by_use);
 }
 
 void module_table_done(struct module_table *table, struct kiln_device *device, bool abandon)
 {
-    while (table->newest) {
-        struct device_module *m = table->newest;
+    LIST_EACH (&table->by_use, struct device_module, by_use, m) {
         unlink_module(table, m);
         if (!abandon)
             device->ops->unload(device, m->native);
         kernel_destroy(m->kernel);
         free(m);
     }
+    hash_table_done(&table->modules);
     pthread_cond_destroy(&table->loaded);
     pthread_mutex_destroy(&table->mutex);
 }
 
 static struct device_module *find(const struct module_table *t, const struct digest *key)
 {
-    struct device_module *m = t->newest;
-    while (m && !digest_equal(&m->kernel->content->key, key))
-        m = m->next;
-    return m;
+    HASH_EACH (&t->modules, digest_hash(key), struct device_module, by_key, m)
+        if (digest_equal(&m->kernel->content->key, key))
+            return m;
+    return NULL;
 }
 
 /* NULL: there is none, and nobody is loading it. */
@@ -61,8 +54,8 @@ static void use(struct module_table *t, struct device_module *m)
 {
     t->idle -= m->users == 0;
     m->users++;
-    unlink_module(t, m);
-    link_newest(t, m);
+    list_remove(&m->by_use);
+    list_prepend(&t->by_use, &m->by_use);
 }
 
 /* Without the mutex, which is held before and after. */
@@ -88,7 +81,8 @@ static enum kiln_code add(struct kiln_device *device, struct kiln_kernel *kernel
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a module");
     m->kernel = kiln_kernel_ref(kernel);
     m->users = 1;
-    link_newest(t, m);
+    hash_table_add(&t->modules, &m->by_key, digest_hash(&kernel->content->key));
+    list_prepend(&t->by_use, &m->by_use);
     enum kiln_code rc = load(device, m, err);
     if (rc) {
         unlink_module(t, m);
@@ -120,14 +114,14 @@ enum kiln_code module_get(struct kiln_device *device, struct kiln_kernel *kernel
 /* The least recently used that nobody uses. */
 static struct device_module *take_oldest_idle(struct module_table *t)
 {
-    struct device_module *m = t->oldest;
-    while (m && m->users)
-        m = m->previous;
-    if (m) {
+    LIST_EACH_BACK (&t->by_use, struct device_module, by_use, m) {
+        if (m->users)
+            continue;
         unlink_module(t, m);
         t->idle--;
+        return m;
     }
-    return m;
+    return NULL;
 }
 
 void module_put(struct kiln_device *device, struct device_module *module)

@@ -10,6 +10,8 @@
  *            reads them after loading, too
  * Threading  any thread; one that asks for what another is loading waits for it
  */
+#include "common/hash_table.h"
+#include "common/list.h"
 #include "libclient/kernels/kernel.h"
 
 #include <pthread.h>
@@ -20,18 +22,20 @@
 struct kiln_device;
 
 struct device_module {
+    struct hash_link by_key;
+    struct list_link by_use;
     struct kiln_kernel *kernel; /* counted */
     void *native;               /* owned: what the runtime loaded */
     unsigned users;
-    bool is_loaded;                        /* else somebody is at it */
-    struct device_module *next, *previous; /* the most recently used first */
+    bool is_loaded; /* else a thread is loading it */
 };
 
 struct module_table {
     pthread_mutex_t mutex;
-    pthread_cond_t loaded; /* or failed to */
-    struct device_module *newest, *oldest;
-    size_t idle; /* how many have no users */
+    pthread_cond_t loaded;     /* or failed to */
+    struct hash_table modules; /* owned */
+    struct list by_use;        /* the same modules, most recently used first */
+    size_t idle;               /* how many have no users */
 };
 
 void module_table_init(struct module_table *table);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/kernels/table.h"
 
+#include "common/hash_table.h"
+#include "common/list.h"
+
 #include <pthread.h>
 #include <string.h>
 
 struct entry {
-    struct entry *chain;               /* of its bucket */
-    struct entry *newer, *older;       /* by use */
+    struct hash_link by_identity;
+    struct list_link by_use;
     void *value;                       /* shared, counted */
     const struct table_value_ops *ops; /* static */
-    uint64_t hash;
     size_t bytes;
     enum table_kind kind;
     size_t identity_size;
@@ -19,10 +21,9 @@ struct entry {
 struct table {
     pthread_mutex_t mutex; /* of everything below */
     struct table_options limits;
-    struct entry **buckets; /* owned; a power of two of them */
-    size_t mask;
-    struct entry *newest, *oldest;
-    size_t count, bytes;
+    struct hash_table entries; /* owned */
+    struct list by_use;        /* the same entries, most recently used first */
+    size_t bytes;
     uint64_t hits;
     uint64_t epoch; /* how often something was forgotten */
 };
@@ -109,55 +110,32 @@ static bool same_identity(const uint8_t *have, const struct table_identity *id)
 
 /* ---- entries ---- */
 
-static struct entry **find(struct table *t, const struct table_identity *id, uint64_t hash,
-                           size_t size)
+static struct entry *find(const struct table *t, const struct table_identity *id, uint64_t hash,
+                          size_t size)
 {
-    struct entry **at = &t->buckets[hash & t->mask];
-    for (; *at; at = &(*at)->chain) {
-        struct entry *e = *at;
-        if (e->hash == hash && e->kind == id->kind && e->identity_size == size &&
-            same_identity(e->identity, id))
-            break;
-    }
-    return at;
-}
-
-static void unlink_use(struct table *t, struct entry *e)
-{
-    *(e->newer ? &e->newer->older : &t->newest) = e->older;
-    *(e->older ? &e->older->newer : &t->oldest) = e->newer;
-}
-
-static void link_newest(struct table *t, struct entry *e)
-{
-    e->newer = NULL;
-    e->older = t->newest;
-    *(t->newest ? &t->newest->newer : &t->oldest) = e;
-    t->newest = e;
+    HASH_EACH (&t->entries, hash, struct entry, by_identity, e)
+        if (e->kind == id->kind && e->identity_size == size && same_identity(e->identity, id))
+            return e;
+    return NULL;
 }
 
 static void drop(struct table *t, struct entry *e)
 {
-    struct entry **at = &t->buckets[e->hash & t->mask];
-    while (*at != e)
-        at = &(*at)->chain;
-    *at = e->chain;
-    unlink_use(t, e);
-    t->count--;
+    hash_table_remove(&t->entries, &e->by_identity);
+    list_remove(&e->by_use);
     t->bytes -= e->bytes;
     e->ops->unref(e->value);
     free(e);
 }
 
-static struct entry *make_entry(const struct table_identity *id, uint64_t hash, size_t size,
-                                void *value, const struct table_value_ops *ops, size_t bytes)
+static struct entry *make_entry(const struct table_identity *id, size_t size, void *value,
+                                const struct table_value_ops *ops, size_t bytes)
 {
     struct entry *e = malloc(sizeof(*e) + size);
     if (!e)
         return NULL;
     *e = (struct entry){ .value = value,
                          .ops = ops,
-                         .hash = hash,
                          .bytes = sizeof(*e) + size + bytes,
                          .kind = id->kind,
                          .identity_size = size };
@@ -173,12 +151,10 @@ void *table_get(struct table *table, const struct table_identity *identity)
     uint64_t hash = hash_identity(identity, &size);
     void *value = NULL;
     pthread_mutex_lock(&table->mutex);
-    struct entry *e = *find(table, identity, hash, size);
+    struct entry *e = find(table, identity, hash, size);
     if (e) {
-        if (e != table->newest) {
-            unlink_use(table, e);
-            link_newest(table, e);
-        }
+        list_remove(&e->by_use);
+        list_prepend(&table->by_use, &e->by_use);
         e->ops->ref(e->value);
         value = e->value;
         table->hits++;
@@ -195,7 +171,7 @@ static void insert(struct table *table, const uint64_t *epoch,
         return;
     size_t size;
     uint64_t hash = hash_identity(identity, &size);
-    struct entry *fresh = make_entry(identity, hash, size, value, ops, bytes);
+    struct entry *fresh = make_entry(identity, size, value, ops, bytes);
     if (!fresh || fresh->bytes > table->limits.limit_bytes) {
         free(fresh);
         return;
@@ -206,17 +182,16 @@ static void insert(struct table *table, const uint64_t *epoch,
         free(fresh);
         return;
     }
-    struct entry *old = *find(table, identity, hash, size);
+    struct entry *old = find(table, identity, hash, size);
     ops->ref(value); /* before the old one goes: it may be the same */
     if (old)
         drop(table, old);
-    fresh->chain = table->buckets[hash & table->mask];
-    table->buckets[hash & table->mask] = fresh;
-    link_newest(table, fresh);
-    table->count++;
+    hash_table_add(&table->entries, &fresh->by_identity, hash);
+    list_prepend(&table->by_use, &fresh->by_use);
     table->bytes += fresh->bytes;
-    while (table->count > table->limits.limit_entries || table->bytes > table->limits.limit_bytes)
-        drop(table, table->oldest);
+    while (table->entries.count > table->limits.limit_entries ||
+           table->bytes > table->limits.limit_bytes)
+        drop(table, LIST_LAST(&table->by_use, struct entry, by_use));
     pthread_mutex_unlock(&table->mutex);
 }
 
@@ -255,11 +230,9 @@ void table_forget(struct table *table, enum table_kind kind, struct bytes first)
 {
     pthread_mutex_lock(&table->mutex);
     table->epoch++;
-    for (struct entry *e = table->newest, *older; e; e = older) {
-        older = e->older;
+    LIST_EACH (&table->by_use, struct entry, by_use, e)
         if (e->kind == kind && begins_with(e, first))
             drop(table, e);
-    }
     pthread_mutex_unlock(&table->mutex);
 }
 
@@ -274,7 +247,7 @@ uint64_t table_hits(struct table *table)
 size_t table_count(struct table *table)
 {
     pthread_mutex_lock(&table->mutex);
-    size_t count = table->count;
+    size_t count = table->entries.count;
     pthread_mutex_unlock(&table->mutex);
     return count;
 }
@@ -282,19 +255,13 @@ size_t table_count(struct table *table)
 enum kiln_code table_create(const struct table_options *options, struct table **ret_table,
                             struct kiln_err *err)
 {
-    KILN_AUTO(table) struct table *t = calloc(1, sizeof(*t));
+    struct table *t = calloc(1, sizeof(*t));
     if (!t)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the table of kernels");
     pthread_mutex_init(&t->mutex, /* attr= */ NULL);
     t->limits = *options;
-    size_t buckets = 1;
-    while (buckets < options->limit_entries * 2)
-        buckets *= 2;
-    t->mask = buckets - 1;
-    t->buckets = calloc(buckets, sizeof(*t->buckets));
-    if (!t->buckets)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for the table of kernels");
-    *ret_table = KILN_TAKE(t);
+    list_init(&t->by_use);
+    *ret_table = t;
     return KILN_OK;
 }
 
@@ -303,8 +270,8 @@ void table_destroy(struct table *table)
 {
     if (!table)
         return;
-    while (table->buckets && table->oldest)
-        drop(table, table->oldest);
-    free(table->buckets);
+    LIST_EACH (&table->by_use, struct entry, by_use, e)
+        drop(table, e);
+    hash_table_done(&table->entries);
     free(table);
 }

@@ -13,30 +13,22 @@ struct flight *flight_of_task(struct task *t)
 
 /* ---- the table of flights ---- */
 
-struct flight **flight_find(struct engine *e, const struct digest *place)
+struct flight *flight_find(struct engine *e, const struct digest *place)
 {
-    struct flight **at = &e->flights[digest_hash(place) % FLIGHT_BUCKETS];
-    while (*at && !digest_equal(&(*at)->place, place))
-        at = &(*at)->next_in_bucket;
-    return at;
+    HASH_EACH (&e->flights, digest_hash(place), struct flight, by_place, f)
+        if (digest_equal(&f->place, place))
+            return f;
+    return NULL;
 }
 
-void flight_leave_table(struct flight *f)
-{
-    if (f->in_table)
-        *flight_find(f->engine, &f->place) = f->next_in_bucket;
-    f->in_table = false;
-}
+void flight_leave_table(struct flight *f) { hash_table_remove(&f->engine->flights, &f->by_place); }
 
 void flight_enter_table(struct flight *f, const struct digest *place)
 {
     flight_leave_table(f);
-    struct flight **at = flight_find(f->engine, place);
-    assert(!*at);
+    assert(!flight_find(f->engine, place));
     f->place = *place;
-    f->next_in_bucket = NULL;
-    f->in_table = true;
-    *at = f;
+    hash_table_add(&f->engine->flights, &f->by_place, digest_hash(place));
 }
 
 void flight_destroy(struct flight *f)

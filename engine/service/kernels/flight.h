@@ -16,10 +16,9 @@ enum stage { LOOKING, QUEUED, SEALING, DELIVERING }; /* QUEUED: waiting for a co
 struct flight {
     struct compile_order order; /* first member: the queue hands it back */
     struct task task;           /* look-up, then sealing */
-    struct flight *next_in_bucket;
+    struct hash_link by_place;  /* in engine.flights, or in no table */
     struct engine *engine;
     struct digest place; /* in the table: who asks for the same joins */
-    bool in_table;
     struct digest asked; /* the kernel's key */
     enum stage stage;
     bool no_cache;
@@ -53,8 +52,8 @@ struct flight *flight_of_task(struct task *t);
 /* Who asks by a name is served by what packages have under it, so only the same question is
  * joined; what must be compiled is compiled once all the same (flight_compile_or_join). */
 struct digest flight_place(const struct digest *key, const struct fetch_want *want);
-/* Where the flight at |place| is linked, or would be. */
-struct flight **flight_find(struct engine *e, const struct digest *place);
+/* NULL: there is none. */
+struct flight *flight_find(struct engine *e, const struct digest *place);
 /* Nobody may be there. */
 void flight_enter_table(struct flight *f, const struct digest *place);
 void flight_leave_table(struct flight *f);

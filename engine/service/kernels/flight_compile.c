@@ -81,7 +81,7 @@ static void compile_done(struct compile_order *order)
     if (order->started_ns)
         histogram_observe(&f->engine->figures.queue, order->started_ns - order->queued_ns, 1);
     if (outcome->end == COMPILE_OUTDATED)
-        f->engine->describe_at_ns = 0; /* the next request asks which toolchains are here now */
+        toolchains_describe_soon(f->engine);
     if (outcome->end == COMPILE_UNAVAILABLE || outcome->end == COMPILE_OUTDATED) {
         flight_deliver_failure(f, &outcome->err,
                                outcome->log); /* not the kernel's: not remembered */
@@ -132,7 +132,7 @@ void flight_join_queue(struct flight *f, struct fetch_ticket *ticket)
 
 void flight_compile_or_join(struct flight *f)
 {
-    struct flight *other = *flight_find(f->engine, &f->asked);
+    struct flight *other = flight_find(f->engine, &f->asked);
     if (!other || other == f) {
         flight_enter_table(f, &f->asked);
         if (flight_submit(f, &f->err))

@@ -3,6 +3,7 @@
 #include "engine/service/budget.h"
 #include "engine/service/metrics/exposition.h"
 #include "engine/service/requests/admin.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -259,6 +260,7 @@ static void write_store(struct page *p)
     const struct stats *s = &p->e->stats;
     write_sizes(p);
     put_one(p, METRIC_NAME_store_writable, is_writable(p->e));
+    put_one(p, METRIC_NAME_store_replaced_total, s->store_replaced);
     put_one(p, METRIC_NAME_store_write_errors_total, s->store_errors);
     begin(p, METRIC_NAME_evictions_total);
     put_for_two(p, "disk", "limit", s->evictions - s->evictions_quota - s->evictions_gc);
@@ -296,8 +298,9 @@ static void write_transfers(struct page *p)
 static void write_tuning(struct page *p)
 {
     const struct stats *s = &p->e->stats;
-    if (p->e->tuning) {
-        struct tuning_stats t = tuning_stats_of(p->e->tuning);
+    const struct tuning *tuning = tuning_databases(p->e);
+    if (tuning) {
+        struct tuning_stats t = tuning_stats_of(tuning);
         begin(p, METRIC_NAME_tuning_entries);
         put_for(p, "system", t.system_records);
         put_for(p, "host", t.host_records);
@@ -318,13 +321,13 @@ static void write_tuning(struct page *p)
 /* A store that cannot be asked is no reason to have no figures at all: its sizes are left out. */
 static enum kiln_code work_metrics(struct admin *a)
 {
-    a->err.code = kernel_store_usage(a->engine->store, &a->usage, &a->err);
+    a->base.err.code = kernel_store_usage(a->base.engine->store, &a->usage, &a->base.err);
     return KILN_OK;
 }
 
 static void finish_metrics(struct admin *a)
 {
-    struct engine *e = a->engine;
+    struct engine *e = a->base.engine;
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, TEXT_MOST);
     KILN_AUTO(json) struct json *stats = json_object();
@@ -337,7 +340,7 @@ static void finish_metrics(struct admin *a)
                          .e = e,
                          .host_stats = stats,
                          .host_status = status,
-                         .usage = a->err.code ? NULL : &a->usage };
+                         .usage = a->base.err.code ? NULL : &a->usage };
     static void (*const parts[])(struct page *) = {
         write_process, write_requests, write_fetches, write_durations, write_compiles, write_queue,
         write_workers, write_seconds,  write_store,   write_transfers, write_tuning,
@@ -345,8 +348,8 @@ static void finish_metrics(struct admin *a)
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         parts[i](&page);
     buffer_put_u8(&text, '\0');
-    json_set_text(a->answer, "content_type", "text/plain; version=0.0.4; charset=utf-8");
-    json_set_text(a->answer, "text", text.failed ? NULL : (const char *)text.data);
+    json_set_text(a->base.answer, "content_type", "text/plain; version=0.0.4; charset=utf-8");
+    json_set_text(a->base.answer, "text", text.failed ? NULL : (const char *)text.data);
 }
 
 static const struct admin_kind metrics_kind = {

@@ -127,8 +127,8 @@ static void a_load_that_fails_leaves_nothing_and_may_be_tried_again(void **state
     f.failures = 1;
     assert_int_equal(module_get(f.device, kernel, &module, &err), KILN_CORRUPT);
     assert_null(module);
-    assert_null(f.device->modules.newest);
-    assert_null(f.device->modules.oldest);
+    assert_int_equal(f.device->modules.modules.count, 0);
+    assert_true(list_is_empty(&f.device->modules.by_use));
     must(module_get(f.device, kernel, &module, &err), err);
     module_put(f.device, module);
     kernel_destroy(kernel);
@@ -248,8 +248,11 @@ static void threads_that_load_and_evict_leave_a_table_that_adds_up(void **state)
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     size_t count = 0;
-    for (struct device_module *m = f.device->modules.newest; m; m = m->next, count++)
+    LIST_EACH (&f.device->modules.by_use, struct device_module, by_use, m) {
         assert_int_equal(m->users, 0);
+        count++;
+    }
+    assert_int_equal(count, f.device->modules.modules.count);
     assert_int_equal(count, f.device->modules.idle);
     assert_int_equal(count, f.loaded);
     assert_true(count <= MODULES_IDLE_MOST && f.unloads > 0);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Hash tables whose links are members of what they hold, as those of list.h are.
+ *
+ * Role       the one hash table: kernels in memory, tuning records, in-flight requests
+ * Ownership  owns its buckets alone; an item must leave its table before it is freed.  A table
+ *            that has items must not move in memory
+ * Threading  plain values; whoever owns the table guards it
+ *
+ * Hashes come from the caller: the first bytes of a digest, or a keyed hash where somebody else
+ * writes what is hashed.  Two items may have one hash, so a caller compares what it finds:
+ *
+ *     struct user { struct hash_link link; uint32_t uid; };
+ *
+ *     HASH_EACH (&users, hash_of(uid), struct user, link, u)
+ *         if (u->uid == uid)
+ *             return u;
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hash_link {
+    struct hash_link *next, **at; /* |at| NULL: in no table */
+    uint64_t hash;
+};
+
+struct hash_table {             /* zeroed: empty */
+    struct hash_link **buckets; /* owned */
+    struct hash_link *single;   /* the only bucket while there is no memory for |buckets| */
+    size_t mask;                /* buckets, a power of two, less one; 0: |single| */
+    size_t count;               /* items */
+};
+
+/* Leaves it empty, to be used again. */
+void hash_table_done(struct hash_table *table);
+/* Cannot fail: without memory for more buckets a look-up takes longer. */
+void hash_table_add(struct hash_table *table, struct hash_link *link, uint64_t hash);
+/* Nothing happens to one that is in no table. */
+void hash_table_remove(struct hash_table *table, struct hash_link *link);
+/* What |table| takes beside itself and its items. */
+size_t hash_table_bytes(const struct hash_table *table);
+/* All items, in no order: the first one, then the one behind |link|; NULL: no more. */
+struct hash_link *hash_table_begin(const struct hash_table *table);
+struct hash_link *hash_table_behind(const struct hash_table *table, const struct hash_link *link);
+
+static inline bool hash_table_holds(const struct hash_link *link) { return link->at != NULL; }
+
+static inline struct hash_link *hash_table_same(struct hash_link *link, uint64_t hash)
+{
+    while (link && link->hash != hash)
+        link = link->next;
+    return link;
+}
+
+static inline struct hash_link *const *hash_table_buckets(const struct hash_table *table)
+{
+    return table->mask ? table->buckets : &table->single;
+}
+
+/* Items of this hash, then the next one of |link|'s hash; NULL: no more. */
+static inline struct hash_link *hash_table_first(const struct hash_table *table, uint64_t hash)
+{
+    return hash_table_same(hash_table_buckets(table)[hash & table->mask], hash);
+}
+
+static inline struct hash_link *hash_table_next(const struct hash_link *link)
+{
+    return hash_table_same(link->next, link->hash);
+}
+
+static inline void *hash_table_item(struct hash_link *link, size_t offset)
+{
+    return link ? (char *)link - offset : NULL;
+}
+
+/* |item| is declared by the loop and must stay in the table, unless the loop ends with it. */
+#define HASH_EACH(table, wanted, type, member, item)                                            \
+    for (type *item = hash_table_item(hash_table_first(table, wanted), offsetof(type, member)); \
+         item; item = hash_table_item(hash_table_next(&item->member), offsetof(type, member)))
+
+/* Every item of the table; the body may remove and free it, and nothing else. */
+#define HASH_ALL(table, type, member, item)                                              \
+    for (type *item = hash_table_item(hash_table_begin(table), offsetof(type, member)),  \
+              *item##_next;                                                              \
+         item && (item##_next = hash_table_item(hash_table_behind(table, &item->member), \
+                                                offsetof(type, member)),                 \
+                 true);                                                                  \
+         item = item##_next)

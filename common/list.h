@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Doubly linked lists whose links are members of what they hold.
+ *
+ * Role       one list for everything: no allocation, removal without a search
+ * Ownership  a list owns nothing; an item must leave its list before it is freed
+ * Threading  plain values; whoever owns the list guards it
+ *
+ *     struct job { struct list_link link; int number; };
+ *
+ *     struct list jobs = LIST_INIT(jobs);
+ *     list_append(&jobs, &job->link);
+ *     struct job *first = LIST_FIRST(&jobs, struct job, link);
+ *     LIST_EACH (&jobs, struct job, link, j)
+ *         printf("%d\n", j->number);
+ */
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list_link {
+    struct list_link *next, *previous; /* both NULL: in no list */
+};
+
+/* A ring: the head's |next| is the first item, its |previous| the last. */
+struct list {
+    struct list_link head;
+};
+
+#define LIST_INIT(list)                \
+    {                                  \
+        {                              \
+            &(list).head, &(list).head \
+        }                              \
+    }
+
+#define LIST_ENTRY(pointer, type, member) \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+/* NULL when the list is empty. */
+#define LIST_FIRST(list, type, member) \
+    (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.next, type, member))
+
+#define LIST_LAST(list, type, member) \
+    (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.previous, type, member))
+
+/* |item| is declared by the loop; the body may remove and free it, and nothing else. */
+#define LIST_EACH(list, type, member, item)                               \
+    for (type *item = LIST_ENTRY((list)->head.next, type, member),        \
+              *item##_next = LIST_ENTRY(item->member.next, type, member); \
+         &item->member != &(list)->head;                                  \
+         item = item##_next, item##_next = LIST_ENTRY(item->member.next, type, member))
+
+/* The same from the last item to the first. */
+#define LIST_EACH_BACK(list, type, member, item)                              \
+    for (type *item = LIST_ENTRY((list)->head.previous, type, member),        \
+              *item##_next = LIST_ENTRY(item->member.previous, type, member); \
+         &item->member != &(list)->head;                                      \
+         item = item##_next, item##_next = LIST_ENTRY(item->member.previous, type, member))
+
+static inline void list_init(struct list *list)
+{
+    list->head.next = list->head.previous = &list->head;
+}
+
+static inline bool list_is_empty(const struct list *list) { return list->head.next == &list->head; }
+static inline bool list_holds(const struct list_link *link) { return link->next != NULL; }
+
+/* Puts |link| behind |place|, which is in a list or is its head. */
+static inline void list_insert_behind(struct list_link *place, struct list_link *link)
+{
+    link->previous = place;
+    link->next = place->next;
+    place->next->previous = link;
+    place->next = link;
+}
+
+static inline void list_prepend(struct list *list, struct list_link *link)
+{
+    list_insert_behind(&list->head, link);
+}
+
+static inline void list_append(struct list *list, struct list_link *link)
+{
+    list_insert_behind(list->head.previous, link);
+}
+
+/* Nothing happens to one that is in no list. */
+static inline void list_remove(struct list_link *link)
+{
+    if (!link->next)
+        return;
+    link->previous->next = link->next;
+    link->next->previous = link->previous;
+    link->next = link->previous = NULL;
+}

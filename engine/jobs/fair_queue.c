@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/jobs/fair_queue.h"
+
+#include <stdlib.h>
+
+struct fair_user {
+    struct list_link link;
+    struct list items;
+    unsigned count;
+    unsigned reserved; /* fair_queue_reserve minus fair_queue_release */
+    uid_t uid;
+    uint64_t served; /* virtual time at which the next item may start */
+};
+
+void fair_queue_init(struct fair_queue *queue, const struct fair_queue_options *options)
+{
+    *queue = (struct fair_queue){ .options = *options };
+    list_init(&queue->users);
+}
+
+static void drop_user(struct fair_user *user)
+{
+    list_remove(&user->link);
+    free(user);
+}
+
+void fair_queue_done(struct fair_queue *queue)
+{
+    if (!queue->users.head.next)
+        return;
+    LIST_EACH (&queue->users, struct fair_user, link, user)
+        drop_user(user);
+}
+
+static struct fair_user *find_user(const struct fair_queue *queue, uid_t uid)
+{
+    LIST_EACH (&queue->users, struct fair_user, link, user) {
+        if (user->uid == uid)
+            return user;
+    }
+    return NULL;
+}
+
+static struct fair_user *find_or_add_user(struct fair_queue *queue, uid_t uid)
+{
+    struct fair_user *user = find_user(queue, uid);
+    if (!user) {
+        user = calloc(1, sizeof(*user));
+        if (!user)
+            return NULL;
+        user->uid = uid;
+        list_init(&user->items);
+        list_append(&queue->users, &user->link);
+    }
+    if (user->count == 0 && user->served < queue->now)
+        user->served = queue->now; /* a pause earns no credit */
+    return user;
+}
+
+/* Users who wait for nothing are kept while they owe time or have a reservation. */
+static void forget_idle_users(struct fair_queue *queue)
+{
+    LIST_EACH (&queue->users, struct fair_user, link, user) {
+        if (user->count == 0 && user->reserved == 0 && user->served <= queue->now)
+            drop_user(user);
+    }
+}
+
+static void add_item(struct fair_queue *queue, struct fair_user *user, struct fair_item *item)
+{
+    item->user = user;
+    list_append(&user->items, &item->link);
+    user->count++;
+    queue->count++;
+}
+
+static void take_item(struct fair_queue *queue, struct fair_item *item)
+{
+    list_remove(&item->link);
+    item->user->count--;
+    item->user = NULL;
+    queue->count--;
+}
+
+static enum kiln_code check_limits(const struct fair_queue *queue, uid_t uid, struct kiln_err *err)
+{
+    const struct fair_queue_options *o = &queue->options;
+    if (queue->is_closed)
+        return kiln_fail(err, KILN_UNAVAILABLE, "kilnd is stopping: ask again when it is back");
+    if (queue->count >= o->max)
+        return kiln_fail(err, KILN_BUSY,
+                         "%u %s wait already, the maximum: ask again when some are done",
+                         queue->count, o->noun);
+    if (queue->count >= o->max_uid && fair_queue_count_of(queue, uid) >= o->max_uid)
+        return kiln_fail(err, KILN_BUSY,
+                         "%u %s of user %u wait already, the maximum of one user: ask again when "
+                         "some are done",
+                         o->max_uid, o->noun, (unsigned)uid);
+    return KILN_OK;
+}
+
+enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t uid, struct fair_item *item,
+                               struct kiln_err *err)
+{
+    enum kiln_code rc = check_limits(queue, uid, err);
+    if (rc)
+        return rc;
+    struct fair_user *user = find_or_add_user(queue, uid);
+    if (!user)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to queue more %s", queue->options.noun);
+    add_item(queue, user, item);
+    return KILN_OK;
+}
+
+static struct fair_item *first_item(const struct fair_user *user)
+{
+    return LIST_FIRST(&user->items, struct fair_item, link);
+}
+
+/* Among equals, who came first: the list is in order of arrival. */
+static struct fair_user *next_user(const struct fair_queue *queue, fair_filter *may_start,
+                                   void *context)
+{
+    struct fair_user *least = NULL;
+    LIST_EACH (&queue->users, struct fair_user, link, user) {
+        if (user->count == 0 || (least && user->served >= least->served))
+            continue;
+        if (!may_start || may_start(context, first_item(user)))
+            least = user;
+    }
+    return least;
+}
+
+struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
+                                     void *context)
+{
+    struct fair_user *user = next_user(queue, may_start, context);
+    return user ? first_item(user) : NULL;
+}
+
+struct fair_item *fair_queue_peek(const struct fair_queue *queue)
+{
+    return fair_queue_peek_if(queue, /* may_start= */ NULL, /* context= */ NULL);
+}
+
+struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_start, void *context)
+{
+    struct fair_user *user = next_user(queue, may_start, context);
+    if (!user)
+        return NULL;
+    struct fair_item *item = first_item(user);
+    take_item(queue, item);
+    if (user->served < queue->now) /* was passed over, which earns no credit either */
+        user->served = queue->now;
+    queue->now = user->served;
+    user->served += FAIR_QUEUE_UNIT;
+    list_remove(&user->link); /* behind those who wait as long */
+    list_append(&queue->users, &user->link);
+    forget_idle_users(queue);
+    return item;
+}
+
+struct fair_item *fair_queue_pop(struct fair_queue *queue)
+{
+    return fair_queue_pop_if(queue, /* may_start= */ NULL, /* context= */ NULL);
+}
+
+bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item)
+{
+    if (!item->user)
+        return false;
+    take_item(queue, item);
+    forget_idle_users(queue);
+    return true;
+}
+
+void fair_queue_charge(struct fair_queue *queue, uid_t uid, uint64_t cost)
+{
+    struct fair_user *user = find_or_add_user(queue, uid);
+    if (user) /* no memory: one item was cheap */
+        user->served += cost;
+}
+
+bool fair_queue_reserve(struct fair_queue *queue, uid_t uid)
+{
+    struct fair_user *user = find_or_add_user(queue, uid);
+    if (user)
+        user->reserved++;
+    return user != NULL;
+}
+
+void fair_queue_release(struct fair_queue *queue, uid_t uid)
+{
+    find_user(queue, uid)->reserved--;
+    forget_idle_users(queue);
+}
+
+bool fair_queue_move(struct fair_queue *from, struct fair_item *item, struct fair_queue *to,
+                     uid_t uid)
+{
+    struct fair_user *user = find_or_add_user(to, uid);
+    if (!user)
+        return false;
+    take_item(from, item);
+    add_item(to, user, item);
+    forget_idle_users(from);
+    return true;
+}
+
+void fair_queue_close(struct fair_queue *queue) { queue->is_closed = true; }
+
+unsigned fair_queue_count_of(const struct fair_queue *queue, uid_t uid)
+{
+    const struct fair_user *user = find_user(queue, uid);
+    return user ? user->count : 0;
+}
+
+unsigned fair_queue_place_of(const struct fair_item *item)
+{
+    unsigned place = 0;
+    for (const struct list_link *link = item->link.previous; link != &item->user->items.head;
+         link = link->previous)
+        place++;
+    return place;
+}
+
+void fair_queue_each_user(const struct fair_queue *queue,
+                          void (*visit)(void *context, uid_t uid, unsigned waiting), void *context)
+{
+    LIST_EACH (&queue->users, struct fair_user, link, user) {
+        if (user->count > 0)
+            visit(context, user->uid, user->count);
+    }
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/hash_table.h"
+
+#include "tests/support/failing_calls.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+
+#define NUMBERS 1000
+
+struct number {
+    int value;
+    struct hash_link link; /* not first: items are found from their links */
+};
+
+struct fixture {
+    struct hash_table table;
+    struct number numbers[NUMBERS];
+};
+
+static int make_table(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .table = { 0 } };
+    for (int i = 0; i < NUMBERS; i++)
+        f.numbers[i].value = i;
+    *state = &f;
+    return 0;
+}
+
+static int destroy_table(void **state)
+{
+    struct fixture *f = *state;
+    calls_failed();
+    hash_table_done(&f->table);
+    return 0;
+}
+
+/* |spread|: how many hashes there are. */
+static void add_all(struct fixture *f, uint64_t spread)
+{
+    for (int i = 0; i < NUMBERS; i++)
+        hash_table_add(&f->table, &f->numbers[i].link, (uint64_t)i % spread);
+}
+
+static struct number *find(struct fixture *f, int value, uint64_t spread)
+{
+    HASH_EACH (&f->table, (uint64_t)value % spread, struct number, link, n)
+        if (n->value == value)
+            return n;
+    return NULL;
+}
+
+static void an_empty_table_finds_nothing(void **state)
+{
+    struct fixture *f = *state;
+    assert_null(hash_table_first(&f->table, 7));
+    assert_null(hash_table_begin(&f->table));
+    assert_int_equal(hash_table_bytes(&f->table), 0);
+}
+
+static void every_item_is_found_while_the_table_grows(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < NUMBERS; i++) {
+        hash_table_add(&f->table, &f->numbers[i].link, (uint64_t)i);
+        assert_ptr_equal(find(f, 0, NUMBERS), &f->numbers[0]);
+        assert_ptr_equal(find(f, i, NUMBERS), &f->numbers[i]);
+    }
+    assert_int_equal(f->table.count, NUMBERS);
+    assert_true(f->table.mask >= NUMBERS - 1); /* about one item a bucket */
+}
+
+static void items_of_one_hash_are_all_found(void **state)
+{
+    struct fixture *f = *state;
+    add_all(f, 3);
+    for (int i = 0; i < NUMBERS; i++)
+        assert_ptr_equal(find(f, i, 3), &f->numbers[i]);
+    int seen = 0;
+    HASH_EACH (&f->table, 1, struct number, link, n) {
+        assert_int_equal(n->value % 3, 1);
+        seen++;
+    }
+    assert_int_equal(seen, 333);
+}
+
+static void a_removed_item_is_not_found_and_may_be_removed_twice(void **state)
+{
+    struct fixture *f = *state;
+    add_all(f, 3);
+    for (int i = 0; i < NUMBERS; i += 2) {
+        hash_table_remove(&f->table, &f->numbers[i].link);
+        hash_table_remove(&f->table, &f->numbers[i].link);
+        assert_false(hash_table_holds(&f->numbers[i].link));
+    }
+    assert_int_equal(f->table.count, NUMBERS / 2);
+    for (int i = 0; i < NUMBERS; i++)
+        assert_ptr_equal(find(f, i, 3), i % 2 ? &f->numbers[i] : NULL);
+}
+
+static void each_item_is_visited_once_and_may_be_removed_meanwhile(void **state)
+{
+    struct fixture *f = *state;
+    bool seen[NUMBERS] = { false };
+    add_all(f, 77);
+    HASH_ALL (&f->table, struct number, link, n) {
+        assert_false(seen[n->value]);
+        seen[n->value] = true;
+        hash_table_remove(&f->table, &n->link);
+    }
+    assert_int_equal(f->table.count, 0);
+    for (int i = 0; i < NUMBERS; i++)
+        assert_true(seen[i]);
+}
+
+static void a_table_without_memory_for_buckets_still_finds_everything(void **state)
+{
+    struct fixture *f = *state;
+    fail_calls("calloc", ENOMEM);
+    for (int i = 0; i < NUMBERS / 2; i++)
+        hash_table_add(&f->table, &f->numbers[i].link, (uint64_t)i);
+    assert_int_equal(hash_table_bytes(&f->table), 0);
+    assert_ptr_equal(find(f, 3, NUMBERS), &f->numbers[3]);
+    assert_true(calls_failed());
+    for (int i = NUMBERS / 2; i < NUMBERS; i++)
+        hash_table_add(&f->table, &f->numbers[i].link, (uint64_t)i);
+    assert_int_not_equal(hash_table_bytes(&f->table), 0);
+    for (int i = 0; i < NUMBERS; i++)
+        assert_ptr_equal(find(f, i, NUMBERS), &f->numbers[i]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_table, destroy_table)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_empty_table_finds_nothing),
+        TEST(every_item_is_found_while_the_table_grows),
+        TEST(items_of_one_hash_are_all_found),
+        TEST(a_removed_item_is_not_found_and_may_be_removed_twice),
+        TEST(each_item_is_visited_once_and_may_be_removed_meanwhile),
+        TEST(a_table_without_memory_for_buckets_still_finds_everything),
+    };
+    return cmocka_run_group_tests_name("common.hash_table", tests, NULL, NULL);
+}

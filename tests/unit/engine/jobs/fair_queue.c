@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/jobs/fair_queue.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ITEMS 32
+
+struct named_item {
+    struct fair_item item; /* first member */
+    char name;
+};
+
+struct fixture {
+    struct fair_queue queue;
+    struct named_item items[ITEMS];
+    unsigned count;
+    char popped[ITEMS + 1];
+    struct kiln_err err;
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    memset(&f, 0, sizeof(f));
+    f.err = KILN_ERR_INIT;
+    const struct fair_queue_options options = { .max = 12, .max_uid = 8, .noun = "tests" };
+    fair_queue_init(&f.queue, &options);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    while (fair_queue_pop(&f->queue)) {
+    }
+    fair_queue_done(&f->queue);
+    return 0;
+}
+
+static struct fair_item *item_named(struct fixture *f, char name)
+{
+    for (unsigned i = 0; i < f->count; i++) {
+        if (f->items[i].name == name)
+            return &f->items[i].item;
+    }
+    fail_msg("no item is called %c", name);
+    return NULL;
+}
+
+static enum kiln_code push_one(struct fixture *f, uid_t uid, char name)
+{
+    assert_true(f->count < ITEMS);
+    struct named_item *item = &f->items[f->count++];
+    *item = (struct named_item){ .name = name };
+    return fair_queue_push(&f->queue, uid, &item->item, &f->err);
+}
+
+static void push_each(struct fixture *f, uid_t uid, const char *names)
+{
+    for (; *names; names++)
+        must(push_one(f, uid, *names), f->err);
+}
+
+/* The names of the next |count| items. */
+static const char *pop_some(struct fixture *f, unsigned count)
+{
+    char *at = f->popped;
+    while (count-- > 0) {
+        struct named_item *item = (struct named_item *)fair_queue_pop(&f->queue);
+        *at++ = item ? item->name : '-';
+    }
+    *at = '\0';
+    return f->popped;
+}
+
+static void one_users_items_are_popped_in_order(void **state)
+{
+    struct fixture *f = *state;
+    push_each(f, 1, "abc");
+    assert_string_equal(pop_some(f, 4), "abc-");
+}
+
+static void a_second_user_is_next_after_one_item_of_the_first(void **state)
+{
+    struct fixture *f = *state;
+    push_each(f, 1, "abc");
+    push_each(f, 2, "de");
+    assert_string_equal(pop_some(f, 5), "adbec");
+}
+
+static void a_user_whose_only_item_was_popped_waits_for_the_others(void **state)
+{
+    struct fixture *f = *state;
+    push_each(f, 1, "a");
+    assert_string_equal(pop_some(f, 1), "a");
+    push_each(f, 1, "b");
+    push_each(f, 2, "c");
+    assert_string_equal(pop_some(f, 2), "cb");
+}
+
+static void a_pause_earns_no_credit(void **state)
+{
+    struct fixture *f = *state;
+    push_each(f, 2, "x");
+    assert_string_equal(pop_some(f, 1), "x");
+    push_each(f, 1, "abcdef");
+    assert_string_equal(pop_some(f, 4), "abcd");
+    push_each(f, 2, "yz");
+    assert_string_equal(pop_some(f, 4), "yezf");
+}
+
+static void what_an_item_cost_beyond_one_unit_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    push_each(f, 1, "ab");
+    push_each(f, 2, "cdef");
+    assert_string_equal(pop_some(f, 1), "a");
+    fair_queue_charge(&f->queue, 1, 2 * FAIR_QUEUE_UNIT);
+    assert_string_equal(pop_some(f, 5), "cdebf");
+}
+
+static void a_charge_is_kept_for_a_user_without_items(void **state)
+{
+    struct fixture *f = *state;
+    fair_queue_charge(&f->queue, 1, 2 * FAIR_QUEUE_UNIT);
+    push_each(f, 1, "a");
+    push_each(f, 2, "bcd");
+    assert_string_equal(pop_some(f, 4), "bcad");
+}
+
+static void a_removed_item_is_not_popped(void **state)
+{
+    struct fixture *f = *state;
+    push_each(f, 1, "abc");
+    assert_true(fair_queue_remove(&f->queue, item_named(f, 'b')));
+    assert_false(fair_queue_remove(&f->queue, item_named(f, 'b')));
+    assert_string_equal(pop_some(f, 3), "ac-");
+    assert_int_equal(f->queue.count, 0);
+}
+
+static void a_moved_item_waits_behind_those_of_its_new_user(void **state)
+{
+    struct fixture *f = *state;
+    push_each(f, 1, "abcd");
+    push_each(f, 2, "x");
+    assert_int_equal(fair_queue_place_of(item_named(f, 'd')), 3);
+    assert_true(fair_queue_move(&f->queue, item_named(f, 'd'), &f->queue, 2));
+    assert_int_equal(fair_queue_place_of(item_named(f, 'd')), 1);
+    assert_string_equal(pop_some(f, 5), "axbdc");
+}
+
+static void each_user_and_all_together_are_bounded(void **state)
+{
+    struct fixture *f = *state;
+    push_each(f, 1, "abcdefgh");
+    assert_int_equal(push_one(f, 1, 'i'), KILN_BUSY);
+    assert_says(f->err.text, "user 1");
+    push_each(f, 2, "jklm");
+    assert_int_equal(push_one(f, 3, 'n'), KILN_BUSY);
+    pop_some(f, 1);
+    must(push_one(f, 3, 'o'), f->err);
+}
+
+static void a_closed_queue_takes_nothing_and_can_be_emptied(void **state)
+{
+    struct fixture *f = *state;
+    push_each(f, 1, "ab");
+    fair_queue_close(&f->queue);
+    assert_int_equal(push_one(f, 1, 'c'), KILN_UNAVAILABLE);
+    assert_string_equal(pop_some(f, 3), "ab-");
+}
+
+static void add_waiting(void *context, uid_t uid, unsigned waiting)
+{
+    ((unsigned *)context)[uid] += waiting;
+}
+
+static void only_users_with_waiting_items_are_visited(void **state)
+{
+    struct fixture *f = *state;
+    unsigned waiting[4] = { 0 };
+    push_each(f, 1, "ab");
+    push_each(f, 2, "c");
+    push_each(f, 3, "d");
+    assert_true(fair_queue_remove(&f->queue, item_named(f, 'c')));
+    fair_queue_each_user(&f->queue, add_waiting, waiting);
+    assert_int_equal(waiting[1], 2);
+    assert_int_equal(waiting[2], 0);
+    assert_int_equal(waiting[3], 1);
+    assert_int_equal(fair_queue_count_of(&f->queue, 1), 2);
+}
+
+static bool is_allowed(void *context, const struct fair_item *item)
+{
+    const struct named_item *named = (const struct named_item *)item;
+    return !strchr(context, named->name);
+}
+
+static char pop_unless(struct fixture *f, const char *barred)
+{
+    char names[ITEMS];
+    snprintf(names, sizeof(names), "%s", barred);
+    struct fair_item *item = fair_queue_pop_if(&f->queue, is_allowed, names);
+    return item ? ((struct named_item *)item)->name : '-';
+}
+
+static void a_user_whose_item_may_not_start_is_passed_over(void **state)
+{
+    struct fixture *f = *state;
+    push_each(f, 1, "ab");
+    push_each(f, 2, "c");
+    assert_int_equal(pop_unless(f, "a"), 'c');
+    assert_int_equal(pop_unless(f, "a"), '-'); /* nor does b overtake a */
+    assert_int_equal(pop_unless(f, ""), 'a');
+}
+
+static void a_user_who_was_passed_over_earns_no_credit(void **state)
+{
+    struct fixture *f = *state;
+    push_each(f, 1, "abc");
+    push_each(f, 2, "defgh");
+    for (int i = 0; i < 3; i++)
+        pop_unless(f, "a");
+    assert_string_equal(pop_some(f, 5), "agbhc");
+}
+
+static void a_reservation_outlasts_the_items(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(fair_queue_reserve(&f->queue, 1));
+    push_each(f, 1, "a");
+    push_each(f, 2, "b");
+    pop_some(f, 2);
+    push_each(f, 2, "c");
+    pop_some(f, 1);
+    assert_false(list_is_empty(&f->queue.users));
+    fair_queue_release(&f->queue, 1);
+    fair_queue_charge(&f->queue, 2, 0);
+    assert_null(fair_queue_peek(&f->queue));
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(one_users_items_are_popped_in_order),
+        CASE(a_second_user_is_next_after_one_item_of_the_first),
+        CASE(a_user_whose_only_item_was_popped_waits_for_the_others),
+        CASE(a_pause_earns_no_credit),
+        CASE(what_an_item_cost_beyond_one_unit_is_waited_for),
+        CASE(a_charge_is_kept_for_a_user_without_items),
+        CASE(a_removed_item_is_not_popped),
+        CASE(a_moved_item_waits_behind_those_of_its_new_user),
+        CASE(each_user_and_all_together_are_bounded),
+        CASE(a_closed_queue_takes_nothing_and_can_be_emptied),
+        CASE(only_users_with_waiting_items_are_visited),
+        CASE(a_user_whose_item_may_not_start_is_passed_over),
+        CASE(a_user_who_was_passed_over_earns_no_credit),
+        CASE(a_reservation_outlasts_the_items),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
