@@ -84,6 +84,20 @@ TEST(queue, users_alternate_and_the_orders_of_each_stay_in_order)
     assert_string_equal(f->finished, "0aXbYcdef");
 }
 
+TEST(queue, a_user_whose_compile_took_long_comes_after_the_others)
+{
+    struct fixture *f = *state;
+    const uint64_t long_ns = 50000000;
+    must(submit(f, '0', 1, PRIORITY_INTERACTIVE), f->err); /* occupies the one compiler */
+    must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'b', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'Y', 2, PRIORITY_INTERACTIVE), f->err);
+    f->orders[0].order.started_ns -= long_ns;
+    compile_all(f);
+    assert_string_equal(f->finished, "0XYab");
+}
+
 TEST(queue, interactive_goes_before_prefetch)
 {
     struct fixture *f = *state;

@@ -3,6 +3,7 @@
 #include "tests/unit/engine/service/import_fixture.h"
 
 #include "engine/service/internal.h"
+#include "engine/service/packages/uploads.h"
 
 #include <stdio.h>
 
@@ -158,7 +159,7 @@ TEST(imports, a_user_has_two_on_their_way_at_most)
     begin_import(f, &f->ann, "{}");
     begin_import(f, &f->ann, "{}");
     begin_import(f, &f->ann, "{}");
-    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "2 imports of yours (uid 1000) are under way");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "uploads: user 1000 has 2 unanswered");
     begin_import(f, &f->bob, "{}");
     assert_int_equal(f->bob.reply_count, 0);
     fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
@@ -186,13 +187,13 @@ TEST(imports, users_leave_room_for_administrators)
         assert_int_equal(users[i].reply_count, 0);
     }
     begin_import(f, &f->ann, "{}");
-    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "12 packages and caches are on their way");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "uploads: 12 are under way");
     for (int i = 0; i < 4; i++) {
         begin_import(f, &f->admin, "{}");
         assert_int_equal(f->admin.reply_count, 0);
     }
     begin_import(f, &f->admin, "{}");
-    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "16 packages and caches are on their way");
+    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "uploads: 16 are under way");
     while (fake_executor_next_transfer(&f->engine.executor))
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
     for (unsigned i = 0; i < USERS; i++)
@@ -227,7 +228,7 @@ TEST(imports, who_leaves_during_the_import_ends_it_after_the_step)
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
-    assert_null(f->engine.engine->uploads);
+    assert_true(uploads_idle(f->engine.engine));
     uint64_t there = counter(f, "store_objects");
     assert_true(there > 0 && there < MANY);
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);

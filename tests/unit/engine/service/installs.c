@@ -5,6 +5,8 @@
 
 #include "common/fs.h"
 #include "engine/service/internal.h"
+#include "engine/service/packages/packages.h"
+#include "engine/service/packages/uploads.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -165,7 +167,7 @@ TEST(install, the_transfer_is_told_all_that_it_must_know)
     assert_string_equal(job->url, "http://h/x");
     assert_string_equal(job->name, "gfx90a.kdb");
     assert_string_equal(job->sha256, "00ff");
-    assert_string_equal(job->staging, f->engine.engine->staging);
+    assert_string_equal(job->staging, packages_staging(f->engine.engine));
     assert_string_equal(job->trusted_keys, f->engine.keys);
     assert_int_equal(job->size_limit, f->engine.options.package_limit);
     assert_int_equal(job->content_fd, -1);
@@ -296,7 +298,7 @@ TEST(install, only_so_many_may_be_on_their_way)
                               bytes_of_text(URL)),
              f->engine.err);
     test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_BUSY,
-                        "16 packages and caches are on their way in already");
+                        "uploads: 16 are under way");
     while (fake_executor_next_transfer(&f->engine.executor))
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
     begin(f, URL);
@@ -404,7 +406,7 @@ TEST(install, whoever_leaves_has_the_transfer_cancelled)
     fake_executor_transfer_progress(&f->engine.executor, "fetching", 1, 2);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
-    assert_null(f->engine.engine->uploads);
+    assert_true(uploads_idle(f->engine.engine));
     test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
     assert_int_equal(counted(f, "copy", "cancelled"), 1);
 }
@@ -466,7 +468,7 @@ TEST(install, what_an_earlier_daemon_left_half_arrived_is_removed)
     struct fixture *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     char path[200];
-    snprintf(path, sizeof(path), "%s/half", f->engine.engine->staging);
+    snprintf(path, sizeof(path), "%s/half", packages_staging(f->engine.engine));
     must(fs_replace_file(path, bytes_of_text("half"), 0600, &err), err);
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
     test_caller_leave(&f->user, &f->engine);

@@ -7,6 +7,7 @@
 #include "common/fs.h"
 #include "engine/package/manifest.h"
 #include "engine/service/internal.h"
+#include "engine/service/packages/packages_state.h"
 #include "engine/store/kernel_name.h"
 
 #include <stdio.h>
@@ -213,9 +214,9 @@ TEST(users, the_folders_are_looked_at_now_and_then_and_never_twice_at_once)
     packages_tick(e);
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0); /* not due */
 
-    e->rescan_at_ns = 0;
+    e->package_service->rescan_at_ns = 0;
     packages_tick(e);
-    e->rescan_at_ns = 0;
+    e->package_service->rescan_at_ns = 0;
     packages_tick(e);
 
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);

@@ -60,6 +60,26 @@ TEST(plain, evicts_the_least_recently_used_first)
     hot_set_destroy(set);
 }
 
+TEST(plain, removals_begin_a_generation_and_evictions_do_not)
+{
+    struct hot_set *set = set_of(2 * PAGE, 100);
+    const struct digest key = key_of(1);
+    const uint64_t first = hot_set_generation(set);
+    for (unsigned number = 1; number <= 3; number++) /* the first is evicted */
+        keep(set, number, 100);
+    keep(set, 3, 100);
+    assert_int_equal(hot_set_generation(set), first);
+
+    hot_set_remove(set, &key);
+    const uint64_t second = hot_set_generation(set);
+    hot_set_remove_of(set, 1000);
+    const uint64_t third = hot_set_generation(set);
+    hot_set_clear(set);
+
+    assert_true(first < second && second < third && third < hot_set_generation(set));
+    hot_set_destroy(set);
+}
+
 TEST(plain, counts_bytes_in_whole_pages)
 {
     struct hot_set *set = set_of(1 << 20, 100);
