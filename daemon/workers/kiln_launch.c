@@ -8,7 +8,7 @@
  *
  *     kiln-launch --keep
  *     descriptor 3 is a connection of the engine's, by which programs come, each with a connection
- *     of its own (daemon/workers/keeper.h)
+ *     of its own (daemon/built_in/one_compiler.c)
  *
  *   main     waits for what to start (daemon/workers/launch.h)
  *   become   in the child: the connection's descriptor 3, its folder, its program
