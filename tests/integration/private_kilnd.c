@@ -86,6 +86,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(private_kilnd, set_up, tear_down);
+
 /* ---- in a job ---- */
 
 static void set(const struct fixture *f, const char *name, const char *below)
@@ -200,7 +202,7 @@ static int start_and_compare(struct fixture *f)
     return 0;
 }
 
-static void a_job_without_a_kilnd_starts_a_private_one(void **state)
+TEST(private_kilnd, a_job_without_a_kilnd_starts_a_private_one)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -221,7 +223,7 @@ static int ping_twice_with_two_clients(struct fixture *f)
     return rc ? rc : use_once(f);
 }
 
-static void one_line_says_so_once(void **state)
+TEST(private_kilnd, one_line_says_so_once)
 {
     struct fixture *f = *state;
     char path[256];
@@ -251,7 +253,7 @@ static int race(struct fixture *f)
     return 0;
 }
 
-static void processes_that_start_together_share_one(void **state)
+TEST(private_kilnd, processes_that_start_together_share_one)
 {
     struct fixture *f = *state;
     pid_t pids[RACERS];
@@ -288,10 +290,7 @@ static int use_in_children(struct fixture *f)
     return 0;
 }
 
-static void a_forked_child_is_served_by_its_parents(void **state)
-{
-    run_job(*state, use_in_children);
-}
+TEST(private_kilnd, a_forked_child_is_served_by_its_parents) { run_job(*state, use_in_children); }
 
 /* ---- the job is left alone ---- */
 
@@ -386,7 +385,7 @@ static int notice_nothing(struct fixture *f)
     return 0;
 }
 
-static void a_job_notices_nothing_of_it(void **state) { run_job(*state, notice_nothing); }
+TEST(private_kilnd, a_job_notices_nothing_of_it) { run_job(*state, notice_nothing); }
 
 static int notice_nothing_as_subreaper(struct fixture *f)
 {
@@ -394,7 +393,7 @@ static int notice_nothing_as_subreaper(struct fixture *f)
     return notice_nothing(f);
 }
 
-static void neither_does_one_that_adopts_orphans(void **state)
+TEST(private_kilnd, neither_does_one_that_adopts_orphans)
 {
     run_job(*state, notice_nothing_as_subreaper);
 }
@@ -412,7 +411,7 @@ static int block_and_close(struct fixture *f)
 
 static bool has_ended(void *context) { return is_unlocked(context); }
 
-static void a_job_without_standard_files_or_signals_has_one_that_sigterm_ends(void **state)
+TEST(private_kilnd, a_job_without_standard_files_or_signals_has_one_that_sigterm_ends)
 {
     struct fixture *f = *state;
     run_job(f, block_and_close);
@@ -420,7 +419,7 @@ static void a_job_without_standard_files_or_signals_has_one_that_sigterm_ends(vo
     assert_true(wait_until(has_ended, f));
 }
 
-static void a_program_that_unloads_libkiln_may_use_it_again(void **state)
+TEST(private_kilnd, a_program_that_unloads_libkiln_may_use_it_again)
 {
     struct fixture *f = *state;
     pid_t pid = fork();
@@ -449,7 +448,7 @@ static int stay_for_a_while(struct fixture *f)
     return 0;
 }
 
-static void it_ends_some_time_after_its_last_client(void **state)
+TEST(private_kilnd, it_ends_some_time_after_its_last_client)
 {
     struct fixture *f = *state;
     run_job(f, stay_for_a_while);
@@ -472,7 +471,7 @@ static int outlive_it(struct fixture *f)
     return 0;
 }
 
-static void a_killed_one_is_replaced(void **state) { run_job(*state, outlive_it); }
+TEST(private_kilnd, a_killed_one_is_replaced) { run_job(*state, outlive_it); }
 
 static int go_over(struct fixture *f)
 {
@@ -491,7 +490,7 @@ static int go_over(struct fixture *f)
     return 0;
 }
 
-static void it_gives_way_to_a_kilnd_of_the_host(void **state)
+TEST(private_kilnd, it_gives_way_to_a_kilnd_of_the_host)
 {
     struct fixture *f = *state;
     pid_t job = start_job(f, go_over);
@@ -514,7 +513,7 @@ static int wait_to_be_killed(struct fixture *f)
 }
 
 /* As a batch system ends a job. */
-static void it_ends_with_the_cgroup_of_its_job(void **state)
+TEST(private_kilnd, it_ends_with_the_cgroup_of_its_job)
 {
     struct fixture *f = *state;
     char group[64], path[128], pid_text[16];
@@ -560,7 +559,7 @@ static int use_without_fallback(struct fixture *f)
     return 0;
 }
 
-static void with_fallback_off_there_is_an_error_and_no_process(void **state)
+TEST(private_kilnd, with_fallback_off_there_is_an_error_and_no_process)
 {
     struct fixture *f = *state;
     char path[256];
@@ -584,7 +583,7 @@ static int name_a_wrong_program(struct fixture *f)
     return fail_with(f, 0) ? 0 : 1;
 }
 
-static void a_program_that_is_not_there_is_named(void **state)
+TEST(private_kilnd, a_program_that_is_not_there_is_named)
 {
     struct fixture *f = *state;
     run_job(f, name_a_wrong_program);
@@ -602,7 +601,7 @@ static int set_what_is_no_setting(struct fixture *f)
     return 0;
 }
 
-static void one_that_cannot_start_says_why(void **state)
+TEST(private_kilnd, one_that_cannot_start_says_why)
 {
     struct fixture *f = *state;
     run_job(f, set_what_is_no_setting);
@@ -615,7 +614,7 @@ static int wait_for_the_lock(struct fixture *f)
     return fail_with(f, 200) == KILN_E_TIMED_OUT ? 0 : 40;
 }
 
-static void a_lock_without_a_socket_is_waited_for(void **state)
+TEST(private_kilnd, a_lock_without_a_socket_is_waited_for)
 {
     struct fixture *f = *state;
     char path[256];
@@ -641,7 +640,7 @@ static int use_without_home(struct fixture *f)
     return rc;
 }
 
-static void a_home_that_cannot_be_written_to_is_replaced_by_a_temporary_directory(void **state)
+TEST(private_kilnd, a_home_that_cannot_be_written_to_is_replaced_by_a_temporary_directory)
 {
     struct fixture *f = *state;
     run_job(f, use_without_home);
@@ -649,7 +648,7 @@ static void a_home_that_cannot_be_written_to_is_replaced_by_a_temporary_director
     assert_says(f->shared->error, "/proc/nowhere");
 }
 
-static void what_an_earlier_release_kept_is_taken_over(void **state)
+TEST(private_kilnd, what_an_earlier_release_kept_is_taken_over)
 {
     struct fixture *f = *state;
     char path[256];
@@ -663,7 +662,7 @@ static void what_an_earlier_release_kept_is_taken_over(void **state)
     assert_int_equal(access(path, F_OK), 0);
 }
 
-static void a_directory_of_another_user_is_not_used(void **state)
+TEST(private_kilnd, a_directory_of_another_user_is_not_used)
 {
     struct fixture *f = *state;
     char path[256];
@@ -677,32 +676,4 @@ static void a_directory_of_another_user_is_not_used(void **state)
     assert_int_equal(chown(path, 12345, 12345), 0);
     run_job(f, use_without_home);
     assert_int_equal(rmdir(path), 0); /* nothing was made in it */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_job_without_a_kilnd_starts_a_private_one),
-        TEST(one_line_says_so_once),
-        TEST(processes_that_start_together_share_one),
-        TEST(a_forked_child_is_served_by_its_parents),
-        TEST(a_job_notices_nothing_of_it),
-        TEST(neither_does_one_that_adopts_orphans),
-        TEST(a_job_without_standard_files_or_signals_has_one_that_sigterm_ends),
-        TEST(a_program_that_unloads_libkiln_may_use_it_again),
-        TEST(it_ends_some_time_after_its_last_client),
-        TEST(a_killed_one_is_replaced),
-        TEST(it_gives_way_to_a_kilnd_of_the_host),
-        TEST(it_ends_with_the_cgroup_of_its_job),
-        TEST(with_fallback_off_there_is_an_error_and_no_process),
-        TEST(a_program_that_is_not_there_is_named),
-        TEST(one_that_cannot_start_says_why),
-        TEST(a_lock_without_a_socket_is_waited_for),
-        TEST(a_home_that_cannot_be_written_to_is_replaced_by_a_temporary_directory),
-        TEST(what_an_earlier_release_kept_is_taken_over),
-        TEST(a_directory_of_another_user_is_not_used),
-    };
-    return cmocka_run_group_tests_name("private_kilnd", tests, NULL, NULL);
 }

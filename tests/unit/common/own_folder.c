@@ -52,6 +52,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(own_folder, set_up, tear_down);
+
 /* As for root, with a folder of another user's. */
 static void be_root_in_anothers_folder(struct fixture *f)
 {
@@ -71,7 +73,7 @@ static void expect_nothing_made(const struct fixture *f)
     assert_int_not_equal(access(below, F_OK), 0);
 }
 
-static void a_folder_in_ones_own_is_made_private(void **state)
+TEST(own_folder, a_folder_in_ones_own_is_made_private)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -81,7 +83,7 @@ static void a_folder_in_ones_own_is_made_private(void **state)
     must(own_folder_make(f->path, &f->err), f->err); /* once it is there */
 }
 
-static void root_makes_nothing_in_another_users_folder(void **state)
+TEST(own_folder, root_makes_nothing_in_another_users_folder)
 {
     struct fixture *f = *state;
     be_root_in_anothers_folder(f);
@@ -95,7 +97,7 @@ static void root_makes_nothing_in_another_users_folder(void **state)
     expect_nothing_made(f);
 }
 
-static void root_follows_no_link_of_another_users(void **state)
+TEST(own_folder, root_follows_no_link_of_another_users)
 {
     struct fixture *f = *state;
     char link[128];
@@ -105,7 +107,7 @@ static void root_follows_no_link_of_another_users(void **state)
     assert_int_equal(own_folder_check(link, &f->err), KILN_DENIED);
 }
 
-static void a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one(void **state)
+TEST(own_folder, a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one)
 {
     struct fixture *f = *state;
     assert_int_equal(chmod(f->folder, 0777), 0);
@@ -116,7 +118,7 @@ static void a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one(void **s
     must(own_folder_make(f->path, &f->err), f->err);
 }
 
-static void one_that_is_there_already_has_to_be_this_users_alone(void **state)
+TEST(own_folder, one_that_is_there_already_has_to_be_this_users_alone)
 {
     struct fixture *f = *state;
     must(own_folder_make(f->path, &f->err), f->err);
@@ -127,7 +129,7 @@ static void one_that_is_there_already_has_to_be_this_users_alone(void **state)
     assert_int_not_equal(own_folder_check("/nonexistent", &f->err), KILN_OK);
 }
 
-static void a_path_too_long_for_a_socket_is_replaced_by_a_temporary_directory(void **state)
+TEST(own_folder, a_path_too_long_for_a_socket_is_replaced_by_a_temporary_directory)
 {
     struct fixture *f = *state;
     char cache[256];
@@ -141,19 +143,4 @@ static void a_path_too_long_for_a_socket_is_replaced_by_a_temporary_directory(vo
     assert_says(f->folders.state, "/.local/state/kiln/private");
     assert_says(f->folders.why_temporary, "longer than a socket");
     assert_says(f->folders.socket, f->folders.cache);
-}
-
-#define TRUST_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TRUST_TEST(a_folder_in_ones_own_is_made_private),
-        TRUST_TEST(root_makes_nothing_in_another_users_folder),
-        TRUST_TEST(root_follows_no_link_of_another_users),
-        TRUST_TEST(a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one),
-        TRUST_TEST(one_that_is_there_already_has_to_be_this_users_alone),
-        TRUST_TEST(a_path_too_long_for_a_socket_is_replaced_by_a_temporary_directory),
-    };
-    return cmocka_run_group_tests_name("own_folder", tests, NULL, NULL);
 }
