@@ -25,9 +25,8 @@
 #define TOUCHES_MOST 4096 /* kernels whose use is remembered between two writes of recency */
 
 struct stats {
-#define STAT(name, purpose) uint64_t name;
-#include "engine/service/metrics/stats.def"
-#undef STAT
+#define STAT(name, metric, values, purpose) uint64_t name;
+#include "engine/service/metrics/metrics.def"
 };
 
 #define DOUBTS_MOST 96 /* more than one list of targets leads to */

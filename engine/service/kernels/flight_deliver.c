@@ -37,11 +37,12 @@ static void count_miss(struct engine *e, const struct fetch_result *r,
 
 static enum lookup_end count_tier(struct engine *e, enum tier tier)
 {
-    switch (tier) {
-    case TIER_PACKAGE: e->stats.hits_package++; return LOOKUP_PACKAGE;
-    case TIER_REMOTE: e->stats.hits_remote++; return LOOKUP_REMOTE;
-    default: e->stats.hits_disk++; return LOOKUP_DISK;
+    if (tier == TIER_PACKAGE) {
+        e->stats.hits_package++;
+        return LOOKUP_PACKAGE;
     }
+    e->stats.hits_disk++;
+    return LOOKUP_DISK;
 }
 
 void flight_count_result(struct engine *e, const struct fetch_result *r,
